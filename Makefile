@@ -262,9 +262,19 @@ bench: build k8s ## Measure the operators, and those of BENCH_GUESTS guest clust
 	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench . -benchtime 1x -timeout 60m \
 		./test/bench $(TESTFLAGS)
 
+.PHONY: bench-fleet
+bench-fleet: build k8s ## Measure fleets of 5, 10 and 20 guest clusters (30 min, 10 GB)
+	BIN_DIR=$(BIN_DIR) go test -tags bench -count 1 -timeout 120m -v -run Fleet ./test/bench \
+		$(TESTFLAGS)
+
+.PHONY: bench-scale
+bench-scale: build k8s ## Measure 2,000 nodes, and 5,000 share types and objects (30 min)
+	BIN_DIR=$(BIN_DIR) go test -tags bench -count 1 -timeout 120m -v -run Scale ./test/bench \
+		$(TESTFLAGS)
+
 .PHONY: bench-csi-addons
-bench-csi-addons: build k8s ## Measure CSI-Addons with 5,000 schedules, and 500 jobs, on 200 nodes
-	BIN_DIR=$(BIN_DIR) go test -tags integration,bench -count 1 -timeout 60m -v \
+bench-csi-addons: build k8s ## Measure CSI-Addons with 5,000 schedules, and 5,000 jobs at once
+	BIN_DIR=$(BIN_DIR) go test -tags integration,bench -count 1 -timeout 90m -v \
 		-run ManyClaims ./test/csiaddons $(TESTFLAGS)
 
 # The drivers that the controller of CSI-Addons serves: cinder, manila or cinder-manila.

@@ -131,7 +131,7 @@ func New[T any](o Options, request Request[T], subscribers ...func(Result[T])) *
 		WithBareInformers(o.Operator.Informer()).
 		WithInformers(o.Informers...).
 		WithSync(cluster.WhileManaged(o.Operator, p.sync)).
-		ResyncEvery(o.Interval)
+		WithPostStartHooks(cluster.Poll(o.Interval))
 	for _, t := range o.Triggers {
 		key := func(runtime.Object) string { return TriggerKey }
 		f.WithFilteredEventsInformersQueueKeyFunc(key, t.Filter, t.Informer)

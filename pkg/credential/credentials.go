@@ -112,7 +112,7 @@ func New(o Options) *Watcher {
 		WithInformers(w.source.Informer).
 		WithInformers(o.Informers...).
 		WithSync(cluster.WhileManaged(c.Operator, w.sync)).
-		ResyncEvery(o.Interval).
+		WithPostStartHooks(cluster.Poll(o.Interval)).
 		ToController(o.Service+"CredentialsController", o.Events)
 	return w
 }

@@ -47,7 +47,7 @@ func (s *Shares) Rules(ctx context.Context, shareID string) ([]AccessRule, error
 			return err
 		}
 		if len(found) > maxItems {
-			return errTooMany
+			return tooManyError(maxItems)
 		}
 		rules = make([]AccessRule, 0, len(found))
 		for _, rule := range found {

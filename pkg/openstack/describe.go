@@ -83,13 +83,15 @@ func describeNetwork(err error) string {
 }
 
 func describeResponse(err error) string {
+	large, isTooLarge := errors.AsType[tooLargeError](err)
+	many, areTooMany := errors.AsType[tooManyError](err)
 	switch {
-	case errors.Is(err, errTooLarge):
+	case isTooLarge:
 		return fmt.Sprintf("its response is larger than %d MiB or contains more than %d values. "+
-			"Check auth_url, proxy and load balancer", maxBody>>20, maxValues)
-	case errors.Is(err, errTooMany):
+			"Check auth_url, proxy and load balancer", large.bytes()>>20, large.values())
+	case areTooMany:
 		return fmt.Sprintf("it lists more than %d items, which is more than the operator accepts. "+
-			"Ask the cloud's administrator to show fewer to this project", maxItems)
+			"Ask the cloud's administrator to show fewer to this project", many)
 	case errors.Is(err, errTooManyShares):
 		return fmt.Sprintf("it lists more than %d shares, or more than %d MiB of their metadata, which "+
 			"is more than is accepted", maxShares, maxMetadata>>20)

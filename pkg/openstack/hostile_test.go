@@ -32,6 +32,7 @@ func wantPrintable(t *testing.T, message string) {
 
 const (
 	tooLarge   = "its response is larger than 4 MiB or contains more than 100000 values"
+	tooLong    = "its response is larger than 16 MiB or contains more than 400000 values"
 	notAnAPI   = "not from an OpenStack API"
 	redirected = "it redirects the request to another server"
 )
@@ -53,16 +54,16 @@ func hostileResponses() map[string]struct {
 	}{
 		"endless text": {
 			response{Start: oneName, Body: strings.Repeat("x", 64<<10), Size: endless},
-			tooLarge,
+			tooLong,
 		},
-		"endless spaces": {response{Body: strings.Repeat(" ", 64<<10), Size: endless}, tooLarge},
+		"endless spaces": {response{Body: strings.Repeat(" ", 64<<10), Size: endless}, tooLong},
 		"endless types": {
 			response{Start: start, Body: `{"name":"a","id":"1"},`, Size: endless},
-			tooLarge,
+			tooLong,
 		},
 		"endless keys": {
 			response{Start: `{"share_types":[{`, Body: `"a":{},`, Size: endless},
-			tooLarge,
+			tooLong,
 		},
 		"endless nesting": {response{Body: strings.Repeat("[", 1000), Size: endless}, ""},
 		"endless error": {
@@ -76,16 +77,16 @@ func hostileResponses() map[string]struct {
 		"gzip bomb": {response{
 			Gzip: true, Start: `{"share_types":["`,
 			Body: strings.Repeat("x", 64<<10), Size: 1 << 30,
-		}, tooLarge},
+		}, tooLong},
 		"broken gzip": {response{Header: header{"Content-Encoding": "gzip"}, Body: "not gzip"}, ""},
-		"100000 types": {response{
-			Start: start, Body: `{"name":"a"},`, Size: 100_000 * 13,
+		"200000 types": {response{
+			Start: start, Body: `{"name":"a"},`, Size: 200_000 * 13,
 			End: `{"name":"b"}]}`,
-		}, tooLarge},
-		"1001 types": {response{
-			Start: start, Body: `{"name":"a"},`, Size: 1000 * 13,
+		}, tooLong},
+		"10001 types": {response{
+			Start: start, Body: `{"name":"a"},`, Size: 10_000 * 13,
 			End: `{"name":"b"}]}`,
-		}, "lists more than 1000 items"},
+		}, "lists more than 10000 items"},
 		"megabyte name": {response{
 			Start: oneName, Body: strings.Repeat("n", 1024), Size: 1 << 20,
 			End: `"}]}`,

@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -11,7 +10,6 @@ import (
 	volumezones "github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/availabilityzones"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumetypes"
 	computezones "github.com/gophercloud/gophercloud/v2/openstack/compute/v2/availabilityzones"
-	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/sharetypes"
 	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
@@ -19,10 +17,15 @@ import (
 const (
 	maxItems = 1000
 	maxName  = 255
+	// maxTypes is the maximum number of share types or volume types. The administrator can choose
+	// among all of them, so it is larger than the number of StorageClasses that an operator creates.
+	maxTypes = 10_000
 )
 
-// errTooMany means that a list is longer than maxItems.
-var errTooMany = errors.New("too many items in a list")
+// tooManyError means that a list has more items than this number.
+type tooManyError int
+
+func (n tooManyError) Error() string { return fmt.Sprintf("more than %d items in a list", int(n)) }
 
 type listing[T, R any] struct {
 	service service
@@ -62,18 +65,20 @@ func (l listing[T, R]) items(page pagination.Page) ([]R, error) {
 // a name longer than maxName.
 func (l listing[T, R]) converted(found []T) ([]R, error) {
 	if len(found) > maxItems {
-		return nil, errTooMany
+		return nil, tooManyError(maxItems)
 	}
 	results := make([]R, 0, len(found))
 	for _, f := range found {
 		name, result := l.convert(f)
-		if name == "" || utf8.RuneCountInString(name) > maxName {
+		if !isName(name) {
 			return nil, errNotOpenStack
 		}
 		results = append(results, result)
 	}
 	return results, nil
 }
+
+func isName(name string) bool { return name != "" && utf8.RuneCountInString(name) <= maxName }
 
 // Type is a share type or a volume type.
 type Type struct {
@@ -83,25 +88,50 @@ type Type struct {
 	NeedsNetwork bool
 }
 
+// shareType contains the fields of a share type that the operator reads.
+type shareType struct {
+	Name       string `json:"name"`
+	ExtraSpecs struct {
+		// ShareServers is "True" or "False". Without it the type is one of the usual kind.
+		ShareServers any `json:"driver_handles_share_servers"`
+	} `json:"extra_specs"`
+}
+
 // ShareTypes returns the share types that Manila offers to the project, in Manila's order, at most
-// 1000. If the cloud has no Manila, the error has the reason NotOffered.
-func (c *Client) ShareTypes(ctx context.Context) ([]Type, error) {
-	list := func(client *gophercloud.ServiceClient) pagination.Pager {
-		return sharetypes.List(client, sharetypes.ListOpts{})
-	}
-	convert := func(t sharetypes.ShareType) (string, Type) {
-		// Every share type has this extra spec, as "True" or "False". Without it the type is one of the
-		// usual kind.
-		managed, _ := strconv.ParseBool(fmt.Sprint(t.ExtraSpecs["driver_handles_share_servers"]))
-		return t.Name, Type{t.Name, managed}
-	}
-	return listing[sharetypes.ShareType, Type]{
-		manila(), "share_types", list, sharetypes.ExtractShareTypes, convert,
-	}.fetch(ctx, c)
+// 10,000. If the cloud has no Manila, the error has the reason NotOffered.
+//
+// Manila answers with all types at once. gophercloud's pager would keep all fields as maps, 23 MB
+// for 5,000 types.
+func (c *Client) ShareTypes(ctx context.Context) (types []Type, err error) {
+	err = c.call(ctx, manila(), func(endpoint *gophercloud.ServiceClient) error {
+		var answer struct {
+			Types *[]shareType `json:"share_types"`
+		}
+		url := endpoint.ServiceURL("types")
+		_, err := endpoint.Get(withLongBody(ctx), url, &answer, nil) //nolint:bodyclose // it closes it
+		switch {
+		case err != nil:
+			return err
+		case answer.Types == nil:
+			return errNotOpenStack
+		case len(*answer.Types) > maxTypes:
+			return tooManyError(maxTypes)
+		}
+		types = make([]Type, 0, len(*answer.Types))
+		for _, found := range *answer.Types {
+			if !isName(found.Name) {
+				return errNotOpenStack
+			}
+			managed, _ := strconv.ParseBool(fmt.Sprint(found.ExtraSpecs.ShareServers))
+			types = append(types, Type{found.Name, managed})
+		}
+		return nil
+	})
+	return types, err
 }
 
 // VolumeTypes returns the volume types that Cinder offers to the project, in Cinder's order: those
-// that are public, and those that the project was given access to, at most 1000.
+// that are public, and those that the project was given access to, at most 10,000.
 func (c *Client) VolumeTypes(ctx context.Context) (types []Type, err error) {
 	convert := func(t volumetypes.VolumeType) (string, Type) { return t.Name, Type{Name: t.Name} }
 	l := listing[volumetypes.VolumeType, Type]{
@@ -112,8 +142,8 @@ func (c *Client) VolumeTypes(ctx context.Context) (types []Type, err error) {
 		pager := volumetypes.List(endpoint, volumetypes.ListOpts{}).WithPageCreator(newTypePage)
 		return pager.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
 			more, err := l.items(page.(typePage).VolumeTypePage)
-			if types = append(types, more...); err == nil && len(types) > maxItems {
-				err = errTooMany
+			if types = append(types, more...); err == nil && len(types) > maxTypes {
+				err = tooManyError(maxTypes)
 			}
 			return err == nil, err
 		})

@@ -2,6 +2,7 @@ package openstack_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -161,6 +162,20 @@ func TestEmptyListOfShareTypesIsNoError(t *testing.T) {
 	s.wantTypes(client, "late")
 	check(t, s.cloud.RemoveShareType("late"))
 	s.wantTypes(client)
+}
+
+// TestTenThousandShareTypesAreListed covers the size of the answer, which contains each type twice.
+func TestTenThousandShareTypesAreListed(t *testing.T) {
+	t.Parallel()
+	var config simulator.Config
+	var names []string
+	for i := range 10_000 {
+		names = append(names, fmt.Sprintf("share-type-with-a-long-name-%05d", i))
+		config.ShareTypes = append(config.ShareTypes, simulator.ShareType{Name: names[i]})
+	}
+	s := newFixture(t, config)
+	s.clouds(simulator.Clouds{})
+	s.wantTypes(s.client(), names...)
 }
 
 func TestConcurrentCallsShareOneLogin(t *testing.T) {

@@ -25,14 +25,28 @@ const (
 	// maxValues is the number of JSON values. A value takes many times the memory of its text.
 	maxValues    = 100_000
 	maxRedirects = 3
+	// longBody multiplies maxBody and maxValues for a list of share types: Manila lists each type
+	// twice, with up to twenty values.
+	longBody = 4
 )
 
-var (
-	// errTooLarge means that a response exceeds maxBody or maxValues.
-	errTooLarge = errors.New("response is too large")
-	// errRedirected means that a response redirects a request with a token or password elsewhere.
-	errRedirected = errors.New("redirected")
-)
+// errRedirected means that a response redirects a request with a token or password elsewhere.
+var errRedirected = errors.New("redirected")
+
+// tooLargeError means that a response exceeds maxBody or maxValues, multiplied by this number.
+type tooLargeError int
+
+func (t tooLargeError) bytes() int    { return maxBody * int(t) }
+func (t tooLargeError) values() int   { return maxValues * int(t) }
+func (t tooLargeError) Error() string { return "response is too large" }
+
+type longBodyKey struct{}
+
+// withLongBody returns a context for a GET request whose response may be longBody times as large.
+// Its caller decodes only the fields that it needs.
+func withLongBody(ctx context.Context) context.Context {
+	return context.WithValue(ctx, longBodyKey{}, true)
+}
 
 // httpClient returns a client that calls observe after each request.
 func httpClient(
@@ -76,7 +90,7 @@ func checkRedirect(to *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// limitedTransport limits responses: reading the body beyond the limits returns errTooLarge. It
+// limitedTransport limits responses: reading the body beyond the limits returns tooLargeError. It
 // calls observe with the response, nil if there is none, and the time until its header arrived.
 type limitedTransport struct {
 	*http.Transport
@@ -89,7 +103,11 @@ func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	response, err := t.Transport.RoundTrip(request)
 	t.observe(request.URL, response, time.Since(start))
 	if err == nil {
-		response.Body = &limitedBody{ReadCloser: response.Body, bytes: maxBody, values: maxValues}
+		limit := tooLargeError(1)
+		if request.Method == http.MethodGet && request.Context().Value(longBodyKey{}) != nil {
+			limit = longBody // but not for a login in between
+		}
+		response.Body = &limitedBody{response.Body, limit, limit.bytes(), limit.values()}
 	}
 	return response, err
 }
@@ -97,12 +115,13 @@ func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 // limitedBody counts how many bytes and values may still follow.
 type limitedBody struct {
 	io.ReadCloser
+	limit         tooLargeError
 	bytes, values int
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.bytes < 0 || b.values < 0 {
-		return 0, errTooLarge
+		return 0, b.limit
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.bytes -= n
@@ -112,7 +131,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 		b.values -= bytes.Count(p[:n], []byte{separator})
 	}
 	if b.bytes < 0 || b.values < 0 {
-		return 0, errTooLarge
+		return 0, b.limit
 	}
 	return n, err
 }

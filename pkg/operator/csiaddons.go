@@ -155,7 +155,8 @@ func (d *driver) csiAddonsResources(name string) (factory.Controller, error) {
 	}
 	assets := d.csiAddonsAssets()
 	f := factory.New().
-		WithInformers(append(d.csiAddons.informers(), d.operator.Informer())...).
+		WithInformers(cluster.DelayStatus(d.operator.Informer())).
+		WithInformers(d.csiAddons.informers()...).
 		ResyncEvery(staticResync)
 	remain, err := d.watchOptional(f, assets)
 	if err != nil {

@@ -36,7 +36,8 @@ func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
 	}
 	clients := d.cluster.Side(flavour.ControlPlane)
 	crd := watchCRD(d.cluster, flavour.ControlPlane, "servicemonitors.monitoring.coreos.com")
-	informers := append(d.csiAddons.informers(), d.operator.Informer(), crd.Informer())
+	informers := append(d.csiAddons.informers(), crd.Informer(),
+		cluster.DelayStatus(d.operator.Informer()))
 	static := staticresourcecontroller.NewStaticResourceController(name, read, nil,
 		(&resourceapply.ClientHolder{}).WithDynamicClient(clients.Dynamic), d.operator, d.events).
 		WithConditionalResources(read, files, crd.established, never).

@@ -68,7 +68,7 @@ func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
 		return errors.Join(errs...)
 	}
 	return factory.New().
-		WithInformers(d.operator.Informer(), crd.Informer()).
+		WithInformers(cluster.DelayStatus(d.operator.Informer()), crd.Informer()).
 		WithSync(cluster.WhileManaged(d.operator, sync)).
 		WithSyncDegradedOnError(d.operator).
 		ResyncEvery(optionalResync).

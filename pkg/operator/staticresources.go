@@ -73,7 +73,8 @@ func (d *driver) staticResources(
 	// RBAC is a prerequisite of workloads; the ports of a Service are not.
 	sync := ports.before(d.initialSyncs.track(static.Sync))
 	f := factory.New().
-		WithInformers(append(d.csiAddons.informers(), d.operator.Informer())...).
+		WithInformers(cluster.DelayStatus(d.operator.Informer())).
+		WithInformers(d.csiAddons.informers()...).
 		WithSync(cluster.WhileManaged(d.operator, sync)).
 		ResyncEvery(staticResync)
 	if err := d.watchAssets(f, side, assets); err != nil {

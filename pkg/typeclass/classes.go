@@ -65,16 +65,13 @@ func (o Options) isAdditional(config *choice.Config, class *storagev1.StorageCla
 	})
 }
 
-// fault returns why the driver cannot use the StorageClass, or why there is none. room is the
-// number of StorageClasses that may be created.
+// fault returns why the driver cannot use the StorageClass, or why there is none.
 func (o Options) fault(
-	wanted Class, existing *storagev1.StorageClass, room int,
+	wanted Class, existing *storagev1.StorageClass,
 ) (reason, fault string) {
-	if existing == nil {
-		if fault := o.unusable(wanted.Type.Name, room); fault != "" {
-			return o.ignored(),
-				fmt.Sprintf("%s %q gets no StorageClass: %s", o.Noun, wanted.Type.Name, fault)
-		}
+	if existing == nil && !isPrintable(wanted.Type.Name) {
+		return o.ignored(), fmt.Sprintf("%s %q gets no StorageClass: its name contains unprintable "+
+			"characters. Ask the administrator of the cloud to rename it", o.Noun, wanted.Type.Name)
 	}
 	if wanted.Type.NeedsNetwork && wanted.Options.ShareNetworkID == "" {
 		return o.noNetwork(), fmt.Sprintf("%s %q needs a share network, which StorageClass %s does not "+
@@ -83,6 +80,14 @@ func (o Options) fault(
 			choice.Key, o.ConfigMap, o.Noun)
 	}
 	return "", ""
+}
+
+// limited returns the fault about the types beyond maxClasses, whose names are quoted.
+func (o Options) limited(excess []string) string {
+	return fmt.Sprintf("the driver has %d StorageClasses, and the operator creates no more, so "+
+		"%d %ss get none: %s. Exclude %ss in key %s of ConfigMap %s, or delete StorageClasses that "+
+		"nobody uses", maxClasses, len(excess), o.Noun, Joined(excess, maxTold, ", "), o.Noun, choice.Key,
+		o.ConfigMap)
 }
 
 // Unused returns the patterns and types of the choices that match no type, for a condition.

@@ -158,7 +158,7 @@ func (c *Controller) reconcile(
 	names := c.Names.Of(slices.Collect(maps.Keys(types)), existing)
 	room := maxClasses - c.Names.countOurs(existing)
 	c.reconciler.OwnsDefault = config.OwnsDefault()
-	var failed []string
+	var failed, excess []string
 	faults := map[string][]string{}
 	for _, w := range c.Wanted(config, types, names) {
 		owns := func(class *storagev1.StorageClass) bool {
@@ -171,7 +171,11 @@ func (c *Controller) reconcile(
 					"StorageClass, or create one for the %s yourself", c.Noun, w.Type.Name, w.Name, c.Noun))
 			continue
 		}
-		reason, fault := c.fault(w, class, room)
+		reason, fault := c.fault(w, class)
+		if class == nil && room <= 0 && reason != c.ignored() {
+			excess = append(excess, fmt.Sprintf("%q", w.Type.Name))
+			continue
+		}
 		if fault != "" {
 			faults[reason] = append(faults[reason], fault)
 		}
@@ -188,6 +192,9 @@ func (c *Controller) reconcile(
 			failed = append(failed,
 				fmt.Sprintf("StorageClass %s of %s %q: %v", w.Name, c.Noun, w.Type.Name, err))
 		}
+	}
+	if len(excess) > 0 {
+		faults[c.ignored()] = slices.Insert(faults[c.ignored()], 0, c.limited(excess))
 	}
 	var err error
 	if listed {

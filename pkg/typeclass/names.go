@@ -90,18 +90,9 @@ const (
 	maxTold = 5
 )
 
-// unusable returns why a type gets no StorageClass. room is the number of classes that may be
-// created.
-func (o Options) unusable(typeName string, room int) string {
-	switch {
-	case strings.ContainsFunc(typeName, func(r rune) bool { return !unicode.IsGraphic(r) }):
-		return "its name contains unprintable characters. Ask the administrator of the cloud to " +
-			"rename it"
-	case room <= 0:
-		return fmt.Sprintf("the driver has %d StorageClasses already. Delete those whose %ss no longer "+
-			"exist", maxClasses, o.Noun)
-	}
-	return ""
+// isPrintable returns whether the name of a type may be in a StorageClass.
+func isPrintable(typeName string) bool {
+	return !strings.ContainsFunc(typeName, func(r rune) bool { return !unicode.IsGraphic(r) })
 }
 
 func (n Names) countOurs(existing map[string]*storagev1.StorageClass) int {

@@ -14,8 +14,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 )
 
-// roundJobs is the number of jobs of a round.
-const roundJobs = 500
+// roundJobs is the number of jobs of a round, one for each claim.
+const roundJobs = scheduledClaims
 
 // TestRoundOfManyClaims measures what a round of jobs costs that are due at the same time: requests
 // to the API server, time, and memory of the controller. The schedules become due while the

@@ -1,0 +1,303 @@
+//go:build bench
+
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
+	"github.com/openstack-csi/csi-operator/test/devcluster/view"
+)
+
+// stepBound bounds each step of a measurement.
+const stepBound = 20 * time.Minute
+
+// site is a devcluster whose operators the test starts and stops.
+type site struct {
+	*testing.T
+
+	cluster *cluster.Cluster
+	dir     paths.Dir
+	// processes are the running operators.
+	processes []*process.Process
+	sources   []*view.Source
+}
+
+// newSite starts a devcluster with a number of guest clusters, or a standalone cluster.
+func newSite(t *testing.T, guests int) *site {
+	t.Helper()
+	s := &site{T: t, dir: paths.Dir(t.TempDir())}
+	installed, err := fixtures.Operators([]string{"manila", "cinder"})
+	s.must(err)
+	s.cluster, err = cluster.Start(t.Context(), cluster.Options{
+		Dir: s.dir, Binaries: os.Getenv("K8S_BIN_DIR"), Operators: installed, Guests: guests,
+		Progress: io.Discard,
+	})
+	s.must(err)
+	t.Cleanup(s.cluster.Stop)
+	for _, e := range s.cluster.Environments() {
+		source, err := view.NewSource(e)
+		s.must(err)
+		s.sources = append(s.sources, source)
+	}
+	return s
+}
+
+func (s *site) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// start starts all operators at the same moment, with their environment after a change.
+func (s *site) start(change func(variable string) string) {
+	s.Helper()
+	for _, e := range s.cluster.Environments() {
+		for _, o := range e.Operators {
+			r := operator.Runner{
+				Operator: o, Guest: e.Guest, Dir: e.Dir,
+				Bin: cmp.Or(os.Getenv("BIN_DIR"), "../../bin"),
+			}
+			for _, variable := range e.OperatorEnv(o) {
+				r.Env = append(r.Env, change(variable))
+			}
+			started, err := process.Start(process.Options{
+				Name: r.Name(), Path: r.Path(), Args: r.Args(), Env: r.Environment(), Log: r.Log(),
+			})
+			s.must(err)
+			s.processes = append(s.processes, started)
+			s.Cleanup(func() { started.Stop(time.Minute) })
+		}
+	}
+}
+
+func unchanged(variable string) string { return variable }
+
+// stop stops all operators.
+func (s *site) stop() {
+	var ending sync.WaitGroup
+	for _, p := range s.processes {
+		ending.Go(func() { p.Stop(time.Minute) })
+	}
+	ending.Wait()
+	s.processes = nil
+}
+
+// await polls a condition while the operators run.
+func (s *site) await(what string, condition wait.ConditionWithContextFunc) {
+	s.Helper()
+	err := wait.PollUntilContextTimeout(s.Context(), time.Second, stepBound, true,
+		func(ctx context.Context) (bool, error) {
+			for _, p := range s.processes {
+				if !p.Running() {
+					return false, p.ExitError()
+				}
+			}
+			return condition(ctx)
+		})
+	if err != nil {
+		s.Fatalf("waiting until %s: %v", what, err)
+	}
+}
+
+// pause waits while the operators run.
+func (s *site) pause(d time.Duration) {
+	s.Helper()
+	end := time.Now().Add(d)
+	s.await("time has passed", func(context.Context) (bool, error) {
+		return time.Now().After(end), nil
+	})
+}
+
+// ready returns whether the drivers of all clusters are ready.
+func (s *site) ready(ctx context.Context) (bool, error) {
+	var clusters []view.Cluster
+	for _, source := range s.sources {
+		state, err := source.Read(ctx, nil)
+		clusters = append(clusters, view.Cluster{State: state, Err: err})
+	}
+	return len(view.Missing(clusters)) == 0, nil
+}
+
+// memoryOf returns a field of the smaps_rollup of the processes of a program in MB: the median and
+// the sum. Without a program it counts all operators.
+func (s *site) memoryOf(program, field string) (median, sum float64) {
+	s.Helper()
+	var values []float64
+	for _, p := range s.processes {
+		folder := filepath.Join("/proc", strconv.Itoa(p.PID()))
+		command, err := os.ReadFile(filepath.Join(folder, "cmdline"))
+		s.must(err)
+		path, _, _ := strings.Cut(string(command), "\x00")
+		if program != "" && filepath.Base(path) != program {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(folder, "smaps_rollup"))
+		s.must(err)
+		_, after, _ := strings.Cut(string(text), "\n"+field+":")
+		var kilobytes float64
+		_, err = fmt.Sscan(after, &kilobytes)
+		s.must(err)
+		values = append(values, kilobytes/kilobyte)
+		sum += kilobytes / kilobyte
+	}
+	slices.Sort(values)
+	return values[len(values)/2], sum
+}
+
+// request is a request of an operator in an audit log, except a watch.
+type request struct {
+	at time.Time
+	// folder is that of the API server, program that of the operator.
+	folder, program string
+	// what is the verb and the resource.
+	what string
+	// writes is true unless the request only reads.
+	writes bool
+}
+
+// requests returns the requests of the operators since a time.
+func (s *site) requests(since time.Time) []request {
+	s.Helper()
+	var all []request
+	folders := []string{string(s.dir)}
+	for _, e := range s.cluster.Environments() {
+		folders = append(folders, string(e.Dir))
+	}
+	for _, folder := range slices.Compact(folders) {
+		// The API server starts a new file when one is full.
+		files, err := filepath.Glob(filepath.Join(folder, "audit*.log"))
+		s.must(err)
+		for _, file := range files {
+			found, err := readAudit(file, since)
+			s.must(err)
+			for _, one := range found {
+				one.folder = folder
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
+func readAudit(file string, since time.Time) (all []request, err error) {
+	log, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	scanner := bufio.NewScanner(log)
+	scanner.Buffer(nil, 16<<20)
+	for scanner.Scan() {
+		program := operatorIn(scanner.Bytes())
+		if program == "" {
+			continue // of another client, without the cost of its decoding
+		}
+		var line struct {
+			Verb, UserAgent          string
+			RequestReceivedTimestamp time.Time
+			ObjectRef                struct{ Resource, Subresource string }
+		}
+		if err := json.Unmarshal(scanner.Bytes(), &line); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+		if line.Verb == "watch" || line.RequestReceivedTimestamp.Before(since) {
+			continue
+		}
+		all = append(all, request{
+			at: line.RequestReceivedTimestamp, program: program,
+			what: strings.TrimSuffix(line.Verb+" "+line.ObjectRef.Resource+"/"+
+				line.ObjectRef.Subresource, "/"),
+			writes: !slices.Contains([]string{"get", "list"}, line.Verb),
+		})
+	}
+	return all, scanner.Err()
+}
+
+// operatorIn returns the operator that sent the request of a line, "" for other clients.
+func operatorIn(line []byte) string {
+	for _, program := range operators() {
+		if bytes.Contains(line, []byte(`"userAgent":"`+program+`/`)) {
+			return program
+		}
+	}
+	return ""
+}
+
+// logRequests logs requests, the most frequent first.
+func (s *site) logRequests(what string, all []request) {
+	s.Helper()
+	counts := map[string]int{}
+	for _, one := range all {
+		counts[one.program+" "+one.what]++
+	}
+	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b))
+	})
+	var lines []string
+	for _, key := range keys[:min(len(keys), 12)] {
+		lines = append(lines, fmt.Sprintf("%6d %s", counts[key], key))
+	}
+	s.Logf("%d requests %s:\n%s", len(all), what, strings.Join(lines, "\n"))
+}
+
+// peak returns the largest number of times within one second.
+func peak(times []time.Time) int {
+	slices.SortFunc(times, time.Time.Compare)
+	most, first := 0, 0
+	for i, last := range times {
+		for last.Sub(times[first]) >= time.Second {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}
+
+// watches returns the number of watches that an API server serves.
+func (s *site) watches(config *rest.Config) float64 {
+	s.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	s.must(err)
+	text, err := client.RESTClient().Get().AbsPath("/metrics").DoRaw(s.Context())
+	s.must(err)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	s.must(err)
+	sum := 0.0
+	for _, metric := range families["apiserver_longrunning_requests"].GetMetric() {
+		for _, label := range metric.GetLabel() {
+			if label.GetName() == "verb" && label.GetValue() == "WATCH" {
+				sum += metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
