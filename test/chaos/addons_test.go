@@ -43,7 +43,7 @@ const (
 // volume is a volume of the driver that the test serves, and the pod of the driver.
 const volume = `{apiVersion: v1, kind: Pod,
   metadata: {namespace: openshift-cluster-csi-drivers, name: chaos-driver},
-  spec: {nodeName: devcluster-worker-0, containers: [{name: a, image: a}],
+  spec: {nodeName: NODE, containers: [{name: a, image: a}],
     automountServiceAccountToken: false, tolerations: [{operator: Exists}]}}
 ---
 {apiVersion: v1, kind: PersistentVolume, metadata: {name: chaos-volume},
@@ -72,7 +72,9 @@ func (w *world) installAddons(kubectl string) {
 	writer, err := fixtures.NewWriter(config)
 	w.must(err)
 	w.must(fixtures.WriteCSIAddons(w.Context(), writer, kubectl, w.env.Operators))
-	for _, object := range decode(w, volume) {
+	nodes, err := w.guest.kube.CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})
+	w.must(err)
+	for _, object := range decode(w, strings.ReplaceAll(volume, "NODE", nodes.Items[0].Name)) {
 		w.must(writer.Write(w.Context(), object))
 	}
 	scheme := runtime.NewScheme()

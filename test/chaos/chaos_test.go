@@ -30,8 +30,12 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
-// installBound is the time for the first start of all programs.
-const installBound = 3 * time.Minute
+const (
+	// installBound is the time for the first start of all programs.
+	installBound = 3 * time.Minute
+	// long is the duration of a run that shows whether processes grow.
+	long = 10 * time.Minute
+)
 
 // options are the variables of `make chaos`.
 type options struct {
@@ -39,9 +43,8 @@ type options struct {
 	// duration is the time for faults, kills the number of kills during the installation.
 	duration time.Duration
 	kills    int
-	// selected are the names of the faults.
-	selected             *regexp.Regexp
-	election             string
+	// names are the names of the faults.
+	names                *regexp.Regexp
 	dir, bin, kubernetes string
 }
 
@@ -49,21 +52,21 @@ type options struct {
 func newOptions(t *testing.T) options {
 	t.Helper()
 	o := options{
-		seed: rand.Uint64N(1_000_000), duration: time.Minute, kills: 3, election: shortElection,
-		selected: regexp.MustCompile(os.Getenv("CHAOS_FAULTS")),
+		seed: rand.Uint64N(1_000_000), duration: time.Minute, kills: 3,
+		names: regexp.MustCompile(os.Getenv("FAULTS")),
 	}
 	var err error
-	if text := os.Getenv("CHAOS_SEED"); text != "" {
+	if text := os.Getenv("SEED"); text != "" {
 		if o.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if text := os.Getenv("CHAOS_DURATION"); text != "" {
+	if text := os.Getenv("DURATION"); text != "" {
 		if o.duration, err = time.ParseDuration(text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if text := os.Getenv("CHAOS_KILLS"); text != "" {
+	if text := os.Getenv("KILLS"); text != "" {
 		if o.kills, err = strconv.Atoi(text); err != nil {
 			t.Fatal(err)
 		}
@@ -129,23 +132,14 @@ func run(t *testing.T, o options, guests int) {
 	}
 	took := w.eventually(installBound, func() error { return w.converged(nil, 0) })
 	w.awaitQuiet(installBound)
-	token := w.scraper()
 	results := []result{{name: "install", took: took}}
-	var samples []sample
-	for round, end := 0, time.Now().Add(o.duration); time.Now().Before(end); round++ {
-		for _, f := range o.order(round) {
-			if time.Now().After(end) || t.Failed() {
-				break
-			}
-			results = append(results, w.cause(f, o.newRandom(fmt.Sprint(f.name, round))))
-			for _, r := range w.replicas() {
-				used, err := r.measure(t.Context(), token)
-				w.must(err)
-				samples = append(samples, sample{used, r.name})
-			}
-		}
+	results = append(results, w.cause(killed(o.kills), o.newRandom("steady")))
+	if o.duration < long {
+		results = append(results, w.causeAll(o, faults(), o.duration)...)
+	} else {
+		results = append(results, w.causeAll(o, faults(), o.duration/2)...)
+		results = append(results, w.causeCalmly(o)...)
 	}
-	w.checkGrowth(samples)
 	w.checkLogs()
 	if t.Failed() {
 		w.dump()
@@ -153,15 +147,53 @@ func run(t *testing.T, o options, guests int) {
 	t.Log(table(results))
 }
 
-// order returns the selected faults of a round in the order of the seed.
-func (o options) order(round int) []fault {
-	selected := slices.DeleteFunc(faults(), func(f fault) bool {
-		return !o.selected.MatchString(f.name) || f.isProcess && o.election == longElection
-	})
-	o.newRandom(fmt.Sprint("order", round)).Shuffle(len(selected), func(i, j int) {
-		selected[i], selected[j] = selected[j], selected[i]
-	})
-	return selected
+// causeAll causes the selected faults again and again for a while, each time in another order.
+func (w *world) causeAll(o options, all []fault, d time.Duration) (results []result) {
+	w.Helper()
+	all = slices.DeleteFunc(all, func(f fault) bool { return !o.names.MatchString(f.name) })
+	for round, end := 0, time.Now().Add(d); len(all) > 0; round++ {
+		name := fmt.Sprint(len(all), "faults", round)
+		o.newRandom(name).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		for _, f := range all {
+			if w.Failed() || time.Now().After(end) {
+				return results
+			}
+			results = append(results, w.cause(f, o.newRandom(name+f.name)))
+			w.measure()
+		}
+	}
+	return results
+}
+
+// causeCalmly causes the faults that end no process, and checks that no process grows.
+func (w *world) causeCalmly(o options) []result {
+	w.Helper()
+	mark := w.journal.mark()
+	for _, r := range w.replicas() {
+		if r.config != "" {
+			w.must(r.configure(longElection))
+		}
+	}
+	w.eventually(installBound, func() error { return w.converged(nil, mark) })
+	w.awaitQuiet(installBound)
+	w.samples = nil
+	results := w.causeAll(o, slices.DeleteFunc(faults(), func(f fault) bool { return f.isProcess }),
+		o.duration/2)
+	w.checkGrowth()
+	return results
+}
+
+// measure adds a sample of each process.
+func (w *world) measure() {
+	w.Helper()
+	token := w.scraper()
+	for _, r := range w.replicas() {
+		if p := r.running(); p != nil {
+			used, err := r.measure(w.Context(), p.PID(), token)
+			w.must(err)
+			w.samples = append(w.samples, sample{used, r.name})
+		}
+	}
 }
 
 // result is what a fault led to.
@@ -178,6 +210,7 @@ func (w *world) cause(f fault, random *rand.Rand) result {
 	before := w.snapshot()
 	w.deleted, w.edits = func(string) bool { return false }, 0
 	mark, requests := w.journal.mark(), w.cloud.Counters().Total()
+	w.Logf("%s fault %s", time.Now().Format(time.TimeOnly), f.name)
 	began := time.Now()
 	w.must(f.inject(w, random, before))
 	lasted := time.Since(began)
@@ -195,11 +228,8 @@ func (w *world) cause(f fault, random *rand.Rand) result {
 	w.checkObjects(f, before)
 	r := result{name: f.name, took: took, cloud: w.cloud.Counters().Total() - requests}
 	for _, p := range w.programs {
-		of := func(accept func(*call) bool) int {
-			return len(w.journal.since(mark, func(c *call) bool { return c.replica.program == p && accept(c) }))
-		}
-		r.writes = max(r.writes, of((*call).isWrite))
-		r.requests = max(r.requests, of(func(*call) bool { return true }))
+		of := func(accept func(*call) bool) int { return len(w.journal.of(p, mark, accept)) }
+		r.writes, r.requests = max(r.writes, of((*call).isWrite)), max(r.requests, of(all))
 	}
 	w.Logf("%s: %.1f s, then converged after %.1f s; %d writes, %d requests, %d to OpenStack, %d edits",
 		f.name, lasted.Seconds(), took.Seconds(), r.writes, r.requests, r.cloud, w.edits)

@@ -5,6 +5,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -33,37 +34,46 @@ type fault struct {
 	// writes and requests limit what each program sends from the start of the fault until it has
 	// converged, beside what it may send for each change that the fault makes.
 	writes, requests int
-	// isProcess says that the fault ends or freezes programs. isRefused says that the API server
-	// refuses requests during the fault. rolls says that the fault changes inputs of workloads.
-	isProcess, isRefused, rolls bool
+	mode
 	// inject causes the fault and ends it. It gets the state before the fault.
 	inject func(w *world, random *rand.Rand, before state) error
 }
 
+// mode describes what a fault affects.
+type mode struct {
+	// isProcess says that the fault ends or freezes programs. isRefused says that the API server
+	// refuses requests during the fault. rolls says that the fault changes inputs of workloads.
+	isProcess, isRefused, rolls bool
+}
+
 // faults returns all faults.
 func faults() []fault {
-	const second = time.Second
-	all := []fault{
-		{name: "leader-killed", bound: 60 * second, isProcess: true, inject: killLeader},
-		{name: "leader-frozen", bound: 60 * second, isProcess: true, inject: freezeLeader},
-		{name: "operators-killed", bound: 60 * second, isProcess: true, inject: killOperators},
-		{name: "api-server-restarted", bound: 90 * second, inject: stopAPI(controlplane.Refuse)},
-		{name: "api-server-hangs", bound: 90 * second, inject: stopAPI(controlplane.Hang)},
-		{name: "requests-fail", bound: 60 * second, inject: failRequests},
-		{name: "watches-cut", bound: 60 * second, inject: cutWatches},
-		{name: "etcd-paused", bound: 90 * second, inject: pauseEtcd},
-		{name: "tokens-expired", bound: 60 * second, isRefused: true, inject: expireTokens},
-		{name: "keystone-flaps", bound: 60 * second, inject: flapKeystone},
-		{name: "objects-edited", bound: 90 * second, rolls: true, inject: editObjects},
-		{name: "objects-deleted", bound: 60 * second, inject: deleteObjects},
-		{name: "crd-deleted", bound: 90 * second, inject: deleteCRD},
-		{name: "namespace-deleted", bound: 90 * second, isRefused: true, inject: deleteNamespace},
-		{name: "webhook-refuses", bound: 60 * second, isRefused: true, inject: refuseByWebhook},
+	const s = time.Second
+	return []fault{
+		{"leader-killed", 60 * s, 30, 1500, mode{isProcess: true}, killLeader},
+		{"leader-frozen", 60 * s, 30, 1500, mode{isProcess: true}, freezeLeader},
+		killed(5),
+		{"api-server-restarted", 90 * s, 60, 2000, mode{}, stopAPI(controlplane.Refuse)},
+		{"api-server-hangs", 90 * s, 60, 2000, mode{}, stopAPI(controlplane.Hang)},
+		{"requests-fail", 60 * s, 300, 4000, mode{}, failRequests},
+		{"watches-cut", 60 * s, 30, 3000, mode{}, cutWatches},
+		{"etcd-paused", 90 * s, 60, 2000, mode{}, pauseEtcd},
+		{"tokens-expired", 90 * s, 60, 2000, mode{isRefused: true}, expireTokens},
+		{"keystone-flaps", 60 * s, 60, 1500, mode{}, flapKeystone},
+		{"objects-edited", 90 * s, 60, 1500, mode{rolls: true}, editObjects},
+		{"objects-deleted", 60 * s, 60, 1500, mode{}, deleteObjects},
+		{"crd-deleted", 90 * s, 300, 1500, mode{}, deleteCRD},
+		{"namespace-deleted", 90 * s, 300, 2000, mode{isRefused: true}, deleteNamespace},
+		{"webhook-refuses", 60 * s, 60, 1500, mode{isRefused: true}, refuseByWebhook},
 	}
-	for i := range all {
-		all[i].writes, all[i].requests = 500, 5000
+}
+
+// killed returns a fault that kills operators.
+func killed(times int) fault {
+	return fault{
+		"operators-killed", time.Minute, 15 * (times + 1), 500 * (times + 1), mode{isProcess: true},
+		killOperators(times),
 	}
-	return all
 }
 
 // between returns a random duration.
@@ -114,12 +124,14 @@ func freezeLeader(w *world, random *rand.Rand, before state) error {
 }
 
 // killOperators kills leaders several times in the middle of their work.
-func killOperators(w *world, random *rand.Rand, before state) error {
-	for range 5 {
-		w.drift(before, random.IntN)
-		w.killAtWork(random)
+func killOperators(times int) func(*world, *rand.Rand, state) error {
+	return func(w *world, random *rand.Rand, before state) error {
+		for range times {
+			w.drift(before, random.IntN)
+			w.killAtWork(random)
+		}
+		return nil
 	}
-	return nil
 }
 
 // killAtWork kills a leader after a random number of writes, or after a while, and clears its
@@ -215,9 +227,22 @@ func pauseEtcd(w *world, random *rand.Rand, before state) error {
 // ones later.
 func expireTokens(w *world, random *rand.Rand, _ state) error {
 	w.cloud.RevokeTokens()
+	mark := w.journal.mark()
 	if err := w.expireTokens(); err != nil {
 		return err
 	}
+	w.eventually(soon, func() error { // the API server remembers tokens for ten seconds
+		refused := map[*program]bool{}
+		for _, c := range w.journal.since(mark, all) {
+			refused[c.replica.program] = refused[c.replica.program] || c.code == http.StatusUnauthorized
+		}
+		for _, p := range w.programs {
+			if p.name != addonsProgram && !refused[p] {
+				return fmt.Errorf("the API server does not refuse %s", p.name)
+			}
+		}
+		return nil
+	})
 	w.pause(between(random, 0, 5*time.Second))
 	w.renewTokens()
 	return nil
@@ -267,7 +292,8 @@ func editObjects(w *world, random *rand.Rand, before state) error {
 		} else {
 			changes = append(changes, `{"data":null}`, `{"data":{"chaos":"Y2hhb3M="}}`)
 		}
-		if err := one.patch(w, pick(random, changes)); err != nil {
+		// Some Secrets have required keys.
+		if err := one.patch(w, pick(random, changes)); err != nil && !apierrors.IsInvalid(err) {
 			return err
 		}
 		w.edits++
@@ -349,7 +375,7 @@ func deleteCRD(w *world, random *rand.Rand, before state) error {
 	w.eventually(soon, func() error {
 		_, err := crds.Get(w.Context(), name, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("CRD %s still exists: %w", name, err)
+			return fmt.Errorf("CRD %s still exists: %v", name, err)
 		}
 		return nil
 	})
@@ -364,10 +390,10 @@ func deleteCRD(w *world, random *rand.Rand, before state) error {
 
 // restoreDeleted creates the deleted objects that no operator owns.
 func (w *world) restoreDeleted(before state) error {
-	for key, one := range before {
+	for _, key := range slices.Sorted(maps.Keys(before)) {
 		if _, foreign := w.foreign[key]; foreign && w.deleted(key) {
 			w.edits++
-			w.eventually(soon, func() error { return w.restore(one) })
+			w.eventually(soon, func() error { return w.restore(before[key]) })
 		}
 	}
 	return nil
@@ -391,7 +417,7 @@ func deleteNamespace(w *world, random *rand.Rand, before state) error {
 	w.eventually(soon, func() error {
 		_, err := namespaces.Get(w.Context(), name, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("namespace %s still exists: %w", name, err)
+			return fmt.Errorf("namespace %s still exists: %v", name, err)
 		}
 		return nil
 	})

@@ -82,8 +82,12 @@ func (o object) content() map[string]any {
 	annotations := copied.GetAnnotations()
 	delete(annotations, "deployment.kubernetes.io/revision")
 	delete(annotations, "deprecated.daemonset.template.generation")
+	delete(annotations, "storage.openshift.io/stable-generation")
 	copied.SetAnnotations(annotations)
 	delete(copied.Object, "status")
+	for _, field := range []string{"clusterIP", "clusterIPs"} { // of Services
+		unstructured.RemoveNestedField(copied.Object, "spec", field)
+	}
 	return copied.Object
 }
 
@@ -186,6 +190,12 @@ func (w *world) converged(before state, healed int) error {
 			return fmt.Errorf("no replica of %s leads", p.name)
 		}
 	}
+	for _, r := range w.replicas() {
+		calls := w.journal.since(healed, func(c *call) bool { return c.replica == r && c.code != 0 })
+		if n := len(calls); n > 0 && calls[n-1].code == http.StatusUnauthorized {
+			return fmt.Errorf("the API server refuses the token of %s", r.name)
+		}
+	}
 	var types []string
 	for _, t := range w.cloud.ShareTypes() {
 		types = append(types, t.Name)
@@ -249,7 +259,7 @@ func (c call) String() string {
 // checkCalls checks what the programs sent since a mark.
 func (w *world) checkCalls(f fault, mark int) {
 	w.Helper()
-	for _, c := range w.journal.since(mark, func(*call) bool { return true }) {
+	for _, c := range w.journal.since(mark, all) {
 		refused := c.code == http.StatusForbidden || c.code == http.StatusUnauthorized
 		deletes := c.info.Verb == "delete" || c.info.Verb == "deletecollection"
 		switch {
@@ -261,18 +271,15 @@ func (w *world) checkCalls(f fault, mark int) {
 	}
 	for _, p := range w.programs {
 		w.checkLeaders(p, mark)
-		of := func(accept func(*call) bool) int {
-			return len(w.journal.since(mark, func(c *call) bool {
-				return c.replica.program == p && accept(c)
-			}))
+		writes, requests := w.journal.of(p, mark, (*call).isWrite), w.journal.of(p, mark, all)
+		if limit := f.writes + 4*w.edits; len(writes) > limit {
+			w.Errorf("%s sent %d writes, want %d at most: %s", p.name, len(writes), limit, most(writes))
 		}
-		writes, all := of((*call).isWrite), of(func(*call) bool { return true })
-		if most := f.writes + 4*w.edits; writes > most {
-			w.Errorf("%s sent %d writes, want %d at most", p.name, writes, most)
+		if limit := f.requests + 20*w.edits; len(requests) > limit {
+			w.Errorf("%s sent %d requests, want %d at most: %s", p.name, len(requests), limit,
+				most(requests))
 		}
-		if most := f.requests + 20*w.edits; all > most {
-			w.Errorf("%s sent %d requests, want %d at most", p.name, all, most)
-		}
+		w.Logf("%s: %s", p.name, most(requests))
 	}
 }
 
@@ -340,10 +347,10 @@ type sample struct {
 
 // checkGrowth compares what each process used first and last. A process of which there are fewer
 // than eight samples says nothing.
-func (w *world) checkGrowth(samples []sample) {
+func (w *world) checkGrowth() {
 	w.Helper()
 	byProcess := map[int][]sample{}
-	for _, s := range samples {
+	for _, s := range w.samples {
 		byProcess[s.pid] = append(byProcess[s.pid], s)
 	}
 	for _, all := range byProcess {

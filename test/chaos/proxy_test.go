@@ -3,18 +3,22 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -146,6 +150,30 @@ func (j *journal) since(mark int, accept func(*call) bool) []call {
 		}
 	}
 	return found
+}
+
+// of returns copies of the requests of a program after a mark that the filter accepts.
+func (j *journal) of(p *program, mark int, accept func(*call) bool) []call {
+	return j.since(mark, func(c *call) bool { return c.replica.program == p && accept(c) })
+}
+
+// all accepts every request.
+func all(*call) bool { return true }
+
+// most returns the most frequent kinds of requests.
+func most(calls []call) string {
+	counts := map[string]int{}
+	for _, c := range calls {
+		counts[fmt.Sprintf("%s %s %d", c.info.Verb, c.info.Resource, c.code)]++
+	}
+	kinds := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
+	})
+	const shown = 8
+	for i, kind := range kinds {
+		kinds[i] = fmt.Sprintf("%d %s", counts[kind], kind)
+	}
+	return strings.Join(kinds[:min(len(kinds), shown)], ", ")
 }
 
 // proxy is between one replica and one API server. It forwards credentials.

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
@@ -33,6 +34,7 @@ type replica struct {
 	program *program
 	name    string
 	options process.Options
+	config  string // the path of the configuration of an operator
 
 	mu      sync.Mutex
 	process *process.Process
@@ -40,6 +42,13 @@ type replica struct {
 	frozen  bool
 	// idle is when the process last was unable to notice that it does not lead any more.
 	idle time.Time
+}
+
+// configure writes the configuration of an operator, which then ends to read it.
+func (r *replica) configure(election string) error {
+	return paths.WriteFile(r.config, []byte("apiVersion: operator.openshift.io/v1alpha1\n"+
+		"kind: GenericOperatorConfig\nservingInfo:\n  bindAddress: 127.0.0.1:0\n"+
+		"leaderElection:\n"+election))
 }
 
 // run starts the process again whenever it ends, until ctx is done.
@@ -127,13 +136,9 @@ type usage struct {
 	memory     int // in MB
 }
 
-// measure reads what the process uses. The token permits to read its metrics.
-func (r *replica) measure(ctx context.Context, token string) (usage, error) {
-	p := r.running()
-	if p == nil {
-		return usage{}, fmt.Errorf("%s does not run", r.name)
-	}
-	u := usage{pid: p.PID()}
+// measure reads what the process with an ID uses. The token permits to read its metrics.
+func (r *replica) measure(ctx context.Context, pid int, token string) (usage, error) {
+	u := usage{pid: pid}
 	text, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(u.pid), "statm"))
 	if err != nil {
 		return u, err

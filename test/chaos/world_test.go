@@ -41,6 +41,8 @@ const (
 	pollEvery = 100 * time.Millisecond
 	// soon bounds what an API server does in seconds.
 	soon = time.Minute
+	// longestLine is the length of a line of a log that a failed test shows.
+	longestLine = 300
 	// shortElection lets another replica lead soon after the leader has ended. longElection lets a
 	// leader survive an outage.
 	shortElection = "  leaseDuration: 15s\n  renewDeadline: 10s\n  retryPeriod: 1s\n"
@@ -59,15 +61,14 @@ type side struct {
 type world struct {
 	*testing.T
 
-	random   *rand.Rand
-	bin      string
-	dir      paths.Dir
-	cluster  *devcluster.Cluster
-	env      *devcluster.Environment
-	cloud    testcloud.Cloud
-	source   *view.Source
-	election string
-	etcd     string // its program
+	random  *rand.Rand
+	bin     string
+	dir     paths.Dir
+	cluster *devcluster.Cluster
+	env     *devcluster.Environment
+	cloud   testcloud.Cloud
+	source  *view.Source
+	etcd    string // its program
 	// guest contains the nodes, control the operators. Standalone they are the same.
 	guest, control *side
 
@@ -75,6 +76,7 @@ type world struct {
 	journal  journal
 	programs []*program
 	addons   *addons
+	samples  []sample
 	// tokens is the number of tokens of each operator so far.
 	tokens int
 	// deleted accepts the keys of objects that the fault deleted, and edits counts its changes.
@@ -88,7 +90,7 @@ type world struct {
 func newWorld(t *testing.T, o options, guests int) *world {
 	t.Helper()
 	w := &world{
-		T: t, random: o.newRandom("world"), bin: o.bin, election: o.election,
+		T: t, random: o.newRandom("world"), bin: o.bin,
 		dir: paths.Dir(filepath.Join(o.dir, t.Name())), trouble: newTrouble(o.newRandom("proxies")),
 	}
 	operators, err := fixtures.Operators([]string{"manila", "cinder"})
@@ -151,10 +153,15 @@ func (w *world) pause(d time.Duration) {
 // eventually waits until check returns nil, and returns how long that took.
 func (w *world) eventually(bound time.Duration, check func() error) (took time.Duration) {
 	w.Helper()
+	last := ""
 	for watch := stopwatch.Start(); ; w.pause(pollEvery) {
 		err := check()
 		if err == nil {
 			return watch.Elapsed()
+		}
+		if text := err.Error(); os.Getenv("DEBUG") != "" && text != last {
+			last = text
+			w.Logf("%s waiting: %s", time.Now().Format(time.TimeOnly), text[:min(len(text), 600)])
 		}
 		if watch.Elapsed() > bound {
 			w.dump()
@@ -167,7 +174,10 @@ func (w *world) eventually(bound time.Duration, check func() error) (took time.D
 func (w *world) dump() {
 	w.Helper()
 	for _, r := range w.replicas() {
-		w.Logf("--- the end of %s\n%s", r.options.Log, process.Tail(r.options.Log))
+		w.Logf("--- the end of %s", r.options.Log)
+		for line := range strings.Lines(process.Tail(r.options.Log)) {
+			w.Log(line[:min(len(line), longestLine)])
+		}
 	}
 }
 
@@ -229,9 +239,8 @@ func (w *world) writeFiles(r *replica, runner operator.Runner) {
 		from, to := w.env.Dir.Mounted(name, mount.MountPath), runner.Dir.Mounted(name, mount.MountPath)
 		switch {
 		case strings.HasPrefix(runner.Dir.OperatorConfig(name), to):
-			w.must(paths.WriteFile(runner.Dir.OperatorConfig(name), []byte(
-				"apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\n"+
-					"servingInfo:\n  bindAddress: 127.0.0.1:0\nleaderElection:\n"+w.election)))
+			r.config = runner.Dir.OperatorConfig(name)
+			w.must(r.configure(shortElection))
 		case strings.HasPrefix(runner.Dir.GuestKubeconfig(name), to):
 			w.writeGuestKubeconfig(r, w.env.Dir.GuestKubeconfig(name), runner.Dir.GuestKubeconfig(name))
 		default:
