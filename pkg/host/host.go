@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
 	// Registers the metrics of client-go.
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	"k8s.io/klog/v2"
@@ -57,7 +58,7 @@ type Options struct {
 
 // Process is the input of Work.
 type Process struct {
-	// Config and Served are the values of Options.
+	// Config and Served are the values of Options, for clients that write only with the Lease.
 	Config, Served *rest.Config
 	Events         events.Recorder
 	Clock          clock.WithDelayedExecution
@@ -87,9 +88,10 @@ func Run(ctx context.Context, o Options, work Work) error {
 		return err
 	}
 	recorder := o.recorder(ctx, kube)
-	return lead(ctx, o, func(ctx context.Context) error {
+	return lead(ctx, o, func(ctx context.Context, elector *leaderelection.LeaderElector) error {
 		return work(ctx, Process{
-			Config: o.Config, Served: o.Served, Events: recorder, Clock: o.Clock, Restart: cancel,
+			Config: leaderOnly(o.Config, elector), Served: leaderOnly(o.Served, elector),
+			Events: recorder, Clock: o.Clock, Restart: cancel,
 		})
 	})
 }

@@ -26,10 +26,13 @@ const (
 var errLeaseLost = errors.New("lost the lease: another process may be the leader. " +
 	"If there is none, check the health of the API server")
 
-// lead becomes the leader, runs work, and releases the Lease.
-func lead(ctx context.Context, o Options, work func(context.Context) error) error {
+// lead becomes the leader, runs work, and releases the Lease. Without leader election, work gets no
+// elector.
+func lead(
+	ctx context.Context, o Options, work func(context.Context, *leaderelection.LeaderElector) error,
+) error {
 	if o.Operator.LeaderElection.Disable {
-		return work(ctx)
+		return work(ctx, nil)
 	}
 	// The process keeps the Lease after ctx is done until work has returned.
 	leaseCtx, release := context.WithCancel(context.WithoutCancel(ctx))
@@ -38,6 +41,7 @@ func lead(ctx context.Context, o Options, work func(context.Context) error) erro
 	if err != nil {
 		return err
 	}
+	var elector *leaderelection.LeaderElector
 	started, ended := make(chan struct{}), make(chan error, 1)
 	config.Callbacks = leaderelection.LeaderCallbacks{
 		OnStartedLeading: func(leading context.Context) {
@@ -45,7 +49,7 @@ func lead(ctx context.Context, o Options, work func(context.Context) error) erro
 			workCtx, stop := context.WithCancel(ctx)
 			defer stop()
 			context.AfterFunc(leading, stop)
-			ended <- work(workCtx)
+			ended <- work(workCtx, elector)
 			release()
 		},
 		OnStoppedLeading: func() {},
@@ -58,8 +62,7 @@ func lead(ctx context.Context, o Options, work func(context.Context) error) erro
 			release()
 		}
 	})
-	elector, err := leaderelection.NewLeaderElector(config)
-	if err != nil {
+	if elector, err = leaderelection.NewLeaderElector(config); err != nil {
 		return fmt.Errorf("preparing leader election: %w", err)
 	}
 	elector.Run(leaseCtx)

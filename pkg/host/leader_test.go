@@ -10,18 +10,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/utils/ptr"
 
 	configv1 "github.com/openshift/api/config/v1"
 )
+
+// elector shortens the signature of work.
+type elector = leaderelection.LeaderElector
 
 func TestWorkReturnsBeforeTheLeaseIsReleased(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
 	ctx, cancel := context.WithCancel(bounded(t))
 	defer cancel()
-	err := lead(ctx, server.options(), func(work context.Context) error {
+	err := lead(ctx, server.options(), func(work context.Context, _ *elector) error {
 		server.note("work")
 		if holder := server.holder(); holder == "" {
 			t.Error("works without the lease")
@@ -47,7 +54,7 @@ func TestErrorOfWorkIsReturned(t *testing.T) {
 	server := newAPIServer(t)
 	failure := errors.New("cannot work")
 	if err := lead(bounded(t), server.options(),
-		func(context.Context) error { return failure }); !errors.Is(err, failure) {
+		func(context.Context, *elector) error { return failure }); !errors.Is(err, failure) {
 		t.Errorf("got %v, want %v", err, failure)
 	}
 	if diff := cmp.Diff([]string{"lease taken", "lease released"}, server.notes()); diff != "" {
@@ -60,9 +67,53 @@ func TestLostLeaseIsAnError(t *testing.T) {
 	server := newAPIServer(t)
 	o := server.options()
 	o.Operator.LeaderElection.RenewDeadline.Duration = time.Second
-	err := lead(bounded(t), o, func(work context.Context) error {
+	err := lead(bounded(t), o, func(work context.Context, _ *elector) error {
 		server.set(func() { server.down = true })
 		<-work.Done()
+		return nil
+	})
+	if !errors.Is(err, errLeaseLost) {
+		t.Errorf("got %v, want %v", err, errLeaseLost)
+	}
+}
+
+// TestWithoutTheLeaseNothingIsWritten runs work that ignores that the Lease is lost, as a process
+// does for a moment that was frozen.
+func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
+	t.Parallel()
+	server := newAPIServer(t)
+	o := server.options()
+	o.Operator.LeaderElection.LeaseDuration.Duration = 2 * time.Second
+	o.Operator.LeaderElection.RenewDeadline.Duration = time.Second
+	err := lead(bounded(t), o, func(work context.Context, led *elector) error {
+		topology := infrastructure(configv1.HighlyAvailableTopologyMode)
+		server.set(func() { server.infrastructure = topology })
+		kube, err := kubernetes.NewForConfig(leaderOnly(o.Config, led))
+		if err != nil {
+			return err
+		}
+		write := func() error {
+			_, err := kube.CoreV1().Events("ns").Create(t.Context(), &corev1.Event{}, metav1.CreateOptions{})
+			return err
+		}
+		if err := write(); err != nil {
+			t.Errorf("writing with the lease: %v", err)
+		}
+		server.set(func() { server.down = true })
+		<-work.Done()
+		err = wait.PollUntilContextCancel(bounded(t), 10*time.Millisecond, true,
+			func(context.Context) (bool, error) { return errors.Is(write(), errLeaseLost), nil })
+		if err != nil {
+			t.Errorf("writes without the lease do not end: %v", err)
+		}
+		written := len(server.received())
+		if err := write(); !errors.Is(err, errLeaseLost) || len(server.received()) != written {
+			t.Errorf("writing after the end of the lease: %v", err)
+		}
+		if err := kube.RESTClient().Get().AbsPath("/apis/config.openshift.io/v1/infrastructures/cluster").
+			Do(t.Context()).Error(); err != nil {
+			t.Errorf("reading without the lease: %v", err)
+		}
 		return nil
 	})
 	if !errors.Is(err, errLeaseLost) {
@@ -83,7 +134,7 @@ func TestProcessThatNeverLedStopsWithoutError(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	err := lead(ctx, server.options(), func(context.Context) error {
+	err := lead(ctx, server.options(), func(context.Context, *elector) error {
 		t.Error("works while another leads")
 		return nil
 	})
@@ -97,8 +148,8 @@ func TestWorkRunsWithoutLeaderElection(t *testing.T) {
 	o := newAPIServer(t).options()
 	o.Operator.LeaderElection.Disable = true
 	failure := errors.New("cannot work")
-	if err := lead(bounded(t), o, func(context.Context) error { return failure }); !errors.Is(err,
-		failure) {
+	err := lead(bounded(t), o, func(context.Context, *elector) error { return failure })
+	if !errors.Is(err, failure) {
 		t.Errorf("got %v, want %v", err, failure)
 	}
 }
@@ -107,7 +158,7 @@ func TestInvalidLeaderElectionIsAnError(t *testing.T) {
 	t.Parallel()
 	o := newAPIServer(t).options()
 	o.Operator.LeaderElection.RenewDeadline.Duration = time.Hour
-	err := lead(bounded(t), o, func(context.Context) error {
+	err := lead(bounded(t), o, func(context.Context, *elector) error {
 		t.Error("works without election")
 		return nil
 	})

@@ -114,7 +114,7 @@ func freezeLeader(w *world, random *rand.Rand, before state) error {
 	}
 	defer leader.thaw()
 	w.eventually(soon, func() error {
-		if w.leader(leader.program) == leader {
+		if next := w.leader(leader.program); next == nil || next == leader {
 			return errors.New("no other replica leads")
 		}
 		return nil

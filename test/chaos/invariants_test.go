@@ -26,10 +26,6 @@ const (
 	ownPrefix = "chaos-"
 	// quiet is how long no operator writes after it has converged.
 	quiet = 3 * time.Second
-	// lateWrites is how long a replica may still write that was frozen and does not lead any more.
-	// A Lease does not stop a process that does not run: requests that it has begun are sent when it
-	// runs again.
-	lateWrites = time.Second
 )
 
 // resources returns the resources of the objects that operators and users create.
@@ -239,15 +235,18 @@ func (c *call) isElection() bool {
 		c.info.Verb)
 }
 
-// leader returns the replica that wrote the Lease of the program last, or nil.
+// leader returns the replica that wrote the Lease of the program last, or nil if its process has
+// ended since.
 func (w *world) leader(p *program) *replica {
-	leases := w.journal.since(0, func(c *call) bool {
-		return c.isElection() && c.succeeded() && c.replica.program == p
-	})
+	leases := w.journal.of(p, 0, func(c *call) bool { return c.isElection() && c.succeeded() })
 	if len(leases) == 0 {
 		return nil
 	}
-	return slices.MaxFunc(leases, func(a, b call) int { return a.answered.Compare(b.answered) }).replica
+	last := slices.MaxFunc(leases, func(a, b call) int { return a.answered.Compare(b.answered) })
+	if last.began.Before(last.replica.since()) {
+		return nil
+	}
+	return last.replica
 }
 
 func (c call) String() string {
@@ -279,26 +278,22 @@ func (w *world) checkCalls(f fault, mark int) {
 			w.Errorf("%s sent %d requests, want %d at most: %s", p.name, len(requests), limit,
 				most(requests))
 		}
-		w.Logf("%s: %s", p.name, most(requests))
+		w.Logf("%s: %s", p.name, most(writes))
 	}
 }
 
 // checkLeaders checks that only the replica writes that wrote the Lease last.
 func (w *world) checkLeaders(p *program, mark int) {
 	w.Helper()
-	leases := w.journal.since(0, func(c *call) bool {
-		return c.isElection() && c.succeeded() && c.replica.program == p
-	})
+	leases := w.journal.of(p, 0, func(c *call) bool { return c.isElection() && c.succeeded() })
 	slices.SortFunc(leases, func(a, b call) int { return a.answered.Compare(b.answered) })
-	for _, write := range w.journal.since(mark, func(c *call) bool {
-		return c.replica.program == p && c.isWrite() && c.succeeded()
+	for _, write := range w.journal.of(p, mark, func(c *call) bool {
+		return c.isWrite() && c.succeeded()
 	}) {
 		i, _ := slices.BinarySearchFunc(leases, write.began, func(lease call, at time.Time) int {
 			return lease.answered.Compare(at)
 		})
-		late := write.replica.resumed()
-		if i == 0 || leases[i-1].replica != write.replica &&
-			(write.began.Before(late) || write.began.After(late.Add(lateWrites))) {
+		if i == 0 || leases[i-1].replica != write.replica {
 			w.Errorf("a replica writes that does not lead: %v", write)
 		}
 	}

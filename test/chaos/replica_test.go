@@ -40,8 +40,7 @@ type replica struct {
 	process *process.Process
 	logged  int64 // the length of the log when the process started
 	frozen  bool
-	// idle is when the process last was unable to notice that it does not lead any more.
-	idle time.Time
+	started time.Time // of the process
 }
 
 // configure writes the configuration of an operator, which then ends to read it.
@@ -80,7 +79,7 @@ func (r *replica) start() (*process.Process, error) {
 		r.logged = info.Size()
 	}
 	p, err := process.Start(r.options)
-	r.process, r.frozen = p, false
+	r.process, r.frozen, r.started = p, false, time.Now()
 	return p, err
 }
 
@@ -117,7 +116,7 @@ func (r *replica) thaw() {
 	defer r.mu.Unlock()
 	if r.frozen {
 		_ = syscall.Kill(r.process.PID(), syscall.SIGCONT) // it may have ended
-		r.frozen, r.idle = false, time.Now()
+		r.frozen = false
 	}
 }
 
@@ -190,9 +189,9 @@ func goroutines(ctx context.Context, address, token string) (int, error) {
 	return number, err
 }
 
-// resumed returns when the replica last ran again after it was frozen.
-func (r *replica) resumed() time.Time {
+// since returns when the process started.
+func (r *replica) since() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.idle
+	return r.started
 }
