@@ -16,7 +16,9 @@ func leaderOnly(config *rest.Config, elector *leaderelection.LeaderElector) *res
 		return config
 	}
 	config = rest.CopyConfig(config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return leaderTransport{next, elector} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return leaderTransport{next, elector}
+	})
 	return config
 }
 

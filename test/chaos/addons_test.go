@@ -213,7 +213,7 @@ func (a *addons) answer(_ context.Context, method string) (proto.Message, error)
 		defer a.running.Add(-1)
 		return &reclaimspace.ControllerReclaimSpaceResponse{}, nil
 	}
-	return nil, nil //nolint:nilnil // the package answers then.
+	return nil, nil // the package answers then
 }
 
 // addJob creates a job that reclaims the volume, and returns a check of its end.

@@ -79,7 +79,8 @@ func newOptions(t *testing.T) options {
 			t.Fatal(err)
 		}
 	}
-	if o.dir, err = os.MkdirTemp("", "chaos-"); err != nil {
+	// A failed test keeps it.
+	if o.dir, err = os.MkdirTemp("", "chaos-"); err != nil { //nolint:usetesting // see above.
 		t.Fatal(err)
 	}
 	process.KillOnSignal(o.dir, o.kubernetes, o.bin)
@@ -119,7 +120,7 @@ func TestHyperShift(t *testing.T) {
 	run(t, newOptions(t), 1)
 }
 
-// run installs everything while operators are killed, and then causes faults until the time is over.
+// run installs everything while operators are killed, and then causes faults for a while.
 func run(t *testing.T, o options, guests int) {
 	t.Helper()
 	w := newWorld(t, o, guests)
@@ -231,8 +232,8 @@ func (w *world) cause(f fault, random *rand.Rand) result {
 		of := func(accept func(*call) bool) int { return len(w.journal.of(p, mark, accept)) }
 		r.writes, r.requests = max(r.writes, of((*call).isWrite)), max(r.requests, of(all))
 	}
-	w.Logf("%s: %.1f s, then converged after %.1f s; %d writes, %d requests, %d to OpenStack, %d edits",
-		f.name, lasted.Seconds(), took.Seconds(), r.writes, r.requests, r.cloud, w.edits)
+	w.Logf("%s: %.1f s, then converged after %.1f s; %d writes, %d requests, %d to OpenStack, "+
+		"%d edits", f.name, lasted.Seconds(), took.Seconds(), r.writes, r.requests, r.cloud, w.edits)
 	return r
 }
 

@@ -70,9 +70,9 @@ func faults() []fault {
 
 // killed returns a fault that kills operators.
 func killed(times int) fault {
+	writes, requests := 15*(times+1), 500*(times+1)
 	return fault{
-		"operators-killed", time.Minute, 15 * (times + 1), 500 * (times + 1), mode{isProcess: true},
-		killOperators(times),
+		"operators-killed", time.Minute, writes, requests, mode{isProcess: true}, killOperators(times),
 	}
 }
 
@@ -280,7 +280,7 @@ func editObjects(w *world, random *rand.Rand, before state) error {
 	}
 	edited = slices.DeleteFunc(edited, func(o object) bool {
 		name := o.GetName()
-		return name == "kube-root-ca.crt" || strings.Contains(name, "kubeconfig")
+		return name == "kube-root-ca.crt" || strings.Contains(name, "kubeconfig") || o.isHashKey()
 	})
 	for end := time.Now().Add(between(random, 4*time.Second, 8*time.Second)); time.Now().Before(end); {
 		one := pick(random, edited)
@@ -336,6 +336,7 @@ func deleteObjects(w *world, random *rand.Rand, before state) error {
 		owned = append(owned, before.owned(w.foreign, resource.Resource)...)
 	}
 	slices.SortFunc(owned, func(a, b object) int { return strings.Compare(a.key(), b.key()) })
+	owned = slices.DeleteFunc(owned, object.isHashKey)
 	deleted := map[string]bool{}
 	w.deleted = func(key string) bool { return deleted[key] }
 	for range 3 + random.IntN(6) {
@@ -372,12 +373,9 @@ func deleteCRD(w *world, random *rand.Rand, before state) error {
 	if err := crds.Delete(w.Context(), name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	w.eventually(soon, func() error {
+	w.awaitGone(func() error {
 		_, err := crds.Get(w.Context(), name, metav1.GetOptions{})
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("CRD %s still exists: %v", name, err)
-		}
-		return nil
+		return err
 	})
 	w.pause(between(random, 0, 5*time.Second))
 	unstructured.RemoveNestedField(crd.Object, "status")
@@ -386,6 +384,17 @@ func deleteCRD(w *world, random *rand.Rand, before state) error {
 		return err
 	}
 	return w.restoreDeleted(before)
+}
+
+// awaitGone waits until get does not find an object.
+func (w *world) awaitGone(get func() error) {
+	w.Helper()
+	w.eventually(soon, func() error {
+		if err := get(); !apierrors.IsNotFound(err) {
+			return errors.Join(errors.New("the object still exists"), err)
+		}
+		return nil
+	})
 }
 
 // restoreDeleted creates the deleted objects that no operator owns.
@@ -414,12 +423,9 @@ func deleteNamespace(w *world, random *rand.Rand, before state) error {
 	if err := namespaces.Delete(w.Context(), name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	w.eventually(soon, func() error {
+	w.awaitGone(func() error {
 		_, err := namespaces.Get(w.Context(), name, metav1.GetOptions{})
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("namespace %s still exists: %v", name, err)
-		}
-		return nil
+		return err
 	})
 	w.pause(between(random, 0, 3*time.Second))
 	found.ResourceVersion, found.UID = "", ""

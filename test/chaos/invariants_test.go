@@ -66,6 +66,10 @@ func (o object) key() string {
 // isWorkload returns true for a Deployment or a DaemonSet.
 func (o object) isWorkload() bool { return o.resource.Group == "apps" }
 
+// isHashKey returns true for the Secret with a random key of an operator. A new key changes the
+// hashes in all workloads.
+func (o object) isHashKey() bool { return strings.HasSuffix(o.GetName(), "-hash-key") }
+
 // content returns what must not change.
 func (o object) content() map[string]any {
 	copied := o.DeepCopy()

@@ -103,11 +103,13 @@ type call struct {
 	isInvented bool // the proxy answered
 }
 
-// isWrite returns true for requests that change objects other than Leases and events.
+// isWrite returns true for requests that change objects other than Leases and events. Reviews and
+// requests for tokens change nothing.
 func (c *call) isWrite() bool {
 	verbs := []string{"create", "update", "patch", "delete", "deletecollection"}
-	ignored := []string{"leases", "events", "tokenreviews", "subjectaccessreviews"}
-	return slices.Contains(verbs, c.info.Verb) && !slices.Contains(ignored, c.info.Resource)
+	return slices.Contains(verbs, c.info.Verb) && c.info.Subresource != "token" &&
+		!slices.Contains([]string{"leases", "events"}, c.info.Resource) &&
+		!strings.HasSuffix(c.info.Resource, "reviews")
 }
 
 // succeeded returns true if the API server did what the request asked for.
