@@ -182,8 +182,8 @@ test-devcluster: build k8s ## Run the tests of the devcluster, and of a new driv
 	go test -tags $(TAGS) -count 1 -timeout 40m ./test/devcluster/... $(TESTFLAGS)
 
 # The test reads these variables: SEED is the number that repeats a run, by default a random one,
-# DURATION the time for faults in each flavour, FAULTS a regular expression of their names, and KILLS
-# how often an operator is killed while it installs, and as often later.
+# DURATION the time for faults in each flavour, FAULTS a regular expression of their names, and
+# KILLS how often an operator is killed while it installs, and as often later.
 .PHONY: test-chaos
 test-chaos: build k8s ## Let everything fail around the operators for two minutes
 	BIN_DIR=$(BIN_DIR) go test -tags chaos -count 1 -timeout 3h -parallel 1 -v ./test/chaos \

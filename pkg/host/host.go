@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection"
 	// Registers the metrics of client-go.
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	"k8s.io/klog/v2"
@@ -88,9 +87,9 @@ func Run(ctx context.Context, o Options, work Work) error {
 		return err
 	}
 	recorder := o.recorder(ctx, kube)
-	return lead(ctx, o, func(ctx context.Context, elector *leaderelection.LeaderElector) error {
+	return lead(ctx, o, func(ctx context.Context, held *lease) error {
 		return work(ctx, Process{
-			Config: leaderOnly(o.Config, elector), Served: leaderOnly(o.Served, elector),
+			Config: held.protect(o.Config), Served: held.protect(o.Served),
 			Events: recorder, Clock: o.Clock, Restart: cancel,
 		})
 	})

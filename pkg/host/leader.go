@@ -27,10 +27,8 @@ var errLeaseLost = errors.New("lost the lease: another process may be the leader
 	"If there is none, check the health of the API server")
 
 // lead becomes the leader, runs work, and releases the Lease. Without leader election, work gets no
-// elector.
-func lead(
-	ctx context.Context, o Options, work func(context.Context, *leaderelection.LeaderElector) error,
-) error {
+// lease.
+func lead(ctx context.Context, o Options, work func(context.Context, *lease) error) error {
 	if o.Operator.LeaderElection.Disable {
 		return work(ctx, nil)
 	}
@@ -41,7 +39,7 @@ func lead(
 	if err != nil {
 		return err
 	}
-	var elector *leaderelection.LeaderElector
+	held := &lease{release: release}
 	started, ended := make(chan struct{}), make(chan error, 1)
 	config.Callbacks = leaderelection.LeaderCallbacks{
 		OnStartedLeading: func(leading context.Context) {
@@ -49,7 +47,7 @@ func lead(
 			workCtx, stop := context.WithCancel(ctx)
 			defer stop()
 			context.AfterFunc(leading, stop)
-			ended <- work(workCtx, elector)
+			ended <- work(workCtx, held)
 			release()
 		},
 		OnStoppedLeading: func() {},
@@ -62,10 +60,10 @@ func lead(
 			release()
 		}
 	})
-	if elector, err = leaderelection.NewLeaderElector(config); err != nil {
+	if held.elector, err = leaderelection.NewLeaderElector(config); err != nil {
 		return fmt.Errorf("preparing leader election: %w", err)
 	}
-	elector.Run(leaseCtx)
+	held.elector.Run(leaseCtx)
 	return outcome(ctx, started, ended)
 }
 

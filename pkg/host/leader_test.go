@@ -14,21 +14,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/utils/ptr"
 
 	configv1 "github.com/openshift/api/config/v1"
 )
-
-// elector shortens the signature of work.
-type elector = leaderelection.LeaderElector
 
 func TestWorkReturnsBeforeTheLeaseIsReleased(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
 	ctx, cancel := context.WithCancel(bounded(t))
 	defer cancel()
-	err := lead(ctx, server.options(), func(work context.Context, _ *elector) error {
+	err := lead(ctx, server.options(), func(work context.Context, _ *lease) error {
 		server.note("work")
 		if holder := server.holder(); holder == "" {
 			t.Error("works without the lease")
@@ -54,7 +50,7 @@ func TestErrorOfWorkIsReturned(t *testing.T) {
 	server := newAPIServer(t)
 	failure := errors.New("cannot work")
 	if err := lead(bounded(t), server.options(),
-		func(context.Context, *elector) error { return failure }); !errors.Is(err, failure) {
+		func(context.Context, *lease) error { return failure }); !errors.Is(err, failure) {
 		t.Errorf("got %v, want %v", err, failure)
 	}
 	if diff := cmp.Diff([]string{"lease taken", "lease released"}, server.notes()); diff != "" {
@@ -67,7 +63,7 @@ func TestLostLeaseIsAnError(t *testing.T) {
 	server := newAPIServer(t)
 	o := server.options()
 	o.Operator.LeaderElection.RenewDeadline.Duration = time.Second
-	err := lead(bounded(t), o, func(work context.Context, _ *elector) error {
+	err := lead(bounded(t), o, func(work context.Context, _ *lease) error {
 		server.set(func() { server.down = true })
 		<-work.Done()
 		return nil
@@ -77,47 +73,66 @@ func TestLostLeaseIsAnError(t *testing.T) {
 	}
 }
 
-// TestWithoutTheLeaseNothingIsWritten runs work that ignores that the Lease is lost, as a process
-// does for a moment that was frozen.
+// TestWithoutTheLeaseNothingIsWritten runs work that ignores its context, because a process that was
+// frozen is not told that another one leads.
 func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
 	t.Parallel()
-	server := newAPIServer(t)
-	o := server.options()
-	o.Operator.LeaderElection.LeaseDuration.Duration = 2 * time.Second
-	o.Operator.LeaderElection.RenewDeadline.Duration = time.Second
-	err := lead(bounded(t), o, func(work context.Context, led *elector) error {
-		topology := infrastructure(configv1.HighlyAvailableTopologyMode)
-		server.set(func() { server.infrastructure = topology })
-		kube, err := kubernetes.NewForConfig(leaderOnly(o.Config, led))
-		if err != nil {
-			return err
-		}
-		write := func() error {
-			_, err := kube.CoreV1().Events("ns").Create(t.Context(), &corev1.Event{}, metav1.CreateOptions{})
-			return err
-		}
-		if err := write(); err != nil {
-			t.Errorf("writing with the lease: %v", err)
-		}
-		server.set(func() { server.down = true })
-		<-work.Done()
-		err = wait.PollUntilContextCancel(bounded(t), 10*time.Millisecond, true,
-			func(context.Context) (bool, error) { return errors.Is(write(), errLeaseLost), nil })
-		if err != nil {
-			t.Errorf("writes without the lease do not end: %v", err)
-		}
-		written := len(server.received())
-		if err := write(); !errors.Is(err, errLeaseLost) || len(server.received()) != written {
-			t.Errorf("writing after the end of the lease: %v", err)
-		}
-		if err := kube.RESTClient().Get().AbsPath("/apis/config.openshift.io/v1/infrastructures/cluster").
-			Do(t.Context()).Error(); err != nil {
-			t.Errorf("reading without the lease: %v", err)
-		}
-		return nil
-	})
-	if !errors.Is(err, errLeaseLost) {
-		t.Errorf("got %v, want %v", err, errLeaseLost)
+	for name, lose := range map[string]func(*apiServer){
+		"expired": func(s *apiServer) { s.down = true },
+		"taken by another process": func(s *apiServer) {
+			s.lease = s.lease.DeepCopy()
+			s.lease.ResourceVersion += "0"
+			s.lease.Spec.HolderIdentity = ptr.To("another")
+			s.lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := newAPIServer(t)
+			server.infrastructure = infrastructure(configv1.HighlyAvailableTopologyMode)
+			o := server.options()
+			o.Operator.LeaderElection.LeaseDuration.Duration = 3 * time.Second
+			o.Operator.LeaderElection.RenewDeadline.Duration = 2 * time.Second
+			err := lead(bounded(t), o, func(ctx context.Context, held *lease) error {
+				kube, err := kubernetes.NewForConfig(held.protect(o.Config))
+				if err != nil {
+					return err
+				}
+				checkWrites(t, server, kube, func() { server.set(func() { lose(server) }) })
+				<-ctx.Done() // the first refused write ends it
+				return nil
+			})
+			if !errors.Is(err, errLeaseLost) {
+				t.Errorf("got %v, want %v", err, errLeaseLost)
+			}
+		})
+	}
+}
+
+// checkWrites checks that a client writes until the process loses the Lease, and then only reads.
+func checkWrites(t *testing.T, server *apiServer, kube kubernetes.Interface, lose func()) {
+	t.Helper()
+	write := func() error {
+		_, err := kube.CoreV1().Events("ns").
+			Create(t.Context(), &corev1.Event{}, metav1.CreateOptions{})
+		return err
+	}
+	if err := write(); err != nil {
+		t.Errorf("writing with the lease: %v", err)
+	}
+	lose()
+	err := wait.PollUntilContextCancel(bounded(t), 10*time.Millisecond, true,
+		func(context.Context) (bool, error) { return errors.Is(write(), errLeaseLost), nil })
+	if err != nil {
+		t.Errorf("writes without the lease do not end: %v", err)
+	}
+	if err := write(); !errors.Is(err, errLeaseLost) {
+		t.Errorf("writing without the lease: %v", err)
+	}
+	err = kube.CoreV1().RESTClient().Get().
+		AbsPath("/apis/config.openshift.io/v1/infrastructures/cluster").Do(t.Context()).Error()
+	if err != nil {
+		t.Errorf("reading without the lease: %v", err)
 	}
 }
 
@@ -134,7 +149,7 @@ func TestProcessThatNeverLedStopsWithoutError(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	err := lead(ctx, server.options(), func(context.Context, *elector) error {
+	err := lead(ctx, server.options(), func(context.Context, *lease) error {
 		t.Error("works while another leads")
 		return nil
 	})
@@ -148,7 +163,7 @@ func TestWorkRunsWithoutLeaderElection(t *testing.T) {
 	o := newAPIServer(t).options()
 	o.Operator.LeaderElection.Disable = true
 	failure := errors.New("cannot work")
-	err := lead(bounded(t), o, func(context.Context, *elector) error { return failure })
+	err := lead(bounded(t), o, func(context.Context, *lease) error { return failure })
 	if !errors.Is(err, failure) {
 		t.Errorf("got %v, want %v", err, failure)
 	}
@@ -158,7 +173,7 @@ func TestInvalidLeaderElectionIsAnError(t *testing.T) {
 	t.Parallel()
 	o := newAPIServer(t).options()
 	o.Operator.LeaderElection.RenewDeadline.Duration = time.Hour
-	err := lead(bounded(t), o, func(context.Context, *elector) error {
+	err := lead(bounded(t), o, func(context.Context, *lease) error {
 		t.Error("works without election")
 		return nil
 	})
