@@ -87,10 +87,9 @@ func Run(ctx context.Context, o Options, work Work) error {
 		return err
 	}
 	recorder := o.recorder(ctx, kube)
-	return lead(ctx, o, func(ctx context.Context, held *lease) error {
+	return lead(ctx, o, func(ctx context.Context, o Options) error {
 		return work(ctx, Process{
-			Config: held.protect(o.Config), Served: held.protect(o.Served),
-			Events: recorder, Clock: o.Clock, Restart: cancel,
+			Config: o.Config, Served: o.Served, Events: recorder, Clock: o.Clock, Restart: cancel,
 		})
 	})
 }

@@ -17,6 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/lease"
 )
 
 func TestWorkReturnsBeforeTheLeaseIsReleased(t *testing.T) {
@@ -24,7 +26,7 @@ func TestWorkReturnsBeforeTheLeaseIsReleased(t *testing.T) {
 	server := newAPIServer(t)
 	ctx, cancel := context.WithCancel(bounded(t))
 	defer cancel()
-	err := lead(ctx, server.options(), func(work context.Context, _ *lease) error {
+	err := lead(ctx, server.options(), func(work context.Context, _ Options) error {
 		server.note("work")
 		if holder := server.holder(); holder == "" {
 			t.Error("works without the lease")
@@ -50,7 +52,7 @@ func TestErrorOfWorkIsReturned(t *testing.T) {
 	server := newAPIServer(t)
 	failure := errors.New("cannot work")
 	if err := lead(bounded(t), server.options(),
-		func(context.Context, *lease) error { return failure }); !errors.Is(err, failure) {
+		func(context.Context, Options) error { return failure }); !errors.Is(err, failure) {
 		t.Errorf("got %v, want %v", err, failure)
 	}
 	if diff := cmp.Diff([]string{"lease taken", "lease released"}, server.notes()); diff != "" {
@@ -63,7 +65,7 @@ func TestLostLeaseIsAnError(t *testing.T) {
 	server := newAPIServer(t)
 	o := server.options()
 	o.Operator.LeaderElection.RenewDeadline.Duration = time.Second
-	err := lead(bounded(t), o, func(work context.Context, _ *lease) error {
+	err := lead(bounded(t), o, func(work context.Context, _ Options) error {
 		server.set(func() { server.down = true })
 		<-work.Done()
 		return nil
@@ -93,8 +95,8 @@ func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
 			o := server.options()
 			o.Operator.LeaderElection.LeaseDuration.Duration = 3 * time.Second
 			o.Operator.LeaderElection.RenewDeadline.Duration = 2 * time.Second
-			err := lead(bounded(t), o, func(ctx context.Context, held *lease) error {
-				kube, err := kubernetes.NewForConfig(held.protect(o.Config))
+			err := lead(bounded(t), o, func(ctx context.Context, o Options) error {
+				kube, err := kubernetes.NewForConfig(o.Config)
 				if err != nil {
 					return err
 				}
@@ -122,11 +124,11 @@ func checkWrites(t *testing.T, server *apiServer, kube kubernetes.Interface, los
 	}
 	lose()
 	err := wait.PollUntilContextCancel(bounded(t), 10*time.Millisecond, true,
-		func(context.Context) (bool, error) { return errors.Is(write(), errLeaseLost), nil })
+		func(context.Context) (bool, error) { return errors.Is(write(), lease.ErrExpired), nil })
 	if err != nil {
 		t.Errorf("writes without the lease do not end: %v", err)
 	}
-	if err := write(); !errors.Is(err, errLeaseLost) {
+	if err := write(); !errors.Is(err, lease.ErrExpired) {
 		t.Errorf("writing without the lease: %v", err)
 	}
 	err = kube.CoreV1().RESTClient().Get().
@@ -149,7 +151,7 @@ func TestProcessThatNeverLedStopsWithoutError(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	err := lead(ctx, server.options(), func(context.Context, *lease) error {
+	err := lead(ctx, server.options(), func(context.Context, Options) error {
 		t.Error("works while another leads")
 		return nil
 	})
@@ -163,7 +165,7 @@ func TestWorkRunsWithoutLeaderElection(t *testing.T) {
 	o := newAPIServer(t).options()
 	o.Operator.LeaderElection.Disable = true
 	failure := errors.New("cannot work")
-	err := lead(bounded(t), o, func(context.Context, *lease) error { return failure })
+	err := lead(bounded(t), o, func(context.Context, Options) error { return failure })
 	if !errors.Is(err, failure) {
 		t.Errorf("got %v, want %v", err, failure)
 	}
@@ -173,7 +175,7 @@ func TestInvalidLeaderElectionIsAnError(t *testing.T) {
 	t.Parallel()
 	o := newAPIServer(t).options()
 	o.Operator.LeaderElection.RenewDeadline.Duration = time.Hour
-	err := lead(bounded(t), o, func(context.Context, *lease) error {
+	err := lead(bounded(t), o, func(context.Context, Options) error {
 		t.Error("works without election")
 		return nil
 	})

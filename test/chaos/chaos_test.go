@@ -20,9 +20,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -187,10 +185,9 @@ func (w *world) causeCalmly(o options) []result {
 // measure adds a sample of each process.
 func (w *world) measure() {
 	w.Helper()
-	token := w.scraper()
 	for _, r := range w.replicas() {
 		if p := r.running(); p != nil {
-			used, err := r.measure(w.Context(), p.PID(), token)
+			used, err := r.measure(w.Context(), p.PID(), w.scraper)
 			w.must(err)
 			w.samples = append(w.samples, sample{used, r.name})
 		}
@@ -237,17 +234,14 @@ func (w *world) cause(f fault, random *rand.Rand) result {
 	return r
 }
 
-// scraper returns a token that may read the metrics of the operators.
-func (w *world) scraper() string {
+// newScraper returns a token that may read the metrics of the operators.
+func (w *world) newScraper() string {
 	w.Helper()
 	const namespace, name = "openshift-monitoring", "prometheus-k8s"
 	_, err := w.guest.kube.CoreV1().ServiceAccounts(namespace).Create(w.Context(),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if !apierrors.IsAlreadyExists(err) {
-		w.must(err)
-	}
-	var bound *authenticationv1.BoundObjectReference
-	token, err := w.guest.token(w.Context(), namespace, name, bound)
+	w.must(err)
+	token, err := w.guest.token(w.Context(), namespace, name, nil)
 	w.must(err)
 	return token
 }

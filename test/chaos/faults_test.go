@@ -70,7 +70,7 @@ func faults() []fault {
 
 // killed returns a fault that kills operators.
 func killed(times int) fault {
-	writes, requests := 15*(times+1), 500*(times+1)
+	writes, requests := 20+5*times, 1000+200*times
 	return fault{
 		"operators-killed", time.Minute, writes, requests, mode{isProcess: true}, killOperators(times),
 	}

@@ -77,6 +77,7 @@ type world struct {
 	programs []*program
 	addons   *addons
 	samples  []sample
+	scraper  string // a token that may read metrics
 	// tokens is the number of tokens of each operator so far.
 	tokens int
 	// deleted accepts the keys of objects that the fault deleted, and edits counts its changes.
@@ -109,6 +110,7 @@ func newWorld(t *testing.T, o options, guests int) *world {
 		w.guest = w.newSide(flavour.Guest, w.env.Config())
 	}
 	w.installAddons(filepath.Join(o.kubernetes, "kubectl"))
+	w.scraper = w.newScraper()
 	w.foreign = w.snapshot()
 	return w
 }
