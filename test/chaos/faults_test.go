@@ -53,7 +53,11 @@ func faults() []fault {
 		{"leader-killed", 60 * s, 30, 1500, mode{isProcess: true}, killLeader},
 		{"leader-frozen", 60 * s, 30, 1500, mode{isProcess: true}, freezeLeader},
 		killed(5),
-		{"api-server-restarted", 90 * s, 60, 2000, mode{}, stopAPI(controlplane.Refuse)},
+		// A new API server refuses requests until it has read the roles.
+		{
+			"api-server-restarted", 90 * s, 60, 2000, mode{isRefused: true},
+			stopAPI(controlplane.Refuse),
+		},
 		{"api-server-hangs", 90 * s, 60, 2000, mode{}, stopAPI(controlplane.Hang)},
 		{"requests-fail", 60 * s, 300, 4000, mode{}, failRequests},
 		{"watches-cut", 60 * s, 30, 3000, mode{}, cutWatches},
