@@ -75,8 +75,8 @@ func TestLostLeaseIsAnError(t *testing.T) {
 	}
 }
 
-// TestWithoutTheLeaseNothingIsWritten runs work that ignores its context, because a process that was
-// frozen is not told that another one leads.
+// TestWithoutTheLeaseNothingIsWritten runs work that ignores its context, because a process that
+// was frozen is not told that another one leads.
 func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*apiServer){
@@ -100,7 +100,7 @@ func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				checkWrites(t, server, kube, func() { server.set(func() { lose(server) }) })
+				checkWrites(t, kube, func() { server.set(func() { lose(server) }) })
 				<-ctx.Done() // the first refused write ends it
 				return nil
 			})
@@ -112,7 +112,7 @@ func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
 }
 
 // checkWrites checks that a client writes until the process loses the Lease, and then only reads.
-func checkWrites(t *testing.T, server *apiServer, kube kubernetes.Interface, lose func()) {
+func checkWrites(t *testing.T, kube kubernetes.Interface, lose func()) {
 	t.Helper()
 	write := func() error {
 		_, err := kube.CoreV1().Events("ns").

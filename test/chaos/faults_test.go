@@ -55,7 +55,8 @@ func faults() []fault {
 		killed(5),
 		// A new API server refuses requests until it has read the roles.
 		{
-			"api-server-restarted", 90 * s, 60, 2000, mode{isRefused: true},
+			"api-server-restarted", 90 * s, 60, 2000,
+			mode{isRefused: true},
 			stopAPI(controlplane.Refuse),
 		},
 		{"api-server-hangs", 90 * s, 60, 2000, mode{}, stopAPI(controlplane.Hang)},
