@@ -23,7 +23,7 @@ PACKAGES := ./...
 # test-all` runs.
 TAGS ?= integration
 # All build tags of tests.
-ALL_TAGS := integration,long,e2e,openstack,bench,buildah,monitoring
+ALL_TAGS := integration,long,e2e,openstack,bench,buildah,monitoring,chaos
 # The name of the driver that `make new-driver` creates.
 NAME ?=
 # The tool that builds an image, and the name of the image; the default is the name of the
@@ -126,7 +126,7 @@ test: ## Run what CI runs, and what to run before each commit (8 minutes, 20 in 
 test-all: export TAGS := integration,long
 test-all: ## Run all tests that need no root, also after a failure (30 minutes)
 	@hack/stages.sh --keep-going lint-all vet verify test-unit verify-supply-chain \
-		test-devcluster test-clusters
+		test-devcluster test-chaos test-clusters
 
 .PHONY: test-root
 test-root: ## Run all tests that need root and packages of Debian, also after a failure (90 min)
@@ -181,6 +181,19 @@ test-unit: ## Run the tests that need no cluster
 .PHONY: test-devcluster
 test-devcluster: build k8s ## Run the tests of the devcluster, and of a new driver in it
 	go test -tags $(TAGS) -count 1 -timeout 40m ./test/devcluster/... $(TESTFLAGS)
+
+# The test reads these variables: SEED is the number that repeats a run, by default a random one,
+# DURATION the time for faults in each flavour, FAULTS a regular expression of their names, and
+# KILLS how often an operator is killed while it installs, and as often later.
+.PHONY: test-chaos
+test-chaos: build k8s ## Let everything fail around the operators for two minutes
+	BIN_DIR=$(BIN_DIR) go test -tags chaos -count 1 -timeout 3h -parallel 1 -v ./test/chaos \
+		$(TESTFLAGS)
+
+.PHONY: chaos
+chaos: export DURATION ?= 10m
+chaos: export KILLS ?= 25
+chaos: test-chaos ## Let everything fail around the operators for DURATION; SEED=n repeats a run
 
 .PHONY: test-node
 test-node: build k8s node ## Test real nodes, as root

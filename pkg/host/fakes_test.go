@@ -160,6 +160,10 @@ func (s *apiServer) serveLease(w http.ResponseWriter, r *http.Request) {
 	}
 	version := 0
 	if s.lease != nil {
+		if lease.ResourceVersion != s.lease.ResourceVersion {
+			fail(w, http.StatusConflict, metav1.StatusReasonConflict)
+			return
+		}
 		version, _ = strconv.Atoi(s.lease.ResourceVersion)
 	}
 	lease.ResourceVersion = strconv.Itoa(version + 1)

@@ -58,7 +58,7 @@ type Options struct {
 
 // Process is the input of Work.
 type Process struct {
-	// Config and Served are the values of Options.
+	// Config and Served are the values of Options, for clients that write only with the Lease.
 	Config, Served *rest.Config
 	Events         events.Recorder
 	Clock          clock.WithDelayedExecution
@@ -88,7 +88,7 @@ func Run(ctx context.Context, o Options, work Work) error {
 		return err
 	}
 	recorder := o.recorder(ctx, kube)
-	return lead(ctx, o, func(ctx context.Context) error {
+	return lead(ctx, o, func(ctx context.Context, o Options) error {
 		return work(ctx, Process{
 			Config: o.Config, Served: o.Served, Events: recorder, Clock: o.Clock, Restart: cancel,
 		})

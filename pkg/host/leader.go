@@ -13,6 +13,8 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/library-go/pkg/config/clusterstatus"
 	electionconfig "github.com/openshift/library-go/pkg/config/leaderelection"
+
+	"github.com/openstack-csi/csi-operator/pkg/lease"
 )
 
 const (
@@ -26,18 +28,22 @@ const (
 var errLeaseLost = errors.New("lost the lease: another process may be the leader. " +
 	"If there is none, check the health of the API server")
 
-// lead becomes the leader, runs work, and releases the Lease.
-func lead(ctx context.Context, o Options, work func(context.Context) error) error {
+// lead becomes the leader, runs work, and releases the Lease. The clients of the options that work
+// gets write only with the Lease.
+func lead(ctx context.Context, o Options, work func(context.Context, Options) error) error {
 	if o.Operator.LeaderElection.Disable {
-		return work(ctx)
+		return work(ctx, o)
 	}
 	// The process keeps the Lease after ctx is done until work has returned.
 	leaseCtx, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
+	guard := &lease.Guard{Lost: release}
+	o = o.protectedBy(guard)
 	config, err := o.election(ctx)
 	if err != nil {
 		return err
 	}
+	guard.Duration = config.LeaseDuration
 	started, ended := make(chan struct{}), make(chan error, 1)
 	config.Callbacks = leaderelection.LeaderCallbacks{
 		OnStartedLeading: func(leading context.Context) {
@@ -45,7 +51,7 @@ func lead(ctx context.Context, o Options, work func(context.Context) error) erro
 			workCtx, stop := context.WithCancel(ctx)
 			defer stop()
 			context.AfterFunc(leading, stop)
-			ended <- work(workCtx)
+			ended <- work(workCtx, o)
 			release()
 		},
 		OnStoppedLeading: func() {},
@@ -64,6 +70,18 @@ func lead(ctx context.Context, o Options, work func(context.Context) error) erro
 	}
 	elector.Run(leaseCtx)
 	return outcome(ctx, started, ended)
+}
+
+// protectedBy returns options whose clients have a guard. Equal configurations stay equal.
+func (o Options) protectedBy(guard *lease.Guard) Options {
+	isOne := o.Served == o.Config
+	o.Config = guard.Protect(o.Config)
+	if isOne {
+		o.Served = o.Config
+	} else {
+		o.Served = guard.Protect(o.Served)
+	}
+	return o
 }
 
 // outcome returns why the process is no longer the leader.

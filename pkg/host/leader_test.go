@@ -10,10 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/lease"
 )
 
 func TestWorkReturnsBeforeTheLeaseIsReleased(t *testing.T) {
@@ -21,7 +26,7 @@ func TestWorkReturnsBeforeTheLeaseIsReleased(t *testing.T) {
 	server := newAPIServer(t)
 	ctx, cancel := context.WithCancel(bounded(t))
 	defer cancel()
-	err := lead(ctx, server.options(), func(work context.Context) error {
+	err := lead(ctx, server.options(), func(work context.Context, _ Options) error {
 		server.note("work")
 		if holder := server.holder(); holder == "" {
 			t.Error("works without the lease")
@@ -47,7 +52,7 @@ func TestErrorOfWorkIsReturned(t *testing.T) {
 	server := newAPIServer(t)
 	failure := errors.New("cannot work")
 	if err := lead(bounded(t), server.options(),
-		func(context.Context) error { return failure }); !errors.Is(err, failure) {
+		func(context.Context, Options) error { return failure }); !errors.Is(err, failure) {
 		t.Errorf("got %v, want %v", err, failure)
 	}
 	if diff := cmp.Diff([]string{"lease taken", "lease released"}, server.notes()); diff != "" {
@@ -60,13 +65,76 @@ func TestLostLeaseIsAnError(t *testing.T) {
 	server := newAPIServer(t)
 	o := server.options()
 	o.Operator.LeaderElection.RenewDeadline.Duration = time.Second
-	err := lead(bounded(t), o, func(work context.Context) error {
+	err := lead(bounded(t), o, func(work context.Context, _ Options) error {
 		server.set(func() { server.down = true })
 		<-work.Done()
 		return nil
 	})
 	if !errors.Is(err, errLeaseLost) {
 		t.Errorf("got %v, want %v", err, errLeaseLost)
+	}
+}
+
+// TestWithoutTheLeaseNothingIsWritten runs work that ignores its context, because a process that
+// was frozen is not told that another one leads.
+func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*apiServer){
+		"expired": func(s *apiServer) { s.down = true },
+		"taken by another process": func(s *apiServer) {
+			s.lease = s.lease.DeepCopy()
+			s.lease.ResourceVersion += "0"
+			s.lease.Spec.HolderIdentity = ptr.To("another")
+			s.lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := newAPIServer(t)
+			server.infrastructure = infrastructure(configv1.HighlyAvailableTopologyMode)
+			o := server.options()
+			o.Operator.LeaderElection.LeaseDuration.Duration = 3 * time.Second
+			o.Operator.LeaderElection.RenewDeadline.Duration = 2 * time.Second
+			err := lead(bounded(t), o, func(ctx context.Context, o Options) error {
+				kube, err := kubernetes.NewForConfig(o.Config)
+				if err != nil {
+					return err
+				}
+				checkWrites(t, kube, func() { server.set(func() { lose(server) }) })
+				<-ctx.Done() // the first refused write ends it
+				return nil
+			})
+			if !errors.Is(err, errLeaseLost) {
+				t.Errorf("got %v, want %v", err, errLeaseLost)
+			}
+		})
+	}
+}
+
+// checkWrites checks that a client writes until the process loses the Lease, and then only reads.
+func checkWrites(t *testing.T, kube kubernetes.Interface, lose func()) {
+	t.Helper()
+	write := func() error {
+		_, err := kube.CoreV1().Events("ns").
+			Create(t.Context(), &corev1.Event{}, metav1.CreateOptions{})
+		return err
+	}
+	if err := write(); err != nil {
+		t.Errorf("writing with the lease: %v", err)
+	}
+	lose()
+	err := wait.PollUntilContextCancel(bounded(t), 10*time.Millisecond, true,
+		func(context.Context) (bool, error) { return errors.Is(write(), lease.ErrExpired), nil })
+	if err != nil {
+		t.Errorf("writes without the lease do not end: %v", err)
+	}
+	if err := write(); !errors.Is(err, lease.ErrExpired) {
+		t.Errorf("writing without the lease: %v", err)
+	}
+	err = kube.CoreV1().RESTClient().Get().
+		AbsPath("/apis/config.openshift.io/v1/infrastructures/cluster").Do(t.Context()).Error()
+	if err != nil {
+		t.Errorf("reading without the lease: %v", err)
 	}
 }
 
@@ -83,7 +151,7 @@ func TestProcessThatNeverLedStopsWithoutError(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	err := lead(ctx, server.options(), func(context.Context) error {
+	err := lead(ctx, server.options(), func(context.Context, Options) error {
 		t.Error("works while another leads")
 		return nil
 	})
@@ -97,8 +165,8 @@ func TestWorkRunsWithoutLeaderElection(t *testing.T) {
 	o := newAPIServer(t).options()
 	o.Operator.LeaderElection.Disable = true
 	failure := errors.New("cannot work")
-	if err := lead(bounded(t), o, func(context.Context) error { return failure }); !errors.Is(err,
-		failure) {
+	err := lead(bounded(t), o, func(context.Context, Options) error { return failure })
+	if !errors.Is(err, failure) {
 		t.Errorf("got %v, want %v", err, failure)
 	}
 }
@@ -107,7 +175,7 @@ func TestInvalidLeaderElectionIsAnError(t *testing.T) {
 	t.Parallel()
 	o := newAPIServer(t).options()
 	o.Operator.LeaderElection.RenewDeadline.Duration = time.Hour
-	err := lead(bounded(t), o, func(context.Context) error {
+	err := lead(bounded(t), o, func(context.Context, Options) error {
 		t.Error("works without election")
 		return nil
 	})

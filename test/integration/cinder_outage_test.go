@@ -12,6 +12,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+	"github.com/openstack-csi/csi-operator/test/stopwatch"
 )
 
 // grace is the grace period in these tests.
@@ -76,9 +77,9 @@ func (e *cinderEnv) degradesAfterGracePeriod() {
 	end := e.fault(statusFault("", http.StatusServiceUnavailable))
 	e.triggerZoneProbe()
 	e.awaitReachable(opv1.ConditionFalse)
-	watch := startWatch()
+	watch := stopwatch.Start()
 	e.eventually(soon, func() error { return e.reports(cinderDegraded, "HTTP 503", grace.String()) })
-	if took := watch.elapsed(); took > grace+5*time.Second {
+	if took := watch.Elapsed(); took > grace+5*time.Second {
 		e.t.Errorf("the driver was degraded %v after the condition %s", took, cinderReachable)
 	}
 	e.mustHaveWaited(began)

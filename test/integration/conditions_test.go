@@ -44,7 +44,7 @@ func TestStartsDriversIfManilaIsFound(t *testing.T) {
 	}
 	e.awaitNoWrites()
 	probes := e.cloud.Counters().Calls[shareTypesCall]
-	took := time.Since(p.started.began)
+	took := time.Since(p.started.Began)
 	if most := 1 + int(took/time.Minute); probes < 1 || probes > most {
 		t.Errorf("the operator probed the cloud %d times in %v, want once and then each minute",
 			probes, took)

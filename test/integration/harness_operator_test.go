@@ -12,6 +12,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
+	"github.com/openstack-csi/csi-operator/test/stopwatch"
 )
 
 // stopBound is how long the operator may take to end after SIGTERM: as long as in a pod.
@@ -21,7 +22,7 @@ const stopBound = 30 * time.Second
 type operatorRun struct {
 	*process.Process
 
-	started stopwatch
+	started stopwatch.Stopwatch
 	// logged is the length of the log when the process started.
 	logged int
 }
@@ -57,7 +58,7 @@ func (e *env) operatorEnv() []string {
 // startOperator starts the operator. All processes of a test append to the same log.
 func (e *env) startOperator() *operatorRun {
 	e.t.Helper()
-	e.operator = &operatorRun{started: startWatch(), logged: len(e.log())}
+	e.operator = &operatorRun{started: stopwatch.Start(), logged: len(e.log())}
 	e.operator.Process = e.startProgram(process.Options{
 		Name: "the operator", Path: e.runner().Path(), Args: e.operatorArgs(), Env: e.operatorEnv(),
 		Log: e.runner().Log(),

@@ -4,9 +4,10 @@ package integration
 
 import (
 	"fmt"
-	"os"
 	"testing"
 	"time"
+
+	"github.com/openstack-csi/csi-operator/test/stopwatch"
 )
 
 const (
@@ -22,44 +23,11 @@ const (
 	cleanUp = 2 * time.Minute
 )
 
-// stopwatch measures how long something takes, without the time in which programs waited for a CPU:
-// bounds are about the operator, not about the load of the machine. A quarter of the elapsed time
-// counts in any case, so that every wait ends.
-type stopwatch struct {
-	began   time.Time
-	starved time.Duration
-}
-
-func startWatch() stopwatch { return stopwatch{time.Now(), starved()} }
-
-func (w stopwatch) elapsed() time.Duration {
-	const least = 4 // a quarter counts even if there was no CPU at all
-	passed := time.Since(w.began)
-	return max(passed-(starved()-w.starved), passed/least)
-}
-
-// starved returns how long some program has waited for a CPU since the machine started. It returns
-// 0 if the kernel does not report it.
-func starved() time.Duration {
-	text, err := os.ReadFile("/proc/pressure/cpu")
-	if err != nil {
-		return 0
-	}
-	const format = "some avg10=%f avg60=%f avg300=%f total=%d"
-	var ten, sixty, threeHundred float64
-	var microseconds int64
-	_, err = fmt.Sscanf(string(text), format, &ten, &sixty, &threeHundred, &microseconds)
-	if err != nil {
-		return 0
-	}
-	return time.Duration(microseconds) * time.Microsecond
-}
-
 // eventually waits until check returns nil. It fails the test with the last error if check does
 // not return nil within bound, or if the operator ends.
 func (e *env) eventually(bound time.Duration, check func() error) {
 	e.t.Helper()
-	for watch := startWatch(); ; pause(e.t) {
+	for watch := stopwatch.Start(); ; pause(e.t) {
 		err := check()
 		if err == nil {
 			return
@@ -67,7 +35,7 @@ func (e *env) eventually(bound time.Duration, check func() error) {
 		if e.operator != nil && !e.operator.Running() {
 			e.t.Fatalf("the operator ended (%v) while waiting for: %v", e.operator.Err(), err)
 		}
-		if watch.elapsed() > bound {
+		if watch.Elapsed() > bound {
 			e.t.Fatalf("not within %v: %v", bound, err)
 		}
 	}
@@ -76,9 +44,9 @@ func (e *env) eventually(bound time.Duration, check func() error) {
 // within waits until check returns nil and fails the test if that took longer than bound.
 func (e *env) within(bound time.Duration, check func() error) {
 	e.t.Helper()
-	watch := startWatch()
+	watch := stopwatch.Start()
 	e.eventually(soon, check)
-	if took := watch.elapsed(); took > bound {
+	if took := watch.Elapsed(); took > bound {
 		e.t.Errorf("it took %v, want %v at most", took.Round(time.Millisecond), bound)
 	}
 }
@@ -98,7 +66,7 @@ func (e *env) throughout(d time.Duration, check func() error) {
 func (e *env) expectNoWritesFor(d time.Duration) {
 	e.t.Helper()
 	since := e.mark()
-	for watch := startWatch(); watch.elapsed() < d; pause(e.t) {
+	for watch := stopwatch.Start(); watch.Elapsed() < d; pause(e.t) {
 		if writes := e.writes(since); len(writes) > 0 {
 			e.t.Fatalf("the operator wrote although nothing had changed:\n%s", list(writes))
 		}
@@ -127,13 +95,13 @@ func (e *env) awaitNoWrites() auditMark {
 // awaitNoWritesFor is awaitNoWrites with another duration. It is longer on a busy machine.
 func (e *env) awaitNoWritesFor(quiet time.Duration) auditMark {
 	e.t.Helper()
-	since, watch := e.mark(), startWatch()
+	since, watch := e.mark(), stopwatch.Start()
 	e.eventually(installed, func() error {
 		if writes := e.requests(since, request.isWrite); len(writes) > 0 {
-			since, watch = e.mark(), startWatch()
+			since, watch = e.mark(), stopwatch.Start()
 			return fmt.Errorf("the operator keeps writing:\n%s", list(writes))
 		}
-		if watch.elapsed() < quiet {
+		if watch.Elapsed() < quiet {
 			return fmt.Errorf("the operator wrote nothing, but for less than %v", quiet)
 		}
 		return nil

@@ -30,6 +30,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+	"github.com/openstack-csi/csi-operator/test/stopwatch"
 )
 
 const repository = "../.."
@@ -239,12 +240,12 @@ func (k *plainKubernetes) awaitAvailable() {
 // eventually waits until check returns nil.
 func (k *plainKubernetes) eventually(check func() error) {
 	k.t.Helper()
-	for watch := startWatch(); ; pause(k.t) {
+	for watch := stopwatch.Start(); ; pause(k.t) {
 		err := check()
 		if err == nil {
 			return
 		}
-		if watch.elapsed() > installed {
+		if watch.Elapsed() > installed {
 			k.t.Fatalf("not within %v: %v", installed, err)
 		}
 	}

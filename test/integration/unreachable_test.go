@@ -17,6 +17,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+	"github.com/openstack-csi/csi-operator/test/stopwatch"
 )
 
 const (
@@ -126,7 +127,7 @@ func (e *env) reportsHangAtStart() {
 	e.eventually(soon, func() error {
 		return e.hasCondition(disabled, opv1.ConditionTrue, unreachableReason)
 	})
-	if took := p.started.elapsed(); took > bound {
+	if took := p.started.Elapsed(); took > bound {
 		e.t.Errorf("the first condition was set %v after the start of the process, want at most %v",
 			took, bound)
 	}
@@ -181,9 +182,9 @@ func (e *env) reportsOutage(conditionType string, status opv1.ConditionStatus, f
 // mustStopPromptly checks that the operator ends soon after SIGTERM.
 func (e *env) mustStopPromptly() {
 	e.t.Helper()
-	watch := startWatch()
+	watch := stopwatch.Start()
 	e.stopOperator()
-	if took := watch.elapsed(); took > 3*time.Second {
+	if took := watch.Elapsed(); took > 3*time.Second {
 		e.t.Errorf("the operator ended after %v", took)
 	}
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/fence"
+	"github.com/openstack-csi/csi-operator/pkg/lease"
 )
 
 const (
@@ -51,7 +52,8 @@ type Controller struct {
 func (c *Controller) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	config := rest.CopyConfig(c.Config)
+	guard := &lease.Guard{Duration: c.Settings.LeaseDuration, Lost: cancel}
+	config := guard.Protect(c.Config)
 	config.QPS, config.Burst = requestsPerSecond, requestBurst
 	known, err := newScheme()
 	if err != nil {

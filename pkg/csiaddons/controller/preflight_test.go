@@ -58,7 +58,7 @@ func newPreflight(t *testing.T, list func(namespace string) error, objects ...cl
 	}
 }
 
-func lease(namespace, holder string, seconds int32, renewed time.Duration) client.Object {
+func leaseOf(namespace, holder string, seconds int32, renewed time.Duration) client.Object {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: LeaseName},
 		Spec: coordinationv1.LeaseSpec{
@@ -90,12 +90,12 @@ func TestOtherControllerPreventsTheStart(t *testing.T) {
 		"a Deployment of a tenant":       {deployment("tenant", 1), ""},
 		"a Deployment without replicas":  {deployment(storageNamespace, 0), ""},
 		"a Deployment":                   {deployment(storageNamespace, 1), DeploymentName},
-		"a Lease":                        {lease("own", "odf", 15, time.Minute/4), "own/" + LeaseName},
-		"a Lease for a long time":        {lease("own", "odf", 300, 5*time.Minute), "own/" + LeaseName},
-		"a released Lease":               {lease("own", "", 15, 0), ""},
-		"an old Lease":                   {lease("own", "odf", 15, time.Minute), ""},
-		"an old Lease without an end":    {lease("own", "odf", 1<<30, time.Hour), ""},
-		"a Lease of OpenShift's storage": {lease(storageNamespace, "odf", 15, 0), LeaseName},
+		"a Lease":                        {leaseOf("own", "odf", 15, time.Minute/4), "own/" + LeaseName},
+		"a Lease for a long time":        {leaseOf("own", "odf", 300, 5*time.Minute), "own/" + LeaseName},
+		"a released Lease":               {leaseOf("own", "", 15, 0), ""},
+		"an old Lease":                   {leaseOf("own", "odf", 15, time.Minute), ""},
+		"an old Lease without an end":    {leaseOf("own", "odf", 1<<30, time.Hour), ""},
+		"a Lease of OpenShift's storage": {leaseOf(storageNamespace, "odf", 15, 0), LeaseName},
 	} {
 		p := newPreflight(t, func(string) error { return nil }, one.object)
 		err := p.check(t.Context())

@@ -1,0 +1,67 @@
+package lease
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const duration = 15 * time.Second
+
+// server answers each request with a status.
+type server struct{ status int }
+
+func (s *server) RoundTrip(request *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: s.status, Body: http.NoBody, Request: request}, nil
+}
+
+// TestWritesEndWithTheLease freezes a process for longer than its Lease.
+func TestWritesEndWithTheLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lost, api := 0, &server{status: http.StatusOK}
+		guard := &Guard{Duration: duration, Lost: func() { lost++ }}
+		protected := guard.Protect(&rest.Config{}).WrapTransport(api)
+		send := func(method, path string) error {
+			request, err := http.NewRequestWithContext(t.Context(), method,
+				"https://api.example.com/"+path, strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := protected.RoundTrip(request)
+			if err != nil {
+				return err
+			}
+			return response.Body.Close()
+		}
+		const object, renewal = "api/v1/namespaces/ns/configmaps/a",
+			"apis/coordination.k8s.io/v1/namespaces/ns/leases/a-lock"
+		allowed := func(when, method, path string) {
+			t.Helper()
+			if err := send(method, path); err != nil || lost > 0 {
+				t.Errorf("%s, %s %s: %v", when, method, path, err)
+			}
+		}
+		allowed("before it leads", http.MethodPost, object)
+		for range 3 {
+			allowed("leader", http.MethodPut, renewal)
+			time.Sleep(duration - time.Second) //nolint:forbidigo // the time of synctest.
+			allowed("leader", http.MethodPut, object)
+		}
+		api.status = http.StatusConflict // another process has the Lease
+		allowed("with a conflict", http.MethodPut, renewal)
+		time.Sleep(time.Second) //nolint:forbidigo // the time of synctest.
+		allowed("after the Lease", http.MethodGet, object)
+		for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete} {
+			lost = 0
+			if err := send(method, object); !errors.Is(err, ErrExpired) || lost != 1 {
+				t.Errorf("%s after the Lease: %v, and Lost was called %d times", method, err, lost)
+			}
+		}
+	})
+}

@@ -1,0 +1,378 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/openstack-csi/csi-operator/test/stopwatch"
+)
+
+const (
+	// ownPrefix is the prefix of the names of objects that are no part of the state.
+	ownPrefix = "chaos-"
+	// quiet is how long no operator writes after it has converged.
+	quiet = 3 * time.Second
+)
+
+// resources returns the resources of the objects that operators and users create.
+func resources() []schema.GroupVersionResource {
+	var all []schema.GroupVersionResource
+	for group, names := range map[string]string{
+		"":                             "configmaps secrets services serviceaccounts",
+		"apps":                         "deployments daemonsets",
+		"policy":                       "poddisruptionbudgets",
+		"networking.k8s.io":            "networkpolicies",
+		"rbac.authorization.k8s.io":    "roles rolebindings clusterroles clusterrolebindings",
+		"storage.k8s.io":               "storageclasses csidrivers",
+		"snapshot.storage.k8s.io":      "volumesnapshotclasses",
+		"monitoring.coreos.com":        "servicemonitors",
+		"operator.openshift.io":        "clustercsidrivers",
+		"admissionregistration.k8s.io": "validatingwebhookconfigurations",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			all = append(all, schema.GroupVersionResource{Group: group, Version: "v1", Resource: name})
+		}
+	}
+	return all
+}
+
+// object is an object of a cluster.
+type object struct {
+	*unstructured.Unstructured
+
+	side     *side
+	resource schema.GroupVersionResource
+}
+
+// key returns the identity in messages and states.
+func (o object) key() string {
+	return o.side.name + " " + o.resource.Resource + " " + o.GetNamespace() + "/" + o.GetName()
+}
+
+// isWorkload returns true for a Deployment or a DaemonSet.
+func (o object) isWorkload() bool { return o.resource.Group == "apps" }
+
+// isHashKey returns true for the Secret with a random key of an operator. A new key changes the
+// hashes in all workloads.
+func (o object) isHashKey() bool { return strings.HasSuffix(o.GetName(), "-hash-key") }
+
+// content returns what must not change.
+func (o object) content() map[string]any {
+	copied := o.DeepCopy()
+	copied.SetManagedFields(nil)
+	copied.SetResourceVersion("")
+	copied.SetUID("")
+	copied.SetGeneration(0)
+	copied.SetCreationTimestamp(metav1.Time{})
+	copied.SetOwnerReferences(nil)
+	annotations := copied.GetAnnotations()
+	delete(annotations, "deployment.kubernetes.io/revision")
+	delete(annotations, "deprecated.daemonset.template.generation")
+	delete(annotations, "storage.openshift.io/stable-generation")
+	copied.SetAnnotations(annotations)
+	delete(copied.Object, "status")
+	for _, field := range []string{"clusterIP", "clusterIPs"} { // of Services
+		unstructured.RemoveNestedField(copied.Object, "spec", field)
+	}
+	return copied.Object
+}
+
+// state contains objects by their keys.
+type state map[string]object
+
+// list reads all objects of both sides.
+func (w *world) list() (state, error) {
+	all := state{}
+	for _, s := range w.sides() {
+		for _, resource := range resources() {
+			list, err := s.dynamic.Resource(resource).List(w.Context(), metav1.ListOptions{})
+			if apierrors.IsNotFound(err) {
+				continue // a fault has deleted the CRD
+			}
+			if err != nil {
+				return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
+			}
+			for i := range list.Items {
+				one := object{&list.Items[i], s, resource}
+				if !strings.HasPrefix(one.GetName(), ownPrefix) &&
+					!strings.HasPrefix(one.GetNamespace(), "kube-") {
+					all[one.key()] = one
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+func (w *world) snapshot() state {
+	w.Helper()
+	all, err := w.list()
+	w.must(err)
+	return all
+}
+
+// owned returns the objects of a resource that operators created, in the order of their keys.
+func (s state) owned(foreign state, resource string) []object {
+	var found []object
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		if _, other := foreign[key]; !other && s[key].resource.Resource == resource {
+			found = append(found, s[key])
+		}
+	}
+	return found
+}
+
+// equal returns nil if the objects are the same as before, with the same content.
+func (s state) equal(before state) error {
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		now, found := s[key]
+		if !found {
+			return fmt.Errorf("%s is gone", key)
+		}
+		if diff := cmp.Diff(before[key].content(), now.content()); diff != "" {
+			if now.resource.Resource == "secrets" {
+				diff = "(a Secret)"
+			}
+			return fmt.Errorf("%s differs (-before +now):\n%s", key, diff)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		if _, found := before[key]; !found {
+			return fmt.Errorf("%s is new", key)
+		}
+	}
+	return nil
+}
+
+// patch merges JSON into an object.
+func (o object) patch(w *world, text string) error {
+	_, err := o.side.dynamic.Resource(o.resource).Namespace(o.GetNamespace()).
+		Patch(w.Context(), o.GetName(), types.MergePatchType, []byte(text), metav1.PatchOptions{})
+	return err
+}
+
+// drift changes objects that operators created, and that they repair.
+func (w *world) drift(before state, more func(n int) int) {
+	w.Helper()
+	for resource, change := range map[string]string{
+		"clusterrolebindings": `{"subjects":null}`, "clusterroles": `{"rules":null}`,
+		"poddisruptionbudgets": `{"spec":{"maxUnavailable":3}}`,
+	} {
+		found := before.owned(w.foreign, resource)
+		one := found[more(len(found))]
+		w.eventually(soon, func() error { return one.patch(w, change) })
+	}
+}
+
+// converged returns nil if the drivers are ready, the objects are those of before, and a replica of
+// each program leads that has renewed its Lease after a mark.
+func (w *world) converged(before state, healed int) error {
+	for _, p := range w.programs {
+		leader := w.leader(p)
+		renewed := w.journal.since(healed, func(c *call) bool {
+			return c.isElection() && c.replica == leader && c.succeeded()
+		})
+		if leader == nil || leader.running() == nil || len(renewed) == 0 {
+			return fmt.Errorf("no replica of %s leads", p.name)
+		}
+	}
+	for _, r := range w.replicas() {
+		calls := w.journal.since(healed, func(c *call) bool { return c.replica == r && c.code != 0 })
+		if n := len(calls); n > 0 && calls[n-1].code == http.StatusUnauthorized {
+			return fmt.Errorf("the API server refuses the token of %s", r.name)
+		}
+	}
+	var types []string
+	for _, t := range w.cloud.ShareTypes() {
+		types = append(types, t.Name)
+	}
+	found, err := w.source.Read(w.Context(), types)
+	if err != nil {
+		return err
+	}
+	if len(found.Missing) > 0 {
+		return errors.New(strings.Join(found.Missing, "; "))
+	}
+	if before == nil {
+		return nil
+	}
+	now, err := w.list()
+	if err != nil {
+		return err
+	}
+	return now.equal(before)
+}
+
+// awaitQuiet waits until no program has written for a while. It returns the mark of that moment.
+func (w *world) awaitQuiet(bound time.Duration) {
+	w.Helper()
+	mark, watch := w.journal.mark(), stopwatch.Start()
+	w.eventually(bound, func() error {
+		if writes := w.journal.since(mark, (*call).isWrite); len(writes) > 0 {
+			mark, watch = w.journal.mark(), stopwatch.Start()
+			return fmt.Errorf("the programs keep writing: %v", writes[len(writes)-1])
+		}
+		if watch.Elapsed() < quiet {
+			return errors.New("the programs have just written")
+		}
+		return nil
+	})
+}
+
+// isElection returns true for a write of a Lease.
+func (c *call) isElection() bool {
+	return c.info.Resource == "leases" && slices.Contains([]string{"create", "update", "patch"},
+		c.info.Verb)
+}
+
+// leader returns the replica that wrote the Lease of the program last, or nil if its process has
+// ended since.
+func (w *world) leader(p *program) *replica {
+	leases := w.journal.of(p, 0, func(c *call) bool { return c.isElection() && c.succeeded() })
+	if len(leases) == 0 {
+		return nil
+	}
+	last := slices.MaxFunc(leases, func(a, b call) int { return a.answered.Compare(b.answered) })
+	if last.began.Before(last.replica.since()) {
+		return nil
+	}
+	return last.replica
+}
+
+func (c call) String() string {
+	return fmt.Sprintf("%s %s: %s %s/%s %s/%s on %s: %d", c.began.Format("15:04:05.000"),
+		c.replica.name, c.info.Verb, c.info.Resource, c.info.Subresource, c.info.Namespace, c.info.Name,
+		c.side, c.code)
+}
+
+// checkCalls checks what the programs sent since a mark.
+func (w *world) checkCalls(f fault, mark int) {
+	w.Helper()
+	for _, c := range w.journal.since(mark, all) {
+		refused := c.code == http.StatusForbidden || c.code == http.StatusUnauthorized
+		deletes := c.info.Verb == "delete" || c.info.Verb == "deletecollection"
+		switch {
+		case refused && !f.isRefused:
+			w.Errorf("the API server refused a request: %v", c)
+		case deletes && c.succeeded():
+			w.Errorf("a program deleted an object: %v", c)
+		}
+	}
+	for _, p := range w.programs {
+		w.checkLeaders(p, mark)
+		writes, requests := w.journal.of(p, mark, (*call).isWrite), w.journal.of(p, mark, all)
+		if limit := f.writes + 4*w.edits; len(writes) > limit {
+			w.Errorf("%s sent %d writes, want %d at most: %s", p.name, len(writes), limit, most(writes))
+		}
+		if limit := f.requests + 20*w.edits; len(requests) > limit {
+			w.Errorf("%s sent %d requests, want %d at most: %s", p.name, len(requests), limit,
+				most(requests))
+		}
+		w.Logf("%s: %s", p.name, most(writes))
+	}
+}
+
+// checkLeaders checks that only the replica writes that wrote the Lease last.
+func (w *world) checkLeaders(p *program, mark int) {
+	w.Helper()
+	leases := w.journal.of(p, 0, func(c *call) bool { return c.isElection() && c.succeeded() })
+	slices.SortFunc(leases, func(a, b call) int { return a.answered.Compare(b.answered) })
+	for _, write := range w.journal.of(p, mark, func(c *call) bool {
+		return c.isWrite() && c.succeeded()
+	}) {
+		i, _ := slices.BinarySearchFunc(leases, write.began, func(lease call, at time.Time) int {
+			return lease.answered.Compare(at)
+		})
+		if i == 0 || leases[i-1].replica != write.replica {
+			w.Errorf("a replica writes that does not lead: %v", write)
+		}
+	}
+}
+
+// checkObjects checks that no object was replaced except those that the fault deleted, and that no
+// workload was rolled out without a reason.
+func (w *world) checkObjects(f fault, before state) {
+	w.Helper()
+	now := w.snapshot()
+	for key, was := range before {
+		is, found := now[key]
+		switch {
+		case w.deleted(key):
+		case !found:
+			w.Errorf("%s is gone", key)
+		case is.GetUID() != was.GetUID():
+			w.Errorf("%s was replaced", key)
+		case is.isWorkload() && is.GetGeneration() != was.GetGeneration() && !f.rolls:
+			w.Errorf("%s was rolled out: generation %d, then %d", key, was.GetGeneration(),
+				is.GetGeneration())
+		}
+	}
+}
+
+// checkLogs checks that no replica has crashed.
+func (w *world) checkLogs() {
+	w.Helper()
+	for _, r := range w.replicas() {
+		text, err := r.log()
+		w.must(err)
+		for _, crash := range []string{"panic:", "Observed a panic", "DATA RACE", "fatal error:"} {
+			if _, rest, found := strings.Cut(text, crash); found {
+				w.Errorf("%s: %s%s", r.name, crash, rest[:min(len(rest), 3000)])
+			}
+		}
+	}
+}
+
+// sample is what a process used after a fault.
+type sample struct {
+	usage
+
+	name string
+}
+
+// checkGrowth compares what each process used first and last. A process of which there are fewer
+// than eight samples says nothing.
+func (w *world) checkGrowth() {
+	w.Helper()
+	byProcess := map[int][]sample{}
+	for _, s := range w.samples {
+		byProcess[s.pid] = append(byProcess[s.pid], s)
+	}
+	for _, all := range byProcess {
+		const least = 8
+		if len(all) < least {
+			continue
+		}
+		half := len(all) / 2
+		highest := func(part []sample) (most sample) {
+			for _, s := range part {
+				most.goroutines = max(most.goroutines, s.goroutines)
+				most.memory = max(most.memory, s.memory)
+			}
+			return most
+		}
+		// The first samples show the start, which uses most memory.
+		first, last := highest(all[:half]), highest(all[half:])
+		w.Logf("%s, %d samples: %d goroutines and %d MB at most in the first half, %d and %d in the "+
+			"second", all[0].name, len(all), first.goroutines, first.memory, last.goroutines, last.memory)
+		const tenth = 10
+		if last.goroutines > first.goroutines+first.goroutines/tenth+tenth ||
+			last.memory > first.memory+first.memory/tenth+tenth {
+			w.Errorf("%s grows", all[0].name)
+		}
+	}
+}
