@@ -2,6 +2,8 @@ package cluster_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,49 +21,56 @@ import (
 // each once in an interval.
 func TestPollsOfManyOperatorsSpread(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const operators, intervals, interval = 200, 5, time.Minute
-		ctx, cancel := context.WithTimeout(t.Context(), intervals*interval)
-		defer cancel()
-		var running sync.WaitGroup
-		started := time.Now()
-		perSecond := make([][]int, intervals)
-		var mu sync.Mutex
-		for range operators {
-			syncCtx := factory.NewSyncContext("test", events.NewInMemoryRecorder("test", clock.RealClock{}))
-			running.Go(func() {
-				_ = cluster.Poll(interval)(ctx, syncCtx)
-				syncCtx.Queue().ShutDown()
-			})
-			running.Go(func() {
-				polls := 0
-				for {
-					key, ended := syncCtx.Queue().Get()
-					if ended {
-						break
+	const intervals, interval = 5, time.Minute
+	for _, operators := range []int{40, 400} {
+		t.Run(fmt.Sprint(operators), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), intervals*interval)
+				defer cancel()
+				times := pollTimes(ctx, operators, interval)
+				most, first := 0, operators // after the first poll of each
+				for i, last := range times[operators:] {
+					for last-times[first] >= time.Second {
+						first++
 					}
-					syncCtx.Queue().Done(key)
-					at := time.Since(started)
-					polls++
-					mu.Lock()
-					if perSecond[at/interval] == nil {
-						perSecond[at/interval] = make([]int, interval/time.Second)
-					}
-					perSecond[at/interval][at%interval/time.Second]++
-					mu.Unlock()
+					most = max(most, operators+i-first+1)
 				}
-				if polls <= intervals || polls > intervals+1 {
-					t.Errorf("%d polls in %d intervals", polls, intervals)
+				t.Logf("at most %d polls in a second", most)
+				if most > operators/3 {
+					t.Errorf("%d of %d operators poll in the same second", most, operators)
+				}
+				if polls := len(times); polls <= operators*intervals || polls > operators*(intervals+1) {
+					t.Errorf("%d operators poll %d times in %d intervals", operators, polls, intervals)
 				}
 			})
-		}
-		running.Wait()
-		for i, seconds := range perSecond {
-			for second, polls := range seconds {
-				if (i > 0 || second > 0) && polls > operators/5 {
-					t.Errorf("%d of %d operators poll in second %d of interval %d", polls, operators, second, i)
-				}
+		})
+	}
+}
+
+// pollTimes returns the times since now at which operators poll until ctx is done, sorted.
+func pollTimes(ctx context.Context, operators int, interval time.Duration) []time.Duration {
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	var times []time.Duration
+	started := time.Now()
+	for range operators {
+		syncCtx := factory.NewSyncContext("test", events.NewInMemoryRecorder("test", clock.RealClock{}))
+		queue := syncCtx.Queue()
+		running.Go(func() {
+			_ = cluster.Poll(interval)(ctx, syncCtx) // returns no error
+			queue.ShutDown()
+		})
+		running.Go(func() {
+			for key, ended := queue.Get(); !ended; key, ended = queue.Get() {
+				mu.Lock()
+				times = append(times, time.Since(started))
+				mu.Unlock()
+				queue.Done(key)
 			}
-		}
-	})
+		})
+	}
+	running.Wait()
+	slices.Sort(times)
+	return times
 }
