@@ -37,7 +37,7 @@ type Clients struct {
 	triggers []*Trigger
 }
 
-// start starts the informers and the triggers that have been requested. They get the context itself,
+// start starts the informers and triggers that have been requested. They get the context itself,
 // because each watch would need one more goroutine for a channel.
 func (c *Clients) start(ctx context.Context) {
 	c.ObjectInformers.Start(ctx)

@@ -41,8 +41,8 @@ type optionalInformer struct {
 	refused     atomic.Bool
 }
 
-// newOptionalInformer returns an optional informer. The caller must let the informer call judge when
-// a list fails, or handle.
+// newOptionalInformer returns an optional informer. The caller must let the informer call judge
+// when a list fails, or handle.
 func newOptionalInformer(
 	informer factory.Informer, object string, c clock.PassiveClock, recorder events.Recorder,
 ) *optionalInformer {

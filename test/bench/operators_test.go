@@ -147,8 +147,8 @@ func (s environment) run(b *testing.B) {
 	}
 }
 
-// copyOperators returns a folder with copies of the operators. It writes them in parts of 32 KiB, as
-// a container runtime unpacks an image: the larger a part, the larger the folios of the page cache,
+// copyOperators returns a folder with copies of the operators. It writes them in parts of 32 KiB,
+// as a container runtime unpacks an image: the larger a part, the larger the folios of the cache,
 // and the kernel maps a whole folio when a process uses one of its pages.
 func (s environment) copyOperators(b *testing.B) string {
 	b.Helper()
