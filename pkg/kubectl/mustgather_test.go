@@ -222,7 +222,8 @@ func TestMustGatherWritesOnlyIntoItsFolder(t *testing.T) {
 	if entries, err := os.ReadDir(parent); err != nil || len(entries) != 1 {
 		t.Errorf("want only the folder: %v, %v", entries, err)
 	}
-	files, err := filepath.Glob(dir + "/cluster-scoped-resources/*/volumesnapshotclasses/*outside.yaml")
+	files, err := filepath.Glob(filepath.Join(dir, "cluster-scoped-resources", "*",
+		"volumesnapshotclasses", "*outside.yaml"))
 	if err != nil || len(files) != 1 {
 		t.Errorf("want a file for the object: %v, %v", files, err)
 	}

@@ -119,8 +119,8 @@ func (r *redactor) redact(text string) string {
 		ReplaceAllString(r.replacer.Replace(text), "${1}"+hidden+"@")
 }
 
-// redactAll redacts each text in the content of a file. A value can be found only before YAML breaks
-// it into lines.
+// redactAll redacts each text in the content of a file. A value can be found only before YAML
+// breaks it into lines.
 func (r *redactor) redactAll(content any) any {
 	switch content := content.(type) {
 	case map[string]any:
