@@ -113,7 +113,7 @@ func (s *session) mustGather(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	secrets := &redactor{}
 	g := &gathering{s.guest, secrets, root, "", s.guest.logs}
 	namespaces := []string{flavour.DefaultNamespace}
