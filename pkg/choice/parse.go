@@ -24,9 +24,15 @@ type Fault struct {
 	Problem string
 }
 
+// maxText is the maximum size of a text. The YAML decoder compares each key with all others.
+const maxText = 64 << 10
+
 // Parse decodes and validates the choices of a kind. It returns either the choices, or all faults
 // in the order of their lines.
 func Parse(kind Kind, text string) (*Config, []Fault) {
+	if len(text) > maxText {
+		return nil, []Fault{{1, fmt.Sprintf("Too long: must have at most %d bytes", maxText)}}
+	}
 	config, err := parse(kind, text)
 	if err == nil {
 		return config, nil
@@ -52,7 +58,14 @@ func faultOf(err error) Fault {
 // maxProblem is the maximum length of a problem, which may contain a value.
 const maxProblem = 300
 
+// shortened replaces characters that hide text, which can be in the key of a map.
 func shortened(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r != '\n' && unprintable(r) {
+			return '?'
+		}
+		return r
+	}, text)
 	if runes := []rune(text); len(runes) > maxProblem {
 		return string(runes[:maxProblem]) + "..."
 	}

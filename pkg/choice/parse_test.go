@@ -157,6 +157,15 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 		"duplicate field": {
 			header + "kind: ManilaConfig\n", `3: mapping key "kind" already defined at line 2`,
 		},
+		"image": {
+			header + "csiAddons: {image: 'registry.example.com/a,b'}\n",
+			`3: csiAddons.image: Invalid value: "registry.example.com/a,b": use the name of an image`,
+		},
+		"hidden text": {
+			header + "class: {labels: {\"\\u202ex\": 5}}\n",
+			`3: class.labels[?x]: Invalid value: "5": must be a text: quote it`,
+		},
+		"size": {header + strings.Repeat("#", 64<<10), "1: Too long: must have at most 65536 bytes"},
 		"alias": {
 			header + "class: &x {}\ntypes: *x\n",
 			"4: types: an alias is not supported: repeat the value",

@@ -50,7 +50,9 @@ func validate(kind Kind, c *Config) field.ErrorList {
 	errs = append(errs, validatePatterns(c.Types.Include, types.Child("include"))...)
 	errs = append(errs, validatePatterns(c.Types.Exclude, types.Child("exclude"))...)
 	errs = append(errs, c.Class.validate(field.NewPath("class"))...)
-	if a := c.CSIAddons; a != nil && (a.Image == "" || strings.ContainsAny(a.Image, " \t\n${}\"'")) {
+	// The pattern is that of values in assets.
+	image := regexp.MustCompile(`^[A-Za-z0-9._:/@+~-]+$`)
+	if a := c.CSIAddons; a != nil && !image.MatchString(a.Image) {
 		errs = append(errs, field.Invalid(field.NewPath("csiAddons", "image"), a.Image,
 			"use the name of an image"))
 	}

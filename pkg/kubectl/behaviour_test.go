@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	opv1 "github.com/openshift/api/operator/v1"
+
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 )
@@ -168,5 +170,24 @@ func TestCompletionKnowsKindsAndNames(t *testing.T) {
 		if code != exitOK || !strings.Contains(stdout.String(), want) {
 			t.Errorf("%q: exit code %d:\n%s%s", word, code, stdout.String(), stderr.String())
 		}
+	}
+}
+
+// Anybody who may write the Lease of a sidecar, or conditions, could write a line of the table.
+func TestTextOfTheClusterAddsNoLine(t *testing.T) {
+	t.Parallel()
+	forged := "a\nManila  True\u202e\x1b[2J"
+	report := &Status{
+		Drivers: []DriverStatus{{Title: "Manila", Conditions: []opv1.OperatorCondition{
+			{Type: "A", Status: opv1.ConditionTrue, Reason: forged},
+		}}},
+		Sidecars: []SidecarStatus{{Driver: "Manila", Name: "resizer", Leader: forged, Leads: true}},
+		verbose:  true,
+	}
+	var out bytes.Buffer
+	report.write(&out, false)
+	if text := out.String(); strings.ContainsAny(text, "\u202e\x1b") ||
+		strings.Contains(text, "\nManila  True") || strings.Count(text, "a Manila True [2J") != 2 {
+		t.Errorf("got %q", text)
 	}
 }

@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -95,6 +95,9 @@ type gathering struct {
 	*cluster
 	*redactor
 
+	// root is the folder of the output, and dir the folder in it for the cluster. An API server of
+	// others must not name a file outside.
+	root *os.Root
 	dir  string
 	logs logReader
 }
@@ -103,15 +106,23 @@ func (s *session) mustGather(ctx context.Context, dir string) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return usage("%s is not empty: name another folder", dir)
 	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
 	secrets := &redactor{}
-	g := &gathering{s.guest, secrets, dir, s.guest.logs}
+	g := &gathering{s.guest, secrets, root, "", s.guest.logs}
 	namespaces := []string{flavour.DefaultNamespace}
 	for _, d := range drivers() {
 		namespaces = append(namespaces, d.namespace)
 	}
 	all := map[*gathering][]string{g: slices.Compact(slices.Sorted(slices.Values(namespaces)))}
 	if s.management != nil {
-		hosted := &gathering{s.management, secrets, filepath.Join(dir, "management"), s.management.logs}
+		hosted := &gathering{s.management, secrets, root, "management", s.management.logs}
 		all[hosted] = []string{s.hostedControl}
 	}
 	// The Secrets of all clusters come before everything that could contain their values.
@@ -146,7 +157,7 @@ func (s *session) summarize(ctx context.Context, g *gathering) error {
 	if err := g.write("status.yaml", report); err != nil {
 		return err
 	}
-	fmt.Fprintln(s.Out, "The folder", g.dir, "contains the objects and logs")
+	fmt.Fprintln(s.Out, "The folder", g.root.Name(), "contains the objects and logs")
 	if len(report.NotVisible) > 0 {
 		fmt.Fprintln(s.Out, wrap("", "Not visible: "+strings.Join(report.NotVisible, ", ")+".", 0))
 	}
@@ -197,7 +208,7 @@ func (g *gathering) namespace(ctx context.Context, namespace string) error {
 			}
 			items = append(items, objects[i].Object)
 		}
-		name := filepath.Join("namespaces", namespace, r.folder+".yaml")
+		name := path.Join("namespaces", namespace, r.folder+".yaml")
 		if err := g.write(name, map[string]any{
 			"apiVersion": "v1", "kind": "List", "items": items,
 		}); err != nil {
@@ -243,29 +254,13 @@ func (g *gathering) clusterScoped(ctx context.Context, r resource) error {
 				continue
 			}
 		}
-		name := filepath.Join("cluster-scoped-resources", r.folder, object.GetName()+".yaml")
+		name := path.Join("cluster-scoped-resources", r.folder,
+			url.PathEscape(object.GetName())+".yaml")
 		if err := g.write(name, object.Object); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// write writes a file as YAML, without values of Secrets.
-func (g *gathering) write(name string, content any) error {
-	text, err := yaml.Marshal(content)
-	if err != nil {
-		return fmt.Errorf("encoding %s: %w", name, err)
-	}
-	return g.writeText(name, text)
-}
-
-func (g *gathering) writeText(name string, text []byte) error {
-	path := filepath.Join(g.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(path, g.redact(text), 0o600)
 }
 
 // hideValues replaces each value of a Secret by its length. Annotations may contain the values.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,9 +14,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -150,5 +153,78 @@ func TestMustGatherSaysWhatItCouldNotRead(t *testing.T) {
 	want := "Not visible: ConfigMaps, Secrets, logs (values of Secrets are not known).\n"
 	if diff := cmp.Diff(want, got); diff != "" || code != exitOK {
 		t.Errorf("exit code %d, %s, output (-want +got):\n%s", code, stderr, diff)
+	}
+}
+
+// The values are in the forms in which other objects contain them, and in files of other names.
+func TestMustGatherFindsSecretsInOtherForms(t *testing.T) {
+	t.Parallel()
+	const words, special = "planted with several words", `planted"<&>\special`
+	var healthy scenario
+	o := healthy.options(t)
+	c, err := o.connect(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied, err := json.Marshal(map[string]string{"a": special})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leak := &corev1.ConfigMap{Data: map[string]string{
+		"long": strings.Repeat("word ", 14) + words, "id": special,
+		"quoted": fmt.Sprintf("%q", special), "conf": "planted-conf", "docker": "planted-docker",
+	}}
+	leak.Annotations = map[string]string{"applied": string(applied)}
+	leak.Namespace, leak.Name = manilaNamespace, "leak"
+	for _, object := range []client.Object{leak, secret(manilaNamespace, "a", map[string][]byte{
+		"words": []byte(words), "special": []byte(special), "namespace": []byte(manilaNamespace),
+		"cloud.conf": []byte("[Global]\npassword = \"planted-conf\"\n"),
+		"docker":     []byte(`{"auths":{"registry":{"password":"planted-docker","auth":"YTpi"}}}`),
+		"kubeconfig": []byte("apiVersion: v1\nkind: ConfigMap\nitems:\n"),
+	})} {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "out")
+	if code, _, stderr := run(t, o, false, "must-gather", dir); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	mustNotContain(t, dir, []string{"planted", "several"})
+	text, err := os.ReadFile(filepath.Join(dir, "namespaces", manilaNamespace, "core",
+		"configmaps.yaml"))
+	var list corev1.ConfigMapList
+	if err := errors.Join(err, yaml.UnmarshalStrict(text, &list)); err != nil || list.Kind != "List" ||
+		list.Items[0].Namespace != manilaNamespace {
+		t.Errorf("the structure of the file is lost, %v:\n%s", err, text)
+	}
+}
+
+// Whoever serves the API of snapshots chooses the names of objects.
+func TestMustGatherWritesOnlyIntoItsFolder(t *testing.T) {
+	t.Parallel()
+	var healthy scenario
+	o := healthy.options(t)
+	c, err := o.connect(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	class := &snapshotv1.VolumeSnapshotClass{Driver: "x", DeletionPolicy: "Delete"}
+	class.Name = "../../../../outside"
+	if err := c.Create(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "out")
+	if code, _, stderr := run(t, o, false, "must-gather", dir); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	if entries, err := os.ReadDir(parent); err != nil || len(entries) != 1 {
+		t.Errorf("want only the folder: %v, %v", entries, err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "cluster-scoped-resources", "*",
+		"volumesnapshotclasses", "*outside.yaml"))
+	if err != nil || len(files) != 1 {
+		t.Errorf("want a file for the object: %v, %v", files, err)
 	}
 }

@@ -2,15 +2,22 @@ package kubectl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
-	"path/filepath"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -22,32 +29,35 @@ import (
 const shortest = 6
 
 // redactor removes values of Secrets from texts.
-type redactor struct{ values [][]byte }
+type redactor struct {
+	values map[string]bool
+	// replacer replaces the values; nil after a value was added.
+	replacer *strings.Replacer
+}
 
-// add adds the values of a Secret: as they are, each line, base64, and all strings of a YAML file.
+// add adds the values of a Secret: as they are, each line, and all confidential fields of a file.
 func (r *redactor) add(data map[string][]byte) {
-	public := regexp.MustCompile(`^os-.*(URL|region|Name|ID|Insecure)$`)
+	// Conditions contain the address, names of OpenStack are often words, and a token of a
+	// ServiceAccount is beside its namespace.
+	public := regexp.MustCompile(`^(namespace|os-.*(URL|region|Name|ID|Insecure))$`)
 	for key, value := range data {
 		if public.MatchString(key) {
-			continue // conditions contain the address, and names of OpenStack are often words
+			continue
 		}
-		r.addValue(value)
+		r.addValue(string(value))
 		if key != cloudsKey && key != confKey {
 			for line := range bytes.Lines(value) {
-				r.addValue(bytes.TrimSpace(line))
+				r.addValue(string(bytes.TrimSpace(line)))
 			}
-			continue
 		}
 		var content any
 		if yaml.Unmarshal(value, &content) == nil {
 			r.addStrings("", content)
 		}
 		for _, match := range confidential().FindAllSubmatch(value, -1) {
-			r.addValue(bytes.Trim(match[1], `"' `))
+			r.addValue(string(bytes.Trim(match[1], `"' `)))
 		}
 	}
-	// A value that is part of another one is replaced after it.
-	slices.SortFunc(r.values, func(a, b []byte) int { return len(b) - len(a) })
 }
 
 // confidential matches the lines of clouds.yaml and clouds.conf that contain secrets.
@@ -68,25 +78,87 @@ func (r *redactor) addStrings(field string, content any) {
 		}
 	case string:
 		if confidential().MatchString(field + ": x") {
-			r.addValue([]byte(content))
+			r.addValue(content)
 		}
 	}
 }
 
-func (r *redactor) addValue(value []byte) {
+// addValue adds a value: as it is, as base64, and as part of JSON and of a quoted text.
+func (r *redactor) addValue(value string) {
 	if len(value) < shortest {
 		return
 	}
-	r.values = append(r.values, value, []byte(base64.StdEncoding.EncodeToString(value)))
+	if r.values == nil {
+		r.values = map[string]bool{}
+	}
+	escaped, _ := json.Marshal(value) // texts cannot fail
+	quoted := strconv.Quote(value)
+	for _, form := range []string{
+		value, base64.StdEncoding.EncodeToString([]byte(value)),
+		string(escaped[1 : len(escaped)-1]), quoted[1 : len(quoted)-1],
+	} {
+		r.values[form] = true
+	}
+	r.replacer = nil
 }
 
+const hidden = "(redacted)"
+
 // redact replaces values of Secrets, and the passwords in URLs such as those of proxies.
-func (r *redactor) redact(text []byte) []byte {
-	const hidden = "(redacted)"
-	for _, value := range r.values {
-		text = bytes.ReplaceAll(text, value, []byte(hidden))
+func (r *redactor) redact(text string) string {
+	if r.replacer == nil {
+		// Of the values at the same place, the longest is replaced.
+		longest := func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }
+		var pairs []string
+		for _, value := range slices.SortedFunc(maps.Keys(r.values), longest) {
+			pairs = append(pairs, value, hidden)
+		}
+		r.replacer = strings.NewReplacer(pairs...)
 	}
-	return regexp.MustCompile(`(://)[^/@\s"']+@`).ReplaceAll(text, []byte("${1}"+hidden+"@"))
+	return regexp.MustCompile(`(://)[^/@\s"']+@`).
+		ReplaceAllString(r.replacer.Replace(text), "${1}"+hidden+"@")
+}
+
+// redactAll redacts each text in the content of a file. A value can be found only before YAML
+// breaks it into lines.
+func (r *redactor) redactAll(content any) any {
+	switch content := content.(type) {
+	case map[string]any:
+		for key, value := range content {
+			content[key] = r.redactAll(value)
+		}
+	case []any:
+		for i := range content {
+			content[i] = r.redactAll(content[i])
+		}
+	case string:
+		return r.redact(content)
+	}
+	return content
+}
+
+// write writes a file as YAML, without values of Secrets.
+func (g *gathering) write(name string, content any) error {
+	var redacted any
+	encoded, err := json.Marshal(content)
+	if err == nil {
+		err = utiljson.Unmarshal(encoded, &redacted) // keeps integers
+	}
+	if err == nil {
+		encoded, err = yaml.Marshal(g.redactAll(redacted))
+	}
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", name, err)
+	}
+	return g.writeText(name, string(encoded))
+}
+
+func (g *gathering) writeText(name, text string) error {
+	name = path.Join(g.dir, name)
+	if err := g.root.MkdirAll(path.Dir(name), 0o700); err != nil {
+		return err
+	}
+	return g.root.WriteFile(name, []byte(text), 0o600)
 }
 
 // logReader returns a log of a container.
@@ -153,7 +225,7 @@ func (g *gathering) log(
 	if previous {
 		name = "previous.log"
 	}
-	file := filepath.Join("namespaces", pod.Namespace, "pods", pod.Name, container, container, "logs",
+	file := path.Join("namespaces", pod.Namespace, "pods", pod.Name, container, container, "logs",
 		name)
-	return limited.Err() == nil, g.writeText(file, text)
+	return limited.Err() == nil, g.writeText(file, g.redact(string(text)))
 }

@@ -200,7 +200,7 @@ func (r *Status) write(out io.Writer, p palette) {
 		for _, d := range r.Drivers {
 			fmt.Fprintln(out, "CONDITIONS of "+d.Title)
 			for _, c := range d.Conditions {
-				fmt.Fprintln(out, printable(fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Reason)))
+				fmt.Fprintln(out, wrap("", fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Reason), 0))
 			}
 		}
 	}

@@ -107,6 +107,11 @@ func (r *rotation) run(ctx context.Context, args []string) error {
 		return fmt.Errorf("there is nothing to go back to: Secret %s/%s is missing. %s",
 			rootNamespace, backupSecret, nothingChanged)
 	}
+	if _, given := r.given[confKey]; r.isRoot && !r.undo && !given &&
+		len(r.sources[0].Data[confKey]) > 0 {
+		fmt.Fprintf(r.Err, "Warning: Secret %s/%s contains the previous credentials in %s as well, "+
+			"which stay without --clouds-conf\n", rootNamespace, rootSecret, confKey)
+	}
 	if err := r.write(ctx); err != nil {
 		return err
 	}

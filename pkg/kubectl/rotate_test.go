@@ -312,6 +312,9 @@ func TestRotationWaitsForCopies(t *testing.T) {
 	c.rolls = map[string]bool{"early": true, "late": true}
 	conf := file(t, []byte("[Global]\nx=1"))
 	fresh := file(t, clouds("b"))
+	if _, output := c.rotate(fresh, "--timeout=1s"); !strings.Contains(output, "--clouds-conf") {
+		t.Errorf("want a warning about clouds.conf:\n%s", output)
+	}
 	code, output := c.rotate(fresh, "--clouds-conf="+conf, "--timeout=3s")
 	if code != exitDeadline || !strings.Contains(output, "has passed, waiting until the cloud "+
 		"credential operator has copied the credentials to Secret openstack-cloud-credentials") {

@@ -82,7 +82,7 @@ func writeTable(out io.Writer, rows [][]string) {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i := range row {
-			row[i] = printable(row[i])
+			row[i] = strings.Join(strings.Fields(printable(row[i])), " ")
 		}
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
