@@ -19,24 +19,6 @@ const defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
 // Installs returns whether the operator installs the driver.
 func (c *Config) Installs() bool { return c == nil || c.Driver != Never }
 
-// Startup contains the choices that an operator uses only when it starts.
-type Startup struct {
-	Sidecars  Sidecars
-	CSIAddons CSIAddons
-}
-
-// Startup returns the choices that an operator uses only when it starts.
-func (c *Config) Startup() Startup {
-	if c == nil {
-		return Startup{}
-	}
-	s := Startup{Sidecars: c.Sidecars}
-	if c.CSIAddons != nil {
-		s.CSIAddons = *c.CSIAddons
-	}
-	return s
-}
-
 // Selects returns whether a type gets a StorageClass. Without a choice, each share type gets one,
 // and no volume type.
 func (c *Config) Selects(kind Kind, name string) bool {
@@ -53,12 +35,10 @@ func (c *Config) NeedsVolumeTypes() bool {
 }
 
 func matchesAny(patterns []string, name string) bool {
-	for _, pattern := range patterns {
-		if matched, err := path.Match(pattern, name); err == nil && matched {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		matched, err := path.Match(pattern, name)
+		return err == nil && matched
+	})
 }
 
 // UnusedPatterns returns the patterns and the types in the choices that match none of the types,

@@ -113,47 +113,44 @@ func (c *checker) document(root *yaml.Node) {
 		c.fault(1, nil, "the text is empty: remove the key, or set apiVersion and kind")
 		return
 	}
-	c.check(root.Content[0], reflect.TypeFor[Config](), tags{}, nil)
+	c.check(root.Content[0], reflect.TypeFor[Config](), "", nil)
 }
 
-// tags are the restrictions of a field.
-type tags struct{ enum, max, maxItems, between string }
-
-// check checks that a node fits a type.
-func (c *checker) check(node *yaml.Node, t reflect.Type, limits tags, at *field.Path) {
+// check checks that a node fits a type, and a field's tag if there is one.
+func (c *checker) check(node *yaml.Node, t reflect.Type, tag reflect.StructTag, at *field.Path) {
 	switch {
 	case node.Kind == yaml.AliasNode:
 		c.fault(node.Line, at, "an alias is not supported: repeat the value")
 	case isNull(node) && at != nil:
 		c.fault(node.Line, at, "the value is missing: set it, or remove the field")
 	case t.Kind() == reflect.Pointer:
-		c.check(node, t.Elem(), limits, at)
+		c.check(node, t.Elem(), tag, at)
 	case t.Kind() == reflect.Struct:
 		c.checkStruct(node, t, at)
 	case t.Kind() == reflect.Map && c.is(node, yaml.MappingNode, "a map of texts", at):
-		c.checkLength(node, len(node.Content)/2, limits, at)
+		c.checkLength(node, len(node.Content)/2, tag, at)
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key := node.Content[i]
-			c.check(key, t.Key(), tags{}, at.Key(key.Value))
-			c.check(node.Content[i+1], t.Elem(), tags{}, at.Key(key.Value))
+			c.check(key, t.Key(), "", at.Key(key.Value))
+			c.check(node.Content[i+1], t.Elem(), "", at.Key(key.Value))
 		}
 	case t.Kind() == reflect.Slice && c.is(node, yaml.SequenceNode, "a list", at):
-		c.checkLength(node, len(node.Content), limits, at)
+		c.checkLength(node, len(node.Content), tag, at)
 		for i, item := range node.Content {
-			c.check(item, t.Elem(), tags{}, at.Index(i))
+			c.check(item, t.Elem(), "", at.Index(i))
 		}
 	case t.Kind() == reflect.String && c.is(node, yaml.ScalarNode, "a text", at):
-		c.checkText(node, limits, at)
+		c.checkText(node, tag, at)
 	case t.Kind() == reflect.Bool && node.ShortTag() != "!!bool":
 		c.fault(node.Line, at, "must be true or false")
 	case t.Kind() == reflect.Int:
-		c.checkNumber(node, limits, at)
+		c.checkNumber(node, tag, at)
 	}
 }
 
-func (c *checker) checkNumber(node *yaml.Node, limits tags, at *field.Path) {
+func (c *checker) checkNumber(node *yaml.Node, tag reflect.StructTag, at *field.Path) {
 	var number int
-	low, high, _ := strings.Cut(limits.between, "-")
+	low, high, _ := strings.Cut(tag.Get("range"), "-")
 	lowest, _ := strconv.Atoi(low) // tags are constants
 	highest, _ := strconv.Atoi(high)
 	if node.ShortTag() != "!!int" || node.Decode(&number) != nil || number < lowest ||
@@ -173,23 +170,25 @@ func (c *checker) is(node *yaml.Node, kind yaml.Kind, name string, at *field.Pat
 	return node.Kind == kind
 }
 
-func (c *checker) checkLength(node *yaml.Node, length int, limits tags, at *field.Path) {
-	if highest, err := strconv.Atoi(limits.maxItems); err == nil && length > highest {
+func (c *checker) checkLength(
+	node *yaml.Node, length int, tag reflect.StructTag, at *field.Path,
+) {
+	if highest, err := strconv.Atoi(tag.Get("maxItems")); err == nil && length > highest {
 		c.fault(node.Line, at, "Too many: %d: must have at most %d items", length, highest)
 	}
 }
 
-func (c *checker) checkText(node *yaml.Node, limits tags, at *field.Path) {
+func (c *checker) checkText(node *yaml.Node, tag reflect.StructTag, at *field.Path) {
 	if node.ShortTag() != "!!str" {
 		c.fault(node.Line, at, "Invalid value: %q: must be a text: quote it", node.Value)
 		return
 	}
-	if highest, err := strconv.Atoi(limits.max); err == nil &&
+	if highest, err := strconv.Atoi(tag.Get("max")); err == nil &&
 		utf8.RuneCountInString(node.Value) > highest {
 		c.fault(node.Line, at, "Too long: must have at most %d characters", highest)
 	}
-	values := strings.Split(limits.enum, ",")
-	if limits.enum != "" && !slices.Contains(values, node.Value) {
+	values := strings.Split(tag.Get("enum"), ",")
+	if tag.Get("enum") != "" && !slices.Contains(values, node.Value) {
 		c.fault(node.Line, nil, "%v", field.NotSupported(at, node.Value, values))
 	}
 }
@@ -199,19 +198,19 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 		c.fault(node.Line, at, "must be a map of fields")
 		return
 	}
-	known, given := fields(Fields(c.kind, t)), map[string]bool{}
+	known, given := Fields(c.kind, t), map[string]bool{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i]
 		given[key.Value] = true
-		found, ok := known.find(key.Value)
-		if !ok {
-			c.fault(key.Line, nil, "unknown field %q%s", at.Child(key.Value), known.suggestion(key.Value))
+		found := slices.IndexFunc(known, func(f reflect.StructField) bool {
+			return FieldName(f) == key.Value
+		})
+		if found < 0 {
+			c.fault(key.Line, nil, "unknown field %q%s", at.Child(key.Value),
+				suggestion(known, key.Value))
 			continue
 		}
-		limits := tags{
-			found.Tag.Get("enum"), found.Tag.Get("max"), found.Tag.Get("maxItems"), found.Tag.Get("range"),
-		}
-		c.check(node.Content[i+1], found.Type, limits, at.Child(key.Value))
+		c.check(node.Content[i+1], known[found].Type, known[found].Tag, at.Child(key.Value))
 	}
 	for _, f := range known {
 		if f.Tag.Get("required") != "" && !given[FieldName(f)] {
@@ -219,9 +218,6 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 		}
 	}
 }
-
-// fields are the fields of a type in a document.
-type fields []reflect.StructField
 
 // Fields returns the fields of Config, or of a type in it, that a kind has, with those of embedded
 // types.
@@ -246,18 +242,10 @@ func FieldName(f reflect.StructField) string {
 	return name
 }
 
-func (f fields) find(name string) (reflect.StructField, bool) {
-	i := slices.IndexFunc(f, func(one reflect.StructField) bool { return FieldName(one) == name })
-	if i < 0 {
-		return reflect.StructField{}, false
-	}
-	return f[i], true
-}
-
 // suggestion names the fields that are similar to an unknown one, as cobra does with commands.
-func (f fields) suggestion(name string) string {
+func suggestion(fields []reflect.StructField, name string) string {
 	known := &cobra.Command{SuggestionsMinimumDistance: 2}
-	for _, one := range f {
+	for _, one := range fields {
 		known.AddCommand(&cobra.Command{Use: FieldName(one), Run: func(*cobra.Command, []string) {}})
 	}
 	similar := known.SuggestionsFor(name)

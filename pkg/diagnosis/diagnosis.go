@@ -26,6 +26,14 @@ const (
 	Warning Severity = "Warning"
 )
 
+// Severities returns the severities, the worst first.
+func Severities() []Severity { return []Severity{Problem, Progress, Warning} }
+
+// Compare sorts severities, the worst first.
+func (s Severity) Compare(other Severity) int {
+	return cmp.Compare(slices.Index(Severities(), s), slices.Index(Severities(), other))
+}
+
 // Finding is something that an administrator should know about a driver.
 type Finding struct {
 	Severity Severity
@@ -139,10 +147,8 @@ func Driver(driver *opv1.ClusterCSIDriver, workloads int) []Finding {
 
 // compare orders findings: the worst first, and the same findings always in the same order.
 func compare(a, b Finding) int {
-	severities := []Severity{Problem, Progress, Warning}
 	_, rankA := judge(a.Type)
 	_, rankB := judge(b.Type)
-	return cmp.Or(
-		cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)),
-		cmp.Compare(rankA, rankB), cmp.Compare(a.Type, b.Type))
+	return cmp.Or(a.Severity.Compare(b.Severity), cmp.Compare(rankA, rankB),
+		cmp.Compare(a.Type, b.Type))
 }

@@ -16,6 +16,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/test/golden"
 )
 
 var update = flag.Bool("update", false, "write the findings to testdata/*.txt")
@@ -39,19 +40,7 @@ func TestFindingsOfDriversAreThoseOfTheGoldenFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := printed(diagnosis.Driver(&driver, 3))
-			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
-			}
+			golden.Match(t, strings.TrimSuffix(file, ".yaml")+".txt", got, *update)
 		})
 	}
 }

@@ -58,11 +58,11 @@ func connect(config *rest.Config) (client.Client, error) {
 // no time limit.
 func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, r := range clusterResources() {
-		mapper.Add(r.gvk(), meta.RESTScopeRoot)
+	for _, kind := range clusterKinds() {
+		mapper.Add(kind, meta.RESTScopeRoot)
 	}
-	for _, r := range namespacedResources() {
-		mapper.Add(r.gvk(), meta.RESTScopeNamespace)
+	for _, kind := range namespacedKinds() {
+		mapper.Add(kind, meta.RESTScopeNamespace)
 	}
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), meta.RESTScopeNamespace)
 	mapper.Add(hostedControlPlane(), meta.RESTScopeNamespace)
@@ -77,6 +77,18 @@ func (c *cluster) get(
 ) (bool, error) {
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
 	return err == nil, c.judge(err, object)
+}
+
+// find returns an object as get reads it; nil if it does not exist.
+func find[T client.Object](
+	ctx context.Context, from *cluster, namespace, name string, object T,
+) (T, error) {
+	found, err := from.get(ctx, namespace, name, object)
+	if !found {
+		var none T
+		return none, err
+	}
+	return object, nil
 }
 
 // list reads objects. A list that may not be read is empty, and its kind becomes hidden.

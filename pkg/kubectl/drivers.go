@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
@@ -59,13 +60,14 @@ func findDriver(name string) *driver {
 	return nil
 }
 
+// workloads returns the names of the workloads of the driver and of its operator.
+func (d driver) workloads() []string { return append(d.nodes, d.controller, d.operator) }
+
 // owner returns the driver with a workload; nil if there is none.
 func owner(workload string) *driver {
 	for _, d := range drivers() {
-		for _, name := range append(d.nodes, d.controller, d.operator) {
-			if name == workload {
-				return &d
-			}
+		if slices.Contains(d.workloads(), workload) {
+			return &d
 		}
 	}
 	return nil

@@ -14,7 +14,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,6 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/test/golden"
 )
 
 var update = flag.Bool("update", false, "write the output to testdata/*.txt")
@@ -74,19 +75,7 @@ func mustMatchGolden(t *testing.T, file string) {
 			t.Errorf("longer than %d columns: %s", width, line)
 		}
 	}
-	golden := strings.TrimSuffix(file, ".yaml") + ".txt"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("output (-want +got):\n%s", diff)
-	}
+	golden.Match(t, strings.TrimSuffix(file, ".yaml")+".txt", got, *update)
 }
 
 // The command, its output and the next prompt.

@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -11,63 +12,63 @@ import (
 	"strings"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // maxLog is the number of bytes of each log.
 const maxLog = 10 << 20
 
-// resource is a kind of objects to gather. folder is its group and its plural.
-type resource struct {
-	group, version, kind, folder string
+// clusterKinds returns the kinds without a namespace.
+func clusterKinds() []schema.GroupVersionKind {
+	extensions := schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
+	return slices.Concat(
+		kindsOf(opv1.GroupVersion, "ClusterCSIDriver"),
+		kindsOf(storagev1.SchemeGroupVersion, "StorageClass", "CSIDriver", "CSINode", "VolumeAttachment"),
+		kindsOf(corev1.SchemeGroupVersion, "PersistentVolume"),
+		kindsOf(snapshotv1.SchemeGroupVersion, "VolumeSnapshotClass", "VolumeSnapshotContent"),
+		kindsOf(configv1.GroupVersion, "Infrastructure"),
+		kindsOf(extensions, "CustomResourceDefinition"),
+	)
 }
 
-// clusterResources returns the kinds without a namespace.
-func clusterResources() []resource {
-	const snapshots, storage = "snapshot.storage.k8s.io", "storage.k8s.io"
-	return []resource{
-		{"operator.openshift.io", "v1", "ClusterCSIDriver", "operator.openshift.io/clustercsidrivers"},
-		{storage, "v1", "StorageClass", "storage.k8s.io/storageclasses"},
-		{storage, "v1", "CSIDriver", "storage.k8s.io/csidrivers"},
-		{storage, "v1", "CSINode", "storage.k8s.io/csinodes"},
-		{storage, "v1", "VolumeAttachment", "storage.k8s.io/volumeattachments"},
-		{"", "v1", "PersistentVolume", "core/persistentvolumes"},
-		{snapshots, "v1", "VolumeSnapshotClass", "snapshot.storage.k8s.io/volumesnapshotclasses"},
-		{snapshots, "v1", "VolumeSnapshotContent", "snapshot.storage.k8s.io/volumesnapshotcontents"},
-		{"config.openshift.io", "v1", "Infrastructure", "config.openshift.io/infrastructures"},
-		{
-			"apiextensions.k8s.io", "v1", "CustomResourceDefinition",
-			"apiextensions.k8s.io/customresourcedefinitions",
-		},
+// namespacedKinds returns the kinds of the namespaces of operators and drivers.
+func namespacedKinds() []schema.GroupVersionKind {
+	return slices.Concat(
+		kindsOf(corev1.SchemeGroupVersion, "Secret", "ConfigMap", "Event", "Pod", "Service",
+			"ServiceAccount"),
+		kindsOf(appsv1.SchemeGroupVersion, "ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet"),
+		kindsOf(coordinationv1.SchemeGroupVersion, "Lease"),
+		kindsOf(v1alpha1.GroupVersion(), "CSIAddonsNode"),
+	)
+}
+
+func kindsOf(group schema.GroupVersion, names ...string) []schema.GroupVersionKind {
+	var all []schema.GroupVersionKind
+	for _, name := range names {
+		all = append(all, group.WithKind(name))
 	}
+	return all
 }
 
-// namespacedResources returns the kinds of the namespaces of operators and drivers.
-func namespacedResources() []resource {
-	return []resource{
-		{"", "v1", "Secret", "core/secrets"}, // first, because the values are then redacted
-		{"", "v1", "ConfigMap", "core/configmaps"},
-		{"", "v1", "Event", "core/events"},
-		{"", "v1", "Pod", "core/pods"},
-		{"", "v1", "Service", "core/services"},
-		{"", "v1", "ServiceAccount", "core/serviceaccounts"},
-		{"apps", "v1", "ControllerRevision", "apps/controllerrevisions"},
-		{"apps", "v1", "DaemonSet", "apps/daemonsets"},
-		{"apps", "v1", "Deployment", "apps/deployments"},
-		{"apps", "v1", "ReplicaSet", "apps/replicasets"},
-		{"coordination.k8s.io", "v1", "Lease", "coordination.k8s.io/leases"},
-		{"csiaddons.openshift.io", "v1alpha1", "CSIAddonsNode", "csiaddons.openshift.io/csiaddonsnodes"},
-	}
-}
-
-func (r resource) gvk() schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: r.group, Version: r.version, Kind: r.kind}
+// folder returns the group and the plural of a kind.
+func folder(kind schema.GroupVersionKind) string {
+	plural, _ := meta.UnsafeGuessKindToResource(kind)
+	return path.Join(cmp.Or(kind.Group, "core"), plural.Resource)
 }
 
 func newMustGatherCommand(o *options, streams Streams) *cobra.Command {
@@ -99,7 +100,6 @@ type gathering struct {
 	// others must not name a file outside.
 	root *os.Root
 	dir  string
-	logs logReader
 }
 
 func (s *session) mustGather(ctx context.Context, dir string) error {
@@ -115,33 +115,30 @@ func (s *session) mustGather(ctx context.Context, dir string) error {
 	}
 	defer func() { _ = root.Close() }()
 	secrets := &redactor{}
-	g := &gathering{s.guest, secrets, root, "", s.guest.logs}
+	g := &gathering{s.guest, secrets, root, ""}
 	namespaces := []string{flavour.DefaultNamespace}
 	for _, d := range drivers() {
 		namespaces = append(namespaces, d.namespace)
 	}
 	all := map[*gathering][]string{g: slices.Compact(slices.Sorted(slices.Values(namespaces)))}
 	if s.management != nil {
-		hosted := &gathering{s.management, secrets, root, "management", s.management.logs}
+		hosted := &gathering{s.management, secrets, root, "management"}
 		all[hosted] = []string{s.hostedControl}
 	}
 	// The Secrets of all clusters come before everything that could contain their values.
-	for each, namespaces := range all {
-		for _, namespace := range namespaces {
-			if err := each.learn(ctx, namespace); err != nil {
-				return err
+	for _, step := range []func(*gathering, context.Context, string) error{
+		(*gathering).learn, (*gathering).namespace,
+	} {
+		for each, namespaces := range all {
+			for _, namespace := range namespaces {
+				if err := step(each, ctx, namespace); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	for each, namespaces := range all {
-		for _, namespace := range namespaces {
-			if err := each.namespace(ctx, namespace); err != nil {
-				return err
-			}
-		}
-	}
-	for _, r := range clusterResources() {
-		if err := g.clusterScoped(ctx, r); err != nil {
+	for _, kind := range clusterKinds() {
+		if err := g.clusterScoped(ctx, kind); err != nil {
 			return err
 		}
 	}
@@ -158,18 +155,15 @@ func (s *session) summarize(ctx context.Context, g *gathering) error {
 		return err
 	}
 	fmt.Fprintln(s.Out, "The folder", g.root.Name(), "contains the objects and logs")
-	if len(report.NotVisible) > 0 {
-		fmt.Fprintln(s.Out, wrap("", "Not visible: "+strings.Join(report.NotVisible, ", ")+".", 0))
-	}
+	writeNotVisible(s.Out, report.NotVisible)
 	return nil
 }
 
 // objects returns the objects of a kind, without managed fields.
 func (g *gathering) objects(
-	ctx context.Context, r resource, namespace string,
+	ctx context.Context, kind schema.GroupVersionKind, namespace string,
 ) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
-	kind := r.gvk()
 	kind.Kind += "List"
 	list.SetGroupVersionKind(kind)
 	err := g.list(ctx, list, client.InNamespace(namespace))
@@ -193,8 +187,8 @@ func (g *gathering) learn(ctx context.Context, namespace string) error {
 
 // namespace writes a list for each kind, and the logs of the pods.
 func (g *gathering) namespace(ctx context.Context, namespace string) error {
-	for _, r := range namespacedResources() {
-		objects, err := g.objects(ctx, r, namespace)
+	for _, kind := range namespacedKinds() {
+		objects, err := g.objects(ctx, kind, namespace)
 		if err != nil {
 			return err
 		}
@@ -203,12 +197,12 @@ func (g *gathering) namespace(ctx context.Context, namespace string) error {
 		}
 		items := make([]any, 0, len(objects))
 		for i := range objects {
-			if r.kind == "Secret" {
+			if kind.Kind == "Secret" {
 				hideValues(&objects[i])
 			}
 			items = append(items, objects[i].Object)
 		}
-		name := path.Join("namespaces", namespace, r.folder+".yaml")
+		name := path.Join("namespaces", namespace, folder(kind)+".yaml")
 		if err := g.write(name, map[string]any{
 			"apiVersion": "v1", "kind": "List", "items": items,
 		}); err != nil {
@@ -232,15 +226,15 @@ func (g *gathering) namespace(ctx context.Context, namespace string) error {
 // isOurs returns whether a pod belongs to a workload of a driver or to an operator.
 func isOurs(pod string) bool {
 	return slices.ContainsFunc(drivers(), func(d driver) bool {
-		return slices.ContainsFunc(append(d.nodes, d.controller, d.operator), func(name string) bool {
+		return slices.ContainsFunc(d.workloads(), func(name string) bool {
 			return strings.HasPrefix(pod, name+"-")
 		})
 	})
 }
 
 // clusterScoped writes a file for each object. Of other groups it writes no definitions.
-func (g *gathering) clusterScoped(ctx context.Context, r resource) error {
-	objects, err := g.objects(ctx, r, "")
+func (g *gathering) clusterScoped(ctx context.Context, kind schema.GroupVersionKind) error {
+	objects, err := g.objects(ctx, kind, "")
 	if err != nil {
 		return err
 	}
@@ -248,13 +242,13 @@ func (g *gathering) clusterScoped(ctx context.Context, r resource) error {
 		"operator.openshift.io": true, "snapshot.storage.k8s.io": true, "csiaddons.openshift.io": true,
 	}
 	for _, object := range objects {
-		if r.kind == "CustomResourceDefinition" {
+		if kind.Kind == "CustomResourceDefinition" {
 			group, _, _ := unstructured.NestedString(object.Object, "spec", "group")
 			if !groups[group] {
 				continue
 			}
 		}
-		name := path.Join("cluster-scoped-resources", r.folder,
+		name := path.Join("cluster-scoped-resources", folder(kind),
 			url.PathEscape(object.GetName())+".yaml")
 		if err := g.write(name, object.Object); err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -162,7 +161,6 @@ func (o *options) dial(config *rest.Config, of string) (*cluster, error) {
 
 // isUnreachable returns whether the API server did not answer.
 func isUnreachable(err error) bool {
-	var request *url.Error
-	var network net.Error
-	return errors.As(err, &request) || errors.As(err, &network)
+	var network net.Error // also a *url.Error
+	return errors.As(err, &network)
 }

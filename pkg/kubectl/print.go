@@ -119,6 +119,13 @@ func wrap(prefix, text string, indent int) string {
 	return out.String()
 }
 
+// writeNotVisible prints the kinds that could not be read, if there are any.
+func writeNotVisible(out io.Writer, kinds []string) {
+	if len(kinds) > 0 {
+		fmt.Fprintln(out, wrap("", "Not visible: "+strings.Join(kinds, ", ")+".", 0))
+	}
+}
+
 // printable replaces characters that could control a terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
@@ -136,11 +143,6 @@ func plural(kind string) string {
 		return kind + "es"
 	}
 	return kind + "s"
-}
-
-// isWrong returns whether a state makes the command exit with 1.
-func isWrong(state explain.State) bool {
-	return state == explain.Problem || state == explain.Progress
 }
 
 // Standard returns the streams of the process. Out is colored on a terminal, unless the variable

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -33,13 +34,13 @@ type Status struct {
 
 // Finding is something that is wrong with a driver.
 type Finding struct {
-	Driver   string       `json:"driver"`
-	Severity string       `json:"severity"`
-	Type     string       `json:"type"`
-	Reason   string       `json:"reason,omitempty"`
-	Message  string       `json:"message"`
-	Since    *metav1.Time `json:"since,omitempty"`
-	Runbook  string       `json:"runbook,omitempty"`
+	Driver   string             `json:"driver"`
+	Severity diagnosis.Severity `json:"severity"`
+	Type     string             `json:"type"`
+	Reason   string             `json:"reason,omitempty"`
+	Message  string             `json:"message"`
+	Since    *metav1.Time       `json:"since,omitempty"`
+	Runbook  string             `json:"runbook,omitempty"`
 }
 
 // DriverStatus is the state of a driver.
@@ -80,7 +81,7 @@ type Class struct {
 
 func newFinding(d driver, f diagnosis.Finding) Finding {
 	found := Finding{
-		Driver: d.title, Severity: string(f.Severity), Type: f.Type, Reason: f.Reason,
+		Driver: d.title, Severity: f.Severity, Type: f.Type, Reason: f.Reason,
 		Message: f.Message, Runbook: f.Runbook,
 	}
 	if !f.Since.IsZero() {
@@ -89,18 +90,12 @@ func newFinding(d driver, f diagnosis.Finding) Finding {
 	return found
 }
 
-func (f Finding) rank() int {
-	return slices.Index([]string{
-		string(diagnosis.Problem), string(diagnosis.Progress), string(diagnosis.Warning),
-	}, f.Severity)
-}
-
 // worst returns why the drivers are not ready; "" if they are.
 func (r *Status) worst() string {
 	if len(r.Drivers) == 0 {
 		return "No ClusterCSIDriver of OpenStack exists, or it is not visible"
 	}
-	if len(r.Findings) == 0 || r.Findings[0].Severity == string(diagnosis.Warning) {
+	if len(r.Findings) == 0 || r.Findings[0].Severity == diagnosis.Warning {
 		return ""
 	}
 	return r.Findings[0].Driver + ": " + r.Findings[0].Message
@@ -130,7 +125,7 @@ func newDriverStatus(d driver, sys *explain.System) DriverStatus {
 		one.Controller = "-"
 		if sys.Controller != nil {
 			one.Controller = fmt.Sprintf("%d/%d", sys.Controller.Status.AvailableReplicas,
-				explain.Wanted(sys.Controller))
+				ptr.Deref(sys.Controller.Spec.Replicas, 1))
 		}
 	}
 	if len(sys.Nodes) > 0 { // the DaemonSet with the fewest available pods
@@ -181,7 +176,7 @@ const maxClasses = 7
 // write prints what is wrong first.
 func (r *Status) write(out io.Writer, p palette) {
 	if len(r.Drivers) == 0 {
-		p.finding(out, Finding{Severity: string(diagnosis.Problem), Message: r.worst()}, "")
+		p.finding(out, Finding{Severity: diagnosis.Problem, Message: r.worst()}, "")
 	}
 	for _, f := range r.Findings {
 		age := ""
@@ -193,9 +188,7 @@ func (r *Status) write(out io.Writer, p palette) {
 	if len(r.Drivers) > 0 {
 		r.writeTables(out)
 	}
-	if len(r.NotVisible) > 0 {
-		fmt.Fprintln(out, wrap("", "Not visible: "+strings.Join(r.NotVisible, ", ")+".", 0))
-	}
+	writeNotVisible(out, r.NotVisible)
 	if r.verbose {
 		for _, d := range r.Drivers {
 			fmt.Fprintln(out, "CONDITIONS of "+d.Title)

@@ -48,8 +48,9 @@ type rotation struct {
 	conf, cacert string
 	undo         bool
 
-	// given is the content of the files.
+	// given is the content of the files, cloud what clouds.yaml contains.
 	given map[string][]byte
+	cloud *openstack.Cloud
 	// sources are the Secrets to change: the root Secret, or those of the drivers.
 	sources []*corev1.Secret
 	isRoot  bool
@@ -98,7 +99,7 @@ func (r *rotation) run(ctx context.Context, args []string) error {
 		return usage("--cacert: the cloud credential operator does not copy it. %s", nothingChanged)
 	}
 	if r.isRoot && !r.undo {
-		if err := checkRootCA(args[0], r.given[cloudsKey]); err != nil {
+		if err := r.checkRootCA(args[0]); err != nil {
 			return err
 		}
 	}
@@ -139,7 +140,8 @@ func (r *rotation) readFiles(name string) error {
 		}
 		r.given[key] = text
 	}
-	cloud, err := openstack.ParseClouds(r.given[cloudsKey], openstack.DefaultCloud)
+	var err error
+	r.cloud, err = openstack.ParseClouds(r.given[cloudsKey], openstack.DefaultCloud)
 	if err != nil {
 		return usage("%s %w. %s", name, err, nothingChanged)
 	}
@@ -147,20 +149,16 @@ func (r *rotation) readFiles(name string) error {
 		return usage("%s is not an ini file. %s", r.conf, nothingChanged)
 	}
 	kind := "password"
-	if cloud.UsesApplicationCredential() {
+	if r.cloud.UsesApplicationCredential() {
 		kind = "application credential"
 	}
-	fmt.Fprintf(r.Out, "%s: entry %s, %s\n", name, printable(cloud.Name), kind)
+	fmt.Fprintf(r.Out, "%s: entry %s, %s\n", name, printable(r.cloud.Name), kind)
 	return nil
 }
 
 // checkRootCA refuses a cacert that the cloud credential operator would replace.
-func checkRootCA(name string, text []byte) error {
-	cloud, err := openstack.ParseClouds(text, openstack.DefaultCloud)
-	if err != nil {
-		return usageError{err}
-	}
-	if cloud.CACertFile != "" && cloud.CACertFile != rootCA {
+func (r *rotation) checkRootCA(name string) error {
+	if file := r.cloud.CACertFile; file != "" && file != rootCA {
 		return usage("%s contains a cacert that the cloud credential operator would replace. Change it "+
 			"to %q, or remove it if the cloud needs no CA. %s", name, "cacert: "+rootCA, nothingChanged)
 	}

@@ -2,7 +2,6 @@ package kubectl
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
-	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
 )
 
 // workloads returns a line for each workload with rollout inputs: namespace, kind/name, and inputs.
@@ -180,7 +179,7 @@ func (r *rotation) state(ctx context.Context, w followed) (workloadState, error)
 	if w.kind == "Deployment" {
 		d := &appsv1.Deployment{}
 		err := r.guest.Get(ctx, key, d)
-		s, wanted := d.Status, explain.Wanted(d)
+		s, wanted := d.Status, ptr.Deref(d.Spec.Replicas, 1)
 		return workloadState{
 			d.Annotations[diagnosis.InputsAnnotation],
 			s.ObservedGeneration >= d.Generation && s.UpdatedReplicas >= wanted &&
@@ -214,17 +213,12 @@ func (r *rotation) until(
 			}
 			return done, err
 		})
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = errDeadline
+	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w, waiting until %s. Run the command again with the same file to continue, "+
-			"or with --undo to go back", cmp.Or(r.passed(ctx), err), what)
+			"or with --undo to go back", err, what)
 	}
 	return err
-}
-
-// passed returns whether the time limit has passed.
-func (*rotation) passed(ctx context.Context) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return errDeadline
-	}
-	return nil
 }

@@ -24,20 +24,14 @@ func newStatusCommand(o *options, streams Streams) *cobra.Command {
 		Short: "Show the state of the drivers, and what is wrong",
 		Long: "Show the state of the drivers, of their sidecars and StorageClasses, and first what is " +
 			"wrong. The ClusterRole openstack-csi-viewer is enough.",
-		Example: "  kubectl openstack-csi status\n  kubectl openstack-csi status manila --wait",
-		Args:    atMost(1),
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (
-			[]string, cobra.ShellCompDirective,
-		) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return []string{"cinder", "manila"}, cobra.ShellCompDirectiveNoFileComp
-		},
+		Example:   "  kubectl openstack-csi status\n  kubectl openstack-csi status manila --wait",
+		Args:      atMost(1),
+		ValidArgs: []string{"cinder", "manila"},
 		RunE: o.run(streams, func(ctx context.Context, s *session, args []string) error {
 			return s.showStatus(ctx, args, waits)
 		}),
 	}
+	cmd.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	o.addOutputTo(cmd.Flags())
 	cmd.Flags().BoolVar(&waits, "wait", false,
 		"Repeat until no driver has a problem, and no workload is rolled out.")
@@ -165,7 +159,9 @@ func (r *Status) add(d driver, sys *explain.System, nodes []v1alpha1.CSIAddonsNo
 	for _, f := range sys.Findings() {
 		r.Findings = append(r.Findings, newFinding(d, f))
 	}
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return a.rank() - b.rank() })
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return a.Severity.Compare(b.Severity)
+	})
 	for _, sidecar := range sys.Sidecars() {
 		if sys.Controller == nil && !sys.Hidden[explain.HiddenControlPlane] {
 			continue

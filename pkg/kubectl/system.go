@@ -59,11 +59,11 @@ func (s *session) system(ctx context.Context, d driver) (*explain.System, error)
 		}
 	}
 	for _, sidecar := range d.sidecars {
-		lease, err := s.lease(ctx, s.guest, d.namespace, sidecar.Lease(d.name))
+		sys.Leases[sidecar], err = find(ctx, s.guest, d.namespace, sidecar.Lease(d.name),
+			&coordinationv1.Lease{})
 		if err != nil {
 			return nil, err
 		}
-		sys.Leases[sidecar] = lease
 	}
 	for kind := range s.guest.hidden {
 		sys.Hidden[kind] = true
@@ -83,14 +83,16 @@ func (s *session) readControlPlane(ctx context.Context, d driver, sys *explain.S
 		return nil
 	}
 	sys.OperatorName = at.operator + "/" + d.operator
-	sys.Operator, err = s.deployment(ctx, at.cluster, at.operator, d.operator)
+	sys.Operator, err = find(ctx, at.cluster, at.operator, d.operator, &appsv1.Deployment{})
 	if err != nil {
 		return err
 	}
-	if sys.Controller, err = s.deployment(ctx, at.cluster, at.namespace, d.controller); err != nil {
+	sys.Controller, err = find(ctx, at.cluster, at.namespace, d.controller, &appsv1.Deployment{})
+	if err != nil {
 		return err
 	}
-	if sys.OperatorLease, err = s.lease(ctx, at.cluster, at.operator, d.lease); err != nil {
+	sys.OperatorLease, err = find(ctx, at.cluster, at.operator, d.lease, &coordinationv1.Lease{})
+	if err != nil {
 		return err
 	}
 	if sys.Operator == nil && at.hidden["Infrastructures"] { // it may be a guest cluster
@@ -112,26 +114,6 @@ func (s *session) readControlPlane(ctx context.Context, d driver, sys *explain.S
 		sys.Hidden[kind] = true
 	}
 	return nil
-}
-
-func (*session) deployment(
-	ctx context.Context, from *cluster, namespace, name string,
-) (*appsv1.Deployment, error) {
-	d := &appsv1.Deployment{}
-	if found, err := from.get(ctx, namespace, name, d); err != nil || !found {
-		return nil, err
-	}
-	return d, nil
-}
-
-func (*session) lease(
-	ctx context.Context, from *cluster, namespace, name string,
-) (*coordinationv1.Lease, error) {
-	lease := &coordinationv1.Lease{}
-	if found, err := from.get(ctx, namespace, name, lease); err != nil || !found {
-		return nil, err
-	}
-	return lease, nil
 }
 
 // notVisible returns the kinds that could not be read in any cluster.

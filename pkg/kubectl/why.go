@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -112,7 +111,7 @@ func (s *session) why(
 	if err := s.print("Explanation", e, e.write); err != nil {
 		return err
 	}
-	if cause != nil && isWrong(cause.State) {
+	if cause != nil {
 		return errProblem
 	}
 	return nil
@@ -127,9 +126,7 @@ func (e *Explanation) write(out io.Writer, p palette) {
 	for _, l := range e.Chain {
 		p.link(out, l)
 	}
-	if len(e.NotVisible) > 0 {
-		fmt.Fprintln(out, wrap("", "Not visible: "+strings.Join(e.NotVisible, ", ")+".", 0))
-	}
+	writeNotVisible(out, e.NotVisible)
 }
 
 // since says for how long an object has had a phase.
@@ -139,10 +136,9 @@ func (q question) since(phase string, start time.Time) string {
 
 // read reads the object of the question. Unlike other objects, it must exist and be visible.
 func (q question) read(ctx context.Context, object client.Object) error {
-	kind := q.guest.kind(object)
 	err := q.guest.Get(ctx, client.ObjectKey{Namespace: q.namespace, Name: q.name}, object)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", kind, err)
+		return fmt.Errorf("reading %s: %w", q.guest.kind(object), err)
 	}
 	return nil
 }
@@ -172,18 +168,4 @@ func (s *session) systemOf(ctx context.Context, name string) (*explain.System, e
 		s.systems[name] = found
 	}
 	return found, err
-}
-
-// selected returns the pods that a selector selects.
-func (s *session) selected(
-	ctx context.Context, from *cluster, namespace string, selector *metav1.LabelSelector,
-) ([]corev1.Pod, error) {
-	labels, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		return nil, err
-	}
-	var pods corev1.PodList
-	err = from.list(ctx, &pods, client.InNamespace(namespace),
-		client.MatchingLabelsSelector{Selector: labels})
-	return pods.Items, err
 }

@@ -2,10 +2,13 @@ package kubectl
 
 import (
 	"context"
+	"slices"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
@@ -29,27 +32,26 @@ func (s *session) claim(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim,
 ) (*explain.ClaimFacts, error) {
 	facts := &explain.ClaimFacts{Claim: claim, Now: s.clock.Now()}
+	var err error
 	provisioner := ""
-	if name := claim.Spec.StorageClassName; name != nil && *name != "" {
-		class := &storagev1.StorageClass{}
-		if found, err := s.guest.get(ctx, "", *name, class); err != nil {
+	if name := ptr.Deref(claim.Spec.StorageClassName, ""); name != "" {
+		facts.Class, err = find(ctx, s.guest, "", name, &storagev1.StorageClass{})
+		if err != nil {
 			return nil, err
-		} else if found {
-			facts.Class, provisioner = class, class.Provisioner
 		}
 	}
+	if facts.Class != nil {
+		provisioner = facts.Class.Provisioner
+	}
 	if name := claim.Spec.VolumeName; name != "" {
-		volume := &corev1.PersistentVolume{}
-		if found, err := s.guest.get(ctx, "", name, volume); err != nil {
+		facts.Volume, err = find(ctx, s.guest, "", name, &corev1.PersistentVolume{})
+		if err != nil {
 			return nil, err
-		} else if found {
-			facts.Volume = volume
 		}
 	}
 	if facts.Volume != nil && facts.Volume.Spec.CSI != nil {
 		provisioner = facts.Volume.Spec.CSI.Driver
 	}
-	var err error
 	if facts.Events, err = s.events(ctx, s.guest, claim); err != nil {
 		return nil, err
 	}
@@ -65,31 +67,30 @@ func explainSnapshot(ctx context.Context, q question) (*answer, error) {
 		return nil, err
 	}
 	facts := explain.SnapshotFacts{Snapshot: snapshot, Now: q.clock.Now()}
-	if name := snapshot.Spec.VolumeSnapshotClassName; name != nil {
-		class := &snapshotv1.VolumeSnapshotClass{}
-		if found, err := q.guest.get(ctx, "", *name, class); err != nil {
-			return nil, err
-		} else if found {
-			facts.Class = class
-			if facts.System, err = q.systemOf(ctx, class.Driver); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if s := snapshot.Status; s != nil && s.BoundVolumeSnapshotContentName != nil {
-		content := &snapshotv1.VolumeSnapshotContent{}
-		if found, err := q.guest.get(ctx, "", *s.BoundVolumeSnapshotContentName, content); err != nil {
-			return nil, err
-		} else if found {
-			facts.Content = content
-		}
-	}
 	var err error
+	if name := snapshot.Spec.VolumeSnapshotClassName; name != nil {
+		facts.Class, err = find(ctx, q.guest, "", *name, &snapshotv1.VolumeSnapshotClass{})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if facts.Class != nil {
+		if facts.System, err = q.systemOf(ctx, facts.Class.Driver); err != nil {
+			return nil, err
+		}
+	}
+	status := ptr.Deref(snapshot.Status, snapshotv1.VolumeSnapshotStatus{})
+	if name := status.BoundVolumeSnapshotContentName; name != nil {
+		facts.Content, err = find(ctx, q.guest, "", *name, &snapshotv1.VolumeSnapshotContent{})
+		if err != nil {
+			return nil, err
+		}
+	}
 	if facts.Events, err = q.events(ctx, q.guest, snapshot); err != nil {
 		return nil, err
 	}
 	state := "not ready"
-	if s := snapshot.Status; s != nil && s.ReadyToUse != nil && *s.ReadyToUse {
+	if ptr.Deref(status.ReadyToUse, false) {
 		state = "ready"
 	}
 	return &answer{q.since(state, snapshot.CreationTimestamp.Time), explain.Snapshot(facts)}, nil
@@ -111,12 +112,11 @@ func explainPod(ctx context.Context, q question) (*answer, error) {
 		if name == "" {
 			continue
 		}
-		claim := &corev1.PersistentVolumeClaim{}
-		found, err := q.guest.get(ctx, q.namespace, name, claim)
+		claim, err := find(ctx, q.guest, q.namespace, name, &corev1.PersistentVolumeClaim{})
 		if err != nil {
 			return nil, err
 		}
-		if !found {
+		if claim == nil {
 			if !q.guest.hidden["PersistentVolumeClaims"] {
 				facts.Missing = append(facts.Missing, name)
 			}
@@ -178,22 +178,12 @@ func (q question) addNode(
 			return err
 		}
 		for _, pod := range pods.Items {
-			if isControlledBy(&pod, d.nodes) {
+			if slices.ContainsFunc(pod.OwnerReferences, func(owner metav1.OwnerReference) bool {
+				return owner.Kind == "DaemonSet" && slices.Contains(d.nodes, owner.Name)
+			}) {
 				facts.NodePods = append(facts.NodePods, pod)
 			}
 		}
 	}
 	return nil
-}
-
-// isControlledBy returns whether a DaemonSet with one of the names controls a pod.
-func isControlledBy(pod *corev1.Pod, names []string) bool {
-	for _, owner := range pod.OwnerReferences {
-		for _, name := range names {
-			if owner.Kind == "DaemonSet" && owner.Name == name {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -95,10 +96,16 @@ func explainDaemonSet(ctx context.Context, q question) (*answer, error) {
 func (q question) addPods(
 	ctx context.Context, from *cluster, selector *metav1.LabelSelector, facts *explain.WorkloadFacts,
 ) error {
-	var err error
-	if facts.Pods, err = q.selected(ctx, from, q.namespace, selector); err != nil {
+	labels, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
 		return err
 	}
+	var pods corev1.PodList
+	if err := from.list(ctx, &pods, client.InNamespace(q.namespace),
+		client.MatchingLabelsSelector{Selector: labels}); err != nil {
+		return err
+	}
+	facts.Pods = pods.Items
 	for i := range facts.Pods {
 		if !explain.IsReady(&facts.Pods[i]) {
 			facts.Events, err = q.events(ctx, from, &facts.Pods[i])

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 
@@ -33,15 +34,10 @@ func (o *operator) withChoicesFrom(
 	ctx context.Context, kube kubernetes.Interface,
 ) (*operator, error) {
 	chosen, err := o.readChoices(ctx, kube)
-	if err != nil || chosen == (choice.Startup{}) {
+	if err != nil || chosen == (settings.Chosen{}) {
 		return o, err
 	}
-	addons := chosen.CSIAddons
-	fallback := settings.Chosen{
-		ReleaseLeases: chosen.Sidecars.ReleaseLeases, APIServerTokens: addons.APIServerTokens,
-		CSIAddonsImage: addons.Image, MaxAccessRules: addons.MaxAccessRules,
-	}
-	changed, err := newOperator(o.name, o.drivers, o.flags, fallback.After(o.lookup))
+	changed, err := newOperator(o.name, o.drivers, o.flags, chosen.After(o.lookup))
 	if err != nil {
 		return nil, err
 	}
@@ -52,21 +48,33 @@ func (o *operator) withChoicesFrom(
 // readChoices reads the choices. It lists them, because RBAC allows only list and watch.
 func (o *operator) readChoices(
 	ctx context.Context, kube kubernetes.Interface,
-) (choice.Startup, error) {
+) (settings.Chosen, error) {
 	name := o.drivers[0].UserConfigMap
 	list, err := kube.CoreV1().ConfigMaps(o.namespaces.UserConfig).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
 	})
 	if err != nil {
-		return choice.Startup{}, fmt.Errorf("reading ConfigMap %s: %w", name, err)
+		return settings.Chosen{}, fmt.Errorf("reading ConfigMap %s: %w", name, err)
 	}
 	for _, configMap := range list.Items {
 		if text, found := configMap.Data[choice.Key]; found && configMap.Name == name {
 			config, _ := choice.Parse(o.drivers[0].ChoiceKind, text) // a condition reports the faults
-			return config.Startup(), nil
+			return chosenAtStart(config), nil
 		}
 	}
-	return choice.Startup{}, nil
+	return settings.Chosen{}, nil
+}
+
+// chosenAtStart returns the choices that an operator uses only when it starts.
+func chosenAtStart(config *choice.Config) settings.Chosen {
+	if config == nil {
+		return settings.Chosen{}
+	}
+	addons := ptr.Deref(config.CSIAddons, choice.CSIAddons{})
+	return settings.Chosen{
+		ReleaseLeases: config.Sidecars.ReleaseLeases, APIServerTokens: addons.APIServerTokens,
+		CSIAddonsImage: addons.Image, MaxAccessRules: addons.MaxAccessRules,
+	}
 }
 
 // restartOnChoice returns the controller that ends the process when other choices apply than those
@@ -78,7 +86,7 @@ func (d *driver) restartOnChoice(name string) (factory.Controller, error) {
 	}
 	sync := func(ctx context.Context, _ factory.SyncContext) error {
 		config, err := choices.Current()
-		if err == nil && config.Startup() != d.chosen {
+		if err == nil && chosenAtStart(config) != d.chosen {
 			klog.FromContext(ctx).Info("Restarting because of a choice of the administrator",
 				"source", choices.Name)
 			d.restart()

@@ -43,17 +43,16 @@ func TestChoicesAreReadAtStart(t *testing.T) {
 		drivers:    []plugin.Driver{{UserConfigMap: "cinder-csi-config", ChoiceKind: choice.Cinder}},
 		namespaces: flavour.Standalone.Namespaces("operators", ""),
 	}
-	wanted := choice.Startup{
-		Sidecars:  choice.Sidecars{ReleaseLeases: true},
-		CSIAddons: choice.CSIAddons{Image: "registry.example.com/addons"},
+	wanted := settings.Chosen{
+		ReleaseLeases: true, CSIAddonsImage: "registry.example.com/addons",
 	}
 	for name, test := range map[string]struct {
 		kube *fake.Clientset
-		want choice.Startup
+		want settings.Chosen
 	}{
-		"no ConfigMap": {fake.NewClientset(), choice.Startup{}},
+		"no ConfigMap": {fake.NewClientset(), settings.Chosen{}},
 		"valid":        {fake.NewClientset(choices(choicesOfSidecars)), wanted},
-		"invalid":      {fake.NewClientset(choices(choicesOfSidecars + "x: y\n")), choice.Startup{}},
+		"invalid":      {fake.NewClientset(choices(choicesOfSidecars + "x: y\n")), settings.Chosen{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -160,7 +159,7 @@ func TestOtherChoicesRestartTheOperator(t *testing.T) {
 			t.Errorf("%d restarts, want %d; error %v", restarts, want, err)
 		}
 		config, _ := d.components.Choices.Current()
-		d.chosen, restarts = config.Startup(), 0
+		d.chosen, restarts = chosenAtStart(config), 0
 		if err := controller.Sync(t.Context(), nil); err != nil || restarts != 0 {
 			t.Errorf("%d restarts although nothing changed; error %v", restarts, err)
 		}

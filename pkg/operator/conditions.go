@@ -105,10 +105,9 @@ func onlyConflicts(message string) bool {
 // complete sets the reason and a stable message.
 func complete(c *applyopv1.OperatorConditionApplyConfiguration) {
 	reason, message := "AsExpected", "As expected"
-	switch diagnosis.SeverityOf(ptr.Deref(c.Type, ""), ptr.Deref(c.Status, "")) {
-	case diagnosis.Problem, diagnosis.Warning:
+	severity := diagnosis.SeverityOf(ptr.Deref(c.Type, ""), ptr.Deref(c.Status, ""))
+	if severity == diagnosis.Problem || severity == diagnosis.Warning {
 		reason, message = "Error", "Unknown error; see the operator log"
-	case diagnosis.Progress:
 	}
 	c.WithReason(cmp.Or(ptr.Deref(c.Reason, ""), reason)).
 		WithMessage(cmp.Or(stableMessage(ptr.Deref(c.Message, "")), message))

@@ -10,7 +10,6 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -31,7 +30,7 @@ type driver struct {
 	bundle       *bundle.Bundle
 	csiAddons    *csiAddons
 	// chosen are the choices with which the operator has started, and restart ends the process.
-	chosen  choice.Startup
+	chosen  settings.Chosen
 	restart func()
 	// components are what the Setup function of the plugin returned.
 	components plugin.Components

@@ -15,7 +15,6 @@ import (
 	"github.com/openshift/library-go/pkg/operator/management"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -37,7 +36,7 @@ type operator struct {
 	namespaces flavour.Namespaces
 	// chosen are the choices of the administrator that settings contains. flags and lookup are the
 	// sources of the other settings.
-	chosen choice.Startup
+	chosen settings.Chosen
 	flags  *settings.Flags
 	lookup func(string) (string, bool)
 }

@@ -4,14 +4,12 @@ import (
 	"errors"
 	"flag"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/openstack-csi/csi-operator/test/architecture"
+	"github.com/openstack-csi/csi-operator/test/golden"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/violations.txt")
@@ -28,20 +26,8 @@ func TestRepositoryFollowsTheRules(t *testing.T) {
 // testdata/violations contains violations of every rule, and code without violations.
 func TestEveryRuleCanFail(t *testing.T) {
 	t.Parallel()
-	const golden = "testdata/violations.txt"
 	got := strings.Join(check(t, "testdata/violations"), "\n") + "\n"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("violations (-want +got):\n%s", diff)
-	}
+	golden.Match(t, "testdata/violations.txt", got, *update)
 }
 
 func TestEveryLevelHasPackages(t *testing.T) {

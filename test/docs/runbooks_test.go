@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,16 +18,13 @@ type alertRule struct {
 
 func alertRules(t *testing.T) []alertRule {
 	t.Helper()
-	text, err := os.ReadFile("../../assets/monitoring/kubernetes/alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var manifest struct {
 		Spec struct {
 			Groups []struct{ Rules []alertRule }
 		}
 	}
-	if err := yaml.Unmarshal(text, &manifest); err != nil {
+	text := read(t, "assets/monitoring/kubernetes/alerts.yaml")
+	if err := yaml.Unmarshal([]byte(text), &manifest); err != nil {
 		t.Fatal(err)
 	}
 	return manifest.Spec.Groups[0].Rules
@@ -37,10 +33,6 @@ func alertRules(t *testing.T) []alertRule {
 // Alerts and findings link to headings of the page.
 func TestEachAlertHasARunbook(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/runbooks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var want, got []string
 	for _, rule := range alertRules(t) {
 		want = append(want, rule.Alert)
@@ -49,7 +41,7 @@ func TestEachAlertHasARunbook(t *testing.T) {
 			t.Errorf("the anchor of %s is %q", rule.Alert, anchor)
 		}
 	}
-	sections := strings.Split(string(page), "\n## ")
+	sections := strings.Split(read(t, "docs/runbooks.md"), "\n## ")
 	for _, section := range sections[1:] {
 		heading, rest, _ := strings.Cut(section, "\n")
 		if !strings.HasPrefix(heading, "OpenStackCSI") {
@@ -76,11 +68,8 @@ func TestEachFindingHasARunbook(t *testing.T) {
 	for _, rule := range alertRules(t) {
 		alerts = append(alerts, strings.ToLower(rule.Alert))
 	}
-	text, err := os.ReadFile("../../pkg/diagnosis/diagnosis.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile(`"(openstackcsi[a-z]*)"`).FindAllStringSubmatch(string(text), -1)
+	found := regexp.MustCompile(`"(openstackcsi[a-z]*)"`).
+		FindAllStringSubmatch(read(t, "pkg/diagnosis/diagnosis.go"), -1)
 	if len(found) == 0 {
 		t.Error("no finding has a runbook")
 	}

@@ -4,7 +4,6 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,9 +68,8 @@ func (s *System) Findings() []diagnosis.Finding {
 			findings = append(findings, *f)
 		}
 	}
-	severities := []diagnosis.Severity{diagnosis.Problem, diagnosis.Progress, diagnosis.Warning}
 	slices.SortStableFunc(findings, func(a, b diagnosis.Finding) int {
-		return cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity))
+		return a.Severity.Compare(b.Severity)
 	})
 	return findings
 }
@@ -116,11 +114,10 @@ func Driver(s *System) []Link {
 		links = append(links, s.cloudLinks()...)
 	}
 	if s.Controller != nil {
-		links = append(links, s.deploymentLink())
+		links = append(links, deploymentLink(s.Controller, s.ReplicaSets, s.Now))
 	}
-	for _, d := range s.Nodes {
-		links = append(links, workloadLink("DaemonSet "+d.Name, d.Status.NumberAvailable,
-			d.Status.DesiredNumberScheduled, d.Status.UpdatedNumberScheduled, ""))
+	for i := range s.Nodes {
+		links = append(links, daemonSetLink(&s.Nodes[i], nil, s.Now))
 	}
 	if s.Hidden[HiddenControlPlane] {
 		links = append(links, Link{NotVisible, "the pods of the hosted control plane", ""})
@@ -139,7 +136,7 @@ func (s *System) links(sidecar Sidecar) []Link {
 	case s.Controller == nil:
 		links = append(links, Link{Problem, "the Deployment of the driver does not exist", ""})
 	default:
-		links = append(links, s.deploymentLink())
+		links = append(links, deploymentLink(s.Controller, s.ReplicaSets, s.Now))
 	}
 	if _, exists := s.Leases[sidecar]; !exists {
 		return links
@@ -173,25 +170,6 @@ func (s *System) cloudLinks() []Link {
 		links = append(links, Link{OK, text, ""})
 	}
 	return links
-}
-
-func (s *System) deploymentLink() Link {
-	d := s.Controller
-	return workloadLink("Deployment "+d.Name, d.Status.AvailableReplicas, Wanted(d),
-		d.Status.UpdatedReplicas, s.lastRollout())
-}
-
-// lastRollout says when and why the Deployment of the driver rolled out; "" if it never did.
-func (s *System) lastRollout() string {
-	return rolloutOf(s.Controller, s.Now, templatesOfReplicaSets(s.Controller, s.ReplicaSets))
-}
-
-// Wanted returns the number of pods that a Deployment should have.
-func Wanted(d *appsv1.Deployment) int32 {
-	if d.Spec.Replicas == nil {
-		return 1
-	}
-	return *d.Spec.Replicas
 }
 
 func workloadLink(name string, available, wanted, updated int32, rollout string) Link {

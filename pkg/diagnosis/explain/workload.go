@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // maxPods is the number of pods that a chain describes.
@@ -104,14 +105,26 @@ func Workload(f WorkloadFacts) []Link {
 }
 
 func (f WorkloadFacts) link() Link {
-	if d := f.Deployment; d != nil {
-		return workloadLink("Deployment "+d.Name, d.Status.AvailableReplicas, Wanted(d),
-			d.Status.UpdatedReplicas, rolloutOf(d, f.Now, templatesOfReplicaSets(d, f.ReplicaSets)))
+	if f.Deployment != nil {
+		return deploymentLink(f.Deployment, f.ReplicaSets, f.Now)
 	}
-	d := f.DaemonSet
+	return daemonSetLink(f.DaemonSet, f.Revisions, f.Now)
+}
+
+// deploymentLink says why a Deployment rolled out, if its ReplicaSets are known.
+func deploymentLink(d *appsv1.Deployment, sets []appsv1.ReplicaSet, now time.Time) Link {
+	return workloadLink("Deployment "+d.Name, d.Status.AvailableReplicas,
+		ptr.Deref(d.Spec.Replicas, 1), d.Status.UpdatedReplicas,
+		rolloutOf(d, now, templatesOfReplicaSets(d, sets)))
+}
+
+// daemonSetLink says why a DaemonSet rolled out, if its revisions are known.
+func daemonSetLink(
+	d *appsv1.DaemonSet, revisions []appsv1.ControllerRevision, now time.Time,
+) Link {
 	return workloadLink("DaemonSet "+d.Name, d.Status.NumberAvailable,
 		d.Status.DesiredNumberScheduled, d.Status.UpdatedNumberScheduled,
-		rolloutOf(d, f.Now, templatesOfRevisions(d, f.Revisions)))
+		rolloutOf(d, now, templatesOfRevisions(d, revisions)))
 }
 
 // IsReady returns whether a pod is ready, has ended, or is being deleted.

@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,10 +90,8 @@ func (s *State) addSidecars(
 
 // hasSidecar returns whether a pod that stays has the sidecar.
 func hasSidecar(pod corev1.Pod) bool {
-	for _, container := range pod.Spec.Containers {
-		if container.Name == csiAddonsSidecar {
-			return pod.DeletionTimestamp == nil
-		}
-	}
-	return false
+	return pod.DeletionTimestamp == nil &&
+		slices.ContainsFunc(pod.Spec.Containers, func(container corev1.Container) bool {
+			return container.Name == csiAddonsSidecar
+		})
 }

@@ -178,7 +178,7 @@ func (m *model) findings(c Cluster, limit int) [][]row {
 	case len(c.State.Drivers) == 0:
 		add(diagnosis.Progress, "", "Reading the state of the drivers")
 	}
-	for _, severity := range severities() {
+	for _, severity := range diagnosis.Severities() {
 		for _, d := range c.State.Drivers {
 			for _, f := range d.Findings {
 				if f.Severity != severity {

@@ -3,20 +3,18 @@ package view
 import (
 	"errors"
 	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/golden"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -183,7 +181,7 @@ func TestFramesFitATerminal(t *testing.T) {
 			}
 			frame := m.View().Content
 			mustFit(t, frame, 80, 24)
-			golden(t, name, ansi.Strip(frame))
+			golden.Match(t, "testdata/"+name+".txt", ansi.Strip(frame)+"\n", *update)
 		})
 	}
 }
@@ -237,22 +235,4 @@ func newModel(t *testing.T, clusters []Cluster) *model {
 		m.Update(message)
 	}
 	return m
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	got += "\n"
-	file := filepath.Join("testdata", name+".txt")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("frame (-want +got); -update writes it:\n%s", diff)
-	}
 }

@@ -11,11 +11,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-// severities returns the severities of findings, the worst first.
-func severities() []diagnosis.Severity {
-	return []diagnosis.Severity{diagnosis.Problem, diagnosis.Progress, diagnosis.Warning}
-}
-
 // verdict is what pkg/diagnosis says about a cluster.
 type verdict struct {
 	severity diagnosis.Severity
@@ -26,7 +21,7 @@ type verdict struct {
 }
 
 func judge(c Cluster) verdict {
-	v := verdict{isReady: len(c.State.Drivers) > 0, short: "ready", rank: len(severities())}
+	v := verdict{isReady: len(c.State.Drivers) > 0, short: "ready", rank: len(diagnosis.Severities())}
 	counts, good, all := map[diagnosis.Severity]int{}, 0, 0
 	for _, d := range c.State.Drivers {
 		v.isReady = v.isReady && diagnosis.Ready(d.Findings).Status == opv1.ConditionTrue
@@ -43,7 +38,7 @@ func judge(c Cluster) verdict {
 		}
 	}
 	var parts []string
-	for rank, severity := range severities() {
+	for rank, severity := range diagnosis.Severities() {
 		if counts[severity] == 0 {
 			continue
 		}
