@@ -66,9 +66,11 @@ func measureStarts(b *testing.B, times map[string][]float64) {
 	environment := c.Environments()[0]
 	config := rest.CopyConfig(environment.Config())
 	config.QPS = -1
-	s := starter{
-		kube: kubernetes.NewForConfigOrDie(config), operators: operatorclient.NewForConfigOrDie(config),
-	}
+	kube, err := kubernetes.NewForConfig(config)
+	must(b, err)
+	operators, err := operatorclient.NewForConfig(config)
+	must(b, err)
+	s := starter{kube: kube, operators: operators}
 	for _, o := range environment.Operators {
 		s.Runner = operator.Runner{
 			Operator: o, Dir: environment.Dir, Bin: programs(), Env: environment.OperatorEnv(o),
