@@ -77,6 +77,9 @@ func fit(points []point) string {
 		n++
 		x, y, xx, xy = x+p.guests, y+p.figure, xx+p.guests*p.guests, xy+p.guests*p.figure
 	}
+	if len(points) == 1 {
+		return "one number of guest clusters, so no estimate"
+	}
 	slope := (n*xy - x*y) / (n*xx - x*x)
 	constant := (y - slope*x) / n
 	residual := 0.0

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -27,8 +28,11 @@ const (
 	// queueInterval is the shortest time after which a job that waits for the calls of other jobs is
 	// checked. The end of a call wakes the next job, so this matters only for lost messages.
 	queueInterval = 10 * time.Second
-	// jitter spreads these checks, as a part of queueInterval.
+	// jitter spreads these checks, as a part of the time.
 	jitter = 0.5
+	// perWaiting lengthens that time for each job that waits, so that thousands of them send few
+	// requests: all together are checked at most 50 times a second.
+	perWaiting = 20 * time.Millisecond
 	// claimTimeout is how long a job waits for a claim that does not exist.
 	claimTimeout = time.Minute
 	// Defaults of a job. 0 means the default.
@@ -134,8 +138,10 @@ func (r *Jobs) meet(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, err erro
 ) (reconcile.Result, error) {
 	why, ok := errors.AsType[*obstacle](err)
 	if ok && why.reason == ReasonBusy {
-		after := wait.Jitter(queueInterval, jitter)
-		return reconcile.Result{RequeueAfter: after}, r.wait(ctx, job, why)
+		after := wait.Jitter(max(queueInterval, perWaiting*time.Duration(r.limits.queued())), jitter)
+		// The jobs that are woken do not wait for these checks.
+		low := handler.LowPriority
+		return reconcile.Result{RequeueAfter: after, Priority: &low}, r.wait(ctx, job, why)
 	}
 	r.limits.forget(client.ObjectKeyFromObject(job)) // the jobs behind it do not wait for the obstacle
 	if !ok {

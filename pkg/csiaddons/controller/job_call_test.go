@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"testing"
 
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -127,5 +130,24 @@ func TestStatusOfAQueuedJobIsWrittenAgainAfterAConflict(t *testing.T) {
 	w.reconcile(r, waits)
 	if waits.Status.Reason != ReasonBusy {
 		t.Errorf("the status is %+v", waits.Status)
+	}
+}
+
+// Each check of a job that waits reads from the API server, and the calls of other jobs must not
+// wait for it.
+func TestThousandsOfWaitingJobsAreCheckedRarelyAndLast(t *testing.T) {
+	t.Parallel()
+	r, _, waits := calling(t, nil)
+	const others = 5000
+	for i := range others {
+		other := job(strconv.Itoa(i))
+		r.limits.acquire(other, on("a", "", other))
+	}
+	result, err := r.Reconcile(t.Context(), reconcile.Request{
+		NamespacedName: client.ObjectKeyFromObject(waits),
+	})
+	if err != nil || result.RequeueAfter < others*perWaiting ||
+		ptr.Deref(result.Priority, 0) != handler.LowPriority {
+		t.Errorf("the job is checked again as %+v, %v", result, err)
 	}
 }

@@ -90,6 +90,13 @@ func (l *limits) blocked(job types.NamespacedName) bool {
 	return ok && !l.free(found.tenant())
 }
 
+// queued returns the number of jobs that wait.
+func (l *limits) queued() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting)
+}
+
 // release ends a call.
 func (l *limits) release(s slot) {
 	l.mu.Lock()

@@ -6,7 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -45,12 +47,25 @@ func Belonging(cache client.Reader, empty client.ObjectList,
 // Names is a channel of objects to reconcile.
 type Names chan event.TypedGenericEvent[types.NamespacedName]
 
-// Source returns the source of their requests for a controller.
+// Source returns the source of their requests for a controller. They precede requests because of
+// events: a call may wait for such an object, but not for thousands of new ones.
 func (n Names) Source() source.Source {
-	return source.TypedChannel(n, handler.TypedEnqueueRequestsFromMapFunc(
-		func(_ context.Context, name types.NamespacedName) []reconcile.Request {
-			return []reconcile.Request{{NamespacedName: name}}
-		}))
+	type (
+		generic = event.TypedGenericEvent[types.NamespacedName]
+		queue   = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	)
+	return source.TypedChannel(n, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
+		GenericFunc: func(_ context.Context, e generic, q queue) {
+			request := reconcile.Request{NamespacedName: e.Object}
+			prioritized, ok := q.(priorityqueue.PriorityQueue[reconcile.Request])
+			if !ok {
+				q.Add(request)
+				return
+			}
+			first := 1 // the priority of events is 0
+			prioritized.AddWithOpts(priorityqueue.AddOpts{Priority: &first}, request)
+		},
+	})
 }
 
 // Send sends the name of an object. It blocks until somebody reads it, or ctx is done.
