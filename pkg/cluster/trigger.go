@@ -15,8 +15,8 @@ import (
 )
 
 // Trigger watches one object of any kind, and triggers controllers when it changes. It knows
-// whether the object exists, but not its content. It needs less memory than a shared informer, which
-// has three more goroutines, and a buffer of 16 KiB for each handler.
+// whether the object exists, but not its content. It needs less memory than a shared informer,
+// which has three more goroutines, and a buffer of 16 KiB for each handler.
 type Trigger struct {
 	cache.Controller
 	handlers

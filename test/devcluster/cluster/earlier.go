@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ func (c *Cluster) earlierObjects(
 	})
 	if i < 0 {
 		return nil, fmt.Errorf("driver %s has no release %q, only %s", o.Driver, release,
-			names(generations))
+			cmp.Or(names(generations), "this one"))
 	}
 	objects, err := fixtures.Render(earlierRoles, fixtures.Values{Operator: o})
 	if err != nil {

@@ -19,7 +19,8 @@ func TestObjectsOfEarlierReleasesRunInThisCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cloud.Close() }) // its listener ends with this process anyway
-	operators, err := fixtures.AllOperators()
+	// Other drivers have no earlier releases.
+	operators, err := fixtures.Operators([]string{"manila", "cinder"})
 	if err != nil {
 		t.Fatal(err)
 	}
