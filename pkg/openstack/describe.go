@@ -88,7 +88,7 @@ func describeResponse(err error) string {
 	switch {
 	case isTooLarge:
 		return fmt.Sprintf("its response is larger than %d MiB or contains more than %d values. "+
-			"Check auth_url, proxy and load balancer", large.bytes()>>20, large.values())
+			"Check auth_url, proxy and load balancer", large.bytes>>20, large.values)
 	case areTooMany:
 		return fmt.Sprintf("it lists more than %d items, which is more than the operator accepts. "+
 			"Ask the cloud's administrator to show fewer to this project", many)

@@ -32,7 +32,7 @@ func wantPrintable(t *testing.T, message string) {
 
 const (
 	tooLarge   = "its response is larger than 4 MiB or contains more than 100000 values"
-	tooLong    = "its response is larger than 16 MiB or contains more than 400000 values"
+	tooLong    = "its response is larger than 8 MiB or contains more than 400000 values"
 	notAnAPI   = "not from an OpenStack API"
 	redirected = "it redirects the request to another server"
 )

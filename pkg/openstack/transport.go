@@ -25,25 +25,24 @@ const (
 	// maxValues is the number of JSON values. A value takes many times the memory of its text.
 	maxValues    = 100_000
 	maxRedirects = 3
-	// longBody multiplies maxBody and maxValues for a list of share types: Manila lists each type
-	// twice, with up to twenty values.
-	longBody = 4
+	// longBody and longValues are the limits for a list of share types: Manila lists each type twice,
+	// with up to twenty values.
+	longBody   = 8 << 20
+	longValues = 400_000
 )
 
 // errRedirected means that a response redirects a request with a token or password elsewhere.
 var errRedirected = errors.New("redirected")
 
-// tooLargeError means that a response exceeds maxBody or maxValues, multiplied by this number.
-type tooLargeError int
+// tooLargeError means that a response has more bytes or JSON values than these.
+type tooLargeError struct{ bytes, values int }
 
-func (t tooLargeError) bytes() int    { return maxBody * int(t) }
-func (t tooLargeError) values() int   { return maxValues * int(t) }
-func (t tooLargeError) Error() string { return "response is too large" }
+func (tooLargeError) Error() string { return "response is too large" }
 
 type longBodyKey struct{}
 
-// withLongBody returns a context for a GET request whose response may be longBody times as large.
-// Its caller decodes only the fields that it needs.
+// withLongBody returns a context for a GET request whose response may be as large as longBody. Its
+// caller decodes only the fields that it needs.
 func withLongBody(ctx context.Context) context.Context {
 	return context.WithValue(ctx, longBodyKey{}, true)
 }
@@ -103,11 +102,11 @@ func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	response, err := t.Transport.RoundTrip(request)
 	t.observe(request.URL, response, time.Since(start))
 	if err == nil {
-		limit := tooLargeError(1)
+		limit := tooLargeError{maxBody, maxValues}
 		if request.Method == http.MethodGet && request.Context().Value(longBodyKey{}) != nil {
-			limit = longBody // but not for a login in between
+			limit = tooLargeError{longBody, longValues} // but not for a login in between
 		}
-		response.Body = &limitedBody{response.Body, limit, limit.bytes(), limit.values()}
+		response.Body = &limitedBody{response.Body, limit, limit.bytes, limit.values}
 	}
 	return response, err
 }

@@ -134,7 +134,8 @@ func TestChoiceNotToInstallTheDriver(t *testing.T) {
 	e.awaitAvailable()
 	e.choose("driver: Never\n")
 	e.eventually(soon, func() error { return e.reports(disabled, "driver: Never") })
-	e.must(e.hasClasses("csi-manila-default"))
+	// The operator replaces the class, because its reclaim policy is immutable.
+	e.eventually(soon, func() error { return e.hasClasses("csi-manila-default") })
 	if _, err := e.deployment(); err != nil {
 		t.Error("the operator removed the driver that it had installed:", err)
 	}

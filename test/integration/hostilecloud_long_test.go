@@ -49,8 +49,8 @@ func hostileAnswers() map[string]simulator.Answer {
 			Start: `{"share_types":[`, Body: `{"name":"a"},`, Size: 100_000 * 13,
 			End: `{"name":"b"}]}`,
 		},
-		"1001 types": {
-			Start: `{"share_types":[`, Body: `{"name":"a"},`, Size: 1000 * 13,
+		"10001 types": {
+			Start: `{"share_types":[`, Body: `{"name":"a"},`, Size: 10_000 * 13,
 			End: `{"name":"b"}]}`,
 		},
 		"megabyte name": {
