@@ -97,7 +97,7 @@ func newEnv(t *testing.T, o options) *env {
 	e.makeFolders()
 	e.must(e.reset(t.Context()))
 	if e.isHosted() {
-		e.awaitGuestKubeconfig()
+		e.awaitGuestKubeconfig(soon)
 	}
 	if e.isHosted() {
 		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.OperatorLogLevel = opv1.TraceAll })

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -70,9 +71,9 @@ func eachHosted(t *testing.T, o options, test func(t *testing.T, e *hostedEnv)) 
 }
 
 // awaitGuestKubeconfig waits until that file has the content of the Secret that is mounted there.
-func (e *env) awaitGuestKubeconfig() {
+func (e *env) awaitGuestKubeconfig(bound time.Duration) {
 	e.t.Helper()
-	e.eventually(soon, func() error {
+	e.eventually(bound, func() error {
 		secret, err := e.management.kube.CoreV1().Secrets(hostedNamespace).
 			Get(e.ctx(), guestKubeconfigSecret, metav1.GetOptions{})
 		if err != nil {

@@ -283,7 +283,7 @@ func (e *hostedEnv) startsWithoutGuestAPI() {
 func (e *hostedEnv) restartsForNewKubeconfig() {
 	before := e.awaitSteadyState()
 	e.must(e.running.RotateGuestKubeconfig(e.ctx(), guestName))
-	e.awaitGuestKubeconfig()
+	e.awaitGuestKubeconfig(recoveryBound) // after an outage, the watch of the volume backs off, too
 	e.awaitEnd(installed)
 	e.startOperator()
 	e.awaitAvailable()
