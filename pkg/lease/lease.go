@@ -63,7 +63,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet {
 		return t.RoundTripper.RoundTrip(request)
 	}
-	if strings.Contains(request.URL.Path, "/leases") {
+	if strings.Contains(request.URL.Path, "/coordination.k8s.io/") { // not the name of a namespace
 		began := time.Now()
 		response, err := t.RoundTripper.RoundTrip(request)
 		if err == nil && response.StatusCode < http.StatusMultipleChoices {

@@ -39,7 +39,7 @@ func TestWritesEndWithTheLease(t *testing.T) {
 			}
 			return response.Body.Close()
 		}
-		const object, renewal = "api/v1/namespaces/ns/configmaps/a",
+		const object, renewal = "api/v1/namespaces/leases/configmaps/a",
 			"apis/coordination.k8s.io/v1/namespaces/ns/leases/a-lock"
 		allowed := func(when, method, path string) {
 			t.Helper()
