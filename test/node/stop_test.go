@@ -62,7 +62,8 @@ func TestNothingIsLeftAfterTheParentWasKilled(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the parent did not start: %v", err)
 	}
-	networkInterface := strings.TrimSpace(strings.TrimPrefix(string(line[:n]), "started "))
+	name := strings.TrimSpace(strings.TrimPrefix(string(line[:n]), "started "))
+	networkInterface := mustFind(t, name)
 	if err := left(dir, networkInterface); err == nil {
 		t.Error("a running cluster leaves no trace: the test checks nothing")
 	}
@@ -82,7 +83,7 @@ func TestNothingIsLeftAfterStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	networkInterface := c.network.interfaceName()
+	networkInterface := mustFind(t, c.network.interfaceName())
 	start := time.Now()
 	if err := c.stop(); err != nil {
 		t.Fatal(err)
@@ -93,11 +94,21 @@ func TestNothingIsLeftAfterStop(t *testing.T) {
 	}
 }
 
+// mustFind returns the index of an interface. Another cluster may take the name later.
+func mustFind(t *testing.T, name string) int {
+	t.Helper()
+	found, err := net.InterfaceByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.Index
+}
+
 // left returns an error if the machine contains something of the cluster in a folder.
-func left(dir, networkInterface string) error {
+func left(dir string, networkInterface int) error {
 	var errs []error
-	if _, err := net.InterfaceByName(networkInterface); err == nil {
-		errs = append(errs, fmt.Errorf("there is interface %s", networkInterface))
+	if found, err := net.InterfaceByIndex(networkInterface); err == nil {
+		errs = append(errs, fmt.Errorf("there is interface %s", found.Name))
 	}
 	errs = append(errs, noLoopDevice(dir))
 	for _, name := range []string{"node-1", "node-2"} {
