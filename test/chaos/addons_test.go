@@ -14,7 +14,6 @@ import (
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -107,28 +106,27 @@ func (w *world) startAddons() {
 		}
 		return err
 	})
-	p := &program{name: addonsProgram}
+	p := &program{
+		name: addonsProgram, side: w.guest, namespace: addonsNamespace, account: addonsAccount,
+	}
 	w.programs = append(w.programs, p)
+	w.renewTokens(p)
 	for _, pod := range pods.Items[:2] {
-		w.addReplica(p, &pod)
+		w.addReplica(p, pod.Name)
 	}
 }
 
-// addReplica starts a replica of the controller with the identity of its pod.
-func (w *world) addReplica(p *program, pod *corev1.Pod) {
+// addReplica starts a replica of the controller for one of its pods.
+func (w *world) addReplica(p *program, pod string) {
 	w.Helper()
-	r := &replica{program: p, name: pod.Name}
-	token, err := w.guest.token(w.Context(), addonsNamespace, addonsAccount,
-		&authenticationv1.BoundObjectReference{
-			APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID,
-		})
-	w.must(err)
+	r := &replica{program: p, name: pod}
 	kubeconfig := filepath.Join(string(w.dir), r.name+".kubeconfig")
-	w.writeKubeconfig(w.newProxyTo(r, w.guest), &clientcmdapi.AuthInfo{Token: token}, kubeconfig)
+	account := &clientcmdapi.AuthInfo{TokenFile: w.tokenFile(p)}
+	w.writeKubeconfig(w.newProxyTo(r, w.guest), account, kubeconfig)
 	r.options = process.Options{
 		Name: r.name, Path: filepath.Join(w.bin, addonsProgram),
 		Args: []string{
-			"--kubeconfig=" + kubeconfig, "--namespace=" + addonsNamespace, "--pod=" + pod.Name,
+			"--kubeconfig=" + kubeconfig, "--namespace=" + addonsNamespace, "--pod=" + pod,
 			"--leader-elect", "--health-probe-bind-address=0", "--csi-addons-node-retry-delay=1",
 			"--driver-namespaces=cinder.csi.openstack.org=openshift-cluster-csi-drivers",
 		},

@@ -3,18 +3,22 @@
 package chaos
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -69,7 +73,8 @@ func faults() []fault {
 		{"objects-deleted", 60 * s, 60, 1500, mode{}, deleteObjects},
 		{"crd-deleted", 90 * s, 300, 1500, mode{}, deleteCRD},
 		{"namespace-deleted", 90 * s, 300, 2000, mode{isRefused: true}, deleteNamespace},
-		{"webhook-refuses", 60 * s, 60, 1500, mode{isRefused: true}, refuseByWebhook},
+		// What a webhook denies is tried again soon, and then less and less often.
+		{"webhook-refuses", 60 * s, 120, 1500, mode{isRefused: true}, refuseByWebhook},
 	}
 }
 
@@ -228,8 +233,8 @@ func pauseEtcd(w *world, random *rand.Rand, before state) error {
 	return syscall.Kill(found[0], syscall.SIGCONT)
 }
 
-// expireTokens makes Keystone and the API server refuse the tokens of all operators, which get new
-// ones later.
+// expireTokens makes Keystone and the API servers refuse all tokens. The programs get new ones
+// later.
 func expireTokens(w *world, random *rand.Rand, _ state) error {
 	w.cloud.RevokeTokens()
 	mark := w.journal.mark()
@@ -242,14 +247,14 @@ func expireTokens(w *world, random *rand.Rand, _ state) error {
 			refused[c.replica.program] = refused[c.replica.program] || c.code == http.StatusUnauthorized
 		}
 		for _, p := range w.programs {
-			if p.name != addonsProgram && !refused[p] {
+			if !refused[p] {
 				return fmt.Errorf("the API server does not refuse %s", p.name)
 			}
 		}
 		return nil
 	})
 	w.pause(between(random, 0, 5*time.Second))
-	w.renewTokens()
+	w.renewTokens(w.programs...)
 	return nil
 }
 
@@ -440,10 +445,29 @@ func deleteNamespace(w *world, random *rand.Rand, before state) error {
 	return w.restoreDeleted(before)
 }
 
-// refuseByWebhook lets a webhook refuse what the operators write, either because it denies it or
+// deny answers the API server that a request is not allowed.
+func deny(response http.ResponseWriter, request *http.Request) {
+	var review admissionv1.AdmissionReview
+	if err := json.NewDecoder(request.Body).Decode(&review); err != nil {
+		http.Error(response, err.Error(), http.StatusBadRequest)
+		return
+	}
+	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID}
+	_ = json.NewEncoder(response).Encode(review) // the API server has closed the connection
+}
+
+// refuseByWebhook lets a webhook refuse what the programs write, either because it denies it or
 // because nobody serves it.
 func refuseByWebhook(w *world, random *rand.Rand, before state) error {
-	host := net.JoinHostPort("127.0.0.1", "1") // nobody listens there
+	server := httptest.NewTLSServer(http.HandlerFunc(deny))
+	defer server.Close()
+	denies := random.IntN(2) == 0
+	if !denies {
+		server.Close()
+	}
+	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{
+		Type: "CERTIFICATE", Bytes: server.Certificate().Raw,
+	}))
 	resources := pick(random, []string{
 		`["clusterrolebindings", "clusterroles", "poddisruptionbudgets"]`,
 		`["clustercsidrivers/*", "configmaps", "secrets"]`, `["leases"]`, `["*"]`,
@@ -451,10 +475,11 @@ func refuseByWebhook(w *world, random *rand.Rand, before state) error {
 	webhook := fmt.Sprintf(`{apiVersion: admissionregistration.k8s.io/v1,
   kind: ValidatingWebhookConfiguration, metadata: {name: chaos-webhook}, webhooks: [{
   name: chaos.example.com, sideEffects: None, admissionReviewVersions: [v1], timeoutSeconds: 2,
-  failurePolicy: Fail, clientConfig: {url: "https://%s/"}, matchConditions: [{name: operators,
-  expression: "request.userInfo.username.endsWith('csi-driver-operator') ||
-    request.userInfo.username == 'system:admin'"}], rules: [{apiGroups: ["*"], apiVersions: ["*"],
-  operations: [CREATE, UPDATE, DELETE], resources: %s}]}]}`, host, resources)
+  failurePolicy: Fail, clientConfig: {url: "%s", caBundle: %s}, matchConditions: [{name: programs,
+  expression: "request.userInfo.username.matches('-operator$|^system:admin$|:csi-addons-')"}],
+  rules: [{apiGroups: ["*"], apiVersions: ["*"], operations: [CREATE, UPDATE, DELETE],
+  resources: %s}]}]}`, server.URL, ca, resources)
+	w.Logf("the webhook denies requests: %t; of %s", denies, resources)
 	gvr := schema.GroupVersionResource{
 		Group: "admissionregistration.k8s.io", Version: "v1",
 		Resource: "validatingwebhookconfigurations",

@@ -27,6 +27,11 @@ const restartDelay = 300 * time.Millisecond
 type program struct {
 	name     string
 	replicas []*replica
+
+	// side has its ServiceAccount. tokens is the number of tokens so far.
+	side               *side
+	namespace, account string
+	tokens             int
 }
 
 // replica is one pod of a program, as a process of this machine.

@@ -78,8 +78,6 @@ type world struct {
 	addons   *addons
 	samples  []sample
 	scraper  string // a token that may read metrics
-	// tokens is the number of tokens of each operator so far.
-	tokens int
 	// deleted accepts the keys of objects that the fault deleted, and edits counts its changes.
 	deleted func(key string) bool
 	edits   int
@@ -195,7 +193,7 @@ func (w *world) replicas() []*replica {
 func (w *world) startOperators() {
 	w.Helper()
 	for _, o := range w.env.Operators {
-		p := &program{name: o.Program}
+		p := &program{name: o.Program, side: w.control, namespace: o.Namespace, account: o.Name}
 		for _, suffix := range []string{"a", "b"} {
 			r := &replica{program: p, name: o.Program + "-" + suffix}
 			runner := operator.Runner{
@@ -213,7 +211,7 @@ func (w *world) startOperators() {
 		}
 		w.programs = append(w.programs, p)
 	}
-	w.renewTokens()
+	w.renewTokens(w.programs...)
 	for _, r := range w.replicas() {
 		w.start(r)
 	}
@@ -250,7 +248,7 @@ func (w *world) writeFiles(r *replica, runner operator.Runner) {
 			w.must(os.Symlink(from, to))
 		}
 	}
-	account := &clientcmdapi.AuthInfo{TokenFile: w.tokenFile(runner.Operator)}
+	account := &clientcmdapi.AuthInfo{TokenFile: w.tokenFile(r.program)}
 	w.writeKubeconfig(w.newProxyTo(r, w.control), account, runner.Dir.Kubeconfig(name))
 }
 
@@ -262,8 +260,8 @@ func (w *world) newProxyTo(r *replica, s *side) *proxy {
 	})
 }
 
-func (w *world) tokenFile(o fixtures.Operator) string {
-	return filepath.Join(string(w.dir), o.Program+".token")
+func (w *world) tokenFile(p *program) string {
+	return filepath.Join(string(w.dir), p.name+".token")
 }
 
 func (w *world) writeKubeconfig(p *proxy, account *clientcmdapi.AuthInfo, path string) {
@@ -292,36 +290,36 @@ func (w *world) writeGuestKubeconfig(r *replica, from, to string) {
 	w.must(clientcmd.WriteToFile(*config, to))
 }
 
-// tokenSecret is the name of the Secret to which a token of an operator is bound: the API server
+// tokenSecret is the name of the Secret to which a token of a program is bound: the API server
 // refuses the token when the Secret is gone.
-func tokenSecret(o fixtures.Operator, number int) string {
-	return fmt.Sprintf("%s%s-%d", ownPrefix, o.Program, number)
+func (p *program) tokenSecret() string {
+	return fmt.Sprintf("%s%s-%d", ownPrefix, p.name, p.tokens)
 }
 
-// renewTokens writes new tokens of all operators, as kubelets do.
-func (w *world) renewTokens() {
+// renewTokens writes new tokens of programs, as kubelets do.
+func (w *world) renewTokens(programs ...*program) {
 	w.Helper()
-	w.tokens++
-	for _, o := range w.env.Operators {
-		secret, err := w.control.kube.CoreV1().Secrets(o.Namespace).Create(w.Context(), &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: tokenSecret(o, w.tokens)},
+	for _, p := range programs {
+		p.tokens++
+		secret, err := p.side.kube.CoreV1().Secrets(p.namespace).Create(w.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: p.tokenSecret()},
 		}, metav1.CreateOptions{})
 		w.must(err)
-		token, err := w.control.token(w.Context(), o.Namespace, o.Name,
+		token, err := p.side.token(w.Context(), p.namespace, p.account,
 			&authenticationv1.BoundObjectReference{
 				APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID,
 			})
 		w.must(err)
-		w.must(paths.WriteFile(w.tokenFile(o), []byte(token)))
+		w.must(paths.WriteFile(w.tokenFile(p), []byte(token)))
 	}
 }
 
-// expireTokens makes the API server refuse the tokens of all operators.
+// expireTokens makes the API servers refuse the tokens of all programs.
 func (w *world) expireTokens() error {
 	var errs []error
-	for _, o := range w.env.Operators {
-		errs = append(errs, w.control.kube.CoreV1().Secrets(o.Namespace).
-			Delete(w.Context(), tokenSecret(o, w.tokens), metav1.DeleteOptions{}))
+	for _, p := range w.programs {
+		errs = append(errs, p.side.kube.CoreV1().Secrets(p.namespace).
+			Delete(w.Context(), p.tokenSecret(), metav1.DeleteOptions{}))
 	}
 	return errors.Join(errs...)
 }
