@@ -21,8 +21,9 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// optionalResync is the interval of a reconcile without an event. These objects have no informer.
-const optionalResync = time.Minute
+// optionalResync is the interval of a reconcile without an event. These objects have no informer, so
+// each reconcile reads them.
+const optionalResync = 2 * time.Minute
 
 // serviceMonitor returns the controller that applies the ServiceMonitors while their CRD exists:
 // that of the driver, and that of the operator while the Service with the metrics of the operator
