@@ -188,7 +188,7 @@ test-devcluster: build k8s ## Run the tests of the devcluster, and of a new driv
 # DURATION the time for faults in each flavour, FAULTS a regular expression of their names, and
 # KILLS how often an operator is killed while it installs, and as often later.
 .PHONY: test-chaos
-test-chaos: build k8s ## Let everything fail around the operators for two minutes
+test-chaos: build k8s ## Let everything fail around the operators for two minutes (4 min in all)
 	BIN_DIR=$(BIN_DIR) go test -tags chaos -count 1 -timeout 3h -parallel 1 -v ./test/chaos \
 		$(TESTFLAGS)
 

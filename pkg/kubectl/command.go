@@ -83,7 +83,7 @@ func exitCode(err error) int {
 
 func newCommand(o *options, streams Streams) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "kubectl openstack-csi",
+		Use:   "openstack-csi",
 		Short: "Show and change the state of the CSI drivers of OpenStack",
 		Long: "Show and change the state of the CSI drivers of OpenStack, Cinder and Manila.\n\nExit " +
 			"codes: 0 no problem, 1 a problem or an error, 2 the arguments are wrong, 4 the API server " +
@@ -101,6 +101,7 @@ func newCommand(o *options, streams Streams) *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	o.addTo(root.PersistentFlags())
+	root.Flags().Bool("version", false, "Print the version.") // -v is that of status
 	root.AddCommand(newStatusCommand(o, streams), newWhyCommand(o, streams),
 		newRotateCommand(o, streams), newMustGatherCommand(o, streams))
 	return root

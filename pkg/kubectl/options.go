@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,7 +105,11 @@ func (o *options) run(
 		err = execute(ctx, s, args)
 		if err != nil && !errors.Is(err, errDeadline) &&
 			errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return fmt.Errorf("%w: --timeout=%v", errDeadline, o.timeout)
+			late := fmt.Errorf("%w: --timeout=%v", errDeadline, o.timeout)
+			if isUnreachable(err) { // it names the request
+				return fmt.Errorf("%w: %w", late, err)
+			}
+			return late
 		}
 		return err
 	}
@@ -127,6 +132,9 @@ func (o *options) open(streams Streams) (*session, error) {
 	rules.ExplicitPath = o.kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.overrides)
 	config, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, usage("no kubeconfig: set KUBECONFIG, or use --kubeconfig")
+	}
 	if err != nil {
 		return nil, usageError{fmt.Errorf("loading the kubeconfig: %w", err)}
 	}
@@ -159,8 +167,10 @@ func (o *options) dial(config *rest.Config, of string) (*cluster, error) {
 	return &cluster{Client: c, of: of, hidden: map[string]bool{}, logs: logs}, err
 }
 
-// isUnreachable returns whether the API server did not answer.
+// isUnreachable returns whether the API server did not answer. It does not look for net.Error, which
+// errors of files implement, too.
 func isUnreachable(err error) bool {
-	var network net.Error // also a *url.Error
-	return errors.As(err, &network)
+	_, request := errors.AsType[*url.Error](err)
+	_, connection := errors.AsType[*net.OpError](err)
+	return request || connection
 }

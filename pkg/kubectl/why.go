@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -137,6 +138,9 @@ func (q question) since(phase string, start time.Time) string {
 // read reads the object of the question. Unlike other objects, it must exist and be visible.
 func (q question) read(ctx context.Context, object client.Object) error {
 	err := q.guest.Get(ctx, client.ObjectKey{Namespace: q.namespace, Name: q.name}, object)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w in namespace %s: choose another one with -n", err, q.namespace)
+	}
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", q.guest.kind(object), err)
 	}

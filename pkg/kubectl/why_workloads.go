@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	opv1 "github.com/openshift/api/operator/v1"
+
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
 )
 
@@ -147,12 +149,13 @@ func explainDriver(ctx context.Context, q question) (*answer, error) {
 		return nil, err
 	}
 	if sys == nil {
-		return nil, apierrors.NewNotFound(
-			appsv1.Resource("clustercsidrivers"), fmt.Sprintf("%s (or it is not visible)", d.name))
+		return nil, fmt.Errorf("%w, or it is not visible", apierrors.NewNotFound(
+			opv1.Resource("clustercsidrivers"), d.name))
 	}
-	state := "not ready"
-	if c := sys.Condition("Ready"); c != nil && c.Status == "True" {
+	state, links := "not ready", explain.Driver(sys)
+	// The operator sees less than this command, such as the Leases of the sidecars.
+	if c := sys.Condition("Ready"); c != nil && c.Status == "True" && explain.Cause(links) == nil {
 		state = q.since("ready", c.LastTransitionTime.Time)
 	}
-	return &answer{state, explain.Driver(sys)}, nil
+	return &answer{state, links}, nil
 }

@@ -94,7 +94,7 @@ func applySnapshotClass(
 	}
 	_, err = client.Update(ctx, repaired, metav1.UpdateOptions{})
 	if err != nil {
-		recorder.Warningf("VolumeSnapshotClassFailed", "Failed to update %s: %v",
+		recorder.Warningf("VolumeSnapshotClassUpdateFailed", "Failed to update %s: %v",
 			resourcehelper.FormatResourceForCLI(required), err)
 		return err
 	}

@@ -131,12 +131,13 @@ func run(t *testing.T, o options, guests int) {
 	}
 	took := w.eventually(installBound, func() error { return w.converged(nil, 0) })
 	w.awaitQuiet(installBound)
+	w.checkCalls(installed(o.kills), 0)
 	results := []result{{name: "install", took: took}}
 	results = append(results, w.cause(killed(o.kills), o.newRandom("steady")))
 	if o.duration < long {
-		results = append(results, w.causeAll(o, faults(), o.duration)...)
+		results = append(results, w.causeAll(o, "all", faults(), o.duration)...)
 	} else {
-		results = append(results, w.causeAll(o, faults(), o.duration/2)...)
+		results = append(results, w.causeAll(o, "all", faults(), o.duration/3)...)
 		results = append(results, w.causeCalmly(o)...)
 	}
 	w.checkLogs()
@@ -146,12 +147,15 @@ func run(t *testing.T, o options, guests int) {
 	t.Log(table(results))
 }
 
-// causeAll causes the selected faults again and again for a while, each time in another order.
-func (w *world) causeAll(o options, all []fault, d time.Duration) (results []result) {
+// causeAll causes the selected faults again and again for a while, each time in another order. The
+// part of the run, the round and the fault decide what is random in a fault.
+func (w *world) causeAll(
+	o options, part string, all []fault, d time.Duration,
+) (results []result) {
 	w.Helper()
 	all = slices.DeleteFunc(all, func(f fault) bool { return !o.names.MatchString(f.name) })
 	for round, end := 0, time.Now().Add(d); len(all) > 0; round++ {
-		name := fmt.Sprint(len(all), "faults", round)
+		name := fmt.Sprint(part, round)
 		o.newRandom(name).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for _, f := range all {
 			if w.Failed() || time.Now().After(end) {
@@ -164,7 +168,8 @@ func (w *world) causeAll(o options, all []fault, d time.Duration) (results []res
 	return results
 }
 
-// causeCalmly causes the faults that end no process, and checks that no process grows.
+// causeCalmly causes the faults that end no process for the duration of the run, and checks that no
+// process grows.
 func (w *world) causeCalmly(o options) []result {
 	w.Helper()
 	mark := w.journal.mark()
@@ -176,8 +181,8 @@ func (w *world) causeCalmly(o options) []result {
 	w.eventually(installBound, func() error { return w.converged(nil, mark) })
 	w.awaitQuiet(installBound)
 	w.samples = nil
-	results := w.causeAll(o, slices.DeleteFunc(faults(), func(f fault) bool { return f.isProcess }),
-		o.duration/2)
+	calm := slices.DeleteFunc(faults(), func(f fault) bool { return f.isProcess })
+	results := w.causeAll(o, "calm", calm, o.duration)
 	w.checkGrowth()
 	return results
 }
@@ -189,7 +194,7 @@ func (w *world) measure() {
 		if p := r.running(); p != nil {
 			used, err := r.measure(w.Context(), p.PID(), w.scraper)
 			w.must(err)
-			w.samples = append(w.samples, sample{used, r.name})
+			w.samples = append(w.samples, sample{used, r.program.name, r.name})
 		}
 	}
 }

@@ -45,9 +45,10 @@ type fault struct {
 
 // mode describes what a fault affects.
 type mode struct {
-	// isProcess says that the fault ends or freezes programs. isRefused says that the API server
-	// refuses requests during the fault. rolls says that the fault changes inputs of workloads.
-	isProcess, isRefused, rolls bool
+	// isProcess says that the fault ends or freezes programs. isForbidden and isUnauthorized say that
+	// the API server refuses requests or tokens during the fault. rolls says that the fault changes
+	// inputs of workloads.
+	isProcess, isForbidden, isUnauthorized, rolls bool
 }
 
 // faults returns all faults.
@@ -60,22 +61,27 @@ func faults() []fault {
 		// A new API server refuses requests until it has read the roles.
 		{
 			"api-server-restarted", 90 * s, 60, 2000,
-			mode{isRefused: true},
+			mode{isForbidden: true},
 			stopAPI(controlplane.Refuse),
 		},
 		{"api-server-hangs", 90 * s, 60, 2000, mode{}, stopAPI(controlplane.Hang)},
 		{"requests-fail", 60 * s, 300, 4000, mode{}, failRequests},
 		{"watches-cut", 60 * s, 30, 3000, mode{}, cutWatches},
 		{"etcd-paused", 90 * s, 60, 2000, mode{}, pauseEtcd},
-		{"tokens-expired", 90 * s, 60, 2000, mode{isRefused: true}, expireTokens},
+		{"tokens-expired", 90 * s, 60, 2000, mode{isUnauthorized: true}, expireTokens},
 		{"keystone-flaps", 60 * s, 60, 1500, mode{}, flapKeystone},
 		{"objects-edited", 90 * s, 60, 1500, mode{rolls: true}, editObjects},
 		{"objects-deleted", 60 * s, 60, 1500, mode{}, deleteObjects},
 		{"crd-deleted", 90 * s, 300, 1500, mode{}, deleteCRD},
-		{"namespace-deleted", 90 * s, 300, 2000, mode{isRefused: true}, deleteNamespace},
+		{"namespace-deleted", 90 * s, 300, 2000, mode{isForbidden: true}, deleteNamespace},
 		// What a webhook denies is tried again soon, and then less and less often.
-		{"webhook-refuses", 60 * s, 120, 1500, mode{isRefused: true}, refuseByWebhook},
+		{"webhook-refuses", 60 * s, 120, 1500, mode{}, refuseByWebhook},
 	}
+}
+
+// installed returns what the programs may send while they install everything and are killed.
+func installed(kills int) fault {
+	return fault{name: "install", writes: 300 + 20*kills, requests: 2000 + 400*kills}
 }
 
 // killed returns a fault that kills operators.

@@ -168,13 +168,14 @@ func (o object) patch(w *world, text string) error {
 // drift changes objects that operators created, and that they repair.
 func (w *world) drift(before state, more func(n int) int) {
 	w.Helper()
-	for resource, change := range map[string]string{
-		"clusterrolebindings": `{"subjects":null}`, "clusterroles": `{"rules":null}`,
-		"poddisruptionbudgets": `{"spec":{"maxUnavailable":3}}`,
+	for _, change := range []struct{ resource, patch string }{
+		{"clusterrolebindings", `{"subjects":null}`},
+		{"clusterroles", `{"rules":null}`},
+		{"poddisruptionbudgets", `{"spec":{"maxUnavailable":3}}`},
 	} {
-		found := before.owned(w.foreign, resource)
+		found := before.owned(w.foreign, change.resource)
 		one := found[more(len(found))]
-		w.eventually(soon, func() error { return one.patch(w, change) })
+		w.eventually(soon, func() error { return one.patch(w, change.patch) })
 	}
 }
 
@@ -263,10 +264,11 @@ func (c call) String() string {
 func (w *world) checkCalls(f fault, mark int) {
 	w.Helper()
 	for _, c := range w.journal.since(mark, all) {
-		refused := c.code == http.StatusForbidden || c.code == http.StatusUnauthorized
+		refused := c.code == http.StatusForbidden && !f.isForbidden ||
+			c.code == http.StatusUnauthorized && !f.isUnauthorized
 		deletes := c.info.Verb == "delete" || c.info.Verb == "deletecollection"
 		switch {
-		case refused && !f.isRefused:
+		case refused:
 			w.Errorf("the API server refused a request: %v", c)
 		case deletes && c.succeeded():
 			w.Errorf("a program deleted an object: %v", c)
@@ -341,13 +343,14 @@ func (w *world) checkLogs() {
 type sample struct {
 	usage
 
-	name string
+	program, name string
 }
 
 // checkGrowth compares what each process used first and last. A process of which there are fewer
-// than eight samples says nothing.
+// than eight samples says nothing, but there is another one of each program.
 func (w *world) checkGrowth() {
 	w.Helper()
+	compared := map[string]bool{}
 	byProcess := map[int][]sample{}
 	for _, s := range w.samples {
 		byProcess[s.pid] = append(byProcess[s.pid], s)
@@ -357,6 +360,7 @@ func (w *world) checkGrowth() {
 		if len(all) < least {
 			continue
 		}
+		compared[all[0].program] = true
 		half := len(all) / 2
 		highest := func(part []sample) (most sample) {
 			for _, s := range part {
@@ -373,6 +377,11 @@ func (w *world) checkGrowth() {
 		if last.goroutines > first.goroutines+first.goroutines/tenth+tenth ||
 			last.memory > first.memory+first.memory/tenth+tenth {
 			w.Errorf("%s grows", all[0].name)
+		}
+	}
+	for _, p := range w.programs {
+		if !compared[p.name] {
+			w.Errorf("no process of %s ran long enough to show whether it grows", p.name)
 		}
 	}
 }

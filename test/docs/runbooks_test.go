@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -68,14 +69,16 @@ func TestEachFindingHasARunbook(t *testing.T) {
 	for _, rule := range alertRules(t) {
 		alerts = append(alerts, strings.ToLower(rule.Alert))
 	}
-	found := regexp.MustCompile(`"(openstackcsi[a-z]*)"`).
-		FindAllStringSubmatch(read(t, "pkg/diagnosis/diagnosis.go"), -1)
-	if len(found) == 0 {
-		t.Error("no finding has a runbook")
+	files, err := filepath.Glob("../../pkg/diagnosis/explain/*.go")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, runbook := range found {
-		if !slices.Contains(alerts, runbook[1]) {
-			t.Errorf("finding %s is no alert", runbook[1])
+	for _, file := range append(files, "../../pkg/diagnosis/diagnosis.go") {
+		for _, runbook := range regexp.MustCompile(`"(openstackcsi[a-z]*)"`).
+			FindAllStringSubmatch(read(t, strings.TrimPrefix(file, "../../")), -1) {
+			if !slices.Contains(alerts, runbook[1]) {
+				t.Errorf("%s: %s is no alert", file, runbook[1])
+			}
 		}
 	}
 }

@@ -65,8 +65,8 @@ func (f ClaimFacts) classLink() (Link, bool) {
 	case f.ClassHidden:
 		return Link{NotVisible, "StorageClass " + *name, ""}, false
 	case f.Class == nil:
-		return Link{Problem, fmt.Sprintf("StorageClass %s does not exist. If it is that of a "+
-			"share type, OpenStack does not list the type", *name), ""}, false
+		return Link{Problem, fmt.Sprintf("StorageClass %s does not exist: check its name. "+
+			"If an operator should create it, OpenStack does not list its type", *name), ""}, false
 	case f.System == nil:
 		return Link{Warning, fmt.Sprintf("StorageClass %s is of driver %s, which these operators "+
 			"do not maintain", *name, f.Class.Provisioner), ""}, false

@@ -61,7 +61,11 @@ func eventLinks(events []corev1.Event, now time.Time) []Link {
 		if means := meaning(e.Message); means != "" {
 			text = means + ". " + text
 		}
-		links = append(links, Link{Problem, text, "openstackcsioperationsfail"})
+		runbook := ""
+		if e.Reason != "FailedScheduling" { // the other reasons are those of calls of the driver
+			runbook = "openstackcsioperationsfail"
+		}
+		links = append(links, Link{Problem, text, runbook})
 	}
 	return links
 }

@@ -23,9 +23,12 @@ func Claim(dir paths.Dir, bins ...string) (claim io.Closer, killed int, err erro
 	if err != nil {
 		return nil, 0, fmt.Errorf("opening the lock: %w", err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, 0, errors.Join(fmt.Errorf("a devcluster runs in %s already: %w", dir, err),
-			file.Close())
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("a devcluster runs in %s already: stop it, or choose another --dir", dir)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, file.Close())
 	}
 	return file, process.KillLeftovers(string(dir), bins...), nil
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -35,8 +36,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
-		return errors.New("name the command to run while the services run")
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return errors.New("usage: openstack-services COMMAND [ARGUMENT...] runs the command while the " +
+			"services run")
 	}
 	dir, err := os.MkdirTemp("", "openstack-services-")
 	if err != nil {
