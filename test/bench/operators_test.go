@@ -113,9 +113,11 @@ func (s environment) run(b *testing.B) {
 	b.Helper()
 	log, err := os.Create(filepath.Join(s.dir, "run.log"))
 	must(b, err)
+	bin := filepath.Join(s.dir, "bin")
+	must(b, copyOperators(bin))
 	args := append([]string{
 		"run", "--drivers=manila,cinder", "--binaries=" + os.Getenv("K8S_BIN_DIR"),
-		"--dir=" + s.clusters(), "--bin=" + s.copyOperators(b),
+		"--dir=" + s.clusters(), "--bin=" + bin,
 	}, s.args...)
 	devcluster := filepath.Join(programs(), "devcluster")
 	cmd := exec.Command(devcluster, args...) //nolint:noctx // it ends by a signal
@@ -147,25 +149,32 @@ func (s environment) run(b *testing.B) {
 	}
 }
 
-// copyOperators returns a folder with copies of the operators. It writes them in parts of 32 KiB,
-// as a container runtime unpacks an image: the larger a part, the larger the folios of the cache,
-// and the kernel maps a whole folio when a process uses one of its pages.
-func (s environment) copyOperators(b *testing.B) string {
-	b.Helper()
-	folder := filepath.Join(s.dir, "bin")
-	must(b, os.Mkdir(folder, 0o700))
+// copyOperators copies the operators to a new folder. It writes them in parts of 32 KiB, as a
+// container runtime unpacks an image: the larger a part, the larger the folios of the cache, and
+// the kernel maps a whole folio when a process uses one of its pages.
+func copyOperators(folder string) error {
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
 	for _, operator := range operators() {
 		program, err := os.ReadFile(filepath.Join(programs(), operator))
-		must(b, err)
-		file, err := os.OpenFile(filepath.Join(folder, operator), os.O_CREATE|os.O_WRONLY, 0o700)
-		must(b, err)
-		for part := range slices.Chunk(program, 32<<10) {
-			_, err := file.Write(part)
-			must(b, err)
+		if err != nil {
+			return err
 		}
-		must(b, file.Close())
+		file, err := os.OpenFile(filepath.Join(folder, operator), os.O_CREATE|os.O_WRONLY, 0o700)
+		if err != nil {
+			return err
+		}
+		for part := range slices.Chunk(program, 32<<10) {
+			if _, err := file.Write(part); err != nil {
+				return errors.Join(err, file.Close())
+			}
+		}
+		if err := file.Close(); err != nil {
+			return err
+		}
 	}
-	return folder
+	return nil
 }
 
 // processesOf returns the process IDs of an operator.

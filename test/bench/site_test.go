@@ -44,6 +44,7 @@ type site struct {
 
 	cluster *cluster.Cluster
 	dir     paths.Dir
+	bin     string // the folder of the operators
 	// processes are the running operators.
 	processes []*process.Process
 	sources   []*view.Source
@@ -52,7 +53,8 @@ type site struct {
 // newSite starts a devcluster with a number of guest clusters, or a standalone cluster.
 func newSite(t *testing.T, guests int) *site {
 	t.Helper()
-	s := &site{T: t, dir: paths.Dir(t.TempDir())}
+	s := &site{T: t, dir: paths.Dir(t.TempDir()), bin: filepath.Join(t.TempDir(), "bin")}
+	s.must(copyOperators(s.bin))
 	installed, err := fixtures.Operators([]string{"manila", "cinder"})
 	s.must(err)
 	s.cluster, err = cluster.Start(t.Context(), cluster.Options{
@@ -81,10 +83,7 @@ func (s *site) start(change func(variable string) string) {
 	s.Helper()
 	for _, e := range s.cluster.Environments() {
 		for _, o := range e.Operators {
-			r := operator.Runner{
-				Operator: o, Guest: e.Guest, Dir: e.Dir,
-				Bin: cmp.Or(os.Getenv("BIN_DIR"), "../../bin"),
-			}
+			r := operator.Runner{Operator: o, Guest: e.Guest, Dir: e.Dir, Bin: s.bin}
 			for _, variable := range e.OperatorEnv(o) {
 				r.Env = append(r.Env, change(variable))
 			}
