@@ -29,6 +29,7 @@ type Status struct {
 
 	now                  time.Time
 	verbose              bool
+	absent               string // what to say if there is no driver
 	conditions, expected int
 }
 
@@ -93,7 +94,7 @@ func newFinding(d driver, f diagnosis.Finding) Finding {
 // worst returns why the drivers are not ready; "" if they are.
 func (r *Status) worst() string {
 	if len(r.Drivers) == 0 {
-		return "No ClusterCSIDriver of OpenStack exists, or it is not visible"
+		return r.absent
 	}
 	if len(r.Findings) == 0 || r.Findings[0].Severity == diagnosis.Warning {
 		return ""

@@ -91,6 +91,10 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 	report := &Status{
 		Findings: []Finding{}, Drivers: []DriverStatus{}, Sidecars: []SidecarStatus{},
 		Classes: []Class{}, now: s.clock.Now(), verbose: s.verbose,
+		absent: "No ClusterCSIDriver of OpenStack exists, or it is not visible",
+	}
+	if len(chosen) == 1 {
+		report.absent = "ClusterCSIDriver " + chosen[0].name + " does not exist, or it is not visible"
 	}
 	for _, d := range chosen {
 		sys, err := s.system(ctx, d)
