@@ -192,8 +192,12 @@ func (w *world) measure() {
 	w.Helper()
 	for _, r := range w.replicas() {
 		if p := r.running(); p != nil {
-			used, err := r.measure(w.Context(), p.PID(), w.scraper)
-			w.must(err)
+			var used usage
+			// A fault may have broken a connection to the API server: Prometheus also reads again.
+			w.eventually(soon, func() (err error) {
+				used, err = r.measure(w.Context(), p.PID(), w.scraper)
+				return err
+			})
 			w.samples = append(w.samples, sample{used, r.program.name, r.name})
 		}
 	}
