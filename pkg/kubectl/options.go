@@ -167,8 +167,8 @@ func (o *options) dial(config *rest.Config, of string) (*cluster, error) {
 	return &cluster{Client: c, of: of, hidden: map[string]bool{}, logs: logs}, err
 }
 
-// isUnreachable returns whether the API server did not answer. It does not look for net.Error, which
-// errors of files implement, too.
+// isUnreachable returns whether the API server did not answer. It does not look for net.Error,
+// which errors of files implement, too.
 func isUnreachable(err error) bool {
 	_, request := errors.AsType[*url.Error](err)
 	_, connection := errors.AsType[*net.OpError](err)

@@ -4,6 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -32,19 +36,50 @@ func TestClusterRoleAllowsExactlyWhatStatusAndWhyRequest(t *testing.T) {
 		var s scenario
 		record(t, &s, []string{"__complete", "why", kind + "/"}, used)
 	}
-	allowed := map[string]bool{}
+	diff := cmp.Diff(slices.Sorted(maps.Keys(allowed(t))), slices.Sorted(maps.Keys(used)))
+	if diff != "" {
+		t.Errorf("permissions (-allowed +used):\n%s", diff)
+	}
+}
+
+// allowed returns the permissions of the ClusterRole.
+func allowed(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
 	var role rbacv1.ClusterRole
 	decode(t, "../../assets/kubectl/clusterrole.yaml", &role)
 	for _, rule := range role.Rules {
 		for _, resource := range rule.Resources {
 			for _, verb := range rule.Verbs {
-				allowed[fmt.Sprintf("%s %s.%s", verb, resource, rule.APIGroups[0])] = true
+				all[fmt.Sprintf("%s %s.%s", verb, resource, rule.APIGroups[0])] = true
 			}
 		}
 	}
-	diff := cmp.Diff(slices.Sorted(maps.Keys(allowed)), slices.Sorted(maps.Keys(used)))
-	if diff != "" {
-		t.Errorf("permissions (-allowed +used):\n%s", diff)
+	return all
+}
+
+// The page names what must-gather lists. The ClusterRole allows the rest, which is for the status.
+func TestPageNamesThePermissionsOfMustGather(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/kubectl.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n`must-gather` needs ")
+	section, _, _ = strings.Cut(section, "\n## ")
+	words := regexp.MustCompile(`\w+`).FindAllString(strings.ToLower(section), -1)
+	for _, kind := range slices.Concat(clusterKinds(), namespacedKinds()) {
+		if !slices.Contains(words, path.Base(folder(kind))) {
+			t.Errorf("the page does not name %s", kind.Kind)
+		}
+	}
+	used, role := map[string]bool{}, allowed(t)
+	record(t, &scenario{}, []string{"must-gather", filepath.Join(t.TempDir(), "out")}, used)
+	for permission := range used {
+		resource, _, _ := strings.Cut(strings.TrimPrefix(permission, "list "), ".")
+		if !role[permission] && !slices.Contains(words, resource) {
+			t.Errorf("neither the page nor the ClusterRole contains %q", permission)
+		}
 	}
 }
 

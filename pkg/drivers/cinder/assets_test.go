@@ -17,11 +17,11 @@ import (
 )
 
 // assetsOf returns the generated objects of a role in a flavour.
-func assetsOf[T any](t *testing.T, f flavour.Flavour, role bundle.Role) []T {
-	t.Helper()
+func assetsOf[T any](tb testing.TB, f flavour.Flavour, role bundle.Role) []T {
+	tb.Helper()
 	loaded, err := bundle.Load(Driver().Assets, f)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var ret []T
 	for _, asset := range loaded.Assets() {
@@ -30,7 +30,7 @@ func assetsOf[T any](t *testing.T, f flavour.Flavour, role bundle.Role) []T {
 		}
 		var object T
 		if err := yaml.Unmarshal(asset.Data, &object); err != nil {
-			t.Fatalf("decoding %s: %v", asset.Name, err)
+			tb.Fatalf("decoding %s: %v", asset.Name, err)
 		}
 		ret = append(ret, object)
 	}

@@ -118,21 +118,21 @@ type fixture struct {
 	accepted clustertest.Acceptance
 }
 
-func newFixture(t *testing.T, seed clustertest.Seed) *fixture {
-	t.Helper()
+func newFixture(tb testing.TB, seed clustertest.Seed) *fixture {
+	tb.Helper()
 	seed.OperatorNamespace = flavour.DefaultNamespace
 	if seed.Flavour == flavour.HyperShift {
 		seed.OperatorNamespace = hosted
 	}
 	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
 	b := &fixture{
-		Fake: clustertest.New(t, seed), clock: clock, cloud: &fakeCloud{},
+		Fake: clustertest.New(tb, seed), clock: clock, cloud: &fakeCloud{},
 		events: events.NewInMemoryRecorder("test", clock),
 	}
 	b.State.Clock = clock
 	b.cloud.offer(true)
 	b.restart()
-	b.Start(t)
+	b.Start(tb)
 	return b
 }
 

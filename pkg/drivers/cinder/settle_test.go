@@ -17,10 +17,13 @@ func (f *fakeCloud) lists(compute, volume []openstack.Zone) {
 }
 
 // changes returns the events about topology.
-func (b *fixture) changes() []string {
+func (b *fixture) changes() []string { return b.messages(topologyChanged) }
+
+// messages returns the messages of the events with a reason.
+func (b *fixture) messages(reason string) []string {
 	var found []string
 	for _, event := range b.events.Events() {
-		if event.Reason == topologyChanged {
+		if event.Reason == reason {
 			found = append(found, event.Message)
 		}
 	}

@@ -150,6 +150,10 @@ func TestClassesOfVolumeTypesStay(t *testing.T) {
 	if diff := cmp.Diff(want, b.ignored(t)); diff != "" {
 		t.Error(diff)
 	}
+	told := []string{strings.TrimPrefix(want, "PartlyIgnored ")}
+	if diff := cmp.Diff(told, b.messages("VolumeTypeGone")); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
 	name := metav1.ObjectMeta{Name: string(Name)}
 	b.State.Set(t, &opv1.ClusterCSIDriver{ObjectMeta: name, Spec: opv1.ClusterCSIDriverSpec{
 		OperatorSpec:      opv1.OperatorSpec{ManagementState: opv1.Managed},
@@ -173,13 +177,17 @@ func TestChoicesOfVolumeTypesWithoutEffectAreReported(t *testing.T) {
 		"gold", "\u200b")
 	b.syncClasses(t)
 	const advice = " matches no volume type that Cinder offers: correct or remove it\n"
+	const told = `volume type "\u200b" gets no StorageClass: its name contains unprintable ` +
+		"characters. Ask the administrator of the cloud to rename it"
 	want := `PartlyIgnored classes[0].type: "iron"` + advice + `types.include[1]: "fast-*"` + advice +
-		`volume type "\u200b" gets no StorageClass: its name contains unprintable characters. Ask the ` +
-		"administrator of the cloud to rename it"
+		told
 	got := strings.ReplaceAll(b.ignored(t), "key operator.yaml of ConfigMap "+
 		"openshift-config/cinder-csi-config: ", "")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{told}, b.messages("VolumeTypeIgnored")); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	b.put(t, nil)
 	if got := b.ignored(t); got != "" {

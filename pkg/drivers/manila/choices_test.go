@@ -9,16 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
-	"github.com/openstack-csi/csi-operator/pkg/typeclass"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const (
@@ -235,24 +232,7 @@ func FuzzChoices(f *testing.F) {
 	_, s := dependencies(f)
 	c := newClasses(s)
 	f.Fuzz(func(t *testing.T, text, name string) {
-		config, faults := choice.Parse(choice.Manila, text)
-		if len(faults) > 0 {
-			return
-		}
 		shareType := openstack.Type{Name: name, NeedsNetwork: len(name)%2 == 0}
-		types := map[string]openstack.Type{name: shareType}
-		for _, w := range c.Wanted(config, types, classNames().Of([]string{name}, nil)) {
-			class := c.required(w)
-			plain := c.required(typeclass.Class{Name: w.Name, Type: shareType})
-			for key, value := range plain.Parameters {
-				if class.Parameters[key] != value {
-					t.Errorf("parameter %s is %q, want %q", key, class.Parameters[key], value)
-				}
-			}
-			if !classNames().IsClassOf(class, name) || len(validation.IsDNS1123Subdomain(class.Name)) > 0 ||
-				len(metav1validation.ValidateLabels(class.Labels, nil)) > 0 {
-				t.Errorf("got %+v", class)
-			}
-		}
+		clustertest.CheckChoices(t, c.Options, text, shareType)
 	})
 }

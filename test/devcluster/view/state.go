@@ -161,16 +161,21 @@ func (d *Driver) missing() []string {
 	if ready.Status == opv1.ConditionUnknown || ready.Reason == diagnosis.ReasonDriverDisabled {
 		missing = append(missing, ready.Message)
 	}
-	isReady := func(c opv1.OperatorCondition) bool {
-		return c.Type == diagnosis.ConditionReady && c.Status == opv1.ConditionTrue
-	}
-	if len(missing) == 0 && !slices.ContainsFunc(d.Conditions, isReady) {
+	if len(missing) == 0 && !d.isReady() {
 		missing = append(missing, "the operator has not written yet that the driver is ready")
 	}
 	return missing
 }
 
-// addClasses adds the StorageClasses of a driver, and returns those that it must still create.
+// isReady returns whether the operator has written that the driver is ready.
+func (d *Driver) isReady() bool {
+	return slices.ContainsFunc(d.Conditions, func(c opv1.OperatorCondition) bool {
+		return c.Type == diagnosis.ConditionReady && c.Status == opv1.ConditionTrue
+	})
+}
+
+// addClasses adds the StorageClasses of a driver, and returns those that it must still create. A
+// share type for which a driver that is ready has no class is one that the administrator excludes.
 func (d *Driver) addClasses(
 	o fixtures.Operator, classes []storagev1.StorageClass, shareTypes []string,
 ) (missing []string) {
@@ -193,7 +198,7 @@ func (d *Driver) addClasses(
 		}
 	}
 	for _, name := range shareTypes {
-		if o.ClassPerShareType && !types[name] {
+		if o.ClassPerShareType && !types[name] && !d.isReady() {
 			missing = append(missing, fmt.Sprintf("no StorageClass for share type %q", name))
 		}
 	}

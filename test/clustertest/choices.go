@@ -1,0 +1,52 @@
+package clustertest
+
+import (
+	"testing"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/typeclass"
+)
+
+// CheckChoices checks the StorageClasses of a type for what an administrator wrote: each is valid,
+// belongs to the type, and keeps the parameters that it has without choices. It returns the
+// choices, or false if they are invalid.
+func CheckChoices(
+	t *testing.T, o typeclass.Options, text string, offered openstack.Type,
+) (*choice.Config, bool) {
+	t.Helper()
+	config, faults := choice.Parse(o.Kind, text)
+	if len(faults) > 0 {
+		return nil, false
+	}
+	types := map[string]openstack.Type{offered.Name: offered}
+	for _, w := range o.Wanted(config, types, o.Names.Of([]string{offered.Name}, nil)) {
+		class := o.Required(w)
+		config.MarkDefault(class)
+		CheckClass(t, class, o.Required(typeclass.Class{Name: w.Name, Type: offered}))
+		if !o.Names.IsClassOf(class, offered.Name) {
+			t.Errorf("not a class of type %q: %+v", offered.Name, class)
+		}
+	}
+	return config, true
+}
+
+// CheckClass checks that a StorageClass is valid, and has the provisioner and the parameters of the
+// one without choices.
+func CheckClass(t *testing.T, class, plain *storagev1.StorageClass) {
+	t.Helper()
+	for key, value := range plain.Parameters {
+		if class.Parameters[key] != value {
+			t.Errorf("parameter %s is %q, want %q", key, class.Parameters[key], value)
+		}
+	}
+	if class.Provisioner != plain.Provisioner ||
+		len(validation.IsDNS1123Subdomain(class.Name)) > 0 ||
+		len(metav1validation.ValidateLabels(class.Labels, nil)) > 0 {
+		t.Errorf("got %+v", class)
+	}
+}
