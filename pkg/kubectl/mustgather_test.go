@@ -16,8 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -30,13 +32,18 @@ func planted() ([]client.Object, []string) {
 	for i, s := range []*corev1.Secret{
 		secret(manilaNamespace, manilaSecret, nil), secret(manilaNamespace, "csi-manila-secrets", nil),
 		secret(flavour.DefaultNamespace, cinderSecret, nil),
-		secret(flavour.DefaultNamespace, "hash-key", nil),
+		secret(flavour.DefaultNamespace, "hash-key", nil), secret(rootNamespace, rootSecret, nil),
+		secret(rootNamespace, backupSecret, nil),
 	} {
 		name := fmt.Sprintf("planted-%d", i)
 		s.Data = map[string][]byte{
 			cloudsKey: bytes.ReplaceAll(clouds("a"), []byte(secretText), []byte(name+"-clouds")),
 			confKey:   []byte("[Global]\npassword = \"" + name + "-conf\"\n"),
 			"key":     []byte(name + "-key"), "os-password": []byte(name + "-password\n"),
+		}
+		if s.Name == backupSecret { // in manual mode
+			s.Data = map[string][]byte{manilaNamespace + "." + manilaSecret + "." + cloudsKey: bytes.
+				ReplaceAll(clouds("a"), []byte(secretText), []byte(name+"-clouds"))}
 		}
 		s.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{data: {" +
 			"key: " + base64.StdEncoding.EncodeToString(s.Data["key"]) + "}}"}
@@ -70,7 +77,8 @@ func TestMustGatherContainsNoSecret(t *testing.T) {
 			if strings.HasSuffix(pod.Name, "-klmno") {
 				return nil, errors.New("the node planted-0-key does not answer")
 			}
-			return []byte("login with planted-3-password failed\n"), nil
+			return []byte("username: u failed with planted-3-password, planted-4-conf and " +
+				"planted-5-clouds\n"), nil
 		}, nil
 	}
 	dir := filepath.Join(t.TempDir(), "out")
@@ -116,6 +124,7 @@ func mustHaveFiles(t *testing.T, dir string) {
 	const pod = manila + "pods/openstack-manila-csi-controllerplugin-6f9d-"
 	const log = "/csi-driver/csi-driver/logs/current.log"
 	const hidden = "with (redacted), (redacted) and (redacted)"
+	const failed = "username: u failed " + hidden + "\n"
 	const noAnswer = "the node (redacted) does not answer\n"
 	const config, other = manila + "core/configmaps.yaml", pod + "klmno" + log
 	for file, want := range map[string]string{
@@ -126,7 +135,7 @@ func mustHaveFiles(t *testing.T, dir string) {
 		manila + "coordination.k8s.io/leases.yaml":                  "kind: Lease",
 		manila + "core/secrets.yaml":                                "key: 20 characters of base64",
 		config:                                                      hidden,
-		pod + "fghij" + log:                                         "login with (redacted) failed\n",
+		pod + "fghij" + log:                                         failed,
 		other:                                                       noAnswer,
 	} {
 		content, err := os.ReadFile(filepath.Join(dir, file))
@@ -151,6 +160,31 @@ func TestMustGatherSaysWhatItCouldNotRead(t *testing.T) {
 	code, stdout, stderr := run(t, o, false, "must-gather", filepath.Join(t.TempDir(), "out"))
 	_, got, _ := strings.Cut(stdout, "\n")
 	want := "Not visible: ConfigMaps, Secrets, logs (values of Secrets are not known).\n"
+	if diff := cmp.Diff(want, got); diff != "" || code != exitOK {
+		t.Errorf("exit code %d, %s, output (-want +got):\n%s", code, stderr, diff)
+	}
+}
+
+// The logs may contain the administrator's credentials, too.
+func TestMustGatherLeavesOutLogsWithoutTheAdministratorsSecrets(t *testing.T) {
+	t.Parallel()
+	var healthy scenario
+	o := healthy.options(t)
+	o.connect = func(*rest.Config) (client.Client, error) {
+		return interceptor.NewClient(healthy.client(t).(client.WithWatch), interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+				options ...client.GetOption,
+			) error {
+				if key.Namespace == rootNamespace {
+					return apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, errors.New("RBAC"))
+				}
+				return c.Get(ctx, key, object, options...)
+			},
+		}), nil
+	}
+	code, stdout, stderr := run(t, o, false, "must-gather", filepath.Join(t.TempDir(), "out"))
+	_, got, _ := strings.Cut(stdout, "\n")
+	const want = "Not visible: Secrets, logs (values of Secrets are not known).\n"
 	if diff := cmp.Diff(want, got); diff != "" || code != exitOK {
 		t.Errorf("exit code %d, %s, output (-want +got):\n%s", code, stderr, diff)
 	}
