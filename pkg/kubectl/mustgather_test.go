@@ -86,29 +86,33 @@ func TestMustGatherContainsNoSecret(t *testing.T) {
 	if code != exitOK || !strings.HasPrefix(stdout, "The folder "+dir) {
 		t.Fatalf("exit code %d:\n%s%s", code, stdout, stderr)
 	}
-	mustNotContain(t, dir, texts)
+	mustNotContain(t, dir, stdout+stderr, texts)
 	mustHaveFiles(t, dir)
 	if code, _, stderr := run(t, o, false, "must-gather", dir); code != exitUsage {
 		t.Errorf("a folder that is not empty: exit code %d: %s", code, stderr)
 	}
 }
 
-// mustNotContain checks that no file contains a text, also not as base64.
-func mustNotContain(t *testing.T, dir string, texts []string) {
+// mustNotContain checks that neither the output nor a file contains a text, also not as base64.
+func mustNotContain(t *testing.T, dir, output string, texts []string) {
 	t.Helper()
+	search := func(where, content string) {
+		for _, text := range texts {
+			encoded := base64.StdEncoding.EncodeToString([]byte(text + "-"))
+			for _, form := range []string{text, encoded[:len(encoded)-4]} {
+				if strings.Contains(content, form) {
+					t.Errorf("%s contains %s:\n%s", where, form, content)
+				}
+			}
+		}
+	}
+	search("the output", output)
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		content, err := os.ReadFile(path)
-		for _, text := range texts {
-			encoded := base64.StdEncoding.EncodeToString([]byte(text + "-"))
-			for _, form := range []string{text, encoded[:len(encoded)-4]} {
-				if bytes.Contains(content, []byte(form)) {
-					t.Errorf("%s contains %s:\n%s", path, form, content)
-				}
-			}
-		}
+		search(path, string(content))
 		return err
 	})
 	if err != nil {
@@ -221,10 +225,11 @@ func TestMustGatherFindsSecretsInOtherForms(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "out")
-	if code, _, stderr := run(t, o, false, "must-gather", dir); code != exitOK {
+	code, stdout, stderr := run(t, o, false, "must-gather", dir)
+	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	mustNotContain(t, dir, []string{"planted", "several"})
+	mustNotContain(t, dir, stdout+stderr, []string{"planted", "several"})
 	text, err := os.ReadFile(filepath.Join(dir, "namespaces", manilaNamespace, "core",
 		"configmaps.yaml"))
 	var list corev1.ConfigMapList

@@ -79,6 +79,12 @@ func (e *env) gathersNoSecrets() {
 	if strings.Contains(output.String(), "Not visible") {
 		e.t.Errorf("the administrator does not see all:\n%s", &output)
 	}
+	search := func(where, text string) {
+		if leaked := found(text, slices.Concat(e.secrets, e.proxyPasswords)); len(leaked) > 0 {
+			e.t.Errorf("%s contains the secrets %v", where, leaked)
+		}
+	}
+	search("the output", output.String())
 	files := 0
 	e.must(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -86,9 +92,7 @@ func (e *env) gathersNoSecrets() {
 		}
 		files++
 		content, err := os.ReadFile(path)
-		if leaked := found(string(content), slices.Concat(e.secrets, e.proxyPasswords)); len(leaked) > 0 {
-			e.t.Errorf("%s contains the secrets %v", path, leaked)
-		}
+		search(path, string(content))
 		return err
 	}))
 	if files < 20 {
