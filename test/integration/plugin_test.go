@@ -66,14 +66,14 @@ func TestPluginWorksWithItsClusterRole(t *testing.T) {
 	e.mustRun(0, "status", "manila", "--wait")
 }
 
-// gathersNoSecrets runs must-gather as an administrator.
-func (e *env) gathersNoSecrets() {
+// gathersNoSecrets runs must-gather as an administrator, and returns the folder.
+func (e *env) gathersNoSecrets(flags ...string) string {
 	e.t.Helper()
 	dir := filepath.Join(e.t.TempDir(), "gathered")
 	var output bytes.Buffer
-	if code := kubectl.Main(e.ctx(), []string{
-		"must-gather", dir, "--kubeconfig=" + e.guest.dir.AdminKubeconfig(),
-	}, kubectl.Streams{Out: &output, Err: &output}); code != 0 {
+	if code := kubectl.Main(e.ctx(), append(flags, "must-gather", dir,
+		"--kubeconfig="+e.guest.dir.AdminKubeconfig(),
+	), kubectl.Streams{Out: &output, Err: &output}); code != 0 {
 		e.t.Fatalf("must-gather: exit code %d:\n%s", code, &output)
 	}
 	if strings.Contains(output.String(), "Not visible") {
@@ -98,6 +98,7 @@ func (e *env) gathersNoSecrets() {
 	if files < 20 {
 		e.t.Errorf("must-gather wrote only %d files", files)
 	}
+	return dir
 }
 
 // mustRun runs the plugin as the viewer. It fails the test if the exit code differs.
@@ -206,13 +207,27 @@ func TestPluginNamesWhatAGuestClusterDoesNotShow(t *testing.T) {
 	e.awaitAvailable()
 	e.createViewer(e.guest)
 	e.createSidecarLeases("unknown")
-	output := e.mustRun(0, "status", "manila")
-	if !strings.Contains(output, "Not visible: hosted control plane") {
-		e.t.Errorf("the output is:\n%s", output)
+	e.createClaim()
+	management := []string{
+		"--management-namespace=" + hostedNamespace,
+		"--management-kubeconfig=" + e.management.dir.AdminKubeconfig(),
 	}
-	output = e.mustRun(1, "status", "manila", "--management-namespace="+hostedNamespace,
-		"--management-kubeconfig="+e.management.dir.AdminKubeconfig())
-	if !strings.Contains(output, "which is gone") || strings.Contains(output, "Not visible") {
-		e.t.Errorf("with the management cluster the output is:\n%s", output)
+	for _, command := range [][]string{
+		{"status", "manila"}, {"why", "pvc/plugin", "--namespace=default"},
+	} {
+		output := e.mustRun(0, command...)
+		if !strings.Contains(output, "Not visible: hosted control plane") {
+			e.t.Errorf("the output is:\n%s", output)
+		}
+		output = e.mustRun(1, append(command, management...)...)
+		if !strings.Contains(output, "which is gone") || strings.Contains(output, "Not visible") {
+			e.t.Errorf("with the management cluster the output is:\n%s", output)
+		}
+	}
+	dir := e.gathersNoSecrets(management...)
+	const namespace = "management/namespaces/" + hostedNamespace
+	for _, file := range []string{"apps/deployments.yaml", "core/secrets.yaml"} {
+		_, err := os.Stat(filepath.Join(dir, namespace, file))
+		e.must(err)
 	}
 }
