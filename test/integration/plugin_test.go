@@ -64,6 +64,11 @@ func TestPluginWorksWithItsClusterRole(t *testing.T) {
 	e.must(err)
 	e.createSidecarLeases(leader)
 	e.mustRun(0, "status", "manila", "--wait")
+	e.stopOperator() // it releases its Lease before it ends
+	output = strings.Join(strings.Fields(e.mustRun(1, "status", "manila")), " ")
+	if !strings.Contains(output, "the operator does not run") {
+		e.t.Errorf("without the operator the output is:\n%s", output)
+	}
 }
 
 // gathersNoSecrets runs must-gather as an administrator, and returns the folder.
