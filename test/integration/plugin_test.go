@@ -26,6 +26,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl"
+	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
 
 // viewer is a user with the ClusterRole of assets/kubectl.
@@ -68,6 +69,21 @@ func TestPluginWorksWithItsClusterRole(t *testing.T) {
 	output = strings.Join(strings.Fields(e.mustRun(1, "status", "manila")), " ")
 	if !strings.Contains(output, "the operator does not run") {
 		e.t.Errorf("without the operator the output is:\n%s", output)
+	}
+}
+
+// TestKubectlCompletesThePlugin runs kubectl as a shell does. It looks for the plugin, and for the
+// program for its completion, in PATH.
+func TestKubectlCompletesThePlugin(t *testing.T) {
+	t.Parallel()
+	completion, err := filepath.Abs("../../cmd/kubectl-openstack_csi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := guide.Output(t.Context(), "kubectl __complete openstack-csi why ''", "PATH="+
+		strings.Join([]string{shared.bin, shared.kubernetes, completion, os.Getenv("PATH")}, ":"))
+	if err != nil || !strings.Contains("\n"+output, "\npvc/\n") {
+		t.Errorf("want pvc/, error %v:\n%s", err, output)
 	}
 }
 
