@@ -126,6 +126,9 @@ func (s *session) mustGather(ctx context.Context, dir string) error {
 		all[hosted] = []string{s.hostedControl}
 	}
 	// The Secrets of all clusters come before everything that could contain their values.
+	if err := g.learnAdministrators(ctx); err != nil {
+		return err
+	}
 	for _, step := range []func(*gathering, context.Context, string) error{
 		(*gathering).learn, (*gathering).namespace,
 	} {
@@ -180,6 +183,21 @@ func (g *gathering) learn(ctx context.Context, namespace string) error {
 		return err
 	}
 	for _, secret := range secrets.Items {
+		g.add(secret.Data)
+	}
+	return nil
+}
+
+// learnAdministrators reads the credentials that the drivers get copies of, and those from before a
+// rotation.
+func (g *gathering) learnAdministrators(ctx context.Context) error {
+	for _, name := range []string{rootSecret, backupSecret} {
+		secret := &corev1.Secret{}
+		if _, err := g.get(ctx, rootNamespace, name, secret); err != nil {
+			return err
+		}
+		delete(secret.Data, workloadsKey) // no secret
+		delete(secret.Data, latestKey)
 		g.add(secret.Data)
 	}
 	return nil

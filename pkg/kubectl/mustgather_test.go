@@ -16,8 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -30,13 +32,18 @@ func planted() ([]client.Object, []string) {
 	for i, s := range []*corev1.Secret{
 		secret(manilaNamespace, manilaSecret, nil), secret(manilaNamespace, "csi-manila-secrets", nil),
 		secret(flavour.DefaultNamespace, cinderSecret, nil),
-		secret(flavour.DefaultNamespace, "hash-key", nil),
+		secret(flavour.DefaultNamespace, "hash-key", nil), secret(rootNamespace, rootSecret, nil),
+		secret(rootNamespace, backupSecret, nil),
 	} {
 		name := fmt.Sprintf("planted-%d", i)
 		s.Data = map[string][]byte{
 			cloudsKey: bytes.ReplaceAll(clouds("a"), []byte(secretText), []byte(name+"-clouds")),
 			confKey:   []byte("[Global]\npassword = \"" + name + "-conf\"\n"),
 			"key":     []byte(name + "-key"), "os-password": []byte(name + "-password\n"),
+		}
+		if s.Name == backupSecret { // in manual mode
+			s.Data = map[string][]byte{manilaNamespace + "." + manilaSecret + "." + cloudsKey: bytes.
+				ReplaceAll(clouds("a"), []byte(secretText), []byte(name+"-clouds"))}
 		}
 		s.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{data: {" +
 			"key: " + base64.StdEncoding.EncodeToString(s.Data["key"]) + "}}"}
@@ -70,7 +77,8 @@ func TestMustGatherContainsNoSecret(t *testing.T) {
 			if strings.HasSuffix(pod.Name, "-klmno") {
 				return nil, errors.New("the node planted-0-key does not answer")
 			}
-			return []byte("login with planted-3-password failed\n"), nil
+			return []byte("username: u failed with planted-3-password, planted-4-conf and " +
+				"planted-5-clouds\n"), nil
 		}, nil
 	}
 	dir := filepath.Join(t.TempDir(), "out")
@@ -78,29 +86,33 @@ func TestMustGatherContainsNoSecret(t *testing.T) {
 	if code != exitOK || !strings.HasPrefix(stdout, "The folder "+dir) {
 		t.Fatalf("exit code %d:\n%s%s", code, stdout, stderr)
 	}
-	mustNotContain(t, dir, texts)
+	mustNotContain(t, dir, stdout+stderr, texts)
 	mustHaveFiles(t, dir)
 	if code, _, stderr := run(t, o, false, "must-gather", dir); code != exitUsage {
 		t.Errorf("a folder that is not empty: exit code %d: %s", code, stderr)
 	}
 }
 
-// mustNotContain checks that no file contains a text, also not as base64.
-func mustNotContain(t *testing.T, dir string, texts []string) {
+// mustNotContain checks that neither the output nor a file contains a text, also not as base64.
+func mustNotContain(t *testing.T, dir, output string, texts []string) {
 	t.Helper()
+	search := func(where, content string) {
+		for _, text := range texts {
+			encoded := base64.StdEncoding.EncodeToString([]byte(text + "-"))
+			for _, form := range []string{text, encoded[:len(encoded)-4]} {
+				if strings.Contains(content, form) {
+					t.Errorf("%s contains %s:\n%s", where, form, content)
+				}
+			}
+		}
+	}
+	search("the output", output)
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		content, err := os.ReadFile(path)
-		for _, text := range texts {
-			encoded := base64.StdEncoding.EncodeToString([]byte(text + "-"))
-			for _, form := range []string{text, encoded[:len(encoded)-4]} {
-				if bytes.Contains(content, []byte(form)) {
-					t.Errorf("%s contains %s:\n%s", path, form, content)
-				}
-			}
-		}
+		search(path, string(content))
 		return err
 	})
 	if err != nil {
@@ -116,6 +128,7 @@ func mustHaveFiles(t *testing.T, dir string) {
 	const pod = manila + "pods/openstack-manila-csi-controllerplugin-6f9d-"
 	const log = "/csi-driver/csi-driver/logs/current.log"
 	const hidden = "with (redacted), (redacted) and (redacted)"
+	const failed = "username: u failed " + hidden + "\n"
 	const noAnswer = "the node (redacted) does not answer\n"
 	const config, other = manila + "core/configmaps.yaml", pod + "klmno" + log
 	for file, want := range map[string]string{
@@ -126,7 +139,7 @@ func mustHaveFiles(t *testing.T, dir string) {
 		manila + "coordination.k8s.io/leases.yaml":                  "kind: Lease",
 		manila + "core/secrets.yaml":                                "key: 20 characters of base64",
 		config:                                                      hidden,
-		pod + "fghij" + log:                                         "login with (redacted) failed\n",
+		pod + "fghij" + log:                                         failed,
 		other:                                                       noAnswer,
 	} {
 		content, err := os.ReadFile(filepath.Join(dir, file))
@@ -151,6 +164,31 @@ func TestMustGatherSaysWhatItCouldNotRead(t *testing.T) {
 	code, stdout, stderr := run(t, o, false, "must-gather", filepath.Join(t.TempDir(), "out"))
 	_, got, _ := strings.Cut(stdout, "\n")
 	want := "Not visible: ConfigMaps, Secrets, logs (values of Secrets are not known).\n"
+	if diff := cmp.Diff(want, got); diff != "" || code != exitOK {
+		t.Errorf("exit code %d, %s, output (-want +got):\n%s", code, stderr, diff)
+	}
+}
+
+// The logs may contain the administrator's credentials, too.
+func TestMustGatherLeavesOutLogsWithoutTheAdministratorsSecrets(t *testing.T) {
+	t.Parallel()
+	var healthy scenario
+	o := healthy.options(t)
+	o.connect = func(*rest.Config) (client.Client, error) {
+		return interceptor.NewClient(healthy.client(t).(client.WithWatch), interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+				options ...client.GetOption,
+			) error {
+				if key.Namespace == rootNamespace {
+					return apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, errors.New("RBAC"))
+				}
+				return c.Get(ctx, key, object, options...)
+			},
+		}), nil
+	}
+	code, stdout, stderr := run(t, o, false, "must-gather", filepath.Join(t.TempDir(), "out"))
+	_, got, _ := strings.Cut(stdout, "\n")
+	const want = "Not visible: Secrets, logs (values of Secrets are not known).\n"
 	if diff := cmp.Diff(want, got); diff != "" || code != exitOK {
 		t.Errorf("exit code %d, %s, output (-want +got):\n%s", code, stderr, diff)
 	}
@@ -187,10 +225,11 @@ func TestMustGatherFindsSecretsInOtherForms(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "out")
-	if code, _, stderr := run(t, o, false, "must-gather", dir); code != exitOK {
+	code, stdout, stderr := run(t, o, false, "must-gather", dir)
+	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	mustNotContain(t, dir, []string{"planted", "several"})
+	mustNotContain(t, dir, stdout+stderr, []string{"planted", "several"})
 	text, err := os.ReadFile(filepath.Join(dir, "namespaces", manilaNamespace, "core",
 		"configmaps.yaml"))
 	var list corev1.ConfigMapList

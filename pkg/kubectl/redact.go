@@ -45,7 +45,8 @@ func (r *redactor) add(data map[string][]byte) {
 			continue
 		}
 		r.addValue(string(value))
-		if key != cloudsKey && key != confKey {
+		// In the backup of a rotation, namespace and name of a Secret precede the key.
+		if !strings.HasSuffix(key, cloudsKey) && !strings.HasSuffix(key, confKey) {
 			for line := range bytes.Lines(value) {
 				r.addValue(string(bytes.TrimSpace(line)))
 			}

@@ -26,6 +26,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl"
+	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
 
 // viewer is a user with the ClusterRole of assets/kubectl.
@@ -64,21 +65,47 @@ func TestPluginWorksWithItsClusterRole(t *testing.T) {
 	e.must(err)
 	e.createSidecarLeases(leader)
 	e.mustRun(0, "status", "manila", "--wait")
+	e.stopOperator() // it releases its Lease before it ends
+	output = strings.Join(strings.Fields(e.mustRun(1, "status", "manila")), " ")
+	if !strings.Contains(output, "the operator does not run") {
+		e.t.Errorf("without the operator the output is:\n%s", output)
+	}
 }
 
-// gathersNoSecrets runs must-gather as an administrator.
-func (e *env) gathersNoSecrets() {
+// TestKubectlCompletesThePlugin runs kubectl as a shell does. It looks for the plugin, and for the
+// program for its completion, in PATH.
+func TestKubectlCompletesThePlugin(t *testing.T) {
+	t.Parallel()
+	completion, err := filepath.Abs("../../cmd/kubectl-openstack_csi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := guide.Output(t.Context(), "kubectl __complete openstack-csi why ''", "PATH="+
+		strings.Join([]string{shared.bin, shared.kubernetes, completion, os.Getenv("PATH")}, ":"))
+	if err != nil || !strings.Contains("\n"+output, "\npvc/\n") {
+		t.Errorf("want pvc/, error %v:\n%s", err, output)
+	}
+}
+
+// gathersNoSecrets runs must-gather as an administrator, and returns the folder.
+func (e *env) gathersNoSecrets(flags ...string) string {
 	e.t.Helper()
 	dir := filepath.Join(e.t.TempDir(), "gathered")
 	var output bytes.Buffer
-	if code := kubectl.Main(e.ctx(), []string{
-		"must-gather", dir, "--kubeconfig=" + e.guest.dir.AdminKubeconfig(),
-	}, kubectl.Streams{Out: &output, Err: &output}); code != 0 {
+	if code := kubectl.Main(e.ctx(), append(flags, "must-gather", dir,
+		"--kubeconfig="+e.guest.dir.AdminKubeconfig(),
+	), kubectl.Streams{Out: &output, Err: &output}); code != 0 {
 		e.t.Fatalf("must-gather: exit code %d:\n%s", code, &output)
 	}
 	if strings.Contains(output.String(), "Not visible") {
 		e.t.Errorf("the administrator does not see all:\n%s", &output)
 	}
+	search := func(where, text string) {
+		if leaked := found(text, slices.Concat(e.secrets, e.proxyPasswords)); len(leaked) > 0 {
+			e.t.Errorf("%s contains the secrets %v", where, leaked)
+		}
+	}
+	search("the output", output.String())
 	files := 0
 	e.must(filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -86,14 +113,13 @@ func (e *env) gathersNoSecrets() {
 		}
 		files++
 		content, err := os.ReadFile(path)
-		if leaked := found(string(content), slices.Concat(e.secrets, e.proxyPasswords)); len(leaked) > 0 {
-			e.t.Errorf("%s contains the secrets %v", path, leaked)
-		}
+		search(path, string(content))
 		return err
 	}))
 	if files < 20 {
 		e.t.Errorf("must-gather wrote only %d files", files)
 	}
+	return dir
 }
 
 // mustRun runs the plugin as the viewer. It fails the test if the exit code differs.
@@ -202,13 +228,27 @@ func TestPluginNamesWhatAGuestClusterDoesNotShow(t *testing.T) {
 	e.awaitAvailable()
 	e.createViewer(e.guest)
 	e.createSidecarLeases("unknown")
-	output := e.mustRun(0, "status", "manila")
-	if !strings.Contains(output, "Not visible: hosted control plane") {
-		e.t.Errorf("the output is:\n%s", output)
+	e.createClaim()
+	management := []string{
+		"--management-namespace=" + hostedNamespace,
+		"--management-kubeconfig=" + e.management.dir.AdminKubeconfig(),
 	}
-	output = e.mustRun(1, "status", "manila", "--management-namespace="+hostedNamespace,
-		"--management-kubeconfig="+e.management.dir.AdminKubeconfig())
-	if !strings.Contains(output, "which is gone") || strings.Contains(output, "Not visible") {
-		e.t.Errorf("with the management cluster the output is:\n%s", output)
+	for _, command := range [][]string{
+		{"status", "manila"}, {"why", "pvc/plugin", "--namespace=default"},
+	} {
+		output := e.mustRun(0, command...)
+		if !strings.Contains(output, "Not visible: hosted control plane") {
+			e.t.Errorf("the output is:\n%s", output)
+		}
+		output = e.mustRun(1, append(command, management...)...)
+		if !strings.Contains(output, "which is gone") || strings.Contains(output, "Not visible") {
+			e.t.Errorf("with the management cluster the output is:\n%s", output)
+		}
+	}
+	dir := e.gathersNoSecrets(management...)
+	const namespace = "management/namespaces/" + hostedNamespace
+	for _, file := range []string{"apps/deployments.yaml", "core/secrets.yaml"} {
+		_, err := os.Stat(filepath.Join(dir, namespace, file))
+		e.must(err)
 	}
 }

@@ -66,6 +66,8 @@ func TestEveryExpressionHasDataOfADevcluster(t *testing.T) {
 		`openstack_csi_condition{driver="manila.csi.openstack.org",type="Ready"} == 1`,
 		`openstack_csi_condition{driver="cinder.csi.openstack.org",type="Ready"} == 1`,
 		`openstack_csi_cloud_reachable{service="Manila"}`,
+		`openstack_csi_cloud_checks_total{service="Manila",result="Open"}`,
+		`openshift_cluster_csi_drivers_build_info == 1`,
 		`openstack_csi_cloud_request_duration_seconds_count{service="Keystone",code="201"}`,
 		`ALERTS{alertname="OpenStackCSICredentialsExpire",alertstate="pending"}`,
 		`ALERTS{alertname="OpenStackCSIOperationsFail",method_name=~".+/CreateVolume"}`,

@@ -131,11 +131,17 @@ END
 `, x.terminal()...))
 }
 
+// explainsSnapshot also waits for the condition. The operator lists VolumeSnapshots when it starts,
+// and then every five minutes.
 func (x *test) explainsSnapshot() {
 	x.Within(diagnosis.SnapshotGrace+time.Minute, "why names the cause", func() error {
 		return x.hasCause("volumesnapshot/why-snapshot",
 			"no snapshot controller has processed the snapshot")
 	})
+	x.scaleOperators(0)
+	x.scaleOperators(1)
+	x.Must(guide.Run(x.T.Context(), "kubectl wait clustercsidriver/manila.csi.openstack.org "+
+		"--for=condition=ManilaSnapshotsServed=False --timeout=2m", x.terminal()...))
 }
 
 // terminal returns the environment of a terminal of an administrator.
