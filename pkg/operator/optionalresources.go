@@ -21,8 +21,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// optionalResync is the interval of a reconcile without an event. These objects have no informer, so
-// each reconcile reads them.
+// optionalResync is the interval of a reconcile without an event. These objects have no informer,
+// so each reconcile reads them.
 const optionalResync = 2 * time.Minute
 
 // serviceMonitor returns the controller that applies the ServiceMonitors while their CRD exists:
