@@ -94,7 +94,8 @@ func applySnapshotClass(
 	}
 	_, err = client.Update(ctx, repaired, metav1.UpdateOptions{})
 	if err != nil {
-		recorder.Warningf("VolumeSnapshotClassUpdateFailed", "Failed to update %s: %v",
+		// The reason of library-go, and so of the operators of OpenShift.
+		recorder.Warningf("VolumeSnapshotClassFailed", "Failed to update %s: %v",
 			resourcehelper.FormatResourceForCLI(required), err)
 		return err
 	}
