@@ -5,6 +5,8 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -56,6 +58,28 @@ func TestExitCodeSaysWhetherTheServerAnswers(t *testing.T) {
 		}
 		if code, _, stderr := run(t, newOptions(), false, strings.Fields(args)...); code != want {
 			t.Errorf("%q: exit code %d, want %d: %s", args, code, want, stderr)
+		}
+	}
+}
+
+func TestErrorsNameTheFix(t *testing.T) {
+	t.Parallel()
+	const cinder = "cinder.csi.openstack.org"
+	none := &scenario{Remove: []string{"ClusterCSIDriver " + cinder}}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"why pvc/missing -n shop":        "in namespace shop: choose another one with -n",
+		"why clustercsidriver/" + cinder: cinder + `" not found, or it is not visible`,
+		"status cinder":                  "ClusterCSIDriver " + cinder + " does not exist",
+		"must-gather " + file:            "not a directory",
+	} {
+		code, stdout, stderr := run(t, none.options(t), false, strings.Fields(args)...)
+		got := strings.Join(strings.Fields(stdout+stderr), " ")
+		if code != exitFailed || !strings.Contains(got, want) {
+			t.Errorf("%q: exit code %d, want %q in: %s", args, code, want, got)
 		}
 	}
 }

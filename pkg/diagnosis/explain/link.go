@@ -53,19 +53,15 @@ func eventLinks(events []corev1.Event, now time.Time) []Link {
 	var links []Link
 	seen := map[string]bool{}
 	for _, e := range newestFirst(events) {
-		if e.Type != corev1.EventTypeWarning || seen[e.Reason] {
-			continue
+		if e.Type != corev1.EventTypeWarning || seen[e.Reason] || e.Reason == "FailedScheduling" {
+			continue // the condition of the pod says why it is not scheduled
 		}
 		seen[e.Reason] = true
 		text := fmt.Sprintf("%s, %s ago: %s", e.Reason, age(now, timeOf(e)), e.Message)
 		if means := meaning(e.Message); means != "" {
 			text = means + ". " + text
 		}
-		runbook := ""
-		if e.Reason != "FailedScheduling" { // the other reasons are those of calls of the driver
-			runbook = "openstackcsioperationsfail"
-		}
-		links = append(links, Link{Problem, text, runbook})
+		links = append(links, Link{Problem, text, "openstackcsioperationsfail"})
 	}
 	return links
 }
