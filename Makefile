@@ -250,8 +250,9 @@ test-clusters: ## Run test-csi-addons and test-integration at the same time
 	$(MAKE) --no-print-directory -j2 test-csi-addons test-integration
 
 .PHONY: test-csi-addons
-test-csi-addons: k8s ## Test CSI-Addons on real API servers
-	go test -tags $(TAGS) -count 1 -timeout 40m -parallel 64 ./test/csiaddons $(TESTFLAGS)
+test-csi-addons: build k8s ## Test CSI-Addons on real API servers
+	BIN_DIR=$(BIN_DIR) go test -tags $(TAGS) -count 1 -timeout 40m -parallel 64 \
+		./test/csiaddons $(TESTFLAGS)
 
 # The test is the first process of namespaces, which contain its mounts and its network.
 .PHONY: test-csi-sanity

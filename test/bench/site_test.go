@@ -3,12 +3,9 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -24,9 +21,12 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"k8s.io/apimachinery/pkg/util/wait"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
+	"github.com/openstack-csi/csi-operator/test/devcluster/audit"
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
@@ -191,63 +191,29 @@ func (s *site) requests(since time.Time) []request {
 		folders = append(folders, string(e.Dir))
 	}
 	for _, folder := range slices.Compact(folders) {
-		// The API server starts a new file when one is full.
-		files, err := filepath.Glob(filepath.Join(folder, "audit*.log"))
+		events, err := audit.Read(paths.Dir(folder).AuditLog(), since, isOfOperator)
 		s.must(err)
-		for _, file := range files {
-			found, err := readAudit(file, since)
-			s.must(err)
-			for _, one := range found {
-				one.folder = folder
-				all = append(all, one)
+		for _, e := range events {
+			if e.Verb == "watch" {
+				continue
 			}
+			program, _, _ := strings.Cut(e.UserAgent, "/")
+			object := ptr.Deref(e.ObjectRef, auditv1.ObjectReference{})
+			all = append(all, request{
+				at: e.RequestReceivedTimestamp.Time, folder: folder, program: program,
+				what:   strings.TrimSuffix(e.Verb+" "+object.Resource+"/"+object.Subresource, "/"),
+				writes: !slices.Contains([]string{"get", "list"}, e.Verb),
+			})
 		}
 	}
 	return all
 }
 
-func readAudit(file string, since time.Time) (all []request, err error) {
-	log, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	scanner := bufio.NewScanner(log)
-	scanner.Buffer(nil, 16<<20)
-	for scanner.Scan() {
-		program := operatorIn(scanner.Bytes())
-		if program == "" {
-			continue // of another client, without the cost of its decoding
-		}
-		var line struct {
-			Verb, UserAgent          string
-			RequestReceivedTimestamp time.Time
-			ObjectRef                struct{ Resource, Subresource string }
-		}
-		if err := json.Unmarshal(scanner.Bytes(), &line); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", file, err)
-		}
-		if line.Verb == "watch" || line.RequestReceivedTimestamp.Before(since) {
-			continue
-		}
-		all = append(all, request{
-			at: line.RequestReceivedTimestamp, program: program,
-			what: strings.TrimSuffix(line.Verb+" "+line.ObjectRef.Resource+"/"+
-				line.ObjectRef.Subresource, "/"),
-			writes: !slices.Contains([]string{"get", "list"}, line.Verb),
-		})
-	}
-	return all, scanner.Err()
-}
-
-// operatorIn returns the operator that sent the request of a line, "" for other clients.
-func operatorIn(line []byte) string {
-	for _, program := range operators() {
-		if bytes.Contains(line, []byte(`"userAgent":"`+program+`/`)) {
-			return program
-		}
-	}
-	return ""
+// isOfOperator returns whether an operator sent the request of a line.
+func isOfOperator(line []byte) bool {
+	return slices.ContainsFunc(operators(), func(program string) bool {
+		return bytes.Contains(line, []byte(`"userAgent":"`+program+`/`))
+	})
 }
 
 // logRequests logs requests, the most frequent first.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -122,12 +123,17 @@ func (w *world) addReplica(p *program, pod string) {
 	r := &replica{program: p, name: pod}
 	kubeconfig := filepath.Join(string(w.dir), r.name+".kubeconfig")
 	account := &clientcmdapi.AuthInfo{TokenFile: w.tokenFile(p)}
+	listener, err := (&net.ListenConfig{}).Listen(w.Context(), "tcp", "127.0.0.1:0")
+	w.must(err)
+	w.must(listener.Close())
+	r.metrics = "http://" + listener.Addr().String() + "/metrics"
 	w.writeKubeconfig(w.newProxyTo(r, w.guest), account, kubeconfig)
 	r.options = process.Options{
 		Name: r.name, Path: filepath.Join(w.bin, addonsProgram),
 		Args: []string{
 			"--kubeconfig=" + kubeconfig, "--namespace=" + addonsNamespace, "--pod=" + pod,
 			"--leader-elect", "--health-probe-bind-address=0", "--csi-addons-node-retry-delay=1",
+			"--metrics-secure=false", "--metrics-bind-address=" + listener.Addr().String(),
 			"--driver-namespaces=cinder.csi.openstack.org=openshift-cluster-csi-drivers",
 		},
 		Env: []string{"GOGC=10"}, Log: filepath.Join(string(w.dir), r.name+".log"),

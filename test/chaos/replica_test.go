@@ -40,6 +40,7 @@ type replica struct {
 	name    string
 	options process.Options
 	config  string // the path of the configuration of an operator
+	metrics string // the URL of the metrics; an operator logs the address
 
 	mu      sync.Mutex
 	process *process.Process
@@ -136,7 +137,7 @@ func (r *replica) log() (string, error) {
 // usage is what a process uses.
 type usage struct {
 	pid        int
-	goroutines int // 0 if the process serves no metrics
+	goroutines int
 	memory     int // in MB
 }
 
@@ -152,22 +153,23 @@ func (r *replica) measure(ctx context.Context, pid int, token string) (usage, er
 		return u, err
 	}
 	u.memory = resident * os.Getpagesize() / 1_000_000
-	logged, err := r.log()
-	if err != nil {
-		return u, err
+	url := r.metrics
+	if url == "" {
+		logged, err := r.log()
+		if err != nil {
+			return u, err
+		}
+		_, address, _ := strings.Cut(logged, `"Serving health and metrics" address="`)
+		address, _, _ = strings.Cut(address, `"`)
+		url = "https://" + address + "/metrics"
 	}
-	_, address, serves := strings.Cut(logged, `"Serving health and metrics" address="`)
-	if !serves {
-		return u, nil
-	}
-	address, _, _ = strings.Cut(address, `"`)
-	u.goroutines, err = goroutines(ctx, address, token)
+	u.goroutines, err = goroutines(ctx, url, token)
 	return u, err
 }
 
-// goroutines reads the number of goroutines from the metrics of an operator.
-func goroutines(ctx context.Context, address, token string) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
+// goroutines reads the number of goroutines from the metrics of a program.
+func goroutines(ctx context.Context, url, token string) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err
 	}

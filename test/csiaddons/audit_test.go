@@ -3,12 +3,12 @@
 package csiaddons
 
 import (
-	"bufio"
-	"encoding/json"
-	"os"
-	"path/filepath"
-	"strings"
-	"time"
+	"bytes"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/audit"
 )
 
 // request is a kind of request in the audit log. The resource contains the subresource.
@@ -17,42 +17,22 @@ type request struct{ verb, resource string }
 // requests counts the requests of the controller in the audit log since the test began.
 func (w *world) requests() map[request]int {
 	w.Helper()
-	// The API server starts a new file when one is full.
-	files, err := filepath.Glob(strings.TrimSuffix(w.dir.AuditLog(), ".log") + "*.log")
+	events, err := audit.Read(w.dir.AuditLog(), w.began, func(line []byte) bool {
+		return bytes.Contains(line, []byte(managerUser))
+	})
 	w.must(err)
 	counts := map[request]int{}
-	for _, file := range files {
-		w.countIn(file, counts)
-	}
-	return counts
-}
-
-func (w *world) countIn(file string, counts map[request]int) {
-	w.Helper()
-	log, err := os.Open(file)
-	w.must(err)
-	defer func() { w.must(log.Close()) }()
-	const longest = 16 << 20
-	scanner := bufio.NewScanner(log)
-	scanner.Buffer(nil, longest)
-	for scanner.Scan() {
-		var entry struct {
-			Verb                   string
-			User, ImpersonatedUser struct{ Username string }
-			ObjectRef              struct{ Resource, Subresource string }
-
-			RequestReceivedTimestamp time.Time
-		}
-		w.must(json.Unmarshal(scanner.Bytes(), &entry))
-		if entry.User.Username != managerUser && entry.ImpersonatedUser.Username != managerUser ||
-			entry.RequestReceivedTimestamp.Before(w.began) {
+	for _, e := range events {
+		impersonated := e.ImpersonatedUser != nil && e.ImpersonatedUser.Username == managerUser
+		if e.User.Username != managerUser && !impersonated {
 			continue
 		}
-		one := request{verb: entry.Verb, resource: entry.ObjectRef.Resource}
-		if sub := entry.ObjectRef.Subresource; sub != "" {
-			one.resource += "/" + sub
+		object := ptr.Deref(e.ObjectRef, auditv1.ObjectReference{})
+		one := request{verb: e.Verb, resource: object.Resource}
+		if object.Subresource != "" {
+			one.resource += "/" + object.Subresource
 		}
 		counts[one]++
 	}
-	w.must(scanner.Err())
+	return counts
 }

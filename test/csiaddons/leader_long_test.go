@@ -7,10 +7,17 @@ import (
 	"errors"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/status"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 )
@@ -93,5 +100,45 @@ func TestLeaderChangesDuringAJob(t *testing.T) {
 	}
 	if err := <-ended; err == nil {
 		t.Error("the first controller runs on without the Lease")
+	}
+}
+
+// TestFrozenControllerWritesNothing suspends the controller until another one has its Lease. It
+// notices that only when its deadline for renewals ends, but does not run a job meanwhile.
+func TestFrozenControllerWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := nodeDriver("cinder")
+	w.addSidecar(w.addPod(driverNamespace, "plugin", "worker-1"), d)
+	w.addVolume("data", "cinder", "worker-1")
+	p := w.startProcess("--leader-elect", "--leader-election-lease-duration=20s",
+		"--leader-election-renew-deadline=19s")
+	w.awaitSidecar("cinder", connected)
+	w.must(syscall.Kill(p.PID(), syscall.SIGSTOP))
+	t.Cleanup(func() { _ = syscall.Kill(p.PID(), syscall.SIGCONT) }) // it may have ended
+	lock := &coordinationv1.Lease{}
+	w.eventually(func(ctx context.Context) (bool, error) {
+		err := w.client.Get(ctx, types.NamespacedName{
+			Namespace: systemNamespace, Name: "csi-addons-openstack",
+		}, lock)
+		if err != nil {
+			return false, err
+		}
+		end := lock.Spec.RenewTime.Add(time.Duration(*lock.Spec.LeaseDurationSeconds) * time.Second)
+		return time.Now().After(end), nil
+	})
+	lock.Spec.HolderIdentity = ptr.To("another")
+	lock.Spec.RenewTime = ptr.To(metav1.NowMicro())
+	w.must(w.client.Update(t.Context(), lock))
+	w.addJob("job", "data")
+	w.must(syscall.Kill(p.PID(), syscall.SIGCONT))
+
+	if _, err := p.Wait(soon); err != nil {
+		t.Fatal(err)
+	}
+	job := &v1alpha1.ReclaimSpaceJob{}
+	w.must(w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "job"}, job))
+	if job.Generation != 1 || len(job.ManagedFields) != 1 || d.nodeCalls.Load() != 0 {
+		t.Errorf("the controller wrote without the Lease: %d calls, %+v", d.nodeCalls.Load(), job)
 	}
 }

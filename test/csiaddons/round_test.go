@@ -27,7 +27,7 @@ func TestRoundOfManyClaims(t *testing.T) { //nolint:paralleltest // it measures
 	s.addClaims()
 	s.addDueSchedules()
 	started := time.Now()
-	s.startProcess("--cronjob-stagger-window=0")
+	s.startWithMetrics("--cronjob-stagger-window=0")
 	peak := s.awaitRound()
 	t.Logf("%d jobs ended %v after the start of the controller: live heap up to %.1f MiB, RSS up to "+
 		"%.1f MiB", roundJobs, time.Since(started).Round(time.Second), peak.heap, peak.rss)

@@ -11,8 +11,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,18 +19,14 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
-	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
 const (
@@ -60,7 +54,7 @@ func TestSchedulesOfManyClaims(t *testing.T) { //nolint:paralleltest // it measu
 	s := &scale{world: newWorld(t), claims: scheduledClaims}
 	s.addNodes()
 	s.addAttachments()
-	s.startProcess()
+	s.startWithMetrics()
 	s.poll("sidecars are connected", s.allConnected)
 	empty := s.measure("nodes and attached volumes, without claims")
 	s.addClaims()
@@ -105,55 +99,17 @@ type scale struct {
 	ended   <-chan struct{} // closed when the controller has ended
 }
 
-// startProcess starts the program of the controller, with the identity of its ServiceAccount. There
-// is no other, so it needs no leader election.
-func (s *scale) startProcess(args ...string) {
+// startWithMetrics starts the program of the controller. There is no other, so it needs no leader
+// election.
+func (s *scale) startWithMetrics(args ...string) {
 	s.Helper()
-	content, err := s.plane.Issue(managerUser, "system:serviceaccounts",
-		"system:serviceaccounts:"+systemNamespace, "system:authenticated")
-	s.must(err)
-	dir := s.TempDir()
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	s.must(os.WriteFile(kubeconfig, content, 0o600))
 	listener, err := (&net.ListenConfig{}).Listen(s.Context(), "tcp", "127.0.0.1:0")
 	s.must(err)
 	s.address = listener.Addr().String()
 	s.must(listener.Close())
-	log := filepath.Join(dir, "controller.log")
-	p, err := process.Start(process.Options{
-		Name: "csi-addons-controller", Log: log, Env: append(os.Environ(), s.environment()...),
-		Path: filepath.Join(cmp.Or(os.Getenv("BIN_DIR"), "../../bin"), "csi-addons-controller"),
-		Args: append([]string{
-			"--kubeconfig=" + kubeconfig, "--namespace=" + systemNamespace, "--pod=" + s.pod,
-			"--health-probe-bind-address=0", "--metrics-secure=false",
-			"--metrics-bind-address=" + s.address, "--driver-namespaces=cinder=" + driverNamespace,
-		}, args...),
-	})
-	s.must(err)
-	s.ended = p.Done()
-	s.Cleanup(func() {
-		p.Stop(time.Minute)
-		if s.Failed() {
-			text, err := os.ReadFile(log)
-			s.Logf("%v\n%s", err, text[max(0, len(text)-10_000):])
-		}
-	})
-}
-
-// environment returns the environment variables of the controller in its Deployment.
-func (s *scale) environment() []string {
-	s.Helper()
-	deployment := &appsv1.Deployment{}
-	s.must(s.client.Get(s.Context(), types.NamespacedName{
-		Namespace: systemNamespace, Name: controller.DeploymentName,
-	}, deployment))
-	var variables []string
-	for _, one := range deployment.Spec.Template.Spec.Containers[0].Env {
-		if one.ValueFrom == nil {
-			variables = append(variables, one.Name+"="+one.Value)
-		}
-	}
-	return variables
+	s.ended = s.startProcess(append([]string{
+		"--metrics-secure=false", "--metrics-bind-address=" + s.address,
+	}, args...)...).Done()
 }
 
 // addNodes creates Nodes, each with a pod of the driver and its sidecar.

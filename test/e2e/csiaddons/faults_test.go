@@ -65,7 +65,7 @@ type faults struct {
 
 // TestNodesFail kills parts of nodes and whole nodes while pods write to volumes and shares, while
 // claims are created and deleted, and while space is reclaimed. No synchronized byte is lost, no
-// volume has two devices, and no share stays fenced.
+// volume has two devices, no share stays fenced, and our programs send few requests.
 func TestNodesFail(t *testing.T) {
 	f := newFaults(t)
 	attached := f.watchDevices()
@@ -76,7 +76,8 @@ func TestNodesFail(t *testing.T) {
 	f.mustProgress("before the first fault")
 	last := f.startWork("work-0")
 	last.await()
-	for number, of := range f.plan() {
+	began, plan := time.Now(), f.plan()
+	for number, of := range plan {
 		next := f.startWork(fmt.Sprint("work-", number+1))
 		last.remove()
 		f.suffer(of, func() {
@@ -87,6 +88,7 @@ func TestNodesFail(t *testing.T) {
 	}
 	last.remove()
 	last.awaitGone()
+	f.mustHaveSentLittle(began, len(plan))
 	for _, name := range f.writers {
 		f.mustHaveWritten(name)
 	}

@@ -1,0 +1,64 @@
+// Package audit reads the audit logs of API servers for tests that count requests.
+package audit
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// Read returns the events since a time, from a log and the full files that the API server has
+// renamed. It decodes only the lines that accept returns true for, because most lines are those of
+// other clients.
+func Read(log string, since time.Time, accept func(line []byte) bool) ([]auditv1.Event, error) {
+	files, err := filepath.Glob(strings.TrimSuffix(log, ".log") + "*.log")
+	if err != nil {
+		return nil, fmt.Errorf("finding audit logs: %w", err)
+	}
+	var all []auditv1.Event
+	for _, file := range files {
+		found, err := readFile(file, accept)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+		for i := range found {
+			if !found[i].RequestReceivedTimestamp.Time.Before(since) {
+				all = append(all, found[i])
+			}
+		}
+	}
+	return all, nil
+}
+
+func readFile(name string, accept func(line []byte) bool) (all []auditv1.Event, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	for reader := bufio.NewReader(file); ; {
+		line, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return all, nil // the API server has not completed the rest
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !accept(line) {
+			continue
+		}
+		var event auditv1.Event
+		if err := json.Unmarshal(line, &event); err != nil {
+			return nil, err
+		}
+		all = append(all, event)
+	}
+}

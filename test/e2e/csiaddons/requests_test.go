@@ -1,0 +1,56 @@
+//go:build e2e
+
+package csiaddons
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/audit"
+)
+
+// mostWrites and mostRequests are the most that a program may send for each fault, with the claims
+// and jobs that wait for its end.
+const mostWrites, mostRequests = 120, 1500
+
+// mustHaveSentLittle checks what the operators and the programs of CSI-Addons sent since a time:
+// the API server forbade nothing, they deleted nothing but the CSIAddonsNodes of pods that were
+// gone, and the numbers of writes and requests have bounds.
+func (f *faults) mustHaveSentLittle(since time.Time, faults int) {
+	f.T.Helper()
+	for _, program := range []string{
+		"manila-operator", "cinder-operator", "csi-addons-controller", "csi-addons-sidecar",
+	} {
+		events, err := audit.Read(f.Cluster.Environments()[0].Dir.AuditLog(), since, func(line []byte) bool {
+			return bytes.Contains(line, []byte(`"userAgent":"`+program+`/`))
+		})
+		f.Must(err)
+		writes := 0
+		for _, e := range events {
+			object := ptr.Deref(e.ObjectRef, auditv1.ObjectReference{})
+			if ptr.Deref(e.ResponseStatus, metav1.Status{}).Code == http.StatusForbidden {
+				f.T.Errorf("%s: the API server forbade %s %s", program, e.Verb, e.RequestURI)
+			}
+			if strings.HasPrefix(e.Verb, "delete") && object.Resource != "csiaddonsnodes" {
+				f.T.Errorf("%s deletes: %s %s", program, e.Verb, e.RequestURI)
+			}
+			// Kubernetes stores nothing of a review.
+			if !slices.Contains([]string{"get", "list", "watch"}, e.Verb) &&
+				!strings.HasSuffix(object.Resource, "reviews") && object.Resource != "leases" {
+				writes++
+			}
+		}
+		f.T.Logf("%s: %d writes of %d requests", program, writes, len(events))
+		if len(events) == 0 || writes > faults*mostWrites || len(events) > faults*mostRequests {
+			f.T.Errorf("%s sent %d writes and %d requests during %d faults", program, writes,
+				len(events), faults)
+		}
+	}
+}
