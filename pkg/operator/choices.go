@@ -45,13 +45,15 @@ func (o *operator) withChoicesFrom(
 	return changed, nil
 }
 
-// readChoices reads the choices. It lists them, because RBAC allows only list and watch.
+// readChoices reads the choices. It lists them, because RBAC allows only list and watch. The API
+// server takes up to 100 ms for the newest ones. Old ones suffice: restartOnChoice sees newer ones.
 func (o *operator) readChoices(
 	ctx context.Context, kube kubernetes.Interface,
 ) (settings.Chosen, error) {
 	name := o.drivers[0].UserConfigMap
 	list, err := kube.CoreV1().ConfigMaps(o.namespaces.UserConfig).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
+		FieldSelector:   fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
+		ResourceVersion: "0",
 	})
 	if err != nil {
 		return settings.Chosen{}, fmt.Errorf("reading ConfigMap %s: %w", name, err)

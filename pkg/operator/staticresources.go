@@ -67,24 +67,32 @@ func (d *driver) staticResources(
 	if err != nil {
 		return nil, err
 	}
-	static := staticresourcecontroller.NewStaticResourceController(name, read, files,
-		(&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube).WithDynamicClient(clients.Dynamic),
-		ports, d.events)
+	holder := (&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube).
+		WithDynamicClient(clients.Dynamic)
+	static := staticresourcecontroller.NewStaticResourceController(name, read, files, holder, ports,
+		d.events)
+	missing := &permissions{
+		clients: holder, read: read, events: d.events,
+		roles: map[string]func() bool{}, bindings: map[string]func() bool{},
+	}
 	// RBAC is a prerequisite of workloads; the ports of a Service are not.
-	sync := ports.before(d.initialSyncs.track(static.Sync))
+	sync := ports.before(missing.before(d.initialSyncs.track(static.Sync), d.initialSyncs.done))
 	f := factory.New().
 		WithInformers(cluster.DelayStatus(d.operator.Informer())).
 		WithInformers(d.csiAddons.informers()...).
 		WithSync(cluster.WhileManaged(d.operator, sync)).
 		ResyncEvery(staticResync)
-	if err := d.watchAssets(f, side, assets); err != nil {
+	if err := d.watchAssets(f, side, assets, missing); err != nil {
 		return nil, err
 	}
 	return f.ToController(static.Name(), d.events), nil
 }
 
-// watchAssets triggers the controller when an object among the assets changes.
-func (d *driver) watchAssets(f *factory.Factory, side flavour.Side, assets []bundle.Asset) error {
+// watchAssets triggers the controller when an object among the assets changes, and adds the object
+// to the permissions.
+func (d *driver) watchAssets(
+	f *factory.Factory, side flavour.Side, assets []bundle.Asset, p *permissions,
+) error {
 	for _, asset := range assets {
 		object, err := metadata(asset)
 		if err != nil {
@@ -94,8 +102,13 @@ func (d *driver) watchAssets(f *factory.Factory, side flavour.Side, assets []bun
 		if isService(object) { // servicePorts reads it, too
 			services := d.cluster.Side(side).ObjectInformers.For(object.Namespace, object.Name)
 			informer = services.Core().V1().Services().Informer()
-		} else if informer, err = d.trigger(side, object); err != nil {
-			return fmt.Errorf("asset %q: %w", asset.Name, err)
+		} else {
+			trigger, err := d.trigger(side, object)
+			if err != nil {
+				return fmt.Errorf("asset %q: %w", asset.Name, err)
+			}
+			p.add(object.Kind, asset.Name, trigger.Exists)
+			informer = trigger
 		}
 		f.WithFilteredEventsInformers(nameFilter(object.Name), informer)
 	}

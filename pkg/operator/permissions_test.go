@@ -1,0 +1,100 @@
+package operator
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
+)
+
+// slowCreations is an API server without objects, in which a creation takes as long as that of a
+// role. Fake clients of client-go handle one request after the other.
+type slowCreations struct {
+	mu    sync.Mutex
+	paths []string // of creations
+}
+
+const creation = 100 * time.Millisecond
+
+func (s *slowCreations) RoundTrip(request *http.Request) (*http.Response, error) {
+	response := &http.Response{
+		StatusCode: http.StatusNotFound, Request: request, Body: io.NopCloser(strings.NewReader(
+			`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound"}`)),
+		Header: http.Header{"Content-Type": {"application/json"}},
+	}
+	if request.Method != http.MethodPost {
+		return response, nil
+	}
+	s.mu.Lock()
+	s.paths = append(s.paths, request.URL.Path)
+	s.mu.Unlock()
+	time.Sleep(creation) //nolint:forbidigo // the time of synctest.
+	response.StatusCode, response.Body = http.StatusCreated, request.Body
+	return response, nil
+}
+
+func TestMissingPermissionsAreCreatedAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api := &slowCreations{}
+		kube, err := kubernetes.NewForConfig(&rest.Config{
+			Transport: api, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &permissions{
+			clients: (&resourceapply.ClientHolder{}).WithKubernetes(kube),
+			events:  events.NewInMemoryRecorder("test", clock.RealClock{}),
+			read: func(asset string) ([]byte, error) {
+				kind, name, _ := strings.Cut(asset, "/")
+				return []byte("apiVersion: rbac.authorization.k8s.io/v1\nkind: " + kind +
+					"\nmetadata: {namespace: ns, name: " + name + "}\n"), nil
+			},
+			roles: map[string]func() bool{}, bindings: map[string]func() bool{},
+		}
+		for _, kind := range []string{"Role", "RoleBinding", "Service"} {
+			for _, name := range []string{"a", "b", "old"} {
+				p.add(kind, kind+"/"+name, func() bool { return name == "old" })
+			}
+		}
+		isDone, synced := false, 0
+		run := p.before(func(context.Context, factory.SyncContext) error {
+			synced++
+			return nil
+		}, func() bool { return isDone })
+		began := time.Now()
+		for range 2 {
+			if err := run(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			isDone = true
+		}
+
+		if took := time.Since(began); took != 2*creation || synced != 2 {
+			t.Errorf("%d syncs took %v, want two in %v", synced, took, 2*creation)
+		}
+		slices.Sort(api.paths[:2])
+		slices.Sort(api.paths[2:])
+		const folder = "/apis/rbac.authorization.k8s.io/v1/namespaces/ns/"
+		if diff := cmp.Diff([]string{
+			folder + "roles", folder + "roles", folder + "rolebindings", folder + "rolebindings",
+		}, api.paths); diff != "" {
+			t.Errorf("creations (-want +got):\n%s", diff)
+		}
+	})
+}
