@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
@@ -34,7 +35,9 @@ type csiAddons struct {
 	watch *optionalInformer
 	// objects are the informers of the objects that exist only while CSI-Addons is active.
 	objects []*optionalInformer
-	clock   clock.WithDelayedExecution
+	// handlers are those of the controllers.
+	handlers []cache.ResourceEventHandler
+	clock    clock.WithDelayedExecution
 
 	mu sync.Mutex
 	// lingers is true while CSI-Addons is active, and gone is when the CRD was deleted meanwhile.
@@ -53,8 +56,9 @@ func newCSIAddons(
 	crd := watchCRD(c, flavour.Guest, bundle.CSIAddonsCRD)
 	object := c.Name(flavour.Guest, "CustomResourceDefinition", "", crd.name)
 	watch := newOptionalInformer(crd.Informer(), object, p.Clock, p.Events)
-	return &csiAddons{bundle: assets, crd: crd, watch: watch, clock: p.Clock},
-		crd.Informer().SetWatchErrorHandlerWithContext(watch.handle)
+	addons := &csiAddons{bundle: assets, crd: crd, watch: watch, clock: p.Clock}
+	watch.onRefusal = addons.trigger
+	return addons, crd.Informer().SetWatchErrorHandlerWithContext(watch.handle)
 }
 
 func (c *csiAddons) active() bool {
@@ -93,6 +97,7 @@ func (c *csiAddons) HasSynced() bool { return c.watch.HasSynced() }
 func (c *csiAddons) AddEventHandler(
 	h cache.ResourceEventHandler,
 ) (cache.ResourceEventHandlerRegistration, error) {
+	c.handlers = append(c.handlers, h)
 	var repeat clock.Timer
 	twice := func(handle func()) { // an informer calls a handler once at a time
 		c.active() // stores the time
@@ -109,7 +114,14 @@ func (c *csiAddons) AddEventHandler(
 	})
 }
 
-// informers trigger a sync when the result of active may change.
+// trigger triggers the controllers when the operator may not watch an object.
+func (c *csiAddons) trigger() {
+	for _, h := range c.handlers {
+		h.OnAdd(&metav1.PartialObjectMetadata{}, false)
+	}
+}
+
+// informers trigger a sync when the results of active and forbidden may change.
 func (c *csiAddons) informers() []factory.Informer {
 	if c == nil {
 		return nil
@@ -196,7 +208,7 @@ func (d *driver) watchOptional(f *factory.Factory, assets []bundle.Asset) (func(
 		}
 		name := d.cluster.Name(flavour.Guest, object.Kind, object.Namespace, object.Name)
 		watch := newOptionalInformer(trigger, name, d.clock, d.events)
-		trigger.ListFailed = watch.judge
+		trigger.ListFailed, watch.onRefusal = watch.judge, d.csiAddons.trigger
 		d.csiAddons.objects = append(d.csiAddons.objects, watch)
 		f.WithFilteredEventsInformers(nameFilter(object.Name), watch)
 		exist = append(exist, trigger)

@@ -39,6 +39,8 @@ type optionalInformer struct {
 	refusals    int
 	first, last time.Time
 	refused     atomic.Bool
+	// onRefusal is called when refused becomes true, if it is set.
+	onRefusal func()
 }
 
 // newOptionalInformer returns an optional informer. The caller must let the informer call judge
@@ -71,6 +73,9 @@ func (i *optionalInformer) judge(ctx context.Context, err error) {
 		"object", i.object)
 	i.events.Warningf("CSIAddonsForbidden", "The operator may not watch %s, so it runs the driver "+
 		"without it. Grant the operator the permissions in the manifests of its release", i.object)
+	if i.onRefusal != nil {
+		i.onRefusal()
+	}
 }
 
 // refusedLong returns whether the API server refuses requests not only for a moment.
