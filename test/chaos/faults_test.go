@@ -68,7 +68,8 @@ func faults() []fault {
 		{"requests-fail", 60 * s, 300, 4000, mode{}, failRequests},
 		{"watches-cut", 60 * s, 30, 3000, mode{}, cutWatches},
 		{"etcd-paused", 90 * s, 60, 2000, mode{}, pauseEtcd},
-		{"tokens-expired", 90 * s, 60, 2000, mode{isUnauthorized: true}, expireTokens},
+		// Each controller that fails tries to write its condition, less and less often.
+		{"tokens-expired", 90 * s, 200, 2000, mode{isUnauthorized: true}, expireTokens},
 		{"keystone-flaps", 60 * s, 60, 1500, mode{}, flapKeystone},
 		{"objects-edited", 90 * s, 60, 1500, mode{rolls: true}, editObjects},
 		{"objects-deleted", 60 * s, 60, 1500, mode{}, deleteObjects},
