@@ -8,6 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // growth is by how much a figure may exceed the recorded one.
@@ -25,6 +28,11 @@ func report(b *testing.B, name string, value, slack float64) {
 	if before, ok := recorded[b.Name()][name]; ok && value > before*growth+slack {
 		b.Errorf("%s is %.4g, more than a tenth above %.4g in testdata/figures.json", name, value, before)
 	}
+}
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard()) // envtest's messages repeat errors
+	m.Run()
 }
 
 // programs returns the folder of the programs that `make build` built.
