@@ -159,18 +159,6 @@ func (f *fleet) measure() {
 	f.Logf("at most %d requests a second to the management API server", peak(management))
 }
 
-// bySide returns the times of requests to the management API server and to all others.
-func (f *fleet) bySide(all []request) (management, guest []time.Time) {
-	for _, one := range all {
-		if one.folder == string(f.dir) {
-			management = append(management, one.at)
-		} else {
-			guest = append(guest, one.at)
-		}
-	}
-	return management, guest
-}
-
 // logins returns the times of the requests for a token since the last reset of the log.
 func (f *fleet) logins() []time.Time {
 	return f.calls(func(r simulator.Request) bool {

@@ -5,7 +5,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
@@ -45,16 +43,16 @@ type neighbours struct {
 	namespaces []string
 }
 
-func newNeighbours(b *testing.B, s environment) neighbours {
+func newNeighbours(b *testing.B, s *site) neighbours {
 	b.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(s.clusters(), "admin.kubeconfig"))
-	must(b, err)
-	config.QPS = -1
-	kube, err := kubernetes.NewForConfig(config)
-	must(b, err)
-	n := neighbours{kube: kube}
-	for i := range s.operators {
-		n.namespaces = append(n.namespaces, fmt.Sprintf("clusters-guest-%d", i+1))
+	var n neighbours
+	for _, e := range s.cluster.Environments() {
+		config := e.ControlConfig()
+		config.QPS = -1
+		var err error
+		n.kube, err = kubernetes.NewForConfig(config)
+		must(b, err)
+		n.namespaces = append(n.namespaces, e.Operators[0].Namespace)
 	}
 	return n
 }

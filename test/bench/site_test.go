@@ -40,7 +40,7 @@ const stepBound = 20 * time.Minute
 
 // site is a devcluster whose operators the test starts and stops.
 type site struct {
-	*testing.T
+	testing.TB
 
 	cluster *cluster.Cluster
 	dir     paths.Dir
@@ -51,10 +51,11 @@ type site struct {
 }
 
 // newSite starts a devcluster with a number of guest clusters, or a standalone cluster.
-func newSite(t *testing.T, guests int) *site {
+func newSite(t testing.TB, guests int) *site {
 	t.Helper()
-	s := &site{T: t, dir: paths.Dir(t.TempDir()), bin: filepath.Join(t.TempDir(), "bin")}
+	s := &site{TB: t, dir: paths.Dir(t.TempDir()), bin: filepath.Join(t.TempDir(), "bin")}
 	s.must(copyOperators(s.bin))
+	process.KillOnSignal(string(s.dir), os.Getenv("K8S_BIN_DIR"), s.bin)
 	installed, err := fixtures.Operators([]string{"manila", "cinder"})
 	s.must(err)
 	s.cluster, err = cluster.Start(t.Context(), cluster.Options{
@@ -207,6 +208,18 @@ func (s *site) requests(since time.Time) []request {
 		}
 	}
 	return all
+}
+
+// bySide returns the times of requests to the management API server and to all others.
+func (s *site) bySide(all []request) (management, guest []time.Time) {
+	for _, one := range all {
+		if one.folder == string(s.dir) {
+			management = append(management, one.at)
+		} else {
+			guest = append(guest, one.at)
+		}
+	}
+	return management, guest
 }
 
 // isOfOperator returns whether an operator sent the request of a line.

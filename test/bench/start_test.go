@@ -106,7 +106,7 @@ func (s starter) measure(b *testing.B, done wait.ConditionWithContextFunc) float
 	})
 	must(b, err)
 	defer running.Stop(stopping)
-	ctx, cancel := context.WithTimeout(b.Context(), startBound)
+	ctx, cancel := context.WithTimeout(b.Context(), stepBound)
 	defer cancel()
 	must(b, wait.PollUntilContextCancel(ctx, poll, true, done))
 	seconds := time.Since(start).Seconds()
