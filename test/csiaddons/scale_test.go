@@ -13,12 +13,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,22 +134,12 @@ func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
 // each calls a function for many numbers, several at the same time.
 func (s *scale) each(n int, do func(context.Context, int) error) {
 	s.Helper()
-	numbers := make(chan int)
-	errs := make([]error, creators)
-	var working sync.WaitGroup
-	for worker := range creators {
-		working.Go(func() {
-			for i := range numbers {
-				errs[worker] = errors.Join(errs[worker], do(s.Context(), i))
-			}
-		})
-	}
+	group, ctx := errgroup.WithContext(s.Context())
+	group.SetLimit(creators)
 	for i := range n {
-		numbers <- i
+		group.Go(func() error { return do(ctx, i) })
 	}
-	close(numbers)
-	working.Wait()
-	s.must(errors.Join(errs...))
+	s.must(group.Wait())
 }
 
 // addAttachments attaches the volumes of claims to Nodes. The controller keeps VolumeAttachments in

@@ -3,11 +3,8 @@
 package integration
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
+	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/ptr"
+
+	auditlog "github.com/openstack-csi/csi-operator/test/devcluster/audit"
 )
 
 // request is a completed request from an API server's audit log.
@@ -83,37 +82,14 @@ func (s sender) sent(e auditv1.Event, code int) bool {
 // requestsSince returns the sender's requests that the audit log contains after the offset, except
 // those that the sender cancelled before the API server knew it.
 func (c *cluster) requestsSince(offset int64, from sender) ([]request, error) {
-	file, err := os.Open(c.dir.AuditLog())
+	events, err := auditlog.ReadFile(c.dir.AuditLog(), offset, func(line []byte) bool {
+		return bytes.Contains(line, []byte(from.user)) || bytes.Contains(line, []byte(from.program))
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	if _, err := file.Seek(offset, io.SeekStart); err != nil {
-		return nil, err
-	}
 	var requests []request
-	reader := bufio.NewReader(file)
-	for {
-		line, err := reader.ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			return requests, nil // the API server is still writing an incomplete line
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !strings.Contains(line, from.user) && !strings.Contains(line, from.program) {
-			continue
-		}
-		// If an API server ends while it writes an event, the next one appends to the incomplete line.
-		// If the offset is within an event, the line does not contain the start of one.
-		start := strings.LastIndex(line, `{"kind":"Event",`)
-		if start < 0 {
-			continue
-		}
-		var e auditv1.Event
-		if err := json.Unmarshal([]byte(line[start:]), &e); err != nil {
-			return nil, fmt.Errorf("decoding the audit log: %w", err)
-		}
+	for _, e := range events {
 		object := ptr.Deref(e.ObjectRef, auditv1.ObjectReference{})
 		code := int(ptr.Deref(e.ResponseStatus, metav1.Status{}).Code)
 		cancelled, err := c.cancelled(e, code)
@@ -129,6 +105,7 @@ func (c *cluster) requestsSince(offset int64, from sender) ([]request, error) {
 			})
 		}
 	}
+	return requests, nil
 }
 
 // cancelled reports whether the client cancelled a request while the API server authenticated it,

@@ -487,7 +487,7 @@ func (u *upgrade) mustHaveOwnConditionsOnly() {
 func (u *upgrade) mustHaveStayedAvailable(watch *conditionWatch) {
 	u.t.Helper()
 	for _, conditions := range watch.end(u.scope) {
-		if !readiness.Of(conditions).Summarize(u.subject.isManila()).Available {
+		if !readiness.Of(conditions).IsOffered(u.subject.isManila()) {
 			u.t.Fatalf("storage was not available with the conditions %+v", conditions)
 		}
 	}

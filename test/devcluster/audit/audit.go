@@ -3,6 +3,7 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,9 +26,9 @@ func Read(log string, since time.Time, accept func(line []byte) bool) ([]auditv1
 	}
 	var all []auditv1.Event
 	for _, file := range files {
-		found, err := readFile(file, accept)
+		found, err := ReadFile(file, 0, accept)
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", file, err)
+			return nil, err
 		}
 		for i := range found {
 			if !found[i].RequestReceivedTimestamp.Time.Before(since) {
@@ -38,26 +39,34 @@ func Read(log string, since time.Time, accept func(line []byte) bool) ([]auditv1
 	return all, nil
 }
 
-func readFile(name string, accept func(line []byte) bool) (all []auditv1.Event, err error) {
+// ReadFile is Read for the lines of one file after an offset.
+func ReadFile(name string, offset int64, accept func(line []byte) bool,
+) (all []auditv1.Event, err error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
+	if _, err := file.Seek(offset, io.SeekStart); err != nil {
+		return nil, err
+	}
 	for reader := bufio.NewReader(file); ; {
 		line, err := reader.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
 			return all, nil // the API server has not completed the rest
 		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}
-		if !accept(line) {
+		// If an API server ends while it writes an event, the next one appends to the incomplete line.
+		// If the offset is within an event, the line does not contain the start of one.
+		start := bytes.LastIndex(line, []byte(`{"kind":"Event",`))
+		if start < 0 || !accept(line) {
 			continue
 		}
 		var event auditv1.Event
-		if err := json.Unmarshal(line, &event); err != nil {
-			return nil, err
+		if err := json.Unmarshal(line[start:], &event); err != nil {
+			return nil, fmt.Errorf("decoding a line of %s: %w", name, err)
 		}
 		all = append(all, event)
 	}

@@ -96,18 +96,10 @@ func (c Conditions) Available(workloads int) error {
 	return c.NoneTrue(opv1.OperatorStatusTypeDegraded)
 }
 
-// Summary is what cluster-storage-operator reports of a driver.
-type Summary struct{ Available, Progressing, Degraded bool }
-
-// Summarize returns the Summary of the conditions. optional is true for a driver that a cloud may
-// not offer: cluster-storage-operator reports it as available while it is disabled.
-func (c Conditions) Summarize(optional bool) Summary {
-	available, progressing := opv1.OperatorStatusTypeAvailable, opv1.OperatorStatusTypeProgressing
-	disabled := optional && len(c.WithSuffix("Disabled")) > 0
-	return Summary{
-		Available: disabled || len(c.WithSuffix(available)) > 0 &&
-			c.haveStatus(available, opv1.ConditionTrue) == nil,
-		Progressing: !disabled && len(c.WithSuffix(progressing)) == 0 || c.NoneTrue(progressing) != nil,
-		Degraded:    c.NoneTrue(opv1.OperatorStatusTypeDegraded) != nil,
-	}
+// IsOffered returns true if cluster-storage-operator would report the driver as available. optional
+// is true for a driver that a cloud may not offer, which is available while it is disabled.
+func (c Conditions) IsOffered(optional bool) bool {
+	return optional && len(c.WithSuffix("Disabled")) > 0 ||
+		len(c.WithSuffix(opv1.OperatorStatusTypeAvailable)) > 0 &&
+			c.haveStatus(opv1.OperatorStatusTypeAvailable, opv1.ConditionTrue) == nil
 }
