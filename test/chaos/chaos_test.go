@@ -198,7 +198,8 @@ func (w *world) measure() {
 				used, err = r.measure(w.Context(), p.PID(), w.scraper)
 				return err
 			})
-			w.samples = append(w.samples, sample{used, r.program.name, r.name})
+			leads := w.leader(r.program) == r
+			w.samples = append(w.samples, sample{used, r.program.name, r.name, leads})
 		}
 	}
 }

@@ -36,7 +36,8 @@ type fault struct {
 	// bound is the time in which the programs converge after the fault.
 	bound time.Duration
 	// writes and requests limit what each program sends from the start of the fault until it has
-	// converged, beside what it may send for each change that the fault makes.
+	// converged, beside what it may send for each change that the fault makes. While requests are
+	// refused, each controller tries to write its condition, less and less often.
 	writes, requests int
 	mode
 	// inject causes the fault and ends it. It gets the state before the fault.
@@ -60,7 +61,7 @@ func faults() []fault {
 		killed(5),
 		// A new API server refuses requests until it has read the roles.
 		{
-			"api-server-restarted", 90 * s, 60, 2000,
+			"api-server-restarted", 90 * s, 200, 2000,
 			mode{isForbidden: true},
 			stopAPI(controlplane.Refuse),
 		},
@@ -68,7 +69,6 @@ func faults() []fault {
 		{"requests-fail", 60 * s, 300, 4000, mode{}, failRequests},
 		{"watches-cut", 60 * s, 30, 3000, mode{}, cutWatches},
 		{"etcd-paused", 90 * s, 60, 2000, mode{}, pauseEtcd},
-		// Each controller that fails tries to write its condition, less and less often.
 		{"tokens-expired", 90 * s, 200, 2000, mode{isUnauthorized: true}, expireTokens},
 		{"keystone-flaps", 60 * s, 60, 1500, mode{}, flapKeystone},
 		{"objects-edited", 90 * s, 60, 1500, mode{rolls: true}, editObjects},

@@ -344,16 +344,22 @@ type sample struct {
 	usage
 
 	program, name string
+	leads         bool
 }
 
-// checkGrowth compares what each process used first and last. A process of which there are fewer
-// than eight samples says nothing, but there is another one of each program.
+// checkGrowth compares what each process used first and last, while it led or did not lead. Fewer
+// than eight samples say nothing, but there is another process of each program.
 func (w *world) checkGrowth() {
 	w.Helper()
 	compared := map[string]bool{}
-	byProcess := map[int][]sample{}
+	type role struct {
+		pid   int
+		leads bool
+	}
+	byProcess := map[role][]sample{}
 	for _, s := range w.samples {
-		byProcess[s.pid] = append(byProcess[s.pid], s)
+		one := role{s.pid, s.leads}
+		byProcess[one] = append(byProcess[one], s)
 	}
 	for _, all := range byProcess {
 		const least = 8
