@@ -124,6 +124,7 @@ func cluster(t *testing.T, ca *crypto.CA) *fake.Clientset {
 type request struct {
 	method, path, token string
 	certificate         *tls.Certificate
+	socket              string // a Unix socket that replaces the address
 }
 
 func (r request) send(ctx context.Context, address string) (int, error) {
@@ -131,10 +132,13 @@ func (r request) send(ctx context.Context, address string) (int, error) {
 	if r.certificate != nil {
 		config.Certificates = []tls.Certificate{*r.certificate}
 	}
-	client := &http.Client{Transport: &http.Transport{
-		TLSClientConfig:   config,
-		DisableKeepAlives: true,
-	}}
+	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}
+	if r.socket != "" {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", r.socket)
+		}
+	}
+	client := &http.Client{Transport: transport}
 	req, err := http.NewRequestWithContext(ctx, r.method, "https://"+address+r.path, http.NoBody)
 	if err != nil {
 		return 0, err

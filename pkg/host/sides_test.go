@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -232,30 +231,9 @@ func access(t *testing.T, ca *crypto.CA) http.Handler {
 
 // scrape requests metrics at a Unix socket.
 func scrape(ctx context.Context, socket, token string, certificate *tls.Certificate) int {
-	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // does not check the certificate
-	if certificate != nil {
-		config.Certificates = []tls.Certificate{*certificate}
-	}
-	client := &http.Client{Transport: &http.Transport{
-		TLSClientConfig: config, DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
-	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://localhost/metrics",
-		http.NoBody)
-	if err != nil {
-		return 0
-	}
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return 0
-	}
-	_ = response.Body.Close()
-	return response.StatusCode
+	status, _ := request{path: "/metrics", token: token, certificate: certificate, socket: socket}.
+		send(ctx, "localhost") // 0 after an error
+	return status
 }
 
 // The RBAC of the process's own cluster does not allow TokenReviews.
