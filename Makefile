@@ -99,8 +99,8 @@ run: build ## Run operators on a local control plane with a simulated OpenStack
 
 .PHONY: update
 update: $(CODE_GENERATORS) ## Regenerate the checked-in assets and code
-	hack/update.sh
 	hack/code.sh
+	hack/update.sh
 
 .PHONY: bundle
 bundle: update ## Regenerate the OLM bundles with the other assets, and list their folders
