@@ -26,7 +26,8 @@ const mostWrites, mostRequests = 120, 1500
 func (f *faults) mustHaveSentLittle(since time.Time, faults int) {
 	f.T.Helper()
 	for _, program := range []string{
-		"manila-operator", "cinder-operator", "csi-addons-controller", "csi-addons-sidecar",
+		"manila-csi-driver-operator", "openstack-cinder-csi-driver-operator",
+		"csi-addons-controller", "csi-addons-sidecar",
 	} {
 		events, err := audit.Read(f.Cluster.Environments()[0].Dir.AuditLog(), since, func(line []byte) bool {
 			return bytes.Contains(line, []byte(`"userAgent":"`+program+`/`))
