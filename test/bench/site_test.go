@@ -51,19 +51,19 @@ type site struct {
 }
 
 // newSite starts a devcluster with a number of guest clusters, or a standalone cluster.
-func newSite(t testing.TB, guests int) *site {
-	t.Helper()
-	s := &site{TB: t, dir: paths.Dir(t.TempDir()), bin: filepath.Join(t.TempDir(), "bin")}
+func newSite(tb testing.TB, guests int) *site {
+	tb.Helper()
+	s := &site{TB: tb, dir: paths.Dir(tb.TempDir()), bin: filepath.Join(tb.TempDir(), "bin")}
 	s.must(copyOperators(s.bin))
 	process.KillOnSignal(string(s.dir), os.Getenv("K8S_BIN_DIR"), s.bin)
 	installed, err := fixtures.Operators([]string{"manila", "cinder"})
 	s.must(err)
-	s.cluster, err = cluster.Start(t.Context(), cluster.Options{
+	s.cluster, err = cluster.Start(tb.Context(), cluster.Options{
 		Dir: s.dir, Binaries: os.Getenv("K8S_BIN_DIR"), Operators: installed, Guests: guests,
 		Progress: io.Discard,
 	})
 	s.must(err)
-	t.Cleanup(s.cluster.Stop)
+	tb.Cleanup(s.cluster.Stop)
 	for _, e := range s.cluster.Environments() {
 		source, err := view.NewSource(e)
 		s.must(err)

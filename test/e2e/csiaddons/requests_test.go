@@ -25,11 +25,12 @@ const mostWrites, mostRequests = 120, 1500
 // gone, and the numbers of writes and requests have bounds.
 func (f *faults) mustHaveSentLittle(since time.Time, faults int) {
 	f.T.Helper()
+	log := f.Cluster.Environments()[0].Dir.AuditLog()
 	for _, program := range []string{
 		"manila-csi-driver-operator", "openstack-cinder-csi-driver-operator",
 		"csi-addons-controller", "csi-addons-sidecar",
 	} {
-		events, err := audit.Read(f.Cluster.Environments()[0].Dir.AuditLog(), since, func(line []byte) bool {
+		events, err := audit.Read(log, since, func(line []byte) bool {
 			return bytes.Contains(line, []byte(`"userAgent":"`+program+`/`))
 		})
 		f.Must(err)
