@@ -71,12 +71,12 @@ func (d *driver) staticResources(
 		WithDynamicClient(clients.Dynamic)
 	static := staticresourcecontroller.NewStaticResourceController(name, read, files, holder, ports,
 		d.events)
-	missing := &permissions{
+	missing := &missingRoles{
 		clients: holder, read: read, events: d.events,
 		roles: map[string]func() bool{}, bindings: map[string]func() bool{},
 	}
 	// RBAC is a prerequisite of workloads; the ports of a Service are not.
-	sync := ports.before(missing.before(d.initialSyncs.track(static.Sync), d.initialSyncs.done))
+	sync := ports.before(missing.before(d.initialSyncs.track(static.Sync)))
 	f := factory.New().
 		WithInformers(cluster.DelayStatus(d.operator.Informer())).
 		WithInformers(d.csiAddons.informers()...).
@@ -88,10 +88,10 @@ func (d *driver) staticResources(
 	return f.ToController(static.Name(), d.events), nil
 }
 
-// watchAssets triggers the controller when an object among the assets changes, and adds the object
-// to the permissions.
+// watchAssets triggers the controller when an object among the assets changes, and tells missing
+// about the roles and bindings.
 func (d *driver) watchAssets(
-	f *factory.Factory, side flavour.Side, assets []bundle.Asset, p *permissions,
+	f *factory.Factory, side flavour.Side, assets []bundle.Asset, missing *missingRoles,
 ) error {
 	for _, asset := range assets {
 		object, err := metadata(asset)
@@ -107,7 +107,7 @@ func (d *driver) watchAssets(
 			if err != nil {
 				return fmt.Errorf("asset %q: %w", asset.Name, err)
 			}
-			p.add(object.Kind, asset.Name, trigger.Exists)
+			missing.add(object.Kind, asset.Name, trigger.Exists)
 			informer = trigger
 		}
 		f.WithFilteredEventsInformers(nameFilter(object.Name), informer)

@@ -47,7 +47,7 @@ func (s *slowCreations) RoundTrip(request *http.Request) (*http.Response, error)
 	return response, nil
 }
 
-func TestMissingPermissionsAreCreatedAtTheSameTime(t *testing.T) {
+func TestMissingRolesAreCreatedAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := &slowCreations{}
@@ -57,7 +57,7 @@ func TestMissingPermissionsAreCreatedAtTheSameTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &permissions{
+		m := &missingRoles{
 			clients: (&resourceapply.ClientHolder{}).WithKubernetes(kube),
 			events:  events.NewInMemoryRecorder("test", clock.RealClock{}),
 			read: func(asset string) ([]byte, error) {
@@ -69,20 +69,19 @@ func TestMissingPermissionsAreCreatedAtTheSameTime(t *testing.T) {
 		}
 		for _, kind := range []string{"Role", "RoleBinding", "Service"} {
 			for _, name := range []string{"a", "b", "old"} {
-				p.add(kind, kind+"/"+name, func() bool { return name == "old" })
+				m.add(kind, kind+"/"+name, func() bool { return name == "old" })
 			}
 		}
-		isDone, synced := false, 0
-		run := p.before(func(context.Context, factory.SyncContext) error {
+		synced := 0
+		run := m.before(func(context.Context, factory.SyncContext) error {
 			synced++
 			return nil
-		}, func() bool { return isDone })
+		})
 		began := time.Now()
 		for range 2 {
 			if err := run(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
-			isDone = true
 		}
 
 		if took := time.Since(began); took != 2*creation || synced != 2 {

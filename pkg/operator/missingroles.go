@@ -10,13 +10,13 @@ import (
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 )
 
-// permissions creates the roles of a driver that do not exist, and then the bindings, those of a
-// step at the same time.
+// missingRoles creates the roles of a driver that do not exist, all at the same time, and then the
+// bindings.
 //
 // The API server lists all bindings to check whether the operator may grant the permissions. The
 // list is consistent, so it waits up to 100 ms until the API server knows that its cache contains
 // all changes. One after the other, the objects of a driver take more than a second.
-type permissions struct {
+type missingRoles struct {
 	clients *resourceapply.ClientHolder
 	read    resourceapply.AssetFunc
 	events  events.Recorder
@@ -26,33 +26,35 @@ type permissions struct {
 }
 
 // add adds an object if it is a role or a binding.
-func (p *permissions) add(kind, asset string, exists func() bool) {
+func (m *missingRoles) add(kind, asset string, exists func() bool) {
 	switch {
 	case strings.HasSuffix(kind, "Role"):
-		p.roles[asset] = exists
+		m.roles[asset] = exists
 	case strings.HasSuffix(kind, "RoleBinding"):
-		p.bindings[asset] = exists
+		m.bindings[asset] = exists
 	}
 }
 
-// before returns a function that creates the objects, unless isDone returns true, and then calls
-// sync. It leaves errors to sync, which applies the same objects.
-func (p *permissions) before(sync factory.SyncFunc, isDone func() bool) factory.SyncFunc {
+// before returns sync, whose first call creates the objects before. It leaves errors to sync, which
+// applies the same objects.
+func (m *missingRoles) before(sync factory.SyncFunc) factory.SyncFunc {
+	isFirst := true // a controller has one worker
 	return func(ctx context.Context, syncCtx factory.SyncContext) error {
-		if !isDone() {
-			p.create(ctx, p.roles)
-			p.create(ctx, p.bindings)
+		if isFirst {
+			isFirst = false
+			m.create(ctx, m.roles)
+			m.create(ctx, m.bindings)
 		}
 		return sync(ctx, syncCtx)
 	}
 }
 
-func (p *permissions) create(ctx context.Context, objects map[string]func() bool) {
+func (m *missingRoles) create(ctx context.Context, objects map[string]func() bool) {
 	var creations sync.WaitGroup
 	for asset, exists := range objects {
 		if !exists() {
 			creations.Go(func() {
-				resourceapply.ApplyDirectly(ctx, p.clients, p.events, resourceapply.NewResourceCache(), p.read,
+				resourceapply.ApplyDirectly(ctx, m.clients, m.events, resourceapply.NewResourceCache(), m.read,
 					asset)
 			})
 		}
