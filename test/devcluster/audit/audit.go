@@ -39,7 +39,7 @@ func Read(log string, since time.Time, accept func(line []byte) bool) ([]auditv1
 	return all, nil
 }
 
-// ReadFile is Read for the lines of one file after an offset.
+// ReadFile returns the events in the lines of a file after an offset.
 func ReadFile(name string, offset int64, accept func(line []byte) bool,
 ) (all []auditv1.Event, err error) {
 	file, err := os.Open(name)

@@ -21,8 +21,8 @@ import (
 const mostWrites, mostRequests = 120, 1500
 
 // mustHaveSentLittle checks what the operators and the programs of CSI-Addons sent since a time:
-// the API server forbade nothing, they deleted nothing but the CSIAddonsNodes of pods that were
-// gone, and the numbers of writes and requests have bounds.
+// the API server forbade nothing, they deleted nothing but CSIAddonsNodes, and the numbers of
+// requests and of writes, except those of Leases, have bounds.
 func (f *faults) mustHaveSentLittle(since time.Time, faults int) {
 	f.T.Helper()
 	log := f.Cluster.Environments()[0].Dir.AuditLog()
