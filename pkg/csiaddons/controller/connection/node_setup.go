@@ -46,19 +46,13 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 			return err
 		}
 	}
-	changed := predicate.Or[client.Object](predicate.GenerationChangedPredicate{},
-		predicate.AnnotationChangedPredicate{}, predicate.Funcs{
-			UpdateFunc: func(e event.UpdateEvent) bool {
-				return len(e.ObjectNew.GetOwnerReferences()) != len(e.ObjectOld.GetOwnerReferences())
-			},
-		})
 	onlyDeleted := predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}
 	all := &v1alpha1.CSIAddonsNodeList{}
 	return builder.ControllerManagedBy(m).Named("csiaddonsnode").
-		For(&v1alpha1.CSIAddonsNode{}, builder.WithPredicates(changed)).
+		For(&v1alpha1.CSIAddonsNode{}, builder.WithPredicates(changed())).
 		Watches(&corev1.Pod{}, Belonging(r.Client, all, func(o client.Object) client.ListOption {
 			return client.MatchingFields{indexPod: o.GetNamespace() + "/" + o.GetName()}
 		})).
@@ -68,6 +62,22 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 		WatchesRawSource(lost.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
+}
+
+// changed passes the updates of a CSIAddonsNode after which Reconcile may have something else to do.
+// One of them is the end of the state Connected: another Reconcile, which still read that state from
+// the cache, may have connected meanwhile, and have found nothing to write.
+func changed() predicate.Predicate {
+	connected := func(o client.Object) bool {
+		return o.(*v1alpha1.CSIAddonsNode).Status.State == v1alpha1.CSIAddonsNodeConnected
+	}
+	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{},
+		predicate.AnnotationChangedPredicate{}, predicate.Funcs{
+			UpdateFunc: func(e event.UpdateEvent) bool {
+				return len(e.ObjectNew.GetOwnerReferences()) != len(e.ObjectOld.GetOwnerReferences()) ||
+					connected(e.ObjectOld) && !connected(e.ObjectNew)
+			},
+		})
 }
 
 // podOf returns the pod that the endpoint of a CSIAddonsNode names.

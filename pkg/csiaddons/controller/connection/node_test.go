@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -91,6 +92,33 @@ func TestAddressesOfALostNodeStayWithoutItsPod(t *testing.T) {
 		if stays := got.Name != ""; err != nil || stays != one.stays || stays &&
 			(got.Status.Reason != ReasonPodGone || len(got.Status.NetworkFenceClientStatus) != 1) {
 			t.Errorf("if %s, the CSIAddonsNode stays: %t: %+v, %v", name, stays, got.Status, err)
+		}
+	}
+}
+
+// If the state Connected ends while another reconciliation reads it from an outdated cache and
+// connects, nothing else would correct the state.
+func TestEndOfConnectedStateIsReconciled(t *testing.T) {
+	t.Parallel()
+	const ready, failed, retrying = v1alpha1.CSIAddonsNodeConnected, v1alpha1.CSIAddonsNodeFailed,
+		v1alpha1.CSIAddonsNodeRetrying
+	for _, one := range []struct {
+		before, after v1alpha1.CSIAddonsNodeState
+		passes        bool
+	}{
+		{ready, failed, true},
+		{ready, retrying, true},
+		{"", ready, false},
+		{failed, ready, false},
+		{failed, retrying, false},
+		{retrying, retrying, false}, // a new message would be an attempt without a delay
+	} {
+		before, after := reported("a", "worker"), reported("a", "worker")
+		before.Status.State, after.Status.State = one.before, one.after
+		after.Status.Message = "new"
+		got := changed().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+		if got != one.passes {
+			t.Errorf("after %q becomes %q, the CSIAddonsNode is reconciled: %t", one.before, one.after, got)
 		}
 	}
 }
