@@ -72,6 +72,12 @@ type attempt struct {
 	err   error
 }
 
+// copied is a content that is not that of the watched Secret, and when this process first read it.
+type copied struct {
+	content digest
+	since   time.Time
+}
+
 // Watcher is a controller that tests the content of a Secret until OpenStack accepts it. Meanwhile,
 // for a bounded time, pods keep their old credentials.
 type Watcher struct {
@@ -87,6 +93,8 @@ type Watcher struct {
 	accepted *digest
 	// attempts contains the contents that OpenStack has not accepted.
 	attempts map[digest]*attempt
+	// copied is the last content that differed from that of the watched Secret.
+	copied copied
 
 	// The fields below are accessed only by sync.
 	client   Client // for the content opened
@@ -118,8 +126,9 @@ func New(o Options) *Watcher {
 }
 
 // Holds returns true if pods must keep their old credentials for now: the Watcher is testing the
-// content of the Secret, OpenStack has not accepted it, and the time Wait has not passed. A missing
-// Secret, nil, is not held.
+// content of the Secret, OpenStack has not accepted it, and the time Wait has not passed. Content
+// that differs from the watched Secret is not tested, and held for one Interval. A missing Secret,
+// nil, is not held.
 func (w *Watcher) Holds(secret *corev1.Secret) bool {
 	if secret == nil {
 		return false
@@ -130,12 +139,21 @@ func (w *Watcher) Holds(secret *corev1.Secret) bool {
 	if w.accepted != nil && *w.accepted == content {
 		return false
 	}
-	a := w.attempts[content]
-	if a == nil && (current == nil || digestOf(current.Data) != content) {
-		return false // The Watcher tests only the content of the watched Secret.
+	if w.attempts[content] == nil && (current == nil || digestOf(current.Data) != content) {
+		// HyperShift may write the copy in the guest cluster just before the watched Secret.
+		if w.copied.content != content {
+			w.copied = copied{content, w.Clock.Now()}
+		}
+		return w.holdsCopy()
 	}
 	// The wait begins even if the Watcher does not run.
 	return w.Clock.Since(w.begin(content).since) < w.Wait
+}
+
+// holdsCopy returns true while the watched Secret may still get the copied content. The caller
+// holds the lock.
+func (w *Watcher) holdsCopy() bool {
+	return w.Clock.Since(w.copied.since) < min(w.Wait, w.Interval)
 }
 
 // Informer returns an informer that triggers a sync when the result of Holds may have changed.

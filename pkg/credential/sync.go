@@ -146,13 +146,17 @@ func (w *Watcher) tryAccepted(ctx context.Context) error {
 
 // outlook contains the values that the result of Holds depends on.
 type outlook struct {
-	content          digest
-	held, acceptable bool
+	content                    digest
+	held, acceptable, heldCopy bool
 }
 
 // notify triggers the users of Informer if the result of Holds may have changed.
 func (w *Watcher) notify(secret *corev1.Secret, failure error) {
-	if now := (outlook{digestOf(secret.Data), w.Holds(secret), failure == nil}); now != w.notified {
+	now := outlook{content: digestOf(secret.Data), held: w.Holds(secret), acceptable: failure == nil}
+	w.mu.Lock()
+	now.heldCopy = w.holdsCopy()
+	w.mu.Unlock()
+	if now != w.notified {
 		w.notified = now
 		w.changes.notify()
 	}

@@ -64,9 +64,9 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 		Complete(r)
 }
 
-// changed passes the updates of a CSIAddonsNode after which Reconcile may have something else to do.
-// One of them is the end of the state Connected: another Reconcile, which still read that state from
-// the cache, may have connected meanwhile, and have found nothing to write.
+// changed passes the updates of a CSIAddonsNode after which Reconcile may have something to do. One
+// of them is the end of the state Connected: the next Reconcile may have read that state from an
+// outdated cache, have connected, and have found nothing to write.
 func changed() predicate.Predicate {
 	connected := func(o client.Object) bool {
 		return o.(*v1alpha1.CSIAddonsNode).Status.State == v1alpha1.CSIAddonsNodeConnected
