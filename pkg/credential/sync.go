@@ -30,6 +30,7 @@ func (w *Watcher) acceptedType() string { return w.Service + "CredentialsAccepte
 func (w *Watcher) sync(ctx context.Context, syncCtx factory.SyncContext) error {
 	secret := w.source.Get()
 	if secret == nil {
+		w.notify(outlook{})
 		message := w.source.Name + " is missing"
 		failure := &openstack.Error{Reason: openstack.InvalidCredentials, Message: message}
 		return w.report(ctx, w.rejected(failure, ""))
@@ -41,7 +42,7 @@ func (w *Watcher) sync(ctx context.Context, syncCtx factory.SyncContext) error {
 		syncCtx.Queue().AddAfter(factory.DefaultQueueKey, left)
 	}
 	err := w.try(ctx, content)
-	w.notify(secret, err)
+	w.notify(outlook{content: content, held: w.Holds(secret), acceptable: err == nil})
 	if err != nil {
 		return w.report(ctx, w.rejected(err, w.consequence(content)))
 	}
@@ -146,15 +147,17 @@ func (w *Watcher) tryAccepted(ctx context.Context) error {
 
 // outlook contains the values that the result of Holds depends on.
 type outlook struct {
-	content                    digest
-	held, acceptable, heldCopy bool
+	content          digest
+	held, acceptable bool
+	copied           copied
+	heldCopy         bool
 }
 
-// notify triggers the users of Informer if the result of Holds may have changed.
-func (w *Watcher) notify(secret *corev1.Secret, failure error) {
-	now := outlook{content: digestOf(secret.Data), held: w.Holds(secret), acceptable: failure == nil}
+// notify triggers the users of Informer if the result of Holds may have changed. It sets the fields
+// about the copy.
+func (w *Watcher) notify(now outlook) {
 	w.mu.Lock()
-	now.heldCopy = w.holdsCopy()
+	now.copied, now.heldCopy = w.copied, w.holdsCopy()
 	w.mu.Unlock()
 	if now != w.notified {
 		w.notified = now

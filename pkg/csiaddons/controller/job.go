@@ -56,8 +56,6 @@ type Jobs struct {
 	Clock        clock.PassiveClock
 
 	limits *limits
-	// woken receives jobs to reconcile.
-	woken connection.Names
 	// cancels contains a context.CancelFunc for each job that is reconciled now, by its name.
 	cancels sync.Map
 }

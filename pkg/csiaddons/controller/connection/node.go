@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -146,7 +145,7 @@ func (r *Reconciler) connect(ctx context.Context, node *v1alpha1.CSIAddonsNode, 
 	status.State, status.Reason = v1alpha1.CSIAddonsNodeRetrying, ReasonUnreachable
 	status.Message = Describe(err)
 	return reconcile.Result{
-		RequeueAfter: r.retries.When(name), Priority: ptr.To(handler.LowPriority - 1),
+		RequeueAfter: r.retries.When(name), Priority: ptr.To(last),
 	}, r.write(ctx, node, status)
 }
 

@@ -11,8 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
@@ -34,10 +36,6 @@ const (
 func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 	r.retries = workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](
 		r.RetryDelay, maxRetryDelay)
-	lost := make(Names)
-	r.Pool.lost = func(name types.NamespacedName, up time.Duration) {
-		time.AfterFunc(r.delay(name, up), func() { lost.Send(ctx, name) })
-	}
 	for name, index := range map[string]client.IndexerFunc{
 		indexPod: podOf, indexNode: nodeOf, IndexDriver: driverOf,
 	} {
@@ -46,38 +44,47 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 			return err
 		}
 	}
+	changed := predicate.Or[client.Object](predicate.GenerationChangedPredicate{},
+		predicate.AnnotationChangedPredicate{}, predicate.Funcs{
+			UpdateFunc: func(e event.UpdateEvent) bool {
+				return len(e.ObjectNew.GetOwnerReferences()) != len(e.ObjectOld.GetOwnerReferences())
+			},
+		})
 	onlyDeleted := predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}
 	all := &v1alpha1.CSIAddonsNodeList{}
 	return builder.ControllerManagedBy(m).Named("csiaddonsnode").
-		For(&v1alpha1.CSIAddonsNode{}, builder.WithPredicates(changed())).
+		For(&v1alpha1.CSIAddonsNode{}, builder.WithPredicates(changed)).
+		Watches(&v1alpha1.CSIAddonsNode{}, handler.Funcs{UpdateFunc: r.checkAgain}).
 		Watches(&corev1.Pod{}, Belonging(r.Client, all, func(o client.Object) client.ListOption {
 			return client.MatchingFields{indexPod: o.GetNamespace() + "/" + o.GetName()}
 		})).
 		Watches(&corev1.Node{}, Belonging(r.Client, all, func(o client.Object) client.ListOption {
 			return client.MatchingFields{indexNode: o.GetName()}
 		}), builder.WithPredicates(onlyDeleted)).
-		WatchesRawSource(lost.Source()).
+		WatchesRawSource(source.Func(func(_ context.Context, q Queue) error {
+			r.Pool.lost = func(name types.NamespacedName, up time.Duration) {
+				Enqueue(q, name, First, r.delay(name, up))
+			}
+			return nil
+		})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
-// changed passes the updates of a CSIAddonsNode after which Reconcile may have something to do. One
-// of them is the end of the state Connected: the next Reconcile may have read that state from an
-// outdated cache, have connected, and have found nothing to write.
-func changed() predicate.Predicate {
+// checkAgain reconciles a CSIAddonsNode once more after its state Connected ends. The next
+// Reconcile may have read that state from an outdated cache, have connected, and have found nothing
+// to write.
+func (r *Reconciler) checkAgain(_ context.Context, e event.UpdateEvent, q Queue) {
 	connected := func(o client.Object) bool {
-		return o.(*v1alpha1.CSIAddonsNode).Status.State == v1alpha1.CSIAddonsNodeConnected
+		status := o.(*v1alpha1.CSIAddonsNode).Status
+		return status.State == v1alpha1.CSIAddonsNodeConnected && status.Reason == ReasonConnected
 	}
-	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{},
-		predicate.AnnotationChangedPredicate{}, predicate.Funcs{
-			UpdateFunc: func(e event.UpdateEvent) bool {
-				return len(e.ObjectNew.GetOwnerReferences()) != len(e.ObjectOld.GetOwnerReferences()) ||
-					connected(e.ObjectOld) && !connected(e.ObjectNew)
-			},
-		})
+	if connected(e.ObjectOld) && !connected(e.ObjectNew) {
+		Enqueue(q, client.ObjectKeyFromObject(e.ObjectNew), last, r.RetryDelay)
+	}
 }
 
 // podOf returns the pod that the endpoint of a CSIAddonsNode names.

@@ -3,6 +3,7 @@ package connection
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -100,25 +101,38 @@ func TestAddressesOfALostNodeStayWithoutItsPod(t *testing.T) {
 // connects, nothing else would correct the state.
 func TestEndOfConnectedStateIsReconciled(t *testing.T) {
 	t.Parallel()
-	const ready, failed, retrying = v1alpha1.CSIAddonsNodeConnected, v1alpha1.CSIAddonsNodeFailed,
-		v1alpha1.CSIAddonsNodeRetrying
+	connected := v1alpha1.CSIAddonsNodeStatus{
+		State: v1alpha1.CSIAddonsNodeConnected, Reason: ReasonConnected,
+	}
+	failed := v1alpha1.CSIAddonsNodeStatus{
+		State: v1alpha1.CSIAddonsNodeFailed, Reason: ReasonNotOwned,
+	}
+	mixed := v1alpha1.CSIAddonsNodeStatus{State: connected.State, Reason: failed.Reason}
 	for _, one := range []struct {
-		before, after v1alpha1.CSIAddonsNodeState
-		passes        bool
+		before, after v1alpha1.CSIAddonsNodeStatus
+		want          int
 	}{
-		{ready, failed, true},
-		{ready, retrying, true},
-		{"", ready, false},
-		{failed, ready, false},
-		{failed, retrying, false},
-		{retrying, retrying, false}, // a new message would be an attempt without a delay
+		{connected, failed, 1},
+		{connected, mixed, 1}, // a patch contains only what differs from an outdated cache
+		{connected, connected, 0},
+		{failed, connected, 0},
+		{failed, failed, 0},
 	} {
 		before, after := reported("a", "worker"), reported("a", "worker")
-		before.Status.State, after.Status.State = one.before, one.after
-		after.Status.Message = "new"
-		got := changed().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
-		if got != one.passes {
-			t.Errorf("after %q becomes %q, the CSIAddonsNode is reconciled: %t", one.before, one.after, got)
+		before.Status, after.Status = one.before, one.after
+		q := &requestCounter{}
+		(&Reconciler{}).checkAgain(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+		if q.count != one.want {
+			t.Errorf("after %v becomes %v, there are %d requests, want %d", one.before, one.after, q.count,
+				one.want)
 		}
 	}
 }
+
+// requestCounter counts the requests that are added to it.
+type requestCounter struct {
+	Queue
+	count int
+}
+
+func (c *requestCounter) AddAfter(reconcile.Request, time.Duration) { c.count++ }

@@ -2,6 +2,7 @@ package connection
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -9,10 +10,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // Requests returns requests for the objects in a cache that the options select. Their kind is that
@@ -44,34 +43,23 @@ func Belonging(cache client.Reader, empty client.ObjectList,
 		})
 }
 
-// Names is a channel of objects to reconcile.
-type Names chan event.TypedGenericEvent[types.NamespacedName]
+// Queue contains the requests of a controller.
+type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Source returns the source of their requests for a controller. They precede requests because of
-// events: a call may wait for such an object, but not for thousands of new ones.
-func (n Names) Source() source.Source {
-	type (
-		generic = event.TypedGenericEvent[types.NamespacedName]
-		queue   = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	)
-	return source.TypedChannel(n, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
-		GenericFunc: func(_ context.Context, e generic, q queue) {
-			request := reconcile.Request{NamespacedName: e.Object}
-			prioritized, ok := q.(priorityqueue.PriorityQueue[reconcile.Request])
-			if !ok {
-				q.Add(request)
-				return
-			}
-			first := 1 // the priority of events is 0
-			prioritized.AddWithOpts(priorityqueue.AddOpts{Priority: &first}, request)
-		},
-	})
-}
+// Priorities of requests. That of events is 0, and that of the objects which exist when the
+// controller starts is handler.LowPriority.
+const (
+	// First is for a call that may wait for an object, but not for thousands of new ones.
+	First = 1
+	last  = handler.LowPriority - 1
+)
 
-// Send sends the name of an object. It blocks until somebody reads it, or ctx is done.
-func (n Names) Send(ctx context.Context, name types.NamespacedName) {
-	select {
-	case n <- event.TypedGenericEvent[types.NamespacedName]{Object: name}:
-	case <-ctx.Done():
+// Enqueue adds a request for an object. A queue has one request for each object, the earliest.
+func Enqueue(q Queue, name types.NamespacedName, priority int, after time.Duration) {
+	request := reconcile.Request{NamespacedName: name}
+	if prioritized, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		prioritized.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: after}, request)
+		return
 	}
+	q.AddAfter(request, after)
 }

@@ -1,27 +1,29 @@
-package connection_test
+package connection
 
 import (
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
-func TestNamesPrecedeEvents(t *testing.T) {
+// A sidecar that answers and drops at once, again and again, must not collect requests for later.
+func TestQueueHasOneRequestForEachObject(t *testing.T) {
 	t.Parallel()
-	queue := priorityqueue.New[reconcile.Request]("test")
-	defer queue.ShutDown()
-	names := make(connection.Names)
-	if err := names.Source().Start(t.Context(), queue); err != nil {
-		t.Fatal(err)
+	q := priorityqueue.New[reconcile.Request]("test")
+	defer q.ShutDown()
+	dropped, other := types.NamespacedName{Name: "dropped"}, types.NamespacedName{Name: "other"}
+	for _, after := range []time.Duration{time.Millisecond, time.Hour, 0, time.Millisecond} {
+		Enqueue(q, dropped, First, after)
 	}
-	sent := types.NamespacedName{Name: "sent"}
-	names.Send(t.Context(), sent)
-	if got, priority, _ := queue.GetWithPriority(); got.NamespacedName != sent || priority <= 0 {
-		t.Errorf("got %v with priority %d, want %v with more than that of an event, 0", got, priority,
-			sent)
+	Enqueue(q, other, last, time.Second)
+	for _, want := range []types.NamespacedName{dropped, other} {
+		got, priority, _ := q.GetWithPriority()
+		q.Done(got)
+		if got.NamespacedName != want || (priority > 0) != (want == dropped) {
+			t.Errorf("got %v with priority %d, want %v; that of an event is 0", got, priority, want)
+		}
 	}
 }
