@@ -330,11 +330,10 @@ func (w *world) checkObjects(f fault, before state) {
 func (w *world) checkLogs() {
 	w.Helper()
 	for _, r := range w.replicas() {
-		log, err := os.ReadFile(r.options.Log) // of all its processes
+		text, err := os.ReadFile(r.options.Log) // of all its processes
 		w.must(err)
-		text := string(log)
 		for _, crash := range []string{"panic:", "Observed a panic", "DATA RACE", "fatal error:"} {
-			if _, rest, found := strings.Cut(text, crash); found {
+			if _, rest, found := strings.Cut(string(text), crash); found {
 				w.Errorf("%s: %s%s", r.name, crash, rest[:min(len(rest), 3000)])
 			}
 		}

@@ -54,7 +54,8 @@ const (
 	last  = handler.LowPriority - 1
 )
 
-// Enqueue adds a request for an object. A queue has one request for each object, the earliest.
+// Enqueue adds a request for an object. A queue has one request for each object, the earliest. A
+// source.Func gets the queue of its controller before the workers start.
 func Enqueue(q Queue, name types.NamespacedName, priority int, after time.Duration) {
 	request := reconcile.Request{NamespacedName: name}
 	if prioritized, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {

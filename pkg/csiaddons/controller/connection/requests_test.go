@@ -18,7 +18,7 @@ func TestQueueHasOneRequestForEachObject(t *testing.T) {
 	for _, after := range []time.Duration{time.Millisecond, time.Hour, 0, time.Millisecond} {
 		Enqueue(q, dropped, First, after)
 	}
-	Enqueue(q, other, last, time.Second)
+	Enqueue(q, other, last, 10*time.Millisecond)
 	for _, want := range []types.NamespacedName{dropped, other} {
 		got, priority, _ := q.GetWithPriority()
 		q.Done(got)
