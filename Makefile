@@ -180,6 +180,25 @@ verify-reproducible: ## Compare a build with one from an empty cache (5 minutes)
 test-unit: ## Run the tests that need no cluster
 	go test $(PACKAGES) $(TESTFLAGS)
 
+# The programs with the drivers' code, of the newest and the oldest release that is tested.
+.PHONY: logins
+logins:
+	@mkdir -p $(BIN_DIR)/logins
+	go -C test/logins/programs build -ldflags '-s -w' -o $(BIN_DIR)/logins/v1.36 .
+	go -C test/logins/programs build -ldflags '-s -w' -modfile=go.v1.33.mod \
+		-o $(BIN_DIR)/logins/v1.33 .
+
+.PHONY: test-logins
+test-logins: logins ## Give drivers what operators generate from many credentials (3 min once)
+	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 ./test/logins $(TESTFLAGS)
+
+# SEED repeats a run, DURATION is its length.
+.PHONY: fuzz-clouds
+fuzz-clouds: export DURATION ?= 10m
+fuzz-clouds: logins ## Search for credentials with which operator and drivers differ: SEED=n repeats
+	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 24h -v -run Random \
+		./test/logins $(TESTFLAGS)
+
 .PHONY: test-devcluster
 test-devcluster: build k8s ## Run the tests of the devcluster, and of a new driver in it
 	go test -tags $(TAGS) -count 1 -timeout 40m ./test/devcluster/... $(TESTFLAGS)

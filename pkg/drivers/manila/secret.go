@@ -15,6 +15,12 @@ type authority struct {
 	pem, path string
 }
 
+// Keys returns the data of the Secret that the driver reads, for a cloud and the PEM of its CA in
+// the credentials Secret.
+func Keys(cloud *openstack.Cloud, ca string) map[string]string {
+	return translate(cloud, authority{ca, mountedCA})
+}
+
 // translate returns the data of the Secret that the Manila CSI driver reads, for a cloud and its
 // CA. The driver validates the keys, which exclude each other and may not be empty: see
 // https://github.com/kubernetes/cloud-provider-openstack,

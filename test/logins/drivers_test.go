@@ -1,0 +1,184 @@
+//go:build integration
+
+package logins_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/openstack-csi/csi-operator/pkg/drivers/cinder"
+)
+
+// program is a process with the drivers' code of one version.
+type program struct {
+	version string
+
+	mu  sync.Mutex
+	in  io.Writer
+	out *bufio.Reader
+}
+
+// programs starts the drivers of all versions.
+func programs(t *testing.T) []*program {
+	t.Helper()
+	started := make([]*program, 0, 2)
+	for _, version := range []string{"v1.33", "v1.36"} {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("BIN_DIR"), "logins", version))
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatalf("make test-logins builds the program: %v", err)
+		}
+		t.Cleanup(func() {
+			_ = in.Close()
+			if err := cmd.Wait(); err != nil && t.Context().Err() == nil {
+				t.Error(err)
+			}
+		})
+		started = append(started, &program{version: version, in: in, out: bufio.NewReader(out)})
+	}
+	return started
+}
+
+// run starts a part of a driver in a folder, and returns the endpoints that it finds.
+func (p *program) run(t *testing.T, folder string) (map[string]string, error) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, err := io.WriteString(p.in, folder+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	line, err := p.out.ReadBytes('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct {
+		Error     string
+		Endpoints map[string]string
+	}
+	if err := json.Unmarshal(line, &answer); err != nil {
+		t.Fatal(err)
+	}
+	if answer.Error != "" {
+		return nil, errors.New(answer.Error)
+	}
+	return answer.Endpoints, nil
+}
+
+// files are the files of the drivers for what the operators generate, by folder. If the operators
+// refuse the content, they are those that the driver of Cinder gets from the unchanged Secret.
+func files(t *testing.T, c content, folder string) (map[string]map[string]string, bool) {
+	t.Helper()
+	g, err := generate(c)
+	refused := err != nil
+	if refused {
+		options := cinder.Options{CloudsFile: cloudsFile, Cloud: "openstack"}
+		if g.ca = string(c.secret["cacert"]) + c.ca; strings.TrimSpace(g.ca) != "" {
+			options.CAFile = caFile
+		}
+		g.clouds = c.secret["clouds.yaml"]
+		if g.cloudConf, err = cinder.CloudConf(nil, options); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := map[string]map[string]string{}
+	for _, part := range []string{"cinder", "cinder-node"} {
+		there := filepath.Join(folder, part)
+		conf := strings.NewReplacer(cloudsFile, filepath.Join(there, "clouds.yaml"),
+			caFile, filepath.Join(there, "ca-bundle.pem")).Replace(string(g.cloudConf))
+		found[part] = map[string]string{
+			"cloud.conf": conf, "clouds.yaml": string(g.clouds), "ca-bundle.pem": g.ca,
+		}
+	}
+	if refused {
+		return found, true
+	}
+	if g.keys["os-certAuthorityPath"] != "" {
+		g.keys["os-certAuthorityPath"] = filepath.Join(folder, "manila", "ca.crt")
+	}
+	found["manila"] = map[string]string{
+		"keys.json": compact(g.keys), "clouds.yaml": string(g.clouds), "ca.crt": g.ca,
+	}
+	return found, false
+}
+
+// drive returns what drivers do with what the operators generate, by driver and version.
+func drive(t *testing.T, r row, content content, c *cloud, drivers []*program) map[string]string {
+	t.Helper()
+	folder := t.TempDir()
+	parts, refused := files(t, content, folder)
+	for part, names := range parts {
+		for name, text := range names {
+			file := filepath.Join(folder, part, name)
+			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	found := map[string]string{}
+	for _, p := range drivers {
+		for driver, services := range drivenServices() {
+			if parts[driver] == nil {
+				continue
+			}
+			c.take()
+			endpoints, err := p.run(t, filepath.Join(folder, driver))
+			logins, _ := c.take()
+			found[driver+" "+p.version] = r.outcome(c, err, logins, endpoints, services...)
+		}
+		if _, err := p.run(t, filepath.Join(folder, "cinder-node")); err != nil && !refused {
+			found["cinder-node "+p.version] = c.anonymous(err.Error())
+		}
+	}
+	return found
+}
+
+// TestDriversWorkWithWhatOperatorsGenerate gives each driver what its operator generates. A driver
+// works if and only if the table says that its operator accepts the content.
+func TestDriversWorkWithWhatOperatorsGenerate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	drivers := programs(t)
+	known := readDifferences(t, "testdata/today/drivers.yaml")
+	t.Run("rows", func(t *testing.T) {
+		for _, r := range readRows(t, w) {
+			t.Run(r.Name, func(t *testing.T) {
+				t.Parallel()
+				c := w.cloud(t, r)
+				got := map[string]string{}
+				for driver, outcome := range drive(t, r, r.content(w, c), c, drivers) {
+					if !r.expects(driver, outcome) {
+						got[driver] = outcome
+					}
+				}
+				known.check(t, r, got)
+			})
+		}
+	})
+}
+
+// expects returns whether a row wants an outcome of a driver such as "cinder v1.36".
+func (r row) expects(driver, outcome string) bool {
+	if exception, found := r.Drivers[driver]; found {
+		return strings.Contains(outcome, exception)
+	}
+	name, _, _ := strings.Cut(driver, " ")
+	return (outcome == works) == (r.refusal(strings.TrimSuffix(name, "-node")) == "")
+}

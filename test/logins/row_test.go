@@ -1,0 +1,289 @@
+// Package logins_test compares the operators with the CSI drivers: an operator accepts credentials
+// if and only if each driver of its pods works with what the operator generates from them, with the
+// same login and the same endpoints.
+//
+// The files testdata/rows/*.yaml are tables of credentials. A row contains a Secret, the catalog of
+// a cloud, and what has to happen. If a row says nothing else, both operators accept the
+// credentials, and all drivers use the standard login and the standard endpoints. The file
+// testdata/today.yaml lists what is different now; -update writes it.
+package logins_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"flag"
+	"fmt"
+	"log"
+	"maps"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var update = flag.Bool("update", false, "write testdata/today.yaml")
+
+// row is a row of the table.
+type row struct {
+	Name string
+	// Clouds is key clouds.yaml of the Secret, CACert its key cacert, and Keys are others. Entry is an
+	// entry of clouds.yaml named openstack, without its indentation.
+	Clouds, Entry *string
+	CACert        *string
+	Keys          map[string]string
+	// ConfigMap is the CA in the ConfigMap of the cluster.
+	ConfigMap string
+	// TLS is "private" or "system", the CA of the cloud, or "" for HTTP.
+	TLS string
+	// Catalog is the name of a catalog in testdata/catalogs.yaml.
+	Catalog string
+
+	// Refused is a part of the message of both operators, Cinder and Manila of only one.
+	Refused, Cinder, Manila string
+	// Login is the body of the login without what follows from the rest.
+	Login map[string]any
+	// Endpoints are the paths of services at other places than in the standard catalog.
+	Endpoints map[string]string
+	// Drivers are parts of what drivers do in another way than the operator.
+	Drivers map[string]string
+	// Reason says why drivers differ from each other or from the operator.
+	Reason string
+}
+
+// standard is the login of ${AUTH}.
+const standard = `{"project":{"domain":{"name":"Default"},"name":"demo"},` +
+	`"user":{"domain":{"name":"Default"},"name":"demo","password":"secret"}}`
+
+// wantedLogin returns the login of a row.
+func (r row) wantedLogin() string {
+	if r.Login == nil {
+		return standard
+	}
+	return compact(r.Login)
+}
+
+// wantedEndpoints returns the paths of services that a driver uses.
+func (r row) wantedEndpoints(services ...string) map[string]string {
+	wanted := map[string]string{
+		"compute": "/compute/v2.1", "volumes": "/volume/v3/p1", "shares": "/share/v2",
+	}
+	maps.Copy(wanted, r.Endpoints)
+	maps.DeleteFunc(wanted, func(name, _ string) bool { return !slices.Contains(services, name) })
+	return wanted
+}
+
+// refusal returns a part of the message of the operator of a driver, "" if it accepts.
+func (r row) refusal(driver string) string {
+	return r.Refused + map[string]string{"cinder": r.Cinder, "manila": r.Manila}[driver]
+}
+
+// content is a Secret and a ConfigMap.
+type content struct {
+	secret map[string][]byte
+	ca     string
+}
+
+// content replaces the placeholders of a row.
+func (r row) content(w *world, c *cloud) content {
+	text := r.Clouds
+	if r.Entry != nil {
+		entry := "clouds:\n  openstack:\n    " + strings.ReplaceAll(*r.Entry, "\n", "\n    ")
+		text = &entry
+	}
+	secret := map[string][]byte{}
+	for key, value := range r.Keys {
+		secret[key] = w.replace(value, c)
+	}
+	for key, value := range map[string]*string{"clouds.yaml": text, "cacert": r.CACert} {
+		if value != nil {
+			secret[key] = w.replace(*value, c)
+		}
+	}
+	return content{secret, string(w.replace(r.ConfigMap, c))}
+}
+
+// world contains what all rows share.
+type world struct {
+	folder   string
+	catalogs map[string]catalog
+}
+
+// TestMain creates the CAs of all clouds. The one named system is that of the system roots, in this
+// process and in the drivers.
+func TestMain(m *testing.M) {
+	os.Exit(withAuthorities(m.Run))
+}
+
+func withAuthorities(run func() int) int {
+	folder, err := os.MkdirTemp("", "logins")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	for _, name := range []string{"private", "system", "other"} {
+		if err := writeAuthority(filepath.Join(folder, name+".pem")); err != nil {
+			log.Print(err)
+			return 1
+		}
+	}
+	_ = os.Setenv("SSL_CERT_FILE", filepath.Join(folder, "system.pem"))
+	_ = os.Setenv("SSL_CERT_DIR", filepath.Join(folder, "none"))
+	_ = os.Setenv("HOME", filepath.Join(folder, "none"))
+	return run()
+}
+
+// writeAuthority writes a certificate and its key. It is a CA, and the certificate of a cloud too.
+func writeAuthority(file string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: filepath.Base(file)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(48 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, DNSNames: []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, slices.Concat(
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})), 0o600)
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{folder: filepath.Dir(os.Getenv("SSL_CERT_FILE"))}
+	decode(t, "testdata/catalogs.yaml", &w.catalogs)
+	return w
+}
+
+// decode decodes a YAML file without unknown fields.
+func decode(t *testing.T, file string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+// readRows returns the rows of all tables.
+func readRows(t *testing.T, w *world) []row {
+	t.Helper()
+	files, err := filepath.Glob("testdata/rows/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no tables: %v", err)
+	}
+	var rows []row
+	for _, file := range files {
+		var table []row
+		decode(t, file, &table)
+		for _, r := range table {
+			if _, found := w.catalogs[r.Catalog]; r.Catalog != "" && !found {
+				t.Errorf("%s: no catalog %s", r.Name, r.Catalog)
+			}
+			if (len(r.Drivers) > 0) != (r.Reason != "") {
+				t.Errorf("%s: a row has a reason if and only if it has drivers", r.Name)
+			}
+			r.Name = strings.TrimSuffix(filepath.Base(file), ".yaml") + "/" + r.Name
+			if slices.ContainsFunc(rows, func(o row) bool { return o.Name == r.Name }) {
+				t.Errorf("two rows are named %s", r.Name)
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// cloud starts the cloud of a row.
+func (w *world) cloud(t *testing.T, r row) *cloud {
+	t.Helper()
+	offered := w.catalogs["standard"]
+	if r.Catalog != "" {
+		offered = w.catalogs[r.Catalog]
+	}
+	if r.TLS == "" {
+		return newCloud(t, offered, nil)
+	}
+	file := filepath.Join(w.folder, r.TLS+".pem")
+	certificate, err := tls.LoadX509KeyPair(file, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newCloud(t, offered, &certificate)
+}
+
+// auth is ${AUTH}: a complete login in one line.
+const auth = `{auth_url: "${URL}/v3", username: demo, password: secret, project_name: demo, ` +
+	`user_domain_name: Default, project_domain_name: Default}`
+
+// replace replaces placeholders. A CA that stands alone in a line gets the indentation of that line.
+func (w *world) replace(text string, c *cloud) []byte {
+	text = strings.ReplaceAll(text, "${AUTH}", auth)
+	text = strings.NewReplacer("${URL}", c.URL, "${LATIN1}", "\xfc").Replace(text)
+	placeholder := regexp.MustCompile(`(?m)^([ \t]*)\$\{CA:(\w+)\}`)
+	return []byte(placeholder.ReplaceAllStringFunc(text, func(found string) string {
+		m := placeholder.FindStringSubmatch(found)
+		content, err := os.ReadFile(filepath.Join(w.folder, m[2]+".pem"))
+		if err != nil {
+			return err.Error()
+		}
+		certificate, _ := pem.Decode(content)
+		lines := strings.TrimSpace(string(pem.EncodeToMemory(certificate)))
+		return m[1] + strings.ReplaceAll(lines, "\n", "\n"+m[1])
+	}))
+}
+
+// outcome describes what an operator or a driver did, in comparison with a row: "works", or how it
+// differs. It contains no address.
+func (r row) outcome(c *cloud, err error, logins []string, endpoints map[string]string,
+	services ...string,
+) string {
+	for name, url := range endpoints {
+		endpoints[name] = strings.TrimPrefix(url, c.URL)
+	}
+	wanted := r.wantedEndpoints(services...)
+	switch {
+	case err != nil:
+		return c.anonymous(err.Error())
+	case !slices.Equal(logins, []string{r.wantedLogin()}):
+		return "logs in with " + strings.Join(logins, " and ")
+	case !maps.Equal(endpoints, wanted):
+		return c.anonymous(fmt.Sprintf("uses %s", compact(endpoints)))
+	}
+	return works
+}
+
+const works = "works"
+
+// anonymous removes from a message what changes between runs.
+func (c *cloud) anonymous(message string) string {
+	message = strings.ReplaceAll(message, c.URL, "${URL}")
+	message = strings.ReplaceAll(message, strings.TrimPrefix(c.URL, "https://"), "${HOST}")
+	message = regexp.MustCompile(`/\S*/(cinder|cinder-node|manila)/`).ReplaceAllString(message, "")
+	return strings.Join(strings.Fields(message), " ")
+}
