@@ -65,9 +65,9 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, "/moved/"): // another host for clients, although the same server
 		http.Redirect(w, r, strings.Replace(c.URL, "127.0.0.1", "localhost", 1)+
 			strings.TrimPrefix(path, "/moved"), http.StatusPermanentRedirect)
-	case strings.HasSuffix(path, "/v3/auth/tokens"):
+	case strings.TrimPrefix(path, "/identity") == "/v3/auth/tokens":
 		c.login(w, r)
-	case strings.HasSuffix(path, "/v3/auth/catalog"):
+	case strings.TrimPrefix(path, "/identity") == "/v3/auth/catalog":
 		answer(w, http.StatusOK, map[string]any{"catalog": c.services()})
 	default:
 		c.mu.Lock()
@@ -208,7 +208,7 @@ func (c *cloud) read(w http.ResponseWriter, path []string) {
 		answer(w, http.StatusOK, map[string]any{
 			"availabilityZoneInfo": []any{}, "share_types": []any{}, "volume_types": []any{},
 		})
-	case len(path) == 1, last == "identity":
+	case len(path) == 1, len(path) == 2 && last == "identity":
 		version := document("v3.14", "", "")
 		version["links"] = []any{map[string]any{
 			"rel": "self", "href": c.URL + strings.Join(path, "/") + "/v3/",

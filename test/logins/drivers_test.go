@@ -140,6 +140,9 @@ func drive(t *testing.T, r row, content content, c *cloud, drivers []*program) m
 			}
 			c.take()
 			endpoints, err := p.run(t, filepath.Join(folder, driver))
+			if p.version == "v1.33" && strings.Contains(parts[driver]["keys.json"], "os-useClouds") {
+				err = errors.New("does not know os-useClouds") // it panics, or says something random
+			}
 			logins, _ := c.take()
 			found[driver+" "+p.version] = r.outcome(c, err, logins, endpoints, services...)
 		}
@@ -162,16 +165,26 @@ func TestDriversWorkWithWhatOperatorsGenerate(t *testing.T) {
 			t.Run(r.Name, func(t *testing.T) {
 				t.Parallel()
 				c := w.cloud(t, r)
-				got := map[string]string{}
-				for driver, outcome := range drive(t, r, r.content(w, c), c, drivers) {
-					if !r.expects(driver, outcome) {
-						got[driver] = outcome
-					}
-				}
-				known.check(t, r, got)
+				known.check(t, r, r.unexpected(drive(t, r, r.content(w, c), c, drivers)))
 			})
 		}
 	})
+}
+
+// unexpected returns the outcomes that a row does not want.
+func (r row) unexpected(outcomes map[string]string) map[string]string {
+	found := map[string]string{}
+	for driver, outcome := range outcomes {
+		if !r.expects(driver, outcome) {
+			found[driver] = outcome
+		}
+	}
+	for driver := range r.Drivers {
+		if outcomes[driver] == "" {
+			found[driver] = "does not run"
+		}
+	}
+	return found
 }
 
 // expects returns whether a row wants an outcome of a driver such as "cinder v1.36".
