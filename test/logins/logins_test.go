@@ -88,7 +88,7 @@ func drivenServices() map[string][]string {
 func judge(t *testing.T, r row, content content, c *cloud, driver string, services []string) string {
 	t.Helper()
 	if _, err := generate(content); err != nil {
-		return c.anonymous(err.Error())
+		return fails + c.anonymous(err.Error())
 	}
 	endpoints, err := login(t, content, c, driver)
 	logins, _ := c.take()

@@ -263,8 +263,8 @@ func (w *world) replace(text string, c *cloud) []byte {
 	}))
 }
 
-// outcome describes what an operator or a driver did, in comparison with a row: "works", or how it
-// differs. It contains no address.
+// outcome describes what an operator or a driver did, in comparison with a row. It contains no
+// address.
 func (r row) outcome(c *cloud, err error, logins []string, endpoints map[string]string,
 	services ...string,
 ) string {
@@ -274,7 +274,7 @@ func (r row) outcome(c *cloud, err error, logins []string, endpoints map[string]
 	wanted := r.wantedEndpoints(services...)
 	switch {
 	case err != nil:
-		return c.anonymous(err.Error())
+		return fails + c.anonymous(err.Error())
 	case !slices.Equal(logins, []string{r.wantedLogin()}):
 		return "logs in with " + strings.Join(logins, " and ")
 	case !maps.Equal(endpoints, wanted):
@@ -283,7 +283,12 @@ func (r row) outcome(c *cloud, err error, logins []string, endpoints map[string]
 	return works
 }
 
-const works = "works"
+// works is the outcome that a row describes, fails starts the outcome of an error. Other outcomes
+// are another login, or other endpoints.
+const (
+	works = "works"
+	fails = "fails: "
+)
 
 // anonymous removes from a message what changes between runs.
 func (c *cloud) anonymous(message string) string {
