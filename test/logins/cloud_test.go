@@ -1,12 +1,15 @@
 package logins_test
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/json"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -69,11 +72,13 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.login(w, r)
 	case strings.TrimPrefix(path, "/identity") == "/v3/auth/catalog":
 		answer(w, http.StatusOK, map[string]any{"catalog": c.services()})
+	case r.Method == http.MethodPost, strings.HasPrefix(path, "/keystone"):
+		failure(w, http.StatusNotFound)
 	default:
 		c.mu.Lock()
 		c.paths = append(c.paths, path)
 		c.mu.Unlock()
-		c.read(w, strings.Split(path, "/"))
+		c.read(w, path)
 	}
 }
 
@@ -85,23 +90,21 @@ func (c *cloud) login(w http.ResponseWriter, r *http.Request) {
 			Scope    map[string]any `json:"scope"`
 		} `json:"auth"`
 	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil || json.Unmarshal(body, &request) != nil {
+	if json.NewDecoder(r.Body).Decode(&request) != nil {
 		failure(w, http.StatusBadRequest)
 		return
 	}
-	summary := summaryOf(request.Auth.Identity, request.Auth.Scope)
+	scope := request.Auth.Scope
+	login := summaryOf(request.Auth.Identity, scope)
 	c.mu.Lock()
-	c.logins = append(c.logins, summary)
+	c.logins = append(c.logins, login)
 	c.mu.Unlock()
+	domain := map[string]any{"id": "default", "name": "Default"}
 	token := map[string]any{
 		"methods": request.Auth.Identity["methods"], "expires_at": "2100-01-01T00:00:00.000000Z",
-		"issued_at": "2020-01-01T00:00:00.000000Z",
-		"user":      map[string]any{"id": "u1", "name": "demo", "domain": defaultDomain()},
+		"user": map[string]any{"id": "u1", "name": "demo", "domain": domain},
 	}
-	credential := strings.Contains(summary, `"application_credential"`)
-	_, system := request.Auth.Scope["system"]
-	_, domain := request.Auth.Scope["domain"]
+	credential := strings.Contains(login, `"application_credential"`)
 	switch {
 	case c.catalog.Login == "503":
 		failure(w, http.StatusServiceUnavailable)
@@ -109,37 +112,28 @@ func (c *cloud) login(w http.ResponseWriter, r *http.Request) {
 	case c.catalog.Login == "html":
 		_, _ = io.WriteString(w, "<html>Welcome</html>")
 		return
-	case strings.Contains(summary, `:"wrong"`), credential && request.Auth.Scope != nil:
+	case strings.Contains(login, `:"wrong"`), credential && scope != nil:
 		failure(w, http.StatusUnauthorized)
 		return
-	case system, domain:
+	case scope["system"] != nil, scope["domain"] != nil:
 		token["catalog"] = c.services()
-	case credential, len(request.Auth.Scope) > 0, c.catalog.Login == "default project":
+	case credential, len(scope) > 0, c.catalog.Login == "default project":
 		token["catalog"] = c.services()
-		token["project"] = map[string]any{"id": "p1", "name": "demo", "domain": defaultDomain()}
+		token["project"] = map[string]any{"id": "p1", "name": "demo", "domain": domain}
 	}
 	w.Header().Set("X-Subject-Token", "token")
 	answer(w, http.StatusCreated, map[string]any{"token": token})
 }
 
-func defaultDomain() map[string]any { return map[string]any{"id": "default", "name": "Default"} }
-
 // summaryOf returns the body of a login without what follows from the rest.
 func summaryOf(identity, scope map[string]any) string {
-	short := map[string]any{}
-	for _, method := range []string{"password", "application_credential", "token"} {
-		switch content := identity[method].(type) {
-		case map[string]any:
-			if user, ok := content["user"]; ok && method == "password" {
-				short["user"] = user
-			} else {
-				short[method] = content
-			}
-		}
+	short := maps.Clone(identity)
+	delete(short, "methods")
+	if password, ok := identity["password"].(map[string]any); ok {
+		delete(short, "password")
+		maps.Copy(short, password)
 	}
-	for key, value := range scope {
-		short[key] = value
-	}
+	maps.Copy(short, scope)
 	return compact(short)
 }
 
@@ -151,74 +145,60 @@ func compact(value any) string {
 	return string(text)
 }
 
-// services returns the catalog in the format of Keystone.
+// services returns the catalog in the format of Keystone, with a service for each endpoint.
 func (c *cloud) services() []any {
 	services := []any{}
-	var endpoints []any
-	for i, line := range c.catalog.Endpoints {
-		fields := append(strings.Fields(line), "", "", "", "")
-		region, id, found := strings.Cut(fields[1], "/")
-		if !found {
-			id = region
-		}
+	for _, line := range c.catalog.Endpoints {
+		fields := append(strings.Fields(line), "")
+		region, id, _ := strings.Cut(fields[1], "/")
 		address := fields[3]
 		if strings.HasPrefix(address, "/") {
 			address = c.URL + address
 		}
-		endpoints = append(endpoints, map[string]any{
-			"id": line, "region": region, "region_id": id, "interface": fields[2], "url": address,
+		services = append(services, map[string]any{
+			"id": line, "type": fields[0], "name": fields[0], "endpoints": []any{map[string]any{
+				"id": line, "region": region, "region_id": cmp.Or(id, region), "interface": fields[2],
+				"url": address,
+			}},
 		})
-		if i+1 == len(c.catalog.Endpoints) ||
-			!strings.HasPrefix(c.catalog.Endpoints[i+1], fields[0]+" ") {
-			services = append(services, map[string]any{
-				"id": line, "type": fields[0], "name": fields[0], "endpoints": endpoints,
-			})
-			endpoints = nil
-		}
 	}
 	return services
 }
 
-// read answers with a document of versions, or with an empty list.
-func (c *cloud) read(w http.ResponseWriter, path []string) {
-	last := path[len(path)-1]
-	versioned := len(last) > 1 && last[0] == 'v' && last[1] >= '0' && last[1] <= '9'
-	contains := func(name string) bool { return slices.Contains(path, name) }
-	root := func(name string) bool { return last == name || versioned && contains(name) }
+// read answers with a document of versions, or with empty lists.
+func (c *cloud) read(w http.ResponseWriter, path string) {
 	document := func(id, minimum, maximum string) map[string]any {
 		return map[string]any{
 			"id": id, "status": "CURRENT", "version": maximum, "min_version": minimum,
-			"links": []any{map[string]any{"rel": "self", "href": c.URL + strings.Join(path, "/") + "/"}},
+			"links": []any{map[string]any{"rel": "self", "href": c.URL + path + "/"}},
 		}
 	}
+	versions := func(status int, one map[string]any) {
+		answer(w, status, map[string]any{"versions": []any{one}})
+	}
+	root := regexp.MustCompile(`/v[0-9.]+$`).ReplaceAllString(path, "")
 	switch {
-	case root("compute") && versioned:
+	case strings.HasSuffix(root, "/compute") && path != root:
 		answer(w, http.StatusOK, map[string]any{"version": document("v2.1", "2.1", "2.96")})
-	case root("compute"):
-		answer(w, http.StatusOK, map[string]any{"versions": []any{document("v2.1", "2.1", "2.96")}})
-	case root("volume"):
-		answer(w, http.StatusOK, map[string]any{"versions": []any{document("v3.0", "3.0", "3.70")}})
-	case root("share") && last != "v1":
-		minimum, maximum := c.catalog.Shares[0], c.catalog.Shares[1]
-		if maximum == "" {
-			minimum, maximum = "2.0", "2.78"
-		}
-		answer(w, http.StatusOK, map[string]any{"versions": []any{document("v2.0", minimum, maximum)}})
-	case contains("compute"), contains("volume"), contains("share"):
+	case strings.HasSuffix(root, "/compute"):
+		versions(http.StatusOK, document("v2.1", "2.1", "2.96"))
+	case strings.HasSuffix(root, "/volume"):
+		versions(http.StatusMultipleChoices, document("v3.0", "3.0", "3.70"))
+	case strings.HasSuffix(root, "/share"):
+		shares := c.catalog.Shares
+		versions(http.StatusOK,
+			document("v2.0", cmp.Or(shares[0], "2.0"), cmp.Or(shares[1], "2.78")))
+	case root != "" && root != "/identity":
 		answer(w, http.StatusOK, map[string]any{
 			"availabilityZoneInfo": []any{}, "share_types": []any{}, "volume_types": []any{},
 		})
-	case len(path) == 1, len(path) == 2 && last == "identity":
-		version := document("v3.14", "", "")
-		version["links"] = []any{map[string]any{
-			"rel": "self", "href": c.URL + strings.Join(path, "/") + "/v3/",
-		}}
-		answer(w, http.StatusMultipleChoices,
-			map[string]any{"versions": map[string]any{"values": []any{version}}})
-	case last == "v3":
+	case path != root:
 		answer(w, http.StatusOK, map[string]any{"version": document("v3.14", "", "")})
 	default:
-		failure(w, http.StatusNotFound)
+		path += "/v3"
+		answer(w, http.StatusMultipleChoices, map[string]any{
+			"versions": map[string]any{"values": []any{document("v3.14", "", "")}},
+		})
 	}
 }
 

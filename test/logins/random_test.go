@@ -21,85 +21,62 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// candidate is a random Secret for a random cloud.
+// candidate is a random Secret for a random cloud. Its fields are those of auth, and those beside it.
 type candidate struct {
-	name                 string
-	auth, beside         map[string]any
-	catalog, tls, cacert string
+	name, catalog, tls, cacert string
+	fields                     [2]map[string]any
 }
 
-// search runs random candidates, and keeps the smallest of each kind of difference.
+// search runs random candidates.
 type search struct {
 	*rand.Rand
-	world    *world
-	drivers  []*program
-	catalogs []string
+	world   *world
+	drivers []*program
 	// known are parts of messages of the operator or the driver that are exceptions, by driver.
 	known map[string][]string
-	runs     int
-	found    map[string]candidate
-	fields   [2][]string
+	runs  int
 }
 
-// TestRandomLoginsHaveTheSameEffect searches for DURATION for candidates of which operators and
-// drivers make different things. SEED repeats a search.
+// TestRandomLoginsHaveTheSameEffect searches for DURATION for candidates with which operators and
+// drivers differ, and prints a small one for each kind of difference. SEED repeats a search.
 func TestRandomLoginsHaveTheSameEffect(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("DURATION") == "" {
-		t.Skip("make fuzz-clouds sets DURATION")
-	}
 	duration, err := time.ParseDuration(os.Getenv("DURATION"))
 	if err != nil {
-		t.Fatal(err)
+		t.Skip("make fuzz-clouds sets DURATION")
 	}
 	seed, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
 	if err != nil {
 		seed = uint64(time.Now().UnixNano())
 	}
-	s := newSearch(t, seed)
-	for end := time.Now().Add(duration); time.Now().Before(end); {
-		c := s.candidate()
-		for kind := range s.differences(t, c) {
-			if _, found := s.found[kind]; !found {
-				s.found[kind] = s.smallest(t, c, kind)
-			}
-		}
-	}
-	for _, kind := range slices.Sorted(maps.Keys(s.found)) {
-		c := s.found[kind]
-		t.Errorf("%s\ncatalog %q, TLS %q, cacert %q\n%s", kind, c.catalog, c.tls, c.cacert, c.text())
-	}
-	t.Logf("SEED=%d: %d candidates, %d kinds of differences", seed, s.runs, len(s.found))
-}
-
-func newSearch(t *testing.T, seed uint64) *search {
-	t.Helper()
 	w := newWorld(t)
-	s := &search{
-		Rand: rand.New(rand.NewPCG(seed, 0)), world: w, drivers: programs(t),
-		catalogs: slices.Sorted(maps.Keys(w.catalogs)),
-		known:    map[string][]string{}, found: map[string]candidate{},
-		fields: [2][]string{
-			fieldsOf(reflect.TypeFor[clientconfig.AuthInfo]()), fieldsOf(reflect.TypeFor[clientconfig.Cloud]()),
-		},
-	}
+	s := &search{rand.New(rand.NewPCG(seed, 0)), w, programs(t), map[string][]string{}, 0}
 	for _, r := range readRows(t, w) { // what is an exception in the table is one here
 		for driver, outcome := range r.Drivers {
 			name, _, _ := strings.Cut(driver, " ")
 			s.known[driver] = append(s.known[driver], cmp.Or(r.refusal(name), outcome))
 		}
 	}
-	return s
+	found := map[string]bool{}
+	for end := time.Now().Add(duration); time.Now().Before(end); {
+		c := s.candidate()
+		for kind := range s.differences(t, c) {
+			if !found[kind] {
+				found[kind] = true
+				c := s.smallest(t, c, kind)
+				t.Errorf("%s\ncatalog %q, TLS %q, cacert %q\n%s", kind, c.catalog, c.tls, c.cacert, c.text())
+			}
+		}
+	}
+	t.Logf("SEED=%d: %d candidates, %d kinds of differences", seed, s.runs, len(found))
 }
 
-// fieldsOf returns the keys of a struct in YAML, except the one of the other struct.
+// fieldsOf returns the keys of a struct in YAML.
 func fieldsOf(structure reflect.Type) []string {
 	var names []string
 	for i := range structure.NumField() {
 		name, _, _ := strings.Cut(structure.Field(i).Tag.Get("yaml"), ",")
-		if name != "auth" {
-			names = append(names, name)
-		}
+		names = append(names, name)
 	}
 	return names
 }
@@ -109,29 +86,22 @@ func pick[T any](s *search, of ...T) T { return of[s.IntN(len(of))] }
 // candidate returns a complete login with up to four changes.
 func (s *search) candidate() candidate {
 	c := candidate{
-		name: pick(s, "openstack", "openstack", "prod", "a b"), beside: map[string]any{},
-		catalog: pick(s, s.catalogs...), tls: pick(s, "", "", "private", "system"),
-		auth: pick(s,
-			map[string]any{
-				"username": "demo", "password": "secret", "user_domain_name": "Default",
-				"project_name": "demo", "project_domain_name": "Default",
-			},
-			map[string]any{"user_id": "u1", "password": "secret", "project_id": "p1"},
-			map[string]any{
-				"username": "demo", "password": "secret", "domain_id": "default", "project_name": "demo",
-			},
-			map[string]any{"application_credential_id": "a1", "application_credential_secret": "secret"},
-			map[string]any{
-				"application_credential_name": "csi", "application_credential_secret": "secret",
-				"user_id": "u1",
-			}),
+		name: pick(s, "openstack", "openstack", "prod", "a b"), catalog: "standard",
+		tls: pick(s, "", "", "private", "system"),
 	}
+	var auth map[string]any
+	form := pick(s, "{"+user+", "+project+"}",
+		`{user_id: u1, password: secret, project_id: p1}`,
+		`{username: demo, password: secret, domain_id: default, project_name: demo}`,
+		`{application_credential_id: a1, application_credential_secret: secret}`,
+		`{application_credential_name: csi, application_credential_secret: secret, user_id: u1}`)
+	if err := yaml.Unmarshal([]byte(form), &auth); err != nil {
+		panic(err)
+	}
+	auth["auth_url"] = pick(s, "${URL}", "${URL}/v3", "${URL}/v3/", "${URL}/identity")
+	c.fields = [2]map[string]any{auth, {"region_name": "RegionOne"}}
 	if s.IntN(2) == 0 {
-		c.catalog = "standard"
-	}
-	c.auth["auth_url"] = pick(s, "${URL}", "${URL}/v3", "${URL}/v3/", "${URL}/identity")
-	if s.IntN(4) > 0 {
-		c.beside["region_name"] = "RegionOne"
+		c.catalog = pick(s, slices.Sorted(maps.Keys(s.world.catalogs))...)
 	}
 	if c.tls == "private" {
 		c.cacert = "${CA:private}"
@@ -144,28 +114,28 @@ func (s *search) candidate() candidate {
 
 func (s *search) change(c *candidate) {
 	place := s.IntN(2)
-	fields := []map[string]any{c.auth, c.beside}
-	name := pick(s, s.fields[place]...)
-	switch s.IntN(6) {
-	case 0: // remove
-		delete(fields[place], pick(s, append(slices.Sorted(maps.Keys(fields[place])), "")...))
-	case 1: // move
-		if value, found := fields[place][name]; found {
-			delete(fields[place], name)
-			fields[1-place][name] = value
-		}
-	case 2:
+	name := pick(s, [2][]string{
+		fieldsOf(reflect.TypeFor[clientconfig.AuthInfo]()), fieldsOf(reflect.TypeFor[clientconfig.Cloud]()),
+	}[place]...)
+	value, present := c.fields[place][name]
+	switch change := s.IntN(6); {
+	case name == "auth":
+	case change == 0 && present: // move it to the wrong place
+		delete(c.fields[place], name)
+		c.fields[1-place][name] = value
+	case change == 1 && len(c.fields[place]) > 0:
+		delete(c.fields[place], pick(s, slices.Sorted(maps.Keys(c.fields[place]))...))
+	case change == 2:
 		c.cacert = pick(s, "", "\n", "${CA:private}", "${CA:other}", "text")
-	case 3:
-		c.auth["auth_url"] = pick(s, "${URL}/v2.0", "${URL}/moved/v3", "${URL}/v3 ", "127.0.0.1", "${URL}//v3")
 	default:
-		fields[place][name] = s.value(name)
+		c.fields[place][name] = s.value(name)
 	}
 }
 
 // value returns a value that often fits to the field.
 func (s *search) value(name string) any {
 	usual := map[string][]any{
+		"auth_url":      {"${URL}/v2.0", "${URL}/moved/v3", "${URL}/v3 ", "127.0.0.1", "${URL}//v3"},
 		"interface":     {"public", "internal", "internalURL", "Public"},
 		"endpoint_type": {"public", "internal", "publicURL", ""},
 		"region_name":   {"RegionOne", "RegionTwo", "two", "", 1},
@@ -183,8 +153,8 @@ func (s *search) value(name string) any {
 }
 
 func (c candidate) text() string {
-	entry := maps.Clone(c.beside)
-	entry["auth"] = c.auth
+	entry := maps.Clone(c.fields[1])
+	entry["auth"] = c.fields[0]
 	text, err := yaml.Marshal(map[string]any{"clouds": map[string]any{c.name: entry}})
 	if err != nil {
 		return err.Error()
@@ -248,20 +218,16 @@ func (s *search) smallest(t *testing.T, c candidate, kind string) candidate {
 			c = smaller
 		}
 	}
-	for _, place := range []func(*candidate) *map[string]any{
-		func(c *candidate) *map[string]any { return &c.auth },
-		func(c *candidate) *map[string]any { return &c.beside },
-	} {
-		for _, name := range slices.Sorted(maps.Keys(*place(&c))) {
+	for place := range c.fields {
+		for _, name := range slices.Sorted(maps.Keys(c.fields[place])) {
 			smaller := c
-			fields := maps.Clone(*place(&c))
-			delete(fields, name)
-			*place(&smaller) = fields
+			smaller.fields[place] = maps.Clone(c.fields[place])
+			delete(smaller.fields[place], name)
 			keep(smaller)
 		}
 	}
-	plain := c
-	plain.name, plain.catalog, plain.tls, plain.cacert = "openstack", "standard", "", ""
-	keep(plain)
+	keep(candidate{"openstack", c.catalog, c.tls, c.cacert, c.fields})
+	keep(candidate{c.name, "standard", c.tls, c.cacert, c.fields})
+	keep(candidate{c.name, c.catalog, "", "", c.fields})
 	return c
 }

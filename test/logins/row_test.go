@@ -10,28 +10,23 @@ package logins_test
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
 	"maps"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/openshift/library-go/pkg/crypto"
 )
 
 var update = flag.Bool("update", false, "write testdata/today.yaml")
@@ -134,40 +129,36 @@ func withAuthorities(run func() int) int {
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	for _, name := range []string{"private", "system", "other"} {
-		if err := writeAuthority(filepath.Join(folder, name+".pem")); err != nil {
+		if err := writeAuthority(filepath.Join(folder, name)); err != nil {
 			log.Print(err)
 			return 1
 		}
 	}
-	_ = os.Setenv("SSL_CERT_FILE", filepath.Join(folder, "system.pem"))
-	_ = os.Setenv("SSL_CERT_DIR", filepath.Join(folder, "none"))
-	_ = os.Setenv("HOME", filepath.Join(folder, "none"))
+	for name, file := range map[string]string{
+		"SSL_CERT_FILE": "system.pem", "SSL_CERT_DIR": "none", "HOME": "none",
+	} {
+		if err := os.Setenv(name, filepath.Join(folder, file)); err != nil {
+			log.Print(err)
+			return 1
+		}
+	}
 	return run()
 }
 
-// writeAuthority writes a certificate and its key. It is a CA, and the certificate of a cloud too.
-func writeAuthority(file string) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+// writeAuthority writes a CA to path.pem, and a certificate of it to path.crt and path.key.
+func writeAuthority(path string) error {
+	keys := crypto.ECDSAKeyPairGenerator{Curve: crypto.P256}
+	signer, err := crypto.NewSigningCertificate(filepath.Base(path), keys)
 	if err != nil {
 		return err
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: filepath.Base(file)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(48 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, DNSNames: []string{"localhost"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	ca := &crypto.CA{Config: signer, SerialGenerator: &crypto.RandomSerialGenerator{}}
+	issued, err := ca.NewServerCertificate(sets.New("127.0.0.1", "localhost"), keys)
 	if err != nil {
 		return err
 	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, slices.Concat(
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})), 0o600)
+	return errors.Join(signer.WriteCertConfigFile(path+".pem", path+".ca-key"),
+		issued.WriteCertConfigFile(path+".crt", path+".key"))
 }
 
 func newWorld(t *testing.T) *world {
@@ -229,8 +220,8 @@ func (w *world) cloud(t *testing.T, r row) *cloud {
 	if r.TLS == "" {
 		return newCloud(t, offered, nil)
 	}
-	file := filepath.Join(w.folder, r.TLS+".pem")
-	certificate, err := tls.LoadX509KeyPair(file, file)
+	file := filepath.Join(w.folder, r.TLS)
+	certificate, err := tls.LoadX509KeyPair(file+".crt", file+".key")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,9 +248,7 @@ func (w *world) replace(text string, c *cloud) []byte {
 		if err != nil {
 			return err.Error()
 		}
-		certificate, _ := pem.Decode(content)
-		lines := strings.TrimSpace(string(pem.EncodeToMemory(certificate)))
-		return m[1] + strings.ReplaceAll(lines, "\n", "\n"+m[1])
+		return m[1] + strings.ReplaceAll(strings.TrimSpace(string(content)), "\n", "\n"+m[1])
 	}))
 }
 
