@@ -57,7 +57,7 @@ PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/... ./test/opens
 # The folders of the go.mod files of other programs. `go mod tidy` would remove the only module of
 # test/devcluster/crd, of which no package is imported, but CRDs are copied.
 MODULES := test/devcluster/kubernetes $(addprefix test/node/programs/,kubernetes containerd cni) \
-	test/node/images/programs $(addprefix test/e2e/programs/,csi-test kubernetes)
+	test/node/images/programs test/logins/programs $(addprefix test/e2e/programs/,csi-test kubernetes)
 # The targets of real nodes, if `make run` needs them.
 REAL_NODES := $(if $(findstring --nodes=real,$(ARGS)),node node-images)
 LINTER := bin/tools/golangci-lint
@@ -119,6 +119,7 @@ verify: $(CODE_GENERATORS) ## Fail if generated files or go.mod are outdated, or
 	hack/verify-code.sh
 	go mod tidy -diff
 	@set -e; for folder in $(MODULES); do (set -x; go -C $$folder mod tidy -diff); done
+	go -C test/logins/programs mod tidy -diff -modfile go.v1.33.mod
 
 .PHONY: test
 test: ## Run what CI runs, and what to run before each commit (8 minutes, 20 in a new clone)
@@ -128,7 +129,7 @@ test: ## Run what CI runs, and what to run before each commit (8 minutes, 20 in 
 test-all: export TAGS := integration,long
 test-all: ## Run all tests that need no root, also after a failure (30 minutes)
 	@hack/stages.sh --keep-going lint-all vet verify test-unit verify-supply-chain \
-		test-devcluster test-chaos test-clusters
+		test-logins test-devcluster test-chaos test-clusters
 
 .PHONY: test-root
 test-root: ## Run all tests that need root and packages of Debian, also after a failure (90 min)
@@ -180,23 +181,23 @@ verify-reproducible: ## Compare a build with one from an empty cache (5 minutes)
 test-unit: ## Run the tests that need no cluster
 	go test $(PACKAGES) $(TESTFLAGS)
 
-# The programs with the drivers' code, of the newest and the oldest release that is tested.
+# Programs with the code of the drivers: of the pinned version, and of the oldest supported one.
 .PHONY: logins
 logins:
 	@mkdir -p $(BIN_DIR)/logins
 	go -C test/logins/programs build -ldflags '-s -w' -o $(BIN_DIR)/logins/v1.36 .
-	go -C test/logins/programs build -ldflags '-s -w' -modfile=go.v1.33.mod \
+	go -C test/logins/programs build -ldflags '-s -w' -modfile go.v1.33.mod \
 		-o $(BIN_DIR)/logins/v1.33 .
 
 .PHONY: test-logins
-test-logins: logins ## Give drivers what operators generate from many credentials (3 min once)
+test-logins: logins ## Run the drivers with what the operators generate from many clouds.yaml
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 ./test/logins $(TESTFLAGS)
 
-# SEED repeats a run, DURATION is its length.
+# The test reads SEED, which repeats a run, and DURATION.
 .PHONY: fuzz-clouds
 fuzz-clouds: export DURATION ?= 10m
-fuzz-clouds: logins ## Search for credentials with which operator and drivers differ: SEED=n repeats
-	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 24h -v -run Random \
+fuzz-clouds: logins ## Search for a clouds.yaml with which operators and drivers differ: SEED=n
+	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 24h -run RandomLogins \
 		./test/logins $(TESTFLAGS)
 
 .PHONY: test-devcluster

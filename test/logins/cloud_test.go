@@ -23,8 +23,8 @@ type catalog struct {
 	Endpoints []string
 	// Shares are the minimum and the maximum microversion of Manila.
 	Shares [2]string
-	// Login is what Keystone does: "" for the usual, or "503", "html", or "default project", with which
-	// a login without a project gets one.
+	// Login is what Keystone does: "" for the usual, "503", "html", or "default project", with which a
+	// login without a project gets one.
 	Login string
 }
 

@@ -160,15 +160,13 @@ func TestDriversWorkWithWhatOperatorsGenerate(t *testing.T) {
 	w := newWorld(t)
 	drivers := programs(t)
 	known := readDifferences(t, "testdata/today/drivers.yaml")
-	t.Run("rows", func(t *testing.T) {
-		for _, r := range readRows(t, w) {
-			t.Run(r.Name, func(t *testing.T) {
-				t.Parallel()
-				c := w.cloud(t, r)
-				known.check(t, r, r.unexpected(drive(t, r, r.content(w, c), c, drivers)))
-			})
-		}
-	})
+	for _, r := range readRows(t, w) {
+		t.Run(r.Name, func(t *testing.T) {
+			t.Parallel()
+			c := w.cloud(t, r)
+			known.check(t, r, r.unexpected(drive(t, r, r.content(w, c), c, drivers)))
+		})
+	}
 }
 
 // unexpected returns the outcomes that a row does not want.

@@ -125,7 +125,8 @@ func TestMain(m *testing.M) {
 func withAuthorities(run func() int) int {
 	folder, err := os.MkdirTemp("", "logins")
 	if err != nil {
-		log.Fatal(err)
+		log.Print(err)
+		return 1
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	for _, name := range []string{"private", "system", "other"} {
@@ -235,7 +236,7 @@ const (
 	project = `project_name: demo, project_domain_name: Default`
 )
 
-// replace replaces placeholders. A CA that stands alone in a line gets the indentation of that line.
+// replace replaces placeholders. A CA at the start of a line gets the indentation of that line.
 func (w *world) replace(text string, c *cloud) []byte {
 	text = strings.ReplaceAll(text, "${AUTH}", auth)
 	text = strings.NewReplacer("${USER}", user, "${PROJECT}", project).Replace(text)
