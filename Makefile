@@ -163,6 +163,7 @@ verify-supply-chain: build $(GOVULNCHECK) ## Check modules, vulnerabilities, SBO
 	go mod verify
 	@set -e; for folder in $(MODULES) test/devcluster/crd hack/tools; do \
 		(set -x; go -C $$folder mod verify); done
+	go -C test/logins/programs mod verify -modfile go.v1.33.mod
 	hack/vulnerabilities.sh . ./cmd/...
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 30m -short ./test/supplychain \
 		$(TESTFLAGS)

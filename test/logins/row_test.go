@@ -4,8 +4,12 @@
 //
 // The files testdata/rows/*.yaml are tables of credentials. A row contains a Secret, the catalog of
 // a cloud, and what has to happen. If a row says nothing else, both operators accept the
-// credentials, and all drivers use the standard login and the standard endpoints. The file
-// testdata/today.yaml lists what is different now; -update writes it.
+// credentials, and all drivers use the standard login and the standard endpoints. If the operators
+// refuse the credentials before they log in, they generate nothing: the driver of Cinder gets the
+// unchanged Secret, and has to fail too, or the row contains the reason.
+//
+// The files testdata/today/*.yaml list what is different now. `make test-unit
+// PACKAGES=./test/logins TESTFLAGS=-update` and `make test-logins TESTFLAGS=-update` write them.
 package logins_test
 
 import (
@@ -29,7 +33,7 @@ import (
 	"github.com/openshift/library-go/pkg/crypto"
 )
 
-var update = flag.Bool("update", false, "write testdata/today.yaml")
+var update = flag.Bool("update", false, "write testdata/today")
 
 // row is a row of the table.
 type row struct {
