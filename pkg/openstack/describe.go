@@ -85,7 +85,10 @@ func describeNetwork(err error) string {
 func describeResponse(err error) string {
 	large, isTooLarge := errors.AsType[tooLargeError](err)
 	many, areTooMany := errors.AsType[tooManyError](err)
+	lost, isLost := errors.AsType[lostError](err)
 	switch {
+	case isLost:
+		return lost.describe()
 	case isTooLarge:
 		return fmt.Sprintf("its response is larger than %d MiB or contains more than %d values. "+
 			"Check auth_url, proxy and load balancer", large.bytes>>20, large.values)

@@ -15,7 +15,8 @@ import (
 type Reason string
 
 const (
-	// InvalidCredentials: clouds.yaml or a CA file cannot be read or parsed; nothing was sent.
+	// InvalidCredentials: clouds.yaml or a CA file cannot be used and must be changed: it cannot be
+	// read or parsed, and nothing was sent, or auth_url redirects to another URL.
 	InvalidCredentials Reason = "InvalidCredentials"
 	// CloudUnreachable: no usable response. The cause is the network, TLS, a timeout, HTTP 5xx, or a
 	// server that is not OpenStack.
@@ -78,6 +79,9 @@ func loginError(authURL string, err error) *Error {
 		return errorf(AuthenticationFailed, "OpenStack's identity service at %s refused the login "+
 			"(HTTP %d). Check user, password or application credential, project and domain in the "+
 			"credentials Secret", redactedURL(authURL), statusOf(err))
+	}
+	if lost, ok := errors.AsType[lostError](err); ok && lost.movedTo() != "" {
+		return lost.moved(authURL)
 	}
 	return unreachable(identityService, authURL, err)
 }
@@ -155,7 +159,7 @@ func redactedURL(raw string) string {
 	if err != nil {
 		return "the URL in clouds.yaml"
 	}
-	shown := u.Scheme + "://" + u.Host + strings.TrimSuffix(u.Path, "/")
+	shown := u.Scheme + "://" + u.Host + strings.TrimSuffix(u.EscapedPath(), "/")
 	if len(shown) > maxShownURL {
 		shown = shown[:maxShownURL] + "..."
 	}

@@ -119,7 +119,7 @@ func hostileResponses() map[string]struct {
 		},
 		"with userinfo": {response{
 			Status: 302,
-			Header: header{"Location": "https://secret-u:secret-p@127.0.0.1/"},
+			Header: header{"Location": "https://secret-u:secret-p@k.example/"},
 		}, redirected},
 		"control sequence": {
 			response{Status: 418, Body: "\x1b[31m\u202egarbage\x00"},
@@ -214,7 +214,8 @@ func TestRedirectToAnotherServerIsRefused(t *testing.T) {
 				s.fault(foreign(service, simulator.Answer{
 					Status: status, Header: map[string]string{"Location": thief.URL},
 				}))
-				wantFragment(t, s.wantFailure(s.client(), openstack.CloudUnreachable), redirected)
+				wantFragment(t, s.refusedRedirect(s.client(), openstack.CloudUnreachable),
+					"it redirects the request to")
 				if stolen.Load() > 0 {
 					t.Error("the request was sent to another server")
 				}

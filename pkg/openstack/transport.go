@@ -31,9 +31,6 @@ const (
 	longValues = 400_000
 )
 
-// errRedirected means that a response redirects a request with a token or password elsewhere.
-var errRedirected = errors.New("redirected")
-
 // tooLargeError means that a response has more bytes or JSON values than these.
 type tooLargeError struct{ bytes, values int }
 
@@ -74,19 +71,6 @@ func checkProxyResponse(_ context.Context, _ *url.URL, _ *http.Request, r *http.
 		return nil
 	}
 	return &net.OpError{Op: proxyConnect, Net: "tcp", Err: errors.New(http.StatusText(r.StatusCode))}
-}
-
-// checkRedirect allows redirects within a server, and from http to https on the same host. net/http
-// would send the token, and after status 307 or 308 the password too, to any host.
-func checkRedirect(to *http.Request, via []*http.Request) error {
-	from := via[0].URL
-	sameServer := to.URL.Scheme == from.Scheme && to.URL.Host == from.Host
-	upgraded := from.Scheme == "http" && to.URL.Scheme == "https" &&
-		to.URL.Hostname() == from.Hostname()
-	if len(via) > maxRedirects || to.URL.User != nil || !sameServer && !upgraded {
-		return errRedirected
-	}
-	return nil
 }
 
 // limitedTransport limits responses: reading the body beyond the limits returns tooLargeError. It

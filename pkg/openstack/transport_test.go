@@ -1,0 +1,42 @@
+package openstack
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+)
+
+func TestRedirectStaysOnTheServer(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		from, to string
+		refused  bool
+	}{
+		"default port of https, added":   {"https://k.example/v3", "https://k.example:443/v3/", false},
+		"default port of https, removed": {"https://k.example:443/v3", "https://k.example/v3/", false},
+		"default port of http":           {"http://k.example/v3", "http://k.example:80/v3/", false},
+		"letters of the host":            {"http://k.example/v3", "http://K.Example/v3/", false},
+		"https on the same host":         {"http://k.example:5000/v3", "https://k.example/v3", false},
+		"port of the other scheme":       {"https://k.example/v3", "https://k.example:80/v3", true},
+		"other port":                     {"https://k.example/v3", "https://k.example:5000/v3", true},
+		"http again":                     {"https://k.example/v3", "http://k.example/v3", true},
+		"other host":                     {"https://k.example/v3", "https://x.example/v3", true},
+		"host as a prefix":               {"https://k.example/v3", "https://k.example.x/v3", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			from, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.from, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.to, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = checkRedirect(to, []*http.Request{from})
+			if test.refused != errors.Is(err, errRedirected) || !test.refused && err != nil {
+				t.Errorf("refused=%v, got %v", test.refused, err)
+			}
+		})
+	}
+}
