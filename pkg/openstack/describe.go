@@ -19,8 +19,7 @@ import (
 // describe returns a description of an error that is the same text for each attempt.
 func describe(err error) string {
 	if status := statusOf(err); status != 0 {
-		return fmt.Sprintf("it returned HTTP %d. The cloud may be in maintenance; "+
-			"the operator retries automatically", status)
+		return describeStatus(status)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == proxyConnect {
 		return "the proxy cannot be used. " +
@@ -28,6 +27,19 @@ func describe(err error) string {
 	}
 	return cmp.Or(describeTLS(err), describeNetwork(err), describeResponse(err),
 		fmt.Sprintf("unexpected failure (%T)", err))
+}
+
+func describeStatus(status int) string {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return fmt.Sprintf("it returned HTTP %d: it limits the number of requests. The operator retries "+
+			"automatically; if this persists, ask the cloud's administrator for a higher limit", status)
+	case status >= http.StatusInternalServerError:
+		return fmt.Sprintf("it returned HTTP %d. The cloud may be in maintenance; "+
+			"the operator retries automatically", status)
+	}
+	return fmt.Sprintf("it returned HTTP %d, which the operator does not expect. "+
+		"Check auth_url, proxy and load balancer", status)
 }
 
 // is reports whether an error is, or wraps, one of a type.
@@ -86,7 +98,12 @@ func describeResponse(err error) string {
 	large, isTooLarge := errors.AsType[tooLargeError](err)
 	many, areTooMany := errors.AsType[tooManyError](err)
 	lost, isLost := errors.AsType[lostError](err)
+	strange, isStrange := errors.AsType[notKeystoneError](err)
 	switch {
+	case isStrange:
+		return fmt.Sprintf("it returned HTTP %d, which is no answer of Keystone to a login. Check that "+
+			"auth_url is the URL of Keystone, not of the dashboard, and check proxy and load balancer",
+			strange)
 	case isLost:
 		return lost.describe()
 	case isTooLarge:

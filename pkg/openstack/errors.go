@@ -83,26 +83,49 @@ func loginError(authURL string, err error) *Error {
 	if lost, ok := errors.AsType[lostError](err); ok && lost.movedTo() != "" {
 		return lost.moved(authURL)
 	}
+	if strange := strangeStatus(err); strange != 0 {
+		err = strange
+	}
 	return unreachable(identityService, authURL, err)
 }
 
 // refused returns whether Keystone refused a login. It answers 404 for an application credential
-// that does not exist, with an error in JSON. If auth_url is wrong, the 404 has another body.
+// that does not exist. If auth_url is wrong, the 404 is not of Keystone.
 func refused(err error) bool {
-	response, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
-	switch response.Actual {
+	switch statusOf(err) {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return true
 	case http.StatusNotFound:
-		var answer struct {
-			Error struct {
-				Code int `json:"code"`
-			} `json:"error"`
-		}
-		return json.Unmarshal(response.Body, &answer) == nil &&
-			answer.Error.Code == http.StatusNotFound
+		return isOfKeystone(err)
 	}
 	return false
+}
+
+// isOfKeystone returns whether a failed call has the body of errors of Keystone.
+func isOfKeystone(err error) bool {
+	response, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	var answer struct {
+		Error struct {
+			Code int `json:"code"`
+		} `json:"error"`
+	}
+	return json.Unmarshal(response.Body, &answer) == nil && answer.Error.Code == response.Actual
+}
+
+// notKeystoneError means that a login has an answer with this HTTP status, which is not of Keystone.
+type notKeystoneError int
+
+func (notKeystoneError) Error() string { return "not an answer of Keystone" }
+
+// strangeStatus returns the HTTP status of a login with an answer that is not of Keystone, 0 if the
+// answer may be of Keystone. Front ends answer 429 and 5xx in its place.
+func strangeStatus(err error) notKeystoneError {
+	status := statusOf(err)
+	if status >= http.StatusInternalServerError || status == http.StatusTooManyRequests ||
+		isOfKeystone(err) {
+		return 0
+	}
+	return notKeystoneError(status)
 }
 
 // catalogError classifies the error of reading the catalog. HTTP 403 and 404 do not mean that a

@@ -42,10 +42,10 @@ func certificate(kind simulator.Certificate) simulator.Fault {
 func faultyResponses() map[string]failure {
 	const unreachable = openstack.CloudUnreachable
 	return map[string]failure{
-		"500":       {status(500), unreachable, "returned HTTP 500"},
-		"503":       {status(503), unreachable, "returned HTTP 503"},
-		"429":       {status(429), unreachable, "returned HTTP 429"},
-		"400":       {status(400), unreachable, "returned HTTP 400"},
+		"500":       {status(500), unreachable, "returned HTTP 500. The cloud may be in maintenance"},
+		"503":       {status(503), unreachable, "returned HTTP 503. The cloud may be in maintenance"},
+		"429":       {status(429), unreachable, "returned HTTP 429: it limits the number of requests"},
+		"400":       {status(400), unreachable, "returned HTTP 400, which"},
 		"garbage":   {mode(simulator.Garbage), unreachable, "not from an OpenStack API"},
 		"truncated": {mode(simulator.Truncated), unreachable, "closes the connection"},
 		"hang":      {mode(simulator.Hang), unreachable, "no response in time"},
@@ -138,7 +138,20 @@ func TestFailedLoginsAreClassified(t *testing.T) {
 	tests["404"] = failure{status(404), openstack.AuthenticationFailed, "refused the login (HTTP 404)"}
 	tests["404 of another server"] = failure{
 		foreign(simulator.Identity, simulator.Answer{Status: 404, Body: "<html>nothing here</html>"}),
-		openstack.CloudUnreachable, "returned HTTP 404",
+		openstack.CloudUnreachable, "returned HTTP 404, which is no answer of Keystone to a login. " +
+			"Check that auth_url is the URL of Keystone",
+	}
+	for _, status := range []int{200, 203, 204, 300, 304, 405, 407, 418} {
+		tests[fmt.Sprintf("%d of another server", status)] = failure{
+			foreign(simulator.Identity, simulator.Answer{Status: status}), openstack.CloudUnreachable,
+			fmt.Sprintf("returned HTTP %d, which is no answer of Keystone to a login", status),
+		}
+	}
+	tests["400 of Keystone"] = failure{
+		foreign(simulator.Identity, simulator.Answer{
+			Status: 400, Body: `{"error":{"code":400,"title":"Bad Request","message":"secret-x"}}`,
+		}),
+		openstack.CloudUnreachable, "returned HTTP 400, which the operator does not expect. Check",
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
