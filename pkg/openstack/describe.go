@@ -54,6 +54,10 @@ func describeTLS(err error) string {
 		return "its certificate is signed by an unknown authority. " +
 			"Put the cloud's CA into key cacert of the credentials Secret, " +
 			"or into the trusted CA bundle of the cluster (trustedCA of Proxy/cluster)"
+	case lacksNames(err):
+		return "its certificate has no Subject Alternative Names, and the common name does not count. " +
+			"Replace the cloud's certificate by one with the host of auth_url among its Subject " +
+			"Alternative Names"
 	case is[x509.HostnameError](err):
 		return "its certificate is not valid for this host name. " +
 			"Check auth_url and the cloud's certificate"
@@ -67,6 +71,17 @@ func describeTLS(err error) string {
 		return "the TLS handshake fails. Check that auth_url starts with https if the cloud serves HTTPS"
 	}
 	return ""
+}
+
+// lacksNames returns whether a certificate is refused because it contains no name of its host but
+// its common name.
+func lacksNames(err error) bool {
+	wrong, ok := errors.AsType[x509.HostnameError](err)
+	if !ok || wrong.Certificate == nil {
+		return false
+	}
+	c := wrong.Certificate
+	return len(c.DNSNames)+len(c.IPAddresses)+len(c.URIs)+len(c.EmailAddresses) == 0
 }
 
 func describeNetwork(err error) string {
