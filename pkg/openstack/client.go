@@ -67,8 +67,7 @@ func (c *Client) call(
 	if failure == nil {
 		return c.session.takeCatalog()
 	}
-	authURL := c.session.access.cloud.AuthInfo.AuthURL
-	classified := callError(service.name, endpoint.Endpoint, authURL, failure)
+	classified := callError(service.name, endpoint.Endpoint, c.session.access, failure)
 	if classified.Reason == CloudUnreachable || classified.Reason == NotOffered {
 		// The service may have moved: a load balancer at the old address also returns 404 or 403.
 		moved, ok := c.session.newEndpoint(ctx, endpoint, service)

@@ -76,7 +76,7 @@ func (s *session) credentialExpiry(ctx context.Context) (time.Time, error) {
 		// A policy of the cloud. The credential works, or there would be no session.
 		return time.Time{}, nil
 	case err != nil:
-		return time.Time{}, callError(identityService, authURL, authURL, err)
+		return time.Time{}, callError(identityService, authURL, s.access, err)
 	case answer.ExpiresAt == "":
 		return time.Time{}, nil
 	}

@@ -112,7 +112,7 @@ func isOfKeystone(err error) bool {
 	return json.Unmarshal(response.Body, &answer) == nil && answer.Error.Code == response.Actual
 }
 
-// notKeystoneError means that a login has an answer with this HTTP status, which is not of Keystone.
+// notKeystoneError means that a login has an answer with this HTTP status that is not of Keystone.
 type notKeystoneError int
 
 func (notKeystoneError) Error() string { return "not an answer of Keystone" }
@@ -130,17 +130,18 @@ func strangeStatus(err error) notKeystoneError {
 
 // catalogError classifies the error of reading the catalog. HTTP 403 and 404 do not mean that a
 // service is not offered.
-func catalogError(authURL string, err error) *Error {
+func catalogError(a *access, err error) *Error {
+	authURL := a.cloud.AuthInfo.AuthURL
 	if status := statusOf(err); status == http.StatusForbidden || status == http.StatusNotFound {
 		return unreachable(identityService, authURL, err)
 	}
-	return callError(identityService, authURL, authURL, err)
+	return callError(identityService, authURL, a, err)
 }
 
-// callError classifies the error of an API call. authURL is the URL of the identity service.
-func callError(service, endpoint, authURL string, err error) *Error {
+// callError classifies the error of an API call of a session with this access.
+func callError(service, endpoint string, a *access, err error) *Error {
 	if again, ok := errors.AsType[*gophercloud.ErrUnableToReauthenticate](err); ok {
-		return loginError(authURL, again.ErrReauth)
+		return loginError(a.cloud.AuthInfo.AuthURL, again.ErrReauth)
 	}
 	// gophercloud hides the error of a call that failed again after a new login from errors.AsType.
 	if after, ok := errors.AsType[*gophercloud.ErrErrorAfterReauthentication](err); ok {
@@ -148,8 +149,7 @@ func callError(service, endpoint, authURL string, err error) *Error {
 	}
 	switch statusOf(err) {
 	case http.StatusUnauthorized:
-		return errorf(AuthenticationFailed, "OpenStack's %s at %s refused the token (HTTP 401). "+
-			"Check the project and its roles in the credentials Secret", service, redactedURL(endpoint))
+		return tokenError(service, endpoint, a, err)
 	case http.StatusForbidden:
 		return errorf(NotOffered, "OpenStack's %s at %s is not open to this project (HTTP 403). "+
 			"If the cluster needs the service, ask the administrator of the cloud for access",

@@ -13,15 +13,15 @@ import (
 // errRedirected means that a response redirects a request with a token or password elsewhere.
 var errRedirected = errors.New("redirected")
 
-// lostError means that a redirect changes the method of a request. net/http would send a GET without
-// the body: for a login, Keystone would answer it as if the password was wrong.
+// lostError means that a redirect changes the method of a request. net/http would send a GET
+// without the body: for a login, Keystone would answer it as if the password was wrong.
 type lostError struct{ from, to *url.URL }
 
 func (lostError) Error() string { return "the redirect changes the method" }
 
 // checkRedirect allows redirects that keep the method, within a server, and from http to https on
-// the same host. net/http would send the token, and after status 307 or 308 the password too, to any
-// host.
+// the same host. net/http would send the token, and after status 307 or 308 the password too, to
+// any host.
 func checkRedirect(to *http.Request, via []*http.Request) error {
 	from := via[0]
 	upgraded := from.URL.Scheme == "http" && to.URL.Scheme == "https" && sameHost(to.URL, from.URL)
@@ -48,8 +48,8 @@ func portOf(u *url.URL) string {
 // tokensPath is the end of the URL of a login, which is not part of auth_url.
 const tokensPath = "/auth/tokens"
 
-// movedTo returns the auth_url that a redirect of a login leads to. It is "" if the redirect does not
-// lead to an identity service at another URL, but to a login page or to the same URL again.
+// movedTo returns the auth_url that a redirect of a login leads to. It is "" if the redirect does
+// not lead to an identity service at another URL, but to a login page or to the same URL again.
 func (e lostError) movedTo() string {
 	path := strings.TrimSuffix(strings.TrimSuffix(e.to.EscapedPath(), "/"), tokensPath)
 	to := e.to.Scheme + "://" + e.to.Host + path

@@ -11,8 +11,8 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// redirecting returns the URL of a server that answers each request with a redirect to a target, and
-// the methods and paths that it receives.
+// redirecting returns the URL of a server that answers each request with a redirect to a target,
+// and the methods and paths that it receives.
 func redirecting(t *testing.T, status int, target string) (address string, seen *[]string) {
 	t.Helper()
 	seen = &[]string{}
@@ -115,7 +115,7 @@ func TestRedirectOfLoginToAnotherPageIsNoAnswerOfKeystone(t *testing.T) {
 	}
 }
 
-// The back-off of refused logins would delay the login with the corrected auth_url at other Clients.
+// A front end may be corrected without a change of clouds.yaml.
 func TestRedirectOfLoginDoesNotBackOff(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, simulator.Config{})
@@ -162,7 +162,7 @@ func TestRedirectOfServiceNamesTheCatalog(t *testing.T) {
 	if openstack.ReasonOf(err) != openstack.CloudUnreachable {
 		t.Fatalf("reason %s: %v", openstack.ReasonOf(err), err)
 	}
-	wantFragment(t, err.Error(), "it redirects the request to https://manila.example/v2/shares, where "+
+	wantFragment(t, err.Error(), "redirects the request to https://manila.example/v2/shares, where "+
 		"its content would be lost. Check the URL of the shared file system service (Manila) in "+
 		"OpenStack's catalog")
 }

@@ -128,7 +128,7 @@ func (s *session) refreshCatalog(ctx context.Context) error {
 	_, err = identity.Get(ctx, url, &answer, nil) //nolint:bodyclose // gophercloud closes it
 	switch {
 	case err != nil:
-		return catalogError(authURL, err)
+		return catalogError(s.access, err)
 	case answer.Catalog == nil:
 		return unreachable(identityService, authURL, errNotOpenStack)
 	}

@@ -67,12 +67,12 @@ func (s *Shares) call(ctx context.Context, request func(*gophercloud.ServiceClie
 }
 
 // listError classifies the error of a request about all shares.
-func listError(endpoint, authURL string, err error) *Error {
-	return callError(manila().name, endpoint, authURL, err)
+func listError(endpoint string, a *access, err error) *Error {
+	return callError(manila().name, endpoint, a, err)
 }
 
 func (s *Shares) send(
-	ctx context.Context, classify func(endpoint, authURL string, err error) *Error,
+	ctx context.Context, classify func(endpoint string, a *access, err error) *Error,
 	request func(*gophercloud.ServiceClient) error,
 ) error {
 	select {
@@ -86,7 +86,7 @@ func (s *Shares) send(
 	if failure == nil {
 		return nil
 	}
-	classified := classify(s.endpoint.Endpoint, s.session.access.cloud.AuthInfo.AuthURL, failure)
+	classified := classify(s.endpoint.Endpoint, s.session.access, failure)
 	if s.session.refusal() != nil {
 		return errors.Join(classified, s.client.forget(ctx))
 	}
@@ -103,7 +103,7 @@ func (c *Client) forget(ctx context.Context) error {
 }
 
 // shareError classifies the error of a request about one share.
-func shareError(endpoint, authURL string, err error) *Error {
+func shareError(endpoint string, a *access, err error) *Error {
 	name := manila().name
 	if isMissing(err) {
 		return errorf(NotFound, "OpenStack's %s at %s has no such share or access rule (HTTP 404)", name,
@@ -119,7 +119,7 @@ func shareError(endpoint, authURL string, err error) *Error {
 			"version %s of the API, and the share must be in the status available", name,
 			redactedURL(endpoint), status, accessRuleVersion)
 	}
-	return callError(name, endpoint, authURL, err)
+	return callError(name, endpoint, a, err)
 }
 
 // List returns all shares of the project whose metadata contain an entry, at most 10000. It returns
