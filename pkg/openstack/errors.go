@@ -141,7 +141,10 @@ func catalogError(a *access, err error) *Error {
 // callError classifies the error of an API call of a session with this access.
 func callError(service, endpoint string, a *access, err error) *Error {
 	if again, ok := errors.AsType[*gophercloud.ErrUnableToReauthenticate](err); ok {
-		return loginError(a.cloud.AuthInfo.AuthURL, again.ErrReauth)
+		if !errors.Is(again.ErrReauth, errNotRenewed) {
+			return loginError(a.cloud.AuthInfo.AuthURL, again.ErrReauth)
+		}
+		err = again.ErrOriginal
 	}
 	// gophercloud hides the error of a call that failed again after a new login from errors.AsType.
 	if after, ok := errors.AsType[*gophercloud.ErrErrorAfterReauthentication](err); ok {

@@ -18,8 +18,9 @@ type Request struct {
 	Duration time.Duration
 }
 
-// observe passes a request to the Source. The answer is nil if there is none.
+// observe passes a request to the renewal and to the Source. The answer is nil if there is none.
 func (s *session) observe(to *url.URL, answer *http.Response, took time.Duration) {
+	s.renewal.observe(answer)
 	if s.access.observe != nil {
 		s.access.observe(Request{Service: s.serviceAt(to), Code: codeOf(answer), Duration: took})
 	}

@@ -45,7 +45,7 @@ func TestCertificateWithoutAlternativeNamesIsExplained(t *testing.T) {
 		"no alternative names": {
 			&x509.Certificate{Subject: name},
 			"its certificate has no Subject Alternative Names, and the common name does not count. " +
-				"Replace the cloud's certificate by one with the host of auth_url among its Subject Alternative Names",
+				"Replace the cloud's certificate by one with the host of auth_url among its Subject",
 		},
 		"another host": {
 			&x509.Certificate{Subject: name, DNSNames: []string{"k.example"}},

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -28,6 +29,7 @@ type session struct {
 	service atomic.Pointer[string]
 	// refused is the error of the renewal that the identity service refused.
 	refused atomic.Pointer[error]
+	renewal renewal
 }
 
 // userAgent names the operators in the logs of the cloud.
@@ -70,9 +72,15 @@ func (s *session) renew(ctx context.Context, login func(context.Context) error) 
 	if err := s.refusal(); err != nil {
 		return err
 	}
+	if !s.renewal.mayRepeat(time.Now()) {
+		return errNotRenewed
+	}
 	err := login(ctx)
 	if err != nil && refused(err) {
 		s.refused.Store(&err)
+	}
+	if err == nil {
+		s.renewal.begin(s.provider.Token(), time.Now())
 	}
 	return err
 }
