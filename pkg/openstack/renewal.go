@@ -11,9 +11,9 @@ import (
 var errNotRenewed = errors.New("the token is new")
 
 // renewal is the last renewal of a token. If the first answer to the new token is "401" too, the
-// token is not the reason: an access rule is missing, or the service cannot verify tokens. Each poll
-// would then send one more login. So further logins wait as those that Keystone refused: 1 min, then
-// twice as long, up to 15 min. Requests are still sent, with the token that the session has.
+// token is not the reason: an access rule is missing, or the service cannot verify tokens. Each
+// poll would then send one more login. So further logins wait as those that Keystone refused: 1
+// min, then twice as long, up to 15 min. Requests are still sent, with the token of the session.
 type renewal struct {
 	mu      sync.Mutex
 	token   string

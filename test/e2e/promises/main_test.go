@@ -52,7 +52,9 @@ func use(t *testing.T, wanted kind) *test {
 		}
 		running = lab{started, wanted}
 	}
-	return &test{&pods.Test{T: t, Cluster: running.Cluster}}
+	c := running.Cluster
+	t.Cleanup(func() { c.MustHaveSentListedRequests(t) })
+	return &test{&pods.Test{T: t, Cluster: c}}
 }
 
 // stop stops the cluster, if one runs.

@@ -70,6 +70,7 @@ func run(t *testing.T, options cluster.Options, suites ...suite) {
 			s.reasons.check(t, s.manifest, s.run(t, c))
 		})
 	}
+	c.MustHaveSentListedRequests(t)
 }
 
 // prepare creates what the tests need in the cluster.

@@ -1,0 +1,25 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/accessrules"
+)
+
+// requestsPage is relative to the folder of a test program.
+const requestsPage = "../../../docs/openstack-requests.md"
+
+// MustHaveSentListedRequests checks that docs/openstack-requests.md contains each request that
+// OpenStack has received: of the operators, of the drivers and of CSI-Addons.
+func (c *Cluster) MustHaveSentListedRequests(t *testing.T) {
+	t.Helper()
+	page, err := accessrules.Read(requestsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlisted, unused := page.Compare(c.Cloud().Counters().Calls)
+	for _, call := range unlisted {
+		t.Errorf("docs/openstack-requests.md has no row for %s", call)
+	}
+	t.Logf("rows of docs/openstack-requests.md without a request until now: %v", unused)
+}

@@ -1,0 +1,34 @@
+package accessrules_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/accessrules"
+)
+
+func TestCompareFindsRequestsWithoutRuleAndRulesWithoutRequest(t *testing.T) {
+	t.Parallel()
+	rules := accessrules.Rules{
+		{Service: "sharev2", Method: "GET", Path: "/v2/shares/*"},
+		{Service: "sharev2", Method: "GET", Path: "/v2/types"},
+		{Service: "volumev3", Method: "GET", Path: "/v3/*/types"},
+		{Service: "identity", Method: "GET", Path: "/v3/**"},
+	}
+	forbidden, unused := rules.Compare(map[string]int{
+		"GET /share/v2/shares/a-1": 2, "GET /share/v2/shares/a-1/metadata": 1,
+		"POST /share/v2/shares/a-1": 1, "GET /volume/v3/0123456789abcdef0123456789abcdef/types": 1,
+		"GET /volume/v3/types": 1, "GET /volume/v2/types": 1, "GET /identity/v3/auth/catalog": 1,
+		"GET /openstack/latest/meta_data.json": 1,
+	})
+	want := []string{
+		"GET /share/v2/shares/a-1/metadata", "GET /volume/v2/types", "POST /share/v2/shares/a-1",
+	}
+	if diff := cmp.Diff(want, forbidden); diff != "" {
+		t.Errorf("forbidden (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(rules[1:2], unused); diff != "" {
+		t.Errorf("unused (-want +got):\n%s", diff)
+	}
+}
