@@ -41,11 +41,11 @@ func (r *renewal) begin(token string, now time.Time) {
 	r.token, r.at, r.useless = token, now, false
 }
 
-// observe evaluates an answer, which is nil if there is none.
-func (r *renewal) observe(answer *http.Response) {
+// observe evaluates the status of the answer to a request with a token, which a login lacks.
+func (r *renewal) observe(token string, status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if answer != nil && r.token != "" && answer.Request.Header.Get("X-Auth-Token") == r.token {
-		r.token, r.useless = "", answer.StatusCode == http.StatusUnauthorized
+	if token != "" && token == r.token {
+		r.token, r.useless = "", status == http.StatusUnauthorized
 	}
 }

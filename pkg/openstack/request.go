@@ -20,7 +20,9 @@ type Request struct {
 
 // observe passes a request to the renewal and to the Source. The answer is nil if there is none.
 func (s *session) observe(to *url.URL, answer *http.Response, took time.Duration) {
-	s.renewal.observe(answer)
+	if answer != nil {
+		s.renewal.observe(answer.Request.Header.Get("X-Auth-Token"), answer.StatusCode)
+	}
 	if s.access.observe != nil {
 		s.access.observe(Request{Service: s.serviceAt(to), Code: codeOf(answer), Duration: took})
 	}
