@@ -22,11 +22,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/test/e2e/report"
+	"github.com/openstack-csi/csi-operator/test/openstack/accessrules"
 )
 
 func TestDriversPassCSISanity(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
+	t.Cleanup(func() { s.mustHaveSentListedRequests(t) }) // after the parallel tests
 	for _, d := range drivers() {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
@@ -47,6 +49,21 @@ func TestDriversPassCSISanity(t *testing.T) {
 			t.Logf("csi-sanity: %d passed, %d failed as expected", passed, len(failed))
 		})
 	}
+}
+
+// mustHaveSentListedRequests checks that docs/openstack-requests.md contains each request that
+// OpenStack has received.
+func (s *site) mustHaveSentListedRequests(t *testing.T) {
+	t.Helper()
+	page, err := accessrules.Read("../../../docs/openstack-requests.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlisted, unused := page.Compare(s.cloud.Counters().Calls)
+	for _, call := range unlisted {
+		t.Errorf("docs/openstack-requests.md has no row for %s", call)
+	}
+	t.Logf("rows of docs/openstack-requests.md without a request: %v", unused)
 }
 
 // anyOf returns a regular expression that matches the names of tests.
