@@ -11,9 +11,6 @@ import (
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 )
 
-// DefaultCloud is the name of the entry that the cloud credential operator writes into clouds.yaml.
-const DefaultCloud = "openstack"
-
 // Cloud is one entry of a clouds.yaml that contains everything a login needs.
 type Cloud struct {
 	clientconfig.Cloud

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // changed returns the valid clouds.yaml with one text replaced.
@@ -17,11 +15,11 @@ func changed(tb testing.TB, old, replacement string) string {
 	return strings.Replace(cloudsText, old, replacement, 1)
 }
 
-// wantRefused expects ParseClouds to return an error that starts with want.
+// wantRefused expects an error that starts with want after the name of the key.
 func wantRefused(t *testing.T, text, want string) {
 	t.Helper()
-	_, err := openstack.ParseClouds([]byte(text), openstack.DefaultCloud)
-	if err == nil || !strings.HasPrefix(err.Error(), want) {
+	_, err := parsed(text)
+	if err == nil || !strings.HasPrefix(err.Error(), "key clouds.yaml of Secret ns/name "+want) {
 		t.Fatalf("got %v, want %q", err, want)
 	}
 	wantNoSecret(t, err)
@@ -58,19 +56,19 @@ func commonMistakes(tb testing.TB) map[string]mistake {
 		"null":           {"null\n", "is empty"},
 		"clouds misspelt": {
 			changed(tb, "clouds:", "cloud:"),
-			"has no top-level key clouds; its top-level keys are cloud",
+			"has no top-level key clouds; its top-level keys are cloud (line 1)",
 		},
 		"clouds in capital": {
 			changed(tb, "clouds:", "Clouds:"),
-			"has no top-level key clouds; its top-level keys are Clouds",
+			"has no top-level key clouds; its top-level keys are Clouds (line 1)",
 		},
 		"the entry alone": {
 			"openstack:\n  auth: {}\n",
-			"has no top-level key clouds; its top-level keys are openstack",
+			"has no top-level key clouds; its top-level keys are openstack (line 1)",
 		},
 		"secret as a key": {
 			"s3cr3t/=+ x: y\n",
-			"has no top-level key clouds; its top-level keys are (a name that is not printed)",
+			"has no top-level key clouds; its top-level keys are (a name that is not printed) (line 1)",
 		},
 		"clouds is empty": {
 			"clouds:\n",
@@ -78,7 +76,7 @@ func commonMistakes(tb testing.TB) map[string]mistake {
 		},
 		"entry not indented": {
 			"# comment\nclouds:\nopenstack:\n  auth: {}\n",
-			"has no entries in clouds (line 2): indent the entries below clouds; other keys are openstack",
+			"has no entries in clouds (line 2): indent the entries below clouds; other keys are openstack (line 3)",
 		},
 		"auth not indented": {
 			"clouds:\n  openstack:\n  auth:\n    auth_url: x\n",
@@ -90,16 +88,20 @@ func commonMistakes(tb testing.TB) map[string]mistake {
 		},
 		"auth misspelt": {
 			changed(tb, "    auth:", "    auht:"),
-			"has no clouds.openstack.auth (line 2); the keys there are auht, region_name, interface",
+			"has no clouds.openstack.auth (line 2); the keys there are auht (line 3), region_name (line 10), " +
+				"interface (line 11)",
 		},
 		"other entries": {
 			"clouds:\n  prod: {}\n  \"te\\nst\": {}\n",
-			"has no entry clouds.openstack; its entries are prod, (a name that is not printed)",
+			"has no entry clouds.openstack: rename one of its entries to openstack: prod (line 2), " +
+				"(a name that is not printed) (line 3)",
 		},
 		"many other entries": {
 			many,
-			"has no entry clouds.openstack; its entries are cloud-00, cloud-01, cloud-02, cloud-03, " +
-				"cloud-04, cloud-05, cloud-06, cloud-07, cloud-08, cloud-09 and 20 more",
+			"has no entry clouds.openstack: rename one of its entries to openstack: cloud-00 (line 2), " +
+				"cloud-01 (line 3), cloud-02 (line 4), cloud-03 (line 5), cloud-04 (line 6), " +
+				"cloud-05 (line 7), cloud-06 (line 8), cloud-07 (line 9), cloud-08 (line 10), " +
+				"cloud-09 (line 11) and 20 more",
 		},
 		"one space too many": {changed(tb, "      password:", "       password:"), invalid(6)},
 		"one space too few": {
@@ -149,20 +151,20 @@ func TestUnsupportedFieldsAreRefused(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"profile": {
 			entry("profile: vexxhost"),
-			refused + "profile (write the values of the profile into the entry)",
+			refused + "profile (line 12): write the values of the profile into the entry",
 		},
 		"cloud": {
 			entry("cloud: vexxhost"),
-			refused + "cloud (write the values of that cloud into the entry)",
+			refused + "cloud (line 12): write the values of that cloud into the entry",
 		},
 		"client certificate": {
 			entry("cert: /a\n    key: /b"),
-			refused + "cert (client certificates cannot be used; " +
-				"use an application credential or a password), clouds.openstack.key (",
+			refused + "cert (line 12): client certificates are not supported; " +
+				"use an application credential or a password; clouds.openstack.key (line 13): ",
 		},
 		"values of a region": {
 			entry("regions: [{name: RegionOne, values: {interface: internal}}]"),
-			refused + "regions (write the values of the region into the entry)",
+			refused + "regions (line 12): write the values of the region into the entry",
 		},
 		"values of a region alone": {
 			noRegion("regions: [A, {name: B, values: {interface: internal}}]"),
@@ -170,31 +172,32 @@ func TestUnsupportedFieldsAreRefused(t *testing.T) {
 		},
 		"trust": {
 			auth("trust_id: x"),
-			refused + "auth.trust_id (trusts cannot be used; use an application credential)",
+			refused + "auth.trust_id (line 8): trusts are not supported; use an application credential",
 		},
 		"system scope": {
 			auth("system_scope: all"),
-			refused + "auth.system_scope (use a project)",
+			refused + "auth.system_scope (line 8): use a project",
 		},
 		"identity API 2": {
 			entry("identity_api_version: 2"),
-			refused + "identity_api_version (only version 3",
+			refused + "identity_api_version (line 12): only version 3",
 		},
 		"auth_type of version 2": {
 			entry("auth_type: v2password"),
-			refused + "auth_type (use password, v3password or v3applicationcredential)",
+			refused + "auth_type (line 12): use password, v3password or v3applicationcredential",
 		},
 		"auth_type of federation": {
 			entry("auth_type: v3oidcpassword"), refused +
-				"auth_type (use password, v3password or v3applicationcredential)",
+				"auth_type (line 12): use password, v3password or v3applicationcredential",
 		},
 		"auth_url of version 2": {
 			changed(t, ":5000/v3", ":5000/v2.0/"),
-			"has clouds.openstack.auth.auth_url of version 2.0 of the identity API: use version 3",
+			"has clouds.openstack.auth.auth_url (line 4) of version 2.0 of the identity API: use version 3",
 		},
 		"several at once": {
 			entry("profile: a\n    cert: b"),
-			refused + "profile (write the values of the profile into the entry), clouds.openstack.cert (",
+			refused + "profile (line 12): write the values of the profile into the entry; " +
+				"clouds.openstack.cert (line 13): ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +216,7 @@ func TestUnsupportedFieldsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := openstack.ParseClouds([]byte(text), openstack.DefaultCloud)
+			_, err := parsed(text)
 			check(t, err)
 		})
 	}

@@ -1,28 +1,12 @@
 package openstack
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-)
-
-// Limits of a clouds.yaml. On HyperShift the administrator of the guest cluster may write it.
-const (
-	// maxClouds is the maximum size of a clouds.yaml, in bytes. Decoding takes many times the memory.
-	maxClouds = 128 << 10
-	// maxExplained and maxLines limit the bytes and lines of a text whose invalid line is searched,
-	// because the search parses the text once for each line.
-	maxExplained = 16 << 10
-	maxLines     = 200
-	// maxListed is the number of names that a message lists.
-	maxListed = 10
-	// maxNodes is the maximum number of YAML nodes, with each alias replaced by its content.
-	maxNodes = 20_000
 )
 
 // outline contains the names and lines of keys in a clouds.yaml that error messages may show.
@@ -30,11 +14,6 @@ type outline struct {
 	// top are the keys of the text, entries the keys of `clouds`, and fields the keys of each entry.
 	top, entries []key
 	fields       map[string][]key
-}
-
-type key struct {
-	name string
-	line int
 }
 
 // decodeClouds decodes a clouds.yaml. It returns an error if the text is not YAML or a field has
@@ -60,23 +39,6 @@ func decodeClouds(text []byte, into any) (outline, error) {
 	return outlineOf(document.Content[0]), nil
 }
 
-// nodes counts the nodes below a node, with each alias replaced by its content. It returns more
-// than limit if there are more, or if an alias contains itself.
-func nodes(node *yaml.Node, limit, depth int) int {
-	const maxDepth = 1000
-	if node.Kind == yaml.AliasNode {
-		node = node.Alias
-	}
-	count := 1
-	for _, child := range node.Content {
-		if count > limit || depth > maxDepth {
-			return limit + 1
-		}
-		count += nodes(child, limit-count, depth+1)
-	}
-	return count
-}
-
 func outlineOf(root *yaml.Node) outline {
 	o := outline{top: keysOf(root), fields: map[string][]key{}}
 	clouds := valueOf(root, "clouds")
@@ -92,7 +54,7 @@ func keysOf(node *yaml.Node) []key {
 	var keys []key
 	if node != nil && node.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(node.Content); i += 2 {
-			keys = append(keys, key{node.Content[i].Value, node.Content[i].Line})
+			keys = append(keys, key{name: node.Content[i].Value, line: node.Content[i].Line})
 		}
 	}
 	return keys
@@ -150,19 +112,6 @@ func names(keys []key) []string {
 	return ret
 }
 
-// identifier matches the names of keys and entries that messages may repeat. Other text may be
-// secret.
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
-
-// printableName returns the name for messages, or a placeholder if the text may be secret.
-func printableName(name string) string {
-	const limit = 63
-	if len(name) <= limit && identifier.MatchString(name) {
-		return name
-	}
-	return "(a name that is not printed)"
-}
-
 // listed returns the continuation of a message with at most maxListed names.
 func listed(introduction string, names []string) string {
 	if len(names) == 0 {
@@ -177,41 +126,4 @@ func listed(introduction string, names []string) string {
 		more = fmt.Sprintf(" and %d more", len(names)-maxListed)
 	}
 	return fmt.Sprintf("; %s %s%s", introduction, strings.Join(shown, ", "), more)
-}
-
-// firstInvalidLine finds the first line that makes the text invalid YAML. The parser's errors name
-// the first line of the surrounding mapping, which is usually line 1.
-func firstInvalidLine(text []byte) string {
-	lines := bytes.SplitAfter(text, []byte("\n"))
-	if len(text) > maxExplained || len(lines) > maxLines {
-		return ""
-	}
-	for last := len(lines) - 1; last >= 0; last-- {
-		var ignored yaml.Node
-		if yaml.Unmarshal(bytes.Join(lines[:last], nil), &ignored) == nil {
-			return fmt.Sprintf(" (line %d)", last+1)
-		}
-	}
-	return ""
-}
-
-var mismatchedLine = regexp.MustCompile(`^line (\d+): `)
-
-// mismatchedLines returns the line numbers of a type error without the rest, which quotes the text.
-func mismatchedLines(err error) string {
-	mismatch, ok := errors.AsType[*yaml.TypeError](err)
-	if !ok {
-		return ""
-	}
-	var lines []string
-	for _, problem := range mismatch.Errors {
-		m := mismatchedLine.FindStringSubmatch(problem)
-		if m != nil && !slices.Contains(lines, m[1]) && len(lines) < maxListed {
-			lines = append(lines, m[1])
-		}
-	}
-	if len(lines) == 0 {
-		return ""
-	}
-	return " (line " + strings.Join(lines, ", ") + ")"
 }

@@ -49,12 +49,6 @@ type Secret struct {
 	Data map[string][]byte
 }
 
-// The keys of a credentials Secret.
-const (
-	CloudsKey = "clouds.yaml"
-	CAKey     = "cacert"
-)
-
 // access is the content of a Source when it was read.
 type access struct {
 	cloud       *Cloud

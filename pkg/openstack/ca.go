@@ -1,0 +1,62 @@
+package openstack
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/client-go/util/cert"
+)
+
+// authority returns the CA of highest precedence, "" for none.
+func (c Content) authority(e *entry) (string, error) {
+	source := fmt.Sprintf("key %s of %s", CloudsKey, c.Name)
+	secret, path := string(c.Data[CAKey]), strings.TrimSpace(e.CACertFile)
+	switch {
+	case strings.TrimSpace(secret) != "":
+		return usableCA(fmt.Sprintf("key %s of %s", CAKey, c.Name), secret)
+	case strings.TrimSpace(c.CA) != "":
+		return usableCA(cmp.Or(c.CAName, "the CA of the cloud"), c.CA)
+	case strings.Contains(path, "-----BEGIN"):
+		return usableCA(source+" in "+e.at("cacert"), e.CACertFile)
+	case path != "" && !systemBundle(path):
+		return "", fmt.Errorf("%s has a path in %s, and pods do not contain that file: put the PEM into "+
+			"key %s of the Secret", source, e.at("cacert"), CAKey)
+	}
+	return "", nil
+}
+
+// usableCA returns the bundle as text in UTF-8, or an error unless both the operator and the CSI
+// drivers can use it. A driver does not start if a single certificate of the bundle cannot be
+// parsed.
+func usableCA(source, bundle string) (string, error) {
+	certificates, err := cert.ParseCertsPEM([]byte(bundle))
+	if err != nil {
+		return "", fmt.Errorf("%s contains no PEM certificate, or one that cannot be parsed. "+
+			"Write one or more certificates in PEM into it", source)
+	}
+	if utf8.ValidString(bundle) {
+		return bundle, nil
+	}
+	text, err := cert.EncodeCertificates(certificates...)
+	if err != nil {
+		return "", errors.New(source + " contains a certificate that cannot be encoded")
+	}
+	return string(text), nil
+}
+
+// systemBundle returns true for the paths of the bundles that programs in Go read as the roots of
+// the system: the list certFiles of crypto/x509 for Linux.
+func systemBundle(path string) bool {
+	return slices.Contains([]string{
+		"/etc/ssl/certs/ca-certificates.crt",
+		"/etc/pki/tls/certs/ca-bundle.crt",
+		"/etc/ssl/ca-bundle.pem",
+		"/etc/pki/tls/cacert.pem",
+		"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+		"/etc/ssl/cert.pem",
+	}, path)
+}

@@ -1,0 +1,194 @@
+package openstack
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/utils/v2/openstack/clientconfig"
+)
+
+// entry is an entry of clouds.yaml with the keys that messages name.
+type entry struct {
+	clientconfig.Cloud
+	name string
+	// entries are the keys of clouds, keys those of the entry, auth those of its auth.
+	top, entries, keys, auth []key
+	// note is added to messages about an incomplete login.
+	note string
+}
+
+// readEntry returns the entry DefaultCloud or the only one.
+func readEntry(text []byte) (*entry, error) {
+	d, err := decode(text)
+	if err != nil {
+		return nil, err
+	}
+	name := DefaultCloud
+	if _, found := d.clouds[name]; !found && len(d.clouds) == 1 {
+		for name = range d.clouds { // the only one
+		}
+	}
+	cloud, found := d.clouds[name]
+	if !found {
+		return nil, d.missingEntry()
+	}
+	top, _ := mapping(d.root)
+	_, clouds := find(d.root, "clouds")
+	entries, _ := mapping(clouds)
+	_, node := find(clouds, name)
+	keys, _ := mapping(node)
+	_, authNode := find(node, "auth")
+	auth, _ := mapping(authNode)
+	return &entry{Cloud: cloud, name: name, top: top, entries: entries, keys: keys, auth: auth}, nil
+}
+
+// missingEntry returns the error for a text without the entry.
+func (d *document) missingEntry() error {
+	top, _ := mapping(d.root)
+	self, clouds := find(d.root, "clouds")
+	entries, _ := mapping(clouds)
+	switch {
+	case clouds == nil:
+		return fmt.Errorf("has no top-level key clouds%s", others("its top-level keys are", top))
+	case len(entries) == 0:
+		top = slices.DeleteFunc(top, func(k key) bool { return k.name == self.name })
+		return fmt.Errorf("has no entries in %s: indent the entries below clouds%s",
+			self, others("other keys are", top))
+	}
+	return fmt.Errorf("has no entry clouds.%s: rename one of its entries to %[1]s: %s",
+		DefaultCloud, list(entries))
+}
+
+// missingAuth returns the error for an entry without auth.
+func (e *entry) missingAuth() error {
+	advice := others("the keys there are", e.keys) + e.note
+	for _, k := range slices.Concat(e.entries, e.top) {
+		if k.name == "auth" {
+			advice = fmt.Sprintf(": indent %s below %s", k, e.path())
+		}
+	}
+	return fmt.Errorf("has no %s.auth%s%s", e.path(), lineOf(e.entries, e.name), advice)
+}
+
+// others returns a continuation of a message that names keys.
+func others(introduction string, keys []key) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	return "; " + introduction + " " + list(keys)
+}
+
+func (e *entry) path() string { return "clouds." + printableName(e.name) }
+
+// at returns the path and the line of a key of the entry, such as "cacert" or "auth.token".
+func (e *entry) at(name string) string {
+	keys, last := e.keys, name
+	if rest, below := strings.CutPrefix(name, "auth."); below {
+		keys, last = e.auth, rest
+	}
+	return e.path() + "." + name + lineOf(keys, last)
+}
+
+// lineOf returns the line of a key as the end of a text, "" if the key is missing.
+func lineOf(keys []key, name string) string {
+	i := slices.IndexFunc(keys, func(k key) bool { return k.name == name })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (line %d)", keys[i].line)
+}
+
+// given returns those of the keys of auth that have a value.
+func (e *entry) given(names ...string) []key {
+	return slices.DeleteFunc(slices.Clone(e.auth), func(k key) bool {
+		return k.empty || !slices.Contains(names, k.name)
+	})
+}
+
+// unread is a key that nothing reads.
+type unread struct {
+	key
+	// path is the path of the key, meaning its right spelling, advice what to do with it.
+	path, meaning, advice string
+}
+
+// unread returns the keys that nothing reads although people expect an effect on the login, the
+// endpoints or TLS.
+func (e *entry) unread() (found []unread) {
+	ofAuth, ofEntry := fields[clientconfig.AuthInfo](), fields[clientconfig.Cloud]()
+	for _, k := range e.auth {
+		advice := "auth has no such key"
+		switch meaning := spelled(k.name); {
+		case k.empty, slices.Contains(ofAuth, k.name):
+			continue
+		case slices.Contains(ofAuth, meaning):
+			advice = "write " + meaning
+		case slices.Contains(ofEntry, meaning):
+			advice = fmt.Sprintf("write %s beside auth", meaning)
+		}
+		found = append(found, unread{k, e.path() + ".auth.", spelled(k.name), advice})
+	}
+	for _, k := range e.keys {
+		advice := "the endpoints of OpenStack's catalog are used"
+		switch meaning := spelled(k.name); {
+		case k.empty, slices.Contains(ofEntry, k.name):
+			continue
+		case slices.Contains(ofEntry, meaning):
+			advice = "write " + meaning
+		case slices.Contains(ofAuth, meaning):
+			advice = fmt.Sprintf("indent line %d below auth", k.line)
+			if meaning != k.name {
+				advice += " and write " + meaning
+			}
+		case !overridesEndpoint(k.name):
+			continue
+		}
+		found = append(found, unread{k, e.path() + ".", spelled(k.name), advice})
+	}
+	return found
+}
+
+// misplaced returns what to do with the first key that means one of the names but is not read.
+func (e *entry) misplaced(names ...string) string {
+	for _, k := range e.unread() {
+		if slices.Contains(names, k.meaning) {
+			return fmt.Sprintf("%s is not read: %s", k.key, k.advice)
+		}
+	}
+	return ""
+}
+
+// fields returns the names of the keys of T.
+func fields[T any]() []string {
+	var names []string
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// spelled returns the right spelling of the name of a key.
+func spelled(name string) string {
+	name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
+	right, found := map[string]string{
+		"ca_cert": "cacert", "ca_file": "cacert", "insecure": "verify",
+		"project": "project_name", "region": "region_name",
+		"tenant": "project_name", "tenant_id": "project_id", "tenant_name": "project_name",
+		"tenant_domain_id": "project_domain_id", "tenant_domain_name": "project_domain_name",
+		"user": "username", "user_name": "username",
+	}[name]
+	if found {
+		return right
+	}
+	return name
+}
+
+// overridesEndpoint returns true for keys such as volume_endpoint_override and compute_interface,
+// with which openstacksdk selects the endpoints of a service.
+func overridesEndpoint(name string) bool {
+	return slices.ContainsFunc([]string{"_endpoint_override", "_interface", "_region_name"},
+		func(suffix string) bool { return strings.HasSuffix(name, suffix) })
+}

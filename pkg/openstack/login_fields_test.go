@@ -1,0 +1,236 @@
+package openstack_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/gophercloud/utils/v2/openstack/clientconfig"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// auth returns a clouds.yaml with the fields as auth of the entry openstack.
+func auth(fields ...string) string {
+	return "clouds:\n  openstack:\n    auth:\n      auth_url: https://k:5000\n      " +
+		strings.Join(fields, "\n      ") + "\n"
+}
+
+// userFields are a complete user; credentialFields add what an application credential by name needs.
+const (
+	pass             = "password: pw"
+	credentialSecret = "application_credential_secret: cs"
+)
+
+// logins are clouds.yaml that are accepted, with their logins.
+func logins() map[string]struct {
+	text string
+	want openstack.Login
+} {
+	type login = openstack.Login
+	type domain = openstack.Domain
+	return map[string]struct {
+		text string
+		want openstack.Login
+	}{
+		"user and project in one domain": {
+			auth("username: u", pass, "project_name: p", "domain_name: d"),
+			login{Username: "u", Password: "pw", UserDomain: domain{Name: "d"}, ProjectName: "p",
+				ProjectDomain: domain{Name: "d"}},
+		},
+		"the default domain is an ID": {
+			auth("username: u", pass, "project_name: p", "default_domain: d", "user_domain_name: x"),
+			login{Username: "u", Password: "pw", UserDomain: domain{Name: "x"}, ProjectName: "p",
+				ProjectDomain: domain{ID: "d"}},
+		},
+		"user by ID": {
+			auth("user_id: u", pass, "project_id: p"),
+			login{UserID: "u", Password: "pw", ProjectID: "p"},
+		},
+		"user by ID and project by name": {
+			auth("user_id: u", pass, "project_name: p", "project_domain_id: d"),
+			login{UserID: "u", Password: "pw", ProjectName: "p", ProjectDomain: domain{ID: "d"}},
+		},
+		"project by ID and by name": {
+			auth("username: u", pass, "user_domain_id: d", "project_id: p", "project_name: x"),
+			login{Username: "u", Password: "pw", UserDomain: domain{ID: "d"}, ProjectID: "p"},
+		},
+		"domains by ID and by name": {
+			auth("username: u", pass, "user_domain_id: d", "project_name: p", "project_domain_name: e"),
+			login{Username: "u", Password: "pw", UserDomain: domain{ID: "d"}, ProjectName: "p",
+				ProjectDomain: domain{Name: "e"}},
+		},
+		"domains by name and by ID": {
+			auth("username: u", pass, "user_domain_name: d", "project_name: p", "project_domain_id: e"),
+			login{Username: "u", Password: "pw", UserDomain: domain{Name: "d"}, ProjectName: "p",
+				ProjectDomain: domain{ID: "e"}},
+		},
+		"the project's domain twice": {
+			auth("username: u", pass, "user_domain_name: d", "project_name: p", "project_domain_id: e",
+				"project_domain_name: f"),
+			login{Username: "u", Password: "pw", UserDomain: domain{Name: "d"}, ProjectName: "p",
+				ProjectDomain: domain{ID: "e"}},
+		},
+		"application credential by ID, with a user": {
+			auth("application_credential_id: c", credentialSecret, "username: u", "project_name: p",
+				"application_credential_name: n"),
+			login{ApplicationCredentialID: "c", ApplicationCredentialSecret: "cs"},
+		},
+		"application credential by name and user by ID": {
+			auth("application_credential_name: n", credentialSecret, "user_id: i", "username: u",
+				"user_domain_id: d"),
+			login{ApplicationCredentialName: "n", ApplicationCredentialSecret: "cs", UserID: "i"},
+		},
+		"application credential by name and user by name": {
+			auth("application_credential_name: n", credentialSecret, "username: u", "domain_id: d",
+				"domain_name: e"),
+			login{ApplicationCredentialName: "n", ApplicationCredentialSecret: "cs", Username: "u",
+				UserDomain: domain{ID: "d"}},
+		},
+		"another auth_type than the login's": {
+			auth("application_credential_id: c", credentialSecret) + "    auth_type: password\n",
+			login{ApplicationCredentialID: "c", ApplicationCredentialSecret: "cs"},
+		},
+		"numbers and switches as texts": {
+			auth("username: 0123", "password: true", "user_domain_id: 1e3", "project_id: 1234567890123") +
+				"    region_name: 1\n",
+			login{Username: "0123", Password: "true", UserDomain: domain{ID: "1e3"},
+				ProjectID: "1234567890123", Region: "1"},
+		},
+		"merge keys and aliases": {
+			"x: &x {user_id: u, password: pw}\ny: &y\n  endpoint_type: internalURL\n  auth:\n    <<: *x\n" +
+				"    auth_url: https://k:5000/v3/\n    project_id: p\nclouds:\n  openstack:\n    <<: *y\n",
+			login{UserID: "u", Password: "pw", ProjectID: "p", Interface: "internal"},
+		},
+		"endpoint_type beside the same interface": {
+			auth("user_id: u", pass, "project_id: p") + "    interface: adminURL\n    endpoint_type: admin\n",
+			login{UserID: "u", Password: "pw", ProjectID: "p", Interface: "admin"},
+		},
+		"a name that needs quotation marks": {
+			strings.Replace(auth("user_id: u", `password: "a\n\u2028 '\"\\\x07"`, "project_id: p"),
+				"openstack:", "'<<':", 1),
+			login{Entry: "<<", UserID: "u", Password: "a\n\u2028 '\"\\\x07", ProjectID: "p"},
+		},
+	}
+}
+
+func TestLoginIsExplicit(t *testing.T) {
+	t.Parallel()
+	for name, test := range logins() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := parsed(test.text)
+			check(t, err)
+			if test.want.Entry == "" {
+				test.want.Entry = "openstack"
+			}
+			test.want.AuthURL = "https://k:5000/v3"
+			if diff := cmp.Diff(&test.want, got); diff != "" {
+				t.Errorf("login (-want +got):\n%s", diff)
+			}
+			wantSameRequest(t, test.text, got)
+			wantSurvives(t, got)
+		})
+	}
+}
+
+// request returns the body of the request for a token.
+func request(t *testing.T, opts interface {
+	ToTokenV3ScopeMap() (map[string]any, error)
+	ToTokenV3CreateMap(map[string]any) (map[string]any, error)
+},
+) map[string]any {
+	t.Helper()
+	scope, err := opts.ToTokenV3ScopeMap()
+	check(t, err)
+	body, err := opts.ToTokenV3CreateMap(scope)
+	check(t, err)
+	return body
+}
+
+// wantSameRequest expects the login to send what the drivers' reader of clouds.yaml sends.
+func wantSameRequest(t *testing.T, text string, login *openstack.Login) {
+	t.Helper()
+	var file clientconfig.Clouds
+	check(t, yaml.Unmarshal([]byte(text), &file))
+	info := *file.Clouds[login.Entry].AuthInfo
+	info.AuthURL = login.AuthURL
+	opts, err := clientconfig.AuthOptions(&clientconfig.ClientOpts{
+		EnvPrefix: "UNUSED_", AuthInfo: &info, AuthType: file.Clouds[login.Entry].AuthType,
+	})
+	check(t, err)
+	if diff := cmp.Diff(request(t, opts), request(t, login.AuthOptions())); diff != "" &&
+		(login.NoProject == "" || opts.Scope.DomainID+opts.Scope.DomainName == "") {
+		t.Errorf("request of the drivers' reader (-) and of the login (+):\n%s", diff)
+	}
+}
+
+// wantSurvives expects the login in the generated clouds.yaml, and in the keys of Manila's driver.
+func wantSurvives(t *testing.T, login *openstack.Login) {
+	t.Helper()
+	text := login.CloudsYAML()
+	generated := content(string(text))
+	generated.CA = login.CA
+	got, err := generated.Login()
+	if err != nil {
+		t.Fatalf("generated:\n%s\nerror: %v", text, err)
+	}
+	notes := cmpopts.IgnoreFields(openstack.Login{}, "Remarks", "NoProject")
+	if diff := cmp.Diff(login, got, notes); diff != "" {
+		t.Errorf("login (-want +generated):\n%s", diff)
+	}
+	wantSameRequest(t, string(text), login)
+	got, err = openstack.LoginOfManilaKeys(login.ManilaKeys())
+	check(t, err)
+	got.Entry = login.Entry
+	if diff := cmp.Diff(login, got, notes); diff != "" {
+		t.Errorf("login (-want +of Manila's keys):\n%s", diff)
+	}
+}
+
+// FuzzLogin proves that no text causes a panic or a message that contains the password, and that an
+// accepted login survives. Messages contain the names of entries and keys, so texts with the
+// password there are skipped.
+func FuzzLogin(f *testing.F) {
+	for _, test := range brokenClouds(f) {
+		f.Add(test.text)
+	}
+	for _, test := range logins() {
+		f.Add(test.text)
+	}
+	f.Add(cloudsText)
+	f.Add(credentialText)
+	f.Add("clouds: &a {openstack: *a}")
+	f.Add("a: &a [x]\nb: &b [*a,*a]\nclouds: {<<: *b}")
+	f.Fuzz(func(t *testing.T, text string) {
+		login, err := parsed(text)
+		var messages string
+		if err != nil {
+			messages = err.Error()
+		} else {
+			messages = login.NoProject + strings.Join(login.Remarks, "\n")
+			wantSameRequest(t, text, login)
+			wantSurvives(t, login)
+		}
+		var document yaml.Node
+		if yaml.Unmarshal([]byte(text), &document) == nil && keyContains(&document, "s3cr3t") {
+			return
+		}
+		if strings.Contains(messages, "s3cr3t") {
+			t.Errorf("message contains a secret: %s", messages)
+		}
+	})
+}
+
+// keyContains returns true if a key of a mapping contains the text.
+func keyContains(node *yaml.Node, text string) bool {
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 && strings.Contains(child.Value, text) ||
+			keyContains(child, text) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,297 @@
+package openstack
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/utils/v2/openstack/clientconfig"
+)
+
+// DefaultCloud is the name of the entry that the cloud credential operator writes into clouds.yaml.
+const DefaultCloud = "openstack"
+
+// The keys of a credentials Secret.
+const (
+	CloudsKey = "clouds.yaml"
+	CAKey     = "cacert"
+	// secureKey is the file that other tools merge into clouds.yaml.
+	secureKey = "secure.yaml"
+)
+
+// Content is what people write: the credentials Secret of a driver, and the CA beside it.
+type Content struct {
+	// Name names the Secret in messages, such as "Secret namespace/name".
+	Name string
+	// Data contains CloudsKey and, for clouds with a private CA, CAKey.
+	Data map[string][]byte
+	// CA is the bundle in the ConfigMap with the cloud's CA, in PEM. Empty means none.
+	CA string
+	// CAName names the key of that ConfigMap in messages.
+	CAName string
+}
+
+// Login returns the login of the entry DefaultCloud. If there is no such entry but exactly one
+// other, it returns the other one: HyperShift lets its users name the entry. Errors and remarks
+// contain keys and lines, never a value.
+func (c Content) Login() (*Login, error) {
+	text, found := c.Data[CloudsKey]
+	if !found {
+		var keys []key
+		for _, name := range slices.Sorted(maps.Keys(c.Data)) {
+			keys = append(keys, key{name: name})
+		}
+		return nil, fmt.Errorf("%s has no key %s%s", c.Name, CloudsKey, others("its keys are", keys))
+	}
+	source := fmt.Sprintf("key %s of %s", CloudsKey, c.Name)
+	e, err := readEntry(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", source, err)
+	}
+	if _, found := c.Data[secureKey]; found {
+		e.note = fmt.Sprintf(". Key %s is not read: move its content into %s", secureKey, CloudsKey)
+	}
+	l, err := e.login()
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", source, err)
+	}
+	if l.CA, err = c.authority(e); err != nil {
+		return nil, err
+	}
+	if l.NoProject != "" {
+		l.NoProject = source + " " + l.NoProject
+	}
+	for _, remark := range e.remarks(l) {
+		l.Remarks = append(l.Remarks, source+": "+remark)
+	}
+	return l, nil
+}
+
+// login returns the login without its CA.
+func (e *entry) login() (*Login, error) {
+	auth := cmp.Or(e.AuthInfo, &clientconfig.AuthInfo{})
+	if err := e.checkSupported(auth); err != nil {
+		return nil, err
+	}
+	if e.AuthInfo == nil && lineOf(e.keys, "auth") == "" {
+		return nil, e.missingAuth()
+	}
+	opts := authOptions(*auth)
+	l := e.explicit(opts)
+	if missing := e.missing(auth, l); len(missing) > 0 {
+		return nil, fmt.Errorf("is incomplete: %s lacks %s%s",
+			e.at("auth"), strings.Join(missing, ", "), e.note)
+	}
+	if err := e.checkValues(auth, opts, l); err != nil {
+		return nil, err
+	}
+	l.AuthURL, l.Interface = identityURL(auth.AuthURL), strings.TrimSuffix(l.Interface, "URL")
+	if l.Password != "" && l.ProjectID == "" && l.ProjectName == "" {
+		l.NoProject = e.noProject(opts)
+	}
+	return l, nil
+}
+
+// authOptions returns the options that the drivers' reader of clouds.yaml makes of auth. It fills
+// missing domains.
+func authOptions(auth clientconfig.AuthInfo) *gophercloud.AuthOptions {
+	auth.AuthURL, auth.Token = "https://unused"+identityVersion, ""
+	// With a prefix that nobody uses, OS_* variables cannot fill missing fields. An error is
+	// impossible with a URL of version 3.
+	opts, err := clientconfig.AuthOptions(&clientconfig.ClientOpts{
+		EnvPrefix: "CSI_OPERATOR_UNUSED_", AuthInfo: &auth,
+	})
+	if err != nil {
+		return &gophercloud.AuthOptions{Scope: &gophercloud.AuthScope{}}
+	}
+	return opts
+}
+
+// explicit returns what gophercloud sends for the options: a password precedes an application
+// credential, an ID precedes a name.
+func (e *entry) explicit(o *gophercloud.AuthOptions) *Login {
+	l := &Login{
+		Entry: e.name, Region: e.RegionName, Interface: cmp.Or(e.EndpointType, e.Interface),
+		Insecure: e.Verify != nil && !*e.Verify,
+		Username: o.Username, UserID: o.UserID, Password: o.Password,
+		ApplicationCredentialID:     o.ApplicationCredentialID,
+		ApplicationCredentialName:   o.ApplicationCredentialName,
+		ApplicationCredentialSecret: o.ApplicationCredentialSecret,
+	}
+	switch {
+	case o.Password != "":
+		l.ApplicationCredentialID, l.ApplicationCredentialName = "", ""
+		l.ApplicationCredentialSecret = ""
+		l.ProjectID, l.ProjectName = o.Scope.ProjectID, o.Scope.ProjectName
+		if l.ProjectName != "" {
+			l.ProjectDomain = domain(o.Scope.DomainID, o.Scope.DomainName)
+		}
+	case o.ApplicationCredentialID != "":
+		l.ApplicationCredentialName, l.UserID, l.Username = "", "", ""
+	case o.UserID != "":
+		l.Username = ""
+	}
+	if l.Username != "" {
+		l.UserDomain = domain(o.DomainID, o.DomainName)
+	}
+	return l
+}
+
+// checkSupported returns an error if the entry has fields that operator and driver would ignore
+// although a login or its effect depends on them.
+func (e *entry) checkSupported(auth *clientconfig.AuthInfo) error {
+	const noClientCertificates = "client certificates are not supported; " +
+		"use an application credential or a password"
+	var refused []string
+	for _, field := range []struct {
+		name, advice string
+		given        bool
+	}{
+		{"profile", "write the values of the profile into the entry", e.Profile != ""},
+		{"cloud", "write the values of that cloud into the entry", e.Cloud.Cloud != ""},
+		{"cert", noClientCertificates, e.ClientCertFile != ""},
+		{"key", noClientCertificates, e.ClientKeyFile != ""},
+		{
+			"regions", "write the values of the region into the entry",
+			slices.ContainsFunc(e.Regions, hasValues),
+		},
+		{
+			"auth_type", "use password, v3password or v3applicationcredential",
+			!slices.Contains([]clientconfig.AuthType{
+				"", clientconfig.AuthPassword, clientconfig.AuthV3Password,
+				clientconfig.AuthV3ApplicationCredential,
+			}, e.AuthType),
+		},
+		{
+			"identity_api_version", "only version 3 of the identity API is supported",
+			!strings.HasPrefix(e.IdentityAPIVersion+"3", "3"),
+		},
+		{"auth.token", "tokens expire; use an application credential or a password", auth.Token != ""},
+		{
+			"auth.trust_id", "trusts are not supported; use an application credential",
+			auth.TrustID != "",
+		},
+		{"auth.system_scope", "use a project", auth.SystemScope != ""},
+	} {
+		if field.given {
+			refused = append(refused, fmt.Sprintf("%s: %s", e.at(field.name), field.advice))
+		}
+	}
+	if len(refused) > 0 {
+		return fmt.Errorf("has fields that are not supported: %s", strings.Join(refused, "; "))
+	}
+	return nil
+}
+
+// missing returns the fields that the login lacks, each with what to do if the entry has such a key
+// in another place or spelling.
+func (e *entry) missing(auth *clientconfig.AuthInfo, l *Login) (missing []string) {
+	byName := l.ApplicationCredentialName != ""
+	credential := l.Password == "" && (e.AuthType == clientconfig.AuthV3ApplicationCredential ||
+		l.UsesApplicationCredential() || l.ApplicationCredentialID != "" || byName)
+	other := " (or application_credential_id)"
+	if byName || len(e.given(credentialKeys()...)) > 0 {
+		other = ""
+	}
+	for _, need := range []struct {
+		missing bool
+		text    string
+		keys    []string
+	}{
+		{auth.AuthURL == "", "", []string{"auth_url"}},
+		{
+			credential && l.ApplicationCredentialID == "" && !byName, "",
+			[]string{"application_credential_id"},
+		},
+		{
+			credential && !l.UsesApplicationCredential(), "",
+			[]string{"application_credential_secret"},
+		},
+		{
+			(!credential || byName) && l.Username == "" && l.UserID == "", other,
+			[]string{"username", "user_id"},
+		},
+		{!credential && l.Password == "", "", []string{"password"}},
+		{
+			l.Username != "" && l.UserID == "" && l.UserDomain == Domain{}, "",
+			[]string{"user_domain_name", "user_domain_id"},
+		},
+		{
+			l.ProjectName != "" && l.ProjectID == "" && l.ProjectDomain == Domain{}, "",
+			[]string{"project_domain_name", "project_domain_id"},
+		},
+	} {
+		if need.missing {
+			text := strings.Join(need.keys, " or ") + need.text
+			if hint := e.misplaced(need.keys...); hint != "" {
+				text += " (" + hint + ")"
+			}
+			missing = append(missing, text)
+		}
+	}
+	return missing
+}
+
+func credentialKeys() []string {
+	return []string{
+		"application_credential_id", "application_credential_name",
+		"application_credential_secret",
+	}
+}
+
+// checkValues returns an error for values that contradict each other or that nothing accepts.
+func (e *entry) checkValues(auth *clientconfig.AuthInfo, o *gophercloud.AuthOptions,
+	l *Login,
+) error {
+	domains := []string{
+		"user_domain_id", "user_domain_name", "domain_id", "domain_name", "default_domain",
+	}
+	path := e.path()
+	u, err := url.Parse(auth.AuthURL)
+	switch {
+	case !slices.Contains([]string{"", "public", "internal", "admin"},
+		strings.TrimSuffix(l.Interface, "URL")):
+		field := "interface"
+		if e.EndpointType != "" {
+			field = "endpoint_type"
+		}
+		return fmt.Errorf("has an unknown %s: use public, internal or admin", e.at(field))
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("has an invalid %s: use an http or https URL", e.at("auth.auth_url"))
+	case strings.HasSuffix(strings.TrimRight(auth.AuthURL, "/"), "/v2.0"):
+		return fmt.Errorf("has %s of version 2.0 of the identity API: use version 3",
+			e.at("auth.auth_url"))
+	case l.Password != "" && l.Username != "" && l.UserID != "":
+		return fmt.Errorf("has %s in %s.auth: remove one of them",
+			list(e.given("username", "user_id")), path)
+	case l.Password != "" && l.UserID != "" && (o.DomainID != "" || o.DomainName != ""):
+		return fmt.Errorf("has %s with a user by ID in %s.auth: remove the domain of the user. "+
+			"The domain of the project is project_domain_name or project_domain_id",
+			list(e.given(domains...)), path)
+	case l.Password != "" && o.DomainID != "" && o.DomainName != "":
+		return fmt.Errorf("has two domains of the user in %s.auth: %s. Remove one of them",
+			path, list(e.given(domains[:4]...)))
+	}
+	return nil
+}
+
+// noProject returns what to do about a password login that names no project.
+func (e *entry) noProject(o *gophercloud.AuthOptions) string {
+	advice := e.misplaced("project_id", "project_name")
+	switch {
+	case o.ApplicationCredentialID+o.ApplicationCredentialName+o.ApplicationCredentialSecret != "":
+		advice = fmt.Sprintf("with a password the drivers use neither the application credential "+
+			"nor a project. Remove %s or %s", e.at("auth.password"), list(e.given(credentialKeys()...)))
+	case advice == "":
+		advice = fmt.Sprintf("add project_id, or project_name with project_domain_name, to %s",
+			e.at("auth"))
+		if scope := e.given("domain_id", "domain_name"); len(scope) > 0 {
+			advice += fmt.Sprintf(". A domain is no project: %s", list(scope))
+		}
+	}
+	return "has no project in its login: " + advice + e.note
+}
