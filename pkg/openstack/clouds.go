@@ -3,7 +3,6 @@ package openstack
 import (
 	"fmt"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -139,10 +138,6 @@ func (c *Cloud) checkSupported() error {
 	}
 	return nil
 }
-
-// hasValues returns true if the region overrides fields of the entry. Otherwise the list of regions
-// has no effect, as in the drivers.
-func hasValues(r clientconfig.Region) bool { return !reflect.ValueOf(r.Values).IsZero() }
 
 func (c *Cloud) knownAuthType() bool {
 	return slices.Contains([]clientconfig.AuthType{

@@ -110,7 +110,7 @@ func (e *entry) given(names ...string) []key {
 // unread is a key that nothing reads.
 type unread struct {
 	key
-	// path is the path of the key, meaning its right spelling, advice what to do with it.
+	// path is the path above the key, meaning its right spelling, advice what to do with it.
 	path, meaning, advice string
 }
 
@@ -118,43 +118,46 @@ type unread struct {
 // endpoints or TLS.
 func (e *entry) unread() (found []unread) {
 	ofAuth, ofEntry := fields[clientconfig.AuthInfo](), fields[clientconfig.Cloud]()
-	for _, k := range e.auth {
-		advice := "auth has no such key"
-		switch meaning := spelled(k.name); {
-		case k.empty, slices.Contains(ofAuth, k.name):
-			continue
-		case slices.Contains(ofAuth, meaning):
-			advice = "write " + meaning
-		case slices.Contains(ofEntry, meaning):
-			advice = fmt.Sprintf("write %s beside auth", meaning)
+	for i, k := range slices.Concat(e.auth, e.keys) {
+		path, here, there := e.path()+".auth.", ofAuth, ofEntry
+		below := i < len(e.auth)
+		if !below {
+			path, here, there = e.path()+".", ofEntry, ofAuth
 		}
-		found = append(found, unread{k, e.path() + ".auth.", spelled(k.name), advice})
-	}
-	for _, k := range e.keys {
-		advice := "the endpoints of OpenStack's catalog are used"
-		switch meaning := spelled(k.name); {
-		case k.empty, slices.Contains(ofEntry, k.name):
+		meaning, advice := spelled(k.name), ""
+		switch {
+		case k.empty, slices.Contains(here, k.name):
 			continue
-		case slices.Contains(ofEntry, meaning):
+		case slices.Contains(here, meaning):
 			advice = "write " + meaning
-		case slices.Contains(ofAuth, meaning):
+		case slices.Contains(there, meaning) && below:
+			advice = "write " + meaning + " beside auth"
+		case slices.Contains(there, meaning):
 			advice = fmt.Sprintf("indent line %d below auth", k.line)
 			if meaning != k.name {
 				advice += " and write " + meaning
 			}
-		case !overridesEndpoint(k.name):
+		case below:
+			advice = "auth has no such key"
+		case overridesEndpoint(k.name):
+			advice = "the endpoints of OpenStack's catalog are used"
+		default:
 			continue
 		}
-		found = append(found, unread{k, e.path() + ".", spelled(k.name), advice})
+		if k.name == "insecure" {
+			advice += ", with the opposite value"
+		}
+		found = append(found, unread{k, path, meaning, advice})
 	}
 	return found
 }
 
-// misplaced returns what to do with the first key that means one of the names but is not read.
-func (e *entry) misplaced(names ...string) string {
+// misplaced returns what to do with the first key that means one of the names but is not read, in
+// the format, or "" if there is none.
+func (e *entry) misplaced(format string, names ...string) string {
 	for _, k := range e.unread() {
 		if slices.Contains(names, k.meaning) {
-			return fmt.Sprintf("%s is not read: %s", k.key, k.advice)
+			return fmt.Sprintf(format, fmt.Sprintf("%s is not read: %s", k.key, k.advice))
 		}
 	}
 	return ""

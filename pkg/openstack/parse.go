@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -147,92 +148,61 @@ func (e *entry) checkSupported(auth *clientconfig.AuthInfo) error {
 	const noClientCertificates = "client certificates are not supported; " +
 		"use an application credential or a password"
 	var refused []string
-	for _, field := range []struct {
-		name, advice string
-		given        bool
-	}{
-		{"profile", "write the values of the profile into the entry", e.Profile != ""},
-		{"cloud", "write the values of that cloud into the entry", e.Cloud.Cloud != ""},
-		{"cert", noClientCertificates, e.ClientCertFile != ""},
-		{"key", noClientCertificates, e.ClientKeyFile != ""},
-		{
-			"regions", "write the values of the region into the entry",
-			slices.ContainsFunc(e.Regions, hasValues),
-		},
-		{
-			"auth_type", "use password, v3password or v3applicationcredential",
-			!slices.Contains([]clientconfig.AuthType{
-				"", clientconfig.AuthPassword, clientconfig.AuthV3Password,
-				clientconfig.AuthV3ApplicationCredential,
-			}, e.AuthType),
-		},
-		{
-			"identity_api_version", "only version 3 of the identity API is supported",
-			!strings.HasPrefix(e.IdentityAPIVersion+"3", "3"),
-		},
-		{"auth.token", "tokens expire; use an application credential or a password", auth.Token != ""},
-		{
-			"auth.trust_id", "trusts are not supported; use an application credential",
-			auth.TrustID != "",
-		},
-		{"auth.system_scope", "use a project", auth.SystemScope != ""},
-	} {
-		if field.given {
-			refused = append(refused, fmt.Sprintf("%s: %s", e.at(field.name), field.advice))
+	refuse := func(given bool, name, advice string) {
+		if given {
+			refused = append(refused, e.at(name)+": "+advice)
 		}
 	}
+	refuse(e.Profile != "", "profile", "write the values of the profile into the entry")
+	refuse(e.Cloud.Cloud != "", "cloud", "write the values of that cloud into the entry")
+	refuse(e.ClientCertFile != "", "cert", noClientCertificates)
+	refuse(e.ClientKeyFile != "", "key", noClientCertificates)
+	refuse(slices.ContainsFunc(e.Regions, hasValues), "regions",
+		"write the values of the region into the entry")
+	refuse(!slices.Contains([]clientconfig.AuthType{
+		"", clientconfig.AuthPassword, clientconfig.AuthV3Password,
+		clientconfig.AuthV3ApplicationCredential,
+	}, e.AuthType), "auth_type", "use password, v3password or v3applicationcredential")
+	refuse(!strings.HasPrefix(e.IdentityAPIVersion+"3", "3"), "identity_api_version",
+		"only version 3 of the identity API is supported")
+	refuse(auth.Token != "", "auth.token",
+		"tokens expire; use an application credential or a password")
+	refuse(auth.TrustID != "", "auth.trust_id",
+		"trusts are not supported; use an application credential")
+	refuse(auth.SystemScope != "", "auth.system_scope", "use a project")
 	if len(refused) > 0 {
 		return fmt.Errorf("has fields that are not supported: %s", strings.Join(refused, "; "))
 	}
 	return nil
 }
 
+// hasValues returns true if the region overrides fields of the entry. Otherwise the list of regions
+// has no effect, as in the drivers.
+func hasValues(r clientconfig.Region) bool { return !reflect.ValueOf(r.Values).IsZero() }
+
 // missing returns the fields that the login lacks, each with what to do if the entry has such a key
 // in another place or spelling.
 func (e *entry) missing(auth *clientconfig.AuthInfo, l *Login) (missing []string) {
-	byName := l.ApplicationCredentialName != ""
-	credential := l.Password == "" && (e.AuthType == clientconfig.AuthV3ApplicationCredential ||
-		l.UsesApplicationCredential() || l.ApplicationCredentialID != "" || byName)
-	other := " (or application_credential_id)"
-	if byName || len(e.given(credentialKeys()...)) > 0 {
-		other = ""
-	}
-	for _, need := range []struct {
-		missing bool
-		text    string
-		keys    []string
-	}{
-		{auth.AuthURL == "", "", []string{"auth_url"}},
-		{
-			credential && l.ApplicationCredentialID == "" && !byName, "",
-			[]string{"application_credential_id"},
-		},
-		{
-			credential && !l.UsesApplicationCredential(), "",
-			[]string{"application_credential_secret"},
-		},
-		{
-			(!credential || byName) && l.Username == "" && l.UserID == "", other,
-			[]string{"username", "user_id"},
-		},
-		{!credential && l.Password == "", "", []string{"password"}},
-		{
-			l.Username != "" && l.UserID == "" && l.UserDomain == Domain{}, "",
-			[]string{"user_domain_name", "user_domain_id"},
-		},
-		{
-			l.ProjectName != "" && l.ProjectID == "" && l.ProjectDomain == Domain{}, "",
-			[]string{"project_domain_name", "project_domain_id"},
-		},
-	} {
-		if need.missing {
-			text := strings.Join(need.keys, " or ") + need.text
-			if hint := e.misplaced(need.keys...); hint != "" {
-				text += " (" + hint + ")"
-			}
-			missing = append(missing, text)
+	need := func(missed bool, keys ...string) {
+		if missed {
+			missing = append(missing, strings.Join(keys, " or ")+e.misplaced(" (%s)", keys...))
 		}
 	}
+	byName, user := l.ApplicationCredentialName != "", []string{"username", "user_id"}
+	credential := l.Password == "" && (len(e.given(credentialKeys()...)) > 0 ||
+		e.AuthType == clientconfig.AuthV3ApplicationCredential)
+	if !credential && l.Password == "" {
+		user = append(user, "application_credential_id")
+	}
+	need(auth.AuthURL == "", "auth_url")
+	need(credential && l.ApplicationCredentialID == "" && !byName, "application_credential_id")
+	need(credential && !l.UsesApplicationCredential(), "application_credential_secret")
+	need((!credential || byName) && l.Username == "" && l.UserID == "", user...)
+	need(!credential && l.Password == "", "password")
+	need(l.Username != "" && l.UserID == "" && l.UserDomain == Domain{},
+		"user_domain_name", "user_domain_id")
+	need(l.ProjectName != "" && l.ProjectID == "" && l.ProjectDomain == Domain{},
+		"project_domain_name", "project_domain_id")
 	return missing
 }
 
@@ -281,7 +251,7 @@ func (e *entry) checkValues(auth *clientconfig.AuthInfo, o *gophercloud.AuthOpti
 
 // noProject returns what to do about a password login that names no project.
 func (e *entry) noProject(o *gophercloud.AuthOptions) string {
-	advice := e.misplaced("project_id", "project_name")
+	advice := e.misplaced("%s", "project_id", "project_name")
 	switch {
 	case o.ApplicationCredentialID+o.ApplicationCredentialName+o.ApplicationCredentialSecret != "":
 		advice = fmt.Sprintf("with a password the drivers use neither the application credential "+

@@ -95,7 +95,7 @@ func brokenClouds(tb testing.TB) map[string]struct{ text, want string } {
 		"auth is empty": {
 			"clouds:\n  openstack:\n    auth: {}",
 			"clouds.openstack.auth (line 3) lacks auth_url, username or user_id " +
-				"(or application_credential_id), password",
+				"or application_credential_id, password",
 		},
 		"no auth_url": {
 			broken("auth_url:", "other:"),

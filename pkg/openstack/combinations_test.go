@@ -1,0 +1,62 @@
+package openstack_test
+
+import (
+	"testing"
+
+	"github.com/gophercloud/utils/v2/openstack/clientconfig"
+	"go.yaml.in/yaml/v3"
+)
+
+// combinations are all fields of auth that a login consists of.
+func combinations() []string {
+	return []string{
+		"password: pw", "username: u", "user_id: ui", "user_domain_name: ud", "user_domain_id: udi",
+		"project_name: p", "project_id: pi", "project_domain_name: pd", "project_domain_id: pdi",
+		"domain_name: d", "domain_id: di", "default_domain: dd", "application_credential_id: ci",
+		"application_credential_name: cn", "application_credential_secret: cs",
+	}
+}
+
+// sendable returns true if the drivers' reader of clouds.yaml can log in with the text.
+func sendable(t *testing.T, text string) bool {
+	t.Helper()
+	var file clientconfig.Clouds
+	check(t, yaml.Unmarshal([]byte(text), &file))
+	opts, err := clientconfig.AuthOptions(&clientconfig.ClientOpts{
+		EnvPrefix: "UNUSED_", AuthInfo: file.Clouds["openstack"].AuthInfo,
+	})
+	check(t, err)
+	scope, err := opts.ToTokenV3ScopeMap()
+	if err == nil {
+		_, err = opts.ToTokenV3CreateMap(scope)
+	}
+	return err == nil
+}
+
+// A login is accepted if and only if the drivers can use it, and means the same for all readers.
+func TestEachCombinationOfFieldsMeansWhatItMeansToTheDrivers(t *testing.T) {
+	t.Parallel()
+	fields := combinations()
+	accepted := 0
+	for set := 1; set < 1<<len(fields); set += 7 {
+		var chosen []string
+		for i, field := range fields {
+			if set&(1<<i) != 0 {
+				chosen = append(chosen, field)
+			}
+		}
+		text := auth(chosen...)
+		login, err := parsed(text)
+		if want := sendable(t, text); (err == nil) != want {
+			t.Fatalf("got error %v, the drivers accept: %v:\n%s", err, want, text)
+		}
+		if err == nil {
+			accepted++
+			wantSameRequest(t, text, login)
+			wantSurvives(t, login)
+		}
+	}
+	if accepted == 0 {
+		t.Error("no combination was accepted")
+	}
+}
