@@ -14,10 +14,13 @@ func TestCAHasThreeSources(t *testing.T) {
 	ca := newSimulated(t, simulator.Config{TLS: true}).ca()
 	entry := auth(userByID, pass, "project_id: p") + "    cacert: "
 	inline := entry + "|\n      " + strings.ReplaceAll(strings.TrimSpace(ca), "\n", "\n      ") + "\n"
+	dos := strings.ReplaceAll(ca, "\n", "\r\n")
 	broken := strings.Replace(ca, "\nMII", "\nAAA", 1)
 	const (
-		path     = "/home/me/ca.pem"
-		unusable = " contains no PEM certificate, or one that cannot be parsed. "
+		path      = "/home/me/ca.pem"
+		secretKey = "key cacert of Secret ns/name"
+		config    = "key ca-bundle.pem of ConfigMap ns/ca"
+		unusable  = " contains no PEM certificate, or one that cannot be parsed. "
 	)
 	for name, test := range map[string]struct {
 		text, secret, config string
@@ -29,7 +32,7 @@ func TestCAHasThreeSources(t *testing.T) {
 		"Secret before ConfigMap":      {inline, "# s\n" + ca, "# c\n" + ca, "# s\n" + ca},
 		"ConfigMap if Secret is blank": {inline, "\n", "# c\n" + ca, "# c\n" + ca},
 		"clouds.yaml at last":          {inline, "", "", ca},
-		"carriage returns":             {entry, strings.ReplaceAll(ca, "\n", "\r\n"), "", strings.ReplaceAll(ca, "\n", "\r\n")},
+		"carriage returns":             {entry, dos, "", dos},
 		"a path beside a CA":           {entry + path, "", ca, ca},
 		"a path of the system":         {entry + "/etc/ssl/cert.pem", "", "", ""},
 		"a comment that is not UTF-8":  {entry, "# \xfc\n" + ca + ca, "", ca + ca},
@@ -37,13 +40,13 @@ func TestCAHasThreeSources(t *testing.T) {
 			entry + path, "", "\n", fromNS + " has a path in clouds.openstack.cacert (line 8), and pods " +
 				"do not contain that file: put the PEM into key cacert of the Secret",
 		},
-		"text in the Secret":    {entry, "s3cr3t", ca, "key cacert of Secret ns/name" + unusable},
-		"text in the ConfigMap": {entry, "", "s3cr3t", "key ca-bundle.pem of ConfigMap ns/ca" + unusable},
-		"one of two is broken":  {entry, ca + broken, "", "key cacert of Secret ns/name" + unusable},
-		"DER":                   {entry, "\x30\x82\x01\x34", "", "key cacert of Secret ns/name" + unusable},
+		"text in the Secret":    {entry, "s3cr3t", ca, secretKey + unusable},
+		"text in the ConfigMap": {entry, "", "s3cr3t", config + unusable},
+		"one of two is broken":  {entry, ca + broken, "", secretKey + unusable},
+		"DER":                   {entry, "\x30\x82\x01\x34", "", secretKey + unusable},
 		"a private key": {
 			entry, strings.ReplaceAll(ca, " CERTIFICATE", " PRIVATE KEY"), "",
-			"key cacert of Secret ns/name" + unusable,
+			secretKey + unusable,
 		},
 		"cut off in clouds.yaml": {
 			entry + "'-----BEGIN CERTIFICATE-----'", "", "",

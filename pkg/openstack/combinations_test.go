@@ -1,6 +1,7 @@
 package openstack_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
@@ -59,4 +60,49 @@ func TestEachCombinationOfFieldsMeansWhatItMeansToTheDrivers(t *testing.T) {
 	if accepted == 0 {
 		t.Error("no combination was accepted")
 	}
+}
+
+// FuzzLogin proves that no text causes a panic or a message that contains the password, and that an
+// accepted login survives. Messages contain the names of entries and keys, so texts with the
+// password there are skipped.
+func FuzzLogin(f *testing.F) {
+	for _, test := range brokenClouds(f) {
+		f.Add(test.text)
+	}
+	for _, test := range logins() {
+		f.Add(test.text)
+	}
+	f.Add(cloudsText)
+	f.Add(credentialText)
+	f.Add("clouds: &a {openstack: *a}")
+	f.Add("a: &a [x]\nb: &b [*a,*a]\nclouds: {<<: *b}")
+	f.Fuzz(func(t *testing.T, text string) {
+		login, err := parsed(text)
+		var messages string
+		if err != nil {
+			messages = err.Error()
+		} else {
+			messages = login.NoProject + strings.Join(login.Remarks, "\n")
+			wantSameRequest(t, text, login)
+			wantSurvives(t, login)
+		}
+		var document yaml.Node
+		if yaml.Unmarshal([]byte(text), &document) == nil && keyContains(&document, "s3cr3t") {
+			return
+		}
+		if strings.Contains(messages, "s3cr3t") {
+			t.Errorf("message contains a secret: %s", messages)
+		}
+	})
+}
+
+// keyContains returns true if a key of a mapping contains the text.
+func keyContains(node *yaml.Node, text string) bool {
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 && strings.Contains(child.Value, text) ||
+			keyContains(child, text) {
+			return true
+		}
+	}
+	return false
 }

@@ -28,7 +28,8 @@ func TestMissingFieldsNameTheKeyInTheWrongPlace(t *testing.T) {
 				"(project_domain_name (line 9) is not read: indent line 9 below auth)",
 		},
 		"everything beside auth": {
-			"clouds:\n  openstack:\n    auth:\n    auth_url: https://k\n    user_id: u\n    password: s3cr3t\n",
+			"clouds:\n  openstack:\n    auth:\n    auth_url: https://k\n    user_id: u\n" +
+				"    password: s3cr3t\n",
 			incomplete + "auth_url (auth_url (line 4) is not read: indent line 4 below auth), " +
 				"username or user_id or application_credential_id (user_id (line 5) is not read: " +
 				"indent line 5 below auth), password (",
@@ -143,6 +144,7 @@ func TestLoginWithoutProjectSaysWhatToDo(t *testing.T) {
 
 func TestRemarksNameKeysWithoutAnEffect(t *testing.T) {
 	t.Parallel()
+	const catalog = " has no effect: the endpoints of OpenStack's catalog are used"
 	entry := func(lines ...string) string {
 		return auth(userByID, pass, "project_id: p") + "    " + strings.Join(lines, "\n    ") + "\n"
 	}
@@ -171,7 +173,8 @@ func TestRemarksNameKeysWithoutAnEffect(t *testing.T) {
 			},
 		},
 		"keys of the entry in auth": {
-			auth(userByID, pass, "project_id: p", "verify: false", "region: A", "allow_reauth: true", "x: y"),
+			auth(userByID, pass, "project_id: p", "verify: false", "region: A", "allow_reauth: true",
+				"x: y"),
 			[]string{
 				"auth.verify (line 8) has no effect: write verify beside auth",
 				"auth.region (line 9) has no effect: write region_name beside auth",
@@ -181,8 +184,8 @@ func TestRemarksNameKeysWithoutAnEffect(t *testing.T) {
 		"endpoints": {
 			entry("volume_endpoint_override: s3cr3t", "compute_interface: s3cr3t"),
 			[]string{
-				"volume_endpoint_override (line 8) has no effect: the endpoints of OpenStack's catalog are used",
-				"compute_interface (line 9) has no effect: the endpoints of OpenStack's catalog are used",
+				"volume_endpoint_override (line 8)" + catalog,
+				"compute_interface (line 9)" + catalog,
 			},
 		},
 		"keys that others precede": {
@@ -239,17 +242,5 @@ func TestSecretWithoutCloudsYAMLNamesItsKeys(t *testing.T) {
 	const want = "Secret ns/name has no key clouds.yaml; its keys are (a name that is not printed), x"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %q", err, want)
-	}
-}
-
-func TestManilaKeysNeedALogin(t *testing.T) {
-	t.Parallel()
-	for want, keys := range map[string]map[string]string{
-		"has no key os-authURL": {"os-useClouds": "true"},
-		"has neither key os-password nor os-applicationCredentialSecret": {"os-authURL": "x"},
-	} {
-		if _, err := openstack.LoginOfManilaKeys(keys); err == nil || err.Error() != want {
-			t.Errorf("got %v, want %q", err, want)
-		}
 	}
 }

@@ -76,7 +76,8 @@ func commonMistakes(tb testing.TB) map[string]mistake {
 		},
 		"entry not indented": {
 			"# comment\nclouds:\nopenstack:\n  auth: {}\n",
-			"has no entries in clouds (line 2): indent the entries below clouds; other keys are openstack (line 3)",
+			"has no entries in clouds (line 2): indent the entries below clouds; " +
+				"other keys are openstack (line 3)",
 		},
 		"auth not indented": {
 			"clouds:\n  openstack:\n  auth:\n    auth_url: x\n",
@@ -88,8 +89,8 @@ func commonMistakes(tb testing.TB) map[string]mistake {
 		},
 		"auth misspelt": {
 			changed(tb, "    auth:", "    auht:"),
-			"has no clouds.openstack.auth (line 2); the keys there are auht (line 3), region_name (line 10), " +
-				"interface (line 11)",
+			"has no clouds.openstack.auth (line 2); the keys there are auht (line 3), " +
+				"region_name (line 10), interface (line 11)",
 		},
 		"other entries": {
 			"clouds:\n  prod: {}\n  \"te\\nst\": {}\n",

@@ -120,7 +120,10 @@ func brokenClouds(tb testing.TB) map[string]struct{ text, want string } {
 			"has two domains of the user in clouds.openstack.auth: user_domain_name (line 7), " +
 				"user_domain_id (line 8). Remove one of them",
 		},
-		"no domain of project": {broken("project_domain_name:", "other:"), "lacks project_domain_name or"},
+		"no domain of project": {
+			broken("project_domain_name:", "other:"),
+			"lacks project_domain_name or project_domain_id",
+		},
 		"auth_url has no scheme": {broken("https://keystone.example:5000/v3",
 			"keystone.example:5000/v3"), "invalid clouds.openstack.auth.auth_url"},
 		"auth_url is an address": {
@@ -149,7 +152,10 @@ func brokenClouds(tb testing.TB) map[string]struct{ text, want string } {
 		},
 		"named without a user": {strings.Replace(credentialText, "credential_id:", "credential_name:",
 			1), "lacks username or user_id"},
-		"the only entry is empty": {"clouds:\n  mine: {auth: {}}", "clouds.mine.auth (line 2) lacks auth_url"},
+		"the only entry is empty": {
+			"clouds:\n  mine: {auth: {}}",
+			"clouds.mine.auth (line 2) lacks auth_url",
+		},
 	}
 }
 

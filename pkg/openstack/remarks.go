@@ -14,8 +14,8 @@ func (e *entry) remarks(l *Login) (remarks []string) {
 			remarks = append(remarks, e.at(name)+" "+text)
 		}
 	}
-	remark(l.Insecure, "verify", "is false: the certificates of OpenStack are not verified. Write the "+
-		"CA of the cloud into key "+CAKey+" of the Secret and remove verify")
+	remark(l.Insecure, "verify", "is false: the certificates of OpenStack are not verified. "+
+		"Write the CA of the cloud into key "+CAKey+" of the Secret and remove verify")
 	remark(l.CA == "" && systemBundle(e.CACertFile), "cacert",
 		"has no effect: the CAs of the system are used")
 	remark(l.Password != "" && e.AuthType == clientconfig.AuthV3ApplicationCredential, "auth_type",

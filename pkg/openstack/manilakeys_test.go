@@ -1,0 +1,92 @@
+package openstack_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/utils/v2/openstack/clientconfig"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// wantManilaLogin expects the Manila CSI driver to send the login. Its fields have the names of the
+// keys: see AuthOpts in pkg/client of https://github.com/kubernetes/cloud-provider-openstack.
+func wantManilaLogin(t *testing.T, keys map[string]string, login *openstack.Login) {
+	t.Helper()
+	for key, value := range keys {
+		if value == "" || key == "os-useClouds" {
+			t.Errorf("the driver refuses %s with %q", key, value)
+		}
+	}
+	opts, err := clientconfig.AuthOptions(&clientconfig.ClientOpts{
+		EnvPrefix: "UNUSED_", AuthInfo: &clientconfig.AuthInfo{
+			AuthURL: keys["os-authURL"], Password: keys["os-password"],
+			UserID: keys["os-userID"], Username: keys["os-userName"],
+			UserDomainID: keys["os-userDomainID"], UserDomainName: keys["os-userDomainName"],
+			ProjectID: keys["os-projectID"], ProjectName: keys["os-projectName"],
+			ProjectDomainID:             keys["os-projectDomainID"],
+			ProjectDomainName:           keys["os-projectDomainName"],
+			DomainID:                    keys["os-domainID"],
+			DomainName:                  keys["os-domainName"],
+			ApplicationCredentialID:     keys["os-applicationCredentialID"],
+			ApplicationCredentialName:   keys["os-applicationCredentialName"],
+			ApplicationCredentialSecret: keys["os-applicationCredentialSecret"],
+		},
+	})
+	check(t, err)
+	if diff := cmp.Diff(request(t, login.AuthOptions()), request(t, opts)); diff != "" {
+		t.Errorf("request of the login (-) and of Manila's driver (+):\n%s", diff)
+	}
+}
+
+// Drivers before 1.34 require exactly one key os-domain* for a password.
+func TestManilaKeysRepeatTheDomainForOldDrivers(t *testing.T) {
+	t.Parallel()
+	id, byName := openstack.Domain{ID: "i"}, openstack.Domain{Name: "n"}
+	for name, test := range map[string]struct {
+		login    openstack.Login
+		id, name string
+	}{
+		"by ID": {
+			openstack.Login{Username: "u", UserDomain: id, ProjectName: "p", ProjectDomain: id}, "i", "",
+		},
+		"by name": {
+			openstack.Login{Username: "u", UserDomain: byName, ProjectName: "p", ProjectDomain: byName},
+			"", "n",
+		},
+		"by name and by ID": {
+			openstack.Login{Username: "u", UserDomain: byName, ProjectName: "p", ProjectDomain: id},
+			"", "n",
+		},
+		"project by ID":  {openstack.Login{Username: "u", UserDomain: id, ProjectID: "p"}, "i", ""},
+		"without domain": {openstack.Login{UserID: "u", ProjectID: "p"}, "", ""},
+		"without project, where it would be the scope": {
+			openstack.Login{Username: "u", UserDomain: id}, "", "",
+		},
+		"where it would be the domain of the project": {
+			openstack.Login{Username: "u", UserDomain: id, ProjectName: "p", ProjectDomain: byName}, "", "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.login.Password = "pw"
+			keys := test.login.ManilaKeys()
+			got := [2]string{keys["os-domainID"], keys["os-domainName"]}
+			if diff := cmp.Diff([2]string{test.id, test.name}, got); diff != "" {
+				t.Errorf("domains (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestManilaKeysNeedALogin(t *testing.T) {
+	t.Parallel()
+	for want, keys := range map[string]map[string]string{
+		"has no key os-authURL": {"os-useClouds": "true"},
+		"has neither key os-password nor os-applicationCredentialSecret": {"os-authURL": "x"},
+	} {
+		if _, err := openstack.LoginOfManilaKeys(keys); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
