@@ -39,7 +39,7 @@ func TestEachCombinationOfFieldsMeansWhatItMeansToTheDrivers(t *testing.T) {
 	t.Parallel()
 	fields := combinations()
 	accepted := 0
-	for set := 1; set < 1<<len(fields); set += 7 {
+	for set := 1; set < 1<<len(fields); set += 31 {
 		var chosen []string
 		for i, field := range fields {
 			if set&(1<<i) != 0 {

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,7 +14,8 @@ import (
 type entry struct {
 	clientconfig.Cloud
 	name string
-	// entries are the keys of clouds, keys those of the entry, auth those of its auth.
+	// top are the keys of the text, entries those of clouds, keys those of the entry, auth those of
+	// its auth.
 	top, entries, keys, auth []key
 	// note is added to messages about an incomplete login.
 	note string
@@ -27,8 +29,7 @@ func readEntry(text []byte) (*entry, error) {
 	}
 	name := DefaultCloud
 	if _, found := d.clouds[name]; !found && len(d.clouds) == 1 {
-		for name = range d.clouds { // the only one
-		}
+		name = slices.Collect(maps.Keys(d.clouds))[0]
 	}
 	cloud, found := d.clouds[name]
 	if !found {
