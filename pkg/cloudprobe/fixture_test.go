@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -22,8 +24,10 @@ const interval = time.Minute
 // fixture is a Probe of Manila with a Gate, in a cluster of fakes.
 type fixture struct {
 	*Probe
+	fake   *clustertest.Fake
 	client *clustertest.Operator
 	events events.InMemoryRecorder
+	access access
 	// send is the request of the next probes; requests counts them.
 	send     Request[string]
 	requests atomic.Int32
@@ -35,13 +39,13 @@ type fixture struct {
 func newFixture(t *testing.T, c clock.Clock, conditions ...opv1.OperatorCondition) *fixture {
 	t.Helper()
 	f := &fixture{
-		client: clustertest.New(t, clustertest.Seed{}).State,
-		events: events.NewInMemoryRecorder("test", c),
+		fake: clustertest.New(t, clustertest.Seed{}), events: events.NewInMemoryRecorder("test", c),
 	}
+	f.client = f.fake.State
 	f.client.SetConditions(t, conditions...)
 	f.Probe = New(Options{
 		Service: "Manila", FieldManager: "Manila-Gate", Operator: f.client, Events: f.events, Clock: c,
-		Interval: interval,
+		Interval: interval, Access: &f.access,
 	}, func(ctx context.Context) (string, Availability, error) {
 		f.requests.Add(1)
 		return f.send(ctx)
@@ -51,6 +55,34 @@ func newFixture(t *testing.T, c clock.Clock, conditions ...opv1.OperatorConditio
 		Start:    func() { f.starts++ },
 	}
 	return f
+}
+
+// access is an informer without a cache.
+type access []cache.ResourceEventHandler
+
+func (a *access) AddEventHandler(
+	handler cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
+	*a = append(*a, handler)
+	return nil, nil
+}
+
+func (*access) HasSynced() bool { return true }
+
+func (a *access) notify() {
+	for _, handler := range *a {
+		handler.OnUpdate(&corev1.Secret{}, &corev1.Secret{})
+	}
+}
+
+// run runs the controller until the test ends.
+func (f *fixture) run(t *testing.T) {
+	t.Helper()
+	f.fake.Start(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); f.Run(ctx, 1) }()
+	t.Cleanup(func() { stop(); <-ended })
 }
 
 // deployed simulates a driver that an earlier run of the operator deployed.

@@ -5,7 +5,7 @@
 package cloudprobe
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"time"
 
@@ -61,10 +61,10 @@ type Options struct {
 	Clock        clock.Clock
 	// Interval is the time between polls. Each poll sends a probe.
 	Interval time.Duration
-	// TrustedCAs returns the CAs that the cluster trusts, and Informers report their changes. A change
-	// causes a probe immediately. Both are optional.
-	TrustedCAs func() []byte
-	Informers  []factory.Informer
+	// Generation returns a number that changes with the access to OpenStack, 0 until it is known, and
+	// Access reports its changes. A change causes a probe immediately. Both are optional.
+	Generation func() int
+	Access     factory.Informer
 	// Triggers are optional. Their events cause a probe immediately, after a call of OnTrigger, which
 	// is optional, too.
 	Triggers  []Trigger
@@ -89,7 +89,7 @@ type Probe struct {
 
 	// The fields below are accessed only by sync.
 	probedAt   time.Time
-	trustedCAs []byte
+	generation int
 	last       outcome
 	// published is the reason in the last event.
 	published string
@@ -129,9 +129,11 @@ func New[T any](o Options, request Request[T], subscribers ...func(Result[T])) *
 		// Events of the ClusterCSIDriver do not trigger this controller, because it writes conditions
 		// there.
 		WithBareInformers(o.Operator.Informer()).
-		WithInformers(o.Informers...).
 		WithSync(cluster.WhileManaged(o.Operator, p.sync)).
 		WithPostStartHooks(cluster.Poll(o.Interval))
+	if o.Access != nil {
+		f.WithInformers(o.Access)
+	}
 	for _, t := range o.Triggers {
 		key := func(runtime.Object) string { return TriggerKey }
 		f.WithFilteredEventsInformersQueueKeyFunc(key, t.Filter, t.Informer)
@@ -150,7 +152,9 @@ func (p *Probe) sync(ctx context.Context, syncCtx factory.SyncContext) error {
 		p.OnTrigger()
 	}
 	if p.due(key) {
+		before := p.accessGeneration()
 		p.last = p.probe(ctx)
+		p.generation = cmp.Or(before, p.accessGeneration()) // the first probe waits for the access
 		p.Metrics.observe(p.Service, p.last)
 	}
 	return p.publish(ctx, p.last)
@@ -158,18 +162,15 @@ func (p *Probe) sync(ctx context.Context, syncCtx factory.SyncContext) error {
 
 // due returns false for a retry after an error of the API server, which repeats only publish.
 func (p *Probe) due(key string) bool {
-	changed := p.trustedCAsChanged()
-	return p.probedAt.IsZero() || changed || key == TriggerKey ||
+	return p.probedAt.IsZero() || p.accessGeneration() != p.generation || key == TriggerKey ||
 		p.Clock.Since(p.probedAt) >= p.Interval/2
 }
 
-func (p *Probe) trustedCAsChanged() bool {
-	if p.TrustedCAs == nil {
-		return false
+func (p *Probe) accessGeneration() int {
+	if p.Generation == nil {
+		return 0
 	}
-	before := p.trustedCAs
-	p.trustedCAs = p.TrustedCAs()
-	return !bytes.Equal(before, p.trustedCAs)
+	return p.Generation()
 }
 
 // probe waits for the result. If there is a Gate, it publishes after a while that there is none

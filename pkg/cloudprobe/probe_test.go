@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -202,25 +204,73 @@ func TestLaterProbeIsReportedAsPending(t *testing.T) {
 	})
 }
 
-// TestChangedTrustedCAsAreProbedAtOnce covers an installation: the network operator fills the
-// ConfigMap a moment after the first probe.
-func TestChangedTrustedCAsAreProbedAtOnce(t *testing.T) {
+func TestChangedAccessIsProbedAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, clocktesting.NewFakeClock(time.Unix(0, 0)))
 	f.finds(noResponse())
-	var pem []byte
-	f.TrustedCAs = func() []byte { return pem }
+	generation := 0
+	f.Generation = func() int { return generation }
 	for i, step := range []struct {
-		bundle string
-		probes int32
-	}{{"", 1}, {"", 1}, {"CA", 2}, {"CA", 2}, {"another CA", 3}, {"", 4}} {
-		pem = []byte(step.bundle)
+		generation int
+		probes     int32
+	}{{0, 1}, {0, 1}, {1, 2}, {1, 2}, {2, 3}, {1, 4}} {
+		generation = step.generation
 		if err := f.sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := f.requests.Load(); got != step.probes {
 			t.Errorf("step %d: %d probes, want %d", i, got, step.probes)
 		}
+	}
+}
+
+// The first probe waits until the access is known. A later probe may use the access from before a
+// change.
+func TestChangeOfTheAccessDuringAProbe(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, clocktesting.NewFakeClock(time.Unix(0, 0)))
+	generation := 0
+	f.Generation = func() int { return generation }
+	f.send = func(context.Context) (string, Availability, error) {
+		generation = min(generation+1, 3)
+		return "", Availability{Available: true}, nil
+	}
+	for i, step := range []struct {
+		trigger string
+		probes  int32
+	}{
+		{"poll", 1},
+		{"notification of the first test", 1},
+		{TriggerKey, 2},
+		{"notification of a change", 3},
+		{"notification of a change", 4},
+		{"no change", 4},
+	} {
+		if err := f.syncKey(t.Context(), step.trigger); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.requests.Load(); got != step.probes {
+			t.Errorf("step %d, %s: %d probes, want %d", i, step.trigger, got, step.probes)
+		}
+	}
+}
+
+func TestNotificationAboutTheAccessTriggersAProbe(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, clock.RealClock{})
+	f.finds(available())
+	var generation atomic.Int64
+	f.Generation = func() int { return int(generation.Load()) }
+	f.run(t)
+	for i := range int32(3) {
+		// The second poll comes later.
+		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, interval/2, true,
+			func(context.Context) (bool, error) { return f.requests.Load() == i+1, nil })
+		if err != nil {
+			t.Fatalf("%d probes after %d changes", f.requests.Load(), i)
+		}
+		generation.Add(1)
+		f.access.notify()
 	}
 }
 

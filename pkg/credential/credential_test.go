@@ -1,14 +1,14 @@
-package credential
+package credential_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,173 +22,147 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
+	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+	"github.com/openstack-csi/csi-operator/test/openstack/testcloud"
 )
 
 const (
 	namespace, hosted = "openshift-x", "clusters-a"
-	acceptedCondition = "TestCredentialsAccepted"
-	expiryCondition   = "TestCredentialsExpireSoon"
+	accepted          = "TestCredentialsAccepted"
+	expiring          = "TestCredentialsExpireSoon"
+	loginCall         = "POST /identity/v3/auth/tokens"
 )
 
-// fakeCloud accepts a set of passwords and reports when they expire.
-type fakeCloud struct {
-	accepted map[string]bool
-	down     bool
-	expiry   time.Time
-	tries    []string
-	asked    int
-}
-
-func (f *fakeCloud) open(secret openstack.Secret) Client {
-	return &fakeClient{f, string(secret.Data[openstack.CloudsKey])}
-}
-
-type fakeClient struct {
-	*fakeCloud
-	password string
-}
-
-func (c *fakeClient) Try(ctx context.Context) error {
-	c.tries = append(c.tries, c.password)
-	if _, bounded := ctx.Deadline(); !bounded {
-		return fmt.Errorf("an attempt has no deadline")
-	}
-	switch {
-	case c.down:
-		return &openstack.Error{Reason: openstack.CloudUnreachable, Message: "no answer"}
-	case !c.accepted[c.password]:
-		return &openstack.Error{Reason: openstack.AuthenticationFailed, Message: "refused"}
-	}
-	return nil
-}
-
-func (c *fakeClient) Expiry(context.Context) (time.Time, error) {
-	c.asked++
-	return c.expiry, nil
-}
-
-// fixture runs the sync function of a Watcher.
+// fixture is a Watcher of a Secret with the credentials of a cloud.
 type fixture struct {
 	*clustertest.Fake
-	w      *Watcher
-	t      *testing.T
-	cloud  *fakeCloud
-	clock  *clocktesting.FakeClock
-	events events.InMemoryRecorder
+	t       *testing.T
+	w       *credential.Watcher
+	options credential.Options
+	cloud   testcloud.Cloud
+	clock   *clocktesting.FakeClock
+	events  events.InMemoryRecorder
 	// registry contains the metrics of w.
 	registry metrics.KubeRegistry
 	rings    atomic.Int32
 }
 
-func newFixture(t *testing.T, f flavour.Flavour, passwords ...string) *fixture {
+func newFixture(t *testing.T, f flavour.Flavour, config simulator.Config) *fixture {
 	t.Helper()
-	b := &fixture{
-		t: t, cloud: &fakeCloud{accepted: map[string]bool{}},
-		clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)),
+	cloud, err := testcloud.New(config)
+	check(t, err)
+	check(t, cloud.Start(t.Context()))
+	t.Cleanup(func() { check(t, cloud.Close()) })
+	s := &fixture{
+		t: t, cloud: cloud, clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)),
+		Fake: clustertest.New(t, clustertest.Seed{
+			Flavour: f, OperatorNamespace: hosted, DriverNamespace: namespace,
+		}),
 	}
-	for _, password := range passwords {
-		b.cloud.accepted[password] = true
+	s.options = credential.Options{
+		Cluster: s.Cluster, Clock: s.clock, Service: "Test", Secret: "credentials",
+		Missing: "create it", Wrong: "correct it", Interval: time.Minute,
+		Services: []openstack.Service{openstack.Manila()},
 	}
-	b.Fake = clustertest.New(
-		t, clustertest.Seed{Flavour: f, OperatorNamespace: hosted, DriverNamespace: namespace},
-	)
-	b.restart()
-	b.Start(t)
-	return b
+	s.restart()
+	s.Start(t)
+	return s
 }
 
 // restart creates a new Watcher, as a new process does.
-func (b *fixture) restart() {
-	b.events = events.NewInMemoryRecorder("test", b.clock)
-	b.w = New(Options{
-		Cluster: b.Cluster, Events: b.events, Clock: b.clock, Service: "Test", Secret: "credentials",
-		Open: b.cloud.open,
-		Wait: 10 * time.Minute, Interval: time.Minute,
-	})
-	b.registry = metrics.NewKubeRegistry()
-	if err := b.w.Metrics.RegisterWith(b.registry.Register); err != nil {
-		b.t.Fatal(err)
-	}
-	_, _ = b.w.Informer().
-		AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { b.rings.Add(1) }})
+func (s *fixture) restart() {
+	s.events = events.NewInMemoryRecorder("test", s.clock)
+	s.options.Events = s.events
+	s.w = credential.New(s.options)
+	s.registry = metrics.NewKubeRegistry()
+	check(s.t, s.w.Metrics.RegisterWith(s.registry.Register))
+	_, _ = s.w.Informer().
+		AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { s.rings.Add(1) }})
 }
 
-func content(password string) *corev1.Secret {
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "credentials",
-		}, Data: map[string][]byte{openstack.CloudsKey: []byte(password)},
+// put writes a clouds.yaml to the Secret and waits for the cache.
+func (s *fixture) put(clouds []byte) {
+	s.t.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "credentials", Namespace: s.Namespaces.ControlPlane},
+		Data:       map[string][]byte{openstack.CloudsKey: clouds},
 	}
-}
-
-// put writes a password to the Secret and waits for the cache.
-func (b *fixture) put(password string) {
-	b.t.Helper()
-	secret := content(password)
-	secret.Namespace = b.Namespaces.ControlPlane
-	secrets := b.ControlPlane.CoreV1().Secrets(secret.Namespace)
-	_, err := secrets.Update(b.t.Context(), secret, metav1.UpdateOptions{})
+	secrets := s.ControlPlane.CoreV1().Secrets(secret.Namespace)
+	_, err := secrets.Update(s.t.Context(), secret, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = secrets.Create(b.t.Context(), secret, metav1.CreateOptions{})
+		_, err = secrets.Create(s.t.Context(), secret, metav1.CreateOptions{})
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	err = wait.PollUntilContextTimeout(
-		b.t.Context(),
-		time.Millisecond,
-		30*time.Second,
-		true,
-		func(context.Context) (bool, error) {
-			current := b.w.source.Get()
-			return current != nil && digestOf(current.Data) == digestOf(secret.Data), nil
-		},
-	)
-	if err != nil {
-		b.t.Fatal("the cache does not have the Secret")
+	check(s.t, err)
+	s.cached(func(found *corev1.Secret) bool {
+		return found != nil && cmp.Equal(found.Data, secret.Data)
+	})
+}
+
+// cached waits until the cache contains the Secret, nil if there is none.
+func (s *fixture) cached(is func(*corev1.Secret) bool) {
+	s.t.Helper()
+	object := s.Cluster.Secret(flavour.ControlPlane, s.Namespaces.ControlPlane, "credentials")
+	check(s.t, wait.PollUntilContextTimeout(s.t.Context(), time.Millisecond, 30*time.Second, true,
+		func(context.Context) (bool, error) { return is(object.Get()), nil }))
+}
+
+// good returns the clouds.yaml that the cloud accepts now.
+func (s *fixture) good() []byte { return s.cloud.CloudsYAML(simulator.Clouds{}) }
+
+// bad returns a clouds.yaml with another password. The names differ in a comment.
+func (s *fixture) bad(name string) []byte {
+	good := string(s.good())
+	password := good[strings.Index(good, "password: "):]
+	password, _, _ = strings.Cut(password, "\n")
+	return []byte(strings.Replace(good, password, "password: wrong-"+name, 1))
+}
+
+// sync runs one sync and returns the number of logins that it sent.
+func (s *fixture) sync() int {
+	s.t.Helper()
+	s.cloud.ResetLog()
+	check(s.t, s.w.Sync(s.t.Context(), factory.NewSyncContext("test", s.events)))
+	return s.cloud.Counters().Calls[loginCall]
+}
+
+// poll runs the sync of a poll.
+func (s *fixture) poll() int {
+	s.t.Helper()
+	s.clock.Step(time.Minute)
+	return s.sync()
+}
+
+// expect compares a condition; text is a part of its message.
+func (s *fixture) expect(name string, status opv1.ConditionStatus, reason, text string) {
+	s.t.Helper()
+	found := v1helpers.FindOperatorCondition(s.State.Conditions(s.t), name)
+	if found == nil || found.Status != status || found.Reason != reason ||
+		!strings.Contains(found.Message, text) {
+		s.t.Errorf("%s is %+v; want %s %s with %q", name, found, status, reason, text)
 	}
 }
 
-// sync returns the passwords that one sync sent to OpenStack.
-func (b *fixture) sync() []string {
-	b.t.Helper()
-	before := len(b.cloud.tries)
-	if err := b.w.Sync(b.t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
-		b.t.Fatal(err)
+// expectLogin expects the accepted clouds.yaml, nil for none.
+func (s *fixture) expectLogin(clouds []byte) {
+	s.t.Helper()
+	found, _ := s.w.Accepted()
+	if clouds == nil && found == nil {
+		return
 	}
-	return b.cloud.tries[before:]
-}
-
-func (b *fixture) condition(name string) opv1.OperatorCondition {
-	b.t.Helper()
-	found := v1helpers.FindOperatorCondition(b.State.Conditions(b.t), name)
-	if found == nil {
-		b.t.Fatalf("there is no condition %s", name)
-	}
-	return *found
-}
-
-// expectCondition compares a condition; text is a part of its message.
-func (b *fixture) expectCondition(name string, status opv1.ConditionStatus, reason, text string) {
-	b.t.Helper()
-	if c := b.condition(name); c.Status != status || c.Reason != reason ||
-		!strings.Contains(c.Message, text) {
-		b.t.Errorf(
-			"%s is %s %s: %s; want %s %s with %q", name, c.Status, c.Reason, c.Message, status, reason, text,
-		)
+	if found == nil || string(found.Data[openstack.CloudsKey]) != string(clouds) {
+		s.t.Errorf("the accepted credentials are %+v, want other ones", found)
 	}
 }
 
 // expectExpiry compares the metric of the expiry. Without a value the metric must be absent.
-func (b *fixture) expectExpiry(want ...time.Duration) {
-	b.t.Helper()
-	families, err := b.registry.Gather()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+func (s *fixture) expectExpiry(want ...time.Duration) {
+	s.t.Helper()
+	families, err := s.registry.Gather()
+	check(s.t, err)
 	var got []time.Duration
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
@@ -196,348 +170,341 @@ func (b *fixture) expectExpiry(want ...time.Duration) {
 		}
 	}
 	if !slices.Equal(got, want) {
-		b.t.Errorf("the metric of the expiry is %v, want %v", got, want)
+		s.t.Errorf("the metric of the expiry is %v, want %v", got, want)
 	}
 }
 
-func (b *fixture) emitted() []string {
-	var reasons []string
-	for _, event := range b.events.Events() {
+func (s *fixture) emitted() (reasons []string) {
+	for _, event := range s.events.Events() {
 		reasons = append(reasons, event.Reason)
 	}
 	return reasons
 }
 
-func TestNewCredentialsWaitUntilOpenStackAcceptsThem(t *testing.T) {
+func TestNewCredentialsAreUsedWhenOpenStackAcceptsThem(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
-		b := newFixture(t, f, "first", "third")
-		b.put("first")
-		if tries := b.sync(); !slices.Equal(tries, []string{"first"}) {
-			t.Errorf("%s: tries are %q", f, tries)
-		}
-		b.expectCondition(acceptedCondition, opv1.ConditionTrue, "AsExpected", "/credentials")
-		if b.w.Holds(content("first")) {
-			t.Errorf("%s: what is accepted waits", f)
-		}
-		b.clock.Step(time.Minute)
-		if tries := b.sync(); len(tries) > 0 {
-			t.Errorf("%s: what is accepted is tried again: %q", f, tries)
-		}
-
-		b.put("second")
-		if !b.w.Holds(content("second")) {
-			t.Errorf("%s: new credentials do not wait to be tried", f)
-		}
-		rings := b.rings.Load()
-		b.sync()
-		b.expectCondition(
-			acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed",
-			"refused. The driver keeps its old credentials until",
-		)
-		b.cloud.down = true
-		b.clock.Step(time.Minute)
-		b.sync()
-		b.expectCondition(
-			acceptedCondition, opv1.ConditionFalse, "CloudUnreachable",
-			"no answer. The driver keeps its old credentials until",
-		)
-		if !b.w.Holds(content("second")) || b.rings.Load() == rings {
-			t.Errorf("%s: refused credentials do not wait", f)
-		}
-		b.cloud.down, b.cloud.accepted["second"] = false, true
-		rings = b.rings.Load()
-		b.clock.Step(time.Minute)
-		b.sync()
-		b.expectCondition(acceptedCondition, opv1.ConditionTrue, "AsExpected", "")
-		if b.w.Holds(content("second")) || b.rings.Load() == rings {
-			t.Errorf("%s: accepted credentials wait, or controllers are not woken", f)
-		}
-		rings = b.rings.Load()
-		b.put("third")
-		b.sync()
-		if b.w.Holds(content("third")) || b.rings.Load() == rings {
-			t.Errorf("%s: credentials that are accepted at once wait, or controllers are not woken", f)
-		}
-		want := []string{
-			"TestCredentialsNotAccepted", "TestCredentialsNotAccepted", "TestCredentialsAccepted",
-		}
-		if got := b.emitted(); !slices.Equal(got, want) {
-			t.Errorf("%s: events are %q, want %q", f, got, want)
-		}
-	}
-}
-
-// TestCopyWaitsForTheWatchedSecret checks that pods of the guest cluster do not get credentials
-// that nobody has tested if HyperShift writes its copy first. A copy that differs for good waits
-// less.
-func TestCopyWaitsForTheWatchedSecret(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t, flavour.HyperShift, "first")
-	b.put("first")
-	b.sync()
-	if !b.w.Holds(content("second")) {
-		t.Error("a new copy does not wait for the watched Secret")
-	}
-	b.clock.Step(time.Second)
-	b.put("second")
-	b.sync()
-	b.clock.Step(5 * time.Minute)
-	if !b.w.Holds(content("second")) {
-		t.Error("a refused copy does not wait")
-	}
-	if !b.w.Holds(content("other")) {
-		t.Error("a copy that differs does not wait for a minute")
-	}
-	b.clock.Step(59 * time.Second)
-	if !b.w.Holds(content("other")) {
-		t.Error("a copy that differs does not wait for the whole minute")
-	}
-	rings := b.rings.Load()
-	b.clock.Step(time.Second)
-	b.sync() // the first since the copy is there: a login can take two minutes
-	if b.w.Holds(content("other")) || b.rings.Load() == rings {
-		t.Error("a copy that differs waits longer than a minute, or controllers are not woken")
-	}
-
-	b = newFixture(t, flavour.HyperShift)
-	b.sync()
-	if !b.w.Holds(content("other")) {
-		t.Error("a copy does not wait while the watched Secret is missing")
-	}
-	rings = b.rings.Load()
-	b.clock.Step(time.Minute)
-	b.sync()
-	if b.w.Holds(content("other")) || b.rings.Load() == rings {
-		t.Error("without the watched Secret a copy waits longer, or controllers are not woken")
-	}
-}
-
-// TestWaitEndsWithoutSync checks that pods get new credentials even if the controller hangs.
-func TestWaitEndsWithoutSync(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t, flavour.HyperShift, "first")
-	b.put("first")
-	b.sync()
-	b.put("second")
-	for _, step := range []struct {
-		after time.Duration
-		holds bool
-	}{{0, true}, {5 * time.Minute, true}, {5 * time.Minute, false}, {time.Minute, false}} {
-		b.clock.Step(step.after)
-		if got := b.w.Holds(content("second")); got != step.holds {
-			t.Errorf("%v later, the Watcher holds the credentials: %v", step.after, got)
-		}
-	}
-}
-
-// A copy of the Secret in the guest cluster may be older, and waits too.
-func TestRejectedCredentialsAreUsedAfterTheWait(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t, flavour.HyperShift, "first")
-	b.put("first")
-	b.sync()
-	b.put("second")
-	b.sync()
-	b.clock.Step(5 * time.Minute)
-	b.put("third")
-	b.sync()
-	if !b.w.Holds(content("second")) || !b.w.Holds(content("third")) {
-		t.Error("what is refused does not wait")
-	}
-	b.clock.Step(5 * time.Minute)
-	rings := b.rings.Load()
-	b.sync()
-	if b.w.Holds(content("second")) || !b.w.Holds(content("third")) {
-		t.Error("each content waits from when it was first seen")
-	}
-	b.clock.Step(5 * time.Minute)
-	b.sync()
-	if b.w.Holds(content("third")) || b.rings.Load() == rings {
-		t.Error("the wait does not end, or controllers are not woken")
-	}
-	b.expectCondition(
-		acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed",
-		"for 10m0s, so the driver uses them anyway",
-	)
-	if got := b.emitted(); !slices.Equal(
-		got, slices.Repeat([]string{"TestCredentialsNotAccepted"}, len(got)),
-	) ||
-		len(got) < 2 {
-		t.Errorf("events are %q", got)
-	}
-	before := len(b.emitted())
-	if b.sync(); len(b.emitted()) != before {
-		t.Error("the same failure makes another event")
-	}
-}
-
-func TestRejectedCopyWaitsAfterGoodCredentialsArrive(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t, flavour.HyperShift, "first", "third")
-	for _, password := range []string{"first", "refused", "third"} {
-		b.put(password)
-		b.sync()
-	}
-	if !b.w.Holds(content("refused")) || b.w.Holds(content("third")) {
-		t.Error("refused credentials roll out where the good ones have not arrived yet")
-	}
-	b.clock.Step(10 * time.Minute)
-	if b.w.Holds(content("refused")) {
-		t.Error("that lasts for ever")
-	}
-}
-
-// The condition of an earlier process is ignored: the administrator of a guest cluster can write
-// it, and it may be about another content.
-func TestRestartStartsTheWaitAgain(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1_700_000_000, 0)
-	for name, since := range map[string]time.Time{
-		"no condition":     {},
-		"minutes ago":      now.Add(-7 * time.Minute),
-		"an hour ago":      now.Add(-time.Hour),
-		"a time of 1970":   time.Unix(1, 0),
-		"a time far ahead": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
-	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			b := newFixture(t, flavour.HyperShift)
-			b.put("second")
-			if !since.IsZero() {
-				b.forge(
-					opv1.OperatorCondition{
-						Type: acceptedCondition, Status: opv1.ConditionFalse,
-						LastTransitionTime: metav1.NewTime(since),
-					},
-				)
+			s := newFixture(t, f, simulator.Config{})
+			first := s.good()
+			s.put(first)
+			s.sync()
+			s.expectLogin(first)
+			s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
+			rings, generation := s.rings.Load(), s.w.Generation()
+			if s.poll() > 0 || s.rings.Load() != rings {
+				t.Error("accepted credentials are tested or announced at each poll")
 			}
-			b.restart()
-			b.sync()
-			b.expectCondition(
-				acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed",
-				"The driver keeps its old credentials until",
-			)
-			b.clock.Step(10*time.Minute - time.Second)
-			b.sync()
-			if !b.w.Holds(content("second")) {
-				t.Error("the wait ends early")
-			}
-			b.clock.Step(time.Second)
-			b.sync()
-			if b.w.Holds(content("second")) {
-				t.Error("the wait does not end")
+			s.put(s.bad("a"))
+			s.sync()
+			s.expectLogin(first)
+			s.expect(accepted, opv1.ConditionFalse, "AuthenticationFailed",
+				"The driver keeps the earlier login until OpenStack accepts the credentials in Secret ")
+			second := append(s.good(), "# the second\n"...)
+			s.put(second)
+			s.sync()
+			s.expectLogin(second)
+			s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
+			if s.rings.Load() == rings || s.w.Generation() == generation {
+				t.Error("new accepted credentials are not announced")
 			}
 		})
 	}
 }
 
-// forge writes a condition as another client would.
-func (b *fixture) forge(condition opv1.OperatorCondition) {
-	b.t.Helper()
-	_, status, version, err := b.State.GetOperatorState()
-	if err != nil {
-		b.t.Fatal(err)
+// Credentials that return after a mistake were accepted before, whether OpenStack answers or not.
+func TestReturnToAcceptedCredentialsDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	first := s.good()
+	s.put(first)
+	s.sync()
+	s.put(s.bad("a"))
+	s.sync()
+	_, err := s.cloud.SetFault(simulator.Fault{Mode: simulator.Status, Status: 503})
+	check(t, err)
+	s.put(first)
+	s.sync()
+	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
+}
+
+// However long OpenStack refuses credentials, and across restarts: nothing is accepted.
+func TestRefusedCredentialsAreNeverUsed(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	s.put(s.bad("a"))
+	s.sync()
+	s.restart()
+	for range 30 {
+		s.poll()
 	}
-	status.Conditions = []opv1.OperatorCondition{condition}
-	if _, err := b.State.UpdateOperatorStatus(b.t.Context(), version, status); err != nil {
-		b.t.Fatal(err)
+	s.expectLogin(nil)
+	s.expect(accepted, opv1.ConditionFalse, "AuthenticationFailed", "Nothing that runs changes until")
+}
+
+func TestMalformedCredentialsNameLineAndFixAndSendNothing(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	first := s.good()
+	s.put(first)
+	s.sync()
+	s.put([]byte("clouds:\n  openstack:\n    auth: {}\n"))
+	if s.sync()+s.poll() > 0 {
+		t.Error("malformed credentials cause a login")
+	}
+	s.expectLogin(first)
+	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", "(line 3) lacks auth_url")
+	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", ": correct it. The driver keeps")
+	if s.w.Malformed() == nil {
+		t.Error("the credentials do not count as malformed")
 	}
 }
 
-// An outage does not change the result.
+// A login that OpenStack accepts can be useless. It is tested at each poll, and never used.
+func TestUselessLoginIsNotUsed(t *testing.T) {
+	t.Parallel()
+	t.Run("a region that does not exist", func(t *testing.T) {
+		t.Parallel()
+		s := newFixture(t, flavour.Standalone, simulator.Config{})
+		wrong := strings.Replace(string(s.good()), "region_name: ", "region_name: Not", 1)
+		s.put([]byte(wrong))
+		s.sync()
+		s.expect(accepted, opv1.ConditionFalse, "NotOffered", "in region Not")
+		s.expectLogin(nil)
+		if s.poll() > 0 {
+			t.Error("the session of the first test is not used again")
+		}
+	})
+	t.Run("Manila is not offered yet", func(t *testing.T) {
+		t.Parallel()
+		s := newFixture(t, flavour.Standalone, simulator.Config{})
+		s.cloud.RemoveFromCatalog("sharev2")
+		s.put(s.good())
+		s.sync()
+		s.expect(accepted, opv1.ConditionFalse, "NotOffered", "shared file system")
+		s.cloud.RestoreToCatalog("sharev2")
+		if s.poll() > 0 {
+			t.Error("the catalog is read with a new login")
+		}
+		s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
+	})
+}
+
+func TestWrongPasswordIsSentTwiceInThreeMinutes(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	s.put(s.good())
+	s.sync()
+	s.put(s.bad("a"))
+	sent := s.sync()
+	for range 35 {
+		s.clock.Step(5 * time.Second)
+		sent += s.sync()
+	}
+	if sent != 2 {
+		t.Errorf("%d logins, want two", sent)
+	}
+	s.put(s.bad("b"))
+	if s.sync() != 1 {
+		t.Error("new credentials are not tried at once")
+	}
+}
+
+// A token can outlive its password. An outage does not change the result.
 func TestAcceptedCredentialsAreTestedAgainAfterAnHour(t *testing.T) {
 	t.Parallel()
-	b := newFixture(t, flavour.Standalone, "first")
-	b.put("first")
-	b.sync()
-	b.cloud.down = true
-	b.clock.Step(time.Hour)
-	if tries := b.sync(); len(tries) != 1 {
-		t.Errorf("after an hour tries are %q, want one", tries)
+	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	first := s.good()
+	s.put(first)
+	s.sync()
+	_, err := s.cloud.SetFault(simulator.Fault{Mode: simulator.Status, Status: 503})
+	check(t, err)
+	s.clock.Step(time.Hour)
+	if n := s.sync(); n != 1 {
+		t.Errorf("after an hour %d logins, want one", n)
 	}
-	b.expectCondition(acceptedCondition, opv1.ConditionTrue, "AsExpected", "")
-	b.cloud.down, b.cloud.accepted["first"] = false, false
-	b.clock.Step(time.Hour)
-	b.sync()
-	b.expectCondition(
-		acceptedCondition, opv1.ConditionFalse, "AuthenticationFailed",
-		"The driver uses these credentials",
-	)
-	if b.w.Holds(content("first")) {
-		t.Error("what is in use waits")
+	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
+	check(t, s.cloud.ClearFaults())
+	s.cloud.RotateCredentials(simulator.Rotation{KeepTokens: true})
+	s.clock.Step(time.Hour)
+	rings := s.rings.Load()
+	s.sync()
+	s.expect(accepted, opv1.ConditionFalse, "AuthenticationFailed",
+		"The driver uses these credentials")
+	s.expectLogin(first)
+	client, err := s.w.Client(t.Context())
+	check(t, err)
+	if _, err := client.ShareTypes(t.Context()); err != nil {
+		t.Errorf("the session ends with a refused test: %v", err)
 	}
-	b.cloud.accepted["first"] = true
-	b.clock.Step(time.Minute)
-	b.sync()
-	b.expectCondition(acceptedCondition, opv1.ConditionTrue, "AsExpected", "")
+	if s.rings.Load() == rings {
+		t.Error("the refusal is not announced")
+	}
 }
 
-func TestMissingSecretIsReported(t *testing.T) {
+func TestEndOfTheSessionCausesATest(t *testing.T) {
 	t.Parallel()
-	b := newFixture(t, flavour.Standalone)
-	if tries := b.sync(); len(tries) > 0 {
-		t.Errorf("tries are %q", tries)
+	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	s.put(s.good())
+	s.sync()
+	s.cloud.RotateCredentials(simulator.Rotation{})
+	client, err := s.w.Client(t.Context())
+	check(t, err)
+	_, err = client.ShareTypes(t.Context())
+	if openstack.ReasonOf(err) != openstack.AuthenticationFailed {
+		t.Fatalf("got %v, want a refused renewal", err)
 	}
-	b.expectCondition(
-		acceptedCondition, opv1.ConditionFalse, "InvalidCredentials",
-		"Secret openshift-x/credentials is missing",
-	)
+	if n := s.poll() + s.poll(); n > 2 {
+		t.Errorf("%d refused logins in two minutes", n)
+	}
+	s.expect(accepted, opv1.ConditionFalse, "AuthenticationFailed",
+		"The driver uses these credentials")
+}
+
+func TestMissingSecretIsReportedAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	const missing = "Secret openshift-x/credentials is missing: create it. "
+	if s.sync() > 0 {
+		t.Error("a missing Secret causes a login")
+	}
+	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", missing+"Nothing that runs changes")
+	first := s.good()
+	s.put(first)
+	s.sync()
+	check(t, s.ControlPlane.CoreV1().Secrets(namespace).
+		Delete(t.Context(), "credentials", metav1.DeleteOptions{}))
+	s.cached(func(found *corev1.Secret) bool { return found == nil })
+	s.sync()
+	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", missing+"The driver keeps")
+	s.expectLogin(first)
 }
 
 // The administrator of a guest cluster must not choose which server the operator connects to.
-func TestSecretOfTheGuestClusterIsNotTried(t *testing.T) {
+func TestSecretOfTheGuestClusterIsNotRead(t *testing.T) {
 	t.Parallel()
-	b := newFixture(t, flavour.HyperShift, "first")
-	foreign := content("http://169.254.169.254")
-	foreign.Namespace = namespace
-	_, err := b.Guest.CoreV1().Secrets(namespace).Create(t.Context(), foreign, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
+	s := newFixture(t, flavour.HyperShift, simulator.Config{})
+	_, err := s.Guest.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "credentials"},
+		Data:       map[string][]byte{openstack.CloudsKey: s.good()},
+	}, metav1.CreateOptions{})
+	check(t, err)
+	if s.sync()+s.poll() > 0 {
+		t.Error("the Secret of the guest cluster is sent to OpenStack")
 	}
-	b.put("first")
-	b.sync()
-	b.clock.Step(time.Minute)
-	b.sync()
-	b.w.Holds(foreign) // as the workloads ask
-	b.sync()
-	if !slices.Equal(b.cloud.tries, []string{"first"}) {
-		t.Errorf("tries are %q", b.cloud.tries)
-	}
-	if b.Side(flavour.Guest) == b.Side(flavour.ControlPlane) {
-		t.Fatal("there is one cluster only")
+	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials",
+		"Secret clusters-a/credentials of the management cluster is missing")
+}
+
+func TestUnmanagedOperatorTestsNothing(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	s.put(s.good())
+	driver := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
+	driver.Spec.ManagementState = opv1.Unmanaged
+	s.State.Set(t, driver)
+	if s.sync() > 0 || len(s.State.Conditions(t)) > 0 {
+		t.Error("an unmanaged operator logs in or reports")
 	}
 }
 
-func TestUnmanagedOperatorTriesNothing(t *testing.T) {
+// Before the driver is needed, the probe of OpenStack reports what is wrong.
+func TestConditionsExistOnlyForANeededDriver(t *testing.T) {
 	t.Parallel()
-	b := newFixture(t, flavour.Standalone, "first")
-	b.put("first")
-	driver := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
-	driver.Spec.ManagementState = opv1.Unmanaged
-	b.State.Set(t, driver)
-	if tries := b.sync(); len(tries) > 0 || len(b.State.Conditions(t)) > 0 {
-		t.Errorf("tries are %q", tries)
+	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	needed := make(chan struct{})
+	s.options.Needed = needed
+	s.restart()
+	s.put(s.good())
+	s.sync()
+	s.expectLogin(s.good())
+	if conditions := s.State.Conditions(t); len(conditions) > 0 {
+		t.Errorf("conditions are %v, want none", conditions)
 	}
+	close(needed)
+	s.sync()
+	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
+}
+
+// A changed CA is new content: the drivers would not connect to the cloud either.
+func TestChangedTrustedCAsCauseATest(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, flavour.Standalone, simulator.Config{TLS: true})
+	var trusted []byte
+	s.options.TrustedCAs = func() []byte { return trusted }
+	s.restart()
+	s.put(s.good())
+	s.sync()
+	s.expect(accepted, opv1.ConditionFalse, "CloudUnreachable", "unknown authority")
+	trusted = s.cloud.CA()
+	s.sync()
+	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
+}
+
+// The administrator of the cloud moves a service and corrects the catalog.
+func TestCorrectedCatalogIsRead(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	_, err := s.cloud.SetFault(simulator.Fault{
+		Mode: simulator.Status, Status: 404, Service: simulator.Share, Times: 1,
+	})
+	check(t, err)
+	s.put(s.good())
+	s.sync()
+	s.expect(accepted, opv1.ConditionFalse, "NotOffered", "nothing is served there")
+	if s.poll() > 0 || s.cloud.Counters().Calls["GET /identity/v3/auth/catalog"] != 1 {
+		t.Errorf("the catalog is not read again: %v", s.cloud.Counters().Calls)
+	}
+	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
+}
+
+func TestClientWaitsForTheFirstTest(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.w.Client(ended); err == nil {
+		t.Error("there is a client before the first test")
+	}
+	result := make(chan error, 1)
+	go func() {
+		_, err := s.w.Client(t.Context())
+		result <- err
+	}()
+	s.put(s.good())
+	s.sync()
+	check(t, <-result)
 }
 
 // The condition becomes True 14 days before the expiry, and events follow at shorter intervals.
 func TestExpiryIsReportedAndRarelyRequested(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
-	b := newFixture(t, flavour.Standalone, "first", "second")
-	b.cloud.expiry = b.clock.Now().Add(15 * day)
-	b.put("first")
-	b.sync()
-	b.expectCondition(expiryCondition, opv1.ConditionFalse, "AsExpected", "")
-	for range 60 {
-		b.clock.Step(time.Minute)
-		b.sync()
+	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	expiry := s.clock.Now().Add(15 * day)
+	rotate := func(expiry time.Time) {
+		s.cloud.RotateCredentials(simulator.Rotation{
+			ApplicationCredentialExpiry: expiry, KeepTokens: true,
+		})
+		s.put(s.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential}))
 	}
-	if b.cloud.asked != 1 {
-		t.Errorf("in an hour OpenStack was asked %d times", b.cloud.asked)
+	rotate(expiry)
+	s.sync()
+	s.expect(expiring, opv1.ConditionFalse, "AsExpected", "")
+	asked := 0
+	for range 59 {
+		s.poll()
+		for call, n := range s.cloud.Counters().Calls {
+			if strings.Contains(call, "application_credentials") {
+				asked += n
+			}
+		}
 	}
-	expires := b.cloud.expiry.UTC().Format("2006-01-02 15:04")
+	if asked > 0 {
+		t.Errorf("in an hour OpenStack was asked %d more times", asked)
+	}
+	expires := expiry.UTC().Format("2006-01-02 15:04")
 	for _, step := range []struct {
 		left   time.Duration
 		events int
@@ -549,24 +516,27 @@ func TestExpiryIsReportedAndRarelyRequested(t *testing.T) {
 		{time.Hour, 3, "ExpiresSoon"},
 		{-time.Hour, 4, "Expired"},
 	} {
-		b.clock.SetTime(b.cloud.expiry.Add(-step.left))
-		b.sync()
-		b.expectCondition(expiryCondition, opv1.ConditionTrue, step.reason, expires)
-		b.expectExpiry(step.left)
-		b.sync()
-		if got := b.emitted(); len(got) != step.events || got[0] != "TestCredentialsExpireSoon" {
+		s.clock.SetTime(expiry.Add(-step.left))
+		s.sync()
+		s.expect(expiring, opv1.ConditionTrue, step.reason, expires)
+		s.expectExpiry(step.left)
+		s.sync()
+		if got := s.emitted(); len(got) != step.events || got[0] != expiring {
 			t.Errorf("%v before the end events are %q, want %d", step.left, got, step.events)
 		}
 	}
-	b.put("refused")
-	b.sync()
-	b.expectExpiry()
-	b.put("first")
-	b.sync()
-	b.expectExpiry(-time.Hour)
-	b.cloud.expiry = time.Time{}
-	b.put("second")
-	b.sync()
-	b.expectCondition(expiryCondition, opv1.ConditionFalse, "AsExpected", "")
-	b.expectExpiry()
+	s.put(s.bad("a"))
+	s.sync()
+	s.expectExpiry()
+	rotate(time.Time{})
+	s.sync()
+	s.expect(expiring, opv1.ConditionFalse, "AsExpected", "")
+	s.expectExpiry()
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,10 +1,14 @@
-// Package credential tests the credentials in a driver Secret before the driver's pods read them,
-// and reports when they expire. The driver plugins create its controller, and pkg/operator runs it.
+// Package credential is the only reader of the credentials that people write. It tests them with
+// the login of the drivers, keeps the ones that OpenStack has accepted, and reports when they
+// expire. The driver plugins create its controller, and generate from the accepted login what the
+// drivers read. pkg/operator runs it.
 package credential
 
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 
@@ -20,16 +24,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// Client sends requests to OpenStack with the credentials of one Secret.
-type Client interface {
-	// Try returns nil if OpenStack accepts the credentials for what the driver does. Otherwise it
-	// returns an openstack.Error.
-	Try(context.Context) error
-	// Expiry returns when the credentials expire, or the zero time if they do not expire or OpenStack
-	// does not report it.
-	Expiry(context.Context) (time.Time, error)
-}
-
 // Options configure a Watcher.
 type Options struct {
 	Cluster *cluster.Cluster
@@ -37,72 +31,73 @@ type Options struct {
 	Clock   clock.PassiveClock
 	// Service starts the names of conditions and events, and is a label of the metrics.
 	Service string
-	// Secret is the name of the driver Secret on the control plane side. The operator never tests the
-	// Secret in a guest cluster: its administrator could make the operator connect to any server.
+	// Secret is the name of the driver Secret on the control plane side. The operator never reads a
+	// login in a guest cluster: its administrator could make the operator connect to any server.
 	Secret string
-	// Open returns a Client for the content of the Secret. It sends nothing.
-	Open func(openstack.Secret) Client
-	// Informers report changes of the CAs that a Client trusts.
+	// CA returns the CA of the cloud for a Secret that contains none, "" if there is none, and the
+	// name of its source for messages. It is optional.
+	CA func() (pem, source string, err error)
+	// Missing is what to do if the Secret is missing, Wrong if its content is wrong.
+	Missing, Wrong string
+	// Services are what the driver needs.
+	Services []openstack.Service
+	// TrustedCAs returns the trusted CA bundle of the cluster. It is optional.
+	TrustedCAs func() []byte
+	// Observe is called after each request to OpenStack. It is optional.
+	Observe func(openstack.Request)
+	// Informers report changes of CA and TrustedCAs.
 	Informers []factory.Informer
-	// Wait is how long pods keep their old credentials while OpenStack does not accept the new ones.
-	Wait time.Duration
-	// Interval is the time between two attempts.
+	// Needed is closed when the driver is needed. Before, there is no condition. nil means always.
+	Needed <-chan struct{}
+	// Interval is the time between two polls.
 	Interval time.Duration
 }
 
-// digest is a hash of the keys of a Secret that a login uses.
+// Accepted is content that OpenStack has accepted.
+type Accepted struct {
+	Login *openstack.Login
+	// Data is the data of the Secret.
+	Data map[string][]byte
+	// Client has the session of the test.
+	Client *openstack.Client
+
+	content digest
+}
+
+// digest is a hash of everything that a test depends on.
 type digest [sha256.Size]byte
 
-func digestOf(data map[string][]byte) digest {
-	hash := sha256.New()
-	for _, key := range []string{openstack.CloudsKey, openstack.CAKey} {
-		sum := sha256.Sum256(data[key])
-		hash.Write(sum[:])
-	}
-	return digest(hash.Sum(nil))
-}
-
-// attempt is the last test of a content that OpenStack has not accepted.
-type attempt struct {
-	// since is when this process first read the content. The conditions of an earlier process are
-	// ignored, because the administrator of a guest cluster can write them.
-	since time.Time
-	// tried is the time of the last attempt, and err its result.
-	tried time.Time
-	err   error
-}
-
-// copied is a content that is not that of the watched Secret, and when this process first read it.
-type copied struct {
+// test is the last test of the present content.
+type test struct {
 	content digest
-	since   time.Time
+	at      time.Time
+	// client is nil if the content is malformed. Its session may outlive a test that failed.
+	client *openstack.Client
 }
 
-// Watcher is a controller that tests the content of a Secret until OpenStack accepts it. Meanwhile,
-// for a bounded time, pods keep their old credentials.
+// Watcher is a controller that tests the content of the driver Secret.
 type Watcher struct {
 	factory.Controller
 	Metrics Metrics
 
 	Options
 	source  cluster.Object[corev1.Secret]
+	backoff *openstack.Backoff
 	changes notifier
+	// tested is closed after the first test.
+	tested chan struct{}
 
-	mu sync.Mutex
-	// accepted is the content that OpenStack accepted last, or nil.
-	accepted *digest
-	// attempts contains the contents that OpenStack has not accepted.
-	attempts map[digest]*attempt
-	// copied is the last content that differed from that of the watched Secret.
-	copied copied
+	mu       sync.Mutex
+	accepted *Accepted // the content that OpenStack accepted last, or nil
+	failure  error     // of the present content, nil if it is accepted
+	remarks  []string  // about the present content
+	// generation counts the changes of the three fields above, except a new session.
+	generation int
 
 	// The fields below are accessed only by sync.
-	client   Client // for the content opened
-	secret   openstack.Secret
-	opened   digest
-	recheck  attempt // the last test after OpenStack accepted the content
+	last     test
 	expiry   expiry
-	notified outlook
+	notified digest
 	message  string
 }
 
@@ -110,54 +105,109 @@ type Watcher struct {
 func New(o Options) *Watcher {
 	c := o.Cluster
 	w := &Watcher{
-		Options:  o,
-		Metrics:  newMetrics(),
-		source:   c.Secret(flavour.ControlPlane, c.Namespaces.ControlPlane, o.Secret),
-		attempts: map[digest]*attempt{},
+		Options: o,
+		Metrics: newMetrics(),
+		source:  c.Secret(flavour.ControlPlane, c.Namespaces.ControlPlane, o.Secret),
+		backoff: openstack.NewBackoff(o.Clock),
+		tested:  make(chan struct{}),
+		failure: errUntested(),
 	}
 	w.Controller = factory.New().
 		WithBareInformers(c.Operator.Informer()).
 		WithInformers(w.source.Informer).
 		WithInformers(o.Informers...).
 		WithSync(cluster.WhileManaged(c.Operator, w.sync)).
-		WithPostStartHooks(cluster.Poll(o.Interval)).
+		WithPostStartHooks(cluster.Poll(o.Interval), w.reportWhenNeeded).
 		ToController(o.Service+"CredentialsController", o.Events)
 	return w
 }
 
-// Holds returns true if pods must keep their old credentials for now: the Watcher is testing the
-// content of the Secret, OpenStack has not accepted it, and the time Wait has not passed. Content
-// that differs from the watched Secret is not tested, and held for one Interval. A missing Secret,
-// nil, is not held.
-func (w *Watcher) Holds(secret *corev1.Secret) bool {
-	if secret == nil {
-		return false
+func errUntested() error {
+	return &openstack.Error{
+		Reason:  openstack.CloudUnreachable,
+		Message: "The operator has not tested the credentials yet; it does so automatically",
 	}
-	content, current := digestOf(secret.Data), w.source.Get()
+}
+
+// Accepted returns the content that OpenStack accepted last, nil if this process knows none. The
+// error is that of the present content.
+func (w *Watcher) Accepted() (*Accepted, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.accepted != nil && *w.accepted == content {
-		return false
-	}
-	if w.attempts[content] == nil && (current == nil || digestOf(current.Data) != content) {
-		// HyperShift may write the copy in the guest cluster just before the watched Secret.
-		if w.copied.content != content {
-			w.copied = copied{content, w.Clock.Now()}
-		}
-		return w.holdsCopy()
-	}
-	// The wait begins even if the Watcher does not run.
-	return w.Clock.Since(w.begin(content).since) < w.Wait
+	return w.accepted, w.failure
 }
 
-// holdsCopy returns true while the watched Secret may still get the copied content. The caller
-// holds the lock.
-func (w *Watcher) holdsCopy() bool {
-	return w.Clock.Since(w.copied.since) < min(w.Wait, w.Interval)
+// Malformed returns the error of the present content if a person has to correct it.
+func (w *Watcher) Malformed() error {
+	if _, err := w.Accepted(); err != nil && openstack.ReasonOf(err) == openstack.InvalidCredentials {
+		return err
+	}
+	return nil
 }
 
-// Informer returns an informer that triggers a sync when the result of Holds may have changed.
+// Remarks lists what has no effect in the present content, with advice.
+func (w *Watcher) Remarks() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.remarks
+}
+
+// Generation returns a number that changes with the results of Accepted and Remarks; it is 0 before
+// the first test.
+func (w *Watcher) Generation() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.generation
+}
+
+// Client returns the client of the accepted login. If there is none, it waits for the first test
+// and returns the error of the last one.
+func (w *Watcher) Client(ctx context.Context) (*openstack.Client, error) {
+	select {
+	case <-w.tested:
+	case <-ctx.Done():
+	}
+	accepted, err := w.Accepted()
+	if accepted == nil {
+		return nil, err
+	}
+	return accepted.Client, nil
+}
+
+// Informer returns an informer that triggers a sync when the results of Accepted or Remarks may
+// have changed.
 func (w *Watcher) Informer() factory.Informer { return &w.changes }
+
+// reportWhenNeeded triggers a sync, which reports, when the driver is needed.
+func (w *Watcher) reportWhenNeeded(ctx context.Context, syncCtx factory.SyncContext) error {
+	select {
+	case <-w.Needed: // never, if the driver is always needed
+		syncCtx.Queue().Add(factory.DefaultQueueKey)
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// read returns the present content, without data if the Secret is missing, and a hash of everything
+// that its test depends on.
+func (w *Watcher) read() (openstack.Content, digest) {
+	content := openstack.Content{Name: w.source.Name, Fix: w.Wrong}
+	if secret := w.source.Get(); secret != nil {
+		content.Data = secret.Data
+		if content.Data == nil {
+			content.Data = map[string][]byte{}
+		}
+	}
+	if w.CA != nil {
+		content.CA, content.CAName, content.CAErr = w.CA()
+	}
+	var trusted []byte
+	if w.TrustedCAs != nil {
+		trusted = w.TrustedCAs()
+	}
+	text, _ := json.Marshal([]any{content.Data, content.CA, fmt.Sprint(content.CAErr), trusted})
+	return content, sha256.Sum256(text)
+}
 
 // notifier is an informer without objects in an API server. Controllers that use it as an informer
 // sync when notify is called.

@@ -11,6 +11,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 const (
@@ -41,11 +42,11 @@ func steps() []time.Duration {
 }
 
 // checkExpiry returns the condition about the expiry, which it requests at long intervals.
-func (w *Watcher) checkExpiry(ctx context.Context) *cluster.Condition {
+func (w *Watcher) checkExpiry(ctx context.Context, client *openstack.Client) *cluster.Condition {
 	if now := w.Clock.Now(); !now.Before(w.expiry.next) {
 		bounded, cancel := context.WithTimeout(ctx, firstTry)
 		defer cancel()
-		at, err := w.client.Expiry(bounded)
+		at, err := client.CredentialExpiry(bounded)
 		if err != nil {
 			klog.FromContext(ctx).V(2).Info("OpenStack did not report when the credentials expire",
 				"secret", w.source.Name, "reason", err.Error())

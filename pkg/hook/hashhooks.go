@@ -25,8 +25,12 @@ type RolloutInput struct {
 	Kind, Name string
 	// content returns the part of the cached object that is hashed, nil if the object is missing.
 	content func() any
-	// hold returns true while a workload keeps the hash of earlier content; nil means never.
-	hold func() bool
+	// keep means that content is nil while the content of the pods must not change. The workload keeps
+	// its hash, and keep copies from the deployed pods what belongs to the hash.
+	keep func(pod, deployed *corev1.PodSpec)
+	// former means that the pods do not depend on the object any more. They keep a hash that they
+	// have, because its removal would roll them out.
+	former bool
 	// use adds the object to the pods, unless the asset does so. annotations belong to the workload.
 	use func(pod *corev1.PodSpec, annotations map[string]string) error
 	// omit removes the object from the pods until it exists, unless they need it to start.
@@ -50,23 +54,23 @@ func SecretHash(c *cluster.Cluster, side flavour.Side, name string) Workload {
 	}
 }
 
-// Acceptance decides when pods may use credentials. pkg/credential implements it.
-type Acceptance interface {
-	// Holds returns true while pods with other credentials must keep them. It returns false for nil.
-	Holds(*corev1.Secret) bool
-	// Informer triggers a sync when the result of Holds may change.
-	Informer() factory.Informer
+// AcceptedHash is SecretHash for a Secret whose content the pods get from elsewhere, after a test.
+// content returns the data that the pods are to use, nil while they must not change. Meanwhile keep
+// copies what belongs to the data from the deployed pods.
+func AcceptedHash(
+	name string, content func() any, keep func(pod, deployed *corev1.PodSpec),
+	informers ...factory.Informer,
+) Workload {
+	return Workload{
+		Informers:     informers,
+		RolloutInputs: []RolloutInput{{Kind: "Secret", Name: name, content: content, keep: keep}},
+	}
 }
 
-// CredentialsHash is SecretHash for a credentials Secret. Its changes roll the workload out after
-// they are accepted.
-func CredentialsHash(
-	c *cluster.Cluster, side flavour.Side, name string, accepted Acceptance,
-) Workload {
-	secret, w := c.Secret(side, c.Namespaces.On(side), name), SecretHash(c, side, name)
-	w.Informers = append(w.Informers, accepted.Informer())
-	w.RolloutInputs[0].hold = func() bool { return accepted.Holds(secret.Get()) }
-	return w
+// FormerInput keeps the hash of an object that was a rollout input in an earlier release, so that
+// the upgrade restarts no pod.
+func FormerInput(kind, name string) Workload {
+	return Workload{RolloutInputs: []RolloutInput{{Kind: kind, Name: name, former: true}}}
 }
 
 // ConfigMapHash is SecretHash for a ConfigMap.

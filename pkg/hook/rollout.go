@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -80,17 +81,24 @@ func (r *rollout) apply(
 	var missing []string
 	for _, input := range r.inputs {
 		annotation := diagnosis.InputAnnotation(workload.Namespace, input.Kind, input.Name)
+		last := pods.Annotations[annotation]
+		if input.former {
+			if last != "" {
+				metav1.SetMetaDataAnnotation(&template.ObjectMeta, annotation, last)
+			}
+			continue
+		}
 		object := input.Kind + " " + workload.Namespace + "/" + input.Name
 		hash, err := r.hash(input, object)
 		if err != nil {
 			return fmt.Errorf("hashing %s: %w", object, err)
 		}
-		switch last := pods.Annotations[annotation]; {
+		switch {
+		case hash == absent && input.keep != nil:
+			hash = cmp.Or(last, absent)
+			input.keep(&template.Spec, &pods.Spec)
 		case hash == absent && last != "":
 			hash, missing = last, append(missing, object)
-		// With another key, the content may be the same: an upgrade causes one rollout, not two.
-		case hash != last && r.key.made(last) && input.hold != nil && input.hold():
-			hash = last
 		}
 		hashes[input.id()] = strings.TrimRight(hash, "=")
 		if hash == absent {

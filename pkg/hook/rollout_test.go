@@ -249,58 +249,6 @@ func TestChangedInputsRollOut(t *testing.T) {
 	}
 }
 
-// Workloads keep the hash of the old credentials until the new ones are accepted.
-func TestHeldCredentialsDoNotRollOut(t *testing.T) {
-	t.Parallel()
-	accepted := &clustertest.Acceptance{}
-	inputs := func(f *clustertest.Fake, side flavour.Side) []hook.Workload {
-		return []hook.Workload{
-			hook.CredentialsHash(f.Cluster, side, "credentials", accepted),
-			hook.ConfigMapHash(f.Cluster, side, "conf"),
-		}
-	}
-	accepted.Held.Store(true)
-	r := newRoller(t, clustertest.Seed{Guest: []runtime.Object{secret(guest, "1")}}, inputs)
-	first := r.deploy(t, func(rolled) bool { return true })
-	if len(first.pods[0]) != 1 {
-		t.Errorf("a new workload waits: %v", first.pods)
-	}
-	_, err := r.Guest.CoreV1().Secrets(guest).Update(t.Context(), secret(guest, "2"),
-		metav1.UpdateOptions{})
-	must(t, err)
-	conf := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "conf"},
-		Data:       map[string]string{"a": "b"},
-	}
-	_, err = r.Guest.CoreV1().ConfigMaps(guest).Create(t.Context(), conf, metav1.CreateOptions{})
-	must(t, err)
-	secrets := r.Side(flavour.Guest).ObjectInformers.For(guest,
-		"credentials").Core().V1().Secrets().Lister().Secrets(guest)
-	until(t, func() bool {
-		cached, err := secrets.Get("credentials")
-		return err == nil && string(cached.Data["k"]) == "2"
-	})
-	const annotation = dependency + guest + ".credentials.secret"
-	held := r.deploy(t, func(now rolled) bool { return len(now.pods[0]) == 2 })
-	if held.pods[0][annotation] != first.pods[0][annotation] ||
-		held.pods[1][annotation] != first.pods[1][annotation] {
-		t.Error("new credentials do not wait")
-	}
-	accepted.Held.Store(false)
-	_, _, after := r.sync(t)
-	if after.pods[0][annotation] == first.pods[0][annotation] ||
-		after.pods[1][annotation] == first.pods[1][annotation] {
-		t.Error("accepted credentials do not roll out")
-	}
-	// With another key, the content may be the same. Waiting would cause two rollouts in an upgrade.
-	accepted.Held.Store(true)
-	r.key.Set([]byte(strings.Repeat("l", hook.KeySize)))
-	_, _, other := r.sync(t)
-	if other.pods[0][annotation] == first.pods[0][annotation] {
-		t.Error("another key waits")
-	}
-}
-
 // Both clusters contain a Secret of the same name and content.
 func TestSidesHaveSeparateInputs(t *testing.T) {
 	t.Parallel()

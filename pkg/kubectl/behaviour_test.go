@@ -7,12 +7,15 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -20,6 +23,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 )
 
@@ -171,9 +175,34 @@ func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {
 			}
 		}
 		got[i].title, got[i].credentials, got[i].sidecars = "", "", nil
+		got[i].loginSecret, got[i].loginOf = "", nil
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(driver{}, explain.System{})); diff != "" {
 		t.Errorf("drivers (-manifests +plugin):\n%s", diff)
+	}
+}
+
+// The pods mount all keys of the Secret if the volume lists none.
+func TestPodsMountTheLogin(t *testing.T) {
+	t.Parallel()
+	for _, d := range drivers() {
+		var controller appsv1.Deployment
+		decode(t, "../../assets/drivers/"+strings.ToLower(d.title)+
+			"/generated/standalone/csi-addons/controller.yaml", &controller)
+		volumes := controller.Spec.Template.Spec.Volumes
+		i := slices.IndexFunc(volumes, func(v corev1.Volume) bool {
+			return v.Secret != nil && v.Secret.SecretName == d.loginSecret
+		})
+		if i < 0 {
+			t.Errorf("no volume contains Secret %s", d.loginSecret)
+			continue
+		}
+		data := d.loginOf(&openstack.Login{AuthURL: "u", Password: "p"})
+		for _, item := range volumes[i].Secret.Items {
+			if data[item.Key] == "" {
+				t.Errorf("pods read key %s of Secret %s, want one of %v", item.Key, d.loginSecret, data)
+			}
+		}
 	}
 }
 

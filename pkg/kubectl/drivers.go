@@ -6,6 +6,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // driver contains the names of the objects of a driver. A test compares them with the manifests.
@@ -21,6 +22,9 @@ type driver struct {
 	sidecars   []explain.Sidecar
 	// credentials is the name of the driver Secret.
 	credentials string
+	// loginSecret is the Secret that the driver reads, loginOf its data for a login, without the CA.
+	loginSecret string
+	loginOf     func(*openstack.Login) map[string]string
 }
 
 func drivers() []driver {
@@ -33,6 +37,10 @@ func drivers() []driver {
 			controller:  "openstack-cinder-csi-driver-controller",
 			nodes:       []string{"openstack-cinder-csi-driver-node"},
 			credentials: "openstack-cloud-credentials",
+			loginSecret: "openstack-cinder-csi-driver-login",
+			loginOf: func(l *openstack.Login) map[string]string {
+				return map[string]string{"login": string(l.CloudsYAML())}
+			},
 			sidecars: []explain.Sidecar{
 				explain.Provisioner, explain.Attacher, explain.Resizer, explain.Snapshotter,
 			},
@@ -45,6 +53,8 @@ func drivers() []driver {
 			controller:  "openstack-manila-csi-controllerplugin",
 			nodes:       []string{"openstack-manila-csi-nodeplugin", "csi-nodeplugin-nfsplugin"},
 			credentials: "manila-cloud-credentials",
+			loginSecret: "csi-manila-secrets",
+			loginOf:     (*openstack.Login).ManilaKeys,
 			sidecars:    []explain.Sidecar{explain.Provisioner, explain.Resizer, explain.Snapshotter},
 		},
 	}

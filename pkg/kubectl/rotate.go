@@ -48,14 +48,18 @@ type rotation struct {
 	conf, cacert string
 	undo         bool
 
-	// given is the content of the files, cloud what clouds.yaml contains.
+	// given is the content of the files, login what clouds.yaml contains.
 	given map[string][]byte
-	cloud *openstack.Cloud
+	login *openstack.Login
 	// sources are the Secrets to change: the root Secret, or those of the drivers.
 	sources []*corev1.Secret
 	isRoot  bool
 	// backup is nil if it does not exist.
 	backup *corev1.Secret
+	// follows is true if there is a driver or a workload with the credentials.
+	follows bool
+	// refusal is the last message of CredentialsAccepted that was printed.
+	refusal string
 }
 
 func newRotateCommand(o *options, streams Streams) *cobra.Command {
@@ -116,6 +120,11 @@ func (r *rotation) run(ctx context.Context, args []string) error {
 	if err := r.write(ctx); err != nil {
 		return err
 	}
+	for _, d := range drivers() {
+		if err := r.followLogin(ctx, d); err != nil {
+			return err
+		}
+	}
 	if err := r.followAll(ctx); err != nil {
 		return err
 	}
@@ -141,24 +150,27 @@ func (r *rotation) readFiles(name string) error {
 		r.given[key] = text
 	}
 	var err error
-	r.cloud, err = openstack.ParseClouds(r.given[cloudsKey], openstack.DefaultCloud)
+	r.login, err = openstack.Content{
+		Name: name, Data: map[string][]byte{cloudsKey: r.given[cloudsKey]},
+		CA: string(r.given[caKey]), CAName: r.cacert, CAElsewhere: true,
+	}.Login()
 	if err != nil {
-		return usage("%s %w. %s", name, err, nothingChanged)
+		return usage("%w. %s", err, nothingChanged)
 	}
 	if conf, ok := r.given[confKey]; ok && !regexp.MustCompile(`(?m)^\[`).Match(conf) {
 		return usage("%s is not an ini file. %s", r.conf, nothingChanged)
 	}
 	kind := "password"
-	if r.cloud.UsesApplicationCredential() {
+	if r.login.UsesApplicationCredential() {
 		kind = "application credential"
 	}
-	fmt.Fprintf(r.Out, "%s: entry %s, %s\n", name, printable(r.cloud.Name), kind)
+	fmt.Fprintf(r.Out, "%s: entry %s, %s\n", name, printable(r.login.Entry), kind)
 	return nil
 }
 
 // checkRootCA refuses a cacert that the cloud credential operator would replace.
 func (r *rotation) checkRootCA(name string) error {
-	if file := r.cloud.CACertFile; file != "" && file != rootCA {
+	if file := r.login.CAPath; file != "" && file != rootCA {
 		return usage("%s contains a cacert that the cloud credential operator would replace. Change it "+
 			"to %q, or remove it if the cloud needs no CA. %s", name, "cacert: "+rootCA, nothingChanged)
 	}

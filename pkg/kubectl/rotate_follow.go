@@ -95,7 +95,6 @@ func (r *rotation) followAll(ctx context.Context) error {
 			lines = r.backup.Data[workloadsKey]
 		}
 	}
-	follows := false
 	for line := range strings.Lines(string(lines)) {
 		fields := strings.Fields(line)
 		if len(fields) != 3 {
@@ -112,12 +111,11 @@ func (r *rotation) followAll(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			follows = follows || found
+			r.follows = r.follows || found
 		}
 	}
-	if !follows {
-		fmt.Fprintln(r.Out, "No workload lists a Secret with credentials, so there is nothing to wait "+
-			"for")
+	if !r.follows {
+		fmt.Fprintln(r.Out, "No driver has a login, so there is nothing to wait for")
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	configv1 "github.com/openshift/api/config/v1"
+	"github.com/openshift/library-go/pkg/crypto"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -163,6 +164,20 @@ func file(t *testing.T, content []byte) string {
 	return name
 }
 
+// newCA returns a certificate in PEM.
+func newCA(t *testing.T) []byte {
+	t.Helper()
+	config, err := crypto.MakeSelfSignedCAConfig("ca", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, err := config.GetPEMBytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 func TestRotationRefusesWhatItCannotApply(t *testing.T) {
 	t.Parallel()
 	old := clouds("a")
@@ -172,7 +187,7 @@ func TestRotationRefusesWhatItCannotApply(t *testing.T) {
 	guest := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	guest.Status.ControlPlaneTopology = configv1.ExternalTopologyMode
 	foreignCA := bytes.Replace(old, []byte("    auth:"), []byte("    cacert: /ca.pem\n    auth:"), 1)
-	valid := file(t, clouds("b"))
+	valid, ca := file(t, clouds("b")), file(t, newCA(t))
 	only := []client.Object{root()}[:1:1]
 	content := func(text string) []string { return []string{file(t, []byte(text))} }
 	for name, test := range map[string]struct {
@@ -187,7 +202,8 @@ func TestRotationRefusesWhatItCannotApply(t *testing.T) {
 		"text":                {only, content("hello"), exitUsage, ""},
 		"other CA":            {only, content(string(foreignCA)), exitUsage, "cacert"},
 		"no ini":              {only, []string{valid, "--clouds-conf=" + valid}, 2, "ini"},
-		"CA of the root":      {only, []string{valid, "--cacert=" + valid}, 2, "--cacert"},
+		"CA of the root":      {only, []string{valid, "--cacert=" + ca}, 2, "--cacert"},
+		"CA that is no PEM":   {only, []string{valid, "--cacert=" + valid}, 2, valid + " contains no"},
 		"nothing to undo":     {only, []string{"--undo"}, 1, "nothing to go back"},
 		"no credentials":      {nil, []string{valid}, exitFailed, "there are no credentials"},
 		"manual mode":         {[]client.Object{copied(old)}, []string{valid}, exitFailed, "manual mode"},
@@ -306,32 +322,43 @@ func TestRotationGoesBackAfterUnfinishedOnes(t *testing.T) {
 
 func TestRotationWaitsForCopies(t *testing.T) {
 	t.Parallel()
-	c := newRotatingCluster(t, copied(clouds("a")), secret(rootNamespace, rootSecret,
-		map[string][]byte{cloudsKey: clouds("a"), confKey: []byte("[Global]")}))
+	for name, login := range map[string][]client.Object{
+		"without login": nil, "with login": {loginOf(t, "Cinder", clouds("a"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			mustWaitForCopies(newRotatingCluster(t, append(login, copied(clouds("a")), secret(rootNamespace,
+				rootSecret, map[string][]byte{cloudsKey: clouds("a"), confKey: []byte("[Global]")}))...))
+		})
+	}
+}
+
+func mustWaitForCopies(c *rotatingCluster) {
+	c.Helper()
 	c.copies = false
 	c.rolls = map[string]bool{"early": true, "late": true}
-	conf := file(t, []byte("[Global]\nx=1"))
-	fresh := file(t, clouds("b"))
+	conf := file(c.T, []byte("[Global]\nx=1"))
+	fresh := file(c.T, clouds("b"))
 	if _, output := c.rotate(fresh, "--timeout=1s"); !strings.Contains(output, "--clouds-conf") {
-		t.Errorf("want a warning about clouds.conf:\n%s", output)
+		c.Errorf("want a warning about clouds.conf:\n%s", output)
 	}
 	code, output := c.rotate(fresh, "--clouds-conf="+conf, "--timeout=3s")
 	if code != exitDeadline || !strings.Contains(output, "has passed, waiting until the cloud "+
 		"credential operator has copied the credentials to Secret openstack-cloud-credentials") {
-		t.Errorf("exit code %d:\n%s", code, output)
+		c.Errorf("exit code %d:\n%s", code, output)
 	}
 	c.copies, c.rewrites = true, true
 	if code, output := c.rotate(fresh, "--clouds-conf="+conf, "--timeout=1m"); code != exitOK {
-		t.Errorf("exit code %d:\n%s", code, output)
+		c.Errorf("exit code %d:\n%s", code, output)
 	}
 	if got := string(c.data(rootNamespace, rootSecret)[confKey]); got != "[Global]\nx=1" {
-		t.Errorf("clouds.conf is %q", got)
+		c.Errorf("clouds.conf is %q", got)
 	}
 	if code, output := c.rotate("--undo", "--timeout=1m"); code != exitOK {
-		t.Errorf("exit code %d:\n%s", code, output)
+		c.Errorf("exit code %d:\n%s", code, output)
 	}
 	if got := string(c.data(rootNamespace, rootSecret)[confKey]); got != "[Global]" {
-		t.Errorf("after undo clouds.conf is %q", got)
+		c.Errorf("after undo clouds.conf is %q", got)
 	}
 }
 
@@ -351,14 +378,14 @@ func TestRotationChangesTheSecretsOfTheDriversOnKubernetes(t *testing.T) {
 	}
 	c := newRotatingCluster(t, objects...)
 	c.rolls = map[string]bool{"early": true, "late": true}
-	ca := file(t, []byte("new CA"))
-	code, output := c.rotate(file(t, clouds("b")), "--cacert="+ca, "--timeout=1m")
+	ca := newCA(t)
+	code, output := c.rotate(file(t, clouds("b")), "--cacert="+file(t, ca), "--timeout=1m")
 	if code != exitOK || !strings.Contains(output, "Changing 3 Secrets") {
 		t.Fatalf("exit code %d:\n%s", code, output)
 	}
 	for key, data := range before {
 		namespace, name, _ := strings.Cut(key, "/")
-		want := map[string][]byte{cloudsKey: clouds("b"), caKey: []byte("new CA")}
+		want := map[string][]byte{cloudsKey: clouds("b"), caKey: ca}
 		if other, ok := data["other"]; ok {
 			want["other"] = other
 		}

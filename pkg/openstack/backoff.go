@@ -2,8 +2,6 @@ package openstack
 
 import (
 	"context"
-	"crypto/sha256"
-	"maps"
 	"sync"
 	"time"
 
@@ -17,85 +15,89 @@ const (
 	maxDelay   = 15 * time.Minute
 )
 
-// backoff delays retries of logins that the identity service refused. Clients share it, because the
-// same credentials may be in more than one Source. A login without a response does not count as
-// refused. Credentials that were not refused are never delayed.
-type backoff struct {
-	clock  clock.PassiveClock
-	mu     sync.Mutex
-	logins map[[sha256.Size]byte]*refusals // by fingerprint
+// Backoff delays logins after the identity service refused one, because clouds lock a user out
+// after several logins with a wrong password. All Clients of a process share one. New credentials
+// are tried once without a delay, and a refusal of them makes the delay longer. A login without a
+// response does not count as refused.
+type Backoff struct {
+	clock clock.PassiveClock
+
+	mu sync.Mutex
+	// logins contains all credentials that were used: people change them rarely.
+	logins map[fingerprint]*attempt
+	delay  time.Duration
+	until  time.Time
 }
 
-// refusals are the refused logins with the same credentials.
-type refusals struct {
-	used time.Time
-	// busy contains one element while a login runs, which accesses the fields below.
-	busy  chan struct{}
-	err   error // nil if the last login was not refused
-	delay time.Duration
-	until time.Time
+// attempt is the last login with certain credentials.
+type attempt struct {
+	// busy contains one element while a login runs.
+	busy chan struct{}
+	err  error // nil if the login was not refused
 }
 
-func newBackoff(c clock.PassiveClock) *backoff {
-	return &backoff{clock: c, logins: map[[sha256.Size]byte]*refusals{}}
-}
-
-// of returns the refusals of credentials. It forgets credentials that are not in use any more.
-func (b *backoff) of(fingerprint [sha256.Size]byte) *refusals {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := b.clock.Now()
-	maps.DeleteFunc(b.logins, func(_ [sha256.Size]byte, r *refusals) bool {
-		return now.Sub(r.used) > 2*maxDelay
-	})
-	r := b.logins[fingerprint]
-	if r == nil {
-		r = &refusals{busy: make(chan struct{}, 1)}
-		b.logins[fingerprint] = r
-	}
-	r.used = now
-	return r
+// NewBackoff returns a Backoff without a refused login.
+func NewBackoff(c clock.PassiveClock) *Backoff {
+	return &Backoff{clock: c, logins: map[fingerprint]*attempt{}}
 }
 
 // login logs in. While a refused login is delayed, it returns the error of that login. Logins with
 // the same credentials run one after the other.
-func (b *backoff) login(ctx context.Context, a *access) (*session, error) {
-	r := b.of(a.fingerprint)
+func (b *Backoff) login(ctx context.Context, a Access) (*session, error) {
+	last := b.of(a.credentials())
 	select {
-	case r.busy <- struct{}{}:
-		defer func() { <-r.busy }()
+	case last.busy <- struct{}{}:
+		defer func() { <-last.busy }()
 	case <-ctx.Done():
-		return nil, unreachable(identityService, a.cloud.AuthInfo.AuthURL, ctx.Err())
+		return nil, unreachable(identityService, a.AuthURL, ctx.Err())
 	}
-	if r.err != nil && b.clock.Now().Before(r.until) {
-		return nil, r.err
+	if err := b.refusal(last); err != nil {
+		return nil, err
 	}
 	session, err := login(ctx, a)
-	if err == nil {
-		r.err = nil
-	} else if ReasonOf(err) == AuthenticationFailed {
-		r.add(err, b.clock.Now())
-	}
+	b.record(last, err)
 	return session, err
 }
 
 // refuse records that the identity service refused to renew a token. If another login with the same
 // credentials runs, the result of that login counts.
-func (b *backoff) refuse(fingerprint [sha256.Size]byte, err error) {
-	r := b.of(fingerprint)
+func (b *Backoff) refuse(a Access, err error) {
+	last := b.of(a.credentials())
 	select {
-	case r.busy <- struct{}{}:
-		r.add(err, b.clock.Now())
-		<-r.busy
+	case last.busy <- struct{}{}:
+		b.record(last, err)
+		<-last.busy
 	default:
 	}
 }
 
-func (r *refusals) add(err error, now time.Time) {
-	if r.err == nil {
-		r.delay = firstDelay
-	} else {
-		r.delay = min(2*r.delay, maxDelay)
+func (b *Backoff) of(f fingerprint) *attempt {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.logins[f] == nil {
+		b.logins[f] = &attempt{busy: make(chan struct{}, 1)}
 	}
-	r.err, r.until = err, now.Add(r.delay)
+	return b.logins[f]
+}
+
+// refusal returns the error of a login that was refused, until the delay has passed.
+func (b *Backoff) refusal(last *attempt) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.clock.Now().Before(b.until) {
+		return last.err
+	}
+	return nil
+}
+
+func (b *Backoff) record(last *attempt, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case err == nil:
+		b.delay, last.err = 0, nil
+	case ReasonOf(err) == AuthenticationFailed:
+		b.delay = max(firstDelay, min(2*b.delay, maxDelay))
+		b.until, last.err = b.clock.Now().Add(b.delay), err
+	}
 }

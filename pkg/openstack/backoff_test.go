@@ -86,7 +86,7 @@ func TestRefusedRenewalBacksOff(t *testing.T) {
 			client := s.client()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			check(t, client.Login(ctx))
+			check(t, client.Check(ctx))
 			if test.first == openstack.AuthenticationFailed {
 				s.wantFailure(client, openstack.NotOffered) // with the catalog of the login
 			}
@@ -133,17 +133,16 @@ func TestClientsShareTheBackoff(t *testing.T) {
 	s := newFixture(t, simulator.Config{})
 	s.clouds(simulator.Clouds{})
 	s.cloud.RotateCredentials(simulator.Rotation{})
-	own := s.client()
-	clients := []*openstack.Client{own}
-	for range 9 {
-		clients = append(clients, own.With(s.source()))
+	backoff, clients := openstack.NewBackoff(s.clock), []*openstack.Client{}
+	for range 10 {
+		clients = append(clients, openstack.NewClient(s.source(), backoff))
 	}
 	for _, wait := range []time.Duration{0, time.Minute, 2 * time.Minute} {
 		s.advance(wait)
 		var group sync.WaitGroup
 		for _, client := range clients {
 			group.Go(func() {
-				err := client.Login(t.Context())
+				err := client.Check(t.Context())
 				if openstack.ReasonOf(err) != openstack.AuthenticationFailed {
 					t.Errorf("got %v, want a refused login", err)
 				}
@@ -154,7 +153,7 @@ func TestClientsShareTheBackoff(t *testing.T) {
 	}
 	s.clouds(simulator.Clouds{})
 	for _, client := range clients {
-		check(t, client.Login(t.Context()))
+		check(t, client.Check(t.Context()))
 	}
 }
 
@@ -164,51 +163,56 @@ func TestWaitForTheLoginOfAnotherClientEnds(t *testing.T) {
 	s := newFixture(t, simulator.Config{})
 	s.clouds(simulator.Clouds{})
 	s.fault(simulator.Fault{Mode: simulator.Hang})
-	client := s.client()
+	backoff := openstack.NewBackoff(s.clock)
+	client := openstack.NewClient(s.source(), backoff)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- client.Login(ctx) }()
+	go func() { ended <- client.Check(ctx) }()
 	arrived, giveUp := context.WithTimeout(t.Context(), patience)
 	defer giveUp()
 	_, err := s.cloud.WaitRequest(arrived, func(r simulator.Request) bool { return !r.Done })
 	check(t, err)
 	waiting, end := context.WithCancel(t.Context())
 	end()
-	s.failure(0, client.With(s.source()).Login(waiting), openstack.CloudUnreachable)
+	s.failure(0, openstack.NewClient(s.source(), backoff).Check(waiting), openstack.CloudUnreachable)
 	cancel()
 	s.failure(0, <-ended, openstack.CloudUnreachable)
 	s.wantCalls(map[string]int{loginCall: 1})
 }
 
-// TestChangedCredentialsAreTriedAtOnce: any change of what is used is a reason to try at once.
+// Only what Keystone's answer depends on is a reason to try at once.
 func TestChangedCredentialsAreTriedAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*fixture, *[]byte){
-		"clouds.yaml": func(s *fixture, _ *[]byte) {
-			s.replace("    interface: public\n",
-				"    interface: internal\n")
+	for name, test := range map[string]struct {
+		change func(*fixture)
+		logins map[string]int
+	}{
+		"password": {
+			func(s *fixture) { s.replace("    password: ", "    password: another-") },
+			map[string]int{loginCall: 1},
 		},
-		"CA":          func(s *fixture, _ *[]byte) { s.write("ca.crt", s.ca()+"# another\n") },
-		"trusted CAs": func(_ *fixture, trusted *[]byte) { *trusted = []byte("# another bundle") },
+		"interface": {
+			func(s *fixture) { s.replace("interface: public", "interface: internal") }, map[string]int{},
+		},
+		"CA": {func(s *fixture) { s.write("ca.crt", s.ca()+"# another\n") }, map[string]int{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newFixture(t, simulator.Config{TLS: true})
 			s.clouds(simulator.Clouds{})
 			s.write("ca.crt", s.ca())
-			var trusted []byte
-			source := s.source()
-			source.TrustedCAs = func() []byte { return trusted }
-			client := s.clientOf(source)
+			client := s.client()
 			s.fault(simulator.Fault{Mode: simulator.Status, Status: 401, Service: simulator.Identity})
 			message := s.wantFailure(client, openstack.AuthenticationFailed)
 			s.counters()
 			s.wantDelay(client, time.Minute, message)
-			change(s, &trusted)
+			test.change(s)
 			s.wantFailure(client, openstack.AuthenticationFailed)
-			s.wantCalls(map[string]int{loginCall: 1})
-			s.wantDelay(client, time.Minute, message) // the new ones wait from the beginning
+			s.wantCalls(test.logins)
+			if len(test.logins) > 0 { // the third refused login in a row
+				s.wantDelay(client, 4*time.Minute, message)
+			}
 		})
 	}
 }

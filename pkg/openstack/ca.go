@@ -14,19 +14,27 @@ import (
 // authority returns the CA of highest precedence, "" for none.
 func (c Content) authority(e *entry) (string, error) {
 	source := fmt.Sprintf("key %s of %s", CloudsKey, c.Name)
-	secret, path := string(c.Data[CAKey]), strings.TrimSpace(e.CACertFile)
+	bundle, path := string(c.Data[CAKey]), strings.TrimSpace(e.CACertFile)
 	switch {
-	case strings.TrimSpace(secret) != "":
-		return usableCA(fmt.Sprintf("key %s of %s", CAKey, c.Name), secret)
+	case strings.TrimSpace(bundle) != "":
+		source = fmt.Sprintf("key %s of %s", CAKey, c.Name)
+	case c.CAErr != nil:
+		return "", c.CAErr
 	case strings.TrimSpace(c.CA) != "":
 		return usableCA(cmp.Or(c.CAName, "the CA of the cloud"), c.CA)
 	case strings.Contains(path, "-----BEGIN"):
-		return usableCA(source+" in "+e.at("cacert"), e.CACertFile)
-	case path != "" && !systemBundle(path):
-		return "", fmt.Errorf("%s has a path in %s, and pods do not contain that file: put the PEM into "+
-			"key %s of the Secret", source, e.at("cacert"), CAKey)
+		source, bundle = source+" in "+e.at("cacert"), e.CACertFile
+	case path != "" && !systemBundle(path) && !c.CAElsewhere:
+		return "", c.wrong(fmt.Errorf("%s has a path in %s, and pods do not contain that file: put the "+
+			"PEM into key %s of the Secret", source, e.at("cacert"), CAKey))
+	default:
+		return "", nil
 	}
-	return "", nil
+	text, err := usableCA(source, bundle)
+	if err != nil {
+		return "", c.wrong(err)
+	}
+	return text, nil
 }
 
 // usableCA returns the bundle as text in UTF-8, or an error unless both the operator and the CSI

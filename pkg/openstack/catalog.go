@@ -3,76 +3,71 @@ package openstack
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"net/url"
 	"regexp"
-	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/apiversions"
 )
 
-// service is an OpenStack service that requests are sent to.
-type service struct {
-	// name names the service in messages.
-	name string
-	// types are its types in catalogs, by precedence.
-	types []string
-	// majorVersion is the version of its API, which endpoint URLs contain.
-	majorVersion string
-	// label names the service in metrics.
-	label string
+// Service is an OpenStack service that requests are sent to.
+type Service struct {
+	// name names the service in messages, label in metrics.
+	name, label string
+	// kind is its official type in catalogs, and version the major version of its API.
+	kind    string
+	version int
+	// microversion is the microversion that the driver uses, "" if it does not set one.
+	microversion string
 }
 
-// Many catalogs list a service several times: under its official type and older types, and for each
-// version of its API.
-func manila() service {
-	types := []string{"sharev2", "shared-file-system", "share"}
-	return service{"shared file system service (Manila)", types, "2", "Manila"}
+// Manila returns the service of shares, with the microversion that its driver requires.
+func Manila() Service {
+	return Service{"shared file system service (Manila)", "Manila", "shared-file-system", 2, "2.37"}
 }
 
-func nova() service {
-	return service{"compute service (Nova)", []string{"compute"}, "2", "Nova"}
-}
+// Nova returns the service of servers.
+func Nova() Service { return Service{"compute service (Nova)", "Nova", "compute", 2, ""} }
 
-// The driver finds Cinder under these types; under volumev2 it would not use version 3.
-func cinder() service {
-	types := []string{"volumev3", "block-storage", "block-store", "volume"}
-	return service{"block storage service (Cinder)", types, "3", "Cinder"}
+// Cinder returns the service of volumes.
+func Cinder() Service {
+	return Service{"block storage service (Cinder)", "Cinder", "block-storage", 3, ""}
 }
 
 const maxURL = 1024
 
-var (
-	// versionElement matches the path element of a URL that contains the version of the API.
-	versionElement = regexp.MustCompile(`^v(\d+)(?:\.\d+)?$`)
-	// validURL matches the URLs of a catalog that may become part of messages.
-	validURL = regexp.MustCompile(`^https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~%$()/:@=,+-]*)?$`)
-)
+// validURL matches the URLs of a catalog that may become part of messages.
+var validURL = regexp.MustCompile(`^https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~%$()/:@=,+-]*)?$`)
 
 // endpoint finds a service in the catalog. It refreshes the catalog once before it returns an error
 // with the reason NotOffered.
-func (s *session) endpoint(ctx context.Context, service service) (*gophercloud.ServiceClient,
+func (s *session) endpoint(ctx context.Context, service Service) (*gophercloud.ServiceClient,
 	error,
 ) {
-	found, err := s.lookup(service)
+	found, err := s.lookup(ctx, service)
 	if ReasonOf(err) == NotOffered && !s.fresh {
 		if err := s.refreshCatalog(ctx); err != nil {
 			return nil, err
 		}
-		found, err = s.lookup(service)
+		found, err = s.lookup(ctx, service)
 	}
 	if err != nil {
 		return nil, err
 	}
 	s.service.Store(&service.label)
 	return &gophercloud.ServiceClient{
-		ProviderClient: s.provider, Endpoint: found, Type: service.types[0],
+		ProviderClient: s.provider, Endpoint: found, Type: service.kind,
 	}, nil
 }
 
 // newEndpoint refreshes the catalog after a failed request, and returns the endpoint of the service
 // if it has changed.
 func (s *session) newEndpoint(
-	ctx context.Context, from *gophercloud.ServiceClient, service service,
+	ctx context.Context, from *gophercloud.ServiceClient, service Service,
 ) (*gophercloud.ServiceClient, bool) {
 	if s.fresh || s.refreshCatalog(ctx) != nil {
 		return nil, false
@@ -81,70 +76,85 @@ func (s *session) newEndpoint(
 	return to, err == nil && to.Endpoint != from.Endpoint
 }
 
-// lookup finds the endpoint URL of a service in the catalog. A URL with the right version precedes
-// one without a version, and a URL with another version is ignored. gophercloud's constructors
-// would read the version document of the service, which is one more request for each probe.
-func (s *session) lookup(service service) (string, error) {
-	fallback, malformed := "", false
-	for _, found := range s.endpointURLs(service) {
-		switch major := majorVersion(found); {
-		case len(found) > maxURL || !validURL.MatchString(found):
-			malformed = true
-		case major == service.majorVersion:
-			return gophercloud.NormalizeURL(found), nil
-		case major == "" && fallback == "":
-			fallback = gophercloud.NormalizeURL(found)
-		}
+// lookup finds the endpoint of a service with the functions of the drivers, once for each catalog:
+// they read the version document of the service if the URL contains no version.
+func (s *session) lookup(ctx context.Context, service Service) (string, error) {
+	if found := s.found[service.label]; found != "" {
+		return found, nil
 	}
-	switch {
-	case fallback != "":
-		return fallback, nil
-	case malformed:
-		return "", errorf(CloudUnreachable, "OpenStack's catalog contains an address of the %s that is "+
-			"not an http or https URL. Ask the cloud's administrator to fix the catalog", service.name)
+	catalog := &tokens.ServiceCatalog{Entries: s.entries}
+	options := gophercloud.EndpointOpts{
+		Region: s.access.Region, Availability: gophercloud.Availability(s.access.Interface),
+		Version: service.version,
 	}
-	cloud := s.access.cloud
-	region := ""
-	if cloud.RegionName != "" {
-		region = " in region " + cloud.RegionName
-	}
-	return "", errorf(NotOffered, "OpenStack at %s offers no %s: its catalog has no %s%s",
-		redactedURL(cloud.AuthInfo.AuthURL), service.name, service.types[0], region)
-}
-
-// endpointURLs returns the URLs in the catalog of a service, restricted to the region and interface
-// of clouds.yaml, by precedence of the service's types.
-func (s *session) endpointURLs(service service) []string {
-	cloud := s.access.cloud
-	kind := cmp.Or(cloud.Availability(), string(gophercloud.AvailabilityPublic))
-	var found []string
-	for _, name := range service.types {
-		for _, entry := range s.entries {
-			if entry.Type != name {
-				continue
-			}
-			for _, e := range entry.Endpoints {
-				inRegion := cloud.RegionName == "" || cloud.RegionName == e.Region ||
-					cloud.RegionName == e.RegionID
-				if e.Interface == kind && inRegion {
-					found = append(found, e.URL)
-				}
-			}
-		}
-	}
-	return found
-}
-
-// majorVersion returns the version of the API in the path of a URL, "" if there is none.
-func majorVersion(endpoint string) string {
-	u, err := url.Parse(endpoint)
+	options.ApplyDefaults(service.kind)
+	first, err := openstack.V3EndpointURL(catalog, options)
 	if err != nil {
-		return ""
+		return "", s.notOffered(service)
 	}
-	for element := range strings.SplitSeq(u.Path, "/") {
-		if m := versionElement.FindStringSubmatch(element); m != nil {
-			return m[1]
+	if len(first) > maxURL || !validURL.MatchString(first) {
+		return "", malformedURL(service)
+	}
+	s.service.Store(&service.label)
+	found, err := openstack.V3Endpoint(ctx, s.provider, catalog, options)
+	switch missing := (gophercloud.ErrEndpointNotFound{}); {
+	case errors.As(err, &missing), is[*gophercloud.ErrEndpointNotFound](err):
+		return "", s.notOffered(service)
+	case err != nil && statusOf(err) == 0 && !is[*url.Error](err):
+		return "", unreachable(service.name, first, errNotOpenStack) // a version document of another kind
+	case err != nil:
+		return "", callError(service.name, first, s.access, err)
+	case len(found) > maxURL || !validURL.MatchString(found):
+		return "", malformedURL(service)
+	}
+	s.found[service.label] = found
+	return found, nil
+}
+
+func (s *session) notOffered(service Service) *Error {
+	region := ""
+	if s.access.Region != "" {
+		region = " in region " + printableName(s.access.Region)
+	}
+	return errorf(NotOffered, "OpenStack at %s offers no %s: its catalog has no %s%s",
+		redactedURL(s.access.AuthURL), service.name, service.kind, region)
+}
+
+func malformedURL(service Service) *Error {
+	return errorf(CloudUnreachable, "OpenStack's catalog contains an address of the %s that is "+
+		"not an http or https URL. Ask the cloud's administrator to fix the catalog", service.name)
+}
+
+// checkVersion returns an error if the service does not support the microversion of the driver.
+func (s *session) checkVersion(
+	ctx context.Context, service Service, client *gophercloud.ServiceClient,
+) error {
+	if service.microversion == "" {
+		return nil
+	}
+	endpoint := client.Endpoint
+	found, err := apiversions.Get(ctx, client, "v2").Extract()
+	if err != nil {
+		return callError(service.name, endpoint, s.access, err)
+	}
+	wanted, lowest, highest := microversion{}, microversion{}, microversion{}
+	for into, text := range map[*microversion]string{
+		&wanted: service.microversion, &lowest: found.MinVersion, &highest: found.Version,
+	} {
+		if _, err := fmt.Sscanf(text, "%d.%d", &into.major, &into.minor); err != nil {
+			return unreachable(service.name, endpoint, errNotOpenStack)
 		}
 	}
-	return ""
+	if wanted.compare(lowest) < 0 || wanted.compare(highest) > 0 {
+		return errorf(NotOffered, "OpenStack's %s at %s supports versions %d.%d to %d.%d of its API, "+
+			"and the driver needs %s", service.name, redactedURL(endpoint), lowest.major, lowest.minor,
+			highest.major, highest.minor, service.microversion)
+	}
+	return nil
+}
+
+type microversion struct{ major, minor int }
+
+func (v microversion) compare(other microversion) int {
+	return cmp.Or(cmp.Compare(v.major, other.major), cmp.Compare(v.minor, other.minor))
 }

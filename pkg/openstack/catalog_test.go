@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -24,7 +22,8 @@ func catalogFixture(t *testing.T, entries func(base string) string) *fixture {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/auth/tokens"):
 			w.Header().Set("X-Subject-Token", "secret-token")
-			writeJSON(w, http.StatusCreated, `{"token":{"catalog":[`+entries(server.URL)+`]}}`)
+			writeJSON(w, http.StatusCreated,
+				`{"token":{"project":{"id":"p"},"catalog":[`+entries(server.URL)+`]}}`)
 		case strings.HasSuffix(r.URL.Path, "/auth/catalog"):
 			writeJSON(w, http.StatusOK, `{"catalog":[`+entries(server.URL)+`]}`)
 		case strings.HasSuffix(r.URL.Path, "/os-availability-zone"):
@@ -48,99 +47,6 @@ func entry(serviceType string, urls ...string) string {
 		endpoints = append(endpoints, fmt.Sprintf(`{"interface":"public","url":%s}`, quoted))
 	}
 	return fmt.Sprintf(`{"type":%q,"endpoints":[%s]}`, serviceType, strings.Join(endpoints, ","))
-}
-
-// A catalog may list a service under several types and with several versions of its API.
-func TestEndpointHasTheRightVersion(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		entries string // BASE is replaced with the URL of the cloud
-		want    string // the requested path, "" if Manila is not offered
-	}{
-		"v1 and v2 under their types": {entry("share", "BASE/v1/p") + "," +
-			entry("sharev2", "BASE/v2"), "/v2/types"},
-		"v1 and v2 under one type": {
-			entry("shared-file-system", "BASE/v1/p", "BASE/v2/p"),
-			"/v2/p/types",
-		},
-		"v2 and v1 under one type": {
-			entry("shared-file-system", "BASE/v2/p", "BASE/v1/p"),
-			"/v2/p/types",
-		},
-		"two entries of one type": {entry("share", "BASE/v1/p") + "," +
-			entry("share", "BASE/v2/p"), "/v2/p/types"},
-		"the old type alone":      {entry("share", "BASE/share/v2"), "/share/v2/types"},
-		"the official type alone": {entry("shared-file-system", "BASE/v2"), "/v2/types"},
-		"the best type first": {entry("share", "BASE/a/v2") + "," +
-			entry("sharev2", "BASE/b/v2"), "/b/v2/types"},
-		"version before none": {entry("sharev2", "BASE/share") + "," +
-			entry("share", "BASE/v2"), "/v2/types"},
-		"no version": {entry("share", "BASE/v1") + "," +
-			entry("shared-file-system", "BASE/share"), "/share/types"},
-		"a version with a dot": {
-			entry("sharev2", "BASE/v1.0", "BASE/v2.1/p"),
-			"/v2.1/p/types",
-		},
-		"version 1 only":                   {entry("share", "BASE/v1/p"), ""},
-		"other types":                      {entry("volumev3", "BASE/v3"), ""},
-		"one that is malformed, one right": {entry("sharev2", "javascript:v2", "BASE/v2"), "/v2/types"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := catalogFixture(t, func(base string) string {
-				return strings.ReplaceAll(test.entries, "BASE",
-					base)
-			})
-			if test.want != "" {
-				s.wantTypes(s.client(), test.want)
-				return
-			}
-			s.wantFailure(s.client(), openstack.NotOffered)
-		})
-	}
-}
-
-// The types under which the driver finds Cinder. Under volumev2 it uses no other version than 2.
-func TestCinderIsFoundUnderEachType(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		entries string // BASE is replaced with the URL of the cloud
-		want    string // the address, "" if Cinder is not offered
-	}{
-		"volumev3 alone":        {entry("volumev3", "BASE/v3/p"), "/v3/p"},
-		"block-storage alone":   {entry("block-storage", "BASE/v3/p"), "/v3/p"},
-		"block-store alone":     {entry("block-store", "BASE/v3/p"), "/v3/p"},
-		"volume alone":          {entry("volume", "BASE/v3/p"), "/v3/p"},
-		"volume, no version":    {entry("volume", "BASE/volume"), "/volume"},
-		"volumev2 alone":        {entry("volumev2", "BASE/volume"), ""},
-		"v1 to v3 under volume": {entry("volume", "BASE/v1/p", "BASE/v2/p", "BASE/v3/p"), "/v3/p"},
-		"v2, v3: block-storage": {entry("block-storage", "BASE/v2/p", "BASE/v3/p"), "/v3/p"},
-		"v1 of volume, volumev3": {
-			entry("volume", "BASE/v1") + "," + entry("volumev3", "BASE/v3"), "/v3",
-		},
-		"the best type first": {
-			entry("volume", "BASE/a/v3") + "," + entry("volumev3", "BASE/b/v3"), "/b/v3",
-		},
-		"v2 under volume":        {entry("volume", "BASE/v2/p"), ""},
-		"v2 under block-storage": {entry("block-storage", "BASE/v2/p"), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := catalogFixture(t, func(base string) string {
-				return strings.ReplaceAll(test.entries, "BASE", base)
-			})
-			zones, err := s.client().VolumeZones(t.Context())
-			if test.want == "" {
-				s.failure(len(zones), err, openstack.NotOffered)
-				return
-			}
-			check(t, err)
-			want := []openstack.Zone{{Name: test.want + "/os-availability-zone", Available: true}}
-			if diff := cmp.Diff(want, zones); diff != "" {
-				t.Errorf("zones (-want +got):\n%s", diff)
-			}
-		})
-	}
 }
 
 func TestMalformedURLInCatalogIsNeitherUsedNorPrinted(t *testing.T) {
@@ -178,7 +84,7 @@ func TestMovedServiceIsLookedUpOnce(t *testing.T) {
 				switch {
 				case strings.HasSuffix(r.URL.Path, "/auth/tokens"):
 					w.Header().Set("X-Subject-Token", "secret-token")
-					writeJSON(w, http.StatusCreated, `{"token":{"catalog":`+catalog+`}}`)
+					writeJSON(w, http.StatusCreated, `{"token":{"project":{"id":"p"},"catalog":`+catalog+`}}`)
 				case strings.HasSuffix(r.URL.Path, "/auth/catalog"):
 					catalogs++
 					writeJSON(w, http.StatusOK, `{"catalog":`+catalog+`}`)

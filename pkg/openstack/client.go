@@ -11,45 +11,67 @@ import (
 	"context"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"k8s.io/utils/clock"
 )
 
 // Client sends requests to one cloud. It logs in before the first request, after its Source
-// changed, and when the token is no longer accepted. It backs off while the cloud refuses the
-// login, because clouds lock users out after too many attempts. It is safe for concurrent use;
-// requests run one after the other.
+// changed, and when the token is no longer accepted. It is safe for concurrent use; requests run
+// one after the other.
 type Client struct {
 	source  Source
-	backoff *backoff
+	backoff *Backoff
 
 	// busy contains one element while a request runs. A channel ends the wait with the context.
 	busy    chan struct{}
 	session *session
 }
 
-// NewClient returns a Client that has sent nothing yet. The clock measures the back-off after a
-// refused login.
-func NewClient(source Source, c clock.PassiveClock) *Client {
-	return &Client{source: source, backoff: newBackoff(c), busy: make(chan struct{}, 1)}
+// NewClient returns a Client that has sent nothing yet.
+func NewClient(source Source, backoff *Backoff) *Client {
+	return &Client{source: source, backoff: backoff, busy: make(chan struct{}, 1)}
 }
 
-// With returns a Client of another Source. Both share the back-off, so they do not send the same
-// refused credentials twice.
-func (c *Client) With(source Source) *Client {
-	return &Client{source: source, backoff: c.backoff, busy: make(chan struct{}, 1)}
+// Check returns nil if the cloud accepts the login for a project, and offers the services. If the
+// Client has a session already, it reads the catalog again in place of a login.
+func (c *Client) Check(ctx context.Context, services ...Service) error {
+	release, err := c.acquire(ctx, identityService)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := c.connect(ctx); err != nil {
+		return err
+	}
+	if !c.session.fresh { // the last check failed, perhaps because of the catalog
+		if err := c.session.refreshCatalog(ctx); err != nil {
+			return err
+		}
+	}
+	for _, service := range services {
+		endpoint, err := c.session.endpoint(ctx, service)
+		if err == nil {
+			err = c.session.checkVersion(ctx, service, endpoint)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// Changed returns true if the Source has changed since the last login, or cannot be read. It sends
-// nothing, and waits for a running request.
-func (c *Client) Changed() bool {
-	c.busy <- struct{}{}
-	defer func() { <-c.busy }()
-	access, err := c.source.read()
-	return err != nil || !c.session.matches(access.fingerprint)
+// Connected returns false if the cloud has ended the session, or there was none yet. While a
+// request runs it returns true.
+func (c *Client) Connected() bool {
+	select {
+	case c.busy <- struct{}{}:
+		defer c.release()
+		return c.session != nil
+	default:
+		return true
+	}
 }
 
 func (c *Client) call(
-	ctx context.Context, service service, request func(*gophercloud.ServiceClient) error,
+	ctx context.Context, service Service, request func(*gophercloud.ServiceClient) error,
 ) error {
 	release, err := c.acquire(ctx, service.name)
 	if err != nil {
@@ -93,34 +115,31 @@ func (c *Client) acquire(ctx context.Context, service string) (release func(), e
 // request starts with a login, after a delay, instead of a token that is known to be refused.
 func (c *Client) release() {
 	if c.session != nil && c.session.refusal() != nil {
-		refused := loginError(c.session.access.cloud.AuthInfo.AuthURL, c.session.refusal())
-		c.backoff.refuse(c.session.access.fingerprint, refused)
-		c.session.close()
-		c.session = nil
+		refused := loginError(c.session.access.AuthURL, c.session.refusal())
+		c.backoff.refuse(c.session.access, refused)
+		c.disconnect()
 	}
 	<-c.busy
 }
 
 // connect reads the Source and makes c.session usable.
 func (c *Client) connect(ctx context.Context) error {
-	access, err := c.source.read()
+	access, err := c.source()
 	if err != nil {
 		return err
 	}
-	return c.connectTo(ctx, access)
-}
-
-func (c *Client) connectTo(ctx context.Context, access *access) error {
-	if c.session.matches(access.fingerprint) {
+	if c.session != nil && c.session.fingerprint == access.fingerprint() {
 		c.session.fresh = false
 		return nil
 	}
-	c.session.close()
-	c.session = nil
-	session, err := c.backoff.login(ctx, access)
-	if err != nil {
-		return err
+	c.disconnect()
+	c.session, err = c.backoff.login(ctx, access)
+	return err
+}
+
+func (c *Client) disconnect() {
+	if c.session != nil {
+		c.session.provider.HTTPClient.CloseIdleConnections()
+		c.session = nil
 	}
-	c.session = session
-	return nil
 }

@@ -12,35 +12,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
 
-// Login logs in. It sends nothing if the Client already has a session.
-func (c *Client) Login(ctx context.Context) error {
-	release, err := c.acquire(ctx, identityService)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return c.connect(ctx)
-}
-
-// LoginAs logs in like Login if the Client's Source has the same content as the other Source. It
-// returns whether both have the same content.
-func (c *Client) LoginAs(ctx context.Context, other Source) (same bool, err error) {
-	release, err := c.acquire(ctx, identityService)
-	if err != nil {
-		return false, err
-	}
-	defer release()
-	wanted, err := other.read()
-	if err != nil {
-		return false, err
-	}
-	own, err := c.source.read()
-	if err != nil || own.fingerprint != wanted.fingerprint {
-		return false, nil // a Source that cannot be read has no content to compare
-	}
-	return true, c.connectTo(ctx, own)
-}
-
 // CredentialExpiry returns when the application credential of the login expires. The time is zero
 // if the credential does not expire, if the login uses a password, or if the cloud does not let
 // users read their own application credentials.
@@ -61,10 +32,10 @@ func (s *session) credentialExpiry(ctx context.Context) (time.Time, error) {
 	if !found {
 		return time.Time{}, nil
 	}
-	authURL := s.access.cloud.AuthInfo.AuthURL
+	authURL := s.access.AuthURL
 	identity := &gophercloud.ServiceClient{
 		ProviderClient: s.provider,
-		Endpoint:       identityURL(authURL) + "/",
+		Endpoint:       authURL + "/",
 	}
 	var answer struct {
 		ExpiresAt string `json:"expires_at"`
@@ -91,7 +62,7 @@ func (s *session) credentialExpiry(ctx context.Context) (time.Time, error) {
 // The IDs become parts of a URL, so anything that is not an ID counts as not found.
 func (s *session) applicationCredential() (user, credential string, found bool) {
 	result, ok := s.provider.GetAuthResult().(tokens.CreateResult)
-	if !ok || !s.access.cloud.UsesApplicationCredential() {
+	if !ok || !s.access.UsesApplicationCredential() {
 		return "", "", false
 	}
 	var token struct {
@@ -103,7 +74,7 @@ func (s *session) applicationCredential() (user, credential string, found bool) 
 	}
 	user, credential = token.User.ID, token.ApplicationCredential.ID
 	if credential == "" { // old releases of OpenStack do not return it
-		credential = s.access.cloud.AuthInfo.ApplicationCredentialID
+		credential = s.access.ApplicationCredentialID
 	}
 	return user, credential, isID(user) && isID(credential)
 }

@@ -1,7 +1,6 @@
 package openstack_test
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -36,7 +35,7 @@ func TestCredentialExpiryIsRead(t *testing.T) {
 			s := newFixture(t, simulator.Config{Credentials: credentials})
 			s.clouds(simulator.Clouds{Auth: test.auth})
 			client := s.client()
-			check(t, client.Login(t.Context()))
+			check(t, client.Check(t.Context()))
 			for _, fault := range test.faults {
 				s.fault(fault)
 			}
@@ -53,44 +52,10 @@ func TestCredentialExpiryOfUnreachableCloudIsAnError(t *testing.T) {
 	s := newFixture(t, simulator.Config{})
 	s.clouds(simulator.Clouds{Auth: simulator.ApplicationCredential})
 	client := s.client()
-	check(t, client.Login(t.Context()))
+	check(t, client.Check(t.Context()))
 	s.fault(simulator.Fault{Mode: simulator.Status, Service: simulator.Identity, Status: 503})
 	got, err := client.CredentialExpiry(t.Context())
 	if err == nil || openstack.ReasonOf(err) != openstack.CloudUnreachable {
 		t.Errorf("the expiry is %v, %v", got, err)
-	}
-}
-
-// The client does not send the same credentials twice, and never logs in with others.
-func TestLoginAsUsesTheSessionOfTheSameCredentials(t *testing.T) {
-	t.Parallel()
-	s := newFixture(t, simulator.Config{})
-	client := s.connected()
-	text, err := os.ReadFile(s.path("clouds.yaml"))
-	check(t, err)
-	secret := func(text string) openstack.Source {
-		source := s.source()
-		source.Secret = func() (openstack.Secret, error) {
-			return openstack.Secret{
-				Name: "Secret a/b",
-				Data: map[string][]byte{openstack.CloudsKey: []byte(text)},
-			}, nil
-		}
-		return source
-	}
-	if same, err := client.LoginAs(t.Context(), secret(string(text))); !same || err != nil {
-		t.Errorf("the same content is the same: %t, %v", same, err)
-	}
-	if same, err := client.LoginAs(t.Context(), secret(string(text)+"# other\n")); same || err != nil {
-		t.Errorf("another content is the same: %t, %v", same, err)
-	}
-	if same, err := client.LoginAs(t.Context(), secret("")); same ||
-		openstack.ReasonOf(err) != openstack.InvalidCredentials {
-		t.Errorf("no content is the same: %t, %v", same, err)
-	}
-	s.wantCalls(map[string]int{})
-	check(t, os.Remove(s.path("clouds.yaml")))
-	if same, err := client.LoginAs(t.Context(), secret(string(text))); same || err != nil {
-		t.Errorf("what is not there is the same: %t, %v", same, err)
 	}
 }

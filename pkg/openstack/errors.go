@@ -65,11 +65,6 @@ func invalid(problem string) *Error {
 		problem)
 }
 
-func missing(path string) *Error {
-	return errorf(InvalidCredentials, "%s does not exist. Create the credentials Secret with key %s, "+
-		"or mount it; the operator detects the change automatically", path, CloudsKey)
-}
-
 // identityService is the name of the service at auth_url. Its URL is in clouds.yaml, the URLs of
 // the other services are in the catalog.
 const identityService = "identity service"
@@ -130,8 +125,8 @@ func strangeStatus(err error) notKeystoneError {
 
 // catalogError classifies the error of reading the catalog. HTTP 403 and 404 do not mean that a
 // service is not offered.
-func catalogError(a *access, err error) *Error {
-	authURL := a.cloud.AuthInfo.AuthURL
+func catalogError(a Access, err error) *Error {
+	authURL := a.AuthURL
 	if status := statusOf(err); status == http.StatusForbidden || status == http.StatusNotFound {
 		return unreachable(identityService, authURL, err)
 	}
@@ -139,10 +134,10 @@ func catalogError(a *access, err error) *Error {
 }
 
 // callError classifies the error of an API call of a session with this access.
-func callError(service, endpoint string, a *access, err error) *Error {
+func callError(service, endpoint string, a Access, err error) *Error {
 	if again, ok := errors.AsType[*gophercloud.ErrUnableToReauthenticate](err); ok {
 		if !errors.Is(again.ErrReauth, errNotRenewed) {
-			return loginError(a.cloud.AuthInfo.AuthURL, again.ErrReauth)
+			return loginError(a.AuthURL, again.ErrReauth)
 		}
 		err = again.ErrOriginal
 	}

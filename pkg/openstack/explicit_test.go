@@ -1,6 +1,7 @@
 package openstack_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -24,26 +25,37 @@ const (
 	credentialSecret = "application_credential_secret: cs"
 )
 
-// logins are clouds.yaml that are accepted, with their logins.
-func logins() map[string]struct {
+// explicit is a clouds.yaml that is accepted, with its login.
+type explicit struct {
 	text string
 	want openstack.Login
-} {
+}
+
+// logins are all of them.
+func logins() map[string]explicit {
+	all := passwords()
+	maps.Copy(all, others())
+	return all
+}
+
+// passwords are logins with a password.
+func passwords() map[string]explicit {
 	type login = openstack.Login
 	type domain = openstack.Domain
-	return map[string]struct {
-		text string
-		want openstack.Login
-	}{
+	return map[string]explicit{
 		"user and project in one domain": {
 			auth("username: u", pass, "project_name: p", "domain_name: d"),
-			login{Username: "u", Password: "pw", UserDomain: domain{Name: "d"}, ProjectName: "p",
-				ProjectDomain: domain{Name: "d"}},
+			login{
+				Username: "u", Password: "pw", UserDomain: domain{Name: "d"}, ProjectName: "p",
+				ProjectDomain: domain{Name: "d"},
+			},
 		},
 		"the default domain is an ID": {
 			auth("username: u", pass, "project_name: p", "default_domain: d", "user_domain_name: x"),
-			login{Username: "u", Password: "pw", UserDomain: domain{Name: "x"}, ProjectName: "p",
-				ProjectDomain: domain{ID: "d"}},
+			login{
+				Username: "u", Password: "pw", UserDomain: domain{Name: "x"}, ProjectName: "p",
+				ProjectDomain: domain{ID: "d"},
+			},
 		},
 		"user by ID": {
 			auth("user_id: u", pass, "project_id: p"),
@@ -59,20 +71,34 @@ func logins() map[string]struct {
 		},
 		"domains by ID and by name": {
 			auth("username: u", pass, "user_domain_id: d", "project_name: p", "project_domain_name: e"),
-			login{Username: "u", Password: "pw", UserDomain: domain{ID: "d"}, ProjectName: "p",
-				ProjectDomain: domain{Name: "e"}},
+			login{
+				Username: "u", Password: "pw", UserDomain: domain{ID: "d"}, ProjectName: "p",
+				ProjectDomain: domain{Name: "e"},
+			},
 		},
 		"domains by name and by ID": {
 			auth("username: u", pass, "user_domain_name: d", "project_name: p", "project_domain_id: e"),
-			login{Username: "u", Password: "pw", UserDomain: domain{Name: "d"}, ProjectName: "p",
-				ProjectDomain: domain{ID: "e"}},
+			login{
+				Username: "u", Password: "pw", UserDomain: domain{Name: "d"}, ProjectName: "p",
+				ProjectDomain: domain{ID: "e"},
+			},
 		},
 		"the project's domain twice": {
 			auth("username: u", pass, "user_domain_name: d", "project_name: p", "project_domain_id: e",
 				"project_domain_name: f"),
-			login{Username: "u", Password: "pw", UserDomain: domain{Name: "d"}, ProjectName: "p",
-				ProjectDomain: domain{ID: "e"}},
+			login{
+				Username: "u", Password: "pw", UserDomain: domain{Name: "d"}, ProjectName: "p",
+				ProjectDomain: domain{ID: "e"},
+			},
 		},
+	}
+}
+
+// others are other logins, and other forms of them.
+func others() map[string]explicit {
+	type login = openstack.Login
+	type domain = openstack.Domain
+	return map[string]explicit{
 		"application credential by ID, with a user": {
 			auth("application_credential_id: c", credentialSecret, "username: u", "project_name: p",
 				"application_credential_name: n"),
@@ -86,8 +112,10 @@ func logins() map[string]struct {
 		"application credential by name and user by name": {
 			auth("application_credential_name: n", credentialSecret, "username: u", "domain_id: d",
 				"domain_name: e"),
-			login{ApplicationCredentialName: "n", ApplicationCredentialSecret: "cs", Username: "u",
-				UserDomain: domain{ID: "d"}},
+			login{
+				ApplicationCredentialName: "n", ApplicationCredentialSecret: "cs", Username: "u",
+				UserDomain: domain{ID: "d"},
+			},
 		},
 		"another auth_type than the login's": {
 			auth("application_credential_id: c", credentialSecret) + "    auth_type: password\n",
@@ -96,8 +124,10 @@ func logins() map[string]struct {
 		"numbers and switches as texts": {
 			auth("username: 0123", "password: true", "user_domain_id: 1e3", "project_id: 1234567890123") +
 				"    region_name: 1\n",
-			login{Username: "0123", Password: "true", UserDomain: domain{ID: "1e3"},
-				ProjectID: "1234567890123", Region: "1"},
+			login{
+				Username: "0123", Password: "true", UserDomain: domain{ID: "1e3"},
+				ProjectID: "1234567890123", Region: "1",
+			},
 		},
 		"merge keys and aliases": {
 			"x: &x {user_id: u, password: pw}\ny: &y\n  endpoint_type: internalURL\n  auth:\n    <<: *x\n" +
@@ -178,7 +208,7 @@ func wantSurvives(t *testing.T, login *openstack.Login) {
 	if err != nil {
 		t.Fatalf("generated:\n%s\nerror: %v", text, err)
 	}
-	notes := cmpopts.IgnoreFields(openstack.Login{}, "Remarks", "NoProject")
+	notes := cmpopts.IgnoreFields(openstack.Login{}, "Remarks", "NoProject", "CAPath")
 	if diff := cmp.Diff(login, got, notes); diff != "" {
 		t.Errorf("login (-want +generated):\n%s", diff)
 	}

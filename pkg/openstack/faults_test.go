@@ -302,7 +302,7 @@ func TestLoginRejectsResponsesThatAreNotFromKeystone(t *testing.T) {
 		},
 		"catalog of another shape": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Subject-Token", "secret-x")
-			writeJSON(w, http.StatusCreated, `{"token":{"catalog":"secret-x"}}`)
+			writeJSON(w, http.StatusCreated, `{"token":{"project":{"id":"p"},"catalog":"secret-x"}}`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -340,12 +340,12 @@ func strangeService(t *testing.T, entry, body string) string {
 	t.Helper()
 	var server *httptest.Server
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		catalog := fmt.Sprintf(`[{"type":%q,"endpoints":[{"interface":"public","url":"%s/api"}]}]`, entry,
-			server.URL)
+		catalog := fmt.Sprintf(`[{"type":%q,"endpoints":[{"interface":"public","url":"%s/api/v%d"}]}]`,
+			entry, server.URL, map[string]int{"compute": 2, "sharev2": 2, "volumev3": 3}[entry])
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/auth/tokens"):
 			w.Header().Set("X-Subject-Token", "secret-token")
-			writeJSON(w, http.StatusCreated, `{"token":{"catalog":`+catalog+`}}`)
+			writeJSON(w, http.StatusCreated, `{"token":{"project":{"id":"p"},"catalog":`+catalog+`}}`)
 		case strings.HasSuffix(r.URL.Path, "/auth/catalog"):
 			writeJSON(w, http.StatusOK, `{"catalog":`+catalog+`}`)
 		default:

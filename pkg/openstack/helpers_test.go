@@ -101,18 +101,38 @@ func (s *fixture) write(name, text string) {
 // ca returns the private CA.
 func (s *fixture) ca() string { return string(s.cloud.CA()) }
 
+// source reads the fixture's files as the Secret and as the ConfigMap with the CA.
 func (s *fixture) source() openstack.Source {
-	return openstack.Source{
-		CloudsFile: s.path("clouds.yaml"),
-		CAFiles:    []string{s.path("ca.crt"), s.path("legacy.pem")},
+	return func() (openstack.Access, error) { return s.access(nil) }
+}
+
+func (s *fixture) access(trusted []byte) (openstack.Access, error) {
+	content := openstack.Content{
+		Name: "Secret operands/credentials", Data: map[string][]byte{},
+		CAName: "key ca-bundle.pem of ConfigMap operands/ca",
 	}
+	for key, file := range map[string]string{
+		openstack.CloudsKey: "clouds.yaml", openstack.CAKey: "ca.crt",
+	} {
+		if text, err := os.ReadFile(s.path(file)); err == nil {
+			content.Data[key] = text
+		}
+	}
+	if text, err := os.ReadFile(s.path("legacy.pem")); err == nil {
+		content.CA = string(text)
+	}
+	login, err := content.Login()
+	if err != nil {
+		err = &openstack.Error{Reason: openstack.InvalidCredentials, Message: err.Error()}
+	}
+	return openstack.Access{Login: login, TrustedCAs: trusted}, err
 }
 
 // client returns a client of the fixture's files.
 func (s *fixture) client() *openstack.Client { return s.clientOf(s.source()) }
 
 func (s *fixture) clientOf(source openstack.Source) *openstack.Client {
-	return openstack.NewClient(source, s.clock)
+	return openstack.NewClient(source, openstack.NewBackoff(s.clock))
 }
 
 // connected returns a client with a session, and resets the counters.

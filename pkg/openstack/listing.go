@@ -28,7 +28,7 @@ type tooManyError int
 func (n tooManyError) Error() string { return fmt.Sprintf("more than %d items in a list", int(n)) }
 
 type listing[T, R any] struct {
-	service service
+	service Service
 	// key is the field of the response that contains the list. An empty list is there too.
 	key     string
 	list    func(*gophercloud.ServiceClient) pagination.Pager
@@ -103,7 +103,7 @@ type shareType struct {
 // Manila answers with all types at once. gophercloud's pager would keep all fields as maps, 23 MB
 // for 5,000 types.
 func (c *Client) ShareTypes(ctx context.Context) (types []Type, err error) {
-	err = c.call(ctx, manila(), func(endpoint *gophercloud.ServiceClient) error {
+	err = c.call(ctx, Manila(), func(endpoint *gophercloud.ServiceClient) error {
 		var answer struct {
 			Types *[]shareType `json:"share_types"`
 		}
@@ -135,7 +135,7 @@ func (c *Client) ShareTypes(ctx context.Context) (types []Type, err error) {
 func (c *Client) VolumeTypes(ctx context.Context) (types []Type, err error) {
 	convert := func(t volumetypes.VolumeType) (string, Type) { return t.Name, Type{Name: t.Name} }
 	l := listing[volumetypes.VolumeType, Type]{
-		service: cinder(), key: "volume_types", extract: volumetypes.ExtractVolumeTypes, convert: convert,
+		service: Cinder(), key: "volume_types", extract: volumetypes.ExtractVolumeTypes, convert: convert,
 	}
 	err = c.call(ctx, l.service, func(endpoint *gophercloud.ServiceClient) error {
 		types = []Type{}
@@ -176,7 +176,7 @@ type Zone struct {
 // ComputeZones returns the availability zones of servers in Nova's order, duplicates included.
 func (c *Client) ComputeZones(ctx context.Context) ([]Zone, error) {
 	return listing[computezones.AvailabilityZone, Zone]{
-		nova(), zonesKey, computezones.List, computezones.ExtractAvailabilityZones,
+		Nova(), zonesKey, computezones.List, computezones.ExtractAvailabilityZones,
 		func(z computezones.AvailabilityZone) (string, Zone) {
 			return z.ZoneName, Zone{z.ZoneName, z.ZoneState.Available}
 		},
@@ -186,7 +186,7 @@ func (c *Client) ComputeZones(ctx context.Context) ([]Zone, error) {
 // VolumeZones returns the availability zones of volumes in Cinder's order, duplicates included.
 func (c *Client) VolumeZones(ctx context.Context) ([]Zone, error) {
 	return listing[volumezones.AvailabilityZone, Zone]{
-		cinder(), zonesKey, volumezones.List, volumezones.ExtractAvailabilityZones,
+		Cinder(), zonesKey, volumezones.List, volumezones.ExtractAvailabilityZones,
 		func(z volumezones.AvailabilityZone) (string, Zone) {
 			return z.ZoneName, Zone{z.ZoneName, z.ZoneState.Available}
 		},

@@ -1,6 +1,8 @@
 package openstack
 
 import (
+	"strings"
+
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 	"go.yaml.in/yaml/v3"
@@ -29,6 +31,8 @@ type Login struct {
 	Insecure bool
 	// CA is a bundle in PEM. Empty means the roots of the system.
 	CA string
+	// CAPath is the path in the entry. Nothing reads the file.
+	CAPath string
 	// Remarks are warnings: keys without an effect, and certificates that are not verified.
 	Remarks []string
 	// NoProject says what to do if the token has no project. It is empty if the login names a project
@@ -45,6 +49,20 @@ func domain(id, name string) Domain {
 		return Domain{ID: id}
 	}
 	return Domain{Name: name}
+}
+
+// identityVersion is the last path element of identity API URLs.
+const identityVersion = "/v3"
+
+// identityURL returns the URL of version 3 of the identity API. It appends a missing version
+// instead of reading the cloud's version document: that document could send the password to any
+// host, and often names a host behind a proxy.
+func identityURL(authURL string) string {
+	base := strings.TrimRight(authURL, "/")
+	if strings.HasSuffix(base, identityVersion) {
+		return base
+	}
+	return base + identityVersion
 }
 
 // UsesApplicationCredential returns true for an application credential, false for a password.

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
@@ -32,8 +33,13 @@ type Content struct {
 	Data map[string][]byte
 	// CA is the bundle in the ConfigMap with the cloud's CA, in PEM. Empty means none.
 	CA string
-	// CAName names the key of that ConfigMap in messages.
+	// CAName names the key of that ConfigMap in messages. CAErr is why the key cannot be read.
 	CAName string
+	CAErr  error
+	// Fix is what to do about a mistake in the Secret, for messages.
+	Fix string
+	// CAElsewhere means that CA is not known: a path in the entry may be as good as any.
+	CAElsewhere bool
 }
 
 // Login returns the login of the entry DefaultCloud. If there is no such entry but exactly one
@@ -46,22 +52,26 @@ func (c Content) Login() (*Login, error) {
 		for _, name := range slices.Sorted(maps.Keys(c.Data)) {
 			keys = append(keys, key{name: name})
 		}
-		return nil, fmt.Errorf("%s has no key %s%s", c.Name, CloudsKey, others("its keys are", keys))
+		return nil, c.wrong(fmt.Errorf("%s has no key %s%s", c.Name, CloudsKey,
+			others("its keys are", keys)))
 	}
 	source := fmt.Sprintf("key %s of %s", CloudsKey, c.Name)
 	e, err := readEntry(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s %w", source, err)
+		return nil, c.wrong(fmt.Errorf("%s %w", source, err))
 	}
 	if _, found := c.Data[secureKey]; found {
 		e.note = fmt.Sprintf(". Key %s is not read: move its content into %s", secureKey, CloudsKey)
 	}
 	l, err := e.login()
 	if err != nil {
-		return nil, fmt.Errorf("%s %w", source, err)
+		return nil, c.wrong(fmt.Errorf("%s %w", source, err))
 	}
 	if l.CA, err = c.authority(e); err != nil {
 		return nil, err
+	}
+	if !strings.Contains(e.CACertFile, "-----BEGIN") {
+		l.CAPath = e.CACertFile
 	}
 	if l.NoProject != "" {
 		l.NoProject = source + " " + l.NoProject
@@ -72,9 +82,18 @@ func (c Content) Login() (*Login, error) {
 	return l, nil
 }
 
+// wrong adds what to do about a mistake in the Secret.
+func (c Content) wrong(err error) error {
+	if c.Fix == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, c.Fix)
+}
+
 // login returns the login without its CA.
 func (e *entry) login() (*Login, error) {
 	auth := cmp.Or(e.AuthInfo, &clientconfig.AuthInfo{})
+	auth.AuthURL = strings.TrimSpace(auth.AuthURL)
 	if err := e.checkSupported(auth); err != nil {
 		return nil, err
 	}
@@ -230,7 +249,8 @@ func (e *entry) checkValues(auth *clientconfig.AuthInfo, o *gophercloud.AuthOpti
 			field = "endpoint_type"
 		}
 		return fmt.Errorf("has an unknown %s: use public, internal or admin", e.at(field))
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https",
+		strings.ContainsFunc(auth.AuthURL, unicode.IsSpace):
 		return fmt.Errorf("has an invalid %s: use an http or https URL", e.at("auth.auth_url"))
 	case strings.HasSuffix(strings.TrimRight(auth.AuthURL, "/"), "/v2.0"):
 		return fmt.Errorf("has %s of version 2.0 of the identity API: use version 3",

@@ -46,15 +46,6 @@ func content(text string) openstack.Content {
 	}
 }
 
-// passwordLogin is the login of cloudsText.
-func passwordLogin() openstack.Login {
-	return openstack.Login{
-		Entry: "openstack", AuthURL: "https://keystone.example:5000/v3", Username: "user",
-		Password: secret, UserDomain: openstack.Domain{Name: "Default"}, ProjectName: "project",
-		ProjectDomain: openstack.Domain{Name: "Default"}, Region: "RegionOne", Interface: "public",
-	}
-}
-
 // brokenClouds returns invalid texts and a part of the error of each.
 func brokenClouds(tb testing.TB) map[string]struct{ text, want string } {
 	tb.Helper()

@@ -32,10 +32,20 @@ func TestMain(m *testing.M) {
 }
 
 func requestOnce(file string) int {
-	source := openstack.Source{CloudsFile: file, CAFiles: []string{file + ".ca"}}
+	text, _ := os.ReadFile(file)
+	ca, _ := os.ReadFile(file + ".ca")
+	login, err := openstack.Content{
+		Data: map[string][]byte{openstack.CloudsKey: text, openstack.CAKey: ca},
+	}.Login()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	client := openstack.NewClient(openstack.Fixed(openstack.Access{Login: login}),
+		openstack.NewBackoff(clock.RealClock{}))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	types, err := openstack.NewClient(source, clock.RealClock{}).ShareTypes(ctx)
+	types, err := client.ShareTypes(ctx)
 	if err != nil {
 		fmt.Println(openstack.ReasonOf(err), err)
 		return 1

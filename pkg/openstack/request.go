@@ -23,15 +23,15 @@ func (s *session) observe(to *url.URL, answer *http.Response, took time.Duration
 	if answer != nil {
 		s.renewal.observe(answer.Request.Header.Get("X-Auth-Token"), answer.StatusCode)
 	}
-	if s.access.observe != nil {
-		s.access.observe(Request{Service: s.serviceAt(to), Code: codeOf(answer), Duration: took})
+	if s.access.Observe != nil {
+		s.access.Observe(Request{Service: s.serviceAt(to), Code: codeOf(answer), Duration: took})
 	}
 }
 
 // serviceAt returns the label of the service at a URL. The scheme does not matter, because a server
 // may redirect from http to https.
 func (s *session) serviceAt(to *url.URL) string {
-	identity, err := url.Parse(identityURL(s.access.cloud.AuthInfo.AuthURL))
+	identity, err := url.Parse(s.access.AuthURL)
 	label := s.service.Load()
 	if err != nil || label == nil || strings.HasPrefix(to.Host+to.Path, identity.Host+identity.Path) {
 		return "Keystone"

@@ -15,14 +15,17 @@ func TestEachRequestIsReportedWithItsService(t *testing.T) {
 	s := newSimulated(t, simulator.Config{})
 	s.clouds(simulator.Clouds{})
 	var got []string
-	source := s.source()
-	source.Observe = func(r openstack.Request) {
+	observe := func(r openstack.Request) {
 		if r.Duration <= 0 {
 			t.Errorf("the request to %s took %v", r.Service, r.Duration)
 		}
 		got = append(got, r.Service+" "+r.Code)
 	}
-	client := s.clientOf(source)
+	client := s.clientOf(func() (openstack.Access, error) {
+		access, err := s.access(nil)
+		access.Observe = observe
+		return access, err
+	})
 	send := func(what string, request func() error, fault *simulator.Fault, want ...string) {
 		t.Helper()
 		got = nil

@@ -23,6 +23,9 @@ func TestRequestsAreThoseOfThePage(t *testing.T) {
 			t.Errorf("the page has no row of %s for %s", sender, call)
 		}
 		for _, rule := range unused {
+			if rule.Path == "/" { // only if the URL in the catalog contains no version
+				continue
+			}
 			t.Errorf("%s did not send %s %s of %s", sender, rule.Method, rule.Path, rule.Service)
 		}
 	}
@@ -39,6 +42,7 @@ func (s *fixture) callsOf(send func()) map[string]int {
 func (s *fixture) sendAllOfOperators() {
 	s.t.Helper()
 	client, ctx := s.client(), s.t.Context()
+	check(s.t, client.Check(ctx, openstack.Nova(), openstack.Cinder(), openstack.Manila()))
 	_, err := client.VolumeTypes(ctx)
 	check(s.t, err)
 	_, err = client.VolumeZones(ctx)

@@ -14,10 +14,10 @@ import (
 // tokenError returns the error of a service that refuses the token of a new login. Services answer
 // in this way if an access rule is missing: an application credential with access rules may send
 // only the requests that they list.
-func tokenError(service, endpoint string, a *access, err error) *Error {
+func tokenError(service, endpoint string, a Access, err error) *Error {
 	advice := "Check the project and its roles in the credentials Secret"
 	response, known := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
-	if known && a.cloud.UsesApplicationCredential() {
+	if known && a.UsesApplicationCredential() {
 		advice = fmt.Sprintf("If the application credential in the credentials Secret has access rules, "+
 			"they must permit %s %s. If not, ask the administrator of the cloud to check the service",
 			response.Method, rulePath(endpoint, response.URL))
@@ -26,8 +26,12 @@ func tokenError(service, endpoint string, a *access, err error) *Error {
 		service, redactedURL(endpoint), advice)
 }
 
-// resource matches the elements of paths that are not IDs.
-var resource = regexp.MustCompile(`^[a-z_-]+$`)
+var (
+	// versionElement matches the path element of a URL that contains the version of the API.
+	versionElement = regexp.MustCompile(`^v(\d+)(?:\.\d+)?$`)
+	// resource matches the elements of paths that are not IDs.
+	resource = regexp.MustCompile(`^[a-z_-]+$`)
+)
 
 // rulePath returns the path of an access rule for a request: from the version of the API on, with *
 // in place of the project, which may be part of the URL of the service, and in place of IDs.

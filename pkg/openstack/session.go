@@ -2,8 +2,6 @@ package openstack
 
 import (
 	"context"
-	"crypto/sha256"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -12,15 +10,15 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
 
-// identityVersion is the last path element of identity API URLs.
-const identityVersion = "/v3"
-
 // session is a login: a token, which gophercloud renews once on a 401, and the catalog returned
 // with the token.
 type session struct {
-	access   *access
-	provider *gophercloud.ProviderClient
-	entries  []tokens.CatalogEntry
+	access      Access
+	fingerprint fingerprint
+	provider    *gophercloud.ProviderClient
+	entries     []tokens.CatalogEntry
+	// found contains the endpoints of services that were found in entries, by label.
+	found map[string]string
 	// fresh is true if entries were read during the current request.
 	fresh bool
 	// token is the token that entries belong to.
@@ -35,34 +33,47 @@ type session struct {
 // userAgent names the operators in the logs of the cloud.
 const userAgent = "openstack-csi-operator"
 
-func login(ctx context.Context, a *access) (*session, error) {
-	authURL := a.cloud.AuthInfo.AuthURL
-	opts, err := a.cloud.authOptions()
-	if err != nil {
-		return nil, invalid("clouds.yaml " + err.Error())
-	}
+func login(ctx context.Context, a Access) (*session, error) {
 	roots, err := a.roots()
 	if err != nil {
 		return nil, err
 	}
-	provider, err := openstack.NewClient(identityURL(authURL))
+	provider, err := openstack.NewClient(a.AuthURL)
 	if err != nil {
-		return nil, unreachable(identityService, authURL, err)
+		return nil, unreachable(identityService, a.AuthURL, err)
 	}
 	provider.UserAgent.Prepend(userAgent)
-	s := &session{access: a, provider: provider}
+	s := &session{access: a, fingerprint: a.fingerprint(), provider: provider}
 	provider.HTTPClient = httpClient(a, roots, s.observe)
-	if err := openstack.Authenticate(ctx, provider, *opts); err != nil {
+	if err := s.authenticate(ctx); err != nil {
 		provider.HTTPClient.CloseIdleConnections()
-		return nil, loginError(authURL, err)
+		return nil, err
 	}
-	if provider.Token() == "" {
-		provider.HTTPClient.CloseIdleConnections()
-		return nil, unreachable(identityService, authURL, errNotOpenStack)
+	return s, nil
+}
+
+func (s *session) authenticate(ctx context.Context) error {
+	authURL := s.access.AuthURL
+	if err := openstack.Authenticate(ctx, s.provider, *s.access.AuthOptions()); err != nil {
+		return loginError(authURL, err)
 	}
-	renew := provider.ReauthFunc
-	provider.ReauthFunc = func(ctx context.Context) error { return s.renew(ctx, renew) }
-	return s, s.takeCatalog()
+	if s.provider.Token() == "" {
+		return unreachable(identityService, authURL, errNotOpenStack)
+	}
+	renew := s.provider.ReauthFunc
+	s.provider.ReauthFunc = func(ctx context.Context) error { return s.renew(ctx, renew) }
+	if err := s.takeCatalog(); err != nil {
+		return err
+	}
+	result, _ := s.provider.GetAuthResult().(tokens.CreateResult)
+	project, err := result.ExtractProject()
+	switch {
+	case err == nil && project != nil && project.ID != "":
+		return nil
+	case err == nil && s.access.NoProject != "":
+		return invalid(s.access.NoProject)
+	}
+	return unreachable(identityService, authURL, errNotOpenStack)
 }
 
 // renew renews the token. After the identity service has refused this once, the session sends no
@@ -93,17 +104,6 @@ func (s *session) refusal() error {
 	return nil
 }
 
-// identityURL returns the URL of version 3 of the identity API. It appends a missing version
-// instead of reading the cloud's version document: that document could send the password to any
-// host, and often names a host behind a proxy.
-func identityURL(authURL string) string {
-	base := strings.TrimRight(authURL, "/")
-	if strings.HasSuffix(base, identityVersion) {
-		return base
-	}
-	return base + identityVersion
-}
-
 // takeCatalog keeps the catalog of the last login, which may be one that gophercloud repeated.
 func (s *session) takeCatalog() error {
 	result, ok := s.provider.GetAuthResult().(tokens.CreateResult)
@@ -111,20 +111,20 @@ func (s *session) takeCatalog() error {
 		return nil
 	}
 	if body, ok := result.Body.(map[string]any); !ok || body["token"] == nil {
-		return unreachable(identityService, s.access.cloud.AuthInfo.AuthURL, errNotOpenStack)
+		return unreachable(identityService, s.access.AuthURL, errNotOpenStack)
 	}
 	found, err := result.ExtractServiceCatalog()
 	if err != nil {
-		return unreachable(identityService, s.access.cloud.AuthInfo.AuthURL, err)
+		return unreachable(identityService, s.access.AuthURL, err)
 	}
-	s.entries, s.fresh, s.token = found.Entries, true, s.provider.Token()
+	s.setCatalog(found.Entries)
 	return nil
 }
 
 // refreshCatalog reads the catalog without a new login. Keystone returns one page. gophercloud's
 // pager would follow links in the answer, to any host and without end.
 func (s *session) refreshCatalog(ctx context.Context) error {
-	authURL := s.access.cloud.AuthInfo.AuthURL
+	authURL := s.access.AuthURL
 	identity, err := openstack.NewIdentityV3(s.provider, gophercloud.EndpointOpts{})
 	if err != nil {
 		return unreachable(identityService, authURL, err)
@@ -140,16 +140,11 @@ func (s *session) refreshCatalog(ctx context.Context) error {
 	case answer.Catalog == nil:
 		return unreachable(identityService, authURL, errNotOpenStack)
 	}
-	s.entries, s.fresh, s.token = *answer.Catalog, true, s.provider.Token()
+	s.setCatalog(*answer.Catalog)
 	return nil
 }
 
-func (s *session) matches(fingerprint [sha256.Size]byte) bool {
-	return s != nil && s.access.fingerprint == fingerprint
-}
-
-func (s *session) close() {
-	if s != nil {
-		s.provider.HTTPClient.CloseIdleConnections()
-	}
+func (s *session) setCatalog(entries []tokens.CatalogEntry) {
+	s.entries, s.fresh, s.token = entries, true, s.provider.Token()
+	s.found = map[string]string{}
 }

@@ -41,7 +41,7 @@ type Shares struct {
 // Shares logs in if necessary and returns a value for one operation. It uses the same session until
 // the operation ends.
 func (c *Client) Shares(ctx context.Context) (*Shares, error) {
-	release, err := c.acquire(ctx, manila().name)
+	release, err := c.acquire(ctx, Manila().name)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (c *Client) Shares(ctx context.Context) (*Shares, error) {
 	if err := c.connect(ctx); err != nil {
 		return nil, err
 	}
-	endpoint, err := c.session.endpoint(ctx, manila())
+	endpoint, err := c.session.endpoint(ctx, Manila())
 	if err != nil {
 		return nil, err
 	}
@@ -67,19 +67,19 @@ func (s *Shares) call(ctx context.Context, request func(*gophercloud.ServiceClie
 }
 
 // listError classifies the error of a request about all shares.
-func listError(endpoint string, a *access, err error) *Error {
-	return callError(manila().name, endpoint, a, err)
+func listError(endpoint string, a Access, err error) *Error {
+	return callError(Manila().name, endpoint, a, err)
 }
 
 func (s *Shares) send(
-	ctx context.Context, classify func(endpoint string, a *access, err error) *Error,
+	ctx context.Context, classify func(endpoint string, a Access, err error) *Error,
 	request func(*gophercloud.ServiceClient) error,
 ) error {
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	case <-ctx.Done():
-		return unreachable(manila().name, s.endpoint.Endpoint, ctx.Err())
+		return unreachable(Manila().name, s.endpoint.Endpoint, ctx.Err())
 	}
 	endpoint := s.endpoint // gophercloud's client is a value, and no request changes the copy
 	failure := request(&endpoint)
@@ -95,7 +95,7 @@ func (s *Shares) send(
 
 // forget ends a session whose token the cloud refused to renew.
 func (c *Client) forget(ctx context.Context) error {
-	release, err := c.acquire(ctx, manila().name)
+	release, err := c.acquire(ctx, Manila().name)
 	if err == nil {
 		release()
 	}
@@ -103,8 +103,8 @@ func (c *Client) forget(ctx context.Context) error {
 }
 
 // shareError classifies the error of a request about one share.
-func shareError(endpoint string, a *access, err error) *Error {
-	name := manila().name
+func shareError(endpoint string, a Access, err error) *Error {
+	name := Manila().name
 	if isMissing(err) {
 		return errorf(NotFound, "OpenStack's %s at %s has no such share or access rule (HTTP 404)", name,
 			redactedURL(endpoint))

@@ -46,15 +46,14 @@ func withLongBody(ctx context.Context) context.Context {
 
 // httpClient returns a client that calls observe after each request.
 func httpClient(
-	a *access, roots *x509.CertPool, observe func(*url.URL, *http.Response, time.Duration),
+	a Access, roots *x509.CertPool, observe func(*url.URL, *http.Response, time.Duration),
 ) http.Client {
 	// The default transport reads the proxy variables of the environment.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	insecure := a.cloud.Verify != nil && !*a.cloud.Verify
 	transport.TLSClientConfig = &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		RootCAs:            roots,
-		InsecureSkipVerify: insecure, //nolint:gosec // `verify: false` in clouds.yaml
+		InsecureSkipVerify: a.Insecure, //nolint:gosec // `verify: false` in clouds.yaml
 	}
 	transport.OnProxyConnectResponse = checkProxyResponse
 	transport.MaxResponseHeaderBytes = maxHeader

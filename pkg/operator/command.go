@@ -53,10 +53,11 @@ func newCheckCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("reading the clouds.yaml: %w", err)
 			}
-			if _, err := openstack.ParseClouds(text, openstack.DefaultCloud); err != nil {
-				return fmt.Errorf("%s %w", args[0], err)
+			content := openstack.Content{
+				Name: args[0], Data: map[string][]byte{openstack.CloudsKey: text}, CAElsewhere: true,
 			}
-			return nil
+			_, err = content.Login()
+			return err
 		},
 	}
 }

@@ -59,14 +59,14 @@ func entries() []entry {
 		{"*StaleConditions", always, perOperator, (*driver).staleConditions},
 		// Writes: nothing: deletes RBAC objects and Services of earlier releases.
 		{"*LegacyController", always, perOperator, (*driver).legacyController},
+		// Writes: nothing: conditions <service>CredentialsAccepted and ...ExpireSoon.
+		{"<service>Credentials", always, perDriver, (*driver).credentials},
 		// Writes: nothing: conditions <service>CloudReachable and <service>ControllerDisabled.
 		{"<service>CloudProbe", always, perOperator, (*driver).cloudProbe},
 		// Writes: nothing: restarts the operator.
 		{"*RestartOnChoice", always, perOperator, (*driver).restartOnChoice},
 		// Writes: nothing: condition <service>UserConfigValid.
 		{"<service>UserConfig", always, perOperator, (*driver).userConfig},
-		// Writes: nothing: conditions <service>CredentialsAccepted and ...ExpireSoon.
-		{"<service>Credentials", driverNeeded, perDriver, (*driver).credentials},
 		// Writes: Secret <operator>-hash-key.
 		{"*HashKeyController", driverNeeded, perOperator, (*driver).hashKeyController},
 		// Writes: RBAC, ServiceAccounts, Services, PodDisruptionBudgets, CSIDriver.

@@ -24,6 +24,7 @@ import (
 	manila "github.com/openstack-csi/csi-operator/assets/drivers/manila"
 	nfs "github.com/openstack-csi/csi-operator/assets/drivers/nfs"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/host"
@@ -164,20 +165,29 @@ func TestEachControllerStartsInItsPhase(t *testing.T) {
 	}
 }
 
-func TestControllersOfThePluginStartWhenTheDriverIsNeeded(t *testing.T) {
+// The credentials are tested before the driver is needed: the test decides whether it is.
+func TestControllersOfThePluginStartInTheirPhase(t *testing.T) {
 	t.Parallel()
 	both := plugins()
 	own := &fakeController{name: "Own"}
 	both[0].Setup = func(s plugin.Dependencies) (plugin.Components, error) {
 		if s.Cluster.Namespaces.Guest != operandNamespace || s.Settings.ReleaseVersion != "4.21" ||
-			s.Events == nil {
+			s.Events == nil || s.TrustedCAs == nil || len(s.TrustedCAInformers) != 1 ||
+			s.Observe == nil || s.Needed == nil {
 			t.Errorf("wired to %+v", s)
 		}
-		return plugin.Components{Controllers: []factory.Controller{own}}, nil
+		return plugin.Components{
+			Controllers: []factory.Controller{own},
+			Credentials: s.NewCredentials(credential.Options{Service: "Own", Secret: "own"}, "own"),
+		}, nil
 	}
-	needed := names(built(t, assembled(t, flavour.Standalone, both...))[driverNeeded])
-	if !slices.Contains(needed, "Own") {
-		t.Errorf("controllers of phase driverNeeded are %q, without the plugin's", needed)
+	controllers := built(t, assembled(t, flavour.Standalone, both...))
+	for phase, name := range map[phase]string{
+		driverNeeded: "Own", always: "OwnCredentialsController",
+	} {
+		if in := names(controllers[phase]); !slices.Contains(in, name) {
+			t.Errorf("controllers of phase %v are %q, without %s", phase, in, name)
+		}
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/host"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 )
@@ -160,13 +159,13 @@ func setUp(drivers []*driver) error {
 		return err
 	}
 	leader.requests = newRequestMetric()
-	cloud := openstack.Source{
-		CloudsFile: leader.settings.CloudsFile, CAFiles: leader.settings.CAFiles,
-		Observe: leader.requests.observe,
+	dependencies := plugin.Dependencies{
+		Cluster: leader.cluster, Settings: leader.settings, Events: leader.events,
+		Observe: leader.requests.observe, Needed: leader.needed, Clock: leader.clock,
 	}
-	var informers []factory.Informer
 	if ca := leader.trustedCA; ca != nil {
-		cloud.TrustedCAs, informers = ca.pem, []factory.Informer{ca.Informer}
+		dependencies.TrustedCAs = ca.pem
+		dependencies.TrustedCAInformers = []factory.Informer{ca.Informer}
 	}
 	for _, d := range drivers {
 		leader.workloads += len(d.bundle.Select(bundle.ControllerWorkload, flavour.ControlPlane)) +
@@ -177,10 +176,7 @@ func setUp(drivers []*driver) error {
 		if d.Setup == nil {
 			continue
 		}
-		d.components, err = d.Setup(plugin.Dependencies{
-			Cluster: d.cluster, Settings: d.settings, Events: d.events,
-			Cloud: cloud, CloudInformers: informers, Clock: d.clock,
-		})
+		d.components, err = d.Setup(dependencies)
 		if err == nil {
 			err = d.components.Validate()
 		}

@@ -41,10 +41,11 @@ func (d *driver) findTrustedCA() (*trustedCA, error) {
 
 // pem returns the certificates, or nil while the ConfigMap is missing or empty.
 func (t *trustedCA) pem() []byte {
-	if found := t.Get(); found != nil {
-		return []byte(found.Data[hook.TrustedCAKey])
+	found := t.Get()
+	if found == nil || found.Data[hook.TrustedCAKey] == "" {
+		return nil
 	}
-	return nil
+	return []byte(found.Data[hook.TrustedCAKey])
 }
 
 // trustedCAController returns the controller of the ConfigMap. It runs from the start, because the

@@ -50,9 +50,11 @@ func TestTrustedCABundleIsThatOfTheOperatorsCluster(t *testing.T) {
 			if got := trusted.pem(); got != nil {
 				t.Errorf("before there is a ConfigMap it holds %q", got)
 			}
-			fill(t, trusted, namespace, "CA")
-			if got := string(trusted.pem()); got != "CA" {
-				t.Errorf("got %q", got)
+			for _, bundle := range []string{"CA", ""} {
+				fill(t, trusted, namespace, bundle)
+				if got := trusted.pem(); string(got) != bundle || bundle == "" && got != nil {
+					t.Errorf("got %q, want %q, or nil without certificates", got, bundle)
+				}
 			}
 		})
 	}

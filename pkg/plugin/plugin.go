@@ -4,8 +4,8 @@
 package plugin
 
 import (
-	"context"
 	"io/fs"
+	"slices"
 
 	"k8s.io/utils/clock"
 
@@ -17,6 +17,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
@@ -55,12 +56,15 @@ type Dependencies struct {
 	Cluster  *cluster.Cluster
 	Settings *settings.Settings
 	Events   events.Recorder
-	// Cloud is the source of the operator's own credentials, and of the CAs that the cluster trusts.
-	Cloud openstack.Source
-	// CloudInformers report changes of Cloud that are not in files. A controller that sends requests
-	// to OpenStack MUST wait for their caches and sync on their events.
-	CloudInformers []factory.Informer
-	Clock          clock.Clock
+	// TrustedCAs returns the CAs that the cluster trusts, and TrustedCAInformers report their changes.
+	// TrustedCAs is nil if there are none.
+	TrustedCAs         func() []byte
+	TrustedCAInformers []factory.Informer
+	// Observe is called after each request to OpenStack.
+	Observe func(openstack.Request)
+	// Needed is closed when a driver with StartWhenAvailable is needed.
+	Needed <-chan struct{}
+	Clock  clock.Clock
 }
 
 // Components are what a Setup function returns. Every field is optional.
@@ -80,7 +84,7 @@ type Components struct {
 	// UserConfig reports whether the administrator's configuration is used. It starts with the
 	// operator.
 	UserConfig factory.Controller
-	// Credentials tests the driver Secret. It starts when the driver is needed.
+	// Credentials tests the driver Secret from the start.
 	Credentials *credential.Watcher
 	// Ready returns true if the objects that pods read when they start are written. It is one of the
 	// prerequisites of the workload controllers, which saves a rollout.
@@ -92,25 +96,38 @@ type Components struct {
 	StartWhenAvailable bool
 }
 
-// NewCredentials returns the controller that tests the driver Secret before pods get it: the
-// operator's own files lag behind it. own is the operator's client. try is optional: it requests
-// what the driver needs besides a login.
-func (d Dependencies) NewCredentials(
-	service, secret string, own *openstack.Client, try func(context.Context, *openstack.Client) error,
-) *credential.Watcher {
-	cloud := credential.Cloud{Own: own, Source: d.Cloud, Try: try}
-	return credential.New(credential.Options{
-		Cluster: d.Cluster, Events: d.Events, Clock: d.Clock, Informers: d.CloudInformers,
-		Service: service, Secret: secret, Open: cloud.Open,
-		Wait: d.Settings.CredentialsWait, Interval: d.Settings.PollInterval,
-	})
+// NewCredentials returns the controller that tests the driver Secret. It completes the options,
+// except the names, the services and the CA of the driver. request is the CredentialsRequest from
+// which OpenShift creates the Secret.
+func (d Dependencies) NewCredentials(o credential.Options, request string) *credential.Watcher {
+	o.Missing = "check CredentialsRequest " + request + ", or create the Secret with key " +
+		openstack.CloudsKey
+	o.Wrong = "correct it"
+	if d.Cluster.Flavour == flavour.HyperShift {
+		const source = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef, "
+		o.Missing = "check " + source + "from which the hypershift-operator creates it"
+		o.Wrong = "correct " + source +
+			"then delete this copy, which the hypershift-operator creates again"
+	}
+	o.Cluster, o.Events, o.Clock, o.Interval = d.Cluster, d.Events, d.Clock, d.Settings.PollInterval
+	o.TrustedCAs, o.Observe = d.TrustedCAs, d.Observe
+	o.Informers = slices.Concat(o.Informers, d.TrustedCAInformers)
+	return credential.New(o)
+}
+
+// Access reports changes of the access to OpenStack. credential.Watcher implements it.
+type Access interface {
+	Generation() int
+	Informer() factory.Informer
 }
 
 // ProbeOptions returns the options of a Probe that every driver of the operator shares.
-func (d Dependencies) ProbeOptions(service, fieldManager string) cloudprobe.Options {
+func (d Dependencies) ProbeOptions(
+	service, fieldManager string, access Access,
+) cloudprobe.Options {
 	return cloudprobe.Options{
 		Service: service, FieldManager: fieldManager, Operator: d.Cluster.Operator, Events: d.Events,
 		Clock: d.Clock, Interval: d.Settings.PollInterval,
-		TrustedCAs: d.Cloud.TrustedCAs, Informers: d.CloudInformers,
+		Generation: access.Generation, Access: access.Informer(),
 	}
 }

@@ -51,18 +51,6 @@ func (l *loader) readKubeconfig(flag, path string) []byte {
 	return text
 }
 
-// cloudCA adds a warning if the file of the flag cannot be read, because it may be created later.
-func (l *loader) cloudCA(path string) []string {
-	if path == "" {
-		return legacyCAs()
-	}
-	if _, err := os.ReadFile(path); err != nil {
-		l.warn("flag --cloud-ca-file: %s cannot be read: %s; OpenStack requests do not use it until then",
-			path, unreadable(err))
-	}
-	return []string{path}
-}
-
 // operatorConfig reads the configuration file, and records its content, so that a change restarts
 // the operator.
 func (l *loader) operatorConfig(path string) (config operatorv1alpha1.GenericOperatorConfig) {

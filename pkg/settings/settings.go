@@ -4,7 +4,6 @@
 package settings
 
 import (
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -18,7 +17,6 @@ import (
 
 // Environment variables, except the variables of images and proxies.
 const (
-	envCloudsFile     = "OS_CLIENT_CONFIG_FILE"
 	envReleaseVersion = "OPERATOR_IMAGE_VERSION"
 	envFSGroupPolicy  = "CSI_FSGROUP_POLICY"
 	envRunAsUser      = "RUN_AS_USER"
@@ -30,32 +28,15 @@ const (
 	csiAddonsPrefix = "CSI_ADDONS_"
 )
 
-// Paths in the operator's pod.
-const (
-	defaultCloudsFile = "/etc/openstack/clouds.yaml"
-	// caFileName is the file, beside clouds.yaml, with the key `cacert` of the credentials Secret.
-	caFileName        = "ca.crt"
-	inClusterIdentity = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-)
-
-// legacyCAs returns the paths where the Deployments of the Manila and the Cinder operator mount the
-// cloud's CA if the credentials Secret does not contain it.
-func legacyCAs() []string {
-	return []string{
-		"/etc/openstack-ca/ca-bundle.pem",
-		"/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
-	}
-}
+const inClusterIdentity = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // maxAccessRules is the maximum of CSI_ADDONS_MAX_ACCESS_RULES.
 const maxAccessRules = 1000
 
 const (
-	defaultGracePeriod = 15 * time.Minute
-	// defaultCredentialsWait is also the maximum, so that no rollout waits forever.
-	defaultCredentialsWait = 10 * time.Minute
-	defaultPollInterval    = time.Minute
-	minPollInterval        = 100 * time.Millisecond
+	defaultGracePeriod  = 15 * time.Minute
+	defaultPollInterval = time.Minute
+	minPollInterval     = 100 * time.Millisecond
 	// maxPollInterval ensures that the operators probe the cloud at least once a minute.
 	maxPollInterval = time.Minute
 )
@@ -102,25 +83,20 @@ type Settings struct {
 	ReleaseLeases bool
 	// FSGroupPolicy overrides the policy of the CSIDriver, unless it is "".
 	FSGroupPolicy storagev1.FSGroupPolicy
-	CloudsFile    string
-	// CAFiles are possible paths of the cloud's CA, by precedence.
-	CAFiles []string
 	// PollInterval is the time between two probes of the cloud.
 	PollInterval time.Duration
 	// CloudGracePeriod is how long the cloud may be unreachable before a driver that needs it is
 	// degraded.
 	CloudGracePeriod time.Duration
-	// CredentialsWait is how long a rollout waits until OpenStack accepts new credentials.
-	CredentialsWait time.Duration
 	// Warnings are about settings for which the operator uses a fallback.
 	Warnings []string
 }
 
 // Flags are the flags of an operator's start command.
 type Flags struct {
-	settings                 Settings
-	config, listen, legacyCA string
-	restartOn                []string
+	settings       Settings
+	config, listen string
+	restartOn      []string
 }
 
 // AddTo registers the flags.
@@ -144,10 +120,8 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"Interval between two probes of OpenStack, from 100ms to 1m.")
 	set.DurationVar(&f.settings.CloudGracePeriod, "cloud-grace-period", defaultGracePeriod,
 		"How long OpenStack may be unreachable before a driver that needs it is reported as degraded.")
-	set.DurationVar(&f.settings.CredentialsWait, "credentials-wait", defaultCredentialsWait,
-		"How long a rollout waits until OpenStack accepts new credentials, at most 10m.")
-	set.StringVar(&f.legacyCA, "cloud-ca-file", "", "PEM bundle to trust if the credentials Secret "+
-		"contains no CA. Default: the paths at which the operator's Deployment mounts it.")
+	set.Duration("credentials-wait", 0, "Without effect. Deployments of earlier releases set it.")
+	set.String("cloud-ca-file", "", "Without effect. Deployments of earlier releases set it.")
 }
 
 // Flavour returns HyperShift if there is a guest kubeconfig.
@@ -178,14 +152,10 @@ func (f *Flags) Load(
 	s.ReleaseVersion = l.env(envReleaseVersion, "")
 	s.Proxy, s.RunAsUser, s.FSGroupPolicy = l.proxy(), l.runAsUser(), l.fsGroupPolicy()
 	s.ReleaseLeases = l.boolean(envReleaseLeases)
-	s.CloudsFile = l.env(envCloudsFile, defaultCloudsFile)
-	secretCA := filepath.Join(filepath.Dir(s.CloudsFile), caFileName)
-	s.CAFiles = append([]string{secretCA}, l.cloudCA(f.legacyCA)...)
 	l.between("poll-interval", s.PollInterval, minPollInterval, maxPollInterval)
 	if s.CloudGracePeriod < 0 {
 		l.fault("flag --cloud-grace-period is %v: it must not be negative", s.CloudGracePeriod)
 	}
-	l.between("credentials-wait", s.CredentialsWait, 0, defaultCredentialsWait)
 	s.Operator = l.operatorConfig(f.config)
 	for _, file := range f.restartOn {
 		if _, read := s.RestartOn[file]; !read {

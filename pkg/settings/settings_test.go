@@ -52,7 +52,7 @@ func file(t *testing.T, content string) string {
 	return path
 }
 
-func TestDefaultsAreThePathsOfTheDeployment(t *testing.T) {
+func TestImageAndNamespaceAreEnough(t *testing.T) {
 	t.Parallel()
 	got, err := load(t, map[string]string{"DRIVER_IMAGE": "registry.example/driver@sha256:00"},
 		[][]string{{"DRIVER_IMAGE"}}, "--namespace=ns")
@@ -60,17 +60,12 @@ func TestDefaultsAreThePathsOfTheDeployment(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &settings.Settings{
-		Namespace:  "ns",
-		RestartOn:  map[string][]byte{},
-		Flavour:    flavour.Standalone,
-		Images:     map[string]string{"DRIVER_IMAGE": "registry.example/driver@sha256:00"},
-		CloudsFile: "/etc/openstack/clouds.yaml",
-		CAFiles: []string{
-			"/etc/openstack/ca.crt", "/etc/openstack-ca/ca-bundle.pem",
-			"/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
-		},
+		Namespace:        "ns",
+		RestartOn:        map[string][]byte{},
+		Flavour:          flavour.Standalone,
+		Images:           map[string]string{"DRIVER_IMAGE": "registry.example/driver@sha256:00"},
 		PollInterval:     time.Minute,
-		CloudGracePeriod: 15 * time.Minute, CredentialsWait: 10 * time.Minute,
+		CloudGracePeriod: 15 * time.Minute,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
@@ -81,19 +76,16 @@ func TestEverySettingIsRead(t *testing.T) {
 	t.Parallel()
 	guest := file(t, kubeconfig)
 	env := map[string]string{
-		"OS_CLIENT_CONFIG_FILE": "/elsewhere/clouds.yaml", "OPERATOR_IMAGE_VERSION": "4.21.3",
-		"CSI_FSGROUP_POLICY": "File",
-		"RUN_AS_USER":        "1001", "HTTP_PROXY": "http://proxy:1", "NO_PROXY": "a,b",
-		"RELEASE_LEASES": "true",
-		"HTTPS_PROXY":    "",
+		"OPERATOR_IMAGE_VERSION": "4.21.3", "CSI_FSGROUP_POLICY": "File", "RUN_AS_USER": "1001",
+		"HTTP_PROXY": "http://proxy:1", "HTTPS_PROXY": "", "NO_PROXY": "a,b", "RELEASE_LEASES": "true",
 	}
 	const configText = "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\n" +
 		"servingInfo: {minTLSVersion: VersionTLS13}\n"
 	config := file(t, configText)
 	got, err := load(t, env, nil, "--namespace=ns", "--guest-kubeconfig="+guest, "--kubeconfig="+guest,
 		"--poll-interval=5s", "--cloud-grace-period=1s",
-		"--cloud-ca-file="+config, "--config="+config, "--terminate-on-files="+config,
-		"--terminate-on-files=/other", "--listen=127.0.0.1:1")
+		"--config="+config, "--terminate-on-files="+config, "--terminate-on-files=/other",
+		"--listen=127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,9 +103,8 @@ func TestEverySettingIsRead(t *testing.T) {
 		},
 		RunAsUser:     ptr.To[int64](1001),
 		ReleaseLeases: true,
-		FSGroupPolicy: "File", CloudsFile: "/elsewhere/clouds.yaml",
-		CAFiles:      []string{"/elsewhere/ca.crt", config},
-		PollInterval: 5 * time.Second, CloudGracePeriod: time.Second, CredentialsWait: 10 * time.Minute,
+		FSGroupPolicy: "File",
+		PollInterval:  5 * time.Second, CloudGracePeriod: time.Second,
 	}
 	want.Operator.APIVersion = "operator.openshift.io/v1alpha1"
 	want.Operator.Kind = "GenericOperatorConfig"
@@ -124,12 +115,25 @@ func TestEverySettingIsRead(t *testing.T) {
 	}
 }
 
+// Deployments of earlier releases, and of OpenShift, set them.
+func TestSettingsOfEarlierReleasesHaveNoEffect(t *testing.T) {
+	t.Parallel()
+	want, err := load(t, nil, nil, "--namespace=ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := load(t, map[string]string{"OS_CLIENT_CONFIG_FILE": "/nowhere"}, nil, "--namespace=ns",
+		"--cloud-ca-file=/nowhere", "--credentials-wait=11m")
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v, settings (-without +with):\n%s", err, diff)
+	}
+}
+
 func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"DRIVER_IMAGE": "${DRIVER_IMAGE}"}
 	_, err := load(t, env, [][]string{{"DRIVER_IMAGE"}, {"PROVISIONER_IMAGE"}, {"A_IMAGE", "B_IMAGE"}},
-		"--poll-interval=2m", "--cloud-grace-period=-1s", "--credentials-wait=11m",
-		"--kubeconfig=/nowhere",
+		"--poll-interval=2m", "--cloud-grace-period=-1s", "--kubeconfig=/nowhere",
 		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--cluster-id=a", "--config="+file(t,
 			"\tno yaml"), "--listen=nonsense")
 	if err == nil {
@@ -142,7 +146,7 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 		"--namespace is missing", "DRIVER_IMAGE is not the name of an image",
 		"PROVISIONER_IMAGE is missing",
 		"A_IMAGE or B_IMAGE is missing", `--listen is "nonsense"`,
-		"--poll-interval is 2m0s", "--cloud-grace-period is -1s", "--credentials-wait is 11m0s",
+		"--poll-interval is 2m0s", "--cloud-grace-period is -1s",
 		"--kubeconfig: /nowhere", "--guest-kubeconfig", "is not a GenericOperatorConfig",
 		"--cluster-id and --guest-kubeconfig exclude each other",
 	} {
@@ -200,14 +204,11 @@ func TestInvalidAddressNamesItsOrigin(t *testing.T) {
 
 func TestUnusableOptionalSettingIsAWarning(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
 	for _, test := range []struct {
 		env  map[string]string
 		arg  string
 		want string
 	}{
-		{nil, "--cloud-ca-file=/nothere", "--cloud-ca-file: /nothere cannot be read: it does not exist"},
-		{nil, "--cloud-ca-file=" + folder, "cannot be read: it is a directory"},
 		{nil, "--config=" + file(t, "servingInf: {}"), `unknown field "servingInf"`},
 		{
 			map[string]string{"CSI_FSGROUP_POLICY": "Sometimes"},

@@ -85,7 +85,7 @@ func (s *site) start(change func(variable string) string) {
 	for _, e := range s.cluster.Environments() {
 		for _, o := range e.Operators {
 			r := operator.Runner{Operator: o, Guest: e.Guest, Dir: e.Dir, Bin: s.bin}
-			for _, variable := range e.OperatorEnv(o) {
+			for _, variable := range o.Env() {
 				r.Env = append(r.Env, change(variable))
 			}
 			started, err := process.Start(process.Options{

@@ -73,7 +73,7 @@ func measureStarts(b *testing.B, times map[string][]float64) {
 	s := starter{kube: kube, operators: operators}
 	for _, o := range environment.Operators {
 		s.Runner = operator.Runner{
-			Operator: o, Dir: environment.Dir, Bin: programs(), Env: environment.OperatorEnv(o),
+			Operator: o, Dir: environment.Dir, Bin: programs(), Env: o.Env(),
 		}
 		const image = "registry.example/driver:new"
 		start := s.measure(b, s.available)

@@ -197,7 +197,7 @@ func (w *world) startOperators() {
 		for _, suffix := range []string{"a", "b"} {
 			r := &replica{program: p, name: o.Program + "-" + suffix}
 			runner := operator.Runner{
-				Operator: o, Guest: w.env.Guest, Bin: w.bin, Env: w.env.OperatorEnv(o),
+				Operator: o, Guest: w.env.Guest, Bin: w.bin, Env: o.Env(),
 				Dir: paths.Dir(filepath.Join(string(w.dir), "replicas", r.name)),
 			}
 			w.writeFiles(r, runner)

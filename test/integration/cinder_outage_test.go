@@ -32,14 +32,6 @@ func (e *cinderEnv) mustHaveWaited(began time.Time) {
 	}
 }
 
-// awaitIdle waits until the driver is available and the operator writes nothing.
-func (e *cinderEnv) awaitIdle() driverState {
-	e.t.Helper()
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	return e.driverState()
-}
-
 // awaitReachable waits until the condition about the cloud has the status.
 func (e *cinderEnv) awaitReachable(status opv1.ConditionStatus) {
 	e.t.Helper()

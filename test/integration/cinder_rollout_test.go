@@ -8,11 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -25,7 +22,7 @@ func cinderInputs() map[string]input {
 		"credentials": {
 			func(e *env, content string) {
 				e.setClouds(append(e.cloud.CloudsYAML(simulator.Clouds{}), "# "+content+"\n"...))
-			}, both, "secret/" + cinderCredentials,
+			}, both[:1], "secret/" + cinderCredentials,
 		},
 		"configuration": {
 			func(e *env, content string) {
@@ -144,57 +141,13 @@ func TestCinderRollsOutChangedInputs(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.parts(
-		part{"KeepsRunningWithoutCredentials", e.keepsRunningWithoutCredentials},
-		part{"KeepsRunningWithRefusedCredentials", e.keepsRunningWithRefusedCredentials},
 		part{"RollsOutMissingInputs", e.rollsOutMissingInputs},
 		part{"RollsOutOncePerInput", e.rollsOutOncePerInput},
 	)
 }
 
-// keepsRunningWithoutCredentials checks that neither the deletion nor the creation of the Secret
-// rolls out.
-func (e *cinderEnv) keepsRunningWithoutCredentials() {
-	before := e.awaitIdle()
-	e.delete(secrets(), operatorNamespace, cinderCredentials)
-	e.eventually(soon, func() error {
-		return e.reports(cinderDegraded, operatorNamespace+"/"+cinderCredentials, "is missing")
-	})
-	e.eventually(soon, func() error { return e.hasEvent("RolloutInputMissing", cinderCredentials) })
-	e.awaitNoWrites()
-	e.must(e.hasCloudConf(before.conf))
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	e.must(e.stillHas(before))
-}
-
-func (e *cinderEnv) keepsRunningWithRefusedCredentials() {
-	before := e.awaitIdle()
-	const wrong = "leaked-password-that-is-wrong"
-	e.secrets = append(e.secrets, wrong)
-	since := e.mark()
-	e.setClouds([]byte(strings.ReplaceAll(string(e.cloud.CloudsYAML(simulator.Clouds{})),
-		e.options.Cloud.Credentials.Password, wrong)))
-	e.eventually(soon, func() error {
-		return e.hasCondition(cinderReachable, opv1.ConditionFalse, refusedReason)
-	})
-	e.eventually(soon, e.available)
-	e.awaitNoWrites()
-	e.must(e.stillHas(before))
-	e.expectNone("the operator deleted", e.requests(since, deletions, notOfResource("events")))
-	began, attempts := time.Now(), e.cloud.Counters().LoginAttempts
-	e.expectNoWritesFor(3 * time.Second)
-	more := e.cloud.Counters().LoginAttempts - attempts
-	if most := int(time.Since(began)/e.options.PollInterval) + 2; more > most {
-		e.t.Errorf("the operator retried a refused login %d times, want one in each poll: %d", more, most)
-	}
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
-	e.eventually(soon, func() error { return e.hasCondition(cinderReachable, opv1.ConditionTrue, "") })
-	e.awaitAvailable()
-}
-
 func (e *env) explainsRollout() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
-	e.mustExplainRollout(inputs()["credentials"], "another content")
+	e.mustExplainRollout(inputs()["metrics certificate"], "another content")
 }

@@ -100,7 +100,7 @@ func (e *env) reportsOnlyRollouts() {
 	}
 
 	watch = e.watchConditions()
-	inputs()["credentials"].put(e, "new credentials")
+	inputs()["metrics certificate"].put(e, "a new one")
 	progressing := []string{
 		"OpenStackManilaDriverControllerServiceControllerProgressing",
 		"OpenStackManilaDriverNodeServiceControllerProgressing",

@@ -4,13 +4,11 @@ package integration
 
 import (
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -25,7 +23,6 @@ func TestReachesPrivateCloudThroughProxy(t *testing.T) {
 	})
 	proxy := startProxy(t, e.cloud.Info())
 	e.options.Env = append(e.options.Env, "HTTPS_PROXY="+proxy.url)
-	e.options.Args = append(e.options.Args, "--cloud-ca-file="+e.caBundlePath())
 	e.startOperator()
 	e.parts(
 		part{"FindsPrivateCA", e.findsPrivateCA},
@@ -34,35 +31,39 @@ func TestReachesPrivateCloudThroughProxy(t *testing.T) {
 	)
 }
 
-// findsPrivateCA checks each file that may contain the CA, and the message without a CA. The file
-// wins over a path of the installer's host in clouds.yaml.
+// findsPrivateCA checks each place of the CA, and the messages without a CA.
 func (e *env) findsPrivateCA() {
-	another := e.file("another-ca.pem")
-	for _, place := range []struct{ name, file, cacert string }{
-		{"beside clouds.yaml", e.caPath(), ""},
-		{"in the legacy file", e.caBundlePath(), ""},
-		{"named by clouds.yaml", another, another},
-		{"beside clouds.yaml with another path", e.caPath(), "/home/installer/ca.pem"},
+	ofInstaller := e.cloud.CloudsYAML(simulator.Clouds{CACert: "/home/installer/ca.pem"})
+	for text, message := range map[string]string{
+		string(e.cloud.CloudsYAML(simulator.Clouds{})): "unknown authority", string(ofInstaller): "has a path",
 	} {
-		e.sub(place.name, func(*testing.T) {
-			clouds := e.cloud.CloudsYAML(simulator.Clouds{CACert: place.cacert})
-			e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), clouds))
-			e.eventually(soon, func() error { // at first OpenStack has not answered yet
-				return e.hasCondition(reachable, opv1.ConditionFalse, unreachableReason,
-					"unknown authority", "cacert")
-			})
-			e.must(paths.WriteFile(place.file, e.ca))
-			e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
+		e.setClouds([]byte(text))
+		e.eventually(soon, func() error { return e.reports(disabled, message, "cacert") })
+	}
+	want := e.passwordTranslation()
+	for _, place := range []string{"Secret", "ConfigMap", "clouds.yaml"} {
+		e.sub(place, func(*testing.T) {
+			ca, configMap := string(e.ca)+"# in "+place+"\n", map[string]string{}
+			data := map[string][]byte{"clouds.yaml": e.cloud.CloudsYAML(simulator.Clouds{})}
+			switch place {
+			case "Secret":
+				data["clouds.yaml"], data["cacert"] = ofInstaller, []byte(ca)
+			case "ConfigMap":
+				data["clouds.yaml"], configMap[caKeyOfCloudProvider] = ofInstaller, ca
+			default:
+				data["clouds.yaml"] = e.cloud.CloudsYAML(simulator.Clouds{CACert: ca})
+			}
+			e.putConfigMap(openshiftConfig, cloudProviderConfig, configMap)
+			e.setCredentials(data)
+			want[caKeyOfDriver] = ca
+			e.eventually(soon, func() error { return e.hasTranslation(want) })
 			e.awaitAvailable()
-			e.must(os.Remove(place.file))
+			e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
 		})
 	}
 }
 
 func (e *env) logsInWhenTokenExpires() {
-	e.must(paths.WriteFile(e.caPath(), e.ca))
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
-	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	start, first := time.Now(), e.cloud.Counters().LoginAttempts

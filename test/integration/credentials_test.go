@@ -9,7 +9,6 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -23,7 +22,7 @@ func malformedCloudsYAML(secret string) []malformed {
 		{"no YAML", "clouds: {openstack: {auth: {password: '" + secret + "\n", "not valid YAML"},
 		{
 			"no auth_url", "clouds: {openstack: {auth: {username: u, password: " + secret + "}}}\n",
-			"clouds.openstack.auth lacks auth_url",
+			"clouds.openstack.auth (line 1) lacks auth_url",
 		},
 		{"another type", "clouds:\n  openstack:\n    auth: [" + secret + "]\n", "(line 3)"},
 		{
@@ -49,7 +48,7 @@ func TestInvalidCloudsYAMLIsReported(t *testing.T) {
 	})
 	e.secrets = append(e.secrets, secret)
 	e.createCloudConfig()
-	p := e.startOperator() // without any file
+	p := e.startOperator()
 	e.eventually(soon, func() error {
 		return e.hasCondition(disabled, opv1.ConditionTrue, "InvalidCredentials")
 	})
@@ -74,8 +73,10 @@ func TestInvalidCloudsYAMLIsReported(t *testing.T) {
 		}
 	}
 	e.setClouds([]byte(strings.ReplaceAll(text, region, "RegionThree")))
-	e.eventually(soon, func() error { return e.reports(disabled, "RegionThree") })
-	e.must(e.hasCondition(disabled, opv1.ConditionTrue, "NoManila"))
+	e.eventually(soon, func() error {
+		return e.hasTestOf(opv1.ConditionFalse, "NotOffered", "RegionThree", keepsLogin)
+	})
+	e.must(e.hasNoCondition(disabled))
 	e.mustStillRun(p)
 }
 
@@ -86,7 +87,6 @@ func TestLogsInOnce(t *testing.T) {
 		part{"ProbesWithOneRequest", e.probesWithOneRequest},
 		part{"LogsInOnceForRevokedToken", e.logsInOnceForRevokedToken},
 		part{"ChangedCloudsYAMLCausesOneLogin", e.logsInOnceForChangedCloudsYAML},
-		part{"KeepsDriverForInvalidCloudsYAML", e.keepsDriverForInvalidCloudsYAML},
 		part{"UsesRotatedCredentials", e.usesRotatedCredentials},
 	)
 }
@@ -156,20 +156,6 @@ func (e *env) logsInOnceForChangedCloudsYAML() {
 		})
 	}
 	e.awaitAvailable()
-}
-
-func (e *env) keepsDriverForInvalidCloudsYAML() {
-	e.awaitAvailable()
-	e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), []byte("clouds: [\n")))
-	e.eventually(soon, func() error {
-		return e.hasCondition(reachable, opv1.ConditionFalse, "InvalidCredentials")
-	})
-	e.awaitNoWrites()
-	e.expectNoWritesDuring(3)
-	e.must(e.available())
-	text := e.cloud.CloudsYAML(simulator.Clouds{})
-	e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), text))
-	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 }
 
 // rotate changes the credentials that the cloud accepts.

@@ -33,7 +33,7 @@ func manilaProblems() []manilaProblem {
 	return []manilaProblem{
 		{outageCase{
 			name: "no sharev2 in the catalog", reason: "NoManila",
-			message: "catalog has no sharev2",
+			message: "catalog has no shared-file-system",
 		}, func(e *env) func() {
 			e.t.Helper()
 			e.cloud.RemoveFromCatalog("sharev2")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -63,7 +64,7 @@ func (e *env) driverNamespaces() []clusterNamespace {
 }
 
 // cloudConf returns the data of cloud-conf, which must be the same in both clusters.
-func (e *cinderEnv) cloudConf() (map[string]string, error) {
+func (e *env) cloudConf() (map[string]string, error) {
 	var data map[string]string
 	for i, n := range e.driverNamespaces() {
 		config, err := n.cluster.kube.CoreV1().ConfigMaps(n.namespace).
@@ -113,7 +114,7 @@ func (e *cinderEnv) hasCloudConf(want map[string]string) error {
 }
 
 // hasConf returns nil if cloud.conf is the generated one, followed by more.
-func (e *cinderEnv) hasConf(more string) error {
+func (e *env) hasConf(more string) error {
 	got, err := e.cloudConf()
 	if err != nil {
 		return err
@@ -138,11 +139,24 @@ func (e *cinderEnv) hasTopology(want string) error {
 	return err
 }
 
-// triggerZoneProbe makes the operator probe the zones: it changes an annotation of the credentials.
+// triggerZoneProbe makes the operator probe the zones: it changes an annotation of the ConfigMap
+// that configures the driver, and creates it if it is missing.
 func (e *cinderEnv) triggerZoneProbe() {
 	e.t.Helper()
-	text := fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, time.Now().UnixNano())
-	e.patchBesideController(secrets(), cinderCredentials, text)
+	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q,
+		"annotations": {"touched": "%d"}}}`, cinderUserConfig, time.Now().UnixNano())
+	_, err := e.management.kube.CoreV1().ConfigMaps(e.userConfigNamespace()).Patch(e.ctx(),
+		cinderUserConfig, types.ApplyPatchType, []byte(text),
+		metav1.PatchOptions{FieldManager: administrator})
+	e.must(err)
+}
+
+// cloudConfigName returns the name of the ConfigMap about the cloud.
+func (e *env) cloudConfigName() string {
+	if e.isHosted() {
+		return hostedCloudCA
+	}
+	return cloudProviderConfig
 }
 
 // setZones sets the availability zones of a service. A leading ! makes a zone unavailable.
@@ -161,31 +175,6 @@ func (e *cinderEnv) setMismatchedZones() {
 	e.t.Helper()
 	e.setZones(simulator.Compute, "az1")
 	e.setZones(simulator.Volume, "nova")
-}
-
-// driverState is the state of the driver that an outage must not change.
-type driverState struct {
-	workloads map[string]workload
-	conf      map[string]string
-}
-
-func (e *cinderEnv) driverState() driverState {
-	e.t.Helper()
-	conf, err := e.cloudConf()
-	e.must(err)
-	return driverState{e.workloads(), conf}
-}
-
-// stillHas returns nil if the state of the driver has not changed.
-func (e *cinderEnv) stillHas(before driverState) error {
-	now := e.driverState()
-	if diff := cmp.Diff(before.conf, now.conf); diff != "" {
-		return fmt.Errorf("%s changed:\n%s", cloudConf, diff)
-	}
-	if diff := cmp.Diff(before.workloads, now.workloads); diff != "" {
-		return fmt.Errorf("the workloads changed:\n%s", diff)
-	}
-	return nil
 }
 
 // hasOnlyDegraded returns nil if exactly these *Degraded conditions are True.

@@ -186,6 +186,19 @@ func (c *cluster) patch(
 	return err
 }
 
+// secret returns the data of a Secret.
+func (c *cluster) secret(ctx context.Context, namespace, name string) (map[string]string, error) {
+	secret, err := c.kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	data := map[string]string{}
+	for key, value := range secret.Data {
+		data[key] = string(value)
+	}
+	return data, nil
+}
+
 // putSecret creates or replaces a Secret.
 func (c *cluster) putSecret(
 	ctx context.Context, namespace, name string, data map[string][]byte,

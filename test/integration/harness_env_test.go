@@ -15,7 +15,6 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -33,12 +32,12 @@ type options struct {
 	Types []string
 	// Clouds configures clouds.yaml.
 	Clouds simulator.Clouds
-	// NoCA leaves the CA of a TLS cloud out of the cluster and of the operator's files.
+	// NoCA leaves the CA of a TLS cloud out of the cluster.
 	NoCA bool
 	// CAInConfig leaves the CA of a TLS cloud out of the credentials. Only ConfigMap
 	// cloud-provider-config, or its HyperShift counterpart, contains it.
 	CAInConfig bool
-	// NoCredentials omits all Secrets, ConfigMaps and operator's files about the cloud.
+	// NoCredentials omits all Secrets and ConfigMaps about the cloud.
 	NoCredentials bool
 	// PollInterval defaults to 300 ms. If it is negative, the operator gets no --poll-interval.
 	PollInterval time.Duration
@@ -71,8 +70,8 @@ type env struct {
 	began auditMark
 	// files is the folder of the operator's files and log. It is removed with the cluster.
 	files paths.Dir
-	// secrets must not appear outside of Secrets and the operator's files. proxyPasswords may appear
-	// where containers and operators read the URLs of proxies, too.
+	// secrets must not appear outside of Secrets. proxyPasswords may appear where containers and
+	// operators read the URLs of proxies, too.
 	secrets, proxyPasswords []string
 	// client sends requests to the operator's HTTPS server.
 	client *http.Client
@@ -94,7 +93,7 @@ func newEnv(t *testing.T, o options) *env {
 	e.audit = &audit{e.scope, e.testCluster, e.subject}
 	name := strings.NewReplacer("/", "_", " ", "_").Replace(t.Name())
 	e.files = paths.Dir(filepath.Join(shared.dir, "tests", name))
-	e.makeFolders()
+	e.linkKubeconfigs()
 	e.must(e.reset(t.Context()))
 	if e.isHosted() {
 		e.awaitGuestKubeconfig(soon)
@@ -153,32 +152,21 @@ func (o options) withDefaults() options {
 	return o
 }
 
-// makeFolders makes the folders that the operator mounts, and links the kubeconfigs that the
-// cluster writes.
-func (e *env) makeFolders() {
+// linkKubeconfigs links the kubeconfigs that the cluster writes.
+func (e *env) linkKubeconfigs() {
 	e.t.Helper()
 	operator := e.subject.Name
-	for _, folder := range []string{e.files.OpenStack(operator), e.files.OpenStackCA(operator)} {
-		e.must(os.MkdirAll(folder, 0o700))
-	}
 	for _, path := range []func(paths.Dir) string{
 		func(d paths.Dir) string { return d.Kubeconfig(operator) },
 		func(d paths.Dir) string { return filepath.Dir(d.GuestKubeconfig(operator)) },
 	} {
+		e.must(os.MkdirAll(filepath.Dir(path(e.files)), 0o700))
 		e.must(os.Symlink(path(e.podDir), path(e.files)))
 	}
 }
 
 // configPath is the operator's configuration file.
 func (e *env) configPath() string { return e.files.OperatorConfig(e.subject.Name) }
-
-// caPath is the file with the CA beside clouds.yaml.
-func (e *env) caPath() string { return filepath.Join(e.files.OpenStack(e.subject.Name), "ca.crt") }
-
-// caBundlePath is the file with the CA of the ConfigMap about the cloud.
-func (e *env) caBundlePath() string {
-	return filepath.Join(e.files.OpenStackCA(e.subject.Name), "ca-bundle.pem")
-}
 
 // setConfig writes the operator's configuration file and appends more YAML to its section
 // servingInfo. The kernel chooses the port, which address returns.
@@ -189,40 +177,34 @@ func (e *env) setConfig(more string) {
 	e.must(paths.WriteFile(e.configPath(), []byte(text)))
 }
 
-// setClouds writes clouds.yaml into the operator's files and into the credentials Secrets.
+// setClouds writes clouds.yaml, and the CA of the cloud, into the credentials Secrets.
 func (e *env) setClouds(text []byte) {
 	e.t.Helper()
 	data := map[string][]byte{"clouds.yaml": text}
-	e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), text))
 	if len(e.ca) > 0 && !e.options.NoCA && !e.options.CAInConfig {
-		e.must(paths.WriteFile(e.caPath(), e.ca))
 		data["cacert"] = e.ca
 	}
-	for _, c := range e.subject.Credentials {
-		e.putCredentials(c, data)
-	}
+	e.setCredentials(data)
 }
 
-// putCredentials writes a credentials Secret. On HyperShift it first writes the management
-// cluster's, of which the guest cluster's is a copy.
-func (e *env) putCredentials(c fixtures.Credential, data map[string][]byte) {
+// setCredentials writes the credentials Secrets. On HyperShift it first writes those of the
+// management cluster, of which the guest cluster has copies.
+func (e *env) setCredentials(data map[string][]byte) {
 	e.t.Helper()
-	if e.isHosted() {
-		e.must(e.management.putSecret(e.ctx(), hostedNamespace, c.Name, data))
+	for _, c := range e.subject.Credentials {
+		if e.isHosted() {
+			e.must(e.management.putSecret(e.ctx(), hostedNamespace, c.Name, data))
+		}
+		e.putSecret(c.Namespace, c.Name, data)
 	}
-	e.putSecret(c.Namespace, c.Name, data)
 }
 
-// retryLogin adds a comment to the operator's clouds.yaml if the operator backs off after the
-// outage, so that it logs in again.
+// retryLogin writes another login if the operator backs off after the outage.
 func (e *env) retryLogin(o outageCase) {
 	e.t.Helper()
-	if o.reason != refusedReason {
-		return
+	if o.reason == refusedReason {
+		e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential}))
 	}
-	text, err := os.ReadFile(e.files.OpenStackClouds(e.subject.Name))
-	e.must(err)
-	e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), append(text, "# touched\n"...)))
 }
 
 // putSecret creates or replaces a Secret of the guest cluster.

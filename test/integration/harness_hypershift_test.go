@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
 // Names of the guest cluster, its control plane, and the objects that HyperShift creates there.
@@ -87,13 +86,11 @@ func (e *env) awaitGuestKubeconfig(bound time.Duration) {
 	})
 }
 
-// setHostedCA writes the ConfigMap in which HyperShift passes the CA to a control plane, and the
-// file as which the operator mounts it.
+// setHostedCA writes the ConfigMap in which HyperShift passes the CA to a control plane.
 func (e *env) setHostedCA(ca []byte) {
 	e.t.Helper()
 	data := map[string]string{caKeyOfCloudProvider: string(ca)}
 	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA, data))
-	e.must(paths.WriteFile(e.caBundlePath(), ca))
 }
 
 // patchBesideController merges JSON into an object in the namespace of the driver's Deployment.

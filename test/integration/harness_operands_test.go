@@ -149,16 +149,7 @@ func argument(c corev1.Container, name string) (string, bool) {
 
 // operandSecret returns the data of a Secret in the operands' namespace.
 func (e *env) operandSecret(name string) (map[string]string, error) {
-	secret, err := e.guest.kube.CoreV1().Secrets(e.subject.OperandNamespace).
-		Get(e.ctx(), name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	data := map[string]string{}
-	for key, value := range secret.Data {
-		data[key] = string(value)
-	}
-	return data, nil
+	return e.guest.secret(e.ctx(), e.subject.OperandNamespace, name)
 }
 
 // patch merges JSON into an object of the guest cluster, or into one of its subresources.

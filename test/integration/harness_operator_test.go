@@ -32,7 +32,7 @@ func (e *env) runner() operator.Runner {
 	return operator.Runner{
 		Operator: e.subject.Operator, Guest: e.running.Environments()[0].Guest,
 		Bin: e.bin, Dir: e.files,
-		Env: append(e.subject.Env(), "OS_CLIENT_CONFIG_FILE="+e.files.OpenStackClouds(e.subject.Name)),
+		Env: e.subject.Env(),
 	}
 }
 
@@ -41,7 +41,7 @@ func (e *env) runner() operator.Runner {
 func (e *env) operatorArgs() []string {
 	args := e.runner().Args()
 	if e.isHosted() {
-		args = append(args, "--cloud-ca-file="+e.caBundlePath(), "-v=10")
+		args = append(args, "-v=10")
 	}
 	if e.options.PollInterval != 0 {
 		args = append(args, "--poll-interval="+e.options.PollInterval.String())

@@ -5,7 +5,6 @@ package integration
 import (
 	"fmt"
 	"maps"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -25,15 +23,12 @@ func TestHyperShiftManilaFollowsCAAndCredentials(t *testing.T) {
 	e := newHosted(t, manila(), options{Cloud: simulator.Config{TLS: true}, CAInConfig: true})
 	e.parts(
 		part{"UsesCAOfConfigMap", e.usesCAOfConfigMap},
-		part{"SidesUseTheirOwnCredentials", e.sidesUseTheirOwnCredentials},
-		part{"RollsOutOnceAfterCopiesAreDeleted", func() {
-			e.rollsOutOnceAfterCopiesAreDeleted(controllerName, nodeName)
-		}},
+		part{"FollowsDeletedCopies", e.followsDeletedCopies},
 	)
 }
 
 // usesCAOfConfigMap checks that operator, controllers and nodes use a CA that only the control
-// plane's ConfigMap contains, and follow its changes. At the end only the operator has the CA.
+// plane's ConfigMap contains, and follow its changes without a rollout.
 func (e *hostedEnv) usesCAOfConfigMap() {
 	plain := e.passwordTranslation()
 	withCA := maps.Clone(plain)
@@ -56,93 +51,62 @@ func (e *hostedEnv) usesCAOfConfigMap() {
 		}
 	}
 
-	e.awaitNoWrites()
-	before := e.workloads()
+	before := e.awaitIdle()
 	renewed := string(e.ca) + "# renewed\n"
-	e.setHostedCA([]byte(renewed))
-	e.awaitRollout(before, []string{controllerName, nodeName})
-	e.must(e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: renewed}))
+	withCA[caKeyOfDriver] = renewed
 	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA,
-		map[string]string{caKeyOfCloudProvider: "another", "secret": "of the owner"}))
+		map[string]string{caKeyOfCloudProvider: renewed, "secret": "of the owner"}))
+	e.within(prompt, func() error { return e.hasTranslation(withCA) })
 	e.within(prompt, func() error {
-		return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: "another"})
+		return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: renewed})
 	})
+	e.mustRollOutOnly(before)
 
 	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA,
 		map[string]string{"secret": "of the owner"}))
-	e.within(prompt, func() error { return e.hasTranslation(plain) })
 	e.eventually(prompt, func() error {
 		if err := e.hasCopiedConfig(nil); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the copy still exists without its source (%w)", err)
 		}
 		return nil
 	})
-	e.awaitAvailable()
-}
-
-// sidesUseTheirOwnCredentials checks that csi-manila-secrets follows the credentials in the guest
-// cluster, and that each workload rolls out for the credentials of its side only.
-func (e *hostedEnv) sidesUseTheirOwnCredentials() {
-	want := e.passwordTranslation()
-	e.awaitAvailable()
-	e.eventually(prompt, func() error { return e.hasTranslation(want) })
-	e.awaitNoWrites()
-	clouds := e.cloud.CloudsYAML(simulator.Clouds{})
-
-	before := e.workloads()
-	e.must(e.management.putSecret(e.ctx(), hostedNamespace, credentialsSecret,
-		map[string][]byte{"clouds.yaml": append(clouds, "# another\n"...)}))
-	e.awaitRollout(before, []string{controllerName})
-	e.must(e.hasTranslation(want))
-
-	const password = "leaked-password-of-the-guest"
-	e.secrets = append(e.secrets, password)
-	before = e.workloads()
-	text := strings.ReplaceAll(string(clouds), e.options.Cloud.Credentials.Password, password)
-	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": []byte(text)})
-	want["os-password"] = password
-	e.within(prompt, func() error { return e.hasTranslation(want) })
-	e.awaitRollout(before, []string{nodeName})
-
-	e.putSecret(operandNamespace, credentialsSecret,
-		map[string][]byte{"clouds.yaml": []byte("clouds: [")})
-	e.within(prompt, func() error {
-		return e.reports(secretSyncDegraded,
-			"Secret "+operandNamespace+"/"+credentialsSecret+" of the guest cluster",
-			hostedNamespace+"/"+credentialsSecret)
+	e.eventually(soon, func() error {
+		return e.hasTestOf(opv1.ConditionFalse, unreachableReason, "unknown authority", keepsLogin)
 	})
-	e.must(e.hasTranslation(want))
-	e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": clouds})
+	e.must(e.hasTranslation(withCA))
+	e.setHostedCA(e.ca)
 	e.awaitAvailable()
+	e.eventually(soon, e.credentialsAccepted)
 }
 
-// rollsOutOnceAfterCopiesAreDeleted rotates credentials as docs/credential-rotation.md describes it
-// for HyperShift.
-func (e *env) rollsOutOnceAfterCopiesAreDeleted(rolled ...string) {
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	before := e.workloads()
-	fresh := e.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential})
-	name := e.subject.Credentials[0].Name
-	copied, err := e.management.kube.CoreV1().Secrets(hostedNamespace).
-		Get(e.ctx(), name, metav1.GetOptions{})
+// followsDeletedCopies checks that the copies of the credentials in the guest cluster change nothing,
+// and rotates credentials as docs/credential-rotation.md describes it for HyperShift.
+func (e *env) followsDeletedCopies() {
+	before := e.awaitIdle()
+	name := e.driverSecret()
+	inGuest := e.guest.kube.CoreV1().Secrets(e.subject.OperandNamespace)
+	e.putSecret(e.subject.OperandNamespace, name, map[string][]byte{"clouds.yaml": []byte("clouds: [")})
+	e.expectNoWritesFor(time.Second)
+	e.must(inGuest.Delete(e.ctx(), name, metav1.DeleteOptions{}))
+	e.expectNoWritesFor(time.Second)
+	e.must(e.stillHas(before))
+
+	source := e.management.kube.CoreV1().Secrets(hostedNamespace)
+	copied, err := source.Get(e.ctx(), name, metav1.GetOptions{})
 	e.must(err)
 	data := copied.Data
-	data["clouds.yaml"] = fresh
+	data["clouds.yaml"] = e.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential})
 	e.createCopies(data)
 	e.expectNoWritesFor(time.Second)
-
-	for _, at := range e.driverNamespaces() {
-		e.must(at.cluster.kube.CoreV1().Secrets(at.namespace).
-			Delete(e.ctx(), name, metav1.DeleteOptions{}))
-		e.eventually(soon, func() error {
-			return e.hasEvent("RolloutInputMissing", at.namespace+"/"+name)
-		})
-	}
-	e.mustHaveWorkloads(before)
+	e.must(source.Delete(e.ctx(), name, metav1.DeleteOptions{}))
+	missing := "Secret " + hostedNamespace + "/" + name + " of the management cluster is missing"
+	e.eventually(soon, func() error {
+		return e.hasTestOf(opv1.ConditionFalse, "InvalidCredentials", missing, keepsLogin)
+	})
+	e.must(e.stillHas(before))
 	e.createCopies(data)
-	e.must(paths.WriteFile(e.files.OpenStackClouds(e.subject.Name), fresh)) // as the kubelet does
-	e.awaitRollout(before, rolled)
+	e.mustRollOutOnly(before, e.rolledOutByLogin()...)
+	e.must(e.credentialsAccepted())
 }
 
 // createCopies plays HyperShift, which writes clouds.yaml into the copies of the credentials only
@@ -190,9 +154,7 @@ func TestHyperShiftCinderFollowsCAAndConfig(t *testing.T) {
 			e.mustRejectAll(
 				"ConfigMap "+hostedNamespace+"/"+cinderUserConfig+" of the management cluster", some)
 		}},
-		part{"RollsOutOnceAfterCopiesAreDeleted", func() {
-			e.rollsOutOnceAfterCopiesAreDeleted(e.subject.Workloads...)
-		}},
+		part{"FollowsDeletedCopies", e.followsDeletedCopies},
 	)
 }
 
@@ -206,13 +168,12 @@ func (e *cinderEnv) usesCAOfConfigMap() {
 	}
 }
 
-// usesCAOfCredentials adds the CA to the credentials. At the end only the operator has a CA.
+// usesCAOfCredentials adds the CA to the credentials.
 func (e *cinderEnv) usesCAOfCredentials() {
-	e.awaitNoWrites()
-	before := e.workloads()
+	before := e.awaitIdle()
 	e.options.CAInConfig = false
 	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
-	e.awaitRollout(before, e.subject.Workloads)
+	e.mustRollOutOnly(before, cinderController)
 	e.mustUseCA()
 }
 

@@ -8,13 +8,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	opv1 "github.com/openshift/api/operator/v1"
+
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-const (
-	caFromConfigMap = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
-	caKeyOfDriver   = "os-certAuthority"
-)
+const caKeyOfDriver = "os-certAuthority"
 
 func TestInputsAreOptional(t *testing.T) {
 	t.Parallel()
@@ -29,36 +28,27 @@ func TestInputsAreOptional(t *testing.T) {
 	)
 }
 
-// startsWithoutInputs checks that the driver starts without its inputs, that a condition reports
-// the missing credentials, and that the creation of each input rolls out once.
+// startsWithoutInputs checks that the driver starts with nothing but credentials, and that the
+// creation of each other input rolls out once.
 func (e *env) startsWithoutInputs() {
-	e.eventually(installed, func() error {
-		for _, name := range workloadNames() {
-			if _, err := e.workload(name); err != nil {
-				return err
-			}
-		}
-		return nil
+	e.eventually(soon, func() error {
+		return e.reports(disabled, operandNamespace+"/"+credentialsSecret, "missing")
 	})
-	e.awaitNoWrites()
-	for name, w := range e.workloads() {
+	e.mustNotBeDeployed()
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
+	for name, w := range e.awaitIdle().workloads {
 		if len(w.Hashes)+len(w.TemplateHashes) > 0 {
 			e.t.Errorf("%s has hashes %v, want none for missing objects", name, w.Hashes)
 		}
 	}
-	e.must(e.reports(secretSyncDegraded, operandNamespace+"/"+credentialsSecret, "missing"))
-	all := inputs()
-	e.mustRollOut(all["credentials"], "at last") // the driver is degraded without them
-	e.must(e.hasTranslation(e.passwordTranslation()))
-	for _, name := range []string{"cloud CA", "trusted CA bundle", "metrics certificate"} {
-		e.sub(name, func(*testing.T) { e.mustRollOut(all[name], "at last") })
+	for name, in := range inputs() {
+		e.sub(name, func(*testing.T) { e.mustRollOut(in, "at last") })
 	}
 	e.createCloudConfig()
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 }
 
 // translatesCA checks that the CA of the credentials wins over the ConfigMap's. The path in
-// clouds.yaml, which belongs to the installer's host, is ignored.
+// clouds.yaml, which belongs to the installer's host, is ignored if there is one of them.
 func (e *env) translatesCA() {
 	aCA, anotherCA := string(e.ca), string(e.ca)+"# another\n"
 	plain := e.passwordTranslation()
@@ -70,10 +60,6 @@ func (e *env) translatesCA() {
 	e.eventually(installed, func() error { return e.hasTranslation(withCA(aCA)) })
 
 	text := e.cloud.CloudsYAML(simulator.Clouds{CACert: "/home/installer/ca.pem"})
-	e.putSecret(operandNamespace, credentialsSecret,
-		map[string][]byte{"clouds.yaml": text, "cacert": []byte(aCA)})
-	e.within(prompt, func() error { return e.hasTranslation(withCA(aCA)) })
-
 	e.putConfigMap(openshiftConfig, cloudProviderConfig,
 		map[string]string{caKeyOfCloudProvider: anotherCA, "config": "[Global]"})
 	e.eventually(soon, func() error { return e.hasCopiedCA(anotherCA) })
@@ -86,7 +72,10 @@ func (e *env) translatesCA() {
 
 	e.putConfigMap(openshiftConfig, cloudProviderConfig,
 		map[string]string{"config": "nothing of a CA"})
-	e.within(prompt, func() error { return e.hasTranslation(plain) })
+	e.eventually(soon, func() error {
+		return e.hasTestOf(opv1.ConditionFalse, "InvalidCredentials", "has a path in", keepsLogin)
+	})
+	e.must(e.hasTranslation(withCA(anotherCA)))
 }
 
 // hasCopiedConfig returns nil if the copy of cloud-provider-config in the operands' namespace

@@ -216,7 +216,7 @@ func (k *plainKubernetes) startOperator(driver string) {
 	k.must(paths.WriteFile(k.dir.Kubeconfig(o.Name), kubeconfig))
 	runner := operator.Runner{
 		Operator: o, Bin: shared.bin, Dir: k.dir, Progress: io.Discard,
-		Env: append(o.Env(), "OS_CLIENT_CONFIG_FILE="+k.dir.OpenStackClouds(o.Name)),
+		Env: o.Env(),
 	}
 	k.log = runner.Log()
 	p := k.startProgram(process.Options{

@@ -12,9 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/cert"
-
-	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 const (
@@ -38,23 +35,6 @@ type input struct {
 // inputs returns all rollout inputs and the workloads that they roll out.
 func inputs() map[string]input {
 	return map[string]input{
-		"credentials": {
-			put: func(e *env, content string) {
-				e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{
-					"clouds.yaml": append(e.cloud.CloudsYAML(simulator.Clouds{}), "# "+content+"\n"...),
-				})
-			},
-			rolls: []string{controllerName, nodeName}, listed: "secret/" + credentialsSecret,
-		},
-		"cloud CA": {
-			put: func(e *env, content string) {
-				authority, _, err := cert.GenerateSelfSignedCertKey("cloud.example", nil, nil)
-				e.must(err)
-				e.putConfigMap(openshiftConfig, cloudProviderConfig,
-					map[string]string{caKeyOfCloudProvider: string(authority) + "# " + content + "\n"})
-			},
-			rolls: []string{controllerName, nodeName},
-		},
 		"trusted CA bundle": {
 			put: func(e *env, content string) {
 				config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
@@ -72,7 +52,7 @@ func inputs() map[string]input {
 				e.putSecret(operandNamespace, servingCertificate,
 					map[string][]byte{"tls.crt": []byte(content), "tls.key": []byte("key")})
 			},
-			rolls: []string{controllerName, nodeName},
+			rolls: []string{controllerName, nodeName}, listed: "secret/" + servingCertificate,
 		},
 	}
 }

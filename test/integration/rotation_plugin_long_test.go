@@ -175,9 +175,7 @@ func (e *env) rotatesAndUndoes() {
 	e.setClouds(old)
 	e.putSecret(rootNamespace, rootCredentials, map[string][]byte{"clouds.yaml": old})
 	e.startOperator()
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	before := e.workloads()
+	before := e.awaitIdle()
 
 	e.rotate(simulator.Rotation{})
 	fresh := e.file("new-clouds.yaml")
@@ -197,11 +195,7 @@ func (e *env) rotatesAndUndoes() {
 	e.mustFinish(rotation)
 	e.awaitAvailable()
 	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
-	for name, after := range e.workloads() {
-		if err := rolledOnce(before[name], after); err != nil {
-			e.t.Error(err)
-		}
-	}
+	e.mustRollOutOnly(before, cinderController)
 
 	given := e.options.Cloud.Credentials
 	e.cloud.RotateCredentials(simulator.Rotation{

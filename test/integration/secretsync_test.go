@@ -20,6 +20,7 @@ const (
 	cloudProviderConfig  = "cloud-provider-config"
 	openshiftConfig      = "openshift-config"
 	caKeyOfCloudProvider = "ca-bundle.pem"
+	caFromConfigMap      = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
 )
 
 // hasTranslation returns nil if csi-manila-secrets contains exactly this data.

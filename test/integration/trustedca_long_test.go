@@ -44,9 +44,11 @@ func TestReachesCloudWithTrustedCA(t *testing.T) {
 			e.awaitAvailable()
 
 			e.injectTrustedCAs("# another bundle\n")
-			e.eventually(soon, unknown)
+			e.eventually(soon, func() error {
+				return e.hasTestOf(opv1.ConditionFalse, unreachableReason, "unknown authority", keepsLogin)
+			})
 			e.injectTrustedCAs(string(e.ca))
-			e.eventually(soon, known)
+			e.eventually(soon, e.credentialsAccepted)
 		})
 	}
 }

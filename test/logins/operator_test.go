@@ -1,11 +1,7 @@
 package logins_test
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +9,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/drivers/cinder"
-	"github.com/openstack-csi/csi-operator/pkg/drivers/manila"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -30,38 +25,47 @@ type generated struct {
 	keys              map[string]string
 }
 
+// login returns the login of a content.
+func (c content) login() (*openstack.Login, error) {
+	return openstack.Content{
+		Name: "Secret", Data: c.secret, CA: c.ca, CAName: "key ca-bundle.pem of ConfigMap",
+	}.Login()
+}
+
 // generate returns what the operators generate from a content, or why they refuse it.
 func generate(c content) (generated, error) {
-	entry, err := openstack.Secret{Name: "Secret", Data: c.secret}.Entry(openstack.DefaultCloud)
+	login, err := c.login()
 	if err != nil {
 		return generated{}, err
 	}
-	ca := cmp.Or(string(c.secret["cacert"]), c.ca)
-	options := cinder.Options{CloudsFile: cloudsFile, Cloud: entry.Name}
-	if ca != "" {
-		if err := openstack.CheckCA([]byte(ca)); err != nil {
-			return generated{}, fmt.Errorf("the CA %w", err)
-		}
+	options := cinder.Options{
+		CloudsFile: cloudsFile, Cloud: login.Entry, Insecure: login.Insecure,
+	}
+	if login.CA != "" {
 		options.CAFile = caFile
 	}
 	conf, err := cinder.CloudConf(nil, options)
-	return generated{conf, c.secret["clouds.yaml"], ca, manila.Keys(entry, ca)}, err
+	return generated{conf, login.CloudsYAML(), login.CA, login.ManilaKeys()}, err
 }
 
-// login logs in as the operator of a driver, and returns the URLs of the services that it uses.
+// login tests the login as the operator of a driver, and returns the URLs of the services that it
+// uses.
 func login(t *testing.T, c content, server *cloud, driver string) (map[string]string, error) {
 	t.Helper()
-	source := openstack.Source{Secret: func() (openstack.Secret, error) {
-		return openstack.Secret{Name: "Secret", Data: c.secret}, nil
-	}}
-	if c.ca != "" {
-		file := filepath.Join(t.TempDir(), "ca-bundle.pem")
-		if err := os.WriteFile(file, []byte(c.ca), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		source.CAFiles = []string{file}
+	login, err := c.login()
+	if err != nil {
+		return nil, err
 	}
-	client := openstack.NewClient(source, clock.RealClock{})
+	client := openstack.NewClient(openstack.Fixed(openstack.Access{Login: login}),
+		openstack.NewBackoff(clock.RealClock{}))
+	services := []openstack.Service{openstack.Nova(), openstack.Cinder()}
+	if driver == "manila" {
+		services = []openstack.Service{openstack.Manila()}
+	}
+	if err := client.Check(t.Context(), services...); err != nil {
+		return nil, err
+	}
+	server.takePaths()
 	endpoints := map[string]string{}
 	find := func(service, path string, list func(context.Context) error) error {
 		err := list(t.Context())
@@ -76,7 +80,7 @@ func login(t *testing.T, c content, server *cloud, driver string) (map[string]st
 			return err
 		})
 	}
-	err := find("compute", "/os-availability-zone", func(ctx context.Context) error {
+	err = find("compute", "/os-availability-zone", func(ctx context.Context) error {
 		_, err := client.ComputeZones(ctx)
 		return err
 	})

@@ -7,16 +7,12 @@
 // credentials, and all drivers use the standard login and the standard endpoints. If the operators
 // refuse the credentials before they log in, they generate nothing: the driver of Cinder gets the
 // unchanged Secret, and has to fail too, or the row contains the reason.
-//
-// The files testdata/today/*.yaml list what is different now. `make test-unit
-// PACKAGES=./test/logins TESTFLAGS=-update` and `make test-logins TESTFLAGS=-update` write them.
 package logins_test
 
 import (
 	"bytes"
 	"crypto/tls"
 	"errors"
-	"flag"
 	"fmt"
 	"log"
 	"maps"
@@ -32,8 +28,6 @@ import (
 
 	"github.com/openshift/library-go/pkg/crypto"
 )
-
-var update = flag.Bool("update", false, "write testdata/today")
 
 // row is a row of the table.
 type row struct {

@@ -94,7 +94,7 @@ func newSite(t *testing.T) *site {
 	must(t, err)
 	for _, o := range environment.Operators {
 		runner := operator.Runner{
-			Operator: o, Bin: os.Getenv("BIN_DIR"), Dir: s.dir, Env: environment.OperatorEnv(o),
+			Operator: o, Bin: os.Getenv("BIN_DIR"), Dir: s.dir, Env: o.Env(),
 			Progress: t.Output(),
 		}
 		ended := make(chan error, 1)

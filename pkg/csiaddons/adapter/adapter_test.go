@@ -159,7 +159,7 @@ func TestOperationsOfCinderDependOnTheService(t *testing.T) {
 
 func manilaController() []string {
 	return []string{
-		"--driver=manila", "--service=controller", "--cluster-id=blue", "--clouds-file=/missing/file",
+		"--driver=manila", "--service=controller", "--cluster-id=blue", "--login-folder=/missing/folder",
 	}
 }
 
@@ -183,14 +183,14 @@ func TestOperationsOfManilaDependOnTheService(t *testing.T) {
 	}
 	_, err = controller.Fence.UnfenceClusterNetwork(t.Context(),
 		&fence.UnfenceClusterNetworkRequest{Cidrs: request.GetCidrs()})
-	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "/missing/file") {
-		t.Errorf("the error of a controller without credentials is %v", err)
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "/missing/folder") {
+		t.Errorf("the error of a controller without a login is %v", err)
 	}
 }
 
 // inCloud runs the controller service of Manila with a share of a PersistentVolume in a simulated
-// cloud, and a plugin that reports a version.
-func inCloud(t *testing.T, pluginVersion string) (
+// cloud, the login in a folder, and a plugin that reports a version.
+func inCloud(t *testing.T, folder, pluginVersion string) (
 	client *driver.Client, cloud *simulator.Simulator, share string,
 ) {
 	t.Helper()
@@ -200,9 +200,8 @@ func inCloud(t *testing.T, pluginVersion string) (
 	must(t, err)
 	must(t, cloud.Start(t.Context()))
 	t.Cleanup(func() { _ = cloud.Close() })
-	dir := t.TempDir()
-	file, ca := filepath.Join(dir, "clouds.yaml"), filepath.Join(dir, "ca.crt")
-	must(t, os.WriteFile(file, cloud.CloudsYAML(simulator.Clouds{}), 0o600))
+	mount(t, folder, keysOf(t, cloud))
+	ca := filepath.Join(t.TempDir(), "ca.crt")
 	must(t, os.WriteFile(ca, cloud.CA(), 0o600))
 	manila, err := administrator.Shares(t.Context(),
 		cloud.CloudsYAML(simulator.Clouds{CACert: ca}))
@@ -214,7 +213,7 @@ func inCloud(t *testing.T, pluginVersion string) (
 	must(t, err)
 	kubeconfig := serveVolumes(t, volumeOf("a", manilaDriver, `{"shareID": "`+share+`"}`))
 	return start(t, "--driver=manila", "--service=controller", "--cluster-id=blue",
-		"--clouds-file="+file, "--ca-file=/missing,"+ca, "--kubeconfig="+kubeconfig,
+		"--login-folder="+folder, "--kubeconfig="+kubeconfig,
 		"--csi-address="+servePlugin(t, pluginVersion)), cloud, share
 }
 
@@ -253,7 +252,7 @@ func expectAccess(t *testing.T, cloud *simulator.Simulator, share string, want s
 
 func TestFenceThroughTheSocketRevokesAccessInTheCloud(t *testing.T) {
 	t.Parallel()
-	client, cloud, share := inCloud(t, "0.9.0@v1.36.0")
+	client, cloud, share := inCloud(t, t.TempDir(), "0.9.0@v1.36.0")
 	networks := []*fence.CIDR{{Cidr: "10.0.0.5/32"}}
 	for _, changed := range []string{"1", "0"} { // the second call is a verification
 		var trailer metadata.MD
@@ -273,7 +272,7 @@ func TestFenceThroughTheSocketRevokesAccessInTheCloud(t *testing.T) {
 
 func TestFenceThroughTheSocketIsRefusedWithAnOldPlugin(t *testing.T) {
 	t.Parallel()
-	client, cloud, share := inCloud(t, "0.9.0@v1.34.1")
+	client, cloud, share := inCloud(t, t.TempDir(), "0.9.0@v1.34.1")
 	cloud.ResetLog()
 	_, err := client.Fence.FenceClusterNetwork(t.Context(),
 		&fence.FenceClusterNetworkRequest{Cidrs: []*fence.CIDR{{Cidr: "10.0.0.5/32"}}})

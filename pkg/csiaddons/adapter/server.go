@@ -75,9 +75,8 @@ func newServer(settings *Settings) *grpc.Server {
 		})
 	default:
 		self.operation = fences(identity.Capability_NetworkFence_NETWORK_FENCE)
-		client := openstack.NewClient(openstack.Source{
-			CloudsFile: settings.Cloud.File, Cloud: settings.Cloud.Name, CAFiles: settings.Cloud.CAFiles,
-		}, clock.RealClock{})
+		client := openstack.NewClient(loginFolder(settings.LoginFolder).access,
+			openstack.NewBackoff(clock.RealClock{}))
 		fences := settings.Fence
 		fence.RegisterFenceControllerServer(server, manila.NewController(manila.Config{
 			Cluster: fences.Cluster, MaxRules: fences.MaxRules,

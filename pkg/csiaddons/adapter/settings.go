@@ -23,16 +23,10 @@ type Settings struct {
 	Address string
 	// StagingPath is the folder below which kubelet stages volumes.
 	StagingPath string
-	Cloud       Cloud
+	// LoginFolder contains a file for each key of the Secret that Manila's plugin reads. The
+	// controller service of Manila uses the same login.
+	LoginFolder string
 	Fence       Fence
-}
-
-// Cloud is the access of the controller service of Manila to OpenStack.
-type Cloud struct {
-	// File is the path of clouds.yaml, and Name the entry in it.
-	File, Name string
-	// CAFiles are paths of PEM bundles. The first that exists is trusted.
-	CAFiles []string
 }
 
 // Fence configures the fence of Manila.
@@ -77,13 +71,9 @@ func (s *Settings) AddTo(set *pflag.FlagSet) {
 		"Path of the socket to serve on.")
 	set.StringVar(&s.StagingPath, "staging-path", "/var/lib/kubelet/plugins/kubernetes.io/csi",
 		"Folder below which kubelet stages volumes.")
-	cloud, fence := &s.Cloud, &s.Fence
-	set.StringVar(&cloud.File, "clouds-file", "/etc/openstack/clouds.yaml",
-		"Path of clouds.yaml. Used by the controller service of Manila.")
-	set.StringVar(&cloud.Name, "cloud", openstack.DefaultCloud,
-		"Entry of clouds.yaml. Used by the controller service of Manila.")
-	set.StringSliceVar(&cloud.CAFiles, "ca-file", nil, "Paths of PEM bundles with the CA of the "+
-		"cloud; the first that exists is trusted. Used by the controller service of Manila.")
+	set.StringVar(&s.LoginFolder, "login-folder", "/etc/openstack-login", "Folder with a file for "+
+		"each key of the Secret that the plugin reads. Used by the controller service of Manila.")
+	fence := &s.Fence
 	set.StringVar(&fence.Cluster, "cluster-id", "", "Flag --cluster-id of the plugin, which is in "+
 		"the metadata of the shares. Required by the controller service of Manila.")
 	set.IntVar(&fence.MaxRules, "max-access-rules", manila.DefaultMaxRules, "Maximum number of "+

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -57,10 +55,11 @@ func newFixture(t *testing.T) *fixture {
 	}
 	t.Cleanup(func() { _ = cloud.Close() })
 	text := cloud.CloudsYAML(simulator.Clouds{})
-	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	f := &fixture{T: t, cloud: cloud}
-	f.must(os.WriteFile(file, text, 0o600))
-	f.client = openstack.NewClient(openstack.Source{CloudsFile: file}, clock.RealClock{})
+	login, err := openstack.Content{Data: map[string][]byte{openstack.CloudsKey: text}}.Login()
+	f.must(err)
+	f.client = openstack.NewClient(openstack.Fixed(openstack.Access{Login: login}),
+		openstack.NewBackoff(clock.RealClock{}))
 	f.manila, err = administrator.Shares(t.Context(), text)
 	f.must(err)
 	return f

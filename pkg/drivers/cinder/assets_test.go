@@ -14,6 +14,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // assetsOf returns the generated objects of a role in a flavour.
@@ -67,8 +68,12 @@ func TestManifestsMountFilesOfCloudConf(t *testing.T) {
 	t.Parallel()
 	eachPod(t, func(t *testing.T, pod corev1.PodSpec) {
 		t.Helper()
+		login := "Secret " + credentialsSecret + " " + openstack.CloudsKey
+		if strings.Contains(strings.Join(container(pod).Args, " "), "--provide-controller-service=true") {
+			login = "Secret " + loginSecret + " " + loginKey
+		}
 		want := keys{
-			mountedClouds:                       "Secret " + credentialsSecret + " " + cloudsKey,
+			mountedClouds:                       login,
 			mountedCA:                           "ConfigMap " + configMap + " " + bundleKey + " optional",
 			"/etc/kubernetes/config/cloud.conf": "ConfigMap " + configMap + " " + configKey,
 		}

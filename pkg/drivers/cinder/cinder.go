@@ -10,6 +10,7 @@ import (
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -21,10 +22,13 @@ const (
 	Name opv1.CSIDriverName = opv1.CinderCSIDriver
 
 	// credentialsSecret is the driver Secret. The cloud credential operator creates it; it contains
-	// clouds.yaml, and the CA of the cloud under caKey.
+	// clouds.yaml, and may contain the CA of the cloud.
 	credentialsSecret = "openstack-cloud-credentials"
-	cloudsKey         = openstack.CloudsKey
-	caKey             = openstack.CAKey
+
+	// loginSecret contains the accepted login under loginKey: the clouds.yaml that the controller of
+	// the CSI driver reads when it starts.
+	loginSecret = "openstack-cinder-csi-driver-login"
+	loginKey    = "login"
 
 	// configMap is the ConfigMap that the CSI driver reads when it starts.
 	configMap   = "cloud-conf"
@@ -52,30 +56,38 @@ func Driver() plugin.Driver {
 }
 
 func setup(s plugin.Dependencies) (plugin.Components, error) {
-	cloud := openstack.NewClient(s.Cloud, s.Clock)
 	sources := newSources(s.Cluster)
-	zones := newZoneTracker(s, cloud)
-	// A login suffices: a policy may allow a project to use Cinder but not to list its zones.
-	accepted := s.NewCredentials(service, credentialsSecret, cloud, nil)
-	types := newVolumeTypes(s, sources.choices, cloud)
+	accepted := s.NewCredentials(credential.Options{
+		Service: service, Secret: credentialsSecret, CA: sources.bundle, Informers: sources.informers(),
+		Services: []openstack.Service{openstack.Nova(), openstack.Cinder()},
+	}, "openstack-cinder-csi-driver-operator")
+	zones := newZoneTracker(s, accepted)
+	types := newVolumeTypes(s, sources.choices, accepted)
 	config := newConfigSync(s, sources, zones, accepted)
 	config.types, types.onChange = types, config.enqueue
 	zones.onChange, zones.deployed = config.enqueue, config.deployed
 	return plugin.Components{
-		ControllerHooks: inputs(s, flavour.ControlPlane, accepted),
-		NodeHooks:       inputs(s, flavour.Guest, accepted),
+		ControllerHooks: config.controllerHooks(),
+		NodeHooks:       config.nodeHooks(),
 		Choices:         sources.choices,
 		Credentials:     accepted,
 		Controllers:     []factory.Controller{config, types},
 		Ready:           config.written,
-		Probe:           newProbe(s, sources, zones, types),
+		Probe:           newProbe(s, sources, zones, types, accepted),
 	}, nil
 }
 
-// inputs returns the hooks for the rollout inputs: what the driver reads only when it starts.
-func inputs(s plugin.Dependencies, side flavour.Side, accepted hook.Acceptance) []hook.Workload {
+// controllerHooks returns the hooks for what the controller of the driver reads when it starts.
+func (c *configSync) controllerHooks() []hook.Workload {
 	return []hook.Workload{
-		hook.CredentialsHash(s.Cluster, side, credentialsSecret, accepted),
-		hook.ConfigMapHash(s.Cluster, side, configMap),
+		c.loginHook(), hook.ConfigMapHash(c.cluster, flavour.ControlPlane, configMap),
+	}
+}
+
+// nodeHooks is controllerHooks for the plugin on the nodes, which does not log in.
+func (c *configSync) nodeHooks() []hook.Workload {
+	return []hook.Workload{
+		hook.FormerInput("Secret", credentialsSecret),
+		hook.ConfigMapHash(c.cluster, flavour.Guest, configMap),
 	}
 }

@@ -1,11 +1,13 @@
 package cinder
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 
@@ -49,8 +51,10 @@ func TestComponentsOfTheDriver(t *testing.T) {
 					t.Errorf("inputs of the %s (-want +got):\n%s", side, diff)
 				}
 				for _, h := range workload {
-					if len(h.Informers) == 0 {
-						t.Errorf("an input of the %s has no informer of its own", side)
+					// Pods on nodes do not depend on the Secret any more.
+					if input := inputsOf([]hook.Workload{h})[0]; len(h.Informers) == 0 &&
+						(side != flavour.Guest || input != want[0]) {
+						t.Errorf("%s of the %s has no informer of its own", input, side)
 					}
 				}
 			}
@@ -68,33 +72,25 @@ func inputsOf(hooks []hook.Workload) []string {
 	return ret
 }
 
-// hashes returns the annotations that the inputs add to pods.
-func hashes(t *testing.T, b *fixture) map[string]string {
+// hashes returns the annotations that the inputs add to the pods of the controller, and to those on
+// the nodes.
+func hashes(t *testing.T, b *fixture) (controller, node map[string]string) {
 	t.Helper()
-	s := plugin.Dependencies{
-		Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events, Clock: b.clock,
-	}
 	var key hook.Key
 	key.Set(make([]byte, hook.KeySize))
 	none := b.Side(flavour.Guest).ObjectInformers.For("none", "none").Apps().V1()
 	var deployment appsv1.Deployment
-	hooks := inputs(s, flavour.ControlPlane, &b.accepted)
-	controller := hook.RollOutDeployment(&key, none.Deployments().Lister(), b.events, hooks)
-	if err := controller.Deployment(nil, &deployment); err != nil {
+	hooks := hook.RollOutDeployment(&key, none.Deployments().Lister(), b.events,
+		b.config.controllerHooks())
+	if err := hooks.Deployment(nil, &deployment); err != nil {
 		t.Fatal(err)
 	}
 	var daemonSet appsv1.DaemonSet
-	hooks = inputs(s, flavour.Guest, &b.accepted)
-	node := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), b.events, hooks)
-	if err := node.DaemonSet(nil, &daemonSet); err != nil {
+	hooks = hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), b.events, b.config.nodeHooks())
+	if err := hooks.DaemonSet(nil, &daemonSet); err != nil {
 		t.Fatal(err)
 	}
-	ret := daemonSet.Spec.Template.Annotations
-	controllers := deployment.Spec.Template.Annotations
-	if b.Flavour == flavour.Standalone && !cmp.Equal(ret, controllers) {
-		t.Errorf("the Deployment has %v, the DaemonSet %v", controllers, ret)
-	}
-	return ret
+	return deployment.Spec.Template.Annotations, daemonSet.Spec.Template.Annotations
 }
 
 // Probes do not trigger rollouts.
@@ -104,44 +100,77 @@ func TestRolloutInputsFollowTheContent(t *testing.T) {
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
-	before := hashes(t, b)
-	if len(before) != 2 {
-		t.Fatalf("hashes are %v, want those of the credentials and of cloud-conf", before)
+	before, node := hashes(t, b)
+	if len(before) != 2 || len(node) != 1 {
+		t.Fatalf("hashes are %v and %v, want those of the login and of cloud-conf", before, node)
 	}
-	changed := func(after map[string]string) int {
-		n := 0
-		for key, hash := range before {
-			if after[key] != hash {
-				n++
+	changed := func() (inputs, nodes int) {
+		controllers, ofNodes := hashes(t, b)
+		for key, hash := range controllers {
+			if before[key] != hash {
+				inputs++
 			}
 		}
-		before = after
-		return n
+		if !maps.Equal(node, ofNodes) {
+			nodes++
+		}
+		before, node = controllers, ofNodes
+		return inputs, nodes
+	}
+	expect := func(what string, inputs, nodes int) {
+		t.Helper()
+		if err := b.sync(t); err != nil {
+			t.Fatal(err)
+		}
+		if n, onNodes := changed(); n != inputs || onNodes != nodes {
+			t.Errorf("%s: %d inputs of the controller change and %d on nodes, want %d and %d", what, n,
+				onNodes, inputs, nodes)
+		}
 	}
 	b.cloud.fail(openstack.AuthenticationFailed)
 	b.advance(grace)
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
-	if n := changed(hashes(t, b)); n != 0 {
-		t.Errorf("%d hashes changed when the cloud refused the credentials", n)
-	}
-	b.putCredentials(t, keys{cloudsKey: strings.ReplaceAll(clouds("openstack"), password, "another")})
-	if n := changed(hashes(t, b)); n != 1 {
-		t.Errorf("%d hashes changed with the credentials, want one", n)
-	}
+	expect("the cloud refuses the credentials", 0, 0)
+	rotated := strings.ReplaceAll(clouds("openstack"), password, "another")
+	b.putCredentials(t, keys{openstack.CloudsKey: rotated})
+	expect("other credentials", 1, 0)
 	b.put(t, keys{userConfigKey: userText})
+	expect("another configuration", 1, 1)
+	b.putCredentials(t, keys{
+		openstack.CloudsKey: strings.Replace(rotated, "{auth:", "{verify: false, auth:", 1),
+	})
+	expect("certificates are not verified", 2, 1)
+}
+
+// The pods of an earlier release mount the driver Secret.
+func TestControllerKeepsItsLoginUntilAnotherIsWritten(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, standalone())
+	volume := func(name string) corev1.PodSpec {
+		source := corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}
+		return corev1.PodSpec{Volumes: []corev1.Volume{{Name: "other"}, {
+			Name: loginVolume, VolumeSource: source,
+		}}}
+	}
+	generated, deployed := volume(loginSecret), volume(credentialsSecret)
+	keepLogin(&generated, &deployed)
+	if diff := cmp.Diff(deployed, generated); diff != "" {
+		t.Errorf("volumes (-deployed +generated):\n%s", diff)
+	}
+	if keepLogin(&generated, &corev1.PodSpec{}); !cmp.Equal(deployed, generated) {
+		t.Error("a new Deployment gets another volume")
+	}
+	b.accepted.Refused = &openstack.Error{Reason: openstack.AuthenticationFailed, Message: "refused"}
 	if err := b.sync(t); err != nil {
 		t.Fatal(err)
 	}
-	if n := changed(hashes(t, b)); n != 1 {
-		t.Errorf("%d hashes changed with the configuration, want one", n)
+	if controller, _ := hashes(t, b); len(controller) > 0 {
+		t.Errorf("hashes before the login are %v", controller)
 	}
 }
 
 // TestWorkloadsWaitForCloudConfOfTheOperator checks that workloads start only with the final
 // content, so that an upgrade from an earlier operator rolls them out once. Until OpenStack accepts
-// the credentials, the operator writes only a cloud-conf that is missing.
+// the credentials, the operator writes nothing.
 func TestWorkloadsWaitForCloudConfOfTheOperator(t *testing.T) {
 	t.Parallel()
 	own := keys{configKey: configText, topologyKey: "true"}
@@ -154,16 +183,15 @@ func TestWorkloadsWaitForCloudConfOfTheOperator(t *testing.T) {
 	for name, test := range map[string]struct {
 		flavour           flavour.Flavour
 		guest, controller keys
-		want              bool
 	}{
-		"standalone, none":               {flavour.Standalone, nil, nil, true},
-		"standalone, own":                {flavour.Standalone, own, nil, true},
-		"standalone, earlier":            {flavour.Standalone, earlier, nil, false},
-		"HyperShift, none":               {flavour.HyperShift, nil, nil, true},
-		"HyperShift, own":                {flavour.HyperShift, own, own, true},
-		"HyperShift, earlier guest":      {flavour.HyperShift, earlier, own, false},
-		"HyperShift, earlier controller": {flavour.HyperShift, own, earlier, false},
-		"HyperShift, earlier":            {flavour.HyperShift, earlier, earlier, false},
+		"standalone, none":               {flavour.Standalone, nil, nil},
+		"standalone, own":                {flavour.Standalone, own, nil},
+		"standalone, earlier":            {flavour.Standalone, earlier, nil},
+		"HyperShift, none":               {flavour.HyperShift, nil, nil},
+		"HyperShift, own":                {flavour.HyperShift, own, own},
+		"HyperShift, earlier guest":      {flavour.HyperShift, earlier, own},
+		"HyperShift, earlier controller": {flavour.HyperShift, own, earlier},
+		"HyperShift, earlier":            {flavour.HyperShift, earlier, earlier},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,11 +206,12 @@ func TestWorkloadsWaitForCloudConfOfTheOperator(t *testing.T) {
 			if b.config.written() {
 				t.Error("workloads start before the operator has determined the content")
 			}
-			b.accepted.Held.Store(true)
-			if err := b.sync(t); err != nil || b.config.written() != test.want {
+			b.accepted.Refused = &openstack.Error{Reason: openstack.CloudUnreachable, Message: "no answer"}
+			b.writes()
+			if err := b.sync(t); err != nil || b.config.written() || len(b.writes()) > 0 {
 				t.Errorf("before the login, workloads start: %v (%v)", b.config.written(), err)
 			}
-			b.accepted.Held.Store(false)
+			b.accepted.Refused = nil
 			if err := b.sync(t); err != nil || !b.config.written() {
 				t.Errorf("after the login, workloads start: %v (%v)", b.config.written(), err)
 			}

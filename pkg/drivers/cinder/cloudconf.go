@@ -31,6 +31,8 @@ type Options struct {
 	CloudsFile, Cloud string
 	// CAFile is the path of the CA of the cloud, empty if the cloud needs none.
 	CAFile string
+	// Insecure means that the driver does not verify certificates.
+	Insecure bool
 }
 
 // CloudConf returns the cloud.conf of the driver: [Global] from the options and [BlockStorage] from
@@ -65,6 +67,9 @@ func (o Options) section() (string, error) {
 	lines := [][2]string{{"clouds-file", o.CloudsFile}, {"cloud", o.Cloud}}
 	if o.CAFile != "" {
 		lines = append(lines, [2]string{"ca-file", o.CAFile})
+	}
+	if o.Insecure {
+		lines = append(lines, [2]string{"tls-insecure", "true"})
 	}
 	text := "[Global]\nuse-clouds = true\n"
 	for _, line := range lines {

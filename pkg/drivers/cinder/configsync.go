@@ -19,8 +19,8 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
@@ -37,8 +37,16 @@ const (
 	topologyChanged = "CinderTopologyChanged"
 )
 
-// configSync reconciles the ConfigMap that the CSI driver reads. The ConfigMap stays as it is while
-// the administrator's text is wrong or OpenStack is unreachable.
+// acceptance is the part of credential.Watcher that the controller uses.
+type acceptance interface {
+	plugin.Access
+	Accepted() (*credential.Accepted, error)
+	Malformed() error
+	Remarks() []string
+}
+
+// configSync reconciles the ConfigMap and the Secret that the CSI driver reads. The ConfigMap stays
+// as it is while the administrator's text is wrong or OpenStack is unreachable.
 type configSync struct {
 	factory.Controller
 	cluster  *cluster.Cluster
@@ -46,7 +54,8 @@ type configSync struct {
 	zones    *zoneTracker
 	types    *volumeTypes
 	enqueue  func()
-	accepted hook.Acceptance
+	accepted acceptance
+	login    cluster.Object[corev1.Secret]
 	clock    clock.PassiveClock
 	grace    time.Duration
 	// wanted is what cloud-conf must contain, nil until its sources are determined.
@@ -54,20 +63,20 @@ type configSync struct {
 }
 
 func newConfigSync(
-	s plugin.Dependencies, sources *sources, zones *zoneTracker, accepted hook.Acceptance,
+	s plugin.Dependencies, sources *sources, zones *zoneTracker, accepted acceptance,
 ) *configSync {
 	c := &configSync{
 		cluster: s.Cluster, sources: sources, zones: zones, accepted: accepted,
+		login: s.Cluster.Secret(flavour.ControlPlane, s.Cluster.Namespaces.ControlPlane, loginSecret),
 		clock: s.Clock, grace: s.Settings.CloudGracePeriod,
 	}
 	syncCtx := factory.NewSyncContext(configSyncName, s.Events)
 	c.enqueue = func() { syncCtx.Queue().Add(factory.DefaultQueueKey) }
 	f := factory.New().
 		WithSyncContext(syncCtx).
-		WithInformers(s.Cluster.Operator.Informer(), sources.credentials.Informer,
-			sources.own.Informer, accepted.Informer()).
-		WithInformers(sources.informers...).
-		WithFilteredEventsInformers(sources.isCloudConfig, sources.installed.Informer()).
+		WithInformers(s.Cluster.Operator.Informer(), sources.own.Informer, accepted.Informer(),
+			c.login.Informer).
+		WithFilteredEventsInformers(sources.isCloudConfig, sources.informers()...).
 		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(s.Settings.PollInterval)
@@ -95,9 +104,8 @@ func (c *configSync) sides() []flavour.Side {
 // does not count: pods that start with it would be replaced when this operator writes its own.
 func (c *configSync) written() bool {
 	wanted := c.wanted.Load()
-	return wanted != nil && !slices.ContainsFunc(c.sides(), func(side flavour.Side) bool {
-		return !contains(c.cloudConf(side).Get(), *wanted)
-	})
+	missing := func(side flavour.Side) bool { return !contains(c.cloudConf(side).Get(), *wanted) }
+	return wanted != nil && c.loginWritten() && !slices.ContainsFunc(c.sides(), missing)
 }
 
 func (c *configSync) sync(ctx context.Context, syncCtx factory.SyncContext) error {
@@ -106,12 +114,13 @@ func (c *configSync) sync(ctx context.Context, syncCtx factory.SyncContext) erro
 		return err
 	}
 	topology, err := c.topology(user)
-	if err == nil {
-		err = c.write(ctx, syncCtx, user, topology)
+	err = c.write(ctx, syncCtx, user, topology, err)
+	if malformed := c.accepted.Malformed(); malformed != nil {
+		err = errors.Join(err, fmt.Errorf("%w; the driver keeps its present configuration", malformed))
 	}
 	if topology.graceExceeded {
-		err = errors.Join(err, fmt.Errorf(
-			"OpenStack has not listed its availability zones for more than %v: %w", c.grace, topology.err))
+		err = errors.Join(err,
+			fmt.Errorf("%s%v: %w", topology.waits, c.grace, topology.err))
 	}
 	return errors.Join(err, c.report(ctx, user, topology, err))
 }
@@ -125,21 +134,28 @@ type topology struct {
 	cause string
 	// err is why the zones are missing or may be old, nil if they are current or not needed.
 	err error
-	// graceExceeded is true if err has lasted longer than the grace period.
+	// graceExceeded is true if err has lasted longer than the grace period, and waits what it means.
 	graceExceeded bool
+	waits         string
 }
 
 // topology returns the administrator's choice, or else what the zones determine, or else what they
 // determined in an earlier run of the operator.
 func (c *configSync) topology(user userConfig) (topology, error) {
 	enabled, given, err := user.override()
-	if given || err != nil {
-		return topology{enabled: enabled, determined: given, cause: user.topology.source}, err
-	}
 	zones := c.zones.current()
+	if given || err != nil {
+		t := topology{enabled: enabled, determined: given, cause: user.topology.source}
+		if accepted, refused := c.accepted.Accepted(); accepted == nil {
+			t.err, t.waits = refused, "OpenStack has not accepted the credentials for more than "
+			t.graceExceeded = zones.err != nil && c.clock.Since(zones.failingSince) > c.grace
+		}
+		return t, err
+	}
 	t := topology{
 		enabled: zones.topology, determined: zones.decided,
 		cause: cmp.Or(zones.cause, "the last answer of OpenStack"),
+		waits: "OpenStack has not listed its availability zones for more than ",
 	}
 	switch {
 	case !zones.probed:
@@ -184,15 +200,22 @@ func (c *configSync) deployed() (enabled, determined bool) {
 func (c *configSync) report(ctx context.Context, user userConfig, t topology, failed error) error {
 	progressing := cluster.NewCondition(progressingType, opv1.ConditionFalse, reasonAsExpected,
 		"The configuration of the driver is written")
+	accepted, refused := c.accepted.Accepted()
+	waiting := t.err
+	if accepted == nil && c.cloudConf(flavour.ControlPlane).Get() == nil {
+		waiting, t.determined = refused, false
+	}
 	switch {
 	case failed != nil:
 		progressing.WithReason(reasonError).WithMessage("The configuration of the driver is not up to " +
 			"date: see " + configSyncName + "Degraded")
 	case !t.determined:
-		progressing.WithStatus(opv1.ConditionTrue).WithReason(reasonWaiting).WithMessage(t.err.Error())
+		progressing.WithStatus(opv1.ConditionTrue).WithReason(reasonWaiting).
+			WithMessage(waiting.Error())
 	}
 	return cluster.ApplyConditions(ctx, c.cluster.Operator, configSyncManager, progressing,
-		c.sources.choices.Condition(service, append(user.ignored, c.types.ignored()...)))
+		c.sources.choices.Condition(service,
+			slices.Concat(c.accepted.Remarks(), user.ignored, c.types.ignored())))
 }
 
 // joined joins at most limit parts of a message.

@@ -13,6 +13,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
@@ -33,8 +34,10 @@ func TestCloudConfContent(t *testing.T) {
 	secret := func(data map[string]string) runtime.Object {
 		return credentials(flavour.DefaultNamespace, data)
 	}
-	usual := secret(keys{cloudsKey: clouds("openstack")})
-	withSecretCA := secret(keys{cloudsKey: clouds("openstack"), caKey: authority("Secret's")})
+	usual := secret(keys{openstack.CloudsKey: clouds("openstack")})
+	withSecretCA := secret(keys{
+		openstack.CloudsKey: clouds("openstack"), openstack.CAKey: authority("Secret's"),
+	})
 	installed := cloudProviderConfig
 	for name, test := range map[string]struct {
 		objects objects
@@ -73,7 +76,7 @@ func TestCloudConfContent(t *testing.T) {
 			keys{configKey: configText, topologyKey: "true"},
 		},
 		"another cloud": {
-			objects{secret(keys{cloudsKey: clouds("my cloud")})},
+			objects{secret(keys{openstack.CloudsKey: clouds("my cloud")})},
 			keys{
 				configKey:   strings.Replace(configText, "= openstack", `= "my cloud"`, 1),
 				topologyKey: "true",
@@ -119,31 +122,6 @@ func TestCloudConfIsWrittenOnlyIfItDiffers(t *testing.T) {
 				}
 				testRepairs(t, b, side)
 			})
-		}
-	}
-}
-
-// TestCloudConfWaitsForAcceptedCredentials: cloud-conf names the entry of clouds.yaml, which the
-// old Secret of running pods may not contain.
-func TestCloudConfWaitsForAcceptedCredentials(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t, standalone())
-	b.accepted.Held.Store(true)
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
-	if writes := b.writes(); len(writes) != 1 {
-		t.Errorf("writes of a new driver are %q", writes)
-	}
-	b.putCredentials(t, keys{cloudsKey: clouds("another")})
-	b.writes() // the test's own
-	for _, held := range []bool{true, false} {
-		b.accepted.Held.Store(held)
-		if err := b.sync(t); err != nil {
-			t.Fatal(err)
-		}
-		if writes := b.writes(); (len(writes) == 0) != held {
-			t.Errorf("held back: %t; writes are %q", held, writes)
 		}
 	}
 }
@@ -255,7 +233,10 @@ func TestEventsTriggerReconcileOfCloudConf(t *testing.T) {
 			expect("the user's configuration", configKey, "rescan-on-resize")
 			b.putConfigMap(t, b.Namespaces.CloudConfig, keys{bundleKey: authority("ConfigMap's")})
 			expect("the CA", bundleKey, "ConfigMap's")
-			b.putCredentials(t, keys{cloudsKey: clouds("other"), caKey: authority("Secret's")})
+			b.putCredentials(t, keys{
+				openstack.CloudsKey: clouds("other"), openstack.CAKey: authority("Secret's"),
+			})
+			b.config.enqueue() // as the event of the accepted login does
 			expect("other credentials", configKey, "cloud = other")
 			expect("their CA", bundleKey, "Secret's")
 			for _, side := range b.config.sides() {

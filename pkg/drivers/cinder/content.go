@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // The paths in cloud.conf. The manifests of the operands mount these files.
@@ -20,23 +24,54 @@ const (
 	mountedCA     = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
 )
 
-// write writes cloud-conf if all its sources are determined. A failed write on one side does not
-// block the other.
+// write writes the accepted login and cloud-conf, if all their sources are determined. A failed
+// write on one side does not block the other. mistake is the error of the administrator's topology.
 func (c *configSync) write(
-	ctx context.Context, syncCtx factory.SyncContext, user userConfig, t topology,
+	ctx context.Context, syncCtx factory.SyncContext, user userConfig, t topology, mistake error,
 ) error {
-	data, err := c.content(user, t.enabled)
-	if err != nil || !t.determined {
-		return err
+	accepted, _ := c.accepted.Accepted()
+	if accepted == nil {
+		return mistake
+	}
+	var data map[string]string
+	if mistake == nil {
+		data, mistake = c.content(accepted.Login, user, t.enabled)
+	}
+	if mistake != nil {
+		data = c.deployedFor(accepted.Login)
+	}
+	if data == nil || mistake == nil && !t.determined {
+		return mistake
 	}
 	c.wanted.Store(&data)
+	// The Deployment takes over both at once, so the event of this write triggers the next one.
+	if !c.loginWritten() {
+		return errors.Join(mistake, c.writeLogin(ctx, syncCtx, accepted.Login))
+	}
+	return errors.Join(mistake, c.writeConf(ctx, syncCtx, data, t))
+}
+
+// deployedFor returns the data of the deployed cloud-conf if it fits a login, so that a mistake in
+// the administrator's configuration does not keep a new password from the driver.
+func (c *configSync) deployedFor(login *openstack.Login) map[string]string {
+	existing := c.cloudConf(flavour.ControlPlane).Get()
+	global, err := optionsOf(login).section()
+	if existing == nil || err != nil || existing.Data[bundleKey] != login.CA ||
+		!strings.HasPrefix(existing.Data[configKey], global) {
+		return nil
+	}
+	return existing.Data
+}
+
+func (c *configSync) writeConf(
+	ctx context.Context, syncCtx factory.SyncContext, data map[string]string, t topology,
+) error {
 	var errs []error
 	var before string
 	for _, side := range c.sides() {
 		cached := c.cloudConf(side)
 		existing := cached.Get()
-		if contains(existing, data) ||
-			existing != nil && c.accepted.Holds(c.sources.credentials.Get()) {
+		if contains(existing, data) {
 			continue
 		}
 		namespace := c.cluster.Namespaces.On(side)
@@ -52,7 +87,7 @@ func (c *configSync) write(
 			before = existing.Data[topologyKey]
 		}
 	}
-	if was, err := strconv.ParseBool(before); err == nil && was != t.enabled {
+	if was, err := strconv.ParseBool(before); err == nil && t.determined && was != t.enabled {
 		syncCtx.Recorder().Eventf(topologyChanged, "%s of %s changes from %v to %v because of %s",
 			topologyKey, configMap, was, t.enabled, t.cause)
 	}
@@ -64,26 +99,18 @@ func contains(existing *corev1.ConfigMap, data map[string]string) bool {
 	return existing != nil && maps.Equal(existing.Data, data) && len(existing.BinaryData) == 0
 }
 
-func (c *configSync) content(user userConfig, enabled bool) (map[string]string, error) {
-	cloud, ca, err := c.sources.access()
-	if err != nil {
-		return nil, err
-	}
-	ca = ca.or(user.ca)
-	pem, err := ca.readCA()
-	if err != nil {
-		return nil, err
-	}
+func (c *configSync) content(
+	login *openstack.Login, user userConfig, enabled bool,
+) (map[string]string, error) {
 	text, err := user.config.read()
 	if err != nil {
 		return nil, err
 	}
 	data := map[string]string{topologyKey: strconv.FormatBool(enabled)}
-	options := Options{CloudsFile: mountedClouds, Cloud: cloud}
-	if pem != "" {
-		data[bundleKey], options.CAFile = pem, mountedCA
+	if login.CA != "" {
+		data[bundleKey] = login.CA
 	}
-	config, err := CloudConf([]byte(text), options)
+	config, err := CloudConf([]byte(text), optionsOf(login))
 	if _, invalid := errors.AsType[*SyntaxError](err); invalid {
 		return nil, user.config.unusable(err)
 	}
@@ -91,11 +118,20 @@ func (c *configSync) content(user userConfig, enabled bool) (map[string]string, 
 		return nil, fmt.Errorf("generating cloud.conf: %w", err)
 	}
 	data[configKey] = string(config)
-	return data, fits(data, ca, user.config)
+	return data, fits(data, user.config)
+}
+
+// optionsOf returns the settings of cloud.conf for a login.
+func optionsOf(login *openstack.Login) Options {
+	o := Options{CloudsFile: mountedClouds, Cloud: login.Entry, Insecure: login.Insecure}
+	if login.CA != "" {
+		o.CAFile = mountedCA
+	}
+	return o
 }
 
 // fits returns an error for data that the API server would reject without naming a source.
-func fits(data map[string]string, ca, config text) error {
+func fits(data map[string]string, config text) error {
 	size := 0
 	for _, value := range data {
 		size += len(value)
@@ -103,7 +139,7 @@ func fits(data map[string]string, ca, config text) error {
 	if size <= corev1.MaxSecretSize {
 		return nil
 	}
-	return fmt.Errorf("ConfigMap %s would exceed 1 MiB: %s has %d bytes, %s has %d bytes. "+
-		"Shorten them; the driver keeps its present configuration",
-		configMap, config.source, len(config.value), ca.source, len(ca.value))
+	return fmt.Errorf("ConfigMap %s would exceed 1 MiB: %s has %d bytes, the CA of the cloud has %d "+
+		"bytes. Shorten them; the driver keeps its present configuration",
+		configMap, config.source, len(config.value), len(data[bundleKey]))
 }

@@ -2,7 +2,10 @@ package cinder
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +24,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -40,12 +44,15 @@ const (
 	poll     = time.Minute
 )
 
+// session is another session with the cloud.
+type session struct{ *fakeCloud }
+
 // fakeCloud returns these zones, or an error.
 type fakeCloud struct {
 	mu              sync.Mutex
 	compute, volume []openstack.Zone
 	err             error
-	changed         bool
+	renewed         bool // there is another session
 	// probes counts the requests for compute zones, volumeLists those for volume zones.
 	probes, volumeLists int
 	// bounded is true if the last request had a deadline.
@@ -90,8 +97,6 @@ func (f *fakeCloud) count() int {
 	return f.probes
 }
 
-func (f *fakeCloud) Changed() bool { return f.changed }
-
 // offer makes probes succeed with zones that enable or disable topology.
 func (f *fakeCloud) offer(topology bool) {
 	f.compute, f.volume, f.err = up("a"), up("elsewhere"), nil
@@ -115,7 +120,8 @@ type fixture struct {
 	prober   *cloudprobe.Probe
 	config   *configSync
 	types    *volumeTypes
-	accepted clustertest.Acceptance
+	secret   cluster.Object[corev1.Secret]
+	accepted *clustertest.Credentials
 }
 
 func newFixture(tb testing.TB, seed clustertest.Seed) *fixture {
@@ -143,12 +149,30 @@ func (b *fixture) restart() {
 		Events: b.events, Clock: b.clock,
 	}
 	sources := newSources(b.Cluster)
-	b.zones = newZoneTracker(s, b.cloud)
-	b.config = newConfigSync(s, sources, b.zones, &b.accepted)
-	b.types = newVolumeTypes(s, sources.choices, b.cloud)
+	b.secret = b.Secret(flavour.ControlPlane, b.Namespaces.ControlPlane, credentialsSecret)
+	b.accepted = &clustertest.Credentials{Read: func() (openstack.Content, error) {
+		secret := b.secret.Get()
+		if secret == nil {
+			return openstack.Content{}, errors.New(b.secret.Name + " is missing")
+		}
+		ca, name, err := sources.bundle()
+		return openstack.Content{
+			Name: b.secret.Name, Data: secret.Data, CA: ca, CAName: name, CAErr: err,
+		}, nil
+	}}
+	b.zones = newZoneTracker(s, nil)
+	b.zones.connect = func(context.Context) (zoneLister, error) {
+		if b.cloud.renewed {
+			return session{b.cloud}, nil
+		}
+		return b.cloud, nil
+	}
+	b.config = newConfigSync(s, sources, b.zones, b.accepted)
+	b.types = newVolumeTypes(s, sources.choices, nil)
+	b.types.connect = func(context.Context) (typeLister, error) { return b.cloud, nil }
 	b.config.types, b.types.onChange = b.types, b.config.enqueue
 	b.zones.onChange, b.zones.deployed = b.config.enqueue, b.config.deployed
-	b.prober = newProbe(s, sources, b.zones, b.types)
+	b.prober = newProbe(s, sources, b.zones, b.types, b.accepted)
 }
 
 func (b *fixture) advance(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
@@ -184,7 +208,12 @@ func (b *fixture) settle(t *testing.T) {
 func (b *fixture) sync(t *testing.T) error {
 	t.Helper()
 	b.probe(t, factory.DefaultQueueKey)
+	written := b.config.loginWritten()
 	err := b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events))
+	if accepted, _ := b.accepted.Accepted(); !written && b.config.wanted.Load() != nil && err == nil {
+		b.await(t, "the login "+accepted.Login.Entry, b.config.loginWritten)
+		err = b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)) // as its event does
+	}
 	for _, side := range b.config.sides() {
 		b.awaitCloudConf(t, side)
 	}
@@ -280,10 +309,10 @@ func (b *fixture) putCredentials(t *testing.T, data map[string]string) {
 		t.Fatal(err)
 	}
 	b.await(t, secret.Name, func() bool {
-		cached := b.config.sources.credentials.Get()
+		cached := b.secret.Get()
 		return data == nil && cached == nil ||
 			cached != nil && len(cached.Data) == len(data) &&
-				string(cached.Data[cloudsKey]) == data[cloudsKey]
+				string(cached.Data[openstack.CloudsKey]) == data[openstack.CloudsKey]
 	})
 }
 
@@ -311,13 +340,15 @@ func (b *fixture) condition(t *testing.T, conditionType string) string {
 	return string(found.Status) + " " + found.Reason
 }
 
-// writes returns the writes to both sides.
+// writes returns the writes to both sides, except those of the login.
 func (b *fixture) writes() []string {
 	ret := clustertest.Writes(b.Guest)
 	if b.ControlPlane != b.Guest {
 		ret = append(ret, clustertest.Writes(b.ControlPlane)...)
 	}
-	return ret
+	return slices.DeleteFunc(ret, func(write string) bool {
+		return strings.HasSuffix(write, loginSecret)
+	})
 }
 
 func clouds(name string) string {
@@ -383,7 +414,7 @@ type (
 
 // standalone has credentials and these objects.
 func standalone(objects ...runtime.Object) clustertest.Seed {
-	usual := credentials(flavour.DefaultNamespace, keys{cloudsKey: clouds("openstack")})
+	usual := credentials(flavour.DefaultNamespace, keys{openstack.CloudsKey: clouds("openstack")})
 	return clustertest.Seed{Guest: append(objects, usual)}
 }
 
@@ -392,9 +423,9 @@ func standalone(objects ...runtime.Object) clustertest.Seed {
 func hyperShift() clustertest.Seed {
 	return clustertest.Seed{
 		Flavour:      flavour.HyperShift,
-		ControlPlane: objects{credentials(hosted, keys{cloudsKey: clouds("openstack")})},
+		ControlPlane: objects{credentials(hosted, keys{openstack.CloudsKey: clouds("openstack")})},
 		Guest: objects{credentials(flavour.DefaultNamespace, keys{
-			cloudsKey: clouds("guests"), caKey: authority("guest's"),
+			openstack.CloudsKey: clouds("guests"), openstack.CAKey: authority("guest's"),
 		})},
 	}
 }

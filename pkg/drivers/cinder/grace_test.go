@@ -269,7 +269,9 @@ func TestRefusedCredentialsKeepTheConfiguration(t *testing.T) {
 	before := b.data(t, flavour.Guest)
 	b.writes()
 	b.cloud.fail(openstack.AuthenticationFailed)
-	b.putCredentials(t, keys{cloudsKey: strings.ReplaceAll(clouds("openstack"), password, "wrong")})
+	b.putCredentials(t, keys{
+		openstack.CloudsKey: strings.ReplaceAll(clouds("openstack"), password, "wrong"),
+	})
 	b.writes()
 	b.probe(t, cloudprobe.TriggerKey)
 	if err := b.sync(t); err != nil {

@@ -26,7 +26,7 @@ func TestGuestClusterDoesNotChangeCloudConf(t *testing.T) {
 	t.Parallel()
 	hostedCA := hostedConfigMap("openstack-cloud-config", keys{bundleKey: authority("ConfigMap's")})
 	withSecretCA := credentials(hosted, keys{
-		cloudsKey: clouds("openstack"), caKey: authority("Secret's"),
+		openstack.CloudsKey: clouds("openstack"), openstack.CAKey: authority("Secret's"),
 	})
 	for name, test := range map[string]struct {
 		controller, guest, config objects

@@ -1,6 +1,7 @@
 package cinder
 
 import (
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +15,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
@@ -22,8 +22,7 @@ import (
 // side. On HyperShift they exclude the guest cluster, whose administrator must not configure what
 // runs in the management cluster.
 type sources struct {
-	cluster     *cluster.Cluster
-	credentials cluster.Object[corev1.Secret]
+	cluster *cluster.Cluster
 	// own is the ConfigMap for this driver. installed contains the ConfigMap with which the cluster
 	// was installed, and may contain others.
 	own       cluster.Object[corev1.ConfigMap]
@@ -32,17 +31,14 @@ type sources struct {
 	// infrastructures names the ConfigMap with which the cluster was installed. It is nil on
 	// HyperShift, because the administrator of the guest cluster can change it.
 	infrastructures *guest.Lister[configv1.Infrastructure]
-	// informers report changes of other objects than the Secret and the ConfigMaps.
-	informers []factory.Informer
 }
 
 func newSources(c *cluster.Cluster) *sources {
 	clients, p := c.Side(flavour.ControlPlane), c.Namespaces
 	s := &sources{
-		cluster:     c,
-		credentials: c.Secret(flavour.ControlPlane, p.ControlPlane, credentialsSecret),
-		own:         c.ConfigMap(flavour.ControlPlane, p.UserConfig, userConfigMap),
-		choices:     plugin.NewChoices(c, userConfigMap, choice.Cinder),
+		cluster: c,
+		own:     c.ConfigMap(flavour.ControlPlane, p.UserConfig, userConfigMap),
+		choices: plugin.NewChoices(c, userConfigMap, choice.Cinder),
 	}
 	if c.Flavour == flavour.HyperShift {
 		s.installed = clients.ObjectInformers.For(p.UserConfig, p.CloudConfig).Core().V1().ConfigMaps()
@@ -51,8 +47,16 @@ func newSources(c *cluster.Cluster) *sources {
 	// Infrastructure may name any ConfigMap.
 	s.installed = clients.Informers.InformersFor(p.UserConfig).Core().V1().ConfigMaps()
 	s.infrastructures = c.Config.Infrastructures
-	s.informers = []factory.Informer{c.Config.Infrastructures.Informer()}
 	return s
+}
+
+// informers report changes of everything except the ConfigMap for this driver.
+func (s *sources) informers() []factory.Informer {
+	informers := []factory.Informer{s.installed.Informer()}
+	if s.infrastructures != nil {
+		informers = append(informers, s.infrastructures.Informer())
+	}
+	return informers
 }
 
 // isCloudConfig selects the events of ConfigMaps with configuration of the cloud.
@@ -112,33 +116,15 @@ func (s *sources) data(name string) contents {
 	return contentsOf(s.cluster.Name(flavour.ControlPlane, "ConfigMap", namespace, name), found)
 }
 
-// access returns the name of the entry of clouds.yaml for the driver, and the CA in the driver
-// Secret.
-func (s *sources) access() (cloud string, ca text, err error) {
-	missing, wrong := s.advice()
-	secret, credentials := s.credentials.Name, s.credentials.Get()
-	if credentials == nil {
-		return "", text{}, fmt.Errorf("%s is missing: %s", secret, missing)
-	}
-	parsed, err := openstack.Secret{Name: secret, Data: credentials.Data}.Entry(openstack.DefaultCloud)
+// bundle returns the CA of the cloud for credentials that do not contain it, and the name of its
+// source.
+func (s *sources) bundle() (pem, source string, err error) {
+	user, err := s.user()
 	if err != nil {
-		return "", text{}, fmt.Errorf("%w: %s; the driver keeps its present configuration",
-			err, wrong)
+		return "", "", err
 	}
-	ca = text{
-		value:  string(credentials.Data[caKey]),
-		source: "key " + caKey + " of " + secret, fix: wrong,
+	if user.ca.binary {
+		err = errors.New(user.ca.source + " is binary data, not UTF-8 text")
 	}
-	return parsed.Name, ca, nil
-}
-
-// advice returns what to do about missing and about wrong credentials.
-func (s *sources) advice() (missing, wrong string) {
-	const source = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef, "
-	if s.cluster.Flavour == flavour.HyperShift {
-		return "check " + source + "from which the hypershift-operator creates it",
-			"correct " + source + "then delete this copy, which the hypershift-operator creates again"
-	}
-	return "check CredentialsRequest openstack-cinder-csi-driver-operator, or create the Secret " +
-		"with key " + cloudsKey, "correct it"
+	return user.ca.value, user.ca.source, err
 }

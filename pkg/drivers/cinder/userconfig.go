@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // text is a part of the configuration, with the name of its source and the advice if it is invalid,
@@ -35,18 +34,6 @@ func (t text) read() (string, error) {
 		return "", t.unusable(errors.New("is binary data, not UTF-8 text"))
 	}
 	return t.value, nil
-}
-
-// readCA returns a CA bundle, or "".
-func (t text) readCA() (string, error) {
-	value, err := t.read()
-	if err != nil || value == "" {
-		return "", err
-	}
-	if err := openstack.CheckCA([]byte(value)); err != nil {
-		return "", t.unusable(err)
-	}
-	return value, nil
 }
 
 // unusable returns the error about a text. The text of err continues the name of the source.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/typeclass"
@@ -24,7 +25,8 @@ type typeLister interface {
 // volumeTypes reconciles a StorageClass for each volume type that the administrator selects.
 type volumeTypes struct {
 	*typeclass.Controller
-	cloud   typeLister
+	// connect returns the lister with the accepted login.
+	connect func(context.Context) (typeLister, error)
 	choices *plugin.Choices
 	// onChange is called if what ignored returns may have changed.
 	onChange func()
@@ -35,8 +37,11 @@ type volumeTypes struct {
 	faults []string
 }
 
-func newVolumeTypes(s plugin.Dependencies, choices *plugin.Choices, cloud typeLister) *volumeTypes {
-	v := &volumeTypes{cloud: cloud, choices: choices}
+func newVolumeTypes(
+	s plugin.Dependencies, choices *plugin.Choices, accepted *credential.Watcher,
+) *volumeTypes {
+	v := &volumeTypes{choices: choices}
+	v.connect = func(ctx context.Context) (typeLister, error) { return accepted.Client(ctx) }
 	v.Controller = typeclass.New(typeclass.Options{
 		Cluster: s.Cluster, Events: s.Events, Choices: choices, Kind: choice.Cinder,
 		Informer: choices.Informer, Source: choices.Name, ConfigMap: userConfigMap,
@@ -88,7 +93,11 @@ func (v *volumeTypes) list(ctx context.Context) {
 	if err != nil || !config.NeedsVolumeTypes() {
 		return
 	}
-	types, err := v.cloud.VolumeTypes(ctx)
+	var types []openstack.Type
+	cloud, err := v.connect(ctx)
+	if err == nil {
+		types, err = cloud.VolumeTypes(ctx)
+	}
 	v.mu.Lock()
 	changed := fmt.Sprint(err) != fmt.Sprint(v.err)
 	v.err = err

@@ -11,6 +11,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
@@ -33,8 +34,6 @@ const (
 type zoneLister interface {
 	ComputeZones(context.Context) ([]openstack.Zone, error)
 	VolumeZones(context.Context) ([]openstack.Zone, error)
-	// Changed reports whether the access to OpenStack differs from the access of the last login.
-	Changed() bool
 }
 
 // zoneStatus is what the probes so far have found.
@@ -63,8 +62,9 @@ type zoneStatus struct {
 // when the probes fail. It subscribes to the cloud probe.
 type zoneTracker struct {
 	operator v1helpers.OperatorClient
-	cloud    zoneLister
-	clock    clock.PassiveClock
+	// connect returns the lister with the accepted login.
+	connect func(context.Context) (zoneLister, error)
+	clock   clock.PassiveClock
 	// apart is the minimum time between two probes that count as two. It is less than the poll
 	// interval, because polls jitter.
 	apart    time.Duration
@@ -72,32 +72,33 @@ type zoneTracker struct {
 	// deployed returns the decision that a deployed driver uses.
 	deployed func() (topology, decided bool)
 
-	// compute contains the compute zones of the last list, nil if it failed; listedAt is its time.
-	// Only the probe accesses them.
+	// compute contains the compute zones of the last list, nil if it failed; listedAt is its time, and
+	// listedBy the lister. Only the probe accesses them.
 	compute  []openstack.Zone
 	listedAt time.Time
+	listedBy zoneLister
 
 	mu     sync.Mutex
 	status zoneStatus
 }
 
-func newZoneTracker(d plugin.Dependencies, cloud zoneLister) *zoneTracker {
+func newZoneTracker(d plugin.Dependencies, accepted *credential.Watcher) *zoneTracker {
 	return &zoneTracker{
-		operator: d.Cluster.Operator, cloud: cloud, clock: d.Clock, apart: d.Settings.PollInterval / 2,
+		operator: d.Cluster.Operator, clock: d.Clock, apart: d.Settings.PollInterval / 2,
+		connect: func(ctx context.Context) (zoneLister, error) { return accepted.Client(ctx) },
 	}
 }
 
 // newProbe returns the cloud probe, which lists the zones for the tracker, and volume types.
-// Changed credentials and changed configuration of the cloud cause a probe at once.
+// An accepted login and changed choices cause a probe at once.
 func newProbe(
 	d plugin.Dependencies, sources *sources, zones *zoneTracker, types *volumeTypes,
+	access plugin.Access,
 ) *cloudprobe.Probe {
-	o := d.ProbeOptions(service, fieldManager)
+	o := d.ProbeOptions(service, fieldManager, access)
 	o.OnTrigger = func() { zones.compute = nil }
 	o.Triggers = []cloudprobe.Trigger{
-		{Informer: sources.credentials.Informer},
 		{Informer: sources.own.Informer},
-		{Informer: sources.installed.Informer(), Filter: sources.isCloudConfig},
 	}
 	return cloudprobe.New(o, types.after(zones.list), zones.update)
 }
@@ -121,17 +122,21 @@ func (t *zoneTracker) list(ctx context.Context) (zoneLists, cloudprobe.Availabil
 // lists the compute zones if those of the last list are old, after a failure or a change of the
 // access to OpenStack, and while the zones contradict the decision.
 func (t *zoneTracker) listZones(ctx context.Context) (zoneLists, error) {
+	cloud, err := t.connect(ctx)
+	if err != nil {
+		return zoneLists{}, err
+	}
 	s, age := t.current(), t.clock.Since(t.listedAt)
-	if t.cloud.Changed() || age >= zonesInterval-t.apart || s.err != nil || s.contradictions > 0 {
+	if cloud != t.listedBy || age >= zonesInterval-t.apart || s.err != nil || s.contradictions > 0 {
 		t.compute = nil
 	}
-	volume, err := t.cloud.VolumeZones(ctx)
+	volume, err := cloud.VolumeZones(ctx)
 	if err != nil {
 		return zoneLists{}, err
 	}
 	if t.compute == nil {
-		t.listedAt = t.clock.Now()
-		if t.compute, err = t.cloud.ComputeZones(ctx); err != nil {
+		t.listedAt, t.listedBy = t.clock.Now(), cloud
+		if t.compute, err = cloud.ComputeZones(ctx); err != nil {
 			return zoneLists{}, err
 		}
 	}

@@ -42,12 +42,12 @@ func TestComputeZonesAreListedWhenTheyAreOutdated(t *testing.T) {
 			{time.Minute, poll, func(c *fakeCloud) { c.offer(true) }, 2},
 			{time.Minute, poll, nil, 2},
 		},
-		"when the access changed": {
+		"in a new session": {
 			{0, poll, nil, 1},
-			{time.Minute, poll, func(c *fakeCloud) { c.changed = true }, 2},
-			{time.Minute, poll, func(c *fakeCloud) { c.changed = false }, 2},
+			{time.Minute, poll, func(c *fakeCloud) { c.renewed = true }, 2},
+			{time.Minute, poll, func(c *fakeCloud) { c.renewed = true }, 2},
 		},
-		"when the Secret changed": {
+		"when the choices changed": {
 			{0, poll, nil, 1},
 			{time.Second, cloudprobe.TriggerKey, nil, 2},
 			{time.Second, poll, nil, 2},
@@ -238,18 +238,8 @@ func TestUnknownErrorCountsAsUnreachable(t *testing.T) {
 	}
 }
 
-func TestChangedSecretTriggersAProbe(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t, standalone())
-	go b.prober.Run(t.Context(), 1)
-	b.await(t, "the first probes", func() bool { return b.cloud.count() > 0 && b.prober.Name() != "" })
-	before := b.cloud.count()
-	b.putCredentials(t, keys{cloudsKey: clouds("another")})
-	b.await(t, "the Secret's change", func() bool { return b.cloud.count() > before })
-}
-
-// Only ConfigMaps with configuration of the cloud trigger a probe.
-func TestChangedConfigurationTriggersAProbe(t *testing.T) {
+// Only ConfigMaps with configuration of the cloud trigger a reconcile.
+func TestConfigurationOfTheCloudIsSelected(t *testing.T) {
 	t.Parallel()
 	for f, seed := range seeds() {
 		t.Run(string(f), func(t *testing.T) {

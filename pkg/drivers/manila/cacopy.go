@@ -39,6 +39,11 @@ func (s caSource) read() string {
 	return ""
 }
 
+// bundle returns the CA, and the name of its source.
+func (s caSource) bundle() (pem, source string, err error) {
+	return s.read(), "key " + caConfigMapKey + " of " + s.Name, nil
+}
+
 // caCopier copies the CA to the namespace where the nodes, and standalone the controllers, mount
 // it. It deletes the copy if the source contains no CA.
 type caCopier struct {
@@ -62,10 +67,6 @@ func newCACopier(s plugin.Dependencies) *caCopier {
 		ToController(caCopierName, s.Events)
 	return c
 }
-
-// written reports whether the copy is current. Workloads wait for it, because a changed copy
-// triggers a rollout.
-func (c *caCopier) written() bool { return isCopy(c.copied.Get(), c.source.read()) }
 
 // isCopy reports whether the copy contains the CA and nothing else, or does not exist if there is
 // none.

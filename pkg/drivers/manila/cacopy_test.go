@@ -164,9 +164,6 @@ func TestCopyFollowsSource(t *testing.T) {
 				step.do()
 				requests, err := b.run(t)
 				b.settle(t, flavour.Guest, Namespace, "cloud-provider-config")
-				if !b.written() {
-					t.Errorf("%s: workloads wait for the copy", step.name)
-				}
 				if diff := cmp.Diff(step.requests, requests); err != nil || diff != "" {
 					t.Errorf("%s: %v; requests (-want +got):\n%s", step.name, err, diff)
 				}
@@ -175,20 +172,6 @@ func TestCopyFollowsSource(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestWorkloadsWaitForTheCopy checks that workloads wait for a copy that an upgrade changes,
-// because its content rolls them out.
-func TestWorkloadsWaitForTheCopy(t *testing.T) {
-	t.Parallel()
-	for _, f := range flavour.All() {
-		source := map[string]string{"ca-bundle.pem": "A", "config": "x"}
-		b := newCopyBench(t,
-			seedWith(f, []runtime.Object{sourceOf(f, source)}, []runtime.Object{copyWith(source)}))
-		if b.written() {
-			t.Errorf("%s: workloads start with the copy of an earlier release", f)
-		}
 	}
 }
 

@@ -211,7 +211,7 @@ func TestDriverIsNotInstalledIfNotWanted(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t, chosen("driver: Never\n"))
 	for _, cloud := range []lister{{types: []string{"gold"}}, {}} {
-		types, availability, err := ifWanted(b.choices, listShareTypes(cloud))(t.Context())
+		types, availability, err := ifWanted(b.choices, listShareTypes(cloud.ShareTypes))(t.Context())
 		wantReason := map[bool]string{true: "NotWanted", false: "NoShareTypes"}[len(types) > 0]
 		if err != nil || availability.Available || availability.Reason != wantReason {
 			t.Errorf("got %+v, %v", availability, err)

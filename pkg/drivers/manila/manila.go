@@ -5,7 +5,7 @@
 package manila
 
 import (
-	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,6 +15,7 @@ import (
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/manila"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -29,10 +30,8 @@ const (
 	Namespace = "openshift-manila-csi-driver"
 
 	// credentialsSecret is the driver Secret. The cloud credential operator creates it; it contains
-	// clouds.yaml, and the CA of the cloud under caKey.
+	// clouds.yaml, and may contain the CA of the cloud.
 	credentialsSecret = "manila-cloud-credentials"
-	cloudsKey         = openstack.CloudsKey
-	caKey             = openstack.CAKey
 	// caConfigMap is the copy of the ConfigMap with the CA, for credentials that do not contain it. It
 	// is beside the nodes, and standalone the controllers. The controllers of a hosted control plane
 	// read the original.
@@ -68,26 +67,25 @@ func Driver() plugin.Driver {
 }
 
 func setup(s plugin.Dependencies) (plugin.Components, error) {
-	cloud := openstack.NewClient(s.Cloud, s.Clock)
 	choices, copier := plugin.NewChoices(s.Cluster, userConfigMap, choice.Manila), newCACopier(s)
+	accepted := s.NewCredentials(credential.Options{
+		Service: service, Secret: credentialsSecret, Services: []openstack.Service{openstack.Manila()},
+		CA: copier.source.bundle, Informers: []factory.Informer{copier.source.Informer},
+		Needed: s.Needed,
+	}, "manila-csi-drivers")
 	classes := newStorageClassController(s, choices)
-	poll := s.ProbeOptions(service, "Manila-Gate")
+	poll := s.ProbeOptions(service, "Manila-Gate", accepted)
 	poll.Triggers = []cloudprobe.Trigger{{Informer: choices.Informer}}
-	accepted := s.NewCredentials(service, credentialsSecret, cloud,
-		func(ctx context.Context, client *openstack.Client) error {
-			_, err := client.ShareTypes(ctx)
-			return err
-		})
+	unused := func() []string { return slices.Concat(accepted.Remarks(), classes.Unused()) }
 	return plugin.Components{
-		ControllerHooks: append(inputs(s, flavour.ControlPlane, accepted), accessRules(s.Settings)),
-		NodeHooks:       inputs(s, flavour.Guest, accepted),
+		ControllerHooks: append(formerInputs(s, flavour.ControlPlane), accessRules(s.Settings)),
+		NodeHooks:       formerInputs(s, flavour.Guest),
 		CSIDriverHooks:  []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
 		Controllers:     []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
 		Choices:         choices,
-		UserConfig:      choices.Report(s, service, classes.Unused),
+		UserConfig:      choices.Report(s, service, unused),
 		Credentials:     accepted,
-		Ready:           copier.written,
-		Probe: cloudprobe.New(poll, ifWanted(choices, listShareTypes(cloud)),
+		Probe: cloudprobe.New(poll, ifWanted(choices, listShareTypes(shareTypes(accepted))),
 			classes.setShareTypes),
 		// Most clouds do not offer Manila.
 		StartWhenAvailable: true,
@@ -103,14 +101,14 @@ func accessRules(s *settings.Settings) hook.Workload {
 		"--max-access-rules="+strconv.Itoa(s.CSIAddons.MaxAccessRules))
 }
 
-// inputs returns the hooks for the rollout inputs: what the driver reads only when it starts.
-func inputs(s plugin.Dependencies, side flavour.Side, accepted hook.Acceptance) []hook.Workload {
+// formerInputs returns the hooks for what pods of earlier releases read when they start. Pods read
+// their login and the CA at each call.
+func formerInputs(s plugin.Dependencies, side flavour.Side) []hook.Workload {
 	ca := caConfigMap
 	if side == flavour.ControlPlane && s.Cluster.Flavour == flavour.HyperShift {
 		ca = s.Cluster.Namespaces.CloudConfig
 	}
 	return []hook.Workload{
-		hook.CredentialsHash(s.Cluster, side, credentialsSecret, accepted),
-		hook.ConfigMapHash(s.Cluster, side, ca),
+		hook.FormerInput("Secret", credentialsSecret), hook.FormerInput("ConfigMap", ca),
 	}
 }

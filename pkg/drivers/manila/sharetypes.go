@@ -5,6 +5,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
@@ -17,16 +18,26 @@ const (
 	reasonNever = "NotWanted"
 )
 
-// shareTypeLister is the part of openstack.Client that the cloud probe uses.
-type shareTypeLister interface {
-	ShareTypes(context.Context) ([]openstack.Type, error)
+// shareTypes returns the function that lists the share types with the accepted login.
+func shareTypes(
+	accepted *credential.Watcher,
+) func(context.Context) ([]openstack.Type, error) {
+	return func(ctx context.Context) ([]openstack.Type, error) {
+		client, err := accepted.Client(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return client.ShareTypes(ctx)
+	}
 }
 
 // listShareTypes returns the request of the cloud probe. Manila is available if it offers at least
 // one share type.
-func listShareTypes(cloud shareTypeLister) cloudprobe.Request[[]openstack.Type] {
+func listShareTypes(
+	list func(context.Context) ([]openstack.Type, error),
+) cloudprobe.Request[[]openstack.Type] {
 	return func(ctx context.Context) ([]openstack.Type, cloudprobe.Availability, error) {
-		types, err := cloud.ShareTypes(ctx)
+		types, err := list(ctx)
 		switch {
 		case err != nil && openstack.ReasonOf(err) == openstack.NotOffered:
 			return nil, cloudprobe.Availability{Reason: reasonNoManila, Message: err.Error()}, nil

@@ -75,7 +75,7 @@ func TestShareTypesDecideAvailability(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			found, availability, err := listShareTypes(test.cloud)(t.Context())
+			found, availability, err := listShareTypes(test.cloud.ShareTypes)(t.Context())
 			if diff := cmp.Diff(typesOf(test.found), found); diff != "" {
 				t.Errorf("share types (-want +got):\n%s", diff)
 			}
@@ -105,7 +105,7 @@ func TestFailedProbeKeepsShareTypes(t *testing.T) {
 		{lister{err: &openstack.Error{Reason: openstack.NotOffered, Message: "why"}}, []string{"a", "b"}},
 		{lister{}, nil},
 	} {
-		found, availability, err := listShareTypes(step.cloud)(t.Context())
+		found, availability, err := listShareTypes(step.cloud.ShareTypes)(t.Context())
 		classes.setShareTypes(cloudprobe.Result[[]openstack.Type]{
 			Found: found, Availability: availability, Err: err,
 		})

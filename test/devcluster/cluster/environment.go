@@ -46,11 +46,6 @@ func (s *Environment) Config() *rest.Config { return s.target.Config() }
 // run.
 func (s *Environment) ControlConfig() *rest.Config { return s.control.Config() }
 
-// OperatorEnv returns the environment of an operator.
-func (s *Environment) OperatorEnv(o fixtures.Operator) []string {
-	return append(o.Env(), "OS_CLIENT_CONFIG_FILE="+s.Dir.OpenStackClouds(o.Name))
-}
-
 func (s *Environment) isHosted() bool { return s.Guest != "" }
 
 // sides calls work for the objects of each cluster. openstack is nil without a cloud.
@@ -118,7 +113,7 @@ func (s *Environment) writeFiles(ctx context.Context) error {
 		if err := paths.WriteFile(s.Dir.Kubeconfig(o.Name), kubeconfig); err != nil {
 			return err
 		}
-		env := strings.Join(s.OperatorEnv(o), "\n") + "\n"
+		env := strings.Join(o.Env(), "\n") + "\n"
 		if err := paths.WriteFile(s.Dir.OperatorEnv(o.Name), []byte(env)); err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -304,33 +305,37 @@ func TestCommandsChangeHostedCluster(t *testing.T) {
 
 const manilaOperator = "manila-csi-driver-operator"
 
-// checkCredentials checks that the Secrets of both sides, and then the operators' files, get new
-// credentials only when somebody deletes the Secrets.
+// checkCredentials checks that the Secrets of the control plane, and then the logins of the drivers,
+// get new credentials only when somebody deletes the Secrets.
 func (d *devcluster) checkCredentials(guest paths.Dir) {
 	d.t.Helper()
-	before := d.read(guest.OpenStackClouds(manilaOperator))
-	d.execute("cloud rotate-credentials")
-	for _, place := range [][]string{
-		{d.dir.AdminKubeconfig(), "clusters-guest-2", "openstack-cloud-credentials"},
-		{d.dir.AdminKubeconfig(), "clusters-guest-2", "manila-cloud-credentials"},
-		{guest.AdminKubeconfig(), "openshift-cluster-csi-drivers", "openstack-cloud-credentials"},
-		{guest.AdminKubeconfig(), "openshift-manila-csi-driver", "manila-cloud-credentials"},
-	} {
-		secrets := d.client(place[0]).CoreV1().Secrets(place[1])
-		old, err := secrets.Get(d.t.Context(), place[2], metav1.GetOptions{})
-		d.must(err)
-		if string(old.Data["clouds.yaml"]) != before {
-			d.t.Errorf("Secret %s/%s changed before its deletion", place[1], place[2])
+	const namespace = "clusters-guest-2"
+	control := d.client(d.dir.AdminKubeconfig()).CoreV1().Secrets(namespace)
+	inGuest := d.client(guest.AdminKubeconfig()).CoreV1().Secrets("openshift-manila-csi-driver")
+	version := func(secrets corev1client.SecretInterface, name string) string {
+		secret, err := secrets.Get(d.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return ""
 		}
-		d.must(secrets.Delete(d.t.Context(), place[2], metav1.DeleteOptions{}))
-		d.eventually("Secret "+place[1]+"/"+place[2]+" is the new one", func() bool {
-			secret, err := secrets.Get(d.t.Context(), place[2], metav1.GetOptions{})
-			return err == nil && len(secret.Data["cacert"]) > 0 &&
-				string(secret.Data["clouds.yaml"]) != before
+		return secret.ResourceVersion
+	}
+	for source, login := range map[string]func() string{
+		"openstack-cloud-credentials": func() string {
+			return version(control, "openstack-cinder-csi-driver-login")
+		},
+		"manila-cloud-credentials": func() string { return version(inGuest, "csi-manila-secrets") },
+	} {
+		old, before := version(control, source), login()
+		d.execute("cloud rotate-credentials")
+		if version(control, source) != old || login() != before {
+			d.t.Errorf("Secret %s or its login changed before its deletion", source)
+		}
+		d.must(control.Delete(d.t.Context(), source, metav1.DeleteOptions{}))
+		d.eventually("the driver has the login in the new Secret "+source, func() bool {
+			now := login()
+			return now != before && now != ""
 		})
 	}
-	d.eventually("the operators have new credentials",
-		func() bool { return d.read(guest.OpenStackClouds(manilaOperator)) != before })
 }
 
 // checkGuestKubeconfig checks that the operators' file gets a new certificate, which is valid.

@@ -84,7 +84,7 @@ func (s *session) runners() []operator.Runner {
 		for _, o := range e.Operators {
 			if !s.noOperators && !s.cluster.RunsOperators() {
 				runners = append(runners, operator.Runner{
-					Operator: o, Guest: e.Guest, Bin: s.bin, Dir: e.Dir, Env: e.OperatorEnv(o),
+					Operator: o, Guest: e.Guest, Bin: s.bin, Dir: e.Dir, Env: o.Env(),
 					Progress: s.screen,
 				})
 			}

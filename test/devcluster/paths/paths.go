@@ -47,19 +47,6 @@ func (d Dir) OperatorConfig(operator string) string {
 	return d.Mounted(operator, "/var/run/configmaps/config/config.yaml")
 }
 
-// OpenStack is the folder with the credentials of an operator.
-func (d Dir) OpenStack(operator string) string { return d.Mounted(operator, "/etc/openstack") }
-
-// OpenStackClouds is the clouds.yaml of an operator.
-func (d Dir) OpenStackClouds(operator string) string {
-	return d.Mounted(operator, "/etc/openstack/clouds.yaml")
-}
-
-// OpenStackCA is the folder with the CA of the ConfigMap about the cloud.
-func (d Dir) OpenStackCA(operator string) string {
-	return d.Mounted(operator, "/etc/openstack-ca")
-}
-
 // GuestKubeconfig is the admin kubeconfig of the guest cluster for an operator.
 func (d Dir) GuestKubeconfig(operator string) string {
 	return d.Mounted(operator, "/etc/guest-kubeconfig/kubeconfig")

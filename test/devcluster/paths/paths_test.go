@@ -16,7 +16,7 @@ func TestClearKeepsFilesOfOthers(t *testing.T) {
 	for _, d := range []Dir{dir, dir.Guest("guest-1")} {
 		for _, path := range []string{
 			d.AdminKubeconfig(), d.AuditLog(), d.Logs(), d.Definitions(), d.Control(),
-			d.OpenStackClouds("a-operator"), d.OpenStackCA("a-operator"),
+			d.Mounted("a-operator", "/etc/openstack/clouds.yaml"),
 			d.GuestKubeconfig("a-operator"), d.Kubeconfig("a-operator"),
 			d.OperatorConfig("a-operator"), d.OperatorEnv("a-operator"), d.OperatorLog("a-operator"),
 			d.in("my.kubeconfig"),

@@ -196,7 +196,7 @@ func (s *site) startOperators(t *testing.T) {
 	}
 	for _, o := range environment.Operators {
 		runner := operator.Runner{
-			Operator: o, Bin: os.Getenv("BIN_DIR"), Dir: dir, Env: environment.OperatorEnv(o),
+			Operator: o, Bin: os.Getenv("BIN_DIR"), Dir: dir, Env: o.Env(),
 			Progress: t.Output(),
 		}
 		ended := make(chan error, 1)

@@ -1,0 +1,166 @@
+package hook_test
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
+)
+
+// annotation contains the hash of the credentials.
+const annotation = dependency + guest + ".credentials.secret"
+
+// acceptedHash is an input whose pods keep their host name with the hash.
+func acceptedHash(content *map[string][]byte) hook.Workload {
+	return hook.AcceptedHash("credentials", func() any {
+		if *content == nil {
+			return nil
+		}
+		return *content
+	},
+		func(pod, deployed *corev1.PodSpec) { pod.Hostname = deployed.Hostname })
+}
+
+// The content is nil before the first test, also in a new process, and while it is not accepted.
+func TestContentRollsOutWhenItIsAccepted(t *testing.T) {
+	t.Parallel()
+	var content map[string][]byte
+	accept := func(value string) { content = map[string][]byte{"k": []byte(value)} }
+	inputs := func(f *clustertest.Fake, side flavour.Side) []hook.Workload {
+		return []hook.Workload{acceptedHash(&content), hook.ConfigMapHash(f.Cluster, side, "conf")}
+	}
+	r := newRoller(t, clustertest.Seed{}, inputs)
+	first := r.deploy(t, func(rolled) bool { return true })
+	if want := "configmap/conf=absent,secret/credentials=absent"; first.list() != want ||
+		len(first.pods[0])+len(first.pods[1]) > 0 || len(r.emitted()) > 0 {
+		t.Errorf("without accepted content the list is %q, want %q; the pods have %v", first.list(), want,
+			first.pods)
+	}
+	accept("1")
+	created := r.deploy(t, func(rolled) bool { return true })
+	const rollsOut = "driver: rollout triggered: secret/credentials "
+	expect := func(what string) {
+		t.Helper()
+		want := []string{
+			"RolloutInputChanged: DaemonSet openshift-x/" + rollsOut + what,
+			"RolloutInputChanged: Deployment openshift-x/" + rollsOut + what,
+		}
+		if diff := cmp.Diff(want, r.emitted()); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	}
+	expect("created")
+
+	content = nil
+	r.restart(inputs)
+	kept := r.deploy(t, func(rolled) bool { return true })
+	if diff := cmp.Diff(created, kept, cmp.AllowUnexported(rolled{})); diff != "" ||
+		len(r.emitted()) > 0 {
+		t.Errorf("without accepted content the workloads change (-before +after):\n%s", diff)
+	}
+	accept("2")
+	changed := r.deploy(t, func(rolled) bool { return true })
+	for i, pods := range changed.pods {
+		if pods[annotation] == "" || pods[annotation] == created.pods[i][annotation] {
+			t.Errorf("the hash of other content is %q", pods[annotation])
+		}
+	}
+	expect("changed")
+	content = nil
+	conf := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "conf"},
+		Data:       map[string]string{"a": "b"},
+	}
+	_, err := r.Guest.CoreV1().ConfigMaps(guest).Create(t.Context(), conf, metav1.CreateOptions{})
+	must(t, err)
+	other := r.deploy(t, func(now rolled) bool { return len(now.pods[0]) == 2 })
+	if other.pods[0][annotation] != changed.pods[0][annotation] {
+		t.Error("another input changes the hash")
+	}
+}
+
+// earlierWorkloads returns workloads of an earlier release, whose pods have a hash and a host name.
+func earlierWorkloads() []runtime.Object {
+	deployment, daemonSet := workloads()
+	hash := map[string]string{annotation: plainHash}
+	own := map[string]string{
+		annotation: plainHash, diagnosis.InputsAnnotation: "secret/credentials=5g44eg",
+	}
+	deployment.Annotations, daemonSet.Annotations = own, own
+	for _, pods := range []*corev1.PodTemplateSpec{
+		&deployment.Spec.Template, &daemonSet.Spec.Template,
+	} {
+		pods.Annotations, pods.Spec.Hostname = hash, "deployed"
+	}
+	return []runtime.Object{deployment, daemonSet}
+}
+
+func TestPodsKeepWhatBelongsToTheirHash(t *testing.T) {
+	t.Parallel()
+	var content map[string][]byte
+	r := newRoller(t, clustertest.Seed{Guest: earlierWorkloads()},
+		func(*clustertest.Fake, flavour.Side) []hook.Workload {
+			return []hook.Workload{acceptedHash(&content)}
+		})
+	_, _, kept := r.sync(t)
+	content = map[string][]byte{"k": []byte("1")}
+	_, _, accepted := r.sync(t)
+	for i := range kept.spec {
+		if kept.spec[i].Hostname != "deployed" || accepted.spec[i].Hostname != "" {
+			t.Errorf("the host names are %q and, with accepted content, %q", kept.spec[i].Hostname,
+				accepted.spec[i].Hostname)
+		}
+		diff := cmp.Diff(map[string]string{annotation: plainHash}, kept.pods[i])
+		if diff != "" || maps.Equal(kept.pods[i], accepted.pods[i]) {
+			t.Errorf("annotations of the pods (-want +got):\n%s", diff)
+		}
+	}
+	if list := kept.list(); list != "secret/credentials=5g44eg" || len(r.emitted()) > 0 {
+		t.Errorf("the list is %q, events are %q", list, r.emitted())
+	}
+}
+
+// An upgrade restarts no pods for an object that they do not depend on any more.
+func TestFormerInputKeepsOnlyTheHashOfThePods(t *testing.T) {
+	t.Parallel()
+	former := func(*clustertest.Fake, flavour.Side) []hook.Workload {
+		return []hook.Workload{hook.FormerInput("Secret", "credentials")}
+	}
+	for name, test := range map[string]struct {
+		objects []runtime.Object
+		want    map[string]string
+	}{
+		"upgrade": {
+			append(earlierWorkloads(), secret(guest, "1")), map[string]string{annotation: plainHash},
+		},
+		"installation": {[]runtime.Object{secret(guest, "1")}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRoller(t, clustertest.Seed{Guest: test.objects}, former)
+			wanted, daemonSet := workloads()
+			deployment := wanted.DeepCopy()
+			must(t, r.hooks[0].Deployment(nil, deployment))
+			must(t, r.hooks[1].DaemonSet(nil, daemonSet))
+			wanted.Spec.Template.Annotations = test.want
+			wanted.Annotations[diagnosis.InputsAnnotation] = ""
+			if diff := cmp.Diff(wanted, deployment); diff != "" {
+				t.Errorf("Deployment (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(wanted.Spec.Template, daemonSet.Spec.Template); diff != "" {
+				t.Errorf("pods of the DaemonSet (-want +got):\n%s", diff)
+			}
+			if told := r.emitted(); len(told) > 0 {
+				t.Errorf("events are %q", told)
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package kubectl
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// loginOf returns the Secret that an operator generates from a clouds.yaml.
+func loginOf(t *testing.T, driver string, clouds []byte) *corev1.Secret {
+	t.Helper()
+	login, err := openstack.Content{Data: map[string][]byte{cloudsKey: clouds}}.Login()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, data := findDriver(driver), map[string][]byte{}
+	for key, value := range d.loginOf(login) {
+		data[key] = []byte(value)
+	}
+	return secret(d.namespace, d.loginSecret, data)
+}
+
+// refusing makes the operator of Manila refuse the login for several reasons, one after the other,
+// and then do what accept does.
+func (c *rotatingCluster) refusing(accept func(client.Client), reasons ...string) {
+	polls, inner := 0, c.WithWatch
+	c.WithWatch = interceptor.NewClient(inner, interceptor.Funcs{Get: func(ctx context.Context,
+		of client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption,
+	) error {
+		if err := of.Get(ctx, key, object, options...); err != nil {
+			return err
+		}
+		status, ok := object.(*opv1.ClusterCSIDriver)
+		if !ok {
+			return nil
+		}
+		const repetitions = 3
+		now := polls / repetitions
+		if polls++; now >= len(reasons) {
+			accept(inner)
+			return nil
+		}
+		status.Status.Conditions = []opv1.OperatorCondition{
+			{Type: "ManilaCloudReachable", Status: opv1.ConditionFalse, Message: "no route"},
+			{Type: "ManilaCredentialsAccepted", Status: opv1.ConditionFalse, Message: reasons[now]},
+			{Type: "OtherCredentialsAccepted", Status: opv1.ConditionTrue, Message: "fine"},
+		}
+		return nil
+	}})
+}
+
+// No workload lists the Secret of Manila's driver.
+func TestRotationWaitsForTheLoginOfTheDriver(t *testing.T) {
+	t.Parallel()
+	const (
+		first, second = "ManilaCredentialsAccepted: HTTP 401\n", "ManilaCredentialsAccepted: HTTP 403\n"
+		tested        = "Waiting until the operator has given the login in Secret " +
+			"manila-cloud-credentials to the driver of Manila\n"
+		copied = "Waiting until the cloud credential operator has copied the credentials to Secret " +
+			"manila-cloud-credentials in openshift-manila-csi-driver\n"
+		nothing = "No driver has a login, so there is nothing to wait for\n"
+	)
+	fresh := bytes.Replace(clouds("b"), []byte("username: u"), []byte("username: v"), 1)
+	credentials := func(namespace, name string) client.Object {
+		return secret(namespace, name, map[string][]byte{cloudsKey: clouds("a")})
+	}
+	ofManila, login := credentials(manilaNamespace, manilaSecret), loginOf(t, "Manila", clouds("a"))
+	for name, test := range map[string]struct {
+		objects  []client.Object
+		accepted bool
+		code     int
+		says     []string
+	}{
+		"accepted after refusals": {
+			[]client.Object{ofManila, login}, true, exitOK, []string{tested, first, second},
+		},
+		"never accepted": {
+			[]client.Object{ofManila, login}, false, exitDeadline, []string{tested, first, second},
+		},
+		"not copied": {
+			[]client.Object{ofManila, login, credentials(rootNamespace, rootSecret)},
+			false, exitDeadline,
+			[]string{copied},
+		},
+		"driver without a login": {
+			[]client.Object{ofManila}, false, exitOK, []string{first, nothing},
+		},
+		"driver without credentials": {
+			[]client.Object{login, credentials(flavour.DefaultNamespace, cinderSecret)}, false, exitOK, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newRotatingCluster(t, append(test.objects, &opv1.ClusterCSIDriver{
+				ObjectMeta: metav1.ObjectMeta{Name: string(opv1.ManilaCSIDriver)},
+			})...)
+			c.rolls = map[string]bool{"early": true, "late": true}
+			accept, timeout := func(client.Client) {}, "--timeout=3s"
+			if test.accepted {
+				timeout = "--timeout=1m"
+				accept = func(to client.Client) {
+					if err := to.Update(t.Context(), loginOf(t, "Manila", fresh)); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			c.refusing(accept, "HTTP 401", "HTTP 403")
+			code, output := c.rotate(file(t, fresh), timeout)
+			if code != test.code || strings.Contains(output, "Reachable") {
+				t.Errorf("exit code %d, want %d:\n%s", code, test.code, output)
+			}
+			for _, text := range []string{tested, copied, first, second, nothing, "driver of Cinder"} {
+				want := slices.Contains(test.says, text)
+				if n := strings.Count(output, text); n > 1 || want != (n == 1) {
+					t.Errorf("the output contains %q %d times, want it to: %t\n%s", text, n, want, output)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package clustertest
+
+import (
+	"sync/atomic"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/credential"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// Credentials is a credential.Watcher that sends nothing and has no events. It accepts each content
+// that is well-formed, unless Refused is set.
+type Credentials struct {
+	// Read returns the present content. Its error means that the Secret is missing.
+	Read    func() (openstack.Content, error)
+	Refused error
+
+	accepted atomic.Pointer[credential.Accepted]
+}
+
+// Accepted returns the last content that was accepted, and why the present one is not.
+func (c *Credentials) Accepted() (*credential.Accepted, error) {
+	if c.Refused != nil {
+		return c.accepted.Load(), c.Refused
+	}
+	content, err := c.Read()
+	var login *openstack.Login
+	if err == nil {
+		login, err = content.Login()
+	}
+	if err != nil {
+		err = &openstack.Error{Reason: openstack.InvalidCredentials, Message: err.Error()}
+		return c.accepted.Load(), err
+	}
+	c.accepted.Store(&credential.Accepted{Login: login, Data: content.Data})
+	return c.accepted.Load(), nil
+}
+
+// Malformed returns the error of malformed content.
+func (c *Credentials) Malformed() error {
+	if _, err := c.Accepted(); openstack.ReasonOf(err) == openstack.InvalidCredentials {
+		return err
+	}
+	return nil
+}
+
+// Remarks returns those of the accepted login.
+func (c *Credentials) Remarks() []string {
+	if accepted, _ := c.Accepted(); accepted != nil {
+		return accepted.Login.Remarks
+	}
+	return nil
+}
+
+// Generation never changes.
+func (*Credentials) Generation() int { return 1 }
+
+// Informer returns an informer without events.
+func (*Credentials) Informer() factory.Informer { return quiet{} }
+
+// quiet is an informer without events.
+type quiet struct{}
+
+func (quiet) AddEventHandler(
+	cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
+	return nil, nil
+}
+
+func (quiet) HasSynced() bool { return true }

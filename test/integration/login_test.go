@@ -1,0 +1,270 @@
+//go:build integration
+
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+const (
+	manilaAccepted = "ManilaCredentialsAccepted"
+	cinderAccepted = "CinderCredentialsAccepted"
+	// cinderLogin is the Secret with the login of Cinder's driver.
+	cinderLogin = "openstack-cinder-csi-driver-login"
+
+	wrongPassword = "leaked-password-that-openstack-refuses"
+	keepsLogin    = "The driver keeps the earlier login"
+	keepsAll      = "Nothing that runs changes"
+)
+
+// driverState is what a login may change.
+type driverState struct {
+	workloads map[string]workload
+	// login is the Secret that the operator generates from the accepted login, and conf is Cinder's
+	// cloud-conf.
+	login, conf map[string]string
+}
+
+func (e *env) driverState() driverState {
+	e.t.Helper()
+	login, err := e.login()
+	e.must(err)
+	state := driverState{workloads: e.workloads(), login: login}
+	if !e.subject.isManila() {
+		state.conf, err = e.cloudConf()
+		e.must(err)
+	}
+	return state
+}
+
+// login returns the Secret that the operator generates from the accepted login.
+func (e *env) login() (map[string]string, error) {
+	if e.subject.isManila() {
+		return e.operandSecret(loginSecret)
+	}
+	return e.management.secret(e.ctx(), e.subject.controllerNamespace, cinderLogin)
+}
+
+// stillHas returns nil if the state of the driver has not changed.
+func (e *env) stillHas(before driverState) error {
+	now := e.driverState()
+	for name, diff := range map[string]string{
+		cloudConf: cmp.Diff(before.conf, now.conf), "workloads": cmp.Diff(before.workloads, now.workloads),
+	} {
+		if diff != "" {
+			return fmt.Errorf("%s changed:\n%s", name, diff)
+		}
+	}
+	if !maps.Equal(before.login, now.login) {
+		return errors.New("the login of the driver changed") // the difference is secret
+	}
+	return nil
+}
+
+// awaitIdle waits until the driver is available and the operator writes nothing.
+func (e *env) awaitIdle() driverState {
+	e.t.Helper()
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	return e.driverState()
+}
+
+// mustRollOutOnly waits until the pod templates of these workloads have changed once, and checks
+// that no other one changes.
+func (e *env) mustRollOutOnly(before driverState, names ...string) {
+	e.t.Helper()
+	check := func() error {
+		want, got := map[string]int64{}, map[string]int64{}
+		for name, was := range before.workloads {
+			now, err := e.workload(name)
+			if err != nil {
+				return err
+			}
+			want[name], got[name] = 0, now.Generation-was.Generation
+			if slices.Contains(names, name) {
+				want[name] = 1
+			}
+		}
+		return checkEqual(want, got)
+	}
+	e.eventually(soon, check)
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	e.must(check())
+}
+
+// rolledOutByLogin returns the workloads that another login rolls out.
+func (e *env) rolledOutByLogin() []string {
+	return ofSubject(e.subject, nil, []string{cinderController})
+}
+
+// hasTestOf returns nil if the condition about the credentials has the status, and a message that
+// contains all texts.
+func (e *env) hasTestOf(status opv1.ConditionStatus, reason string, texts ...string) error {
+	return e.hasCondition(ofSubject(e.subject, manilaAccepted, cinderAccepted), status, reason, texts...)
+}
+
+func (e *env) credentialsAccepted() error { return e.hasTestOf(opv1.ConditionTrue, "") }
+
+// uselessCredentials are credentials with which the driver could not work. Without data the Secrets
+// are missing.
+type uselessCredentials struct {
+	name, reason, message string
+	data                  map[string][]byte
+}
+
+// uselessCredentials returns some of each kind. The cloud serves TLS.
+func (e *env) uselessCredentials() []uselessCredentials {
+	e.t.Helper()
+	e.secrets = append(e.secrets, wrongPassword)
+	good := string(e.cloud.CloudsYAML(simulator.Clouds{}))
+	clouds := func(text string) map[string][]byte {
+		return map[string][]byte{"clouds.yaml": []byte(text), "cacert": e.ca}
+	}
+	another, _, err := cert.GenerateSelfSignedCertKey("cloud.example", nil, nil)
+	e.must(err)
+	return []uselessCredentials{
+		{
+			"unscoped", "InvalidCredentials", "key clouds.yaml",
+			clouds(regexp.MustCompile(` *project_.*\n`).ReplaceAllString(good, "")),
+		},
+		{
+			"wrong password", refusedReason, "HTTP 401",
+			clouds(strings.ReplaceAll(good, e.options.Cloud.Credentials.Password, wrongPassword)),
+		},
+		{
+			"mistyped host name", unreachableReason, "host name keystone.invalid",
+			clouds(regexp.MustCompile(`://[^:/]*`).ReplaceAllString(good, "://keystone.invalid")),
+		},
+		{
+			"CA that does not fit", unreachableReason, "unknown authority",
+			map[string][]byte{"clouds.yaml": []byte(good), "cacert": another},
+		},
+		{"missing", "InvalidCredentials", "is missing", nil},
+	}
+}
+
+// useCredentials writes the credentials Secrets, or deletes them if there are none to write.
+func (e *env) useCredentials(data map[string][]byte) {
+	e.t.Helper()
+	if data != nil {
+		e.setCredentials(data)
+		return
+	}
+	for _, at := range e.driverNamespaces() {
+		e.must(at.cluster.kube.CoreV1().Secrets(at.namespace).
+			Delete(e.ctx(), e.driverSecret(), metav1.DeleteOptions{}))
+	}
+}
+
+// driverSecret returns the name of the credentials Secret.
+func (e *env) driverSecret() string { return e.subject.Credentials[0].Name }
+
+// waitsForUsefulCredentials checks that a new driver gets none of the useless credentials, and that
+// conditions say why it waits.
+func (e *env) waitsForUsefulCredentials() {
+	for _, u := range e.uselessCredentials() {
+		e.sub(u.name, func(*testing.T) {
+			e.useCredentials(u.data)
+			e.eventually(soon, func() error {
+				return e.hasCondition(ready, opv1.ConditionFalse, u.reason, u.message)
+			})
+			if e.subject.isManila() {
+				e.must(e.reports(disabled, u.message))
+				e.mustNotBeDeployed()
+			} else {
+				e.must(e.hasTestOf(opv1.ConditionFalse, u.reason, u.message, keepsAll))
+			}
+			if _, err := e.login(); !apierrors.IsNotFound(err) {
+				e.t.Errorf("reading the login of the driver: got %v, want none", err)
+			}
+		})
+	}
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
+	e.awaitAvailable()
+	e.must(e.credentialsAccepted())
+}
+
+// keepsLoginOfUsefulCredentials checks that useless credentials change nothing, also after a restart
+// of the operator, and that useful ones roll out only the Deployment of Cinder, once.
+func (e *env) keepsLoginOfUsefulCredentials() {
+	before := e.awaitIdle()
+	for _, u := range e.uselessCredentials() {
+		e.sub(u.name, func(*testing.T) {
+			e.useCredentials(u.data)
+			e.eventually(soon, func() error {
+				return e.hasTestOf(opv1.ConditionFalse, u.reason, u.message, keepsLogin)
+			})
+			e.awaitNoWrites()
+			e.must(e.stillHas(before))
+			e.restartOperator()
+			e.eventually(soon, func() error {
+				return e.hasTestOf(opv1.ConditionFalse, u.reason, u.message, keepsAll)
+			})
+			e.awaitNoWrites()
+			e.must(e.stillHas(before))
+			e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
+			e.eventually(soon, e.credentialsAccepted)
+			e.awaitIdle()
+			e.must(e.stillHas(before))
+		})
+	}
+	e.setClouds(append(e.cloud.CloudsYAML(simulator.Clouds{}), "# another\n"...))
+	e.mustRollOutOnly(before, e.rolledOutByLogin()...)
+	e.must(e.credentialsAccepted())
+}
+
+// keepsLoginDuringOutage checks that credentials that OpenStack cannot test change nothing.
+func (e *env) keepsLoginDuringOutage() {
+	before := e.awaitIdle()
+	recovered := e.fault(statusFault(simulator.Identity, http.StatusServiceUnavailable))
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.NamedApplicationCredential}))
+	e.eventually(soon, func() error {
+		return e.hasTestOf(opv1.ConditionFalse, unreachableReason, "HTTP 503", keepsLogin)
+	})
+	e.awaitNoWrites()
+	e.must(e.stillHas(before))
+	recovered()
+	e.mustRollOutOnly(before, e.rolledOutByLogin()...)
+}
+
+// usesUnverifiedCertificates checks verify: false with a CA that does not fit.
+func (e *env) usesUnverifiedCertificates() {
+	before := e.awaitIdle()
+	another, _, err := cert.GenerateSelfSignedCertKey("cloud.example", nil, nil)
+	e.must(err)
+	text := string(e.cloud.CloudsYAML(simulator.Clouds{}))
+	e.setCredentials(map[string][]byte{"cacert": another, "clouds.yaml": []byte(
+		strings.Replace(text, "    auth:\n", "    verify: false\n    auth:\n", 1))})
+	if e.subject.isManila() {
+		e.eventually(soon, func() error {
+			login, err := e.login()
+			if err == nil && login["os-TLSInsecure"] != "true" {
+				err = errors.New("the driver verifies certificates")
+			}
+			return err
+		})
+		e.mustRollOutOnly(before)
+	} else {
+		e.mustRollOutOnly(before, e.subject.Workloads...) // each reads cloud-conf
+		e.must(e.hasConf("ca-file = " + caFromConfigMap + "\ntls-insecure = true\n"))
+	}
+	e.must(e.credentialsAccepted())
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
+}

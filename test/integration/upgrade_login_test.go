@@ -1,0 +1,129 @@
+//go:build integration
+
+package integration
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// formerInput is an object that a workload listed as a rollout input in an earlier release.
+type formerInput struct{ workload, kind, name string }
+
+func (e *env) formerInputs() []formerInput {
+	if !e.subject.isManila() {
+		return []formerInput{{cinderNode, "secret", cinderCredentials}}
+	}
+	return []formerInput{
+		{controllerName, "secret", credentialsSecret},
+		{controllerName, "configmap", e.cloudConfigName()},
+		{nodeName, "secret", credentialsSecret},
+		{nodeName, "configmap", cloudProviderConfig},
+	}
+}
+
+// goBackToFormerLogin stops the operator, and makes of its driver what the earlier releases of this
+// operator deployed: the Deployment of Cinder mounts the credentials Secret.
+func (e *env) goBackToFormerLogin() {
+	e.t.Helper()
+	e.awaitIdle()
+	e.stopOperator()
+	for _, f := range e.formerInputs() {
+		in := collection{resource("apps", "daemonsets"), e.subject.OperandNamespace}
+		side := e.guest
+		if f.workload == e.subject.Workloads[0] {
+			in, side = collection{resource("apps", "deployments"), e.subject.controllerNamespace}, e.management
+		}
+		w, err := e.workload(f.workload)
+		e.must(err)
+		key := diagnosis.InputAnnotation(in.namespace, f.kind, f.name)
+		e.must(side.patch(e.ctx(), in, f.workload, fmt.Sprintf(`{"metadata":{"annotations":{%[1]q:"former",
+			%[2]q:%[3]q}},"spec":{"template":{"metadata":{"annotations":{%[1]q:"former"}}}}}`,
+			key, inputsAnnotation, fmt.Sprintf("%s,%s/%s=former", w.Inputs, f.kind, f.name))))
+	}
+	if !e.subject.isManila() {
+		_, err := e.management.kube.AppsV1().Deployments(e.subject.controllerNamespace).Patch(e.ctx(),
+			cinderController, types.StrategicMergePatchType, []byte(`{"spec":{"template":{"spec":{"volumes":[
+				{"name":"secret-cinderplugin","secret":{"secretName":"`+cinderCredentials+`",
+				"items":[{"key":"clouds.yaml","path":"clouds.yaml"}]}}]}}}}`), metav1.PatchOptions{})
+		e.must(err)
+		e.must(e.management.kube.CoreV1().Secrets(e.subject.controllerNamespace).
+			Delete(e.ctx(), cinderLogin, metav1.DeleteOptions{}))
+	}
+	e.eventually(installed, (&upgrade{env: e}).isRolledOut)
+}
+
+// updatesFormerLogin checks an upgrade from earlier releases of this operator: no pod restarts
+// because of useless credentials or an outage, nor a pod on a node at all.
+func (e *env) updatesFormerLogin() {
+	e.goBackToFormerLogin()
+	before, templates := e.podTemplates(), (&upgrade{env: e}).templates()
+	all := e.uselessCredentials()
+	e.useCredentials(all[0].data)
+	e.startOperator()
+	if !e.subject.isManila() { // its workloads wait for useful credentials, but not for ever
+		e.eventually(time.Minute, func() error {
+			if !strings.Contains(e.log()[e.operator.logged:], "Timed out waiting for prerequisites") {
+				return fmt.Errorf("the controllers of the workloads wait")
+			}
+			return nil
+		})
+	}
+	unchanged := func() {
+		e.t.Helper()
+		e.awaitNoWrites()
+		if diff := cmp.Diff(before, e.podTemplates()); diff != "" {
+			e.t.Errorf("the pods change (-before +after):\n%s", diff)
+		}
+	}
+	for _, u := range all {
+		e.sub(u.name, func(*testing.T) {
+			e.useCredentials(u.data)
+			e.eventually(soon, func() error {
+				return e.hasTestOf(opv1.ConditionFalse, u.reason, u.message, keepsAll)
+			})
+			unchanged()
+		})
+	}
+	recovered := e.fault(statusFault(simulator.Identity, http.StatusServiceUnavailable))
+	e.setClouds(append(e.cloud.CloudsYAML(simulator.Clouds{}), "# the first login of this release\n"...))
+	e.eventually(soon, func() error {
+		return e.hasTestOf(opv1.ConditionFalse, unreachableReason, "HTTP 503", keepsAll)
+	})
+	unchanged()
+	recovered()
+	e.eventually(soon, e.credentialsAccepted)
+	e.awaitIdle()
+	for _, name := range e.rolledOutByLogin() {
+		templates[name]++
+	}
+	e.must(checkEqual(templates, (&upgrade{env: e}).templates()))
+}
+
+// podTemplates returns the pod templates of the workloads.
+func (e *env) podTemplates() map[string]corev1.PodTemplateSpec {
+	e.t.Helper()
+	all := map[string]corev1.PodTemplateSpec{}
+	deployment, err := e.deployment()
+	e.must(err)
+	all[deployment.Name] = deployment.Spec.Template
+	for _, name := range e.subject.Workloads[1:] {
+		daemonSet, err := e.daemonSet(name)
+		e.must(err)
+		all[name] = daemonSet.Spec.Template
+	}
+	return all
+}
