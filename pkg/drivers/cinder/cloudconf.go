@@ -102,7 +102,7 @@ type entry struct {
 	line int
 	// counts is true in the section of the user, its header included.
 	counts bool
-	// name is the name of a setting, "" for a header.
+	// name is the name of a setting, "" for a header. text is the setting, or the name of the section.
 	name, text string
 }
 
@@ -126,7 +126,7 @@ func entriesOf(text []byte) []entry {
 			_, _, section := s.Scan()
 			_, next, _ := s.Scan()
 			inside = next == token.RBRACK && strings.EqualFold(section, userSection)
-			entries = append(entries, entry{line: file.Line(pos), counts: inside})
+			entries = append(entries, entry{line: file.Line(pos), counts: inside, text: section})
 		case token.IDENT:
 			content := name
 			if _, next, _ := s.Scan(); next == token.ASSIGN {

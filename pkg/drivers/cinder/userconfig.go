@@ -137,12 +137,22 @@ func remarks(user []byte) []SyntaxError {
 		case e.counts && e.name != "":
 			problem = devicePathKey + " is ignored: the CSI driver does not support it. Remove it"
 		case e.name == "" && !e.counts:
-			problem = "this section is ignored: only [" + userSection + "] is read. " +
-				"Correct its name or remove it"
+			problem = "this section is ignored: only [" + userSection + "] is read. " + adviceAbout(e.text)
 		}
 		if problem != "" {
 			found = append(found, SyntaxError{e.line, problem})
 		}
 	}
 	return found
+}
+
+// adviceAbout returns what to do with a section that is not read. Some are for other components.
+func adviceAbout(section string) string {
+	others := []string{"Global", "LoadBalancer", "LoadBalancerClass", "Metadata", "Networking", "Route"}
+	for _, other := range others {
+		if strings.EqualFold(section, other) {
+			return "The operator and the CSI driver do not use it. Remove it"
+		}
+	}
+	return "Correct its name or remove it"
 }

@@ -25,6 +25,8 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 	t.Parallel()
 	const (
 		section = "this section is ignored: only [BlockStorage] is read. Correct its name or remove it"
+		others  = "this section is ignored: only [BlockStorage] is read. The operator and the CSI driver " +
+			"do not use it. Remove it"
 		setting = "the CSI driver does not support this setting. It supports node-volume-attach-limit, " +
 			"rescan-on-resize, ignore-volume-az and ignore-volume-microversion"
 		limit   = "the CSI driver ignores a limit below 1 or above 256, and uses 256"
@@ -45,7 +47,7 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 			[]SyntaxError{{2, section}},
 		},
 		"another section": {"[Global]\npassword = " + password + "\n\n" +
-			"[Metadata]\nsearch-order = configDrive\n", []SyntaxError{{1, section}, {4, section}}},
+			"[Metadata]\nsearch-order = configDrive\n", []SyntaxError{{1, others}, {4, others}}},
 		"subsection": {
 			"[BlockStorage \"" + password + "\"]\nrescan-on-resize = true\n",
 			[]SyntaxError{{1, section}},
