@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/readiness"
 )
 
 const staticDegraded = "OpenStackManilaDriverGuestStaticResourcesControllerDegraded"
@@ -179,4 +181,20 @@ func (e *env) hasUnavailable(daemonSet string) error {
 		err = fmt.Errorf("no pod of %s is unavailable", daemonSet)
 	}
 	return err
+}
+
+// has returns nil if Conditions.Has did in any version.
+func (w *conditionWatch) has(
+	conditionType string, status opv1.ConditionStatus, reason string, texts ...string,
+) error {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	for _, c := range slices.Concat(w.versions...) {
+		version := readiness.Of([]opv1.OperatorCondition{c})
+		if version.Has(conditionType, status, reason, texts...) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has never been %s with reason %q and %q", conditionType, status, reason,
+		texts)
 }

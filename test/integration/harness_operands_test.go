@@ -19,8 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	opv1 "github.com/openshift/api/operator/v1"
-
-	"github.com/openstack-csi/csi-operator/test/devcluster/readiness"
 )
 
 // dependencyPrefix starts the annotations that contain the hashes of rollout inputs.
@@ -220,22 +218,6 @@ func (w *conditionWatch) add(event watch.Event) {
 		return
 	}
 	w.versions = append(w.versions, version.Status.Conditions)
-}
-
-// has returns nil if Conditions.Has did in any version.
-func (w *conditionWatch) has(
-	conditionType string, status opv1.ConditionStatus, reason string, texts ...string,
-) error {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	for _, c := range slices.Concat(w.versions...) {
-		version := readiness.Of([]opv1.OperatorCondition{c})
-		if version.Has(conditionType, status, reason, texts...) == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s has never been %s with reason %q and %q", conditionType, status, reason,
-		texts)
 }
 
 // end stops the watch and returns the conditions of each version.

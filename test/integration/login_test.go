@@ -65,7 +65,8 @@ func (e *env) login() (map[string]string, error) {
 func (e *env) stillHas(before driverState) error {
 	now := e.driverState()
 	for name, diff := range map[string]string{
-		cloudConf: cmp.Diff(before.conf, now.conf), "workloads": cmp.Diff(before.workloads, now.workloads),
+		cloudConf:   cmp.Diff(before.conf, now.conf),
+		"workloads": cmp.Diff(before.workloads, now.workloads),
 	} {
 		if diff != "" {
 			return fmt.Errorf("%s changed:\n%s", name, diff)
@@ -117,7 +118,8 @@ func (e *env) rolledOutByLogin() []string {
 // hasTestOf returns nil if the condition about the credentials has the status, and a message that
 // contains all texts.
 func (e *env) hasTestOf(status opv1.ConditionStatus, reason string, texts ...string) error {
-	return e.hasCondition(ofSubject(e.subject, manilaAccepted, cinderAccepted), status, reason, texts...)
+	condition := ofSubject(e.subject, manilaAccepted, cinderAccepted)
+	return e.hasCondition(condition, status, reason, texts...)
 }
 
 func (e *env) credentialsAccepted() error { return e.hasTestOf(opv1.ConditionTrue, "") }
@@ -201,8 +203,8 @@ func (e *env) waitsForUsefulCredentials() {
 	e.must(e.credentialsAccepted())
 }
 
-// keepsLoginOfUsefulCredentials checks that useless credentials change nothing, also after a restart
-// of the operator, and that useful ones roll out only the Deployment of Cinder, once.
+// keepsLoginOfUsefulCredentials checks that useless credentials change nothing, also after a
+// restart of the operator, and that useful ones roll out only the Deployment of Cinder, once.
 func (e *env) keepsLoginOfUsefulCredentials() {
 	before := e.awaitIdle()
 	for _, u := range e.uselessCredentials() {

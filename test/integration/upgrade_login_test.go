@@ -45,13 +45,15 @@ func (e *env) goBackToFormerLogin() {
 		in := collection{resource("apps", "daemonsets"), e.subject.OperandNamespace}
 		side := e.guest
 		if f.workload == e.subject.Workloads[0] {
-			in, side = collection{resource("apps", "deployments"), e.subject.controllerNamespace}, e.management
+			in = collection{resource("apps", "deployments"), e.subject.controllerNamespace}
+			side = e.management
 		}
 		w, err := e.workload(f.workload)
 		e.must(err)
 		key := diagnosis.InputAnnotation(in.namespace, f.kind, f.name)
-		e.must(side.patch(e.ctx(), in, f.workload, fmt.Sprintf(`{"metadata":{"annotations":{%[1]q:"former",
-			%[2]q:%[3]q}},"spec":{"template":{"metadata":{"annotations":{%[1]q:"former"}}}}}`,
+		e.must(side.patch(e.ctx(), in, f.workload, fmt.Sprintf(`{"metadata":{"annotations":{
+			%[1]q:"former", %[2]q:%[3]q}},"spec":{"template":{"metadata":{
+			"annotations":{%[1]q:"former"}}}}}`,
 			key, inputsAnnotation, fmt.Sprintf("%s,%s/%s=former", w.Inputs, f.kind, f.name))))
 	}
 	if !e.subject.isManila() {
@@ -99,7 +101,8 @@ func (e *env) updatesFormerLogin() {
 		})
 	}
 	recovered := e.fault(statusFault(simulator.Identity, http.StatusServiceUnavailable))
-	e.setClouds(append(e.cloud.CloudsYAML(simulator.Clouds{}), "# the first login of this release\n"...))
+	clouds := e.cloud.CloudsYAML(simulator.Clouds{})
+	e.setClouds(append(clouds, "# the first login of this release\n"...))
 	e.eventually(soon, func() error {
 		return e.hasTestOf(opv1.ConditionFalse, unreachableReason, "HTTP 503", keepsAll)
 	})

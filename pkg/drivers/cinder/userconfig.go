@@ -148,8 +148,9 @@ func remarks(user []byte) []SyntaxError {
 
 // adviceAbout returns what to do with a section that is not read. Some are for other components.
 func adviceAbout(section string) string {
-	others := []string{"Global", "LoadBalancer", "LoadBalancerClass", "Metadata", "Networking", "Route"}
-	for _, other := range others {
+	for _, other := range []string{
+		"Global", "LoadBalancer", "LoadBalancerClass", "Metadata", "Networking", "Route",
+	} {
 		if strings.EqualFold(section, other) {
 			return "The operator and the CSI driver do not use it. Remove it"
 		}

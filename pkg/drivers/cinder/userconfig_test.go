@@ -25,8 +25,8 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 	t.Parallel()
 	const (
 		section = "this section is ignored: only [BlockStorage] is read. Correct its name or remove it"
-		others  = "this section is ignored: only [BlockStorage] is read. The operator and the CSI driver " +
-			"do not use it. Remove it"
+		others  = "this section is ignored: only [BlockStorage] is read. The operator and the CSI " +
+			"driver do not use it. Remove it"
 		setting = "the CSI driver does not support this setting. It supports node-volume-attach-limit, " +
 			"rescan-on-resize, ignore-volume-az and ignore-volume-microversion"
 		limit   = "the CSI driver ignores a limit below 1 or above 256, and uses 256"

@@ -305,8 +305,8 @@ func TestCommandsChangeHostedCluster(t *testing.T) {
 
 const manilaOperator = "manila-csi-driver-operator"
 
-// checkCredentials checks that the Secrets of the control plane, and then the logins of the drivers,
-// get new credentials only when somebody deletes the Secrets.
+// checkCredentials checks that the Secrets of the control plane, and then the logins of the
+// drivers, get new credentials only when somebody deletes the Secrets.
 func (d *devcluster) checkCredentials(guest paths.Dir) {
 	d.t.Helper()
 	const namespace = "clusters-guest-2"
