@@ -154,10 +154,15 @@ func TestCinderPodsMountTheConfiguration(t *testing.T) {
 	}
 	items := func(key string) []corev1.KeyToPath { return []corev1.KeyToPath{{Key: key, Path: key}} }
 	cloudConf := corev1.LocalObjectReference{Name: "cloud-conf"}
+	// The operator has tested the login of the controller. The plugin on the nodes does not log in.
+	logins := map[string]*corev1.SecretVolumeSource{
+		"controller.yaml": {
+			SecretName: "openstack-cinder-csi-driver-login",
+			Items:      []corev1.KeyToPath{{Key: "login", Path: "clouds.yaml"}},
+		},
+		"node.yaml": {SecretName: "openstack-cloud-credentials", Items: items("clouds.yaml")},
+	}
 	volumes := map[string]corev1.VolumeSource{
-		"secret-cinderplugin": {Secret: &corev1.SecretVolumeSource{
-			SecretName: "openstack-cloud-credentials", Items: items("clouds.yaml"),
-		}},
 		"config-cinderplugin": {ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: cloudConf, Items: items("cloud.conf"),
 		}},
@@ -166,7 +171,9 @@ func TestCinderPodsMountTheConfiguration(t *testing.T) {
 		}},
 	}
 	eachCinder(t, func(t *testing.T, _ flavour.Flavour, b *bundle.Bundle) {
-		for _, file := range []string{"controller.yaml", "node.yaml"} {
+		for file, login := range logins {
+			volumes := maps.Clone(volumes)
+			volumes["secret-cinderplugin"] = corev1.VolumeSource{Secret: login}
 			_, pod := workload(t, b, file)
 			driver := pod.Containers[0]
 			if diff := cmp.Diff(env, driver.Env); diff != "" {
