@@ -50,7 +50,9 @@ func (e *cinderEnv) hasNotStarted() error {
 }
 
 func (e *cinderEnv) reportsHangingFirstProbe() {
-	e.eventually(prompt, func() error { return e.reports(cinderProgressing, "has not tested the credentials yet") })
+	e.eventually(prompt, func() error {
+		return e.reports(cinderProgressing, "has not tested the credentials yet")
+	})
 	e.must(errors.Join(e.notDegraded(), e.hasNotStarted()))
 }
 

@@ -74,7 +74,9 @@ func (e *cinderEnv) changesNothingInGracePeriod() {
 			if f.reason == refusedReason {
 				bound += time.Minute // the operator does not repeat a refused login sooner
 			}
-			e.eventually(bound, func() error { return e.hasCondition(cinderReachable, opv1.ConditionTrue, "") })
+			e.eventually(bound, func() error {
+				return e.hasCondition(cinderReachable, opv1.ConditionTrue, "")
+			})
 			e.must(e.available())
 			e.must(e.stillHas(before))
 		})

@@ -75,6 +75,7 @@ func (e *env) mustExplainRollout(in input, content string) {
 	in.put(e, content)
 	e.awaitChangedTemplates(before, in.rolls)
 	e.awaitAvailable()
+	e.eventually(soon, func() error { return e.hasNewPods(in.rolls) })
 	e.awaitNoWrites()
 	for name, after := range e.workloads() {
 		now, err := e.listedInputs(name)
@@ -144,10 +145,4 @@ func TestCinderRollsOutChangedInputs(t *testing.T) {
 		part{"RollsOutMissingInputs", e.rollsOutMissingInputs},
 		part{"RollsOutOncePerInput", e.rollsOutOncePerInput},
 	)
-}
-
-func (e *env) explainsRollout() {
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	e.mustExplainRollout(inputs()["metrics certificate"], "another content")
 }

@@ -35,7 +35,8 @@ func TestReachesPrivateCloudThroughProxy(t *testing.T) {
 func (e *env) findsPrivateCA() {
 	ofInstaller := e.cloud.CloudsYAML(simulator.Clouds{CACert: "/home/installer/ca.pem"})
 	for text, message := range map[string]string{
-		string(e.cloud.CloudsYAML(simulator.Clouds{})): "unknown authority", string(ofInstaller): "has a path",
+		string(e.cloud.CloudsYAML(simulator.Clouds{})): "unknown authority",
+		string(ofInstaller):                            "has a path",
 	} {
 		e.setClouds([]byte(text))
 		e.eventually(soon, func() error { return e.reports(disabled, message, "cacert") })
@@ -48,6 +49,7 @@ func (e *env) findsPrivateCA() {
 			switch place {
 			case "Secret":
 				data["clouds.yaml"], data["cacert"] = ofInstaller, []byte(ca)
+				configMap[caKeyOfCloudProvider] = string(e.ca)
 			case "ConfigMap":
 				data["clouds.yaml"], configMap[caKeyOfCloudProvider] = ofInstaller, ca
 			default:

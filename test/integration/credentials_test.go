@@ -178,8 +178,9 @@ func (e *env) usesRotatedCredentials() {
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(3)
 	e.must(e.hasNoCondition(disabled))
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
-	e.awaitPolls(1)
+	text, want := e.cloud.CloudsYAML(simulator.Clouds{}), e.passwordTranslation()
+	e.setClouds(text)
+	e.within(translationPromptly, func() error { return e.hasTranslation(want) })
 	e.eventually(soon, func() error { return e.hasCondition(reachable, opv1.ConditionTrue, "") })
 	e.awaitAvailable()
 }

@@ -79,13 +79,13 @@ func (e *hostedEnv) usesCAOfConfigMap() {
 	e.eventually(soon, e.credentialsAccepted)
 }
 
-// followsDeletedCopies checks that the copies of the credentials in the guest cluster change nothing,
+// followsDeletedCopies checks that copies of the credentials in the guest cluster change nothing,
 // and rotates credentials as docs/credential-rotation.md describes it for HyperShift.
 func (e *env) followsDeletedCopies() {
 	before := e.awaitIdle()
 	name := e.driverSecret()
 	inGuest := e.guest.kube.CoreV1().Secrets(e.subject.OperandNamespace)
-	e.putSecret(e.subject.OperandNamespace, name, map[string][]byte{"clouds.yaml": []byte("clouds: [")})
+	e.putSecret(e.subject.OperandNamespace, name, map[string][]byte{"clouds.yaml": []byte("[")})
 	e.expectNoWritesFor(time.Second)
 	e.must(inGuest.Delete(e.ctx(), name, metav1.DeleteOptions{}))
 	e.expectNoWritesFor(time.Second)

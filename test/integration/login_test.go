@@ -4,7 +4,6 @@ package integration
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"regexp"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/cert"
@@ -23,8 +21,6 @@ import (
 )
 
 const (
-	manilaAccepted = "ManilaCredentialsAccepted"
-	cinderAccepted = "CinderCredentialsAccepted"
 	// cinderLogin is the Secret with the login of Cinder's driver.
 	cinderLogin = "openstack-cinder-csi-driver-login"
 
@@ -64,18 +60,10 @@ func (e *env) login() (map[string]string, error) {
 // stillHas returns nil if the state of the driver has not changed.
 func (e *env) stillHas(before driverState) error {
 	now := e.driverState()
-	for name, diff := range map[string]string{
-		cloudConf:   cmp.Diff(before.conf, now.conf),
-		"workloads": cmp.Diff(before.workloads, now.workloads),
-	} {
-		if diff != "" {
-			return fmt.Errorf("%s changed:\n%s", name, diff)
-		}
-	}
 	if !maps.Equal(before.login, now.login) {
 		return errors.New("the login of the driver changed") // the difference is secret
 	}
-	return nil
+	return errors.Join(checkEqual(before.conf, now.conf), checkEqual(before.workloads, now.workloads))
 }
 
 // awaitIdle waits until the driver is available and the operator writes nothing.
@@ -118,8 +106,8 @@ func (e *env) rolledOutByLogin() []string {
 // hasTestOf returns nil if the condition about the credentials has the status, and a message that
 // contains all texts.
 func (e *env) hasTestOf(status opv1.ConditionStatus, reason string, texts ...string) error {
-	condition := ofSubject(e.subject, manilaAccepted, cinderAccepted)
-	return e.hasCondition(condition, status, reason, texts...)
+	accepted := ofSubject(e.subject, "Manila", "Cinder") + "CredentialsAccepted"
+	return e.hasCondition(accepted, status, reason, texts...)
 }
 
 func (e *env) credentialsAccepted() error { return e.hasTestOf(opv1.ConditionTrue, "") }
@@ -143,7 +131,7 @@ func (e *env) uselessCredentials() []uselessCredentials {
 	e.must(err)
 	return []uselessCredentials{
 		{
-			"unscoped", "InvalidCredentials", "key clouds.yaml",
+			"unscoped", "InvalidCredentials", "key clouds.yaml of Secret",
 			clouds(regexp.MustCompile(` *project_.*\n`).ReplaceAllString(good, "")),
 		},
 		{

@@ -3,7 +3,6 @@
 package integration
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -53,7 +52,6 @@ func TestCredentialsAreTranslated(t *testing.T) {
 		part{"TranslatesPassword", e.translatesPassword},
 		part{"RepairsTranslation", e.repairsTranslation},
 		part{"KeepsTranslationOfInvalidCloudsYAML", e.keepsTranslationOfInvalidCloudsYAML},
-		part{"TranslatesRotatedCredentials", e.translatesRotatedCredentials},
 		part{"TranslatesApplicationCredential", e.translatesApplicationCredential},
 	)
 }
@@ -105,47 +103,23 @@ func (e *env) repairsTranslation() {
 	}
 }
 
-func (e *env) translatesRotatedCredentials() {
-	e.eventually(installed, func() error { return e.hasTranslation(e.passwordTranslation()) })
-	e.cloud.RotateCredentials(simulator.Rotation{Password: "leaked-rotated-password-77aa"})
-	e.secrets = append(e.secrets, "leaked-rotated-password-77aa")
-	text, want := e.cloud.CloudsYAML(simulator.Clouds{}), e.passwordTranslation()
-	e.setClouds(text)
-	e.within(translationPromptly, func() error { return e.hasTranslation(want) })
-}
-
 // keepsTranslationOfInvalidCloudsYAML checks that a condition names Secret and key, and that a
 // fixed file is translated.
 func (e *env) keepsTranslationOfInvalidCloudsYAML() {
-	const malformed = "leaked-in-malformed-33ef"
-	e.secrets = append(e.secrets, malformed)
+	const secret = "leaked-in-malformed-33ef"
+	e.secrets = append(e.secrets, secret)
 	want := e.passwordTranslation()
 	e.eventually(installed, func() error { return e.hasTranslation(want) })
-	good := e.cloud.CloudsYAML(simulator.Clouds{})
-	for name, text := range map[string]string{
-		"no YAML":        "clouds:\n  openstack:\n    auth: {password: " + malformed + "\n  ]",
-		"wrong type":     "clouds:\n  openstack:\n    auth: " + malformed + "\n",
-		"only a comment": "# " + malformed + "\n",
-		"no password": "clouds:\n  openstack:\n    auth: {auth_url: https://keystone.example.com, " +
-			"username: " + malformed + "}\n",
-		"no URL": "clouds:\n  openstack:\n    auth: {auth_url: '" + malformed +
-			"', username: u, password: p}\n",
-	} {
-		e.sub(name, func(*testing.T) {
-			e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": []byte(text)})
+	for _, m := range malformedCloudsYAML(secret) {
+		e.sub(m.name, func(*testing.T) {
+			e.setClouds([]byte(m.text))
 			e.within(prompt, func() error {
-				return e.hasCondition(secretSyncDegraded, opv1.ConditionTrue, "")
+				return e.reports(secretSyncDegraded, m.message,
+					"key clouds.yaml of Secret "+operandNamespace+"/"+credentialsSecret)
 			})
-			message := e.message(secretSyncDegraded)
-			e.must(e.reports(secretSyncDegraded,
-				"Secret "+operandNamespace+"/"+credentialsSecret, "clouds.yaml"))
-			if strings.Contains(message, malformed) {
-				e.t.Errorf("the message quotes the file: %q", message)
-			}
-			if err := e.hasTranslation(want); err != nil {
-				e.t.Errorf("the operator changed the translation: %v", err)
-			}
-			e.putSecret(operandNamespace, credentialsSecret, map[string][]byte{"clouds.yaml": good})
+			e.checkDriverForSecrets()
+			e.must(e.hasTranslation(want))
+			e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 			e.within(soon, func() error {
 				return e.hasCondition(secretSyncDegraded, opv1.ConditionFalse, "")
 			})

@@ -42,19 +42,19 @@ func (e *env) goBackToFormerLogin() {
 	e.awaitIdle()
 	e.stopOperator()
 	for _, f := range e.formerInputs() {
-		in := collection{resource("apps", "daemonsets"), e.subject.OperandNamespace}
-		side := e.guest
+		side, in := e.guest, collection{resource("apps", "daemonsets"), e.subject.OperandNamespace}
 		if f.workload == e.subject.Workloads[0] {
-			in = collection{resource("apps", "deployments"), e.subject.controllerNamespace}
 			side = e.management
+			in = collection{resource("apps", "deployments"), e.subject.controllerNamespace}
 		}
 		w, err := e.workload(f.workload)
 		e.must(err)
 		key := diagnosis.InputAnnotation(in.namespace, f.kind, f.name)
-		e.must(side.patch(e.ctx(), in, f.workload, fmt.Sprintf(`{"metadata":{"annotations":{
-			%[1]q:"former", %[2]q:%[3]q}},"spec":{"template":{"metadata":{
-			"annotations":{%[1]q:"former"}}}}}`,
-			key, inputsAnnotation, fmt.Sprintf("%s,%s/%s=former", w.Inputs, f.kind, f.name))))
+		inputs := fmt.Sprintf("%s,%s/%s=former", w.Inputs, f.kind, f.name)
+		e.must(side.patch(e.ctx(), in, f.workload, fmt.Sprintf(`{
+			"metadata":{"annotations":{%[1]q:"former",%[2]q:%[3]q}},
+			"spec":{"template":{"metadata":{"annotations":{%[1]q:"former"}}}}}`,
+			key, inputsAnnotation, inputs)))
 	}
 	if !e.subject.isManila() {
 		_, err := e.management.kube.AppsV1().Deployments(e.subject.controllerNamespace).Patch(e.ctx(),
@@ -101,8 +101,7 @@ func (e *env) updatesFormerLogin() {
 		})
 	}
 	recovered := e.fault(statusFault(simulator.Identity, http.StatusServiceUnavailable))
-	clouds := e.cloud.CloudsYAML(simulator.Clouds{})
-	e.setClouds(append(clouds, "# the first login of this release\n"...))
+	e.setClouds(append(e.cloud.CloudsYAML(simulator.Clouds{}), "# of this release\n"...))
 	e.eventually(soon, func() error {
 		return e.hasTestOf(opv1.ConditionFalse, unreachableReason, "HTTP 503", keepsAll)
 	})

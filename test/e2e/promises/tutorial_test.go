@@ -14,13 +14,12 @@ func tutorial() tour.Page {
 	return tour.Page{
 		Path: "docs/tutorial.md", Start: "Install",
 		Printed: map[string]*regexp.Regexp{
-			"openstack-csi status\n": regexp.MustCompile(`\nManila +True +ok .*\n`),
-			"why pod/writer":         regexp.MustCompile(`pod/writer is Running`),
-			"get storageclass\n":     regexp.MustCompile(`csi-manila-gold \(default\)`),
-			"get pvc second":         regexp.MustCompile(`csi-manila-gold\n$`),
-			"rotate .devcluster":     regexp.MustCompile(`The drivers run with these credentials`),
-			"why deployment/openstack-manila": regexp.MustCompile(
-				`(?s)because\s.*secret/manila-cloud-credentials`),
+			"openstack-csi status\n":          regexp.MustCompile(`\nManila +True +ok .*\n`),
+			"why pod/writer":                  regexp.MustCompile(`pod/writer is Running`),
+			"get storageclass\n":              regexp.MustCompile(`csi-manila-gold \(default\)`),
+			"get pvc second":                  regexp.MustCompile(`csi-manila-gold\n$`),
+			"rotate .devcluster":              regexp.MustCompile(`The drivers run with these credentials`),
+			"why deployment/openstack-manila": regexp.MustCompile(`(?s)because\s.*changed`),
 			"openstack-csi status ||": regexp.MustCompile(
 				`(?s)^!! Manila.*HTTP 503.*#openstackcsicloudunreachable.*exit code 1\n$`),
 			"^openstack_csi_cloud_reacha": regexp.MustCompile(`} 0\n`),
