@@ -198,3 +198,11 @@ func (w *conditionWatch) has(
 	return fmt.Errorf("%s has never been %s with reason %q and %q", conditionType, status, reason,
 		texts)
 }
+
+// message returns the message of a condition.
+func (e *env) message(conditionType string) string {
+	e.t.Helper()
+	all, err := e.conditions()
+	e.must(err)
+	return all[conditionType].Message
+}

@@ -122,14 +122,6 @@ func (e *env) hasNoCondition(conditionType string) error {
 	return nil
 }
 
-// message returns the message of a condition.
-func (e *env) message(conditionType string) string {
-	e.t.Helper()
-	all, err := e.conditions()
-	e.must(err)
-	return all[conditionType].Message
-}
-
 // degraded returns the *Degraded conditions that are True, sorted by type.
 func (e *env) degraded() ([]opv1.OperatorCondition, error) {
 	all, err := e.conditions()
