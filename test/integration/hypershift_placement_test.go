@@ -68,6 +68,7 @@ func cinderObjectsBySide() objectsBySide {
 			"configmaps " + hostedNamespace + "/" + cinderTrustedCA,
 			"deployments " + hostedNamespace + "/" + cinderController,
 			"poddisruptionbudgets " + hostedNamespace + "/" + cinderController + "-pdb",
+			"secrets " + hostedNamespace + "/" + cinderLogin,
 			"secrets " + hostedNamespace + "/openstack-cinder-csi-driver-operator-hash-key",
 			"serviceaccounts " + hostedNamespace + "/" + cinderController + "-sa",
 		},
