@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -285,8 +286,13 @@ func (k *plainKubernetes) rotatesCredentials() {
 	k.t.Helper()
 	k.cloud.RotateCredentials(simulator.Rotation{})
 	k.must(paths.WriteFile(k.clouds(), k.cloud.CloudsYAML(simulator.Clouds{})))
-	before, err := k.rolloutInputs()
-	k.must(err)
+	name := map[string]string{"manila": loginSecret, "cinder": cinderLogin}[k.operator.Driver]
+	login := func() map[string]string {
+		data, err := k.cluster.secret(k.ctx(), k.operator.OperandNamespace, name)
+		k.must(err)
+		return data
+	}
+	before := login()
 	secret := " " + k.operator.Credentials[0].Name + " "
 	for _, command := range k.commands("Rotate the credentials") {
 		if strings.Contains(command, secret) {
@@ -294,36 +300,15 @@ func (k *plainKubernetes) rotatesCredentials() {
 		}
 	}
 	k.eventually(func() error {
-		after, err := k.rolloutInputs()
-		for name, inputs := range after {
-			if before[name] == inputs {
-				err = errors.Join(err, fmt.Errorf("%s has not rolled out", name))
-			}
+		if maps.Equal(before, login()) {
+			return errors.New("the driver has the earlier login")
 		}
-		return err
+		return nil
 	})
 	k.awaitAvailable()
 	k.run("kubectl wait clustercsidriver/" + k.operator.ClusterCSIDriver + " --timeout=5m --for=" +
 		"condition=" + map[string]string{"manila": "Manila", "cinder": "Cinder"}[k.operator.Driver] +
 		"CredentialsAccepted")
-}
-
-// rolloutInputs returns the annotation of the workloads that read credentials.
-func (k *plainKubernetes) rolloutInputs() (map[string]string, error) {
-	apps, all := k.cluster.kube.AppsV1(), map[string]string{}
-	deployment, err := apps.Deployments(k.operator.OperandNamespace).
-		Get(k.ctx(), k.operator.Workloads[0], metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	all[deployment.Name] = deployment.Annotations[inputsAnnotation]
-	daemonSet, err := apps.DaemonSets(k.operator.OperandNamespace).
-		Get(k.ctx(), k.operator.Workloads[1], metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	all[daemonSet.Name] = daemonSet.Annotations[inputsAnnotation]
-	return all, nil
 }
 
 // mustServeMetrics fails the test if the operator does not serve its metrics, with a certificate
