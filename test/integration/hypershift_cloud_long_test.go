@@ -87,6 +87,8 @@ func (e *env) followsDeletedCopies() {
 	inGuest := e.guest.kube.CoreV1().Secrets(e.subject.OperandNamespace)
 	e.putSecret(e.subject.OperandNamespace, name, map[string][]byte{"clouds.yaml": []byte("[")})
 	e.expectNoWritesFor(time.Second)
+	e.restartOperator()
+	e.awaitIdle()
 	e.must(inGuest.Delete(e.ctx(), name, metav1.DeleteOptions{}))
 	e.expectNoWritesFor(time.Second)
 	e.must(e.stillHas(before))
