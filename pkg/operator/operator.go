@@ -72,6 +72,9 @@ func newOperator(
 // done.
 func (o *operator) run(ctx context.Context, process host.Process) error {
 	o, err := o.withChoices(ctx, process.Config)
+	if ctx.Err() != nil {
+		return nil // an end during the start is no failure either
+	}
 	if err != nil {
 		return err
 	}

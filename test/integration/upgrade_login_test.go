@@ -108,11 +108,13 @@ func (e *env) updatesFormerLogin() {
 	unchanged()
 	recovered()
 	e.eventually(soon, e.credentialsAccepted)
-	e.awaitIdle()
 	for _, name := range e.rolledOutByLogin() {
 		templates[name]++
 	}
-	e.must(checkEqual(templates, (&upgrade{env: e}).templates()))
+	check := func() error { return checkEqual(templates, (&upgrade{env: e}).templates()) }
+	e.eventually(soon, check)
+	e.awaitIdle()
+	e.must(check())
 }
 
 // podTemplates returns the pod templates of the workloads.
