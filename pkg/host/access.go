@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
-	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/openshift/library-go/pkg/authorization/hardcodedauthorizer"
 )
@@ -38,10 +36,7 @@ const (
 	// tokenCacheTTL is longer than the scrape interval of 30 s, so that at most every second scrape
 	// needs a TokenReview. Rejected tokens are cached for the same time.
 	tokenCacheTTL = 35 * time.Second
-	// reviewRate (per second) and reviewBurst limit the TokenReviews that clients can cause by sending
-	// new tokens. Prometheus needs one per minute.
-	reviewRate, reviewBurst = 1, 10
-	reviewTimeout           = 5 * time.Second
+	reviewTimeout = 5 * time.Second
 )
 
 // The permission to read the metrics. Components of Kubernetes require the same permission.
@@ -50,9 +45,6 @@ const metricsPath, metricsVerb = "/metrics", "get"
 // metricsReaders is a group that exists only in this process. It contains the users who have the
 // permission to read the metrics.
 const metricsReaders = "csi-operator:metrics-readers"
-
-// errBusy rejects a token without a TokenReview.
-var errBusy = errors.New("too many unknown tokens")
 
 // restricted passes requests of the cluster's Prometheus and of its administrators to next. It
 // authenticates them by client certificate or token. If the cluster is not OpenShift, it also
@@ -69,8 +61,7 @@ func restricted(
 		return nil, fmt.Errorf("watching the CA of client certificates: %w", err)
 	}
 	go clientCA.Run(ctx, 1)
-	limiter := flowcontrol.NewTokenBucketRateLimiter(reviewRate, reviewBurst)
-	reviewer := tokenReviewer{limiter: limiter, reviews: kube.AuthenticationV1().TokenReviews()}
+	reviewer := tokenReviewer{reviews: kube.AuthenticationV1().TokenReviews()}
 	var prometheus authorizer.Authorizer
 	if o.NotOpenShift { // anybody may own the namespace of OpenShift's Prometheus
 		reviewer.access = kube.AuthorizationV1().SubjectAccessReviews()
@@ -95,10 +86,6 @@ type guard struct {
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who, ok, err := g.authenticator.AuthenticateRequest(r)
-	if errors.Is(err, errBusy) {
-		http.Error(w, "Too many requests", http.StatusTooManyRequests)
-		return
-	}
 	if err != nil || !ok {
 		http.Error(w, "Unauthorized", http.StatusUnauthorized)
 		return
@@ -129,7 +116,6 @@ func (g *guard) allows(r *http.Request, who user.Info) bool {
 // tokenReviewer authenticates tokens with TokenReviews. The webhook authenticator of
 // k8s.io/apiserver does the same, but links gRPC.
 type tokenReviewer struct {
-	limiter flowcontrol.PassiveRateLimiter
 	reviews authenticationclient.TokenReviewInterface
 	// access checks whether a user may read the metrics. It is nil on OpenShift.
 	access authorizationclient.SubjectAccessReviewInterface
@@ -138,9 +124,6 @@ type tokenReviewer struct {
 func (t tokenReviewer) AuthenticateToken(ctx context.Context,
 	token string,
 ) (*authenticator.Response, bool, error) {
-	if !t.limiter.TryAccept() {
-		return nil, false, errBusy
-	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}

@@ -80,7 +80,10 @@ func Run(ctx context.Context, o Options, work Work) error {
 	if err := o.watchFiles(ctx, cancel); err != nil {
 		return err
 	}
-	kube, err := kubernetes.NewForConfig(o.Served)
+	unlimited := rest.CopyConfig(o.Served)
+	// Clients with wrong tokens must not delay the review of another one. The API server limits them.
+	unlimited.QPS = -1
+	kube, err := kubernetes.NewForConfig(unlimited)
 	if err != nil {
 		return fmt.Errorf("creating client: %w", err)
 	}

@@ -29,6 +29,7 @@ type Guard struct {
 
 	mu      sync.Mutex
 	renewed time.Time // zero if the process has not led
+	lost    bool
 }
 
 // Protect returns a configuration with the guard. It must be that of leader election, too: the
@@ -39,17 +40,27 @@ func (g *Guard) Protect(config *rest.Config) *rest.Config {
 	return config
 }
 
-// isHeld returns false if the process has led and its Lease has expired.
+// isHeld returns false if the process has led and its Lease has expired. A lost Lease stays lost:
+// its release, for example, is no renewal. The monotonic clock stands still while a machine is
+// suspended, and the wall clock can be set back, so that the later of both counts.
 func (g *Guard) isHeld() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.renewed.IsZero() || time.Since(g.renewed) < g.Duration
+	if g.renewed.IsZero() {
+		return true
+	}
+	now := time.Now()
+	age := max(now.Sub(g.renewed), now.Round(0).Sub(g.renewed))
+	g.lost = g.lost || age >= g.Duration
+	return !g.lost
 }
 
 func (g *Guard) renew(at time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.renewed = at
+	if g.isHeld() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.renewed = at
+	}
 }
 
 type transport struct {

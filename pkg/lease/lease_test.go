@@ -62,6 +62,10 @@ func TestWritesEndWithTheLease(t *testing.T) {
 			if err := send(method, object); !errors.Is(err, ErrExpired) || lost != 1 {
 				t.Errorf("%s after the Lease: %v, and Lost was called %d times", method, err, lost)
 			}
+			api.status = http.StatusOK // the release of a Lease that has expired
+			if err := send(http.MethodPut, renewal); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }
