@@ -10,17 +10,18 @@ import (
 // for each rollout input.
 const InputsAnnotation = "operator.openshift.io/rollout-inputs"
 
-const annotationPrefix = "operator.openshift.io/dep-"
+// AnnotationPrefix starts the annotations with hashes.
+const AnnotationPrefix = "operator.openshift.io/dep-"
 
 // InputAnnotation returns the annotation with the hash of a rollout input, of a workload and of its
 // pods. library-go uses the same key, so the hash replaces the hash of earlier releases.
 func InputAnnotation(namespace, kind, name string) string {
 	const longest = 63
 	name = fmt.Sprintf("%s.%s.%s", namespace, name, strings.ToLower(kind))
-	if key := annotationPrefix + name; len(key) <= longest {
+	if key := AnnotationPrefix + name; len(key) <= longest {
 		return key
 	}
-	return fmt.Sprintf("%s%x", annotationPrefix, sha256.Sum256([]byte(name)))[:longest]
+	return fmt.Sprintf("%s%x", AnnotationPrefix, sha256.Sum256([]byte(name)))[:longest]
 }
 
 // ParseInputs returns the hashes in InputsAnnotation by input, such as secret/name.

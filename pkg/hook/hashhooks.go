@@ -28,9 +28,6 @@ type RolloutInput struct {
 	// keep means that content is nil while the content of the pods must not change. The workload keeps
 	// its hash, and keep copies from the deployed pods what belongs to the hash.
 	keep func(pod, deployed *corev1.PodSpec)
-	// former means that the pods do not depend on the object any more. They keep a hash that they
-	// have, because its removal would roll them out.
-	former bool
 	// use adds the object to the pods, unless the asset does so. annotations belong to the workload.
 	use func(pod *corev1.PodSpec, annotations map[string]string) error
 	// omit removes the object from the pods until it exists, unless they need it to start.
@@ -65,12 +62,6 @@ func AcceptedHash(
 		Informers:     informers,
 		RolloutInputs: []RolloutInput{{Kind: "Secret", Name: name, content: content, keep: keep}},
 	}
-}
-
-// FormerInput keeps the hash of an object that was a rollout input in an earlier release, so that
-// the upgrade restarts no pod.
-func FormerInput(kind, name string) Workload {
-	return Workload{RolloutInputs: []RolloutInput{{Kind: kind, Name: name, former: true}}}
 }
 
 // ConfigMapHash is SecretHash for a ConfigMap.

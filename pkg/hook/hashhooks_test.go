@@ -129,38 +129,23 @@ func TestPodsKeepWhatBelongsToTheirHash(t *testing.T) {
 }
 
 // An upgrade restarts no pods for an object that they do not depend on any more.
-func TestFormerInputKeepsOnlyTheHashOfThePods(t *testing.T) {
+func TestPodsKeepHashesOfEarlierReleases(t *testing.T) {
 	t.Parallel()
-	former := func(*clustertest.Fake, flavour.Side) []hook.Workload {
-		return []hook.Workload{hook.FormerInput("Secret", "credentials")}
+	r := newRoller(t, clustertest.Seed{Guest: append(earlierWorkloads(), secret(guest, "1"))},
+		func(*clustertest.Fake, flavour.Side) []hook.Workload { return nil })
+	wanted, daemonSet := workloads()
+	deployment := wanted.DeepCopy()
+	must(t, r.hooks[0].Deployment(nil, deployment))
+	must(t, r.hooks[1].DaemonSet(nil, daemonSet))
+	wanted.Spec.Template.Annotations = map[string]string{annotation: plainHash}
+	wanted.Annotations[diagnosis.InputsAnnotation] = ""
+	if diff := cmp.Diff(wanted, deployment); diff != "" {
+		t.Errorf("Deployment (-want +got):\n%s", diff)
 	}
-	for name, test := range map[string]struct {
-		objects []runtime.Object
-		want    map[string]string
-	}{
-		"upgrade": {
-			append(earlierWorkloads(), secret(guest, "1")), map[string]string{annotation: plainHash},
-		},
-		"installation": {[]runtime.Object{secret(guest, "1")}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRoller(t, clustertest.Seed{Guest: test.objects}, former)
-			wanted, daemonSet := workloads()
-			deployment := wanted.DeepCopy()
-			must(t, r.hooks[0].Deployment(nil, deployment))
-			must(t, r.hooks[1].DaemonSet(nil, daemonSet))
-			wanted.Spec.Template.Annotations = test.want
-			wanted.Annotations[diagnosis.InputsAnnotation] = ""
-			if diff := cmp.Diff(wanted, deployment); diff != "" {
-				t.Errorf("Deployment (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(wanted.Spec.Template, daemonSet.Spec.Template); diff != "" {
-				t.Errorf("pods of the DaemonSet (-want +got):\n%s", diff)
-			}
-			if told := r.emitted(); len(told) > 0 {
-				t.Errorf("events are %q", told)
-			}
-		})
+	if diff := cmp.Diff(wanted.Spec.Template, daemonSet.Spec.Template); diff != "" {
+		t.Errorf("pods of the DaemonSet (-want +got):\n%s", diff)
+	}
+	if told := r.emitted(); len(told) > 0 {
+		t.Errorf("events are %q", told)
 	}
 }

@@ -72,22 +72,22 @@ func newRollout(kind string, key *Key, recorder events.Recorder, hooks []Workloa
 	return r
 }
 
-// apply annotates the workload and its pods. current and pods are those in the cluster.
+// apply annotates the workload and its pods. current and pods are those in the cluster. Pods keep
+// the hashes of objects that were inputs in an earlier release: a removal would roll them out.
 func (r *rollout) apply(
 	workload *metav1.ObjectMeta, template *corev1.PodTemplateSpec,
 	current *metav1.ObjectMeta, pods *corev1.PodTemplateSpec,
 ) error {
+	for annotation, hash := range pods.Annotations {
+		if strings.HasPrefix(annotation, diagnosis.AnnotationPrefix) {
+			metav1.SetMetaDataAnnotation(&template.ObjectMeta, annotation, hash)
+		}
+	}
 	hashes := map[string]string{}
 	var missing []string
 	for _, input := range r.inputs {
 		annotation := diagnosis.InputAnnotation(workload.Namespace, input.Kind, input.Name)
 		last := pods.Annotations[annotation]
-		if input.former {
-			if last != "" {
-				metav1.SetMetaDataAnnotation(&template.ObjectMeta, annotation, last)
-			}
-			continue
-		}
 		object := input.Kind + " " + workload.Namespace + "/" + input.Name
 		hash, err := r.hash(input, object)
 		if err != nil {

@@ -87,7 +87,6 @@ func (c *configSync) controllerHooks() []hook.Workload {
 // nodeHooks is controllerHooks for the plugin on the nodes, which does not log in.
 func (c *configSync) nodeHooks() []hook.Workload {
 	return []hook.Workload{
-		hook.FormerInput("Secret", credentialsSecret),
 		hook.ConfigMapHash(c.cluster, flavour.Guest, configMap),
 	}
 }

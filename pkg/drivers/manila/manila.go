@@ -16,7 +16,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -78,8 +77,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	poll.Triggers = []cloudprobe.Trigger{{Informer: choices.Informer}}
 	unused := func() []string { return slices.Concat(accepted.Remarks(), classes.Unused()) }
 	return plugin.Components{
-		ControllerHooks: append(formerInputs(s, flavour.ControlPlane), accessRules(s.Settings)),
-		NodeHooks:       formerInputs(s, flavour.Guest),
+		ControllerHooks: []hook.Workload{accessRules(s.Settings)},
 		CSIDriverHooks:  []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
 		Controllers:     []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
 		Choices:         choices,
@@ -99,16 +97,4 @@ func accessRules(s *settings.Settings) hook.Workload {
 	}
 	return hook.Arguments("openstack-csi-addons",
 		"--max-access-rules="+strconv.Itoa(s.CSIAddons.MaxAccessRules))
-}
-
-// formerInputs returns the hooks for what pods of earlier releases read when they start. Pods read
-// their login and the CA at each call.
-func formerInputs(s plugin.Dependencies, side flavour.Side) []hook.Workload {
-	ca := caConfigMap
-	if side == flavour.ControlPlane && s.Cluster.Flavour == flavour.HyperShift {
-		ca = s.Cluster.Namespaces.CloudConfig
-	}
-	return []hook.Workload{
-		hook.FormerInput("Secret", credentialsSecret), hook.FormerInput("ConfigMap", ca),
-	}
 }
