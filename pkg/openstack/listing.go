@@ -3,14 +3,11 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strconv"
 	"unicode/utf8"
 
 	"github.com/gophercloud/gophercloud/v2"
-	volumezones "github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/availabilityzones"
-	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumetypes"
-	computezones "github.com/gophercloud/gophercloud/v2/openstack/compute/v2/availabilityzones"
-	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
 // Limits of a list: more than real clouds need, and the size of names in OpenStack's databases.
@@ -27,58 +24,35 @@ type tooManyError int
 
 func (n tooManyError) Error() string { return fmt.Sprintf("more than %d items in a list", int(n)) }
 
-type listing[T, R any] struct {
-	service Service
-	// key is the field of the response that contains the list. An empty list is there too.
-	key     string
-	list    func(*gophercloud.ServiceClient) pagination.Pager
-	extract func(pagination.Page) ([]T, error)
-	// convert returns the name of an item, and the item for the caller.
-	convert func(T) (name string, result R)
+// read sends a GET request for a list, and decodes the fields that the caller needs. gophercloud's
+// pagers would keep all fields as maps, 23 MB for 5,000 share types, and follow links to any host.
+func read(
+	ctx context.Context, endpoint *gophercloud.ServiceClient, path string, answer any,
+) error {
+	url := endpoint.ServiceURL(path)
+	_, err := endpoint.Get(withLongBody(ctx), url, answer, nil) //nolint:bodyclose // it closes it
+	return err
 }
 
-func (l listing[T, R]) fetch(ctx context.Context, c *Client) (results []R, err error) {
-	err = c.call(ctx, l.service, func(endpoint *gophercloud.ServiceClient) error {
-		page, err := l.list(endpoint).AllPages(ctx)
-		if err != nil {
-			return err
-		}
-		results, err = l.items(page)
-		return err
-	})
-	return results, err
-}
-
-// items returns the items of a page.
-func (l listing[T, R]) items(page pagination.Page) ([]R, error) {
-	if body, ok := page.GetBody().(map[string]any); !ok || body[l.key] == nil {
+// checked converts the items of a list, which is nil if the answer contains none. OpenStack does not
+// return an item without a name or with a name longer than maxName.
+func checked[T, R any](list *[]T, limit int, convert func(T) (name string, result R)) ([]R, error) {
+	switch {
+	case list == nil:
 		return nil, errNotOpenStack
+	case len(*list) > limit:
+		return nil, tooManyError(limit)
 	}
-	found, err := l.extract(page)
-	if err != nil {
-		return nil, err
-	}
-	return l.converted(found)
-}
-
-// converted checks and converts the items. OpenStack does not return an item without a name or with
-// a name longer than maxName.
-func (l listing[T, R]) converted(found []T) ([]R, error) {
-	if len(found) > maxItems {
-		return nil, tooManyError(maxItems)
-	}
-	results := make([]R, 0, len(found))
-	for _, f := range found {
-		name, result := l.convert(f)
-		if !isName(name) {
+	results := make([]R, 0, len(*list))
+	for _, item := range *list {
+		name, result := convert(item)
+		if name == "" || utf8.RuneCountInString(name) > maxName {
 			return nil, errNotOpenStack
 		}
 		results = append(results, result)
 	}
 	return results, nil
 }
-
-func isName(name string) bool { return name != "" && utf8.RuneCountInString(name) <= maxName }
 
 // Type is a share type or a volume type.
 type Type struct {
@@ -88,8 +62,9 @@ type Type struct {
 	NeedsNetwork bool
 }
 
-// shareType contains the fields of a share type that the operator reads.
-type shareType struct {
+// foundType contains the fields of a share type or a volume type that the operator reads.
+type foundType struct {
+	ID         string `json:"id"`
 	Name       string `json:"name"`
 	ExtraSpecs struct {
 		// ShareServers is "True" or "False". Without it the type is one of the usual kind.
@@ -97,35 +72,24 @@ type shareType struct {
 	} `json:"extra_specs"`
 }
 
+func (t foundType) convert() (string, Type) {
+	managed, _ := strconv.ParseBool(fmt.Sprint(t.ExtraSpecs.ShareServers))
+	return t.Name, Type{t.Name, managed}
+}
+
 // ShareTypes returns the share types that Manila offers to the project, in Manila's order, at most
-// 10,000. If the cloud has no Manila, the error has the reason NotOffered.
-//
-// Manila answers with all types at once. gophercloud's pager would keep all fields as maps, 23 MB
-// for 5,000 types.
+// 10,000. If the cloud has no Manila, the error has the reason NotOffered. Manila answers with all
+// types at once.
 func (c *Client) ShareTypes(ctx context.Context) (types []Type, err error) {
-	err = c.call(ctx, Manila(), func(endpoint *gophercloud.ServiceClient) error {
+	err = c.call(ctx, Manila(), func(endpoint *gophercloud.ServiceClient) (err error) {
 		var answer struct {
-			Types *[]shareType `json:"share_types"`
+			Types *[]foundType `json:"share_types"`
 		}
-		url := endpoint.ServiceURL("types")
-		_, err := endpoint.Get(withLongBody(ctx), url, &answer, nil) //nolint:bodyclose // it closes it
-		switch {
-		case err != nil:
+		if err := read(ctx, endpoint, "types", &answer); err != nil {
 			return err
-		case answer.Types == nil:
-			return errNotOpenStack
-		case len(*answer.Types) > maxTypes:
-			return tooManyError(maxTypes)
 		}
-		types = make([]Type, 0, len(*answer.Types))
-		for _, found := range *answer.Types {
-			if !isName(found.Name) {
-				return errNotOpenStack
-			}
-			managed, _ := strconv.ParseBool(fmt.Sprint(found.ExtraSpecs.ShareServers))
-			types = append(types, Type{found.Name, managed})
-		}
-		return nil
+		types, err = checked(answer.Types, maxTypes, foundType.convert)
+		return err
 	})
 	return types, err
 }
@@ -133,37 +97,32 @@ func (c *Client) ShareTypes(ctx context.Context) (types []Type, err error) {
 // VolumeTypes returns the volume types that Cinder offers to the project, in Cinder's order: those
 // that are public, and those that the project was given access to, at most 10,000.
 func (c *Client) VolumeTypes(ctx context.Context) (types []Type, err error) {
-	convert := func(t volumetypes.VolumeType) (string, Type) { return t.Name, Type{Name: t.Name} }
-	l := listing[volumetypes.VolumeType, Type]{
-		service: Cinder(), key: "volume_types", extract: volumetypes.ExtractVolumeTypes, convert: convert,
-	}
-	err = c.call(ctx, l.service, func(endpoint *gophercloud.ServiceClient) error {
+	err = c.call(ctx, Cinder(), func(endpoint *gophercloud.ServiceClient) error {
 		types = []Type{}
-		pager := volumetypes.List(endpoint, volumetypes.ListOpts{}).WithPageCreator(newTypePage)
-		return pager.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
-			more, err := l.items(page.(typePage).VolumeTypePage)
-			if types = append(types, more...); err == nil && len(types) > maxTypes {
-				err = tooManyError(maxTypes)
+		for path := "types"; path != ""; {
+			var page struct {
+				Types *[]foundType `json:"volume_types"`
+				// Links contains the link to the next page, if any.
+				Links []any `json:"volume_type_links"`
 			}
-			return err == nil, err
-		})
+			if err := read(ctx, endpoint, path, &page); err != nil {
+				return err
+			}
+			more, err := checked(page.Types, maxTypes, foundType.convert)
+			if err != nil {
+				return err
+			}
+			if types, path = append(types, more...), ""; len(types) > maxTypes {
+				return tooManyError(maxTypes)
+			}
+			if len(more) > 0 && len(page.Links) > 0 {
+				path = "types?marker=" + url.QueryEscape((*page.Types)[len(more)-1].ID)
+			}
+		}
+		return nil
 	})
 	return types, err
 }
-
-// typePage is a page of volume types. gophercloud does not pass an empty page to its caller, who
-// could then not distinguish an empty list from an answer that is not a list.
-type typePage struct{ volumetypes.VolumeTypePage }
-
-func newTypePage(r pagination.PageResult) pagination.Page {
-	linked := pagination.LinkedPageBase{PageResult: r}
-	return typePage{volumetypes.VolumeTypePage{LinkedPageBase: linked}}
-}
-
-// IsEmpty implements pagination.Page.
-func (typePage) IsEmpty() (bool, error) { return false, nil }
-
-const zonesKey = "availabilityZoneInfo"
 
 // Zone is an availability zone.
 type Zone struct {
@@ -174,21 +133,29 @@ type Zone struct {
 }
 
 // ComputeZones returns the availability zones of servers in Nova's order, duplicates included.
-func (c *Client) ComputeZones(ctx context.Context) ([]Zone, error) {
-	return listing[computezones.AvailabilityZone, Zone]{
-		Nova(), zonesKey, computezones.List, computezones.ExtractAvailabilityZones,
-		func(z computezones.AvailabilityZone) (string, Zone) {
-			return z.ZoneName, Zone{z.ZoneName, z.ZoneState.Available}
-		},
-	}.fetch(ctx, c)
-}
+func (c *Client) ComputeZones(ctx context.Context) ([]Zone, error) { return c.zones(ctx, Nova()) }
 
 // VolumeZones returns the availability zones of volumes in Cinder's order, duplicates included.
-func (c *Client) VolumeZones(ctx context.Context) ([]Zone, error) {
-	return listing[volumezones.AvailabilityZone, Zone]{
-		Cinder(), zonesKey, volumezones.List, volumezones.ExtractAvailabilityZones,
-		func(z volumezones.AvailabilityZone) (string, Zone) {
-			return z.ZoneName, Zone{z.ZoneName, z.ZoneState.Available}
-		},
-	}.fetch(ctx, c)
+func (c *Client) VolumeZones(ctx context.Context) ([]Zone, error) { return c.zones(ctx, Cinder()) }
+
+func (c *Client) zones(ctx context.Context, service Service) (zones []Zone, err error) {
+	type found struct {
+		Name  string `json:"zoneName"`
+		State struct {
+			Available bool `json:"available"`
+		} `json:"zoneState"`
+	}
+	err = c.call(ctx, service, func(endpoint *gophercloud.ServiceClient) (err error) {
+		var answer struct {
+			Zones *[]found `json:"availabilityZoneInfo"`
+		}
+		if err := read(ctx, endpoint, "os-availability-zone", &answer); err != nil {
+			return err
+		}
+		zones, err = checked(answer.Zones, maxItems, func(z found) (string, Zone) {
+			return z.Name, Zone{z.Name, z.State.Available}
+		})
+		return err
+	})
+	return zones, err
 }

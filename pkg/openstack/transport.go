@@ -25,8 +25,8 @@ const (
 	// maxValues is the number of JSON values. A value takes many times the memory of its text.
 	maxValues    = 100_000
 	maxRedirects = 3
-	// longBody and longValues are the limits for a list of share types: Manila lists each type twice,
-	// with up to twenty values.
+	// longBody and longValues are the limits for lists: Manila lists each share type twice, with up to
+	// twenty values.
 	longBody   = 8 << 20
 	longValues = 400_000
 )
