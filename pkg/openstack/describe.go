@@ -25,8 +25,22 @@ func describe(err error) string {
 		return "the proxy cannot be used. " +
 			"Check Proxy/cluster (on HyperShift the management cluster's) and the route to the proxy"
 	}
-	return cmp.Or(describeTLS(err), describeNetwork(err), describeResponse(err),
-		fmt.Sprintf("unexpected failure (%T)", err))
+	if isOther(err) {
+		err = errNotOpenStack
+	}
+	if own, ok := errors.AsType[description](err); ok {
+		return string(own)
+	}
+	return cmp.Or(describeTLS(err), describeNetwork(err), fmt.Sprintf("unexpected failure (%T)", err))
+}
+
+// description is an error of this package whose text is the same for each attempt.
+type description string
+
+func (d description) Error() string { return string(d) }
+
+func describef(format string, args ...any) description {
+	return description(fmt.Sprintf(format, args...))
 }
 
 func describeStatus(status int) string {
@@ -109,35 +123,8 @@ func describeNetwork(err error) string {
 	return ""
 }
 
-func describeResponse(err error) string {
-	large, isTooLarge := errors.AsType[tooLargeError](err)
-	many, areTooMany := errors.AsType[tooManyError](err)
-	lost, isLost := errors.AsType[lostError](err)
-	strange, isStrange := errors.AsType[notKeystoneError](err)
-	switch {
-	case isStrange:
-		return fmt.Sprintf("it returned HTTP %d, which is no answer of Keystone to a login. Check that "+
-			"auth_url is the URL of Keystone, not of the dashboard, and check proxy and load balancer",
-			strange)
-	case isLost:
-		return lost.describe()
-	case isTooLarge:
-		return fmt.Sprintf("its response is larger than %d MiB or contains more than %d values. "+
-			"Check auth_url, proxy and load balancer", large.bytes>>20, large.values)
-	case areTooMany:
-		return fmt.Sprintf("it lists more than %d items, which is more than the operator accepts. "+
-			"Ask the cloud's administrator to show fewer to this project", many)
-	case errors.Is(err, errTooManyShares):
-		return fmt.Sprintf("it lists more than %d shares, or more than %d MiB of their metadata, which "+
-			"is more than is accepted", maxShares, maxMetadata>>20)
-	case errors.Is(err, errUnstable):
-		return "so many shares are created or deleted that a list may lack some"
-	case errors.Is(err, errRedirected):
-		return "it redirects the request to another server, which must not get the token. " +
-			"Check auth_url and the cloud's catalog"
-	case is[*json.SyntaxError](err), is[*json.UnmarshalTypeError](err),
-		is[gophercloud.ErrUnexpectedType](err), errors.Is(err, errNotOpenStack):
-		return "its response is not from an OpenStack API. Check auth_url, proxy and load balancer"
-	}
-	return ""
+// isOther reports whether an error is about an answer of another kind than expected.
+func isOther(err error) bool {
+	return is[*json.SyntaxError](err) || is[*json.UnmarshalTypeError](err) ||
+		is[gophercloud.ErrUnexpectedType](err)
 }

@@ -15,8 +15,8 @@ import (
 type Reason string
 
 const (
-	// InvalidCredentials: clouds.yaml or a CA file cannot be used and must be changed: it cannot be
-	// read or parsed, and nothing was sent, or auth_url redirects to another URL.
+	// InvalidCredentials: clouds.yaml or a CA cannot be used and must be changed. Nothing was sent,
+	// unless the login has no project.
 	InvalidCredentials Reason = "InvalidCredentials"
 	// CloudUnreachable: no usable response. The cause is the network, TLS, a timeout, HTTP 5xx, or a
 	// server that is not OpenStack.
@@ -54,7 +54,8 @@ func ReasonOf(err error) Reason {
 const proxyConnect = "proxyconnect"
 
 // errNotOpenStack means that a response lacks a field that every response of the API contains.
-var errNotOpenStack = errors.New("not a response of OpenStack")
+const errNotOpenStack = description("its response is not from an OpenStack API. " +
+	"Check auth_url, proxy and load balancer")
 
 func errorf(reason Reason, format string, args ...any) *Error {
 	return &Error{reason, fmt.Sprintf(format, args...)}
@@ -75,11 +76,12 @@ func loginError(authURL string, err error) *Error {
 			"(HTTP %d). Check user, password or application credential, project and domain in the "+
 			"credentials Secret", redactedURL(authURL), statusOf(err))
 	}
-	if lost, ok := errors.AsType[lostError](err); ok && lost.movedTo() != "" {
-		return lost.moved(authURL)
-	}
-	if strange := strangeStatus(err); strange != 0 {
-		err = strange
+	// Front ends answer 429 and 5xx in place of Keystone.
+	if status := statusOf(err); status != 0 && status < http.StatusInternalServerError &&
+		status != http.StatusTooManyRequests && !isOfKeystone(err) {
+		err = describef("it returned HTTP %d, which is no answer of Keystone to a login. Check that "+
+			"auth_url is the URL of Keystone, not of the dashboard, and check proxy and load balancer",
+			status)
 	}
 	return unreachable(identityService, authURL, err)
 }
@@ -105,22 +107,6 @@ func isOfKeystone(err error) bool {
 		} `json:"error"`
 	}
 	return json.Unmarshal(response.Body, &answer) == nil && answer.Error.Code == response.Actual
-}
-
-// notKeystoneError means that a login has an answer with this HTTP status that is not of Keystone.
-type notKeystoneError int
-
-func (notKeystoneError) Error() string { return "not an answer of Keystone" }
-
-// strangeStatus returns the HTTP status of a login with an answer that is not of Keystone, 0 if the
-// answer may be of Keystone. Front ends answer 429 and 5xx in its place.
-func strangeStatus(err error) notKeystoneError {
-	status := statusOf(err)
-	if status >= http.StatusInternalServerError || status == http.StatusTooManyRequests ||
-		isOfKeystone(err) {
-		return 0
-	}
-	return notKeystoneError(status)
 }
 
 // catalogError classifies the error of reading the catalog. HTTP 403 and 404 do not mean that a

@@ -19,10 +19,10 @@ const (
 	maxTypes = 10_000
 )
 
-// tooManyError means that a list has more items than this number.
-type tooManyError int
-
-func (n tooManyError) Error() string { return fmt.Sprintf("more than %d items in a list", int(n)) }
+func tooManyError(limit int) error {
+	return describef("it lists more than %d items, which is more than the operator accepts. "+
+		"Ask the cloud's administrator to show fewer to this project", limit)
+}
 
 // read sends a GET request for a list, and decodes the fields that the caller needs. gophercloud's
 // pagers would keep all fields as maps, 23 MB for 5,000 share types, and follow links to any host.
@@ -34,8 +34,8 @@ func read(
 	return err
 }
 
-// checked converts the items of a list, which is nil if the answer contains none. OpenStack does not
-// return an item without a name or with a name longer than maxName.
+// checked converts the items of a list, which is nil if the answer contains none. OpenStack returns
+// no item without a name or with a name longer than maxName.
 func checked[T, R any](list *[]T, limit int, convert func(T) (name string, result R)) ([]R, error) {
 	switch {
 	case list == nil:

@@ -22,12 +22,14 @@ const (
 	concurrentRequests = 8
 )
 
-var (
-	// errUnstable means that shares moved while they were listed.
-	errUnstable = errors.New("shares moved while they were listed")
-	// errTooManyShares means that a list exceeds maxShares or maxMetadata.
-	errTooManyShares = errors.New("too many shares")
-)
+// errUnstable means that shares moved while they were listed.
+const errUnstable = description("so many shares are created or deleted that a list may lack some")
+
+// errTooManyShares means that a list exceeds maxShares or maxMetadata.
+func errTooManyShares() error {
+	return describef("it lists more than %d shares, or more than %d MiB of their metadata, which "+
+		"is more than is accepted", maxShares, maxMetadata>>20)
+}
 
 // Shares sends requests about shares and their access rules. It is safe for concurrent use: some
 // requests run at the same time, and the others wait.
@@ -165,7 +167,7 @@ func listShares(ctx context.Context, client *gophercloud.ServiceClient, key, val
 			return found, nil
 		}
 		if len(seen)+len(part) > maxShares {
-			return nil, errTooManyShares
+			return nil, errTooManyShares()
 		}
 		matching, err := checkedShares(part, seen, func(share shares.Share) bool {
 			return share.Metadata[key] == value // the cloud may ignore the filter
@@ -174,7 +176,7 @@ func listShares(ctx context.Context, client *gophercloud.ServiceClient, key, val
 			return nil, err
 		}
 		if size += metadataSize(matching); size > maxMetadata {
-			return nil, errTooManyShares
+			return nil, errTooManyShares()
 		}
 		found, last = append(found, matching...), part[len(part)-1].ID
 	}

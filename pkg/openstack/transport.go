@@ -31,10 +31,8 @@ const (
 	longValues = 400_000
 )
 
-// tooLargeError means that a response has more bytes or JSON values than these.
-type tooLargeError struct{ bytes, values int }
-
-func (tooLargeError) Error() string { return "response is too large" }
+// size is a number of bytes and JSON values.
+type size struct{ bytes, values int }
 
 type longBodyKey struct{}
 
@@ -72,7 +70,7 @@ func checkProxyResponse(_ context.Context, _ *url.URL, _ *http.Request, r *http.
 	return &net.OpError{Op: proxyConnect, Net: "tcp", Err: errors.New(http.StatusText(r.StatusCode))}
 }
 
-// limitedTransport limits responses: reading the body beyond the limits returns tooLargeError. It
+// limitedTransport limits responses: reading the body beyond the limits returns an error. It
 // calls observe with the response, nil if there is none, and the time until its header arrived.
 type limitedTransport struct {
 	*http.Transport
@@ -85,11 +83,11 @@ func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	response, err := t.Transport.RoundTrip(request)
 	t.observe(request.URL, response, time.Since(start))
 	if err == nil {
-		limit := tooLargeError{maxBody, maxValues}
+		limit := size{maxBody, maxValues}
 		if request.Method == http.MethodGet && request.Context().Value(longBodyKey{}) != nil {
-			limit = tooLargeError{longBody, longValues} // but not for a login in between
+			limit = size{longBody, longValues} // but not for a login in between
 		}
-		response.Body = &limitedBody{response.Body, limit, limit.bytes, limit.values}
+		response.Body = &limitedBody{response.Body, limit, limit}
 	}
 	return response, err
 }
@@ -97,23 +95,20 @@ func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 // limitedBody counts how many bytes and values may still follow.
 type limitedBody struct {
 	io.ReadCloser
-	limit         tooLargeError
-	bytes, values int
+	limit, left size
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
-	if b.bytes < 0 || b.values < 0 {
-		return 0, b.limit
-	}
 	n, err := b.ReadCloser.Read(p)
-	b.bytes -= n
+	b.left.bytes -= n
 	// Each JSON value except the first of an array or object follows a comma. The count includes
 	// characters within strings.
 	for _, separator := range []byte("[{,") {
-		b.values -= bytes.Count(p[:n], []byte{separator})
+		b.left.values -= bytes.Count(p[:n], []byte{separator})
 	}
-	if b.bytes < 0 || b.values < 0 {
-		return 0, b.limit
+	if b.left.bytes < 0 || b.left.values < 0 {
+		return 0, describef("its response is larger than %d MiB or contains more than %d values. "+
+			"Check auth_url, proxy and load balancer", b.limit.bytes>>20, b.limit.values)
 	}
 	return n, err
 }
