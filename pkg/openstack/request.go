@@ -20,8 +20,11 @@ type Request struct {
 
 // observe passes a request to the renewal and to the Source. The answer is nil if there is none.
 func (s *session) observe(to *url.URL, answer *http.Response, took time.Duration) {
-	if answer != nil {
-		s.renewal.observe(answer.Request.Header.Get("X-Auth-Token"), answer.StatusCode)
+	last := s.renewal.Load()
+	if last != nil && answer != nil && last.token != "" &&
+		last.token == answer.Request.Header.Get("X-Auth-Token") {
+		useless := answer.StatusCode == http.StatusUnauthorized
+		s.renewal.CompareAndSwap(last, &renewal{at: last.at, useless: useless})
 	}
 	if s.access.Observe != nil {
 		s.access.Observe(Request{Service: s.serviceAt(to), Code: codeOf(answer), Duration: took})

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +28,22 @@ type session struct {
 	service atomic.Pointer[string]
 	// refused is the error of the renewal that the identity service refused.
 	refused atomic.Pointer[error]
-	renewal renewal
+	renewal atomic.Pointer[renewal]
 }
+
+// renewal is the last renewal of a token. If the first answer to the new token is "401" too, the
+// token is not the reason: an access rule is missing, or the service cannot verify tokens. Each
+// poll would then send one more login, so the next renewal waits for maxDelay. Requests are still
+// sent, with the token of the session.
+type renewal struct {
+	// token is the new token until its first answer.
+	token   string
+	at      time.Time
+	useless bool
+}
+
+// errNotRenewed means that the session sent no login after a service refused its token.
+var errNotRenewed = errors.New("the token is new")
 
 // userAgent names the operators in the logs of the cloud.
 const userAgent = "openstack-csi-operator"
@@ -83,7 +98,7 @@ func (s *session) renew(ctx context.Context, login func(context.Context) error) 
 	if err := s.refusal(); err != nil {
 		return err
 	}
-	if !s.renewal.mayRepeat(time.Now()) {
+	if last := s.renewal.Load(); last != nil && last.useless && time.Since(last.at) < maxDelay {
 		return errNotRenewed
 	}
 	err := login(ctx)
@@ -91,7 +106,7 @@ func (s *session) renew(ctx context.Context, login func(context.Context) error) 
 		s.refused.Store(&err)
 	}
 	if err == nil {
-		s.renewal.begin(s.provider.Token(), time.Now())
+		s.renewal.Store(&renewal{token: s.provider.Token(), at: time.Now()})
 	}
 	return err
 }
