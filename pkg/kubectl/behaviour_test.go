@@ -197,7 +197,9 @@ func TestPodsMountTheLogin(t *testing.T) {
 			t.Errorf("no volume contains Secret %s", d.loginSecret)
 			continue
 		}
-		data := d.loginOf(&openstack.Login{AuthURL: "u", Password: "p"})
+		login := &openstack.Login{}
+		login.AuthURL, login.Password = "u", "p"
+		data := d.loginOf(login)
 		for _, item := range volumes[i].Secret.Items {
 			if data[item.Key] == "" {
 				t.Errorf("pods read key %s of Secret %s, want one of %v", item.Key, d.loginSecret, data)

@@ -25,11 +25,8 @@ const (
 	credentialSecret = "application_credential_secret: cs"
 )
 
-// explicit is a clouds.yaml that is accepted, with its login.
-type explicit struct {
-	text string
-	want openstack.Login
-}
+// explicit is a clouds.yaml that is accepted, with the entry that contains the same explicitly.
+type explicit struct{ text, want string }
 
 // logins are all of them.
 func logins() map[string]explicit {
@@ -40,109 +37,87 @@ func logins() map[string]explicit {
 
 // passwords are logins with a password.
 func passwords() map[string]explicit {
-	type login = openstack.Login
-	type domain = openstack.Domain
 	return map[string]explicit{
 		"user and project in one domain": {
 			auth("username: u", pass, "project_name: p", "domain_name: d"),
-			login{
-				Username: "u", Password: "pw", UserDomain: domain{Name: "d"}, ProjectName: "p",
-				ProjectDomain: domain{Name: "d"},
-			},
+			"auth: {username: u, password: pw, user_domain_name: d, project_name: p, project_domain_name: d}",
 		},
 		"the default domain is an ID": {
 			auth("username: u", pass, "project_name: p", "default_domain: d", "user_domain_name: x"),
-			login{
-				Username: "u", Password: "pw", UserDomain: domain{Name: "x"}, ProjectName: "p",
-				ProjectDomain: domain{ID: "d"},
-			},
+			"auth: {username: u, password: pw, user_domain_name: x, project_name: p, project_domain_id: d}",
 		},
 		"user by ID": {
 			auth("user_id: u", pass, "project_id: p"),
-			login{UserID: "u", Password: "pw", ProjectID: "p"},
+			"auth: {user_id: u, password: pw, project_id: p}",
 		},
 		"user by ID and project by name": {
 			auth("user_id: u", pass, "project_name: p", "project_domain_id: d"),
-			login{UserID: "u", Password: "pw", ProjectName: "p", ProjectDomain: domain{ID: "d"}},
+			"auth: {user_id: u, password: pw, project_name: p, project_domain_id: d}",
 		},
 		"project by ID and by name": {
 			auth("username: u", pass, "user_domain_id: d", "project_id: p", "project_name: x"),
-			login{Username: "u", Password: "pw", UserDomain: domain{ID: "d"}, ProjectID: "p"},
+			"auth: {username: u, password: pw, user_domain_id: d, project_id: p}",
 		},
 		"domains by ID and by name": {
 			auth("username: u", pass, "user_domain_id: d", "project_name: p", "project_domain_name: e"),
-			login{
-				Username: "u", Password: "pw", UserDomain: domain{ID: "d"}, ProjectName: "p",
-				ProjectDomain: domain{Name: "e"},
-			},
+			"auth: {username: u, password: pw, user_domain_id: d, project_name: p, project_domain_name: e}",
 		},
 		"domains by name and by ID": {
 			auth("username: u", pass, "user_domain_name: d", "project_name: p", "project_domain_id: e"),
-			login{
-				Username: "u", Password: "pw", UserDomain: domain{Name: "d"}, ProjectName: "p",
-				ProjectDomain: domain{ID: "e"},
-			},
+			"auth: {username: u, password: pw, user_domain_name: d, project_name: p, project_domain_id: e}",
 		},
 		"the project's domain twice": {
 			auth("username: u", pass, "user_domain_name: d", "project_name: p", "project_domain_id: e",
 				"project_domain_name: f"),
-			login{
-				Username: "u", Password: "pw", UserDomain: domain{Name: "d"}, ProjectName: "p",
-				ProjectDomain: domain{ID: "e"},
-			},
+			"auth: {username: u, password: pw, user_domain_name: d, project_name: p, project_domain_id: e}",
 		},
 	}
 }
 
 // others are other logins, and other forms of them.
 func others() map[string]explicit {
-	type login = openstack.Login
-	type domain = openstack.Domain
 	return map[string]explicit{
 		"application credential by ID, with a user": {
 			auth("application_credential_id: c", credentialSecret, "username: u", "project_name: p",
 				"application_credential_name: n"),
-			login{ApplicationCredentialID: "c", ApplicationCredentialSecret: "cs"},
+			"auth: {application_credential_id: c, application_credential_secret: cs}",
 		},
 		"application credential by name and user by ID": {
 			auth("application_credential_name: n", credentialSecret, "user_id: i", "username: u",
 				"user_domain_id: d"),
-			login{ApplicationCredentialName: "n", ApplicationCredentialSecret: "cs", UserID: "i"},
+			"auth: {application_credential_name: n, application_credential_secret: cs, user_id: i}",
 		},
 		"application credential by name and user by name": {
 			auth("application_credential_name: n", credentialSecret, "username: u", "domain_id: d",
 				"domain_name: e"),
-			login{
-				ApplicationCredentialName: "n", ApplicationCredentialSecret: "cs", Username: "u",
-				UserDomain: domain{ID: "d"},
-			},
+			"auth: {application_credential_name: n, application_credential_secret: cs, " +
+				"username: u, user_domain_id: d}",
 		},
 		"another auth_type than the login's": {
 			auth("application_credential_id: c", credentialSecret) + "    auth_type: password\n",
-			login{ApplicationCredentialID: "c", ApplicationCredentialSecret: "cs"},
+			"auth: {application_credential_id: c, application_credential_secret: cs}",
 		},
 		"numbers and switches as texts": {
 			auth("username: 0123", "password: true", "user_domain_id: 1e3", "project_id: 1234567890123") +
 				"    region_name: 1\n",
-			login{
-				Username: "0123", Password: "true", UserDomain: domain{ID: "1e3"},
-				ProjectID: "1234567890123", Region: "1",
-			},
+			"auth: {username: '0123', password: 'true', user_domain_id: '1e3', " +
+				"project_id: '1234567890123'}\n" +
+				"region_name: '1'",
 		},
 		"merge keys and aliases": {
 			"x: &x {user_id: u, password: pw}\ny: &y\n  endpoint_type: internalURL\n  auth:\n    <<: *x\n" +
 				"    auth_url: https://k:5000/v3/\n    project_id: p\nclouds:\n  openstack:\n    <<: *y\n",
-			login{UserID: "u", Password: "pw", ProjectID: "p", Interface: "internal"},
+			"auth: {user_id: u, password: pw, project_id: p}\nendpoint_type: 'internal'",
 		},
 		"endpoint_type beside the same interface": {
 			auth("user_id: u", pass, "project_id: p") + "    interface: adminURL\n" +
 				"    endpoint_type: admin\n",
-			login{UserID: "u", Password: "pw", ProjectID: "p", Interface: "admin"},
+			"auth: {user_id: u, password: pw, project_id: p}\nendpoint_type: 'admin'",
 		},
 		"a name that needs quotation marks": {
 			strings.Replace(auth("user_id: u", `password: "a\n\u2028 '\"\\\x07"`, "project_id: p"),
 				"openstack:", "'<<':", 1),
-			login{Entry: "<<", UserID: "u", Password: "a\n\u2028 '\"\\\x07", ProjectID: "p"},
+			`auth: {user_id: u, password: "a\n\u2028 '\"\\\x07", project_id: p}`,
 		},
 	}
 }
@@ -154,11 +129,17 @@ func TestLoginIsExplicit(t *testing.T) {
 			t.Parallel()
 			got, err := parsed(test.text)
 			check(t, err)
-			if test.want.Entry == "" {
-				test.want.Entry = "openstack"
+			var entry clientconfig.Cloud
+			check(t, yaml.Unmarshal([]byte(test.want), &entry))
+			entry.AuthInfo.AuthURL = "https://k:5000/v3"
+			want := openstack.Login{
+				Entry: "openstack", AuthInfo: *entry.AuthInfo, Region: entry.RegionName,
+				Interface: entry.EndpointType,
 			}
-			test.want.AuthURL = "https://k:5000/v3"
-			if diff := cmp.Diff(&test.want, got); diff != "" {
+			if strings.Contains(test.text, "'<<':") {
+				want.Entry = "<<"
+			}
+			if diff := cmp.Diff(&want, got); diff != "" {
 				t.Errorf("login (-want +got):\n%s", diff)
 			}
 			wantSameRequest(t, test.text, got)

@@ -9,22 +9,16 @@ import (
 )
 
 // Login is an entry of clouds.yaml in which everything is explicit: operator and drivers log in
-// with the same fields at the same endpoints. It contains a password or an application credential,
-// never both.
+// with the same fields at the same endpoints.
 type Login struct {
 	// Entry is the name of the entry.
 	Entry string
-	// AuthURL is the URL of version 3 of the identity API, without a slash at its end.
-	AuthURL                    string
-	UserID, Username, Password string
-	// UserDomain is the domain of Username. It is empty with UserID.
-	UserDomain             Domain
-	ProjectID, ProjectName string
-	// ProjectDomain is the domain of ProjectName. It is empty with ProjectID.
-	ProjectDomain Domain
-	// With ApplicationCredentialName the login contains UserID, or Username and UserDomain.
-	ApplicationCredentialID, ApplicationCredentialName, ApplicationCredentialSecret string
-	Region                                                                          string
+	// AuthInfo contains either a password or an application credential, and each user, project and
+	// domain either by ID or by name. The domain of the user is empty with UserID, that of the project
+	// with ProjectID. AuthURL is the URL of version 3 of the identity API, without a slash at its end.
+	clientconfig.AuthInfo
+
+	Region string
 	// Interface is public, internal, admin, or empty for the default, which is public.
 	Interface string
 	// Insecure is true if certificates of servers are not verified.
@@ -38,17 +32,6 @@ type Login struct {
 	// NoProject says what to do if the token has no project. It is empty if the login names a project
 	// or is an application credential. Otherwise Keystone uses the user's default project, if any.
 	NoProject string
-}
-
-// Domain is a domain by ID or by name, or the zero value for none.
-type Domain struct{ ID, Name string }
-
-// domain returns a domain by ID if both are given, as gophercloud does.
-func domain(id, name string) Domain {
-	if id != "" {
-		return Domain{ID: id}
-	}
-	return Domain{Name: name}
 }
 
 // identityVersion is the last path element of identity API URLs.
@@ -70,46 +53,16 @@ func (l *Login) UsesApplicationCredential() bool { return l.ApplicationCredentia
 
 // AuthOptions returns the login as both drivers send it.
 func (l *Login) AuthOptions() *gophercloud.AuthOptions {
-	return &gophercloud.AuthOptions{
-		IdentityEndpoint:            l.AuthURL,
-		UserID:                      l.UserID,
-		Username:                    l.Username,
-		Password:                    l.Password,
-		DomainID:                    l.UserDomain.ID,
-		DomainName:                  l.UserDomain.Name,
-		ApplicationCredentialID:     l.ApplicationCredentialID,
-		ApplicationCredentialName:   l.ApplicationCredentialName,
-		ApplicationCredentialSecret: l.ApplicationCredentialSecret,
-		AllowReauth:                 true,
-		Scope: &gophercloud.AuthScope{
-			ProjectID:   l.ProjectID,
-			ProjectName: l.ProjectName,
-			DomainID:    l.ProjectDomain.ID,
-			DomainName:  l.ProjectDomain.Name,
-		},
-	}
+	auth := l.AuthInfo
+	options := fill(&auth)
+	options.IdentityEndpoint, options.AllowReauth = l.AuthURL, true
+	return options
 }
 
 // CloudsYAML returns a clouds.yaml that contains this entry, without its CA.
 func (l *Login) CloudsYAML() []byte {
 	cloud := clientconfig.Cloud{
-		RegionName:   l.Region,
-		EndpointType: l.Interface,
-		AuthInfo: &clientconfig.AuthInfo{
-			AuthURL:                     l.AuthURL,
-			UserID:                      l.UserID,
-			Username:                    l.Username,
-			Password:                    l.Password,
-			UserDomainID:                l.UserDomain.ID,
-			UserDomainName:              l.UserDomain.Name,
-			ProjectID:                   l.ProjectID,
-			ProjectName:                 l.ProjectName,
-			ProjectDomainID:             l.ProjectDomain.ID,
-			ProjectDomainName:           l.ProjectDomain.Name,
-			ApplicationCredentialID:     l.ApplicationCredentialID,
-			ApplicationCredentialName:   l.ApplicationCredentialName,
-			ApplicationCredentialSecret: l.ApplicationCredentialSecret,
-		},
+		RegionName: l.Region, EndpointType: l.Interface, AuthInfo: &l.AuthInfo,
 	}
 	if l.Insecure {
 		cloud.Verify = new(bool)

@@ -15,12 +15,12 @@ func (l *Login) manilaFields() map[string]*string {
 		"os-userID":                      &l.UserID,
 		"os-userName":                    &l.Username,
 		"os-password":                    &l.Password,
-		"os-userDomainID":                &l.UserDomain.ID,
-		"os-userDomainName":              &l.UserDomain.Name,
+		"os-userDomainID":                &l.UserDomainID,
+		"os-userDomainName":              &l.UserDomainName,
 		"os-projectID":                   &l.ProjectID,
 		"os-projectName":                 &l.ProjectName,
-		"os-projectDomainID":             &l.ProjectDomain.ID,
-		"os-projectDomainName":           &l.ProjectDomain.Name,
+		"os-projectDomainID":             &l.ProjectDomainID,
+		"os-projectDomainName":           &l.ProjectDomainName,
 		"os-applicationCredentialID":     &l.ApplicationCredentialID,
 		"os-applicationCredentialName":   &l.ApplicationCredentialName,
 		"os-applicationCredentialSecret": &l.ApplicationCredentialSecret,
@@ -42,7 +42,7 @@ func (l *Login) ManilaKeys() map[string]string {
 		keys["os-TLSInsecure"] = "true"
 	}
 	if l.generalDomain() {
-		keys["os-domainID"], keys["os-domainName"] = l.UserDomain.ID, l.UserDomain.Name
+		keys["os-domainID"], keys["os-domainName"] = l.UserDomainID, l.UserDomainName
 	}
 	maps.DeleteFunc(keys, func(_, value string) bool { return value == "" })
 	return keys
@@ -53,7 +53,7 @@ func (l *Login) ManilaKeys() map[string]string {
 // project; and an ID, which precedes a name, as the domain of the project.
 func (l *Login) generalDomain() bool {
 	return l.Password != "" && l.Username != "" && (l.ProjectID != "" || l.ProjectName != "") &&
-		(l.UserDomain.ID == "" || l.ProjectDomain.Name == "")
+		(l.UserDomainID == "" || l.ProjectDomainName == "")
 }
 
 // LoginOfManilaKeys returns the login of which ManilaKeys returned the keys, without the name of

@@ -42,35 +42,35 @@ func wantManilaLogin(t *testing.T, keys map[string]string, login *openstack.Logi
 // Drivers before 1.34 require exactly one key os-domain* for a password.
 func TestManilaKeysRepeatTheDomainForOldDrivers(t *testing.T) {
 	t.Parallel()
-	id, byName := openstack.Domain{ID: "i"}, openstack.Domain{Name: "n"}
+	type login = clientconfig.AuthInfo
 	for name, test := range map[string]struct {
-		login    openstack.Login
+		login    login
 		id, name string
 	}{
 		"by ID": {
-			openstack.Login{Username: "u", UserDomain: id, ProjectName: "p", ProjectDomain: id}, "i", "",
+			login{Username: "u", UserDomainID: "i", ProjectName: "p", ProjectDomainID: "i"}, "i", "",
 		},
 		"by name": {
-			openstack.Login{Username: "u", UserDomain: byName, ProjectName: "p", ProjectDomain: byName},
+			login{Username: "u", UserDomainName: "n", ProjectName: "p", ProjectDomainName: "n"},
 			"", "n",
 		},
 		"by name and by ID": {
-			openstack.Login{Username: "u", UserDomain: byName, ProjectName: "p", ProjectDomain: id},
+			login{Username: "u", UserDomainName: "n", ProjectName: "p", ProjectDomainID: "i"},
 			"", "n",
 		},
-		"project by ID":  {openstack.Login{Username: "u", UserDomain: id, ProjectID: "p"}, "i", ""},
-		"without domain": {openstack.Login{UserID: "u", ProjectID: "p"}, "", ""},
+		"project by ID":  {login{Username: "u", UserDomainID: "i", ProjectID: "p"}, "i", ""},
+		"without domain": {login{UserID: "u", ProjectID: "p"}, "", ""},
 		"without project, where it would be the scope": {
-			openstack.Login{Username: "u", UserDomain: id}, "", "",
+			login{Username: "u", UserDomainID: "i"}, "", "",
 		},
 		"where it would be the domain of the project": {
-			openstack.Login{Username: "u", UserDomain: id, ProjectName: "p", ProjectDomain: byName}, "", "",
+			login{Username: "u", UserDomainID: "i", ProjectName: "p", ProjectDomainName: "n"}, "", "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test.login.Password = "pw"
-			keys := test.login.ManilaKeys()
+			keys := (&openstack.Login{AuthInfo: test.login}).ManilaKeys()
 			got := [2]string{keys["os-domainID"], keys["os-domainName"]}
 			if diff := cmp.Diff([2]string{test.id, test.name}, got); diff != "" {
 				t.Errorf("domains (-want +got):\n%s", diff)

@@ -100,30 +100,31 @@ func (e *entry) login() (*Login, error) {
 	if e.AuthInfo == nil && lineOf(e.keys, "auth") == "" {
 		return nil, e.missingAuth()
 	}
-	opts := authOptions(*auth)
-	l := e.explicit(opts)
+	filled := *auth
+	fill(&filled)
+	l := e.explicit(filled)
 	if missing := e.missing(auth, l); len(missing) > 0 {
 		return nil, fmt.Errorf("is incomplete: %s lacks %s%s",
 			e.at("auth"), strings.Join(missing, ", "), e.note)
 	}
-	if err := e.checkValues(auth, opts, l); err != nil {
+	if err := e.checkValues(auth, &filled, l); err != nil {
 		return nil, err
 	}
 	l.AuthURL, l.Interface = identityURL(auth.AuthURL), strings.TrimSuffix(l.Interface, "URL")
 	if l.Password != "" && l.ProjectID == "" && l.ProjectName == "" {
-		l.NoProject = e.noProject(opts)
+		l.NoProject = e.noProject()
 	}
 	return l, nil
 }
 
-// authOptions returns the options that the drivers' reader of clouds.yaml makes of auth. It fills
-// missing domains.
-func authOptions(auth clientconfig.AuthInfo) *gophercloud.AuthOptions {
+// fill fills missing domains in auth as the drivers' reader of clouds.yaml does, and returns the
+// options that it makes of auth.
+func fill(auth *clientconfig.AuthInfo) *gophercloud.AuthOptions {
 	auth.AuthURL, auth.Token = "https://unused"+identityVersion, ""
 	// With a prefix that nobody uses, OS_* variables cannot fill missing fields. An error is
 	// impossible with a URL of version 3.
 	opts, err := clientconfig.AuthOptions(&clientconfig.ClientOpts{
-		EnvPrefix: "CSI_OPERATOR_UNUSED_", AuthInfo: &auth,
+		EnvPrefix: "CSI_OPERATOR_UNUSED_", AuthInfo: auth,
 	})
 	if err != nil {
 		return &gophercloud.AuthOptions{Scope: &gophercloud.AuthScope{}}
@@ -131,34 +132,34 @@ func authOptions(auth clientconfig.AuthInfo) *gophercloud.AuthOptions {
 	return opts
 }
 
-// explicit returns what gophercloud sends for the options: a password precedes an application
-// credential, an ID precedes a name.
-func (e *entry) explicit(o *gophercloud.AuthOptions) *Login {
-	l := &Login{
-		Entry: e.name, Region: e.RegionName, Interface: cmp.Or(e.EndpointType, e.Interface),
-		Insecure: e.Verify != nil && !*e.Verify,
-		Username: o.Username, UserID: o.UserID, Password: o.Password,
-		ApplicationCredentialID:     o.ApplicationCredentialID,
-		ApplicationCredentialName:   o.ApplicationCredentialName,
-		ApplicationCredentialSecret: o.ApplicationCredentialSecret,
-	}
-	switch {
-	case o.Password != "":
-		l.ApplicationCredentialID, l.ApplicationCredentialName = "", ""
-		l.ApplicationCredentialSecret = ""
-		l.ProjectID, l.ProjectName = o.Scope.ProjectID, o.Scope.ProjectName
-		if l.ProjectName != "" {
-			l.ProjectDomain = domain(o.Scope.DomainID, o.Scope.DomainName)
+// explicit returns what gophercloud sends for auth with filled domains: a password precedes an
+// application credential, which has no project, and an ID precedes a name.
+func (e *entry) explicit(auth clientconfig.AuthInfo) *Login {
+	clear := func(obsolete bool, fields ...*string) {
+		for _, field := range fields {
+			if obsolete {
+				*field = ""
+			}
 		}
-	case o.ApplicationCredentialID != "":
-		l.ApplicationCredentialName, l.UserID, l.Username = "", "", ""
-	case o.UserID != "":
-		l.Username = ""
 	}
-	if l.Username != "" {
-		l.UserDomain = domain(o.DomainID, o.DomainName)
+	byPassword, credential := auth.Password != "", len(e.given(credentialKeys()...)) > 0
+	clear(credential, &auth.ProjectID, &auth.ProjectName)
+	clear(byPassword, &auth.ApplicationCredentialID, &auth.ApplicationCredentialName,
+		&auth.ApplicationCredentialSecret)
+	clear(auth.ApplicationCredentialID != "", &auth.ApplicationCredentialName, &auth.UserID,
+		&auth.Username)
+	clear(!byPassword && auth.UserID != "", &auth.Username)
+	clear(auth.ProjectID != "", &auth.ProjectName)
+	clear(auth.Username == "", &auth.UserDomainID, &auth.UserDomainName)
+	clear(auth.ProjectName == "", &auth.ProjectDomainID, &auth.ProjectDomainName)
+	clear(auth.UserDomainID != "", &auth.UserDomainName)
+	clear(auth.ProjectDomainID != "", &auth.ProjectDomainName)
+	clear(true, &auth.DomainID, &auth.DomainName, &auth.DefaultDomain)
+	auth.AllowReauth = false
+	return &Login{
+		Entry: e.name, AuthInfo: auth, Region: e.RegionName,
+		Interface: cmp.Or(e.EndpointType, e.Interface), Insecure: e.Verify != nil && !*e.Verify,
 	}
-	return l
 }
 
 // checkSupported returns an error if the entry has fields that operator and driver would ignore
@@ -218,9 +219,9 @@ func (e *entry) missing(auth *clientconfig.AuthInfo, l *Login) (missing []string
 	need(credential && !l.UsesApplicationCredential(), "application_credential_secret")
 	need((!credential || byName) && l.Username == "" && l.UserID == "", user...)
 	need(!credential && l.Password == "", "password")
-	need(l.Username != "" && l.UserID == "" && l.UserDomain == Domain{},
+	need(l.Username != "" && l.UserID == "" && l.UserDomainID+l.UserDomainName == "",
 		"user_domain_name", "user_domain_id")
-	need(l.ProjectName != "" && l.ProjectID == "" && l.ProjectDomain == Domain{},
+	need(l.ProjectName != "" && l.ProjectID == "" && l.ProjectDomainID+l.ProjectDomainName == "",
 		"project_domain_name", "project_domain_id")
 	return missing
 }
@@ -233,9 +234,7 @@ func credentialKeys() []string {
 }
 
 // checkValues returns an error for values that contradict each other or that nothing accepts.
-func (e *entry) checkValues(auth *clientconfig.AuthInfo, o *gophercloud.AuthOptions,
-	l *Login,
-) error {
+func (e *entry) checkValues(auth, filled *clientconfig.AuthInfo, l *Login) error {
 	domains := []string{
 		"user_domain_id", "user_domain_name", "domain_id", "domain_name", "default_domain",
 	}
@@ -258,11 +257,11 @@ func (e *entry) checkValues(auth *clientconfig.AuthInfo, o *gophercloud.AuthOpti
 	case l.Password != "" && l.Username != "" && l.UserID != "":
 		return fmt.Errorf("has %s in %s.auth: remove one of them",
 			list(e.given("username", "user_id")), path)
-	case l.Password != "" && l.UserID != "" && (o.DomainID != "" || o.DomainName != ""):
+	case l.Password != "" && l.UserID != "" && filled.UserDomainID+filled.UserDomainName != "":
 		return fmt.Errorf("has %s with a user by ID in %s.auth: remove the domain of the user. "+
 			"The domain of the project is project_domain_name or project_domain_id",
 			list(e.given(domains...)), path)
-	case l.Password != "" && o.DomainID != "" && o.DomainName != "":
+	case l.Password != "" && filled.UserDomainID != "" && filled.UserDomainName != "":
 		return fmt.Errorf("has two domains of the user in %s.auth: %s. Remove one of them",
 			path, list(e.given(domains[:4]...)))
 	}
@@ -270,10 +269,10 @@ func (e *entry) checkValues(auth *clientconfig.AuthInfo, o *gophercloud.AuthOpti
 }
 
 // noProject returns what to do about a password login that names no project.
-func (e *entry) noProject(o *gophercloud.AuthOptions) string {
+func (e *entry) noProject() string {
 	advice := e.misplaced("%s", "project_id", "project_name")
 	switch {
-	case o.ApplicationCredentialID+o.ApplicationCredentialName+o.ApplicationCredentialSecret != "":
+	case len(e.given(credentialKeys()...)) > 0:
 		advice = fmt.Sprintf("with a password the drivers use neither the application credential "+
 			"nor a project. Remove %s or %s", e.at("auth.password"), list(e.given(credentialKeys()...)))
 	case advice == "":

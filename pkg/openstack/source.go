@@ -36,12 +36,7 @@ func (a Access) fingerprint() fingerprint {
 // credentials is a hash of what Keystone accepts or refuses. A CA, a region or an interface does
 // not change its answer.
 func (a Access) credentials() fingerprint {
-	l := *a.Login
-	text, _ := json.Marshal([]any{
-		l.AuthURL, l.UserID, l.Username, l.UserDomain, l.Password, l.ProjectID, l.ProjectName,
-		l.ProjectDomain, l.ApplicationCredentialID, l.ApplicationCredentialName,
-		l.ApplicationCredentialSecret,
-	})
+	text, _ := json.Marshal(a.AuthInfo)
 	return sha256.Sum256(text)
 }
 
