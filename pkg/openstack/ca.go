@@ -2,11 +2,9 @@ package openstack
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"k8s.io/client-go/util/cert"
 )
@@ -39,21 +37,14 @@ func (c Content) authority(e *entry) (string, error) {
 
 // usableCA returns the bundle as text in UTF-8, or an error unless both the operator and the CSI
 // drivers can use it. A driver does not start if a single certificate of the bundle cannot be
-// parsed.
+// parsed. Comments may have another encoding.
 func usableCA(source, bundle string) (string, error) {
-	certificates, err := cert.ParseCertsPEM([]byte(bundle))
-	if err != nil {
+	bundle = strings.ToValidUTF8(bundle, "?")
+	if _, err := cert.ParseCertsPEM([]byte(bundle)); err != nil {
 		return "", fmt.Errorf("%s contains no PEM certificate, or one that cannot be parsed. "+
 			"Write one or more certificates in PEM into it", source)
 	}
-	if utf8.ValidString(bundle) {
-		return bundle, nil
-	}
-	text, err := cert.EncodeCertificates(certificates...)
-	if err != nil {
-		return "", errors.New(source + " contains a certificate that cannot be encoded")
-	}
-	return string(text), nil
+	return bundle, nil
 }
 
 // systemBundle returns true for the paths of the bundles that programs in Go read as the roots of

@@ -1,10 +1,8 @@
 package openstack
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"regexp"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/apiversions"
+	"github.com/gophercloud/gophercloud/v2/openstack/utils"
 )
 
 // Service is an OpenStack service that requests are sent to.
@@ -137,24 +136,18 @@ func (s *session) checkVersion(
 	if err != nil {
 		return callError(service.name, endpoint, s.access, err)
 	}
-	wanted, lowest, highest := microversion{}, microversion{}, microversion{}
-	for into, text := range map[*microversion]string{
-		&wanted: service.microversion, &lowest: found.MinVersion, &highest: found.Version,
-	} {
-		if _, err := fmt.Sscanf(text, "%d.%d", &into.major, &into.minor); err != nil {
-			return unreachable(service.name, endpoint, errNotOpenStack)
-		}
-	}
-	if wanted.compare(lowest) < 0 || wanted.compare(highest) > 0 {
-		return errorf(NotOffered, "OpenStack's %s at %s supports versions %d.%d to %d.%d of its API, "+
-			"and the driver needs %s", service.name, redactedURL(endpoint), lowest.major, lowest.minor,
-			highest.major, highest.minor, service.microversion)
+	var offered utils.SupportedMicroversions
+	var low, high error
+	offered.MinMajor, offered.MinMinor, low = utils.ParseMicroversion(found.MinVersion)
+	offered.MaxMajor, offered.MaxMinor, high = utils.ParseMicroversion(found.Version)
+	supported, err := offered.IsSupported(service.microversion)
+	switch {
+	case errors.Join(low, high, err) != nil:
+		return unreachable(service.name, endpoint, errNotOpenStack)
+	case !supported:
+		return errorf(NotOffered, "OpenStack's %s at %s supports versions %s to %s of its API, and the "+
+			"driver needs %s", service.name, redactedURL(endpoint), found.MinVersion, found.Version,
+			service.microversion)
 	}
 	return nil
-}
-
-type microversion struct{ major, minor int }
-
-func (v microversion) compare(other microversion) int {
-	return cmp.Or(cmp.Compare(v.major, other.major), cmp.Compare(v.minor, other.minor))
 }
