@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,6 +54,15 @@ type Options struct {
 	Interval time.Duration
 }
 
+// Source is what controllers of a driver use of a Watcher.
+type Source interface {
+	Accepted() (*Accepted, error)
+	Malformed() error
+	Remarks() []string
+	Generation() int
+	Informer() factory.Informer
+}
+
 // Accepted is content that OpenStack has accepted.
 type Accepted struct {
 	Login *openstack.Login
@@ -62,6 +72,13 @@ type Accepted struct {
 	Client *openstack.Client
 
 	content digest
+}
+
+func (a *Accepted) digest() digest {
+	if a == nil {
+		return digest{}
+	}
+	return a.content
 }
 
 // digest is a hash of everything that a test depends on.
@@ -86,19 +103,29 @@ type Watcher struct {
 	changes notifier
 	// tested is closed after the first test.
 	tested chan struct{}
+	first  sync.Once
 
-	mu       sync.Mutex
-	accepted *Accepted // the content that OpenStack accepted last, or nil
-	failure  error     // of the present content, nil if it is accepted
-	remarks  []string  // about the present content
-	// generation counts the changes of the three fields above, except a new session.
+	mu     sync.Mutex
+	result result
+	// generation counts the changes of result, except a new session.
 	generation int
 
 	// The fields below are accessed only by sync.
-	last     test
-	expiry   expiry
-	notified digest
-	message  string
+	last    test
+	expiry  expiry
+	message string
+}
+
+type result struct {
+	accepted *Accepted // the content that OpenStack accepted last, or nil
+	failure  error     // of the present content, nil if it is accepted
+	remarks  []string  // about the present content
+}
+
+// equal compares results, except their sessions.
+func (r result) equal(other result) bool {
+	return r.accepted.digest() == other.accepted.digest() &&
+		fmt.Sprint(r.failure) == fmt.Sprint(other.failure) && slices.Equal(r.remarks, other.remarks)
 }
 
 // New returns a Watcher.
@@ -110,7 +137,7 @@ func New(o Options) *Watcher {
 		source:  c.Secret(flavour.ControlPlane, c.Namespaces.ControlPlane, o.Secret),
 		backoff: openstack.NewBackoff(o.Clock),
 		tested:  make(chan struct{}),
-		failure: errUntested(),
+		result:  result{failure: errUntested()},
 	}
 	w.Controller = factory.New().
 		WithBareInformers(c.Operator.Informer()).
@@ -134,7 +161,7 @@ func errUntested() error {
 func (w *Watcher) Accepted() (*Accepted, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.accepted, w.failure
+	return w.result.accepted, w.result.failure
 }
 
 // Malformed returns the error of the present content if a person has to correct it.
@@ -149,7 +176,7 @@ func (w *Watcher) Malformed() error {
 func (w *Watcher) Remarks() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.remarks
+	return w.result.remarks
 }
 
 // Generation returns a number that changes with the results of Accepted and Remarks; it is 0 before

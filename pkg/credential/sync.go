@@ -2,9 +2,6 @@ package credential
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -37,7 +34,7 @@ func (w *Watcher) sync(ctx context.Context, _ factory.SyncContext) error {
 	case w.due(sum):
 		w.try(ctx, content, sum)
 	}
-	w.notify()
+	w.first.Do(func() { close(w.tested) })
 	return w.report(ctx)
 }
 
@@ -59,7 +56,7 @@ func (w *Watcher) due(content digest) bool {
 // password. If OpenStack does not answer a test of accepted content, the earlier result counts.
 func (w *Watcher) try(ctx context.Context, content openstack.Content, sum digest) {
 	accepted, failure := w.Accepted()
-	again, known := w.last.content == sum, accepted != nil && accepted.content == sum
+	again, known := w.last.content == sum, accepted.digest() == sum
 	bound := laterTry
 	if !again && !known {
 		bound = firstTry
@@ -80,7 +77,10 @@ func (w *Watcher) try(ctx context.Context, content openstack.Content, sum digest
 	w.last = test{content: sum, at: w.Clock.Now(), client: client}
 	switch {
 	case err == nil:
-		w.accept(&Accepted{Login: login, Data: content.Data, Client: client, content: sum})
+		if !known {
+			w.expiry = expiry{}
+		}
+		w.set(result{&Accepted{login, content.Data, client, sum}, nil, login.Remarks})
 	case known && openstack.ReasonOf(err) == openstack.CloudUnreachable:
 		if !again {
 			w.fail(nil, login.Remarks)
@@ -98,42 +98,22 @@ func (w *Watcher) open(login *openstack.Login) *openstack.Client {
 	return openstack.NewClient(openstack.Fixed(access), w.backoff)
 }
 
-func (w *Watcher) accept(now *Accepted) {
-	w.mu.Lock()
-	before := w.accepted
-	w.accepted, w.failure, w.remarks = now, nil, now.Login.Remarks
-	w.mu.Unlock()
-	if before == nil || before.content != now.content {
-		w.expiry = expiry{}
-	}
-}
-
 func (w *Watcher) fail(err error, remarks []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.failure, w.remarks = err, remarks
+	accepted, _ := w.Accepted()
+	w.set(result{accepted, err, remarks})
 }
 
-// notify triggers the users of Informer if the results have changed, and ends the wait for the
-// first test.
-func (w *Watcher) notify() {
-	accepted, failure := w.Accepted()
-	var content digest
-	if accepted != nil {
-		content = accepted.content
-	}
-	text, _ := json.Marshal([]any{content[:], fmt.Sprint(failure), w.Remarks()})
-	if now := digest(sha256.Sum256(text)); now != w.notified {
-		w.notified = now
-		w.mu.Lock()
+// set triggers the users of Informer if the result has changed.
+func (w *Watcher) set(now result) {
+	w.mu.Lock()
+	changed := !now.equal(w.result)
+	w.result = now
+	if changed {
 		w.generation++
-		w.mu.Unlock()
-		w.changes.notify()
 	}
-	select {
-	case <-w.tested:
-	default:
-		close(w.tested)
+	w.mu.Unlock()
+	if changed {
+		w.changes.notify()
 	}
 }
 

@@ -115,15 +115,9 @@ func (d Dependencies) NewCredentials(o credential.Options, request string) *cred
 	return credential.New(o)
 }
 
-// Access reports changes of the access to OpenStack. credential.Watcher implements it.
-type Access interface {
-	Generation() int
-	Informer() factory.Informer
-}
-
 // ProbeOptions returns the options of a Probe that every driver of the operator shares.
 func (d Dependencies) ProbeOptions(
-	service, fieldManager string, access Access,
+	service, fieldManager string, access credential.Source,
 ) cloudprobe.Options {
 	return cloudprobe.Options{
 		Service: service, FieldManager: fieldManager, Operator: d.Cluster.Operator, Events: d.Events,

@@ -37,14 +37,6 @@ const (
 	topologyChanged = "CinderTopologyChanged"
 )
 
-// acceptance is the part of credential.Watcher that the controller uses.
-type acceptance interface {
-	plugin.Access
-	Accepted() (*credential.Accepted, error)
-	Malformed() error
-	Remarks() []string
-}
-
 // configSync reconciles the ConfigMap and the Secret that the CSI driver reads. The ConfigMap stays
 // as it is while the administrator's text is wrong or OpenStack is unreachable.
 type configSync struct {
@@ -54,7 +46,7 @@ type configSync struct {
 	zones    *zoneTracker
 	types    *volumeTypes
 	enqueue  func()
-	accepted acceptance
+	accepted credential.Source
 	login    cluster.Object[corev1.Secret]
 	clock    clock.PassiveClock
 	grace    time.Duration
@@ -63,7 +55,7 @@ type configSync struct {
 }
 
 func newConfigSync(
-	s plugin.Dependencies, sources *sources, zones *zoneTracker, accepted acceptance,
+	s plugin.Dependencies, sources *sources, zones *zoneTracker, accepted credential.Source,
 ) *configSync {
 	c := &configSync{
 		cluster: s.Cluster, sources: sources, zones: zones, accepted: accepted,

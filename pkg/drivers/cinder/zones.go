@@ -93,7 +93,7 @@ func newZoneTracker(d plugin.Dependencies, accepted *credential.Watcher) *zoneTr
 // An accepted login and changed choices cause a probe at once.
 func newProbe(
 	d plugin.Dependencies, sources *sources, zones *zoneTracker, types *volumeTypes,
-	access plugin.Access,
+	access credential.Source,
 ) *cloudprobe.Probe {
 	o := d.ProbeOptions(service, fieldManager, access)
 	o.OnTrigger = func() { zones.compute = nil }

@@ -20,23 +20,16 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
-// acceptance is the part of credential.Watcher that the controller uses.
-type acceptance interface {
-	Accepted() (*credential.Accepted, error)
-	Malformed() error
-	Informer() factory.Informer
-}
-
 // secretSyncController writes the accepted login into the Secret that the CSI driver reads at each
 // call. The Secret is beside the nodes. Without an accepted login it stays as it is.
 type secretSyncController struct {
 	cluster  *cluster.Cluster
-	accepted acceptance
+	accepted credential.Source
 	written  cluster.Object[corev1.Secret]
 }
 
 func newSecretSyncController(
-	s plugin.Dependencies, accepted acceptance,
+	s plugin.Dependencies, accepted credential.Source,
 ) factory.Controller {
 	c := &secretSyncController{
 		cluster: s.Cluster, accepted: accepted,
