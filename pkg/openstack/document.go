@@ -30,8 +30,13 @@ const (
 type key struct {
 	name string
 	line int
-	// empty is true if the value is null or an empty text.
-	empty bool
+	// value is nil for a key that does not exist.
+	value *yaml.Node
+}
+
+// empty is true if the value is null or an empty text.
+func (k key) empty() bool {
+	return k.value.Kind == yaml.ScalarNode && (k.value.Value == "" || k.value.ShortTag() == "!!null")
 }
 
 // String returns the name and the line, for messages.
@@ -42,34 +47,28 @@ func (k key) String() string {
 	return fmt.Sprintf("%s (line %d)", printableName(k.name), k.line)
 }
 
-// document is a clouds.yaml.
-type document struct {
-	clouds map[string]clientconfig.Cloud
-	root   *yaml.Node
-}
-
-// decode decodes a clouds.yaml. The text of an error follows the name of its source. It contains
-// lines, and no values.
-func decode(text []byte) (*document, error) {
+// decode returns the entries of a clouds.yaml and its tree. The text of an error follows the name of
+// its source. It contains lines, and no values.
+func decode(text []byte) (map[string]clientconfig.Cloud, *yaml.Node, error) {
 	if len(text) > maxClouds {
-		return nil, fmt.Errorf("is larger than %d KiB", maxClouds>>10)
+		return nil, nil, fmt.Errorf("is larger than %d KiB", maxClouds>>10)
 	}
 	var node yaml.Node
 	if err := yaml.Unmarshal(text, &node); err != nil {
-		return nil, fmt.Errorf("is not valid YAML%s. Check the indentation and the quotation marks",
+		return nil, nil, fmt.Errorf("is not valid YAML%s. Check the indentation and the quotation marks",
 			firstInvalidLine(text))
 	}
 	if node.IsZero() || node.Content[0].Tag == "!!null" {
-		return nil, errors.New("is empty")
+		return nil, nil, errors.New("is empty")
 	}
 	if nodes(node.Content[0], maxNodes, 0) > maxNodes {
-		return nil, errors.New("has too many entries or aliases")
+		return nil, nil, errors.New("has too many entries or aliases")
 	}
 	var file clientconfig.Clouds
 	if err := node.Decode(&file); err != nil {
-		return nil, fmt.Errorf("does not have the format of clouds.yaml%s", mismatchedLines(err))
+		return nil, nil, fmt.Errorf("does not have the format of clouds.yaml%s", mismatchedLines(err))
 	}
-	return &document{file.Clouds, node.Content[0]}, nil
+	return file.Clouds, node.Content[0], nil
 }
 
 // nodes counts the nodes below a node, with each alias replaced by its content. It returns more
@@ -89,21 +88,18 @@ func nodes(node *yaml.Node, limit, depth int) int {
 	return count
 }
 
-// mapping returns the keys of a mapping and their values, with merged mappings at the end. It
-// returns none for other nodes.
-func mapping(node *yaml.Node) (keys []key, values []*yaml.Node) {
-	node = resolved(node)
+// mapping returns the keys of a mapping, with merged mappings at the end. It returns none for other
+// nodes.
+func mapping(node *yaml.Node) (keys []key) {
 	if node == nil || node.Kind != yaml.MappingNode {
-		return nil, nil
+		return nil
 	}
 	var merged []*yaml.Node
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name, value := node.Content[i], resolved(node.Content[i+1])
 		switch {
 		case name.ShortTag() != "!!merge":
-			empty := value.Kind == yaml.ScalarNode && (value.Value == "" || value.ShortTag() == "!!null")
-			keys = append(keys, key{resolved(name).Value, name.Line, empty})
-			values = append(values, value)
+			keys = append(keys, key{resolved(name).Value, name.Line, value})
 		case value.Kind == yaml.SequenceNode:
 			merged = append(merged, value.Content...)
 		default:
@@ -111,28 +107,26 @@ func mapping(node *yaml.Node) (keys []key, values []*yaml.Node) {
 		}
 	}
 	for _, node := range merged {
-		more, moreValues := mapping(node)
-		keys, values = append(keys, more...), append(values, moreValues...)
+		keys = append(keys, mapping(resolved(node))...)
 	}
-	return keys, values
+	return keys
 }
 
 func resolved(node *yaml.Node) *yaml.Node {
-	if node != nil && node.Kind == yaml.AliasNode {
+	if node.Kind == yaml.AliasNode {
 		return node.Alias
 	}
 	return node
 }
 
-// find returns the key of a mapping and its value. If there is none, the key has no line and the
-// value is nil.
-func find(node *yaml.Node, name string) (key, *yaml.Node) {
-	keys, values := mapping(node)
-	i := slices.IndexFunc(keys, func(k key) bool { return k.name == name })
-	if i < 0 {
-		return key{name: name}, nil
+// find returns the key with a name, without line and value if there is none.
+func find(keys []key, name string) key {
+	for _, k := range keys {
+		if k.name == name {
+			return k
+		}
 	}
-	return keys[i], values[i]
+	return key{name: name}
 }
 
 // list returns at most maxListed names with their lines.

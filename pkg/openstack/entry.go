@@ -23,43 +23,33 @@ type entry struct {
 
 // readEntry returns the entry DefaultCloud or the only one.
 func readEntry(text []byte) (*entry, error) {
-	d, err := decode(text)
+	found, root, err := decode(text)
 	if err != nil {
 		return nil, err
 	}
-	name := DefaultCloud
-	if _, found := d.clouds[name]; !found && len(d.clouds) == 1 {
-		name = slices.Collect(maps.Keys(d.clouds))[0]
-	}
-	cloud, found := d.clouds[name]
-	if !found {
-		return nil, d.missingEntry()
-	}
-	top, _ := mapping(d.root)
-	_, clouds := find(d.root, "clouds")
-	entries, _ := mapping(clouds)
-	_, node := find(clouds, name)
-	keys, _ := mapping(node)
-	_, authNode := find(node, "auth")
-	auth, _ := mapping(authNode)
-	return &entry{Cloud: cloud, name: name, top: top, entries: entries, keys: keys, auth: auth}, nil
-}
-
-// missingEntry returns the error for a text without the entry.
-func (d *document) missingEntry() error {
-	top, _ := mapping(d.root)
-	self, clouds := find(d.root, "clouds")
-	entries, _ := mapping(clouds)
+	top := mapping(resolved(root))
+	clouds := find(top, "clouds")
+	entries := mapping(clouds.value)
 	switch {
-	case clouds == nil:
-		return fmt.Errorf("has no top-level key clouds%s", others("its top-level keys are", top))
+	case clouds.value == nil:
+		return nil, fmt.Errorf("has no top-level key clouds%s", others("its top-level keys are", top))
 	case len(entries) == 0:
-		top = slices.DeleteFunc(top, func(k key) bool { return k.name == self.name })
-		return fmt.Errorf("has no entries in %s: indent the entries below clouds%s",
-			self, others("other keys are", top))
+		top = slices.DeleteFunc(top, func(k key) bool { return k.name == clouds.name })
+		return nil, fmt.Errorf("has no entries in %s: indent the entries below clouds%s",
+			clouds, others("other keys are", top))
 	}
-	return fmt.Errorf("has no entry clouds.%s: rename one of its entries to %[1]s: %s",
-		DefaultCloud, list(entries))
+	name := DefaultCloud
+	if _, exists := found[name]; !exists && len(found) == 1 {
+		name = slices.Collect(maps.Keys(found))[0]
+	}
+	cloud, exists := found[name]
+	if !exists {
+		return nil, fmt.Errorf("has no entry clouds.%s: rename one of its entries to %[1]s: %s",
+			DefaultCloud, list(entries))
+	}
+	keys := mapping(find(entries, name).value)
+	auth := mapping(find(keys, "auth").value)
+	return &entry{Cloud: cloud, name: name, top: top, entries: entries, keys: keys, auth: auth}, nil
 }
 
 // missingAuth returns the error for an entry without auth.
@@ -94,17 +84,16 @@ func (e *entry) at(name string) string {
 
 // lineOf returns the line of a key as the end of a text, "" if the key is missing.
 func lineOf(keys []key, name string) string {
-	i := slices.IndexFunc(keys, func(k key) bool { return k.name == name })
-	if i < 0 {
-		return ""
+	if k := find(keys, name); k.line > 0 {
+		return fmt.Sprintf(" (line %d)", k.line)
 	}
-	return fmt.Sprintf(" (line %d)", keys[i].line)
+	return ""
 }
 
 // given returns those of the keys of auth that have a value.
 func (e *entry) given(names ...string) []key {
 	return slices.DeleteFunc(slices.Clone(e.auth), func(k key) bool {
-		return k.empty || !slices.Contains(names, k.name)
+		return k.empty() || !slices.Contains(names, k.name)
 	})
 }
 
@@ -127,7 +116,7 @@ func (e *entry) unread() (found []unread) {
 		}
 		meaning, advice := spelled(k.name), ""
 		switch {
-		case k.empty, slices.Contains(here, k.name):
+		case k.empty(), slices.Contains(here, k.name):
 			continue
 		case slices.Contains(here, meaning):
 			advice = "write " + meaning

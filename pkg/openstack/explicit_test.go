@@ -1,7 +1,6 @@
 package openstack_test
 
 import (
-	"maps"
 	"strings"
 	"testing"
 
@@ -28,75 +27,9 @@ const (
 // explicit is a clouds.yaml that is accepted, with the entry that contains the same explicitly.
 type explicit struct{ text, want string }
 
-// logins are all of them.
+// logins are some of them. The rows of test/logins are others.
 func logins() map[string]explicit {
-	all := passwords()
-	maps.Copy(all, others())
-	return all
-}
-
-// passwords are logins with a password.
-func passwords() map[string]explicit {
 	return map[string]explicit{
-		"user and project in one domain": {
-			auth("username: u", pass, "project_name: p", "domain_name: d"),
-			"auth: {username: u, password: pw, user_domain_name: d, project_name: p, project_domain_name: d}",
-		},
-		"the default domain is an ID": {
-			auth("username: u", pass, "project_name: p", "default_domain: d", "user_domain_name: x"),
-			"auth: {username: u, password: pw, user_domain_name: x, project_name: p, project_domain_id: d}",
-		},
-		"user by ID": {
-			auth("user_id: u", pass, "project_id: p"),
-			"auth: {user_id: u, password: pw, project_id: p}",
-		},
-		"user by ID and project by name": {
-			auth("user_id: u", pass, "project_name: p", "project_domain_id: d"),
-			"auth: {user_id: u, password: pw, project_name: p, project_domain_id: d}",
-		},
-		"project by ID and by name": {
-			auth("username: u", pass, "user_domain_id: d", "project_id: p", "project_name: x"),
-			"auth: {username: u, password: pw, user_domain_id: d, project_id: p}",
-		},
-		"domains by ID and by name": {
-			auth("username: u", pass, "user_domain_id: d", "project_name: p", "project_domain_name: e"),
-			"auth: {username: u, password: pw, user_domain_id: d, project_name: p, project_domain_name: e}",
-		},
-		"domains by name and by ID": {
-			auth("username: u", pass, "user_domain_name: d", "project_name: p", "project_domain_id: e"),
-			"auth: {username: u, password: pw, user_domain_name: d, project_name: p, project_domain_id: e}",
-		},
-		"the project's domain twice": {
-			auth("username: u", pass, "user_domain_name: d", "project_name: p", "project_domain_id: e",
-				"project_domain_name: f"),
-			"auth: {username: u, password: pw, user_domain_name: d, project_name: p, project_domain_id: e}",
-		},
-	}
-}
-
-// others are other logins, and other forms of them.
-func others() map[string]explicit {
-	return map[string]explicit{
-		"application credential by ID, with a user": {
-			auth("application_credential_id: c", credentialSecret, "username: u", "project_name: p",
-				"application_credential_name: n"),
-			"auth: {application_credential_id: c, application_credential_secret: cs}",
-		},
-		"application credential by name and user by ID": {
-			auth("application_credential_name: n", credentialSecret, "user_id: i", "username: u",
-				"user_domain_id: d"),
-			"auth: {application_credential_name: n, application_credential_secret: cs, user_id: i}",
-		},
-		"application credential by name and user by name": {
-			auth("application_credential_name: n", credentialSecret, "username: u", "domain_id: d",
-				"domain_name: e"),
-			"auth: {application_credential_name: n, application_credential_secret: cs, " +
-				"username: u, user_domain_id: d}",
-		},
-		"another auth_type than the login's": {
-			auth("application_credential_id: c", credentialSecret) + "    auth_type: password\n",
-			"auth: {application_credential_id: c, application_credential_secret: cs}",
-		},
 		"numbers and switches as texts": {
 			auth("username: 0123", "password: true", "user_domain_id: 1e3", "project_id: 1234567890123") +
 				"    region_name: 1\n",
@@ -108,11 +41,6 @@ func others() map[string]explicit {
 			"x: &x {user_id: u, password: pw}\ny: &y\n  endpoint_type: internalURL\n  auth:\n    <<: *x\n" +
 				"    auth_url: https://k:5000/v3/\n    project_id: p\nclouds:\n  openstack:\n    <<: *y\n",
 			"auth: {user_id: u, password: pw, project_id: p}\nendpoint_type: 'internal'",
-		},
-		"endpoint_type beside the same interface": {
-			auth("user_id: u", pass, "project_id: p") + "    interface: adminURL\n" +
-				"    endpoint_type: admin\n",
-			"auth: {user_id: u, password: pw, project_id: p}\nendpoint_type: 'admin'",
 		},
 		"a name that needs quotation marks": {
 			strings.Replace(auth("user_id: u", `password: "a\n\u2028 '\"\\\x07"`, "project_id: p"),
