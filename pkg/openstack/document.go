@@ -47,8 +47,8 @@ func (k key) String() string {
 	return fmt.Sprintf("%s (line %d)", printableName(k.name), k.line)
 }
 
-// decode returns the entries of a clouds.yaml and its tree. The text of an error follows the name of
-// its source. It contains lines, and no values.
+// decode returns the entries of a clouds.yaml and its tree. The text of an error follows the name
+// of its source. It contains lines, and no values.
 func decode(text []byte) (map[string]clientconfig.Cloud, *yaml.Node, error) {
 	if len(text) > maxClouds {
 		return nil, nil, fmt.Errorf("is larger than %d KiB", maxClouds>>10)

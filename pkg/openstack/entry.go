@@ -114,7 +114,8 @@ func (e *entry) unread() (found []unread) {
 		if !below {
 			path, here, there = e.path()+".", ofEntry, ofAuth
 		}
-		meaning, advice := spelled(k.name), ""
+		meaning := spelled(k.name)
+		var advice string
 		switch {
 		case k.empty(), slices.Contains(here, k.name):
 			continue

@@ -135,7 +135,7 @@ func fill(auth *clientconfig.AuthInfo) *gophercloud.AuthOptions {
 // explicit returns what gophercloud sends for auth with filled domains: a password precedes an
 // application credential, which has no project, and an ID precedes a name.
 func (e *entry) explicit(auth clientconfig.AuthInfo) *Login {
-	clear := func(obsolete bool, fields ...*string) {
+	drop := func(obsolete bool, fields ...*string) {
 		for _, field := range fields {
 			if obsolete {
 				*field = ""
@@ -143,18 +143,18 @@ func (e *entry) explicit(auth clientconfig.AuthInfo) *Login {
 		}
 	}
 	byPassword, credential := auth.Password != "", len(e.given(credentialKeys()...)) > 0
-	clear(credential, &auth.ProjectID, &auth.ProjectName)
-	clear(byPassword, &auth.ApplicationCredentialID, &auth.ApplicationCredentialName,
+	drop(credential, &auth.ProjectID, &auth.ProjectName)
+	drop(byPassword, &auth.ApplicationCredentialID, &auth.ApplicationCredentialName,
 		&auth.ApplicationCredentialSecret)
-	clear(auth.ApplicationCredentialID != "", &auth.ApplicationCredentialName, &auth.UserID,
+	drop(auth.ApplicationCredentialID != "", &auth.ApplicationCredentialName, &auth.UserID,
 		&auth.Username)
-	clear(!byPassword && auth.UserID != "", &auth.Username)
-	clear(auth.ProjectID != "", &auth.ProjectName)
-	clear(auth.Username == "", &auth.UserDomainID, &auth.UserDomainName)
-	clear(auth.ProjectName == "", &auth.ProjectDomainID, &auth.ProjectDomainName)
-	clear(auth.UserDomainID != "", &auth.UserDomainName)
-	clear(auth.ProjectDomainID != "", &auth.ProjectDomainName)
-	clear(true, &auth.DomainID, &auth.DomainName, &auth.DefaultDomain)
+	drop(!byPassword && auth.UserID != "", &auth.Username)
+	drop(auth.ProjectID != "", &auth.ProjectName)
+	drop(auth.Username == "", &auth.UserDomainID, &auth.UserDomainName)
+	drop(auth.ProjectName == "", &auth.ProjectDomainID, &auth.ProjectDomainName)
+	drop(auth.UserDomainID != "", &auth.UserDomainName)
+	drop(auth.ProjectDomainID != "", &auth.ProjectDomainName)
+	drop(true, &auth.DomainID, &auth.DomainName, &auth.DefaultDomain)
 	auth.AllowReauth = false
 	return &Login{
 		Entry: e.name, AuthInfo: auth, Region: e.RegionName,

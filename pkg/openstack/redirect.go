@@ -53,6 +53,6 @@ func lost(to url.URL) error {
 		target = "another URL"
 	}
 	return describef("it redirects the request to %s, where its content would be lost. If the "+
-		"service of your cloud is there, write that URL as auth_url. If not, check proxy and load balancer",
-		target)
+		"service of your cloud is there, write that URL as auth_url. If not, check proxy and load "+
+		"balancer", target)
 }
