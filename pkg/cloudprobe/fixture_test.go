@@ -12,7 +12,6 @@ import (
 	"k8s.io/utils/clock"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -96,19 +95,7 @@ func (f *fixture) finds(o outcome) {
 	f.send = func(context.Context) (string, Availability, error) { return "", o.Availability, o.err }
 }
 
-// keyed is a sync for a key of the queue.
-type keyed struct {
-	factory.SyncContext
-	key string
-}
-
-func (k keyed) QueueKey() string { return k.key }
-
-func (f *fixture) syncKey(ctx context.Context, key string) error {
-	return f.Probe.Sync(ctx, keyed{key: key})
-}
-
-func (f *fixture) sync(ctx context.Context) error { return f.syncKey(ctx, factory.DefaultQueueKey) }
+func (f *fixture) sync(ctx context.Context) error { return f.Probe.Sync(ctx, nil) }
 
 func (f *fixture) eventReasons() []string {
 	var reasons []string

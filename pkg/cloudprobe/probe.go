@@ -7,6 +7,7 @@ package cloudprobe
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,12 +22,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-const (
-	// deadline bounds one probe. Busy clouds have needed more than 30 s for a login alone.
-	deadline = 2 * time.Minute
-	// TriggerKey is the queue key of the events of Triggers.
-	TriggerKey = "trigger"
-)
+// deadline bounds one probe. Busy clouds have needed more than 30 s for a login alone.
+const deadline = 2 * time.Minute
 
 // Availability is what a successful probe found.
 type Availability struct {
@@ -67,14 +64,11 @@ type Options struct {
 	Access     factory.Informer
 	// Triggers are optional. Their events cause a probe immediately, after a call of OnTrigger, which
 	// is optional, too.
-	Triggers  []Trigger
+	Triggers  []factory.Informer
 	OnTrigger func()
-}
-
-// Trigger is an informer and an optional filter of its events.
-type Trigger struct {
-	Informer factory.Informer
-	Filter   factory.EventFilterFunc
+	// Reads are the informers of further caches that the request and the subscribers read. The first
+	// probe waits for the caches.
+	Reads []factory.Informer
 }
 
 // Probe is the controller that polls OpenStack.
@@ -86,6 +80,8 @@ type Probe struct {
 
 	Options
 	request func(context.Context) outcome
+	// triggered is true if there was an event of Triggers since the last probe.
+	triggered atomic.Bool
 
 	// The fields below are accessed only by sync.
 	probedAt   time.Time
@@ -129,29 +125,33 @@ func New[T any](o Options, request Request[T], subscribers ...func(Result[T])) *
 		// Events of the ClusterCSIDriver do not trigger this controller, because it writes conditions
 		// there.
 		WithBareInformers(o.Operator.Informer()).
+		WithBareInformers(o.Reads...).
+		WithInformersQueueKeyFunc(p.Trigger, o.Triggers...).
 		WithSync(cluster.WhileManaged(o.Operator, p.sync)).
 		WithPostStartHooks(cluster.Poll(o.Interval))
 	if o.Access != nil {
 		f.WithInformers(o.Access)
 	}
-	for _, t := range o.Triggers {
-		key := func(runtime.Object) string { return TriggerKey }
-		f.WithFilteredEventsInformersQueueKeyFunc(key, t.Filter, t.Informer)
-	}
 	p.Controller = f.ToController(o.Service+"CloudProbe", o.Events)
 	return p
 }
 
+// Trigger makes the next sync send a probe, and returns the key of the queue.
+func (p *Probe) Trigger(runtime.Object) string {
+	p.triggered.Store(true)
+	return factory.DefaultQueueKey
+}
+
 // sync returns no error if the probe fails: the next poll repeats it.
-func (p *Probe) sync(ctx context.Context, syncCtx factory.SyncContext) error {
+func (p *Probe) sync(ctx context.Context, _ factory.SyncContext) error {
 	if err := p.Gate.startIfDeployed(ctx); err != nil {
 		return err
 	}
-	key := syncCtx.QueueKey()
-	if key == TriggerKey && p.OnTrigger != nil {
+	triggered := p.triggered.Swap(false)
+	if triggered && p.OnTrigger != nil {
 		p.OnTrigger()
 	}
-	if p.due(key) {
+	if triggered || p.due() {
 		before := p.accessGeneration()
 		p.last = p.probe(ctx)
 		p.generation = cmp.Or(before, p.accessGeneration()) // the first probe waits for the access
@@ -161,8 +161,8 @@ func (p *Probe) sync(ctx context.Context, syncCtx factory.SyncContext) error {
 }
 
 // due returns false for a retry after an error of the API server, which repeats only publish.
-func (p *Probe) due(key string) bool {
-	return p.probedAt.IsZero() || p.accessGeneration() != p.generation || key == TriggerKey ||
+func (p *Probe) due() bool {
+	return p.probedAt.IsZero() || p.accessGeneration() != p.generation ||
 		p.Clock.Since(p.probedAt) >= p.Interval/2
 }
 

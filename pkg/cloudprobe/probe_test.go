@@ -31,6 +31,7 @@ func TestErrorOfTheAPIServerRepeatsNoProbe(t *testing.T) {
 			c := clocktesting.NewFakeClock(time.Unix(0, 0))
 			f := newFixture(t, c, before...)
 			f.finds(available())
+			f.Trigger(nil)
 			f.client.RefuseWrites(3)
 			for range 3 {
 				if err := f.sync(t.Context()); err == nil {
@@ -235,22 +236,26 @@ func TestChangeOfTheAccessDuringAProbe(t *testing.T) {
 		generation = min(generation+1, 3)
 		return "", Availability{Available: true}, nil
 	}
+	const trigger = "trigger"
 	for i, step := range []struct {
-		trigger string
-		probes  int32
+		cause  string
+		probes int32
 	}{
 		{"poll", 1},
 		{"notification of the first test", 1},
-		{TriggerKey, 2},
+		{trigger, 2},
 		{"notification of a change", 3},
 		{"notification of a change", 4},
 		{"no change", 4},
 	} {
-		if err := f.syncKey(t.Context(), step.trigger); err != nil {
+		if step.cause == trigger {
+			f.Trigger(nil)
+		}
+		if err := f.sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := f.requests.Load(); got != step.probes {
-			t.Errorf("step %d, %s: %d probes, want %d", i, step.trigger, got, step.probes)
+			t.Errorf("step %d, %s: %d probes, want %d", i, step.cause, got, step.probes)
 		}
 	}
 }

@@ -61,11 +61,11 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		Service: service, Secret: credentialsSecret, CA: sources.bundle, Informers: sources.informers(),
 		Services: []openstack.Service{openstack.Nova(), openstack.Cinder()},
 	}, "openstack-cinder-csi-driver-operator")
-	zones := newZoneTracker(s, accepted)
+	zones := newZoneTracker(s, sources, accepted)
 	types := newVolumeTypes(s, sources.choices, accepted)
 	config := newConfigSync(s, sources, zones, accepted)
 	config.types, types.onChange = types, config.enqueue
-	zones.onChange, zones.deployed = config.enqueue, config.deployed
+	zones.onChange = config.enqueue
 	return plugin.Components{
 		ControllerHooks: config.controllerHooks(),
 		NodeHooks:       config.nodeHooks(),
@@ -73,7 +73,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		Credentials:     accepted,
 		Controllers:     []factory.Controller{config, types},
 		Ready:           config.written,
-		Probe:           newProbe(s, sources, zones, types, accepted),
+		Probe:           newProbe(s, zones, types, accepted),
 	}, nil
 }
 

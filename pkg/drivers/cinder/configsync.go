@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -66,9 +64,9 @@ func newConfigSync(
 	c.enqueue = func() { syncCtx.Queue().Add(factory.DefaultQueueKey) }
 	f := factory.New().
 		WithSyncContext(syncCtx).
-		WithInformers(s.Cluster.Operator.Informer(), sources.own.Informer, accepted.Informer(),
+		WithInformers(s.Cluster.Operator.Informer(), sources.choices.Informer, accepted.Informer(),
 			c.login.Informer).
-		WithFilteredEventsInformers(sources.isCloudConfig, sources.informers()...).
+		WithInformers(sources.informers()...).
 		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(s.Settings.PollInterval)
@@ -110,80 +108,49 @@ func (c *configSync) sync(ctx context.Context, syncCtx factory.SyncContext) erro
 	if malformed := c.accepted.Malformed(); malformed != nil {
 		err = errors.Join(err, fmt.Errorf("%w; the driver keeps its present configuration", malformed))
 	}
-	if topology.graceExceeded {
-		err = errors.Join(err,
-			fmt.Errorf("%s%v: %w", topology.waits, c.grace, topology.err))
-	}
+	err = errors.Join(err, topology.overdue)
 	return errors.Join(err, c.report(ctx, user, topology, err))
 }
 
 // topology is whether volumes follow pods into availability zones.
 type topology struct {
-	enabled bool
-	// determined is false while no source determines enabled.
-	determined bool
-	// cause names the source.
-	cause string
-	// err is why the zones are missing or may be old, nil if they are current or not needed.
-	err error
-	// graceExceeded is true if err has lasted longer than the grace period, and waits what it means.
-	graceExceeded bool
-	waits         string
+	// enabled is nil while no source determines it. cause names the source.
+	enabled *bool
+	cause   string
+	// waits is why the zones are missing or may be old, nil if they are current or not needed. overdue
+	// is the error if this has lasted longer than the grace period.
+	waits, overdue error
 }
 
-// topology returns the administrator's choice, or else what the zones determine, or else what they
-// determined in an earlier run of the operator.
+// topology returns the topology with its source, and the error of the administrator's choice.
 func (c *configSync) topology(user userConfig) (topology, error) {
-	enabled, given, err := user.override()
+	chosen, err := user.override()
 	zones := c.zones.current()
-	if given || err != nil {
-		t := topology{enabled: enabled, determined: given, cause: user.topology.source}
-		if accepted, refused := c.accepted.Accepted(); accepted == nil {
-			t.err, t.waits = refused, "OpenStack has not accepted the credentials for more than "
-			t.graceExceeded = zones.err != nil && c.clock.Since(zones.failingSince) > c.grace
+	t := topology{cause: user.topology.source}
+	if err == nil {
+		t.enabled = topologyFrom(chosen, zones.topology, c.sources.deployedTopology())
+	}
+	accepted, refused := c.accepted.Accepted()
+	missing := "OpenStack has not accepted the credentials for more than "
+	if chosen == nil && err == nil {
+		t.cause = cmp.Or(zones.cause, "the last answer of OpenStack")
+		missing = "OpenStack has not listed its availability zones for more than "
+		if zones.err != nil {
+			t.waits = fmt.Errorf("%w. To continue without the availability zones, set %s to true or false",
+				zones.err, user.topology.source)
+		} else if !zones.probed {
+			t.waits = cloudprobe.ErrPending
 		}
-		return t, err
+	} else if accepted == nil {
+		t.waits = refused
 	}
-	t := topology{
-		enabled: zones.topology, determined: zones.decided,
-		cause: cmp.Or(zones.cause, "the last answer of OpenStack"),
-		waits: "OpenStack has not listed its availability zones for more than ",
+	if t.waits != nil && zones.err != nil && c.clock.Since(zones.failingSince) > c.grace {
+		t.overdue = fmt.Errorf("%s%v: %w", missing, c.grace, t.waits)
 	}
-	switch {
-	case !zones.probed:
-		t.err = cloudprobe.ErrPending
-	case zones.err != nil:
-		t.err = fmt.Errorf("%w. To continue without the availability zones, set %s to true or false",
-			zones.err, user.topology.source)
-		t.graceExceeded = c.clock.Since(zones.failingSince) > c.grace
+	if accepted == nil && c.sources.deployed.Get() == nil {
+		t.enabled, t.waits = nil, refused
 	}
-	if !t.determined {
-		t.enabled, t.determined = c.remembered()
-	}
-	return t, nil
-}
-
-// remembered returns what an earlier run of the operator wrote to the control plane side. The
-// administrator of a guest cluster can write to the guest side, and must not decide for the
-// controllers.
-func (c *configSync) remembered() (enabled, determined bool) {
-	existing := c.cloudConf(flavour.ControlPlane).Get()
-	if existing == nil {
-		return false, false
-	}
-	enabled, err := strconv.ParseBool(existing.Data[topologyKey])
-	return enabled, err == nil
-}
-
-// deployed returns what the availability zones determined in an earlier run of the operator. It
-// does not return the administrator's choice.
-func (c *configSync) deployed() (enabled, determined bool) {
-	if user, err := c.sources.user(); err == nil {
-		if _, given, err := user.override(); given && err == nil {
-			return false, false
-		}
-	}
-	return c.remembered()
+	return t, err
 }
 
 // report writes two conditions: whether the driver waits for a first response of OpenStack, and
@@ -192,28 +159,15 @@ func (c *configSync) deployed() (enabled, determined bool) {
 func (c *configSync) report(ctx context.Context, user userConfig, t topology, failed error) error {
 	progressing := cluster.NewCondition(progressingType, opv1.ConditionFalse, reasonAsExpected,
 		"The configuration of the driver is written")
-	accepted, refused := c.accepted.Accepted()
-	waiting := t.err
-	if accepted == nil && c.cloudConf(flavour.ControlPlane).Get() == nil {
-		waiting, t.determined = refused, false
-	}
+	remarks := slices.Concat(c.accepted.Remarks(), user.ignored, c.types.ignored())
 	switch {
 	case failed != nil:
 		progressing.WithReason(reasonError).WithMessage("The configuration of the driver is not up to " +
 			"date: see " + configSyncName + "Degraded")
-	case !t.determined:
+	case t.enabled == nil:
 		progressing.WithStatus(opv1.ConditionTrue).WithReason(reasonWaiting).
-			WithMessage(waiting.Error())
+			WithMessage(t.waits.Error())
 	}
 	return cluster.ApplyConditions(ctx, c.cluster.Operator, configSyncManager, progressing,
-		c.sources.choices.Condition(service,
-			slices.Concat(c.accepted.Remarks(), user.ignored, c.types.ignored())))
-}
-
-// joined joins at most limit parts of a message.
-func joined(parts []string, limit int, separator string) string {
-	if more := len(parts) - limit; more > 0 {
-		parts = append(parts[:limit:limit], fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(parts, separator)
+		c.sources.choices.Condition(service, remarks))
 }

@@ -229,8 +229,10 @@ func TestEventsTriggerReconcileOfCloudConf(t *testing.T) {
 				}
 			}
 			expect("the first configuration", configKey, "cloud = openstack")
+			probes := b.cloud.count()
 			b.put(t, keys{userConfigKey: userText})
 			expect("the user's configuration", configKey, "rescan-on-resize")
+			b.await(t, "the probe that it triggers", func() bool { return b.cloud.count() > probes })
 			b.putConfigMap(t, b.Namespaces.CloudConfig, keys{bundleKey: authority("ConfigMap's")})
 			expect("the CA", bundleKey, "ConfigMap's")
 			b.putCredentials(t, keys{

@@ -10,11 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -35,12 +35,12 @@ func (c *configSync) write(
 	}
 	var data map[string]string
 	if mistake == nil {
-		data, mistake = c.content(accepted.Login, user, t.enabled)
+		data, mistake = c.content(accepted.Login, user, t)
 	}
 	if mistake != nil {
 		data = c.deployedFor(accepted.Login)
 	}
-	if data == nil || mistake == nil && !t.determined {
+	if data == nil || mistake == nil && t.enabled == nil {
 		return mistake
 	}
 	c.wanted.Store(&data)
@@ -54,7 +54,7 @@ func (c *configSync) write(
 // deployedFor returns the data of the deployed cloud-conf if it fits a login, so that a mistake in
 // the administrator's configuration does not keep a new password from the driver.
 func (c *configSync) deployedFor(login *openstack.Login) map[string]string {
-	existing := c.cloudConf(flavour.ControlPlane).Get()
+	existing := c.sources.deployed.Get()
 	global, err := optionsOf(login).section()
 	if existing == nil || err != nil || existing.Data[bundleKey] != login.CA ||
 		!strings.HasPrefix(existing.Data[configKey], global) {
@@ -87,9 +87,9 @@ func (c *configSync) writeConf(
 			before = existing.Data[topologyKey]
 		}
 	}
-	if was, err := strconv.ParseBool(before); err == nil && t.determined && was != t.enabled {
+	if was := parseBool(before); was != nil && t.enabled != nil && *was != *t.enabled {
 		syncCtx.Recorder().Eventf(topologyChanged, "%s of %s changes from %v to %v because of %s",
-			topologyKey, configMap, was, t.enabled, t.cause)
+			topologyKey, configMap, *was, *t.enabled, t.cause)
 	}
 	return errors.Join(errs...)
 }
@@ -100,13 +100,13 @@ func contains(existing *corev1.ConfigMap, data map[string]string) bool {
 }
 
 func (c *configSync) content(
-	login *openstack.Login, user userConfig, enabled bool,
+	login *openstack.Login, user userConfig, t topology,
 ) (map[string]string, error) {
 	text, err := user.config.read()
 	if err != nil {
 		return nil, err
 	}
-	data := map[string]string{topologyKey: strconv.FormatBool(enabled)}
+	data := map[string]string{topologyKey: strconv.FormatBool(ptr.Deref(t.enabled, false))}
 	if login.CA != "" {
 		data[bundleKey] = login.CA
 	}

@@ -126,6 +126,14 @@ type fixture struct {
 
 func newFixture(tb testing.TB, seed clustertest.Seed) *fixture {
 	tb.Helper()
+	b := unstarted(tb, seed)
+	b.Start(tb)
+	return b
+}
+
+// unstarted is newFixture with empty caches.
+func unstarted(tb testing.TB, seed clustertest.Seed) *fixture {
+	tb.Helper()
 	seed.OperatorNamespace = flavour.DefaultNamespace
 	if seed.Flavour == flavour.HyperShift {
 		seed.OperatorNamespace = hosted
@@ -138,7 +146,6 @@ func newFixture(tb testing.TB, seed clustertest.Seed) *fixture {
 	b.State.Clock = clock
 	b.cloud.offer(true)
 	b.restart()
-	b.Start(tb)
 	return b
 }
 
@@ -160,7 +167,7 @@ func (b *fixture) restart() {
 			Name: b.secret.Name, Data: secret.Data, CA: ca, CAName: name, CAErr: err,
 		}, nil
 	}}
-	b.zones = newZoneTracker(s, nil)
+	b.zones = newZoneTracker(s, sources, nil)
 	b.zones.connect = func(context.Context) (zoneLister, error) {
 		if b.cloud.renewed {
 			return session{b.cloud}, nil
@@ -171,25 +178,25 @@ func (b *fixture) restart() {
 	b.types = newVolumeTypes(s, sources.choices, nil)
 	b.types.connect = func(context.Context) (typeLister, error) { return b.cloud, nil }
 	b.config.types, b.types.onChange = b.types, b.config.enqueue
-	b.zones.onChange, b.zones.deployed = b.config.enqueue, b.config.deployed
-	b.prober = newProbe(s, sources, b.zones, b.types, b.accepted)
+	b.zones.onChange = b.config.enqueue
+	b.prober = newProbe(s, b.zones, b.types, b.accepted)
 }
 
 func (b *fixture) advance(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
 
-// keyed is a sync for a key of the queue.
-type keyed struct {
-	factory.SyncContext
-	key string
-}
-
-func (k keyed) QueueKey() string { return k.key }
-
-func (b *fixture) probe(t *testing.T, key string) {
+// probe sends a probe if one is due.
+func (b *fixture) probe(t *testing.T) {
 	t.Helper()
-	if err := b.prober.Sync(t.Context(), keyed{key: key}); err != nil {
+	if err := b.prober.Sync(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// trigger sends a probe, as an event of the administrator's ConfigMap does.
+func (b *fixture) trigger(t *testing.T) {
+	t.Helper()
+	b.prober.Trigger(nil)
+	b.probe(t)
 }
 
 // settle probes the zones as often as a decision takes to change, and configures the driver.
@@ -197,7 +204,7 @@ func (b *fixture) settle(t *testing.T) {
 	t.Helper()
 	for range settleProbes {
 		b.advance(poll)
-		b.probe(t, cloudprobe.TriggerKey)
+		b.trigger(t)
 	}
 	if err := b.sync(t); err != nil {
 		t.Error(err)
@@ -207,7 +214,7 @@ func (b *fixture) settle(t *testing.T) {
 // sync probes the zones if that is due, configures the driver, and waits for the caches.
 func (b *fixture) sync(t *testing.T) error {
 	t.Helper()
-	b.probe(t, factory.DefaultQueueKey)
+	b.probe(t)
 	written := b.config.loginWritten()
 	err := b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events))
 	if accepted, _ := b.accepted.Accepted(); !written && b.config.wanted.Load() != nil && err == nil {
@@ -273,7 +280,7 @@ func (b *fixture) putConfigMap(t *testing.T, name string, data map[string]string
 	b.await(t, name, func() bool {
 		cached, _ := b.config.sources.installed.Lister().ConfigMaps(namespace).Get(name)
 		if name == userConfigMap {
-			cached = b.config.sources.own.Get()
+			cached = b.config.sources.choices.Get()
 		}
 		return data == nil && cached == nil || cached != nil && maps.Equal(cached.Data, data)
 	})
@@ -289,7 +296,7 @@ func (b *fixture) putBinary(t *testing.T, data map[string][]byte) {
 		t.Fatal(err)
 	}
 	b.await(t, userConfigMap, func() bool {
-		cached := b.config.sources.own.Get()
+		cached := b.config.sources.choices.Get()
 		return cached != nil && len(cached.BinaryData) == len(data)
 	})
 }

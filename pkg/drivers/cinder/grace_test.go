@@ -9,7 +9,6 @@ import (
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 
-	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -203,7 +202,7 @@ func TestDowntimeOfTheOperatorIsNotAnOutage(t *testing.T) {
 	b.advance(8 * time.Hour)
 	b.restart()
 	for range 5 {
-		b.probe(t, cloudprobe.TriggerKey)
+		b.trigger(t)
 		if err := b.sync(t); err != nil {
 			t.Errorf("right after a start: %v", err)
 		}
@@ -273,7 +272,7 @@ func TestRefusedCredentialsKeepTheConfiguration(t *testing.T) {
 		openstack.CloudsKey: strings.ReplaceAll(clouds("openstack"), password, "wrong"),
 	})
 	b.writes()
-	b.probe(t, cloudprobe.TriggerKey)
+	b.trigger(t)
 	if err := b.sync(t); err != nil {
 		t.Errorf("within the grace: %v", err)
 	}

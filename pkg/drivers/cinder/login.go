@@ -58,13 +58,13 @@ func (c *configSync) loginHook() hook.Workload {
 		wanted := c.wanted.Load()
 		accepted, _ := c.accepted.Accepted()
 		if accepted == nil || wanted == nil || !c.loginWritten() ||
-			!contains(c.cloudConf(flavour.ControlPlane).Get(), *wanted) {
+			!contains(c.sources.deployed.Get(), *wanted) {
 			return nil
 		}
 		return accepted.Data
 	}
 	return hook.AcceptedHash(credentialsSecret, data, keepLogin, c.login.Informer,
-		c.accepted.Informer())
+		c.sources.deployed.Informer, c.accepted.Informer())
 }
 
 // keepLogin copies the volume with the login from the deployed pods, if it is of another Secret.

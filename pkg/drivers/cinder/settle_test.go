@@ -3,10 +3,14 @@ package cinder
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -88,6 +92,30 @@ func TestMaintenanceDoesNotChangeTheTopology(t *testing.T) {
 	}
 }
 
+// The operator starts while the API server refuses the first list of cloud-conf, and a zone is in
+// maintenance.
+func TestFailedListOfCloudConfDoesNotChangeTheTopology(t *testing.T) {
+	t.Parallel()
+	b := unstarted(t, standalone(written("true")))
+	b.cloud.lists(up("az1", "az2"), append(up("az1"), down("az2")...))
+	var refused atomic.Bool
+	b.Guest.PrependReactor("list", "configmaps",
+		func(action clienttesting.Action) (bool, runtime.Object, error) {
+			refuse := action.GetNamespace() == flavour.DefaultNamespace && !refused.Swap(true)
+			return refuse, nil, apierrors.NewTooManyRequests("restarting", 0)
+		})
+	go b.prober.Run(t.Context(), 1)
+	go b.config.Run(t.Context(), 1)
+	b.Start(t)
+	b.await(t, "the configuration", b.config.written)
+	if got := b.data(t, flavour.Guest)[topologyKey]; got != "true" || !refused.Load() {
+		t.Errorf("%s is %q, refused is %v", topologyKey, got, refused.Load())
+	}
+	if writes := b.writes(); len(writes) > 0 {
+		t.Errorf("a restart leads to writes: %v", writes)
+	}
+}
+
 // TestEmptyZoneListsKeepTopology checks that empty lists do not change a known topology, and that a
 // driver that was never deployed waits.
 func TestEmptyZoneListsKeepTopology(t *testing.T) {
@@ -148,7 +176,7 @@ func TestTopologyChangesAfterConsecutiveProbes(t *testing.T) {
 		t.Helper()
 		for range n {
 			b.advance(apart)
-			b.probe(t, cloudprobe.TriggerKey)
+			b.trigger(t)
 			if err := b.sync(t); err != nil {
 				t.Error(err)
 			}

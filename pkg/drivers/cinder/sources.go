@@ -23,22 +23,23 @@ import (
 // runs in the management cluster.
 type sources struct {
 	cluster *cluster.Cluster
-	// own is the ConfigMap for this driver. installed contains the ConfigMap with which the cluster
-	// was installed, and may contain others.
-	own       cluster.Object[corev1.ConfigMap]
+	// choices are in the ConfigMap for this driver. installed contains the ConfigMap with which the
+	// cluster was installed, and may contain others.
 	choices   *plugin.Choices
 	installed coreinformers.ConfigMapInformer
 	// infrastructures names the ConfigMap with which the cluster was installed. It is nil on
 	// HyperShift, because the administrator of the guest cluster can change it.
 	infrastructures *guest.Lister[configv1.Infrastructure]
+	// deployed is the cloud-conf of an earlier process or of this one.
+	deployed cluster.Object[corev1.ConfigMap]
 }
 
 func newSources(c *cluster.Cluster) *sources {
 	clients, p := c.Side(flavour.ControlPlane), c.Namespaces
 	s := &sources{
-		cluster: c,
-		own:     c.ConfigMap(flavour.ControlPlane, p.UserConfig, userConfigMap),
-		choices: plugin.NewChoices(c, userConfigMap, choice.Cinder),
+		cluster:  c,
+		choices:  plugin.NewChoices(c, userConfigMap, choice.Cinder),
+		deployed: c.ConfigMap(flavour.ControlPlane, p.ControlPlane, configMap),
 	}
 	if c.Flavour == flavour.HyperShift {
 		s.installed = clients.ObjectInformers.For(p.UserConfig, p.CloudConfig).Core().V1().ConfigMaps()
@@ -50,23 +51,13 @@ func newSources(c *cluster.Cluster) *sources {
 	return s
 }
 
-// informers report changes of everything except the ConfigMap for this driver.
+// informers report changes of everything except the ConfigMap for this driver and cloud-conf.
 func (s *sources) informers() []factory.Informer {
 	informers := []factory.Informer{s.installed.Informer()}
 	if s.infrastructures != nil {
 		informers = append(informers, s.infrastructures.Informer())
 	}
 	return informers
-}
-
-// isCloudConfig selects the events of ConfigMaps with configuration of the cloud.
-func (s *sources) isCloudConfig(obj any) bool {
-	config, ok := obj.(*corev1.ConfigMap)
-	if !ok || config.Name == s.cluster.Namespaces.CloudConfig {
-		return true // a tombstone passes too: an unnecessary probe is harmless
-	}
-	installed, err := s.installedWith()
-	return err == nil && config.Name == installed.Name
 }
 
 // user reads the administrator's configuration. The ConfigMap for this driver has precedence over
@@ -77,7 +68,7 @@ func (s *sources) user() (userConfig, error) {
 	if err != nil {
 		return userConfig{}, err
 	}
-	own := contentsOf(s.own.Name, s.own.Get())
+	own := contentsOf(s.choices.Name, s.choices.Get())
 	installed, cloud := s.data(reference.Name), s.data(s.cluster.Namespaces.CloudConfig)
 	user := userConfig{
 		config:   own.text(userConfigKey).or(installed.text(reference.Key)),
@@ -114,6 +105,17 @@ func (s *sources) data(name string) contents {
 	// The only error of a cache is NotFound.
 	found, _ := s.installed.Lister().ConfigMaps(namespace).Get(name)
 	return contentsOf(s.cluster.Name(flavour.ControlPlane, "ConfigMap", namespace, name), found)
+}
+
+// deployedTopology returns what the zones determined in an earlier process, nil if that is unknown
+// or if the administrator's choice applies.
+func (s *sources) deployedTopology() *bool {
+	existing := s.deployed.Get()
+	user, err := s.user()
+	if chosen, _ := user.override(); existing == nil || err == nil && chosen != nil {
+		return nil
+	}
+	return parseBool(existing.Data[topologyKey])
 }
 
 // bundle returns the CA of the cloud for credentials that do not contain it, and the name of its

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -180,32 +181,35 @@ func TestMessagesNameConfigMapAndKey(t *testing.T) {
 
 func TestAdministratorChoosesTopology(t *testing.T) {
 	t.Parallel()
-	for value, want := range map[string]struct{ topology, given, wrong bool }{
+	for value, want := range map[string]struct {
+		topology *bool
+		wrong    bool
+	}{
 		"":          {},
 		" \n":       {},
-		"true":      {topology: true, given: true},
-		"True":      {topology: true, given: true},
-		" true\n":   {topology: true, given: true},
-		"false":     {given: true},
-		"false ":    {given: true},
-		"FALSE":     {given: true},
-		"tRuE":      {topology: true, given: true},
-		"1":         {topology: true, given: true},
-		" T\n":      {topology: true, given: true},
-		"t":         {topology: true, given: true},
-		"0":         {given: true},
-		"f":         {given: true},
-		"F":         {given: true},
+		"true":      {topology: new(true)},
+		"True":      {topology: new(true)},
+		" true\n":   {topology: new(true)},
+		"false":     {topology: new(false)},
+		"false ":    {topology: new(false)},
+		"FALSE":     {topology: new(false)},
+		"tRuE":      {topology: new(true)},
+		"1":         {topology: new(true)},
+		" T\n":      {topology: new(true)},
+		"t":         {topology: new(true)},
+		"0":         {topology: new(false)},
+		"f":         {topology: new(false)},
+		"F":         {topology: new(false)},
 		"maybe":     {wrong: true},
 		"yes":       {wrong: true},
 		"2":         {wrong: true},
 		"truefalse": {wrong: true},
 	} {
-		topology, given, err := userConfig{
+		topology, err := userConfig{
 			topology: text{value: value, source: "key k of ConfigMap n/m"},
 		}.override()
-		if topology != want.topology || given != want.given || (err != nil) != want.wrong {
-			t.Errorf("%q: got %v, %v, %v, want %+v", value, topology, given, err, want)
+		if !ptr.Equal(topology, want.topology) || (err != nil) != want.wrong {
+			t.Errorf("%q: got %v, %v, want %v", value, topology, err, want.topology)
 		}
 		if err != nil && (!strings.HasPrefix(err.Error(), "key k of ConfigMap n/m ") ||
 			strings.Contains(err.Error(), value) && value != "2") {

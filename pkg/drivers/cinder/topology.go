@@ -1,6 +1,7 @@
 package cinder
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -51,6 +52,10 @@ func errNoZones(service, fault string) error {
 	return &openstack.Error{Reason: openstack.CloudUnreachable, Message: message}
 }
 
+// topologyFrom returns the first of its arguments that is known: the choice of the administrator,
+// the decision of the probes, and the decision that an earlier process deployed.
+func topologyFrom(user, probes, deployed *bool) *bool { return cmp.Or(user, probes, deployed) }
+
 // certain returns whether volumes can follow pods into zones, and whether this holds whichever zone
 // is in maintenance: they can if every compute zone is an available volume zone, and they cannot if
 // an available compute zone is not a volume zone at all.
@@ -93,5 +98,8 @@ func listed(zones sets.Set[string]) string {
 	for i, name := range found {
 		found[i] = strings.Trim(strconv.Quote(name), `"`)
 	}
-	return joined(found, maxNamed, ", ")
+	if more := len(found) - maxNamed; more > 0 {
+		found = append(found[:maxNamed:maxNamed], fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(found, ", ")
 }

@@ -74,22 +74,25 @@ type userConfig struct {
 	ignored []string
 }
 
-// override returns the administrator's choice of topology; given is false if there is none.
-func (u userConfig) override() (topology, given bool, err error) {
+// override returns the administrator's choice of topology, nil if there is none.
+func (u userConfig) override() (*bool, error) {
 	value, err := u.topology.read()
-	if err != nil {
-		return false, false, err
+	chosen := parseBool(value)
+	if err != nil || chosen != nil || strings.TrimSpace(value) == "" {
+		return chosen, err
 	}
-	value = strings.ToLower(strings.TrimSpace(value))
-	if value == "" {
-		return false, false, nil
-	}
-	// Earlier operators passed the text to a flag, which accepts 1, t, 0 and f too.
-	if topology, err = strconv.ParseBool(value); err == nil {
-		return topology, true, nil
-	}
-	return false, false, fmt.Errorf("%s is neither true nor false: set it to true or "+
+	return nil, fmt.Errorf("%s is neither true nor false: set it to true or "+
 		"false, or remove it so that the availability zones determine the topology", u.topology.source)
+}
+
+// parseBool returns nil for a text that is no value of enable_topology. Earlier operators passed
+// the text to a flag, which accepts 1, t, 0 and f too.
+func parseBool(text string) *bool {
+	value, err := strconv.ParseBool(strings.ToLower(strings.TrimSpace(text)))
+	if err != nil {
+		return nil
+	}
+	return &value
 }
 
 // ignoredIn lists what has no effect in the ConfigMap for this driver, and what this ConfigMap

@@ -15,7 +15,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
-	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
@@ -36,7 +35,7 @@ func (b *fixture) choose(t *testing.T, text string, types ...string) {
 // cache.
 func (b *fixture) syncClasses(t *testing.T) []string {
 	t.Helper()
-	b.probe(t, cloudprobe.TriggerKey)
+	b.trigger(t)
 	b.Fake.Guest.ClearActions()
 	if err := b.types.Sync(t.Context(), nil); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
+	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
@@ -40,9 +42,9 @@ type zoneLister interface {
 type zoneStatus struct {
 	// probed is false until the first probe has ended.
 	probed bool
-	// decided is true once a probe succeeded. topology is the decision, cause the zones behind it.
-	decided, topology bool
-	cause             string
+	// topology is the decision, nil if it is unknown. cause are the zones behind it.
+	topology *bool
+	cause    string
 	// err is why the last probe failed; failingSince is the time of the first consecutive failure.
 	err          error
 	failingSince time.Time
@@ -59,9 +61,10 @@ type zoneStatus struct {
 }
 
 // zoneTracker decides from the availability zones whether topology is enabled, and records since
-// when the probes fail. It subscribes to the cloud probe.
+// when the probes fail. Its method probe is the request of the cloud probe.
 type zoneTracker struct {
 	operator v1helpers.OperatorClient
+	sources  *sources
 	// connect returns the lister with the accepted login.
 	connect func(context.Context) (zoneLister, error)
 	clock   clock.PassiveClock
@@ -69,8 +72,6 @@ type zoneTracker struct {
 	// interval, because polls jitter.
 	apart    time.Duration
 	onChange func()
-	// deployed returns the decision that a deployed driver uses.
-	deployed func() (topology, decided bool)
 
 	// compute contains the compute zones of the last list, nil if it failed; listedAt is its time, and
 	// listedBy the lister. Only the probe accesses them.
@@ -82,9 +83,12 @@ type zoneTracker struct {
 	status zoneStatus
 }
 
-func newZoneTracker(d plugin.Dependencies, accepted *credential.Watcher) *zoneTracker {
+func newZoneTracker(
+	d plugin.Dependencies, sources *sources, accepted *credential.Watcher,
+) *zoneTracker {
 	return &zoneTracker{
-		operator: d.Cluster.Operator, clock: d.Clock, apart: d.Settings.PollInterval / 2,
+		operator: d.Cluster.Operator, sources: sources, clock: d.Clock,
+		apart:   d.Settings.PollInterval / 2,
 		connect: func(ctx context.Context) (zoneLister, error) { return accepted.Client(ctx) },
 	}
 }
@@ -92,15 +96,13 @@ func newZoneTracker(d plugin.Dependencies, accepted *credential.Watcher) *zoneTr
 // newProbe returns the cloud probe, which lists the zones for the tracker, and volume types.
 // An accepted login and changed choices cause a probe at once.
 func newProbe(
-	d plugin.Dependencies, sources *sources, zones *zoneTracker, types *volumeTypes,
-	access credential.Source,
+	d plugin.Dependencies, zones *zoneTracker, types *volumeTypes, access credential.Source,
 ) *cloudprobe.Probe {
 	o := d.ProbeOptions(service, fieldManager, access)
 	o.OnTrigger = func() { zones.compute = nil }
-	o.Triggers = []cloudprobe.Trigger{
-		{Informer: sources.own.Informer},
-	}
-	return cloudprobe.New(o, types.after(zones.list), zones.update)
+	o.Triggers = []factory.Informer{zones.sources.choices.Informer}
+	o.Reads = append(zones.sources.informers(), zones.sources.deployed.Informer)
+	return cloudprobe.New(o, types.after(zones.probe))
 }
 
 func (t *zoneTracker) current() zoneStatus {
@@ -109,19 +111,30 @@ func (t *zoneTracker) current() zoneStatus {
 	return t.status
 }
 
-// list is the request of the cloud probe. Zones that allow no first decision are an error.
-func (t *zoneTracker) list(ctx context.Context) (zoneLists, cloudprobe.Availability, error) {
-	zones, err := t.listZones(ctx)
-	if err == nil && !t.known().decided {
-		_, err = zones.first()
+// probe is the request of the cloud probe. Zones that allow no first decision are an error.
+func (t *zoneTracker) probe(ctx context.Context) (zoneLists, cloudprobe.Availability, error) {
+	before := t.current()
+	after := before
+	after.topology = topologyFrom(nil, before.topology, t.sources.deployedTopology())
+	zones, err := t.list(ctx)
+	if err == nil {
+		after, err = t.decide(after, zones)
+	}
+	after = t.recordOutage(after, err)
+	after.probed = true
+	t.mu.Lock()
+	t.status = after
+	t.mu.Unlock()
+	if !sameStatus(before, after) {
+		t.onChange()
 	}
 	return zones, cloudprobe.Availability{Available: err == nil}, err
 }
 
-// listZones lists the volume zones first, so that an outage of both services has one message. It
+// list lists the volume zones first, so that an outage of both services has one message. It
 // lists the compute zones if those of the last list are old, after a failure or a change of the
 // access to OpenStack, and while the zones contradict the decision.
-func (t *zoneTracker) listZones(ctx context.Context) (zoneLists, error) {
+func (t *zoneTracker) list(ctx context.Context) (zoneLists, error) {
 	cloud, err := t.connect(ctx)
 	if err != nil {
 		return zoneLists{}, err
@@ -143,57 +156,28 @@ func (t *zoneTracker) listZones(ctx context.Context) (zoneLists, error) {
 	return newZoneLists(t.compute, volume)
 }
 
-// known returns the current status, with the decision of the deployed driver if no probe succeeded.
-func (t *zoneTracker) known() zoneStatus {
-	s := t.current()
-	if !s.decided {
-		s.topology, s.decided = t.deployed()
-	}
-	return s
-}
-
-func (t *zoneTracker) update(result cloudprobe.Result[zoneLists]) {
-	before, after := t.current(), t.known()
-	err := result.Err
-	if err == nil {
-		after, err = t.decide(after, result.Found)
-	}
-	after = t.recordOutage(after, err)
-	after.probed = true
-	t.mu.Lock()
-	t.status = after
-	t.mu.Unlock()
-	if !sameStatus(before, after) {
-		t.onChange()
-	}
-}
-
 // decide returns the status after a successful probe. A decision changes only if settleProbes
 // consecutive probes contradict it with zones that exist or do not exist; a zone in maintenance
 // contradicts nothing.
 func (t *zoneTracker) decide(s zoneStatus, zones zoneLists) (zoneStatus, error) {
-	if !s.decided {
-		topology, err := zones.first()
+	topology, certain := zones.certain()
+	switch {
+	case s.topology == nil:
+		first, err := zones.first()
 		if err != nil {
 			return s, err
 		}
-		s.decided, s.topology, s.zones, s.cause = true, topology, zones, zones.since(zoneLists{})
-		return s, nil
-	}
-	topology, certain := zones.certain()
-	switch {
+		s.topology, s.zones, s.cause = &first, zones, zones.since(zoneLists{})
 	case !certain:
 		s.contradictions = 0
-		return s, nil
-	case topology == s.topology:
+	case topology == *s.topology:
 		s.zones, s.contradictions = zones, 0
-		return s, nil
 	case s.contradictions == 0 || t.clock.Since(s.contradictedAt) >= t.apart:
 		s.contradictions, s.contradictedAt = s.contradictions+1, t.clock.Now()
-	}
-	if s.contradictions == settleProbes {
-		s.cause = zones.since(s.zones)
-		s.topology, s.zones, s.contradictions = topology, zones, 0
+		if s.contradictions == settleProbes {
+			s.cause = zones.since(s.zones)
+			s.topology, s.zones, s.contradictions = &topology, zones, 0
+		}
 	}
 	return s, nil
 }
@@ -223,16 +207,13 @@ func (t *zoneTracker) recordOutage(s zoneStatus, err error) zoneStatus {
 // outageOfEarlierRun returns the transition time of the condition, or zero if it reports no outage.
 func (t *zoneTracker) outageOfEarlierRun() time.Time {
 	_, status, _, err := t.operator.GetOperatorState()
-	if err != nil {
-		return time.Time{}
-	}
-	if v1helpers.IsOperatorConditionFalse(status.Conditions, reachableType) {
+	if err == nil && v1helpers.IsOperatorConditionFalse(status.Conditions, reachableType) {
 		return v1helpers.FindOperatorCondition(status.Conditions, reachableType).LastTransitionTime.Time
 	}
 	return time.Time{}
 }
 
 func sameStatus(a, b zoneStatus) bool {
-	return a.probed == b.probed && a.decided == b.decided && a.topology == b.topology &&
+	return a.probed == b.probed && ptr.Equal(a.topology, b.topology) &&
 		fmt.Sprint(a.err) == fmt.Sprint(b.err) && a.failingSince.Equal(b.failingSince)
 }

@@ -6,13 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
-	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -21,11 +19,11 @@ func TestComputeZonesAreListedWhenTheyAreOutdated(t *testing.T) {
 	t.Parallel()
 	type step struct {
 		after   time.Duration
-		key     string
+		act     func(*fixture, *testing.T)
 		prepare func(*fakeCloud)
 		probes  int
 	}
-	const poll = factory.DefaultQueueKey
+	poll, trigger := (*fixture).probe, (*fixture).trigger
 	failing := func(c *fakeCloud) { c.fail(openstack.CloudUnreachable) }
 	for name, steps := range map[string][]step{
 		"at once, and when the answer gets old": {
@@ -49,7 +47,7 @@ func TestComputeZonesAreListedWhenTheyAreOutdated(t *testing.T) {
 		},
 		"when the choices changed": {
 			{0, poll, nil, 1},
-			{time.Second, cloudprobe.TriggerKey, nil, 2},
+			{time.Second, trigger, nil, 2},
 			{time.Second, poll, nil, 2},
 		},
 	} {
@@ -61,7 +59,7 @@ func TestComputeZonesAreListedWhenTheyAreOutdated(t *testing.T) {
 					s.prepare(b.cloud)
 				}
 				b.advance(s.after)
-				b.probe(t, s.key)
+				s.act(b, t)
 				if b.cloud.probes != s.probes {
 					t.Errorf("step %d: %d lists of compute zones, want %d", i+1, b.cloud.probes, s.probes)
 				}
@@ -73,11 +71,11 @@ func TestComputeZonesAreListedWhenTheyAreOutdated(t *testing.T) {
 func TestIdleHourTakes66Requests(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
-	b.probe(t, factory.DefaultQueueKey)
+	b.probe(t)
 	compute, volume := b.cloud.probes, b.cloud.volumeLists
 	for range time.Hour / poll {
 		b.advance(poll)
-		b.probe(t, factory.DefaultQueueKey)
+		b.probe(t)
 	}
 	compute, volume = b.cloud.probes-compute, b.cloud.volumeLists-volume
 	if compute != 6 || volume != 60 {
@@ -88,7 +86,7 @@ func TestIdleHourTakes66Requests(t *testing.T) {
 func TestOutageOfVolumesIsReportedAtTheNextPoll(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
-	b.probe(t, factory.DefaultQueueKey)
+	b.probe(t)
 	for _, step := range []struct {
 		cloud func()
 		want  string
@@ -98,7 +96,7 @@ func TestOutageOfVolumesIsReportedAtTheNextPoll(t *testing.T) {
 	} {
 		step.cloud()
 		b.advance(poll)
-		b.probe(t, factory.DefaultQueueKey)
+		b.probe(t)
 		if got := b.condition(t, reachableType); got != step.want {
 			t.Errorf("the condition is %q, want %q", got, step.want)
 		}
@@ -108,17 +106,19 @@ func TestOutageOfVolumesIsReportedAtTheNextPoll(t *testing.T) {
 func TestProbesOfZonesHaveADeadline(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
-	b.probe(t, factory.DefaultQueueKey)
+	b.probe(t)
 	if !b.cloud.bounded {
 		t.Error("the request has no deadline")
 	}
 	b.cloud.hang = true
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := b.prober.Sync(ctx, keyed{key: cloudprobe.TriggerKey}); err != nil {
+	b.prober.Trigger(nil)
+	if err := b.prober.Sync(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
-	if status := b.zones.current(); !errors.Is(status.err, context.Canceled) || !status.decided {
+	if status := b.zones.current(); !errors.Is(status.err, context.Canceled) ||
+		!ptr.Deref(status.topology, false) {
 		t.Errorf("after a cancelled request the status is %+v, want it to be known still", status)
 	}
 }
@@ -129,8 +129,8 @@ func TestUnmanagedIsNotProbed(t *testing.T) {
 	unmanaged := opv1.OperatorSpec{ManagementState: opv1.Unmanaged}
 	b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: unmanaged}})
 	b.zones.onChange = func() { t.Error("changes without a probe") }
-	b.probe(t, factory.DefaultQueueKey)
-	b.probe(t, cloudprobe.TriggerKey)
+	b.probe(t)
+	b.trigger(t)
 	if conditions := b.State.Conditions(t); b.cloud.probes != 0 || len(conditions) != 0 {
 		t.Errorf("%d probes, conditions %v, want none", b.cloud.probes, conditions)
 	}
@@ -158,7 +158,7 @@ func TestZoneTrackerNotifiesOnlyOnChange(t *testing.T) {
 	} {
 		b.advance(poll)
 		step.cloud()
-		b.probe(t, cloudprobe.TriggerKey)
+		b.trigger(t)
 		if changes != step.want {
 			t.Errorf("step %d: %d changes, want %d", i+1, changes, step.want)
 		}
@@ -168,19 +168,19 @@ func TestZoneTrackerNotifiesOnlyOnChange(t *testing.T) {
 func TestZoneTrackerKeepsTheLastDecision(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
-	if status := b.zones.current(); status.probed || status.decided {
+	if status := b.zones.current(); status.probed || status.topology != nil {
 		t.Errorf("before any probe the status is %+v", status)
 	}
-	b.probe(t, cloudprobe.TriggerKey)
-	if status := b.zones.current(); !status.probed || !status.decided || !status.topology ||
+	b.trigger(t)
+	if status := b.zones.current(); !status.probed || !ptr.Deref(status.topology, false) ||
 		status.err != nil {
 		t.Errorf("the status is %+v", status)
 	}
 	b.cloud.fail(openstack.CloudUnreachable)
 	began := b.clock.Now()
 	for range 3 {
-		b.probe(t, cloudprobe.TriggerKey)
-		if status := b.zones.current(); !status.decided || !status.topology || status.err == nil ||
+		b.trigger(t)
+		if status := b.zones.current(); !ptr.Deref(status.topology, false) || status.err == nil ||
 			!status.failingSince.Equal(began) {
 			t.Errorf("when the cloud fails the status is %+v", status)
 		}
@@ -188,10 +188,10 @@ func TestZoneTrackerKeepsTheLastDecision(t *testing.T) {
 	}
 	b.cloud.offer(false)
 	for range settleProbes {
-		b.probe(t, cloudprobe.TriggerKey)
+		b.trigger(t)
 		b.advance(poll)
 	}
-	if status := b.zones.current(); !status.decided || status.topology || status.err != nil ||
+	if status := b.zones.current(); ptr.Deref(status.topology, true) || status.err != nil ||
 		!status.failingSince.IsZero() {
 		t.Errorf("when the cloud has recovered the status is %+v", status)
 	}
@@ -201,7 +201,7 @@ func TestStartOfAnOutageSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	b.cloud.fail(openstack.AuthenticationFailed)
-	b.probe(t, factory.DefaultQueueKey)
+	b.probe(t)
 	if got := b.condition(t, reachableType); got != "False AuthenticationFailed" {
 		t.Fatalf("the condition is %q", got)
 	}
@@ -214,15 +214,15 @@ func TestStartOfAnOutageSurvivesARestart(t *testing.T) {
 	if got := b.condition(t, reachableType); got != "False AuthenticationFailed" {
 		t.Errorf("before the first probe of another run the condition is %q", got)
 	}
-	b.probe(t, factory.DefaultQueueKey)
+	b.probe(t)
 	b.advance(poll)
-	b.probe(t, factory.DefaultQueueKey)
+	b.probe(t)
 	if status := b.zones.current(); !status.failingSince.Equal(began) {
 		t.Errorf("after a restart the cloud fails since %v, want %v", status.failingSince, began)
 	}
 	b.cloud.offer(true)
 	b.advance(poll)
-	b.probe(t, factory.DefaultQueueKey)
+	b.probe(t)
 	if got := b.condition(t, reachableType); got != "True AsExpected" {
 		t.Errorf("the condition of a cloud that recovered is %q", got)
 	}
@@ -232,44 +232,8 @@ func TestUnknownErrorCountsAsUnreachable(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	b.cloud.err = errors.New("other")
-	b.probe(t, factory.DefaultQueueKey)
+	b.probe(t)
 	if got := b.condition(t, reachableType); got != "False CloudUnreachable" {
 		t.Errorf("the condition is %q", got)
-	}
-}
-
-// Only ConfigMaps with configuration of the cloud trigger a reconcile.
-func TestConfigurationOfTheCloudIsSelected(t *testing.T) {
-	t.Parallel()
-	for f, seed := range seeds() {
-		t.Run(string(f), func(t *testing.T) {
-			t.Parallel()
-			seed.Config = objects{infrastructureWith("installed-with", "config")}
-			b := newFixture(t, seed)
-			for _, test := range []struct {
-				object any
-				want   bool
-			}{
-				{userObject("installed-with", nil), f == flavour.Standalone},
-				{userObject("openstack-cloud-config", nil), f == flavour.HyperShift},
-				{userObject("cloud-provider-config", nil), f == flavour.Standalone},
-				{userObject("another", nil), false},
-				{cache.DeletedFinalStateUnknown{Obj: userObject("another", nil)}, true},
-			} {
-				if got := b.config.sources.isCloudConfig(test.object); got != test.want {
-					t.Errorf("isCloudConfig(%v) is %v", test.object, got)
-				}
-			}
-			go b.prober.Run(t.Context(), 1)
-			b.await(t, "the first probes", func() bool { return b.cloud.count() > 0 })
-			installed := map[flavour.Flavour]string{
-				flavour.Standalone: "installed-with", flavour.HyperShift: "openstack-cloud-config",
-			}
-			for _, name := range []string{userConfigMap, installed[f]} {
-				before := b.cloud.count()
-				b.putConfigMap(t, name, keys{"a": "b"})
-				b.await(t, "the probe that "+name+" asks for", func() bool { return b.cloud.count() > before })
-			}
-		})
 	}
 }

@@ -74,7 +74,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	}, "manila-csi-drivers")
 	classes := newStorageClassController(s, choices)
 	poll := s.ProbeOptions(service, "Manila-Gate", accepted)
-	poll.Triggers = []cloudprobe.Trigger{{Informer: choices.Informer}}
+	poll.Triggers = []factory.Informer{choices.Informer}
 	unused := func() []string { return slices.Concat(accepted.Remarks(), classes.Unused()) }
 	return plugin.Components{
 		ControllerHooks: []hook.Workload{accessRules(s.Settings)},
