@@ -150,6 +150,13 @@ type driverConfig struct {
 	}
 }
 
+// ignoresZones returns whether the driver with this cloud.conf ignores the zones of volumes.
+func ignoresZones(conf string) bool {
+	var config driverConfig
+	err := gcfg.ReadStringInto(&config, conf)
+	return gcfg.FatalOnly(err) == nil && config.BlockStorage.IgnoreVolumeAZ
+}
+
 // maxAttachLimit is the maximum and the default of node-volume-attach-limit.
 const maxAttachLimit = 256
 

@@ -154,12 +154,16 @@ func (c *configSync) topology(user userConfig) (topology, error) {
 }
 
 // report writes two conditions: whether the driver waits for a first response of OpenStack, and
-// whether configuration has no effect. A failed sync does not count as waiting; the Degraded
-// condition reports it.
+// whether configuration has no effect or contradicts other configuration. A failed sync does not
+// count as waiting; the Degraded condition reports it.
 func (c *configSync) report(ctx context.Context, user userConfig, t topology, failed error) error {
 	progressing := cluster.NewCondition(progressingType, opv1.ConditionFalse, reasonAsExpected,
 		"The configuration of the driver is written")
 	remarks := slices.Concat(c.accepted.Remarks(), user.ignored, c.types.ignored())
+	zones := c.zones.current().zones
+	if wanted := c.wanted.Load(); wanted != nil {
+		remarks = append(remarks, c.sources.contradictions(user, *wanted, zones)...)
+	}
 	switch {
 	case failed != nil:
 		progressing.WithReason(reasonError).WithMessage("The configuration of the driver is not up to " +
@@ -167,6 +171,8 @@ func (c *configSync) report(ctx context.Context, user userConfig, t topology, fa
 	case t.enabled == nil:
 		progressing.WithStatus(opv1.ConditionTrue).WithReason(reasonWaiting).
 			WithMessage(t.waits.Error())
+	case !*t.enabled && t.cause != user.topology.source && zones.fault() != "":
+		progressing.WithMessage(*progressing.Message + ". Topology is off: " + zones.fault())
 	}
 	return cluster.ApplyConditions(ctx, c.cluster.Operator, configSyncManager, progressing,
 		c.sources.choices.Condition(service, remarks))

@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -113,6 +116,34 @@ func TestFailedListOfCloudConfDoesNotChangeTheTopology(t *testing.T) {
 	}
 	if writes := b.writes(); len(writes) > 0 {
 		t.Errorf("a restart leads to writes: %v", writes)
+	}
+}
+
+// The event, the condition and the administrator's report name the zones.
+func TestZonesThatNoNodeLabelCanHold(t *testing.T) {
+	t.Parallel()
+	const fault = `node labels cannot hold the names of compute zones "Failure domain 2"`
+	b := newFixture(t, standalone(written("true")))
+	zones := up("az1", "Failure domain 2")
+	b.cloud.lists(zones, zones)
+	b.settle(t)
+	want := []string{`enable_topology of cloud-conf changes from true to false because of compute ` +
+		`zones "Failure domain 2", az1; volume zones "Failure domain 2", az1; ` + fault}
+	if diff := cmp.Diff(want, b.changes()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	message := func() string {
+		return v1helpers.FindOperatorCondition(b.State.Conditions(t), progressingType).Message
+	}
+	b.restart()
+	b.settle(t)
+	if got, suffix := message(), ". Topology is off: "+fault; !strings.HasSuffix(got, suffix) {
+		t.Errorf("%s is %q, want the suffix %q", progressingType, got, suffix)
+	}
+	b.put(t, keys{userTopologyKey: "false"})
+	b.settle(t)
+	if got := message(); strings.Contains(got, fault) {
+		t.Errorf("%s is %q although the administrator decides", progressingType, got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -116,6 +117,44 @@ func (s *sources) deployedTopology() *bool {
 		return nil
 	}
 	return parseBool(existing.Data[topologyKey])
+}
+
+// contradictions lists what does not work together with topology in a cloud-conf, with advice.
+func (s *sources) contradictions(
+	user userConfig, cloudConf map[string]string, zones zoneLists,
+) (found []string) {
+	if cloudConf[topologyKey] != "true" || len(zones.compute) == 0 {
+		return nil
+	}
+	remark := func(format string, values ...any) {
+		found = append(found, fmt.Sprintf(format, values...))
+	}
+	if fault := zones.fault(); fault != "" && parseBool(user.topology.value) != nil {
+		remark("%s is true, but %s: pods on nodes in these zones get no volumes. Set it to false or "+
+			"remove it", user.topology.source, fault)
+	}
+	if ignoresZones(cloudConf[configKey]) {
+		if len(zones.compute) > 1 {
+			remark("ignore-volume-az in %s contradicts topology: pods are scheduled to zones without "+
+				"their volumes. Remove it or, if servers can attach volumes of every zone, set %s to false",
+				user.config.source, user.topology.source)
+		}
+		return found
+	}
+	check := func(at *field.Path, zone string) {
+		if zone != "" && !zones.compute.Has(zone) {
+			remark("key %s of %s: %s: %q is no zone of servers, so with topology no node can use the "+
+				"volumes. Use a compute zone, or set %s to false", choice.Key, s.choices.Name,
+				at.Child("availability"), zone, user.topology.source)
+		}
+	}
+	if config, err := s.choices.Current(); err == nil && config != nil {
+		check(field.NewPath("class"), config.Class.Availability)
+		for i, class := range config.Classes {
+			check(field.NewPath("classes").Index(i), class.Availability)
+		}
+	}
+	return found
 }
 
 // bundle returns the CA of the cloud for credentials that do not contain it, and the name of its

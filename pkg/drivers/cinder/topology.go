@@ -3,10 +3,12 @@ package cinder
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -58,12 +60,33 @@ func topologyFrom(user, probes, deployed *bool) *bool { return cmp.Or(user, prob
 
 // certain returns whether volumes can follow pods into zones, and whether this holds whichever zone
 // is in maintenance: they can if every compute zone is an available volume zone, and they cannot if
-// an available compute zone is not a volume zone at all.
+// an available compute zone is not a volume zone at all. A zone that no node label can hold counts
+// as one without volumes.
 func (z zoneLists) certain() (topology, certain bool) {
-	if z.availableVolume.IsSuperset(z.compute) {
+	unusable := unlabeled(z.compute)
+	if z.availableVolume.Difference(unusable).IsSuperset(z.compute) {
 		return true, true
 	}
-	return false, !z.volume.IsSuperset(z.availableCompute)
+	return false, !z.volume.Difference(unusable).IsSuperset(z.availableCompute)
+}
+
+// unlabeled returns the zones that no node label can hold. The driver's part on the nodes changes
+// their names to report the zone of a node, and Cinder does not know the changed names.
+func unlabeled(zones sets.Set[string]) sets.Set[string] {
+	found := zones.Clone()
+	maps.DeleteFunc(found, func(name string, _ sets.Empty) bool { return isLabel(name) })
+	return found
+}
+
+func isLabel(name string) bool { return len(validation.IsValidLabelValue(name)) == 0 }
+
+// fault describes the compute zones that no node label can hold, "" if there are none.
+func (z zoneLists) fault() string {
+	found := unlabeled(z.compute)
+	if len(found) == 0 {
+		return ""
+	}
+	return "node labels cannot hold the names of compute zones " + listed(found)
 }
 
 // first returns whether volumes can follow pods into zones, for a driver that was never deployed.
@@ -88,15 +111,21 @@ func (z zoneLists) since(before zoneLists) string {
 	if len(before.compute) > 0 {
 		compute, volume = listed(before.compute)+" -> "+compute, listed(before.volume)+" -> "+volume
 	}
-	return "compute zones " + compute + "; volume zones " + volume
+	text := "compute zones " + compute + "; volume zones " + volume
+	if fault := z.fault(); fault != "" {
+		text += "; " + fault
+	}
+	return text
 }
 
-// listed returns the names of zones. It escapes unprintable characters, because the cloud chooses
-// the names.
+// listed returns the names of zones. It quotes those that no node label can hold, because the cloud
+// chooses the names.
 func listed(zones sets.Set[string]) string {
 	found := sets.List(zones)
 	for i, name := range found {
-		found[i] = strings.Trim(strconv.Quote(name), `"`)
+		if !isLabel(name) {
+			found[i] = strconv.Quote(name)
+		}
 	}
 	if more := len(found) - maxNamed; more > 0 {
 		found = append(found[:maxNamed:maxNamed], fmt.Sprintf("%d more", more))

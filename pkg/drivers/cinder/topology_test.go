@@ -62,7 +62,7 @@ func meaning(compute, volume []openstack.Zone) string {
 
 func TestZonesDetermineTopology(t *testing.T) {
 	t.Parallel()
-	many := manyNames(5000)
+	many, long := manyNames(5000), strings.Repeat("z", 63)
 	reversed := slices.Clone(many)
 	slices.Reverse(reversed)
 	for name, test := range map[string]struct {
@@ -107,6 +107,17 @@ func TestZonesDetermineTopology(t *testing.T) {
 		"volume name up and down":           {up("a"), append(up("a"), down("a")...), on},
 		"volume name down and up":           {up("a"), append(down("a"), up("a")...), on},
 		"names differ in case":              {up("AZ1"), up("az1"), off},
+		"capitals, and all characters":      {up("AZ-1", "b_2.C"), up("AZ-1", "b_2.C"), on},
+		"space":                             {up("zone 1"), up("zone 1"), off},
+		"space in one of two":               {up("a", "zone 1"), up("a", "zone 1"), off},
+		"space, for volumes alone":          {up("a"), up("a", "zone 1"), on},
+		"space, compute zone down":          {append(up("a"), down("z 1")...), up("a", "z 1"), firstOn},
+		"space, volume zone down":           {up("z 1"), append(up("a"), down("z 1")...), off},
+		"umlaut":                            {up("Zürich"), up("Zürich"), off},
+		"punctuation at an end":             {up("az1."), up("az1."), off},
+		"63 characters":                     {up(long), up(long), on},
+		"64 characters":                     {up(long + "z"), up(long + "z"), off},
+		"equal for the driver":              {up("zone 1", "zone-1"), up("zone 1", "zone-1"), off},
 		"names differ in space":             {up("az1"), up("az1 "), off},
 		"huge":                              {up(many...), up(reversed...), on},
 		"huge, one lacks":                   {up(many...), up(many[:4999]...), off},
@@ -130,7 +141,7 @@ func TestZonesDetermineTopology(t *testing.T) {
 func TestTopologyIsImmuneToMaintenance(t *testing.T) {
 	t.Parallel()
 	const zones = 3
-	all := manyNames(zones)
+	all := append(manyNames(zones-1), "no label")
 	for listed := range 1 << (2 * zones) {
 		compute, volume := up(pick(all, listed)...), up(pick(all, listed>>zones)...)
 		healthy := meaning(compute, volume)
@@ -180,7 +191,8 @@ func TestZonesInMessages(t *testing.T) {
 		{
 			lists([]string{"a\n\x1b[2J", "zone \u00fc"}, []string{"a"}),
 			zoneLists{},
-			`compute zones a\n\x1b[2J, zone ü; volume zones a`,
+			`compute zones "a\n\x1b[2J", "zone ü"; volume zones a; node labels cannot hold the names ` +
+				`of compute zones "a\n\x1b[2J", "zone ü"`,
 		},
 	} {
 		if got := test.zones.since(test.before); got != test.want {

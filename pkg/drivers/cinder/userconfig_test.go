@@ -97,10 +97,30 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 		own       = "ConfigMap openshift-config/cinder-csi-config"
 		installed = "ConfigMap openshift-config/cloud-provider-config"
 	)
+	ignoresZones := "[BlockStorage]\nignore-volume-az = yes\n"
+	choices := func(text string) keys { return keys{"operator.yaml": cinderChoices + text} }
 	for name, test := range map[string]struct {
 		installed, own map[string]string
 		want           []string
 	}{
+		"topology and ignored zones": {nil, keys{userConfigKey: ignoresZones}, []string{
+			"ignore-volume-az in key config of " + own + " contradicts topology",
+		}},
+		"ignored zones alone": {nil, keys{userConfigKey: ignoresZones, topologyKey: "0"}, nil},
+		"zones without servers": {
+			nil,
+			choices("class: {availability: ceph}\nclasses: [{type: a, name: b, availability: c}]\n"),
+			[]string{
+				`key operator.yaml of ` + own + `: classes[0].type: "a" matches`,
+				`key operator.yaml of ` + own + `: class.availability: "ceph" is no zone of servers`,
+				`key operator.yaml of ` + own + `: classes[0].availability: "c" is no zone of servers`,
+			},
+		},
+		"zones of servers": {nil, choices("class: {availability: az2}\n"), nil},
+		"names that no label can hold": {nil, keys{userTopologyKey: "true"}, []string{
+			"key enable_topology of " + own + " is true, but node labels cannot hold the names of " +
+				`compute zones "zone 3"`,
+		}},
 		"a wrong key": {nil, keys{"cloud.conf": userText}, []string{"key cloud.conf of " + own +
 			" is ignored: only keys config, enable_topology and operator.yaml are read. Rename or " +
 			"remove it"}},
@@ -127,6 +147,11 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 			seed := standalone(userObject("cloud-provider-config", test.installed))
 			seed.Config = objects{infrastructureWith("cloud-provider-config", "config")}
 			b := newFixture(t, seed)
+			zones := up("az1", "az2")
+			if strings.HasPrefix(name, "names") {
+				zones = up("az1", "zone 3")
+			}
+			b.cloud.lists(zones, zones)
 			if test.own != nil {
 				b.put(t, test.own)
 			}

@@ -97,7 +97,7 @@ types: {include: ['gold*', 'fast_*'], exclude: ['*-test']}
 defaultClass: nodes
 classes:
 - {type: gold, reclaimPolicy: Retain}
-- {type: silver, name: nodes, volumeBindingMode: Immediate, availability: az1}
+- {type: silver, name: nodes, volumeBindingMode: Immediate, availability: a}
 `, "gold", "gold-test", "silver", "fast_1", "fast 2")
 	if diff := cmp.Diff([]string{
 		"create storageclasses/csi-cinder-gold", "create storageclasses/nodes",
@@ -120,7 +120,7 @@ classes:
 	nodes := class("nodes", "silver")
 	gold.ReclaimPolicy = new(corev1.PersistentVolumeReclaimRetain)
 	nodes.VolumeBindingMode = new(storagev1.VolumeBindingImmediate)
-	nodes.Parameters["availability"] = "az1"
+	nodes.Parameters["availability"] = "a"
 	nodes.Annotations["storageclass.kubernetes.io/is-default-class"] = "true"
 	if diff := cmp.Diff([]storagev1.StorageClass{fast, gold, nodes}, b.classes(t),
 		cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields"),
