@@ -2,50 +2,16 @@ package cluster
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"sync"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/genericoperatorclient"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
-
-// addOperatorClient creates the client and the informer of the ClusterCSIDriver.
-func (c *Cluster) addOperatorClient(o Options) error {
-	resource := opv1.GroupVersion.WithResource("clustercsidrivers")
-	client, informers, err := genericoperatorclient.NewClusterScopedOperatorClientWithConfigName(
-		o.Clock, o.Guest, resource, opv1.GroupVersion.WithKind("ClusterCSIDriver"), o.Driver,
-		extractSpec, newStatusExtractor().extract)
-	if err != nil {
-		return fmt.Errorf("creating client of ClusterCSIDriver %q: %w", o.Driver, err)
-	}
-	informer := &oneHandlerInformer{SharedIndexInformer: informers.ForResource(resource).Informer()}
-	// Both return an error only for a running informer.
-	_ = informer.SetTransform(guest.OnlyDriver(o.Driver))
-	_, _ = informer.SharedIndexInformer.AddEventHandler(&informer.handlers)
-	c.Operator = guest.NewOperator(operatorClient{client, informer}, o.Driver, c.guestSuffix())
-	c.AddInformerFactory(informers)
-	return nil
-}
-
-// operatorClient is an operator client with another informer.
-type operatorClient struct {
-	v1helpers.OperatorClientWithFinalizers
-	informer cache.SharedIndexInformer
-}
-
-// Informer returns the informer of the ClusterCSIDriver.
-func (c operatorClient) Informer() cache.SharedIndexInformer { return c.informer }
 
 // oneHandlerInformer is a shared informer with one handler, which calls those of all controllers.
 // For each handler, a shared informer has two goroutines and a buffer of 16 KiB.
@@ -105,96 +71,55 @@ func (c *Cluster) StorageClassState(driver string) (opv1.StorageClassStateName, 
 	return guest.StorageClassState(c.Operator.Informer().GetStore(), driver, c.guestSuffix())
 }
 
-// Workloads returns the client for workload controllers. The client returns an error while a value
-// that workloads need is invalid or missing.
+// Workloads returns the view of workload controllers, which get an error while a value that
+// workloads need is invalid or missing.
 func (c *Cluster) Workloads(
 	client v1helpers.OperatorClientWithFinalizers, driver string,
 ) v1helpers.OperatorClientWithFinalizers {
-	return guest.Workloads(client, driver, c.guestSuffix())
-}
-
-func decode(obj *unstructured.Unstructured) (*opv1.ClusterCSIDriver, error) {
-	ret := &opv1.ClusterCSIDriver{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, ret); err != nil {
-		return nil, fmt.Errorf("decoding ClusterCSIDriver %q: %w", obj.GetName(), err)
+	return View{
+		OperatorClientWithFinalizers: client,
+		Spec: func(spec *opv1.OperatorSpec) (*opv1.OperatorSpec, error) {
+			return guest.WorkloadSpec(c.nameOfDriver(driver), spec)
+		},
 	}
-	return ret, nil
 }
 
-// extractSpec returns the part of the spec that fieldManager has applied, nil if there is none.
-func extractSpec(
-	obj *unstructured.Unstructured, fieldManager string,
-) (*applyopv1.OperatorSpecApplyConfiguration, error) {
-	csiDriver, err := decode(obj)
+// nameOfDriver returns the name of a ClusterCSIDriver for messages.
+func (c *Cluster) nameOfDriver(driver string) string {
+	return "ClusterCSIDriver " + driver + c.guestSuffix()
+}
+
+// View is the client of a controller that reads or writes something different from other
+// controllers.
+type View struct {
+	v1helpers.OperatorClientWithFinalizers
+	// Spec returns the spec that the controller uses. It must not change its argument. nil stands for
+	// no difference, as in Condition.
+	Spec func(*opv1.OperatorSpec) (*opv1.OperatorSpec, error)
+	// Condition changes a condition before the controller writes it.
+	Condition func(context.Context, *Condition)
+}
+
+// GetOperatorState returns the spec of the view.
+func (v View) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
+	spec, status, version, err := v.OperatorClientWithFinalizers.GetOperatorState()
+	if err == nil && v.Spec != nil {
+		spec, err = v.Spec(spec)
+	}
 	if err != nil {
-		return nil, err
+		return nil, nil, "", err
 	}
-	applied, err := applyopv1.ExtractClusterCSIDriver(csiDriver, fieldManager)
-	if err != nil || applied.Spec == nil {
-		return nil, err
-	}
-	return &applied.Spec.OperatorSpecApplyConfiguration, nil
+	return spec, status, version, nil
 }
 
-// statusExtractor extracts applied status. It keeps the last result of each field manager:
-// controllers apply the same status to an unchanged object at each sync, and every extraction
-// decodes the whole object and compares it with its schema.
-type statusExtractor struct {
-	mutex   sync.Mutex
-	results map[string]extractedStatus // by field manager
-}
-
-// extractedStatus is the result for one version of an object.
-type extractedStatus struct {
-	version objectVersion
-	status  *applyopv1.OperatorStatusApplyConfiguration
-}
-
-// objectVersion identifies a version of an object.
-type objectVersion struct {
-	uid             types.UID
-	resourceVersion string
-}
-
-func newStatusExtractor() *statusExtractor {
-	return &statusExtractor{results: map[string]extractedStatus{}}
-}
-
-// extract returns the part of the status that fieldManager has applied, nil if there is none. The
-// caller must not change it.
-func (e *statusExtractor) extract(
-	obj *unstructured.Unstructured, fieldManager string,
-) (*applyopv1.OperatorStatusApplyConfiguration, error) {
-	e.mutex.Lock()
-	defer e.mutex.Unlock()
-	version := objectVersion{obj.GetUID(), obj.GetResourceVersion()}
-	if last, found := e.results[fieldManager]; found && last.version == version {
-		return last.status, nil
+// ApplyOperatorStatus applies the status with the conditions of the view.
+func (v View) ApplyOperatorStatus(
+	ctx context.Context, manager string, status *applyopv1.OperatorStatusApplyConfiguration,
+) error {
+	if v.Condition != nil && status != nil {
+		for i := range status.Conditions {
+			v.Condition(ctx, &status.Conditions[i])
+		}
 	}
-	status, err := extractStatus(obj, fieldManager)
-	if err != nil {
-		return nil, err
-	}
-	// The operator client sorts what it gets. Sorted lists stay as they are, also for other readers.
-	v1helpers.CanonicalizeOperatorStatus(status)
-	e.results[fieldManager] = extractedStatus{version, status}
-	return status, nil
-}
-
-// extractStatus returns the part of the status that fieldManager has applied, nil if there is none.
-func extractStatus(
-	obj *unstructured.Unstructured, fieldManager string,
-) (*applyopv1.OperatorStatusApplyConfiguration, error) {
-	// An invalid spec must not prevent the conditions that report it.
-	withoutSpec := &unstructured.Unstructured{Object: maps.Clone(obj.Object)}
-	delete(withoutSpec.Object, "spec")
-	csiDriver, err := decode(withoutSpec)
-	if err != nil {
-		return nil, err
-	}
-	applied, err := applyopv1.ExtractClusterCSIDriverStatus(csiDriver, fieldManager)
-	if err != nil || applied.Status == nil {
-		return nil, err
-	}
-	return &applied.Status.OperatorStatusApplyConfiguration, nil
+	return v.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, manager, status)
 }

@@ -50,23 +50,6 @@ func ownedDriver(t *testing.T) *unstructured.Unstructured {
 	return object
 }
 
-func TestExtractSpecReturnsAppliedFields(t *testing.T) {
-	t.Parallel()
-	for manager, want := range map[string]*applyopv1.OperatorSpecApplyConfiguration{
-		"admin":  {LogLevel: ptr.To(opv1.Debug), ManagementState: ptr.To(opv1.Managed)},
-		"one":    nil,
-		"nobody": nil,
-	} {
-		got, err := extractSpec(ownedDriver(t), manager)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("spec of %s (-want +got):\n%s", manager, diff)
-		}
-	}
-}
-
 func TestExtractStatusReturnsAppliedFields(t *testing.T) {
 	t.Parallel()
 	for manager, want := range map[string]*applyopv1.OperatorStatusApplyConfiguration{
@@ -136,9 +119,6 @@ func TestExtractReturnsErrorForInvalidObjects(t *testing.T) {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": "x"}, "spec": "text", "status": "text",
 	}}
-	if _, err := extractSpec(object, "one"); err == nil {
-		t.Error("spec: got no error")
-	}
 	if _, err := extractStatus(object, "one"); err == nil {
 		t.Error("status: got no error")
 	}

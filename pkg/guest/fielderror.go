@@ -28,13 +28,14 @@ type FieldError struct {
 
 func (f *FieldError) Error() string {
 	return Printable(fmt.Sprintf("field %s of %s %s: %s", f.Field, f.Object, f.Problem, f.Fix),
-		maxMessage)
+		MaxMessage)
 }
 
-// The limits of untrusted text in messages.
+// The limits of untrusted text in messages, in bytes.
 const (
-	maxQuoted  = 40
-	maxMessage = 4096
+	maxQuoted = 40
+	// MaxMessage limits the messages of conditions.
+	MaxMessage = 4096
 )
 
 // quote returns a quoted value for a message, in ASCII and not much longer than maxQuoted.

@@ -1,16 +1,13 @@
 package guest_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
@@ -20,19 +17,28 @@ const observed = `{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"VersionTLS
 	`"cipherSuites":["TLS_AES_128_GCM_SHA256"]},` +
 	`"proxy":{"HTTPS_PROXY":"http://proxy:1"}}}`
 
-func clientWith(level opv1.LogLevel, observed string) v1helpers.OperatorClientWithFinalizers {
-	spec := &opv1.OperatorSpec{ManagementState: opv1.Managed, LogLevel: level}
-	if observed != "" {
-		spec.ObservedConfig = runtime.RawExtension{Raw: []byte(observed)}
+// read returns the checked spec with an observed configuration.
+func read(raw string) (*opv1.OperatorSpec, error) {
+	spec := map[string]any{"managementState": "Managed"}
+	if raw != "" {
+		spec["observedConfig"] = json.RawMessage(raw)
 	}
-	fake := v1helpers.NewFakeOperatorClient(spec, &opv1.OperatorStatus{}, nil)
-	return guest.NewOperator(cached{fake, nil, cache.NewStore(cache.MetaNamespaceKeyFunc)}, "x", "")
+	return guest.Spec("ClusterCSIDriver x", spec)
+}
+
+// readForWorkloads returns the spec for workload controllers.
+func readForWorkloads(level opv1.LogLevel, raw string) (*opv1.OperatorSpec, error) {
+	spec, err := read(raw)
+	if err != nil {
+		return nil, err
+	}
+	spec.LogLevel = level
+	return guest.WorkloadSpec("ClusterCSIDriver x", spec)
 }
 
 func TestValidObservedConfigIsReturned(t *testing.T) {
 	t.Parallel()
-	client := guest.Workloads(clientWith(opv1.Debug, observed), "x", "")
-	spec, _, _, err := client.GetOperatorState()
+	spec, err := readForWorkloads(opv1.Debug, observed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +73,8 @@ func hostile() map[string]string {
 		"a proxy of two lines": strings.Replace(observed, "http://proxy:1", `http://proxy\n:1`, 1),
 		"a number":             strings.Replace(observed, `"VersionTLS12"`, "12", 1),
 		"no object":            `"x"`,
-		"no JSON":              `{"targetcsiconfig"`,
-		"deep":                 strings.Repeat(`{"targetcsiconfig":`, 20000) + "1",
+		"deep": strings.Repeat(`{"targetcsiconfig":`, 5000) + "1" +
+			strings.Repeat("}", 5000),
 	}
 }
 
@@ -78,12 +84,11 @@ func TestInvalidObservedConfigCountsAsMissing(t *testing.T) {
 	for name, raw := range hostile() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := clientWith("", raw)
-			spec, _, _, err := client.GetOperatorState()
+			spec, err := read(raw)
 			if err != nil || len(spec.ObservedConfig.Raw) > 0 {
-				t.Errorf("got %.100q, %v; want no observed configuration", spec.ObservedConfig.Raw, err)
+				t.Fatalf("got %v, %v; want no observed configuration", spec, err)
 			}
-			_, _, _, err = guest.Workloads(client, "x", "").GetOperatorState()
+			_, err = readForWorkloads("", raw)
 			wantFault(t, err, "ClusterCSIDriver x",
 				"spec.observedConfig.targetcsiconfig.servingInfo.minTLSVersion")
 		})
@@ -96,7 +101,7 @@ func TestObservedConfigIsReencoded(t *testing.T) {
 	t.Parallel()
 	raw := `{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"evil\"","MinTLSVersion":"VersionTLS12",
 		"cipherSuites":["TLS_A"]}}}`
-	spec, _, _, err := clientWith("", raw).GetOperatorState()
+	spec, err := read(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +138,7 @@ func TestWorkloadsNeedCompleteConfig(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, _, _, err := guest.Workloads(clientWith(tt.level, tt.observed), "x", "").GetOperatorState()
+			_, err := readForWorkloads(tt.level, tt.observed)
 			wantFault(t, err, "ClusterCSIDriver x", tt.field)
 		})
 	}
@@ -142,72 +147,30 @@ func TestWorkloadsNeedCompleteConfig(t *testing.T) {
 // Above Trace, client-go in the sidecars logs Secrets.
 func TestLogLevelOfWorkloadsIsLimited(t *testing.T) {
 	t.Parallel()
-	client := clientWith(opv1.TraceAll, observed)
-	for reader, want := range map[v1helpers.OperatorClient]opv1.LogLevel{guest.Workloads(client, "x",
-		""): opv1.Trace, client: opv1.TraceAll} {
-		spec, _, _, err := reader.GetOperatorState()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if spec.LogLevel != want {
-			t.Errorf("the log level is %s, want %s", spec.LogLevel, want)
-		}
+	spec, err := readForWorkloads(opv1.TraceAll, observed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec.LogLevel != opv1.Trace {
+		t.Errorf("the log level is %s", spec.LogLevel)
 	}
 }
 
 func TestUnmanagedWorkloadsAreNotChecked(t *testing.T) {
 	t.Parallel()
-	inner := v1helpers.NewFakeOperatorClient(&opv1.OperatorSpec{ManagementState: opv1.Unmanaged},
-		&opv1.OperatorStatus{}, nil)
-	if _, _, _, err := guest.Workloads(inner, "x", "").GetOperatorState(); err != nil {
+	spec := &opv1.OperatorSpec{ManagementState: opv1.Unmanaged}
+	if _, err := guest.WorkloadSpec("ClusterCSIDriver x", spec); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestConditionMessagesAreShort(t *testing.T) {
-	t.Parallel()
-	client := clientWith("", "")
-	condition := applyopv1.OperatorCondition().WithType("A").WithStatus(opv1.ConditionTrue).
-		WithMessage("a\x00b\x1b[2J\nc\u0085" + strings.Repeat("é", 1<<20))
-	if err := client.ApplyOperatorStatus(t.Context(), "test",
-		applyopv1.OperatorStatus().WithConditions(condition)); err != nil {
-		t.Fatal(err)
-	}
-	_, status, _, err := client.GetOperatorState()
-	if err != nil {
-		t.Fatal(err)
-	}
-	message := status.Conditions[0].Message
-	wantPrintable(t, message)
-	if !strings.HasPrefix(message, "a?b?[2J\nc?é") || !strings.HasSuffix(message, "(truncated)") {
-		t.Errorf("got %.20q...%q", message, message[len(message)-20:])
-	}
-}
-
-// cached is a client whose cache contains an object that the client does not return.
-type cached struct {
-	v1helpers.OperatorClientWithFinalizers
-	cache.SharedIndexInformer
-	store cache.Store
-}
-
-func (c cached) Informer() cache.SharedIndexInformer { return c }
-
-func (c cached) GetStore() cache.Store { return c.store }
-
 func TestUndecodableSpecIsAnError(t *testing.T) {
 	t.Parallel()
-	for spec, field := range map[string]string{
+	for text, field := range map[string]string{
 		`"x"`: "field spec of", `{"logLevel": 5}`: "spec.logLevel",
 		`{"managementState": []}`: "spec.managementState",
 	} {
-		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-		if err := store.Add(clusterCSIDriver(t,
-			`{"metadata": {"name": "x"}, "spec": `+spec+`}`)); err != nil {
-			t.Fatal(err)
-		}
-		_, _, _, err := guest.NewOperator(cached{v1helpers.NewFakeOperatorClient(&opv1.OperatorSpec{},
-			&opv1.OperatorStatus{}, nil), nil, store}, "x", "").GetOperatorState()
+		_, err := guest.Spec("ClusterCSIDriver x", json.RawMessage(text))
 		wantFault(t, err, "ClusterCSIDriver x", field)
 	}
 }

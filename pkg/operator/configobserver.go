@@ -1,12 +1,20 @@
 package operator
 
 import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/configobserver"
 	"github.com/openshift/library-go/pkg/operator/configobserver/apiserver"
 	"github.com/openshift/library-go/pkg/operator/configobserver/proxy"
 	"github.com/openshift/library-go/pkg/operator/csi/csiconfigobservercontroller"
 	"github.com/openshift/library-go/pkg/operator/events"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
 // configObserver returns the controller that copies the proxy and the TLS profile of the cluster to
@@ -24,8 +32,16 @@ func (d *driver) configObserver(name string) (factory.Controller, error) {
 		observers = append(observers,
 			proxy.NewProxyObserveFunc(csiconfigobservercontroller.ProxyConfigPath()))
 	}
-	return configobserver.NewConfigObserver(name, d.operator, d.events, listers, informers,
+	client := cluster.View{OperatorClientWithFinalizers: d.operator, Condition: sortLines}
+	return configobserver.NewConfigObserver(name, client, d.events, listers, informers,
 		observers...), nil
+}
+
+// sortLines sorts the lines of a message: library-go calls the observers in random order.
+func sortLines(_ context.Context, c *cluster.Condition) {
+	lines := strings.Split(ptr.Deref(c.Message, ""), "\n")
+	slices.Sort(lines)
+	c.WithMessage(strings.Join(slices.Compact(lines), "\n"))
 }
 
 func observeTLS(

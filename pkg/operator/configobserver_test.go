@@ -5,9 +5,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
@@ -42,5 +44,14 @@ func TestOnlyOnOpenShiftAMissingProxyIsAWarning(t *testing.T) {
 		if err != nil || spec.ObservedConfig.Object == nil && spec.ObservedConfig.Raw == nil {
 			t.Errorf("cluster ID %q: the TLS profile is not observed: %v", clusterID, err)
 		}
+	}
+}
+
+func TestErrorsOfObserversAreSorted(t *testing.T) {
+	t.Parallel()
+	got := cluster.NewCondition("ADegraded", opv1.ConditionTrue, "Error", "b\na\nb")
+	sortLines(t.Context(), got)
+	if want := "a\nb"; *got.Message != want {
+		t.Errorf("got %q, want %q", *got.Message, want)
 	}
 }

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -176,10 +175,12 @@ func (d *driver) csiAddonsResources(name string) (factory.Controller, error) {
 	}
 	files, read := d.assetFunc(assets)
 	clients := d.cluster.Side(flavour.Guest)
-	missing := func(ctx context.Context) ([]string, error) { return d.missingPermissions(ctx, needed) }
+	client := cluster.View{
+		OperatorClientWithFinalizers: d.operator, Condition: d.excuseForbidden(needed),
+	}
 	static := staticresourcecontroller.NewStaticResourceController(name, read, nil,
 		(&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube).WithDynamicClient(clients.Dynamic),
-		csiAddonsStatus{d.operator, d.csiAddons.active, missing}, d.events).
+		client, d.events).
 		WithConditionalResources(read, files, d.csiAddons.active, remain)
 	return f.WithSync(cluster.WhileManaged(d.operator, static.Sync)).
 		ToController(static.Name(), d.events), nil

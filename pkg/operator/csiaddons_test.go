@@ -81,7 +81,6 @@ func newAddonsFixture(t *testing.T) *addonsFixture {
 		OperatorNamespace: "operators", ClusterCSIDriver: driver,
 		Config: []runtime.Object{infrastructure},
 	})
-	f.cluster.Operator = newConditionWriter(f.cluster.State)
 	f.kube = f.cluster.Guest
 	f.extensions = f.cluster.Side(flavour.Guest).APIExtensions.(*apiextensionsfake.Clientset)
 	f.clock = clocktesting.NewFakeClock(time.Unix(1_000_000_000, 0))

@@ -9,7 +9,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
@@ -98,29 +97,18 @@ func (d *driver) csiAddonsCondition(
 	return cluster.NewCondition(active, opv1.ConditionTrue, "AsExpected", d.activeMessage()), nil
 }
 
-// csiAddonsStatus is the client of csiAddonsResources. While CSI-Addons is active and permissions
-// are missing, a failure does not make the driver degraded: the driver works without the objects,
-// and csiAddonsActive reports the permissions.
-type csiAddonsStatus struct {
-	v1helpers.OperatorClientWithFinalizers
-
-	active  func() bool
-	missing func(context.Context) ([]string, error)
-}
-
-func (s csiAddonsStatus) ApplyOperatorStatus(
-	ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration,
-) error {
-	for i := range status.Conditions {
-		c := &status.Conditions[i]
-		if ptr.Deref(c.Status, "") != opv1.ConditionTrue || !s.active() {
-			continue
+// excuseForbidden changes the condition of csiAddonsResources. While CSI-Addons is active and
+// permissions are missing, a failure does not make the driver degraded: the driver works without
+// the objects, and csiAddonsActive reports the permissions.
+func (d *driver) excuseForbidden(needed []permission) func(context.Context, *cluster.Condition) {
+	return func(ctx context.Context, c *cluster.Condition) {
+		if ptr.Deref(c.Status, "") != opv1.ConditionTrue || !d.csiAddons.active() {
+			return
 		}
-		if missing, err := s.missing(ctx); err == nil && len(missing) > 0 {
+		if missing, err := d.missingPermissions(ctx, needed); err == nil && len(missing) > 0 {
 			c.WithStatus(opv1.ConditionFalse).WithReason(reasonForbidden)
 		}
 	}
-	return s.OperatorClientWithFinalizers.ApplyOperatorStatus(ctx, fieldManager, status)
 }
 
 // activeMessage says where CSI-Addons is in the driver.

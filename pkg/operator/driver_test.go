@@ -101,7 +101,7 @@ func assembled(t *testing.T, f flavour.Flavour, plugins ...plugin.Driver) []*dri
 		*drivers[0].cluster.Side(side) = *fake.Side(side)
 	}
 	for _, d := range drivers {
-		d.operator = newConditionWriter(fake.State)
+		d.operator = fake.State
 	}
 	return drivers
 }

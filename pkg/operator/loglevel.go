@@ -8,29 +8,26 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/loglevel"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
 func (d *driver) logLevel(string) (factory.Controller, error) {
-	return loglevel.NewClusterOperatorLoggingController(logLevelCap{d.operator}, d.events), nil
+	client := cluster.View{OperatorClientWithFinalizers: d.operator, Spec: limitLogLevel}
+	return loglevel.NewClusterOperatorLoggingController(client, d.events), nil
 }
 
-// logLevelCap limits spec.operatorLogLevel to Trace. At a higher level client-go logs request
+// limitLogLevel limits spec.operatorLogLevel to Trace. At a higher level client-go logs request
 // bodies, and with them the Secrets that the operator writes.
-type logLevelCap struct {
-	v1helpers.OperatorClient
-}
-
-func (c logLevelCap) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
-	spec, status, version, err := c.OperatorClient.GetOperatorState()
-	if err == nil && spec.OperatorLogLevel == opv1.TraceAll {
+func limitLogLevel(spec *opv1.OperatorSpec) (*opv1.OperatorSpec, error) {
+	if spec.OperatorLogLevel == opv1.TraceAll {
 		spec = spec.DeepCopy()
 		spec.OperatorLogLevel = opv1.Trace
 	}
-	return spec, status, version, err
+	return spec, nil
 }
 
-// limitVerbosity limits the flag -v to Trace, for the same reason as logLevelCap.
+// limitVerbosity limits the flag -v to Trace, for the same reason as limitLogLevel.
 func limitVerbosity() error {
 	if !klog.V(klog.Level(loglevel.LogLevelToVerbosity(opv1.Trace) + 1)).Enabled() {
 		return nil

@@ -46,7 +46,7 @@ func TestManagementStateDegradedExplainsTheState(t *testing.T) {
 			setSpec(t, client, opv1.OperatorSpec{ManagementState: test.state})
 			d := &driver{
 				Driver:   plugin.Driver{Name: "x.example", Removable: test.removable},
-				operator: newConditionWriter(client), events: process().Events,
+				operator: client, events: process().Events,
 			}
 			controller, err := d.managementState("ManagementState")
 			if err != nil {

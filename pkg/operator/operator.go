@@ -104,17 +104,11 @@ func (o *operator) run(ctx context.Context, process host.Process) error {
 
 // connect creates clients and informers. It sends nothing.
 func (o *operator) connect(process host.Process) (*cluster.Cluster, error) {
-	connected, err := cluster.Connect(cluster.Options{
+	return cluster.Connect(cluster.Options{
 		ControlPlane: process.Config, Guest: process.Served, Clock: process.Clock,
 		Flavour: o.settings.Flavour, Namespaces: o.namespaces, Driver: string(o.drivers[0].Name),
 		ClusterID: o.settings.ClusterID,
 	})
-	if err != nil {
-		return nil, err
-	}
-	client := newConditionWriter(connected.Operator)
-	connected.Operator = &generationCache{OperatorClientWithFinalizers: client}
-	return connected, nil
 }
 
 // fillAssets returns the drivers, whose assets contain the values of the early placeholders.

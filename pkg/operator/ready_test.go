@@ -20,7 +20,7 @@ func newReady(t *testing.T, conditions ...opv1.OperatorCondition) (*clustertest.
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
 	client := newFakeClient(t)
 	client.SetConditions(t, conditions...)
-	d.operator = newConditionWriter(client)
+	d.operator = client
 	controller, err := d.readyController("ReadyController")
 	if err != nil {
 		t.Fatal(err)

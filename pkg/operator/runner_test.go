@@ -51,7 +51,7 @@ func newRunnerFixture(t *testing.T) *runnerFixture {
 	}
 	leader := &driver{
 		Driver: plugin.Driver{Name: "leader"}, cluster: &cluster.Cluster{},
-		operator: newConditionWriter(f.client), initialSyncs: &initialSyncs{},
+		operator: f.client, initialSyncs: &initialSyncs{},
 		needed: make(chan struct{}),
 	}
 	f.runner = &runner{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,19 +16,16 @@ import (
 	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // servicePorts repairs the ports of Services. library-go compares only the metadata, the selector
-// and the type of a Service, so Prometheus would not find a port that was edited. servicePorts is
-// also the operator client of the static resources controller, to add its error to the condition.
+// and the type of a Service, so Prometheus would not find a port that was edited.
 type servicePorts struct {
-	v1helpers.OperatorClient
 	kube     kubernetes.Interface
 	required []requiredService
 	// err is the result of the last sync.
@@ -54,7 +50,7 @@ func (r requiredService) ports() []corev1.ServicePort {
 
 func (d *driver) newServicePorts(side flavour.Side, assets []bundle.Asset) (*servicePorts, error) {
 	clients := d.cluster.Side(side)
-	s := &servicePorts{OperatorClient: d.operator, kube: clients.Kube}
+	s := &servicePorts{kube: clients.Kube}
 	for _, asset := range assets {
 		kind, err := metadata(asset)
 		if err != nil {
@@ -99,20 +95,12 @@ func (s *servicePorts) before(sync factory.SyncFunc) factory.SyncFunc {
 	}
 }
 
-// ApplyOperatorStatus adds the error to the condition Degraded of the status.
-func (s *servicePorts) ApplyOperatorStatus(
-	ctx context.Context, fieldManager string, status *applyopv1.OperatorStatusApplyConfiguration,
-) error {
+// report adds the error to the condition Degraded of the static resources controller.
+func (s *servicePorts) report(_ context.Context, c *cluster.Condition) {
 	if s.err != nil {
-		for i := range status.Conditions {
-			condition := &status.Conditions[i]
-			if strings.HasSuffix(ptr.Deref(condition.Type, ""), opv1.OperatorStatusTypeDegraded) {
-				condition.WithStatus(opv1.ConditionTrue).WithReason("SyncError").
-					WithMessage(ptr.Deref(condition.Message, "") + s.err.Error() + "\n")
-			}
-		}
+		c.WithStatus(opv1.ConditionTrue).WithReason("SyncError").
+			WithMessage(ptr.Deref(c.Message, "") + s.err.Error())
 	}
-	return s.OperatorClient.ApplyOperatorStatus(ctx, fieldManager, status)
 }
 
 func (s *servicePorts) sync(ctx context.Context) error {

@@ -52,7 +52,7 @@ func TestEditedServicePortsAreRepaired(t *testing.T) {
 			required := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 			required.Spec.Ports = wanted
 			s := &servicePorts{
-				OperatorClient: f.Operator, kube: clients.Kube,
+				kube:     clients.Kube,
 				required: []requiredService{{Service: required, lister: services.Lister()}},
 			}
 			if err := s.sync(t.Context()); err != nil {

@@ -15,6 +15,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
@@ -80,4 +81,18 @@ func (d *driver) served(
 			"controller, or check the logs of the one in the cluster",
 			d.cluster.Name(flavour.Guest, "VolumeSnapshot", oldest.Namespace, oldest.Name),
 			diagnosis.SnapshotGrace))
+}
+
+// applyOptional writes a condition that not each cluster has. nil removes it.
+func (d *driver) applyOptional(
+	ctx context.Context, manager, conditionType string, c *cluster.Condition,
+) error {
+	if c != nil {
+		return cluster.ApplyConditions(ctx, d.operator, manager, c)
+	}
+	_, status, _, err := d.operator.GetOperatorState()
+	if err != nil || v1helpers.FindOperatorCondition(status.Conditions, conditionType) == nil {
+		return err
+	}
+	return cluster.ApplyConditions(ctx, d.operator, manager)
 }

@@ -37,7 +37,7 @@ func newSnapshotsFixture(t *testing.T) *snapshotsFixture {
 	f := &snapshotsFixture{
 		T: t, driver: assembled(t, flavour.Standalone, plugins()...)[0], client: newFakeClient(t),
 	}
-	f.driver.operator = newConditionWriter(f.client)
+	f.driver.operator = f.client
 	f.snapshots = f.driver.cluster.Side(flavour.Guest).Metadata.(*metadatafake.FakeMetadataClient)
 	var err error
 	f.controller, err = f.driver.snapshotsServed("Snapshots")

@@ -69,7 +69,8 @@ func (d *driver) staticResources(
 	}
 	holder := (&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube).
 		WithDynamicClient(clients.Dynamic)
-	static := staticresourcecontroller.NewStaticResourceController(name, read, files, holder, ports,
+	client := cluster.View{OperatorClientWithFinalizers: d.operator, Condition: ports.report}
+	static := staticresourcecontroller.NewStaticResourceController(name, read, files, holder, client,
 		d.events)
 	missing := &missingRoles{
 		clients: holder, read: read, events: d.events,

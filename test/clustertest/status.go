@@ -16,6 +16,8 @@ import (
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/apiserver/jsonpatch"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
 // SetConditions replaces the conditions of the status. No field manager owns them.
@@ -65,12 +67,15 @@ func (o *Operator) write() error {
 	return nil
 }
 
-// ApplyOperatorStatus merges into the status. Like the API server, it removes the conditions that
-// the field manager applied before and does not apply now. A condition keeps its transition time
-// while its status is the same.
+// ApplyOperatorStatus completes conditions like the client of cluster.Connect, and merges into the
+// status. Like the API server, it removes the conditions that the field manager applied before and
+// does not apply now. A condition keeps its transition time while its status is the same.
 func (o *Operator) ApplyOperatorStatus(
 	ctx context.Context, manager string, desired *applyopv1.OperatorStatusApplyConfiguration,
 ) error {
+	if !cluster.CompleteStatus(desired) {
+		return nil
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if before, ok := o.applied[manager]; ok && equality.Semantic.DeepEqual(before, desired) {
