@@ -142,7 +142,7 @@ func TestColorsAreOnlyForTerminalsWithoutNoColor(t *testing.T) {
 // An object of the cluster must not control the terminal.
 func TestUnprintableCharactersAreReplaced(t *testing.T) {
 	t.Parallel()
-	if got := wrap("> ", "a\x1b[31mb\u009b c\n\td", 2); got != "> a [31mb c d" {
+	if got := wrap("> ", "a\x1b[31mb\u009b c\n\td", 2); got != "> a [31mb c\n  d" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -97,24 +97,35 @@ func withRunbook(text, runbook string) string {
 }
 
 // wrap breaks text into lines of at most width columns. The first starts with the prefix, which is
-// as wide as the indent of the others. Words that are longer than a line stay whole.
+// as wide as the indent of the others. Words that are longer than a line stay whole. Lines of the
+// text stay lines if there is an indent: without one, text of the cluster could look like a row.
 func wrap(prefix, text string, indent int) string {
 	var out strings.Builder
 	out.WriteString(prefix)
-	used := indent
-	for i, word := range strings.Fields(printable(text)) {
-		length := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case used+1+length > width:
-			out.WriteString("\n" + strings.Repeat(" ", indent))
-			used = indent
-		default:
-			out.WriteString(" ")
-			used++
+	next := "\n" + strings.Repeat(" ", indent)
+	lines := []string{printable(text)}
+	if indent > 0 {
+		lines = strings.Split(strings.TrimSpace(lines[0]), "\n")
+	}
+	for i, line := range lines {
+		if i > 0 {
+			out.WriteString(next)
 		}
-		out.WriteString(word)
-		used += length
+		used := indent
+		for j, word := range strings.Fields(line) {
+			length := utf8.RuneCountInString(word)
+			switch {
+			case j == 0:
+			case used+1+length > width:
+				out.WriteString(next)
+				used = indent
+			default:
+				out.WriteString(" ")
+				used++
+			}
+			out.WriteString(word)
+			used += length
+		}
 	}
 	return out.String()
 }

@@ -93,7 +93,7 @@ func (f ClaimFacts) typeLinks() []Link {
 	name := f.Class.Parameters["type"]
 	for _, finding := range diagnosis.Driver(f.System.Driver, 0) {
 		if name != "" && strings.HasSuffix(finding.Type, "ShareTypesServed") {
-			for fault := range strings.SplitSeq(finding.Message, "; ") {
+			for fault := range strings.SplitSeq(finding.Message, "\n") {
 				if strings.HasPrefix(fault, fmt.Sprintf("share type %q ", name)) {
 					return []Link{{Problem, fault, finding.Runbook}}
 				}

@@ -108,7 +108,7 @@ func (c *storageClassController) report(ctx context.Context, faults []string) er
 		"No share type is gone or without a StorageClass")
 	if len(faults) > 0 {
 		served.WithStatus(opv1.ConditionFalse).WithReason("PartlyServed").
-			WithMessage(typeclass.Joined(faults, maxListed, "; "))
+			WithMessage(typeclass.Joined(faults, maxListed, "\n"))
 	}
 	return cluster.ApplyConditions(ctx, c.cluster.Operator, servedManager, served)
 }

@@ -210,9 +210,9 @@ func TestConditionNamesShareTypesThatAreNotServed(t *testing.T) {
 		Type: "ManilaShareTypesServed", Status: opv1.ConditionFalse, Reason: "PartlyServed",
 		Message: `share type "gold" is gone, so Manila creates no shares for StorageClass ` +
 			"csi-manila-gold. Ask the administrator of the cloud for the share type, or delete the " +
-			"StorageClass; " +
+			"StorageClass\n" +
 			`share type "taken" gets no StorageClass: another StorageClass has the name ` +
-			hashedName("taken") + ". Delete that StorageClass, or create one for the share type yourself; " +
+			hashedName("taken") + ". Delete that StorageClass, or create one for the share type yourself\n" +
 			`share type "bell\a" gets no StorageClass: its name contains unprintable characters. ` +
 			"Ask the administrator of the cloud to rename it",
 	}
@@ -242,7 +242,7 @@ func TestConditionNamesAtMostTenShareTypes(t *testing.T) {
 	b.list(nil) // Manila offers no share type any more
 	b.writes(t)
 	message := b.condition(t).Message
-	if strings.Count(message, " is gone") != 10 || !strings.HasSuffix(message, "; and 2 more") {
+	if strings.Count(message, " is gone") != 10 || !strings.HasSuffix(message, "\nand 2 more") {
 		t.Errorf("the message is\n%s", message)
 	}
 	b.state(t, opv1.UnmanagedStorageClass)

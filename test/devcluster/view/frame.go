@@ -220,8 +220,9 @@ func (m *model) events(c Cluster, limit int) []row {
 			label = "EVENTS"
 		}
 		text := strings.Join([]string{e.At.Format(time.TimeOnly), e.Driver, e.Text}, " ")
+		text = strings.Join(strings.Fields(text), " ")
 		if limit > 0 {
-			rows = append(rows, row{text: column(label) + strings.Join(strings.Fields(text), " ")})
+			rows = append(rows, row{text: column(label) + text})
 		} else {
 			rows = append(rows, m.message(text, 0)...)
 		}

@@ -66,12 +66,11 @@ func fit(blocks [][]row, space int) []row {
 func (m *model) message(text string, limit int) []row {
 	var rows []row
 	margin := mark("")
-	text = strings.Join(strings.Fields(printable(text)), " ")
-	if text == "" {
-		return nil
-	}
-	for line := range strings.SplitSeq(ansi.Wrap(text, m.width-len(margin), ""), "\n") {
-		rows = append(rows, row{text: margin + line})
+	for fact := range strings.FieldsFuncSeq(printable(text), func(r rune) bool { return r == '\n' }) {
+		fact = strings.Join(strings.Fields(fact), " ")
+		for line := range strings.SplitSeq(ansi.Wrap(fact, m.width-len(margin), ""), "\n") {
+			rows = append(rows, row{text: margin + line})
+		}
 	}
 	if limit > 0 {
 		return cut(rows, limit)
