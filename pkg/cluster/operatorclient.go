@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
@@ -39,20 +38,27 @@ type operatorClient struct {
 	clock    clock.PassiveClock
 	// name is the name of the ClusterCSIDriver, and object its name in messages.
 	name, object string
-	applied      *statusExtractor
 
 	mu sync.Mutex
+	// applied is the last result of appliedBy of each field manager: controllers apply the same status
+	// to an unchanged object at each sync, and the result needs the whole object and its schema.
+	applied map[string]appliedStatus
 	// written is the response to the last write of the status, nil once the cache contains it.
 	written *unstructured.Unstructured
+}
+
+// appliedStatus is what a field manager has applied to one version of the ClusterCSIDriver.
+type appliedStatus struct {
+	version string
+	status  *applyopv1.OperatorStatusApplyConfiguration
 }
 
 // addOperatorClient creates the client and the informer of the ClusterCSIDriver.
 func (c *Cluster) addOperatorClient(o Options) error {
 	resource := opv1.GroupVersion.WithResource("clustercsidrivers")
-	applied := newStatusExtractor()
 	client, informers, err := genericoperatorclient.NewClusterScopedOperatorClientWithConfigName(
 		o.Clock, o.Guest, resource, opv1.GroupVersion.WithKind("ClusterCSIDriver"), o.Driver,
-		neverApplied, applied.extract)
+		neverApplied, extractStatus)
 	if err != nil {
 		return fmt.Errorf("creating client of ClusterCSIDriver %q: %w", o.Driver, err)
 	}
@@ -64,7 +70,7 @@ func (c *Cluster) addOperatorClient(o Options) error {
 	c.Operator = &operatorClient{
 		OperatorClientWithFinalizers: client, informer: informer, lister: generic.Lister(),
 		resource: c.guest.Dynamic.Resource(resource), clock: o.Clock,
-		name: o.Driver, object: c.nameOfDriver(o.Driver), applied: applied,
+		name: o.Driver, object: c.nameOfDriver(o.Driver), applied: map[string]appliedStatus{},
 	}
 	c.AddInformerFactory(informers)
 	return nil
@@ -182,7 +188,8 @@ func (c *operatorClient) ApplyOperatorStatus(
 	return c.remember(written)
 }
 
-// appliedBy returns the status that a field manager has applied, an empty one if there is none.
+// appliedBy returns the status that a field manager has applied, an empty one if there is none. The
+// caller must not change it.
 func (c *operatorClient) appliedBy(
 	manager string,
 ) (*applyopv1.OperatorStatusApplyConfiguration, error) {
@@ -193,10 +200,21 @@ func (c *operatorClient) appliedBy(
 	if err != nil {
 		return nil, err
 	}
-	status, err := c.applied.extract(newest, manager)
-	if err != nil || status == nil {
-		return applyopv1.OperatorStatus(), err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	version := string(newest.GetUID()) + "/" + newest.GetResourceVersion()
+	if last := c.applied[manager]; last.version == version {
+		return last.status, nil
 	}
+	status, err := extractStatus(newest, manager)
+	if err != nil {
+		return nil, err
+	}
+	if status == nil {
+		status = applyopv1.OperatorStatus()
+	}
+	v1helpers.CanonicalizeOperatorStatus(status)
+	c.applied[manager] = appliedStatus{version, status}
 	return status, nil
 }
 
@@ -214,8 +232,8 @@ func (c *operatorClient) remember(written *unstructured.Unstructured) error {
 	return nil
 }
 
-// decode decodes an object without some fields: an invalid spec must not prevent the conditions that
-// report it.
+// decode decodes an object without some fields: an invalid spec must not prevent the conditions
+// that report it.
 func decode(obj *unstructured.Unstructured, without ...string) (*opv1.ClusterCSIDriver, error) {
 	ret := &opv1.ClusterCSIDriver{}
 	content := maps.Clone(obj.Object)
@@ -226,51 +244,6 @@ func decode(obj *unstructured.Unstructured, without ...string) (*opv1.ClusterCSI
 		return nil, fmt.Errorf("decoding ClusterCSIDriver %q: %w", obj.GetName(), err)
 	}
 	return ret, nil
-}
-
-// statusExtractor extracts applied status. It keeps the last result of each field manager:
-// controllers apply the same status to an unchanged object at each sync, and every extraction
-// decodes the whole object and compares it with its schema.
-type statusExtractor struct {
-	mutex   sync.Mutex
-	results map[string]extractedStatus // by field manager
-}
-
-// extractedStatus is the result for one version of an object.
-type extractedStatus struct {
-	version objectVersion
-	status  *applyopv1.OperatorStatusApplyConfiguration
-}
-
-// objectVersion identifies a version of an object.
-type objectVersion struct {
-	uid             types.UID
-	resourceVersion string
-}
-
-func newStatusExtractor() *statusExtractor {
-	return &statusExtractor{results: map[string]extractedStatus{}}
-}
-
-// extract returns the part of the status that fieldManager has applied, nil if there is none. The
-// caller must not change it.
-func (e *statusExtractor) extract(
-	obj *unstructured.Unstructured, fieldManager string,
-) (*applyopv1.OperatorStatusApplyConfiguration, error) {
-	e.mutex.Lock()
-	defer e.mutex.Unlock()
-	version := objectVersion{obj.GetUID(), obj.GetResourceVersion()}
-	if last, found := e.results[fieldManager]; found && last.version == version {
-		return last.status, nil
-	}
-	status, err := extractStatus(obj, fieldManager)
-	if err != nil {
-		return nil, err
-	}
-	// The operator client sorts what it gets. Sorted lists stay as they are, also for other readers.
-	v1helpers.CanonicalizeOperatorStatus(status)
-	e.results[fieldManager] = extractedStatus{version, status}
-	return status, nil
 }
 
 // extractStatus returns the part of the status that fieldManager has applied, nil if there is none.

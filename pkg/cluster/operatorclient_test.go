@@ -80,7 +80,7 @@ func newFixture(t *testing.T) *fixture {
 	resource := opv1.GroupVersion.WithResource("clustercsidrivers")
 	f.client = &operatorClient{
 		lister: cache.NewGenericLister(f.cache, resource.GroupResource()), resource: f.server,
-		clock: f.clock, name: "x", object: "ClusterCSIDriver x", applied: newStatusExtractor(),
+		clock: f.clock, name: "x", object: "ClusterCSIDriver x", applied: map[string]appliedStatus{},
 	}
 	f.catchUp()
 	return f

@@ -73,47 +73,6 @@ func TestExtractStatusReturnsAppliedFields(t *testing.T) {
 	}
 }
 
-func TestStatusExtractorFollowsVersionOfObject(t *testing.T) {
-	t.Parallel()
-	extractor := newStatusExtractor()
-	first, second := ownedDriver(t), ownedDriver(t)
-	first.SetResourceVersion("1")
-	second.SetResourceVersion("2")
-	second.Object["status"] = map[string]any{}
-	recreated := second.DeepCopy()
-	recreated.SetUID("another")
-	recreated.SetResourceVersion("1")
-	for _, step := range []struct {
-		object  *unstructured.Unstructured
-		manager string
-		want    bool
-	}{
-		{first, "one", true},
-		{first, "one", true},
-		{first, "nobody", false},
-		{second, "one", false},
-		{first, "one", true},
-		{recreated, "one", false},
-	} {
-		got, err := extractor.extract(step.object, step.manager)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := extractStatus(step.object, step.manager)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("status of %s in version %s (-want +got):\n%s",
-				step.manager, step.object.GetResourceVersion(), diff)
-		}
-		if applied := got != nil && len(got.Conditions) > 0; applied != step.want {
-			t.Errorf("conditions of %s in version %s: got %t, want %t",
-				step.manager, step.object.GetResourceVersion(), applied, step.want)
-		}
-	}
-}
-
 func TestExtractReturnsErrorForInvalidObjects(t *testing.T) {
 	t.Parallel()
 	object := &unstructured.Unstructured{Object: map[string]any{
