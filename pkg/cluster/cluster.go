@@ -28,7 +28,7 @@ type Clients struct {
 	Dynamic       dynamic.Interface
 	Metadata      metadata.Interface
 	APIExtensions apiextensions.Interface
-	// Named has the informers of objects whose name is known.
+	// ObjectInformers are those of objects whose name is known. New sets these two fields.
 	ObjectInformers *ObjectInformers
 	// Informers contains, for the guest side, "" for objects without a namespace; standalone also
 	// Namespaces.UserConfig.
@@ -72,14 +72,20 @@ type informerFactory interface {
 	Start(stop <-chan struct{})
 }
 
-// New returns a Cluster of the clients of both sides, which are the same clients if standalone. The
-// caller must set Operator and Config.
+// New returns a Cluster of the clients of both sides, which are the same clients if standalone. It
+// adds their informers. The caller must set Operator and Config.
 func New(f flavour.Flavour, n flavour.Namespaces, controlPlane, guest *Clients) *Cluster {
+	namespaces := []string{""}
+	if f == flavour.Standalone {
+		namespaces = append(namespaces, n.UserConfig)
+	}
+	guest.addInformers(namespaces...)
 	c := &Cluster{
 		Flavour: f, Namespaces: n, controlPlane: controlPlane, guest: guest,
 		starts: []func(context.Context){guest.start},
 	}
 	if controlPlane != guest {
+		controlPlane.addInformers()
 		c.starts = append(c.starts, controlPlane.start)
 	}
 	if f == flavour.HyperShift {
@@ -124,17 +130,13 @@ type Options struct {
 
 // Connect creates clients and informers. It sends nothing.
 func Connect(o Options) (*Cluster, error) {
-	namespaces := []string{""}
-	if o.Flavour == flavour.Standalone {
-		namespaces = append(namespaces, o.Namespaces.UserConfig)
-	}
-	guestSide, err := newClients(o.Guest, o.Driver, namespaces...)
+	guestSide, err := newClients(o.Guest)
 	if err != nil {
 		return nil, fmt.Errorf("creating clients of the guest side: %w", err)
 	}
 	controlPlane := guestSide
 	if o.Flavour == flavour.HyperShift {
-		if controlPlane, err = newClients(o.ControlPlane, o.Driver); err != nil {
+		if controlPlane, err = newClients(o.ControlPlane); err != nil {
 			return nil, fmt.Errorf("creating clients of the management cluster: %w", err)
 		}
 	}
@@ -149,7 +151,7 @@ func Connect(o Options) (*Cluster, error) {
 	return c, c.addOperatorClient(o)
 }
 
-func newClients(config *rest.Config, driver string, namespaces ...string) (*Clients, error) {
+func newClients(config *rest.Config) (*Clients, error) {
 	proto := rest.CopyConfig(config)
 	proto.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	proto.ContentType = "application/vnd.kubernetes.protobuf"
@@ -169,24 +171,26 @@ func newClients(config *rest.Config, driver string, namespaces ...string) (*Clie
 	if err != nil {
 		return nil, err
 	}
+	return &Clients{Kube: kube, Dynamic: dyn, Metadata: meta, APIExtensions: extensions}, nil
+}
+
+// addInformers adds informers of single objects, and of all objects in the namespaces.
+func (c *Clients) addInformers(namespaces ...string) {
+	c.ObjectInformers = newObjectInformers(c.Kube)
 	factories := map[string]informers.SharedInformerFactory{}
 	for _, namespace := range namespaces {
-		factories[namespace] = newInformers(kube, namespace,
-			informers.WithTransform(guest.DropUnused(driver)))
+		factories[namespace] = newInformers(c.Kube, namespace)
 	}
-	return &Clients{
-		Kube: kube, Dynamic: dyn, Metadata: meta, APIExtensions: extensions,
-		ObjectInformers: NewObjectInformers(kube),
-		// Not a fake: library-go's name for a set of existing factories.
-		Informers: v1helpers.NewFakeKubeInformersForNamespaces(factories),
-	}, nil
+	// Not a fake: library-go's name for a set of existing factories.
+	c.Informers = v1helpers.NewFakeKubeInformersForNamespaces(factories)
 }
 
 // newInformers returns a factory without resync, because controllers have resync intervals.
 func newInformers(
 	kube kubernetes.Interface, namespace string, options ...informers.SharedInformerOption,
 ) informers.SharedInformerFactory {
-	options = append(options, informers.WithNamespace(namespace))
+	options = append(options, informers.WithNamespace(namespace),
+		informers.WithTransform(guest.DropUnused))
 	return informers.NewSharedInformerFactoryWithOptions(kube, 0, options...)
 }
 

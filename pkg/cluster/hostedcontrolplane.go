@@ -114,7 +114,7 @@ func withoutStatus(obj any) (any, error) {
 	if object, ok := obj.(*unstructured.Unstructured); ok {
 		delete(object.Object, "status")
 	}
-	return guest.WithoutManagedFields(obj)
+	return guest.DropUnused(obj)
 }
 
 // HostedControlPlane returns the operator's HostedControlPlane from the cache. It is for HyperShift

@@ -15,7 +15,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
 // Object is an object in the cache of its informer.
@@ -61,8 +60,8 @@ type ObjectInformers struct {
 	factories map[types.NamespacedName]informers.SharedInformerFactory
 }
 
-// NewObjectInformers returns ObjectInformers for a client. They send nothing before Start.
-func NewObjectInformers(kube kubernetes.Interface) *ObjectInformers {
+// newObjectInformers returns ObjectInformers for a client. They send nothing before Start.
+func newObjectInformers(kube kubernetes.Interface) *ObjectInformers {
 	return &ObjectInformers{
 		kube:      kube,
 		factories: map[types.NamespacedName]informers.SharedInformerFactory{},
@@ -77,7 +76,6 @@ func (n *ObjectInformers) For(namespace, name string) informers.SharedInformerFa
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if n.factories[key] == nil {
 		n.factories[key] = newInformers(n.kube, namespace,
-			informers.WithTransform(guest.OnlyObject(namespace, name, guest.DropUnused(""))),
 			informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 				o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 			}))

@@ -50,7 +50,7 @@ func (c *Clients) Trigger(resource schema.GroupVersionResource, namespace, name 
 		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(requests, c.Metadata),
 		ObjectType:    &metav1.PartialObjectMetadata{},
 		Handler:       &t.handlers,
-		Transform:     guest.OnlyObject(namespace, name, guest.DropUnused("")),
+		Transform:     guest.DropUnused,
 	})
 	c.triggers = append(c.triggers, t)
 	return t

@@ -47,15 +47,20 @@ func StorageClassState(store cache.Store, driver, suffix string) (opv1.StorageCl
 }
 
 // OnlyDriver returns the transform of an informer of ClusterCSIDrivers. It keeps only the driver's
-// own, and removes from its status all that cannot be decoded, because writes of others must not
-// prevent the operator from writing its conditions.
+// own, and one empty object in place of all others. From the status it removes all that cannot be
+// decoded, because writes of others must not prevent the operator from writing its conditions.
 func OnlyDriver(name string) cache.TransformFunc {
-	return OnlyObject("", name, func(obj any) (any, error) {
-		if object, ok := obj.(*unstructured.Unstructured); ok {
-			removeUndecodable(object)
+	return func(obj any) (any, error) {
+		object, ok := obj.(*unstructured.Unstructured)
+		if !ok {
+			return obj, nil
 		}
-		return obj, nil
-	})
+		if object.GetName() != name {
+			return &unstructured.Unstructured{}, nil
+		}
+		removeUndecodable(object)
+		return object, nil
+	}
 }
 
 func removeUndecodable(object *unstructured.Unstructured) {

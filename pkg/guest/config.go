@@ -92,7 +92,7 @@ func newLister[T any](
 	resource := resourceOf(kind)
 	informer := informers.ForResource(resource).Informer()
 	// Returns an error only for a running informer.
-	_ = informer.SetTransform(OnlyObject("", ConfigName, WithoutManagedFields))
+	_ = informer.SetTransform(DropUnused)
 	return &Lister[T]{informer, informer.GetStore(), resource, kind, suffix, check}
 }
 

@@ -9,17 +9,13 @@ const (
 	// JSONSchemaProps of a CustomResourceDefinition. A slice that grows reserves a quarter more.
 	elementCost = 640
 	// objectCost is for an object. The largest that an informer reads is a DaemonSet with 1184 bytes:
-	// 1480 in a slice that grows, and 1280 in each of two copies, by client-go and by OnlyObject. The
-	// largest that the server can send instead is a CronJob with 1910, without copies.
+	// 1480 in a slice that grows, and 1280 in the copy of client-go. The largest that the server can
+	// send instead is a CronJob with 1910, without a copy.
 	objectCost = 4 << 10
 )
 
 // estimate is the memory that a JSON text needs.
 type estimate struct {
-	// events is true if the text contains events. client-go decodes one after the other.
-	events bool
-	// document is the estimate of the text, or of the current event; largest its maximum.
-	document, largest int
 	// lists has an entry for each open bracket, which is true for a list.
 	lists []bool
 	// text is true within a string of the JSON text, escaped after a backslash.
@@ -29,13 +25,7 @@ type estimate struct {
 // add returns the memory of the next part of the text.
 func (e *estimate) add(text []byte) (sum int) {
 	for _, c := range text {
-		if e.events && len(e.lists) == 0 {
-			e.document = 0
-		}
-		cost := 1 + e.begins(c)
-		sum += cost
-		e.document += cost
-		e.largest = max(e.largest, e.document)
+		sum += 1 + e.begins(c)
 	}
 	return sum
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,33 +43,32 @@ var (
 		"not allowed: check the APIServices")
 )
 
-// LimitResponses returns a wrapper of all transports to the API server of the guest side. Together
-// their responses, and the objects that caches keep of them, use a limited amount of memory. The
-// administrator of the guest cluster can make the API server forward requests of an API group to
-// any server.
+// LimitResponses returns a wrapper of all transports to the API server of the guest side. It limits
+// the memory of each list, with the objects that a cache keeps of it. The administrator of the
+// guest cluster can make the API server forward requests of an API group to any server.
 //
-// A response beyond the limit ends with an error. Then an informer lists the objects again, which
-// removes from its cache what the API server does not list. Events have a limit of their own,
-// beyond which a watch ends and the next one returns 410 Gone: the informer lists without an error.
+// A response beyond the limit ends with an error. Events have a limit of their own, beyond which a
+// watch ends and the next one returns 410 Gone: then the informer lists the objects again, without
+// an error, which removes from its cache what the API server does not list.
 //
 // Requests have a limited rate and a timeout. Redirects, which would send the token to another
 // server, are errors. So is every format except JSON: client-go would decode any format that the
 // server chooses, and the memory that YAML and protobuf need cannot be estimated.
 func LimitResponses() transport.WrapperFunc {
-	memory := &budget{shares: map[string]*share{}}
+	memory := &usages{byResource: map[string]*usage{}}
 	limiter := flowcontrol.NewTokenBucketRateLimiter(requestRate, requestBurst)
 	return func(next http.RoundTripper) http.RoundTripper { return &limited{next, memory, limiter} }
 }
 
 type limited struct {
 	next    http.RoundTripper
-	budget  *budget
+	usages  *usages
 	limiter flowcontrol.RateLimiter
 }
 
 // RoundTrip implements http.RoundTripper.
 func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
-	share, ok := l.budget.open(request)
+	used, ok := l.usages.of(request)
 	if !ok {
 		return &http.Response{StatusCode: http.StatusGone, Body: http.NoBody, Request: request}, nil
 	}
@@ -79,9 +79,8 @@ func (l *limited) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	body := &limitedBody{
-		ReadCloser: response.Body, cancel: cancel, budget: l.budget, share: share,
-		single: isSingle(request), listing: isList(request),
-		estimate: estimate{events: isWatch(request)},
+		ReadCloser: response.Body, cancel: cancel, mu: &l.usages.mu, used: used,
+		limit: limitOf(request), listing: isList(request), watching: isWatch(request),
 	}
 	response.Body = body
 	if response.StatusCode >= http.StatusBadRequest { // The caller still learns the status code.
@@ -167,17 +166,17 @@ func check(response *http.Response) error {
 	return nil
 }
 
-// limitedBody returns an error when there is no room for what it reads.
+// limitedBody ends when it has read too much.
 type limitedBody struct {
 	io.ReadCloser
 	cancel   context.CancelFunc
-	budget   *budget
-	share    *share
+	mu       *sync.Mutex // of used
+	used     *usage
+	limit    int // of used.listed
 	estimate estimate
-	single   bool
 	// listing is true for lists and for initial events, of which last is the end of the text.
-	listing bool
-	last    []byte
+	listing, watching bool
+	last              []byte
 }
 
 // Read implements io.Reader.
@@ -189,27 +188,21 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// count returns errTooLong if there is no room for the text, and io.EOF after maxEvents.
+// count returns errTooLong if a list is too long, and io.EOF after maxEvents.
 func (b *limitedBody) count(text []byte) error {
-	b.budget.mu.Lock()
-	defer b.budget.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	size := b.estimate.add(text)
-	if b.listing {
-		b.share.next += size
-	} else {
-		if b.single {
-			size = len(text)
+	if !b.listing {
+		if b.used.events += size; b.used.events > maxEvents {
+			return io.EOF
 		}
-		b.share.events += size
-		b.share.kept = max(b.share.kept, b.estimate.largest)
+		return nil
 	}
-	tooLarge := b.estimate.largest > maxObject && (b.single || b.estimate.events)
-	switch {
-	case tooLarge || !b.budget.fits(b.share):
+	if b.used.listed += size; b.used.listed > b.limit {
 		return errTooLong
-	case !b.listing && b.share.events > maxEvents:
-		return io.EOF
-	case b.listing && b.estimate.events:
+	}
+	if b.watching {
 		b.endInitialEvents(text)
 	}
 	return nil
@@ -220,7 +213,6 @@ func (b *limitedBody) endInitialEvents(text []byte) {
 	const annotation = metav1.InitialEventsAnnotationKey
 	if text = append(b.last, text...); bytes.Contains(text, []byte(annotation)) {
 		b.listing = false
-		b.share.replace()
 	}
 	b.last = bytes.Clone(text[max(0, len(text)-len(annotation)):])
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
 // optionalResync is the interval of a reconcile without an event. These objects have no informer,
@@ -102,7 +101,7 @@ func watchCRD(c *cluster.Cluster, side flavour.Side, name string) crdInformer {
 		apiextensionsinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		}),
-		apiextensionsinformers.WithTransform(guest.OnlyObject("", name, withoutSchema)))
+		apiextensionsinformers.WithTransform(withoutSchema))
 	c.AddInformerFactory(crds)
 	return crdInformer{crds.Apiextensions().V1().CustomResourceDefinitions(), name}
 }

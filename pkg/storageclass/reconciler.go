@@ -33,9 +33,6 @@ const (
 	// replaceBackoff is the time between two attempts to replace a StorageClass if the API server
 	// rejects the new one after it accepted it in a dry run. During an attempt the class is missing.
 	replaceBackoff = 10 * time.Minute
-	// maxSize is the size in bytes up to which the operator repairs a StorageClass, because it holds a
-	// copy in memory. The API server accepts larger ones from the administrator of a guest cluster.
-	maxSize = 64 << 10
 )
 
 // ErrNameTaken means that a StorageClass with this name exists that the operator does not own.
@@ -114,9 +111,6 @@ func (r *Reconciler) write(
 	switch {
 	case equality.Semantic.DeepEqual(existing, desired):
 		return nil
-	case existing.Size() > maxSize:
-		return fmt.Errorf("the StorageClass is larger than %d KiB: shorten it, or delete it to let the "+
-			"operator recreate it", maxSize>>10)
 	case existing.DeletionTimestamp != nil:
 		// The next StorageClass contains what the administrator set in this one.
 		r.deleted[existing.Name] = existing

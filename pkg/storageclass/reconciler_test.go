@@ -3,7 +3,6 @@ package storageclass
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -233,20 +232,6 @@ func TestClassOfAnotherOwnerIsPreserved(t *testing.T) {
 	}
 	f.expectWrites(t)
 	f.expectClass(t, foreign)
-}
-
-func TestHugeClassIsNotRepaired(t *testing.T) {
-	t.Parallel()
-	huge := required()
-	huge.Parameters = map[string]string{"type": "silver"}
-	huge.Annotations = map[string]string{"note": strings.Repeat("x", maxSize)}
-	f := newFixture(t, huge)
-	const want = "the StorageClass is larger than 64 KiB: shorten it, or delete it to let the " +
-		"operator recreate it"
-	if err := f.reconcile(t); err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
-	f.expectClass(t, huge)
 }
 
 func TestRejectedDryRunDeletesNothing(t *testing.T) {

@@ -26,7 +26,6 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -66,11 +65,7 @@ func New(tb testing.TB, seed Seed) *Fake {
 	}
 	namespaces := seed.Flavour.Namespaces(seed.OperatorNamespace, seed.DriverNamespace)
 	f := &Fake{Guest: kubefake.NewClientset(seed.Guest...)}
-	guestNamespaces := []string{""}
-	if seed.Flavour == flavour.Standalone {
-		guestNamespaces = append(guestNamespaces, namespaces.UserConfig)
-	}
-	guestSide := newClients(f.Guest, guestNamespaces...)
+	guestSide := newClients(f.Guest)
 	f.ControlPlane = f.Guest
 	controller := guestSide
 	if seed.Flavour == flavour.HyperShift {
@@ -197,7 +192,7 @@ func putHostedControlPlane(tb testing.TB, client dynamic.Interface,
 	}
 }
 
-func newClients(kube *kubefake.Clientset, namespaces ...string) *cluster.Clients {
+func newClients(kube *kubefake.Clientset) *cluster.Clients {
 	kinds := map[schema.GroupVersionResource]string{
 		clusterCSIDrivers():              "ClusterCSIDriverList",
 		cluster.HostedControlPlanes():    "HostedControlPlaneList",
@@ -209,10 +204,8 @@ func newClients(kube *kubefake.Clientset, namespaces ...string) *cluster.Clients
 		Kube: kube,
 		Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 			kinds),
-		Metadata:        newMetadata(kube),
-		APIExtensions:   apiextensionsfake.NewClientset(),
-		ObjectInformers: cluster.NewObjectInformers(kube),
-		Informers:       v1helpers.NewKubeInformersForNamespacesWithResyncPeriod(kube, 0, namespaces...),
+		Metadata:      newMetadata(kube),
+		APIExtensions: apiextensionsfake.NewClientset(),
 	}
 }
 

@@ -104,8 +104,7 @@ func csiDriver(
 	}
 }
 
-// settleOne waits until an informer and the API server have the same object, apart from managed
-// fields, or none.
+// settleOne waits until an informer and the API server have the same object, or none.
 func settleOne[T metav1.Object](t *testing.T, served, cached func() (T, error)) {
 	t.Helper()
 	listed := func(object T, err error) ([]T, error) {
@@ -117,17 +116,12 @@ func settleOne[T metav1.Object](t *testing.T, served, cached func() (T, error)) 
 		}
 		return []T{object}, nil
 	}
-	settle(t, func() ([]T, error) {
-		object, err := served()
-		if err == nil {
-			object.SetManagedFields(nil)
-		}
-		return listed(object, err)
-	}, func() ([]T, error) { return listed(cached()) })
+	settle(t, func() ([]T, error) { return listed(served()) },
+		func() ([]T, error) { return listed(cached()) })
 }
 
-// settle waits until an informer has the same objects as the API server.
-func settle[T any](t *testing.T, served, cached func() ([]T, error)) {
+// settle waits until an informer has the same objects as the API server, apart from managed fields.
+func settle[T metav1.Object](t *testing.T, served, cached func() ([]T, error)) {
 	t.Helper()
 	err := poll(t, func(context.Context) (bool, error) {
 		want, err := served()
@@ -139,6 +133,7 @@ func settle[T any](t *testing.T, served, cached func() ([]T, error)) {
 			return false, err
 		}
 		for _, w := range want {
+			w.SetManagedFields(nil)
 			found := false
 			for _, g := range got {
 				found = found || equality.Semantic.DeepEqual(w, g)
