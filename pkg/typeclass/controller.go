@@ -97,19 +97,12 @@ func New(o Options) *Controller {
 	}
 	c.Controller = factory.New().
 		WithSyncContext(syncCtx).
-		WithInformers(o.Cluster.Operator.Informer(), o.Informer).
-		WithFilteredEventsInformers(o.Names.provisions, classes.Informer()).
+		WithInformers(o.Cluster.Operator.Informer(), o.Informer, classes.Informer()).
 		WithSync(cluster.WhileManaged(o.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(o.Cluster.Operator).
 		ResyncEvery(resync).
 		ToController(name, o.Events)
 	return c
-}
-
-// provisions selects the events of classes of the driver, and of deleted classes.
-func (n Names) provisions(obj any) bool {
-	class, ok := obj.(*storagev1.StorageClass)
-	return !ok || class.Provisioner == n.Provisioner
 }
 
 // SetTypes receives the types that OpenStack lists. It triggers the controller at the first list,

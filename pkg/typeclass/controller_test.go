@@ -29,13 +29,3 @@ func TestListWakesOnlyOnChange(t *testing.T) {
 		t.Errorf("woken %d times, want a second time when the types are gone", woken)
 	}
 }
-
-func TestEventsOfClasses(t *testing.T) {
-	t.Parallel()
-	foreign := classOf("standard", "")
-	foreign.Provisioner = "other.example.com"
-	if names().provisions(foreign) || !names().provisions(classOf("csi-manila-a", "a")) ||
-		!names().provisions("a tombstone") {
-		t.Error("want events of the driver's classes and tombstones, and no others")
-	}
-}

@@ -1,6 +1,7 @@
 package manila
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -336,6 +337,31 @@ func TestForeignClassesAreNotTouched(t *testing.T) {
 			t.Errorf("class (-want +got):\n%s", diff)
 		}
 	}
+}
+
+// TestFreedNameIsUsedAtOnce deletes the StorageClass of another driver, as the condition advises.
+func TestFreedNameIsUsedAtOnce(t *testing.T) {
+	t.Parallel()
+	foreign, second := wanted("csi-manila-gold", "gold"), wanted(hashedName("gold"), "gold")
+	foreign.Provisioner, second.Provisioner = "other.example.com", "other.example.com"
+	b := newClassBench(t, foreign, second)
+	b.list([]string{"gold"})
+	go b.Run(t.Context(), 1)
+	reported := func(status opv1.ConditionStatus) {
+		t.Helper()
+		if err := poll(t, func(context.Context) (bool, error) {
+			c := b.condition(t)
+			return c != nil && c.Status == status, nil
+		}); err != nil {
+			t.Fatalf("waiting for ManilaShareTypesServed=%s: %v", status, err)
+		}
+	}
+	reported(opv1.ConditionFalse)
+	if err := b.fake.Guest.StorageV1().StorageClasses().Delete(t.Context(), second.Name,
+		metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	reported(opv1.ConditionTrue)
 }
 
 // TestClassTheCacheDoesNotKnow creates a class between the read from the cache and the write.
