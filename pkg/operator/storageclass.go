@@ -69,8 +69,9 @@ func (d *driver) syncClasses(
 	}
 	var config *choice.Config
 	if choices := d.components.Choices; choices != nil {
-		if config, err = choices.Current(); err != nil {
-			return nil //nolint:nilerr // the condition ...UserConfigValid reports it
+		config, err = choices.Current()
+		if err != nil && state != opv1.RemovedStorageClass {
+			return nil // the condition ...UserConfigValid reports it
 		}
 	}
 	reconciler.OwnsDefault = config.OwnsDefault()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -20,6 +21,7 @@ import (
 
 	cinder "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -56,6 +58,9 @@ func newClassFixture(
 		Driver:  plugin.Driver{Name: cinderName, ConditionPrefix: "OpenStackCinder"},
 		cluster: b.Cluster, operator: b.Operator,
 		events: events.NewInMemoryRecorder("test", clock.RealClock{}), bundle: loaded,
+		components: plugin.Components{
+			Choices: plugin.NewChoices(b.Cluster, "cinder-csi-config", choice.Cinder),
+		},
 	}
 	controller, err := b.driver.storageClass("OpenStackCinderDriverStorageClassController")
 	if err != nil || controller == nil {
@@ -183,6 +188,23 @@ func TestStorageClassStateIsHonoured(t *testing.T) {
 				t.Errorf("a further sync writes %v", writes)
 			}
 		})
+	}
+}
+
+func TestOnlyRemovalIsHonouredWithInvalidChoices(t *testing.T) {
+	t.Parallel()
+	choices := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "cinder-csi-config"},
+		Data:       map[string]string{choice.Key: "type: {}\n"},
+	}
+	b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass, class(standard, ""), choices)
+	if writes := b.sync(t); writes != nil {
+		t.Errorf("written: %v", writes)
+	}
+	b.State.Set(t, withClasses(opv1.Managed, opv1.RemovedStorageClass))
+	want := []string{"delete storageclasses/" + standard}
+	if diff := cmp.Diff(want, b.sync(t)); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 }
 

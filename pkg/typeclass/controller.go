@@ -125,9 +125,9 @@ func (c *Controller) sync(ctx context.Context, _ factory.SyncContext) error {
 	if err != nil {
 		return err
 	}
-	config, err := c.Choices.Current()
-	if err != nil {
-		return nil //nolint:nilerr // the condition ...UserConfigValid reports it
+	config, invalid := c.Choices.Current()
+	if invalid != nil && state != opv1.RemovedStorageClass {
+		return nil // the condition ...UserConfigValid reports it
 	}
 	listed, err := c.classes.List(labels.Everything())
 	if err != nil {

@@ -155,11 +155,11 @@ func TestLastValidChoicesApply(t *testing.T) {
 
 func TestInvalidChoicesAtStartChangeNoClass(t *testing.T) {
 	t.Parallel()
-	b := newClassBench(t, chosen("type: {}\n"))
+	b := newClassBench(t, chosen("type: {}\n"), wanted("csi-manila-iron", "iron"))
 	b.offer("gold")
 	b.writes(t)
 	b.state(t, opv1.RemovedStorageClass)
-	b.writes(t)
+	b.writes(t, "delete storageclasses/csi-manila-iron")
 }
 
 func TestUserConfigIsReported(t *testing.T) {
