@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// defaultAnnotation marks the StorageClass of claims that do not name one.
-const defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
+// DefaultAnnotation marks the StorageClass of claims that do not name one.
+const DefaultAnnotation = "storageclass.kubernetes.io/is-default-class"
 
 // Installs returns whether the operator installs the driver.
 func (c *Config) Installs() bool { return c == nil || c.Driver != Never }
@@ -144,7 +144,7 @@ func (c *Config) OwnsDefault() bool { return c != nil && c.DefaultClass != "" }
 func (c *Config) MarkDefault(class *storagev1.StorageClass) {
 	if c.OwnsDefault() {
 		class.Annotations = merged(class.Annotations, map[string]string{
-			defaultAnnotation: strconv.FormatBool(class.Name == c.DefaultClass),
+			DefaultAnnotation: strconv.FormatBool(class.Name == c.DefaultClass),
 		})
 	}
 }

@@ -109,8 +109,8 @@ func validateClasses(kind Kind, classes []NamedClass) (errs field.ErrorList) {
 func (c Class) validate(at *field.Path) field.ErrorList {
 	errs := metav1validation.ValidateLabels(c.Labels, at.Child("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(c.Annotations, at.Child("annotations"))...)
-	if _, found := c.Annotations[defaultAnnotation]; found {
-		errs = append(errs, field.Forbidden(at.Child("annotations").Key(defaultAnnotation),
+	if _, found := c.Annotations[DefaultAnnotation]; found {
+		errs = append(errs, field.Forbidden(at.Child("annotations").Key(DefaultAnnotation),
 			"use the field defaultClass"))
 	}
 	for i, option := range c.MountOptions {

@@ -1,6 +1,7 @@
-// Package storageclass creates and repairs the StorageClasses of an operator. A repair preserves
-// every field that the operator does not set, because the administrator may have set it.
-// pkg/operator and the driver plugins call it.
+// Package storageclass reconciles the StorageClasses of an operator: its Reconciler those among the
+// assets, for pkg/operator, and its Controller one for each type of volumes or shares that
+// OpenStack offers and the administrator selects, for the driver plugins. A repair preserves every
+// field that the operator does not set, because the administrator may have set it.
 package storageclass
 
 import (
@@ -24,6 +25,8 @@ import (
 
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/resource/resourcehelper"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
 const (
@@ -191,8 +194,8 @@ func (r *Reconciler) merge(existing, required *storagev1.StorageClass) *storagev
 	ret := existing.DeepCopy()
 	ret.Labels = labels.Merge(ret.Labels, required.Labels)
 	ret.Annotations = labels.Merge(ret.Annotations, required.Annotations)
-	if choice, chosen := existing.Annotations[DefaultAnnotation]; chosen && !r.OwnsDefault {
-		ret.Annotations[DefaultAnnotation] = choice
+	if chosen, found := existing.Annotations[choice.DefaultAnnotation]; found && !r.OwnsDefault {
+		ret.Annotations[choice.DefaultAnnotation] = chosen
 	}
 	ret.Provisioner = required.Provisioner
 	ret.Parameters = required.Parameters
@@ -207,9 +210,6 @@ func (r *Reconciler) merge(existing, required *storagev1.StorageClass) *storagev
 	}
 	return ret
 }
-
-// DefaultAnnotation marks the StorageClass of claims that do not name one.
-const DefaultAnnotation = "storageclass.kubernetes.io/is-default-class"
 
 // canUpdate reports whether the API server accepts desired as an update.
 func canUpdate(existing, desired *storagev1.StorageClass) bool {

@@ -22,6 +22,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/openshift/library-go/pkg/operator/events"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
 // fixture is a Reconciler with a fake API server, and a cache that contains only what a test adds.
@@ -122,7 +124,7 @@ func required() *storagev1.StorageClass {
 	return &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        "gold",
-			Annotations: map[string]string{DefaultAnnotation: "true"},
+			Annotations: map[string]string{choice.DefaultAnnotation: "true"},
 		},
 		Provisioner:          "csi.example.com",
 		Parameters:           map[string]string{"type": "gold"},
@@ -135,7 +137,9 @@ func required() *storagev1.StorageClass {
 // customized returns the required class with everything that an administrator may add.
 func customized() *storagev1.StorageClass {
 	class := required()
-	class.Annotations = map[string]string{DefaultAnnotation: "false", "example.com/note": "mine"}
+	class.Annotations = map[string]string{
+		choice.DefaultAnnotation: "false", "example.com/note": "mine",
+	}
 	class.Labels = map[string]string{"example.com/team": "a"}
 	class.MountOptions = []string{"nfsvers=4.1"}
 	zone := corev1.TopologySelectorLabelRequirement{Key: "zone", Values: []string{"a"}}

@@ -9,26 +9,27 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
-	"github.com/openstack-csi/csi-operator/pkg/typeclass"
+	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
 
 // CheckChoices checks the StorageClasses of a type for what an administrator wrote: each is valid,
 // belongs to the type, and keeps the parameters that it has without choices. It returns the
 // choices, or false if they are invalid.
 func CheckChoices(
-	t *testing.T, o typeclass.Options, text string, offered openstack.Type,
+	t *testing.T, c *storageclass.Controller, d storageclass.Driver, text string,
+	offered openstack.Type,
 ) (*choice.Config, bool) {
 	t.Helper()
-	config, faults := choice.Parse(o.Kind, text)
+	config, faults := choice.Parse(c.Kind, text)
 	if len(faults) > 0 {
 		return nil, false
 	}
 	types := map[string]openstack.Type{offered.Name: offered}
-	for _, w := range o.Wanted(config, types, o.Names.Of([]string{offered.Name}, nil)) {
-		class := o.Required(w)
+	for _, w := range c.Wanted(config, types, c.Of([]string{offered.Name}, nil)) {
+		class := d.Required(w)
 		config.MarkDefault(class)
-		CheckClass(t, class, o.Required(typeclass.Class{Name: w.Name, Type: offered}))
-		if !o.Names.IsClassOf(class, offered.Name) {
+		CheckClass(t, class, d.Required(storageclass.Class{Name: w.Name, Type: offered}))
+		if !c.IsClassOf(class, offered.Name) {
 			t.Errorf("not a class of type %q: %+v", offered.Name, class)
 		}
 	}

@@ -24,7 +24,8 @@ func FuzzChoices(f *testing.F) {
 	types := newFixture(f, standalone()).types
 	standard := assetsOf[storagev1.StorageClass](f, flavour.Standalone, bundle.StorageClass)[0]
 	f.Fuzz(func(t *testing.T, text, name string) {
-		config, valid := clustertest.CheckChoices(t, types.Options, text, openstack.Type{Name: name})
+		config, valid := clustertest.CheckChoices(t, types.Controller, types, text,
+			openstack.Type{Name: name})
 		if !valid {
 			return
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
-	"github.com/openstack-csi/csi-operator/pkg/typeclass"
+	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
 
 // typeLister is the part of openstack.Client that lists volume types.
@@ -24,7 +24,7 @@ type typeLister interface {
 
 // volumeTypes reconciles a StorageClass for each volume type that the administrator selects.
 type volumeTypes struct {
-	*typeclass.Controller
+	*storageclass.Controller
 	// connect returns the lister with the accepted login.
 	connect func(context.Context) (typeLister, error)
 	choices *plugin.Choices
@@ -42,22 +42,19 @@ func newVolumeTypes(
 ) *volumeTypes {
 	v := &volumeTypes{choices: choices}
 	v.connect = func(ctx context.Context) (typeLister, error) { return accepted.Client(ctx) }
-	v.Controller = typeclass.New(typeclass.Options{
-		Cluster: s.Cluster, Events: s.Events, Choices: choices, Kind: choice.Cinder,
-		Informer: choices.Informer, Source: choices.Name, ConfigMap: userConfigMap,
-		Names:   typeclass.Names{Provisioner: string(Name), Prefix: "csi-cinder-"},
+	v.Controller = storageclass.New(s.Cluster, s.Events, choices, storageclass.Names{
+		Provisioner: string(Name), Prefix: "csi-cinder-", Kind: choice.Cinder, ConfigMap: userConfigMap,
 		Service: service, Type: "VolumeType", Noun: "volume type", Volumes: "volumes",
-		Required: required, Created: v.selected, Report: v.report,
-	})
+	}, v)
 	return v
 }
 
-// required returns the StorageClass of a volume type: standard-csi with the type.
-func required(w typeclass.Class) *storagev1.StorageClass {
+// Required returns the StorageClass of a volume type: standard-csi with the type.
+func (*volumeTypes) Required(w storageclass.Class) *storagev1.StorageClass {
 	class := &storagev1.StorageClass{
 		ObjectMeta:           metav1.ObjectMeta{Name: w.Name},
 		Provisioner:          string(Name),
-		Parameters:           map[string]string{typeclass.TypeParameter: w.Type.Name},
+		Parameters:           map[string]string{storageclass.TypeParameter: w.Type.Name},
 		ReclaimPolicy:        new(corev1.PersistentVolumeReclaimDelete),
 		VolumeBindingMode:    new(storagev1.VolumeBindingWaitForFirstConsumer),
 		AllowVolumeExpansion: new(true),
@@ -66,11 +63,11 @@ func required(w typeclass.Class) *storagev1.StorageClass {
 	return class
 }
 
-// selected returns whether the administrator selects the type of the class. Nothing else tells a
+// Created returns whether the administrator selects the type of the class. Nothing else tells a
 // class of the operator from one of the administrator.
-func (v *volumeTypes) selected(class *storagev1.StorageClass) bool {
+func (v *volumeTypes) Created(class *storagev1.StorageClass) bool {
 	config, err := v.choices.Current()
-	return err == nil && config.Selects(choice.Cinder, class.Parameters[typeclass.TypeParameter])
+	return err == nil && config.Selects(choice.Cinder, class.Parameters[storageclass.TypeParameter])
 }
 
 // after returns the request of the cloud probe, which lists the volume types after the zones.
@@ -110,7 +107,8 @@ func (v *volumeTypes) list(ctx context.Context) {
 	}
 }
 
-func (v *volumeTypes) report(_ context.Context, faults []string) error {
+// Report keeps the faults for the condition about the choices.
+func (v *volumeTypes) Report(_ context.Context, faults []string) error {
 	v.mu.Lock()
 	v.faults = faults
 	v.mu.Unlock()

@@ -233,6 +233,6 @@ func FuzzChoices(f *testing.F) {
 	c := newClasses(s)
 	f.Fuzz(func(t *testing.T, text, name string) {
 		shareType := openstack.Type{Name: name, NeedsNetwork: len(name)%2 == 0}
-		clustertest.CheckChoices(t, c.Options, text, shareType)
+		clustertest.CheckChoices(t, c.Controller, c, text, shareType)
 	})
 }

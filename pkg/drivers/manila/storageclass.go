@@ -16,7 +16,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
-	"github.com/openstack-csi/csi-operator/pkg/typeclass"
+	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 // storageClassController reconciles one StorageClass for each share type. It subscribes to the
 // cloud probe.
 type storageClassController struct {
-	*typeclass.Controller
+	*storageclass.Controller
 	cluster *cluster.Cluster
 	choices *plugin.Choices
 }
@@ -39,18 +39,15 @@ func newStorageClassController(
 	s plugin.Dependencies, choices *plugin.Choices,
 ) *storageClassController {
 	c := &storageClassController{cluster: s.Cluster, choices: choices}
-	c.Controller = typeclass.New(typeclass.Options{
-		Cluster: s.Cluster, Events: s.Events, Choices: choices, Kind: choice.Manila,
-		Informer: choices.Informer, Source: choices.Name, ConfigMap: userConfigMap, Names: classNames(),
-		Service: service, Type: "ShareType", Noun: "share type", Volumes: "shares",
-		Required: c.required, Created: c.namesSecret, Report: c.report,
-	})
+	c.Controller = storageclass.New(s.Cluster, s.Events, choices, classNames(), c)
 	return c
 }
 
-// classNames returns the names of the StorageClasses of share types.
-func classNames() typeclass.Names {
-	return typeclass.Names{Provisioner: string(Name), Prefix: "csi-manila-"}
+func classNames() storageclass.Names {
+	return storageclass.Names{
+		Provisioner: string(Name), Prefix: "csi-manila-", Kind: choice.Manila, ConfigMap: userConfigMap,
+		Service: service, Type: "ShareType", Noun: "share type", Volumes: "shares",
+	}
 }
 
 // setShareTypes receives the results of the cloud probe. A probe that did not reach Manila changes
@@ -62,8 +59,8 @@ func (c *storageClassController) setShareTypes(result cloudprobe.Result[[]openst
 }
 
 // parameters returns the parameters for the driver, except the Secrets.
-func parameters(w typeclass.Class) map[string]string {
-	parameters := map[string]string{typeclass.TypeParameter: w.Type.Name}
+func parameters(w storageclass.Class) map[string]string {
+	parameters := map[string]string{storageclass.TypeParameter: w.Type.Name}
 	if w.Type.NeedsNetwork && w.Options.ShareNetworkID != "" {
 		parameters["shareNetworkID"] = w.Options.ShareNetworkID
 	}
@@ -77,8 +74,8 @@ func parameters(w typeclass.Class) map[string]string {
 	return parameters
 }
 
-// required returns the StorageClass that the administrator has chosen.
-func (c *storageClassController) required(w typeclass.Class) *storagev1.StorageClass {
+// Required returns the StorageClass that the administrator has chosen.
+func (c *storageClassController) Required(w storageclass.Class) *storagev1.StorageClass {
 	parameters := parameters(w)
 	for _, call := range []string{"provisioner", "controller-expand", "node-stage", "node-publish"} {
 		parameters["csi.storage.k8s.io/"+call+"-secret-name"] = loginSecret
@@ -96,19 +93,19 @@ func (c *storageClassController) required(w typeclass.Class) *storagev1.StorageC
 	return class
 }
 
-// namesSecret returns whether the class names the Secret of this operator.
-func (c *storageClassController) namesSecret(class *storagev1.StorageClass) bool {
+// Created returns whether the class names the Secret of this operator.
+func (c *storageClassController) Created(class *storagev1.StorageClass) bool {
 	return class.Parameters["csi.storage.k8s.io/provisioner-secret-name"] == loginSecret &&
 		class.Parameters["csi.storage.k8s.io/provisioner-secret-namespace"] == c.cluster.Namespaces.Guest
 }
 
-// report writes the condition about share types without a class, and classes without a share type.
-func (c *storageClassController) report(ctx context.Context, faults []string) error {
+// Report writes the condition about share types without a class, and classes without a share type.
+func (c *storageClassController) Report(ctx context.Context, faults []string) error {
 	served := cluster.NewCondition(servedType, opv1.ConditionTrue, "AsExpected",
 		"No share type is gone or without a StorageClass")
 	if len(faults) > 0 {
 		served.WithStatus(opv1.ConditionFalse).WithReason("PartlyServed").
-			WithMessage(typeclass.Joined(faults, maxListed, "\n"))
+			WithMessage(storageclass.Joined(faults, maxListed, "\n"))
 	}
 	return cluster.ApplyConditions(ctx, c.cluster.Operator, servedManager, served)
 }

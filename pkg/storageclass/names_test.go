@@ -1,4 +1,4 @@
-package typeclass
+package storageclass
 
 import (
 	"math/rand/v2"

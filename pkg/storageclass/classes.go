@@ -1,4 +1,4 @@
-package typeclass
+package storageclass
 
 import (
 	"fmt"
@@ -8,10 +8,11 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// reasonNameTaken is the reason of an event about a type. Others start with Options.Type.
+// reasonNameTaken is the reason of an event about a type. Others start with Names.Type.
 const reasonNameTaken = "StorageClassNameTaken"
 
 // Class is a StorageClass of a type.
@@ -41,12 +42,12 @@ func (c *Controller) list() (types map[string]openstack.Type, listed bool) {
 
 // Wanted returns a StorageClass for each selected type, sorted by the type, and the additional
 // ones. names contains the name of the class of each type.
-func (o Options) Wanted(
+func (c *Controller) Wanted(
 	config *choice.Config, types map[string]openstack.Type, names map[string]string,
 ) []Class {
 	var all []Class
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if config.Selects(o.Kind, name) {
+		if config.Selects(c.Kind, name) {
 			all = append(all, Class{names[name], types[name], config.ClassOf(name)})
 		}
 	}
@@ -59,48 +60,50 @@ func (o Options) Wanted(
 }
 
 // isAdditional returns whether the administrator has chosen the StorageClass by its name.
-func (o Options) isAdditional(config *choice.Config, class *storagev1.StorageClass) bool {
+func (c *Controller) isAdditional(config *choice.Config, class *storagev1.StorageClass) bool {
 	return slices.ContainsFunc(config.More(), func(more choice.NamedClass) bool {
-		return more.Name == class.Name && o.Names.IsClassOf(class, more.Type)
+		return more.Name == class.Name && c.IsClassOf(class, more.Type)
 	})
 }
 
 // fault returns why the driver cannot use the StorageClass, or why there is none.
-func (o Options) fault(
+func (c *Controller) fault(
 	wanted Class, existing *storagev1.StorageClass,
 ) (reason, fault string) {
 	if existing == nil && !isPrintable(wanted.Type.Name) {
-		return o.ignored(), fmt.Sprintf("%s %q gets no StorageClass: its name contains unprintable "+
-			"characters. Ask the administrator of the cloud to rename it", o.Noun, wanted.Type.Name)
+		return c.ignored(), fmt.Sprintf("%s %q gets no StorageClass: its name contains unprintable "+
+			"characters. Ask the administrator of the cloud to rename it", c.Noun, wanted.Type.Name)
 	}
 	if wanted.Type.NeedsNetwork && wanted.Options.ShareNetworkID == "" {
-		return o.noNetwork(), fmt.Sprintf("%s %q needs a share network, which StorageClass %s does not "+
+		return c.noNetwork(), fmt.Sprintf("%s %q needs a share network, which StorageClass %s does not "+
 			"name, so %s creates no %s. Set shareNetworkID for the %s in key %s of ConfigMap %s, or "+
-			"exclude the %s there", o.Noun, wanted.Type.Name, wanted.Name, o.Service, o.Volumes, o.Noun,
-			choice.Key, o.ConfigMap, o.Noun)
+			"exclude the %s there", c.Noun, wanted.Type.Name, wanted.Name, c.Service, c.Volumes, c.Noun,
+			choice.Key, c.ConfigMap, c.Noun)
 	}
 	return "", ""
 }
 
 // limited returns the fault about the types beyond maxClasses, whose names are quoted.
-func (o Options) limited(excess []string) string {
+func (c *Controller) limited(excess []string) string {
 	return fmt.Sprintf("the driver has %d StorageClasses, and the operator creates no more, so "+
 		"%d %ss get none: %s. Exclude %ss in key %s of ConfigMap %s, or delete StorageClasses that "+
-		"nobody uses", maxClasses, len(excess), o.Noun, Joined(excess, maxTold, ", "), o.Noun, choice.Key,
-		o.ConfigMap)
+		"nobody uses", maxClasses, len(excess), c.Noun, Joined(excess, maxTold, ", "), c.Noun, choice.Key,
+		c.ConfigMap)
 }
 
 // Unused returns the patterns and types of the choices that match no type, for a condition.
 func (c *Controller) Unused() []string {
-	config, err := c.Choices.Current()
+	config, err := c.choices.Current()
 	types, listed := c.list()
 	if err != nil || config == nil || !listed {
 		return nil
 	}
+	source := c.cluster.Name(flavour.ControlPlane, "ConfigMap", c.cluster.Namespaces.UserConfig,
+		c.ConfigMap)
 	var unused []string
 	for _, pattern := range config.UnusedPatterns(slices.Collect(maps.Keys(types))) {
 		unused = append(unused, fmt.Sprintf("key %s of %s: %s matches no %s that %s offers: correct or "+
-			"remove it", choice.Key, c.Source, pattern, c.Noun, c.Service))
+			"remove it", choice.Key, source, pattern, c.Noun, c.Service))
 	}
 	return unused
 }
@@ -122,10 +125,10 @@ func (c *Controller) gone(
 }
 
 // created returns whether an operator created the class, judged by its name and by
-// Options.Created. The rest depends on the release, and the administrator may have changed it.
-func (o Options) created(class *storagev1.StorageClass) bool {
+// Driver.Created. The rest depends on the release, and the administrator may have changed it.
+func (c *Controller) created(class *storagev1.StorageClass) bool {
 	typeName := class.Parameters[TypeParameter]
-	return o.Names.IsClassOf(class, typeName) &&
-		(class.Name == o.Names.Plain(typeName) || class.Name == o.Names.Hashed(typeName)) &&
-		o.Created(class)
+	return c.IsClassOf(class, typeName) &&
+		(class.Name == c.Plain(typeName) || class.Name == c.Hashed(typeName)) &&
+		c.driver.Created(class)
 }

@@ -1,7 +1,4 @@
-// Package typeclass reconciles a StorageClass for each type of volumes or shares that OpenStack
-// offers and the administrator selects. The driver plugins of Manila and Cinder list the types, and
-// pkg/storageclass writes the classes.
-package typeclass
+package storageclass
 
 import (
 	"context"
@@ -27,52 +24,40 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
-	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
 
 // resync is the interval of syncs without an event.
 const resync = 10 * time.Minute
 
-// Options describe the StorageClasses of a driver. Every field is required.
-type Options struct {
-	Cluster *cluster.Cluster
-	Events  events.Recorder
-	// Choices are the choices of the administrator, of this kind. Informer reports their changes, and
-	// Source is their ConfigMap in messages, of which ConfigMap is the name.
-	Choices interface {
-		Current() (*choice.Config, error)
-	}
-	Kind              choice.Kind
-	Informer          factory.Informer
-	Source, ConfigMap string
-	// Names are the names of the classes.
-	Names Names
-	// Service starts the name of the controller: Manila or Cinder.
-	Service string
-	// Type starts the reasons of events: ShareType or VolumeType. Noun is the same in messages, and
-	// Volumes is what the service creates.
-	Type, Noun, Volumes string
-	// Required returns a StorageClass for the driver. It sets every field that the API server would
-	// default, so that it can be compared.
-	Required func(Class) *storagev1.StorageClass
+// Driver is what a driver plugin decides about the StorageClasses of types.
+type Driver interface {
+	// Required returns a StorageClass. It sets every field that the API server would default, so that
+	// it can be compared.
+	Required(wanted Class) *storagev1.StorageClass
 	// Created returns whether the operator may have created a class that has the right name.
-	Created func(*storagev1.StorageClass) bool
+	Created(class *storagev1.StorageClass) bool
 	// Report receives the types without a class and the classes without a type, after each sync.
-	Report func(ctx context.Context, faults []string) error
+	Report(ctx context.Context, faults []string) error
 }
 
-func (o Options) ignored() string   { return o.Type + "Ignored" }
-func (o Options) goneType() string  { return o.Type + "Gone" }
-func (o Options) noNetwork() string { return o.Type + "WithoutNetwork" }
+// Choices are the choices of the administrator, and report their changes.
+type Choices interface {
+	factory.Informer
+	Current() (*choice.Config, error)
+}
 
 // Controller reconciles the StorageClasses of types. It does not delete the class of a removed
 // type, because volumes of it may exist, and the removal may be an error of the cloud.
 type Controller struct {
 	factory.Controller
-	Options
+	Names
+	driver     Driver
+	choices    Choices
+	cluster    *cluster.Cluster
+	events     events.Recorder
 	kube       kubernetes.Interface
 	classes    storagelisters.StorageClassLister
-	reconciler *storageclass.Reconciler
+	reconciler *Reconciler
 	wake       func()
 	// warned contains the last warnings by reason. Only sync accesses it.
 	warned map[string]string
@@ -84,24 +69,27 @@ type Controller struct {
 }
 
 // New returns a Controller that creates no class before SetTypes.
-func New(o Options) *Controller {
-	name := o.Service + "StorageClassController"
-	guest := o.Cluster.Side(flavour.Guest)
+func New(
+	on *cluster.Cluster, recorder events.Recorder, choices Choices, names Names, driver Driver,
+) *Controller {
+	name := names.Service + "StorageClassController"
+	guest := on.Side(flavour.Guest)
 	classes := guest.Informers.InformersFor("").Storage().V1().StorageClasses()
-	syncCtx := factory.NewSyncContext(name, o.Events)
+	syncCtx := factory.NewSyncContext(name, recorder)
 	c := &Controller{
-		Options: o, kube: guest.Kube, classes: classes.Lister(),
-		reconciler: storageclass.NewReconciler(guest.Kube, classes.Lister(), o.Events),
+		Names: names, driver: driver, choices: choices, cluster: on, events: recorder,
+		kube: guest.Kube, classes: classes.Lister(),
+		reconciler: NewReconciler(guest.Kube, classes.Lister(), recorder),
 		warned:     map[string]string{},
 		wake:       func() { syncCtx.Queue().Add(factory.DefaultQueueKey) },
 	}
 	c.Controller = factory.New().
 		WithSyncContext(syncCtx).
-		WithInformers(o.Cluster.Operator.Informer(), o.Informer, classes.Informer()).
-		WithSync(cluster.WhileManaged(o.Cluster.Operator, c.sync)).
-		WithSyncDegradedOnError(o.Cluster.Operator).
+		WithInformers(on.Operator.Informer(), choices, classes.Informer()).
+		WithSync(cluster.WhileManaged(on.Operator, c.sync)).
+		WithSyncDegradedOnError(on.Operator).
 		ResyncEvery(resync).
-		ToController(name, o.Events)
+		ToController(name, recorder)
 	return c
 }
 
@@ -121,11 +109,11 @@ func (c *Controller) SetTypes(found []openstack.Type) {
 }
 
 func (c *Controller) sync(ctx context.Context, _ factory.SyncContext) error {
-	state, err := c.Cluster.StorageClassState(c.Names.Provisioner)
+	state, err := c.cluster.StorageClassState(c.Provisioner)
 	if err != nil {
 		return err
 	}
-	config, invalid := c.Choices.Current()
+	config, invalid := c.choices.Current()
 	if invalid != nil && state != opv1.RemovedStorageClass {
 		return nil // the condition ...UserConfigValid reports it
 	}
@@ -140,7 +128,7 @@ func (c *Controller) sync(ctx context.Context, _ factory.SyncContext) error {
 	case opv1.RemovedStorageClass:
 		err = c.remove(ctx, config, existing)
 	}
-	return errors.Join(err, c.Report(ctx, nil)) // the administrator wants no StorageClasses
+	return errors.Join(err, c.driver.Report(ctx, nil)) // the administrator wants no StorageClasses
 }
 
 // reconcile reconciles the StorageClasses of the types; failures are independent.
@@ -148,14 +136,14 @@ func (c *Controller) reconcile(
 	ctx context.Context, config *choice.Config, existing map[string]*storagev1.StorageClass,
 ) error {
 	types, listed := c.list()
-	names := c.Names.Of(slices.Collect(maps.Keys(types)), existing)
-	room := maxClasses - c.Names.countOurs(existing)
+	names := c.Of(slices.Collect(maps.Keys(types)), existing)
+	room := maxClasses - c.countOurs(existing)
 	c.reconciler.OwnsDefault = config.OwnsDefault()
 	var failed, excess []string
 	faults := map[string][]string{}
 	for _, w := range c.Wanted(config, types, names) {
 		owns := func(class *storagev1.StorageClass) bool {
-			return c.Names.IsClassOf(class, w.Type.Name)
+			return c.IsClassOf(class, w.Type.Name)
 		}
 		class := existing[w.Name]
 		if class != nil && !owns(class) {
@@ -179,7 +167,7 @@ func (c *Controller) reconcile(
 		default:
 			room--
 		}
-		required := c.Required(w)
+		required := c.driver.Required(w)
 		config.MarkDefault(required)
 		if err := c.reconciler.Reconcile(ctx, required, owns); err != nil {
 			failed = append(failed,
@@ -205,7 +193,7 @@ func (c *Controller) tell(ctx context.Context, faults map[string][]string) error
 	for _, reason := range []string{reasonNameTaken, c.ignored(), c.noNetwork(), c.goneType()} {
 		c.warn(reason, faults[reason])
 	}
-	return c.Report(ctx, slices.Concat(faults[c.goneType()], faults[reasonNameTaken],
+	return c.driver.Report(ctx, slices.Concat(faults[c.goneType()], faults[reasonNameTaken],
 		faults[c.ignored()], faults[c.noNetwork()]))
 }
 
@@ -214,7 +202,7 @@ func (c *Controller) tell(ctx context.Context, faults map[string][]string) error
 func (c *Controller) warn(reason string, faults []string) {
 	message := Joined(faults, maxTold, "; ")
 	if message != "" && message != c.warned[reason] {
-		c.Events.Warning(reason, message)
+		c.events.Warning(reason, message)
 	}
 	c.warned[reason] = message
 }
@@ -230,7 +218,7 @@ func (c *Controller) remove(
 		if !c.created(class) && !c.isAdditional(config, class) {
 			continue
 		}
-		_, _, err := resourceapply.DeleteStorageClass(ctx, c.kube.StorageV1(), c.Events, class)
+		_, _, err := resourceapply.DeleteStorageClass(ctx, c.kube.StorageV1(), c.events, class)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("deleting StorageClass %s: %w", name, err))
 		}

@@ -1,4 +1,4 @@
-package typeclass
+package storageclass
 
 import (
 	"testing"

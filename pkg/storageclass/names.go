@@ -1,4 +1,4 @@
-package typeclass
+package storageclass
 
 import (
 	"crypto/sha256"
@@ -10,18 +10,32 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
 // TypeParameter is the parameter with the exact name of the type.
 const TypeParameter = "type"
 
-// Names names the StorageClasses of types.
+// Names names the StorageClasses of types, and contains the words of a driver for messages.
 type Names struct {
 	// Provisioner is the name of the CSI driver.
 	Provisioner string
 	// Prefix starts each name. No StorageClass of another driver has it.
 	Prefix string
+	// Kind is the kind of the choices, and ConfigMap the name of their ConfigMap.
+	Kind      choice.Kind
+	ConfigMap string
+	// Service starts the name of the controller: Manila or Cinder.
+	Service string
+	// Type starts the reasons of events: ShareType or VolumeType. Noun is the same in messages, and
+	// Volumes is what the service creates.
+	Type, Noun, Volumes string
 }
+
+func (n Names) ignored() string   { return n.Type + "Ignored" }
+func (n Names) goneType() string  { return n.Type + "Gone" }
+func (n Names) noNetwork() string { return n.Type + "WithoutNetwork" }
 
 // Of returns the name of the StorageClass of each type. It depends on the set of types and on the
 // existing classes, never on the order of either:
