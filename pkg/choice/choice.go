@@ -54,11 +54,21 @@ type Config struct {
 	// Options for one type each, and more StorageClasses. A value here overrides the value in
 	// `class`; labels, annotations and share metadata are merged.
 	Classes []NamedClass `json:"classes,omitempty" maxItems:"100"`
+	// Options of the VolumeSnapshotClass. If they are missing, the parameter `force-create` is yours:
+	// it is `false` in a new VolumeSnapshotClass, and the operator keeps the value that you set.
+	SnapshotClass *SnapshotClass `json:"snapshotClass,omitempty" kind:"CinderConfig"`
 	// Options of the sidecars of the driver. A change restarts the operator.
 	Sidecars Sidecars `json:"sidecars,omitempty"`
 	// Containers of CSI-Addons beside the driver, while the CSI-Addons are installed. Without it, only
 	// the environment variables of the operator add them. A change restarts the operator.
 	CSIAddons *CSIAddons `json:"csiAddons,omitempty"`
+}
+
+// SnapshotClass contains options of the VolumeSnapshotClass.
+type SnapshotClass struct {
+	// Whether Cinder creates snapshots of volumes that pods use: the parameter `force-create`. If you
+	// remove the field here, the VolumeSnapshotClass keeps its value.
+	ForceCreate bool `json:"forceCreate" required:"true"`
 }
 
 // Sidecars contains options of the sidecars.

@@ -137,6 +137,15 @@ func (c Class) Apply(to *storagev1.StorageClass) {
 	}
 }
 
+// ForceCreate returns the parameter force-create of the VolumeSnapshotClass, or "" if it is the
+// administrator's.
+func (c *Config) ForceCreate() string {
+	if c == nil || c.SnapshotClass == nil {
+		return ""
+	}
+	return strconv.FormatBool(c.SnapshotClass.ForceCreate)
+}
+
 // OwnsDefault returns whether the operator decides which of its StorageClasses is the default.
 func (c *Config) OwnsDefault() bool { return c != nil && c.DefaultClass != "" }
 

@@ -31,7 +31,7 @@ const servedPoll = time.Second
 // volumeSnapshotClass returns the controller that creates and repairs VolumeSnapshotClasses while
 // their CRD exists. It never deletes one: Kubernetes deletes it together with its CRD.
 //
-// It replaces library-go's apply function, which resets the deletion policy.
+// It replaces library-go's apply function, which resets what the administrator may choose.
 func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
 	var classes []*unstructured.Unstructured
 	for _, asset := range d.bundle.Select(bundle.SnapshotClass, flavour.Guest) {
@@ -53,11 +53,12 @@ func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
 	crd := watchCRD(d.cluster, flavour.Guest, resource.GroupResource().String())
 	sync := func(ctx context.Context, syncCtx factory.SyncContext) error {
 		var errs []error
+		config, _ := d.currentChoices() // while it is invalid, each class keeps its parameter
 		for _, class := range classes {
 			if !crd.established() {
 				break
 			}
-			err := applySnapshotClass(ctx, client, syncCtx.Recorder(), class)
+			err := applySnapshotClass(ctx, client, syncCtx.Recorder(), class, config.ForceCreate())
 			switch {
 			case apierrors.IsNotFound(err): // the CRD was deleted, or is not served yet
 				syncCtx.Queue().AddAfter(syncCtx.QueueKey(), servedPoll)
@@ -67,7 +68,7 @@ func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
 		}
 		return errors.Join(errs...)
 	}
-	return factory.New().
+	return d.onChoices(factory.New()).
 		WithInformers(cluster.DelayStatus(d.operator.Informer()), crd.Informer()).
 		WithSync(cluster.WhileManaged(d.operator, sync)).
 		WithSyncDegradedOnError(d.operator).
@@ -77,8 +78,9 @@ func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
 
 func applySnapshotClass(
 	ctx context.Context, client dynamic.ResourceInterface, recorder events.Recorder,
-	required *unstructured.Unstructured,
+	required *unstructured.Unstructured, forceCreate string,
 ) error {
+	required = withForceCreate(required, forceCreate)
 	existing, err := client.Get(ctx, required.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err := client.Create(ctx, required, metav1.CreateOptions{})
@@ -87,6 +89,10 @@ func applySnapshotClass(
 	}
 	if err != nil {
 		return err
+	}
+	if forceCreate == "" {
+		kept, _, _ := unstructured.NestedString(existing.Object, "parameters", forceCreateParameter)
+		required = withForceCreate(required, kept)
 	}
 	repaired := repairedSnapshotClass(existing, required)
 	if equality.Semantic.DeepEqual(existing, repaired) {
@@ -116,5 +122,19 @@ func repairedSnapshotClass(
 	}
 	ret := existing.DeepCopy()
 	maps.Copy(ret.Object, fields)
+	return ret
+}
+
+// forceCreateParameter is the parameter about snapshots of volumes in use, which the administrator
+// may choose.
+const forceCreateParameter = "force-create"
+
+// withForceCreate returns the class with the parameter, or the class itself for an unknown value.
+func withForceCreate(class *unstructured.Unstructured, value string) *unstructured.Unstructured {
+	if value != "true" && value != "false" {
+		return class
+	}
+	ret := class.DeepCopy()
+	_ = unstructured.SetNestedField(ret.Object, value, "parameters", forceCreateParameter) // a map
 	return ret
 }

@@ -107,8 +107,9 @@ func TestVolumeSnapshotClassIsCreatedAfterItsCRD(t *testing.T) {
 	f.mustHaveEvent(t, "VolumeSnapshotClassCreated")
 }
 
-// With Delete, the cloud loses snapshots that the administrator wants to retain.
-func TestVolumeSnapshotClassKeepsTheDeletionPolicyOfTheAdministrator(t *testing.T) {
+// With Delete, the cloud loses snapshots that the administrator wants to retain. Without
+// force-create, Cinder creates none of volumes in use.
+func TestVolumeSnapshotClassKeepsWhatTheAdministratorMayChoose(t *testing.T) {
 	t.Parallel()
 	drivers := map[string][]plugin.Driver{
 		"csi-manila-standard": plugins(), "standard-csi": {cinderPlugin()},
@@ -126,6 +127,7 @@ func TestVolumeSnapshotClassKeepsTheDeletionPolicyOfTheAdministrator(t *testing.
 				changed.Object["parameters"] = map[string]any{"force-create": "true", "added": "x"}
 				changed.Object["driver"] = "another"
 				expected.Object["deletionPolicy"] = want
+				expected.Object["parameters"].(map[string]any)["force-create"] = "true"
 				for _, object := range []*unstructured.Unstructured{changed, expected} {
 					object.SetAnnotations(map[string]string{"of": "the administrator"})
 				}
@@ -134,6 +136,25 @@ func TestVolumeSnapshotClassKeepsTheDeletionPolicyOfTheAdministrator(t *testing.
 				}
 				f.mustRepair(t, expected)
 			})
+		}
+	}
+}
+
+func TestChoiceOfForceCreateHasPrecedence(t *testing.T) {
+	t.Parallel()
+	f := newSnapshotClassFixture(t, "standard-csi", cinderPlugin())
+	class := f.create(t)
+	for _, want := range []string{"true", "false"} {
+		if err := applySnapshotClass(t.Context(), f.classes, f.events, class, want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.classes.Get(t.Context(), f.name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		parameters := got.Object["parameters"].(map[string]any)
+		if diff := cmp.Diff(map[string]any{"force-create": want}, parameters); diff != "" {
+			t.Errorf("parameters (-want +got):\n%s", diff)
 		}
 	}
 }

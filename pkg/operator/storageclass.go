@@ -46,11 +46,7 @@ func (d *driver) storageClass(name string) (factory.Controller, error) {
 	}
 	kube := d.cluster.Side(flavour.Guest).Kube
 	reconciler := storageclass.NewReconciler(kube, d.classInformer().Lister(), d.events)
-	f := factory.New()
-	if choices := d.components.Choices; choices != nil {
-		f.WithInformers(choices.Informer)
-	}
-	return f.
+	return d.onChoices(factory.New()).
 		WithInformers(d.operator.Informer(), d.classInformer().Informer()).
 		WithSync(cluster.WhileManaged(d.operator, func(ctx context.Context, _ factory.SyncContext) error {
 			return d.syncClasses(ctx, reconciler, classes)
@@ -67,12 +63,9 @@ func (d *driver) syncClasses(
 	if err != nil {
 		return err
 	}
-	var config *choice.Config
-	if choices := d.components.Choices; choices != nil {
-		config, err = choices.Current()
-		if err != nil && state != opv1.RemovedStorageClass {
-			return nil // the condition ...UserConfigValid reports it
-		}
+	config, err := d.currentChoices()
+	if err != nil && state != opv1.RemovedStorageClass {
+		return nil // the condition ...UserConfigValid reports it
 	}
 	reconciler.OwnsDefault = config.OwnsDefault()
 	var errs []error
@@ -88,6 +81,22 @@ func (d *driver) syncClasses(
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// currentChoices returns the choices of the administrator, nil if there are none.
+func (d *driver) currentChoices() (*choice.Config, error) {
+	if choices := d.components.Choices; choices != nil {
+		return choices.Current()
+	}
+	return nil, nil
+}
+
+// onChoices adds the informer of the choices.
+func (d *driver) onChoices(f *factory.Factory) *factory.Factory {
+	if choices := d.components.Choices; choices != nil {
+		f.WithInformers(choices.Informer)
+	}
+	return f
 }
 
 func (d *driver) reconcileClass(
