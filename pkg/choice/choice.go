@@ -120,7 +120,8 @@ type Class struct {
 	// The ID of the share network of new shares. It is used for share types with
 	// `driver_handles_share_servers=true`, which need one.
 	ShareNetworkID string `json:"shareNetworkID,omitempty" kind:"ManilaConfig"`
-	// The networks that may mount new shares, such as `10.0.0.0/16`. The default is every address.
+	// The networks that may mount new shares, such as `10.0.0.0/16`. The default is every IPv4
+	// address, `0.0.0.0/0`. Nodes that mount shares by IPv6 need a value, such as `fd00::/64`.
 	ShareClients []string `json:"shareClients,omitempty" kind:"ManilaConfig" maxItems:"100"`
 	// Metadata of new shares in Manila.
 	ShareMetadata map[string]string `json:"shareMetadata,omitempty" kind:"ManilaConfig" maxItems:"100"`

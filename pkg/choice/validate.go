@@ -156,7 +156,8 @@ func validateNetwork(client string, at *field.Path) field.ErrorList {
 	network, err := netip.ParsePrefix(client)
 	switch {
 	case err != nil:
-		return field.ErrorList{field.Invalid(at, client, "use a network such as 10.0.0.0/16")}
+		return field.ErrorList{field.Invalid(at, client,
+			"use a network such as 10.0.0.0/16 or fd00::/64")}
 	case network != network.Masked():
 		return field.ErrorList{field.Invalid(at, client, "use the network "+network.Masked().String())}
 	}
