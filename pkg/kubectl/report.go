@@ -16,7 +16,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
-	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
 
 // Status is the state of the drivers. Its JSON is the output of `status -o json`.

@@ -12,8 +12,8 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
 
 // controlPlane is the cluster and the namespace of the controllers of a driver and of its operator.

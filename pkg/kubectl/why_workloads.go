@@ -12,7 +12,7 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/openstack-csi/csi-operator/pkg/diagnosis/explain"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
 
 // locate returns the cluster of a workload. Without the flag --namespace it chooses the namespace

@@ -46,7 +46,7 @@ func Repository() Rules {
 			{0, "pkg/csiaddons/api"},
 			{0, "pkg/csiaddons/wire"},
 			{0, "pkg/csiaddons/driver"},
-			{2, "pkg/diagnosis/explain"},
+			{2, "pkg/kubectl/explain"},
 			{1, "pkg/choice"},
 			{1, "pkg/diagnosis"},
 			{1, "pkg/guest"},
@@ -91,7 +91,7 @@ func programs() []Program {
 	return []Program{
 		{"cmd/*-operator", []string{
 			"sigs.k8s.io/kustomize/kyaml", "./pkg/patch", "./pkg/generator", "./pkg/csiaddons",
-			"./pkg/kubectl", "./pkg/diagnosis/explain",
+			"./pkg/kubectl",
 			"./test", "testing", "net/http/httptest", "github.com/google/go-containerregistry",
 		}},
 		{"cmd/csi-addons*", []string{
