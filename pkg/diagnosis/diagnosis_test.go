@@ -118,3 +118,20 @@ func TestReadyIsTrueExactlyWithoutAProblem(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Pods of existing clusters have these keys. With others, an upgrade would roll out the drivers.
+func TestKeysOfInputsAreThoseOfExistingClusters(t *testing.T) {
+	t.Parallel()
+	const manila, cinder = "openshift-manila-csi-driver", "openshift-cluster-csi-drivers"
+	for want, input := range map[string][3]string{
+		"25ad040b026307a37efb0647bf68198c585b4": {manila, "secret", "csi-manila-secrets"},
+		"8425b47aa5d86a488088f03bf6f3d374c7967": {manila, "configmap", "cloud-provider-config"},
+		"4b51488ec5b742a098d092dfe49449df0986e": {cinder, "secret", "openstack-cloud-credentials"},
+		"2a78a60e2cfb360d9fe72d1859d93b0fdd3bc": {cinder, "configmap", "cloud-conf"},
+	} {
+		got := diagnosis.InputAnnotation(input[0], input[1], input[2])
+		if got != "operator.openshift.io/dep-"+want {
+			t.Errorf("the key of %v is %s", input, got)
+		}
+	}
+}

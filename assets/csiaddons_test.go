@@ -1,0 +1,69 @@
+package assets_test
+
+import (
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
+)
+
+// Administrators of CSI-Addons bind these roles and scrape this Service by name. The controller of
+// kubernetes-csi-addons has the same names.
+func TestObjectsOfCSIAddonsHaveTheNamesThatOthersUse(t *testing.T) {
+	t.Parallel()
+	missing := map[string]bool{
+		"Role csi-addons-leader-election-role":                  true,
+		"RoleBinding csi-addons-leader-election-rolebinding":    true,
+		"ClusterRole csi-addons-proxy-role":                     true,
+		"ClusterRoleBinding csi-addons-proxy-rolebinding":       true,
+		"ClusterRole csi-addons-metrics-reader":                 true,
+		"Service csi-addons-controller-manager-metrics-service": true,
+	}
+	for _, text := range kustomized(t, "csi-addons/controller") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		delete(missing, object.GetKind()+" "+object.GetName())
+		if object.GetKind() != "Service" {
+			continue
+		}
+		var service corev1.Service
+		convert(t, object, &service)
+		want := []corev1.ServicePort{
+			{Name: "https", Port: 8443, TargetPort: intstr.FromString("metrics")},
+		}
+		if diff := cmp.Diff(want, service.Spec.Ports); diff != "" {
+			t.Errorf("ports of the Service (-want +got):\n%s", diff)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("objects are missing: %v", missing)
+	}
+}
+
+// The image of kubernetes-csi-addons' sidecar contains the command csi-addons too, which
+// administrators run with kubectl exec.
+func TestImageOfCSIAddonsContainsItsPrograms(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../Dockerfile.csi-addons")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"csi-addons", "csi-addons-controller", "csi-addons-sidecar", "openstack-csi-addons",
+	}
+	var got []string
+	for _, match := range regexp.MustCompile(`(?m)^ +\./cmd/([a-z-]+)`).
+		FindAllStringSubmatch(string(text), -1) {
+		got = append(got, match[1])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("programs in the image (-want +got):\n%s", diff)
+	}
+}
