@@ -73,7 +73,7 @@ func newOperator(
 func (o *operator) run(ctx context.Context, process host.Process) error {
 	o, err := o.withChoices(ctx, process.Config)
 	if ctx.Err() != nil {
-		return nil // an end during the start is no failure either
+		return nil //nolint:nilerr // an end during the start is no failure.
 	}
 	if err != nil {
 		return err

@@ -37,11 +37,9 @@ func (l *loader) err() error {
 	return errors.New("settings: " + strings.Join(l.faults, "; "))
 }
 
-func (l *loader) env(name, fallback string) string {
-	if value, _ := l.lookup(name); value != "" {
-		return value
-	}
-	return fallback
+func (l *loader) env(name string) string {
+	value, _ := l.lookup(name)
+	return value
 }
 
 func (l *loader) namespace(given string) string {
@@ -60,7 +58,7 @@ func (l *loader) images(variables [][]string) map[string]string {
 	for _, names := range variables {
 		best := names[0]
 		for _, name := range names {
-			if images[best] = l.env(name, ""); images[best] == "" {
+			if images[best] = l.env(name); images[best] == "" {
 				continue
 			}
 			if strings.ContainsAny(images[best], " \t\n${}\"'") {
@@ -93,7 +91,7 @@ func (l *loader) optionalImages(images map[string]string, optional [][]string) b
 	for _, names := range optional {
 		switch {
 		case images[names[0]] != "": // a required image
-		case slices.ContainsFunc(names, func(name string) bool { return l.env(name, "") != "" }):
+		case slices.ContainsFunc(names, func(name string) bool { return l.env(name) != "" }):
 			given = append(given, names[0])
 		default:
 			missing = append(missing, strings.Join(names, " or "))
@@ -114,7 +112,7 @@ func (l *loader) optionalImages(images map[string]string, optional [][]string) b
 
 // fsGroupPolicy ignores unknown values, because the policy of the asset is a safe value.
 func (l *loader) fsGroupPolicy() storagev1.FSGroupPolicy {
-	value := storagev1.FSGroupPolicy(l.env(envFSGroupPolicy, ""))
+	value := storagev1.FSGroupPolicy(l.env(envFSGroupPolicy))
 	switch value {
 	case "", storagev1.NoneFSGroupPolicy, storagev1.FileFSGroupPolicy,
 		storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy:
@@ -136,7 +134,7 @@ func (l *loader) between(flag string, value, low, high time.Duration) {
 func (l *loader) proxy() []corev1.EnvVar {
 	var proxy []corev1.EnvVar
 	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"} {
-		if value := l.env(name, ""); value != "" {
+		if value := l.env(name); value != "" {
 			proxy = append(proxy, corev1.EnvVar{Name: name, Value: value})
 		}
 	}
@@ -154,7 +152,7 @@ func (l *loader) runAsUser() *int64 {
 
 // number returns 0 if the variable is missing, or is not a number between 1 and the maximum.
 func (l *loader) number(name, what string, maximum int) int {
-	value := l.env(name, "")
+	value := l.env(name)
 	if value == "" {
 		return 0
 	}
@@ -169,7 +167,7 @@ func (l *loader) number(name, what string, maximum int) int {
 
 // boolean returns false if the variable is missing, or is neither true nor false.
 func (l *loader) boolean(name string) bool {
-	value := l.env(name, "")
+	value := l.env(name)
 	if value == "" {
 		return false
 	}

@@ -149,7 +149,7 @@ func (f *Flags) Load(
 	}
 	s.Images = l.images(images)
 	s.CSIAddons = l.csiAddons(s.Images, optional)
-	s.ReleaseVersion = l.env(envReleaseVersion, "")
+	s.ReleaseVersion = l.env(envReleaseVersion)
 	s.Proxy, s.RunAsUser, s.FSGroupPolicy = l.proxy(), l.runAsUser(), l.fsGroupPolicy()
 	s.ReleaseLeases = l.boolean(envReleaseLeases)
 	l.between("poll-interval", s.PollInterval, minPollInterval, maxPollInterval)
