@@ -74,7 +74,7 @@ func TestExamplesOfPagesAreValid(t *testing.T) {
 	t.Parallel()
 	block := regexp.MustCompile("(?s)```yaml\n(apiVersion: config.csi.*?\nkind: (\\w+)\n.*?)```")
 	for page, want := range map[string]int{
-		"docs/configuration.md": 2, "docs/manila.md": 1, "docs/cinder.md": 1,
+		"docs/configuration.md": 2, "docs/manila.md": 1, "docs/cinder.md": 1, "docs/kubernetes.md": 2,
 	} {
 		examples := block.FindAllStringSubmatch(read(t, page), -1)
 		if len(examples) != want {
@@ -85,7 +85,7 @@ func TestExamplesOfPagesAreValid(t *testing.T) {
 			if err := accepts(t, compile(t, kind), example[1]); err != nil {
 				t.Errorf("an example in %s: %v", page, err)
 			}
-			if _, faults := choice.Parse(kind, example[1]); len(faults) > 0 {
+			if _, faults := choice.Parse(kind, example[1], false); len(faults) > 0 {
 				t.Errorf("an example in %s: %v", page, faults)
 			}
 		}
@@ -104,7 +104,7 @@ func TestSchemaAgreesWithTheOperator(t *testing.T) {
 		header + "classes: [{type: " + strings.Repeat("x", 256) + "}]",
 		header + "class: {mountOptions: [" + strings.Repeat("a,", 101) + "]}", header + "class:",
 	} {
-		_, faults := choice.Parse(choice.Manila, text)
+		_, faults := choice.Parse(choice.Manila, text, false)
 		if err := accepts(t, compiled, text); err == nil || len(faults) == 0 {
 			t.Errorf("the schema says %v, the operator %v, about %s", err, faults, text)
 		}

@@ -20,7 +20,7 @@ func (g generator) rows(t reflect.Type, parent string) string {
 			out.WriteString(g.rows(f.Type.Elem(), name+"."))
 		case f.Type.Kind() == reflect.Struct:
 			out.WriteString(g.rows(f.Type, name+"."))
-		case f.Type == reflect.TypeFor[[]choice.NamedClass]():
+		case isList(f):
 			out.WriteString(g.ownRows(f.Type.Elem(), name+"[]."))
 		}
 	}
@@ -57,7 +57,7 @@ func typeOf(f reflect.StructField) string {
 		return "number, " + f.Tag.Get("range")
 	case f.Type.Kind() == reflect.Map:
 		return "map of texts" + items
-	case f.Type == reflect.TypeFor[[]choice.NamedClass]():
+	case isList(f):
 		return "list of objects" + items
 	case f.Type.Kind() == reflect.Slice:
 		return "list of texts" + items
@@ -75,4 +75,9 @@ func defaultOf(f reflect.StructField) string {
 		return "`" + value + "`"
 	}
 	return ""
+}
+
+// isList reports whether a field is a list of objects.
+func isList(f reflect.StructField) bool {
+	return f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct
 }

@@ -1,7 +1,7 @@
 // Package choice contains the choices of an administrator: the format of the key operator.yaml of a
-// ConfigMap, its validation, and the effect on StorageClasses. It sends no requests. Its callers
-// are pkg/plugin and the driver plugins. hack/choices writes the schema and the reference from the
-// types, their tags and their comments.
+// ConfigMap, its validation, and the effect on StorageClasses and node plugins. It sends no
+// requests. Its callers are pkg/operator, pkg/plugin and the driver plugins. hack/choices writes
+// the schema and the reference from the types, their tags and their comments.
 package choice
 
 const (
@@ -57,6 +57,15 @@ type Config struct {
 	// Options of the VolumeSnapshotClass. If they are missing, the parameter `force-create` is yours:
 	// it is `false` in a new VolumeSnapshotClass, and the operator keeps the value that you set.
 	SnapshotClass *SnapshotClass `json:"snapshotClass,omitempty" kind:"CinderConfig"`
+	// The folder of the kubelet on the nodes. On OpenShift and HyperShift, where the folder is fixed,
+	// this field is an error. Drain the nodes before you change it.
+	KubeletDir string `json:"kubeletDir,omitempty" max:"56" default:"/var/lib/kubelet"`
+	// Labels of the nodes on which the node plugins run, in addition to `kubernetes.io/os: linux`. By
+	// default they run on all Linux nodes. Pods with volumes of the driver start only there.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty" maxItems:"100"`
+	// The taints that the node plugins tolerate. The list replaces the default, which tolerates every
+	// taint. Kubernetes itself adds tolerations for nodes with problems, such as too little memory.
+	Tolerations []Toleration `json:"tolerations,omitempty" maxItems:"100"`
 	// Options of the sidecars of the driver. A change restarts the operator.
 	Sidecars Sidecars `json:"sidecars,omitempty"`
 	// Containers of CSI-Addons beside the driver, while the CSI-Addons are installed. Without it, only
@@ -69,6 +78,18 @@ type SnapshotClass struct {
 	// Whether Cinder creates snapshots of volumes that pods use: the parameter `force-create`. If you
 	// remove the field here, the VolumeSnapshotClass keeps its value.
 	ForceCreate bool `json:"forceCreate" required:"true"`
+}
+
+// Toleration selects taints of nodes.
+type Toleration struct {
+	// The key of the taints. Without it, `operator` must be `Exists`, and selects every taint.
+	Key string `json:"key,omitempty"`
+	// `Equal` selects taints with the key and the value, `Exists` those with the key and any value.
+	Operator string `json:"operator,omitempty" enum:"Equal,Exists" default:"Equal"`
+	// The value of the taints.
+	Value string `json:"value,omitempty"`
+	// The effect of the taints. Without it, every effect is selected.
+	Effect string `json:"effect,omitempty" enum:"NoSchedule,PreferNoSchedule,NoExecute"`
 }
 
 // Sidecars contains options of the sidecars.

@@ -25,7 +25,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, kind := range []choice.Kind{choice.Manila, choice.Cinder} {
-			config, faults := choice.Parse(kind, text)
+			config, faults := choice.Parse(kind, text, false)
 			if (config == nil) != (len(faults) > 0) {
 				t.Fatalf("got %v and %v", config, faults)
 			}

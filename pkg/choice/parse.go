@@ -27,13 +27,13 @@ type Fault struct {
 // maxText is the maximum size of a text. The YAML decoder compares each key with all others.
 const maxText = 64 << 10
 
-// Parse decodes and validates the choices of a kind. It returns either the choices, or all faults
-// in the order of their lines.
-func Parse(kind Kind, text string) (*Config, []Fault) {
+// Parse decodes and validates the choices of a kind, on OpenShift or elsewhere. It returns either
+// the choices, or all faults in the order of their lines.
+func Parse(kind Kind, text string, openShift bool) (*Config, []Fault) {
 	if len(text) > maxText {
 		return nil, []Fault{{1, fmt.Sprintf("Too long: must have at most %d bytes", maxText)}}
 	}
-	config, err := parse(kind, text)
+	config, err := parse(kind, text, openShift)
 	if err == nil {
 		return config, nil
 	}
@@ -72,7 +72,7 @@ func shortened(text string) string {
 	return text
 }
 
-func parse(kind Kind, text string) (*Config, error) {
+func parse(kind Kind, text string, openShift bool) (*Config, error) {
 	document, err := position.Parse(Key, []byte(text))
 	if err != nil {
 		return nil, err
@@ -86,7 +86,8 @@ func parse(kind Kind, text string) (*Config, error) {
 	if err := document.DecodeStrictly(config); err != nil {
 		return nil, document.Errorf("", "%w", err)
 	}
-	if err := document.ValidationError(validate(kind, config)); err != nil {
+	errs := append(validate(kind, config), config.validateNodes(openShift)...)
+	if err := document.ValidationError(errs); err != nil {
 		return nil, err
 	}
 	return config, nil

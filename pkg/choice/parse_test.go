@@ -37,10 +37,15 @@ classes:
   shareClients: [10.0.1.0/24]
 sidecars: {releaseLeases: true}
 csiAddons: {image: registry.example.com/csi-addons, apiServerTokens: true, maxAccessRules: 128}
+kubeletDir: /var/snap/microk8s/common/var/lib/kubelet
+nodeSelector: {kubernetes.io/os: linux, example.com/openstack: ""}
+tolerations:
+- {operator: Exists, effect: NoExecute}
+- {key: example.com/storage, value: x}
 `
 
 func faultsOf(kind choice.Kind, text string) string {
-	_, faults := choice.Parse(kind, text)
+	_, faults := choice.Parse(kind, text, false)
 	var lines []string
 	for _, fault := range faults {
 		lines = append(lines, fmt.Sprintf("%d: %s", fault.Line, fault.Problem))
@@ -50,7 +55,7 @@ func faultsOf(kind choice.Kind, text string) string {
 
 func TestEveryFieldIsAccepted(t *testing.T) {
 	t.Parallel()
-	config, faults := choice.Parse(choice.Manila, complete)
+	config, faults := choice.Parse(choice.Manila, complete, false)
 	if len(faults) > 0 {
 		t.Fatalf("got %v", faults)
 	}
@@ -205,6 +210,49 @@ func TestFieldsOfManilaAreUnknownForCinder(t *testing.T) {
 	want := `3: unknown field "driver"
 4: unknown field "class.shareClients"`
 	if diff := cmp.Diff(want, faultsOf(choice.Cinder, text)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestInvalidOptionsOfNodesAreReportedWithLineAndFix(t *testing.T) {
+	t.Parallel()
+	const useFolder = "use an absolute path such as /var/lib/k0s/kubelet, without a slash at its " +
+		"end, of letters, digits, '.', '_' and '-'"
+	for text, want := range map[string]string{
+		"kubeletDir: /" + strings.Repeat("k", 56): "3: kubeletDir: Too long: must have at most 56 " +
+			"characters",
+		"kubeletDir: kubelet":   `3: kubeletDir: Invalid value: "kubelet": ` + useFolder,
+		"kubeletDir: /":         `3: kubeletDir: Invalid value: "/": ` + useFolder,
+		"kubeletDir: /k/":       `3: kubeletDir: Invalid value: "/k/": ` + useFolder,
+		"kubeletDir: /k/../l":   `3: kubeletDir: Invalid value: "/k/../l": ` + useFolder,
+		"kubeletDir: '/$(sh)'":  `3: kubeletDir: Invalid value: "/$(sh)": ` + useFolder,
+		"kubeletDir: '/k:ro'":   `3: kubeletDir: Invalid value: "/k:ro": ` + useFolder,
+		"nodeSelector: {-: x}":  `3: nodeSelector: Invalid value: "-": name part must consist of `,
+		"nodeSelector: {a: x!}": `3: nodeSelector: Invalid value: "x!": a valid label must be `,
+		"nodeSelector:\n  kubernetes.io/os: windows": `4: nodeSelector[kubernetes.io/os]: Invalid ` +
+			`value: "windows": remove the label: node plugins run on Linux only`,
+		"tolerations: [{operator: In}]": `3: tolerations[0].operator: Unsupported value: "In": ` +
+			`supported values: "Equal", "Exists"`,
+		"tolerations: [{effect: Never}]": `3: tolerations[0].effect: Unsupported value: "Never": `,
+		"tolerations:\n- operator: Exists\n- operator: Equal": "5: tolerations[1].key: Required value: " +
+			"set it, or use the operator Exists",
+		"tolerations: [{key: -}]": `3: tolerations[0].key: Invalid value: "-": name part must `,
+		"tolerations: [{key: a, value: x!}]": `3: tolerations[0].value: Invalid value: "x!": a valid ` +
+			"label must be ",
+		"tolerations: [{key: a, operator: Exists, value: x}]": `3: tolerations[0].value: Invalid ` +
+			`value: "x": remove it, or use the operator Equal`,
+	} {
+		if got := faultsOf(choice.Manila, header+text); !strings.HasPrefix(got, want) {
+			t.Errorf("%s:\ngot  %s\nwant %s", text, got, want)
+		}
+	}
+	_, faults := choice.Parse(choice.Cinder, strings.Replace(header, "Manila", "Cinder", 1)+
+		"kubeletDir: /var/lib/kubelet\n", true)
+	want := []choice.Fault{{
+		Line:    3,
+		Problem: "kubeletDir: Forbidden: remove the field: the folder is fixed on OpenShift",
+	}}
+	if diff := cmp.Diff(want, faults); diff != "" {
 		t.Error(diff)
 	}
 }

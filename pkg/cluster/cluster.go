@@ -63,6 +63,9 @@ type Cluster struct {
 	// HostedControlPlane; nil if standalone.
 	HostedControlPlanes *HostedControlPlaneInformer
 
+	// OpenShift is true unless a flag sets the ID of the cluster.
+	OpenShift bool
+
 	controlPlane, guest *Clients
 	// starts contains the functions that start informers.
 	starts []func(context.Context)
@@ -141,6 +144,7 @@ func Connect(o Options) (*Cluster, error) {
 		}
 	}
 	c := New(o.Flavour, o.Namespaces, controlPlane, guestSide)
+	c.OpenShift = o.ClusterID == ""
 	c.Config = guest.NewConfig(guestSide.Dynamic, c.guestSuffix())
 	if o.ClusterID != "" {
 		if c.Config, err = guest.NewStaticConfig(o.ClusterID); err != nil {

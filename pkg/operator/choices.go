@@ -60,7 +60,8 @@ func (o *operator) readChoices(
 	}
 	for _, configMap := range list.Items {
 		if text, found := configMap.Data[choice.Key]; found && configMap.Name == name {
-			config, _ := choice.Parse(o.drivers[0].ChoiceKind, text) // a condition reports the faults
+			// A condition reports the faults.
+			config, _ := choice.Parse(o.drivers[0].ChoiceKind, text, o.settings.ClusterID == "")
 			return chosenAtStart(config), nil
 		}
 	}

@@ -42,6 +42,7 @@ func TestChoicesAreReadAtStart(t *testing.T) {
 	o := &operator{
 		drivers:    []plugin.Driver{{UserConfigMap: "cinder-csi-config", ChoiceKind: choice.Cinder}},
 		namespaces: flavour.Standalone.Namespaces("operators", ""),
+		settings:   &settings.Settings{},
 	}
 	wanted := settings.Chosen{
 		ReleaseLeases: true, CSIAddonsImage: "registry.example.com/addons",
@@ -53,6 +54,9 @@ func TestChoicesAreReadAtStart(t *testing.T) {
 		"no ConfigMap": {fake.NewClientset(), settings.Chosen{}},
 		"valid":        {fake.NewClientset(choices(choicesOfSidecars)), wanted},
 		"invalid":      {fake.NewClientset(choices(choicesOfSidecars + "x: y\n")), settings.Chosen{}},
+		"invalid on OpenShift": {
+			fake.NewClientset(choices(choicesOfSidecars + "kubeletDir: /k\n")), settings.Chosen{},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -30,7 +30,8 @@ func (d *driver) controllerHooks(
 func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat([]hook.Workload{d.proxyHook()}, d.trustedCAHooks(flavour.Guest),
-		certificates, d.csiAddonsHooks(), d.components.NodeHooks, d.choicesHooks())
+		certificates, d.csiAddonsHooks(), d.components.NodeHooks, d.choicesHooks(),
+		d.nodeChoicesHooks(daemonSets))
 	return append(hooks, hook.RollOutDaemonSet(d.key, daemonSets, d.events, hooks)), err
 }
 

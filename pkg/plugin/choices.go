@@ -29,7 +29,8 @@ var errNoChoices = errors.New("the administrator's configuration is invalid")
 // informer of the ConfigMap to have synced.
 type Choices struct {
 	cluster.Object[corev1.ConfigMap]
-	kind choice.Kind
+	kind      choice.Kind
+	openShift bool
 
 	mu sync.Mutex
 	// read is true after the first call, and last is the text that it or a later call read.
@@ -51,7 +52,7 @@ type keyContent struct {
 // configuration, on the control plane side.
 func NewChoices(c *cluster.Cluster, configMap string, kind choice.Kind) *Choices {
 	object := c.ConfigMap(flavour.ControlPlane, c.Namespaces.UserConfig, configMap)
-	return &Choices{Object: object, kind: kind}
+	return &Choices{Object: object, kind: kind, openShift: c.OpenShift}
 }
 
 // Current returns the last valid choices since the operator started; nil means that there are none,
@@ -82,7 +83,7 @@ func (c *Choices) refresh() {
 	case content.binary:
 		c.faults = []choice.Fault{{Line: 1, Problem: "it is binary data, not UTF-8 text"}}
 	case content.exists:
-		config, c.faults = choice.Parse(c.kind, content.text)
+		config, c.faults = choice.Parse(c.kind, content.text, c.openShift)
 	}
 	if len(c.faults) == 0 {
 		c.valid, c.config = true, config

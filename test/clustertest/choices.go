@@ -20,7 +20,7 @@ func CheckChoices(
 	offered openstack.Type,
 ) (*choice.Config, bool) {
 	t.Helper()
-	config, faults := choice.Parse(c.Kind, text)
+	config, faults := choice.Parse(c.Kind, text, false)
 	if len(faults) > 0 {
 		return nil, false
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -68,6 +69,7 @@ func (e *env) validChoices() {
 	e.choose(`
 types: {include: [gold*, silver, net], exclude: ['*-test']}
 defaultClass: nodes
+tolerations: [{key: example.com/storage, operator: Exists}]
 class: {reclaimPolicy: Retain}
 classes:
 - {type: default, name: nodes, reclaimPolicy: Delete, shareClients: [10.0.0.0/16]}
@@ -86,15 +88,20 @@ classes:
 	e.must(checkEqual("Retain false, Delete true 10.0.0.0/16", fmt.Sprintf("%s %s, %s %s %s",
 		*gold.ReclaimPolicy, gold.Annotations[defaultAnnotation],
 		*nodes.ReclaimPolicy, nodes.Annotations[defaultAnnotation], nodes.Parameters["nfs-shareClient"])))
+	chosen := []corev1.Toleration{{Key: "example.com/storage", Operator: corev1.TolerationOpExists}}
+	for name, w := range e.workloads() {
+		e.must(checkEqual(name != controllerName, slices.Equal(chosen, w.Pod.Tolerations)))
+	}
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(2)
 }
 
 func (e *env) lastValidChoices() {
-	e.choose("types: []\n")
+	e.choose("kubeletDir: /var/lib/k0s/kubelet\n")
 	e.within(prompt, func() error {
 		return e.hasCondition(manilaConfigValid, opv1.ConditionFalse, "Invalid",
-			"line 3: types: must be a map of fields", "the last valid configuration applies")
+			"line 3: kubeletDir: Forbidden: remove the field: the folder is fixed on OpenShift",
+			"the last valid configuration applies")
 	})
 	e.addType("silver")
 	e.eventually(soon, func() error {

@@ -1,0 +1,104 @@
+package operator
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openshift/library-go/pkg/operator/events"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
+)
+
+const choicesOfNodes = `
+apiVersion: config.csi.openstack.org/v1alpha1
+kind: CinderConfig
+kubeletDir: /var/lib/k0s/kubelet
+nodeSelector: {example.com/openstack: "true"}
+tolerations: [{key: example.com/storage, operator: Exists, effect: NoSchedule}]
+`
+
+// TestChoicesForNodesReachEveryNodePlugin also covers the manifests for CSI-Addons.
+func TestChoicesForNodesReachEveryNodePlugin(t *testing.T) {
+	t.Parallel()
+	for _, p := range append(plugins(), cinderPlugin()) {
+		for _, addons := range []bool{false, true} {
+			load := bundle.Load
+			if addons {
+				load = bundle.LoadCSIAddons
+			}
+			loaded, err := load(p.Assets, flavour.Standalone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			assets := loaded.Select(bundle.NodeWorkload, flavour.Guest)
+			if (len(assets) == 0) != (addons && p.ConditionPrefix == "NFS") {
+				t.Errorf("%s has %d DaemonSets", p.ConditionPrefix, len(assets))
+			}
+			for _, asset := range assets {
+				checkNodeChoices(t, p.ConditionPrefix, asset, addons)
+			}
+		}
+	}
+}
+
+func checkNodeChoices(t *testing.T, driverName string, asset bundle.Asset, addons bool) {
+	t.Helper()
+	daemonSet := &appsv1.DaemonSet{}
+	if err := yaml.UnmarshalStrict(asset.Data, daemonSet); err != nil {
+		t.Fatal(err)
+	}
+	f := clustertest.New(t, clustertest.Seed{
+		Guest: []runtime.Object{choices(choicesOfNodes), daemonSet.DeepCopy()},
+	})
+	recorder := events.NewInMemoryRecorder("test", clock.RealClock{})
+	d := &driver{
+		events: recorder, choices: plugin.NewChoices(f.Cluster, "cinder-csi-config", choice.Cinder),
+	}
+	informers := f.Cluster.Side(flavour.Guest).ObjectInformers
+	lister := informers.For(daemonSet.Namespace, daemonSet.Name).Apps().V1().DaemonSets().Lister()
+	f.Start(t)
+	if err := d.nodeChoicesHooks(lister)[0].DaemonSet(nil, daemonSet); err != nil {
+		t.Fatal(err)
+	}
+	pod := &daemonSet.Spec.Template.Spec
+	text, err := json.Marshal(pod)
+	if err != nil || strings.Contains(string(text), "/var/lib/kubelet") ||
+		!strings.Contains(string(text), `"/var/lib/k0s/kubelet`) {
+		t.Errorf("%s: error %v, pod %s", driverName, err, text)
+	}
+	for _, argument := range []string{"--stagingpath=", "--staging-path="} {
+		folder := argument + "/var/lib/k0s/kubelet/plugins/kubernetes.io/csi"
+		if addons && driverName == "OpenStackCinder" && !strings.Contains(string(text), folder) {
+			t.Errorf("%s is missing in %s", folder, text)
+		}
+	}
+	want := corev1.PodSpec{
+		NodeSelector: map[string]string{"kubernetes.io/os": "linux", "example.com/openstack": "true"},
+		Tolerations: []corev1.Toleration{{
+			Key: "example.com/storage", Operator: "Exists", Effect: "NoSchedule",
+		}},
+	}
+	got := corev1.PodSpec{NodeSelector: pod.NodeSelector, Tolerations: pod.Tolerations}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", driverName, diff)
+	}
+	warned := slices.ContainsFunc(recorder.Events(), func(e *corev1.Event) bool {
+		return e.Reason == "KubeletDirChanged"
+	})
+	if warned != (driverName != "NFS") {
+		t.Errorf("%s: got events %v", driverName, recorder.Events())
+	}
+}
