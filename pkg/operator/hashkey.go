@@ -13,7 +13,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/resource/resourcehelper"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -31,7 +30,6 @@ type hashKey struct {
 	name, namespace string
 	kube            kubernetes.Interface
 	secret          cluster.Object[corev1.Secret]
-	operator        v1helpers.OperatorClient
 	key             *hook.Key
 }
 
@@ -39,25 +37,35 @@ func (d *driver) hashKeyController(name string) (factory.Controller, error) {
 	namespace, secretName := d.cluster.Namespaces.Operator, d.operatorName+"-hash-key"
 	k := &hashKey{
 		name: secretName, namespace: namespace, kube: d.cluster.Side(flavour.ControlPlane).Kube,
-		secret:   d.cluster.Secret(flavour.ControlPlane, namespace, secretName),
-		operator: d.operator, key: d.key,
+		secret: d.cluster.Secret(flavour.ControlPlane, namespace, secretName), key: d.key,
+	}
+	write := cluster.WhileManaged(d.operator, d.initialSyncs.track(k.sync))
+	sync := func(ctx context.Context, syncCtx factory.SyncContext) error {
+		k.read() // also while Unmanaged, so that it is known as soon as workloads need it
+		return write(ctx, syncCtx)
 	}
 	return factory.New().
 		WithInformers(d.operator.Informer(), k.secret.Informer).
-		WithSync(d.initialSyncs.track(k.sync)).
+		WithSync(sync).
 		WithSyncDegradedOnError(d.operator).
 		ToController(name, d.events), nil
 }
 
 func (k *hashKey) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	if secret := k.secret.Get(); secret != nil && valid(secret) {
-		k.key.Set(secret.Data[hashKeyKey])
+	if k.read() {
 		return nil
 	}
-	if managed, err := cluster.Managed(k.operator); !managed {
-		return err
-	}
 	return k.write(ctx, syncCtx.Recorder())
+}
+
+// read returns whether the cache contains the key.
+func (k *hashKey) read() bool {
+	secret := k.secret.Get()
+	found := secret != nil && valid(secret)
+	if found {
+		k.key.Set(secret.Data[hashKeyKey])
+	}
+	return found
 }
 
 func valid(secret *corev1.Secret) bool {

@@ -172,6 +172,9 @@ func TestUnmanagedOperatorReadsButDoesNotWriteTheHashKey(t *testing.T) {
 	if writes := clustertest.Writes(f.Guest); len(writes) > 0 || run.key.Value() != nil {
 		t.Errorf("writes are %q", writes)
 	}
+	if run.initialSyncs.done() {
+		t.Error("workloads count the key as known")
+	}
 	value := bytes.Repeat([]byte{7}, hook.KeySize)
 	if _, err := f.Guest.CoreV1().Secrets(hashKeyNamespace).Create(t.Context(), hashKeySecret(value),
 		metav1.CreateOptions{}); err != nil {
