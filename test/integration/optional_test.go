@@ -3,7 +3,7 @@
 package integration
 
 import (
-	"fmt"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,28 +78,28 @@ func (e *env) recreatesOptionalObjects() {
 	}
 }
 
-// keepsDeletionPolicy checks that the operator repairs the VolumeSnapshotClass and keeps the
-// deletion policy, which the administrator chose, also after a restart.
+// keepsDeletionPolicy checks that the operator repairs the VolumeSnapshotClass and keeps what the
+// administrator chose, also after a restart.
 func (e *env) keepsDeletionPolicy() {
 	e.awaitAvailable()
 	o := optionals()["VolumeSnapshotClass"]
 	change := func() {
 		e.must(e.guest.patch(e.ctx(), o.collection, o.name,
-			`{"deletionPolicy":"Retain","parameters":{"force-create":"true"}}`))
+			`{"deletionPolicy":"Retain","parameters":{"force-create":"true",`+
+				`"csi.storage.k8s.io/snapshotter-secret-name":"another"}}`))
 	}
 	isRepaired := func() error {
 		class, err := o.get(e)
 		if err != nil {
 			return err
 		}
-		if policy := class.Object["deletionPolicy"]; policy != "Retain" {
-			e.t.Fatalf("the deletion policy is %v, want Retain", policy)
+		parameters, _, err := unstructured.NestedStringMap(class.Object, "parameters")
+		policy, force := class.Object["deletionPolicy"], parameters["force-create"]
+		if policy != "Retain" || force != "true" {
+			e.t.Fatalf("the deletion policy is %v, force-create is %q", policy, force)
 		}
-		got, _, err := unstructured.NestedString(class.Object, "parameters", "force-create")
-		if err == nil && got != "false" {
-			err = fmt.Errorf("parameter force-create is %q, want false", got)
-		}
-		return err
+		secret := parameters["csi.storage.k8s.io/snapshotter-secret-name"]
+		return errors.Join(err, checkEqual(loginSecret, secret))
 	}
 	change()
 	e.touchDriver("policy") // the operator does not watch the object
