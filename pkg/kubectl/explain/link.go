@@ -71,6 +71,11 @@ func meaning(message string) string {
 	for _, known := range []struct{ pattern, means string }{
 		{`(?i)over.?limit|limit.?exceeded|quota`, "the quota of the OpenStack project is full"},
 		{`(?i)(share|volume).?type.*not.*found`, "OpenStack does not offer the type of the class"},
+		{
+			`(?i)volume .* status must be .*available.* in-use`,
+			"Cinder makes no snapshot of a volume in use. Set snapshotClass.forceCreate in operator.yaml, " +
+				"or end the pods that use the volume",
+		},
 		{`(?i)\b401\b|unauthori[sz]ed|authentication failed`, "OpenStack refused the login"},
 	} {
 		if regexp.MustCompile(known.pattern).MatchString(message) {
