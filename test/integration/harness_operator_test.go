@@ -58,12 +58,13 @@ func (e *env) operatorEnv() []string {
 // startOperator starts the operator. All processes of a test append to the same log.
 func (e *env) startOperator() *operatorRun {
 	e.t.Helper()
-	e.operator = &operatorRun{started: stopwatch.Start(), logged: len(e.log())}
-	e.operator.Process = e.startProgram(process.Options{
+	run := &operatorRun{started: stopwatch.Start(), logged: len(e.log())}
+	run.Process = e.startProgram(process.Options{
 		Name: "the operator", Path: e.runner().Path(), Args: e.operatorArgs(), Env: e.operatorEnv(),
 		Log: e.runner().Log(),
 	})
-	return e.operator
+	e.operator = run
+	return run
 }
 
 // startProgram starts a program.
