@@ -172,14 +172,16 @@ func (e *env) waitsForUsefulCredentials() {
 	for _, u := range e.uselessCredentials() {
 		e.sub(u.name, func(*testing.T) {
 			e.useCredentials(u.data)
-			e.eventually(soon, func() error {
-				return e.hasCondition(ready, opv1.ConditionFalse, u.reason, u.message)
+			e.eventually(soon, func() error { // several controllers write these conditions
+				found := e.hasCondition(ready, opv1.ConditionFalse, u.reason, u.message)
+				if e.subject.isManila() {
+					return errors.Join(found, e.reports(disabled, u.message))
+				}
+				return errors.Join(found,
+					e.hasTestOf(opv1.ConditionFalse, u.reason, u.message, keepsAll))
 			})
 			if e.subject.isManila() {
-				e.must(e.reports(disabled, u.message))
 				e.mustNotBeDeployed()
-			} else {
-				e.must(e.hasTestOf(opv1.ConditionFalse, u.reason, u.message, keepsAll))
 			}
 			if _, err := e.login(); !apierrors.IsNotFound(err) {
 				e.t.Errorf("reading the login of the driver: got %v, want none", err)
@@ -188,7 +190,7 @@ func (e *env) waitsForUsefulCredentials() {
 	}
 	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 	e.awaitAvailable()
-	e.must(e.credentialsAccepted())
+	e.eventually(soon, e.credentialsAccepted)
 }
 
 // keepsLoginOfUsefulCredentials checks that useless credentials change nothing, also after a
@@ -217,7 +219,7 @@ func (e *env) keepsLoginOfUsefulCredentials() {
 	}
 	e.setClouds(append(e.cloud.CloudsYAML(simulator.Clouds{}), "# another\n"...))
 	e.mustRollOutOnly(before, e.rolledOutByLogin()...)
-	e.must(e.credentialsAccepted())
+	e.eventually(soon, e.credentialsAccepted)
 }
 
 // keepsLoginDuringOutage checks that credentials that OpenStack cannot test change nothing.
@@ -255,6 +257,6 @@ func (e *env) usesUnverifiedCertificates() {
 		e.mustRollOutOnly(before, e.subject.Workloads...) // each reads cloud-conf
 		e.must(e.hasConf("ca-file = " + caFromConfigMap + "\ntls-insecure = true\n"))
 	}
-	e.must(e.credentialsAccepted())
+	e.eventually(soon, e.credentialsAccepted)
 	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 }
