@@ -80,14 +80,11 @@ func Run(ctx context.Context, o Options, work Work) error {
 	if err := o.watchFiles(ctx, cancel); err != nil {
 		return err
 	}
-	unlimited := rest.CopyConfig(o.Served)
-	// Clients with wrong tokens must not delay the review of another one. The API server limits them.
-	unlimited.QPS = -1
-	kube, err := kubernetes.NewForConfig(unlimited)
+	kube, err := kubernetes.NewForConfig(o.Served)
 	if err != nil {
 		return fmt.Errorf("creating client: %w", err)
 	}
-	if err := serve(ctx, o, kube); err != nil {
+	if err := serve(ctx, o); err != nil {
 		return err
 	}
 	recorder := o.recorder(ctx, kube)

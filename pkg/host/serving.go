@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
@@ -23,7 +24,14 @@ import (
 )
 
 // serve serves health and metrics until ctx is done.
-func serve(ctx context.Context, o Options, kube kubernetes.Interface) error {
+func serve(ctx context.Context, o Options) error {
+	reviews := rest.CopyConfig(o.Served)
+	// Clients with wrong tokens must not delay the review of another one. The API server limits them.
+	reviews.QPS = -1
+	kube, err := kubernetes.NewForConfig(reviews)
+	if err != nil {
+		return fmt.Errorf("creating client: %w", err)
+	}
 	info := o.Operator.ServingInfo.DeepCopy()
 	configdefaults.SetRecommendedHTTPServingInfoDefaults(info)
 	server, err := newServer(ctx, o, info.ServingInfo, kube)
