@@ -72,13 +72,12 @@ var (
 	timestamp = regexp.MustCompile(
 		`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?`)
 	resourceVersion = regexp.MustCompile(`(ResourceVersion: )\d+/\d+`)
+	// hookIndex is the text that library-go adds before the error of a hook.
+	hookIndex = regexp.MustCompile(`error running hook function \(index=\d+\): `)
 )
 
 // maxUnstable is the size of a message, in bytes, before stableMessage removes parts of it.
 const maxUnstable = 16 << 10
-
-// hookIndex is the text that library-go adds before the error of a hook.
-var hookIndex = regexp.MustCompile(`error running hook function \(index=\d+\): `)
 
 // stableMessage returns a short message without the parts that differ between two occurrences. It
 // cuts the message first, because an error can quote megabytes of a response.
