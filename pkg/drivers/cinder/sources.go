@@ -130,8 +130,8 @@ func (s *sources) contradictions(
 		found = append(found, fmt.Sprintf(format, values...))
 	}
 	if fault := zones.fault(); fault != "" && parseBool(user.topology.value) != nil {
-		remark("%s is true, but %s: pods on nodes in these zones get no volumes. Set it to false or "+
-			"remove it", user.topology.source, fault)
+		remark("%s is true, but %s: pods on nodes in these zones get no volumes. If there are such "+
+			"nodes, set it to false or remove it", user.topology.source, fault)
 	}
 	if ignoresZones(cloudConf[configKey]) {
 		if len(zones.compute) > 1 {

@@ -73,8 +73,8 @@ func meaning(message string) string {
 		{`(?i)(share|volume).?type.*not.*found`, "OpenStack does not offer the type of the class"},
 		{
 			`(?i)volume .* status must be .*available.* in-use`,
-			"Cinder makes no snapshot of a volume in use. Set snapshotClass.forceCreate in operator.yaml, " +
-				"or end the pods that use the volume",
+			"the volume is in use. Set snapshotClass.forceCreate in operator.yaml to true, or stop the " +
+				"pods that use the volume",
 		},
 		{`(?i)\b401\b|unauthori[sz]ed|authentication failed`, "OpenStack refused the login"},
 	} {
