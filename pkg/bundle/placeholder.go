@@ -26,14 +26,14 @@ const (
 	NodeDriverRegistrarImage = "NODE_DRIVER_REGISTRAR_IMAGE"
 	LivenessProbeImage       = "LIVENESS_PROBE_IMAGE"
 	KubeRBACProxyImage       = "KUBE_RBAC_PROXY_IMAGE"
-	CSIAddonsSidecarImage    = "CSI_ADDONS_SIDECAR_IMAGE"
-	CSIAddonsDriverImage     = "CSI_ADDONS_DRIVER_IMAGE"
 	ReleaseVersion           = "RELEASE_VERSION"
 )
 
-// The late placeholders: their values depend on the configuration of the cluster, and library-go's
-// controllers replace them in each sync.
+// The late placeholders: their values depend on the configuration of the cluster. The operator and
+// library-go's controllers replace them in each sync.
 const (
+	CSIAddonsSidecarImage       = "CSI_ADDONS_SIDECAR_IMAGE"
+	CSIAddonsDriverImage        = "CSI_ADDONS_DRIVER_IMAGE"
 	LogLevel                    = "LOG_LEVEL"
 	LeaderElectionLeaseDuration = "LEADER_ELECTION_LEASE_DURATION"
 	LeaderElectionRenewDeadline = "LEADER_ELECTION_RENEW_DEADLINE"
@@ -48,15 +48,16 @@ func Early() []string {
 	return []string{
 		Namespace, NodeNamespace, OperatorNamespace, DriverImage, NFSDriverImage, ProvisionerImage,
 		AttacherImage, ResizerImage, SnapshotterImage, NodeDriverRegistrarImage, LivenessProbeImage,
-		KubeRBACProxyImage, CSIAddonsSidecarImage, CSIAddonsDriverImage, ReleaseVersion,
+		KubeRBACProxyImage, ReleaseVersion,
 	}
 }
 
 // Late returns the names of the placeholders that remain after Fill.
 func Late() []string {
 	return []string{
-		LogLevel, LeaderElectionLeaseDuration, LeaderElectionRenewDeadline,
-		LeaderElectionRetryPeriod, ClusterID, TLSCipherSuites, TLSMinVersion,
+		CSIAddonsSidecarImage, CSIAddonsDriverImage, LogLevel, LeaderElectionLeaseDuration,
+		LeaderElectionRenewDeadline, LeaderElectionRetryPeriod, ClusterID, TLSCipherSuites,
+		TLSMinVersion,
 	}
 }
 

@@ -66,10 +66,10 @@ type Config struct {
 	// The taints that the node plugins tolerate. The list replaces the default, which tolerates every
 	// taint. Kubernetes itself adds tolerations for nodes with problems, such as too little memory.
 	Tolerations []Toleration `json:"tolerations,omitempty" maxItems:"100"`
-	// Options of the sidecars of the driver. A change restarts the operator.
+	// Options of the sidecars of the driver.
 	Sidecars Sidecars `json:"sidecars,omitempty"`
 	// Containers of CSI-Addons beside the driver, while the CSI-Addons are installed. Without it, only
-	// the environment variables of the operator add them. A change restarts the operator.
+	// the environment variables of the operator add them.
 	CSIAddons *CSIAddons `json:"csiAddons,omitempty"`
 }
 
@@ -98,6 +98,9 @@ type Sidecars struct {
 	// needs the sidecars of OpenShift 4.21 or later: earlier ones do not start with it. The
 	// environment variable `RELEASE_LEASES` of the operator has precedence.
 	ReleaseLeases bool `json:"releaseLeases,omitempty" default:"false"`
+	// Whether new volumes and shares, and snapshots of volumes, have metadata in OpenStack that name
+	// their claim, VolumeSnapshot and namespace, for example `csi.storage.k8s.io/pvc/name`.
+	ClaimMetadata bool `json:"claimMetadata,omitempty" default:"false"`
 }
 
 // CSIAddons contains options of the containers of CSI-Addons.

@@ -35,7 +35,7 @@ classes:
 - type: gold
   name: gold-for-nodes
   shareClients: [10.0.1.0/24]
-sidecars: {releaseLeases: true}
+sidecars: {releaseLeases: true, claimMetadata: true}
 csiAddons: {image: registry.example.com/csi-addons, apiServerTokens: true, maxAccessRules: 128}
 kubeletDir: /var/snap/microk8s/common/var/lib/kubelet
 nodeSelector: {kubernetes.io/os: linux, example.com/openstack: ""}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"path"
 
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -24,10 +23,9 @@ import (
 
 // Clients contains the clients and informers for one API server.
 type Clients struct {
-	Kube          kubernetes.Interface
-	Dynamic       dynamic.Interface
-	Metadata      metadata.Interface
-	APIExtensions apiextensions.Interface
+	Kube     kubernetes.Interface
+	Dynamic  dynamic.Interface
+	Metadata metadata.Interface
 	// ObjectInformers are those of objects whose name is known. New sets these two fields.
 	ObjectInformers *ObjectInformers
 	// Informers contains, for the guest side, "" for objects without a namespace; standalone also
@@ -171,11 +169,7 @@ func newClients(config *rest.Config) (*Clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	extensions, err := apiextensions.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	return &Clients{Kube: kube, Dynamic: dyn, Metadata: meta, APIExtensions: extensions}, nil
+	return &Clients{Kube: kube, Dynamic: dyn, Metadata: meta}, nil
 }
 
 // addInformers adds informers of single objects, and of all objects in the namespaces.

@@ -3,7 +3,9 @@ package cluster
 import (
 	"context"
 	"path"
+	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,10 +23,13 @@ type Trigger struct {
 	cache.Controller
 	handlers
 
-	// ListFailed is called when a list fails, if it is set.
-	ListFailed func(context.Context, error)
-	store      cache.Store
-	key        string
+	// Optional is true for an object that controllers do not wait for while the API server refuses to
+	// list it.
+	Optional bool
+	store    cache.Store
+	key      string
+	// refusal is the error of the last list if the API server refused it.
+	refusal atomic.Pointer[error]
 }
 
 // Trigger returns a trigger for an object, which the Start of the cluster starts.
@@ -36,8 +41,8 @@ func (c *Clients) Trigger(resource schema.GroupVersionResource, namespace, name 
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = selector
 			list, err := client.List(ctx, o)
-			if t.ListFailed != nil && err != nil {
-				t.ListFailed(ctx, err)
+			if apierrors.IsForbidden(err) {
+				t.refusal.Store(&err)
 			}
 			return list, err
 		},
@@ -56,10 +61,31 @@ func (c *Clients) Trigger(resource schema.GroupVersionResource, namespace, name 
 	return t
 }
 
-// Exists returns whether the object exists.
+// CRD returns a trigger for a CustomResourceDefinition.
+func (c *Clients) CRD(name string) *Trigger {
+	return c.Trigger(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}, "", name)
+}
+
+// Exists returns whether the object exists and is not being deleted.
 func (t *Trigger) Exists() bool {
-	_, exists, _ := t.store.GetByKey(t.key) // the store returns no error
-	return exists
+	found, _, _ := t.store.GetByKey(t.key) // the store returns no error
+	object, ok := found.(*metav1.PartialObjectMetadata)
+	return ok && object.DeletionTimestamp == nil
+}
+
+// HasSynced returns whether the trigger knows if the object exists, or must not be waited for.
+func (t *Trigger) HasSynced() bool {
+	return t.Controller.HasSynced() || t.Optional && t.Refusal() != nil
+}
+
+// Refusal returns the error of the API server while it has refused every list.
+func (t *Trigger) Refusal() error {
+	if err := t.refusal.Load(); err != nil && !t.Controller.HasSynced() {
+		return *err
+	}
+	return nil
 }
 
 // handlers passes each event to all handlers, one after the other. Those of library-go only add an

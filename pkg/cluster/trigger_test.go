@@ -67,21 +67,22 @@ func TestTriggerCallsAllHandlersWithTheName(t *testing.T) {
 	}
 }
 
-func TestTriggerReportsAFailedList(t *testing.T) {
+func TestOnlyOptionalTriggerSyncsWhileItIsRefused(t *testing.T) {
 	t.Parallel()
-	f := clustertest.New(t, clustertest.Seed{})
-	forbidden := apierrors.NewForbidden(rbacv1.Resource("roles"), "x", errors.New("not granted"))
-	f.Guest.PrependReactor("list", "roles",
-		func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
-	trigger := f.Side(flavour.Guest).Trigger(rbacv1.SchemeGroupVersion.WithResource("roles"), "a", "x")
-	failed := make(chan any, 10)
-	trigger.ListFailed = func(_ context.Context, err error) { failed <- err }
-	f.Cluster.Start(t.Context())
-	if err, ok := receive(t, failed).(error); !ok || !apierrors.IsForbidden(err) {
-		t.Errorf("reported %v", err)
-	}
-	if trigger.HasSynced() {
-		t.Error("the trigger has synced")
+	for _, optional := range []bool{false, true} {
+		f := clustertest.New(t, clustertest.Seed{})
+		forbidden := apierrors.NewForbidden(rbacv1.Resource("roles"), "x", errors.New("not granted"))
+		f.Guest.PrependReactor("list", "roles",
+			func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
+		roles := rbacv1.SchemeGroupVersion.WithResource("roles")
+		trigger := f.Side(flavour.Guest).Trigger(roles, "a", "x")
+		trigger.Optional = optional
+		f.Cluster.Start(t.Context())
+		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, wait.ForeverTestTimeout, true,
+			func(context.Context) (bool, error) { return apierrors.IsForbidden(trigger.Refusal()), nil })
+		if err != nil || trigger.HasSynced() != optional || trigger.Exists() {
+			t.Errorf("optional is %v, synced %v: %v", optional, trigger.HasSynced(), err)
+		}
 	}
 }
 

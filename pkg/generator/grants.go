@@ -164,7 +164,7 @@ func (i *installation) grantCSIAddons(needed map[string]*grants, a *assembly) {
 	for name, asset := range a.csiAddonsAssets() {
 		named, all := verbs(asset.Role)
 		if a.assets[name] == nil {
-			named += " delete"
+			named = "get update delete" // without a watch
 		}
 		if i.inOwnCluster(asset.Side) {
 			i.grantAsset(needed, asset, named, all)

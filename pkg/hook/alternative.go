@@ -15,11 +15,11 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 )
 
-// Alternative is a manifest that replaces the manifest of a workload while Use returns true.
+// Alternative is a manifest that replaces the manifest of a workload.
 type Alternative struct {
-	Manifest []byte
-	Use      func() bool
-	// Informer triggers a sync when the result of Use may change.
+	// Manifest returns the manifest, nil while nothing is replaced.
+	Manifest func() []byte
+	// Informer triggers a sync when the result of Manifest may change.
 	Informer factory.Informer
 }
 
@@ -27,8 +27,8 @@ type Alternative struct {
 // Manifest, which fill the placeholders, and needs the hook Trigger.
 func (a Alternative) Deployment() deploymentcontroller.ManifestHookFunc {
 	return func(_ *opv1.OperatorSpec, manifest []byte) ([]byte, error) {
-		if a.Use() {
-			return a.Manifest, nil
+		if other := a.Manifest(); other != nil {
+			return other, nil
 		}
 		return manifest, nil
 	}
@@ -45,10 +45,11 @@ func (a Alternative) Trigger() Workload {
 func (a Alternative) DaemonSet() Workload {
 	hook := a.Trigger()
 	hook.DaemonSet = func(spec *opv1.OperatorSpec, daemonSet *appsv1.DaemonSet) error {
-		if !a.Use() {
+		other := a.Manifest()
+		if other == nil {
 			return nil
 		}
-		manifest, err := controllerservice.WithServingInfo()(spec, fillLogLevel(spec, a.Manifest))
+		manifest, err := controllerservice.WithServingInfo()(spec, fillLogLevel(spec, other))
 		if err != nil {
 			return err
 		}

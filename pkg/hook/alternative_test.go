@@ -14,7 +14,11 @@ import (
 
 func alternative(use bool, kind, args string) hook.Alternative {
 	return hook.Alternative{
-		Manifest: []byte(`apiVersion: apps/v1
+		Manifest: func() []byte {
+			if !use {
+				return nil
+			}
+			return []byte(`apiVersion: apps/v1
 kind: ` + kind + `
 metadata: {name: other}
 spec:
@@ -23,8 +27,8 @@ spec:
       containers:
       - name: c
         args: [` + args + `]
-`),
-		Use: func() bool { return use },
+`)
+		},
 	}
 }
 

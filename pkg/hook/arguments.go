@@ -7,12 +7,13 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// Arguments adds arguments to the container with a name, if the pods have one.
-func Arguments(container string, arguments ...string) Workload {
+// Arguments adds arguments to the container with a name, if the pods have one. It calls arguments
+// in each sync.
+func Arguments(container string, arguments func() []string) Workload {
 	add := func(spec *corev1.PodSpec) {
 		for i := range spec.Containers {
 			if one := &spec.Containers[i]; one.Name == container {
-				one.Args = append(one.Args, arguments...)
+				one.Args = append(one.Args, arguments()...)
 			}
 		}
 	}

@@ -53,7 +53,7 @@ type Options struct {
 	// RestartOn contains the files whose change ends the process, so that a new process reads them.
 	// The values are the content that the operator uses; nil means the current content of the file.
 	RestartOn map[string][]byte
-	Clock     clock.WithDelayedExecution
+	Clock     clock.Clock
 }
 
 // Process is the input of Work.
@@ -61,9 +61,7 @@ type Process struct {
 	// Config and Served are the values of Options, for clients that write only with the Lease.
 	Config, Served *rest.Config
 	Events         events.Recorder
-	Clock          clock.WithDelayedExecution
-	// Restart ends the process, as the change of a watched file does.
-	Restart func()
+	Clock          clock.Clock
 }
 
 // Work runs while the process is the leader. It returns soon after its context is done.
@@ -90,7 +88,7 @@ func Run(ctx context.Context, o Options, work Work) error {
 	recorder := o.recorder(ctx, kube)
 	return lead(ctx, o, func(ctx context.Context, o Options) error {
 		return work(ctx, Process{
-			Config: o.Config, Served: o.Served, Events: recorder, Clock: o.Clock, Restart: cancel,
+			Config: o.Config, Served: o.Served, Events: recorder, Clock: o.Clock,
 		})
 	})
 }

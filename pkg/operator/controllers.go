@@ -63,8 +63,6 @@ func entries() []entry {
 		{"<service>Credentials", always, perDriver, (*driver).credentials},
 		// Writes: nothing: conditions <service>CloudReachable and <service>ControllerDisabled.
 		{"<service>CloudProbe", always, perOperator, (*driver).cloudProbe},
-		// Writes: nothing: restarts the operator.
-		{"*RestartOnChoice", always, perOperator, (*driver).restartOnChoice},
 		// Writes: nothing: condition <service>UserConfigValid.
 		{"<service>UserConfig", always, perOperator, (*driver).userConfig},
 		// Writes: Secret <operator>-hash-key.
@@ -73,10 +71,9 @@ func entries() []entry {
 		{guestStaticResources, driverNeeded, perDriver, (*driver).guestStaticResources},
 		// Writes: static objects in the management cluster (HyperShift).
 		{controlPlaneStaticResources, driverNeeded, perDriver, (*driver).controlPlaneStaticResources},
-		// Writes: RBAC and the NetworkPolicy of the sidecar of CSI-Addons, while its CRD exists.
-		{csiAddonsController, driverNeeded, perDriver, (*driver).csiAddonsResources},
-		// Writes: nothing: condition <service>CSIAddonsActive, if CSI-Addons is configured.
-		{"*CSIAddonsActive", driverNeeded, perDriver, (*driver).csiAddonsActive},
+		// Writes: RBAC and the NetworkPolicy of the sidecar of CSI-Addons, while its CRD exists, and
+		// condition <service>CSIAddonsActive.
+		{"*CSIAddonsController", driverNeeded, perDriver, (*driver).csiAddonsResources},
 		// Writes: VolumeSnapshotClass, while its CRD exists.
 		{"*VolumeSnapshotClassController", driverNeeded, perDriver, (*driver).volumeSnapshotClass},
 		// Writes: nothing: condition <service>SnapshotsServed, while the CRD of VolumeSnapshots exists.

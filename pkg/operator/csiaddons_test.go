@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,12 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,8 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -38,9 +34,9 @@ import (
 
 	cinder "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
-	"github.com/openstack-csi/csi-operator/pkg/settings"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
@@ -51,13 +47,14 @@ const addonsTimeout = time.Minute
 type addonsFixture struct {
 	*testing.T
 
-	kube       *fake.Clientset
-	extensions *apiextensionsfake.Clientset
-	clock      *clocktesting.FakeClock
-	events     events.InMemoryRecorder
-	operator   *operator
-	cluster    *clustertest.Fake
-	addons     *csiAddons
+	kube     *fake.Clientset
+	clock    *clocktesting.FakeClock
+	events   events.InMemoryRecorder
+	operator *operator
+	cluster  *clustertest.Fake
+	addons   *csiAddons
+	driver   *opv1.ClusterCSIDriver
+	touched  int
 }
 
 func cinderPlugin() plugin.Driver {
@@ -76,13 +73,14 @@ func newAddonsFixture(t *testing.T) *addonsFixture {
 	driver.Spec.ManagementState = opv1.Managed
 	driver.Spec.ObservedConfig.Raw = []byte(`{"targetcsiconfig": {"servingInfo": {` +
 		`"minTLSVersion": "VersionTLS12", "cipherSuites": ["TLS_A"]}}}`)
-	f := &addonsFixture{T: t, operator: newTestOperator(t, flavour.Standalone, cinderPlugin())}
+	f := &addonsFixture{
+		T: t, operator: newTestOperator(t, flavour.Standalone, cinderPlugin()), driver: driver,
+	}
 	f.cluster = clustertest.New(t, clustertest.Seed{
 		OperatorNamespace: "operators", ClusterCSIDriver: driver,
 		Config: []runtime.Object{infrastructure},
 	})
 	f.kube = f.cluster.Guest
-	f.extensions = f.cluster.Side(flavour.Guest).APIExtensions.(*apiextensionsfake.Clientset)
 	f.clock = clocktesting.NewFakeClock(time.Unix(1_000_000_000, 0))
 	addons, err := loadCSIAddons(f.operator.drivers, flavour.Standalone)
 	if err != nil {
@@ -143,34 +141,29 @@ func (f *addonsFixture) eventually(check func() error) {
 // installCRD creates the CRD of CSI-Addons.
 func (f *addonsFixture) installCRD() {
 	f.Helper()
-	object := crd(isEstablished(apiextensionsv1.ConditionTrue))
-	object.Name = bundle.CSIAddonsCRD
-	if err := f.extensions.Tracker().Add(object); err != nil {
-		f.Fatal(err)
-	}
+	clustertest.PutCRD(f.T, f.cluster.Side(flavour.Guest).Metadata, bundle.CSIAddonsCRD)
 }
 
 func (f *addonsFixture) removeCRD() {
 	f.Helper()
-	err := f.extensions.ApiextensionsV1().CustomResourceDefinitions().
-		Delete(f.Context(), bundle.CSIAddonsCRD, metav1.DeleteOptions{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	clustertest.DeleteCRD(f.T, f.cluster.Side(flavour.Guest).Metadata, bundle.CSIAddonsCRD)
 }
 
-// forbid rejects requests for a resource until the returned function is called. The clock moves on
-// between two requests.
-func (f *addonsFixture) forbid(fake *clienttesting.Fake, resource string) (grant func()) {
+// forbid rejects requests for a resource until the returned function is called.
+func forbid(fake *clienttesting.Fake, resource string) (grant func()) {
 	var granted atomic.Bool
 	fake.PrependReactor("*", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
 		if granted.Load() {
 			return false, nil, nil
 		}
-		f.clock.Step(refusalPeriod)
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", nil)
 	})
 	return func() { granted.Store(true) }
+}
+
+// metadata returns the fake of the client that reads the CRD.
+func (f *addonsFixture) metadata() *clienttesting.Fake {
+	return &f.cluster.Side(flavour.Guest).Metadata.(*metadatafake.FakeMetadataClient).Fake
 }
 
 // templates returns the pod templates that the operator wrote to a workload, without repetitions.
@@ -198,15 +191,19 @@ func (f *addonsFixture) rolledOut(want ...bool) error {
 	for _, resource := range []string{"deployments", "daemonsets"} {
 		var got []bool
 		for _, template := range f.templates(resource) {
-			got = append(got, slices.ContainsFunc(template.Spec.Containers, func(c corev1.Container) bool {
-				return c.Image == "registry.example/csi_addons_sidecar_image"
-			}))
+			got = append(got, hasSidecar(template))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			return fmt.Errorf("pods of %s have CSI-Addons (-want +got):\n%s", resource, diff)
 		}
 	}
 	return nil
+}
+
+func hasSidecar(template corev1.PodTemplateSpec) bool {
+	return slices.ContainsFunc(template.Spec.Containers, func(c corev1.Container) bool {
+		return c.Image == "registry.example/csi_addons_sidecar_image"
+	})
 }
 
 // hasPolicies returns a check of the number of NetworkPolicies.
@@ -220,18 +217,26 @@ func (f *addonsFixture) hasPolicies(want int) func() error {
 	}
 }
 
-// reports returns nil if exactly one event says that the operator may not watch an object.
-func (f *addonsFixture) reports(object string) error {
+// reports returns nil if exactly one event says that the API server refuses a resource.
+func (f *addonsFixture) reports(resource string) error {
 	var found []string
 	for _, event := range f.events.Events() {
-		if event.Reason == "CSIAddonsForbidden" && strings.Contains(event.Message, object) {
+		if event.Reason == "CSIAddonsForbidden" && strings.Contains(event.Message, resource) {
 			found = append(found, event.Message)
 		}
 	}
 	if len(found) != 1 {
-		return fmt.Errorf("events about %s: %q", object, found)
+		return fmt.Errorf("events about %s: %q", resource, found)
 	}
 	return nil
+}
+
+// touch changes the ClusterCSIDriver, which makes each controller reconcile.
+func (f *addonsFixture) touch() {
+	f.Helper()
+	f.touched++
+	f.driver.Annotations = map[string]string{"touched": strconv.Itoa(f.touched)}
+	f.cluster.State.Set(f.T, f.driver)
 }
 
 func TestPodsRollOutOnceWhenCSIAddonsComeAndGo(t *testing.T) {
@@ -252,16 +257,18 @@ func TestPodsRollOutOnceWhenCSIAddonsComeAndGo(t *testing.T) {
 	f.eventually(func() error { return f.hasGrants(granted...) })
 	f.removeCRD()
 	f.eventually(f.isInstalled(false))
-	f.mustRepairPolicies()
 	f.clock.Step(removalDelay - time.Second)
 	f.mustRepairPolicies()
 	f.installCRD() // as an update of CSI-Addons does
 	f.eventually(f.isInstalled(true))
+	f.mustRepairPolicies()
 	f.clock.Step(removalDelay)
 	f.mustRepairPolicies()
 	f.removeCRD()
+	f.eventually(f.isInstalled(false))
+	f.clock.Step(removalDelay)
 	f.eventually(func() error {
-		f.clock.Step(removalDelay)
+		f.touch()
 		return f.hasPolicies(0)()
 	})
 	f.eventually(func() error { return f.hasGrants() })
@@ -277,8 +284,8 @@ func TestPodsRollOutOnceWhenCSIAddonsComeAndGo(t *testing.T) {
 // isInstalled returns a check of the operator's cache of the CRD.
 func (f *addonsFixture) isInstalled(want bool) func() error {
 	return func() error {
-		if got := f.addons.crd.established(); got != want {
-			return fmt.Errorf("the CRD is established: %v", got)
+		if got := f.addons.crd.Exists(); got != want {
+			return fmt.Errorf("the CRD exists: %v", got)
 		}
 		return nil
 	}
@@ -324,46 +331,10 @@ func (f *addonsFixture) mustRepairPolicies() {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.eventually(f.hasPolicies(1))
-}
-
-// handlers is an informer that keeps its handlers.
-type handlers struct {
-	factory.Informer
-
-	added []cache.ResourceEventHandler
-}
-
-func (h *handlers) AddEventHandler(
-	handler cache.ResourceEventHandler,
-) (cache.ResourceEventHandlerRegistration, error) {
-	h.added = append(h.added, handler)
-	return nil, nil
-}
-
-// A guest cluster sends as many events as it wants.
-func TestOnlyTheLastEventOfTheCRDIsRepeated(t *testing.T) {
-	t.Parallel()
-	f, watch := newAddonsFixture(t), &handlers{}
-	crd := watchCRD(f.cluster.Cluster, flavour.Guest, bundle.CSIAddonsCRD)
-	c := &csiAddons{crd: crd, watch: &optionalInformer{Informer: watch}, clock: f.clock}
-	var handled []any
-	_, err := c.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		UpdateFunc: func(_, object any) { handled = append(handled, object) },
+	f.eventually(func() error {
+		f.touch() // the operator does not watch the object
+		return f.hasPolicies(1)()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 {
-		watch.added[0].OnUpdate(nil, i)
-	}
-	if n := f.clock.Waiters(); n != 1 {
-		t.Errorf("%d timers run, want one", n)
-	}
-	f.clock.Step(removalDelay)
-	if diff := cmp.Diff([]any{0, 1, 2, 2}, handled); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
 }
 
 func TestSettingsAddArgumentsOfTheSidecar(t *testing.T) {
@@ -403,158 +374,174 @@ func (f *addonsFixture) isActive(want opv1.ConditionStatus, reason string) func(
 func TestDriverRunsWithoutPermissionToWatchTheCRD(t *testing.T) {
 	t.Parallel()
 	f := newAddonsFixture(t)
-	grant := f.forbid(&f.extensions.Fake, "customresourcedefinitions")
-	permit(&f.kube.Fake, everything())
+	grant := forbid(f.metadata(), "customresourcedefinitions")
 	f.installCRD()
 	f.start()
 	f.eventually(func() error { return f.rolledOut(false) })
 	f.eventually(f.isActive(opv1.ConditionFalse, "Forbidden"))
-	f.eventually(func() error { return f.reports("CustomResourceDefinition " + bundle.CSIAddonsCRD) })
+	f.eventually(func() error { return f.reports("customresourcedefinitions") })
 	grant()
 	f.eventually(func() error { return f.rolledOut(false, true) })
 	f.eventually(f.isActive(opv1.ConditionTrue, "AsExpected"))
 }
 
-// While permissions are missing, the driver is not degraded, and the operator is not either under
-// cluster-storage-operator. If something else refuses the objects, the driver is degraded.
+// While the API server refuses objects, the driver is not degraded, and the operator is not either
+// under cluster-storage-operator.
 func TestDriverRunsWithoutObjectsOfCSIAddons(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		rules  map[string][]authorizationv1.ResourceRule
-		status opv1.ConditionStatus
-		reason string
-	}{
-		"permissions are missing":          {withoutGrants(), opv1.ConditionFalse, "Forbidden"},
-		"an admission plugin refuses them": {everything(), opv1.ConditionTrue, "SyncError"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newAddonsFixture(t)
-			permit(&f.kube.Fake, tt.rules)
-			f.forbid(&f.kube.Fake, "networkpolicies")
-			f.installCRD()
-			f.start()
-			f.eventually(func() error { return f.rolledOut(true) })
-			f.eventually(func() error { return f.reports("NetworkPolicy") })
-			f.eventually(f.isActive(opv1.ConditionFalse, "Forbidden"))
-			f.eventually(func() error {
-				c := v1helpers.FindOperatorCondition(f.cluster.State.Conditions(t),
-					"OpenStackCinderDriverCSIAddonsControllerDegraded")
-				if c == nil || c.Status != tt.status || c.Reason != tt.reason ||
-					!strings.Contains(c.Message, "networkpolicies") {
-					return fmt.Errorf("the condition is %+v, want %s %s", c, tt.status, tt.reason)
-				}
-				return nil
-			})
-		})
-	}
-}
-
-func TestControllersWaitForTheCRDUntilItsRequestsAreForbidden(t *testing.T) {
-	t.Parallel()
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "a"}, "b", nil)
-	for name, tt := range map[string]struct {
-		errs []error
-		gap  time.Duration
-		want bool
-	}{
-		"server error": {
-			errs: []error{apierrors.NewInternalError(io.EOF), io.EOF, io.EOF}, gap: refusalPeriod,
-		},
-		"refused twice": {errs: []error{forbidden, forbidden}, gap: refusalPeriod},
-		"refused": {
-			errs: []error{forbidden, forbidden, forbidden}, gap: refusalPeriod, want: true,
-		},
-		"refused shortly": {errs: []error{forbidden, forbidden, forbidden}, gap: time.Second},
-		"refused rarely":  {errs: []error{forbidden, forbidden, forbidden}, gap: maxGap + 1},
-		"not in succession": {
-			errs: []error{forbidden, forbidden, io.EOF, forbidden, forbidden}, gap: refusalPeriod,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newAddonsFixture(t)
-			crd := watchCRD(f.cluster.Cluster, flavour.Guest, bundle.CSIAddonsCRD)
-			recorder := events.NewInMemoryRecorder("test", f.clock)
-			i := newOptionalInformer(crd.Informer(), "object a", f.clock, recorder)
-			r := cache.NewReflector(nil, &apiextensionsv1.CustomResourceDefinition{}, nil, 0)
-			for _, err := range tt.errs {
-				i.handle(t.Context(), r, err)
-				f.clock.Step(tt.gap)
-			}
-			if got := i.HasSynced(); got != tt.want || len(recorder.Events()) > 0 != tt.want {
-				t.Errorf("synced is %v, events are %v", got, recorder.Events())
-			}
-		})
-	}
-}
-
-// addonsEnvironment returns a function that reads these variables, and those of the other images.
-func addonsEnvironment(t *testing.T, variables map[string]string) func(string) (string, bool) {
-	t.Helper()
-	images := newTestOperator(t, flavour.Standalone, cinderPlugin()).settings.Images
-	return func(name string) (string, bool) {
-		if value, ok := variables[name]; ok {
-			return value, true
+	f := newAddonsFixture(t)
+	forbid(&f.kube.Fake, "networkpolicies")
+	f.installCRD()
+	f.start()
+	f.eventually(func() error { return f.rolledOut(true) })
+	f.eventually(func() error { return f.reports("networkpolicies") })
+	f.eventually(f.isActive(opv1.ConditionFalse, "Forbidden"))
+	f.eventually(func() error {
+		c := v1helpers.FindOperatorCondition(f.cluster.State.Conditions(t),
+			"OpenStackCinderDriverCSIAddonsControllerDegraded")
+		if c == nil || c.Status != opv1.ConditionFalse || c.Reason != "Forbidden" ||
+			!strings.Contains(c.Message, "networkpolicies") {
+			return fmt.Errorf("the condition is %+v", c)
 		}
-		value, ok := images[name]
-		return value, ok
+		return nil
+	})
+}
+
+// Without images the operator deletes what it created with them, and its conditions. What it may
+// not delete it cannot have created, and it does not try again.
+func TestObjectsOfCSIAddonsAreRemovedWithItsImages(t *testing.T) {
+	t.Parallel()
+	for name, forbidden := range map[string]bool{"permitted": false, "forbidden": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newAddonsFixture(t)
+			f.installCRD()
+			d := f.assembled()
+			f.cluster.Start(t)
+			controller, err := d.csiAddonsResources("OpenStackCinderDriverCSIAddonsController")
+			if err != nil {
+				t.Fatal(err)
+			}
+			sync := func() {
+				t.Helper()
+				err := controller.Sync(t.Context(), factory.NewSyncContext("test", d.events))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.eventually(func() error {
+				sync()
+				return f.isActive(opv1.ConditionTrue, "AsExpected")()
+			})
+			if err := f.hasPolicies(1)(); err != nil {
+				t.Fatal(err)
+			}
+			if forbidden {
+				forbid(&f.kube.Fake, "*")
+			}
+			clear(d.csiAddons.images)
+			sync()
+			if left := f.cluster.State.SortedConditions(t); len(left) > 0 {
+				t.Errorf("conditions are %v", left)
+			}
+			f.kube.ClearActions()
+			sync()
+			if len(f.kube.Actions()) > 0 {
+				t.Errorf("the operator repeats %v", f.kube.Actions())
+			}
+			if !forbidden {
+				if err := errors.Join(f.hasPolicies(0)(), f.hasGrants()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }
 
-func TestCSIAddonsNeedBothValidImages(t *testing.T) {
+// A restart without the CRD does not end removalDelay.
+func TestCSIAddonsStayForAWhileAfterARestartWithoutTheCRD(t *testing.T) {
 	t.Parallel()
-	const sidecar, adapter = "CSI_ADDONS_SIDECAR_IMAGE", "CSI_ADDONS_DRIVER_IMAGE"
-	for name, tt := range map[string]struct {
-		variables     map[string]string
-		watched       bool
-		warning, want string
-	}{
-		"none": {},
-		"both": {variables: map[string]string{sidecar: "a:1", adapter: "b:1"}, watched: true},
-		"only the sidecar": {
-			variables: map[string]string{sidecar: "a:1"},
-			warning:   "environment variable " + adapter + " is missing",
-		},
-		"only the adapter": {
-			variables: map[string]string{adapter: "b:1"},
-			warning:   "environment variable " + sidecar + " is missing",
-		},
-		"an invalid image": {
-			variables: map[string]string{sidecar: "a b", adapter: "b:1"},
-			want:      "settings: environment variable " + sidecar + " is not the name of an image",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var flags settings.Flags
-			set := pflag.NewFlagSet("operator", pflag.ContinueOnError)
-			flags.AddTo(set)
-			if err := set.Parse([]string{"--namespace=operators"}); err != nil {
-				t.Fatal(err)
+	for container, want := range map[string]bool{"csi-addons": true, "csi-driver": false} {
+		f := newAddonsFixture(t)
+		d := f.assembled()
+		d.csiAddons.clock = f.clock
+		nodes := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
+			Namespace: d.csiAddons.namespace, Name: d.csiAddons.daemonSet,
+		}}
+		nodes.Spec.Template.Spec.Containers = []corev1.Container{{Name: container}}
+		if err := f.kube.Tracker().Add(nodes); err != nil {
+			t.Fatal(err)
+		}
+		f.cluster.Start(t)
+		if got := d.csiAddons.active(); got != want {
+			t.Errorf("%s: CSI-Addons are active: %v", container, got)
+		}
+		f.clock.Step(removalDelay)
+		if d.csiAddons.active() {
+			t.Errorf("%s: CSI-Addons stay active", container)
+		}
+	}
+}
+
+// The image of the containers is in the choices.
+func TestChoicesConfigureCSIAddonsWithoutARestart(t *testing.T) {
+	t.Parallel()
+	f := newAddonsFixture(t)
+	f.operator.drivers[0].Setup = func(d plugin.Dependencies) (plugin.Components, error) {
+		return plugin.Components{
+			Choices: plugin.NewChoices(d.Cluster, "cinder-csi-config", choice.Cinder),
+		}, nil
+	}
+	delete(f.operator.settings.Images, bundle.CSIAddonsSidecarImage)
+	f.installCRD()
+	f.start()
+	f.eventually(func() error { return f.rolledOut(false) })
+	chosen := choices("apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\n" +
+		"csiAddons: {image: registry.example/csi_addons_sidecar_image, apiServerTokens: true}\n")
+	if _, err := f.kube.CoreV1().ConfigMaps(chosen.Namespace).Create(t.Context(), chosen,
+		metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually(func() error { return f.rolledOut(false, true) })
+	for _, container := range f.templates("daemonsets")[1].Spec.Containers {
+		if container.Name == addonsSidecar && !slices.Contains(container.Args, "--token-audience=") {
+			t.Errorf("the arguments of the sidecar are %v", container.Args)
+		}
+	}
+	if err := f.kube.CoreV1().ConfigMaps(chosen.Namespace).Delete(t.Context(), chosen.Name,
+		metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually(func() error {
+		for _, resource := range []string{"deployments", "daemonsets"} {
+			if written := f.templates(resource); hasSidecar(written[len(written)-1]) {
+				return fmt.Errorf("pods of %s still have the sidecar", resource)
 			}
-			o, err := newOperator("test-operator", []plugin.Driver{cinderPlugin()}, &flags,
-				addonsEnvironment(t, tt.variables))
-			if tt.want != "" {
-				if err == nil || err.Error() != tt.want {
-					t.Errorf("got %v, want %s", err, tt.want)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := strings.Join(o.settings.Warnings, "\n"); tt.warning == "" && got != "" ||
-				!strings.Contains(got, tt.warning) {
-				t.Errorf("warnings are %q, want %q", got, tt.warning)
-			}
-			drivers, err := o.fillAssets(clustertest.New(t, clustertest.Seed{}).Cluster, process())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := len(drivers[0].csiAddons.informers()) > 0; got != tt.watched {
-				t.Errorf("the operator watches the CRD: %v", got)
-			}
-		})
+		}
+		return nil
+	})
+}
+
+// assembled returns the driver. Nothing runs.
+func (f *addonsFixture) assembled() *driver {
+	f.Helper()
+	drivers, err := f.operator.fillAssets(f.cluster.Cluster, process())
+	if err == nil {
+		err = setUp(drivers)
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	return drivers[0]
+}
+
+func TestConditionSaysThatGuestClustersHaveNoNetworkFence(t *testing.T) {
+	t.Parallel()
+	d := assembled(t, flavour.HyperShift, plugins()...)[0]
+	if got := d.activeMessage(); !strings.Contains(got, "NetworkFence is not available in a guest") {
+		t.Errorf("the message is %q", got)
+	}
+	if got := d.grantAdvice(); strings.Contains(got, "openshift") {
+		t.Errorf("the advice is %q, but the manifest is for other clusters", got)
 	}
 }

@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"k8s.io/utils/clock"
 
@@ -29,9 +30,6 @@ type driver struct {
 	clock        clock.Clock
 	bundle       *bundle.Bundle
 	csiAddons    *csiAddons
-	// chosen are the choices with which the operator has started, and restart ends the process.
-	chosen  settings.Chosen
-	restart func()
 	// components are what the Setup function of the plugin returned.
 	components plugin.Components
 	// choices are those of the leading driver, nil if it has none.
@@ -126,6 +124,9 @@ func placeholders(
 			bundle.OperatorNamespace: n.Operator,
 		}
 		for name := range names {
+			if slices.Contains(bundle.Late(), name) {
+				continue
+			}
 			values[side][name] = s.Images[bundle.ImageVariables(s.Flavour, side, name)[0]]
 		}
 	}

@@ -29,15 +29,10 @@ type operator struct {
 	name    string
 	drivers []plugin.Driver
 	bundles []*bundle.Bundle
-	// csiAddons are the bundles for CSI-Addons, empty ones if their images are not set.
+	// csiAddons are the bundles for CSI-Addons.
 	csiAddons  []*bundle.Bundle
 	settings   *settings.Settings
 	namespaces flavour.Namespaces
-	// chosen are the choices of the administrator that settings contains. flags and lookup are the
-	// sources of the other settings.
-	chosen settings.Chosen
-	flags  *settings.Flags
-	lookup func(string) (string, bool)
 }
 
 // newOperator loads the bundles of the drivers, and then the settings, because the bundles
@@ -58,26 +53,15 @@ func newOperator(
 	if err != nil {
 		return nil, err
 	}
-	if !loaded.CSIAddons.Enabled {
-		addons = slices.Repeat([]*bundle.Bundle{{}}, len(drivers))
-	}
 	return &operator{
 		name: name, drivers: drivers, bundles: bundles, csiAddons: addons, settings: loaded,
 		namespaces: loaded.Flavour.Namespaces(loaded.Namespace, drivers[0].Namespace),
-		flags:      flags, lookup: lookup,
 	}, nil
 }
 
 // run takes the steps that docs/architecture.md lists after newOperator. It returns when ctx is
 // done.
 func (o *operator) run(ctx context.Context, process host.Process) error {
-	o, err := o.withChoices(ctx, process.Config)
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // an end during the start is no failure.
-	}
-	if err != nil {
-		return err
-	}
 	connected, err := o.connect(process)
 	if err != nil {
 		return err
@@ -130,16 +114,15 @@ func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) 
 		if err != nil {
 			return nil, fmt.Errorf("assets for CSI-Addons of driver %q: %w", p.ConditionPrefix, err)
 		}
-		csiAddons, err := newCSIAddons(connected, addons, process)
-		if err != nil {
-			return nil, fmt.Errorf("watching CSI-Addons for driver %q: %w", p.ConditionPrefix, err)
-		}
-		drivers = append(drivers, &driver{
+		d := &driver{
 			Driver: p, operatorName: o.name, cluster: connected, operator: connected.Operator,
 			settings: o.settings, events: process.Events, bundle: filled, key: key,
-			csiAddons: csiAddons, clock: process.Clock, chosen: o.chosen, restart: process.Restart,
-			initialSyncs: &initialSyncs{}, needed: make(chan struct{}),
-		})
+			clock: process.Clock, initialSyncs: &initialSyncs{}, needed: make(chan struct{}),
+		}
+		if d.csiAddons, err = d.newCSIAddons(addons); err != nil {
+			return nil, fmt.Errorf("watching CSI-Addons for driver %q: %w", p.ConditionPrefix, err)
+		}
+		drivers = append(drivers, d)
 	}
 	return drivers, nil
 }
@@ -183,6 +166,9 @@ func setUp(drivers []*driver) error {
 	}
 	for _, d := range drivers {
 		d.choices = leader.components.Choices
+		if d.csiAddons != nil {
+			d.csiAddons.choices = d.choices
+		}
 	}
 	return nil
 }

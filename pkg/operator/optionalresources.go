@@ -4,13 +4,6 @@ import (
 	"regexp"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensionsinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
-	crdinformers "k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions/apiextensions/v1"
-	apiextensionslisters "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
@@ -35,19 +28,19 @@ func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
 		return nil, nil
 	}
 	clients := d.cluster.Side(flavour.ControlPlane)
-	crd := watchCRD(d.cluster, flavour.ControlPlane, "servicemonitors.monitoring.coreos.com")
-	informers := append(d.csiAddons.informers(), crd.Informer(),
+	crd := clients.CRD("servicemonitors.monitoring.coreos.com")
+	informers := append(d.csiAddons.informers(), crd,
 		cluster.DelayStatus(d.operator.Informer()))
 	static := staticresourcecontroller.NewStaticResourceController(name, read, nil,
 		(&resourceapply.ClientHolder{}).WithDynamicClient(clients.Dynamic), d.operator, d.events).
-		WithConditionalResources(read, files, crd.established, never).
-		// The CRD may be deleted after this check.
+		WithConditionalResources(read, files, crd.Exists, never).
+		// The API server may not serve the CRD yet or any more.
 		WithIgnoreNotFoundOnCreate()
 	if len(operatorFiles) > 0 {
 		service, exists := d.metricsService(clients)
 		informers = append(informers, service)
 		static = static.WithConditionalResources(readOperator, operatorFiles,
-			func() bool { return crd.established() && exists() }, never)
+			func() bool { return crd.Exists() && exists() }, never)
 	}
 	return factory.New().
 		WithInformers(informers...).
@@ -87,46 +80,4 @@ func withoutServiceCA(read resourceapply.AssetFunc) resourceapply.AssetFunc {
 		text, err := read(name)
 		return caFile.ReplaceAll(text, []byte("insecureSkipVerify: true")), err
 	}
-}
-
-// crdInformer watches one CRD.
-type crdInformer struct {
-	crdinformers.CustomResourceDefinitionInformer
-	name string
-}
-
-// watchCRD returns the informer of a CRD of a side, without its schema.
-func watchCRD(c *cluster.Cluster, side flavour.Side, name string) crdInformer {
-	crds := apiextensionsinformers.NewSharedInformerFactoryWithOptions(c.Side(side).APIExtensions, 0,
-		apiextensionsinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-		}),
-		apiextensionsinformers.WithTransform(withoutSchema))
-	c.AddInformerFactory(crds)
-	return crdInformer{crds.Apiextensions().V1().CustomResourceDefinitions(), name}
-}
-
-// established returns true if the API server serves the objects of the CRD.
-func (i crdInformer) established() bool { return established(i.Lister(), i.name) }
-
-func established(lister apiextensionslisters.CustomResourceDefinitionLister, name string) bool {
-	crd, err := lister.Get(name)
-	if err != nil || crd.DeletionTimestamp != nil {
-		return false // a CRD that is being deleted stays established, but rejects new objects
-	}
-	for _, c := range crd.Status.Conditions {
-		if c.Type == apiextensionsv1.Established {
-			return c.Status == apiextensionsv1.ConditionTrue
-		}
-	}
-	return false
-}
-
-// withoutSchema removes the schema of a CRD, which is the largest part of it, from the cache.
-func withoutSchema(obj any) (any, error) {
-	if crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok {
-		crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{}
-		crd.ManagedFields = nil
-	}
-	return obj, nil
 }

@@ -63,7 +63,7 @@ func (d *driver) newServicePorts(side flavour.Side, assets []bundle.Asset) (*ser
 		if required.Service, err = decodeService(asset); err != nil {
 			return nil, err
 		}
-		if other, ok := d.csiAddons.instead(asset.Name); ok {
+		if other, ok := d.csiAddons.find(asset.Name); ok {
 			if required.other, err = decodeService(other); err != nil {
 				return nil, err
 			}

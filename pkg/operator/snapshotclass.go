@@ -25,8 +25,9 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// servedPoll is the time between two attempts to create an object whose CRD is not served.
-const servedPoll = time.Second
+// refusedPoll is the time between two attempts to write an object that the API server does not
+// serve, or that the operator has no permission for. Nothing tells the operator about the change.
+const refusedPoll = time.Minute
 
 // volumeSnapshotClass returns the controller that creates and repairs VolumeSnapshotClasses while
 // their CRD exists. It never deletes one: Kubernetes deletes it together with its CRD.
@@ -50,18 +51,18 @@ func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
 		Resource: resourceapply.VolumeSnapshotClassResource,
 	}
 	client := d.cluster.Side(flavour.Guest).Dynamic.Resource(resource)
-	crd := watchCRD(d.cluster, flavour.Guest, resource.GroupResource().String())
+	crd := d.cluster.Side(flavour.Guest).CRD(resource.GroupResource().String())
 	sync := func(ctx context.Context, syncCtx factory.SyncContext) error {
 		var errs []error
 		config, _ := d.currentChoices() // while it is invalid, each class keeps its parameter
 		for _, class := range classes {
-			if !crd.established() {
+			if !crd.Exists() {
 				break
 			}
 			err := applySnapshotClass(ctx, client, syncCtx.Recorder(), class, config.ForceCreate())
 			switch {
-			case apierrors.IsNotFound(err): // the CRD was deleted, or is not served yet
-				syncCtx.Queue().AddAfter(syncCtx.QueueKey(), servedPoll)
+			case apierrors.IsNotFound(err): // the API server does not serve the CRD, or not this version
+				syncCtx.Queue().AddAfter(syncCtx.QueueKey(), refusedPoll)
 			case err != nil:
 				errs = append(errs, fmt.Errorf("VolumeSnapshotClass %s: %w", class.GetName(), err))
 			}
@@ -69,7 +70,7 @@ func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
 		return errors.Join(errs...)
 	}
 	return d.onChoices(factory.New()).
-		WithInformers(cluster.DelayStatus(d.operator.Informer()), crd.Informer()).
+		WithInformers(cluster.DelayStatus(d.operator.Informer()), crd).
 		WithSync(cluster.WhileManaged(d.operator, sync)).
 		WithSyncDegradedOnError(d.operator).
 		ResyncEvery(optionalResync).

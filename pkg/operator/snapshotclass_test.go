@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,6 +20,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 // snapshotClassFixture is the controller of the VolumeSnapshotClass in a cluster without the CRD.
@@ -29,7 +28,6 @@ type snapshotClassFixture struct {
 	*driver
 
 	controller factory.Controller
-	extensions *apiextensionsfake.Clientset
 	dynamic    *dynamicfake.FakeDynamicClient
 	classes    dynamic.ResourceInterface
 	name       string
@@ -41,8 +39,7 @@ func newSnapshotClassFixture(
 	t.Helper()
 	d := assembled(t, flavour.Standalone, plugins...)[0]
 	clients := *d.cluster.Side(flavour.Guest)
-	f := &snapshotClassFixture{driver: d, extensions: apiextensionsfake.NewClientset(), name: name}
-	clients.APIExtensions = f.extensions
+	f := &snapshotClassFixture{driver: d, name: name}
 	f.dynamic = clients.Dynamic.(*dynamicfake.FakeDynamicClient)
 	f.classes = f.dynamic.Resource(schema.GroupVersionResource{
 		Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshotclasses",
@@ -64,14 +61,13 @@ func (f *snapshotClassFixture) sync(ctx context.Context) error {
 // create waits until the controller has created the class.
 func (f *snapshotClassFixture) create(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
-	err := f.extensions.Tracker().Add(crd(isEstablished(apiextensionsv1.ConditionTrue)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	clustertest.PutCRD(t, f.cluster.Side(flavour.Guest).Metadata,
+		"volumesnapshotclasses.snapshot.storage.k8s.io")
 	var class *unstructured.Unstructured
-	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
 		func(ctx context.Context) (bool, error) {
-			if err := f.sync(ctx); err != nil {
+			err := f.sync(ctx)
+			if err != nil {
 				return false, err
 			}
 			class, err = f.classes.Get(ctx, f.name, metav1.GetOptions{})

@@ -174,8 +174,8 @@ func (d *driver) assetFunc(assets []bundle.Asset) ([]string, resourceapply.Asset
 		data[asset.Name] = asset.Data
 	}
 	return files, func(name string) ([]byte, error) {
-		if other, ok := d.csiAddons.instead(name); ok && d.csiAddons.active() {
-			return other.Data, nil
+		if other := d.csiAddons.instead(name); other != nil {
+			return other, nil
 		}
 		if text, ok := data[name]; ok {
 			return text, nil

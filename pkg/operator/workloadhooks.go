@@ -21,8 +21,8 @@ func (d *driver) controllerHooks(
 ) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(flavour.ControlPlane),
-		certificates, d.leaseHooks(), d.csiAddonsHooks(), d.components.ControllerHooks,
-		d.choicesHooks())
+		certificates, d.sidecarHooks(), []hook.Workload{d.csiAddonsHook()},
+		d.components.ControllerHooks, d.choicesHooks())
 	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
 }
 
@@ -30,7 +30,7 @@ func (d *driver) controllerHooks(
 func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat([]hook.Workload{d.proxyHook()}, d.trustedCAHooks(flavour.Guest),
-		certificates, d.csiAddonsHooks(), d.components.NodeHooks, d.choicesHooks(),
+		certificates, []hook.Workload{d.csiAddonsHook()}, d.components.NodeHooks, d.choicesHooks(),
 		d.nodeChoicesHooks(daemonSets))
 	return append(hooks, hook.RollOutDaemonSet(d.key, daemonSets, d.events, hooks)), err
 }

@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -65,6 +66,20 @@ func (c *Choices) Current() (*choice.Config, error) {
 		return nil, fmt.Errorf("%w: correct key %s of %s", errNoChoices, choice.Key, c.Name)
 	}
 	return c.config, nil
+}
+
+// Config returns the result of Current, or else the zero value. A nil value has no choices.
+func (c *Choices) Config() choice.Config {
+	if c == nil {
+		return choice.Config{}
+	}
+	config, _ := c.Current()
+	return ptr.Deref(config, choice.Config{})
+}
+
+// CSIAddons returns the choices about CSI-Addons.
+func (c *Choices) CSIAddons() choice.CSIAddons {
+	return ptr.Deref(c.Config().CSIAddons, choice.CSIAddons{})
 }
 
 // refresh reads the ConfigMap. It parses the text only if it has changed.

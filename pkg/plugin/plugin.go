@@ -13,7 +13,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
-	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
@@ -39,10 +38,6 @@ type Driver struct {
 	Assets fs.FS
 	// Namespace is the namespace of the operands; "" is flavour.DefaultNamespace.
 	Namespace string
-	// UserConfigMap is the ConfigMap with the choices of the administrator, and ChoiceKind their kind.
-	// Both are empty for a driver without choices, and for a companion driver.
-	UserConfigMap string
-	ChoiceKind    choice.Kind
 	// Removable means that the operator supports the managementState Removed. It must be false if pods
 	// could not unmount their volumes without the driver.
 	Removable bool

@@ -77,37 +77,24 @@ func (l *loader) images(variables [][]string) map[string]string {
 	return images
 }
 
-func (l *loader) csiAddons(images map[string]string, optional [][]string) CSIAddons {
-	return CSIAddons{
-		Enabled:         l.optionalImages(images, optional),
-		APIServerTokens: l.boolean(envAPIServerTokens),
-		MaxAccessRules:  l.number(envMaxAccessRules, "a number of rules", maxAccessRules),
-	}
-}
-
-// optionalImages adds the images that are set to images. It returns true if all of them are set.
-func (l *loader) optionalImages(images map[string]string, optional [][]string) bool {
+// optionalImages adds the images that are set to images. It warns if only some of them are set.
+func (l *loader) optionalImages(images map[string]string, optional [][]string) {
 	var given, missing []string
 	for _, names := range optional {
 		switch {
 		case images[names[0]] != "": // a required image
 		case slices.ContainsFunc(names, func(name string) bool { return l.env(name) != "" }):
 			given = append(given, names[0])
+			maps.Copy(images, l.images([][]string{names}))
 		default:
 			missing = append(missing, strings.Join(names, " or "))
 		}
 	}
 	if len(given) > 0 && len(missing) > 0 {
 		l.warn("environment variable %s is missing: the pods get no containers of CSI-Addons, although "+
-			"%s is set", strings.Join(missing, ", "), strings.Join(given, ", "))
+			"%s is set, unless the administrator sets csiAddons.image", strings.Join(missing, ", "),
+			strings.Join(given, ", "))
 	}
-	if len(given) == 0 || len(missing) > 0 {
-		return false
-	}
-	maps.Copy(images, l.images(slices.DeleteFunc(slices.Clone(optional), func(names []string) bool {
-		return images[names[0]] != ""
-	})))
-	return true
 }
 
 // fsGroupPolicy ignores unknown values, because the policy of the asset is a safe value.

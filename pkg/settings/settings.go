@@ -24,8 +24,6 @@ const (
 
 	envAPIServerTokens = "CSI_ADDONS_API_SERVER_TOKENS"
 	envMaxAccessRules  = "CSI_ADDONS_MAX_ACCESS_RULES"
-	// csiAddonsPrefix starts the names of the variables of the images of CSI-Addons.
-	csiAddonsPrefix = "CSI_ADDONS_"
 )
 
 const inClusterIdentity = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -43,8 +41,6 @@ const (
 
 // CSIAddons configures the containers of CSI-Addons.
 type CSIAddons struct {
-	// Enabled is true if the optional images are set.
-	Enabled bool
 	// APIServerTokens is true if sidecars accept tokens for the API server instead of tokens for their
 	// pod. The controller of the CSI-Addons for Ceph sends such tokens.
 	APIServerTokens bool
@@ -71,7 +67,8 @@ type Settings struct {
 	// ClusterID is the ID of a cluster that is not OpenShift. On OpenShift it is "", and the operator
 	// reads the ID from Infrastructure.
 	ClusterID string
-	// Images contains the images by the first of the variables that Load received for each.
+	// Images contains the images by the first of the variables that Load received for each. The
+	// images of CSI-Addons may be missing.
 	Images    map[string]string
 	CSIAddons CSIAddons
 	// ReleaseVersion is the release of the operands, "" if it is unknown.
@@ -133,8 +130,8 @@ func (f *Flags) Flavour() flavour.Flavour {
 }
 
 // Load reads and checks flags and environment variables. Each element of images contains the
-// variables of one image, by precedence. The optional images are those of CSI-Addons: unless all of
-// them are set, the operator uses none. The error names every fault in one line.
+// variables of one image, by precedence. The optional images are those of CSI-Addons, which the
+// administrator may also choose. The error names every fault in one line.
 func (f *Flags) Load(
 	lookup func(string) (string, bool), images, optional [][]string,
 ) (*Settings, error) {
@@ -148,7 +145,11 @@ func (f *Flags) Load(
 			"a guest cluster has an ID already")
 	}
 	s.Images = l.images(images)
-	s.CSIAddons = l.csiAddons(s.Images, optional)
+	l.optionalImages(s.Images, optional)
+	s.CSIAddons = CSIAddons{
+		APIServerTokens: l.boolean(envAPIServerTokens),
+		MaxAccessRules:  l.number(envMaxAccessRules, "a number of rules", maxAccessRules),
+	}
 	s.ReleaseVersion = l.env(envReleaseVersion)
 	s.Proxy, s.RunAsUser, s.FSGroupPolicy = l.proxy(), l.runAsUser(), l.fsGroupPolicy()
 	s.ReleaseLeases = l.boolean(envReleaseLeases)

@@ -280,9 +280,9 @@ func TestOptionalImagesAreUsedTogether(t *testing.T) {
 		"empty": {map[string]string{"A_IMAGE": "a", "B_IMAGE": ""}, required, ""},
 		"one": {
 			map[string]string{"A_IMAGE": "a", "B_IMAGE": "b"},
-			required,
+			map[string]string{"A_IMAGE": "a", "B_IMAGE": "b"},
 			"environment variable C_IMAGE is missing: the pods get no containers of CSI-Addons, " +
-				"although B_IMAGE is set",
+				"although B_IMAGE is set, unless the administrator sets csiAddons.image",
 		},
 		"all": {
 			map[string]string{"A_IMAGE": "a", "B_IMAGE": "b", "C_IMAGE": "c"},
@@ -299,9 +299,6 @@ func TestOptionalImagesAreUsedTogether(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, got.Images); diff != "" {
 				t.Errorf("images (-want +got):\n%s", diff)
-			}
-			if complete := len(test.want) == len(optional); got.CSIAddons.Enabled != complete {
-				t.Errorf("CSI-Addons are enabled: %v, want %v", got.CSIAddons.Enabled, complete)
 			}
 			if warnings := strings.Join(got.Warnings, "; "); warnings != test.warning {
 				t.Errorf("warnings are %q, want %q", warnings, test.warning)

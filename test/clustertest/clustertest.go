@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	apiextensionsfake "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/fake"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -204,8 +203,7 @@ func newClients(kube *kubefake.Clientset) *cluster.Clients {
 		Kube: kube,
 		Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 			kinds),
-		Metadata:      newMetadata(kube),
-		APIExtensions: apiextensionsfake.NewClientset(),
+		Metadata: newMetadata(kube),
 	}
 }
 

@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"fmt"
+	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,4 +70,34 @@ func metadataOf(object runtime.Object) runtime.Object {
 		return object // an error
 	}
 	return meta.AsPartialObjectMetadata(full)
+}
+
+// crds is the resource of CustomResourceDefinitions.
+func crds() schema.GroupVersionResource {
+	return schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}
+}
+
+// PutCRD creates a CustomResourceDefinition, of which operators read only the metadata.
+func PutCRD(tb testing.TB, client metadata.Interface, name string) {
+	tb.Helper()
+	definition := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	definition.SetGroupVersionKind(crds().GroupVersion().WithKind("CustomResourceDefinition"))
+	fake, ok := client.(*metadatafake.FakeMetadataClient)
+	if !ok {
+		tb.Fatalf("the client is a %T", client)
+	}
+	if err := fake.Tracker().Create(crds(), definition, ""); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// DeleteCRD deletes a CustomResourceDefinition.
+func DeleteCRD(tb testing.TB, client metadata.Interface, name string) {
+	tb.Helper()
+	err := client.Resource(crds()).Delete(tb.Context(), name, metav1.DeleteOptions{})
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

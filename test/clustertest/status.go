@@ -116,43 +116,61 @@ func contains(status *applyopv1.OperatorStatusApplyConfiguration, conditionType 
 	return status != nil && v1helpers.FindApplyCondition(status.Conditions, &conditionType) != nil
 }
 
-// PatchOperatorStatus removes a condition, after a test of its type. It supports no other patch.
+// PatchOperatorStatus changes the conditions of the status. Field managers lose those that it
+// removes.
 func (o *Operator) PatchOperatorStatus(ctx context.Context, patch *jsonpatch.PatchSet) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err := o.write(); err != nil {
 		return err
 	}
-	text, err := patch.Marshal()
+	_, status, _, err := o.OperatorClientWithFinalizers.GetOperatorState()
 	if err != nil {
 		return err
+	}
+	conditions, err := patched(status, patch)
+	if err != nil {
+		return err
+	}
+	for manager, applied := range o.applied {
+		if slices.ContainsFunc(status.Conditions, func(c opv1.OperatorCondition) bool {
+			return contains(applied, c.Type) && v1helpers.FindOperatorCondition(conditions, c.Type) == nil
+		}) {
+			delete(o.applied, manager)
+		}
+	}
+	return o.updateConditions(ctx, conditions)
+}
+
+// patched returns the conditions without those that the patch removes, each after a test of its
+// type. It supports no other patch.
+func patched(
+	status *opv1.OperatorStatus, patch *jsonpatch.PatchSet,
+) ([]opv1.OperatorCondition, error) {
+	text, err := patch.Marshal()
+	if err != nil {
+		return nil, err
 	}
 	var steps []struct {
 		Op, Path string
 		Value    any
 	}
 	if err := json.Unmarshal(text, &steps); err != nil {
-		return err
+		return nil, err
 	}
-	_, status, _, err := o.OperatorClientWithFinalizers.GetOperatorState()
-	if err != nil {
-		return err
-	}
-	conditions := status.DeepCopy().Conditions
-	for i, c := range conditions {
+	conditions := slices.Clone(status.Conditions)
+	for pair := range slices.Chunk(steps, 2) {
+		i := slices.IndexFunc(conditions, func(c opv1.OperatorCondition) bool {
+			return pair[0].Op == "test" && pair[0].Value == c.Type
+		})
 		path := fmt.Sprintf("/status/conditions/%d", i)
-		if len(steps) == 2 && steps[0].Op == "test" && steps[0].Path == path+"/type" &&
-			steps[0].Value == c.Type &&
-			steps[1].Op == "remove" && steps[1].Path == path {
-			for manager, applied := range o.applied {
-				if contains(applied, c.Type) {
-					delete(o.applied, manager)
-				}
-			}
-			return o.updateConditions(ctx, slices.Delete(conditions, i, i+1))
+		if len(pair) < 2 || pair[0].Path != path+"/type" || pair[1].Op != "remove" ||
+			pair[1].Path != path {
+			return nil, fmt.Errorf("patch %s does not remove conditions", text)
 		}
+		conditions = slices.Delete(conditions, i, i+1)
 	}
-	return fmt.Errorf("patch %s does not remove a condition", text)
+	return conditions, nil
 }
 
 func (o *Operator) updateConditions(

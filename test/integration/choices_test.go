@@ -183,8 +183,6 @@ func TestChoicesOfCinder(t *testing.T) {
 	e.installAddonsCRD()
 	before := e.workloads()
 	e.configureAddons()
-	e.awaitEnd(soon)
-	e.startOperator()
 	e.eventually(installed, func() error {
 		return errors.Join(e.rolledOut(before, 1, true),
 			e.hasCondition("CinderCSIAddonsActive", opv1.ConditionTrue, "AsExpected",
@@ -236,25 +234,29 @@ classes: [{type: __DEFAULT__, name: archive, reclaimPolicy: Retain}]
 	e.awaitAvailable()
 }
 
-// TestChoiceOfSidecarsRestartsTheOperator also turns on CSI-Addons, whose CRD is missing.
-func TestChoiceOfSidecarsRestartsTheOperator(t *testing.T) {
+// TestChoicesOfSidecarsNeedNoRestart also turns on CSI-Addons, whose CRD is missing.
+func TestChoicesOfSidecarsNeedNoRestart(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.choose("sidecars: {releaseLeases: true}\ncsiAddons: {image: registry.example.com/addons}\n")
-	e.awaitEnd(soon)
-	e.startOperator()
-	e.eventually(installed, func() error { return e.releasesLeases(true) })
+	p := e.operator
+	e.choose("sidecars: {releaseLeases: true, claimMetadata: true}\ncsiAddons: {image: registry.example.com/addons}\n")
+	e.eventually(soon, func() error {
+		return errors.Join(e.provisionerHasChosenArguments(true), e.hasCondition("ManilaCSIAddonsActive",
+			opv1.ConditionFalse, "NoCustomResourceDefinition", addonsCRD))
+	})
 	e.awaitAvailable()
 	e.choose("class: {reclaimPolicy: Retain}\n")
-	e.awaitEnd(soon)
-	e.startOperator()
-	e.eventually(installed, func() error { return e.releasesLeases(false) })
+	e.eventually(soon, func() error {
+		return errors.Join(e.provisionerHasChosenArguments(false), e.hasNoCondition("ManilaCSIAddonsActive"))
+	})
 	e.awaitAvailable()
+	e.mustStillRun(p)
 }
 
-// releasesLeases returns nil if the provisioner has the feature gate, or has not.
-func (e *env) releasesLeases(want bool) error {
+// provisionerHasChosenArguments returns nil if the provisioner has the arguments of both choices, or
+// none.
+func (e *env) provisionerHasChosenArguments(want bool) error {
 	w, err := e.workload(controllerName)
 	if err != nil {
 		return err
@@ -263,6 +265,8 @@ func (e *env) releasesLeases(want bool) error {
 	if err != nil {
 		return err
 	}
-	return checkEqual(want, slices.Contains(provisioner.Args,
-		"--feature-gates=ReleaseLeaderElectionOnExit=true"))
+	return errors.Join(
+		checkEqual(want, slices.Contains(provisioner.Args, "--extra-create-metadata")),
+		checkEqual(want, slices.Contains(provisioner.Args,
+			"--feature-gates=ReleaseLeaderElectionOnExit=true")))
 }

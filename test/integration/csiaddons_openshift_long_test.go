@@ -14,8 +14,8 @@ import (
 
 // TestCSIAddonsStartWithPermissionsOfOpenShift runs operators with the Roles and the variables of
 // cluster-storage-operator, once for each set of permissions that a supported release grants. A
-// ConfigMap configures CSI-Addons. The condition names the permissions that are missing, until the
-// command in its message grants them. Meanwhile the driver is available, and not degraded.
+// ConfigMap configures CSI-Addons. The condition repeats the errors of the API server, until the
+// command in its message grants what is missing. Meanwhile the driver is available, and not degraded.
 func TestCSIAddonsStartWithPermissionsOfOpenShift(t *testing.T) {
 	t.Parallel()
 	for _, s := range subjects() {
@@ -48,20 +48,17 @@ func (e *env) startsAddonsWithPermissions(release string) {
 		return r.Time.Before(granted) && slices.Contains(refused, r.Resource)
 	}
 	texts := []string{
-		"create subjectaccessreviews.authorization.k8s.io;",
-		"list, watch, create, patch, delete csiaddonsnodes.csiaddons.openshift.io in namespace " +
-			e.subject.OperandNamespace, "`oc apply -k assets/csi-addons/openshift`",
+		"Resources:[\"subjectaccessreviews\"]", "Resources:[\"csiaddonsnodes\"]",
+		"`oc apply -k assets/csi-addons/openshift`",
 	}
 	if !e.subject.isManila() || release == "4.20" {
-		texts = append(texts, "create networkpolicies.networking.k8s.io in namespace")
+		texts = append(texts, "networkpolicies.networking.k8s.io")
 	}
-	e.startOperator()
+	p := e.startOperator()
 	e.awaitAvailable()
 	e.must(e.hasNoCondition(condition))
 
 	e.configureAddons()
-	e.awaitEnd(soon)
-	p := e.startOperator()
 	e.eventually(installed, func() error {
 		return errors.Join(e.hasCondition(condition, opv1.ConditionFalse, "Forbidden", texts...),
 			e.hasCondition(degraded, opv1.ConditionFalse, "Forbidden", "forbidden"), e.notDegraded())

@@ -193,9 +193,9 @@ func (e *env) monitorsAddons(prefix string, present bool) error {
 	return nil
 }
 
-// followsAddonsCRD checks that the arrival of the CRD causes exactly one rollout, that a restart of
-// the operator causes none, and that CSI-Addons stays active after the deletion of the CRD until
-// the operator restarts. A unit test checks how long.
+// followsAddonsCRD checks that the arrival of the CRD causes exactly one rollout, that CSI-Addons
+// stays active after the deletion of the CRD, also if the operator restarts, and that an operator
+// without the images removes everything. A unit test checks how long CSI-Addons stays active.
 func (e *env) followsAddonsCRD() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
@@ -225,14 +225,17 @@ func (e *env) followsAddonsCRD() {
 		e.mustBeGolden(filepath.Join(string(e.flavour), "csi-addons"), name)
 	}
 
+	e.must(e.removeAddonsCRD(e.ctx()))
+	e.expectNoWritesDuring(2)
+	e.must(e.rolledOut(before, 1, true))
 	e.restartOperator()
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.must(e.rolledOut(before, 1, true))
 
-	e.must(e.removeAddonsCRD(e.ctx()))
-	e.expectNoWritesDuring(2)
-	e.must(e.rolledOut(before, 1, true))
+	e.options.Env = slices.DeleteFunc(slices.Clone(e.options.Env), func(variable string) bool {
+		return slices.Contains(addonsImages(), variable)
+	})
 	e.restartOperator()
 	e.eventually(installed, func() error { return e.rolledOut(before, 2, false) })
 	e.eventually(soon, func() error { return e.nodesHaveAddonsPermissions(false) })
@@ -246,5 +249,6 @@ func (e *env) followsAddonsCRD() {
 		after[name] = w
 	}
 	e.must(checkEqual(before, after))
+	e.must(e.hasNoCondition(active))
 	e.must(e.notDegraded())
 }

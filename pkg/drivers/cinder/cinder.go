@@ -9,7 +9,6 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
-	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -49,8 +48,6 @@ func Driver() plugin.Driver {
 		Name:            Name,
 		ConditionPrefix: "OpenStackCinder",
 		Assets:          assets.Assets(),
-		UserConfigMap:   userConfigMap,
-		ChoiceKind:      choice.Cinder,
 		Setup:           setup,
 	}
 }

@@ -5,6 +5,7 @@
 package manila
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -59,8 +60,6 @@ func Driver() plugin.Driver {
 		Component:       "openstack-manila-csi-driver-operator",
 		Assets:          assets.Assets(),
 		Namespace:       Namespace,
-		UserConfigMap:   userConfigMap,
-		ChoiceKind:      choice.Manila,
 		Setup:           setup,
 	}
 }
@@ -77,7 +76,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	poll.Triggers = []factory.Informer{choices.Informer}
 	unused := func() []string { return slices.Concat(accepted.Remarks(), classes.Unused()) }
 	return plugin.Components{
-		ControllerHooks: []hook.Workload{accessRules(s.Settings)},
+		ControllerHooks: []hook.Workload{accessRules(s.Settings, choices)},
 		CSIDriverHooks:  []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
 		Controllers:     []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
 		Choices:         choices,
@@ -91,10 +90,12 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 }
 
 // accessRules returns the hook for the maximum number of access rules of a share.
-func accessRules(s *settings.Settings) hook.Workload {
-	if s.CSIAddons.MaxAccessRules == 0 {
-		return hook.Workload{}
-	}
-	return hook.Arguments("openstack-csi-addons",
-		"--max-access-rules="+strconv.Itoa(s.CSIAddons.MaxAccessRules))
+func accessRules(s *settings.Settings, choices *plugin.Choices) hook.Workload {
+	return hook.Arguments("openstack-csi-addons", func() []string {
+		limit := cmp.Or(s.CSIAddons.MaxAccessRules, choices.CSIAddons().MaxAccessRules)
+		if limit == 0 {
+			return nil
+		}
+		return []string{"--max-access-rules=" + strconv.Itoa(limit)}
+	})
 }

@@ -90,7 +90,7 @@ func rendered(t *testing.T, d *driver) *appsv1.Deployment {
 	if err := yaml.UnmarshalStrict(text, deployment); err != nil {
 		t.Fatal(err)
 	}
-	changes, _ := hook.DeploymentHooks(d.leaseHooks())
+	changes, _ := hook.DeploymentHooks(d.sidecarHooks())
 	for _, change := range changes {
 		if err := change(spec, deployment); err != nil {
 			t.Fatal(err)

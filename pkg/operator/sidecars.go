@@ -25,18 +25,24 @@ func (d *driver) leaderElection() configv1.LeaderElection {
 	}
 }
 
-// leaseHooks returns the hooks that make the sidecars release their Leases when they end. A sidecar
-// that does not know the feature gate exits, so only a setting adds the gate.
-func (d *driver) leaseHooks() []hook.Workload {
-	if !d.settings.ReleaseLeases {
-		return nil
+// sidecarHooks returns the hooks that add the chosen arguments to the sidecars. A sidecar that does
+// not know the feature gate exits, so only a setting or a choice adds the gate.
+func (d *driver) sidecarHooks() []hook.Workload {
+	release := func() []string {
+		if !d.settings.ReleaseLeases && !d.choices.Config().Sidecars.ReleaseLeases {
+			return nil
+		}
+		return []string{"--feature-gates=ReleaseLeaderElectionOnExit=true"}
 	}
-	var hooks []hook.Workload
-	for _, sidecar := range []string{
-		"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter",
-	} {
-		hooks = append(hooks,
-			hook.Arguments(sidecar, "--feature-gates=ReleaseLeaderElectionOnExit=true"))
+	names := func() []string {
+		if !d.choices.Config().Sidecars.ClaimMetadata {
+			return nil
+		}
+		return []string{"--extra-create-metadata"}
 	}
-	return hooks
+	return []hook.Workload{
+		hook.Arguments("csi-provisioner", release), hook.Arguments("csi-provisioner", names),
+		hook.Arguments("csi-snapshotter", release), hook.Arguments("csi-snapshotter", names),
+		hook.Arguments("csi-attacher", release), hook.Arguments("csi-resizer", release),
+	}
 }

@@ -1,0 +1,187 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/events"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
+	"github.com/openshift/library-go/pkg/operator/staleconditions"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// addonsObjects applies the objects that exist only while CSI-Addons is active. It deletes them
+// afterwards, because only the sidecar needs them. Workloads do not wait for them: the sidecar
+// repeats requests that the API server refuses.
+type addonsObjects struct {
+	*driver
+	name    string
+	files   []string
+	read    resourceapply.AssetFunc
+	clients *resourceapply.ClientHolder
+	cache   resourceapply.ResourceCache
+	// removeConditions removes the conditions of a driver whose images are not set.
+	removeConditions factory.SyncFunc
+	// deleted is true after the objects have been deleted: nothing else creates them.
+	deleted bool
+	// refused is true if the API server refused a request of the last sync.
+	refused bool
+}
+
+// csiAddonsResources returns the controller of the objects, and of two conditions: one reports
+// whether the operator adds CSI-Addons to the driver, the other one failures. They exist only if
+// the images are set.
+func (d *driver) csiAddonsResources(name string) (factory.Controller, error) {
+	if d.csiAddons == nil {
+		return nil, nil
+	}
+	clients := d.cluster.Side(flavour.Guest)
+	r := &addonsObjects{
+		driver: d, name: name, cache: resourceapply.NewResourceCache(),
+		clients: (&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube),
+	}
+	r.removeConditions = staleconditions.NewRemoveStaleConditionsController(name,
+		[]string{r.activeType(), r.degradedType()}, d.operator, d.events).Sync
+	r.files, r.read = d.assetFunc(d.csiAddonsAssets())
+	return factory.New().
+		WithInformers(append(d.csiAddons.informers(), cluster.DelayStatus(d.operator.Informer()))...).
+		WithSync(cluster.WhileManaged(d.operator, r.sync)).
+		ResyncEvery(staticResync).
+		ToController(name, d.events), nil
+}
+
+// csiAddonsAssets returns the assets of the objects that exist only while CSI-Addons is active.
+func (d *driver) csiAddonsAssets() []bundle.Asset {
+	return slices.DeleteFunc(d.csiAddons.bundle.Assets(), func(asset bundle.Asset) bool {
+		_, replaces := d.bundle.Find(asset.Name)
+		return replaces
+	})
+}
+
+func (r *addonsObjects) activeType() string { return r.service() + "CSIAddonsActive" }
+
+func (r *addonsObjects) degradedType() string { return r.name + opv1.OperatorStatusTypeDegraded }
+
+func (r *addonsObjects) sync(ctx context.Context, syncCtx factory.SyncContext) error {
+	images, err := r.csiAddons.containers()
+	if err != nil {
+		return nil //nolint:nilerr // the condition of the choices reports it
+	}
+	active := r.csiAddons.active()
+	refused, failed := r.write(ctx, active, syncCtx.Recorder())
+	if images == nil {
+		return errors.Join(append(failed, r.removeConditions(ctx, syncCtx))...)
+	}
+	if err := r.csiAddons.crd.Refusal(); err != nil {
+		refused = append(refused, err)
+	}
+	if len(refused) > 0 {
+		syncCtx.Queue().AddAfter(syncCtx.QueueKey(), refusedPoll)
+		r.reportRefusal(ctx, errors.Join(refused...))
+	}
+	r.refused = len(refused) > 0
+	return errors.Join(append(failed, cluster.ApplyConditions(ctx, r.operator, r.name,
+		r.activeCondition(active, refused), r.degradedCondition(refused, failed)))...)
+}
+
+// write applies or deletes the objects. It returns the errors of an API server that refuses to
+// apply an object, and other errors. An object that the operator may not delete counts as absent:
+// cluster-storage-operator does not grant it, so the operator has not created it either. A binding
+// is not found, and not refused, if its Role was refused.
+func (r *addonsObjects) write(
+	ctx context.Context, active bool, recorder events.Recorder,
+) (refused, failed []error) {
+	if r.deleted && !active {
+		return nil, nil
+	}
+	var results []resourceapply.ApplyResult
+	if active {
+		results = resourceapply.ApplyDirectly(ctx, r.clients, recorder, r.cache, r.read, r.files...)
+	} else {
+		results = resourceapply.DeleteAll(ctx, r.clients, recorder, r.read, r.files...)
+	}
+	for _, result := range results {
+		switch {
+		case result.Error == nil:
+		case !apierrors.IsForbidden(result.Error):
+			failed = append(failed, fmt.Errorf("%s: %w", result.File, result.Error))
+		case active:
+			refused = append(refused, result.Error)
+		}
+	}
+	r.deleted = !active && len(failed) == 0
+	if len(refused) > 0 {
+		failed = slices.DeleteFunc(failed, apierrors.IsNotFound)
+	}
+	return refused, failed
+}
+
+// reportRefusal reports the first of several refusals in succession.
+func (r *addonsObjects) reportRefusal(ctx context.Context, err error) {
+	if r.refused {
+		return
+	}
+	klog.FromContext(ctx).Error(err, "The API server refuses requests for CSI-Addons")
+	r.events.Warningf("CSIAddonsForbidden", "The API server refuses requests for CSI-Addons, so the "+
+		"operator runs the driver without the objects that they are about: %v", err)
+}
+
+func (r *addonsObjects) activeCondition(active bool, refused []error) *cluster.Condition {
+	switch {
+	case len(refused) > 0:
+		return cluster.NewCondition(r.activeType(), opv1.ConditionFalse, reasonForbidden,
+			"The API server refuses requests for CSI-Addons. "+r.grantAdvice()+"\n"+lines(refused))
+	case !active:
+		crd := r.cluster.Name(flavour.Guest, "CustomResourceDefinition", "", bundle.CSIAddonsCRD)
+		return cluster.NewCondition(r.activeType(), opv1.ConditionFalse, "NoCustomResourceDefinition",
+			crd+" does not exist, so the operator does not add CSI-Addons to the driver. Install "+
+				"CSI-Addons")
+	}
+	return cluster.NewCondition(r.activeType(), opv1.ConditionTrue, "AsExpected", r.activeMessage())
+}
+
+// reasonForbidden is the reason of both conditions while the API server refuses requests.
+const reasonForbidden = "Forbidden"
+
+// degradedCondition returns the condition about failures. Refusals do not make the driver degraded:
+// it works without the objects, and the other condition reports them.
+func (r *addonsObjects) degradedCondition(refused, failed []error) *cluster.Condition {
+	switch {
+	case len(failed) > 0:
+		return cluster.NewCondition(r.degradedType(), opv1.ConditionTrue, "SyncError",
+			lines(append(failed, refused...)))
+	case len(refused) > 0:
+		return cluster.NewCondition(r.degradedType(), opv1.ConditionFalse, reasonForbidden,
+			lines(refused))
+	}
+	return cluster.NewCondition(r.degradedType(), opv1.ConditionFalse, "AsExpected", "As expected")
+}
+
+func lines(errs []error) string { return errors.Join(errs...).Error() }
+
+// activeMessage says where CSI-Addons is in the driver.
+func (d *driver) activeMessage() string {
+	if d.cluster.Flavour == flavour.HyperShift {
+		return "The operator adds CSI-Addons to the pods on nodes. NetworkFence is not available in a " +
+			"guest cluster"
+	}
+	return "The operator adds CSI-Addons to the pods of the driver"
+}
+
+// grantAdvice says which manifest grants the permissions.
+func (d *driver) grantAdvice() string {
+	if d.settings.ClusterID == "" && d.cluster.Flavour == flavour.Standalone {
+		return "Run `oc apply -k assets/csi-addons/openshift` to grant missing permissions"
+	}
+	return "The manifests of the operator's release grant missing permissions"
+}
