@@ -62,7 +62,7 @@ type Jobs struct {
 
 // sidecars finds sidecars that have all capabilities.
 type sidecars interface {
-	OfDriver(driver string, capabilities ...string) []*connection.Sidecar
+	Any(driver string, capabilities ...string) bool
 	OnNode(driver, node string, capabilities ...string) *connection.Sidecar
 	Leader(ctx context.Context, driver string, capabilities ...string) (*connection.Sidecar, error)
 }

@@ -47,8 +47,8 @@ func (p plan) node() string {
 }
 
 // plan chooses the next call from what the connected sidecars that would serve it declare: on a
-// node that uses the volume, then in the controller service. A driver may have one of the two only.
-// It skips what an earlier call has completed.
+// node to which the volume is attached, then in the controller service. A driver may have one of
+// the two only. It skips what an earlier call has completed.
 //
 // A sidecar on a node cannot pretend to be the controller service: the Lease of the driver names
 // its pod. A driver without sidecars on nodes is complete after the call of the controller service,
@@ -56,7 +56,7 @@ func (p plan) node() string {
 func (r *Jobs) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v *corev1.PersistentVolume,
 ) (plan, error) {
 	driver := v.Spec.CSI.Driver
-	if len(r.Sidecars.OfDriver(driver)) == 0 {
+	if !r.Sidecars.Any(driver) {
 		return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of "+
 			"driver %s", driver)
 	}
@@ -71,14 +71,13 @@ func (r *Jobs) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v *corev
 		switch {
 		case next.sidecar != nil:
 			return next, nil
-		case problem != nil && !problem.final &&
-			len(r.Sidecars.OfDriver(driver, connection.ReclaimOnline)) > 0:
+		case problem != nil && !problem.final && r.Sidecars.Any(driver, connection.ReclaimOnline):
 			return plan{}, problem
 		}
 	}
 	finished := done(job, ConditionController)
-	offline := r.Sidecars.OfDriver(driver, connection.ControllerService, connection.ReclaimOffline)
-	if !finished && len(offline) > 0 {
+	if !finished &&
+		r.Sidecars.Any(driver, connection.ControllerService, connection.ReclaimOffline) {
 		leader, err := r.Sidecars.Leader(ctx, driver)
 		switch {
 		case err != nil:
@@ -97,8 +96,8 @@ func (r *Jobs) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v *corev
 	return next, nil
 }
 
-// planNode chooses the call on one of the nodes that use a volume. Without a sidecar it returns why
-// the job waits, or what the driver cannot do there.
+// planNode chooses the call on one of the nodes to which a volume is attached. Without a sidecar it
+// returns why the job waits, or what the driver cannot do there.
 func (r *Jobs) planNode(driver string, nodes []string) (plan, *obstacle) {
 	if len(nodes) == 0 {
 		return plan{skipped: "No node uses the volume"}, nil

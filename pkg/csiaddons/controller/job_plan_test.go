@@ -19,14 +19,18 @@ type fakeSidecars struct {
 	leader string
 }
 
-func (f fakeSidecars) OfDriver(_ string, capabilities ...string) []*connection.Sidecar {
+func (f fakeSidecars) Any(_ string, capabilities ...string) bool {
+	return len(f.having(capabilities)) > 0
+}
+
+func (f fakeSidecars) having(capabilities []string) []*connection.Sidecar {
 	return slices.DeleteFunc(slices.Clone(f.all), func(one *connection.Sidecar) bool {
 		return !one.Has(capabilities...)
 	})
 }
 
 func (f fakeSidecars) OnNode(_, node string, capabilities ...string) *connection.Sidecar {
-	for _, one := range f.OfDriver("", capabilities...) {
+	for _, one := range f.having(capabilities) {
 		if one.Node == node {
 			return one
 		}
@@ -36,7 +40,7 @@ func (f fakeSidecars) OnNode(_, node string, capabilities ...string) *connection
 
 func (f fakeSidecars) Leader(_ context.Context, _ string, capabilities ...string,
 ) (*connection.Sidecar, error) {
-	for _, one := range f.OfDriver("", append(capabilities, connection.ControllerService)...) {
+	for _, one := range f.having(append(capabilities, connection.ControllerService)) {
 		if one.Pod.Name == f.leader {
 			return one, nil
 		}

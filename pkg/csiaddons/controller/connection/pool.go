@@ -7,8 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,13 +24,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
-// maxPerDriver and maxConnections limit the connections of a pool. A sidecar runs in each pod of a
-// driver, so this is enough for two drivers on 5,000 nodes with their controller pods.
-const (
-	maxPerDriver   = 5_100
-	maxConnections = 2 * maxPerDriver
-)
-
 // Pool contains a connection for each CSIAddonsNode. It is safe for concurrent use.
 type Pool struct {
 	tokens  *Tokens
@@ -41,7 +35,12 @@ type Pool struct {
 
 	mu    sync.Mutex
 	links map[types.NamespacedName]*link
+	// connected contains the connected sidecars of each driver, and of each driver on each node.
+	connected map[place][]*Sidecar
 }
+
+// place is a driver on a node, or on all nodes if the node is "".
+type place struct{ driver, node string }
 
 // link is the connection to the sidecar of a CSIAddonsNode.
 type link struct {
@@ -55,6 +54,7 @@ type link struct {
 func NewPool(tokens *Tokens, m *Metrics, leases client.Reader) *Pool {
 	return &Pool{
 		tokens: tokens, metrics: m, leases: leases, links: map[types.NamespacedName]*link{},
+		connected: map[place][]*Sidecar{},
 	}
 }
 
@@ -91,9 +91,6 @@ func (p *Pool) prepare(ctx context.Context, name types.NamespacedName, target Ta
 		return found, nil
 	}
 	p.remove(name)
-	if err := p.full(target.Driver); err != nil {
-		return nil, err
-	}
 	connection, err := grpc.NewClient("passthrough:///"+target.Address, options(target, p.tokens)...)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", target.Address, err)
@@ -122,30 +119,23 @@ func (p *Pool) watch(ctx context.Context, name types.NamespacedName, l *link) {
 	}
 }
 
-// full returns an error if there may be no other connection for a driver.
-func (p *Pool) full(driver string) error {
-	ofDriver := 0
-	for _, l := range p.links {
-		if l.Driver == driver {
-			ofDriver++
-		}
-	}
-	switch {
-	case ofDriver >= maxPerDriver:
-		return fmt.Errorf("there are %d connections for driver %s already", maxPerDriver, driver)
-	case len(p.links) >= maxConnections:
-		return fmt.Errorf("there are %d connections already", maxConnections)
-	}
-	return nil
-}
-
 // up sets the sidecar of a connection, or nil if the connection is down.
 func (p *Pool) up(l *link, sidecar *Sidecar) {
-	switch {
-	case l.sidecar == nil && sidecar != nil:
-		p.metrics.Connected(l.Driver, 1)
-	case l.sidecar != nil && sidecar == nil:
+	if l.sidecar != nil {
 		p.metrics.Connected(l.Driver, -1)
+	}
+	if sidecar != nil {
+		p.metrics.Connected(l.Driver, 1)
+	}
+	for _, at := range []place{{l.Driver, ""}, {l.Driver, l.Node}} {
+		all := slices.DeleteFunc(p.connected[at], func(one *Sidecar) bool { return one == l.sidecar })
+		if sidecar != nil {
+			all = append(all, sidecar)
+		}
+		p.connected[at] = all
+		if len(all) == 0 {
+			delete(p.connected, at)
+		}
 	}
 	l.sidecar = sidecar
 }
@@ -187,52 +177,61 @@ func (p *Pool) Of(name types.NamespacedName) *Sidecar {
 	return nil
 }
 
-// OfDriver returns the connected sidecars of a driver that have all capabilities, in the order of
-// their pods.
-func (p *Pool) OfDriver(driver string, capabilities ...string) []*Sidecar {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var found []*Sidecar
-	for _, l := range p.links {
-		if l.Driver == driver && l.sidecar != nil && l.sidecar.Has(capabilities...) {
-			found = append(found, l.sidecar)
-		}
+// Any returns whether a connected sidecar of a driver has all capabilities.
+func (p *Pool) Any(driver string, capabilities ...string) bool {
+	for range p.at(place{driver: driver}, capabilities) {
+		return true
 	}
-	slices.SortFunc(found, func(a, b *Sidecar) int {
-		return strings.Compare(a.Pod.String(), b.Pod.String())
-	})
-	return found
+	return false
 }
 
 // OnNode returns the connected sidecar of a driver on a node that has all capabilities, or nil. If
 // there are several, it is that of the first pod by name.
 func (p *Pool) OnNode(driver, node string, capabilities ...string) *Sidecar {
-	for _, sidecar := range p.OfDriver(driver, capabilities...) {
-		if sidecar.Node == node {
-			return sidecar
+	var first *Sidecar
+	for one := range p.at(place{driver, node}, capabilities) {
+		if first == nil || one.Pod.String() < first.Pod.String() {
+			first = one
 		}
 	}
-	return nil
+	return first
 }
 
 // Leader returns the sidecar of the pod that is the leader of a driver and has all capabilities, or
 // nil if the controller is not connected to it. The Lease of the driver names the pod; only pods
-// with the controller service of the driver may write it.
+// with the controller service of the driver may write it. If there is a leader in several
+// namespaces, it is that of the first namespace by name.
 func (p *Pool) Leader(ctx context.Context, driver string, capabilities ...string,
 ) (*Sidecar, error) {
-	var name types.NamespacedName
-	var lease *coordinationv1.Lease
-	for _, one := range p.OfDriver(driver, append(capabilities, ControllerService)...) {
-		if one.Pod.Namespace != name.Namespace {
-			name = types.NamespacedName{Namespace: one.Pod.Namespace, Name: wire.LeaseName(driver)}
-			lease = &coordinationv1.Lease{}
-			if err := p.leases.Get(ctx, name, lease); err != nil && !apierrors.IsNotFound(err) {
-				return nil, fmt.Errorf("reading Lease %s: %w", name, err)
-			}
+	candidates := map[string][]*Sidecar{}
+	for one := range p.at(place{driver: driver}, append(capabilities, ControllerService)) {
+		candidates[one.Pod.Namespace] = append(candidates[one.Pod.Namespace], one)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(candidates)) {
+		name := types.NamespacedName{Namespace: namespace, Name: wire.LeaseName(driver)}
+		lease := &coordinationv1.Lease{}
+		if err := p.leases.Get(ctx, name, lease); err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("reading Lease %s: %w", name, err)
 		}
-		if ptr.Deref(lease.Spec.HolderIdentity, "") == wire.LeaseHolder(one.Pod.Name) {
-			return one, nil
+		for _, one := range candidates[namespace] {
+			if ptr.Deref(lease.Spec.HolderIdentity, "") == wire.LeaseHolder(one.Pod.Name) {
+				return one, nil
+			}
 		}
 	}
 	return nil, nil
+}
+
+// at returns the connected sidecars at a place that have all capabilities, in any order. The pool
+// does not change while the caller iterates.
+func (p *Pool) at(where place, capabilities []string) iter.Seq[*Sidecar] {
+	return func(yield func(*Sidecar) bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, one := range p.connected[where] {
+			if one.Has(capabilities...) && !yield(one) {
+				return
+			}
+		}
+	}
 }

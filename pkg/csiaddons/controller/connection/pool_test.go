@@ -3,6 +3,7 @@ package connection
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -151,4 +153,37 @@ func TestConnectionThatTheSidecarClosesIsLost(t *testing.T) {
 	f.pool.Close(f.name)
 	server.GracefulStop() // waits for the end of the connection
 	f.check(false)        // the pool has closed it, so it is not lost
+}
+
+// BenchmarkPlan measures what the plan of a job asks on 5,000 nodes with two drivers.
+func BenchmarkPlan(b *testing.B) {
+	const nodes = 5_000
+	known := runtime.NewScheme()
+	if err := coordinationv1.AddToScheme(known); err != nil {
+		b.Fatal(err)
+	}
+	m, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := NewPool(nil, m, fake.NewClientBuilder().WithScheme(known).Build())
+	add := func(driver, node string, capabilities ...string) {
+		name := types.NamespacedName{Namespace: "csi", Name: driver + "-" + node}
+		target := Target{Driver: driver, Node: node, Pod: name}
+		p.up(&link{Target: target}, &Sidecar{Target: target, Capabilities: capabilities})
+	}
+	for i := range nodes {
+		add("cinder", fmt.Sprint(i), ReclaimOnline, NodeService)
+		add("manila", fmt.Sprint(i), NodeService)
+	}
+	add("cinder", "leader", ControllerService, ReclaimOffline)
+	b.ReportAllocs()
+	for b.Loop() {
+		first := p.OnNode("cinder", "1234", ReclaimOnline)
+		_, err := p.Leader(b.Context(), "cinder")
+		if !p.Any("cinder") || first == nil || err != nil ||
+			!p.Any("cinder", ControllerService, ReclaimOffline) {
+			b.Fatal(first, err)
+		}
+	}
 }
