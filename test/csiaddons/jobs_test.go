@@ -9,11 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -36,9 +32,6 @@ func TestReclaimSpaceJobs(t *testing.T) {
 			services: services{controllerService}, reclaims: reclaims{offline},
 			inController: answers(10, 20, nil), // the usage grows while the driver works
 		},
-		"shares": { // does not attach volumes
-			services: services{nodeService}, reclaims: reclaims{online}, onNode: answers(7, 0, nil),
-		},
 		"unable": {
 			services: services{nodeService}, reclaims: reclaims{online},
 			onNode: answers(0, 0, status.Error(codes.Unimplemented, "the device cannot discard")),
@@ -48,38 +41,23 @@ func TestReclaimSpaceJobs(t *testing.T) {
 			onNode: answers(0, 0, status.Error(codes.InvalidArgument, "no path")),
 		},
 		"plain": {services: services{nodeService}},
-		"detached": { // no node uses the volume, and the controller service cannot reclaim space
+		"detached": { // attached to no node, and the controller service cannot reclaim space
 			services: services{nodeService, controllerService}, reclaims: reclaims{online, offline},
 			onNode:       answers(9, 4, nil),
 			inController: answers(0, 0, status.Error(codes.Unimplemented, "only on nodes")),
 		},
 	}
-	w.create(&storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: "shares"},
-		Spec:       storagev1.CSIDriverSpec{AttachRequired: ptr.To(false)},
-	})
 	var flags []string
 	for name, d := range drivers {
 		d.name = name
 		flags = append(flags, "--driver-namespaces="+name+"="+driverNamespace)
 		w.addSidecar(w.addPod(driverNamespace, "pod-of-"+name, "worker-1"), d)
 		nodes := []string{"worker-1"}
-		if name == "shares" || name == "detached" {
+		if name == "detached" {
 			nodes = nil
 		}
 		w.addVolume(name, name, nodes...)
 	}
-	user := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "user-of-shares"},
-		Spec: corev1.PodSpec{
-			NodeName: "worker-1", Containers: []corev1.Container{{Name: "a", Image: "a"}},
-			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "shares"},
-			}}},
-		},
-	}
-	w.create(user)
-	w.setAddress(user, "127.0.0.1")
 	w.startController(flags...)
 
 	for _, one := range []struct {
@@ -92,7 +70,6 @@ func TestReclaimSpaceJobs(t *testing.T) {
 		{"both", v1alpha1.OperationSucceeded, controller.ReasonReclaimed, "50", 1, 1},
 		{"nodes", v1alpha1.OperationSucceeded, controller.ReasonReclaimed, "60", 1, 0},
 		{"controllers", v1alpha1.OperationSucceeded, controller.ReasonReclaimed, "0", 0, 1},
-		{"shares", v1alpha1.OperationSucceeded, controller.ReasonReclaimed, "7", 1, 0},
 		{"unable", v1alpha1.OperationSucceeded, controller.ReasonUnimplemented, "", 1, 0},
 		{"strict", v1alpha1.OperationFailed, controller.ReasonInvalid, "", 1, 0},
 		{"plain", v1alpha1.OperationFailed, controller.ReasonUnsupported, "", 0, 0},

@@ -5,18 +5,25 @@ package csiaddons
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/fence"
 )
 
 // huge is as many bytes as fit into an object.
@@ -192,6 +199,64 @@ func TestNodeThatHangsDoesNotStopOthers(t *testing.T) {
 		if got := w.awaitEnd(fmt.Sprintf("hangs-%d", n)).Status; got.Retries != 0 {
 			t.Errorf("a job of the node ended with %s: %s", got.Reason, got.Message)
 		}
+	}
+}
+
+// TestJobsOfATenantLeaveMemoryForOthers runs the jobs of a tenant whose namespace is full of large
+// pods, for a volume that is not attached, and a fence at the same time.
+func TestJobsOfATenantLeaveMemoryForOthers(t *testing.T) {
+	t.Parallel()
+	const (
+		jobs, pods, size = 110, 60, 250 << 10
+		mostMemory       = 200 << 10 // KiB
+		fencedWithin     = 15 * time.Second
+	)
+	w := newWorld(t)
+	w.create(&storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: "manila"},
+		Spec:       storagev1.CSIDriverSpec{AttachRequired: ptr.To(false)},
+	})
+	for n := range pods {
+		w.create(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: fmt.Sprintf("large-%d", n),
+				Annotations: map[string]string{"note": strings.Repeat("a", size)},
+			},
+			Spec: corev1.PodSpec{
+				SchedulerName: "none", Containers: []corev1.Container{{Name: "a", Image: "a"}},
+			},
+		})
+	}
+	w.addVolume("share", "manila")
+	w.addSidecar(w.addPod(driverNamespace, "plugin", "worker-1"), fenceDriver("manila"))
+	w.addFenceClass("shares", v1alpha1.StorageNetworksParameter, "172.16.0.0/16")
+	p := w.startProcess("--driver-namespaces=manila=" + driverNamespace)
+	w.awaitSidecar("manila", connected)
+	group, ctx := errgroup.WithContext(t.Context())
+	for n := range jobs {
+		group.Go(func() error { return w.client.Create(ctx, newJob(fmt.Sprint("job-", n), "share")) })
+	}
+	w.must(group.Wait())
+	began := time.Now()
+	w.addFence("lost", v1alpha1.NetworkFenceSpec{
+		NetworkFenceClassName: "shares", Cidrs: []string{"10.0.0.1/32"},
+	})
+	w.awaitFence("lost", v1alpha1.OperationSucceeded, fence.ReasonFenced)
+	took := time.Since(began)
+	for n := range jobs {
+		w.awaitJob(fmt.Sprint("job-", n), func(job *v1alpha1.ReclaimSpaceJob) bool {
+			return job.Status.Reason != ""
+		})
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	w.must(err)
+	_, line, _ := strings.Cut(string(status), "VmHWM:")
+	var memory int
+	_, err = fmt.Sscan(line, &memory)
+	w.must(err)
+	t.Logf("fenced after %v, with %d MiB of memory", took.Round(time.Millisecond), memory>>10)
+	if took > fencedWithin || memory > mostMemory {
+		t.Errorf("the fence took %v, and the controller had up to %d KiB of memory", took, memory)
 	}
 }
 

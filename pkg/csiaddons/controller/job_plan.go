@@ -99,8 +99,14 @@ func (r *Jobs) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v *corev
 // planNode chooses the call on one of the nodes to which a volume is attached. Without a sidecar it
 // returns why the job waits, or what the driver cannot do there.
 func (r *Jobs) planNode(driver string, nodes []string) (plan, *obstacle) {
-	if len(nodes) == 0 {
-		return plan{skipped: "No node uses the volume"}, nil
+	switch {
+	case len(nodes) > 0:
+	case r.Sidecars.Any(driver, connection.ReclaimOnline),
+		r.Sidecars.Any(driver, connection.ReclaimOffline):
+		return plan{skipped: "The volume is attached to no node"}, nil
+	default: // other sidecars may connect later
+		return plan{}, waiting(ReasonUnsupported, "No connected sidecar of driver %s can reclaim space",
+			driver)
 	}
 	var silent []string
 	for _, node := range nodes {
@@ -114,7 +120,7 @@ func (r *Jobs) planNode(driver string, nodes []string) (plan, *obstacle) {
 	}
 	if len(silent) > 0 {
 		return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of "+
-			"driver %s on %s, which uses the volume", driver, some(silent))
+			"driver %s on %s, to which the volume is attached", driver, some(silent))
 	}
 	return plan{}, final(ReasonUnsupported, "The driver %s cannot reclaim space on %s", driver,
 		some(nodes))

@@ -121,11 +121,12 @@ func TestCapabilitiesOfOneSidecarDoNotCountForOthers(t *testing.T) {
 }
 
 // Nothing can be reclaimed on a node that does not exist, so the job succeeds. The controller
-// service is called first, if it can reclaim space.
+// service is called first, if it can reclaim space. If no sidecar can, one may connect later.
 func TestJobOfAnUnusedVolumeSucceeds(t *testing.T) {
 	t.Parallel()
-	const success = v1alpha1.ReclaimSpaceSucceeded + " No node uses the volume"
+	const success = v1alpha1.ReclaimSpaceSucceeded + " The volume is attached to no node"
 	node := connected("node", "used", connection.NodeService, connection.ReclaimOnline)
+	plain := connected("plain", "used", connection.NodeService)
 	other := connected("other", "c", connection.ControllerService, connection.ReclaimOffline)
 	for _, one := range []struct {
 		done     bool // the call of the controller service
@@ -135,6 +136,7 @@ func TestJobOfAnUnusedVolumeSucceeds(t *testing.T) {
 		{false, []*connection.Sidecar{node}, ReasonNotInUse},
 		{false, []*connection.Sidecar{node, other}, ReasonNoSidecar},
 		{true, []*connection.Sidecar{node, other}, ReasonNotInUse},
+		{false, []*connection.Sidecar{plain}, ReasonUnsupported},
 	} {
 		job := jobFor("data")
 		r, w := newReconciler(t, job, claimOfTenant("1", corev1.ClaimBound), volumeFor("1"))

@@ -20,9 +20,6 @@ import (
 // indexVolume indexes VolumeAttachments by the name of the PersistentVolume.
 const indexVolume = "volume"
 
-// podsPerPage limits the pods in one response of the API server.
-const podsPerPage = 500
-
 // volume returns the volume of a job. It reads the claim from the cache, so that jobs without a
 // bound claim send no requests. The cache may be outdated, so the PersistentVolume, read from the
 // API server, must be bound to the same claim.
@@ -76,24 +73,8 @@ func volumeOf(ctx context.Context, live client.Reader, claim *corev1.PersistentV
 	return volume, nil
 }
 
-// nodes returns the names of the Nodes that use a volume, sorted. A driver that does not attach
-// volumes has no VolumeAttachments, so pods say which Nodes use its volumes.
+// nodes returns the names of the Nodes to which a volume is attached, sorted.
 func (r *Jobs) nodes(ctx context.Context, v *corev1.PersistentVolume) ([]string, error) {
-	driver := &storagev1.CSIDriver{}
-	err := r.Client.Get(ctx, types.NamespacedName{Name: v.Spec.CSI.Driver}, driver)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading CSIDriver %s: %w", v.Spec.CSI.Driver, err)
-	}
-	find := r.nodesOfPods
-	if ptr.Deref(driver.Spec.AttachRequired, true) {
-		find = r.attached
-	}
-	found, err := find(ctx, v)
-	slices.Sort(found)
-	return slices.Compact(found), err
-}
-
-func (r *Jobs) attached(ctx context.Context, v *corev1.PersistentVolume) ([]string, error) {
 	var attachments storagev1.VolumeAttachmentList
 	err := r.Client.List(ctx, &attachments, client.MatchingFields{indexVolume: v.Name})
 	if err != nil {
@@ -106,36 +87,8 @@ func (r *Jobs) attached(ctx context.Context, v *corev1.PersistentVolume) ([]stri
 			nodes = append(nodes, one.Spec.NodeName)
 		}
 	}
-	return nodes, nil
-}
-
-func (r *Jobs) nodesOfPods(ctx context.Context, v *corev1.PersistentVolume) ([]string, error) {
-	var nodes []string
-	claim := v.Spec.ClaimRef
-	page := &client.ListOptions{Namespace: claim.Namespace, Limit: podsPerPage}
-	for {
-		var pods corev1.PodList
-		if err := r.Live.List(ctx, &pods, page); err != nil {
-			return nil, fmt.Errorf("listing the pods of namespace %s: %w", claim.Namespace, err)
-		}
-		for i := range pods.Items {
-			if pod := &pods.Items[i]; pod.Status.Phase == corev1.PodRunning && mounts(pod, claim.Name) {
-				nodes = append(nodes, pod.Spec.NodeName)
-			}
-		}
-		if pods.Continue == "" {
-			return nodes, nil
-		}
-		page.Continue = pods.Continue
-	}
-}
-
-// mounts returns whether a pod uses a claim.
-func mounts(pod *corev1.Pod, claim string) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim ||
-			v.Ephemeral != nil && pod.Name+"-"+v.Name == claim
-	})
+	slices.Sort(nodes)
+	return slices.Compact(nodes), nil
 }
 
 // byVolume returns the PersistentVolume of a VolumeAttachment, for the index.
