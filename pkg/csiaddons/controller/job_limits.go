@@ -66,12 +66,17 @@ func (l *limits) acquire(job types.NamespacedName, s slot) bool {
 		l.count++
 		found.since = l.count
 	}
+	moved := ok && found.slot != s
 	found.slot = s
 	l.waiting[job] = found
-	if !l.free(s) {
-		return false
+	var next types.NamespacedName
+	if l.free(s) {
+		next, _ = l.next()
 	}
-	if next, _ := l.next(); next != job {
+	if next != job {
+		if moved { // it does not use the call for which it may have been woken
+			l.wakeNext()
+		}
 		return false
 	}
 	l.count++
