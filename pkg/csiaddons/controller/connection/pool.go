@@ -102,21 +102,29 @@ func (p *Pool) prepare(ctx context.Context, name types.NamespacedName, target Ta
 }
 
 // watch marks a connection as down each time that it is not ready any more, until it is closed. It
-// does not close it, because the sidecar may still answer calls in flight.
+// does not close it, because the sidecar may still answer calls in flight. On a busy machine it may
+// not see each state, so it does not rely on the previous one.
 func (p *Pool) watch(ctx context.Context, name types.NamespacedName, l *link) {
+	since := time.Now()
 	for state := l.connection.GetState(); state != connectivity.Shutdown; {
-		was, since := state, time.Now()
+		if state != connectivity.Ready && p.down(l) {
+			p.lost(name, time.Since(since))
+		}
+		since = time.Now()
 		if !l.connection.WaitForStateChange(ctx, state) {
 			return
 		}
 		state = l.connection.GetState()
-		if was == connectivity.Ready && state != connectivity.Shutdown {
-			p.mu.Lock()
-			p.up(l, nil)
-			p.mu.Unlock()
-			p.lost(name, time.Since(since))
-		}
 	}
+}
+
+// down marks a connection as down. It returns false if it was not up.
+func (p *Pool) down(l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	wasUp := l.sidecar != nil
+	p.up(l, nil)
+	return wasUp
 }
 
 // up sets the sidecar of a connection, or nil if the connection is down.
