@@ -234,38 +234,38 @@ classes: [{type: __DEFAULT__, name: archive, reclaimPolicy: Retain}]
 	e.awaitAvailable()
 }
 
-// TestChoicesOfSidecarsNeedNoRestart also turns on CSI-Addons, whose CRD is missing.
-func TestChoicesOfSidecarsNeedNoRestart(t *testing.T) {
+// TestChoicesOfPodsNeedNoRestart also turns on CSI-Addons, whose CRD is missing.
+func TestChoicesOfPodsNeedNoRestart(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	p := e.operator
-	e.choose("sidecars: {releaseLeases: true, claimMetadata: true}\ncsiAddons: {image: registry.example.com/addons}\n")
+	e.choose("sidecars: {releaseLeases: true, claimMetadata: true}\ntolerations: [{key: storage, operator: Exists}]\n" +
+		"csiAddons: {image: registry.example.com/addons}\n")
 	e.eventually(soon, func() error {
-		return errors.Join(e.provisionerHasChosenArguments(true), e.hasCondition("ManilaCSIAddonsActive",
+		return errors.Join(e.podsAreChosen(true), e.hasCondition("ManilaCSIAddonsActive",
 			opv1.ConditionFalse, "NoCustomResourceDefinition", addonsCRD))
 	})
 	e.awaitAvailable()
 	e.choose("class: {reclaimPolicy: Retain}\n")
 	e.eventually(soon, func() error {
-		return errors.Join(e.provisionerHasChosenArguments(false), e.hasNoCondition("ManilaCSIAddonsActive"))
+		return errors.Join(e.podsAreChosen(false), e.hasNoCondition("ManilaCSIAddonsActive"))
 	})
 	e.awaitAvailable()
 	e.mustStillRun(p)
 }
 
-// provisionerHasChosenArguments returns nil if the provisioner has the arguments of both choices, or
-// none.
-func (e *env) provisionerHasChosenArguments(want bool) error {
-	w, err := e.workload(controllerName)
-	if err != nil {
-		return err
-	}
-	provisioner, err := w.container("csi-provisioner")
-	if err != nil {
+// podsAreChosen returns nil if the provisioner has the arguments of both choices, and the node
+// plugin the toleration, or if they have none of this.
+func (e *env) podsAreChosen(want bool) error {
+	controller, errController := e.workload(controllerName)
+	node, errNode := e.workload(nodeName)
+	provisioner, errContainer := controller.container("csi-provisioner")
+	if err := errors.Join(errController, errNode, errContainer); err != nil {
 		return err
 	}
 	return errors.Join(
+		checkEqual(want, node.Pod.Tolerations[0].Key == "storage"),
 		checkEqual(want, slices.Contains(provisioner.Args, "--extra-create-metadata")),
 		checkEqual(want, slices.Contains(provisioner.Args,
 			"--feature-gates=ReleaseLeaderElectionOnExit=true")))

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	opv1 "github.com/openshift/api/operator/v1"
+
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -50,6 +52,7 @@ func TestCinderTopologyFollowsZones(t *testing.T) {
 		{"listed twice, once in order", []string{"az1", "!az1"}, []string{"!az1", "az1"}, false},
 		{"very many and one", manyZones("one-more"), manyZones(), true},
 		{"very many", manyZones(), manyZones("one-more"), true},
+		{"one that no label can hold", []string{"az1", "Zone 2"}, []string{"az1", "Zone 2"}, true},
 	} {
 		e.sub(c.name, func(*testing.T) {
 			before, topology := e.workloads(), e.topology()
@@ -77,7 +80,9 @@ func TestCinderTopologyFollowsZones(t *testing.T) {
 			e.awaitAvailable() // a conflict may degrade the driver for a moment
 		})
 	}
-	e.eventually(soon, func() error { return e.hasTopologyEvents(4) })
+	e.eventually(soon, func() error { return e.hasTopologyEvents(5) })
+	e.must(e.hasCondition(cinderProgressing, opv1.ConditionFalse, "AsExpected",
+		`Topology is off: node labels cannot hold the names of compute zones "Zone 2"`))
 }
 
 // hasTopologyEvents returns nil if there are that many events about topology, and one of them
