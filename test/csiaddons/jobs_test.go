@@ -36,10 +36,6 @@ func TestReclaimSpaceJobs(t *testing.T) {
 			services: services{nodeService}, reclaims: reclaims{online},
 			onNode: answers(0, 0, status.Error(codes.Unimplemented, "the device cannot discard")),
 		},
-		"strict": {
-			services: services{nodeService}, reclaims: reclaims{online},
-			onNode: answers(0, 0, status.Error(codes.InvalidArgument, "no path")),
-		},
 		"plain": {services: services{nodeService}},
 		"detached": { // attached to no node, and the controller service cannot reclaim space
 			services: services{nodeService, controllerService}, reclaims: reclaims{online, offline},
@@ -71,7 +67,6 @@ func TestReclaimSpaceJobs(t *testing.T) {
 		{"nodes", v1alpha1.OperationSucceeded, controller.ReasonReclaimed, "60", 1, 0},
 		{"controllers", v1alpha1.OperationSucceeded, controller.ReasonReclaimed, "0", 0, 1},
 		{"unable", v1alpha1.OperationSucceeded, controller.ReasonUnimplemented, "", 1, 0},
-		{"strict", v1alpha1.OperationFailed, controller.ReasonInvalid, "", 1, 0},
 		{"plain", v1alpha1.OperationFailed, controller.ReasonUnsupported, "", 0, 0},
 		{"detached", v1alpha1.OperationSucceeded, controller.ReasonNotInUse, "", 0, 1},
 	} {
@@ -97,7 +92,7 @@ func TestReclaimSpaceJobs(t *testing.T) {
 		}
 	}
 	w.checkEvents("both", "Started", "Started", "Succeeded")
-	w.checkEvents("strict", "Started", "Failed")
+	w.checkEvents("plain", "Failed")
 	w.checkLateClaim()
 }
 

@@ -99,8 +99,6 @@ func (r *Jobs) record(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, of pla
 			return nil
 		case code == codes.OK || code == codes.Unimplemented:
 			return r.complete(ctx, job, of, answer, failure)
-		case code == codes.InvalidArgument:
-			return r.fail(ctx, job, ReasonInvalid, connection.Describe(failure))
 		default:
 			return r.retry(ctx, job, failure)
 		}

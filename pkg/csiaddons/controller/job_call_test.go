@@ -8,9 +8,12 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -26,16 +29,16 @@ import (
 type reclaimer struct {
 	wire.ReclaimSpaceClient
 
-	reclaim func() *wire.ReclaimSpaceResponse
+	reclaim func() (*wire.ReclaimSpaceResponse, error)
 }
 
 func (r reclaimer) NodeReclaimSpace(context.Context, *wire.ReclaimSpaceRequest, ...grpc.CallOption,
 ) (*wire.ReclaimSpaceResponse, error) {
-	return r.reclaim(), nil
+	return r.reclaim()
 }
 
 // calling returns a reconciler of a job whose volume is used on a node with a sidecar.
-func calling(t *testing.T, reclaim func() *wire.ReclaimSpaceResponse,
+func calling(t *testing.T, reclaim func() (*wire.ReclaimSpaceResponse, error),
 ) (*Jobs, *world, *v1alpha1.ReclaimSpaceJob) {
 	t.Helper()
 	job := jobFor("data")
@@ -47,11 +50,11 @@ func calling(t *testing.T, reclaim func() *wire.ReclaimSpaceResponse,
 	return r, w, job
 }
 
-func twentyBytes() *wire.ReclaimSpaceResponse {
+func twentyBytes() (*wire.ReclaimSpaceResponse, error) {
 	return &wire.ReclaimSpaceResponse{
 		PreUsage:  &wire.StorageConsumption{UsageBytes: 30},
 		PostUsage: &wire.StorageConsumption{UsageBytes: 10},
-	}
+	}, nil
 }
 
 // writing lets a function do the writes of a status.
@@ -70,7 +73,7 @@ func writing(w *world, do func(write func() error) error) client.Client {
 func TestResultOfACallIsRecordedOnce(t *testing.T) {
 	t.Parallel()
 	calls := 0
-	r, w, job := calling(t, func() *wire.ReclaimSpaceResponse {
+	r, w, job := calling(t, func() (*wire.ReclaimSpaceResponse, error) {
 		calls++
 		return twentyBytes()
 	})
@@ -87,6 +90,27 @@ func TestResultOfACallIsRecordedOnce(t *testing.T) {
 	if lose || calls != 1 || job.Status.Result != v1alpha1.OperationSucceeded || space == nil ||
 		space.Value() != 20 {
 		t.Errorf("after %d calls, the status is %+v, want 20 reclaimed bytes", calls, job.Status)
+	}
+}
+
+// The sidecar of the CSI-Addons for Ceph answers so if it cannot read the PersistentVolume.
+func TestRefusedCallIsRetried(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	r, w, job := calling(t, func() (*wire.ReclaimSpaceResponse, error) {
+		if calls++; calls == 1 {
+			return nil, status.Error(codes.InvalidArgument, "the API server does not answer")
+		}
+		return twentyBytes()
+	})
+	after := w.reconcile(r, job)
+	if job.Status.Result != "" || job.Status.Reason != ReasonRetrying {
+		t.Errorf("after a refused call, the status is %+v", job.Status)
+	}
+	r.Clock = testingclock.NewFakePassiveClock(r.Clock.Now().Add(after))
+	w.reconcile(r, job)
+	if job.Status.Result != v1alpha1.OperationSucceeded {
+		t.Errorf("after %d calls, the status is %+v", calls, job.Status)
 	}
 }
 

@@ -44,7 +44,6 @@ const (
 	ReasonRetrying      = "Retrying"
 	ReasonReclaimed     = "Reclaimed"
 	ReasonUnimplemented = "Unimplemented"
-	ReasonInvalid       = "InvalidArgument"
 	ReasonBackOffLimit  = "BackOffLimitExceeded"
 	ReasonDeadline      = "DeadlineExceeded"
 	ReasonEnded         = "Ended"
