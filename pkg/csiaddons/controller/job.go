@@ -18,7 +18,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
 const (
@@ -116,9 +115,6 @@ func (r *Jobs) advance(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) error
 	if err != nil {
 		return err
 	}
-	if next.skipped != "" {
-		r.set(job, ConditionNode, false, ReasonNotInUse, next.skipped)
-	}
 	if next.sidecar == nil {
 		return r.succeed(ctx, job)
 	}
@@ -127,7 +123,7 @@ func (r *Jobs) advance(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) error
 		return busy
 	}
 	defer r.limits.release(needed)
-	return r.call(ctx, job, next, &wire.ReclaimSpaceRequest{PvName: volume.Name})
+	return r.call(ctx, job, next)
 }
 
 // meet handles an obstacle: the job waits, at most until its deadline. The time in which it waits

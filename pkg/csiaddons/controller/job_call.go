@@ -32,9 +32,7 @@ const (
 
 // call calls the driver and writes the result. It writes none if the call was cancelled, because
 // the job is deleted or the controller ends: the next leader repeats the call.
-func (r *Jobs) call(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next plan,
-	request *wire.ReclaimSpaceRequest,
-) error {
+func (r *Jobs) call(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next plan) error {
 	if err := r.announce(ctx, job, next); err != nil {
 		return err
 	}
@@ -45,7 +43,7 @@ func (r *Jobs) call(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next pla
 	if next.step == v1alpha1.ReclaimSpaceOnNode {
 		operation, reclaim = "NodeReclaimSpace", sidecar.ReclaimSpace.NodeReclaimSpace
 	}
-	answer, err := reclaim(calling, request)
+	answer, err := reclaim(calling, &wire.ReclaimSpaceRequest{PvName: next.volume.Name})
 	code := status.Code(err)
 	r.Metrics.Ended(sidecar.Driver, operation, code.String(), r.Clock.Since(began))
 	if ctx.Err() != nil && code == codes.Canceled {
@@ -105,8 +103,8 @@ func (r *Jobs) record(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, of pla
 	})
 }
 
-// complete writes that one step of a job is complete. A failure means that the driver had nothing
-// to do.
+// complete writes that one step of a job is complete, or that the whole job is. A failure means
+// that the driver had nothing to do.
 func (r *Jobs) complete(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, of plan,
 	answer *wire.ReclaimSpaceResponse, failure error,
 ) error {
@@ -132,11 +130,16 @@ func (r *Jobs) complete(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, of p
 		}
 		job.Status.ReclaimedSpace = sum
 	}
-	if err := connection.WriteStatus(ctx, r.Client, job); err != nil {
-		return err
+	next, err := r.plan(ctx, job, of.volume)
+	if err == nil && next.sidecar == nil {
+		err = r.succeed(ctx, job)
+	} else { // after an error of plan, the next plan says why the job waits
+		err = connection.WriteStatus(ctx, r.Client, job)
 	}
-	r.Metrics.Reclaimed(of.sidecar.Driver, bytes)
-	return nil
+	if err == nil {
+		r.Metrics.Reclaimed(of.sidecar.Driver, bytes)
+	}
+	return err
 }
 
 // retry writes that a call has failed, and when the next attempt starts.

@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -25,7 +28,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
-// reclaimer is a sidecar that reclaims space on its node.
+// reclaimer is a sidecar that reclaims space.
 type reclaimer struct {
 	wire.ReclaimSpaceClient
 
@@ -33,6 +36,12 @@ type reclaimer struct {
 }
 
 func (r reclaimer) NodeReclaimSpace(context.Context, *wire.ReclaimSpaceRequest, ...grpc.CallOption,
+) (*wire.ReclaimSpaceResponse, error) {
+	return r.reclaim()
+}
+
+func (r reclaimer) ControllerReclaimSpace(context.Context, *wire.ReclaimSpaceRequest,
+	...grpc.CallOption,
 ) (*wire.ReclaimSpaceResponse, error) {
 	return r.reclaim()
 }
@@ -111,6 +120,31 @@ func TestRefusedCallIsRetried(t *testing.T) {
 	w.reconcile(r, job)
 	if job.Status.Result != v1alpha1.OperationSucceeded {
 		t.Errorf("after %d calls, the status is %+v", calls, job.Status)
+	}
+}
+
+// Each write is a request to the API server. The status says which call runs, and a call that has
+// ended is not repeated after a restart of the controller.
+func TestJobWritesItsStatusBeforeAndAfterEachCall(t *testing.T) {
+	t.Parallel()
+	r, w, job := calling(t, twentyBytes)
+	leader := connected("leader", "c", connection.ControllerService, connection.ReclaimOffline)
+	leader.ReclaimSpace = reclaimer{reclaim: twentyBytes}
+	r.Sidecars = fakeSidecars{
+		all: append(r.Sidecars.(fakeSidecars).all, leader), leader: leader.Pod.Name,
+	}
+	var written []string
+	r.Client = writing(w, func(write func() error) error {
+		err := write()
+		w.read(job)
+		written = append(written, fmt.Sprint(job.Status.Step, " ",
+			meta.IsStatusConditionTrue(job.Status.Conditions, ConditionRunning), " ", job.Status.Result))
+		return err
+	})
+	w.reconcile(r, job)
+	want := []string{"Node true ", "Node false ", "Controller true ", " false Succeeded"}
+	if diff := cmp.Diff(want, written); diff != "" {
+		t.Errorf("steps, whether a call runs, and results (-want +got):\n%s", diff)
 	}
 }
 

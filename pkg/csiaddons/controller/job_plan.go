@@ -32,10 +32,9 @@ func final(reason, format string, args ...any) *obstacle {
 
 // plan is the next call of a job. Without a sidecar the job is complete.
 type plan struct {
+	volume  *corev1.PersistentVolume
 	step    v1alpha1.ReclaimSpaceStep
 	sidecar *connection.Sidecar
-	// skipped is the message about the node that the job does not need, or "".
-	skipped string
 }
 
 // node returns the node of a call, or "" for a call of the controller service.
@@ -48,7 +47,8 @@ func (p plan) node() string {
 
 // plan chooses the next call from what the connected sidecars that would serve it declare: on a
 // node to which the volume is attached, then in the controller service. A driver may have one of
-// the two only. It skips what an earlier call has completed.
+// the two only. It skips what an earlier call has completed, and sets the condition of the node if
+// the job needs none.
 //
 // A sidecar on a node cannot pretend to be the controller service: the Lease of the driver names
 // its pod. A driver without sidecars on nodes is complete after the call of the controller service,
@@ -60,14 +60,16 @@ func (r *Jobs) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v *corev
 		return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of "+
 			"driver %s", driver)
 	}
-	var next plan
+	next := plan{volume: v}
 	var problem *obstacle
-	if !done(job, ConditionNode) {
+	onNode := done(job, ConditionNode)
+	if !onNode {
 		nodes, err := r.nodes(ctx, v)
 		if err != nil {
 			return plan{}, err
 		}
-		next, problem = r.planNode(driver, nodes)
+		next.step = v1alpha1.ReclaimSpaceOnNode
+		next.sidecar, problem = r.planNode(driver, nodes)
 		switch {
 		case next.sidecar != nil:
 			return next, nil
@@ -87,42 +89,45 @@ func (r *Jobs) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v *corev
 				"the leader of driver %s", driver)
 		case leader.Has(connection.ReclaimOffline):
 			next.step, next.sidecar = v1alpha1.ReclaimSpaceInController, leader
-			return next, nil
 		}
 	}
-	if problem != nil && !finished {
+	if problem != nil && !finished && next.sidecar == nil {
 		return plan{}, problem
+	}
+	if problem == nil && !onNode {
+		r.set(job, ConditionNode, false, ReasonNotInUse, "The volume is attached to no node")
 	}
 	return next, nil
 }
 
-// planNode chooses the call on one of the nodes to which a volume is attached. Without a sidecar it
-// returns why the job waits, or what the driver cannot do there.
-func (r *Jobs) planNode(driver string, nodes []string) (plan, *obstacle) {
+// planNode chooses the sidecar on one of the nodes to which a volume is attached. Without one it
+// returns why the job waits, or what the driver cannot do there. If there is no node, it returns
+// neither.
+func (r *Jobs) planNode(driver string, nodes []string) (*connection.Sidecar, *obstacle) {
 	switch {
 	case len(nodes) > 0:
 	case r.Sidecars.Any(driver, connection.ReclaimOnline),
 		r.Sidecars.Any(driver, connection.ReclaimOffline):
-		return plan{skipped: "The volume is attached to no node"}, nil
+		return nil, nil
 	default: // other sidecars may connect later
-		return plan{}, waiting(ReasonUnsupported, "No connected sidecar of driver %s can reclaim space",
+		return nil, waiting(ReasonUnsupported, "No connected sidecar of driver %s can reclaim space",
 			driver)
 	}
 	var silent []string
 	for _, node := range nodes {
 		sidecar := r.Sidecars.OnNode(driver, node, connection.ReclaimOnline)
 		if sidecar != nil {
-			return plan{step: v1alpha1.ReclaimSpaceOnNode, sidecar: sidecar}, nil
+			return sidecar, nil
 		}
 		if r.Sidecars.OnNode(driver, node, connection.NodeService) == nil {
 			silent = append(silent, node)
 		}
 	}
 	if len(silent) > 0 {
-		return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of "+
+		return nil, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of "+
 			"driver %s on %s, to which the volume is attached", driver, some(silent))
 	}
-	return plan{}, final(ReasonUnsupported, "The driver %s cannot reclaim space on %s", driver,
+	return nil, final(ReasonUnsupported, "The driver %s cannot reclaim space on %s", driver,
 		some(nodes))
 }
 
