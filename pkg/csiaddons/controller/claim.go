@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +25,7 @@ import (
 )
 
 // unknownInterval is the time after which a claim is checked again whose schedule is not known, for
-// example because its driver has not reported yet that it can reclaim space.
+// example because its StorageClass is missing.
 const unknownInterval = 5 * time.Minute
 
 // cronJobSuffix follows the name of the claim in the name of its ReclaimSpaceCronJob. The
@@ -41,6 +42,9 @@ type Claims struct {
 	// ClassOnly says that only annotations of StorageClasses count.
 	ClassOnly bool
 	Events    events.EventRecorder
+
+	// offers contains the names of the drivers that can reclaim space.
+	offers sync.Map
 }
 
 // Reconcile creates, changes or deletes the ReclaimSpaceCronJob of a claim. It changes nothing
@@ -137,15 +141,14 @@ func (c *Claims) targeting(ctx context.Context, claim *corev1.PersistentVolumeCl
 }
 
 // create creates the ReclaimSpaceCronJob of a claim, if the driver of the volume can reclaim space.
-// If that is not known, it returns errUnknown.
 func (c *Claims) create(ctx context.Context, claim *corev1.PersistentVolumeClaim, wanted *origin,
 ) error {
 	driver, err := c.driver(ctx, claim)
-	if err != nil || len(c.Drivers[driver].Namespaces) == 0 {
+	if err != nil {
 		return err
 	}
-	if err := c.offers(ctx, driver); err != nil {
-		return err
+	if _, can := c.offers.Load(driver); !can {
+		return nil
 	}
 	one := newCronJob(claim, wanted)
 	err = c.Client.Create(ctx, one)
@@ -242,21 +245,17 @@ func (c *Claims) driver(ctx context.Context, claim *corev1.PersistentVolumeClaim
 	return ptr.Deref(volume.Spec.CSI, corev1.CSIPersistentVolumeSource{}).Driver, nil
 }
 
-// offers returns errUnknown unless a sidecar of a driver has reported that it can reclaim space.
-// The status contains that also while the sidecar is not connected.
-func (c *Claims) offers(ctx context.Context, driver string) error {
-	var nodes v1alpha1.CSIAddonsNodeList
-	err := c.Client.List(ctx, &nodes, client.MatchingFields{connection.IndexDriver: driver},
-		client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return fmt.Errorf("listing CSIAddonsNodes: %w", err)
+// offering returns requests for all claims if a CSIAddonsNode is the first of its driver that
+// reports that the driver can reclaim space. The driver counts as such until the controller ends.
+func (c *Claims) offering(ctx context.Context, o client.Object) []reconcile.Request {
+	node := o.(*v1alpha1.CSIAddonsNode)
+	driver, can := node.Spec.Driver.Name, node.Status.Capabilities
+	if !c.Drivers.Allows(driver, node.Namespace) || !slices.Contains(can, connection.ReclaimOnline) &&
+		!slices.Contains(can, connection.ReclaimOffline) {
+		return nil
 	}
-	for _, node := range nodes.Items {
-		can := node.Status.Capabilities
-		if c.Drivers.Allows(driver, node.Namespace) && (slices.Contains(can, connection.ReclaimOnline) ||
-			slices.Contains(can, connection.ReclaimOffline)) {
-			return nil
-		}
+	if _, known := c.offers.LoadOrStore(driver, true); known {
+		return nil
 	}
-	return errUnknown
+	return connection.Requests(ctx, c.Client, &corev1.PersistentVolumeClaimList{})
 }

@@ -56,6 +56,11 @@ func newScene(t *testing.T, claim, namespace, class annotations) *scene {
 // reconcile reconciles the claim, which must not change, and returns its ReclaimSpaceCronJobs.
 func (s *scene) reconcile() []v1alpha1.ReclaimSpaceCronJob {
 	s.Helper()
+	var nodes v1alpha1.CSIAddonsNodeList
+	s.must(s.List(s.Context(), &nodes))
+	for i := range nodes.Items {
+		s.claims.offering(s.Context(), &nodes.Items[i])
+	}
 	before := claimOfTenant("", "")
 	s.read(before)
 	after := before.DeepCopy()
@@ -166,10 +171,10 @@ func TestOnlyVolumesThatCanReclaimSpaceAreScheduled(t *testing.T) {
 			s.must(s.Update(s.Context(), volumeFor("2")))
 		}},
 		"driver that is not served": {0, func(s *scene) { s.claims.Drivers = nil }},
-		"sidecar in a foreign namespace": {unknownInterval, func(s *scene) {
+		"sidecar in a foreign namespace": {0, func(s *scene) {
 			s.claims.Drivers = connection.Drivers{"a": {Namespaces: []string{"other"}}}
 		}},
-		"driver without the capability": {unknownInterval, func(s *scene) {
+		"driver without the capability": {0, func(s *scene) {
 			node := &v1alpha1.CSIAddonsNode{}
 			s.must(s.Get(s.Context(), client.ObjectKey{Namespace: "drivers", Name: "sidecar"}, node))
 			node.Status.Capabilities = []string{connection.NodeService}
@@ -181,6 +186,25 @@ func TestOnlyVolumesThatCanReclaimSpaceAreScheduled(t *testing.T) {
 		s.want("", "")
 		if s.again != one.again {
 			t.Errorf("%s: the claim is checked again after %v, want %v", name, s.again, one.again)
+		}
+	}
+}
+
+// There may be thousands of claims whose driver cannot reclaim space: none is checked repeatedly.
+func TestClaimsAreScheduledWhenTheirDriverCanReclaimSpace(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, annotations{scheduleKey: "@daily"}, nil, nil)
+	node := &v1alpha1.CSIAddonsNode{}
+	s.must(s.Get(t.Context(), client.ObjectKey{Namespace: "drivers", Name: "sidecar"}, node))
+	able := node.DeepCopy()
+	node.Status.Capabilities = nil
+	for _, one := range []struct {
+		node *v1alpha1.CSIAddonsNode
+		want int
+	}{{node, 0}, {able, 1}, {able, 0}, {node, 0}} {
+		if got := s.claims.offering(t.Context(), one.node); len(got) != one.want {
+			t.Errorf("with the capabilities %v, the claims %v are checked, want %d",
+				one.node.Status.Capabilities, got, one.want)
 		}
 	}
 }

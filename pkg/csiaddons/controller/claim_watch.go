@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -45,6 +46,7 @@ func (c *Claims) SetUp(ctx context.Context, m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("claimschedule").
 		For(&corev1.PersistentVolumeClaim{}).
 		Owns(&v1alpha1.ReclaimSpaceCronJob{}).
+		Watches(&v1alpha1.CSIAddonsNode{}, handler.EnqueueRequestsFromMapFunc(c.offering)).
 		WatchesMetadata(&corev1.Namespace{}, inNamespace, annotated).
 		WatchesMetadata(&storagev1.StorageClass{}, ofClass, annotated).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
