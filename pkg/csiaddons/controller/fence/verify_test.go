@@ -2,129 +2,102 @@ package fence
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
-// newFenced returns two NetworkFences that are done, and one that ends a fence.
-func newFenced(t *testing.T) *fixture {
+// withFences runs a test with two NetworkFences that are done, and one that ends a fence. The next
+// verification is that after a start.
+func withFences(t *testing.T, test func(*world)) {
 	t.Helper()
-	f := newFixture(t,
-		networkFence("a", v1alpha1.Fenced, "10.0.0.5/32", "10.0.0.6/32"),
-		networkFence("b", v1alpha1.Fenced, "10.0.0.6/32", "10.0.0.7/32"),
+	within(t, func(w *world) {
+		w.pass(moment)
+		for name, reason := range map[string]string{
+			"a": ReasonFenced, "b": ReasonFenced, "end": ReasonUnfenced,
+		} {
+			w.expect(name, reason, "")
+		}
+		w.stop()
+		w.calls = nil
+		test(w)
+	}, networkFence("a", v1alpha1.Fenced, shared, lost),
+		networkFence("b", v1alpha1.Fenced, lost, "10.0.0.7/32"),
 		networkFence("end", v1alpha1.Unfenced, "10.0.0.9/32"))
-	for _, name := range []string{"a", "b", "end"} {
-		f.reconcile(name)
-	}
-	f.storage.calls = nil
-	f.Events = events.NewFakeRecorder(10)
-	return f
 }
+
+const all = "fence 10.0.0.5/32,10.0.0.6/32,10.0.0.7/32"
 
 // Somebody may give clients access again. The controller does not see it.
 func TestFencesAreVerifiedTogetherEveryTenMinutes(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFenced(t)
-		before := f.writes
-		ctx, cancel := context.WithTimeout(t.Context(), 2*verifyInterval+time.Minute)
-		defer cancel()
-		f.must(f.Start(ctx))
-		const all = "fence 10.0.0.5/32,10.0.0.6/32,10.0.0.7/32"
-		if diff := cmp.Diff([]string{all, all, all}, f.storage.calls); diff != "" {
-			t.Errorf("calls at the start and in 21 minutes (-want +got):\n%s", diff)
-		}
-		recorder := f.Events.(*events.FakeRecorder)
-		if f.writes != before || len(recorder.Events) > 0 {
-			t.Errorf("fences that hold cause %d writes and %d events", f.writes-before,
-				len(recorder.Events))
+	withFences(t, func(w *world) {
+		before, _ := w.writes, w.sent()
+		w.start()
+		w.expectCalls(all)
+		w.pass(2*verifyInterval + time.Minute)
+		w.expectCalls(all, all)
+		if sent := w.sent(); w.writes != before || len(sent) > 0 {
+			t.Errorf("fences that hold cause %d writes and the events %q", w.writes-before, sent)
 		}
 	})
 }
 
 func TestFenceThatDoesNotHoldIsReported(t *testing.T) {
 	t.Parallel()
-	f := newFenced(t)
-	f.storage.changed = "3"
-	f.must(f.verify(t.Context(), driverName))
-	recorder := f.Events.(*events.FakeRecorder)
-	for range 2 {
-		if got := <-recorder.Events; !strings.Contains(got, "Warning FenceRepaired") ||
-			!strings.Contains(got, "3 shares") {
-			t.Errorf("the event is %q", got)
+	withFences(t, func(w *world) {
+		w.changed = "3"
+		w.sent()
+		w.start()
+		sent := w.sent()
+		for _, event := range sent {
+			if !strings.Contains(event, "Warning FenceRepaired") || !strings.Contains(event, "3 shares") {
+				t.Errorf("the event is %q", event)
+			}
 		}
-	}
-	f.storage.changed = "-1; many"
-	if err := f.verify(t.Context(), driverName); err != nil || len(recorder.Events) > 0 {
-		t.Errorf("the text of a driver becomes an event: %v", err)
-	}
+		if len(sent) != 2 {
+			t.Errorf("the events are %q", sent)
+		}
+		w.changed = "-1; many"
+		w.pass(verifyInterval)
+		if sent := w.sent(); len(sent) > 0 {
+			t.Errorf("the text of a driver becomes an event: %q", sent)
+		}
 
-	f.storage.result = func() error { return status.Error(codes.FailedPrecondition, "no rule left") }
-	f.writing = func(*v1alpha1.NetworkFence) error { return errors.New("the API server ends") }
-	if err := f.verify(t.Context(), driverName); err == nil {
-		t.Error("nobody verifies the fences again if their status cannot be written")
-	}
-	f.writing = nil
-	var before, after v1alpha1.NetworkFenceList
-	f.must(f.client.List(t.Context(), &before))
-	f.must(f.verify(t.Context(), driverName))
-	f.must(f.client.List(t.Context(), &after))
-	for i, got := range after.Items {
-		name, fence := got.Name, got.Spec.FenceState == v1alpha1.Fenced
-		if isLost(event.UpdateEvent{ObjectOld: &before.Items[i], ObjectNew: &got}) != fence ||
-			isLost(event.UpdateEvent{ObjectOld: &got, ObjectNew: &got}) {
-			t.Errorf("NetworkFence %s is not reconciled exactly if its fence is lost", name)
+		// A fence that is lost is repeated.
+		w.answer = refuse(codes.Unavailable, "fence")
+		w.pass(verifyInterval)
+		for _, name := range []string{"a", "b"} {
+			w.expect(name, ReasonRetrying, "not now")
 		}
-		if !fence {
-			continue
+		w.expect("end", ReasonUnfenced, "")
+		if event := w.sent()[0]; !strings.Contains(event, "Warning Retrying") {
+			t.Errorf("the event is %q", event)
 		}
-		fenced := got.Status.Conditions[0]
-		if fenced.Status != metav1.ConditionUnknown ||
-			!strings.Contains(fenced.Message, "no rule left") ||
-			got.Status.Result != v1alpha1.OperationFailed {
-			t.Errorf("NetworkFence %s has the status %+v", name, got.Status)
+		w.answer = nil
+		w.pass(5 * time.Minute)
+		for _, name := range []string{"a", "b"} {
+			w.expect(name, ReasonFenced, "")
 		}
-	}
-	f.storage.result, f.storage.calls = nil, nil
-	f.expect("a", ReasonFenced, "", "fence 10.0.0.5/32,10.0.0.6/32")
+	})
 }
 
-// A verification neither delays a change, nor reports a lost fence while the driver restarts.
-func TestVerificationWaits(t *testing.T) {
+// The pod of a driver may be replaced, so this does not mean that a fence is lost.
+func TestVerificationWaitsForALeader(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFenced(t)
-		f.calling.Store(driverName, true)
-		ctx, cancel := context.WithCancel(t.Context())
-		go f.verifyAlways(ctx, driverName)
-		<-time.After(time.Minute / 2)
-		synctest.Wait()
-		before := len(f.storage.calls)
-		f.calling.Delete(driverName)
-		<-time.After(2 * turnInterval)
-		synctest.Wait()
-		if after := len(f.storage.calls); before != 0 || after != 1 {
-			t.Errorf("there are %d calls while the driver is busy, and %d afterwards", before, after)
-		}
-		cancel()
-		writes := f.writes
-		f.storage.leaderless = true
-		if err := f.verify(t.Context(), driverName); err == nil || f.writes != writes {
-			t.Errorf("without a leader the verification returns %v, and writes a status", err)
-		}
+	withFences(t, func(w *world) {
+		w.leaderless = true
+		w.start()
+		w.expectQuiet(5 * time.Minute)
+		w.leaderless = false
+		w.pass(leaderInterval)
+		w.expectCalls(all)
 	})
 }
 
@@ -135,40 +108,34 @@ func TestVerificationOfManyClientsNeedsSeveralCalls(t *testing.T) {
 	for i := range maxCIDRs {
 		many = append(many, fmt.Sprintf("fd00::%x/128", i))
 	}
-	f := newFixture(t, networkFence("a", v1alpha1.Fenced, many...),
+	within(t, func(w *world) {
+		w.pass(time.Minute)
+		w.calls = nil
+		w.restart()
+		w.pass(time.Minute)
+		sizes := map[int]int{}
+		for _, call := range w.calls {
+			sizes[strings.Count(call, "/")]++
+		}
+		if sizes[maxCIDRs] != 1 || len(w.calls) != 2 {
+			t.Errorf("the numbers of CIDRs of calls are %v", sizes)
+		}
+	}, networkFence("a", v1alpha1.Fenced, many...),
 		networkFence("b", v1alpha1.Fenced, many[0], lost))
-	f.reconcile("a")
-	f.reconcile("b")
-	f.storage.calls = nil
-	f.must(f.verify(t.Context(), driverName))
-	if got := f.storage.calls; len(got) != 2 || strings.Count(got[0], "/") != maxCIDRs ||
-		strings.Count(got[1], "/") != 1 {
-		t.Errorf("the calls are %q", got)
-	}
 }
 
-// A driver of many shares needs several calls. The next one continues at once.
-func TestCallThatTakesTooLongIsContinued(t *testing.T) {
+// A verification that ends by the limit of a call is no failure.
+func TestVerificationThatTakesTooLongContinues(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, networkFence("a", v1alpha1.Fenced, "10.0.0.5/32"))
-		left := 4
-		f.storage.result = func() error {
-			if left--; left >= 0 {
-				<-time.After(callTimeout)
-				return status.Error(codes.DeadlineExceeded, "1,000 shares")
-			}
-			return nil
+	withFences(t, func(w *world) {
+		w.answer = func(ctx context.Context, _ string, _ *wire.NetworkFenceRequest) error {
+			w.answer = nil
+			<-ctx.Done()
+			return ctxError(ctx)
 		}
-		for range 4 {
-			if got, result := f.reconcile("a"); result.RequeueAfter != turnInterval ||
-				got.Reason != ReasonStarted {
-				t.Errorf("after a part the status is %+v, and the next call follows in %v", got,
-					result.RequeueAfter)
-			}
-		}
-		if got, _ := f.reconcile("a"); got.Result != v1alpha1.OperationSucceeded {
-			t.Errorf("after five calls the status is %+v", got)
-		}
+		w.start()
+		w.pass(callTimeout + time.Minute)
+		w.expect("a", ReasonFenced, "")
+		w.expectCalls(all, all)
 	})
 }

@@ -1,0 +1,410 @@
+package fence
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+)
+
+const (
+	manila, ceph = "manila", "ceph"
+	shared, lost = "10.0.0.5/32", "10.0.0.6/32"
+	// moment is more than the controller needs to handle a change that waits for no call.
+	moment = time.Second
+)
+
+// world is an API server with NetworkFences, the running controller, and its drivers. The time is
+// that of a synctest bubble.
+type world struct {
+	*testing.T
+
+	client client.WithWatch
+	events *events.FakeRecorder
+	stop   func()
+	// notify sends the events of a kind to the running controller.
+	notify func(before, after client.Object)
+	// writing is called before each write of a status.
+	writing func(*v1alpha1.NetworkFence) error
+	writes  int
+
+	mu    sync.Mutex
+	calls []string // such as "fence 10.0.0.5/32"
+	busy  map[string]bool
+	// answer is what a driver does in a call; nil means nothing.
+	answer func(ctx context.Context, call string, request *wire.NetworkFenceRequest) error
+	// changed is the number of shares that a fence has changed, and leaderless means that no pod of a
+	// driver is the leader.
+	changed    string
+	leaderless bool
+}
+
+// within runs a test with a controller and these objects.
+func within(t *testing.T, test func(*world), objects ...client.Object) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		known := runtime.NewScheme()
+		w := &world{
+			T: t, busy: map[string]bool{}, events: events.NewFakeRecorder(1000),
+			notify: func(client.Object, client.Object) {},
+		}
+		w.must(v1alpha1.AddToScheme(known))
+		w.client = fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
+			WithStatusSubresource(&v1alpha1.NetworkFence{}).
+			WithIndex(&v1alpha1.NetworkFence{}, indexClass, byClass).
+			WithInterceptorFuncs(w.observe()).Build()
+		w.start()
+		defer func() { w.stop() }()
+		test(w)
+	})
+}
+
+// observe returns functions that report the changes of objects, as the API server does.
+func (w *world) observe() interceptor.Funcs {
+	report := func(c client.Client, o client.Object, change func() error) error {
+		read := func() client.Object {
+			found := o.DeepCopyObject().(client.Object)
+			if c.Get(w.Context(), client.ObjectKeyFromObject(o), found) != nil {
+				return nil
+			}
+			return found
+		}
+		before := read()
+		if err := change(); err != nil {
+			return err
+		}
+		after := read()
+		if after != nil && after.GetDeletionTimestamp() != nil {
+			after.SetGeneration(after.GetGeneration() + 1) // as the API server, unlike the fake one, does
+		}
+		w.notify(before, after)
+		return nil
+	}
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object,
+			options ...client.CreateOption,
+		) error {
+			return report(c, o, func() error { return c.Create(ctx, o, options...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object,
+			options ...client.UpdateOption,
+		) error {
+			return report(c, o, func() error { return c.Update(ctx, o, options...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object,
+			options ...client.DeleteOption,
+		) error {
+			return report(c, o, func() error { return c.Delete(ctx, o, options...) })
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, resource string, o client.Object,
+			options ...client.SubResourceUpdateOption,
+		) error {
+			w.writes++
+			if w.writing != nil {
+				if err := w.writing(o.(*v1alpha1.NetworkFence)); err != nil {
+					return err
+				}
+			}
+			return report(c, o, func() error { return c.SubResource(resource).Update(ctx, o, options...) })
+		},
+	}
+}
+
+// start starts a controller, as a new process does.
+func (w *world) start() {
+	w.Helper()
+	informers := &informertest.FakeInformers{Scheme: w.client.Scheme()}
+	m, err := manager.New(&rest.Config{}, manager.Options{
+		Scheme: w.client.Scheme(), Logger: logr.Discard(),
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+			return w.client.RESTMapper(), nil
+		},
+		NewCache: func(*rest.Config, cache.Options) (cache.Cache, error) { return informers, nil },
+		NewClient: func(*rest.Config, client.Options) (client.Client, error) {
+			return w.client, nil
+		},
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
+	})
+	w.must(err)
+	metrics, err := connection.NewMetrics(prometheus.NewRegistry())
+	w.must(err)
+	served := connection.Driver{Namespaces: []string{"drivers"}}
+	r := &Reconciler{
+		Client: w.client, Live: w.client, Sidecars: w, Metrics: metrics, Events: w.events,
+		Drivers: connection.Drivers{manila: served, ceph: served}, Clock: clock.RealClock{},
+	}
+	ctx, cancel := context.WithCancel(w.Context())
+	w.must(r.SetUp(ctx, m))
+	done := make(chan error)
+	go func() { done <- m.Start(ctx) }()
+	synctest.Wait()
+	w.notify = func(before, after client.Object) {
+		if kind, _ := informers.FakeInformerFor(ctx, cmp.Or(before, after)); before == nil {
+			kind.Add(after)
+		} else if after == nil {
+			kind.Delete(before)
+		} else {
+			kind.Update(before, after)
+		}
+	}
+	w.stop = func() {
+		cancel()
+		w.must(<-done)
+	}
+	var classes v1alpha1.NetworkFenceClassList
+	var fences v1alpha1.NetworkFenceList
+	w.must(w.client.List(ctx, &classes))
+	w.must(w.client.List(ctx, &fences))
+	for i := range classes.Items {
+		w.notify(nil, &classes.Items[i])
+	}
+	for i := range fences.Items {
+		w.notify(nil, &fences.Items[i])
+	}
+	w.pass(moment)
+}
+
+// restart ends the process and starts another.
+func (w *world) restart() {
+	w.Helper()
+	w.stop()
+	w.start()
+}
+
+// pass waits.
+func (w *world) pass(duration time.Duration) {
+	<-time.After(duration)
+	synctest.Wait()
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// Leader returns the sidecar of the leader.
+func (w *world) Leader(_ context.Context, driver string, _ ...string,
+) (*connection.Sidecar, error) {
+	if w.leaderless {
+		return nil, nil
+	}
+	return &connection.Sidecar{
+		NetworkFence: &storage{w, driver}, Target: connection.Target{Driver: driver},
+	}, nil
+}
+
+// storage is a driver.
+type storage struct {
+	*world
+
+	name string
+}
+
+func (s *storage) call(ctx context.Context, state string, request *wire.NetworkFenceRequest) error {
+	call := state + " " + strings.Join(slices.Sorted(slices.Values(request.GetCidrs())), ",")
+	s.mu.Lock()
+	if s.busy[s.name] {
+		s.Errorf("the driver %s gets a second call: %s", s.name, call)
+	}
+	s.busy[s.name] = true
+	s.calls = append(s.calls, call)
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.busy[s.name] = false
+	}()
+	if s.answer == nil {
+		return nil
+	}
+	return s.answer(ctx, call, request)
+}
+
+// FenceClusterNetwork implements wire.NetworkFenceClient.
+func (s *storage) FenceClusterNetwork(ctx context.Context, request *wire.NetworkFenceRequest,
+	options ...grpc.CallOption,
+) (*wire.NetworkFenceResponse, error) {
+	for _, option := range options {
+		if trailer, ok := option.(grpc.TrailerCallOption); ok && s.changed != "" {
+			*trailer.TrailerAddr = metadata.Pairs(wire.ChangedSharesTrailer, s.changed)
+		}
+	}
+	return &wire.NetworkFenceResponse{}, s.call(ctx, "fence", request)
+}
+
+// UnFenceClusterNetwork implements wire.NetworkFenceClient.
+func (s *storage) UnFenceClusterNetwork(ctx context.Context, request *wire.NetworkFenceRequest,
+	_ ...grpc.CallOption,
+) (*wire.NetworkFenceResponse, error) {
+	return &wire.NetworkFenceResponse{}, s.call(ctx, "unfence", request)
+}
+
+// GetFenceClients implements wire.NetworkFenceClient.
+func (*storage) GetFenceClients(context.Context, *wire.FenceClientsRequest, ...grpc.CallOption,
+) (*wire.FenceClientsResponse, error) {
+	return &wire.FenceClientsResponse{}, nil
+}
+
+// networkFence returns a NetworkFence of the driver manila.
+func networkFence(name string, state v1alpha1.FenceState, cidrs ...string) *v1alpha1.NetworkFence {
+	return &v1alpha1.NetworkFence{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 1},
+		Spec: v1alpha1.NetworkFenceSpec{
+			Driver: manila, FenceState: state, Cidrs: cidrs, Secret: &v1alpha1.SecretSpec{},
+		},
+	}
+}
+
+// ofClass returns a NetworkFence of a class.
+func ofClass(class, name string, cidrs ...string) *v1alpha1.NetworkFence {
+	f := networkFence(name, v1alpha1.Fenced, cidrs...)
+	f.Spec.Driver, f.Spec.Secret, f.Spec.NetworkFenceClassName = "", nil, class
+	return f
+}
+
+// class returns a NetworkFenceClass with parameters, which are keys and values.
+func class(name, driver string, parameters ...string) *v1alpha1.NetworkFenceClass {
+	c := &v1alpha1.NetworkFenceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.NetworkFenceClassSpec{
+			Provisioner: driver, Parameters: map[string]string{},
+		},
+	}
+	for pair := range slices.Chunk(parameters, 2) {
+		c.Spec.Parameters[pair[0]] = pair[1]
+	}
+	return c
+}
+
+// create creates an object, and gives the controller a moment.
+func (w *world) create(object client.Object) {
+	w.Helper()
+	w.must(w.client.Create(w.Context(), object))
+	w.pass(moment)
+}
+
+func (w *world) delete(object client.Object) {
+	w.Helper()
+	w.must(w.client.Delete(w.Context(), object))
+	w.pass(moment)
+}
+
+// get returns a NetworkFence.
+func (w *world) get(name string) *v1alpha1.NetworkFence {
+	w.Helper()
+	found := &v1alpha1.NetworkFence{}
+	w.must(w.client.Get(w.Context(), types.NamespacedName{Name: name}, found))
+	return found
+}
+
+// change changes the spec of a NetworkFence.
+func (w *world) change(name string, change func(*v1alpha1.NetworkFenceSpec)) {
+	w.Helper()
+	found := w.get(name)
+	found.Generation++
+	change(&found.Spec)
+	w.must(w.client.Update(w.Context(), found))
+	w.pass(moment)
+}
+
+// unfence ends a fence.
+func (w *world) unfence(name string) {
+	w.Helper()
+	w.change(name, func(spec *v1alpha1.NetworkFenceSpec) { spec.FenceState = v1alpha1.Unfenced })
+}
+
+// expect compares the status of a NetworkFence.
+func (w *world) expect(name, reason, message string) {
+	w.Helper()
+	got := w.get(name).Status
+	found := meta.FindStatusCondition(got.Conditions, ConditionFenced)
+	if found == nil {
+		w.Errorf("NetworkFence %s has no condition, want the reason %s", name, reason)
+		return
+	}
+	wanted := map[string]metav1.ConditionStatus{
+		ReasonFenced: metav1.ConditionTrue, ReasonUnfenced: metav1.ConditionFalse,
+	}
+	if got.Reason != reason || !strings.Contains(found.Message, message) || found.Reason != reason ||
+		found.Status != cmp.Or(wanted[reason], metav1.ConditionUnknown) {
+		w.Errorf("NetworkFence %s has the reason %s (condition: %s, %s): %s, want %s: %s", name,
+			got.Reason, found.Status, found.Reason, found.Message, reason, message)
+	}
+	want := map[string]string{
+		ReasonFenced:          "fencing operation successful",
+		ReasonUnfenced:        "unfencing operation successful",
+		ReasonFencedByAnother: "unfencing operation successful",
+	}[reason]
+	if succeeded := got.Result == v1alpha1.OperationSucceeded; succeeded != (want != "") ||
+		got.Message != cmp.Or(want, found.Message) {
+		w.Errorf("NetworkFence %s has the result %q with the message %q", name, got.Result, got.Message)
+	}
+}
+
+// expectCalls compares the calls since the last comparison.
+func (w *world) expectCalls(want ...string) {
+	w.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if diff := gocmp.Diff(want, w.calls); diff != "" {
+		w.Errorf("calls (-want +got):\n%s", diff)
+	}
+	w.calls = nil
+}
+
+// sent returns the events since the last call.
+func (w *world) sent() (texts []string) {
+	for len(w.events.Events) > 0 {
+		texts = append(texts, <-w.events.Events)
+	}
+	return texts
+}
+
+// expectQuiet expects that there is no write, event or call for some time.
+func (w *world) expectQuiet(duration time.Duration) {
+	w.Helper()
+	before, _ := w.writes, w.sent()
+	w.pass(duration)
+	if sent := w.sent(); w.writes != before || len(sent) > 0 {
+		w.Errorf("in %v there are %d writes and the events %q", duration, w.writes-before, sent)
+	}
+	w.expectCalls()
+}
+
+// ctxError returns what gRPC returns when a context has ended.
+func ctxError(ctx context.Context) error { return status.FromContextError(ctx.Err()).Err() }
