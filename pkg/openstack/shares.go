@@ -19,7 +19,7 @@ const (
 	// maxListings is how often a list is repeated if shares change during it.
 	maxListings = 5
 	// concurrentRequests is how many requests of one Shares run at the same time.
-	concurrentRequests = 8
+	concurrentRequests = 16
 )
 
 // errUnstable means that shares moved while they were listed.

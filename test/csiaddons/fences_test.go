@@ -117,9 +117,13 @@ func (w *world) checkFences() {
 	}
 	w.deleteFence("by-driver")
 	stop()
-	if len(d.fenced) > 0 || len(d.unfenced) > 0 {
-		w.Errorf("after a restart and a deletion the driver gets %d more calls to fence and %d to "+
-			"unfence", len(d.fenced), len(d.unfenced))
+	for len(d.fenced) > 0 { // verifications
+		if got := (<-d.fenced).GetCidrs(); len(got) != 1 || got[0].GetCidr() != "10.0.0.2/32" {
+			w.Errorf("after a restart the driver gets a call to fence %v", got)
+		}
+	}
+	if len(d.unfenced) > 0 {
+		w.Errorf("after a deletion the driver gets %d more calls to unfence", len(d.unfenced))
 	}
 }
 

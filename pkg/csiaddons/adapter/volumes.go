@@ -59,6 +59,7 @@ func (v volumes) list(ctx context.Context) ([]manila.Volume, error) {
 				found = append(found, manila.Volume{
 					Name: volume.Name, ShareID: csi.VolumeAttributes["shareID"],
 					ShareName: csi.VolumeAttributes["shareName"],
+					Bound:     volume.Status.Phase == corev1.VolumeBound,
 				})
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -22,8 +23,9 @@ import (
 
 const (
 	// concurrentShares is how many shares change at the same time.
-	concurrentShares = 8
-	// deletingStatus is the status of a share that Manila deletes. Nobody can change its access rules.
+	concurrentShares = 16
+	// deletingStatus is the status of a share that Manila deletes. Nobody can mount it, or change its
+	// access rules. Some shares keep it for ever.
 	deletingStatus = "deleting"
 )
 
@@ -31,15 +33,29 @@ const (
 type operation struct {
 	// limit is the maximum number of access rules of a share. It is 0 for the end of a fence.
 	limit int
-	// target returns the networks to fence from the record of a share.
-	target func(record) []netip.Prefix
+	// networks are those to fence, or whose fence ends.
+	networks []netip.Prefix
 }
 
 func (o operation) fences() bool { return o.limit > 0 }
 
+// target returns the networks to fence from the record of a share.
+func (o operation) target(r record) []netip.Prefix {
+	if o.fences() {
+		return sorted(slices.Concat(r.fenced, o.networks))
+	}
+	return slices.DeleteFunc(slices.Clone(r.fenced),
+		func(fenced netip.Prefix) bool { return slices.Contains(o.networks, fenced) })
+}
+
 // change plans the changes of all shares, and performs them. If a share cannot express a fence, no
 // share changes. Any other problem of a share does not keep the others from changing.
 func (c *Controller) change(ctx context.Context, o operation) error {
+	if deadline, limited := ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-answerTime))
+		defer cancel()
+	}
 	if err := c.slot.Acquire(ctx, 1); err != nil {
 		return status.FromContextError(err).Err()
 	}
@@ -52,11 +68,9 @@ func (c *Controller) change(ctx context.Context, o operation) error {
 	if err != nil {
 		return err
 	}
-	if !o.fences() {
-		found = slices.DeleteFunc(found, func(share openstack.Share) bool {
-			return !isNFS(share) || share.Status == deletingStatus
-		})
-	}
+	found = slices.DeleteFunc(found, func(share openstack.Share) bool {
+		return !isNFS(share) || share.Status == deletingStatus
+	})
 	w := worker{
 		shares: cloud, cluster: c.config.Cluster, interval: c.interval, limit: c.limit,
 		settled: time.Now().Add(c.settle),
@@ -66,20 +80,22 @@ func (c *Controller) change(ctx context.Context, o operation) error {
 
 func (w worker) changeAll(ctx context.Context, found []openstack.Share, o operation) error {
 	impossible, failed := map[string]error{}, map[string]error{}
+	var causes []*impossibleError
 	plans, errs := each(found, func(share openstack.Share) (plan, error) {
 		return w.plan(ctx, share, o)
 	})
 	for i, err := range errs {
+		cause, isImpossible := errors.AsType[*impossibleError](err)
 		switch {
-		case o.fences() && isImpossible(err):
-			impossible[found[i].ID] = err
+		case o.fences() && isImpossible:
+			impossible[found[i].ID], causes = err, append(causes, cause)
 		case err != nil:
 			failed[found[i].ID] = err
 		}
 	}
 	err := summary("cannot express the fence, so no share is changed", len(found), impossible)
 	if err != nil {
-		return status.Error(codes.FailedPrecondition, err.Error())
+		return refuse(status.New(codes.FailedPrecondition, err.Error()), refused(o, causes))
 	}
 	changed, errs := each(plans, func(p plan) (bool, error) {
 		return p.changesRules(), w.apply(ctx, p)
@@ -127,11 +143,56 @@ func summary(what string, all int, errs map[string]error) error {
 }
 
 // impossibleError means that the access rules or the record of a share cannot express a fence.
-type impossibleError struct{ error }
+type impossibleError struct {
+	error
 
-func isImpossible(err error) bool {
-	_, impossible := errors.AsType[*impossibleError](err)
-	return impossible
+	// plan plans another operation for the same share.
+	plan func(operation) error
+}
+
+// refused returns the networks of a fence without which it would be possible for some shares.
+func refused(o operation, causes []*impossibleError) (texts []string) {
+	possible := o
+	possible.networks = nil
+	for _, network := range o.networks {
+		more := possible
+		more.networks = append(slices.Clone(possible.networks), network)
+		if slices.ContainsFunc(causes, func(c *impossibleError) bool { return c.plan(more) != nil }) {
+			texts = append(texts, network.String())
+		} else {
+			possible = more
+		}
+	}
+	return texts
+}
+
+// refuse returns the error of a status that names CIDRs: the operation may be possible without
+// them, and the caller need not try which.
+func refuse(s *status.Status, cidrs []string) error {
+	named := &errdetails.BadRequest{}
+	for _, cidr := range cidrs {
+		named.FieldViolations = append(named.FieldViolations,
+			&errdetails.BadRequest_FieldViolation{Field: cidr})
+	}
+	if detailed, err := s.WithDetails(named); err == nil { // it fails only for OK
+		s = detailed
+	}
+	return s.Err()
+}
+
+// refusal names all CIDRs of a request in an error that is not about some of them, unless its cause
+// may be gone in a moment.
+func refusal(err error, request request) error {
+	s := status.Convert(err)
+	if code := s.Code(); len(s.Details()) > 0 ||
+		code != codes.FailedPrecondition && code != codes.InvalidArgument {
+		return err
+	}
+	var all []string
+	for _, cidr := range request.GetCidrs() {
+		all = append(all, cidr.GetCidr())
+	}
+	return refuse(s, all)
 }
 
 // plan reads the access rules of a share and returns how they change. The plan is empty if the
@@ -143,7 +204,10 @@ func (w worker) plan(ctx context.Context, share openstack.Share, o operation) (p
 	}
 	p, err := w.newPlan(share, rules, o)
 	if err != nil {
-		return plan{}, &impossibleError{err}
+		return plan{}, &impossibleError{err, func(o operation) error {
+			_, err := w.newPlan(share, rules, o)
+			return err
+		}}
 	}
 	return p, nil
 }

@@ -11,7 +11,6 @@ package manila
 import (
 	"context"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -34,9 +33,12 @@ const (
 	maxNetworks  = 1024
 	pollInterval = time.Second
 	// settleTimeout limits how long all shares together may complete earlier requests about their
-	// access rules, and changeTimeout how long one share may change.
+	// access rules, and changeTimeout how long one share may change: 1,000 rules in a slow cloud.
 	settleTimeout = 20 * time.Second
-	changeTimeout = time.Minute
+	changeTimeout = 5 * time.Minute
+	// answerTime is the time before the deadline of a call at which the answer says how many shares
+	// have not changed. At the deadline, the caller would not read it any more.
+	answerTime = 5 * time.Second
 	// sharedCluster is the cluster ID in the manifests for Kubernetes without OpenShift. All clusters
 	// have it whose administrators did not choose another.
 	sharedCluster = "kubernetes"
@@ -89,14 +91,11 @@ func (c *Controller) FenceClusterNetwork(
 	if err == nil {
 		err = c.checkPlugin(ctx)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = c.change(ctx, operation{limit: c.config.MaxRules, networks: networks})
 	}
-	err = c.change(ctx, operation{limit: c.config.MaxRules, target: func(r record) []netip.Prefix {
-		return sorted(slices.Concat(r.fenced, networks))
-	}})
 	if err != nil {
-		return nil, err
+		return nil, refusal(err, request)
 	}
 	klog.FromContext(ctx).Info("Revoked the access of clients", "cidrs", join(networks))
 	return &fence.FenceClusterNetworkResponse{}, nil
@@ -108,15 +107,11 @@ func (c *Controller) UnfenceClusterNetwork(
 	ctx context.Context, request *fence.UnfenceClusterNetworkRequest,
 ) (*fence.UnfenceClusterNetworkResponse, error) {
 	networks, err := parse(request)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = c.change(ctx, operation{networks: networks})
 	}
-	err = c.change(ctx, operation{target: func(r record) []netip.Prefix {
-		return slices.DeleteFunc(slices.Clone(r.fenced),
-			func(fenced netip.Prefix) bool { return slices.Contains(networks, fenced) })
-	}})
 	if err != nil {
-		return nil, err
+		return nil, refusal(err, request)
 	}
 	klog.FromContext(ctx).Info("Ended the fence of clients", "cidrs", join(networks))
 	return &fence.UnfenceClusterNetworkResponse{}, nil
@@ -148,12 +143,14 @@ func (c *Controller) ListClusterFence(ctx context.Context, _ *fence.ListClusterF
 	return response, nil
 }
 
-// parse checks a request, and returns its networks.
-func parse(request interface {
+// request is a request to fence, or to end a fence.
+type request interface {
 	GetParameters() map[string]string
 	GetCidrs() []*fence.CIDR
-},
-) ([]netip.Prefix, error) {
+}
+
+// parse checks a request, and returns its networks in their order.
+func parse(request request) ([]netip.Prefix, error) {
 	if err := checkParameters(request.GetParameters()); err != nil {
 		return nil, err
 	}
@@ -170,7 +167,7 @@ func parse(request interface {
 		}
 		networks = append(networks, network)
 	}
-	return sorted(networks), nil
+	return networks, nil
 }
 
 // find returns the shares of an operation: those of the cluster, and for a fence those of its
@@ -223,7 +220,7 @@ func (c *Controller) list(ctx context.Context, cloud shares) ([]openstack.Share,
 func (c *Controller) check(found []openstack.Share, o operation) error {
 	others := 0
 	for _, share := range found {
-		if !isNFS(share) {
+		if !isNFS(share) && share.Status != deletingStatus {
 			others++
 		}
 	}

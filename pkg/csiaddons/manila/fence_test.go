@@ -9,7 +9,9 @@ import (
 	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/google/go-cmp/cmp"
 	gophershares "github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -147,6 +149,43 @@ func TestFenceThatCannotBeExpressedChangesNoShare(t *testing.T) {
 			f.expectRules(simple, "rw 10.0.0.5", "rw fd00::1")
 			f.expectRules(hard, test.rule)
 		})
+	}
+}
+
+// A rack is fenced without the node that cannot be fenced, so the error names this node only. If it
+// is not about nodes, it names all: the caller need not try each alone.
+func TestErrorNamesTheNetworksToLeaveOut(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.share(cluster, "rw 10.0.0.0/24", "rw fd00::/64")
+	share := f.share(cluster, "rw 10.0.0.0/24", "rw fd00::/64")
+	rack := []string{
+		"fd00::1/128", "10.0.0.9/32", "fd00::8000:0:0:2/128", "10.0.0.5/32", "fd00::c000:0:0:3/128",
+	}
+	c := f.controller()
+	c.config.MaxRules = 160 // of which one address of IPv6 needs 64
+	named := func(err error) (found []string) {
+		f.refused(err, codes.FailedPrecondition, "")
+		for _, detail := range status.Convert(err).Details() {
+			for _, one := range detail.(*errdetails.BadRequest).GetFieldViolations() {
+				found = append(found, one.GetField())
+			}
+		}
+		return found
+	}
+	if diff := cmp.Diff(rack[4:], named(f.fence(c, rack...))); diff != "" {
+		t.Errorf("refused networks (-want +got):\n%s", diff)
+	}
+	f.expectRules(share, "rw 10.0.0.0/24", "rw fd00::/64")
+	f.must(f.fence(c, rack[:4]...))
+	f.must(f.unfence(c, rack[:4]...))
+	f.allow(share, "user", "rw alice")
+	if diff := cmp.Diff(rack, named(f.fence(c, rack...))); diff != "" {
+		t.Errorf("refused networks because of a rule for a user (-want +got):\n%s", diff)
+	}
+	f.volumes = []Volume{{ShareName: "a"}}
+	if diff := cmp.Diff(rack, named(f.fence(c, rack...))); diff != "" {
+		t.Errorf("refused networks because of a PersistentVolume (-want +got):\n%s", diff)
 	}
 }
 

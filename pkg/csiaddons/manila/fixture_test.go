@@ -111,7 +111,7 @@ func (f *fixture) list(share string) []openstack.AccessRule {
 
 // volume creates a PersistentVolume of a share.
 func (f *fixture) volume(name, shareID string) {
-	f.volumes = append(f.volumes, Volume{Name: name, ShareID: shareID})
+	f.volumes = append(f.volumes, Volume{Name: name, ShareID: shareID, Bound: true})
 }
 
 // expectRules compares the access rules of a share. It also expects that no rule and no metadata of

@@ -179,7 +179,7 @@ func (w worker) settledRules(ctx context.Context, share openstack.Share,
 	err = wait.PollUntilContextCancel(ctx, w.interval, true,
 		func(ctx context.Context) (bool, error) {
 			rules, err = w.Rules(ctx, share.ID)
-			busy = inProgress(share, rules)
+			busy = inProgress(rules)
 			return busy == nil || time.Now().After(w.settled), err
 		})
 	if err == nil || ctx.Err() != nil {
@@ -188,15 +188,11 @@ func (w worker) settledRules(ctx context.Context, share openstack.Share,
 	return rules, err
 }
 
-// inProgress returns an error if Manila has not completed an earlier request. Until a share is
-// deleted its clients may have access, and the deletion may fail.
-func inProgress(share openstack.Share, rules []openstack.AccessRule) error {
-	switch {
-	case share.Status == deletingStatus:
-		return errors.New("it is being deleted")
-	case slices.ContainsFunc(rules, func(r openstack.AccessRule) bool {
+// inProgress returns an error if Manila has not completed an earlier request.
+func inProgress(rules []openstack.AccessRule) error {
+	if slices.ContainsFunc(rules, func(r openstack.AccessRule) bool {
 		return r.State != activeState && r.State != failedState
-	}):
+	}) {
 		return errors.New("earlier changes of its access rules are in progress")
 	}
 	return nil

@@ -3,6 +3,7 @@ package manila
 import (
 	"context"
 	"regexp"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -15,6 +16,8 @@ type Volume struct {
 	Name string
 	// ShareID and ShareName are the attributes shareID and shareName.
 	ShareID, ShareName string
+	// Bound means that a claim uses the PersistentVolume, so that pods may use its share.
+	Bound bool
 }
 
 // validShareID matches the IDs of Manila's shares.
@@ -29,12 +32,13 @@ func (c *Controller) used(ctx context.Context, cloud shares, listed []openstack.
 	if err != nil {
 		return nil, err
 	}
+	bound := slices.DeleteFunc(slices.Clone(volumes), func(v Volume) bool { return !v.Bound })
 	known := map[string]bool{}
 	for _, share := range listed {
 		known[share.ID] = true
 	}
 	var needed []Volume
-	for _, volume := range volumes {
+	for _, volume := range slices.Concat(bound, volumes) { // each share once, as the strictest says
 		if volume.ShareName != "" || !known[volume.ShareID] {
 			known[volume.ShareID] = true
 			needed = append(needed, volume)
@@ -45,7 +49,7 @@ func (c *Controller) used(ctx context.Context, cloud shares, listed []openstack.
 	})
 	for i, share := range used {
 		switch {
-		case errs[i] == nil:
+		case errs[i] == nil && share.ID != "":
 			found = append(found, share)
 		case err == nil:
 			err = errs[i]
@@ -54,7 +58,8 @@ func (c *Controller) used(ctx context.Context, cloud shares, listed []openstack.
 	return found, err
 }
 
-// shareOf returns the share of a PersistentVolume, or an error if a fence cannot include it.
+// shareOf returns the share of a PersistentVolume, or an error if a fence cannot include it. The
+// share is empty if it is gone, and no claim uses the PersistentVolume.
 func (c *Controller) shareOf(ctx context.Context, cloud shares, volume Volume,
 ) (openstack.Share, error) {
 	if volume.ShareName != "" || !validShareID.MatchString(volume.ShareID) {
@@ -66,6 +71,8 @@ func (c *Controller) shareOf(ctx context.Context, cloud shares, volume Volume,
 	switch {
 	case err != nil:
 		return share, cloudError(ctx, err)
+	case !exists && !volume.Bound:
+		return openstack.Share{}, nil
 	case !exists:
 		return share, status.Errorf(codes.FailedPrecondition, "the project does not contain share %s of "+
 			"PersistentVolume %s, so a fence cannot include the share. No share is changed. If the share "+

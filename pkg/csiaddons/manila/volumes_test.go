@@ -66,7 +66,10 @@ func TestFenceRefusesSharesThatItCannotInclude(t *testing.T) {
 			f.must(f.requests().SetMetadata(t.Context(), share, map[string]string{markKey: "green"}))
 			return Volume{ShareID: share}
 		}, "belongs to another cluster"},
-		"missing":    {func(*fixture) Volume { return Volume{ShareID: missing} }, "does not contain"},
+		"missing": {func(f *fixture) Volume {
+			f.volumes = append(f.volumes, Volume{ShareID: missing}) // released
+			return Volume{ShareID: missing, Bound: true}
+		}, "does not contain"},
 		"by name":    {func(*fixture) Volume { return Volume{ShareName: "a"} }, "attribute shareName"},
 		"invalid ID": {func(*fixture) Volume { return Volume{ShareID: missing + "/"} }, "no valid attr"},
 		"no ID":      {func(*fixture) Volume { return Volume{} }, "no valid attribute shareID"},
@@ -102,6 +105,20 @@ func (f *fixture) expectNoChange() {
 			f.Errorf("the request %s %s changes something", request.Method, request.Path)
 		}
 	}
+}
+
+// Nobody can mount the share of a PersistentVolume that was released, if the share is gone.
+func TestReleasedPersistentVolumeWithoutItsShareIsIgnored(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	own, released := f.share(cluster, "rw 0.0.0.0/0"), f.share("", "rw 0.0.0.0/0")
+	f.volumes = []Volume{
+		{Name: "gone", ShareID: "00000000-0000-4000-8000-000000000000"},
+		{Name: "kept", ShareID: released},
+	}
+	f.must(f.fence(f.controller(), fenced))
+	f.expectAccess(own, "", "rw", "rw")
+	f.expectAccess(released, "", "rw", "rw")
 }
 
 func TestListOfPersistentVolumesIsNeededOnlyForAFence(t *testing.T) {

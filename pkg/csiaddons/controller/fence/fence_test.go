@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
@@ -198,43 +200,118 @@ func TestDriverHasOneCallAtATime(t *testing.T) {
 	})
 }
 
-// A node that the driver refuses does not keep the others of a rack from being fenced.
+// A node that the driver refuses does not keep the others of a rack from being fenced. A driver
+// that names it needs two calls for the others.
 func TestOneRefusedAmongTwenty(t *testing.T) {
 	t.Parallel()
-	within(t, func(w *world) {
-		w.answer = refuse(codes.FailedPrecondition, "10.0.0.107/32")
-		for i := range 20 {
-			name := fmt.Sprintf("node-%d", i)
-			w.must(w.client.Create(t.Context(),
-				networkFence(name, v1alpha1.Fenced, fmt.Sprintf("10.0.0.%d/32", 100+i))))
-		}
-		w.pass(time.Minute)
-		for i := range 20 {
-			reason := ReasonFenced
-			if i == 7 {
-				reason = ReasonRetrying
-			}
-			w.expect(fmt.Sprintf("node-%d", i), reason, "")
-		}
+	const refused = "10.0.0.107/32"
+	address := func(i int) string { return fmt.Sprintf("10.0.0.%d/32", 100+i) }
+	named, err := status.New(codes.FailedPrecondition, "not now").WithDetails(&errdetails.BadRequest{
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: refused}},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		failure   error
+		sizes     []int // the numbers of clients of the first calls
+		unrefused string
+	}{
+		"named": {named.Err(), []int{20, 19, 1}, ReasonFenced},
+		"not named": {
+			status.Error(codes.Internal, "not now"), slices.Concat([]int{20}, slices.Repeat([]int{1}, 20)),
+			ReasonFenced,
+		},
+		"no driver": {status.Error(codes.Unavailable, "not now"), []int{20, 20}, ReasonRetrying},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			within(t, func(w *world) {
+				w.answer = func(_ context.Context, call string, _ *wire.NetworkFenceRequest) error {
+					if strings.Contains(call, refused) {
+						return test.failure
+					}
+					return nil
+				}
+				for i := range 20 {
+					w.must(w.client.Create(t.Context(),
+						networkFence(fmt.Sprintf("node-%d", i), v1alpha1.Fenced, address(i))))
+				}
+				w.pass(firstRetry + time.Second)
+				var sizes []int
+				for _, call := range w.calls[:len(test.sizes)] {
+					sizes = append(sizes, strings.Count(call, "/"))
+				}
+				if !slices.Equal(sizes, test.sizes) {
+					t.Errorf("the numbers of clients of the calls are %v, want %v", sizes, test.sizes)
+				}
+				for i := range 20 {
+					reason := test.unrefused
+					if address(i) == refused {
+						reason = ReasonRetrying
+					}
+					w.expect(fmt.Sprintf("node-%d", i), reason, "")
+				}
+			})
+		})
+	}
 }
 
-// A driver of many shares needs several calls. The next one continues at once.
+// Fences come first, and a call contains those with the same parameters and Secret.
+func TestCallContainsWhatBelongsTogether(t *testing.T) {
+	t.Parallel()
+	within(t, func(w *world) {
+		w.pass(time.Minute)
+		w.expectCalls("fence 10.0.0.1/32,10.0.0.2/32", "fence 10.0.0.3/32", "fence 10.0.0.4/32",
+			"unfence 10.0.0.5/32,10.0.0.6/32")
+	}, class("a", manila), class("b", manila, "x", "1"),
+		class("c", manila, v1alpha1.NetworkFenceSecretNameParameter, "n",
+			v1alpha1.NetworkFenceSecretNamespaceParameter, "n"),
+		networkFence("a", v1alpha1.Unfenced, shared), networkFence("b", v1alpha1.Unfenced, lost),
+		ofClass("a", "c", "10.0.0.1/32"), ofClass("a", "d", "10.0.0.2/32"),
+		ofClass("b", "e", "10.0.0.3/32"), ofClass("c", "f", "10.0.0.4/32"))
+}
+
+// Earlier releases made no call after seven refusals.
+func TestNetworkFenceOfAnEarlierReleaseIsCalled(t *testing.T) {
+	t.Parallel()
+	refused := networkFence("a", v1alpha1.Fenced, lost)
+	refused.Status = v1alpha1.NetworkFenceStatus{
+		Result: v1alpha1.OperationFailed, Reason: "Refused", Conditions: []metav1.Condition{{
+			Type: ConditionFenced, Status: metav1.ConditionUnknown, Reason: "Refused", ObservedGeneration: 1,
+		}},
+	}
+	within(t, func(w *world) { w.expect("a", ReasonFenced, "") }, refused)
+}
+
+// A driver of many shares needs several calls. The next one continues at once. After three, the
+// status says how far they are, and the end of another fence has a turn.
 func TestCallThatTakesTooLongIsContinued(t *testing.T) {
 	t.Parallel()
 	within(t, func(w *world) {
-		left := 3
-		w.answer = func(ctx context.Context, _ string, _ *wire.NetworkFenceRequest) error {
-			if left--; left < 0 {
+		left := 1000
+		w.answer = func(ctx context.Context, call string, _ *wire.NetworkFenceRequest) error {
+			if strings.HasPrefix(call, "unfence") {
 				return nil
 			}
-			<-ctx.Done()
-			return status.Error(codes.DeadlineExceeded, "900 of 1000 shares did not change")
+			if left -= 200; left <= 0 {
+				return nil
+			}
+			deadline, _ := ctx.Deadline()
+			<-time.After(time.Until(deadline) - 5*time.Second)
+			return status.Errorf(codes.DeadlineExceeded, "%d of 1000 shares did not change", left)
 		}
 		w.create(networkFence("a", v1alpha1.Fenced, lost))
-		w.pass(2*callTimeout + 10*time.Second)
+		w.create(networkFence("end", v1alpha1.Unfenced, shared))
+		w.pass(2 * callTimeout)
 		w.expect("a", ReasonStarted, "")
+		w.expect("end", ReasonWaiting, "")
+		w.pass(callTimeout)
+		w.expect("a", ReasonRetrying, "DeadlineExceeded: 400 of 1000 shares did not change")
+		w.expect("end", ReasonUnfenced, "")
 		w.pass(callTimeout)
 		w.expect("a", ReasonFenced, "")
+		w.expectCalls("fence "+lost, "fence "+lost, "fence "+lost, "unfence "+shared, "fence "+lost,
+			"fence "+lost)
 	})
 }

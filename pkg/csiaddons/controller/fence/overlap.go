@@ -2,7 +2,6 @@ package fence
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -32,69 +31,23 @@ type overlap struct {
 	opposite string
 }
 
-// others compares a NetworkFence with the others of its driver. It reads all from the API server,
-// and returns errChanged if the NetworkFence has changed, does not exist, or needs no call.
-func (r *Reconciler) others(ctx context.Context, f *v1alpha1.NetworkFence, driver string,
-	parameters map[string]string,
-) (overlap, error) {
-	var all v1alpha1.NetworkFenceList
-	if err := r.Live.List(ctx, &all); err != nil {
-		return overlap{}, fmt.Errorf("listing NetworkFences: %w", err)
-	}
-	var found []v1alpha1.NetworkFence
-	current := false
-	for _, other := range all.Items {
-		switch {
-		case other.UID == f.UID:
-			current = other.Generation == f.Generation && other.DeletionTimestamp == nil
-			other.DeepCopyInto(f)
-		case other.DeletionTimestamp == nil:
-			same, err := r.sameStorage(ctx, &other, driver, parameters[clusterParameter])
-			if err != nil {
-				return overlap{}, err
-			}
-			if same {
-				found = append(found, other)
-			}
+// sameStorage returns the other NetworkFences that may be about the storage of one of them. Nobody
+// knows the driver of one whose class does not exist any more. Two that name different storage
+// clusters are not about the same storage.
+func sameStorage(all []*task, own *task) (found []*v1alpha1.NetworkFence) {
+	cluster := own.request.GetParameters()[clusterParameter]
+	for _, t := range all {
+		other := t.request.GetParameters()[clusterParameter]
+		if t != own && (t.driver == "" || t.driver == own.driver &&
+			(other == cluster || other == "" || cluster == "")) {
+			found = append(found, t.fence)
 		}
 	}
-	if !current {
-		return overlap{}, errChanged
-	}
-	// The cache may lack what the previous call has written.
-	settled, err := r.settled(ctx, f)
-	if err == nil && settled {
-		err = errChanged
-	}
-	if err != nil {
-		return overlap{}, err
-	}
-	return compare(f, found), nil
-}
-
-// sameStorage returns whether a NetworkFence may be about the storage of a driver. It is, if its
-// class does not exist any more. Two NetworkFences that name different storage clusters are not
-// about the same storage.
-func (r *Reconciler) sameStorage(ctx context.Context, f *v1alpha1.NetworkFence, driver,
-	cluster string,
-) (bool, error) {
-	name, parameters := f.Spec.Driver, f.Spec.Parameters
-	if f.Spec.NetworkFenceClassName != "" {
-		class, err := classOf(ctx, r.Client, f)
-		if class == nil {
-			return err == nil, err
-		}
-		name = class.Spec.Provisioner
-		if id, ok := class.Spec.Parameters[clusterParameter]; ok { // the class wins
-			parameters = map[string]string{clusterParameter: id}
-		}
-	}
-	other := parameters[clusterParameter]
-	return name == driver && (other == cluster || other == "" || cluster == ""), nil
+	return found
 }
 
 // compare compares a NetworkFence with others. It ignores what is no CIDR.
-func compare(f *v1alpha1.NetworkFence, others []v1alpha1.NetworkFence) overlap {
+func compare(f *v1alpha1.NetworkFence, others []*v1alpha1.NetworkFence) overlap {
 	networks := make([][]netip.Prefix, 0, len(others))
 	for i := range others {
 		networks = append(networks, parse(others[i].Spec.Cidrs))
@@ -109,7 +62,7 @@ func compare(f *v1alpha1.NetworkFence, others []v1alpha1.NetworkFence) overlap {
 		own = own.Masked()
 		keeper := ""
 		for i := range others {
-			other := &others[i]
+			other := others[i]
 			equal := slices.Contains(networks[i], own)
 			fences := other.Spec.FenceState != v1alpha1.Unfenced
 			switch {

@@ -28,7 +28,8 @@ func invalidf(reason, format string, args ...any) error {
 	return &invalid{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// request returns the driver of a NetworkFence, and what to send to it.
+// request returns the driver of a NetworkFence, and what to send to it. Both are also set if the
+// error is about its CIDRs.
 func request(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence,
 ) (string, *wire.NetworkFenceRequest, error) {
 	driver, found := f.Spec.Driver, &wire.NetworkFenceRequest{Parameters: map[string]string{}}
@@ -53,12 +54,12 @@ func request(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence
 		found.SecretName, found.SecretNamespace = clients.GetSecretName(), clients.GetSecretNamespace()
 	}
 	if n := len(f.Spec.Cidrs); n == 0 || n > maxCIDRs {
-		return "", nil, invalidf(ReasonInvalidCIDR, "spec.cidrs contains %d CIDRs: it must contain "+
-			"between 1 and %d", n, maxCIDRs)
+		return driver, found, invalidf(ReasonInvalidCIDR, "spec.cidrs contains %d CIDRs: it must "+
+			"contain between 1 and %d", n, maxCIDRs)
 	}
 	for _, cidr := range f.Spec.Cidrs {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
-			return "", nil, invalidf(ReasonInvalidCIDR, "spec.cidrs contains %.64q, which is no CIDR",
+			return driver, found, invalidf(ReasonInvalidCIDR, "spec.cidrs contains %.64q, which is no CIDR",
 				cidr)
 		}
 	}

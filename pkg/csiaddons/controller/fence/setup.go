@@ -6,12 +6,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -24,12 +25,15 @@ const (
 	workers    = 10
 	firstRetry = 5 * time.Second
 	maxRetry   = 5 * time.Minute
+	// callDelay is the time from a change to a call, so that a call contains the NetworkFences that
+	// somebody creates for all nodes of a rack. The reconcile of each of them comes after it.
+	callDelay, reportDelay = time.Second / 2, time.Second
 
 	// indexClass indexes NetworkFences by their class.
 	indexClass = "class"
 )
 
-// options returns the options of both controllers. A failed attempt is repeated until it succeeds.
+// options returns the options of the controllers. A failed attempt is repeated until it succeeds.
 func options() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
@@ -38,10 +42,13 @@ func options() controller.Options {
 	}
 }
 
-// SetUp adds the reconciler to a manager.
+// SetUp adds the reconciler and the callers to a manager.
 func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
-	err := errors.Join(m.Add(r),
-		m.GetFieldIndexer().IndexField(ctx, &v1alpha1.NetworkFence{}, indexClass, byClass))
+	r.callers = map[string]*caller{}
+	for driver := range r.Drivers {
+		r.callers[driver] = &caller{Reconciler: r, name: driver}
+	}
+	err := m.GetFieldIndexer().IndexField(ctx, &v1alpha1.NetworkFence{}, indexClass, byClass)
 	if err != nil {
 		return err
 	}
@@ -49,20 +56,43 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 		func(class client.Object) client.ListOption {
 			return client.MatchingFields{indexClass: class.GetName()}
 		})
-	changed := predicate.Or[client.Object](predicate.GenerationChangedPredicate{},
-		predicate.Funcs{UpdateFunc: isLost})
-	return builder.ControllerManagedBy(m).Named("networkfence").
-		For(&v1alpha1.NetworkFence{}, builder.WithPredicates(changed)).
+	itself := func(o client.Object) []types.NamespacedName {
+		return []types.NamespacedName{client.ObjectKeyFromObject(o)}
+	}
+	drivers := func(client.Object) (names []types.NamespacedName) {
+		for driver := range r.callers {
+			names = append(names, types.NamespacedName{Name: driver})
+		}
+		return names
+	}
+	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	return errors.Join(builder.ControllerManagedBy(m).Named("networkfence").
+		Watches(&v1alpha1.NetworkFence{}, after(reportDelay, itself), changed).
 		Watches(&v1alpha1.NetworkFenceClass{}, ofClass).
-		WithOptions(options()).Complete(r)
+		WithOptions(options()).Complete(r),
+		builder.ControllerManagedBy(m).Named("networkfencecalls").
+			Watches(&v1alpha1.NetworkFence{}, after(callDelay, drivers), changed).
+			Watches(&v1alpha1.NetworkFenceClass{}, after(callDelay, drivers)).
+			WithOptions(options()).Complete(reconcile.Func(
+			func(ctx context.Context, driver reconcile.Request) (reconcile.Result, error) {
+				return r.callers[driver.Name].reconcile(ctx)
+			})))
 }
 
-// isLost returns whether the clients of the current spec were fenced, and may have access now.
-func isLost(e event.UpdateEvent) bool {
-	before, now := e.ObjectOld.(*v1alpha1.NetworkFence), e.ObjectNew.(*v1alpha1.NetworkFence)
-	return !outdated(before) &&
-		meta.IsStatusConditionTrue(before.Status.Conditions, ConditionFenced) &&
-		!meta.IsStatusConditionTrue(now.Status.Conditions, ConditionFenced)
+// after returns a handler that adds requests some time after each event.
+func after(delay time.Duration, names func(client.Object) []types.NamespacedName) handler.Funcs {
+	add := func(o client.Object, q connection.Queue) {
+		for _, name := range names(o) {
+			connection.Enqueue(q, name, 0, delay)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q connection.Queue) { add(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q connection.Queue) {
+			add(e.ObjectNew, q)
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q connection.Queue) { add(e.Object, q) },
+	}
 }
 
 // byClass returns the class of a NetworkFence, for the index.
@@ -80,16 +110,11 @@ func ReleaseClasses(m manager.Manager, drivers connection.Drivers) error {
 	})
 	return builder.ControllerManagedBy(m).Named("networkfenceclass").
 		For(&v1alpha1.NetworkFenceClass{}, builder.WithPredicates(deleted)).
-		Complete(reconcile.AsReconciler(m.GetClient(), releaser{m.GetClient()}))
-}
-
-type releaser struct{ client.Client }
-
-// Reconcile removes the finalizer of a class that is being deleted.
-func (r releaser) Reconcile(ctx context.Context, class *v1alpha1.NetworkFenceClass,
-) (reconcile.Result, error) {
-	return reconcile.Result{}, connection.Release(ctx, r.Client, class,
-		v1alpha1.CSIAddonsNodeFinalizer)
+		Complete(reconcile.AsReconciler(m.GetClient(), reconcile.TypedFunc[*v1alpha1.NetworkFenceClass](
+			func(ctx context.Context, class *v1alpha1.NetworkFenceClass) (reconcile.Result, error) {
+				return reconcile.Result{}, connection.Release(ctx, m.GetClient(), class,
+					v1alpha1.CSIAddonsNodeFinalizer)
+			})))
 }
 
 // SetUp adds the reconciler to a manager.

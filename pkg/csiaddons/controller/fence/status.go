@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
@@ -33,68 +29,12 @@ const (
 	ReasonInvalidCIDR = "InvalidCIDR"
 	// ReasonInvalidClass is about the parameters of a NetworkFenceClass.
 	ReasonInvalidClass = "InvalidClass"
-	ReasonRefused      = "Refused"
 	// ReasonFencedByAnother means that clients of an unfenced NetworkFence stay fenced, because
 	// another NetworkFence fences them.
 	ReasonFencedByAnother = "FencedByAnother"
 
 	actionFence = "Fence"
-	// maxRefusals is how many refusals in a row end a NetworkFence: a driver may refuse a call while
-	// it starts or is replaced. The calls are repeated for about five minutes.
-	maxRefusals = 7
 )
-
-// refusals counts consecutive refusals of the driver for one generation of a NetworkFence.
-type refusals struct {
-	uid        types.UID
-	generation int64
-	count      int
-}
-
-// refused counts a refusal, and returns whether there are too many.
-func (r *Reconciler) refused(f *v1alpha1.NetworkFence) bool {
-	stored, _ := r.refusals.Load(f.Name)
-	found, _ := stored.(refusals)
-	if found.uid != f.UID || found.generation != f.Generation {
-		found = refusals{uid: f.UID, generation: f.Generation}
-	}
-	if found.count++; found.count >= maxRefusals {
-		r.forget(f.Name) // a new NetworkFenceClass starts again
-		return true
-	}
-	r.refusals.Store(f.Name, found)
-	return false
-}
-
-// forget resets the refusals of a NetworkFence.
-func (r *Reconciler) forget(name string) { r.refusals.Delete(name) }
-
-// finish writes the result of an attempt. It returns an error if there will be another attempt.
-func (r *Reconciler) finish(ctx context.Context, f *v1alpha1.NetworkFence, done outcome,
-	failure error,
-) error {
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the next process repeats the call
-	}
-	if failure != nil {
-		done = describe(failure)
-	}
-	if isRefusal(failure) {
-		if r.refused(f) {
-			done.reason = ReasonRefused
-		}
-	} else {
-		r.forget(f.Name)
-	}
-	err := r.write(ctx, f, done)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if done.reason == ReasonRetrying {
-		err = errors.Join(failure, err)
-	}
-	return err
-}
 
 // outcome is what the status says about a call.
 type outcome struct {
@@ -132,22 +72,6 @@ func describe(failure error) outcome {
 		return failed(wrong.reason, wrong.message)
 	}
 	return failed(ReasonRetrying, connection.Describe(failure))
-}
-
-// isRefusal returns whether a driver refuses a request or cannot fence.
-func isRefusal(failure error) bool {
-	code := status.Code(failure)
-	return code == codes.InvalidArgument || code == codes.Unimplemented
-}
-
-// start writes that a call starts. It returns errChanged if the NetworkFence has changed or does
-// not exist any more: the API server compares the version, even if the status does not change.
-func (r *Reconciler) start(ctx context.Context, f *v1alpha1.NetworkFence, text string) error {
-	err := r.update(ctx, f, pending(f, ReasonStarted, text))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return errChanged
-	}
-	return err
 }
 
 // write writes the status unless it has not changed.

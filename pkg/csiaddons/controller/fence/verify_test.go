@@ -3,6 +3,7 @@ package fence
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,4 +139,45 @@ func TestVerificationThatTakesTooLongContinues(t *testing.T) {
 		w.expect("a", ReasonFenced, "")
 		w.expectCalls(all, all)
 	})
+}
+
+// A verification of three classes with slow calls delays an urgent fence by less than 5 s, and the
+// end of a fence by one call.
+func TestFenceInterruptsAVerification(t *testing.T) {
+	t.Parallel()
+	within(t, func(w *world) {
+		const slow = 170 * time.Second
+		w.answer = func(ctx context.Context, _ string, _ *wire.NetworkFenceRequest) error {
+			select {
+			case <-ctx.Done():
+				return ctxError(ctx)
+			case <-time.After(slow):
+				return nil
+			}
+		}
+		w.calls = nil
+		w.restart()
+		w.pass(time.Minute)
+		took := w.await(networkFence("urgent", v1alpha1.Fenced, lost))
+		if took > slow+5*time.Second {
+			t.Errorf("an urgent fence took %v", took)
+		}
+		w.expect("urgent", ReasonFenced, "")
+		w.pass(time.Second)
+		if calls := w.calls; len(calls) != 3 || calls[0] != calls[2] || calls[1] != "fence "+lost {
+			t.Errorf("the calls are %q", calls)
+		}
+		took = w.await(networkFence("end", v1alpha1.Unfenced, "10.0.0.9/32"))
+		if took < slow || took > 2*slow+5*time.Second {
+			t.Errorf("an end of a fence took %v", took)
+		}
+		w.pass(verifyInterval)
+		for _, cidr := range []string{"10.0.0.1/32", "10.0.0.2/32", "10.0.0.3/32"} {
+			if !slices.Contains(w.calls, "fence "+cidr) {
+				t.Errorf("%s is not verified by the calls %q", cidr, w.calls)
+			}
+		}
+	}, class("a", manila, "x", "a"), class("b", manila, "x", "b"), class("c", manila, "x", "c"),
+		ofClass("a", "a", "10.0.0.1/32"), ofClass("b", "b", "10.0.0.2/32"),
+		ofClass("c", "c", "10.0.0.3/32"))
 }

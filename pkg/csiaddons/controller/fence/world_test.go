@@ -43,7 +43,7 @@ const (
 	manila, ceph = "manila", "ceph"
 	shared, lost = "10.0.0.5/32", "10.0.0.6/32"
 	// moment is more than the controller needs to handle a change that waits for no call.
-	moment = time.Second
+	moment = 2 * time.Second
 )
 
 // world is an API server with NetworkFences, the running controller, and its drivers. The time is
@@ -224,18 +224,19 @@ func (w *world) Leader(_ context.Context, driver string, _ ...string,
 		return nil, nil
 	}
 	return &connection.Sidecar{
-		NetworkFence: &storage{w, driver}, Target: connection.Target{Driver: driver},
+		NetworkFence: &fakeDriver{w, driver}, Target: connection.Target{Driver: driver},
 	}, nil
 }
 
-// storage is a driver.
-type storage struct {
+// fakeDriver is a driver.
+type fakeDriver struct {
 	*world
 
 	name string
 }
 
-func (s *storage) call(ctx context.Context, state string, request *wire.NetworkFenceRequest) error {
+func (s *fakeDriver) call(ctx context.Context, state string, request *wire.NetworkFenceRequest,
+) error {
 	call := state + " " + strings.Join(slices.Sorted(slices.Values(request.GetCidrs())), ",")
 	s.mu.Lock()
 	if s.busy[s.name] {
@@ -256,7 +257,7 @@ func (s *storage) call(ctx context.Context, state string, request *wire.NetworkF
 }
 
 // FenceClusterNetwork implements wire.NetworkFenceClient.
-func (s *storage) FenceClusterNetwork(ctx context.Context, request *wire.NetworkFenceRequest,
+func (s *fakeDriver) FenceClusterNetwork(ctx context.Context, request *wire.NetworkFenceRequest,
 	options ...grpc.CallOption,
 ) (*wire.NetworkFenceResponse, error) {
 	for _, option := range options {
@@ -268,14 +269,14 @@ func (s *storage) FenceClusterNetwork(ctx context.Context, request *wire.Network
 }
 
 // UnFenceClusterNetwork implements wire.NetworkFenceClient.
-func (s *storage) UnFenceClusterNetwork(ctx context.Context, request *wire.NetworkFenceRequest,
+func (s *fakeDriver) UnFenceClusterNetwork(ctx context.Context, request *wire.NetworkFenceRequest,
 	_ ...grpc.CallOption,
 ) (*wire.NetworkFenceResponse, error) {
 	return &wire.NetworkFenceResponse{}, s.call(ctx, "unfence", request)
 }
 
 // GetFenceClients implements wire.NetworkFenceClient.
-func (*storage) GetFenceClients(context.Context, *wire.FenceClientsRequest, ...grpc.CallOption,
+func (*fakeDriver) GetFenceClients(context.Context, *wire.FenceClientsRequest, ...grpc.CallOption,
 ) (*wire.FenceClientsResponse, error) {
 	return &wire.FenceClientsResponse{}, nil
 }
@@ -340,6 +341,17 @@ func (w *world) change(name string, change func(*v1alpha1.NetworkFenceSpec)) {
 	change(&found.Spec)
 	w.must(w.client.Update(w.Context(), found))
 	w.pass(moment)
+}
+
+// await waits for the first result of a NetworkFence, and returns how long it took.
+func (w *world) await(f *v1alpha1.NetworkFence) time.Duration {
+	w.Helper()
+	began := time.Now()
+	w.must(w.client.Create(w.Context(), f))
+	for w.get(f.Name).Status.Result == "" {
+		w.pass(time.Second)
+	}
+	return time.Since(began)
 }
 
 // unfence ends a fence.

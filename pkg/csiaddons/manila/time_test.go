@@ -1,0 +1,129 @@
+package manila
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/csi-addons/spec/lib/go/fence"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// slowCloud answers each request about a share after some time.
+type slowCloud struct {
+	shares
+
+	delay time.Duration
+	mu    sync.Mutex
+	all   map[string]*slowShare
+}
+
+type slowShare struct {
+	openstack.Share
+
+	rules  []openstack.AccessRule
+	number int
+}
+
+func (s *slowCloud) request(ctx context.Context, id string, work func(*slowShare)) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(s.delay):
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	work(s.all[id])
+	return nil
+}
+
+func (s *slowCloud) List(_ context.Context, key, value string) (found []openstack.Share, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(s.all)) {
+		if share := s.all[id].Share; share.Metadata[key] == value {
+			share.Metadata = maps.Clone(share.Metadata)
+			found = append(found, share)
+		}
+	}
+	return found, nil
+}
+
+func (s *slowCloud) Rules(ctx context.Context, id string,
+) (found []openstack.AccessRule, err error) {
+	return found, s.request(ctx, id, func(share *slowShare) { found = slices.Clone(share.rules) })
+}
+
+func (s *slowCloud) Grant(ctx context.Context, id string, rule openstack.AccessRule) error {
+	return s.request(ctx, id, func(share *slowShare) {
+		share.number++
+		rule.ID, rule.State = fmt.Sprint(share.number), activeState
+		share.rules = append(share.rules, rule)
+	})
+}
+
+func (s *slowCloud) Revoke(ctx context.Context, id, ruleID string) error {
+	return s.request(ctx, id, func(share *slowShare) {
+		share.rules = slices.DeleteFunc(share.rules,
+			func(r openstack.AccessRule) bool { return r.ID == ruleID })
+	})
+}
+
+func (s *slowCloud) SetMetadata(ctx context.Context, id string, entries map[string]string) error {
+	return s.request(ctx, id, func(share *slowShare) { maps.Copy(share.Metadata, entries) })
+}
+
+// The controller calls again when a call has ended at its deadline. Each answer says how far it is.
+// The time is that of 10,000 shares whose requests take 0.3 s, with a fourth of the work.
+func TestManySharesOfASlowCloudAreFencedInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const number, callTimeout, limit = 2500, 15 * time.Minute, 165 * time.Minute
+		cloud := &slowCloud{delay: 1200 * time.Millisecond, all: map[string]*slowShare{}}
+		for i := range number {
+			id := fmt.Sprintf("share-%05d", i)
+			cloud.all[id] = &slowShare{
+				Share: openstack.Share{
+					ID: id, Protocol: protocol, Metadata: map[string]string{clusterKey: cluster},
+				},
+				rules: []openstack.AccessRule{{
+					ID: "0", Type: ipType, To: "0.0.0.0/0", Level: readWrite, State: activeState,
+				}},
+			}
+		}
+		c := NewController(Config{
+			Cluster: cluster, MaxRules: DefaultMaxRules,
+			Volumes:       func(context.Context) ([]Volume, error) { return nil, nil },
+			PluginVersion: reports("0.9.0@v1.36.0", nil),
+		}, nil)
+		c.connect = func(context.Context) (shares, error) { return cloud, nil }
+		began, left, calls := time.Now(), number, 0
+		for ; ; calls++ {
+			ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
+			start := time.Now()
+			_, err := c.FenceClusterNetwork(ctx, &fence.FenceClusterNetworkRequest{Cidrs: cidrs(fenced)})
+			cancel()
+			if err == nil {
+				break
+			}
+			before, took := left, time.Since(start)
+			_, _ = fmt.Sscanf(status.Convert(err).Message(), "%d of", &left)
+			if status.Code(err) != codes.DeadlineExceeded || left >= before ||
+				took > callTimeout-answerTime || !strings.Contains(err.Error(), "of 2500 shares") {
+				t.Fatalf("after %v the error is %v", took, err)
+			}
+		}
+		if took := time.Since(began); took > limit {
+			t.Errorf("the fence took %v and %d calls", took, calls)
+		}
+	})
+}
