@@ -168,6 +168,6 @@ func (c *Controller) addReconcilers(ctx context.Context, m manager.Manager, opti
 	}
 	clients := &fence.Clients{Client: kube, Pool: pool, Events: recorder}
 	return errors.Join(nodes.SetUp(ctx, m), jobs.SetUp(ctx, m), cronJobs.SetUp(ctx, m),
-		claims.SetUp(ctx, m), fences.SetUp(ctx, m), fence.ReleaseClasses(m, drivers),
+		claims.SetUp(ctx, m), fences.SetUp(m), fence.ReleaseClasses(m, drivers),
 		clients.SetUp(ctx, m))
 }

@@ -29,72 +29,65 @@ const (
 	ReasonRepaired = "FenceRepaired"
 )
 
-// choose returns the tasks of the next call, if one is due: those with the same parameters and
-// Secret. A verification includes all of them, so that it is one call for all. The end of a fence
-// needs no call if another NetworkFence fences the CIDRs, or if it was called before.
-func (c *caller) choose(ctx context.Context, tasks []*task) (chosen []*task) {
-	now, cidrs := c.Clock.Now(), map[string]bool{}
+// choose returns the tasks of the next call, if one is due, and what to send: those with the same
+// parameters and Secret. A verification includes all of them, so that it is one call for all. No
+// call ends the fence of CIDRs that another NetworkFence fences, or whose fence has ended.
+func (c *caller) choose(ctx context.Context, tasks []*task,
+) (chosen []*task, all *wire.NetworkFenceRequest) {
+	now := c.Clock.Now()
 	for _, t := range tasks {
 		due := !t.next.After(now)
 		switch {
 		case due && len(t.request.GetCidrs()) == 0:
 			c.succeed(ctx, t)
-			continue
-		case len(chosen) == 0 && !due:
-			continue
-		case len(chosen) == 0:
-		case chosen[0].alone || t.alone || t.kind != chosen[0].kind || t.group() != chosen[0].group():
-			continue
-		case !due && t.kind != verifies:
-			continue
+		case due && all == nil:
+			chosen, all = []*task{t}, &wire.NetworkFenceRequest{
+				Parameters: t.request.GetParameters(), Cidrs: slices.Clone(t.request.GetCidrs()),
+				SecretName: t.request.GetSecretName(), SecretNamespace: t.request.GetSecretNamespace(),
+			}
+		case all == nil, chosen[0].alone, t.alone, t.kind != chosen[0].kind, !due && t.kind != verifies,
+			t.group() != chosen[0].group():
+		default:
+			more := slices.DeleteFunc(slices.Clone(t.request.GetCidrs()),
+				func(cidr string) bool { return slices.Contains(all.GetCidrs(), cidr) })
+			if len(all.GetCidrs())+len(more) <= maxCIDRs {
+				chosen, all.Cidrs = append(chosen, t), append(all.Cidrs, more...)
+			}
 		}
-		more := slices.DeleteFunc(slices.Clone(t.request.GetCidrs()),
-			func(cidr string) bool { return cidrs[cidr] })
-		if len(cidrs)+len(more) > maxCIDRs {
-			continue
-		}
-		for _, cidr := range more {
-			cidrs[cidr] = true
-		}
-		chosen = append(chosen, t)
 	}
-	return chosen
+	return chosen, all
 }
 
 // perform makes the call of some tasks, and writes what became of it. A verification writes no
 // status before the call, and none if it is interrupted, or if the driver has no leader: a new pod
 // may replace the leader.
-func (c *caller) perform(ctx context.Context, tasks []*task) {
+func (c *caller) perform(ctx context.Context, tasks []*task, all *wire.NetworkFenceRequest) {
 	kind := tasks[0].kind
 	leader, err := c.Sidecars.Leader(ctx, c.name, connection.NetworkFence)
 	if err == nil && leader == nil {
 		err = fmt.Errorf("the controller is not connected to the pod that is the leader of driver %s "+
 			"and can fence", c.name)
 	}
-	switch {
-	case err == nil:
-	case kind == verifies:
-		for _, t := range tasks {
+	for _, t := range tasks {
+		switch {
+		case err != nil && kind == verifies:
 			t.next = c.Clock.Now().Add(leaderInterval)
+		case err != nil:
+			c.fail(ctx, t, err)
+		case kind != verifies && !c.start(ctx, t, leader):
+			return // the next call does not contain it
 		}
-		return
-	default:
-		c.fail(ctx, tasks, err)
-		return
 	}
-	if kind != verifies {
-		tasks = slices.DeleteFunc(tasks, func(t *task) bool { return !c.start(ctx, t, leader) })
-	}
-	if len(tasks) == 0 {
+	if err != nil {
 		return
 	}
-	changed, late, err := c.send(ctx, leader, tasks)
+	changed, late, err := c.send(ctx, leader, kind, all)
 	switch {
 	case ctx.Err() != nil: // the next call repeats it
 	case late:
 		c.wait(ctx, tasks, err)
 	case err != nil:
-		c.blame(ctx, tasks, err)
+		c.blame(ctx, tasks, all, err)
 	default:
 		for _, t := range tasks {
 			c.succeed(ctx, t)
@@ -115,39 +108,30 @@ func (c *caller) start(ctx context.Context, t *task, leader *connection.Sidecar)
 		reason, text = ReasonRetrying, t.fence.Status.Message
 	}
 	err := c.update(ctx, t.fence, pending(t.fence, reason, text))
-	if err != nil && !apierrors.IsConflict(err) {
-		c.lost(ctx, t, err)
+	if !apierrors.IsConflict(err) {
+		c.check(ctx, t, err)
 	}
 	return err == nil
 }
 
-// lost delays a NetworkFence whose status cannot be written, unless it does not exist any more.
-func (c *caller) lost(ctx context.Context, t *task, err error) {
+// check delays a NetworkFence whose status cannot be written, unless it does not exist any more.
+func (c *caller) check(ctx context.Context, t *task, err error) {
 	if client.IgnoreNotFound(err) != nil {
 		log.FromContext(ctx).Error(err, "Failed to write a status", "NetworkFence", t.fence.Name)
+		t.of = t.about(t.kind)
 		t.retry(c.Clock.Now())
 	}
 }
 
 // send calls the driver. It returns how many shares a fence has changed, according to the driver,
 // and whether the call took too long.
-func (c *caller) send(ctx context.Context, to *connection.Sidecar, tasks []*task,
+func (c *caller) send(ctx context.Context, to *connection.Sidecar, kind kind,
+	request *wire.NetworkFenceRequest,
 ) (changed string, late bool, err error) {
-	request := &wire.NetworkFenceRequest{
-		Parameters: tasks[0].request.GetParameters(), SecretName: tasks[0].request.GetSecretName(),
-		SecretNamespace: tasks[0].request.GetSecretNamespace(),
-	}
-	for _, t := range tasks {
-		for _, cidr := range t.request.GetCidrs() {
-			if !slices.Contains(request.Cidrs, cidr) {
-				request.Cidrs = append(request.Cidrs, cidr)
-			}
-		}
-	}
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	began, operation, call := c.Clock.Now(), "FenceClusterNetwork", to.NetworkFence.FenceClusterNetwork
-	if tasks[0].kind == unfences {
+	if kind == unfences {
 		operation, call = "UnFenceClusterNetwork", to.NetworkFence.UnFenceClusterNetwork
 	}
 	var trailer metadata.MD
@@ -162,17 +146,12 @@ func (c *caller) send(ctx context.Context, to *connection.Sidecar, tasks []*task
 
 // succeed writes that a NetworkFence is done, or that it waits for the end of another one.
 func (c *caller) succeed(ctx context.Context, t *task) {
-	next := turn{of: t.about(verifies), next: c.Clock.Now().Add(verifyInterval)}
+	*t.turn = turn{of: t.about(verifies), next: c.Clock.Now().Add(verifyInterval)}
 	if t.kind == unfences {
-		next = turn{of: t.of, next: c.Clock.Now().Add(waitInterval)}
+		*t.turn = turn{of: t.about(unfences), next: c.Clock.Now().Add(waitInterval)}
 	}
-	*t.turn = next
-	if t.kind == verifies {
-		return
-	}
-	if err := c.write(ctx, t.fence, t.done); err != nil {
-		t.of = t.about(t.kind)
-		c.lost(ctx, t, err)
+	if t.kind != verifies {
+		c.check(ctx, t, c.write(ctx, t.fence, t.done))
 	}
 }
 
@@ -188,21 +167,20 @@ func (c *caller) wait(ctx context.Context, tasks []*task, err error) {
 
 // blame finds the NetworkFences that are the reason why a call has failed. If the driver does not
 // name their CIDRs, each is called alone, unless the error is about the driver.
-func (c *caller) blame(ctx context.Context, tasks []*task, err error) {
-	refused := refusedCIDRs(err)
-	guilty := slices.DeleteFunc(slices.Clone(tasks), func(t *task) bool {
-		return !slices.ContainsFunc(t.request.GetCidrs(),
+func (c *caller) blame(ctx context.Context, tasks []*task, sent *wire.NetworkFenceRequest,
+	err error,
+) {
+	code, refused := status.Code(err), slices.DeleteFunc(refusedCIDRs(err),
+		func(cidr string) bool { return !slices.Contains(sent.GetCidrs(), cidr) })
+	all := len(tasks) == 1 || code == codes.Unavailable || code == codes.Aborted ||
+		code == codes.Canceled || code == codes.DeadlineExceeded
+	for _, t := range tasks {
+		named := slices.ContainsFunc(t.request.GetCidrs(),
 			func(cidr string) bool { return slices.Contains(refused, cidr) })
-	})
-	switch code := status.Code(err); {
-	case len(guilty) > 0: // the others have their turn at once
-		c.fail(ctx, guilty, err)
-	case len(tasks) == 1, code == codes.Unavailable, code == codes.Aborted, code == codes.Canceled,
-		code == codes.DeadlineExceeded:
-		c.fail(ctx, tasks, err)
-	default:
-		for _, t := range tasks {
-			t.alone = true
+		if all || named {
+			c.fail(ctx, t, err)
+		} else { // it has its turn at once
+			t.alone = len(refused) == 0
 		}
 	}
 }
@@ -219,12 +197,10 @@ func refusedCIDRs(err error) (found []string) {
 	return found
 }
 
-// fail writes that the clients of NetworkFences may have access, and calls them again later.
-func (c *caller) fail(ctx context.Context, tasks []*task, err error) {
-	for _, t := range tasks {
-		t.retry(c.Clock.Now())
-		c.report(ctx, t, err)
-	}
+// fail writes that the clients of a NetworkFence may have access, and calls it again later.
+func (c *caller) fail(ctx context.Context, t *task, err error) {
+	t.retry(c.Clock.Now())
+	c.report(ctx, t, err)
 }
 
 // report writes an error into the status.
@@ -232,9 +208,7 @@ func (c *caller) report(ctx context.Context, t *task, failure error) {
 	if t.kind == verifies {
 		t.of = t.about(fences)
 	}
-	if err := c.write(ctx, t.fence, describe(failure)); err != nil {
-		c.lost(ctx, t, err)
-	}
+	c.check(ctx, t, c.write(ctx, t.fence, describe(failure)))
 }
 
 // retry delays the next call more after each failure.

@@ -70,13 +70,12 @@ func (c *caller) reconcile(ctx context.Context) (reconcile.Result, error) {
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	chosen := c.choose(ctx, tasks)
-	switch {
+	switch chosen, all := c.choose(ctx, tasks); {
 	case len(chosen) == 0:
 	case chosen[0].kind == verifies:
-		c.perform(interruptible, chosen)
+		c.perform(interruptible, chosen, all)
 	default:
-		c.perform(ctx, chosen)
+		c.perform(ctx, chosen, all)
 	}
 	result, now := reconcile.Result{}, c.Clock.Now()
 	for _, t := range tasks {

@@ -207,7 +207,7 @@ func TestOneRefusedAmongTwenty(t *testing.T) {
 	const refused = "10.0.0.107/32"
 	address := func(i int) string { return fmt.Sprintf("10.0.0.%d/32", 100+i) }
 	named, err := status.New(codes.FailedPrecondition, "not now").WithDetails(&errdetails.BadRequest{
-		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: refused}},
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: refused}, {Field: "x"}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -28,9 +28,6 @@ const (
 	// callDelay is the time from a change to a call, so that a call contains the NetworkFences that
 	// somebody creates for all nodes of a rack. The reconcile of each of them comes after it.
 	callDelay, reportDelay = time.Second / 2, time.Second
-
-	// indexClass indexes NetworkFences by their class.
-	indexClass = "class"
 )
 
 // options returns the options of the controllers. A failed attempt is repeated until it succeeds.
@@ -43,19 +40,14 @@ func options() controller.Options {
 }
 
 // SetUp adds the reconciler and the callers to a manager.
-func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
+func (r *Reconciler) SetUp(m manager.Manager) error {
 	r.callers = map[string]*caller{}
 	for driver := range r.Drivers {
 		r.callers[driver] = &caller{Reconciler: r, name: driver}
 	}
-	err := m.GetFieldIndexer().IndexField(ctx, &v1alpha1.NetworkFence{}, indexClass, byClass)
-	if err != nil {
-		return err
+	all := func(ctx context.Context, _ client.Object) []reconcile.Request {
+		return connection.Requests(ctx, r.Client, &v1alpha1.NetworkFenceList{})
 	}
-	ofClass := connection.Belonging(r.Client, &v1alpha1.NetworkFenceList{},
-		func(class client.Object) client.ListOption {
-			return client.MatchingFields{indexClass: class.GetName()}
-		})
 	itself := func(o client.Object) []types.NamespacedName {
 		return []types.NamespacedName{client.ObjectKeyFromObject(o)}
 	}
@@ -68,7 +60,7 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	return errors.Join(builder.ControllerManagedBy(m).Named("networkfence").
 		Watches(&v1alpha1.NetworkFence{}, after(reportDelay, itself), changed).
-		Watches(&v1alpha1.NetworkFenceClass{}, ofClass).
+		Watches(&v1alpha1.NetworkFenceClass{}, handler.EnqueueRequestsFromMapFunc(all)).
 		WithOptions(options()).Complete(r),
 		builder.ControllerManagedBy(m).Named("networkfencecalls").
 			Watches(&v1alpha1.NetworkFence{}, after(callDelay, drivers), changed).
@@ -93,11 +85,6 @@ func after(delay time.Duration, names func(client.Object) []types.NamespacedName
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q connection.Queue) { add(e.Object, q) },
 	}
-}
-
-// byClass returns the class of a NetworkFence, for the index.
-func byClass(o client.Object) []string {
-	return []string{o.(*v1alpha1.NetworkFence).Spec.NetworkFenceClassName}
 }
 
 // ReleaseClasses adds a reconciler to a manager that removes the finalizer of the controller of the

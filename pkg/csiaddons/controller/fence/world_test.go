@@ -83,7 +83,6 @@ func within(t *testing.T, test func(*world), objects ...client.Object) {
 		w.must(v1alpha1.AddToScheme(known))
 		w.client = fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
 			WithStatusSubresource(&v1alpha1.NetworkFence{}).
-			WithIndex(&v1alpha1.NetworkFence{}, indexClass, byClass).
 			WithInterceptorFuncs(w.observe()).Build()
 		w.start()
 		defer func() { w.stop() }()
@@ -167,7 +166,7 @@ func (w *world) start() {
 		Drivers: connection.Drivers{manila: served, ceph: served}, Clock: clock.RealClock{},
 	}
 	ctx, cancel := context.WithCancel(w.Context())
-	w.must(r.SetUp(ctx, m))
+	w.must(r.SetUp(m))
 	done := make(chan error)
 	go func() { done <- m.Start(ctx) }()
 	synctest.Wait()
