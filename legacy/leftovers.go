@@ -26,18 +26,18 @@ type Leftover struct {
 	contents []map[string]any
 }
 
-// Leftovers returns the RBAC objects and Services of the generations for which owned returns false.
-// Bindings precede the roles to which they refer, and Services are the last. Objects of other kinds
-// are never leftovers: volumes depend on StorageClasses, Secrets and the CSIDriver.
-func Leftovers(generations []Generation, owned func(kind, name string) bool) []Leftover {
+// Leftovers returns the leftovers of the generations. Bindings precede the roles to which they
+// refer, and Services are the last. There are no others: volumes depend on StorageClasses, Secrets
+// and the CSIDriver.
+func Leftovers(generations []Generation) []Leftover {
 	var leftovers []Leftover
 	for _, kind := range []string{
 		"ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role", "Service",
 	} {
 		var ofKind []Leftover
 		for _, g := range generations {
-			for _, o := range g.Objects {
-				if o.GetKind() == kind && !owned(kind, o.GetName()) {
+			for _, o := range g.Leftovers {
+				if o.GetKind() == kind {
 					ofKind = add(ofKind, o)
 				}
 			}

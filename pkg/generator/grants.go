@@ -188,7 +188,7 @@ func (i *installation) grantLeftovers(needed map[string]*grants) error {
 	if err != nil {
 		return fmt.Errorf("reading what earlier releases of %s left: %w", driver, err)
 	}
-	for _, leftover := range legacy.Leftovers(generations, i.isOperand) {
+	for _, leftover := range legacy.Leftovers(generations) {
 		if !i.inOwnCluster(leftover.Side) {
 			continue
 		}

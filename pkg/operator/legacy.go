@@ -49,7 +49,8 @@ type leftoverRemoval struct {
 type objectName struct{ kind, name string }
 
 func (d *driver) legacyController(name string) (factory.Controller, error) {
-	leftovers, err := d.leftovers()
+	generations, err := d.generations()
+	leftovers := legacy.Leftovers(generations)
 	if err != nil || len(leftovers) == 0 {
 		return nil, err
 	}
@@ -68,26 +69,6 @@ func (d *driver) legacyController(name string) (factory.Controller, error) {
 		WithSync(cluster.WhileManaged(d.operator, r.sync)).
 		WithSyncDegradedOnError(d.operator).
 		ToController(name, d.events), nil
-}
-
-// leftovers returns the RBAC objects and Services of earlier releases that are not among the
-// assets.
-func (d *driver) leftovers() ([]legacy.Leftover, error) {
-	generations, err := d.generations()
-	if err != nil {
-		return nil, err
-	}
-	owned := map[objectName]bool{}
-	for _, asset := range d.bundle.Assets() {
-		object, err := metadata(asset)
-		if err != nil {
-			return nil, err
-		}
-		owned[objectName{object.Kind, object.Name}] = true
-	}
-	return legacy.Leftovers(generations, func(kind, name string) bool {
-		return owned[objectName{kind, name}]
-	}), nil
 }
 
 // sync ends at the first error: it must not delete a role before the bindings to this role.

@@ -59,7 +59,7 @@ func newLegacyRun(t *testing.T) *legacyRun {
 	}
 	r := &legacyRun{driver: d, controller: controller, client: client}
 	for _, g := range generations {
-		for _, o := range g.Objects {
+		for _, o := range g.Leftovers {
 			if r.get(t, o.Unstructured) == nil {
 				_, err := r.of(o.Unstructured).Create(t.Context(), o.Unstructured, metav1.CreateOptions{})
 				if err != nil {
@@ -68,8 +68,8 @@ func newLegacyRun(t *testing.T) *legacyRun {
 			}
 		}
 	}
-	if r.leftovers, err = d.leftovers(); err != nil || len(r.leftovers) == 0 {
-		t.Fatalf("the leftovers are %v (%v)", r.leftovers, err)
+	if r.leftovers = legacy.Leftovers(generations); len(r.leftovers) == 0 {
+		t.Fatal("there are no leftovers")
 	}
 	r.client.ClearActions()
 	return r
@@ -347,10 +347,11 @@ func TestLegacyControllerKeepsTheServiceWhilePodsMayMountItsCertificate(t *testi
 			if err != nil {
 				t.Fatal(err)
 			}
-			leftovers, err := d.leftovers()
+			generations, err := d.generations()
 			if err != nil {
 				t.Fatal(err)
 			}
+			leftovers := legacy.Leftovers(generations)
 			service := leftovers[len(leftovers)-1].Unstructured
 			services := d.cluster.Side(flavour.ControlPlane).Dynamic.
 				Resource(corev1.SchemeGroupVersion.WithResource("services")).Namespace("operators")

@@ -73,6 +73,7 @@ func Repository() Rules {
 			{6, "hack/*"},
 			{7, "test/openstack"},
 			{6, "test/devcluster/process"},
+			{6, "test/generations"},
 			{7, "test/node"},
 			{9, "test/e2e"},
 			{8, "test/*"},

@@ -28,6 +28,7 @@ import (
 	"github.com/openstack-csi/csi-operator/legacy"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/readiness"
+	"github.com/openstack-csi/csi-operator/test/generations"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -35,9 +36,9 @@ import (
 type upgrade struct {
 	*env
 
-	earlier legacy.Generation
+	earlier generations.Generation
 	// older are generations of which the cluster still contains leftovers.
-	older []legacy.Generation
+	older []generations.Generation
 	// stale are the conditions of all earlier operators that ours removes.
 	stale []string
 	// before contains the objects of the earlier operator in the cluster, by description.
@@ -90,18 +91,18 @@ func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 			if f == flavour.HyperShift {
 				namespace = hostedNamespace
 			}
-			generations, err := legacy.Generations(s.ClusterCSIDriver, f, namespace)
+			all, err := generations.Of(s.ClusterCSIDriver, f, namespace)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i, g := range generations {
+			for i, g := range all {
 				if !long && (g.Name != "manila-4.22" || f != flavour.Standalone) {
 					continue
 				}
 				selected = true
-				u := upgrade{earlier: g, stale: legacy.StaleConditions(generations)}
+				u := upgrade{earlier: g, stale: staleOf(all)}
 				if strings.HasSuffix(g.Name, "-4.22") {
-					u.older = generations[:i]
+					u.older = all[:i]
 				}
 				t.Run(g.Name+"/"+string(f), func(t *testing.T) {
 					t.Parallel()
@@ -114,6 +115,14 @@ func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 	if !selected {
 		t.Error("no earlier generation was tested")
 	}
+}
+
+func staleOf(all []generations.Generation) []string {
+	var left []legacy.Generation
+	for _, g := range all {
+		left = append(left, g.Generation)
+	}
+	return legacy.StaleConditions(left)
 }
 
 // installDriver brings the cluster into the state in which the earlier operator leaves it.
@@ -142,7 +151,7 @@ func (u *upgrade) installDriver() {
 }
 
 // permissionsOf returns the RBAC objects of a generation.
-func permissionsOf(g legacy.Generation) []legacy.Object {
+func permissionsOf(g generations.Generation) []legacy.Object {
 	return slices.DeleteFunc(slices.Clone(g.Objects), func(o legacy.Object) bool {
 		return o.GroupVersionKind().Group != rbacv1.GroupName
 	})
@@ -224,7 +233,7 @@ func merged(all ...map[string]string) map[string]string {
 // the driver runs, and by the stale ones of older operators. Stale conditions have the status True.
 func (u *upgrade) writeConditions() {
 	u.t.Helper()
-	stale := legacy.StaleConditions(append(slices.Clone(u.older), u.earlier))
+	stale := staleOf(append(slices.Clone(u.older), u.earlier))
 	u.changeDriverStatus(func(status *opv1.ClusterCSIDriverStatus) {
 		status.Conditions = nil
 		for _, conditionType := range slices.Concat(u.earlier.Conditions.Kept, stale) {

@@ -10,9 +10,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/openstack-csi/csi-operator/legacy"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
+	"github.com/openstack-csi/csi-operator/test/generations"
 )
 
 // earlierRoles is the folder of what cluster-storage-operator grants to earlier drivers.
@@ -58,22 +58,22 @@ func (c *Cluster) WithdrawEarlierRoles(ctx context.Context) error {
 func (c *Cluster) earlierObjects(
 	o fixtures.Operator, release string,
 ) ([]*unstructured.Unstructured, error) {
-	generations, err := legacy.Generations(o.ClusterCSIDriver, flavour.Standalone, o.OperandNamespace)
+	all, err := generations.Of(o.ClusterCSIDriver, flavour.Standalone, o.OperandNamespace)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(generations, func(g legacy.Generation) bool {
+	i := slices.IndexFunc(all, func(g generations.Generation) bool {
 		return g.Name == o.Driver+"-"+release
 	})
 	if i < 0 {
 		return nil, fmt.Errorf("driver %s has no release %q, only %s", o.Driver, release,
-			cmp.Or(names(generations), "this one"))
+			cmp.Or(names(all), "this one"))
 	}
 	objects, err := fixtures.Render(earlierRoles, fixtures.Values{Operator: o})
 	if err != nil {
 		return nil, err
 	}
-	for _, object := range generations[i].Objects {
+	for _, object := range all[i].Objects {
 		if err := c.adapt(object.Unstructured, o); err != nil {
 			return nil, fmt.Errorf("adapting %s %q: %w", object.GetKind(), object.GetName(), err)
 		}
@@ -83,11 +83,11 @@ func (c *Cluster) earlierObjects(
 }
 
 // names returns the releases of the generations of a driver.
-func names(generations []legacy.Generation) string {
-	var all []string
-	for _, g := range generations {
+func names(all []generations.Generation) string {
+	var names []string
+	for _, g := range all {
 		_, release, _ := strings.Cut(g.Name, "-")
-		all = append(all, release)
+		names = append(names, release)
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(names, ", ")
 }

@@ -1,0 +1,301 @@
+package generations_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
+
+	cinder "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
+	manila "github.com/openstack-csi/csi-operator/assets/drivers/manila"
+	nfs "github.com/openstack-csi/csi-operator/assets/drivers/nfs"
+	"github.com/openstack-csi/csi-operator/legacy"
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/generations"
+)
+
+const (
+	manilaDriver = "manila.csi.openstack.org"
+	cinderDriver = "cinder.csi.openstack.org"
+)
+
+func of(t *testing.T, driver string, f flavour.Flavour) []generations.Generation {
+	t.Helper()
+	found, err := generations.Of(driver, f, "control-plane")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// eachGeneration calls test for every generation in each flavour.
+func eachGeneration(
+	t *testing.T, test func(t *testing.T, f flavour.Flavour, g generations.Generation),
+) {
+	t.Helper()
+	for _, driver := range []string{manilaDriver, cinderDriver} {
+		for _, f := range flavour.All() {
+			for _, g := range of(t, driver, f) {
+				t.Run(g.Name+"/"+string(f), func(t *testing.T) {
+					t.Parallel()
+					test(t, f, g)
+				})
+			}
+		}
+	}
+}
+
+func TestGenerationsAreSortedAndExistInTheirFlavours(t *testing.T) {
+	t.Parallel()
+	for driver, want := range map[string]map[flavour.Flavour][]string{
+		manilaDriver: {
+			flavour.Standalone: {"manila-4.17", "manila-4.22", "manila-5.1"},
+			flavour.HyperShift: {"manila-4.22", "manila-5.1"},
+		},
+		cinderDriver: {
+			flavour.Standalone: {"cinder-4.17", "cinder-4.22", "cinder-5.1"},
+			flavour.HyperShift: {"cinder-4.22", "cinder-5.1"},
+		},
+		"new.csi.openstack.org": {},
+	} {
+		for _, f := range flavour.All() {
+			var names []string
+			for _, g := range of(t, driver, f) {
+				names = append(names, g.Name)
+			}
+			if diff := cmp.Diff(want[f], names); diff != "" {
+				t.Errorf("generations of %s, %s (-want +got):\n%s", driver, f, diff)
+			}
+		}
+	}
+}
+
+func TestEveryFileBelongsToAGeneration(t *testing.T) {
+	t.Parallel()
+	loaded := 0
+	for _, driver := range []string{manilaDriver, cinderDriver} {
+		for _, f := range flavour.All() {
+			for _, g := range of(t, driver, f) {
+				if _, err := os.Stat(filepath.Join(g.Name, "objects")); err == nil {
+					loaded += len(g.Objects)
+				}
+			}
+		}
+	}
+	files := 0
+	for _, folder := range []string{".", "../../legacy"} {
+		err := fs.WalkDir(os.DirFS(folder), ".", func(file string, _ fs.DirEntry, err error) error {
+			parts := strings.Split(file, "/")
+			switch {
+			case filepath.Ext(file) != ".yaml":
+			case parts[1] == "objects" || parts[1] == "leftovers":
+				files++
+			case !slices.Contains([]string{"base.yaml", "conditions.yaml", "patches"}, parts[1]):
+				t.Errorf("%s belongs to no generation", file)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if loaded != files {
+		t.Errorf("%d objects are loaded from %d files", loaded, files)
+	}
+}
+
+// lines returns the lines of each object as YAML, without indentation and release.
+func lines(t *testing.T, g generations.Generation) map[string][]string {
+	t.Helper()
+	_, release, _ := strings.Cut(g.Name, "-")
+	all := map[string][]string{}
+	for _, o := range g.Objects {
+		text, err := yaml.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := o.GetKind() + "/" + o.GetName()
+		for line := range strings.Lines(strings.ReplaceAll(string(text), release, "")) {
+			all[key] = append(all[key], strings.TrimSpace(line))
+		}
+	}
+	return all
+}
+
+// without returns the lines of a that are not in b, or there less often, sorted.
+func without(a, b []string) []string {
+	rest := slices.Clone(a)
+	for _, line := range b {
+		if i := slices.Index(rest, line); i >= 0 {
+			rest = slices.Delete(rest, i, i+1)
+		}
+	}
+	slices.Sort(rest)
+	return rest
+}
+
+// From 4.23, pods name their ServiceAccount in another field, and the driver of Manila reads
+// clouds.yaml.
+func TestObjectsOf422DifferFromThoseOf51(t *testing.T) {
+	t.Parallel()
+	type difference struct{ Before, Since []string }
+	account := func(name string, since ...string) difference {
+		return difference{
+			[]string{"serviceAccount: " + name}, append(since, "serviceAccountName: "+name),
+		}
+	}
+	clouds := []string{
+		"- key: clouds.yaml", "- mountPath: /etc/openstack", "- name: cloud-credentials", "items:",
+		"name: cloud-credentials", "path: clouds.yaml", "readOnly: true", "secret:",
+		"secretName: manila-cloud-credentials",
+	}
+	for driver, want := range map[string]map[string]difference{
+		manilaDriver: {
+			"Deployment/openstack-manila-csi-controllerplugin": account(
+				"manila-csi-driver-controller-sa", clouds...),
+			"DaemonSet/openstack-manila-csi-nodeplugin": account(
+				"manila-csi-driver-node-sa", clouds...),
+			"DaemonSet/csi-nodeplugin-nfsplugin": account("manila-csi-driver-node-sa"),
+			"Secret/csi-manila-secrets": {
+				[]string{
+					"os-applicationCredentialID: example", "os-applicationCredentialSecret: example",
+					"os-authURL: https://keystone.example.com/v3", "os-region: RegionOne",
+				},
+				[]string{
+					"os-cloud: openstack", "os-cloudsFile: /etc/openstack/clouds.yaml",
+					`os-useClouds: "true"`,
+				},
+			},
+		},
+		cinderDriver: {
+			"Deployment/openstack-cinder-csi-driver-controller": account(
+				"openstack-cinder-csi-driver-controller-sa"),
+			"DaemonSet/openstack-cinder-csi-driver-node": account(
+				"openstack-cinder-csi-driver-node-sa"),
+		},
+	} {
+		for _, f := range flavour.All() {
+			all := of(t, driver, f)
+			before, since := lines(t, all[len(all)-2]), lines(t, all[len(all)-1])
+			got := map[string]difference{}
+			for key := range since {
+				d := difference{without(before[key], since[key]), without(since[key], before[key])}
+				if len(d.Before)+len(d.Since) > 0 {
+					got[key] = d
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" || len(before) != len(since) {
+				t.Errorf("%s, %s: %d and %d objects (-want +got):\n%s",
+					driver, f, len(before), len(since), diff)
+			}
+		}
+	}
+}
+
+// Kubernetes would ignore a field with a typing error.
+func TestObjectsHaveOnlyFieldsOfTheirKind(t *testing.T) {
+	t.Parallel()
+	eachGeneration(t, func(t *testing.T, f flavour.Flavour, g generations.Generation) {
+		seen := map[string]bool{}
+		for _, o := range g.Objects {
+			key := string(o.Side) + " " + o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
+			if seen[key] {
+				t.Errorf("%s is there twice", key)
+			}
+			seen[key] = true
+			if o.Side == flavour.ControlPlane && f == flavour.HyperShift &&
+				o.GetNamespace() != "control-plane" {
+				t.Errorf("%s is not in the namespace of the hosted control plane", key)
+			}
+			typed, err := scheme.Scheme.New(o.GroupVersionKind())
+			if runtime.IsNotRegisteredError(err) {
+				continue // a custom resource
+			}
+			if err == nil {
+				err = runtime.DefaultUnstructuredConverter.
+					FromUnstructuredWithValidation(o.Object, typed, true)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+	})
+}
+
+// The operators create a CSIDriver again if the hash differs from that of their own spec.
+func TestCSIDriversHaveTheHashOfTheirSpec(t *testing.T) {
+	t.Parallel()
+	eachGeneration(t, func(t *testing.T, _ flavour.Flavour, g generations.Generation) {
+		i := slices.IndexFunc(g.Objects, func(o legacy.Object) bool { return o.GetKind() == "CSIDriver" })
+		var typed storagev1.CSIDriver
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(g.Objects[i].Object, &typed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := typed.DeepCopy()
+		if err := resourceapply.SetSpecHashAnnotation(&want.ObjectMeta, want.Spec); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.Annotations, typed.Annotations); diff != "" {
+			t.Errorf("annotations (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// owned returns the kinds and names of all objects of the present bundles of a driver.
+func owned(t *testing.T, driver string, f flavour.Flavour) func(kind, name string) bool {
+	t.Helper()
+	folders := map[string][]fs.FS{
+		manilaDriver: {manila.Assets(), nfs.Assets()}, cinderDriver: {cinder.Assets()},
+	}[driver]
+	names := map[string]bool{}
+	for _, folder := range folders {
+		b, err := bundle.Load(folder, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, asset := range b.Assets() {
+			var object struct {
+				Kind     string
+				Metadata struct{ Name string }
+			}
+			if err := yaml.Unmarshal(asset.Data, &object); err != nil {
+				t.Fatal(err)
+			}
+			names[object.Kind+"/"+object.Metadata.Name] = true
+		}
+	}
+	return func(kind, name string) bool { return names[kind+"/"+name] }
+}
+
+// An object of another kind is never a leftover: volumes depend on StorageClasses, Secrets and the
+// CSIDriver.
+func TestLeftoversAreTheRBACObjectsAndServicesThatNoBundleContains(t *testing.T) {
+	t.Parallel()
+	eachGeneration(t, func(t *testing.T, f flavour.Flavour, g generations.Generation) {
+		driver := cinderDriver
+		if strings.HasPrefix(g.Name, "manila-") {
+			driver = manilaDriver
+		}
+		isOwned := owned(t, driver, f)
+		for _, o := range g.Objects {
+			removable := o.GroupVersionKind().Group == rbacv1.GroupName || o.GetKind() == "Service"
+			want := removable && !isOwned(o.GetKind(), o.GetName())
+			if got := slices.Contains(g.Leftovers, o); got != want {
+				t.Errorf("%s %s is a leftover: %t", o.GetKind(), o.GetName(), got)
+			}
+		}
+	})
+}
