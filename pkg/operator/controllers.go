@@ -41,50 +41,51 @@ type entry struct {
 	build func(d *driver, name string) (factory.Controller, error)
 }
 
-// entries lists all controllers of an operator, with what they write besides their conditions. A
-// build function returns nil for a driver without the objects that the controller writes.
+// entries lists all controllers of an operator, with what they write besides the conditions that
+// have their names. A build function returns nil for a driver without the objects that the
+// controller writes.
 func entries() []entry {
 	return []entry{
-		// Writes: log level of the operator's process.
+		// The log level of the operator's process.
 		{"LoggingSyncer", always, perOperator, (*driver).logLevel},
-		// Writes: nothing.
+		// Only its condition.
 		{"ManagementState", always, perOperator, (*driver).managementState},
-		// Writes: nothing: condition Ready, which summarizes the other conditions.
+		// Condition Ready, which summarizes the other conditions.
 		{"*ReadyController", always, perOperator, (*driver).readyController},
-		// Writes: spec.observedConfig of the ClusterCSIDriver.
+		// spec.observedConfig of the ClusterCSIDriver.
 		{"*CSIConfigObserverController", always, perOperator, (*driver).configObserver},
-		// Writes: ConfigMap with the trusted CA bundle, on the control plane side.
+		// The ConfigMap with the trusted CA bundle, on the control plane side.
 		{"*TrustedCAController", always, perOperator, (*driver).trustedCAController},
-		// Writes: nothing: removes conditions of earlier releases.
+		// Removes conditions of earlier releases.
 		{"*StaleConditions", always, perOperator, (*driver).staleConditions},
-		// Writes: nothing: deletes RBAC objects and Services of earlier releases.
+		// Deletes RBAC objects and Services of earlier releases.
 		{"*LegacyController", always, perOperator, (*driver).legacyController},
-		// Writes: nothing: conditions <service>CredentialsAccepted and ...ExpireSoon.
+		// Conditions <service>CredentialsAccepted and ...ExpireSoon.
 		{"<service>Credentials", always, perDriver, (*driver).credentials},
-		// Writes: nothing: conditions <service>CloudReachable and <service>ControllerDisabled.
+		// Conditions <service>CloudReachable and <service>ControllerDisabled.
 		{"<service>CloudProbe", always, perOperator, (*driver).cloudProbe},
-		// Writes: nothing: condition <service>UserConfigValid.
+		// Condition <service>UserConfigValid.
 		{"<service>UserConfig", always, perOperator, (*driver).userConfig},
-		// Writes: Secret <operator>-hash-key.
+		// Secret <operator>-hash-key.
 		{"*HashKeyController", driverNeeded, perOperator, (*driver).hashKeyController},
-		// Writes: RBAC, ServiceAccounts, Services, PodDisruptionBudgets, CSIDriver.
+		// RBAC, ServiceAccounts, Services, PodDisruptionBudgets, CSIDriver.
 		{guestStaticResources, driverNeeded, perDriver, (*driver).guestStaticResources},
-		// Writes: static objects in the management cluster (HyperShift).
+		// Static objects in the management cluster (HyperShift).
 		{controlPlaneStaticResources, driverNeeded, perDriver, (*driver).controlPlaneStaticResources},
-		// Writes: RBAC and the NetworkPolicy of the sidecar of CSI-Addons, while its CRD exists, and
+		// RBAC and the NetworkPolicy of the sidecar of CSI-Addons, while its CRD exists, and
 		// condition <service>CSIAddonsActive.
 		{"*CSIAddonsController", driverNeeded, perDriver, (*driver).csiAddonsResources},
-		// Writes: VolumeSnapshotClass, while its CRD exists.
+		// VolumeSnapshotClass, while its CRD exists.
 		{"*VolumeSnapshotClassController", driverNeeded, perDriver, (*driver).volumeSnapshotClass},
-		// Writes: nothing: condition <service>SnapshotsServed, while the CRD of VolumeSnapshots exists.
+		// Condition <service>SnapshotsServed, while the CRD of VolumeSnapshots exists.
 		{"*SnapshotsServed", driverNeeded, perDriver, (*driver).snapshotsServed},
-		// Writes: ServiceMonitor, while its CRD exists.
+		// ServiceMonitor, while its CRD exists.
 		{"*ServiceMonitorController", driverNeeded, perDriver, (*driver).serviceMonitor},
-		// Writes: StorageClasses among the assets.
+		// StorageClasses among the assets.
 		{"*StorageClassController", driverNeeded, perDriver, (*driver).storageClass},
-		// Writes: Deployment.
+		// Deployment.
 		{"*ControllerServiceController", workloads, perDriver, (*driver).controllerService},
-		// Writes: DaemonSet.
+		// DaemonSet.
 		{"*NodeServiceController", workloads, perDriver, (*driver).nodeService},
 	}
 }
