@@ -240,7 +240,8 @@ func TestChoicesOfPodsNeedNoRestart(t *testing.T) {
 	e := newEnv(t, options{})
 	e.awaitAvailable()
 	p := e.operator
-	e.choose("sidecars: {releaseLeases: true, claimMetadata: true}\ntolerations: [{key: storage, operator: Exists}]\n" +
+	e.choose("sidecars: {releaseLeases: true, claimMetadata: true}\n" +
+		"tolerations: [{key: storage, operator: Exists}]\n" +
 		"csiAddons: {image: registry.example.com/addons}\n")
 	e.eventually(soon, func() error {
 		return errors.Join(e.podsAreChosen(true), e.hasCondition("ManilaCSIAddonsActive",
