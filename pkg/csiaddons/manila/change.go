@@ -24,6 +24,9 @@ import (
 const (
 	// concurrentShares is how many shares change at the same time.
 	concurrentShares = 16
+	// maxCauses limits the shares that are compared to find which clients cannot be fenced. Most shares
+	// have the same rules. The next call finds others.
+	maxCauses = 100
 	// deletingStatus is the status of a share that Manila deletes. Nobody can mount it, or change its
 	// access rules. Some shares keep it for ever.
 	deletingStatus = "deleting"
@@ -152,6 +155,7 @@ type impossibleError struct {
 
 // refused returns the networks of a fence without which it would be possible for some shares.
 func refused(o operation, causes []*impossibleError) (texts []string) {
+	causes = causes[:min(len(causes), maxCauses)]
 	possible := o
 	possible.networks = nil
 	for _, network := range o.networks {

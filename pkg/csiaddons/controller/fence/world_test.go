@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -31,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -130,9 +132,12 @@ func (w *world) observe() interceptor.Funcs {
 		SubResourceUpdate: func(ctx context.Context, c client.Client, resource string, o client.Object,
 			options ...client.SubResourceUpdateOption,
 		) error {
+			w.mu.Lock()
 			w.writes++
-			if w.writing != nil {
-				if err := w.writing(o.(*v1alpha1.NetworkFence)); err != nil {
+			writing := w.writing
+			w.mu.Unlock()
+			if writing != nil {
+				if err := writing(o.(*v1alpha1.NetworkFence)); err != nil {
 					return err
 				}
 			}
@@ -141,16 +146,45 @@ func (w *world) observe() interceptor.Funcs {
 	}
 }
 
+// informers are fake informers that controllers may use at the same time.
+type informers struct {
+	*informertest.FakeInformers
+
+	mu sync.Mutex
+}
+
+func (i *informers) GetInformer(ctx context.Context, o client.Object, _ ...cache.InformerGetOption,
+) (cache.Informer, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	found, err := i.FakeInformerFor(ctx, o)
+	return &informer{FakeInformer: found, mu: &i.mu}, err
+}
+
+type informer struct {
+	*controllertest.FakeInformer
+
+	mu *sync.Mutex
+}
+
+func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler,
+	options toolscache.HandlerOptions,
+) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.FakeInformer.AddEventHandlerWithOptions(handler, options)
+}
+
 // start starts a controller, as a new process does.
 func (w *world) start() {
 	w.Helper()
-	informers := &informertest.FakeInformers{Scheme: w.client.Scheme()}
+	known := &informers{FakeInformers: &informertest.FakeInformers{Scheme: w.client.Scheme()}}
 	m, err := manager.New(&rest.Config{}, manager.Options{
 		Scheme: w.client.Scheme(), Logger: logr.Discard(),
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 			return w.client.RESTMapper(), nil
 		},
-		NewCache: func(*rest.Config, cache.Options) (cache.Cache, error) { return informers, nil },
+		NewCache: func(*rest.Config, cache.Options) (cache.Cache, error) { return known, nil },
 		NewClient: func(*rest.Config, client.Options) (client.Client, error) {
 			return w.client, nil
 		},
@@ -171,7 +205,7 @@ func (w *world) start() {
 	go func() { done <- m.Start(ctx) }()
 	synctest.Wait()
 	w.notify = func(before, after client.Object) {
-		if kind, _ := informers.FakeInformerFor(ctx, cmp.Or(before, after)); before == nil {
+		if kind, _ := known.FakeInformerFor(ctx, cmp.Or(before, after)); before == nil {
 			kind.Add(after)
 		} else if after == nil {
 			kind.Delete(before)
@@ -203,8 +237,15 @@ func (w *world) restart() {
 	w.start()
 }
 
+// sync orders what a test has written before what the controller and the drivers read.
+func (w *world) sync() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+}
+
 // pass waits.
 func (w *world) pass(duration time.Duration) {
+	w.sync()
 	<-time.After(duration)
 	synctest.Wait()
 }
@@ -219,7 +260,7 @@ func (w *world) must(err error) {
 // Leader returns the sidecar of the leader.
 func (w *world) Leader(_ context.Context, driver string, _ ...string,
 ) (*connection.Sidecar, error) {
-	if w.leaderless {
+	if w.sync(); w.leaderless {
 		return nil, nil
 	}
 	return &connection.Sidecar{
@@ -243,16 +284,17 @@ func (s *fakeDriver) call(ctx context.Context, state string, request *wire.Netwo
 	}
 	s.busy[s.name] = true
 	s.calls = append(s.calls, call)
+	answer := s.answer
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.busy[s.name] = false
 	}()
-	if s.answer == nil {
+	if answer == nil {
 		return nil
 	}
-	return s.answer(ctx, call, request)
+	return answer(ctx, call, request)
 }
 
 // FenceClusterNetwork implements wire.NetworkFenceClient.
