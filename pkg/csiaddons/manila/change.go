@@ -24,8 +24,8 @@ import (
 const (
 	// concurrentShares is how many shares change at the same time.
 	concurrentShares = 16
-	// maxCauses limits the shares that are compared to find which clients cannot be fenced. Most shares
-	// have the same rules. The next call finds others.
+	// maxCauses limits the shares that are compared to find which clients cannot be fenced. Most
+	// shares have the same rules. The next call finds others.
 	maxCauses = 100
 	// deletingStatus is the status of a share that Manila deletes. Nobody can mount it, or change its
 	// access rules. Some shares keep it for ever.

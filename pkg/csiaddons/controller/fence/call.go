@@ -107,7 +107,7 @@ func (c *caller) start(ctx context.Context, t *task, leader *connection.Sidecar)
 	if t.busy >= maxBusy {
 		reason, text = ReasonRetrying, t.fence.Status.Message
 	}
-	err := c.update(ctx, t.fence, pending(t.fence, reason, text))
+	err := c.write(ctx, t.fence, pending(t.fence, reason, text), true)
 	if !apierrors.IsConflict(err) {
 		c.check(ctx, t, err)
 	}
@@ -151,7 +151,7 @@ func (c *caller) succeed(ctx context.Context, t *task) {
 		*t.turn = turn{of: t.about(unfences), next: c.Clock.Now().Add(waitInterval)}
 	}
 	if t.kind != verifies {
-		c.check(ctx, t, c.write(ctx, t.fence, t.done))
+		c.check(ctx, t, c.write(ctx, t.fence, t.done, false))
 	}
 }
 
@@ -208,7 +208,7 @@ func (c *caller) report(ctx context.Context, t *task, failure error) {
 	if t.kind == verifies {
 		t.of = t.about(fences)
 	}
-	c.check(ctx, t, c.write(ctx, t.fence, describe(failure)))
+	c.check(ctx, t, c.write(ctx, t.fence, describe(failure), false))
 }
 
 // retry delays the next call more after each failure.

@@ -58,7 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, this reconcile.Request,
 	}
 	if failure != nil {
 		done := describe(failure)
-		err := r.write(ctx, f, done)
+		err := r.write(ctx, f, done, false)
 		if err == nil && done.reason == ReasonRetrying {
 			err = failure
 		}
@@ -67,7 +67,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, this reconcile.Request,
 	if !outdated(f) {
 		return reconcile.Result{}, nil
 	}
-	err := r.write(ctx, f, pending(f, ReasonWaiting, "The driver has a call for another NetworkFence"))
+	waits := pending(f, ReasonWaiting, "The driver has a call for another NetworkFence")
+	err := r.write(ctx, f, waits, false)
 	if f.Spec.FenceState != v1alpha1.Unfenced {
 		caller.interrupt()
 	}

@@ -47,13 +47,6 @@ type outcome struct {
 	ended []string
 }
 
-func failed(reason, message string) outcome {
-	return outcome{
-		result: v1alpha1.OperationFailed, fenced: metav1.ConditionUnknown, reason: reason,
-		message: message,
-	}
-}
-
 // pending returns what the status says before a call ends. It does not contain the result for an
 // earlier spec, because automation may read only status.result.
 func pending(f *v1alpha1.NetworkFence, reason, message string) outcome {
@@ -68,18 +61,14 @@ func pending(f *v1alpha1.NetworkFence, reason, message string) outcome {
 
 // describe returns the outcome of an attempt that has failed.
 func describe(failure error) outcome {
+	done := outcome{
+		result: v1alpha1.OperationFailed, fenced: metav1.ConditionUnknown, reason: ReasonRetrying,
+		message: connection.Describe(failure),
+	}
 	if wrong, ok := errors.AsType[*invalid](failure); ok {
-		return failed(wrong.reason, wrong.message)
+		done.reason, done.message = wrong.reason, wrong.message
 	}
-	return failed(ReasonRetrying, connection.Describe(failure))
-}
-
-// write writes the status unless it has not changed.
-func (r *Reconciler) write(ctx context.Context, f *v1alpha1.NetworkFence, o outcome) error {
-	if same(r.status(f, o).Status, f.Status) {
-		return nil
-	}
-	return r.update(ctx, f, o)
+	return done
 }
 
 // same returns whether the API server stores a status already. The CustomResourceDefinition of
@@ -106,10 +95,15 @@ func (r *Reconciler) status(f *v1alpha1.NetworkFence, o outcome) *v1alpha1.Netwo
 	return changed
 }
 
-// update updates the status, and records an event if it changes.
-func (r *Reconciler) update(ctx context.Context, f *v1alpha1.NetworkFence, o outcome) error {
+// write writes the status, and records an event if it changes. If it does not, it is written only
+// before a call: the API server compares the version.
+func (r *Reconciler) write(ctx context.Context, f *v1alpha1.NetworkFence, o outcome, calls bool,
+) error {
 	changed := r.status(f, o)
 	unchanged := same(changed.Status, f.Status)
+	if unchanged && !calls {
+		return nil
+	}
 	if err := connection.WriteStatus(ctx, r.Client, changed); err != nil {
 		return err
 	}
