@@ -310,9 +310,9 @@ bench-scale: build k8s ## Measure 2,000 nodes, and 5,000 share types and objects
 		$(TESTFLAGS)
 
 .PHONY: bench-csi-addons
-bench-csi-addons: build k8s ## Measure CSI-Addons with 5,000 schedules, and 5,000 jobs at once
+bench-csi-addons: build k8s ## Measure CSI-Addons with 5,000 nodes, schedules, and jobs at once
 	BIN_DIR=$(BIN_DIR) go test -tags integration,bench -count 1 -timeout 90m -v \
-		-run ManyClaims ./test/csiaddons $(TESTFLAGS)
+		-run OfMany ./test/csiaddons $(TESTFLAGS)
 
 # The drivers that the controller of CSI-Addons serves: cinder, manila or cinder-manila.
 DRIVERS ?= cinder-manila

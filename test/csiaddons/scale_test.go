@@ -34,6 +34,8 @@ const (
 	namespaces = 25
 	// scheduledClaims is the number of claims in all namespaces.
 	scheduledClaims = 5000
+	// shares is the number of claims of a driver that cannot reclaim space.
+	shares = 10_000
 	// Claims in the first namespaces are annotated themselves, the next namespaces are annotated, and
 	// the StorageClass of the last ones is.
 	claimsThemselves    = 5
@@ -72,6 +74,25 @@ func TestSchedulesOfManyClaims(t *testing.T) { //nolint:paralleltest // it measu
 	s.logRequests(fmt.Sprintf("in %v without changes", idle), requests)
 	s.checkNoWritesToClaims()
 	s.compare(empty, before, after)
+	s.checkShares()
+}
+
+// checkShares adds claims of a driver that cannot reclaim space to namespaces with a schedule. They
+// must not use the requests that jobs need.
+func (s *scale) checkShares() {
+	s.Helper()
+	s.each(shares, func(ctx context.Context, i int) error {
+		namespace := namespaceName(claimsThemselves + i%annotatedNamespaces)
+		return s.addBound(ctx, namespace, fmt.Sprintf("share-%d", i), "plain", "manila")
+	})
+	s.measure(fmt.Sprintf("%d claims of Manila in namespaces with schedules", shares))
+	requests := s.requests()
+	s.pause(idle)
+	s.logRequests(fmt.Sprintf("in %v without changes, with these claims", idle), requests)
+	reads := request{"get", "persistentvolumes"}
+	if got := s.requests()[reads] - requests[reads]; got > 0 {
+		s.Errorf("the controller reads PersistentVolumes %d times, although nothing changes", got)
+	}
 }
 
 // compare checks the memory of scheduled claims: what the process needs because of schedules,
@@ -97,6 +118,7 @@ type scale struct {
 	driver  *fakeDriver     // on all nodes
 	address string          // of the metrics of the controller
 	ended   <-chan struct{} // closed when the controller has ended
+	stop    func()          // stops the controller
 }
 
 // startWithMetrics starts the program of the controller. There is no other, so it needs no leader
@@ -107,9 +129,11 @@ func (s *scale) startWithMetrics(args ...string) {
 	s.must(err)
 	s.address = listener.Addr().String()
 	s.must(listener.Close())
-	s.ended = s.startProcess(append([]string{
+	p := s.startProcess(append([]string{
 		"--metrics-secure=false", "--metrics-bind-address=" + s.address,
-	}, args...)...).Done()
+		"--driver-namespaces=manila=" + driverNamespace,
+	}, args...)...)
+	s.ended, s.stop = p.Done(), func() { p.Stop(time.Minute) }
 }
 
 // addNodes creates Nodes, each with a pod of the driver and its sidecar.
@@ -180,7 +204,7 @@ func (s *scale) addClaims() {
 		if namespace >= claimsThemselves+annotatedNamespaces {
 			class = className
 		}
-		return s.addBound(ctx, namespaceName(namespace), claimName(i), class)
+		return s.addBound(ctx, namespaceName(namespace), claimName(i), class, "cinder")
 	})
 	s.poll("claims are bound", func(ctx context.Context) (bool, error) {
 		var list corev1.PersistentVolumeClaimList
@@ -196,8 +220,8 @@ func namespaceName(i int) string { return fmt.Sprintf("team-%d", i) }
 func claimName(i int) string     { return fmt.Sprintf("data-%d", i) }
 
 // addBound creates a claim that is bound, and its volume.
-func (s *scale) addBound(ctx context.Context, namespace, name, class string) error {
-	claim, volume := newClaim(namespace, name), newVolume(namespace, name, "cinder")
+func (s *scale) addBound(ctx context.Context, namespace, name, class, driverOf string) error {
+	claim, volume := newClaim(namespace, name), newVolume(namespace, name, driverOf)
 	claim.Spec.StorageClassName, volume.Spec.StorageClassName = &class, class
 	claim.Annotations = annotations{"pv.kubernetes.io/bind-completed": "yes"}
 	if err := s.client.Create(ctx, claim); err != nil {
