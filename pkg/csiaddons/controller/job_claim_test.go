@@ -144,3 +144,17 @@ func TestJobWithAnInvalidNameOfAClaimEnds(t *testing.T) {
 		}
 	}
 }
+
+func TestVolumeOfTheFormerDriverBelongsToCinder(t *testing.T) {
+	t.Parallel()
+	volume := volumeFor("1")
+	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
+		Cinder: &corev1.CinderPersistentVolumeSource{VolumeID: "v"},
+	}
+	job := jobFor("data")
+	r, w := newReconciler(t, claimOfTenant("1", corev1.ClaimBound), volume, job)
+	w.reconcile(r, job)
+	if want := "serve the driver cinder.csi.openstack.org"; !strings.Contains(job.Status.Message, want) {
+		t.Errorf("the message is %q, want %q", job.Status.Message, want)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	csidriver "github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 )
 
 // indexVolume indexes VolumeAttachments by the name of the PersistentVolume.
@@ -43,17 +44,19 @@ func (r *Jobs) volume(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 		return nil, waiting(ReasonClaimNotBound, "PersistentVolumeClaim %s is not bound", name.Name)
 	}
 	volume, err := volumeOf(ctx, r.Live, claim)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case volume == nil:
+	}
+	if volume == nil {
 		return nil, waiting(ReasonClaimNotBound, "PersistentVolume %s is not bound to the claim %s",
 			claim.Spec.VolumeName, name.Name)
-	case volume.Spec.CSI == nil:
+	}
+	switch source := csidriver.Source(volume); {
+	case source == nil:
 		return nil, final(ReasonNoDriver, "PersistentVolume %s belongs to no CSI driver", volume.Name)
-	case len(r.Drivers[volume.Spec.CSI.Driver].Namespaces) == 0:
+	case len(r.Drivers[source.Driver].Namespaces) == 0:
 		return nil, final(ReasonNoDriver, "The controller does not serve the driver %s: an "+
-			"administrator can allow it with the flag --driver-namespaces", volume.Spec.CSI.Driver)
+			"administrator can allow it with the flag --driver-namespaces", source.Driver)
 	}
 	return volume, nil
 }

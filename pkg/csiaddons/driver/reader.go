@@ -31,7 +31,7 @@ func (r Reader) Volume(ctx context.Context, name string) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	if reference := volume.object.Spec.CSI.NodeStageSecretRef; reference != nil {
+	if reference := volume.source.NodeStageSecretRef; reference != nil {
 		volume.Secrets, err = r.Secrets(ctx, reference.Namespace, reference.Name)
 	}
 	return volume, err
@@ -50,7 +50,8 @@ func (r Reader) VolumeWithoutSecrets(ctx context.Context, name string) (*Volume,
 		code, _ := classify(err)
 		return nil, status.Errorf(code, "reading PersistentVolume %s: %v", name, err)
 	}
-	switch source := object.Spec.CSI; {
+	source := Source(object)
+	switch {
 	case source == nil:
 		return nil, status.Errorf(codes.InvalidArgument,
 			"PersistentVolume %s belongs to no CSI driver", name)
@@ -59,7 +60,7 @@ func (r Reader) VolumeWithoutSecrets(ctx context.Context, name string) (*Volume,
 			"PersistentVolume %s belongs to the driver %s, not to the driver %s", name, source.Driver,
 			r.Driver)
 	}
-	return &Volume{object: object}, nil
+	return &Volume{object: object, source: source}, nil
 }
 
 // Secrets returns the content of a Secret, or nothing if neither name nor namespace is given.

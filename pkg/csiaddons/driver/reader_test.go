@@ -62,3 +62,24 @@ func TestErrorsDoNotNameSecrets(t *testing.T) {
 		}
 	}
 }
+
+// Kubernetes stages a volume of its former driver where it stages one of the CSI driver.
+func TestVolumesOfTheFormerDriverBelongToCinder(t *testing.T) {
+	t.Parallel()
+	former := claimed()
+	former.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
+		Cinder: &corev1.CinderPersistentVolumeSource{VolumeID: "1", FSType: "xfs"},
+	}
+	const name = "cinder.csi.openstack.org"
+	got, err := driver.Reader{Kube: kubefake.NewClientset(former), Driver: name}.
+		Volume(t.Context(), "data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path = "/s/" + name +
+		"/6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b/globalmount"
+	if staged, fs := got.StagingPath("/s"), got.Capability().GetMount().GetFsType(); got.ID() != "1" ||
+		staged != path || fs != "xfs" {
+		t.Errorf("volume %s with %s is staged at %s", got.ID(), fs, staged)
+	}
+}

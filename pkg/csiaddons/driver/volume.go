@@ -10,19 +10,36 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// cinder is the driver that serves the volumes of Kubernetes' former driver for Cinder.
+const cinder = "cinder.csi.openstack.org"
+
+// Source returns the CSI driver of a PersistentVolume and what it knows of the volume, or nil if no
+// CSI driver serves the volume. Kubernetes gives volumes of its former driver for Cinder to the CSI
+// driver, and stages them as those: https://kubernetes.io/docs/concepts/storage/volumes/#cinder.
+func Source(volume *corev1.PersistentVolume) *corev1.CSIPersistentVolumeSource {
+	if inTree := volume.Spec.Cinder; inTree != nil {
+		return &corev1.CSIPersistentVolumeSource{
+			Driver: cinder, VolumeHandle: inTree.VolumeID, FSType: inTree.FSType,
+			ReadOnly: inTree.ReadOnly,
+		}
+	}
+	return volume.Spec.CSI
+}
+
 // Volume is a PersistentVolume of a CSI driver.
 type Volume struct {
 	// Secrets is the content of the Secret with which kubelet stages the volume; nil without one.
 	Secrets map[string]string
 
 	object *corev1.PersistentVolume
+	source *corev1.CSIPersistentVolumeSource
 }
 
 // ID returns the ID that the driver gave to the volume.
-func (v *Volume) ID() string { return v.object.Spec.CSI.VolumeHandle }
+func (v *Volume) ID() string { return v.source.VolumeHandle }
 
 // Attributes returns what the driver stored in the volume when it created it.
-func (v *Volume) Attributes() map[string]string { return v.object.Spec.CSI.VolumeAttributes }
+func (v *Volume) Attributes() map[string]string { return v.source.VolumeAttributes }
 
 // StagingPath returns where kubelet stages the volume, below the root of all staging paths.
 func (v *Volume) StagingPath(root string) string {
@@ -30,7 +47,7 @@ func (v *Volume) StagingPath(root string) string {
 		return filepath.Join(root, "volumeDevices", "staging", v.object.Name)
 	}
 	id := sha256.Sum256([]byte(v.ID()))
-	return filepath.Join(root, v.object.Spec.CSI.Driver, hex.EncodeToString(id[:]), "globalmount")
+	return filepath.Join(root, v.source.Driver, hex.EncodeToString(id[:]), "globalmount")
 }
 
 func (v *Volume) isBlock() bool {
@@ -47,7 +64,7 @@ func (v *Volume) Capability() *csi.VolumeCapability {
 		return described
 	}
 	described.AccessType = &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{
-		FsType: v.object.Spec.CSI.FSType, MountFlags: v.object.Spec.MountOptions,
+		FsType: v.source.FSType, MountFlags: v.object.Spec.MountOptions,
 	}}
 	return described
 }
