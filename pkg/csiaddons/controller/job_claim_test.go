@@ -154,7 +154,8 @@ func TestVolumeOfTheFormerDriverBelongsToCinder(t *testing.T) {
 	job := jobFor("data")
 	r, w := newReconciler(t, claimOfTenant("1", corev1.ClaimBound), volume, job)
 	w.reconcile(r, job)
-	if want := "serve the driver cinder.csi.openstack.org"; !strings.Contains(job.Status.Message, want) {
-		t.Errorf("the message is %q, want %q", job.Status.Message, want)
+	const want = "serve the driver cinder.csi.openstack.org"
+	if got := job.Status.Message; !strings.Contains(got, want) {
+		t.Errorf("the message is %q, want %q", got, want)
 	}
 }
