@@ -1,18 +1,12 @@
 package hook
 
 import (
-	"fmt"
-	"strings"
-
 	appsv1 "k8s.io/api/apps/v1"
-	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	controllerservice "github.com/openshift/library-go/pkg/operator/csi/csidrivercontrollerservicecontroller"
 	"github.com/openshift/library-go/pkg/operator/deploymentcontroller"
-
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
 )
 
 // Alternative is a manifest that replaces the manifest of a workload.
@@ -53,13 +47,9 @@ func (a Alternative) DaemonSet() Workload {
 		if err != nil {
 			return err
 		}
-		if left := bundle.Placeholders(manifest); len(left) > 0 {
-			return fmt.Errorf("the DaemonSet stays unchanged: there is no value for the placeholders %s",
-				strings.Join(left, ", "))
-		}
-		var alternative appsv1.DaemonSet
-		if err := yaml.UnmarshalStrict(manifest, &alternative); err != nil {
-			return fmt.Errorf("the DaemonSet stays unchanged: decoding its manifest: %w", err)
+		alternative, err := decode[appsv1.DaemonSet]("DaemonSet", manifest)
+		if err != nil {
+			return err
 		}
 		*daemonSet = alternative
 		return nil

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -73,33 +74,17 @@ func requireAntiAffinity(affinity *corev1.Affinity) {
 	anti.PreferredDuringSchedulingIgnoredDuringExecution = nil
 }
 
-// Proxy sets the variables in all containers of the Deployment. The control plane uses the proxy of
-// the management cluster, which is in the operator's environment; the observed proxy is for the
-// guest cluster.
+// Proxy sets the variables in all containers. The control plane uses the proxy of the management
+// cluster, which is in the operator's environment; the observed proxy is for the guest cluster.
 func Proxy(variables []corev1.EnvVar) Workload {
-	return Workload{Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
-		setProxy(&d.Spec.Template.Spec, variables)
-		return nil
-	}}
-}
-
-// ProxyOnAllNodes is Proxy for clusters that are not OpenShift. It also sets the variables in the
-// containers of the DaemonSet.
-func ProxyOnAllNodes(variables []corev1.EnvVar) Workload {
-	w := Proxy(variables)
-	w.DaemonSet = func(_ *opv1.OperatorSpec, d *appsv1.DaemonSet) error {
-		setProxy(&d.Spec.Template.Spec, variables)
-		return nil
-	}
-	return w
-}
-
-func setProxy(pod *corev1.PodSpec, variables []corev1.EnvVar) {
-	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
-		for i := range containers {
-			setEnv(&containers[i], variables)
+	return Pods(func(pod *corev1.PodSpec) error {
+		for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+			for i := range containers {
+				setEnv(&containers[i], variables)
+			}
 		}
-	}
+		return nil
+	})
 }
 
 func setEnv(c *corev1.Container, variables []corev1.EnvVar) {
@@ -112,14 +97,10 @@ func setEnv(c *corev1.Container, variables []corev1.EnvVar) {
 // RunAsUser sets the user ID of the pods, for clusters that do not assign one; nil sets none.
 func RunAsUser(id *int64) Workload {
 	return Workload{Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
-		if id == nil {
-			return nil
+		if pod := &d.Spec.Template.Spec; id != nil {
+			pod.SecurityContext = cmp.Or(pod.SecurityContext, &corev1.PodSecurityContext{})
+			pod.SecurityContext.RunAsUser = id
 		}
-		pod := &d.Spec.Template.Spec
-		if pod.SecurityContext == nil {
-			pod.SecurityContext = &corev1.PodSecurityContext{}
-		}
-		pod.SecurityContext.RunAsUser = id
 		return nil
 	}}
 }

@@ -310,12 +310,13 @@ func TestProxySetsVariablesOnce(t *testing.T) {
 			}
 			daemonSet := &appsv1.DaemonSet{}
 			daemonSet.Spec.Template = *d.Spec.Template.DeepCopy()
-			got := applied(t, hook.Proxy(test.variables), d)
-			again := applied(t, hook.Proxy(test.variables), got)
+			proxy := hook.Proxy(test.variables)
+			got := applied(t, hook.Workload{Deployment: proxy.Deployment}, d)
+			again := applied(t, hook.Workload{Deployment: proxy.Deployment}, got)
 			if diff := cmp.Diff(got, again); diff != "" {
 				t.Errorf("repeated (-once +twice):\n%s", diff)
 			}
-			if err := hook.ProxyOnAllNodes(test.variables).DaemonSet(nil, daemonSet); err != nil {
+			if err := proxy.DaemonSet(nil, daemonSet); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(got.Spec.Template, daemonSet.Spec.Template); diff != "" {

@@ -4,9 +4,12 @@
 package hook
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/csi/csidrivernodeservicecontroller"
 	"github.com/openshift/library-go/pkg/operator/deploymentcontroller"
@@ -21,6 +24,18 @@ type Workload struct {
 	Informers []factory.Informer
 	// RolloutInputs are the objects whose changes roll the workload out; see RollOutDeployment.
 	RolloutInputs []RolloutInput
+}
+
+// Pods returns the hook that changes the pods of both workloads.
+func Pods(change func(*corev1.PodSpec) error) Workload {
+	return Workload{
+		Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
+			return change(&d.Spec.Template.Spec)
+		},
+		DaemonSet: func(_ *opv1.OperatorSpec, d *appsv1.DaemonSet) error {
+			return change(&d.Spec.Template.Spec)
+		},
+	}
 }
 
 // CSIDriver changes the CSIDriver object before it is applied.

@@ -31,7 +31,10 @@ func Manifest(
 		func(spec *opv1.OperatorSpec, manifest []byte) ([]byte, error) { return fill(c, spec, manifest) },
 		controllerservice.WithServingInfo(),
 		controllerservice.WithLeaderElectionReplacerHook(election),
-		func(_ *opv1.OperatorSpec, manifest []byte) ([]byte, error) { return manifest, check(manifest) },
+		func(_ *opv1.OperatorSpec, manifest []byte) ([]byte, error) {
+			_, err := decode[appsv1.Deployment]("Deployment", manifest)
+			return manifest, err
+		},
 	}
 }
 
@@ -49,15 +52,15 @@ func fillLogLevel(spec *opv1.OperatorSpec, manifest []byte) []byte {
 	return bytes.ReplaceAll(manifest, []byte("${"+bundle.LogLevel+"}"), []byte(verbosity))
 }
 
-// check returns an error if a placeholder is left or the manifest is not a Deployment. library-go
-// would panic.
-func check(manifest []byte) error {
+// decode decodes the manifest of a kind of workload. It returns an error if a placeholder is left
+// or the manifest is of another kind. library-go would panic.
+func decode[T any](kind string, manifest []byte) (workload T, err error) {
 	if left := bundle.Placeholders(manifest); len(left) > 0 {
-		return fmt.Errorf("the Deployment stays unchanged: there is no value for the placeholders %s",
-			strings.Join(left, ", "))
+		return workload, fmt.Errorf("the %s stays unchanged: there is no value for the placeholders %s",
+			kind, strings.Join(left, ", "))
 	}
-	if err := yaml.UnmarshalStrict(manifest, &appsv1.Deployment{}); err != nil {
-		return fmt.Errorf("the Deployment stays unchanged: decoding its manifest: %w", err)
+	if err := yaml.UnmarshalStrict(manifest, &workload); err != nil {
+		return workload, fmt.Errorf("the %s stays unchanged: decoding its manifest: %w", kind, err)
 	}
-	return nil
+	return workload, nil
 }

@@ -70,13 +70,10 @@ func (d *driver) newCSIAddons(assets *bundle.Bundle) (*csiAddons, error) {
 // containers returns the images of the containers by placeholder, nil unless all are set. It
 // returns an error while there are only invalid choices.
 func (c *csiAddons) containers() (map[string]string, error) {
-	chosen := ""
-	if c.choices != nil {
-		if _, err := c.choices.Current(); err != nil {
-			return nil, err
-		}
-		chosen = c.choices.CSIAddons().Image
+	if _, err := c.choices.Current(); err != nil {
+		return nil, err
 	}
+	chosen := c.choices.CSIAddons().Image
 	images := map[string]string{}
 	for _, name := range []string{bundle.CSIAddonsSidecarImage, bundle.CSIAddonsDriverImage} {
 		images[name] = cmp.Or(c.images[name], chosen)
@@ -130,13 +127,10 @@ func (c *csiAddons) AddEventHandler(
 
 // informers trigger a sync when the result of active may change, except at the end of removalDelay.
 func (c *csiAddons) informers() []factory.Informer {
-	switch {
-	case c == nil:
+	if c == nil {
 		return nil
-	case c.choices == nil:
-		return []factory.Informer{c}
 	}
-	return []factory.Informer{c, c.choices.Informer}
+	return append(c.choices.Informers(), c)
 }
 
 // find returns the asset that replaces another one with this name while CSI-Addons is active.

@@ -10,13 +10,10 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
-// nodeChoicesHooks returns the hook that applies the choices for node plugins. An event warns of
+// nodeChoicesHook returns the hook that applies the choices for node plugins. An event warns of
 // another folder of the kubelet, which only drained nodes survive.
-func (d *driver) nodeChoicesHooks(daemonSets appslisters.DaemonSetLister) []hook.Workload {
-	if d.choices == nil {
-		return nil
-	}
-	return []hook.Workload{{DaemonSet: func(_ *opv1.OperatorSpec, wanted *appsv1.DaemonSet) error {
+func (d *driver) nodeChoicesHook(daemonSets appslisters.DaemonSetLister) hook.Workload {
+	return hook.Workload{DaemonSet: func(_ *opv1.OperatorSpec, wanted *appsv1.DaemonSet) error {
 		config, err := d.choices.Current()
 		if err != nil {
 			return err
@@ -35,5 +32,5 @@ func (d *driver) nodeChoicesHooks(daemonSets appslisters.DaemonSetLister) []hook
 				wanted.Namespace, wanted.Name, before, now)
 		}
 		return nil
-	}}}
+	}}
 }

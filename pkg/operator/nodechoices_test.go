@@ -70,7 +70,7 @@ func checkNodeChoices(t *testing.T, driverName string, asset bundle.Asset, addon
 	informers := f.Cluster.Side(flavour.Guest).ObjectInformers
 	lister := informers.For(daemonSet.Namespace, daemonSet.Name).Apps().V1().DaemonSets().Lister()
 	f.Start(t)
-	if err := d.nodeChoicesHooks(lister)[0].DaemonSet(nil, daemonSet); err != nil {
+	if err := d.nodeChoicesHook(lister).DaemonSet(nil, daemonSet); err != nil {
 		t.Fatal(err)
 	}
 	pod := &daemonSet.Spec.Template.Spec

@@ -54,7 +54,7 @@ func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
 	crd := d.cluster.Side(flavour.Guest).CRD(resource.GroupResource().String())
 	sync := func(ctx context.Context, syncCtx factory.SyncContext) error {
 		var errs []error
-		config, _ := d.currentChoices() // while it is invalid, each class keeps its parameter
+		config, _ := d.choices.Current() // while it is invalid, each class keeps its parameter
 		for _, class := range classes {
 			if !crd.Exists() {
 				break
@@ -69,7 +69,8 @@ func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
 		}
 		return errors.Join(errs...)
 	}
-	return d.onChoices(factory.New()).
+	return factory.New().
+		WithInformers(d.choices.Informers()...).
 		WithInformers(cluster.DelayStatus(d.operator.Informer()), crd).
 		WithSync(cluster.WhileManaged(d.operator, sync)).
 		WithSyncDegradedOnError(d.operator).

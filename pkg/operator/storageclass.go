@@ -46,7 +46,8 @@ func (d *driver) storageClass(name string) (factory.Controller, error) {
 	}
 	kube := d.cluster.Side(flavour.Guest).Kube
 	reconciler := storageclass.NewReconciler(kube, d.classInformer().Lister(), d.events)
-	return d.onChoices(factory.New()).
+	return factory.New().
+		WithInformers(d.choices.Informers()...).
 		WithInformers(d.operator.Informer(), d.classInformer().Informer()).
 		WithSync(cluster.WhileManaged(d.operator, func(ctx context.Context, _ factory.SyncContext) error {
 			return d.syncClasses(ctx, reconciler, classes)
@@ -63,7 +64,7 @@ func (d *driver) syncClasses(
 	if err != nil {
 		return err
 	}
-	config, err := d.currentChoices()
+	config, err := d.choices.Current()
 	if err != nil && state != opv1.RemovedStorageClass {
 		return nil // the condition ...UserConfigValid reports it
 	}
@@ -81,22 +82,6 @@ func (d *driver) syncClasses(
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// currentChoices returns the choices of the administrator, nil if there are none.
-func (d *driver) currentChoices() (*choice.Config, error) {
-	if choices := d.components.Choices; choices != nil {
-		return choices.Current()
-	}
-	return nil, nil
-}
-
-// onChoices adds the informer of the choices.
-func (d *driver) onChoices(f *factory.Factory) *factory.Factory {
-	if choices := d.components.Choices; choices != nil {
-		f.WithInformers(choices.Informer)
-	}
-	return f
 }
 
 func (d *driver) reconcileClass(

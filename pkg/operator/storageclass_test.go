@@ -58,9 +58,7 @@ func newClassFixture(
 		Driver:  plugin.Driver{Name: cinderName, ConditionPrefix: "OpenStackCinder"},
 		cluster: b.Cluster, operator: b.Operator,
 		events: events.NewInMemoryRecorder("test", clock.RealClock{}), bundle: loaded,
-		components: plugin.Components{
-			Choices: plugin.NewChoices(b.Cluster, "cinder-csi-config", choice.Cinder),
-		},
+		choices: plugin.NewChoices(b.Cluster, "cinder-csi-config", choice.Cinder),
 	}
 	controller, err := b.driver.storageClass("OpenStackCinderDriverStorageClassController")
 	if err != nil || controller == nil {

@@ -21,8 +21,8 @@ func (d *driver) controllerHooks(
 ) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(flavour.ControlPlane),
-		certificates, d.sidecarHooks(), []hook.Workload{d.csiAddonsHook()},
-		d.components.ControllerHooks, d.choicesHooks())
+		certificates, d.sidecarHooks(), []hook.Workload{d.csiAddonsHook(), d.choices.Hook()},
+		d.components.ControllerHooks)
 	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
 }
 
@@ -30,8 +30,8 @@ func (d *driver) controllerHooks(
 func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat([]hook.Workload{d.proxyHook()}, d.trustedCAHooks(flavour.Guest),
-		certificates, []hook.Workload{d.csiAddonsHook()}, d.components.NodeHooks, d.choicesHooks(),
-		d.nodeChoicesHooks(daemonSets))
+		certificates, []hook.Workload{d.csiAddonsHook(), d.choices.Hook()}, d.components.NodeHooks,
+		[]hook.Workload{d.nodeChoicesHook(daemonSets)})
 	return append(hooks, hook.RollOutDaemonSet(d.key, daemonSets, d.events, hooks)), err
 }
 
@@ -58,7 +58,7 @@ func (d *driver) controlPlaneHooks(deployments appslisters.DeploymentLister) []h
 // use the proxy of the operator.
 func (d *driver) proxyHook() hook.Workload {
 	if d.settings.ClusterID != "" {
-		return hook.ProxyOnAllNodes(d.settings.Proxy)
+		return hook.Proxy(d.settings.Proxy)
 	}
 	return hook.ObservedProxy()
 }
@@ -68,15 +68,6 @@ func (d *driver) trustedCAHooks(side flavour.Side) []hook.Workload {
 		return nil
 	}
 	return []hook.Workload{hook.TrustedCABundle(d.cluster, side, d.trustedCAName)}
-}
-
-// choicesHooks returns the hook that leaves the workload unchanged while there are only invalid
-// choices.
-func (d *driver) choicesHooks() []hook.Workload {
-	if d.choices == nil {
-		return nil
-	}
-	return []hook.Workload{d.choices.Hook()}
 }
 
 // certificateHooks returns the hooks that roll out pods when a certificate of a metrics endpoint

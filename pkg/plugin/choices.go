@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -27,7 +26,8 @@ import (
 var errNoChoices = errors.New("the administrator's configuration is invalid")
 
 // Choices are the choices of the administrator, key operator.yaml of a ConfigMap. They need the
-// informer of the ConfigMap to have synced.
+// informer of the ConfigMap to have synced. nil stands for a driver without choices: everything has
+// its default.
 type Choices struct {
 	cluster.Object[corev1.ConfigMap]
 	kind      choice.Kind
@@ -59,6 +59,9 @@ func NewChoices(c *cluster.Cluster, configMap string, kind choice.Kind) *Choices
 // Current returns the last valid choices since the operator started; nil means that there are none,
 // and that everything has its default. It returns an error if there were only invalid ones.
 func (c *Choices) Current() (*choice.Config, error) {
+	if c == nil {
+		return nil, nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refresh()
@@ -68,11 +71,8 @@ func (c *Choices) Current() (*choice.Config, error) {
 	return c.config, nil
 }
 
-// Config returns the result of Current, or else the zero value. A nil value has no choices.
+// Config returns the result of Current, or else the zero value.
 func (c *Choices) Config() choice.Config {
-	if c == nil {
-		return choice.Config{}
-	}
 	config, _ := c.Current()
 	return ptr.Deref(config, choice.Config{})
 }
@@ -80,6 +80,14 @@ func (c *Choices) Config() choice.Config {
 // CSIAddons returns the choices about CSI-Addons.
 func (c *Choices) CSIAddons() choice.CSIAddons {
 	return ptr.Deref(c.Config().CSIAddons, choice.CSIAddons{})
+}
+
+// Informers report changes of the choices.
+func (c *Choices) Informers() []factory.Informer {
+	if c == nil {
+		return nil
+	}
+	return []factory.Informer{c.Informer}
 }
 
 // refresh reads the ConfigMap. It parses the text only if it has changed.
@@ -107,17 +115,14 @@ func (c *Choices) refresh() {
 
 // Hook returns the hook that leaves a workload unchanged if there are only invalid choices.
 func (c *Choices) Hook() hook.Workload {
-	check := func() error {
+	w := hook.Pods(func(*corev1.PodSpec) error {
 		if _, err := c.Current(); err != nil {
 			return fmt.Errorf("the workload stays unchanged: %w", err)
 		}
 		return nil
-	}
-	return hook.Workload{
-		Deployment: func(*opv1.OperatorSpec, *appsv1.Deployment) error { return check() },
-		DaemonSet:  func(*opv1.OperatorSpec, *appsv1.DaemonSet) error { return check() },
-		Informers:  []factory.Informer{c.Informer},
-	}
+	})
+	w.Informers = c.Informers()
+	return w
 }
 
 // Condition returns the condition <service>UserConfigValid. ignored lists what has no effect, with
