@@ -12,7 +12,7 @@ import (
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
-	"github.com/openshift/library-go/pkg/operator/resource/resourcehelper"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -72,53 +72,33 @@ func valid(secret *corev1.Secret) bool {
 	return len(secret.Data[hashKeyKey]) >= hook.KeySize
 }
 
-// write creates the Secret, with the key that this process uses already or with a new one.
+// write creates or updates the Secret, with the key that this process uses already or with a new
+// one. It keeps a key that the cache does not contain yet, because another process uses it.
 func (k *hashKey) write(ctx context.Context, recorder events.Recorder) error {
+	live, err := k.kube.CoreV1().Secrets(k.namespace).Get(ctx, k.name, metav1.GetOptions{})
+	switch {
+	case err == nil && valid(live):
+		k.key.Set(live.Data[hashKeyKey])
+		return nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return fmt.Errorf("reading %s: %w", k.secret.Name, err)
+	}
 	value := k.key.Value()
 	if value == nil {
 		value = make([]byte, hook.KeySize)
 		rand.Read(value) // never returns an error
 	}
-	required := &corev1.Secret{
+	_, _, err = resourceapply.ApplySecret(ctx, k.kube.CoreV1(), recorder, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: k.namespace, Name: k.name,
 			Annotations: map[string]string{"kubernetes.io/description": hashKeyDescription},
 		},
 		Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{hashKeyKey: value},
-	}
-	_, err := k.kube.CoreV1().Secrets(k.namespace).Create(ctx, required, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return k.replace(ctx, recorder, required)
-	}
-	resourcehelper.ReportCreateEvent(recorder, required, err)
+	})
 	if err != nil {
-		return fmt.Errorf("creating Secret %s/%s: %w", k.namespace, k.name, err)
+		return fmt.Errorf("writing %s: %w", k.secret.Name, err)
 	}
 	k.key.Set(value)
-	return nil
-}
-
-// replace updates a Secret without a key. It keeps a key that the cache does not contain yet,
-// because another process uses it.
-func (k *hashKey) replace(
-	ctx context.Context, recorder events.Recorder, required *corev1.Secret,
-) error {
-	secrets := k.kube.CoreV1().Secrets(k.namespace)
-	live, err := secrets.Get(ctx, k.name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("reading Secret %s/%s: %w", k.namespace, k.name, err)
-	}
-	if valid(live) {
-		k.key.Set(live.Data[hashKeyKey])
-		return nil
-	}
-	required.ResourceVersion = live.ResourceVersion
-	_, err = secrets.Update(ctx, required, metav1.UpdateOptions{})
-	resourcehelper.ReportUpdateEvent(recorder, required, err)
-	if err != nil {
-		return fmt.Errorf("writing Secret %s/%s: %w", k.namespace, k.name, err)
-	}
-	k.key.Set(required.Data[hashKeyKey])
 	return nil
 }
