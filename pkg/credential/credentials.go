@@ -14,7 +14,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -100,7 +99,7 @@ type Watcher struct {
 	Options
 	source  cluster.Object[corev1.Secret]
 	backoff *openstack.Backoff
-	changes notifier
+	changes cluster.Signal
 	// tested is closed after the first test.
 	tested chan struct{}
 	first  sync.Once
@@ -234,31 +233,4 @@ func (w *Watcher) read() (openstack.Content, digest) {
 	}
 	text, _ := json.Marshal([]any{content.Data, content.CA, fmt.Sprint(content.CAErr), trusted})
 	return content, sha256.Sum256(text)
-}
-
-// notifier is an informer without objects in an API server. Controllers that use it as an informer
-// sync when notify is called.
-type notifier struct {
-	mu       sync.Mutex
-	handlers []cache.ResourceEventHandler
-}
-
-func (n *notifier) AddEventHandler(
-	handler cache.ResourceEventHandler,
-) (cache.ResourceEventHandlerRegistration, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.handlers = append(n.handlers, handler)
-	return nil, nil
-}
-
-// HasSynced returns true, because there is no cache to fill.
-func (n *notifier) HasSynced() bool { return true }
-
-func (n *notifier) notify() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, handler := range n.handlers {
-		handler.OnUpdate(&corev1.Secret{}, &corev1.Secret{}) // handlers ignore the object
-	}
 }

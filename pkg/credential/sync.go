@@ -113,7 +113,7 @@ func (w *Watcher) set(now result) {
 	}
 	w.mu.Unlock()
 	if changed {
-		w.changes.notify()
+		w.changes.Notify()
 	}
 }
 

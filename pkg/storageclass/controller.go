@@ -58,7 +58,8 @@ type Controller struct {
 	kube       kubernetes.Interface
 	classes    storagelisters.StorageClassLister
 	reconciler *Reconciler
-	wake       func()
+	// changed is notified when the types have changed.
+	changed cluster.Signal
 	// warned contains the last warnings by reason. Only sync accesses it.
 	warned map[string]string
 
@@ -75,17 +76,14 @@ func New(
 	name := names.Service + "StorageClassController"
 	guest := on.Side(flavour.Guest)
 	classes := guest.Informers.InformersFor("").Storage().V1().StorageClasses()
-	syncCtx := factory.NewSyncContext(name, recorder)
 	c := &Controller{
 		Names: names, driver: driver, choices: choices, cluster: on, events: recorder,
 		kube: guest.Kube, classes: classes.Lister(),
 		reconciler: NewReconciler(guest.Kube, classes.Lister(), recorder),
 		warned:     map[string]string{},
-		wake:       func() { syncCtx.Queue().Add(factory.DefaultQueueKey) },
 	}
 	c.Controller = factory.New().
-		WithSyncContext(syncCtx).
-		WithInformers(on.Operator.Informer(), choices, classes.Informer()).
+		WithInformers(on.Operator.Informer(), choices, classes.Informer(), &c.changed).
 		WithSync(cluster.WhileManaged(on.Operator, c.sync)).
 		WithSyncDegradedOnError(on.Operator).
 		ResyncEvery(resync).
@@ -104,7 +102,7 @@ func (c *Controller) SetTypes(found []openstack.Type) {
 	c.types, c.listed = types, true
 	c.mu.Unlock()
 	if changed {
-		c.wake()
+		c.changed.Notify()
 	}
 }
 

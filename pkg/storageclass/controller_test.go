@@ -3,6 +3,8 @@ package storageclass
 import (
 	"testing"
 
+	"k8s.io/client-go/tools/cache"
+
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -11,7 +13,10 @@ import (
 func TestListWakesOnlyOnChange(t *testing.T) {
 	t.Parallel()
 	woken := 0
-	c := &Controller{wake: func() { woken++ }}
+	c := &Controller{}
+	_, _ = c.changed.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(any, any) { woken++ },
+	})
 	list := func(names ...string) {
 		var types []openstack.Type
 		for _, name := range names {

@@ -3,10 +3,9 @@ package clustertest
 import (
 	"sync/atomic"
 
-	"k8s.io/client-go/tools/cache"
-
 	"github.com/openshift/library-go/pkg/controller/factory"
 
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -59,15 +58,4 @@ func (c *Credentials) Remarks() []string {
 func (*Credentials) Generation() int { return 1 }
 
 // Informer returns an informer without events.
-func (*Credentials) Informer() factory.Informer { return quiet{} }
-
-// quiet is an informer without events.
-type quiet struct{}
-
-func (quiet) AddEventHandler(
-	cache.ResourceEventHandler,
-) (cache.ResourceEventHandlerRegistration, error) {
-	return nil, nil
-}
-
-func (quiet) HasSynced() bool { return true }
+func (*Credentials) Informer() factory.Informer { return &cluster.Signal{} }

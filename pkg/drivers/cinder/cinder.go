@@ -60,9 +60,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	}, "openstack-cinder-csi-driver-operator")
 	zones := newZoneTracker(s, sources, accepted)
 	types := newVolumeTypes(s, sources.choices, accepted)
-	config := newConfigSync(s, sources, zones, accepted)
-	config.types, types.onChange = types, config.enqueue
-	zones.onChange = config.enqueue
+	config := newConfigSync(s, sources, zones, types, accepted)
 	return plugin.Components{
 		ControllerHooks: config.controllerHooks(),
 		NodeHooks:       config.nodeHooks(),

@@ -43,7 +43,6 @@ type configSync struct {
 	sources  *sources
 	zones    *zoneTracker
 	types    *volumeTypes
-	enqueue  func()
 	accepted credential.Source
 	login    cluster.Object[corev1.Secret]
 	clock    clock.PassiveClock
@@ -53,19 +52,17 @@ type configSync struct {
 }
 
 func newConfigSync(
-	s plugin.Dependencies, sources *sources, zones *zoneTracker, accepted credential.Source,
+	s plugin.Dependencies, sources *sources, zones *zoneTracker, types *volumeTypes,
+	accepted credential.Source,
 ) *configSync {
 	c := &configSync{
-		cluster: s.Cluster, sources: sources, zones: zones, accepted: accepted,
+		cluster: s.Cluster, sources: sources, zones: zones, types: types, accepted: accepted,
 		login: s.Cluster.Secret(flavour.ControlPlane, s.Cluster.Namespaces.ControlPlane, loginSecret),
 		clock: s.Clock, grace: s.Settings.CloudGracePeriod,
 	}
-	syncCtx := factory.NewSyncContext(configSyncName, s.Events)
-	c.enqueue = func() { syncCtx.Queue().Add(factory.DefaultQueueKey) }
 	f := factory.New().
-		WithSyncContext(syncCtx).
 		WithInformers(s.Cluster.Operator.Informer(), sources.choices.Informer, accepted.Informer(),
-			c.login.Informer).
+			c.login.Informer, &zones.changed, &types.changed).
 		WithInformers(sources.informers()...).
 		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).

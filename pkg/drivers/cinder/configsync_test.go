@@ -238,7 +238,7 @@ func TestEventsTriggerReconcileOfCloudConf(t *testing.T) {
 			b.putCredentials(t, keys{
 				openstack.CloudsKey: clouds("other"), openstack.CAKey: authority("Secret's"),
 			})
-			b.config.enqueue() // as the event of the accepted login does
+			b.zones.changed.Notify() // as the event of the accepted login does
 			expect("other credentials", configKey, "cloud = other")
 			expect("their CA", bundleKey, "Secret's")
 			for _, side := range b.config.sides() {

@@ -174,11 +174,9 @@ func (b *fixture) restart() {
 		}
 		return b.cloud, nil
 	}
-	b.config = newConfigSync(s, sources, b.zones, b.accepted)
 	b.types = newVolumeTypes(s, sources.choices, nil)
 	b.types.connect = func(context.Context) (typeLister, error) { return b.cloud, nil }
-	b.config.types, b.types.onChange = b.types, b.config.enqueue
-	b.zones.onChange = b.config.enqueue
+	b.config = newConfigSync(s, sources, b.zones, b.types, b.accepted)
 	b.prober = newProbe(s, b.zones, b.types, b.accepted)
 }
 

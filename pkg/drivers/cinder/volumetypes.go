@@ -11,6 +11,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -28,8 +29,8 @@ type volumeTypes struct {
 	// connect returns the lister with the accepted login.
 	connect func(context.Context) (typeLister, error)
 	choices *plugin.Choices
-	// onChange is called if what ignored returns may have changed.
-	onChange func()
+	// changed is notified if what ignored returns may have changed.
+	changed cluster.Signal
 
 	mu sync.Mutex
 	// err is why the last list failed.
@@ -103,7 +104,7 @@ func (v *volumeTypes) list(ctx context.Context) {
 		v.SetTypes(types)
 	}
 	if changed {
-		v.onChange()
+		v.changed.Notify()
 	}
 }
 
@@ -112,7 +113,7 @@ func (v *volumeTypes) Report(_ context.Context, faults []string) error {
 	v.mu.Lock()
 	v.faults = faults
 	v.mu.Unlock()
-	v.onChange()
+	v.changed.Notify()
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -70,8 +71,9 @@ type zoneTracker struct {
 	clock   clock.PassiveClock
 	// apart is the minimum time between two probes that count as two. It is less than the poll
 	// interval, because polls jitter.
-	apart    time.Duration
-	onChange func()
+	apart time.Duration
+	// changed is notified when the status changes.
+	changed cluster.Signal
 
 	// compute contains the compute zones of the last list, nil if it failed; listedAt is its time, and
 	// listedBy the lister. Only the probe accesses them.
@@ -126,7 +128,7 @@ func (t *zoneTracker) probe(ctx context.Context) (zoneLists, cloudprobe.Availabi
 	t.status = after
 	t.mu.Unlock()
 	if !sameStatus(before, after) {
-		t.onChange()
+		t.changed.Notify()
 	}
 	return zones, cloudprobe.Availability{Available: err == nil}, err
 }

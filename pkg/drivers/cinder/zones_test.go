@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -123,12 +124,19 @@ func TestProbesOfZonesHaveADeadline(t *testing.T) {
 	}
 }
 
+// onZones calls a function when the tracker notifies its users.
+func (b *fixture) onZones(call func()) {
+	_, _ = b.zones.changed.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(any, any) { call() },
+	})
+}
+
 func TestUnmanagedIsNotProbed(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	unmanaged := opv1.OperatorSpec{ManagementState: opv1.Unmanaged}
 	b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: unmanaged}})
-	b.zones.onChange = func() { t.Error("changes without a probe") }
+	b.onZones(func() { t.Error("changes without a probe") })
 	b.probe(t)
 	b.trigger(t)
 	if conditions := b.State.Conditions(t); b.cloud.probes != 0 || len(conditions) != 0 {
@@ -140,7 +148,7 @@ func TestZoneTrackerNotifiesOnlyOnChange(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	changes := 0
-	b.zones.onChange = func() { changes++ }
+	b.onZones(func() { changes++ })
 	for i, step := range []struct {
 		cloud func()
 		want  int
