@@ -265,6 +265,7 @@ func TestNotificationAboutTheAccessTriggersAProbe(t *testing.T) {
 	f := newFixture(t, clock.RealClock{})
 	f.finds(available())
 	var generation atomic.Int64
+	generation.Store(1) // 0 is an unknown access, for which the first probe waits
 	f.Generation = func() int { return int(generation.Load()) }
 	f.run(t)
 	for i := range int32(3) {

@@ -56,7 +56,7 @@ func (d *driver) csiAddonsResources(name string) (factory.Controller, error) {
 	return factory.New().
 		WithInformers(append(d.csiAddons.informers(), cluster.DelayStatus(d.operator.Informer()))...).
 		WithSync(cluster.WhileManaged(d.operator, r.sync)).
-		ResyncEvery(staticResync).
+		ResyncEvery(optionalResync).
 		ToController(name, d.events), nil
 }
 

@@ -353,7 +353,7 @@ func deleteObjects(w *world, random *rand.Rand, before state) error {
 		owned = append(owned, before.owned(w.foreign, resource.Resource)...)
 	}
 	slices.SortFunc(owned, func(a, b object) int { return strings.Compare(a.key(), b.key()) })
-	owned = slices.DeleteFunc(owned, object.isHashKey)
+	owned = slices.DeleteFunc(owned, func(o object) bool { return o.isHashKey() || o.isAddons() })
 	deleted := map[string]bool{}
 	w.deleted = func(key string) bool { return deleted[key] }
 	for range 3 + random.IntN(6) {

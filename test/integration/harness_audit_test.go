@@ -206,8 +206,10 @@ func ofVerb(verbs ...string) func(request) bool {
 	return func(r request) bool { return slices.Contains(verbs, r.Verb) }
 }
 
-// deletions accepts requests that delete objects.
-func deletions(r request) bool { return r.Verb == "delete" || r.Verb == "deletecollection" }
+// deletions accepts requests that delete objects, except those of CSI-Addons.
+func deletions(r request) bool {
+	return (r.Verb == "delete" || r.Verb == "deletecollection") && !r.deletesAddons()
+}
 
 // statusWrites accepts writes of the ClusterCSIDriver's status.
 func statusWrites(r request) bool {
