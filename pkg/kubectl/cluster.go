@@ -65,6 +65,9 @@ func newMapper() meta.RESTMapper {
 		mapper.Add(kind, meta.RESTScopeNamespace)
 	}
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), meta.RESTScopeNamespace)
+	for _, kind := range kindsOf(corev1.SchemeGroupVersion, "Node", "Namespace") {
+		mapper.Add(kind, meta.RESTScopeRoot)
+	}
 	mapper.Add(hostedControlPlane(), meta.RESTScopeNamespace)
 	mapper.Add(snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"), meta.RESTScopeNamespace)
 	return mapper

@@ -48,6 +48,7 @@ func (o *options) complete(cmd *cobra.Command, args []string, word string) (
 func (s *session) names(ctx context.Context, kind string) ([]string, error) {
 	list := map[string]client.ObjectList{
 		"pvc": &corev1.PersistentVolumeClaimList{}, "pod": &corev1.PodList{},
+		"pv":             &corev1.PersistentVolumeList{},
 		"volumesnapshot": &snapshotv1.VolumeSnapshotList{}, "deployment": &appsv1.DeploymentList{},
 		"daemonset": &appsv1.DaemonSetList{}, "clustercsidriver": &opv1.ClusterCSIDriverList{},
 	}[kind]

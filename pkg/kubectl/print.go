@@ -61,8 +61,6 @@ func (p palette) mark(state explain.State) string {
 		sign, color = "~~", yellow
 	case explain.Warning:
 		sign, color = "! ", yellow
-	case explain.NotReached:
-		sign, color = "--", ""
 	case explain.NotVisible:
 		sign, color = "??", ""
 	case explain.OK:

@@ -93,7 +93,7 @@ func newFinding(d driver, f diagnosis.Finding) Finding {
 
 // worst returns why the drivers are not ready; "" if they are.
 func (r *Status) worst() string {
-	if len(r.Drivers) == 0 {
+	if len(r.Drivers) == 0 && len(r.Findings) == 0 {
 		return r.absent
 	}
 	if len(r.Findings) == 0 || r.Findings[0].Severity == diagnosis.Warning {
@@ -176,7 +176,7 @@ const maxClasses = 7
 
 // write prints what is wrong first.
 func (r *Status) write(out io.Writer, p palette) {
-	if len(r.Drivers) == 0 {
+	if len(r.Drivers) == 0 && len(r.Findings) == 0 {
 		p.finding(out, Finding{Severity: diagnosis.Problem, Message: r.worst()}, "")
 	}
 	for _, f := range r.Findings {

@@ -32,6 +32,10 @@ func TestClusterRoleAllowsExactlyWhatStatusAndWhyRequest(t *testing.T) {
 		decode(t, file, &s)
 		record(t, &s, strings.Fields(s.Args), used)
 	}
+	_, scenarios := situations(t)
+	for _, s := range scenarios {
+		record(t, s, strings.Fields(s.Args), used)
+	}
 	for kind := range explainers() {
 		var s scenario
 		record(t, &s, []string{"__complete", "why", kind + "/"}, used)

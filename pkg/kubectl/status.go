@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -102,6 +103,9 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 			return nil, err
 		}
 		if sys == nil {
+			if err := s.addGone(ctx, d, report); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		var nodes v1alpha1.CSIAddonsNodeList
@@ -115,6 +119,26 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 	}
 	report.NotVisible = s.notVisible()
 	return report, nil
+}
+
+// addGone adds a problem if a driver or its operator exists without a ClusterCSIDriver.
+func (s *session) addGone(ctx context.Context, d driver, report *Status) error {
+	at, err := s.place(ctx, d)
+	if err != nil || s.guest.hidden["ClusterCSIDrivers"] {
+		return err
+	}
+	found, err := s.guest.get(ctx, d.namespace, d.nodes[0], &appsv1.DaemonSet{})
+	if err == nil && !found && at != nil {
+		found, err = at.get(ctx, at.operator, d.operator, &appsv1.Deployment{})
+	}
+	if err != nil || !found {
+		return err
+	}
+	report.Findings = append(report.Findings, newFinding(d, diagnosis.Finding{
+		Severity: diagnosis.Problem, Type: "ClusterCSIDriverGone", Reason: "NotFound",
+		Message: explain.Gone(d.name),
+	}))
+	return nil
 }
 
 // addClasses adds the StorageClasses of the drivers, and the number of claims of each.

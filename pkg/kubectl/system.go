@@ -7,6 +7,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -41,7 +43,8 @@ func (s *session) system(ctx context.Context, d driver) (*explain.System, error)
 	sys := &explain.System{
 		Now: s.clock.Now(), Title: d.title, Driver: &opv1.ClusterCSIDriver{},
 		Workloads: 1 + len(d.nodes), Hidden: map[string]bool{},
-		Leases: map[explain.Sidecar]*coordinationv1.Lease{},
+		Leases:   map[explain.Sidecar]*coordinationv1.Lease{},
+		Failures: map[string]string{},
 	}
 	found, err := s.guest.get(ctx, "", d.name, sys.Driver)
 	if err != nil || !found {
@@ -65,10 +68,60 @@ func (s *session) system(ctx context.Context, d driver) (*explain.System, error)
 			return nil, err
 		}
 	}
+	if err := s.addPods(ctx, d, sys); err != nil {
+		return nil, err
+	}
 	for kind := range s.guest.hidden {
 		sys.Hidden[kind] = true
 	}
 	return sys, nil
+}
+
+// addPods adds why DaemonSets lack pods, and whether the namespace of the driver is gone. It sends
+// no request while all is well.
+func (s *session) addPods(ctx context.Context, d driver, sys *explain.System) error {
+	if len(sys.Nodes) == 0 {
+		namespace, err := find(ctx, s.guest, "", d.namespace, &corev1.Namespace{})
+		if err != nil || s.guest.hidden["Namespaces"] {
+			return err
+		}
+		if namespace == nil || namespace.DeletionTimestamp != nil {
+			sys.NamespaceGone = d.namespace
+		}
+	}
+	for i := range sys.Nodes {
+		one := &sys.Nodes[i]
+		if one.Status.NumberAvailable >= one.Status.DesiredNumberScheduled {
+			continue
+		}
+		pods, err := s.podsOf(ctx, s.guest, one, one.Spec.Selector)
+		if err != nil {
+			return err
+		}
+		sys.NodePods = append(sys.NodePods, pods...)
+		if len(pods) < int(one.Status.DesiredNumberScheduled) {
+			events, err := s.events(ctx, s.guest, one)
+			if err != nil {
+				return err
+			}
+			sys.Failures[one.Name] = explain.FailedCreate(events)
+		}
+	}
+	return nil
+}
+
+// podsOf returns the pods that the selector of a workload selects.
+func (s *session) podsOf(
+	ctx context.Context, from *cluster, workload client.Object, selector *metav1.LabelSelector,
+) ([]corev1.Pod, error) {
+	labels, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return nil, err
+	}
+	var pods corev1.PodList
+	err = from.list(ctx, &pods, client.InNamespace(workload.GetNamespace()),
+		client.MatchingLabelsSelector{Selector: labels})
+	return pods.Items, err
 }
 
 // readControlPlane reads the Deployments of the driver and of its operator.
@@ -99,16 +152,22 @@ func (s *session) readControlPlane(ctx context.Context, d driver, sys *explain.S
 		sys.Hidden[explain.HiddenControlPlane] = true
 	}
 	if sys.Controller != nil {
-		selected := client.MatchingLabels(sys.Controller.Spec.Selector.MatchLabels)
 		var sets appsv1.ReplicaSetList
-		var pods corev1.PodList
-		if err := at.list(ctx, &sets, client.InNamespace(at.namespace), selected); err != nil {
+		if err := at.list(ctx, &sets, client.InNamespace(at.namespace),
+			client.MatchingLabels(sys.Controller.Spec.Selector.MatchLabels)); err != nil {
 			return err
 		}
-		if err := at.list(ctx, &pods, client.InNamespace(at.namespace), selected); err != nil {
+		sys.ReplicaSets = sets.Items
+		sys.Pods, err = s.podsOf(ctx, at.cluster, sys.Controller, sys.Controller.Spec.Selector)
+		if err != nil {
 			return err
 		}
-		sys.ReplicaSets, sys.Pods = sets.Items, pods.Items
+	}
+	if o := sys.Operator; o != nil && o.Status.AvailableReplicas < ptr.Deref(o.Spec.Replicas, 1) {
+		sys.OperatorPods, err = s.podsOf(ctx, at.cluster, o, o.Spec.Selector)
+		if err != nil {
+			return err
+		}
 	}
 	for kind := range at.hidden {
 		sys.Hidden[kind] = true

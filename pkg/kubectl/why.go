@@ -44,7 +44,7 @@ type answer struct {
 // explainers returns the function for each kind.
 func explainers() map[string]func(context.Context, question) (*answer, error) {
 	return map[string]func(context.Context, question) (*answer, error){
-		"pvc": explainClaim, "pod": explainPod, "volumesnapshot": explainSnapshot,
+		"pvc": explainClaim, "pv": explainVolume, "pod": explainPod, "volumesnapshot": explainSnapshot,
 		"deployment": explainDeployment, "daemonset": explainDaemonSet,
 		"clustercsidriver": explainDriver,
 	}
@@ -53,7 +53,8 @@ func explainers() map[string]func(context.Context, question) (*answer, error) {
 // aliases returns other names of kinds, those of kubectl.
 func aliases() map[string]string {
 	return map[string]string{
-		"persistentvolumeclaim": "pvc", "persistentvolumeclaims": "pvc", "po": "pod", "pods": "pod",
+		"persistentvolumeclaim": "pvc", "persistentvolumeclaims": "pvc",
+		"persistentvolume": "pv", "persistentvolumes": "pv", "po": "pod", "pods": "pod",
 		"vs": "volumesnapshot", "volumesnapshots": "volumesnapshot", "deploy": "deployment",
 		"deployments": "deployment", "deployment.apps": "deployment", "ds": "daemonset",
 		"daemonsets": "daemonset", "daemonset.apps": "daemonset",
@@ -138,7 +139,7 @@ func (q question) since(phase string, start time.Time) string {
 // read reads the object of the question. Unlike other objects, it must exist and be visible.
 func (q question) read(ctx context.Context, object client.Object) error {
 	err := q.guest.Get(ctx, client.ObjectKey{Namespace: q.namespace, Name: q.name}, object)
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && q.namespace != "" {
 		return fmt.Errorf("%w in namespace %s: choose another one with -n", err, q.namespace)
 	}
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,8 +22,15 @@ func explainClaim(ctx context.Context, q question) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := q.since(string(claim.Status.Phase), claim.CreationTimestamp.Time)
-	return &answer{state, explain.Claim(*facts)}, nil
+	return &answer{q.state(claim, string(claim.Status.Phase)), explain.Claim(*facts)}, nil
+}
+
+// state says for how long an object has existed in a phase, or has been deleted.
+func (q question) state(object client.Object, phase string) string {
+	if deleted := object.GetDeletionTimestamp(); deleted != nil {
+		return q.since("Terminating", deleted.Time)
+	}
+	return q.since(phase, object.GetCreationTimestamp().Time)
 }
 
 // claim reads the objects about a claim.
@@ -55,10 +61,80 @@ func (s *session) claim(
 	if facts.Events, err = s.events(ctx, s.guest, claim); err != nil {
 		return nil, err
 	}
-	facts.System, err = s.systemOf(ctx, provisioner)
+	if facts.System, err = s.systemOf(ctx, provisioner); err != nil {
+		return nil, err
+	}
+	facts.DriverHidden = s.guest.hidden["ClusterCSIDrivers"]
+	if facts.System == nil && findDriver(provisioner) != nil && !facts.DriverHidden {
+		facts.Gone = provisioner
+	}
+	if err := s.addNames(ctx, facts); err != nil {
+		return nil, err
+	}
 	facts.ClassHidden = s.guest.hidden["StorageClasses"]
 	facts.EventsHidden = s.guest.hidden["Events"]
 	return facts, err
+}
+
+// addNames adds the names of StorageClasses and of pods that explain the state of the claim.
+func (s *session) addNames(ctx context.Context, facts *explain.ClaimFacts) error {
+	if facts.Class == nil && facts.Claim.Status.Phase == corev1.ClaimPending {
+		var classes storagev1.StorageClassList
+		if err := s.guest.list(ctx, &classes); err != nil {
+			return err
+		}
+		for _, class := range classes.Items {
+			facts.Classes = append(facts.Classes, class.Name)
+		}
+	}
+	if facts.Claim.DeletionTimestamp == nil {
+		return nil
+	}
+	pods, err := s.users(ctx, facts.Claim)
+	for _, pod := range pods {
+		facts.Users = append(facts.Users, pod.Name)
+	}
+	return err
+}
+
+// users returns the pods that use a claim and have not ended.
+func (s *session) users(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim,
+) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := s.guest.list(ctx, &pods, client.InNamespace(claim.Namespace)); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
+		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		return ended || !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return claimName(&pod, v) == claim.Name
+		})
+	}), nil
+}
+
+func explainVolume(ctx context.Context, q question) (*answer, error) {
+	facts := explain.VolumeFacts{Now: q.clock.Now(), Volume: &corev1.PersistentVolume{}}
+	q.namespace = ""
+	err := q.read(ctx, facts.Volume)
+	if err != nil {
+		return nil, err
+	}
+	if facts.Events, err = q.events(ctx, q.guest, facts.Volume); err != nil {
+		return nil, err
+	}
+	if csi := facts.Volume.Spec.CSI; csi != nil {
+		if facts.System, err = q.systemOf(ctx, csi.Driver); err != nil {
+			return nil, err
+		}
+	}
+	var attachments storagev1.VolumeAttachmentList
+	if err := q.guest.list(ctx, &attachments); err != nil {
+		return nil, err
+	}
+	facts.Attachments = attachments.Items
+	state := q.state(facts.Volume, string(facts.Volume.Status.Phase))
+	return &answer{state, explain.Volume(facts)}, nil
 }
 
 func explainSnapshot(ctx context.Context, q question) (*answer, error) {
@@ -68,16 +144,14 @@ func explainSnapshot(ctx context.Context, q question) (*answer, error) {
 	}
 	facts := explain.SnapshotFacts{Snapshot: snapshot, Now: q.clock.Now()}
 	var err error
-	if name := snapshot.Spec.VolumeSnapshotClassName; name != nil {
-		facts.Class, err = find(ctx, q.guest, "", *name, &snapshotv1.VolumeSnapshotClass{})
+	if name := snapshot.Spec.Source.PersistentVolumeClaimName; name != nil {
+		facts.Source, err = find(ctx, q.guest, q.namespace, *name, &corev1.PersistentVolumeClaim{})
 		if err != nil {
 			return nil, err
 		}
 	}
-	if facts.Class != nil {
-		if facts.System, err = q.systemOf(ctx, facts.Class.Driver); err != nil {
-			return nil, err
-		}
+	if err := q.addSnapshotClass(ctx, &facts); err != nil {
+		return nil, err
 	}
 	status := ptr.Deref(snapshot.Status, snapshotv1.VolumeSnapshotStatus{})
 	if name := status.BoundVolumeSnapshotContentName; name != nil {
@@ -93,97 +167,43 @@ func explainSnapshot(ctx context.Context, q question) (*answer, error) {
 	if ptr.Deref(status.ReadyToUse, false) {
 		state = "ready"
 	}
-	return &answer{q.since(state, snapshot.CreationTimestamp.Time), explain.Snapshot(facts)}, nil
+	return &answer{q.state(snapshot, state), explain.Snapshot(facts)}, nil
 }
 
-func explainPod(ctx context.Context, q question) (*answer, error) {
-	pod := &corev1.Pod{}
-	if err := q.read(ctx, pod); err != nil {
-		return nil, err
-	}
-	facts := explain.PodFacts{Now: q.clock.Now(), Pod: pod}
-	var err error
-	if facts.Events, err = q.events(ctx, q.guest, pod); err != nil {
-		return nil, err
-	}
-	used := map[string]bool{}
-	for _, v := range pod.Spec.Volumes {
-		name := claimName(pod, v)
-		if name == "" {
-			continue
-		}
-		claim, err := find(ctx, q.guest, q.namespace, name, &corev1.PersistentVolumeClaim{})
-		if err != nil {
-			return nil, err
-		}
-		if claim == nil {
-			if !q.guest.hidden["PersistentVolumeClaims"] {
-				facts.Missing = append(facts.Missing, name)
-			}
-			continue
-		}
-		of, err := q.claim(ctx, claim)
-		if err != nil {
-			return nil, err
-		}
-		facts.Claims = append(facts.Claims, *of)
-		if of.System != nil {
-			used[of.System.Driver.Name] = true
-		}
-	}
-	if err := q.addNode(ctx, &facts, used); err != nil {
-		return nil, err
-	}
-	return &answer{
-		q.since(string(pod.Status.Phase), pod.CreationTimestamp.Time),
-		explain.Pod(facts),
-	}, nil
-}
-
-// claimName returns the name of the claim of a volume; "" if it uses none.
-func claimName(pod *corev1.Pod, v corev1.Volume) string {
-	switch {
-	case v.PersistentVolumeClaim != nil:
-		return v.PersistentVolumeClaim.ClaimName
-	case v.Ephemeral != nil:
-		return pod.Name + "-" + v.Name
-	}
-	return ""
-}
-
-// addNode adds what is on the node of the pod: attachments, and the pods of the used drivers.
-func (q question) addNode(
-	ctx context.Context, facts *explain.PodFacts, used map[string]bool,
-) error {
-	node := facts.Pod.Spec.NodeName
-	if node == "" || len(used) == 0 {
-		return nil
-	}
-	var attachments storagev1.VolumeAttachmentList
-	if err := q.guest.list(ctx, &attachments); err != nil {
+// addSnapshotClass adds the class of the snapshot, by default that of the driver of its claim, and
+// the driver.
+func (q question) addSnapshotClass(ctx context.Context, facts *explain.SnapshotFacts) error {
+	var classes snapshotv1.VolumeSnapshotClassList
+	if err := q.guest.list(ctx, &classes); err != nil {
 		return err
 	}
-	for _, a := range attachments.Items {
-		if a.Spec.NodeName == node {
-			facts.Attachments = append(facts.Attachments, a)
-		}
-	}
-	for _, d := range drivers() {
-		if !used[d.name] {
-			continue
-		}
-		var pods corev1.PodList
-		if err := q.guest.list(ctx, &pods, client.InNamespace(d.namespace),
-			client.MatchingFields{"spec.nodeName": node}); err != nil {
+	driver := ""
+	if facts.Source != nil {
+		of, err := q.claim(ctx, facts.Source)
+		if err != nil {
 			return err
 		}
-		for _, pod := range pods.Items {
-			if slices.ContainsFunc(pod.OwnerReferences, func(owner metav1.OwnerReference) bool {
-				return owner.Kind == "DaemonSet" && slices.Contains(d.nodes, owner.Name)
-			}) {
-				facts.NodePods = append(facts.NodePods, pod)
-			}
+		if of.System != nil {
+			driver = of.System.Driver.Name
 		}
+	}
+	want := facts.Snapshot.Spec.VolumeSnapshotClassName
+	for i, c := range classes.Items {
+		facts.Classes = append(facts.Classes, c.Name)
+		byDefault := c.Annotations["snapshot.storage.kubernetes.io/is-default-class"] == "true"
+		if want != nil && c.Name == *want || want == nil && byDefault && c.Driver == driver {
+			facts.Class = &classes.Items[i]
+		}
+	}
+	var err error
+	if facts.Class != nil {
+		driver = facts.Class.Driver
+	}
+	if facts.System, err = q.systemOf(ctx, driver); err != nil {
+		return err
+	}
+	if facts.System == nil && findDriver(driver) != nil && !q.guest.hidden["ClusterCSIDrivers"] {
+		facts.Gone = driver
 	}
 	return nil
 }

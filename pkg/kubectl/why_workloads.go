@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,7 +60,8 @@ func explainDeployment(ctx context.Context, q question) (*answer, error) {
 		return nil, err
 	}
 	facts.ReplicaSets = sets.Items
-	if err := q.addPods(ctx, from, facts.Deployment.Spec.Selector, &facts); err != nil {
+	err = q.addWorkloadPods(ctx, from, facts.Deployment, facts.Deployment.Spec.Selector, &facts)
+	if err != nil {
 		return nil, err
 	}
 	return q.workload(ctx, facts, d, facts.Deployment)
@@ -88,26 +88,23 @@ func explainDaemonSet(ctx context.Context, q question) (*answer, error) {
 		return nil, err
 	}
 	facts.Revisions = revisions.Items
-	if err := q.addPods(ctx, from, facts.DaemonSet.Spec.Selector, &facts); err != nil {
+	err = q.addWorkloadPods(ctx, from, facts.DaemonSet, facts.DaemonSet.Spec.Selector, &facts)
+	if err != nil {
 		return nil, err
 	}
 	return q.workload(ctx, facts, d, facts.DaemonSet)
 }
 
-// addPods adds the pods of a workload, and the events of those that are not ready.
-func (q question) addPods(
-	ctx context.Context, from *cluster, selector *metav1.LabelSelector, facts *explain.WorkloadFacts,
+// addWorkloadPods adds the pods of a workload, and the events of those that are not ready.
+func (q question) addWorkloadPods(
+	ctx context.Context, from *cluster, object client.Object, selector *metav1.LabelSelector,
+	facts *explain.WorkloadFacts,
 ) error {
-	labels, err := metav1.LabelSelectorAsSelector(selector)
+	pods, err := q.podsOf(ctx, from, object, selector)
 	if err != nil {
 		return err
 	}
-	var pods corev1.PodList
-	if err := from.list(ctx, &pods, client.InNamespace(q.namespace),
-		client.MatchingLabelsSelector{Selector: labels}); err != nil {
-		return err
-	}
-	facts.Pods = pods.Items
+	facts.Pods = pods
 	for i := range facts.Pods {
 		if !explain.IsReady(&facts.Pods[i]) {
 			facts.Events, err = q.events(ctx, from, &facts.Pods[i])
@@ -149,8 +146,11 @@ func explainDriver(ctx context.Context, q question) (*answer, error) {
 		return nil, err
 	}
 	if sys == nil {
-		return nil, fmt.Errorf("%w, or it is not visible", apierrors.NewNotFound(
-			opv1.Resource("clustercsidrivers"), d.name))
+		if q.guest.hidden["ClusterCSIDrivers"] {
+			return nil, fmt.Errorf("%w, or it is not visible", apierrors.NewNotFound(
+				opv1.Resource("clustercsidrivers"), d.name))
+		}
+		return &answer{"gone", []explain.Link{{State: explain.Problem, Text: explain.Gone(d.name)}}}, nil
 	}
 	state, links := "not ready", explain.Driver(sys)
 	// The operator sees less than this command, such as the Leases of the sidecars.

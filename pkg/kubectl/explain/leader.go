@@ -16,6 +16,9 @@ import (
 // Sidecar is a container of the controller that works only while it holds its Lease.
 type Sidecar string
 
+// sidecarWithoutLeader is the type of a finding. No condition has it.
+const sidecarWithoutLeader = "SidecarWithoutLeader"
+
 // The sidecars.
 const (
 	Provisioner Sidecar = "provisioner"
@@ -85,7 +88,7 @@ func noLeader(
 	sidecar Sidecar, lease *coordinationv1.Lease, pods []corev1.Pod, now time.Time,
 ) *diagnosis.Finding {
 	f := &diagnosis.Finding{
-		Severity: diagnosis.Problem, Type: "SidecarWithoutLeader", Reason: "NoLeader",
+		Severity: diagnosis.Problem, Type: sidecarWithoutLeader, Reason: "NoLeader",
 		Runbook: "openstackcsisidecarwithoutleader",
 	}
 	none := fmt.Sprintf("no %s leads, so %s", sidecar, sidecar.waits())

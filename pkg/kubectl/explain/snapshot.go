@@ -1,7 +1,9 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -15,8 +17,14 @@ type SnapshotFacts struct {
 	Snapshot *snapshotv1.VolumeSnapshot
 	Class    *snapshotv1.VolumeSnapshotClass
 	Content  *snapshotv1.VolumeSnapshotContent
-	Events   []corev1.Event
-	Now      time.Time
+	// Source is the claim of which it is the snapshot.
+	Source *corev1.PersistentVolumeClaim
+	Events []corev1.Event
+	Now    time.Time
+	// Classes are the names of all VolumeSnapshotClasses, read if the snapshot has none.
+	Classes []string
+	// Gone is the name of the driver's ClusterCSIDriver if it does not exist.
+	Gone string
 	// System is nil if another driver, or none, serves the snapshot.
 	System *System
 }
@@ -24,32 +32,71 @@ type SnapshotFacts struct {
 // Snapshot returns the links from a VolumeSnapshot to the cloud.
 func Snapshot(f SnapshotFacts) []Link {
 	status := f.Snapshot.Status
-	if status != nil && status.ReadyToUse != nil && *status.ReadyToUse {
+	deleting := f.Snapshot.DeletionTimestamp != nil
+	if !deleting && status != nil && status.ReadyToUse != nil && *status.ReadyToUse {
 		return []Link{{OK, "the snapshot is ready to use" + f.handle(), ""}}
 	}
-	if diagnosis.IsIgnored(f.Snapshot, f.Now) {
+	if !deleting && diagnosis.IsIgnored(f.Snapshot, f.Now) {
 		return []Link{{Problem, fmt.Sprintf("no snapshot controller has processed the snapshot "+
 			"for more than %v. Install a snapshot controller, or check the logs of the one in the "+
 			"cluster", diagnosis.SnapshotGrace), "openstackcsinotserved"}}
 	}
+	own, known := f.errorLinks()
+	if deleting {
+		return f.deletionLinks(own, known)
+	}
 	links := []Link{f.classLink()}
-	if status != nil && status.Error != nil && status.Error.Message != nil {
-		links = append(links, problemOf(*status.Error.Message))
+	if f.Source != nil && f.Source.Status.Phase != corev1.ClaimBound {
+		links = append([]Link{{Problem, fmt.Sprintf("pvc/%s, of which it is the snapshot, is %s. Run: "+
+			"kubectl openstack-csi why pvc/%s", f.Source.Name, f.Source.Status.Phase, f.Source.Name), ""}},
+			nearby(links)...)
+		known = decisive
 	}
-	if f.Content != nil && f.Content.Status != nil && f.Content.Status.Error != nil &&
-		f.Content.Status.Error.Message != nil {
-		links = append(links, problemOf(*f.Content.Status.Error.Message))
-	}
-	if f.System != nil {
-		links = append(links, f.System.links(Snapshotter)...)
-	}
-	if Cause(links) == nil {
-		links = append(links, eventLinks(f.Events, f.Now)...)
-	}
+	links = append(links, blame(own, known, f.System, Snapshotter)...)
 	if f.Content == nil {
-		return append(links, Link{NotReached, "no VolumeSnapshotContent exists yet", ""})
+		return append(links, Link{Progress, "no VolumeSnapshotContent exists yet", ""})
 	}
-	return append(links, Link{OK, "VolumeSnapshotContent " + f.Content.Name + f.handle(), ""})
+	return append(links, Link{Progress, "OpenStack has not finished VolumeSnapshotContent " +
+		f.Content.Name + f.handle(), ""})
+}
+
+// errorLinks returns the errors of the snapshot and of its content, or else its events.
+func (f SnapshotFacts) errorLinks() (links []Link, known answer) {
+	var messages []*string
+	if content := f.Content; content != nil && content.Status != nil && content.Status.Error != nil {
+		messages = append(messages, content.Status.Error.Message)
+	}
+	if status := f.Snapshot.Status; status != nil && status.Error != nil {
+		messages = append(messages, status.Error.Message)
+	}
+	for _, m := range messages {
+		if m != nil {
+			l, leads := errorLink(*m)
+			links, known = append(links, l), max(known, leads)
+		}
+	}
+	if len(links) == 0 {
+		for _, e := range recent(f.Events, f.Snapshot.CreationTimestamp.Time) {
+			l, leads := eventLink(e, f.Now, isStorage(e.Reason))
+			links, known = append(links, l), max(known, leads)
+		}
+	}
+	return links, known
+}
+
+// deletionLinks says what keeps a snapshot that is being deleted.
+func (f SnapshotFacts) deletionLinks(own []Link, known answer) []Link {
+	if f.Content == nil {
+		return []Link{{Problem, "kept by the finalizers " +
+			strings.Join(f.Snapshot.Finalizers, ", ") + ". Check the snapshot controller", ""}}
+	}
+	links := blame(own, known, f.System, Snapshotter)
+	text := "OpenStack has not deleted snapshot" + strings.TrimPrefix(f.handle(), ", in OpenStack") +
+		" (VolumeSnapshotContent " + f.Content.Name + ")"
+	if c := Cause(links); c != nil {
+		text += ": " + c.Text
+	}
+	return append([]Link{{Problem, text, runbookOperations}}, links...)
 }
 
 func (f SnapshotFacts) handle() string {
@@ -62,13 +109,16 @@ func (f SnapshotFacts) handle() string {
 func (f SnapshotFacts) classLink() Link {
 	name := f.Snapshot.Spec.VolumeSnapshotClassName
 	switch {
+	case f.Class != nil && name == nil:
+		return Link{OK, "VolumeSnapshotClass " + f.Class.Name + ", the default", ""}
 	case name == nil:
-		return Link{
-			Problem, "the snapshot names no VolumeSnapshotClass, and none is the default",
-			"",
-		}
+		return Link{Problem, "the snapshot names no VolumeSnapshotClass, and none is the default of " +
+			"its driver. Name one in spec.volumeSnapshotClassName" + names(f.Classes), ""}
 	case f.Class == nil:
-		return Link{Problem, "VolumeSnapshotClass " + *name + " does not exist", ""}
+		return Link{Problem, "VolumeSnapshotClass " + *name + " does not exist" +
+			cmp.Or(closest(*name, f.Classes), names(f.Classes)), ""}
+	case f.Gone != "":
+		return Link{Problem, Gone(f.Gone), "openstackcsioperatorabsent"}
 	case f.System == nil:
 		return Link{Warning, fmt.Sprintf("VolumeSnapshotClass %s is of driver %s, which these "+
 			"operators do not maintain", *name, f.Class.Driver), ""}
@@ -76,9 +126,10 @@ func (f SnapshotFacts) classLink() Link {
 	return Link{OK, "VolumeSnapshotClass " + *name + ", driver " + f.System.Title, ""}
 }
 
-func problemOf(message string) Link {
-	if means := meaning(message); means != "" {
-		message = means + ". " + message
+// names lists names behind a sentence.
+func names(all []string) string {
+	if len(all) == 0 {
+		return ""
 	}
-	return Link{Problem, message, "openstackcsioperationsfail"}
+	return ". These exist: " + strings.Join(all, ", ")
 }

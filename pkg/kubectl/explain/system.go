@@ -4,6 +4,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,11 +35,19 @@ type System struct {
 	OperatorName  string
 	Operator      *appsv1.Deployment
 	OperatorLease *coordinationv1.Lease
-	Controller    *appsv1.Deployment
-	// ReplicaSets are those of Controller, Pods the pods of the driver.
+	// OperatorPods are read if Operator lacks pods.
+	OperatorPods []corev1.Pod
+	Controller   *appsv1.Deployment
+	// ReplicaSets are those of Controller, Pods its pods.
 	ReplicaSets []appsv1.ReplicaSet
 	Pods        []corev1.Pod
 	Nodes       []appsv1.DaemonSet
+	// NodePods are the pods of those DaemonSets that lack pods, Failures why a workload cannot create
+	// pods.
+	NodePods []corev1.Pod
+	Failures map[string]string
+	// NamespaceGone is the namespace of the driver if it does not exist, or is being deleted.
+	NamespaceGone string
 	// Leases contains a key for each sidecar of the driver.
 	Leases map[Sidecar]*coordinationv1.Lease
 }
@@ -63,6 +72,15 @@ func (s *System) Findings() []diagnosis.Finding {
 	if !s.Hidden[HiddenControlPlane] && !s.Hidden[HiddenLeases] {
 		findings = append(operator(s.OperatorName, s.OperatorLease, s.Now), findings...)
 	}
+	causes := s.podFindings()
+	if s.NamespaceGone != "" {
+		causes = append(causes, *s.namespaceFinding())
+	}
+	i := slices.IndexFunc(findings, func(f diagnosis.Finding) bool { return !isCloud(f.Type) })
+	if i < 0 {
+		i = len(findings)
+	}
+	findings = slices.Insert(findings, i, causes...)
 	for _, sidecar := range s.Sidecars() {
 		if f := s.Leaderless(sidecar); f != nil {
 			findings = append(findings, *f)
@@ -71,6 +89,25 @@ func (s *System) Findings() []diagnosis.Finding {
 	slices.SortStableFunc(findings, func(a, b diagnosis.Finding) int {
 		return a.Severity.Compare(b.Severity)
 	})
+	return findings
+}
+
+// isCloud returns whether a finding explains pods that do not start.
+func isCloud(of string) bool {
+	return strings.HasSuffix(of, "CloudReachable") || strings.HasSuffix(of, "CredentialsAccepted")
+}
+
+// podFindings returns why pods of the driver and of its operator do not run.
+func (s *System) podFindings() (findings []diagnosis.Finding) {
+	all := s.workloads()
+	if s.Operator != nil {
+		all = append(all, deploymentOf(s.Operator, s.OperatorPods))
+	}
+	for _, w := range all {
+		if f := diagnosis.Pods(w); f != nil {
+			findings = append(findings, *f)
+		}
+	}
 	return findings
 }
 
@@ -111,7 +148,7 @@ func Driver(s *System) []Link {
 		links = append(links, l)
 	}
 	if Cause(links) == nil {
-		links = append(links, s.cloudLinks()...)
+		links = append(links, s.cloudLinks(unknown, false)...)
 	}
 	if s.Controller != nil {
 		links = append(links, deploymentLink(s.Controller, s.ReplicaSets, s.Now))
@@ -125,43 +162,112 @@ func Driver(s *System) []Link {
 	return links
 }
 
-// links returns the links from the driver to the cloud, for work of a sidecar.
-func (s *System) links(sidecar Sidecar) []Link {
-	links := s.cloudLinks()
+// blame puts what is said about an object itself before or behind the links from its driver to the
+// cloud. If the driver or OpenStack refused the request, nothing else is the cause.
+func blame(own []Link, known answer, s *System, sidecar Sidecar) []Link {
+	if s == nil {
+		return own
+	}
+	links := s.links(sidecar, known, len(own) > 0)
+	switch {
+	case known == decisive:
+		return append(own, nearby(links)...)
+	case Cause(links) != nil && Cause(links).State == Problem:
+		return append(links, own...)
+	}
+	return append(own, links...)
+}
+
+// links returns the links from the driver to the cloud, for work of a sidecar. Errors say that
+// somebody has answered.
+func (s *System) links(sidecar Sidecar, known answer, errors bool) []Link {
+	cloud := s.cloudLinks(known, errors)
+	var links []Link
+	if Cause(cloud) != nil { // often the cause of what is wrong with the pods, too
+		links, cloud = cloud, nil
+	}
+	links = append(links, s.controllerLinks()...)
+	if _, exists := s.Leases[sidecar]; exists {
+		switch f := s.Leaderless(sidecar); {
+		case s.Hidden[HiddenLeases]:
+			links = append(links, Link{NotVisible, "the Lease of the " + string(sidecar), ""})
+		case f != nil:
+			links = append(links, linkOf(*f))
+		case s.Leases[sidecar] != nil:
+			links = append(links, Link{OK, fmt.Sprintf("the %s of pod %s leads", sidecar,
+				Leader(s.Leases[sidecar], s.Now)), ""})
+		}
+	}
+	return append(links, cloud...)
+}
+
+// controllerLinks returns links about the Deployment of the driver.
+func (s *System) controllerLinks() []Link {
 	switch {
 	case s.Hidden[HiddenControlPlane]:
-		links = append(links, Link{NotVisible, "the pods of the hosted control plane", ""})
+		return []Link{{NotVisible, "the pods of the hosted control plane", ""}}
 	case s.Hidden[HiddenDeployments]:
-		links = append(links, Link{NotVisible, "the Deployment of the driver", ""})
+		return []Link{{NotVisible, "the Deployment of the driver", ""}}
+	case s.NamespaceGone != "":
+		return []Link{linkOf(*s.namespaceFinding())}
 	case s.Controller == nil:
-		links = append(links, Link{Problem, "the Deployment of the driver does not exist", ""})
-	default:
-		links = append(links, deploymentLink(s.Controller, s.ReplicaSets, s.Now))
+		return []Link{{Problem, "the Deployment of the driver does not exist", ""}}
 	}
-	if _, exists := s.Leases[sidecar]; !exists {
-		return links
+	link := deploymentLink(s.Controller, s.ReplicaSets, s.Now)
+	if link.State == Progress { // one of the pods works
+		link.State = Warning
 	}
-	switch f := s.Leaderless(sidecar); {
-	case s.Hidden[HiddenLeases]:
-		return append(links, Link{NotVisible, "the Lease of the " + string(sidecar), ""})
-	case f != nil:
-		return append(links, linkOf(*f))
-	case s.Leases[sidecar] == nil:
-		return links
+	if f := diagnosis.Pods(s.workloads()[0]); f != nil {
+		trouble := linkOf(*f)
+		if link.State == Warning {
+			trouble = also(trouble)
+		}
+		return []Link{trouble, link}
 	}
-	return append(links, Link{OK, fmt.Sprintf("the %s of pod %s leads", sidecar,
-		Leader(s.Leases[sidecar], s.Now)), ""})
+	return []Link{link}
+}
+
+// workloads returns the workloads with their pods, the Deployment first.
+func (s *System) workloads() []diagnosis.Workload {
+	var all []diagnosis.Workload
+	if s.Controller != nil {
+		w := deploymentOf(s.Controller, s.Pods)
+		w.Failure = cmp.Or(w.Failure, s.Failures[w.Name])
+		all = append(all, w)
+	}
+	for i := range s.Nodes {
+		w := daemonSetOf(&s.Nodes[i], s.NodePods)
+		w.Failure = s.Failures[w.Name]
+		all = append(all, w)
+	}
+	return all
+}
+
+func (s *System) namespaceFinding() *diagnosis.Finding {
+	return &diagnosis.Finding{
+		Severity: diagnosis.Problem, Type: "NamespaceGone", Reason: "NamespaceGone",
+		Runbook: "openstackcsidegraded", Message: "namespace " + s.NamespaceGone +
+			" of the driver does not exist, or is being deleted. Apply the manifests of the operator again",
+	}
 }
 
 // cloudLinks returns a link for each problem of the operator, the cloud, or the credentials. If
 // there is none, it returns one that says so.
-func (s *System) cloudLinks() []Link {
-	var links []Link
+func (s *System) cloudLinks(known answer, errors bool) []Link {
+	var causes, others []Link
 	for _, f := range s.Findings() {
-		if f.Type != "SidecarWithoutLeader" && f.Severity == diagnosis.Problem {
-			links = append(links, linkOf(f))
+		l := []Link{linkOf(f)}
+		switch {
+		case f.Severity != diagnosis.Problem && f.Reason != string(opv1.Unmanaged),
+			f.Type == sidecarWithoutLeader, f.Type == diagnosis.TypePods, f.Type == "NamespaceGone":
+		case strings.HasSuffix(f.Type, "CloudReachable"),
+			strings.HasSuffix(f.Type, "CredentialsAccepted") && (known == login || !errors):
+			causes = append(causes, l...)
+		default:
+			others = append(others, nearby(l)...)
 		}
 	}
+	links := append(causes, others...)
 	if len(links) == 0 {
 		text := s.Title + " answers"
 		if s.Condition("CredentialsAccepted") != nil {

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
 // maxPods is the number of pods that a chain describes.
@@ -84,11 +86,15 @@ type WorkloadFacts struct {
 // Workload returns the links from a workload to its pods and to the cloud.
 func Workload(f WorkloadFacts) []Link {
 	links := []Link{f.link()}
+	workload := f.workload()
+	if trouble := diagnosis.Pods(workload); trouble != nil {
+		links = append([]Link{linkOf(*trouble)}, also(links[0]))
+	}
 	waiting := 0
 	for i := range f.Pods {
 		if state, trouble := podTrouble(&f.Pods[i]); trouble != "" {
 			if waiting++; waiting <= maxPods {
-				links = append(links, Link{state, "pod " + f.Pods[i].Name + " " + trouble, ""})
+				links = append(links, Link{state, "pod " + f.Pods[i].Name + ": " + trouble, ""})
 			}
 		}
 	}
@@ -96,12 +102,37 @@ func Workload(f WorkloadFacts) []Link {
 		links = append(links, Link{Problem, fmt.Sprintf("%d more pods", waiting-maxPods), ""})
 	}
 	if links[0].State != OK || waiting > 0 {
-		links = append(links, eventLinks(f.Events, f.Now)...)
+		for _, e := range recent(f.Events, time.Time{}) {
+			l, _ := eventLink(e, f.Now, false)
+			links = append(links, l)
+		}
 	}
 	if f.System != nil {
-		links = append(links, f.System.cloudLinks()...)
+		links = append(links, nearby(f.System.cloudLinks(unknown, false))...)
 	}
 	return links
+}
+
+func (f WorkloadFacts) workload() diagnosis.Workload {
+	if f.Deployment != nil {
+		return deploymentOf(f.Deployment, f.Pods)
+	}
+	w := daemonSetOf(f.DaemonSet, f.Pods)
+	w.Pods, w.Failure = f.Pods, FailedCreate(f.Events)
+	return w
+}
+
+// FailedCreate returns why a workload cannot create pods, from its newest event; "" if it can.
+func FailedCreate(events []corev1.Event) string {
+	for _, e := range newestFirst(events) {
+		switch e.Reason {
+		case "FailedCreate":
+			return e.Message
+		case "SuccessfulCreate":
+			return ""
+		}
+	}
+	return ""
 }
 
 func (f WorkloadFacts) link() Link {
@@ -127,44 +158,38 @@ func daemonSetLink(
 		rolloutOf(d, now, templatesOfRevisions(d, revisions)))
 }
 
+// deploymentOf returns the state of a Deployment and of its pods.
+func deploymentOf(d *appsv1.Deployment, pods []corev1.Pod) diagnosis.Workload {
+	w := diagnosis.Workload{
+		Kind: "Deployment", Name: d.Name, Available: d.Status.AvailableReplicas,
+		Wanted: ptr.Deref(d.Spec.Replicas, 1), Pods: pods,
+	}
+	for _, c := range d.Status.Conditions {
+		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			w.Failure = c.Message
+		}
+	}
+	return w
+}
+
+// daemonSetOf returns the state of a DaemonSet and of those of the pods that belong to it.
+func daemonSetOf(d *appsv1.DaemonSet, pods []corev1.Pod) diagnosis.Workload {
+	return diagnosis.Workload{
+		Kind: "DaemonSet", Name: d.Name, Available: d.Status.NumberAvailable,
+		Wanted: d.Status.DesiredNumberScheduled,
+		Pods: slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
+			return !metav1.IsControlledBy(&p, d)
+		}),
+	}
+}
+
 // IsReady returns whether a pod is ready, has ended, or is being deleted.
 func IsReady(pod *corev1.Pod) bool {
 	_, trouble := podTrouble(pod)
 	return trouble == ""
 }
 
-// podTrouble returns why a pod is not ready; "" for a pod that is ready, has ended, or is being
-// deleted. A pod that starts is in progress.
 func podTrouble(pod *corev1.Pod) (State, string) {
-	if pod.Status.Phase == corev1.PodSucceeded || pod.DeletionTimestamp != nil {
-		return OK, ""
-	}
-	ready := "is not ready"
-	for _, c := range pod.Status.Conditions {
-		switch {
-		case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
-			return OK, ""
-		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
-			return Problem, "cannot be scheduled: " + c.Message
-		case c.Type == corev1.PodReady && c.Message != "":
-			ready = "is not ready: " + c.Message
-		}
-	}
-	state := Problem
-	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		waiting := c.State.Waiting
-		switch {
-		case waiting == nil:
-			continue
-		case waiting.Reason == "PodInitializing", waiting.Reason == "ContainerCreating":
-			state, ready = Progress, "starts ("+waiting.Reason+")"
-			continue
-		}
-		text := waiting.Message
-		if last := c.LastTerminationState.Terminated; last != nil && last.Message != "" {
-			text = last.Message
-		}
-		return Problem, fmt.Sprintf("waits: container %s, %s: %s", c.Name, waiting.Reason, text)
-	}
-	return state, ready
+	severity, _, text := diagnosis.PodTrouble(pod)
+	return State(severity), text
 }

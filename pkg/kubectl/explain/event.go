@@ -1,0 +1,212 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// stale is the age at which an event does not say any more what is wrong now. Sidecars and the
+// kubelet retry sooner.
+const stale = 10 * time.Minute
+
+const runbookOperations = "openstackcsioperationsfail"
+
+// answer says how far an error leads to its cause.
+type answer int
+
+const (
+	// unknown means that the error may have its cause in another link.
+	unknown answer = iota
+	// login means that OpenStack refused the login.
+	login
+	// decisive means that the driver or OpenStack worked, and refused the request.
+	decisive
+)
+
+// isStorage returns whether a CSI driver or a sidecar caused an event of a claim, a volume or a
+// snapshot.
+func isStorage(reason string) bool {
+	return slices.Contains([]string{
+		"ProvisioningFailed", "VolumeResizeFailed", "VolumeModifyFailed", "VolumeFailedDelete",
+		"FileSystemResizeFailed", "SnapshotCreationFailed", "SnapshotContentCreationFailed",
+		"SnapshotDeleteError", "SnapshotContentCheckandUpdateFailed",
+	}, reason)
+}
+
+// isMount returns whether an event is about preparing the volumes of a pod. It has no meaning after
+// a container has started.
+func isMount(reason string) bool {
+	return slices.Contains([]string{"FailedAttachVolume", "FailedMount", "FailedMapVolume"}, reason)
+}
+
+// recent returns the newest Warning event of each reason since a time, the newest first.
+func recent(events []corev1.Event, since time.Time) []corev1.Event {
+	var found []corev1.Event
+	seen := map[string]bool{}
+	for _, e := range newestFirst(events) {
+		if e.Type == corev1.EventTypeWarning && !seen[e.Reason] && !timeOf(e).Before(since) {
+			seen[e.Reason] = true
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// eventLink returns what an event says. A text of another component has no meaning for storage.
+func eventLink(e corev1.Event, now time.Time, storage bool) (Link, answer) {
+	l := Link{Problem, fmt.Sprintf("%s, %s ago: %s", e.Reason, age(now, timeOf(e)), e.Message), ""}
+	known := unknown
+	if storage {
+		var means string
+		means, known = meaning(e.Message)
+		if means != "" {
+			l.Text = means + ". " + l.Text
+		}
+		l.Runbook = runbookOperations
+	}
+	if now.Sub(timeOf(e)) > stale {
+		l = also(l)
+		l.Text, known = "earlier: "+l.Text, unknown
+	}
+	return l, known
+}
+
+// also returns links of which none is the cause.
+func also(l Link) Link {
+	if l.State == Problem || l.State == Progress {
+		l.State = Warning
+	}
+	return l
+}
+
+// nearby marks what is wrong with other objects.
+func nearby(links []Link) []Link {
+	marked := slices.Clone(links)
+	for i, l := range marked {
+		if l.State == Problem || l.State == Progress {
+			marked[i] = also(l)
+			marked[i].Text = "not the cause: " + l.Text
+		}
+	}
+	return marked
+}
+
+// meaning returns what an error of a driver means, "" if it is not known.
+func meaning(message string) (string, answer) {
+	if found := regexp.MustCompile(`(?i)exceeds allowed (\w+) quota\. Requested (\d+)\w*, quota is ` +
+		`(\d+)\w* and (\d+)\w* has been consumed`).FindStringSubmatch(message); found != nil {
+		all, _ := strconv.Atoi(found[3]) // the pattern allows digits only
+		used, _ := strconv.Atoi(found[4])
+		return fmt.Sprintf("the request is for %s, and quota %s of the OpenStack project has %d of %d "+
+			"left. Request less, choose another type, or raise the quota", found[2], found[1],
+			max(all-used, 0), all), decisive
+	}
+	for _, known := range []struct {
+		pattern, means string
+		answer         answer
+	}{
+		{`(?i)over.?limit|limit.?exceeded|quota`, "the quota of the OpenStack project is full", decisive},
+		{
+			`(?i)(share|volume).?type.*not.*found`, "OpenStack does not offer the type of the class",
+			decisive,
+		},
+		{
+			`(?i)volume .* status must be .*available.* in-use`,
+			"the volume is in use. Set snapshotClass.forceCreate in operator.yaml to true, or stop the " +
+				"pods that use the volume", decisive,
+		},
+		{
+			`(?i)(is|status) in (an )?error( state| status)?\b|in error state|status:? "?error"?\b`,
+			"the volume, share or snapshot is in status error in OpenStack. Ask its administrator, or " +
+				"delete it there so that it is created again", decisive,
+		},
+		{
+			`(?i)no valid (host|backend)`,
+			"no backend of OpenStack can hold the volume: its type, zone or free space do not fit",
+			decisive,
+		},
+		{`(?i)\b401\b|unauthori[sz]ed|authentication failed`, "OpenStack refused the login", login},
+	} {
+		if regexp.MustCompile(known.pattern).MatchString(message) {
+			return known.means, known.answer
+		}
+	}
+	refused := `code = (InvalidArgument|NotFound|AlreadyExists|OutOfRange|ResourceExhausted|` +
+		`FailedPrecondition|PermissionDenied|Unimplemented)\b`
+	if regexp.MustCompile(refused).MatchString(message) {
+		return "", decisive
+	}
+	return "", unknown
+}
+
+// errorLink returns what an error in a status of storage says.
+func errorLink(message string) (Link, answer) {
+	means, known := meaning(message)
+	if means != "" {
+		message = means + ". " + message
+	}
+	return Link{Problem, message, runbookOperations}, known
+}
+
+func newestFirst(events []corev1.Event) []corev1.Event {
+	sorted := slices.Clone(events)
+	slices.SortStableFunc(sorted, func(a, b corev1.Event) int {
+		return timeOf(b).Compare(timeOf(a))
+	})
+	return sorted
+}
+
+// timeOf returns when an event last happened. Newer APIs of events fill other fields.
+func timeOf(e corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
+}
+
+// closest returns "did you mean" with the name that differs least; "" if all are too different.
+func closest(name string, names []string) string {
+	best, least := "", len(name)/4+2
+	for _, other := range slices.Sorted(slices.Values(names)) {
+		if d := distance(name, other); d < least {
+			best, least = other, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return ". Did you mean " + best + "?"
+}
+
+// distance returns how many characters differ (Levenshtein).
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

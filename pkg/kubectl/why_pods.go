@@ -1,0 +1,133 @@
+package kubectl
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
+)
+
+func explainPod(ctx context.Context, q question) (*answer, error) {
+	pod := &corev1.Pod{}
+	if err := q.read(ctx, pod); err != nil {
+		return nil, err
+	}
+	facts := explain.PodFacts{Now: q.clock.Now(), Pod: pod}
+	var err error
+	if facts.Events, err = q.events(ctx, q.guest, pod); err != nil {
+		return nil, err
+	}
+	used, err := q.addClaims(ctx, &facts)
+	if err != nil {
+		return nil, err
+	}
+	if err := q.addNodes(ctx, &facts, used); err != nil {
+		return nil, err
+	}
+	return &answer{q.state(pod, string(pod.Status.Phase)), explain.Pod(facts)}, nil
+}
+
+// addClaims adds the claims of the pod, and the pods on other nodes that share them. It returns the
+// drivers of the claims.
+func (q question) addClaims(
+	ctx context.Context, facts *explain.PodFacts,
+) (map[string]bool, error) {
+	used := map[string]bool{}
+	facts.Holders = map[string][]string{}
+	for _, v := range facts.Pod.Spec.Volumes {
+		name := claimName(facts.Pod, v)
+		if name == "" {
+			continue
+		}
+		claim, err := find(ctx, q.guest, q.namespace, name, &corev1.PersistentVolumeClaim{})
+		if err != nil {
+			return nil, err
+		}
+		if claim == nil {
+			if !q.guest.hidden["PersistentVolumeClaims"] {
+				facts.Missing = append(facts.Missing, name)
+			}
+			continue
+		}
+		of, err := q.claim(ctx, claim)
+		if err != nil {
+			return nil, err
+		}
+		facts.Claims = append(facts.Claims, *of)
+		if of.System != nil {
+			used[of.System.Driver.Name] = true
+		}
+		pods, err := q.users(ctx, claim)
+		if err != nil {
+			return nil, err
+		}
+		for _, pod := range pods {
+			if pod.Spec.NodeName != "" && pod.Spec.NodeName != facts.Pod.Spec.NodeName {
+				facts.Holders[name] = append(facts.Holders[name], pod.Name)
+			}
+		}
+	}
+	return used, nil
+}
+
+// claimName returns the name of the claim of a volume; "" if it uses none.
+func claimName(pod *corev1.Pod, v corev1.Volume) string {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return v.PersistentVolumeClaim.ClaimName
+	case v.Ephemeral != nil:
+		return pod.Name + "-" + v.Name
+	}
+	return ""
+}
+
+// addNodes adds nodes and attachments, and the pods of the used drivers on the node of the pod.
+func (q question) addNodes(
+	ctx context.Context, facts *explain.PodFacts, used map[string]bool,
+) error {
+	node := facts.Pod.Spec.NodeName
+	var nodes corev1.NodeList
+	if err := q.guest.list(ctx, &nodes); err != nil {
+		return err
+	}
+	facts.Nodes = nodes.Items
+	if len(used) == 0 {
+		return nil
+	}
+	var csiNodes storagev1.CSINodeList
+	if err := q.guest.list(ctx, &csiNodes); err != nil {
+		return err
+	}
+	facts.CSINodes = csiNodes.Items
+	var attachments storagev1.VolumeAttachmentList
+	if err := q.guest.list(ctx, &attachments); err != nil {
+		return err
+	}
+	facts.Attachments = attachments.Items
+	if node == "" {
+		return nil
+	}
+	for _, d := range drivers() {
+		if !used[d.name] {
+			continue
+		}
+		var pods corev1.PodList
+		if err := q.guest.list(ctx, &pods, client.InNamespace(d.namespace),
+			client.MatchingFields{"spec.nodeName": node}); err != nil {
+			return err
+		}
+		for _, pod := range pods.Items {
+			if slices.ContainsFunc(pod.OwnerReferences, func(owner metav1.OwnerReference) bool {
+				return owner.Kind == "DaemonSet" && slices.Contains(d.nodes, owner.Name)
+			}) {
+				facts.NodePods = append(facts.NodePods, pod)
+			}
+		}
+	}
+	return nil
+}
