@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
@@ -117,6 +118,9 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 	if err := s.addClasses(ctx, chosen, report); err != nil {
 		return nil, err
 	}
+	if err := s.addVolumes(ctx, chosen, report); err != nil {
+		return nil, err
+	}
 	report.NotVisible = s.notVisible()
 	return report, nil
 }
@@ -151,21 +155,65 @@ func (s *session) addClasses(ctx context.Context, chosen []driver, report *Statu
 	if err := s.guest.list(ctx, &claims); err != nil {
 		return err
 	}
+	var defaults []string
 	for _, class := range classes.Items {
+		if class.Annotations[isDefault] == "true" {
+			defaults = append(defaults, class.Name)
+		}
 		i := slices.IndexFunc(chosen, func(d driver) bool { return d.name == class.Provisioner })
 		if i < 0 {
 			continue
 		}
 		c := Class{
 			Name: class.Name, Driver: chosen[i].title, Type: class.Parameters["type"],
-			Default: class.Annotations["storageclass.kubernetes.io/is-default-class"] == "true",
+			Default: class.Annotations[isDefault] == "true",
 		}
 		if !s.guest.hidden["PersistentVolumeClaims"] {
 			c.count(claims.Items)
 		}
 		report.Classes = append(report.Classes, c)
 	}
+	switch {
+	case len(report.Classes) == 0:
+	case len(defaults) == 0:
+		report.warn(report.Classes[0].Driver, "no StorageClass is the default, so claims that name none "+
+			"wait. See defaultClass in operator.yaml")
+	case len(defaults) > 1:
+		report.warn(report.Classes[0].Driver, "StorageClasses "+strings.Join(defaults, ", ")+
+			" are the default. Claims that name none get the newest")
+	}
 	return nil
+}
+
+// isDefault is the annotation of a StorageClass for claims that name none.
+const isDefault = "storageclass.kubernetes.io/is-default-class"
+
+// addVolumes adds a warning for PersistentVolumes whose deletion fails.
+func (s *session) addVolumes(ctx context.Context, chosen []driver, report *Status) error {
+	var volumes corev1.PersistentVolumeList
+	if err := s.guest.list(ctx, &volumes); err != nil {
+		return err
+	}
+	for _, d := range chosen {
+		var stuck []string
+		for _, v := range volumes.Items {
+			if v.Spec.CSI != nil && v.Spec.CSI.Driver == d.name && v.Status.Phase == corev1.VolumeFailed {
+				stuck = append(stuck, v.Name)
+			}
+		}
+		if len(stuck) > 0 {
+			report.warn(d.title, fmt.Sprintf("OpenStack does not delete the volumes of PersistentVolumes "+
+				"(%d). Run: kubectl openstack-csi why pv/%s", len(stuck), stuck[0]))
+		}
+	}
+	return nil
+}
+
+// warn adds a warning.
+func (r *Status) warn(driver, message string) {
+	r.Findings = append(r.Findings, Finding{
+		Driver: driver, Severity: diagnosis.Warning, Type: "Storage", Message: message,
+	})
 }
 
 // count counts the claims with the class.

@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -144,6 +145,11 @@ func (s *session) readControlPlane(ctx context.Context, d driver, sys *explain.S
 	if err != nil {
 		return err
 	}
+	if s.management != nil && sys.Operator == nil && sys.Controller == nil {
+		if err := s.checkHosted(ctx); err != nil {
+			return err
+		}
+	}
 	sys.OperatorLease, err = find(ctx, at.cluster, at.operator, d.lease, &coordinationv1.Lease{})
 	if err != nil {
 		return err
@@ -173,6 +179,18 @@ func (s *session) readControlPlane(ctx context.Context, d driver, sys *explain.S
 		sys.Hidden[kind] = true
 	}
 	return nil
+}
+
+// checkHosted returns an error if there is no hosted control plane where a flag says it is.
+func (s *session) checkHosted(ctx context.Context) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(hostedControlPlane())
+	err := s.management.list(ctx, list, client.InNamespace(s.hostedControl))
+	if err != nil || len(list.Items) > 0 || s.management.hidden["HostedControlPlanes"] {
+		return err
+	}
+	return usage("namespace %s of the management cluster contains no HostedControlPlane. Check "+
+		"--management-namespace: kubectl get hostedcontrolplanes --all-namespaces", s.hostedControl)
 }
 
 // notVisible returns the kinds that could not be read in any cluster.

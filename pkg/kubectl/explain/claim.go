@@ -36,6 +36,9 @@ type ClaimFacts struct {
 // selectedNode is an annotation of a claim that the scheduler sets when a pod uses the claim.
 const selectedNode = "volume.kubernetes.io/selected-node"
 
+// snapshotted is a finalizer of a claim of which a snapshot is created.
+const snapshotted = "snapshot.storage.kubernetes.io/pvc-as-source-protection"
+
 // Claim returns the links from a claim to the cloud.
 func Claim(f ClaimFacts) []Link {
 	switch {
@@ -84,6 +87,8 @@ func (f ClaimFacts) deletionLinks() []Link {
 	switch {
 	case len(f.Users) > 0:
 		text = "pod " + strings.Join(f.Users, ", ") + " still uses it. Delete what creates the pod"
+	case slices.Contains(f.Claim.Finalizers, snapshotted):
+		text = "a snapshot of it is not finished. Run: kubectl get volumesnapshots"
 	case slices.Equal(f.Claim.Finalizers, []string{"kubernetes.io/pvc-protection"}):
 		text += ", although no pod that you may see uses it. Check the kube-controller-manager"
 	}

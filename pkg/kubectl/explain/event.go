@@ -111,6 +111,10 @@ func meaning(message string) (string, answer) {
 		pattern, means string
 		answer         answer
 	}{
+		{
+			`(?i)exceeds.?limit|larger than (the )?maximum allowed`,
+			"the request is larger than OpenStack allows for one volume or share", decisive,
+		},
 		{`(?i)over.?limit|limit.?exceeded|quota`, "the quota of the OpenStack project is full", decisive},
 		{
 			`(?i)(share|volume).?type.*not.*found`, "OpenStack does not offer the type of the class",

@@ -25,7 +25,48 @@ func (f PodFacts) silent(name string) string {
 			}
 		}
 	}
+	if len(f.Nodes) > 0 && !slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool {
+		return n.Name == name
+	}) {
+		return "node " + name + " does not exist any more. If its server is shut down or deleted, " +
+			"delete the VolumeAttachments to the node and force the deletion of its pods"
+	}
 	return ""
+}
+
+// zoneLinks returns a problem for each volume that no node that the pod may use can reach.
+func (f PodFacts) zoneLinks() (links []Link) {
+	for _, claim := range f.Claims {
+		if claim.Volume == nil || claim.Volume.Spec.NodeAffinity == nil ||
+			claim.Volume.Spec.NodeAffinity.Required == nil || len(f.Nodes) == 0 {
+			continue
+		}
+		terms := claim.Volume.Spec.NodeAffinity.Required.NodeSelectorTerms
+		if slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool {
+			return f.mayUse(n.Name) && slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool {
+				return reaches(n.Labels, t)
+			})
+		}) {
+			continue
+		}
+		var where []string
+		for _, term := range terms {
+			for _, e := range term.MatchExpressions {
+				where = append(where, e.Key+"="+strings.Join(e.Values, "|"))
+			}
+		}
+		links = append(links, Link{Problem, fmt.Sprintf("the volume of pvc/%s can be used on nodes with "+
+			"%s only, and the pod may use none of them. Add such a node, or change what the pod selects "+
+			"and tolerates", claim.Claim.Name, strings.Join(where, ", ")), ""})
+	}
+	return links
+}
+
+// reaches returns whether labels fulfil a term that a driver has written, which uses only In.
+func reaches(labels map[string]string, term corev1.NodeSelectorTerm) bool {
+	return !slices.ContainsFunc(term.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool {
+		return e.Operator == corev1.NodeSelectorOpIn && !slices.Contains(e.Values, labels[e.Key])
+	})
 }
 
 // nodeLinks returns a link for each pod of a driver on the node that is not ready.

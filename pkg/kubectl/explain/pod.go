@@ -56,8 +56,8 @@ func Pod(f PodFacts) []Link {
 		return append(links, nearby(f.volumeLinks())...)
 	}
 	links := f.volumeLinks()
-	if node == "" {
-		links = append(links, f.limitLinks()...)
+	if node == "" { // events say why a claim of an ephemeral volume cannot be created
+		links = slices.Concat(f.eventLinks(), links, f.limitLinks(), f.zoneLinks())
 	} else {
 		links = append(links, f.eventLinks()...)
 	}

@@ -72,29 +72,35 @@ func (s *System) Findings() []diagnosis.Finding {
 	if !s.Hidden[HiddenControlPlane] && !s.Hidden[HiddenLeases] {
 		findings = append(operator(s.OperatorName, s.OperatorLease, s.Now), findings...)
 	}
-	causes := s.podFindings()
+	findings = append(findings, s.podFindings()...)
 	if s.NamespaceGone != "" {
-		causes = append(causes, *s.namespaceFinding())
+		findings = append(findings, *s.namespaceFinding())
 	}
-	i := slices.IndexFunc(findings, func(f diagnosis.Finding) bool { return !isCloud(f.Type) })
-	if i < 0 {
-		i = len(findings)
-	}
-	findings = slices.Insert(findings, i, causes...)
 	for _, sidecar := range s.Sidecars() {
 		if f := s.Leaderless(sidecar); f != nil {
 			findings = append(findings, *f)
 		}
 	}
 	slices.SortStableFunc(findings, func(a, b diagnosis.Finding) int {
-		return a.Severity.Compare(b.Severity)
+		return cmp.Or(a.Severity.Compare(b.Severity), cmp.Compare(s.rank(a), s.rank(b)))
 	})
 	return findings
 }
 
-// isCloud returns whether a finding explains pods that do not start.
-func isCloud(of string) bool {
-	return strings.HasSuffix(of, "CloudReachable") || strings.HasSuffix(of, "CredentialsAccepted")
+// rank sorts problems: each may explain those that follow.
+func (s *System) rank(f diagnosis.Finding) int {
+	ofOperator := s.Operator != nil && strings.Contains(f.Message, s.Operator.Name+" ")
+	switch {
+	case f.Type == "NamespaceGone", f.Type == diagnosis.TypePods && ofOperator:
+		return 0
+	case f.Type == "OperatorAbsent":
+		return 1
+	case strings.HasSuffix(f.Type, "CloudReachable"), strings.HasSuffix(f.Type, "CredentialsAccepted"):
+		return 2
+	case f.Type == diagnosis.TypePods:
+		return 3
+	}
+	return 4
 }
 
 // podFindings returns why pods of the driver and of its operator do not run.
@@ -276,24 +282,6 @@ func (s *System) cloudLinks(known answer, errors bool) []Link {
 		links = append(links, Link{OK, text, ""})
 	}
 	return links
-}
-
-func workloadLink(name string, available, wanted, updated int32, rollout string) Link {
-	state := OK
-	switch {
-	case available == 0 && wanted > 0:
-		state = Problem
-	case available < wanted || updated < wanted:
-		state = Progress
-	}
-	text := fmt.Sprintf("%s %d/%d", name, available, wanted)
-	if updated < wanted {
-		text += fmt.Sprintf(", %d of %d up to date", updated, wanted)
-	}
-	if rollout != "" {
-		text += ", " + rollout
-	}
-	return Link{state, text, ""}
 }
 
 func age(now, since time.Time) string { return duration.HumanDuration(now.Sub(since)) }

@@ -37,7 +37,9 @@ func Volume(f VolumeFacts) []Link {
 			"both the PersistentVolume and %s; or to use the data again, run: kubectl patch pv %s "+
 			`--type=json -p '[{"op":"remove","path":"/spec/claimRef/uid"}]'`+", and create the claim",
 			claim, handle, handle, v.Name), ""}}
-	case v.DeletionTimestamp == nil && v.Status.Phase == corev1.VolumeBound:
+	case v.DeletionTimestamp != nil && v.Status.Phase == corev1.VolumeBound:
+		return []Link{{Problem, claim + " still uses it. The volume is deleted after the claim", ""}}
+	case v.Status.Phase == corev1.VolumeBound:
 		return []Link{{OK, "used by " + strings.TrimPrefix(claim, "its ") + ", " + handle, ""}}
 	case v.DeletionTimestamp == nil && v.Status.Phase == corev1.VolumeAvailable:
 		return []Link{{OK, "waits for a claim, " + handle, ""}}

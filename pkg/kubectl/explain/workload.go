@@ -142,6 +142,24 @@ func (f WorkloadFacts) link() Link {
 	return daemonSetLink(f.DaemonSet, f.Revisions, f.Now)
 }
 
+func workloadLink(name string, available, wanted, updated int32, rollout string) Link {
+	state := OK
+	switch {
+	case available == 0 && wanted > 0:
+		state = Problem
+	case available < wanted || updated < wanted:
+		state = Progress
+	}
+	text := fmt.Sprintf("%s %d/%d", name, available, wanted)
+	if updated < wanted {
+		text += fmt.Sprintf(", %d of %d up to date", updated, wanted)
+	}
+	if rollout != "" {
+		text += ", " + rollout
+	}
+	return Link{state, text, ""}
+}
+
 // deploymentLink says why a Deployment rolled out, if its ReplicaSets are known.
 func deploymentLink(d *appsv1.Deployment, sets []appsv1.ReplicaSet, now time.Time) Link {
 	return workloadLink("Deployment "+d.Name, d.Status.AvailableReplicas,
