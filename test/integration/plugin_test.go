@@ -233,10 +233,10 @@ func TestPluginNamesWhatAGuestClusterDoesNotShow(t *testing.T) {
 		"--management-namespace=" + hostedNamespace,
 		"--management-kubeconfig=" + e.management.dir.AdminKubeconfig(),
 	}
-	for _, command := range [][]string{
+	for code, command := range [][]string{ // the claim waits, because no provisioner runs
 		{"status", "manila"}, {"why", "pvc/plugin", "--namespace=default"},
 	} {
-		output := e.mustRun(0, command...)
+		output := e.mustRun(code, command...)
 		if !strings.Contains(output, "Not visible: hosted control plane") {
 			e.t.Errorf("the output is:\n%s", output)
 		}
