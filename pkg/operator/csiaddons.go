@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
-	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
 // removalDelay is how long CSI-Addons stays active without its CRD. An update of CSI-Addons may
@@ -31,15 +29,12 @@ const addonsSidecar = "csi-addons"
 // csiAddons contains the assets of a driver that are new or differ while CSI-Addons is active: its
 // images are set, and its CRD exists or did so within removalDelay. A nil value contains none.
 type csiAddons struct {
+	*shared
 	bundle *bundle.Bundle
 	crd    *cluster.Trigger
 	// namespace and daemonSet name the DaemonSet of the driver, and nodes caches it.
 	namespace, daemonSet string
 	nodes                appsinformers.DaemonSetInformer
-	// images are those of the operator's environment. choices are nil if the driver has none.
-	images  map[string]string
-	choices *plugin.Choices
-	clock   clock.PassiveClock
 
 	mu sync.Mutex
 	// seen is when the CRD was last known to exist. It is valid if started is true.
@@ -62,8 +57,8 @@ func (d *driver) newCSIAddons(assets *bundle.Bundle) (*csiAddons, error) {
 	nodes := clients.ObjectInformers.For(object.Namespace, object.Name).Apps().V1().DaemonSets()
 	nodes.Informer() // requests it before the start
 	return &csiAddons{
-		bundle: assets, crd: crd, namespace: object.Namespace, daemonSet: object.Name, nodes: nodes,
-		images: d.settings.Images, clock: d.clock,
+		shared: d.shared, bundle: assets, crd: crd, namespace: object.Namespace,
+		daemonSet: object.Name, nodes: nodes,
 	}, nil
 }
 
@@ -76,7 +71,7 @@ func (c *csiAddons) containers() (map[string]string, error) {
 	chosen := c.choices.CSIAddons().Image
 	images := map[string]string{}
 	for _, name := range []string{bundle.CSIAddonsSidecarImage, bundle.CSIAddonsDriverImage} {
-		images[name] = cmp.Or(c.images[name], chosen)
+		images[name] = cmp.Or(c.settings.Images[name], chosen)
 		if images[name] == "" {
 			return nil, nil
 		}

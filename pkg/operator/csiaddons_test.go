@@ -439,7 +439,7 @@ func TestObjectsOfCSIAddonsAreRemovedWithItsImages(t *testing.T) {
 			if forbidden {
 				forbid(&f.kube.Fake, "*")
 			}
-			clear(d.csiAddons.images)
+			clear(d.settings.Images)
 			sync()
 			if left := f.cluster.State.SortedConditions(t); len(left) > 0 {
 				t.Errorf("conditions are %v", left)

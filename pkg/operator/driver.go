@@ -21,6 +21,18 @@ import (
 // driver is a driver plugin in its cluster.
 type driver struct {
 	plugin.Driver
+	*shared
+
+	bundle    *bundle.Bundle
+	csiAddons *csiAddons
+	// components are what the Setup function of the plugin returned.
+	components plugin.Components
+	// initialSyncs is done when all static objects have been applied once.
+	initialSyncs *initialSyncs
+}
+
+// shared is what the drivers of an operator share.
+type shared struct {
 	// operatorName is the name of the operator's Deployment.
 	operatorName string
 	cluster      *cluster.Cluster
@@ -28,27 +40,17 @@ type driver struct {
 	settings     *settings.Settings
 	events       events.Recorder
 	clock        clock.Clock
-	bundle       *bundle.Bundle
-	csiAddons    *csiAddons
-	// components are what the Setup function of the plugin returned.
-	components plugin.Components
+	key          *hook.Key
 	// choices are those of the leading driver, nil if it has none.
 	choices *plugin.Choices
-	// trustedCAName is the name of the ConfigMap with the trusted CA bundle, "" if there is none.
-	// Companion drivers use the ConfigMap of the leading driver.
-	trustedCAName string
-	// trustedCA is this ConfigMap. Only the leading driver sets it, because the ConfigMap is among its
-	// assets.
+	// trustedCA is the ConfigMap with the trusted CA bundle, among the assets of the leading driver;
+	// nil if there is none.
 	trustedCA *trustedCA
-	key       *hook.Key
-	// workloads is the number of workloads of all drivers of the operator. Only the leading driver
-	// sets it.
+	// workloads is the number of workloads of all drivers.
 	workloads int
-	// requests measures the requests to OpenStack. Only the leading driver sets it.
+	// requests measures the requests to OpenStack.
 	requests requestMetric
-	// initialSyncs is done when all static objects have been applied once.
-	initialSyncs *initialSyncs
-	// needed is closed when the driver is needed. Only the channel of the leading driver is used.
+	// needed is closed when the drivers are needed.
 	needed chan struct{}
 }
 

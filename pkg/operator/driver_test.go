@@ -310,7 +310,7 @@ func TestAllDriversUseTheTrustedCABundleOfTheLeader(t *testing.T) {
 	t.Parallel()
 	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
 		for _, d := range assembled(t, f, plugins()...) {
-			if d.trustedCAName == "" {
+			if hooks := d.trustedCAHooks(flavour.ControlPlane); len(hooks) == 0 {
 				t.Errorf("%s: %s has no ConfigMap with the trusted CA bundle", f, d.ConditionPrefix)
 			}
 		}

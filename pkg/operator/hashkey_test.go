@@ -34,10 +34,12 @@ type hashKeyRun struct {
 func newHashKeyRun(t *testing.T, f *clustertest.Fake) hashKeyRun {
 	t.Helper()
 	d := &driver{
-		Driver: plugin.Driver{ConditionPrefix: "Test"}, operatorName: "test-operator",
-		cluster: f.Cluster, operator: f.Operator,
-		events: events.NewInMemoryRecorder("test", clock.RealClock{}),
-		key:    &hook.Key{}, initialSyncs: &initialSyncs{},
+		Driver: plugin.Driver{ConditionPrefix: "Test"},
+		shared: &shared{
+			operatorName: "test-operator", cluster: f.Cluster, operator: f.Operator,
+			events: events.NewInMemoryRecorder("test", clock.RealClock{}), key: &hook.Key{},
+		},
+		initialSyncs: &initialSyncs{},
 	}
 	controller, err := d.hashKeyController("TestDriverHashKeyController")
 	if err != nil {

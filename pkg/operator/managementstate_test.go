@@ -45,8 +45,8 @@ func TestManagementStateDegradedExplainsTheState(t *testing.T) {
 			client := newFakeClient(t)
 			setSpec(t, client, opv1.OperatorSpec{ManagementState: test.state})
 			d := &driver{
-				Driver:   plugin.Driver{Name: "x.example", Removable: test.removable},
-				operator: client, events: process().Events,
+				Driver: plugin.Driver{Name: "x.example", Removable: test.removable},
+				shared: &shared{operator: client, events: process().Events},
 			}
 			controller, err := d.managementState("ManagementState")
 			if err != nil {

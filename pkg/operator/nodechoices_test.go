@@ -64,9 +64,9 @@ func checkNodeChoices(t *testing.T, driverName string, asset bundle.Asset, addon
 		Guest: []runtime.Object{choices(choicesOfNodes), daemonSet.DeepCopy()},
 	})
 	recorder := events.NewInMemoryRecorder("test", clock.RealClock{})
-	d := &driver{
+	d := &driver{shared: &shared{
 		events: recorder, choices: plugin.NewChoices(f.Cluster, "cinder-csi-config", choice.Cinder),
-	}
+	}}
 	informers := f.Cluster.Side(flavour.Guest).ObjectInformers
 	lister := informers.For(daemonSet.Namespace, daemonSet.Name).Apps().V1().DaemonSets().Lister()
 	f.Start(t)

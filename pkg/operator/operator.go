@@ -99,7 +99,11 @@ func (o *operator) connect(process host.Process) (*cluster.Cluster, error) {
 func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) ([]*driver, error) {
 	leader := o.drivers[0]
 	values := placeholders(slices.Concat(o.bundles, o.csiAddons), o.settings, o.namespaces)
-	key := &hook.Key{}
+	common := &shared{
+		operatorName: o.name, cluster: connected, operator: connected.Operator, settings: o.settings,
+		events: process.Events, clock: process.Clock, key: &hook.Key{}, requests: newRequestMetric(),
+		needed: make(chan struct{}),
+	}
 	var drivers []*driver
 	for i, p := range o.drivers {
 		if p.Name != leader.Name || p.Namespace != leader.Namespace {
@@ -114,11 +118,7 @@ func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) 
 		if err != nil {
 			return nil, fmt.Errorf("assets for CSI-Addons of driver %q: %w", p.ConditionPrefix, err)
 		}
-		d := &driver{
-			Driver: p, operatorName: o.name, cluster: connected, operator: connected.Operator,
-			settings: o.settings, events: process.Events, bundle: filled, key: key,
-			clock: process.Clock, initialSyncs: &initialSyncs{}, needed: make(chan struct{}),
-		}
+		d := &driver{Driver: p, shared: common, bundle: filled, initialSyncs: &initialSyncs{}}
 		if d.csiAddons, err = d.newCSIAddons(addons); err != nil {
 			return nil, fmt.Errorf("watching CSI-Addons for driver %q: %w", p.ConditionPrefix, err)
 		}
@@ -127,8 +127,7 @@ func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) 
 	return drivers, nil
 }
 
-// setUp calls the Setup function of each driver. Companion drivers use the trusted CA bundle of the
-// leading driver.
+// setUp calls the Setup function of each driver.
 func setUp(drivers []*driver) error {
 	leader := drivers[0]
 	if !leader.Removable {
@@ -138,7 +137,6 @@ func setUp(drivers []*driver) error {
 	if leader.trustedCA, err = leader.findTrustedCA(); err != nil {
 		return err
 	}
-	leader.requests = newRequestMetric()
 	dependencies := plugin.Dependencies{
 		Cluster: leader.cluster, Settings: leader.settings, Events: leader.events,
 		Observe: leader.requests.observe, Needed: leader.needed, Clock: leader.clock,
@@ -148,11 +146,8 @@ func setUp(drivers []*driver) error {
 		dependencies.TrustedCAInformers = []factory.Informer{ca.Informer}
 	}
 	for _, d := range drivers {
-		leader.workloads += len(d.bundle.Select(bundle.ControllerWorkload, flavour.ControlPlane)) +
+		d.workloads += len(d.bundle.Select(bundle.ControllerWorkload, flavour.ControlPlane)) +
 			len(d.bundle.Select(bundle.NodeWorkload, flavour.Guest))
-		if leader.trustedCA != nil {
-			d.trustedCAName = leader.trustedCA.name
-		}
 		if d.Setup == nil {
 			continue
 		}
@@ -164,12 +159,7 @@ func setUp(drivers []*driver) error {
 			return fmt.Errorf("setting up driver %q: %w", d.ConditionPrefix, err)
 		}
 	}
-	for _, d := range drivers {
-		d.choices = leader.components.Choices
-		if d.csiAddons != nil {
-			d.csiAddons.choices = d.choices
-		}
-	}
+	leader.choices = leader.components.Choices
 	return nil
 }
 

@@ -49,14 +49,14 @@ func newRunnerFixture(t *testing.T) *runnerFixture {
 		always: &fakeController{}, needed: &fakeController{}, workload: &fakeController{},
 		client: newFakeClient(t),
 	}
-	leader := &driver{
-		Driver: plugin.Driver{Name: "leader"}, cluster: &cluster.Cluster{},
-		operator: f.client, initialSyncs: &initialSyncs{},
-		needed: make(chan struct{}),
+	common := &shared{
+		cluster: &cluster.Cluster{}, operator: f.client, needed: make(chan struct{}),
 	}
+	leader := plugin.Driver{Name: "leader"}
 	f.runner = &runner{
 		drivers: []*driver{
-			leader, {Driver: plugin.Driver{Name: "leader"}, initialSyncs: &initialSyncs{}},
+			{Driver: leader, shared: common, initialSyncs: &initialSyncs{}},
+			{Driver: leader, shared: common, initialSyncs: &initialSyncs{}},
 		},
 		controllers: map[phase][]factory.Controller{
 			always: {f.always}, driverNeeded: {f.needed}, workloads: {f.workload},

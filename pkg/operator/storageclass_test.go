@@ -55,10 +55,13 @@ func newClassFixture(
 		t.Fatal(err)
 	}
 	b.driver = &driver{
-		Driver:  plugin.Driver{Name: cinderName, ConditionPrefix: "OpenStackCinder"},
-		cluster: b.Cluster, operator: b.Operator,
-		events: events.NewInMemoryRecorder("test", clock.RealClock{}), bundle: loaded,
-		choices: plugin.NewChoices(b.Cluster, "cinder-csi-config", choice.Cinder),
+		Driver: plugin.Driver{Name: cinderName, ConditionPrefix: "OpenStackCinder"},
+		shared: &shared{
+			cluster: b.Cluster, operator: b.Operator,
+			events:  events.NewInMemoryRecorder("test", clock.RealClock{}),
+			choices: plugin.NewChoices(b.Cluster, "cinder-csi-config", choice.Cinder),
+		},
+		bundle: loaded,
 	}
 	controller, err := b.driver.storageClass("OpenStackCinderDriverStorageClassController")
 	if err != nil || controller == nil {

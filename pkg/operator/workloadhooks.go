@@ -64,10 +64,10 @@ func (d *driver) proxyHook() hook.Workload {
 }
 
 func (d *driver) trustedCAHooks(side flavour.Side) []hook.Workload {
-	if d.trustedCAName == "" {
+	if d.trustedCA == nil {
 		return nil
 	}
-	return []hook.Workload{hook.TrustedCABundle(d.cluster, side, d.trustedCAName)}
+	return []hook.Workload{hook.TrustedCABundle(d.cluster, side, d.trustedCA.name)}
 }
 
 // certificateHooks returns the hooks that roll out pods when a certificate of a metrics endpoint
