@@ -41,26 +41,26 @@ type entry struct {
 	build func(d *driver, name string) (factory.Controller, error)
 }
 
-// entries lists all controllers of an operator, with what they write besides the conditions that
-// have their names. A build function returns nil for a driver without the objects that the
-// controller writes.
+// entries lists all controllers of an operator, with what each writes besides conditions about its
+// failures. A build function returns nil for a driver without the objects that the controller
+// writes.
 func entries() []entry {
 	return []entry{
-		// The log level of the operator's process.
+		// Log level of the operator's process.
 		{"LoggingSyncer", always, perOperator, (*driver).logLevel},
-		// Only its condition.
+		// Condition ManagementStateDegraded.
 		{"ManagementState", always, perOperator, (*driver).managementState},
 		// Condition Ready, which summarizes the other conditions.
 		{"*ReadyController", always, perOperator, (*driver).readyController},
-		// spec.observedConfig of the ClusterCSIDriver.
+		// Field spec.observedConfig of the ClusterCSIDriver.
 		{"*CSIConfigObserverController", always, perOperator, (*driver).configObserver},
-		// The ConfigMap with the trusted CA bundle, on the control plane side.
+		// ConfigMap with the trusted CA bundle, on the control plane side.
 		{"*TrustedCAController", always, perOperator, (*driver).trustedCAController},
 		// Removes conditions of earlier releases.
 		{"*StaleConditions", always, perOperator, (*driver).staleConditions},
 		// Deletes RBAC objects and Services of earlier releases.
 		{"*LegacyController", always, perOperator, (*driver).legacyController},
-		// Conditions <service>CredentialsAccepted and ...ExpireSoon.
+		// Conditions <service>CredentialsAccepted and <service>CredentialsExpireSoon.
 		{"<service>Credentials", always, perDriver, (*driver).credentials},
 		// Conditions <service>CloudReachable and <service>ControllerDisabled.
 		{"<service>CloudProbe", always, perOperator, (*driver).cloudProbe},
