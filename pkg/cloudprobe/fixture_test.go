@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
@@ -56,23 +56,14 @@ func newFixture(t *testing.T, c clock.Clock, conditions ...opv1.OperatorConditio
 	return f
 }
 
-// access is an informer without a cache.
-type access []cache.ResourceEventHandler
-
-func (a *access) AddEventHandler(
-	handler cache.ResourceEventHandler,
-) (cache.ResourceEventHandlerRegistration, error) {
-	*a = append(*a, handler)
-	return nil, nil
+// access is the access to OpenStack.
+type access struct {
+	cluster.Signal
+	generation atomic.Int64
 }
 
-func (*access) HasSynced() bool { return true }
-
-func (a *access) notify() {
-	for _, handler := range *a {
-		handler.OnUpdate(&corev1.Secret{}, &corev1.Secret{})
-	}
-}
+func (a *access) Generation() int            { return int(a.generation.Load()) }
+func (a *access) Informer() factory.Informer { return &a.Signal }
 
 // run runs the controller until the test ends.
 func (f *fixture) run(t *testing.T) {

@@ -45,6 +45,13 @@ type Result[T any] struct {
 // done. Its error has the same text for the same failure; openstack.ReasonOf finds its reason.
 type Request[T any] func(context.Context) (T, Availability, error)
 
+// Access reports changes of the access to OpenStack.
+type Access interface {
+	// Generation returns a number that changes with the access, 0 until the access is known.
+	Generation() int
+	Informer() factory.Informer
+}
+
 // Options configure a Probe. Fields are required unless their comment says otherwise.
 type Options struct {
 	// Service starts the names of conditions and events, and is a label of the metrics: "Manila"
@@ -58,10 +65,8 @@ type Options struct {
 	Clock        clock.Clock
 	// Interval is the time between polls. Each poll sends a probe.
 	Interval time.Duration
-	// Generation returns a number that changes with the access to OpenStack, 0 until it is known, and
-	// Access reports its changes. A change causes a probe immediately. Both are optional.
-	Generation func() int
-	Access     factory.Informer
+	// Access is the access to OpenStack. A change causes a probe immediately.
+	Access Access
 	// Triggers are optional. Their events cause a probe immediately, after a call of OnTrigger, which
 	// is optional, too.
 	Triggers  []factory.Informer
@@ -121,18 +126,16 @@ func New[T any](o Options, request Request[T], subscribers ...func(Result[T])) *
 		}
 		return outcome{availability, err}
 	}
-	f := factory.New().
+	p.Controller = factory.New().
 		// Events of the ClusterCSIDriver do not trigger this controller, because it writes conditions
 		// there.
 		WithBareInformers(o.Operator.Informer()).
 		WithBareInformers(o.Reads...).
+		WithInformers(o.Access.Informer()).
 		WithInformersQueueKeyFunc(p.Trigger, o.Triggers...).
 		WithSync(cluster.WhileManaged(o.Operator, p.sync)).
-		WithPostStartHooks(cluster.Poll(o.Interval))
-	if o.Access != nil {
-		f.WithInformers(o.Access)
-	}
-	p.Controller = f.ToController(o.Service+"CloudProbe", o.Events)
+		WithPostStartHooks(cluster.Poll(o.Interval)).
+		ToController(o.Service+"CloudProbe", o.Events)
 	return p
 }
 
@@ -152,9 +155,9 @@ func (p *Probe) sync(ctx context.Context, _ factory.SyncContext) error {
 		p.OnTrigger()
 	}
 	if triggered || p.due() {
-		before := p.accessGeneration()
+		before := p.Access.Generation()
 		p.last = p.probe(ctx)
-		p.generation = cmp.Or(before, p.accessGeneration()) // the first probe waits for the access
+		p.generation = cmp.Or(before, p.Access.Generation()) // the first probe waits for the access
 		p.Metrics.observe(p.Service, p.last)
 	}
 	return p.publish(ctx, p.last)
@@ -162,15 +165,8 @@ func (p *Probe) sync(ctx context.Context, _ factory.SyncContext) error {
 
 // due returns false for a retry after an error of the API server, which repeats only publish.
 func (p *Probe) due() bool {
-	return p.probedAt.IsZero() || p.accessGeneration() != p.generation ||
+	return p.probedAt.IsZero() || p.Access.Generation() != p.generation ||
 		p.Clock.Since(p.probedAt) >= p.Interval/2
-}
-
-func (p *Probe) accessGeneration() int {
-	if p.Generation == nil {
-		return 0
-	}
-	return p.Generation()
 }
 
 // probe waits for the result. If there is a Gate, it publishes after a while that there is none

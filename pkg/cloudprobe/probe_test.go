@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,13 +208,11 @@ func TestChangedAccessIsProbedAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, clocktesting.NewFakeClock(time.Unix(0, 0)))
 	f.finds(noResponse())
-	generation := 0
-	f.Generation = func() int { return generation }
 	for i, step := range []struct {
-		generation int
+		generation int64
 		probes     int32
 	}{{0, 1}, {0, 1}, {1, 2}, {1, 2}, {2, 3}, {1, 4}} {
-		generation = step.generation
+		f.access.generation.Store(step.generation)
 		if err := f.sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -230,10 +227,8 @@ func TestChangedAccessIsProbedAtOnce(t *testing.T) {
 func TestChangeOfTheAccessDuringAProbe(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, clocktesting.NewFakeClock(time.Unix(0, 0)))
-	generation := 0
-	f.Generation = func() int { return generation }
 	f.send = func(context.Context) (string, Availability, error) {
-		generation = min(generation+1, 3)
+		f.access.generation.Store(min(f.access.generation.Load()+1, 3))
 		return "", Availability{Available: true}, nil
 	}
 	const trigger = "trigger"
@@ -264,9 +259,6 @@ func TestNotificationAboutTheAccessTriggersAProbe(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, clock.RealClock{})
 	f.finds(available())
-	var generation atomic.Int64
-	generation.Store(1) // 0 is an unknown access, for which the first probe waits
-	f.Generation = func() int { return int(generation.Load()) }
 	f.run(t)
 	for i := range int32(3) {
 		// The second poll comes later.
@@ -275,8 +267,8 @@ func TestNotificationAboutTheAccessTriggersAProbe(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d probes after %d changes", f.requests.Load(), i)
 		}
-		generation.Add(1)
-		f.access.notify()
+		f.access.generation.Add(1)
+		f.access.Notify()
 	}
 }
 

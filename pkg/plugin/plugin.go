@@ -112,11 +112,10 @@ func (d Dependencies) NewCredentials(o credential.Options, request string) *cred
 
 // ProbeOptions returns the options of a Probe that every driver of the operator shares.
 func (d Dependencies) ProbeOptions(
-	service, fieldManager string, access credential.Source,
+	service, fieldManager string, access cloudprobe.Access,
 ) cloudprobe.Options {
 	return cloudprobe.Options{
 		Service: service, FieldManager: fieldManager, Operator: d.Cluster.Operator, Events: d.Events,
-		Clock: d.Clock, Interval: d.Settings.PollInterval,
-		Generation: access.Generation, Access: access.Informer(),
+		Clock: d.Clock, Interval: d.Settings.PollInterval, Access: access,
 	}
 }
