@@ -37,22 +37,16 @@ func Parse(kind Kind, text string, openShift bool) (*Config, []Fault) {
 	if err == nil {
 		return config, nil
 	}
-	joined, several := position.Sorted(err).(interface{ Unwrap() []error })
-	if !several {
-		return nil, []Fault{faultOf(err)}
-	}
 	var faults []Fault
-	for _, one := range joined.Unwrap() {
-		faults = append(faults, faultOf(one))
+	for _, one := range position.Sorted(err) {
+		fault := Fault{1, one.Error()}
+		if located, ok := errors.AsType[*position.Error](one); ok {
+			fault = Fault{located.Line, located.Err.Error()}
+		}
+		fault.Problem = shortened(fault.Problem)
+		faults = append(faults, fault)
 	}
 	return nil, faults
-}
-
-func faultOf(err error) Fault {
-	if located, ok := errors.AsType[*position.Error](err); ok {
-		return Fault{located.Line, shortened(located.Err.Error())}
-	}
-	return Fault{1, shortened(err.Error())}
 }
 
 // maxProblem is the maximum length of a problem, which may contain a value.

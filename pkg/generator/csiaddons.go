@@ -67,7 +67,7 @@ func csiAddonsBundle(fsys fs.FS) (map[string][]byte, error) {
 		i.completeServiceVersion,
 	} {
 		if err := step(); err != nil {
-			return nil, position.Sorted(err)
+			return nil, errors.Join(position.Sorted(err)...)
 		}
 	}
 	return i.olmBundle("../../../install/cinder-manila")

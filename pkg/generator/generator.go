@@ -34,7 +34,7 @@ type Output struct {
 func Generate(assets fs.FS) ([]Output, error) {
 	l, err := readLayers(assets)
 	if err != nil {
-		return nil, position.Sorted(err)
+		return nil, errors.Join(position.Sorted(err)...)
 	}
 	var errs []error
 	var assemblies []*assembly
@@ -50,7 +50,7 @@ func Generate(assets fs.FS) ([]Output, error) {
 	}
 	complete := withCSIAddons(assemblies)
 	errs = append(errs, checkHostPorts(complete), checkConflicts(complete))
-	if err := position.Sorted(errors.Join(errs...)); err != nil {
+	if err := errors.Join(position.Sorted(errors.Join(errs...))...); err != nil {
 		return nil, err
 	}
 	outputs := make([]Output, 0, len(assemblies))
@@ -63,7 +63,7 @@ func Generate(assets fs.FS) ([]Output, error) {
 		errs = append(errs, err)
 		outputs = append(outputs, output)
 	}
-	return outputs, position.Sorted(errors.Join(errs...))
+	return outputs, errors.Join(position.Sorted(errors.Join(errs...))...)
 }
 
 // withCSIAddons returns the assemblies, each with CSI-Addons if its driver supports it.

@@ -82,13 +82,13 @@ func (d *Document) ValidationError(list field.ErrorList) error {
 	return errors.Join(located...)
 }
 
-// Sorted flattens joined errors, sorts them by position and removes duplicates.
-func Sorted(err error) error {
+// Sorted returns joined errors, sorted by position and without duplicates.
+func Sorted(err error) []error {
 	var all []error
 	flatten(err, &all)
 	slices.SortFunc(all, compareErrors)
 	same := func(a, b error) bool { return a.Error() == b.Error() }
-	return errors.Join(slices.CompactFunc(all, same)...)
+	return slices.CompactFunc(all, same)
 }
 
 func flatten(err error, all *[]error) {
