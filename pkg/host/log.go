@@ -51,7 +51,7 @@ func indented(text string) string {
 
 func printable(r rune) rune {
 	if unicode.IsControl(r) && r != '\n' && r != '\t' {
-		return unicode.ReplacementChar
+		return '?'
 	}
 	return r
 }

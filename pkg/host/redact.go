@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode"
 
 	"github.com/openshift/library-go/pkg/operator/events"
 )
@@ -39,12 +38,7 @@ func truncate(text string, limit int) string {
 // cleaned returns the message of an event without credentials and control characters. Lines remain:
 // library-go writes differences.
 func cleaned(message string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return '?'
-		}
-		return r
-	}, redact(truncate(message, maxEvent)))
+	return strings.Map(printable, redact(truncate(message, maxEvent)))
 }
 
 // recorder is shared by all controllers, because each recorder of library-go has queues of a
