@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -13,6 +14,14 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
+
+// Joined joins at most limit parts of a message.
+func Joined(parts []string, limit int, separator string) string {
+	if more := len(parts) - limit; more > 0 {
+		parts = append(parts[:limit:limit], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, separator)
+}
 
 // CompleteStatus adds a reason and a message to conditions without them, and makes the message the
 // same for the same failure. A condition that changes with each attempt causes a write with each

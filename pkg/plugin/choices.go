@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -145,9 +144,10 @@ func (c *Choices) Condition(service string, ignored []string) *cluster.Condition
 	switch {
 	case len(faults) > 0:
 		valid.WithStatus(opv1.ConditionFalse).WithReason("Invalid").
-			WithMessage(lines(append(faults, ignored...)) + "\n" + effect)
+			WithMessage(cluster.Joined(append(faults, ignored...), maxReported, "\n") + "\n" + effect)
 	case len(ignored) > 0:
-		valid.WithStatus(opv1.ConditionFalse).WithReason("PartlyIgnored").WithMessage(lines(ignored))
+		valid.WithStatus(opv1.ConditionFalse).WithReason("PartlyIgnored").
+			WithMessage(cluster.Joined(ignored, maxReported, "\n"))
 	}
 	return valid
 }
@@ -192,12 +192,4 @@ func (c *Choices) Report(
 		WithSyncDegradedOnError(d.Cluster.Operator).
 		ResyncEvery(reportInterval).
 		ToController(name, d.Events)
-}
-
-// lines joins the lines of a condition.
-func lines(all []string) string {
-	if more := len(all) - maxReported; more > 0 {
-		all = append(all[:maxReported:maxReported], fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(all, "\n")
 }

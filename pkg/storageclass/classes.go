@@ -8,6 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -22,22 +23,12 @@ type Class struct {
 	Options choice.Class
 }
 
-// Types returns the types of the last list, sorted by name.
-func (c *Controller) Types() []openstack.Type {
+// Types returns the types of the last list by name, nil if there was none. The caller must not
+// change them.
+func (c *Controller) Types() map[string]openstack.Type {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.types
-}
-
-// list returns the types of the last list by name, and whether there was a list.
-func (c *Controller) list() (types map[string]openstack.Type, listed bool) {
-	types = map[string]openstack.Type{}
-	for _, t := range c.Types() {
-		types[t.Name] = t
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return types, c.listed
 }
 
 // Wanted returns a StorageClass for each selected type, sorted by the type, and the additional
@@ -87,15 +78,15 @@ func (c *Controller) fault(
 func (c *Controller) limited(excess []string) string {
 	return fmt.Sprintf("the driver has %d StorageClasses, and the operator creates no more, so "+
 		"%d %ss get none: %s. Exclude %ss in key %s of ConfigMap %s, or delete StorageClasses that "+
-		"nobody uses", maxClasses, len(excess), c.Noun, Joined(excess, maxTold, ", "), c.Noun, choice.Key,
-		c.ConfigMap)
+		"nobody uses", maxClasses, len(excess), c.Noun, cluster.Joined(excess, maxTold, ", "), c.Noun,
+		choice.Key, c.ConfigMap)
 }
 
 // Unused returns the patterns and types of the choices that match no type, for a condition.
 func (c *Controller) Unused() []string {
 	config, err := c.choices.Current()
-	types, listed := c.list()
-	if err != nil || config == nil || !listed {
+	types := c.Types()
+	if err != nil || config == nil || types == nil {
 		return nil
 	}
 	source := c.cluster.Name(flavour.ControlPlane, "ConfigMap", c.cluster.Namespaces.UserConfig,

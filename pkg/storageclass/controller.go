@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -63,10 +62,9 @@ type Controller struct {
 	// warned contains the last warnings by reason. Only sync accesses it.
 	warned map[string]string
 
-	mu    sync.Mutex
-	types []openstack.Type
-	// listed is true if SetTypes was called.
-	listed bool
+	mu sync.Mutex
+	// types are nil before the first call of SetTypes.
+	types map[string]openstack.Type
 }
 
 // New returns a Controller that creates no class before SetTypes.
@@ -94,12 +92,13 @@ func New(
 // SetTypes receives the types that OpenStack lists. It triggers the controller at the first list,
 // and if the types changed.
 func (c *Controller) SetTypes(found []openstack.Type) {
-	compare := func(a, b openstack.Type) int { return strings.Compare(a.Name, b.Name) }
-	same := func(a, b openstack.Type) bool { return a.Name == b.Name }
-	types := slices.CompactFunc(slices.SortedStableFunc(slices.Values(found), compare), same)
+	types := map[string]openstack.Type{}
+	for _, t := range slices.Backward(found) { // the first of two with a name counts
+		types[t.Name] = t
+	}
 	c.mu.Lock()
-	changed := !c.listed || !slices.Equal(types, c.types)
-	c.types, c.listed = types, true
+	changed := c.types == nil || !maps.Equal(types, c.types)
+	c.types = types
 	c.mu.Unlock()
 	if changed {
 		c.changed.Notify()
@@ -133,7 +132,7 @@ func (c *Controller) sync(ctx context.Context, _ factory.SyncContext) error {
 func (c *Controller) reconcile(
 	ctx context.Context, config *choice.Config, existing map[string]*storagev1.StorageClass,
 ) error {
-	types, listed := c.list()
+	types := c.Types()
 	names := c.Of(slices.Collect(maps.Keys(types)), existing)
 	room := maxClasses - c.countOurs(existing)
 	c.reconciler.OwnsDefault = config.OwnsDefault()
@@ -176,12 +175,12 @@ func (c *Controller) reconcile(
 		faults[c.ignored()] = slices.Insert(faults[c.ignored()], 0, c.limited(excess))
 	}
 	var err error
-	if listed {
+	if types != nil {
 		faults[c.goneType()] = c.gone(existing, names)
 		err = c.tell(ctx, faults)
 	}
 	if len(failed) > 0 {
-		err = errors.Join(errors.New(Joined(failed, maxTold, "\n")), err)
+		err = errors.Join(errors.New(cluster.Joined(failed, maxTold, "\n")), err)
 	}
 	return err
 }
@@ -198,7 +197,7 @@ func (c *Controller) tell(ctx context.Context, faults map[string][]string) error
 // warn records an event about a problem that only an administrator can fix. It is not an error,
 // because the driver and the other types are not affected.
 func (c *Controller) warn(reason string, faults []string) {
-	message := Joined(faults, maxTold, "; ")
+	message := cluster.Joined(faults, maxTold, "; ")
 	if message != "" && message != c.warned[reason] {
 		c.events.Warning(reason, message)
 	}

@@ -119,14 +119,6 @@ func (n Names) countOurs(existing map[string]*storagev1.StorageClass) int {
 	return count
 }
 
-// Joined joins at most limit parts of a message.
-func Joined(parts []string, limit int, separator string) string {
-	if more := len(parts) - limit; more > 0 {
-		parts = append(parts[:limit:limit], fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(parts, separator)
-}
-
 // IsClassOf returns whether the class provisions volumes of the type with this driver.
 func (n Names) IsClassOf(class *storagev1.StorageClass, typeName string) bool {
 	return class != nil && class.Provisioner == n.Provisioner &&

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -127,8 +127,5 @@ func listed(zones sets.Set[string]) string {
 			found[i] = strconv.Quote(name)
 		}
 	}
-	if more := len(found) - maxNamed; more > 0 {
-		found = append(found[:maxNamed:maxNamed], fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(found, ", ")
+	return cluster.Joined(found, maxNamed, ", ")
 }

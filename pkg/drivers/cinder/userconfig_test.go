@@ -201,7 +201,7 @@ func TestReportOfManyMistakesIsBounded(t *testing.T) {
 	}
 	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), validType)
 	if lines := strings.Split(found.Message, "\n"); len(lines) != maxLines+1 ||
-		lines[maxLines] != "4990 more" {
+		lines[maxLines] != "and 4990 more" {
 		t.Errorf("the message is %q", found.Message)
 	}
 }

@@ -105,7 +105,7 @@ func (c *storageClassController) Report(ctx context.Context, faults []string) er
 		"No share type is gone or without a StorageClass")
 	if len(faults) > 0 {
 		served.WithStatus(opv1.ConditionFalse).WithReason("PartlyServed").
-			WithMessage(storageclass.Joined(faults, maxListed, "\n"))
+			WithMessage(cluster.Joined(faults, maxListed, "\n"))
 	}
 	return cluster.ApplyConditions(ctx, c.cluster.Operator, servedManager, served)
 }
