@@ -82,7 +82,7 @@ func newAddonsFixture(t *testing.T) *addonsFixture {
 	})
 	f.kube = f.cluster.Guest
 	f.clock = clocktesting.NewFakeClock(time.Unix(1_000_000_000, 0))
-	addons, err := loadCSIAddons(f.operator.drivers, flavour.Standalone)
+	_, addons, err := loadBundles(f.operator.drivers, flavour.Standalone)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,36 +62,30 @@ func (d *driver) service() string {
 	return d.ConditionPrefix
 }
 
-// loadBundles validates the drivers and loads their bundles, in the same order.
-func loadBundles(drivers []plugin.Driver, f flavour.Flavour) ([]*bundle.Bundle, error) {
-	var bundles []*bundle.Bundle
+// loadBundles validates the drivers and loads their bundles, and those for CSI-Addons, in the same
+// order.
+func loadBundles(
+	drivers []plugin.Driver, f flavour.Flavour,
+) (bundles, addons []*bundle.Bundle, err error) {
 	for _, d := range drivers {
 		if err := d.Validate(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		b, err := bundle.Load(d.Assets, f)
+		own, err := bundle.Load(d.Assets, f)
 		if err != nil {
-			return nil, fmt.Errorf("loading assets of driver %q: %w", d.ConditionPrefix, err)
+			return nil, nil, fmt.Errorf("loading assets of driver %q: %w", d.ConditionPrefix, err)
 		}
-		if err := checkName(d, b); err != nil {
-			return nil, err
+		if err := checkName(d, own); err != nil {
+			return nil, nil, err
 		}
-		bundles = append(bundles, b)
-	}
-	return bundles, nil
-}
-
-// loadCSIAddons loads the bundles for CSI-Addons of the drivers, in the same order.
-func loadCSIAddons(drivers []plugin.Driver, f flavour.Flavour) ([]*bundle.Bundle, error) {
-	var bundles []*bundle.Bundle
-	for _, d := range drivers {
-		b, err := bundle.LoadCSIAddons(d.Assets, f)
+		addon, err := bundle.LoadCSIAddons(d.Assets, f)
 		if err != nil {
-			return nil, fmt.Errorf("loading assets for CSI-Addons of driver %q: %w", d.ConditionPrefix, err)
+			return nil, nil, fmt.Errorf("loading assets for CSI-Addons of driver %q: %w",
+				d.ConditionPrefix, err)
 		}
-		bundles = append(bundles, b)
+		bundles, addons = append(bundles, own), append(addons, addon)
 	}
-	return bundles, nil
+	return bundles, addons, nil
 }
 
 // checkName returns an error if the driver's name differs from the CSIDriver among its assets. The

@@ -49,7 +49,7 @@ func plugins() []plugin.Driver {
 
 func newTestOperator(t *testing.T, f flavour.Flavour, drivers ...plugin.Driver) *operator {
 	t.Helper()
-	bundles, err := loadBundles(drivers, f)
+	bundles, _, err := loadBundles(drivers, f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestRequiredImagesAreThoseOfTheOperatorDeployment(t *testing.T) {
 			{"SNAPSHOTTER_IMAGE"},
 		},
 	} {
-		bundles, err := loadBundles(plugins(), f)
+		bundles, _, err := loadBundles(plugins(), f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +279,7 @@ func TestEveryAssetDecodesAndContainsOnlyLatePlaceholders(t *testing.T) {
 	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
 		for _, d := range assembled(t, f, plugins()...) {
 			for _, asset := range d.bundle.Assets() {
-				if err := decode(asset); err != nil {
+				if err := decodeStrictly(asset); err != nil {
 					t.Errorf("%s: %s of %s: %v", f, asset.Name, d.ConditionPrefix, err)
 				}
 				for _, name := range bundle.Placeholders(asset.Data) {
@@ -292,7 +292,7 @@ func TestEveryAssetDecodesAndContainsOnlyLatePlaceholders(t *testing.T) {
 	}
 }
 
-func decode(asset bundle.Asset) error {
+func decodeStrictly(asset bundle.Asset) error {
 	switch asset.Role {
 	case bundle.ControllerWorkload:
 		return yaml.UnmarshalStrict(asset.Data, &appsv1.Deployment{})
@@ -399,7 +399,7 @@ func TestInvalidDriversAreRejectedByName(t *testing.T) {
 			t.Parallel()
 			driver := good
 			tt.change(&driver)
-			if _, err := loadBundles([]plugin.Driver{driver}, flavour.Standalone); err == nil ||
+			if _, _, err := loadBundles([]plugin.Driver{driver}, flavour.Standalone); err == nil ||
 				!strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}

@@ -32,7 +32,12 @@ func (d *driver) servingCertificates() ([]string, error) {
 
 // metadata returns the name, the namespace, the labels and the annotations of an asset.
 func metadata(asset bundle.Asset) (*metav1.PartialObjectMetadata, error) {
-	var object metav1.PartialObjectMetadata
+	return decode[metav1.PartialObjectMetadata](asset)
+}
+
+// decode decodes the fields of an asset that T has. The generator of assets refuses unknown fields.
+func decode[T any](asset bundle.Asset) (*T, error) {
+	var object T
 	if err := yaml.Unmarshal(asset.Data, &object); err != nil {
 		return nil, fmt.Errorf("decoding asset %q: %w", asset.Name, err)
 	}

@@ -40,11 +40,7 @@ type operator struct {
 func newOperator(
 	name string, drivers []plugin.Driver, flags *settings.Flags, lookup func(string) (string, bool),
 ) (*operator, error) {
-	bundles, err := loadBundles(drivers, flags.Flavour())
-	if err != nil {
-		return nil, err
-	}
-	addons, err := loadCSIAddons(drivers, flags.Flavour())
+	bundles, addons, err := loadBundles(drivers, flags.Flavour())
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -60,11 +59,11 @@ func (d *driver) newServicePorts(side flavour.Side, assets []bundle.Asset) (*ser
 			continue
 		}
 		required := requiredService{useOther: d.csiAddons.active}
-		if required.Service, err = decodeService(asset); err != nil {
+		if required.Service, err = decode[corev1.Service](asset); err != nil {
 			return nil, err
 		}
 		if other, ok := d.csiAddons.find(asset.Name); ok {
-			if required.other, err = decodeService(other); err != nil {
+			if required.other, err = decode[corev1.Service](other); err != nil {
 				return nil, err
 			}
 		}
@@ -77,14 +76,6 @@ func (d *driver) newServicePorts(side flavour.Side, assets []bundle.Asset) (*ser
 
 func isService(object *metav1.PartialObjectMetadata) bool {
 	return object.APIVersion == "v1" && object.Kind == "Service"
-}
-
-func decodeService(asset bundle.Asset) (*corev1.Service, error) {
-	var service corev1.Service
-	if err := yaml.UnmarshalStrict(asset.Data, &service); err != nil {
-		return nil, fmt.Errorf("decoding asset %q: %w", asset.Name, err)
-	}
-	return &service, nil
 }
 
 // before returns a function that repairs the ports and then calls sync.

@@ -140,24 +140,23 @@ func (d *driver) withCSIDriverHooks(assets []bundle.Asset) ([]bundle.Asset, erro
 	ret := make([]bundle.Asset, 0, len(assets))
 	for _, asset := range assets {
 		if asset.Role == bundle.CSIDriver && len(d.components.CSIDriverHooks) > 0 {
-			changed, err := d.changeCSIDriver(asset.Data)
-			if err != nil {
+			var err error
+			if asset.Data, err = d.changeCSIDriver(asset); err != nil {
 				return nil, fmt.Errorf("changing asset %q: %w", asset.Name, err)
 			}
-			asset.Data = changed
 		}
 		ret = append(ret, asset)
 	}
 	return ret, nil
 }
 
-func (d *driver) changeCSIDriver(text []byte) ([]byte, error) {
-	var obj storagev1.CSIDriver
-	if err := yaml.UnmarshalStrict(text, &obj); err != nil {
+func (d *driver) changeCSIDriver(asset bundle.Asset) ([]byte, error) {
+	obj, err := decode[storagev1.CSIDriver](asset)
+	if err != nil {
 		return nil, err
 	}
 	for _, change := range d.components.CSIDriverHooks {
-		if err := change(&obj); err != nil {
+		if err := change(obj); err != nil {
 			return nil, err
 		}
 	}

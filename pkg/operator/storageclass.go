@@ -9,7 +9,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	storageinformers "k8s.io/client-go/informers/storage/v1"
-	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -38,9 +37,9 @@ func (d *driver) storageClass(name string) (factory.Controller, error) {
 	}
 	var classes []*storagev1.StorageClass
 	for _, asset := range assets {
-		class := &storagev1.StorageClass{}
-		if err := yaml.UnmarshalStrict(asset.Data, class); err != nil {
-			return nil, fmt.Errorf("decoding asset %q: %w", asset.Name, err)
+		class, err := decode[storagev1.StorageClass](asset)
+		if err != nil {
+			return nil, err
 		}
 		classes = append(classes, class)
 	}
