@@ -5,7 +5,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
@@ -138,15 +137,5 @@ func Topology(c *cluster.Cluster) Workload {
 			return nil
 		},
 		Informers: []factory.Informer{c.Config.Infrastructures.Informer()},
-	}
-}
-
-// FSGroupPolicy sets the policy of the CSIDriver, unless policy is "".
-func FSGroupPolicy(policy storagev1.FSGroupPolicy) CSIDriver {
-	return func(driver *storagev1.CSIDriver) error {
-		if policy != "" {
-			driver.Spec.FSGroupPolicy = &policy
-		}
-		return nil
 	}
 }

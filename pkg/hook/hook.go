@@ -6,7 +6,6 @@ package hook
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -37,9 +36,6 @@ func Pods(change func(*corev1.PodSpec) error) Workload {
 		},
 	}
 }
-
-// CSIDriver changes the CSIDriver object before it is applied.
-type CSIDriver func(*storagev1.CSIDriver) error
 
 // DeploymentHooks returns the arguments for library-go's Deployment controller.
 func DeploymentHooks(

@@ -6,10 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 
 	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
@@ -117,21 +115,6 @@ func TestTopologySetsReplicas(t *testing.T) {
 		}
 		if h.DaemonSet != nil || *deployment.Spec.Replicas != want {
 			t.Errorf("%s: %d replicas, want %d", topology, *deployment.Spec.Replicas, want)
-		}
-	}
-}
-
-func TestFSGroupPolicyReplacesThePolicy(t *testing.T) {
-	t.Parallel()
-	for policy, want := range map[storagev1.FSGroupPolicy]storagev1.FSGroupPolicy{
-		"":                          storagev1.NoneFSGroupPolicy,
-		storagev1.FileFSGroupPolicy: storagev1.FileFSGroupPolicy,
-		storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy: storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy,
-	} {
-		driver := &storagev1.CSIDriver{}
-		driver.Spec.FSGroupPolicy = ptr.To(storagev1.NoneFSGroupPolicy)
-		if err := hook.FSGroupPolicy(policy)(driver); err != nil || *driver.Spec.FSGroupPolicy != want {
-			t.Errorf("%q makes %s, %v; want %s", policy, *driver.Spec.FSGroupPolicy, err, want)
 		}
 	}
 }

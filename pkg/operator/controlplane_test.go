@@ -113,7 +113,6 @@ func eachDeployment(t *testing.T, test func(t *testing.T, name string, p plugin.
 		"Manila": plugins()[0],
 		"Cinder": {
 			Name: opv1.CinderCSIDriver, ConditionPrefix: "OpenStackCinder", Assets: cinder.Assets(),
-			Removable: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

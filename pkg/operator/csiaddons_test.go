@@ -60,7 +60,6 @@ type addonsFixture struct {
 func cinderPlugin() plugin.Driver {
 	return plugin.Driver{
 		Name: opv1.CinderCSIDriver, ConditionPrefix: "OpenStackCinder", Assets: cinder.Assets(),
-		Removable: true,
 	}
 }
 

@@ -26,7 +26,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/host"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
@@ -35,13 +34,12 @@ import (
 
 const operandNamespace = "openshift-manila-csi-driver"
 
-// plugins returns drivers with the generated assets and without components. They are removable,
-// because the opposite is a setting of the whole process.
+// plugins returns drivers with the generated assets and without components.
 func plugins() []plugin.Driver {
 	driver := func(prefix string, assets fs.FS) plugin.Driver {
 		return plugin.Driver{
 			Name: "manila.csi.openstack.org", ConditionPrefix: prefix, Assets: assets,
-			Namespace: operandNamespace, Removable: true,
+			Namespace: operandNamespace,
 		}
 	}
 	return []plugin.Driver{driver("OpenStackManila", manila.Assets()), driver("NFS", nfs.Assets())}
@@ -423,39 +421,32 @@ func TestTwoWorkloadsOfARoleAreRejected(t *testing.T) {
 	}
 }
 
-func TestCSIDriverHooksChangeOnlyTheCSIDriver(t *testing.T) {
+func TestFSGroupPolicyChangesOnlyTheCSIDriver(t *testing.T) {
 	t.Parallel()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
-	d.components.CSIDriverHooks = []hook.CSIDriver{hook.FSGroupPolicy(storagev1.FileFSGroupPolicy)}
-	before := d.bundle.Assets()
-	after, err := d.withCSIDriverHooks(before)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range before {
-		if before[i].Role != bundle.CSIDriver {
-			if diff := cmp.Diff(before[i], after[i]); diff != "" {
-				t.Errorf("asset %s changed (-before +after):\n%s", before[i].Name, diff)
-			}
-			continue
-		}
-		var was, is storagev1.CSIDriver
-		if err := errors.Join(yaml.UnmarshalStrict(before[i].Data, &was),
-			yaml.UnmarshalStrict(after[i].Data, &is)); err != nil {
+	before, after := d.bundle.Assets(), d.bundle.Assets()
+	for _, policy := range []storagev1.FSGroupPolicy{"", storagev1.FileFSGroupPolicy} {
+		d.components.FSGroupPolicy = policy
+		if err := d.setFSGroupPolicy(after); err != nil {
 			t.Fatal(err)
 		}
-		policy := storagev1.FileFSGroupPolicy
-		was.Spec.FSGroupPolicy = &policy
-		if diff := cmp.Diff(was, is); diff != "" {
-			t.Errorf("CSIDriver (-want +got):\n%s", diff)
+		for i := range before {
+			if policy == "" || before[i].Role != bundle.CSIDriver {
+				if diff := cmp.Diff(before[i], after[i]); diff != "" {
+					t.Errorf("asset %s changed (-before +after):\n%s", before[i].Name, diff)
+				}
+				continue
+			}
+			var was, is storagev1.CSIDriver
+			if err := errors.Join(yaml.UnmarshalStrict(before[i].Data, &was),
+				yaml.UnmarshalStrict(after[i].Data, &is)); err != nil {
+				t.Fatal(err)
+			}
+			was.Spec.FSGroupPolicy = &policy
+			if diff := cmp.Diff(was, is); diff != "" {
+				t.Errorf("CSIDriver (-want +got):\n%s", diff)
+			}
 		}
-	}
-	d.components.CSIDriverHooks = []hook.CSIDriver{
-		func(*storagev1.CSIDriver) error { return errors.New("no") },
-	}
-	if _, err := d.withCSIDriverHooks(before); err == nil ||
-		err.Error() != `changing asset "csidriver.yaml": no` {
-		t.Errorf("got %v, want the hook's error and the asset", err)
 	}
 }
 

@@ -39,7 +39,7 @@ func (d *driver) managementCondition(state opv1.ManagementState) *cluster.Condit
 	effect := fmt.Sprintf("the operator does not upgrade, repair or configure the driver, and does "+
 		"not update other conditions. Set spec.managementState of ClusterCSIDriver %s to Managed", d.Name)
 	switch {
-	case state == opv1.Managed, state == opv1.Removed && d.Removable:
+	case state == opv1.Managed:
 		return ret
 	case state == opv1.Unmanaged:
 		return ret.WithReason(string(state)).WithMessage("Unmanaged: " + effect + " to resume")

@@ -26,26 +26,24 @@ func TestManagementStateDegradedExplainsTheState(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		state           opv1.ManagementState
-		removable       bool
 		status          opv1.ConditionStatus
 		reason, message string
 	}{
-		"managed": {opv1.Managed, false, opv1.ConditionFalse, "AsExpected", "As expected"},
+		"managed": {opv1.Managed, opv1.ConditionFalse, "AsExpected", "As expected"},
 		"unmanaged": {
-			opv1.Unmanaged, false,
-			opv1.ConditionFalse, "Unmanaged", "Unmanaged: " + effect + " to resume",
+			opv1.Unmanaged, opv1.ConditionFalse, "Unmanaged",
+			"Unmanaged: " + effect + " to resume",
 		},
-		"removed":            {opv1.Removed, false, opv1.ConditionTrue, "Removed", removed + effect},
-		"removed, removable": {opv1.Removed, true, opv1.ConditionFalse, "AsExpected", "As expected"},
-		"force":              {opv1.Force, false, opv1.ConditionTrue, "Unknown", unknown("Force")},
-		"unknown":            {"Perhaps", false, opv1.ConditionTrue, "Unknown", unknown("Perhaps")},
+		"removed": {opv1.Removed, opv1.ConditionTrue, "Removed", removed + effect},
+		"force":   {opv1.Force, opv1.ConditionTrue, "Unknown", unknown("Force")},
+		"unknown": {"Perhaps", opv1.ConditionTrue, "Unknown", unknown("Perhaps")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client := newFakeClient(t)
 			setSpec(t, client, opv1.OperatorSpec{ManagementState: test.state})
 			d := &driver{
-				Driver: plugin.Driver{Name: "x.example", Removable: test.removable},
+				Driver: plugin.Driver{Name: "x.example"},
 				shared: &shared{operator: client, events: process().Events},
 			}
 			controller, err := d.managementState("ManagementState")

@@ -58,6 +58,7 @@ func newOperator(
 // run takes the steps that docs/architecture.md lists after newOperator. It returns when ctx is
 // done.
 func (o *operator) run(ctx context.Context, process host.Process) error {
+	management.SetOperatorNotRemovable()
 	connected, err := o.connect(process)
 	if err != nil {
 		return err
@@ -126,9 +127,6 @@ func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) 
 // setUp calls the Setup function of each driver.
 func setUp(drivers []*driver) error {
 	leader := drivers[0]
-	if !leader.Removable {
-		management.SetOperatorNotRemovable()
-	}
 	var err error
 	if leader.trustedCA, err = leader.findTrustedCA(); err != nil {
 		return err

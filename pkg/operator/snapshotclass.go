@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
@@ -36,11 +35,11 @@ const refusedPoll = time.Minute
 func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
 	var classes []*unstructured.Unstructured
 	for _, asset := range d.bundle.Select(bundle.SnapshotClass, flavour.Guest) {
-		class := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(asset.Data, &class.Object); err != nil {
-			return nil, fmt.Errorf("decoding asset %q: %w", asset.Name, err)
+		object, err := decode[map[string]any](asset)
+		if err != nil {
+			return nil, err
 		}
-		classes = append(classes, class)
+		classes = append(classes, &unstructured.Unstructured{Object: *object})
 	}
 	if len(classes) == 0 {
 		return nil, nil

@@ -58,8 +58,7 @@ func (d *driver) staticResources(
 		return nil, nil
 	}
 	clients := d.cluster.Side(side)
-	assets, err := d.withCSIDriverHooks(assets)
-	if err != nil {
+	if err := d.setFSGroupPolicy(assets); err != nil {
 		return nil, err
 	}
 	files, read := d.assetFunc(assets)
@@ -136,31 +135,23 @@ func nameFilter(name string) factory.EventFilterFunc {
 	}
 }
 
-func (d *driver) withCSIDriverHooks(assets []bundle.Asset) ([]bundle.Asset, error) {
-	ret := make([]bundle.Asset, 0, len(assets))
-	for _, asset := range assets {
-		if asset.Role == bundle.CSIDriver && len(d.components.CSIDriverHooks) > 0 {
-			var err error
-			if asset.Data, err = d.changeCSIDriver(asset); err != nil {
-				return nil, fmt.Errorf("changing asset %q: %w", asset.Name, err)
-			}
+// setFSGroupPolicy sets the policy of the driver plugin in the CSIDriver among the assets.
+func (d *driver) setFSGroupPolicy(assets []bundle.Asset) error {
+	policy := d.components.FSGroupPolicy
+	for i, asset := range assets {
+		if policy == "" || asset.Role != bundle.CSIDriver {
+			continue
 		}
-		ret = append(ret, asset)
-	}
-	return ret, nil
-}
-
-func (d *driver) changeCSIDriver(asset bundle.Asset) ([]byte, error) {
-	obj, err := decode[storagev1.CSIDriver](asset)
-	if err != nil {
-		return nil, err
-	}
-	for _, change := range d.components.CSIDriverHooks {
-		if err := change(obj); err != nil {
-			return nil, err
+		object, err := decode[storagev1.CSIDriver](asset)
+		if err != nil {
+			return err
+		}
+		object.Spec.FSGroupPolicy = &policy
+		if assets[i].Data, err = yaml.Marshal(object); err != nil {
+			return fmt.Errorf("changing asset %q: %w", asset.Name, err)
 		}
 	}
-	return yaml.Marshal(obj)
+	return nil
 }
 
 // assetFunc returns the names of the assets, and a function that reads an asset by name. While

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/clock"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -38,9 +39,6 @@ type Driver struct {
 	Assets fs.FS
 	// Namespace is the namespace of the operands; "" is flavour.DefaultNamespace.
 	Namespace string
-	// Removable means that the operator supports the managementState Removed. It must be false if pods
-	// could not unmount their volumes without the driver.
-	Removable bool
 	// Setup creates the components of the driver. It MUST NOT do I/O or start goroutines; the operator
 	// starts the informers later. It is nil for a driver that consists of assets only.
 	Setup func(Dependencies) (Components, error)
@@ -68,8 +66,8 @@ type Components struct {
 	ControllerHooks []hook.Workload
 	// NodeHooks change the DaemonSet, likewise.
 	NodeHooks []hook.Workload
-	// CSIDriverHooks change the CSIDriver object.
-	CSIDriverHooks []hook.CSIDriver
+	// FSGroupPolicy replaces the policy of the CSIDriver among the assets, unless it is "".
+	FSGroupPolicy storagev1.FSGroupPolicy
 	// Controllers start when the driver is needed.
 	Controllers []factory.Controller
 	// Choices are the choices of the administrator, with the options of the StorageClasses among the

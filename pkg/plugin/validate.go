@@ -54,11 +54,6 @@ func (c Components) Validate() error {
 		}
 		checkInformers(h, func(problem string) { report("NodeHooks", i, problem) })
 	}
-	for i, h := range c.CSIDriverHooks {
-		if h == nil {
-			report("CSIDriverHooks", i, "is nil")
-		}
-	}
 	for i, controller := range c.Controllers {
 		if controller == nil {
 			report("Controllers", i, "is nil")

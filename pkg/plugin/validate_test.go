@@ -117,12 +117,10 @@ func TestValidateNamesEachInvalidComponent(t *testing.T) {
 				ControllerHooks: []hook.Workload{{
 					Deployment: onDeployment, Informers: []factory.Informer{nil},
 				}},
-				CSIDriverHooks: []hook.CSIDriver{nil},
-				Controllers:    []factory.Controller{nil},
+				Controllers: []factory.Controller{nil},
 			},
 			want: []string{
 				"plugin.Components: field ControllerHooks[0] contains an informer that is nil",
-				"plugin.Components: field CSIDriverHooks[0] is nil",
 				"plugin.Components: field Controllers[0] is nil",
 			},
 		},

@@ -224,9 +224,8 @@ func TestWorkloadsWaitForCloudConfOfTheOperator(t *testing.T) {
 func TestDriverKeepsNamesThatOthersUse(t *testing.T) {
 	t.Parallel()
 	d := Driver()
-	if d.Name != "cinder.csi.openstack.org" || d.ConditionPrefix != "OpenStackCinder" || d.Removable {
-		t.Errorf("the driver is %s with prefix %s, removable is %v",
-			d.Name, d.ConditionPrefix, d.Removable)
+	if d.Name != "cinder.csi.openstack.org" || d.ConditionPrefix != "OpenStackCinder" {
+		t.Errorf("the driver is %s with prefix %s", d.Name, d.ConditionPrefix)
 	}
 	p := flavour.Standalone.Namespaces("x", d.Namespace)
 	if p.Guest != "openshift-cluster-csi-drivers" {

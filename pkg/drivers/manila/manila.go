@@ -77,7 +77,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	unused := func() []string { return slices.Concat(accepted.Remarks(), classes.Unused()) }
 	return plugin.Components{
 		ControllerHooks: []hook.Workload{accessRules(s.Settings, choices)},
-		CSIDriverHooks:  []hook.CSIDriver{hook.FSGroupPolicy(s.Settings.FSGroupPolicy)},
+		FSGroupPolicy:   s.Settings.FSGroupPolicy,
 		Controllers:     []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
 		Choices:         choices,
 		UserConfig:      choices.Report(s, service, unused),
