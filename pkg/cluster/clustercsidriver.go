@@ -27,19 +27,12 @@ func (i *oneHandlerInformer) AddEventHandler(
 	return i.handlers.AddEventHandler(h)
 }
 
-// Managed returns true if the operator reconciles; see guest.Managed.
-func Managed(client v1helpers.OperatorClient) (bool, error) {
-	spec, _, _, err := client.GetOperatorState()
-	if err != nil {
-		return false, err
-	}
-	return guest.Managed(spec), nil
-}
-
-// WhileManaged returns sync, which does nothing while the operator does not reconcile.
+// WhileManaged returns sync, which does nothing while the operator does not reconcile: see
+// guest.Managed.
 func WhileManaged(client v1helpers.OperatorClient, sync factory.SyncFunc) factory.SyncFunc {
 	return func(ctx context.Context, syncCtx factory.SyncContext) error {
-		if managed, err := Managed(client); err != nil || !managed {
+		spec, _, _, err := client.GetOperatorState()
+		if err != nil || !guest.Managed(spec) {
 			return err
 		}
 		return sync(ctx, syncCtx)
