@@ -38,11 +38,12 @@ func (r request) String() string {
 }
 
 // isWrite returns true for requests that change an object other than a Lease. Reviews change
-// nothing.
+// nothing, and nor does the deletion of an object that does not exist.
 func (r request) isWrite() bool {
 	verbs := []string{"create", "update", "patch", "delete", "deletecollection"}
 	ignored := []string{"leases", "tokenreviews", "subjectaccessreviews"}
-	return slices.Contains(verbs, r.Verb) && !slices.Contains(ignored, r.Resource)
+	return slices.Contains(verbs, r.Verb) && !slices.Contains(ignored, r.Resource) &&
+		(r.Verb != "delete" || r.Code != http.StatusNotFound)
 }
 
 // readsNamespace returns true for requests that read all objects of a resource in a namespace.

@@ -171,7 +171,7 @@ func (e *env) rollOut(
 // runs again, ends when the drivers use the new credentials, and reverts them. The test plays
 // cloud-credential-operator, which copies the credentials.
 func (e *env) rotatesAndUndoes() {
-	old := e.cloud.CloudsYAML(simulator.Clouds{})
+	given, old := e.cloud.Credentials(), e.cloud.CloudsYAML(simulator.Clouds{})
 	e.setClouds(old)
 	e.putSecret(rootNamespace, rootCredentials, map[string][]byte{"clouds.yaml": old})
 	e.startOperator()
@@ -197,9 +197,9 @@ func (e *env) rotatesAndUndoes() {
 	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
 	e.mustRollOutOnly(before, cinderController)
 
-	given := e.options.Cloud.Credentials
 	e.cloud.RotateCredentials(simulator.Rotation{
 		Password:                    given.Password,
+		ApplicationCredentialID:     given.ApplicationCredentialID,
 		ApplicationCredentialSecret: given.ApplicationCredentialSecret,
 	})
 	rotation = e.startRotation(rotationLimit, "--undo")
