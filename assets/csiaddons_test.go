@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Administrators of CSI-Addons bind these roles and scrape this Service by name. The controller of
-// kubernetes-csi-addons has the same names.
+// Administrators of CSI-Addons bind these roles, scrape this Service by name, and admit the pods to
+// sidecars by their labels. The controller of kubernetes-csi-addons has the same names and labels.
 func TestObjectsOfCSIAddonsHaveTheNamesThatOthersUse(t *testing.T) {
 	t.Parallel()
 	missing := map[string]bool{
@@ -30,6 +30,16 @@ func TestObjectsOfCSIAddonsHaveTheNamesThatOthersUse(t *testing.T) {
 			t.Fatal(err)
 		}
 		delete(missing, object.GetKind()+" "+object.GetName())
+		if object.GetKind() == "Deployment" {
+			labels, _, _ := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata",
+				"labels")
+			want := map[string]string{
+				"app.kubernetes.io/name": "csi-addons", "control-plane": "controller-manager",
+			}
+			if diff := cmp.Diff(want, labels); diff != "" {
+				t.Errorf("labels of the pods (-want +got):\n%s", diff)
+			}
+		}
 		if object.GetKind() != "Service" {
 			continue
 		}
