@@ -416,6 +416,7 @@ func TestObjectsOfCSIAddonsAreRemovedWithItsImages(t *testing.T) {
 			f := newAddonsFixture(t)
 			f.installCRD()
 			d := f.assembled()
+			d.csiAddons.clock = f.clock
 			f.cluster.Start(t)
 			controller, err := d.csiAddonsResources("OpenStackCinderDriverCSIAddonsController")
 			if err != nil {
@@ -439,6 +440,7 @@ func TestObjectsOfCSIAddonsAreRemovedWithItsImages(t *testing.T) {
 				forbid(&f.kube.Fake, "*")
 			}
 			clear(d.settings.Images)
+			f.clock.Step(deletionDelay)
 			sync()
 			if left := f.cluster.State.SortedConditions(t); len(left) > 0 {
 				t.Errorf("conditions are %v", left)

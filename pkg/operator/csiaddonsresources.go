@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
@@ -20,6 +21,10 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
+// deletionDelay is the time after the first sync before which nothing is deleted: requests to
+// install the driver are more urgent, and all have one rate limit.
+const deletionDelay = 10 * time.Second
+
 // addonsObjects applies the objects that exist only while CSI-Addons is active. It deletes them
 // afterwards, because only the sidecar needs them. Workloads do not wait for them: the sidecar
 // repeats requests that the API server refuses.
@@ -34,6 +39,8 @@ type addonsObjects struct {
 	removeConditions factory.SyncFunc
 	// deleted is true after the objects have been deleted: nothing else creates them.
 	deleted bool
+	// began is the time of the first sync.
+	began time.Time
 	// refused is true if the API server refused a request of the last sync.
 	refused bool
 }
@@ -78,6 +85,12 @@ func (r *addonsObjects) sync(ctx context.Context, syncCtx factory.SyncContext) e
 		return nil //nolint:nilerr // the condition of the choices reports it
 	}
 	active := r.csiAddons.active()
+	if r.began.IsZero() {
+		r.began = r.csiAddons.clock.Now()
+	}
+	if !active && r.csiAddons.clock.Since(r.began) < deletionDelay {
+		syncCtx.Queue().AddAfter(syncCtx.QueueKey(), deletionDelay)
+	}
 	refused, failed := r.write(ctx, active, syncCtx.Recorder())
 	if images == nil {
 		return errors.Join(append(failed, r.removeConditions(ctx, syncCtx))...)
@@ -101,7 +114,7 @@ func (r *addonsObjects) sync(ctx context.Context, syncCtx factory.SyncContext) e
 func (r *addonsObjects) write(
 	ctx context.Context, active bool, recorder events.Recorder,
 ) (refused, failed []error) {
-	if r.deleted && !active {
+	if !active && (r.deleted || r.csiAddons.clock.Since(r.began) < deletionDelay) {
 		return nil, nil
 	}
 	var results []resourceapply.ApplyResult
