@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -56,25 +57,25 @@ func Pods(w Workload) *Finding {
 		f.Message = about + ", and no more can be created: " + Short(w.Failure)
 		return f
 	case w.Kind == "DaemonSet" && len(nodes) > 0:
-		about += ". It fails on " + list("node", nodes) + ", where pods cannot mount or unmount volumes"
+		slices.Sort(nodes)
+		where := "node "
+		if len(nodes) > 1 {
+			where = "nodes "
+		}
+		about += ". It fails on " + where + List(nodes) +
+			", where pods cannot mount or unmount volumes"
 	}
 	f.Message = about + ": " + trouble
 	return f
 }
 
-// list returns a noun and the first names.
-func list(noun string, names []string) string {
+// List returns the first names of a list, and how many there are more.
+func List(names []string) string {
 	const most = 3
-	slices.Sort(names)
-	more := ""
-	if len(names) > 1 {
-		noun += "s"
+	if more := len(names) - most; more > 0 {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
 	}
-	if len(names) > most {
-		more = fmt.Sprintf(" and %d more", len(names)-most)
-		names = names[:most]
-	}
-	return noun + " " + strings.Join(names, ", ") + more
+	return strings.Join(names, ", ")
 }
 
 // PodTrouble returns why a pod is not ready, with the reason in one word. The text is "" for a pod
@@ -84,8 +85,9 @@ func PodTrouble(pod *corev1.Pod) (severity Severity, reason, text string) {
 		return "", "", ""
 	}
 	if pod.Status.Phase == corev1.PodFailed {
-		return Problem, orElse(pod.Status.Reason, "Failed"), "has failed (" +
-			orElse(pod.Status.Reason, "Failed") + "): " + Short(pod.Status.Message)
+		reason := cmp.Or(pod.Status.Reason, "Failed")
+		return Problem, reason, "has failed (" + reason + "): " +
+			Short(cmp.Or(pod.Status.Message, "there is no message"))
 	}
 	notReady := "is not ready"
 	for _, c := range pod.Status.Conditions {
@@ -93,7 +95,7 @@ func PodTrouble(pod *corev1.Pod) (severity Severity, reason, text string) {
 		case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
 			return "", "", ""
 		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
-			return Problem, orElse(c.Reason, "Unschedulable"), "cannot be scheduled: " + Short(c.Message)
+			return Problem, cmp.Or(c.Reason, "Unschedulable"), "cannot be scheduled: " + Short(c.Message)
 		case c.Type == corev1.PodReady && c.Message != "":
 			notReady = "is not ready: " + Short(c.Message)
 		}
@@ -123,11 +125,11 @@ func containerTrouble(c corev1.ContainerStatus) (reason, text string) {
 		return "", ""
 	case waiting != nil && (ended == nil || waiting.Reason != "CrashLoopBackOff"):
 		return waiting.Reason, fmt.Sprintf("container %s is in %s: %s", c.Name, waiting.Reason,
-			Short(orElse(waiting.Message, "there is no message")))
+			Short(cmp.Or(waiting.Message, "there is no message")))
 	case waiting != nil:
 		reason = waiting.Reason
 	case c.State.Terminated != nil && c.State.Terminated.Reason != "Completed":
-		ended, reason = c.State.Terminated, orElse(c.State.Terminated.Reason, "Error")
+		ended, reason = c.State.Terminated, cmp.Or(c.State.Terminated.Reason, "Error")
 	case c.State.Running != nil && !c.Ready && ended != nil && c.RestartCount > 0:
 		reason = "Restarts"
 	default:
@@ -148,13 +150,6 @@ func containerTrouble(c corev1.ContainerStatus) (reason, text string) {
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndex(text, "\n")+1:]
-}
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
 }
 
 // Short returns one line of at most 256 characters, in which credentials are replaced.

@@ -86,7 +86,7 @@ func (f ClaimFacts) deletionLinks() []Link {
 	text := "kept by the finalizers " + strings.Join(f.Claim.Finalizers, ", ")
 	switch {
 	case len(f.Users) > 0:
-		text = "pod " + strings.Join(f.Users, ", ") + " still uses it. Delete what creates the pod"
+		text = "pod " + diagnosis.List(f.Users) + " still uses it. Delete what creates the pod"
 	case slices.Contains(f.Claim.Finalizers, snapshotted):
 		text = "a snapshot of it is not finished. Run: kubectl get volumesnapshots"
 	case slices.Equal(f.Claim.Finalizers, []string{"kubernetes.io/pvc-protection"}):

@@ -8,6 +8,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
 // silent says that a node does not answer, and what to do; "" if it answers or is not visible.
@@ -17,7 +22,7 @@ func (f PodFacts) silent(name string) string {
 			continue
 		}
 		for _, c := range node.Status.Conditions {
-			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
 				return fmt.Sprintf("node %s has not answered for %s, so its volumes stay attached. Start "+
 					"it; or if it is shut down, run: kubectl taint node %s "+
 					"node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, or fence it with a "+
@@ -41,16 +46,15 @@ func (f PodFacts) zoneLinks() (links []Link) {
 			claim.Volume.Spec.NodeAffinity.Required == nil || len(f.Nodes) == 0 {
 			continue
 		}
-		terms := claim.Volume.Spec.NodeAffinity.Required.NodeSelectorTerms
-		if slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool {
-			return f.mayUse(n.Name) && slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool {
-				return reaches(n.Labels, t)
-			})
+		required := claim.Volume.Spec.NodeAffinity.Required
+		reached, err := nodeaffinity.NewNodeSelector(required)
+		if err != nil || slices.ContainsFunc(f.Nodes, func(n corev1.Node) bool {
+			return f.mayUse(n.Name) && reached.Match(&n)
 		}) {
 			continue
 		}
 		var where []string
-		for _, term := range terms {
+		for _, term := range required.NodeSelectorTerms {
 			for _, e := range term.MatchExpressions {
 				where = append(where, e.Key+"="+strings.Join(e.Values, "|"))
 			}
@@ -60,13 +64,6 @@ func (f PodFacts) zoneLinks() (links []Link) {
 			"and tolerates", claim.Claim.Name, strings.Join(where, ", ")), ""})
 	}
 	return links
-}
-
-// reaches returns whether labels fulfil a term that a driver has written, which uses only In.
-func reaches(labels map[string]string, term corev1.NodeSelectorTerm) bool {
-	return !slices.ContainsFunc(term.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool {
-		return e.Operator == corev1.NodeSelectorOpIn && !slices.Contains(e.Values, labels[e.Key])
-	})
 }
 
 // nodeLinks returns a link for each pod of a driver on the node that is not ready.
@@ -113,7 +110,8 @@ func (f PodFacts) registrationLinks() (links []Link) {
 			links = append(links, Link{Problem, fmt.Sprintf("driver %s is not registered with the kubelet "+
 				"of node %s, although pod %s/%s runs there. Delete this pod; if it happens again, read the "+
 				"log of its container node-driver-registrar and compare --root-dir of the kubelet with "+
-				"/var/lib/kubelet", name, node, pod.Namespace, pod.Name), ""})
+				"kubeletDir in operator.yaml, by default /var/lib/kubelet", name, node, pod.Namespace,
+				pod.Name), ""})
 		}
 	}
 	return links
@@ -153,7 +151,7 @@ func (f PodFacts) limitLinks() []Link {
 		if free == 0 && len(full) > 0 {
 			return []Link{{Problem, fmt.Sprintf("all nodes that the pod may use have as many volumes of "+
 				"%s as they can attach (%s). Add a node, remove volumes, or raise "+
-				"node-volume-attach-limit", claim.System.Title, strings.Join(full, ", ")), ""}}
+				"node-volume-attach-limit", claim.System.Title, diagnosis.List(full)), ""}}
 		}
 	}
 	return nil
@@ -174,26 +172,16 @@ func (f PodFacts) attached(n storagev1.CSINode, driver string) (used, limit int)
 	return used, limit
 }
 
-// mayUse returns whether the scheduler may choose a node, without regard to affinities.
+// mayUse returns whether the scheduler may choose a node: affinity, selector and taints permit it.
 func (f PodFacts) mayUse(name string) bool {
 	i := slices.IndexFunc(f.Nodes, func(n corev1.Node) bool { return n.Name == name })
 	if i < 0 || f.Nodes[i].Spec.Unschedulable {
 		return false
 	}
-	for key, value := range f.Pod.Spec.NodeSelector {
-		if f.Nodes[i].Labels[key] != value {
-			return false
-		}
-	}
-	for _, taint := range f.Nodes[i].Spec.Taints {
-		tolerates := func(t corev1.Toleration) bool {
-			return (t.Key == "" || t.Key == taint.Key) && (t.Effect == "" || t.Effect == taint.Effect) &&
-				(t.Operator == corev1.TolerationOpExists || t.Value == taint.Value)
-		}
-		if taint.Effect != corev1.TaintEffectPreferNoSchedule &&
-			!slices.ContainsFunc(f.Pod.Spec.Tolerations, tolerates) {
-			return false
-		}
-	}
-	return true
+	selected, err := nodeaffinity.GetRequiredNodeAffinity(f.Pod).Match(&f.Nodes[i])
+	_, repelled := scheduling.FindMatchingUntoleratedTaint(klog.Background(), f.Nodes[i].Spec.Taints,
+		f.Pod.Spec.Tolerations, func(t *corev1.Taint) bool {
+			return t.Effect != corev1.TaintEffectPreferNoSchedule
+		}, true)
+	return err == nil && selected && !repelled
 }

@@ -170,7 +170,7 @@ func (f PodFacts) elsewhere(claim ClaimFacts, at *storagev1.VolumeAttachment) Li
 	case silent != "":
 		text += ": " + silent
 	case len(holders) > 0:
-		text += ", where pod " + strings.Join(holders, ", ") + " uses it. Delete that pod, or run both " +
+		text += ", where pod " + diagnosis.List(holders) + " uses it. Delete that pod, or run both " +
 			"pods on one node"
 	case at.Status.DetachError != nil:
 		text += ", and detaching fails: " + diagnosis.Short(at.Status.DetachError.Message)
