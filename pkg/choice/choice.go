@@ -98,8 +98,8 @@ type Sidecars struct {
 	// needs the sidecars of OpenShift 4.21 or later: earlier ones do not start with it. The
 	// environment variable `RELEASE_LEASES` of the operator has precedence.
 	ReleaseLeases bool `json:"releaseLeases,omitempty" default:"false"`
-	// Whether new volumes and shares, and snapshots of volumes, have metadata in OpenStack that name
-	// their claim, VolumeSnapshot and namespace, for example `csi.storage.k8s.io/pvc/name`.
+	// Whether the metadata of new volumes, shares and snapshots of volumes in OpenStack name the claim
+	// or the VolumeSnapshot and its namespace, for example in `csi.storage.k8s.io/pvc/name`.
 	ClaimMetadata bool `json:"claimMetadata,omitempty" default:"false"`
 }
 
