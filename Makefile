@@ -319,6 +319,7 @@ DRIVERS ?= cinder-manila
 
 .PHONY: deploy
 deploy: ## Install the controller of CSI-Addons for DRIVERS with kubectl, from IMAGE if it is set
+	hack/own-controller.sh
 	hack/install-crds.sh --csi-addons
 	kubectl apply -k assets/csi-addons/install/$(DRIVERS)
 	$(if $(IMAGE),kubectl set image -n csi-addons-system \
@@ -326,7 +327,8 @@ deploy: ## Install the controller of CSI-Addons for DRIVERS with kubectl, from I
 	kubectl rollout status -n csi-addons-system deployment/csi-addons-controller-manager
 
 .PHONY: undeploy
-undeploy: ## Remove the controller of CSI-Addons with kubectl, but not the objects of users
+undeploy: ## Remove the controller of CSI-Addons, not the objects of users; first end all fences
+	hack/own-controller.sh
 	kubectl delete --ignore-not-found -k assets/csi-addons/install/cinder-manila
 
 .PHONY: image-manila

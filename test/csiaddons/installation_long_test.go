@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
 )
 
 const (
@@ -39,10 +40,11 @@ func TestInstallation(t *testing.T) {
 	for _, name := range []string{cinderNamespace, manilaNamespace} {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
+	w.refuseOther()
 	w.install()
 	w.awaitPod()
 	deployment := &appsv1.Deployment{}
-	key := types.NamespacedName{Namespace: systemNamespace, Name: "csi-addons-controller-manager"}
+	key := types.NamespacedName{Namespace: systemNamespace, Name: controller.DeploymentName}
 	w.must(w.client.Get(t.Context(), key, deployment))
 	var args []string
 	for _, arg := range deployment.Spec.Template.Spec.Containers[0].Args {
@@ -71,6 +73,31 @@ func TestInstallation(t *testing.T) {
 	w.checkUnverified()
 	w.checkGuides()
 	w.uninstall(kept)
+}
+
+// refuseOther checks that `make deploy` does not replace the controller of another program.
+func (w *world) refuseOther() {
+	w.Helper()
+	labels := map[string]string{"app.kubernetes.io/name": "csi-addons"}
+	other := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: controller.DeploymentName},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{
+					{Name: "manager", Image: "a", Command: []string{"/csi-addons-manager"}},
+				}},
+			},
+		},
+	}
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}}, other)
+	output, err := w.script("own-controller.sh")
+	if err == nil || !strings.Contains(output, "is not that of this project") {
+		w.Errorf("beside another controller, the script ended with %v:\n%s", err, output)
+	}
+	w.must(w.client.Delete(w.Context(), other))
+	w.awaitGone(other)
 }
 
 // useJobs runs a job of a volume that is attached, and of one whose driver attaches none.
