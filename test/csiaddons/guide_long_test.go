@@ -3,12 +3,16 @@
 package csiaddons
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -67,8 +71,10 @@ func (w *world) install() {
 // docs/csi-addons/install.md says. The objects of users stay.
 func (w *world) uninstall(released client.Object) {
 	w.Helper()
+	replication := w.leaveReplication()
 	w.follow(w.commands("install.md", "Change the controller")...)
 	w.awaitGone(released)
+	w.awaitGone(replication)
 	w.followQuoted("kubectl apply -k assets/csi-addons")
 	w.followQuoted("make undeploy")
 	w.awaitGone(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}})
@@ -77,6 +83,36 @@ func (w *world) uninstall(released client.Object) {
 	if len(jobs.Items) == 0 {
 		w.Error("make undeploy has deleted the ReclaimSpaceJobs")
 	}
+}
+
+// leaveReplication deletes an object of a kind that only the CSI-Addons for Ceph process.
+func (w *world) leaveReplication() client.Object {
+	w.Helper()
+	const group, plural, kind = "replication.storage.openshift.io", "volumereplications",
+		"VolumeReplication"
+	w.createCRD(&apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1alpha1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"},
+				},
+			}},
+		},
+	})
+	left := &unstructured.Unstructured{}
+	left.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: kind})
+	left.SetNamespace("default")
+	left.SetName("data")
+	left.SetFinalizers([]string{group})
+	w.eventually(func(ctx context.Context) (bool, error) { // the API server may not serve it yet
+		return w.client.Create(ctx, left) == nil, nil
+	})
+	w.must(w.client.Delete(w.Context(), left))
+	return left
 }
 
 // checkGuides runs those commands of the pages for administrators that need no node, and lets the

@@ -63,7 +63,13 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating the client: %w", err)
 	}
-	checks := &preflight{settings: c.Settings, client: live, restart: cancel}
+	core, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("creating the client of ServiceAccounts: %w", err)
+	}
+	checks := &preflight{
+		settings: c.Settings, client: live, restart: cancel, schemas: readSchemas(core.RESTClient()),
+	}
 	err = checks.await(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -71,7 +77,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	tokens, err := c.newTokens(ctx, config, live)
+	tokens, err := c.newTokens(ctx, core, live)
 	if err != nil {
 		return err
 	}
@@ -119,12 +125,9 @@ func (c *Controller) managerOptions(live client.Client, namespaces []string) man
 
 // newTokens returns the source of tokens for sidecars. The tokens end with the pod of the
 // controller.
-func (c *Controller) newTokens(ctx context.Context, config *rest.Config, live client.Reader,
+func (c *Controller) newTokens(ctx context.Context, core corev1client.ServiceAccountsGetter,
+	live client.Reader,
 ) (*connection.Tokens, error) {
-	core, err := corev1client.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("creating the client of ServiceAccounts: %w", err)
-	}
 	tokens := &connection.Tokens{
 		Client:  core.ServiceAccounts(c.Settings.Namespace),
 		Account: c.Settings.ServiceAccount, Unverified: c.Settings.UnverifiedAccount,

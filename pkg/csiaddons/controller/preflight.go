@@ -48,13 +48,15 @@ const (
 )
 
 // preflight checks whether the controller may run: the cluster has the CustomResourceDefinitions,
-// no other controller of CSI-Addons runs, which would execute each operation twice, and the
-// controller may read the namespaces of drivers.
+// no other controller of CSI-Addons runs, which would execute each operation twice, or has left
+// finalizers, and the controller may read the namespaces of drivers.
 type preflight struct {
 	settings *Settings
 	// client reads from the API server, without a cache.
 	client client.Client
-	// events records warnings about options. restart ends the controller.
+	// schemas returns what the API server publishes about the kinds of CSI-Addons.
+	schemas func(context.Context) ([]byte, error)
+	// events records warnings. restart ends the controller.
 	events  events.EventRecorder
 	restart context.CancelFunc
 
@@ -64,6 +66,8 @@ type preflight struct {
 	// others are the namespaces in which another controller of CSI-Addons counts. All of them belong
 	// to administrators: whoever may create a Deployment there can stop this controller.
 	others []string
+	// reported is set after warnings about the cluster.
+	reported bool
 	// running are the options of this process, and data that of the ConfigMap at the last check.
 	running Options
 	data    map[string]string
@@ -72,9 +76,15 @@ type preflight struct {
 // await waits until the controller may run. After a minute it returns an error with the cause.
 func (p *preflight) await(ctx context.Context) error {
 	var cause error
+	// A check that starts at the end of the minute finds the same cause, not the end of its context.
+	checks, cancel := context.WithTimeout(ctx, preflightTimeout+preflightInterval)
+	defer cancel()
 	err := wait.PollUntilContextTimeout(ctx, preflightInterval, preflightTimeout, true,
-		func(ctx context.Context) (bool, error) {
-			if cause = p.check(ctx); cause != nil {
+		func(context.Context) (bool, error) {
+			if cause = p.check(checks); cause == nil {
+				cause = p.checkFinalizers(checks)
+			}
+			if cause != nil {
 				log.FromContext(ctx).Info("The controller cannot start yet", "reason", cause.Error())
 			}
 			return cause == nil, nil
@@ -135,7 +145,7 @@ func (p *preflight) Start(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, recheckInterval, true,
 		func(ctx context.Context) (bool, error) {
 			served := len(p.served)
-			err := errors.Join(p.check(ctx), p.checkOptions(ctx))
+			err := errors.Join(p.check(ctx), p.checkOptions(ctx), p.report(ctx))
 			switch {
 			case errors.Is(err, errOther):
 				return false, err

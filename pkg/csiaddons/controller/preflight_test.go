@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,11 +16,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
@@ -38,8 +43,13 @@ func newPreflight(t *testing.T, list func(namespace string) error, objects ...cl
 	}
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{
 		v1alpha1.GroupVersion(), openShift.GroupVersion(),
+		{Group: replicationGroup, Version: "v1alpha1"},
 	})
 	mapper.Add(openShift, meta.RESTScopeRoot)
+	replication := schema.GroupVersionKind{
+		Group: replicationGroup, Version: "v1alpha1", Kind: "VolumeReplication",
+	}
+	mapper.Add(replication, meta.RESTScopeNamespace)
 	for kind := range known.KnownTypes(v1alpha1.GroupVersion()) {
 		mapper.Add(v1alpha1.GroupVersion().WithKind(kind), meta.RESTScopeNamespace)
 	}
@@ -55,6 +65,7 @@ func newPreflight(t *testing.T, list func(namespace string) error, objects ...cl
 				all.ApplyOptions(options)
 				return list(all.Namespace)
 			}}).Build(),
+		schemas: func(context.Context) ([]byte, error) { return nil, errors.New("connection refused") },
 	}
 }
 
@@ -165,4 +176,109 @@ func TestRunningControllerEndsWhenItMustRestart(t *testing.T) {
 			t.Errorf("beside another controller, the controller ends with %v", err)
 		}
 	})
+}
+
+// A file or OLM may have replaced the controller of the CSI-Addons for Ceph without a question.
+func TestFinalizersOfAnotherControllerPreventTheStart(t *testing.T) {
+	t.Parallel()
+	for finalizer, want := range map[string]string{
+		replicationGroup: "VolumeReplication a/data has the finalizers", "example.com/backup": "",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			left := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "a", Name: "data", Finalizers: []string{finalizer},
+			}}
+			p := newPreflight(t, func(string) error { return nil })
+			p.client = interceptor.NewClient(p.client.(client.WithWatch), interceptor.Funcs{
+				List: func(_ context.Context, _ client.WithWatch, list client.ObjectList,
+					options ...client.ListOption,
+				) error {
+					found, ok := list.(*metav1.PartialObjectMetadataList)
+					var all client.ListOptions
+					all.ApplyOptions(options)
+					switch {
+					case !ok:
+					case all.Continue == "": // the first page is empty
+						found.Continue = "next"
+					default:
+						found.Continue, found.Items = "", []metav1.PartialObjectMetadata{*left}
+					}
+					return nil
+				},
+			})
+			err := p.await(t.Context())
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("beside the finalizer %s, the controller ends with %v, want %q", finalizer, err, want)
+			}
+			p.settings.IgnoreFinalizers = true
+			if err := p.await(t.Context()); err != nil {
+				t.Errorf("with --ignore-finalizers, the controller ends with %v", err)
+			}
+		})
+	}
+}
+
+// Clusters keep the CRDs of earlier releases of the CSI-Addons for Ceph, and its kinds.
+func TestEventsNameMissingFieldsAndOtherKinds(t *testing.T) {
+	t.Parallel()
+	const kinds = "Warning KindsNotProcessed This controller does not process the kinds: " +
+		"VolumeReplication"
+	const lack = "Warning MissingFields CustomResourceDefinitions of another program lack the fields: "
+	const class = "NetworkFence spec.networkFenceClassName"
+	own := "../../../assets/csi-addons/crd/generated/csiaddons.openshift.io_"
+	for name, test := range map[string]struct{ files, want []string }{
+		"v0.8.0": {[]string{"testdata/crds-v0.8.0.yaml"}, []string{
+			kinds, lack + "CSIAddonsNode status.capabilities, CSIAddonsNode " +
+				"status.networkFenceClientStatus, " + class,
+		}},
+		"v0.12.0": {[]string{"testdata/crds-v0.12.0.yaml"}, []string{kinds, lack + class}},
+		"ours":    {[]string{own + "csiaddonsnodes.yaml", own + "networkfences.yaml"}, []string{kinds}},
+	} {
+		p := newPreflight(t, func(string) error { return nil }, deployment("own", 1))
+		recorder := events.NewFakeRecorder(len(test.want) + 1)
+		p.events = recorder
+		p.schemas = func(context.Context) ([]byte, error) { return published(t, test.files...), nil }
+		for range 2 { // events are sent once
+			if err := p.report(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(recorder.Events)
+		var got []string
+		for event := range recorder.Events {
+			got = append(got, event)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("events with the CRDs of %s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// published returns what the API server publishes about the CRDs in files.
+func published(t *testing.T, files ...string) []byte {
+	t.Helper()
+	schemas := map[string]any{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range strings.Split(string(text), "\n---\n") {
+			crd := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte(one), &crd.Object); err != nil {
+				t.Fatal(err)
+			}
+			kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+			versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+			found, _, _ := unstructured.NestedMap(versions[0].(map[string]any), "schema",
+				"openAPIV3Schema")
+			found["x-kubernetes-group-version-kind"] = []any{map[string]any{"kind": kind}}
+			schemas[kind] = found
+		}
+	}
+	text, err := json.Marshal(map[string]any{"components": map[string]any{"schemas": schemas}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
