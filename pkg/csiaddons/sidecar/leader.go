@@ -38,7 +38,7 @@ func (s *Sidecar) newElection(described driver.Description) (*election, error) {
 	e := &election{
 		described: described, pod: s.Settings.Pod.Name, releaseTimeout: settings.RenewDeadline,
 		lock: &resourcelock.LeaseLock{
-			LeaseMeta: metav1.ObjectMeta{Namespace: settings.Namespace, Name: lease},
+			LeaseMeta: metav1.ObjectMeta{Namespace: s.Settings.Pod.Namespace, Name: lease},
 			Client:    s.Kube.CoordinationV1(),
 			// Controllers find the leader by this name.
 			LockConfig: resourcelock.ResourceLockConfig{

@@ -33,7 +33,7 @@ type Settings struct {
 	// HTTPEndpoint is the address that serves metrics by HTTP; "" means none.
 	HTTPEndpoint string
 	Pod          Pod
-	// Election contains the durations of leader election, and the namespace of the Lease.
+	// Election contains the durations of leader election.
 	Election Election
 	Access   Access
 	TLS      *tls.Config
@@ -48,7 +48,6 @@ type Pod struct {
 
 // Election configures leader election.
 type Election struct {
-	Namespace                                 string
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 
@@ -104,7 +103,8 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 }
 
 // addIgnored registers the flags of the CSI-Addons for Ceph that have no effect here: those for the
-// condition of volumes, the IP address, and those of its libraries klog, zap and automaxprocs.
+// condition of volumes, the IP address, the namespace of the Lease, which controllers only find in
+// that of the pod, and those of its libraries klog, zap and automaxprocs.
 func addIgnored(set *pflag.FlagSet) {
 	switches := []string{
 		"enable-volume-condition", "automaxprocs", "zap-devel", "logtostderr", "alsologtostderr",
@@ -112,7 +112,8 @@ func addIgnored(set *pflag.FlagSet) {
 		"skip_log_headers",
 	}
 	values := []string{
-		"controller-ip", "volume-condition-interval", "volume-condition-recorders", "zap-encoder",
+		"controller-ip", "leader-election-namespace", "volume-condition-interval",
+		"volume-condition-recorders", "zap-encoder",
 		"zap-log-level", "zap-stacktrace-level", "zap-time-encoding", "log_dir", "log_file",
 		"log_file_max_size", "log_backtrace_at", "stderrthreshold", "alsologtostderrthreshold",
 	}
@@ -130,8 +131,6 @@ func addIgnored(set *pflag.FlagSet) {
 func (f *Flags) addElection(set *pflag.FlagSet) {
 	const lease, renew, retry = 15 * time.Second, 10 * time.Second, 5 * time.Second
 	e := &f.settings.Election
-	set.StringVar(&e.Namespace, "leader-election-namespace", "",
-		"Namespace of the Lease. Default: the namespace of the pod.")
 	set.DurationVar(&e.LeaseDuration, "leader-election-lease-duration", lease,
 		"How long the Lease is valid after it was renewed, in whole seconds: at least "+
 			"renew deadline and retry period together.")
@@ -173,9 +172,6 @@ func (f *Flags) Load() (*Settings, error) {
 	}
 	if s.Timeout <= 0 {
 		fault("flag --timeout is %v: it must be positive", s.Timeout)
-	}
-	if s.Election.Namespace == "" {
-		s.Election.Namespace = s.Pod.Namespace
 	}
 	for _, account := range s.Access.ServiceAccounts {
 		namespace, name, _ := strings.Cut(account, "/")

@@ -22,8 +22,7 @@ func TestDefaultsAreThoseOfTheExistingSystem(t *testing.T) {
 		Timeout:       3 * time.Minute, Port: 9070,
 		Pod: Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a", Node: "worker-1"},
 		Election: Election{
-			Namespace: "csi", LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second,
-			RetryPeriod: 5 * time.Second,
+			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 5 * time.Second,
 		},
 		Access: Access{Enabled: true, Audience: "csiaddons.openshift.io/uid-a"},
 		TLS:    &tls.Config{MinVersion: tls.VersionTLS12},
@@ -57,8 +56,7 @@ func TestEveryFlagOfTheExistingSystemIsAccepted(t *testing.T) {
 		DriverAddress: "unix:///csi/s", StagingPath: "/staging", Timeout: time.Minute, Port: 1,
 		Pod: Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a", Node: "worker-1"},
 		Election: Election{
-			Namespace: "leases", LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second,
-			RetryPeriod: 2 * time.Second,
+			LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RetryPeriod: 2 * time.Second,
 		},
 		Access: Access{Audience: "csiaddons.openshift.io/uid-a"},
 		TLS: &tls.Config{
