@@ -24,7 +24,8 @@ import (
 const (
 	// clientsInterval is the time after which the clients of a node are read again.
 	clientsInterval = time.Hour
-	clientsTimeout  = time.Minute
+	// clientsTimeout is short, because a sidecar that never answers occupies one of few workers.
+	clientsTimeout = 10 * time.Second
 	// connectInterval is how often the controller checks for a connection to the sidecar.
 	connectInterval = time.Minute
 )
