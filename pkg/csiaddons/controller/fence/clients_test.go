@@ -45,9 +45,9 @@ func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 	for name, test := range map[string]struct {
 		cidrs, networks, reason, status string // an empty status means none for the class
 		// These are worker-1, no failure and verified, unless they are set.
-		id, node string
-		failure  codes.Code
-		security connection.Security
+		id, node, driver string
+		failure          codes.Code
+		security         connection.Security
 	}{
 		"own":          {cidrs: "10.0.0.2/32 fd00::2/128", status: "10.0.0.2/32 fd00::2/128"},
 		"IPv4 in IPv6": {cidrs: "::ffff:10.0.0.2/128", status: "10.0.0.2/32"},
@@ -64,8 +64,9 @@ func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 		"storage network": {cidrs: "172.16.0.0/24", networks: networks, reason: reasonBadClients},
 		"too many":        {cidrs: strings.Repeat("10.0.0.2/32 ", 65), reason: reasonBadClients},
 		"foreign ID":      {cidrs: "10.0.0.2/32", id: "worker-2", reason: reasonBadClients},
-		"ID of a cluster of Ceph": {
-			cidrs: "10.0.0.2/32", id: "a815fe8e", security: connection.Unverified, status: "10.0.0.2/32",
+		"join address of a cluster of Ceph": {
+			cidrs: "100.64.0.5/32", id: "a815fe8e", security: connection.Unverified,
+			status: "100.64.0.5/32",
 		},
 		"of both Nodes": {
 			cidrs: "10.0.0.9/32 10.0.0.2/32", reason: reasonBadClients, status: "10.0.0.2/32",
@@ -73,6 +74,9 @@ func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 		"reported for the other Node": {
 			cidrs: "172.16.0.2/32 10.0.0.2/32", networks: networks, reason: reasonBadClients,
 			status: "10.0.0.2/32",
+		},
+		"reported by another driver": {
+			cidrs: "172.16.0.2/32", networks: networks, driver: "other", status: "172.16.0.2/32",
 		},
 		"class":   {cidrs: "10.0.0.2/32", networks: "172.16.0.0/33", reason: ReasonInvalidClass},
 		"sidecar": {failure: codes.Unavailable, reason: reasonUnknownClients, status: previous},
@@ -93,7 +97,7 @@ func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 				WithIndex(node, indexClient, byClient).Build()
 			sidecar := &connection.Sidecar{
 				Target: connection.Target{
-					Node: cmp.Or(test.node, "worker-1"), Security: test.security,
+					Driver: test.driver, Node: cmp.Or(test.node, "worker-1"), Security: test.security,
 				},
 				NetworkFence: answer{
 					id: cmp.Or(test.id, "worker-1"), cidrs: test.cidrs,

@@ -54,11 +54,7 @@ func (c *Clients) read(ctx context.Context, sidecar *connection.Sidecar,
 	if err != nil {
 		return nil, err
 	}
-	node := &corev1.Node{}
-	if err := c.Client.Get(ctx, types.NamespacedName{Name: sidecar.Node}, node); err != nil {
-		return nil, fmt.Errorf("reading the addresses of Node %s: %w", sidecar.Node, err)
-	}
-	allowed, err := networks(node, class)
+	allowed, err := c.allowed(ctx, sidecar, class)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +81,27 @@ func (c *Clients) read(ctx context.Context, sidecar *connection.Sidecar,
 		}
 		clients = append(clients, detail)
 	}
+	if sidecar.Security != connection.Pinned {
+		return clients, nil
+	}
 	return c.unshared(ctx, sidecar, clients)
+}
+
+// allowed returns the addresses that a sidecar may report. Those of a driver whose sidecars are not
+// verified need not be addresses of the Node: nodes of OVN-Kubernetes reach Ceph from others.
+func (c *Clients) allowed(ctx context.Context, sidecar *connection.Sidecar,
+	class *v1alpha1.NetworkFenceClass,
+) ([]netip.Prefix, error) {
+	if sidecar.Security != connection.Pinned {
+		return []netip.Prefix{
+			netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0),
+		}, nil
+	}
+	node := &corev1.Node{}
+	if err := c.Client.Get(ctx, types.NamespacedName{Name: sidecar.Node}, node); err != nil {
+		return nil, fmt.Errorf("reading the addresses of Node %s: %w", sidecar.Node, err)
+	}
+	return networks(node, class)
 }
 
 // detailOf returns a client. Its CIDRs are single addresses in the allowed networks. The IDs of

@@ -66,7 +66,7 @@ func (c *Clients) unshared(ctx context.Context, sidecar *connection.Sidecar,
 	for i := range clients {
 		own := []string{}
 		for _, cidr := range clients[i].Cidrs {
-			other, err := c.otherNode(ctx, sidecar.Node, cidr)
+			other, err := c.otherNode(ctx, sidecar, cidr)
 			switch {
 			case err != nil:
 				return nil, err
@@ -88,8 +88,9 @@ func (c *Clients) unshared(ctx context.Context, sidecar *connection.Sidecar,
 }
 
 // otherNode returns the name of another Node that has the address of a CIDR, or for which a sidecar
-// reports it; "" means none.
-func (c *Clients) otherNode(ctx context.Context, node, cidr string) (string, error) {
+// of the same driver reports it; "" means none. A sidecar of another driver may not be verified.
+func (c *Clients) otherNode(ctx context.Context, sidecar *connection.Sidecar, cidr string,
+) (string, error) {
 	var nodes corev1.NodeList
 	address, _, _ := strings.Cut(cidr, "/")
 	err := c.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy,
@@ -98,7 +99,7 @@ func (c *Clients) otherNode(ctx context.Context, node, cidr string) (string, err
 		return "", fmt.Errorf("listing Nodes: %w", err)
 	}
 	for i := range nodes.Items {
-		if other := nodes.Items[i].Name; other != node {
+		if other := nodes.Items[i].Name; other != sidecar.Node {
 			return other, nil
 		}
 	}
@@ -109,8 +110,9 @@ func (c *Clients) otherNode(ctx context.Context, node, cidr string) (string, err
 		return "", fmt.Errorf("listing CSIAddonsNodes: %w", err)
 	}
 	for i := range sidecars.Items {
-		if other := sidecars.Items[i].Spec.Driver.NodeID; other != node {
-			return other, nil
+		other := sidecars.Items[i].Spec.Driver
+		if other.Name == sidecar.Driver && other.NodeID != sidecar.Node {
+			return other.NodeID, nil
 		}
 	}
 	return "", nil
