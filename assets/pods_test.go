@@ -117,8 +117,8 @@ func addAddonsPrivileges(listed map[string]string, driver string, pod corev1.Pod
 	if !slices.ContainsFunc(pod.Containers, isSidecar) {
 		return
 	}
-	listed["csi-addons"] = "spc_t: it uses a socket of a container that may be privileged"
 	if driver == "cinder" {
+		listed["csi-addons"] = "spc_t: it uses a socket of a privileged container"
 		listed["openstack-csi-addons"] = "privileged: it discards the unused blocks of file systems"
 	}
 }

@@ -43,7 +43,11 @@ type Asset struct {
 	Name string       `json:"name"` // of the file, unique in the bundle
 	Role Role         `json:"role"`
 	Side flavour.Side `json:"side"`
-	Data []byte       `json:"-"`
+	// APIServerTokens is true for an asset of CSI-Addons that the driver needs only while its sidecars
+	// accept tokens for the API server.
+	APIServerTokens bool `json:"apiServerTokens,omitempty"`
+
+	Data []byte `json:"-"`
 }
 
 // Bundle contains the assets of one driver in one flavour, in the order to apply them. It is

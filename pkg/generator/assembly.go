@@ -13,6 +13,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/patch"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // assembly makes the assets of one driver in one flavour.
@@ -22,8 +23,10 @@ type assembly struct {
 	flavour flavour.Flavour
 	// withCSIAddons is the same assembly with CSI-Addons, nil if the driver does not support it.
 	withCSIAddons *assembly
-	// csiAddons says that this assembly contains CSI-Addons.
-	csiAddons  bool
+	// csiAddons says that this assembly contains CSI-Addons, and apiServerTokens that it also contains
+	// what needs tokens for the API server.
+	csiAddons, apiServerTokens bool
+
 	values     map[string]string
 	assets     map[string]*asset
 	containers []sidecarContainer
@@ -37,10 +40,36 @@ func (l *layers) assemble(d manifest[driver], f flavour.Flavour) (*assembly, err
 	if err != nil || !d.content.hasCSIAddons() {
 		return a, err
 	}
+	own := l.newAssembly(d, f)
+	own.csiAddons = true
+	if _, err := own.assemble(); err != nil {
+		return a, err
+	}
 	with := l.newAssembly(d, f)
-	with.csiAddons = true
-	a.withCSIAddons, err = with.assemble()
-	return a, err
+	with.csiAddons, with.apiServerTokens = true, true
+	if a.withCSIAddons, err = with.assemble(); err != nil {
+		return a, err
+	}
+	return a, a.markAPIServerTokens(own)
+}
+
+// markAPIServerTokens marks the assets that the driver has, or changes, only while the sidecars
+// accept tokens for the API server. own are the assets with CSI-Addons and without these tokens.
+func (a *assembly) markAPIServerTokens(own *assembly) error {
+	for name, asset := range a.withCSIAddons.assets {
+		base, without := a.assets[name], own.assets[name]
+		asset.APIServerTokens = !asset.equal(without)
+		if asset.APIServerTokens && without != nil && !without.equal(base) {
+			return position.ErrorAt(asset.at, "%q changes in two ways with CSI-Addons, one of them with "+
+				"apiServerTokens", name)
+		}
+	}
+	return nil
+}
+
+// adds reports whether the assembly contains the sidecars and patches of an extension.
+func (a *assembly) adds(e extension) bool {
+	return a.csiAddons && (a.apiServerTokens || !e.APIServerTokens)
 }
 
 func (l *layers) newAssembly(d manifest[driver], f flavour.Flavour) *assembly {
@@ -215,7 +244,7 @@ func (a *assembly) applyPatches(part string, p changes) error {
 
 // applyCSIAddons applies the patches for CSI-Addons. addSidecars adds its sidecars.
 func (a *assembly) applyCSIAddons(part string, p *driverPart) error {
-	if !a.csiAddons {
+	if !a.adds(p.CSIAddons) {
 		return nil
 	}
 	return a.applyEach(a.driver.source(part, "csiAddons", "patches"), p.CSIAddons.Patches)

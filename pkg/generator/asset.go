@@ -49,6 +49,11 @@ func (a *asset) find(word string) position.Position {
 	return a.at
 }
 
+// equal returns whether another asset exists and has the same content.
+func (a *asset) equal(other *asset) bool {
+	return other != nil && bytes.Equal(a.Data, other.Data)
+}
+
 func (a *asset) kind() string {
 	return a.object.GetObjectKind().GroupVersionKind().Kind
 }

@@ -1,7 +1,6 @@
 package generator
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -92,8 +91,7 @@ func (a *assembly) csiAddonsAssets() map[string]*asset {
 	}
 	differing := maps.Clone(a.withCSIAddons.assets)
 	maps.DeleteFunc(differing, func(name string, with *asset) bool {
-		without := a.assets[name]
-		return without != nil && bytes.Equal(without.Data, with.Data)
+		return with.equal(a.assets[name])
 	})
 	return differing
 }

@@ -84,8 +84,11 @@ type driverPart struct {
 	changes
 }
 
-// extension are sidecars and patches that apply after all others.
+// extension are sidecars and patches that apply after all others. If APIServerTokens is true, they
+// apply only while the sidecars accept tokens for the API server, as another controller sends them.
 type extension struct {
+	APIServerTokens bool `json:"apiServerTokens"`
+
 	Sidecars []sidecarUse `json:"sidecars"`
 	Patches  []patchEntry `json:"patches"`
 }
@@ -149,6 +152,8 @@ type addition struct {
 	Side flavour.Side      `json:"side"`
 	Role bundle.Role       `json:"role"` // static if not given
 	Only []flavour.Flavour `json:"only"`
+	// Part is the part whose container needs the asset of a sidecar. If it is not given, both do.
+	Part string `json:"part"`
 	// Grants is for a Role or ClusterRole of the operator. The generator adds the permissions to
 	// maintain operands: to a Role for its namespace, to a ClusterRole for objects without a
 	// namespace.

@@ -65,7 +65,7 @@ func (a *assembly) sidecarsOf(part string, p *driverPart) iter.Seq2[sidecarUse, 
 		}
 		for i, use := range p.CSIAddons.Sidecars {
 			from := a.driver.source(part, "csiAddons", "sidecars").index(i)
-			if !a.csiAddons || !yield(use, from) {
+			if !a.adds(p.CSIAddons) || !yield(use, from) {
 				return
 			}
 		}
@@ -179,7 +179,8 @@ func (l *layers) appendTo(target *asset, layer *document, pointer string, values
 	return l.change(target, layer, extended)
 }
 
-// completeSidecar adds the sidecar's volumes once per workload, and its assets once per driver.
+// completeSidecar adds the sidecar's volumes once per workload, and its assets once per driver:
+// those for a part only if this part has the sidecar.
 func (a *assembly) completeSidecar(
 	part, name string, added manifest[sidecar], values map[string]string,
 ) error {
@@ -188,11 +189,13 @@ func (a *assembly) completeSidecar(
 		a.completed[inWorkload] = true
 		errs = append(errs, a.addVolumes(part, added, values))
 	}
-	if !a.completed[name] {
-		a.completed[name] = true
-		for i, asset := range added.content.Add {
-			errs = append(errs, a.add(added.source("add").index(i), asset, values))
+	for i, asset := range added.content.Add {
+		once := name + "/" + asset.File
+		if a.completed[once] || asset.Part != "" && asset.Part != part {
+			continue
 		}
+		a.completed[once] = true
+		errs = append(errs, a.add(added.source("add").index(i), asset, values))
 	}
 	return errors.Join(errs...)
 }

@@ -152,6 +152,9 @@ func (v *validator) additions(at *field.Path, added []addition) {
 			v.add(oneOf(at.Child("role"), a.Role, bundle.Roles())...)
 		}
 		v.only(at.Child("only"), a.Only)
+		if a.Part != "" {
+			v.add(oneOf(at.Child("part"), a.Part, []string{controllerPart, nodePart})...)
+		}
 	}
 }
 

@@ -101,6 +101,17 @@ func (c *csiAddons) active() bool {
 	return c.clock.Since(c.seen) < removalDelay
 }
 
+// apiServerTokens returns whether the sidecars accept tokens for the API server, as the controller
+// of the CSI-Addons for Ceph sends them.
+func (s *shared) apiServerTokens() bool {
+	return s.settings.CSIAddons.APIServerTokens || s.choices.CSIAddons().APIServerTokens
+}
+
+// uses returns whether the driver has an asset of the bundle now.
+func (c *csiAddons) uses(asset bundle.Asset) bool {
+	return c.active() && (!asset.APIServerTokens || c.apiServerTokens())
+}
+
 // deployed returns whether the pods on nodes contain the sidecar.
 func (c *csiAddons) deployed() bool {
 	nodes, err := c.nodes.Lister().DaemonSets(c.namespace).Get(c.daemonSet)
@@ -139,12 +150,12 @@ func (c *csiAddons) find(name string) (bundle.Asset, bool) {
 // instead returns the content of the asset that replaces another one with this name, nil if none
 // does.
 func (c *csiAddons) instead(name string) []byte {
-	if !c.active() {
+	asset, found := c.find(name)
+	if !found || !c.uses(asset) {
 		return nil
 	}
-	asset, found := c.bundle.Find(name)
 	images, _ := c.containers() // workloads do not change if this is an error
-	if !found || len(images) == 0 {
+	if len(images) == 0 {
 		return asset.Data
 	}
 	var pairs []string
@@ -167,7 +178,7 @@ func (c *csiAddons) alternative(workload bundle.Asset) *hook.Alternative {
 // csiAddonsHook returns the hook of both workloads that configures the sidecar.
 func (d *driver) csiAddonsHook() hook.Workload {
 	return hook.Arguments(addonsSidecar, func() []string {
-		if d.settings.CSIAddons.APIServerTokens || d.choices.CSIAddons().APIServerTokens {
+		if d.apiServerTokens() {
 			return []string{"--token-audience="}
 		}
 		return nil

@@ -86,6 +86,7 @@ func newAddonsFixture(t *testing.T) *addonsFixture {
 		t.Fatal(err)
 	}
 	f.operator.csiAddons = addons
+	f.operator.settings.CSIAddons.APIServerTokens = true // both workloads have the containers
 	for _, variables := range bundle.AllImageVariables(flavour.Standalone, addons) {
 		f.operator.settings.Images[variables[0]] = "registry.example/" + strings.ToLower(variables[0])
 	}
@@ -336,26 +337,32 @@ func (f *addonsFixture) mustRepairPolicies() {
 	})
 }
 
-func TestSettingsAddArgumentsOfTheSidecar(t *testing.T) {
+// The controller of this project needs no controller service of Cinder.
+func TestPodsOfTheDeploymentHaveCSIAddonsOnlyWithAPIServerTokens(t *testing.T) {
 	t.Parallel()
-	for tokens, want := range map[bool]int{false: 0, true: 1} {
-		f := newAddonsFixture(t)
-		f.operator.settings.CSIAddons.APIServerTokens = tokens
-		f.installCRD()
-		f.start()
-		f.eventually(func() error { return f.rolledOut(true) })
-		for _, resource := range []string{"deployments", "daemonsets"} {
-			got := 0
-			for _, container := range f.templates(resource)[0].Spec.Containers {
-				if slices.Contains(container.Args, "--token-audience=") {
-					got++
-				}
-			}
-			if got != want {
-				t.Errorf("%d containers of %s accept tokens for the API server, want %d", got, resource, want)
-			}
+	const name = "openstack-cinder-csi-driver-csi-addons"
+	f := newAddonsFixture(t)
+	f.operator.settings.CSIAddons.APIServerTokens = false
+	f.installCRD()
+	f.start()
+	f.eventually(f.isActive(opv1.ConditionTrue, "AsExpected"))
+	f.eventually(func() error { return f.hasGrants("Role "+name, "RoleBinding "+name+"-node") })
+	f.eventually(func() error {
+		if len(f.templates("deployments")) == 0 || len(f.templates("daemonsets")) == 0 {
+			return errors.New("a workload is missing")
+		}
+		return f.hasPolicies(0)()
+	})
+	for resource, want := range map[string]bool{"deployments": false, "daemonsets": true} {
+		if template := f.templates(resource)[0]; hasSidecar(template) != want ||
+			slices.ContainsFunc(template.Spec.Containers, acceptsAPIServerTokens) {
+			t.Errorf("the containers of %s are %v", resource, template.Spec.Containers)
 		}
 	}
+}
+
+func acceptsAPIServerTokens(c corev1.Container) bool {
+	return slices.Contains(c.Args, "--token-audience=")
 }
 
 // isActive returns a check of the condition about CSI-Addons.
@@ -488,6 +495,7 @@ func TestCSIAddonsStayForAWhileAfterARestartWithoutTheCRD(t *testing.T) {
 func TestChoicesConfigureCSIAddonsWithoutARestart(t *testing.T) {
 	t.Parallel()
 	f := newAddonsFixture(t)
+	f.operator.settings.CSIAddons.APIServerTokens = false
 	f.operator.drivers[0].Setup = func(d plugin.Dependencies) (plugin.Components, error) {
 		return plugin.Components{
 			Choices: plugin.NewChoices(d.Cluster, "cinder-csi-config", choice.Cinder),
@@ -497,18 +505,33 @@ func TestChoicesConfigureCSIAddonsWithoutARestart(t *testing.T) {
 	f.installCRD()
 	f.start()
 	f.eventually(func() error { return f.rolledOut(false) })
-	chosen := choices("apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\n" +
-		"csiAddons: {image: registry.example/csi_addons_sidecar_image, apiServerTokens: true}\n")
+	const config = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\ncsiAddons: " +
+		"{image: registry.example/csi_addons_sidecar_image, apiServerTokens: %v}\n"
+	chosen := choices(fmt.Sprintf(config, true))
 	if _, err := f.kube.CoreV1().ConfigMaps(chosen.Namespace).Create(t.Context(), chosen,
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	f.eventually(func() error { return f.rolledOut(false, true) })
-	for _, container := range f.templates("daemonsets")[1].Spec.Containers {
-		if container.Name == addonsSidecar && !slices.Contains(container.Args, "--token-audience=") {
-			t.Errorf("the arguments of the sidecar are %v", container.Args)
+	for _, resource := range []string{"deployments", "daemonsets"} {
+		if !slices.ContainsFunc(f.templates(resource)[1].Spec.Containers, acceptsAPIServerTokens) {
+			t.Errorf("no container of %s accepts tokens for the API server", resource)
 		}
 	}
+	f.eventually(f.hasPolicies(1))
+	f.clock.Step(deletionDelay)
+	if _, err := f.kube.CoreV1().ConfigMaps(chosen.Namespace).Update(t.Context(),
+		choices(fmt.Sprintf(config, false)), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually(f.hasPolicies(0))
+	f.eventually(func() error {
+		written := f.templates("deployments")
+		if hasSidecar(written[len(written)-1]) {
+			return errors.New("pods of the Deployment still have the sidecar")
+		}
+		return nil
+	})
 	if err := f.kube.CoreV1().ConfigMaps(chosen.Namespace).Delete(t.Context(), chosen.Name,
 		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -31,14 +31,14 @@ const deletionDelay = 10 * time.Second
 type addonsObjects struct {
 	*driver
 	name    string
-	files   []string
+	assets  []bundle.Asset
 	read    resourceapply.AssetFunc
 	clients *resourceapply.ClientHolder
 	cache   resourceapply.ResourceCache
 	// removeConditions removes the conditions of a driver whose images are not set.
 	removeConditions factory.SyncFunc
-	// deleted is true after the objects have been deleted: nothing else creates them.
-	deleted bool
+	// deleted contains the names of assets whose objects have been deleted: nothing else creates them.
+	deleted map[string]bool
 	// began is the time of the first sync.
 	began time.Time
 	// refused is true if the API server refused a request of the last sync.
@@ -54,12 +54,13 @@ func (d *driver) csiAddonsResources(name string) (factory.Controller, error) {
 	}
 	clients := d.cluster.Side(flavour.Guest)
 	r := &addonsObjects{
-		driver: d, name: name, cache: resourceapply.NewResourceCache(),
+		driver: d, name: name, assets: d.csiAddonsAssets(), deleted: map[string]bool{},
+		cache:   resourceapply.NewResourceCache(),
 		clients: (&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube),
 	}
 	r.removeConditions = staleconditions.NewRemoveStaleConditionsController(name,
 		[]string{r.activeType(), r.degradedType()}, d.operator, d.events).Sync
-	r.files, r.read = d.assetFunc(d.csiAddonsAssets())
+	_, r.read = d.assetFunc(r.assets)
 	return factory.New().
 		WithInformers(append(d.csiAddons.informers(), cluster.DelayStatus(d.operator.Informer()))...).
 		WithSync(cluster.WhileManaged(d.operator, r.sync)).
@@ -88,10 +89,12 @@ func (r *addonsObjects) sync(ctx context.Context, syncCtx factory.SyncContext) e
 	if r.began.IsZero() {
 		r.began = r.csiAddons.clock.Now()
 	}
-	if !active && r.csiAddons.clock.Since(r.began) < deletionDelay {
+	used, unused := r.split()
+	if len(unused) > 0 && r.csiAddons.clock.Since(r.began) < deletionDelay {
 		syncCtx.Queue().AddAfter(syncCtx.QueueKey(), deletionDelay)
+		unused = nil
 	}
-	refused, failed := r.write(ctx, active, syncCtx.Recorder())
+	refused, failed := r.write(ctx, syncCtx.Recorder(), used, unused)
 	if images == nil {
 		return errors.Join(append(failed, r.removeConditions(ctx, syncCtx))...)
 	}
@@ -107,34 +110,46 @@ func (r *addonsObjects) sync(ctx context.Context, syncCtx factory.SyncContext) e
 		r.activeCondition(active, refused), r.degradedCondition(refused, failed)))...)
 }
 
-// write applies or deletes the objects. It returns the errors of an API server that refuses to
-// apply an object, and other errors. An object that the operator may not delete counts as absent:
+// split returns the names of the assets to apply, and of those to delete.
+func (r *addonsObjects) split() (used, unused []string) {
+	for _, asset := range r.assets {
+		switch {
+		case r.csiAddons.uses(asset):
+			used = append(used, asset.Name)
+			delete(r.deleted, asset.Name)
+		case !r.deleted[asset.Name]:
+			unused = append(unused, asset.Name)
+		}
+	}
+	return used, unused
+}
+
+// write applies and deletes objects. It returns the errors of an API server that refuses to apply
+// an object, and other errors. An object that the operator may not delete counts as absent:
 // cluster-storage-operator does not grant it, so the operator has not created it either. A binding
 // is not found, and not refused, if its Role was refused.
 func (r *addonsObjects) write(
-	ctx context.Context, active bool, recorder events.Recorder,
+	ctx context.Context, recorder events.Recorder, used, unused []string,
 ) (refused, failed []error) {
-	if !active && (r.deleted || r.csiAddons.clock.Since(r.began) < deletionDelay) {
-		return nil, nil
-	}
-	var results []resourceapply.ApplyResult
-	if active {
-		results = resourceapply.ApplyDirectly(ctx, r.clients, recorder, r.cache, r.read, r.files...)
-	} else {
-		results = resourceapply.DeleteAll(ctx, r.clients, recorder, r.read, r.files...)
-	}
-	for _, result := range results {
+	for _, result := range resourceapply.ApplyDirectly(ctx, r.clients, recorder, r.cache, r.read,
+		used...) {
 		switch {
 		case result.Error == nil:
-		case !apierrors.IsForbidden(result.Error):
-			failed = append(failed, fmt.Errorf("%s: %w", result.File, result.Error))
-		case active:
+		case apierrors.IsForbidden(result.Error):
 			refused = append(refused, result.Error)
+		default:
+			failed = append(failed, fmt.Errorf("%s: %w", result.File, result.Error))
 		}
 	}
-	r.deleted = !active && len(failed) == 0
 	if len(refused) > 0 {
 		failed = slices.DeleteFunc(failed, apierrors.IsNotFound)
+	}
+	for _, result := range resourceapply.DeleteAll(ctx, r.clients, recorder, r.read, unused...) {
+		if result.Error == nil || apierrors.IsForbidden(result.Error) {
+			r.deleted[result.File] = true
+		} else {
+			failed = append(failed, fmt.Errorf("%s: %w", result.File, result.Error))
+		}
 	}
 	return refused, failed
 }

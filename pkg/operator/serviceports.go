@@ -58,11 +58,12 @@ func (d *driver) newServicePorts(side flavour.Side, assets []bundle.Asset) (*ser
 		if !isService(kind) {
 			continue
 		}
-		required := requiredService{useOther: d.csiAddons.active}
+		var required requiredService
 		if required.Service, err = decode[corev1.Service](asset); err != nil {
 			return nil, err
 		}
 		if other, ok := d.csiAddons.find(asset.Name); ok {
+			required.useOther = func() bool { return d.csiAddons.uses(other) }
 			if required.other, err = decode[corev1.Service](other); err != nil {
 				return nil, err
 			}

@@ -46,6 +46,8 @@ func Repository() Rules {
 			{0, "pkg/csiaddons/api"},
 			{0, "pkg/csiaddons/wire"},
 			{0, "pkg/csiaddons/driver"},
+			{1, "pkg/csiaddons/identity"},
+			{3, "pkg/csiaddons/manilanode"},
 			{2, "pkg/kubectl/explain"},
 			{1, "pkg/choice"},
 			{1, "pkg/diagnosis"},
@@ -96,6 +98,7 @@ func programs() []Program {
 			"./test", "testing", "net/http/httptest", "github.com/google/go-containerregistry",
 		}},
 		{"cmd/csi-addons*", []string{
+			"github.com/gophercloud/gophercloud/v2",
 			"./pkg/drivers", "./pkg/operator", "./pkg/plugin", "./pkg/host", "./pkg/generator",
 			"./test", "testing", "net/http/httptest",
 		}},

@@ -73,15 +73,18 @@ func (e *env) configureAddons() {
 		map[string]string{"operator.yaml": text}))
 }
 
-// addonsWorkloads returns the workloads that get the containers: those of the driver itself. In a
-// hosted control plane the Deployment does not, because no controller in the guest cluster reaches
-// its pods.
-func (e *env) addonsWorkloads() []string {
-	controller, node := e.subject.Workloads[0], ofSubject(e.subject, nodeName, cinderNode)
-	if e.isHosted() {
-		return []string{node}
+// addonsContainers returns the containers of CSI-Addons by the name of their workload. In a hosted
+// control plane no controller in the guest cluster reaches the pods of the Deployment, and those of
+// Cinder would only serve the controller of another system. On nodes of Manila no adapter is needed.
+func (e *env) addonsContainers() map[string][]string {
+	added := map[string][]string{cinderNode: {addonsSidecar, addonsAdapter}}
+	if e.subject.isManila() {
+		added = map[string][]string{nodeName: {addonsSidecar}}
+		if !e.isHosted() {
+			added[controllerName] = []string{addonsSidecar, addonsAdapter}
+		}
 	}
-	return []string{controller, node}
+	return added
 }
 
 // rolledOut returns nil if each of the workloads with CSI-Addons has had exactly this number of
@@ -92,16 +95,17 @@ func (e *env) rolledOut(before map[string]workload, rollouts int64, present bool
 		if err != nil {
 			return err
 		}
-		added := slices.Contains(e.addonsWorkloads(), name)
+		added := e.addonsContainers()[name]
 		want := earlier.Generation
-		if added {
+		if len(added) > 0 {
 			want += rollouts
 		}
 		if now.Generation != want {
 			return fmt.Errorf("the generation of %s is %d, want %d", name, now.Generation, want)
 		}
 		for _, container := range []string{addonsSidecar, addonsAdapter} {
-			if _, err := now.container(container); (err == nil) != (added && present) {
+			if _, err := now.container(container); (err == nil) !=
+				(present && slices.Contains(added, container)) {
 				return fmt.Errorf("%s has container %s: %v", name, container, err == nil)
 			}
 		}
@@ -146,7 +150,7 @@ func (e *env) controllersHaveAddons(present bool) error {
 	controller := account{
 		e.management, namespace, ofSubject(e.subject, controllerAccount, cinderController+"-sa"),
 	}
-	present = present && !e.isHosted()
+	present = present && e.subject.isManila() && !e.isHosted()
 	everywhere, beside := addonsPermissions()
 	var errs []error
 	for _, rule := range beside {
@@ -221,7 +225,7 @@ func (e *env) followsAddonsCRD() {
 	e.awaitNoWrites()
 	e.must(e.rolledOut(before, 1, true))
 	e.mustBeRestricted()
-	for _, name := range e.addonsWorkloads() {
+	for name := range e.addonsContainers() {
 		e.mustBeGolden(filepath.Join(string(e.flavour), "csi-addons"), name)
 	}
 

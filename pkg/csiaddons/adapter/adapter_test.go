@@ -109,10 +109,6 @@ func TestIdentityContainsTheServicesOfThePod(t *testing.T) {
 			args: manilaController(), want: driver.Description{Name: manila, Controller: true},
 			fences: identity.Capability_NetworkFence_NETWORK_FENCE,
 		},
-		{
-			args: manilaNode(), want: driver.Description{Name: manila, Node: true},
-			fences: identity.Capability_NetworkFence_GET_CLIENTS_TO_FENCE,
-		},
 	} {
 		client := start(t, test.args...)
 		got, err := client.Describe(t.Context())
@@ -163,26 +159,10 @@ func manilaController() []string {
 	}
 }
 
-func manilaNode() []string {
-	return []string{
-		"--driver=manila", "--service=node", "--node-name=node-1", "--node-address=10.0.0.5,fd00::5",
-	}
-}
-
-func TestOperationsOfManilaDependOnTheService(t *testing.T) {
+func TestControllerOfManilaNeedsALogin(t *testing.T) {
 	t.Parallel()
-	node, controller := start(t, manilaNode()...), start(t, manilaController()...)
-	answer, err := node.Fence.GetFenceClients(t.Context(), &fence.GetFenceClientsRequest{})
-	if err != nil || answer.GetClients()[0].GetAddresses()[0].GetCidr() != "10.0.0.5/32" {
-		t.Errorf("the clients of the node are %v, %v", answer, err)
-	}
-	request := &fence.FenceClusterNetworkRequest{Cidrs: []*fence.CIDR{{Cidr: "10.0.0.5/32"}}}
-	if _, err := node.Fence.FenceClusterNetwork(t.Context(), request); status.Code(err) !=
-		codes.Unimplemented {
-		t.Errorf("the error of the node is %v", err)
-	}
-	_, err = controller.Fence.UnfenceClusterNetwork(t.Context(),
-		&fence.UnfenceClusterNetworkRequest{Cidrs: request.GetCidrs()})
+	_, err := start(t, manilaController()...).Fence.UnfenceClusterNetwork(t.Context(),
+		&fence.UnfenceClusterNetworkRequest{Cidrs: []*fence.CIDR{{Cidr: "10.0.0.5/32"}}})
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "/missing/folder") {
 		t.Errorf("the error of a controller without a login is %v", err)
 	}
@@ -296,8 +276,7 @@ func TestErrorOfSettingsNamesEveryProblem(t *testing.T) {
 			[]string{"--driver=manila", "--service=controller", "--max-access-rules=0"},
 			[]string{"cluster-id", "max-access-rules"},
 		},
-		{[]string{"--driver=manila", "--service=node"}, []string{"node-name", "node-address"}},
-		{[]string{"--node-address=here"}, []string{"node-address"}},
+		{[]string{"--driver=manila", "--service=node"}, []string{"service", "manila-node-addresses"}},
 	} {
 		_, err := load(test.args...)
 		for _, flag := range test.flags {

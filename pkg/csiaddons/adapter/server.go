@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/fence"
-	"github.com/csi-addons/spec/lib/go/identity"
+	spec "github.com/csi-addons/spec/lib/go/identity"
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/cinder"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/identity"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manila"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -56,25 +57,22 @@ func Run(ctx context.Context, settings *Settings) error {
 
 func newServer(settings *Settings) *grpc.Server {
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.WaitForHandlers(true))
-	self := identityService{driver: settings.Driver, service: settings.Service}
+	self := identity.Service{
+		Driver: settings.Driver.name(), Kind: spec.Capability_Service_CONTROLLER_SERVICE,
+	}
 	switch {
-	case settings.Driver == Cinder && settings.Service == Node:
-		self.operation = reclaims(identity.Capability_ReclaimSpace_ONLINE)
+	case settings.Service == Node:
+		self.Kind = spec.Capability_Service_NODE_SERVICE
+		self.Operation = identity.Reclaims(spec.Capability_ReclaimSpace_ONLINE)
 		reclaimspace.RegisterReclaimSpaceNodeServer(server,
 			cinder.NewNode(cinder.Folders{Staging: settings.StagingPath, Devices: "/dev/disk/by-id"}))
 	case settings.Driver == Cinder:
 		// The controller of the CSI-Addons for Ceph calls only drivers that reclaim space offline too,
 		// and accepts UNIMPLEMENTED for this step of the operation.
-		self.operation = reclaims(identity.Capability_ReclaimSpace_OFFLINE)
+		self.Operation = identity.Reclaims(spec.Capability_ReclaimSpace_OFFLINE)
 		reclaimspace.RegisterReclaimSpaceControllerServer(server, cinder.Controller{})
-	case settings.Service == Node:
-		self.operation = fences(identity.Capability_NetworkFence_GET_CLIENTS_TO_FENCE)
-		fence.RegisterFenceControllerServer(server, &manila.Node{
-			Name: settings.Fence.NodeName, Defaults: settings.Fence.NodeAddresses,
-			Addresses: net.InterfaceAddrs,
-		})
 	default:
-		self.operation = fences(identity.Capability_NetworkFence_NETWORK_FENCE)
+		self.Operation = identity.Fences(spec.Capability_NetworkFence_NETWORK_FENCE)
 		client := openstack.NewClient(loginFolder(settings.LoginFolder).access,
 			openstack.NewBackoff(clock.RealClock{}))
 		fences := settings.Fence
@@ -84,7 +82,7 @@ func newServer(settings *Settings) *grpc.Server {
 			PluginVersion: plugin(fences.PluginAddress).version,
 		}, client))
 	}
-	identity.RegisterIdentityServer(server, self)
+	spec.RegisterIdentityServer(server, self)
 	return server
 }
 

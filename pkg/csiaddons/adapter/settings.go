@@ -3,7 +3,6 @@ package adapter
 import (
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"strings"
 
@@ -39,9 +38,6 @@ type Fence struct {
 	Kubeconfig string
 	// PluginAddress is the path of the socket of the plugin.
 	PluginAddress string
-	// NodeName is the name of the Node of the pod, and NodeAddresses its addresses.
-	NodeName      string
-	NodeAddresses []net.IP
 }
 
 // Driver is a driver by the value of the flag --driver.
@@ -52,6 +48,9 @@ const (
 	Cinder Driver = "cinder"
 	Manila Driver = "manila"
 )
+
+// name returns the name of the CSI driver, which its CSIDriver has.
+func (d Driver) name() string { return string(d) + ".csi.openstack.org" }
 
 // Service is the service of CSI that a pod of a driver contains.
 type Service string
@@ -82,11 +81,6 @@ func (s *Settings) AddTo(set *pflag.FlagSet) {
 		"the plugin serves CSI. Used by the controller service of Manila.")
 	set.StringVar(&fence.Kubeconfig, "kubeconfig", "", "Path of the kubeconfig to use instead of the "+
 		"identity of the pod. Used by the controller service of Manila.")
-	set.StringVar(&fence.NodeName, "node-name", "",
-		"Name of the Node of the pod. Required by the node service of Manila.")
-	set.IPSliceVar(&fence.NodeAddresses, "node-address", nil,
-		"IP addresses of the Node of the pod, one of each family. Required by the node service of "+
-			"Manila.")
 }
 
 // Check completes the settings. It returns an error that names every problem.
@@ -118,12 +112,8 @@ func (s *Settings) Check() error {
 		}
 	}
 	if s.Driver == Manila && s.Service == Node {
-		if s.Fence.NodeName == "" {
-			fault("flag --node-name is missing")
-		}
-		if len(s.Fence.NodeAddresses) == 0 {
-			fault("flag --node-address is missing")
-		}
+		fault("flag --service is %q: in these pods of Manila the sidecar itself serves the addresses "+
+			"of the node, with its flag --manila-node-addresses", s.Service)
 	}
 	if len(faults) > 0 {
 		return errors.New("settings: " + strings.Join(faults, "; "))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
@@ -53,7 +55,29 @@ func New(address string) (*Client, error) {
 			"socket, such as /run/csi-addons/socket", address)
 	}
 	// The socket is in a volume of the pod, which only its containers reach.
-	connection, err := grpc.NewClient("unix://"+path,
+	c, err := newClient("unix://" + path)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the connection to the driver at %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// NewInProcess returns a client of a server in this process.
+func NewInProcess(server *grpc.Server) (*Client, error) {
+	listener := bufconn.Listen(maxMessage)
+	c, err := newClient("passthrough:in-process",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("preparing the connection in this process: %w", err)
+	}
+	go func() { _ = server.Serve(listener) }() // until the process ends
+	return c, nil
+}
+
+func newClient(target string, more ...grpc.DialOption) (*Client, error) {
+	connection, err := grpc.NewClient(target, append(more,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithUnaryInterceptor(cleanErrors),
@@ -63,9 +87,9 @@ func New(address string) (*Client, error) {
 				Jitter: backoff.DefaultConfig.Jitter, MaxDelay: maxDelay,
 			},
 			MinConnectTimeout: maxDelay,
-		}))
+		}))...)
 	if err != nil {
-		return nil, fmt.Errorf("preparing the connection to the driver at %s: %w", path, err)
+		return nil, err
 	}
 	return &Client{
 		connection:             connection,

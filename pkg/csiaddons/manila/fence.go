@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
 
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manilanode"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -27,10 +28,8 @@ const (
 	// clusterKey is the key in the metadata of a share with which manila-csi-plugin names the cluster
 	// (its flag --cluster-id). Never write it: when OpenShift's installer destroys a cluster, it
 	// deletes all shares with the ID of the cluster.
-	clusterKey = "manila.csi.openstack.org/cluster"
-	protocol   = "NFS"
-	// maxNetworks limits the networks of one request.
-	maxNetworks  = 1024
+	clusterKey   = "manila.csi.openstack.org/cluster"
+	protocol     = "NFS"
 	pollInterval = time.Second
 	// settleTimeout limits how long all shares together may complete earlier requests about their
 	// access rules, and changeTimeout how long one share may change: 1,000 rules in a slow cloud.
@@ -151,17 +150,18 @@ type request interface {
 
 // parse checks a request, and returns its networks in their order.
 func parse(request request) ([]netip.Prefix, error) {
-	if err := checkParameters(request.GetParameters()); err != nil {
+	if err := manilanode.CheckParameters(request.GetParameters()); err != nil {
 		return nil, err
 	}
 	given := request.GetCidrs()
-	if len(given) == 0 || len(given) > maxNetworks {
+	if len(given) == 0 || len(given) > manilanode.MaxNetworks {
 		return nil, status.Errorf(codes.InvalidArgument,
-			"the request contains %d CIDRs: it must contain between 1 and %d", len(given), maxNetworks)
+			"the request contains %d CIDRs: it must contain between 1 and %d", len(given),
+			manilanode.MaxNetworks)
 	}
 	networks := make([]netip.Prefix, 0, len(given))
 	for _, cidr := range given {
-		network, err := parseNetwork(cidr.GetCidr())
+		network, err := manilanode.ParseNetwork(cidr.GetCidr())
 		if err != nil {
 			return nil, status.Error(codes.InvalidArgument, err.Error())
 		}

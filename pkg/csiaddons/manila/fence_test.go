@@ -2,7 +2,6 @@ package manila
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"testing"
 
@@ -259,7 +258,7 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	share := f.share(cluster, "rw 10.0.0.5")
-	c, node := f.controller(), Node{Name: "node-1"}
+	c := f.controller()
 	for unknown, parameters := range map[string]map[string]string{
 		"clusterID":       {"clusterID": "a", v1alpha1.StorageNetworksParameter: "10.0.0.0/24"},
 		"StorageNetworks": {"StorageNetworks": "10.0.0.0/24"},
@@ -269,9 +268,7 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 			&fence.FenceClusterNetworkRequest{Cidrs: cidrs(fenced), Parameters: parameters})
 		_, two := c.UnfenceClusterNetwork(t.Context(),
 			&fence.UnfenceClusterNetworkRequest{Cidrs: cidrs(fenced), Parameters: parameters})
-		_, three := node.GetFenceClients(t.Context(),
-			&fence.GetFenceClientsRequest{Parameters: parameters})
-		for _, err := range []error{one, two, three} {
+		for _, err := range []error{one, two} {
 			f.refused(err, codes.InvalidArgument, `no parameter "`+unknown+`", only storageNetworks`)
 		}
 	}
@@ -393,43 +390,6 @@ func TestOperationContinuesAfterARestart(t *testing.T) {
 			f.must(f.unfence(f.controller(), fenced))
 			f.expectRules(share, originals...)
 			f.must(gophershares.Delete(t.Context(), f.manila, share).ExtractErr())
-		}
-	}
-}
-
-func TestNodeReturnsItsAddressesInTheStorageNetworks(t *testing.T) {
-	t.Parallel()
-	interfaces := []net.Addr{
-		&net.IPNet{IP: net.ParseIP("10.0.0.5"), Mask: net.CIDRMask(24, 32)},
-		&net.IPNet{IP: net.ParseIP("172.16.0.5"), Mask: net.CIDRMask(16, 32)},
-		&net.IPNet{IP: net.ParseIP("fd00::5"), Mask: net.CIDRMask(64, 128)},
-	}
-	node := Node{
-		Name:      "node-1",
-		Defaults:  []net.IP{net.ParseIP("10.0.0.5"), net.ParseIP("fd00::5")},
-		Addresses: func() ([]net.Addr, error) { return interfaces, nil },
-	}
-	for parameter, want := range map[string][]string{
-		"":                          {"10.0.0.5/32", "fd00::5/128"}, // a node of two families
-		"172.16.0.0/12":             {"172.16.0.5/32"},
-		"172.16.0.0/12, fd00::/64":  {"172.16.0.5/32", "fd00::5/128"},
-		"192.168.0.0/16":            nil,
-		"172.16.0.0/12;10.0.0.0/24": nil,
-	} {
-		answer, err := node.GetFenceClients(t.Context(), &fence.GetFenceClientsRequest{
-			Parameters: map[string]string{v1alpha1.StorageNetworksParameter: parameter},
-		})
-		if (err != nil) != (want == nil) {
-			t.Errorf("for the networks %q the error is %v", parameter, err)
-		}
-		for _, client := range answer.GetClients() {
-			var got []string
-			for _, address := range client.GetAddresses() {
-				got = append(got, address.GetCidr())
-			}
-			if diff := cmp.Diff(want, got); diff != "" || client.GetId() != "node-1" {
-				t.Errorf("client %s of the networks %q (-want +got):\n%s", client.GetId(), parameter, diff)
-			}
 		}
 	}
 }

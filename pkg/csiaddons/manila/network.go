@@ -9,19 +9,6 @@ import (
 	"go4.org/netipx"
 )
 
-// parseNetwork parses an address or a network. Host bits are removed.
-func parseNetwork(text string) (netip.Prefix, error) {
-	if address, err := netip.ParseAddr(text); err == nil && address.Zone() == "" {
-		address = address.Unmap()
-		return netip.PrefixFrom(address, address.BitLen()), nil
-	}
-	network, err := netip.ParsePrefix(text)
-	if err != nil || network.Addr().Is4In6() {
-		return netip.Prefix{}, fmt.Errorf("%q is not an address or a network", text)
-	}
-	return network.Masked(), nil
-}
-
 // overlapsAny returns whether a network has an address in common with one of the others.
 func overlapsAny(network netip.Prefix, others []netip.Prefix) bool {
 	return slices.ContainsFunc(others, network.Overlaps)

@@ -4,33 +4,21 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"testing"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manilanode"
 )
 
 func networks(t *testing.T, texts ...string) []netip.Prefix {
 	t.Helper()
 	var found []netip.Prefix
 	for _, text := range texts {
-		network, err := parseNetwork(text)
+		network, err := manilanode.ParseNetwork(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		found = append(found, network)
 	}
 	return found
-}
-
-func TestNetworksAreParsed(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"10.0.0.5": "10.0.0.5/32", "10.0.0.5/24": "10.0.0.0/24", "0.0.0.0/0": "0.0.0.0/0",
-		"fd00::1": "fd00::1/128", "::/0": "::/0", "::ffff:10.0.0.5": "10.0.0.5/32",
-		"": "", "10.0.0.0/33": "", "host": "", "fe80::1%eth0": "", "::ffff:10.0.0.0/104": "",
-	} {
-		network, err := parseNetwork(text)
-		if (err != nil) != (want == "") || (err == nil && network.String() != want) {
-			t.Errorf("%q is parsed as %v, %v", text, network, err)
-		}
-	}
 }
 
 // randomNetwork returns a network of IPv4 or IPv6 with 2^low to 2^high addresses, near the others.

@@ -7,6 +7,7 @@ import (
 
 	"go4.org/netipx"
 
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manilanode"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -101,7 +102,7 @@ func parseRules(rules []openstack.AccessRule, fencing bool) ([]currentRule, erro
 			}
 			continue
 		}
-		network, err := parseNetwork(r.To)
+		network, err := manilanode.ParseNetwork(r.To)
 		if err != nil {
 			return nil, fmt.Errorf("reading an access rule: %w", err)
 		}

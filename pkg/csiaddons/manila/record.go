@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manilanode"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -41,7 +42,7 @@ type rule struct {
 // readRecord reads the record of a share. It accepts only what writeRecord writes.
 func readRecord(share openstack.Share) (r record, err error) {
 	for _, text := range split(share.Metadata[fencedKey]) {
-		network, err := parseNetwork(text)
+		network, err := manilanode.ParseNetwork(text)
 		if err != nil {
 			return r, fmt.Errorf("reading %s in its metadata: %w", fencedKey, err)
 		}
@@ -50,7 +51,7 @@ func readRecord(share openstack.Share) (r record, err error) {
 	r.fenced = sorted(r.fenced)
 	for _, text := range split(share.Metadata[revokedKey]) {
 		level, to, _ := strings.Cut(text, " ")
-		network, err := parseNetwork(to)
+		network, err := manilanode.ParseNetwork(to)
 		if err != nil || (level != readOnly && level != readWrite) {
 			return r, fmt.Errorf("reading %s in its metadata: %q is not an access rule", revokedKey, text)
 		}

@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"fmt"
+	"net"
 	"os/signal"
 	"syscall"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manilanode"
 	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
@@ -61,9 +63,9 @@ func start(ctx context.Context, settings *Settings) error {
 	if err != nil {
 		return fmt.Errorf("creating the client of CSIAddonsNodes: %w", err)
 	}
-	addons, err := driver.New(settings.DriverAddress)
+	addons, err := connect(settings)
 	if err != nil {
-		return fmt.Errorf("flag --csi-addons-address: %w", err)
+		return err
 	}
 	defer func() { _ = addons.Close() }()
 	sidecar := &Sidecar{
@@ -76,4 +78,18 @@ func start(ctx context.Context, settings *Settings) error {
 	}
 	group.Go(func() error { return sidecar.Run(ctx) })
 	return group.Wait()
+}
+
+// connect returns the client of the driver: on its socket, or in this process.
+func connect(settings *Settings) (*driver.Client, error) {
+	if len(settings.ManilaNodeAddresses) > 0 {
+		return driver.NewInProcess(manilanode.NewServer(&manilanode.Node{
+			Name: settings.Pod.Node, Defaults: settings.ManilaNodeAddresses, Addresses: net.InterfaceAddrs,
+		}))
+	}
+	client, err := driver.New(settings.DriverAddress)
+	if err != nil {
+		return nil, fmt.Errorf("flag --csi-addons-address: %w", err)
+	}
+	return client, nil
 }

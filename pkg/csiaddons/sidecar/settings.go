@@ -3,6 +3,7 @@ package sidecar
 import (
 	"crypto/tls"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,9 @@ type Settings struct {
 	Kubeconfig string
 	// DriverAddress is the socket of the driver.
 	DriverAddress string
+	// ManilaNodeAddresses are the addresses of the Node, if the sidecar itself serves Manila's node
+	// service for the driver.
+	ManilaNodeAddresses []net.IP
 	// StagingPath is the folder in which kubelet stages volumes.
 	StagingPath string
 	// Timeout limits a call whose caller sets no deadline.
@@ -84,6 +88,9 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"Path of the kubeconfig to use instead of the identity of the pod.")
 	set.StringVar(&s.DriverAddress, "csi-addons-address", "/run/csi-addons/socket",
 		"Path of the socket on which the driver serves CSI-Addons.")
+	set.IPSliceVar(&s.ManilaNodeAddresses, "manila-node-addresses", nil, "IP addresses of the Node "+
+		"of the pod, one of each family. With them the sidecar calls no socket: in the pods of "+
+		"Manila's node service it only returns addresses of the node.")
 	set.StringVar(&s.Pod.Node, "node-id", "", "Name of the Node of the pod.")
 	set.StringVar(&s.Pod.Name, "pod", "", "Name of the pod.")
 	set.StringVar(&s.Pod.Namespace, "namespace", "", "Namespace of the pod.")

@@ -1,21 +1,28 @@
-package manila
+// Package manilanode serves CSI-Addons in the pods of Manila's node service: it returns the
+// addresses of the node. It contains what it shares with the controller service: how a request
+// names networks, and which parameters it may have. The sidecar links it, so it must not need
+// OpenStack.
+package manilanode
 
 import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/csi-addons/spec/lib/go/fence"
+	spec "github.com/csi-addons/spec/lib/go/identity"
 	"go4.org/netipx"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/identity"
 )
 
-// Node serves fence.FenceController in the pods of the node service: it returns the addresses of
-// the node. Only the controller service fences.
+// Node serves fence.FenceController. Only the controller service fences.
 type Node struct {
 	fence.UnimplementedFenceControllerServer
 
@@ -27,11 +34,22 @@ type Node struct {
 	Addresses func() ([]net.Addr, error)
 }
 
+// NewServer returns a server of CSI-Addons for a node.
+func NewServer(node *Node) *grpc.Server {
+	server := grpc.NewServer()
+	fence.RegisterFenceControllerServer(server, node)
+	spec.RegisterIdentityServer(server, identity.Service{
+		Driver: "manila.csi.openstack.org", Kind: spec.Capability_Service_NODE_SERVICE,
+		Operation: identity.Fences(spec.Capability_NetworkFence_GET_CLIENTS_TO_FENCE),
+	})
+	return server
+}
+
 // GetFenceClients returns the addresses of this node in the networks of the parameter
 // storageNetworks. Without the parameter it returns the addresses of the Node.
 func (n *Node) GetFenceClients(_ context.Context, request *fence.GetFenceClientsRequest,
 ) (*fence.GetFenceClientsResponse, error) {
-	if err := checkParameters(request.GetParameters()); err != nil {
+	if err := CheckParameters(request.GetParameters()); err != nil {
 		return nil, err
 	}
 	addresses := n.Defaults
@@ -52,11 +70,11 @@ func (n *Node) GetFenceClients(_ context.Context, request *fence.GetFenceClients
 func (n *Node) inside(list string) ([]net.IP, error) {
 	var networks []netip.Prefix
 	for text := range strings.SplitSeq(list, ",") {
-		network, err := parseNetwork(strings.TrimSpace(text))
-		if err != nil || len(networks) == maxNetworks {
+		network, err := ParseNetwork(strings.TrimSpace(text))
+		if err != nil || len(networks) == MaxNetworks {
 			return nil, status.Errorf(codes.InvalidArgument,
 				"parameter %s is not a list of at most %d CIDRs", v1alpha1.StorageNetworksParameter,
-				maxNetworks)
+				MaxNetworks)
 		}
 		networks = append(networks, network)
 	}
@@ -66,7 +84,7 @@ func (n *Node) inside(list string) ([]net.IP, error) {
 	}
 	var addresses []net.IP
 	for _, f := range found {
-		if ip, ok := f.(*net.IPNet); ok && overlapsAny(networkOf(ip.IP), networks) {
+		if ip, ok := f.(*net.IPNet); ok && slices.ContainsFunc(networks, networkOf(ip.IP).Overlaps) {
 			addresses = append(addresses, ip.IP)
 		}
 	}

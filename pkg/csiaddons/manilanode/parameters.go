@@ -1,4 +1,4 @@
-package manila
+package manilanode
 
 import (
 	"maps"
@@ -10,10 +10,10 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 )
 
-// checkParameters refuses parameters that have no meaning. Some drivers read the ID of a storage
+// CheckParameters refuses parameters that have no meaning. Some drivers read the ID of a storage
 // cluster, and the controller treats NetworkFences with different IDs as independent. But here all
 // NetworkFences change the same shares, so that the end of one would end the other.
-func checkParameters(given map[string]string) error {
+func CheckParameters(given map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if key != v1alpha1.StorageNetworksParameter {
 			return status.Errorf(codes.InvalidArgument, "the driver has no parameter %.63q, only %s. "+
