@@ -75,7 +75,7 @@ func (e *env) configureAddons() {
 
 // addonsContainers returns the containers of CSI-Addons by the name of their workload. In a hosted
 // control plane no controller in the guest cluster reaches the pods of the Deployment, and those of
-// Cinder would only serve the controller of another system. On nodes of Manila no adapter is needed.
+// Cinder would only serve the controller of another system. Nodes of Manila need no adapter.
 func (e *env) addonsContainers() map[string][]string {
 	added := map[string][]string{cinderNode: {addonsSidecar, addonsAdapter}}
 	if e.subject.isManila() {
