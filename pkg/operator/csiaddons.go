@@ -31,6 +31,8 @@ const addonsSidecar = "csi-addons"
 type csiAddons struct {
 	*shared
 	bundle *bundle.Bundle
+	// images are the placeholders of the images of its containers.
+	images []string
 	crd    *cluster.Trigger
 	// namespace and daemonSet name the DaemonSet of the driver, and nodes caches it.
 	namespace, daemonSet string
@@ -56,10 +58,14 @@ func (d *driver) newCSIAddons(assets *bundle.Bundle) (*csiAddons, error) {
 	crd.Optional = true
 	nodes := clients.ObjectInformers.For(object.Namespace, object.Name).Apps().V1().DaemonSets()
 	nodes.Informer() // requests it before the start
-	return &csiAddons{
+	c := &csiAddons{
 		shared: d.shared, bundle: assets, crd: crd, namespace: object.Namespace,
 		daemonSet: object.Name, nodes: nodes,
-	}, nil
+	}
+	for _, variables := range bundle.AllImageVariables(d.cluster.Flavour, []*bundle.Bundle{assets}) {
+		c.images = append(c.images, variables[0])
+	}
+	return c, nil
 }
 
 // containers returns the images of the containers by placeholder, nil unless all are set. It
@@ -70,7 +76,7 @@ func (c *csiAddons) containers() (map[string]string, error) {
 	}
 	chosen := c.choices.CSIAddons().Image
 	images := map[string]string{}
-	for _, name := range []string{bundle.CSIAddonsSidecarImage, bundle.CSIAddonsDriverImage} {
+	for _, name := range c.images {
 		images[name] = cmp.Or(c.settings.Images[name], chosen)
 		if images[name] == "" {
 			return nil, nil
