@@ -76,7 +76,7 @@ func (c *Claims) schedule(ctx context.Context, claim *corev1.PersistentVolumeCla
 	switch {
 	case err != nil || wanted == nil || foreign:
 	case len(managed) > 0:
-		err = c.change(ctx, managed[0], wanted)
+		err = c.change(ctx, claim, managed[0], wanted)
 		managed = managed[1:]
 	default:
 		err = c.create(ctx, claim, wanted)
@@ -98,17 +98,20 @@ func (c *Claims) schedule(ctx context.Context, claim *corev1.PersistentVolumeCla
 
 // cronJobs returns the ReclaimSpaceCronJobs of a claim that a controller of CSI-Addons has created,
 // the oldest first, and whether a user maintains one that the claim owns or that its annotation
-// names. A controller maintains those that are managed, also that of the CSI-Addons for Ceph.
+// names. A controller maintains those that are managed, also that of the CSI-Addons for Ceph. A
+// backup restores them without an owner.
 func (c *Claims) cronJobs(ctx context.Context, claim *corev1.PersistentVolumeClaim,
 ) (managed []*v1alpha1.ReclaimSpaceCronJob, foreign bool, err error) {
 	list, err := c.targeting(ctx, claim)
 	for i := range list {
 		one := &list[i]
-		owned := metav1.IsControlledBy(one, claim)
+		owned, state := metav1.IsControlledBy(one, claim), one.Annotations[v1alpha1.StateAnnotation]
+		restored := metav1.GetControllerOf(one) == nil && state == v1alpha1.ManagedState &&
+			one.Name == appended(claim.Name, cronJobSuffix)
 		switch {
 		case one.DeletionTimestamp != nil:
-		case owned && cmp.Or(one.Annotations[v1alpha1.StateAnnotation], v1alpha1.ManagedState) ==
-			v1alpha1.ManagedState: // the CSI-Addons for Ceph wrote no annotation before v0.11
+		case restored, owned && cmp.Or(state, v1alpha1.ManagedState) == v1alpha1.ManagedState:
+			// The CSI-Addons for Ceph wrote no annotation before v0.11.
 			managed = append(managed, one)
 		case owned || claim.Annotations[v1alpha1.ReclaimSpaceCronJobAnnotation] == one.Name:
 			foreign = true
@@ -162,14 +165,20 @@ func (c *Claims) create(ctx context.Context, claim *corev1.PersistentVolumeClaim
 	return c.report(wanted, one, err)
 }
 
-// change writes a new schedule, unless somebody has changed the object since it was read. Other
-// fields belong to users.
-func (c *Claims) change(ctx context.Context, one *v1alpha1.ReclaimSpaceCronJob, wanted *origin,
+// change writes a new schedule and a missing owner, unless somebody has changed the object since it
+// was read. Other fields belong to users.
+func (c *Claims) change(ctx context.Context, claim *corev1.PersistentVolumeClaim,
+	one *v1alpha1.ReclaimSpaceCronJob, wanted *origin,
 ) error {
-	if one.Spec.Schedule == wanted.schedule && one.Labels[v1alpha1.ScheduleFromLabel] == wanted.kind {
+	owned := metav1.IsControlledBy(one, claim)
+	if one.Spec.Schedule == wanted.schedule && owned &&
+		one.Labels[v1alpha1.ScheduleFromLabel] == wanted.kind {
 		return nil
 	}
 	changed := one.DeepCopy()
+	if !owned {
+		changed.OwnerReferences = append(changed.OwnerReferences, ownerOf(claim))
+	}
 	changed.Spec.Schedule = wanted.schedule
 	metav1.SetMetaDataLabel(&changed.ObjectMeta, v1alpha1.ScheduleFromLabel, wanted.kind)
 	patch := client.MergeFromWithOptions(one, client.MergeFromWithOptimisticLock{})
@@ -211,19 +220,24 @@ func (c *Claims) explain(ctx context.Context, claim *corev1.PersistentVolumeClai
 	return errUnknown
 }
 
-// newCronJob returns the ReclaimSpaceCronJob of a claim. The reference to the claim does not block
-// the deletion of the claim, because that would need a permission to write to claims.
+// ownerOf returns the reference to a claim. It does not block the deletion of the claim, because
+// that would need a permission to write to claims.
+func ownerOf(claim *corev1.PersistentVolumeClaim) metav1.OwnerReference {
+	return metav1.OwnerReference{
+		APIVersion: "v1", Kind: claimKind, Name: claim.Name, UID: claim.UID,
+		Controller: ptr.To(true),
+	}
+}
+
+// newCronJob returns the ReclaimSpaceCronJob of a claim.
 func newCronJob(claim *corev1.PersistentVolumeClaim, wanted *origin) *v1alpha1.ReclaimSpaceCronJob {
 	const history = 1 // jobs to keep: there are many claims
 	one := &v1alpha1.ReclaimSpaceCronJob{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: claim.Namespace, Name: appended(claim.Name, cronJobSuffix),
-			Labels:      map[string]string{v1alpha1.ScheduleFromLabel: wanted.kind},
-			Annotations: map[string]string{v1alpha1.StateAnnotation: v1alpha1.ManagedState},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "v1", Kind: claimKind, Name: claim.Name, UID: claim.UID,
-				Controller: ptr.To(true),
-			}},
+			Labels:          map[string]string{v1alpha1.ScheduleFromLabel: wanted.kind},
+			Annotations:     map[string]string{v1alpha1.StateAnnotation: v1alpha1.ManagedState},
+			OwnerReferences: []metav1.OwnerReference{ownerOf(claim)},
 		},
 		Spec: v1alpha1.ReclaimSpaceCronJobSpec{
 			Schedule:                   wanted.schedule,

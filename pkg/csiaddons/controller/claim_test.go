@@ -241,6 +241,9 @@ func TestCronJobsOfOthers(t *testing.T) {
 		{"a user maintains it, and removes the annotation", nil, "data-reclaimspace @monthly", cronJobs{
 			cronJob("data-reclaimspace", unmanaged, "1"),
 		}},
+		{"restored without an owner", daily, "data-reclaimspace @daily", cronJobs{
+			cronJob("data-reclaimspace", managed, ""),
+		}},
 		{"the annotation names one without an owner", named, "data-1 @monthly", cronJobs{
 			cronJob("data-1", managed, ""),
 		}},
@@ -256,6 +259,9 @@ func TestCronJobsOfOthers(t *testing.T) {
 		var got []string
 		for _, found := range s.reconcile() {
 			got = append(got, found.Name+" "+found.Spec.Schedule)
+			if found.Name == "data-reclaimspace" && metav1.GetControllerOf(&found) == nil {
+				t.Errorf("%s: %s has no owner", one.name, found.Name)
+			}
 		}
 		slices.Sort(got)
 		if diff := cmp.Diff(one.want, strings.Join(got, ", ")); diff != "" {

@@ -92,7 +92,7 @@ func (r *CronJobs) schedule(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob
 	}
 	now := r.Clock.Now().UTC()
 	delay := r.delay(c, times)
-	found := r.due(c, times, now.Add(-delay))
+	found := r.due(c, times, now, delay)
 	if !found.last.IsZero() {
 		if err := r.start(ctx, c, jobs, found); err != nil {
 			return 0, err
@@ -106,18 +106,21 @@ func (r *CronJobs) schedule(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob
 	return min(max(next.Sub(now), time.Second), clockInterval), nil
 }
 
-// due returns the times of a schedule at a time, as far as MinInterval allows them.
-func (r *CronJobs) due(c *v1alpha1.ReclaimSpaceCronJob, times cron.Schedule, now time.Time) due {
-	after, last := since(c, now), c.Status.LastScheduleTime
+// due returns the times of a schedule whose jobs start after a delay, as far as MinInterval allows
+// them.
+func (r *CronJobs) due(c *v1alpha1.ReclaimSpaceCronJob, times cron.Schedule, now time.Time,
+	delay time.Duration,
+) due {
+	after, last := since(c, now, delay), c.Status.LastScheduleTime
 	if last == nil || last.After(now) { // no job, or the clock was set back
-		return dueAt(times, after, now)
+		return dueAt(times, after, now.Add(-delay))
 	}
 	if earliest := last.Add(r.Options.MinInterval).UTC(); times.Next(after).Before(earliest) {
 		c.Status.Reason, c.Status.Message = ReasonMinInterval, fmt.Sprintf("The option %s of the "+
 			"controller allows one job in %v", keyInterval, r.Options.MinInterval)
 		after = earliest.Add(-time.Second)
 	}
-	return dueAt(times, after, now)
+	return dueAt(times, after, now.Add(-delay))
 }
 
 // delay returns by how much jobs start after their schedule. It does not change with the time.
@@ -128,14 +131,14 @@ func (r *CronJobs) delay(c *v1alpha1.ReclaimSpaceCronJob, times cron.Schedule) t
 }
 
 // since returns the time after which a schedule counts.
-func since(c *v1alpha1.ReclaimSpaceCronJob, now time.Time) time.Time {
+func since(c *v1alpha1.ReclaimSpaceCronJob, now time.Time, delay time.Duration) time.Time {
 	after := []time.Time{c.CreationTimestamp.UTC()}
 	if last := c.Status.LastScheduleTime; last != nil {
 		after = append(after, last.UTC())
 	}
 	if seconds := c.Spec.StartingDeadlineSeconds; seconds != nil && *seconds >= 0 {
 		const maxSeconds = 10 * 365 * 24 * 60 * 60
-		after = append(after, now.Add(-time.Duration(min(*seconds, maxSeconds))*time.Second))
+		after = append(after, now.Add(-delay-time.Duration(min(*seconds, maxSeconds))*time.Second))
 	}
 	latest := slices.MaxFunc(after, time.Time.Compare)
 	if latest.After(now) { // the clock was set back

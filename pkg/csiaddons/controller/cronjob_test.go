@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
@@ -82,6 +83,21 @@ func (f *fixture) wantJobs(hours ...string) {
 	slices.Sort(got)
 	if diff := cmp.Diff(append([]string{}, hours...), got); diff != "" {
 		f.Errorf("hours of the jobs (-want +got):\n%s", diff)
+	}
+}
+
+// An object can be created between a time of its schedule and the start of the job for this time.
+func TestAJobStartsAtNextScheduleTime(t *testing.T) {
+	t.Parallel()
+	for _, uid := range []types.UID{"1", "2", "3", "4"} { // each has another delay
+		f := newFixture(t, func(*v1alpha1.ReclaimSpaceCronJobSpec) {})
+		f.r.Options.StaggerWindow = 1
+		f.read(f.c)
+		f.c.UID = uid
+		f.must(f.Update(f.Context(), f.c))
+		c := f.after(0)
+		f.after(c.Status.NextScheduleTime.Sub(f.clock.Now()))
+		f.wantJobs("11")
 	}
 }
 

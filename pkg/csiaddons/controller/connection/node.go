@@ -144,6 +144,9 @@ func (r *Reconciler) connect(ctx context.Context, node *v1alpha1.CSIAddonsNode, 
 	log.FromContext(ctx).V(1).Info("Failed to connect to the sidecar", "reason", err.Error())
 	status.State, status.Reason = v1alpha1.CSIAddonsNodeRetrying, ReasonUnreachable
 	status.Message = Describe(err)
+	if target.Security == Unverified {
+		status.Message += ". If the sidecar serves without TLS, use the flag --plaintext-drivers"
+	}
 	return reconcile.Result{
 		RequeueAfter: r.retries.When(name), Priority: ptr.To(last),
 	}, r.write(ctx, node, status)

@@ -66,7 +66,8 @@ func (r *Reconciler) target(ctx context.Context, node *v1alpha1.CSIAddonsNode) (
 	case !strings.HasPrefix(target.Pin, "sha256:"):
 		err = problemf(ReasonNoPin, "The sidecar publishes no key in the annotation %s: if it "+
 			"is a sidecar of the CSI-Addons for Ceph, an administrator can allow it with the flag "+
-			"--insecure-drivers", v1alpha1.CertificatePinAnnotation)
+			"--insecure-drivers, or with --plaintext-drivers if it serves without TLS",
+			v1alpha1.CertificatePinAnnotation)
 	case node.Name != name:
 		err = problemf(ReasonWrongName, "The CSIAddonsNode of driver %s in pod %s has the name "+
 			"%s: the controller uses no other", target.Driver, pod.Name, name)

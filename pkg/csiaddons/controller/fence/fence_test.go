@@ -42,7 +42,7 @@ func TestResultOfAnEarlierSpecDoesNotStay(t *testing.T) {
 			return nil
 		}
 		w.unfence("a")
-		w.expect("a", ReasonUnfenced, "The clients have access again")
+		w.expect("a", ReasonUnfenced, "The fence of the clients has ended")
 		w.expectCalls("unfence " + lost)
 		w.restart()
 		w.change("a", func(spec *v1alpha1.NetworkFenceSpec) { spec.Cidrs = []string{shared} })

@@ -130,9 +130,9 @@ func (o overlap) outcome(f *v1alpha1.NetworkFence) outcome {
 		done.ended = slices.Concat(o.ended, o.unfenced)
 	default:
 		done.fenced, done.reason = metav1.ConditionFalse, ReasonUnfenced
-		done.message = "The clients have access again"
+		done.message = "The fence of the clients has ended" // a deleted fence may contain them, too
 		if o.without != "" {
-			done.message += fmt.Sprintf(", except those that NetworkFence %s fences", o.without)
+			done.message += fmt.Sprintf(". NetworkFence %s fences some of them", o.without)
 		}
 	}
 	return done

@@ -42,7 +42,7 @@ func TestSpellingsOfACIDRAreOneCIDR(t *testing.T) {
 		w.expectQuiet(time.Minute)
 		w.delete(networkFence("a", v1alpha1.Fenced))
 		w.pass(waitInterval)
-		w.expect("b", ReasonUnfenced, "The clients have access again")
+		w.expect("b", ReasonUnfenced, "The fence of the clients has ended")
 		w.expectCalls("unfence " + network)
 		w.expectQuiet(time.Minute)
 	})
@@ -90,7 +90,7 @@ func TestWaitingNetworkFenceDoesNotEndALaterFence(t *testing.T) {
 		w.answer = nil
 		w.must(w.client.Create(t.Context(), networkFence("last", v1alpha1.Fenced, lost)))
 		w.restart()
-		w.expect("a", ReasonUnfenced, "except those that NetworkFence last fences")
+		w.expect("a", ReasonUnfenced, "NetworkFence last fences some of them")
 		if conditions := w.get("a").Status.Conditions; len(conditions) != 1 {
 			t.Errorf("after the end the conditions are %+v", conditions)
 		}
