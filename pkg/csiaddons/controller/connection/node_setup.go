@@ -2,6 +2,7 @@ package connection
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,7 +58,9 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 	all := &v1alpha1.CSIAddonsNodeList{}
 	return builder.ControllerManagedBy(m).Named("csiaddonsnode").
 		For(&v1alpha1.CSIAddonsNode{}, builder.WithPredicates(changed)).
-		Watches(&v1alpha1.CSIAddonsNode{}, handler.Funcs{UpdateFunc: r.checkAgain}).
+		Watches(&v1alpha1.CSIAddonsNode{}, handler.Funcs{
+			CreateFunc: controllersFirst, UpdateFunc: r.checkAgain,
+		}).
 		Watches(&corev1.Pod{}, Belonging(r.Client, all, func(o client.Object) client.ListOption {
 			return client.MatchingFields{indexPod: o.GetNamespace() + "/" + o.GetName()}
 		})).
@@ -72,6 +75,15 @@ func (r *Reconciler) SetUp(ctx context.Context, m manager.Manager) error {
 		})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
+}
+
+// controllersFirst connects to sidecars beside a controller service before those on thousands of
+// nodes: after a restart of the controller, a fence waits for the first.
+func controllersFirst(_ context.Context, e event.CreateEvent, q Queue) {
+	status := e.Object.(*v1alpha1.CSIAddonsNode).Status // of the process before
+	if slices.Contains(status.Capabilities, ControllerService) {
+		Enqueue(q, client.ObjectKeyFromObject(e.Object), First, 0)
+	}
 }
 
 // checkAgain reconciles a CSIAddonsNode once more after its state Connected ends. The next

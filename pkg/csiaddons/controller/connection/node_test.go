@@ -129,6 +129,18 @@ func TestEndOfConnectedStateIsReconciled(t *testing.T) {
 	}
 }
 
+func TestSidecarsOfControllersAreFirstAfterARestart(t *testing.T) {
+	t.Parallel()
+	for capability, want := range map[string]int{ControllerService: 1, NodeService: 0} {
+		node, q := reported("a", "worker"), &requestCounter{}
+		node.Status.Capabilities = []string{capability}
+		controllersFirst(t.Context(), event.CreateEvent{Object: node}, q)
+		if q.count != want {
+			t.Errorf("for a sidecar with %s there are %d requests, want %d", capability, q.count, want)
+		}
+	}
+}
+
 // requestCounter counts the requests that are added to it.
 type requestCounter struct {
 	Queue
