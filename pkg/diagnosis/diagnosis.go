@@ -135,7 +135,7 @@ func Driver(driver *opv1.ClusterCSIDriver, workloads int) []Finding {
 	}
 	if available < workloads && !disabled {
 		findings = append(findings, Finding{
-			Severity: Progress, Type: opv1.OperatorStatusTypeAvailable, Reason: "Deploying",
+			Severity: Progress, Type: opv1.OperatorStatusTypeAvailable, Reason: ReasonDeploying,
 			Message: fmt.Sprintf("The operator has reported the state of %d of %d workloads",
 				available, workloads),
 			Runbook: "openstackcsirolloutstuck",

@@ -6,58 +6,82 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // TypePods is the type of the finding of Pods. No condition has it.
 const TypePods = "PodsNotReady"
 
+// The reasons why pods of a workload do not run.
+const (
+	reasonCrash        = "CrashLoopBackOff"
+	reasonImage        = "ImagePullBackOff"
+	reasonContainer    = "CreateContainerError"
+	reasonFailedCreate = "FailedCreate"
+	reasonFailed       = "PodFailed"
+	reasonNotReady     = "NotReady"
+	reasonUnscheduled  = "Unschedulable"
+)
+
+// PodReasons returns all reasons of TypePods. They are reasons of conditions and labels of alerts.
+func PodReasons() []string {
+	return []string{
+		reasonCrash, reasonImage, reasonContainer, reasonFailedCreate, reasonFailed, reasonNotReady,
+		reasonUnscheduled,
+	}
+}
+
 // maxMessage is the maximum length of what a container or another component says.
 const maxMessage = 256
 
-// Workload is a Deployment or DaemonSet with the pods that its selector selects.
+// Workload is a Deployment or DaemonSet with its pods.
 type Workload struct {
 	// Kind and Name are those of the object.
 	Kind, Name string
-	// Available and Wanted are numbers of pods.
-	Available, Wanted int32
-	Pods              []corev1.Pod
+	// Available, Wanted and Updated are numbers of pods.
+	Available, Wanted, Updated int32
+	Pods                       []corev1.Pod
 	// Failure is why pods cannot be created, "" if they can.
 	Failure string
 }
 
+// NewWorkload returns the state of a Deployment or DaemonSet, with those of the pods that belong to
+// it. Pods of a Deployment belong to ReplicaSets, so its selector must have selected them.
+func NewWorkload(object metav1.Object, pods []corev1.Pod) Workload {
+	w := Workload{Name: object.GetName(), Pods: pods}
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		w.Kind, w.Available = "Deployment", o.Status.AvailableReplicas
+		w.Wanted, w.Updated = ptr.Deref(o.Spec.Replicas, 1), o.Status.UpdatedReplicas
+		for _, c := range o.Status.Conditions {
+			if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+				w.Failure = c.Message
+			}
+		}
+	case *appsv1.DaemonSet:
+		w.Kind, w.Available = "DaemonSet", o.Status.NumberAvailable
+		w.Wanted = o.Status.DesiredNumberScheduled
+		w.Updated = o.Status.UpdatedNumberScheduled
+		w.Pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
+			return !metav1.IsControlledBy(&p, o)
+		})
+	}
+	return w
+}
+
 // Pods returns why a workload has fewer pods than it should; nil if no pod has a problem.
 func Pods(w Workload) *Finding {
-	if w.Available >= w.Wanted {
+	reason, trouble, nodes := w.Trouble()
+	if w.Available >= w.Wanted || trouble == "" {
 		return nil
-	}
-	f := &Finding{
-		Severity: Problem, Type: TypePods, Reason: "FailedCreate", Runbook: "openstackcsiunavailable",
 	}
 	about := fmt.Sprintf("%s %s has %d of %d pods", w.Kind, w.Name, w.Available, w.Wanted)
-	trouble := ""
-	var nodes []string
-	for i := range w.Pods {
-		severity, reason, text := PodTrouble(&w.Pods[i])
-		if severity != Problem {
-			continue
-		}
-		if trouble == "" {
-			f.Reason, trouble = reason, text
-		}
-		if node := w.Pods[i].Spec.NodeName; node != "" && !slices.Contains(nodes, node) {
-			nodes = append(nodes, node)
-		}
-	}
-	switch {
-	case trouble == "" && w.Failure == "":
-		return nil
-	case trouble == "":
-		f.Message = about + ", and no more can be created: " + Short(w.Failure)
-		return f
-	case w.Kind == "DaemonSet" && len(nodes) > 0:
-		slices.Sort(nodes)
+	if w.Kind == "DaemonSet" && len(nodes) > 0 {
 		where := "node "
 		if len(nodes) > 1 {
 			where = "nodes "
@@ -65,8 +89,68 @@ func Pods(w Workload) *Finding {
 		about += ". It fails on " + where + List(nodes) +
 			", where pods cannot mount or unmount volumes"
 	}
-	f.Message = about + ": " + trouble
-	return f
+	return &Finding{
+		Severity: Problem, Type: TypePods, Reason: reason, Message: about + ": " + trouble,
+		Runbook: "openstackcsiunavailable",
+	}
+}
+
+// Trouble returns why the first pod with a problem does not run, or why no pod can be created; ""
+// if there is no problem. The reason is one of PodReasons. Nodes are those of the pods.
+func (w Workload) Trouble() (reason, text string, nodes []string) {
+	for i := range w.Pods {
+		severity, why, trouble := PodTrouble(&w.Pods[i])
+		if severity != Problem {
+			continue
+		}
+		if text == "" {
+			reason, text = why, trouble
+		}
+		if node := w.Pods[i].Spec.NodeName; node != "" {
+			nodes = append(nodes, node)
+		}
+	}
+	if text == "" && w.Failure != "" {
+		// The API server names another pod at each attempt.
+		failure := regexp.MustCompile(`^(?:\(combined from similar events\): )?(?:Error creating: )?`+
+			`(?:pods "[^"]*" is forbidden: )?`).ReplaceAllString(w.Failure, "")
+		return reasonFailedCreate, "no more can be created: " + Short(failure), nil
+	}
+	slices.Sort(nodes)
+	return reason, text, slices.Compact(nodes)
+}
+
+// FailedCreate returns why a workload cannot create pods, from its newest event; "" if it can.
+func FailedCreate(events []corev1.Event) string {
+	for _, e := range NewestFirst(events) {
+		switch e.Reason {
+		case "FailedCreate":
+			return e.Message
+		case "SuccessfulCreate":
+			return ""
+		}
+	}
+	return ""
+}
+
+// NewestFirst returns sorted events.
+func NewestFirst(events []corev1.Event) []corev1.Event {
+	return slices.SortedStableFunc(slices.Values(events), func(a, b corev1.Event) int {
+		return TimeOf(b).Compare(TimeOf(a))
+	})
+}
+
+// TimeOf returns when an event last happened. Newer APIs of events fill other fields.
+func TimeOf(e corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
 }
 
 // List returns the first names of a list, and how many there are more.
@@ -78,16 +162,15 @@ func List(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// PodTrouble returns why a pod is not ready, with the reason in one word. The text is "" for a pod
+// PodTrouble returns why a pod is not ready, with a reason of PodReasons. The text is "" for a pod
 // that is ready, has ended, or is being deleted. A pod that starts is in progress.
 func PodTrouble(pod *corev1.Pod) (severity Severity, reason, text string) {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.DeletionTimestamp != nil {
 		return "", "", ""
 	}
 	if pod.Status.Phase == corev1.PodFailed {
-		reason := cmp.Or(pod.Status.Reason, "Failed")
-		return Problem, reason, "has failed (" + reason + "): " +
-			Short(cmp.Or(pod.Status.Message, "there is no message"))
+		return Problem, reasonFailed, "has failed (" + cmp.Or(pod.Status.Reason, "Failed") + "): " +
+			said(pod.Status.Message)
 	}
 	notReady := "is not ready"
 	for _, c := range pod.Status.Conditions {
@@ -95,7 +178,7 @@ func PodTrouble(pod *corev1.Pod) (severity Severity, reason, text string) {
 		case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
 			return "", "", ""
 		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
-			return Problem, cmp.Or(c.Reason, "Unschedulable"), "cannot be scheduled: " + Short(c.Message)
+			return Problem, reasonUnscheduled, "cannot be scheduled: " + Short(c.Message)
 		case c.Type == corev1.PodReady && c.Message != "":
 			notReady = "is not ready: " + Short(c.Message)
 		}
@@ -113,43 +196,58 @@ func PodTrouble(pod *corev1.Pod) (severity Severity, reason, text string) {
 	if starts != "" {
 		return Progress, starts, "starts (" + starts + ")"
 	}
-	return Problem, "NotReady", notReady
+	return Problem, reasonNotReady, notReady
 }
 
-// containerTrouble returns why a container does not run, or does not run for long.
+// containerTrouble returns why a container does not run. Its states change while the kubelet starts
+// it or pulls its image again and again; the text does not.
 func containerTrouble(c corev1.ContainerStatus) (reason, text string) {
-	ended, waiting := c.LastTerminationState.Terminated, c.State.Waiting
-	switch {
-	case waiting != nil && slices.Contains([]string{"PodInitializing", "ContainerCreating"},
-		waiting.Reason):
-		return "", ""
-	case waiting != nil && (ended == nil || waiting.Reason != "CrashLoopBackOff"):
-		return waiting.Reason, fmt.Sprintf("container %s is in %s: %s", c.Name, waiting.Reason,
-			Short(cmp.Or(waiting.Message, "there is no message")))
-	case waiting != nil:
-		reason = waiting.Reason
-	case c.State.Terminated != nil && c.State.Terminated.Reason != "Completed":
-		ended, reason = c.State.Terminated, cmp.Or(c.State.Terminated.Reason, "Error")
-	case c.State.Running != nil && !c.Ready && ended != nil && c.RestartCount > 0:
-		reason = "Restarts"
-	default:
-		return "", ""
+	if waiting := c.State.Waiting; waiting != nil {
+		switch {
+		case waiting.Reason == "PodInitializing", waiting.Reason == "ContainerCreating":
+			return "", ""
+		case strings.Contains(waiting.Reason, "Image"):
+			// The message of the back-off quotes the one of ErrImagePull.
+			_, after, _ := strings.Cut(waiting.Message, "ErrImagePull: ")
+			return reasonImage, fmt.Sprintf("container %s is in %s: %s", c.Name, reasonImage,
+				said(cmp.Or(after, waiting.Message)))
+		case waiting.Reason != reasonCrash:
+			return reasonContainer, fmt.Sprintf("container %s is in %s: %s", c.Name, waiting.Reason,
+				said(waiting.Message))
+		}
 	}
-	said := Short(lastLine(ended.Message))
-	if said == "" {
-		said = "it left no message, so read the end of its log"
+	ended := Ended(c)
+	if ended == nil {
+		return "", ""
 	}
 	why := ""
 	if ended.Reason == "OOMKilled" {
 		why = ", out of memory"
 	}
-	return reason, fmt.Sprintf("container %s is in %s (exit %d%s): %s", c.Name, reason,
-		ended.ExitCode, why, said)
+	return reasonCrash, fmt.Sprintf("container %s is in %s (exit %d%s): %s", c.Name, reasonCrash,
+		ended.ExitCode, why, cmp.Or(Short(lastLine(ended.Message)),
+			"it left no message, so read the end of its log"))
 }
 
+// Ended returns how a container ended that does not run for long; nil for others.
+func Ended(c corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	switch {
+	case c.Ready: // also an init container that has ended
+		return nil
+	case c.State.Terminated != nil:
+		return c.State.Terminated
+	}
+	return c.LastTerminationState.Terminated
+}
+
+func said(message string) string { return cmp.Or(Short(message), "there is no message") }
+
+// lastLine returns the last line without what klog writes before a message, which differs at each
+// exit.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
-	return text[strings.LastIndex(text, "\n")+1:]
+	return regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] `).
+		ReplaceAllString(text[strings.LastIndex(text, "\n")+1:], "")
 }
 
 // Short returns one line of at most 256 characters, in which credentials are replaced.

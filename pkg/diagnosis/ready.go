@@ -13,6 +13,8 @@ const ConditionReady = "Ready"
 // The reasons of Ready that are not those of a finding.
 const (
 	ReasonAsExpected = "AsExpected"
+	// ReasonDeploying means that a workload has no available pod, or is rolled out.
+	ReasonDeploying = "Deploying"
 	// ReasonDriverDisabled means that the cloud does not offer what the driver needs.
 	ReasonDriverDisabled = "DriverDisabled"
 )

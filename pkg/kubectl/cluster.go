@@ -30,6 +30,8 @@ type cluster struct {
 	of     string
 	hidden map[string]bool
 	logs   logReader
+	// failed is the first error of find and read, after which they read nothing.
+	failed error
 }
 
 // newScheme returns the types of all objects that the commands read.
@@ -82,16 +84,33 @@ func (c *cluster) get(
 	return err == nil, c.judge(err, object)
 }
 
-// find returns an object as get reads it; nil if it does not exist.
-func find[T client.Object](
-	ctx context.Context, from *cluster, namespace, name string, object T,
-) (T, error) {
-	found, err := from.get(ctx, namespace, name, object)
-	if !found {
-		var none T
-		return none, err
+// find returns an object as get reads it; nil if it does not exist. The caller checks failed.
+func find[T client.Object](ctx context.Context, from *cluster, namespace, name string, object T) T {
+	if from.failed == nil {
+		var found bool
+		if found, from.failed = from.get(ctx, namespace, name, object); found {
+			return object
+		}
 	}
-	return object, nil
+	var none T
+	return none
+}
+
+// read reads objects as list does. The caller checks failed.
+func (c *cluster) read(
+	ctx context.Context, list client.ObjectList, options ...client.ListOption,
+) {
+	if c.failed == nil {
+		c.failed = c.list(ctx, list, options...)
+	}
+}
+
+// failed returns the first error of find and read in any cluster.
+func (s *session) failed() error {
+	if s.guest.failed == nil && s.management != nil {
+		return s.management.failed
+	}
+	return s.guest.failed
 }
 
 // list reads objects. A list that may not be read is empty, and its kind becomes hidden.

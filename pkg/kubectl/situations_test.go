@@ -1,10 +1,13 @@
 package kubectl
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 )
 
 // situation is what is wrong in a cluster, and what the first lines of a command should say.
@@ -20,6 +23,8 @@ type situation struct {
 	First string `json:"first"`
 	Never string `json:"never"`
 	Code  int    `json:"code"`
+	// Log is that of each container. Without it logs may not be read.
+	Log string `json:"log"`
 }
 
 // situations reads testdata/situations.yaml. Objects are completed from objects.yaml, or else from
@@ -127,8 +132,15 @@ func TestFirstLineIsTheCause(t *testing.T) {
 	for i, one := range all {
 		t.Run(strings.ReplaceAll(one.Name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			code, stdout, stderr := run(t, scenarios[i].options(t), false,
-				strings.Fields(one.Args)...)
+			o := scenarios[i].options(t)
+			if one.Log != "" {
+				o.readLogs = func(*rest.Config) (logReader, error) {
+					return func(context.Context, *corev1.Pod, *corev1.PodLogOptions) ([]byte, error) {
+						return []byte(one.Log), nil
+					}, nil
+				}
+			}
+			code, stdout, stderr := run(t, o, false, strings.Fields(one.Args)...)
 			got := strings.Join(strings.Fields(stdout+stderr), " ")
 			if !strings.HasPrefix(got, one.First) || code != one.Code ||
 				one.Never != "" && strings.Contains(got, one.Never) {

@@ -1,7 +1,9 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +17,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
@@ -42,51 +45,36 @@ func (s *session) place(ctx context.Context, d driver) (*controlPlane, error) {
 // system reads the objects of a driver; nil if it has no ClusterCSIDriver.
 func (s *session) system(ctx context.Context, d driver) (*explain.System, error) {
 	sys := &explain.System{
-		Now: s.clock.Now(), Title: d.title, Driver: &opv1.ClusterCSIDriver{},
-		Workloads: 1 + len(d.nodes), Hidden: map[string]bool{},
-		Leases:   map[explain.Sidecar]*coordinationv1.Lease{},
-		Failures: map[string]string{},
+		Now: s.clock.Now(), Title: d.title, Workloads: 1 + len(d.nodes), Hidden: map[string]bool{},
+		Leases: map[explain.Sidecar]*coordinationv1.Lease{}, Failures: map[string]string{},
 	}
-	found, err := s.guest.get(ctx, "", d.name, sys.Driver)
-	if err != nil || !found {
-		return nil, err
+	sys.Driver = find(ctx, s.guest, "", d.name, &opv1.ClusterCSIDriver{})
+	if sys.Driver == nil {
+		return nil, s.failed()
 	}
 	if err := s.readControlPlane(ctx, d, sys); err != nil {
 		return nil, err
 	}
 	for _, name := range d.nodes {
-		var one appsv1.DaemonSet
-		if found, err := s.guest.get(ctx, d.namespace, name, &one); err != nil {
-			return nil, err
-		} else if found {
-			sys.Nodes = append(sys.Nodes, one)
+		if one := find(ctx, s.guest, d.namespace, name, &appsv1.DaemonSet{}); one != nil {
+			sys.Nodes = append(sys.Nodes, *one)
 		}
 	}
 	for _, sidecar := range d.sidecars {
-		sys.Leases[sidecar], err = find(ctx, s.guest, d.namespace, sidecar.Lease(d.name),
+		sys.Leases[sidecar] = find(ctx, s.guest, d.namespace, sidecar.Lease(d.name),
 			&coordinationv1.Lease{})
-		if err != nil {
-			return nil, err
-		}
 	}
-	if err := s.addPods(ctx, d, sys); err != nil {
-		return nil, err
-	}
-	for kind := range s.guest.hidden {
-		sys.Hidden[kind] = true
-	}
-	return sys, nil
+	s.addPods(ctx, d, sys)
+	maps.Copy(sys.Hidden, s.guest.hidden)
+	return sys, s.failed()
 }
 
 // addPods adds why DaemonSets lack pods, and whether the namespace of the driver is gone. It sends
 // no request while all is well.
-func (s *session) addPods(ctx context.Context, d driver, sys *explain.System) error {
+func (s *session) addPods(ctx context.Context, d driver, sys *explain.System) {
 	if len(sys.Nodes) == 0 {
-		namespace, err := find(ctx, s.guest, "", d.namespace, &corev1.Namespace{})
-		if err != nil || s.guest.hidden["Namespaces"] {
-			return err
-		}
-		if namespace == nil || namespace.DeletionTimestamp != nil {
+		namespace := find(ctx, s.guest, "", d.namespace, &corev1.Namespace{})
+		if !s.guest.hidden["Namespaces"] && (namespace == nil || namespace.DeletionTimestamp != nil) {
 			sys.NamespaceGone = d.namespace
 		}
 	}
@@ -95,34 +83,47 @@ func (s *session) addPods(ctx context.Context, d driver, sys *explain.System) er
 		if one.Status.NumberAvailable >= one.Status.DesiredNumberScheduled {
 			continue
 		}
-		pods, err := s.podsOf(ctx, s.guest, one, one.Spec.Selector)
-		if err != nil {
-			return err
-		}
+		pods := podsOf(ctx, s.guest, one, one.Spec.Selector)
 		sys.NodePods = append(sys.NodePods, pods...)
 		if len(pods) < int(one.Status.DesiredNumberScheduled) {
-			events, err := s.events(ctx, s.guest, one)
-			if err != nil {
-				return err
-			}
-			sys.Failures[one.Name] = explain.FailedCreate(events)
+			sys.Failures[one.Name] = diagnosis.FailedCreate(events(ctx, s.guest, one))
 		}
 	}
-	return nil
 }
 
 // podsOf returns the pods that the selector of a workload selects.
-func (s *session) podsOf(
+func podsOf(
 	ctx context.Context, from *cluster, workload client.Object, selector *metav1.LabelSelector,
-) ([]corev1.Pod, error) {
-	labels, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		return nil, err
-	}
+) []corev1.Pod {
 	var pods corev1.PodList
-	err = from.list(ctx, &pods, client.InNamespace(workload.GetNamespace()),
+	labels, err := metav1.LabelSelectorAsSelector(selector)
+	from.failed = cmp.Or(from.failed, err)
+	from.read(ctx, &pods, client.InNamespace(workload.GetNamespace()),
 		client.MatchingLabelsSelector{Selector: labels})
-	return pods.Items, err
+	from.addLog(ctx, pods.Items)
+	return pods.Items
+}
+
+// addLog adds the end of its log to the first container that has ended without a message, if the
+// caller may read logs. Cinder's driver ends so after a refused login.
+func (c *cluster) addLog(ctx context.Context, pods []corev1.Pod) {
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	for i := range pods {
+		for _, status := range pods[i].Status.ContainerStatuses {
+			ended := diagnosis.Ended(status)
+			if ended == nil || ended.Message != "" {
+				continue
+			}
+			text, err := c.logs(ctx, &pods[i], &corev1.PodLogOptions{
+				Container: status.Name, Previous: status.State.Terminated == nil, TailLines: ptr.To[int64](5),
+			})
+			if err == nil {
+				ended.Message = string(text)
+			}
+			return
+		}
+	}
 }
 
 // readControlPlane reads the Deployments of the driver and of its operator.
@@ -137,47 +138,28 @@ func (s *session) readControlPlane(ctx context.Context, d driver, sys *explain.S
 		return nil
 	}
 	sys.OperatorName = at.operator + "/" + d.operator
-	sys.Operator, err = find(ctx, at.cluster, at.operator, d.operator, &appsv1.Deployment{})
-	if err != nil {
-		return err
-	}
-	sys.Controller, err = find(ctx, at.cluster, at.namespace, d.controller, &appsv1.Deployment{})
-	if err != nil {
-		return err
-	}
+	sys.Operator = find(ctx, at.cluster, at.operator, d.operator, &appsv1.Deployment{})
+	sys.Controller = find(ctx, at.cluster, at.namespace, d.controller, &appsv1.Deployment{})
 	if s.management != nil && sys.Operator == nil && sys.Controller == nil {
-		if err := s.checkHosted(ctx); err != nil {
+		if err := cmp.Or(s.failed(), s.checkHosted(ctx)); err != nil {
 			return err
 		}
 	}
-	sys.OperatorLease, err = find(ctx, at.cluster, at.operator, d.lease, &coordinationv1.Lease{})
-	if err != nil {
-		return err
-	}
+	sys.OperatorLease = find(ctx, at.cluster, at.operator, d.lease, &coordinationv1.Lease{})
 	if sys.Operator == nil && at.hidden["Infrastructures"] { // it may be a guest cluster
 		sys.Hidden[explain.HiddenControlPlane] = true
 	}
 	if sys.Controller != nil {
 		var sets appsv1.ReplicaSetList
-		if err := at.list(ctx, &sets, client.InNamespace(at.namespace),
-			client.MatchingLabels(sys.Controller.Spec.Selector.MatchLabels)); err != nil {
-			return err
-		}
+		at.read(ctx, &sets, client.InNamespace(at.namespace),
+			client.MatchingLabels(sys.Controller.Spec.Selector.MatchLabels))
 		sys.ReplicaSets = sets.Items
-		sys.Pods, err = s.podsOf(ctx, at.cluster, sys.Controller, sys.Controller.Spec.Selector)
-		if err != nil {
-			return err
-		}
+		sys.Pods = podsOf(ctx, at.cluster, sys.Controller, sys.Controller.Spec.Selector)
 	}
 	if o := sys.Operator; o != nil && o.Status.AvailableReplicas < ptr.Deref(o.Spec.Replicas, 1) {
-		sys.OperatorPods, err = s.podsOf(ctx, at.cluster, o, o.Spec.Selector)
-		if err != nil {
-			return err
-		}
+		sys.OperatorPods = podsOf(ctx, at.cluster, o, o.Spec.Selector)
 	}
-	for kind := range at.hidden {
-		sys.Hidden[kind] = true
-	}
+	maps.Copy(sys.Hidden, at.hidden)
 	return nil
 }
 

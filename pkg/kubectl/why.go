@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -100,7 +101,7 @@ func (s *session) why(
 	find func(context.Context, question) (*answer, error), about question,
 ) error {
 	found, err := find(ctx, about)
-	if err != nil {
+	if err = cmp.Or(err, s.failed()); err != nil {
 		return err
 	}
 	e := &Explanation{
@@ -149,28 +150,26 @@ func (q question) read(ctx context.Context, object client.Object) error {
 }
 
 // events returns the events of an object.
-func (s *session) events(
-	ctx context.Context, from *cluster, object client.Object,
-) ([]corev1.Event, error) {
+func events(ctx context.Context, from *cluster, object client.Object) []corev1.Event {
 	var list corev1.EventList
-	err := from.list(ctx, &list, client.InNamespace(object.GetNamespace()),
+	from.read(ctx, &list, client.InNamespace(object.GetNamespace()),
 		client.MatchingFields{"involvedObject.uid": string(object.GetUID())})
-	return list.Items, err
+	return list.Items
 }
 
 // systemOf returns the objects of the driver with a name; nil for other drivers. It reads them once
 // for all claims of a pod.
-func (s *session) systemOf(ctx context.Context, name string) (*explain.System, error) {
+func (s *session) systemOf(ctx context.Context, name string) *explain.System {
 	d := findDriver(name)
 	if d == nil {
-		return nil, nil
+		return nil
 	}
-	if known, found := s.systems[name]; found {
-		return known, nil
+	known, found := s.systems[name]
+	if !found {
+		var err error
+		known, err = s.system(ctx, *d)
+		s.guest.failed = cmp.Or(s.guest.failed, err)
+		s.systems[name] = known
 	}
-	found, err := s.system(ctx, *d)
-	if err == nil {
-		s.systems[name] = found
-	}
-	return found, err
+	return known
 }

@@ -17,62 +17,42 @@ func explainPod(ctx context.Context, q question) (*answer, error) {
 	if err := q.read(ctx, pod); err != nil {
 		return nil, err
 	}
-	facts := explain.PodFacts{Now: q.clock.Now(), Pod: pod}
-	var err error
-	if facts.Events, err = q.events(ctx, q.guest, pod); err != nil {
-		return nil, err
+	facts := explain.PodFacts{
+		Now: q.clock.Now(), Pod: pod, Events: events(ctx, q.guest, pod),
+		Holders: map[string][]string{},
 	}
-	used, err := q.addClaims(ctx, &facts)
-	if err != nil {
-		return nil, err
-	}
-	if err := q.addNodes(ctx, &facts, used); err != nil {
-		return nil, err
-	}
+	q.addNodes(ctx, &facts, q.addClaims(ctx, &facts))
 	return &answer{q.state(pod, string(pod.Status.Phase)), explain.Pod(facts)}, nil
 }
 
 // addClaims adds the claims of the pod, and the pods on other nodes that share them. It returns the
 // drivers of the claims.
-func (q question) addClaims(
-	ctx context.Context, facts *explain.PodFacts,
-) (map[string]bool, error) {
+func (q question) addClaims(ctx context.Context, facts *explain.PodFacts) map[string]bool {
 	used := map[string]bool{}
-	facts.Holders = map[string][]string{}
 	for _, v := range facts.Pod.Spec.Volumes {
 		name := claimName(facts.Pod, v)
 		if name == "" {
 			continue
 		}
-		claim, err := find(ctx, q.guest, q.namespace, name, &corev1.PersistentVolumeClaim{})
-		if err != nil {
-			return nil, err
-		}
+		claim := find(ctx, q.guest, q.namespace, name, &corev1.PersistentVolumeClaim{})
 		if claim == nil {
 			if !q.guest.hidden["PersistentVolumeClaims"] {
 				facts.Missing = append(facts.Missing, name)
 			}
 			continue
 		}
-		of, err := q.claim(ctx, claim)
-		if err != nil {
-			return nil, err
-		}
+		of := q.claim(ctx, claim)
 		facts.Claims = append(facts.Claims, *of)
 		if of.System != nil {
 			used[of.System.Driver.Name] = true
 		}
-		pods, err := q.users(ctx, claim)
-		if err != nil {
-			return nil, err
-		}
-		for _, pod := range pods {
+		for _, pod := range q.users(ctx, claim) {
 			if pod.Spec.NodeName != "" && pod.Spec.NodeName != facts.Pod.Spec.NodeName {
 				facts.Holders[name] = append(facts.Holders[name], pod.Name)
 			}
 		}
 	}
-	return used, nil
+	return used
 }
 
 // claimName returns the name of the claim of a volume; "" if it uses none.
@@ -89,38 +69,25 @@ func claimName(pod *corev1.Pod, v corev1.Volume) string {
 // addNodes adds nodes and attachments, and the pods of the used drivers on the node of the pod.
 func (q question) addNodes(
 	ctx context.Context, facts *explain.PodFacts, used map[string]bool,
-) error {
-	node := facts.Pod.Spec.NodeName
+) {
 	var nodes corev1.NodeList
-	if err := q.guest.list(ctx, &nodes); err != nil {
-		return err
-	}
+	q.guest.read(ctx, &nodes)
 	facts.Nodes = nodes.Items
 	if len(used) == 0 {
-		return nil
+		return
 	}
 	var csiNodes storagev1.CSINodeList
-	if err := q.guest.list(ctx, &csiNodes); err != nil {
-		return err
-	}
-	facts.CSINodes = csiNodes.Items
 	var attachments storagev1.VolumeAttachmentList
-	if err := q.guest.list(ctx, &attachments); err != nil {
-		return err
-	}
-	facts.Attachments = attachments.Items
-	if node == "" {
-		return nil
-	}
+	q.guest.read(ctx, &csiNodes)
+	q.guest.read(ctx, &attachments)
+	facts.CSINodes, facts.Attachments = csiNodes.Items, attachments.Items
 	for _, d := range drivers() {
-		if !used[d.name] {
+		if !used[d.name] || facts.Pod.Spec.NodeName == "" {
 			continue
 		}
 		var pods corev1.PodList
-		if err := q.guest.list(ctx, &pods, client.InNamespace(d.namespace),
-			client.MatchingFields{"spec.nodeName": node}); err != nil {
-			return err
-		}
+		q.guest.read(ctx, &pods, client.InNamespace(d.namespace),
+			client.MatchingFields{"spec.nodeName": facts.Pod.Spec.NodeName})
 		for _, pod := range pods.Items {
 			if slices.ContainsFunc(pod.OwnerReferences, func(owner metav1.OwnerReference) bool {
 				return owner.Kind == "DaemonSet" && slices.Contains(d.nodes, owner.Name)
@@ -129,5 +96,4 @@ func (q question) addNodes(
 			}
 		}
 	}
-	return nil
 }

@@ -18,10 +18,7 @@ func explainClaim(ctx context.Context, q question) (*answer, error) {
 	if err := q.read(ctx, claim); err != nil {
 		return nil, err
 	}
-	facts, err := q.claim(ctx, claim)
-	if err != nil {
-		return nil, err
-	}
+	facts := q.claim(ctx, claim)
 	return &answer{q.state(claim, string(claim.Status.Phase)), explain.Claim(*facts)}, nil
 }
 
@@ -36,102 +33,82 @@ func (q question) state(object client.Object, phase string) string {
 // claim reads the objects about a claim.
 func (s *session) claim(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim,
-) (*explain.ClaimFacts, error) {
-	facts := &explain.ClaimFacts{Claim: claim, Now: s.clock.Now()}
-	var err error
+) *explain.ClaimFacts {
+	facts := &explain.ClaimFacts{
+		Claim: claim, Now: s.clock.Now(), Events: events(ctx, s.guest, claim),
+	}
 	provisioner := ""
 	if name := ptr.Deref(claim.Spec.StorageClassName, ""); name != "" {
-		facts.Class, err = find(ctx, s.guest, "", name, &storagev1.StorageClass{})
-		if err != nil {
-			return nil, err
-		}
+		facts.Class = find(ctx, s.guest, "", name, &storagev1.StorageClass{})
 	}
 	if facts.Class != nil {
 		provisioner = facts.Class.Provisioner
 	}
 	if name := claim.Spec.VolumeName; name != "" {
-		facts.Volume, err = find(ctx, s.guest, "", name, &corev1.PersistentVolume{})
-		if err != nil {
-			return nil, err
-		}
+		facts.Volume = find(ctx, s.guest, "", name, &corev1.PersistentVolume{})
 	}
 	if facts.Volume != nil && facts.Volume.Spec.CSI != nil {
 		provisioner = facts.Volume.Spec.CSI.Driver
 	}
-	if facts.Events, err = s.events(ctx, s.guest, claim); err != nil {
-		return nil, err
-	}
-	if facts.System, err = s.systemOf(ctx, provisioner); err != nil {
-		return nil, err
-	}
+	facts.System = s.systemOf(ctx, provisioner)
 	facts.DriverHidden = s.guest.hidden["ClusterCSIDrivers"]
-	if facts.System == nil && findDriver(provisioner) != nil && !facts.DriverHidden {
-		facts.Gone = provisioner
-	}
-	if err := s.addNames(ctx, facts); err != nil {
-		return nil, err
-	}
+	facts.Gone = s.gone(facts.System, provisioner)
+	s.addNames(ctx, facts)
 	facts.ClassHidden = s.guest.hidden["StorageClasses"]
 	facts.EventsHidden = s.guest.hidden["Events"]
-	return facts, err
+	return facts
+}
+
+// gone returns the name of a driver of OpenStack without a ClusterCSIDriver, "" for others.
+func (s *session) gone(sys *explain.System, driver string) string {
+	if sys == nil && findDriver(driver) != nil && !s.guest.hidden["ClusterCSIDrivers"] {
+		return driver
+	}
+	return ""
 }
 
 // addNames adds the names of StorageClasses and of pods that explain the state of the claim.
-func (s *session) addNames(ctx context.Context, facts *explain.ClaimFacts) error {
+func (s *session) addNames(ctx context.Context, facts *explain.ClaimFacts) {
 	if facts.Class == nil && facts.Claim.Status.Phase == corev1.ClaimPending {
 		var classes storagev1.StorageClassList
-		if err := s.guest.list(ctx, &classes); err != nil {
-			return err
-		}
+		s.guest.read(ctx, &classes)
 		for _, class := range classes.Items {
 			facts.Classes = append(facts.Classes, class.Name)
 		}
 	}
-	if facts.Claim.DeletionTimestamp == nil {
-		return nil
+	if facts.Claim.DeletionTimestamp != nil {
+		for _, pod := range s.users(ctx, facts.Claim) {
+			facts.Users = append(facts.Users, pod.Name)
+		}
 	}
-	pods, err := s.users(ctx, facts.Claim)
-	for _, pod := range pods {
-		facts.Users = append(facts.Users, pod.Name)
-	}
-	return err
 }
 
 // users returns the pods that use a claim and have not ended.
 func (s *session) users(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim,
-) ([]corev1.Pod, error) {
+) []corev1.Pod {
 	var pods corev1.PodList
-	if err := s.guest.list(ctx, &pods, client.InNamespace(claim.Namespace)); err != nil {
-		return nil, err
-	}
+	s.guest.read(ctx, &pods, client.InNamespace(claim.Namespace))
 	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
 		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 		return ended || !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 			return claimName(&pod, v) == claim.Name
 		})
-	}), nil
+	})
 }
 
 func explainVolume(ctx context.Context, q question) (*answer, error) {
 	facts := explain.VolumeFacts{Now: q.clock.Now(), Volume: &corev1.PersistentVolume{}}
 	q.namespace = ""
-	err := q.read(ctx, facts.Volume)
-	if err != nil {
+	if err := q.read(ctx, facts.Volume); err != nil {
 		return nil, err
 	}
-	if facts.Events, err = q.events(ctx, q.guest, facts.Volume); err != nil {
-		return nil, err
-	}
+	facts.Events = events(ctx, q.guest, facts.Volume)
 	if csi := facts.Volume.Spec.CSI; csi != nil {
-		if facts.System, err = q.systemOf(ctx, csi.Driver); err != nil {
-			return nil, err
-		}
+		facts.System = q.systemOf(ctx, csi.Driver)
 	}
 	var attachments storagev1.VolumeAttachmentList
-	if err := q.guest.list(ctx, &attachments); err != nil {
-		return nil, err
-	}
+	q.guest.read(ctx, &attachments)
 	facts.Attachments = attachments.Items
 	state := q.state(facts.Volume, string(facts.Volume.Status.Phase))
 	return &answer{state, explain.Volume(facts)}, nil
@@ -142,26 +119,16 @@ func explainSnapshot(ctx context.Context, q question) (*answer, error) {
 	if err := q.read(ctx, snapshot); err != nil {
 		return nil, err
 	}
-	facts := explain.SnapshotFacts{Snapshot: snapshot, Now: q.clock.Now()}
-	var err error
+	facts := explain.SnapshotFacts{
+		Snapshot: snapshot, Now: q.clock.Now(), Events: events(ctx, q.guest, snapshot),
+	}
 	if name := snapshot.Spec.Source.PersistentVolumeClaimName; name != nil {
-		facts.Source, err = find(ctx, q.guest, q.namespace, *name, &corev1.PersistentVolumeClaim{})
-		if err != nil {
-			return nil, err
-		}
+		facts.Source = find(ctx, q.guest, q.namespace, *name, &corev1.PersistentVolumeClaim{})
 	}
-	if err := q.addSnapshotClass(ctx, &facts); err != nil {
-		return nil, err
-	}
+	q.addSnapshotClass(ctx, &facts)
 	status := ptr.Deref(snapshot.Status, snapshotv1.VolumeSnapshotStatus{})
 	if name := status.BoundVolumeSnapshotContentName; name != nil {
-		facts.Content, err = find(ctx, q.guest, "", *name, &snapshotv1.VolumeSnapshotContent{})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if facts.Events, err = q.events(ctx, q.guest, snapshot); err != nil {
-		return nil, err
+		facts.Content = find(ctx, q.guest, "", *name, &snapshotv1.VolumeSnapshotContent{})
 	}
 	state := "not ready"
 	if ptr.Deref(status.ReadyToUse, false) {
@@ -172,18 +139,12 @@ func explainSnapshot(ctx context.Context, q question) (*answer, error) {
 
 // addSnapshotClass adds the class of the snapshot, by default that of the driver of its claim, and
 // the driver.
-func (q question) addSnapshotClass(ctx context.Context, facts *explain.SnapshotFacts) error {
+func (q question) addSnapshotClass(ctx context.Context, facts *explain.SnapshotFacts) {
 	var classes snapshotv1.VolumeSnapshotClassList
-	if err := q.guest.list(ctx, &classes); err != nil {
-		return err
-	}
+	q.guest.read(ctx, &classes)
 	driver := ""
 	if facts.Source != nil {
-		of, err := q.claim(ctx, facts.Source)
-		if err != nil {
-			return err
-		}
-		if of.System != nil {
+		if of := q.claim(ctx, facts.Source); of.System != nil {
 			driver = of.System.Driver.Name
 		}
 	}
@@ -195,15 +156,9 @@ func (q question) addSnapshotClass(ctx context.Context, facts *explain.SnapshotF
 			facts.Class = &classes.Items[i]
 		}
 	}
-	var err error
 	if facts.Class != nil {
 		driver = facts.Class.Driver
 	}
-	if facts.System, err = q.systemOf(ctx, driver); err != nil {
-		return err
-	}
-	if facts.System == nil && findDriver(driver) != nil && !q.guest.hidden["ClusterCSIDrivers"] {
-		facts.Gone = driver
-	}
-	return nil
+	facts.System = q.systemOf(ctx, driver)
+	facts.Gone = q.gone(facts.System, driver)
 }

@@ -56,15 +56,9 @@ func explainDeployment(ctx context.Context, q question) (*answer, error) {
 		return nil, err
 	}
 	var sets appsv1.ReplicaSetList
-	if err := from.list(ctx, &sets, client.InNamespace(q.namespace)); err != nil {
-		return nil, err
-	}
+	from.read(ctx, &sets, client.InNamespace(q.namespace))
 	facts.ReplicaSets = sets.Items
-	err = q.addWorkloadPods(ctx, from, facts.Deployment, facts.Deployment.Spec.Selector, &facts)
-	if err != nil {
-		return nil, err
-	}
-	return q.workload(ctx, facts, d, facts.Deployment)
+	return q.workload(ctx, facts, d, facts.Deployment, facts.Deployment.Spec.Selector)
 }
 
 // on returns a session whose questions are about another cluster.
@@ -84,50 +78,31 @@ func explainDaemonSet(ctx context.Context, q question) (*answer, error) {
 		return nil, err
 	}
 	var revisions appsv1.ControllerRevisionList
-	if err := from.list(ctx, &revisions, client.InNamespace(q.namespace)); err != nil {
-		return nil, err
-	}
+	from.read(ctx, &revisions, client.InNamespace(q.namespace))
 	facts.Revisions = revisions.Items
-	err = q.addWorkloadPods(ctx, from, facts.DaemonSet, facts.DaemonSet.Spec.Selector, &facts)
-	if err != nil {
-		return nil, err
-	}
-	return q.workload(ctx, facts, d, facts.DaemonSet)
+	return q.workload(ctx, facts, d, facts.DaemonSet, facts.DaemonSet.Spec.Selector)
 }
 
-// addWorkloadPods adds the pods of a workload, and the events of those that are not ready.
-func (q question) addWorkloadPods(
-	ctx context.Context, from *cluster, object client.Object, selector *metav1.LabelSelector,
-	facts *explain.WorkloadFacts,
-) error {
-	pods, err := q.podsOf(ctx, from, object, selector)
-	if err != nil {
-		return err
-	}
-	facts.Pods = pods
-	for i := range facts.Pods {
-		if !explain.IsReady(&facts.Pods[i]) {
-			facts.Events, err = q.events(ctx, from, &facts.Pods[i])
-			return err
-		}
-	}
-	return nil
-}
-
+// workload adds the pods of a workload, the events of the first one that is not ready, and those of
+// the workload.
 func (q question) workload(
 	ctx context.Context, facts explain.WorkloadFacts, d *driver, object client.Object,
+	selector *metav1.LabelSelector,
 ) (*answer, error) {
-	var err error
+	facts.Pods = podsOf(ctx, q.guest, object, selector)
+	for i := range facts.Pods {
+		if !explain.IsReady(&facts.Pods[i]) {
+			facts.Events = events(ctx, q.guest, &facts.Pods[i])
+			break
+		}
+	}
+	facts.Events = append(facts.Events, events(ctx, q.guest, object)...)
 	if d != nil {
+		var err error
 		if facts.System, err = q.system(ctx, *d); err != nil {
 			return nil, err
 		}
 	}
-	events, err := q.events(ctx, q.guest, object)
-	if err != nil {
-		return nil, err
-	}
-	facts.Events = append(facts.Events, events...)
 	links := explain.Workload(facts)
 	state := "rolled out"
 	if links[0].State != explain.OK {

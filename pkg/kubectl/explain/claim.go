@@ -52,7 +52,7 @@ func Claim(f ClaimFacts) []Link {
 		return f.chosenLinks()
 	}
 	class, continues := f.classLink()
-	own, known := f.eventLinks(recent(f.Events, f.Claim.CreationTimestamp.Time))
+	own, known := eventLinks(recent(f.Events, f.Claim.CreationTimestamp.Time), f.Now)
 	if !continues {
 		if class.State == Problem {
 			own = nearby(own)
@@ -67,18 +67,6 @@ func Claim(f ClaimFacts) []Link {
 		links = append(links, f.requestLink())
 	}
 	return links
-}
-
-// eventLinks returns what the events say, and how far the newest leads to the cause.
-func (f ClaimFacts) eventLinks(events []corev1.Event) (links []Link, known answer) {
-	for i, e := range events {
-		l, leads := eventLink(e, f.Now, isStorage(e.Reason))
-		if i == 0 {
-			known = leads
-		}
-		links = append(links, l)
-	}
-	return links, known
 }
 
 // deletionLinks says what keeps a claim that is being deleted.
@@ -115,7 +103,7 @@ func (f ClaimFacts) chosenLinks() []Link {
 		}
 		return []Link{{Problem, text, ""}}
 	}
-	own, _ := f.eventLinks(recent(f.Events, f.Claim.CreationTimestamp.Time))
+	own, _ := eventLinks(recent(f.Events, f.Claim.CreationTimestamp.Time), f.Now)
 	return append(own, Link{Progress, fmt.Sprintf("not bound to PersistentVolume %s yet, which is %s",
 		name, f.Volume.Status.Phase), ""})
 }
@@ -194,13 +182,13 @@ func (f ClaimFacts) requestLink() Link {
 		return Link{Progress, "nothing that you may see explains it. Its events, which you may not " +
 			"read, say more", ""}
 	}
-	events := newestFirst(f.Events)
+	events := diagnosis.NewestFirst(f.Events)
 	i := slices.IndexFunc(events, func(e corev1.Event) bool { return e.Reason == "Provisioning" })
 	if i < 0 {
 		return Link{Progress, "no request for this claim was sent to OpenStack yet", ""}
 	}
 	return Link{Progress, "the driver has been creating the volume for " +
-		age(f.Now, timeOf(events[i])), ""}
+		age(f.Now, diagnosis.TimeOf(events[i])), ""}
 }
 
 func (f ClaimFacts) boundLinks() []Link {
@@ -233,9 +221,9 @@ func (f ClaimFacts) growthLinks() []Link {
 		since = f.Volume.CreationTimestamp.Time
 	}
 	events := recent(f.Events, since)
-	own, known := f.eventLinks(slices.DeleteFunc(events, func(e corev1.Event) bool {
+	own, known := eventLinks(slices.DeleteFunc(events, func(e corev1.Event) bool {
 		return e.Reason == "ProvisioningFailed" || !isStorage(e.Reason)
-	}))
+	}), f.Now)
 	links = append(links, blame(own, known, f.System, Resizer)...)
 	return append(links, Link{Progress, fmt.Sprintf("grows from %s to %s", has, want), ""})
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
 // stale is the age at which an event does not say any more what is wrong now. Sidecars and the
@@ -49,8 +51,8 @@ func isMount(reason string) bool {
 func recent(events []corev1.Event, since time.Time) []corev1.Event {
 	var found []corev1.Event
 	seen := map[string]bool{}
-	for _, e := range newestFirst(events) {
-		if e.Type == corev1.EventTypeWarning && !seen[e.Reason] && !timeOf(e).Before(since) {
+	for _, e := range diagnosis.NewestFirst(events) {
+		if e.Type == corev1.EventTypeWarning && !seen[e.Reason] && !diagnosis.TimeOf(e).Before(since) {
 			seen[e.Reason] = true
 			found = append(found, e)
 		}
@@ -60,7 +62,8 @@ func recent(events []corev1.Event, since time.Time) []corev1.Event {
 
 // eventLink returns what an event says. A text of another component has no meaning for storage.
 func eventLink(e corev1.Event, now time.Time, storage bool) (Link, answer) {
-	l := Link{Problem, fmt.Sprintf("%s, %s ago: %s", e.Reason, age(now, timeOf(e)), e.Message), ""}
+	at := diagnosis.TimeOf(e)
+	l := Link{Problem, fmt.Sprintf("%s, %s ago: %s", e.Reason, age(now, at), e.Message), ""}
 	known := unknown
 	if storage {
 		var means string
@@ -70,11 +73,23 @@ func eventLink(e corev1.Event, now time.Time, storage bool) (Link, answer) {
 		}
 		l.Runbook = runbookOperations
 	}
-	if now.Sub(timeOf(e)) > stale {
+	if now.Sub(at) > stale {
 		l = also(l)
 		l.Text, known = "earlier: "+l.Text, unknown
 	}
 	return l, known
+}
+
+// eventLinks returns what events say, the newest first, and how far the newest leads to the cause.
+func eventLinks(events []corev1.Event, now time.Time) (links []Link, known answer) {
+	for i, e := range events {
+		l, leads := eventLink(e, now, isStorage(e.Reason))
+		if i == 0 {
+			known = leads
+		}
+		links = append(links, l)
+	}
+	return links, known
 }
 
 // also returns links of which none is the cause.
@@ -156,27 +171,6 @@ func errorLink(message string) (Link, answer) {
 		message = means + ". " + message
 	}
 	return Link{Problem, message, runbookOperations}, known
-}
-
-func newestFirst(events []corev1.Event) []corev1.Event {
-	sorted := slices.Clone(events)
-	slices.SortStableFunc(sorted, func(a, b corev1.Event) int {
-		return timeOf(b).Compare(timeOf(a))
-	})
-	return sorted
-}
-
-// timeOf returns when an event last happened. Newer APIs of events fill other fields.
-func timeOf(e corev1.Event) time.Time {
-	switch {
-	case e.Series != nil:
-		return e.Series.LastObservedTime.Time
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp.Time
-	case !e.EventTime.IsZero():
-		return e.EventTime.Time
-	}
-	return e.CreationTimestamp.Time
 }
 
 // closest returns "did you mean" with the name that differs least; "" if all are too different.

@@ -197,10 +197,8 @@ func (f PodFacts) deletionLinks() []Link {
 			links = append(links, l)
 		}
 	}
-	for _, e := range recent(f.Events, since) {
-		l, _ := eventLink(e, f.Now, false)
-		links = append(links, l)
-	}
+	said, _ := eventLinks(recent(f.Events, since), f.Now)
+	links = append(links, said...)
 	if len(f.Pod.Finalizers) > 0 {
 		links = append(links, Link{Problem, "kept by the finalizers " +
 			strings.Join(f.Pod.Finalizers, ", "), ""})

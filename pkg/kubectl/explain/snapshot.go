@@ -76,10 +76,7 @@ func (f SnapshotFacts) errorLinks() (links []Link, known answer) {
 		}
 	}
 	if len(links) == 0 {
-		for _, e := range recent(f.Events, f.Snapshot.CreationTimestamp.Time) {
-			l, leads := eventLink(e, f.Now, isStorage(e.Reason))
-			links, known = append(links, l), max(known, leads)
-		}
+		return eventLinks(recent(f.Events, f.Snapshot.CreationTimestamp.Time), f.Now)
 	}
 	return links, known
 }

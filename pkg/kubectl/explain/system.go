@@ -42,7 +42,7 @@ type System struct {
 	ReplicaSets []appsv1.ReplicaSet
 	Pods        []corev1.Pod
 	Nodes       []appsv1.DaemonSet
-	// NodePods are the pods of those DaemonSets that lack pods, Failures why a workload cannot create
+	// NodePods are the pods of those DaemonSets that lack pods, Failures why a DaemonSet cannot create
 	// pods.
 	NodePods []corev1.Pod
 	Failures map[string]string
@@ -72,7 +72,7 @@ func (s *System) Findings() []diagnosis.Finding {
 	if !s.Hidden[HiddenControlPlane] && !s.Hidden[HiddenLeases] {
 		findings = append(operator(s.OperatorName, s.OperatorLease, s.Now), findings...)
 	}
-	findings = append(findings, s.podFindings()...)
+	findings = s.addPodFindings(findings)
 	if s.NamespaceGone != "" {
 		findings = append(findings, *s.namespaceFinding())
 	}
@@ -103,16 +103,27 @@ func (s *System) rank(f diagnosis.Finding) int {
 	return 4
 }
 
-// podFindings returns why pods of the driver and of its operator do not run.
-func (s *System) podFindings() (findings []diagnosis.Finding) {
+// addPodFindings adds why pods of the driver and of its operator do not run. It removes what the
+// conditions say about the same workload.
+func (s *System) addPodFindings(findings []diagnosis.Finding) []diagnosis.Finding {
 	all := s.workloads()
 	if s.Operator != nil {
-		all = append(all, deploymentOf(s.Operator, s.OperatorPods))
+		all = append(all, diagnosis.NewWorkload(s.Operator, s.OperatorPods))
 	}
 	for _, w := range all {
-		if f := diagnosis.Pods(w); f != nil {
-			findings = append(findings, *f)
+		found := diagnosis.Pods(w)
+		if found == nil {
+			continue
 		}
+		findings = slices.DeleteFunc(findings, func(f diagnosis.Finding) bool {
+			same := slices.Contains(diagnosis.PodReasons(), f.Reason) &&
+				strings.Contains(f.Message, w.Kind+" "+w.Name+" ")
+			if same {
+				found.Since = f.Since
+			}
+			return same
+		})
+		findings = append(findings, *found)
 	}
 	return findings
 }
@@ -157,10 +168,10 @@ func Driver(s *System) []Link {
 		links = append(links, s.cloudLinks(unknown, false)...)
 	}
 	if s.Controller != nil {
-		links = append(links, deploymentLink(s.Controller, s.ReplicaSets, s.Now))
+		links = append(links, s.controllerLink())
 	}
 	for i := range s.Nodes {
-		links = append(links, daemonSetLink(&s.Nodes[i], nil, s.Now))
+		links = append(links, workloadLink(&s.Nodes[i], nil, s.Now))
 	}
 	if s.Hidden[HiddenControlPlane] {
 		links = append(links, Link{NotVisible, "the pods of the hosted control plane", ""})
@@ -219,7 +230,7 @@ func (s *System) controllerLinks() []Link {
 	case s.Controller == nil:
 		return []Link{{Problem, "the Deployment of the driver does not exist", ""}}
 	}
-	link := deploymentLink(s.Controller, s.ReplicaSets, s.Now)
+	link := s.controllerLink()
 	if link.State == Progress { // one of the pods works
 		link.State = Warning
 	}
@@ -233,16 +244,18 @@ func (s *System) controllerLinks() []Link {
 	return []Link{link}
 }
 
+func (s *System) controllerLink() Link {
+	return workloadLink(s.Controller, templatesOfReplicaSets(s.Controller, s.ReplicaSets), s.Now)
+}
+
 // workloads returns the workloads with their pods, the Deployment first.
 func (s *System) workloads() []diagnosis.Workload {
 	var all []diagnosis.Workload
 	if s.Controller != nil {
-		w := deploymentOf(s.Controller, s.Pods)
-		w.Failure = cmp.Or(w.Failure, s.Failures[w.Name])
-		all = append(all, w)
+		all = append(all, diagnosis.NewWorkload(s.Controller, s.Pods))
 	}
 	for i := range s.Nodes {
-		w := daemonSetOf(&s.Nodes[i], s.NodePods)
+		w := diagnosis.NewWorkload(&s.Nodes[i], s.NodePods)
 		w.Failure = s.Failures[w.Name]
 		all = append(all, w)
 	}

@@ -51,17 +51,11 @@ func Volume(f VolumeFacts) []Link {
 				"(VolumeAttachment %s)", handle, a.Spec.NodeName, a.Name), ""})
 		}
 	}
-	known := decisive
-	if len(own) == 0 {
-		known = unknown
+	said, known := eventLinks(recent(f.Events, v.CreationTimestamp.Time), f.Now)
+	if len(own) > 0 {
+		known = decisive
 	}
-	for i, e := range recent(f.Events, v.CreationTimestamp.Time) {
-		l, leads := eventLink(e, f.Now, isStorage(e.Reason))
-		own = append(own, l)
-		if i == 0 && known == unknown {
-			known = leads
-		}
-	}
+	own = append(own, said...)
 	if v.Status.Message != "" && len(own) == 0 {
 		l, leads := errorLink(v.Status.Message)
 		own, known = append(own, l), leads

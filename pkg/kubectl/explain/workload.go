@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
@@ -85,8 +84,11 @@ type WorkloadFacts struct {
 
 // Workload returns the links from a workload to its pods and to the cloud.
 func Workload(f WorkloadFacts) []Link {
-	links := []Link{f.link()}
-	workload := f.workload()
+	object, templates := f.object()
+	links := []Link{workloadLink(object, templates, f.Now)}
+	workload := diagnosis.NewWorkload(object, f.Pods)
+	workload.Pods = f.Pods
+	workload.Failure = cmp.Or(workload.Failure, diagnosis.FailedCreate(f.Events))
 	if trouble := diagnosis.Pods(workload); trouble != nil {
 		links = append([]Link{linkOf(*trouble)}, also(links[0]))
 	}
@@ -102,10 +104,8 @@ func Workload(f WorkloadFacts) []Link {
 		links = append(links, Link{Problem, fmt.Sprintf("%d more pods", waiting-maxPods), ""})
 	}
 	if links[0].State != OK || waiting > 0 {
-		for _, e := range recent(f.Events, time.Time{}) {
-			l, _ := eventLink(e, f.Now, false)
-			links = append(links, l)
-		}
+		said, _ := eventLinks(recent(f.Events, time.Time{}), f.Now)
+		links = append(links, said...)
 	}
 	if f.System != nil {
 		links = append(links, nearby(f.System.cloudLinks(unknown, false))...)
@@ -113,92 +113,31 @@ func Workload(f WorkloadFacts) []Link {
 	return links
 }
 
-func (f WorkloadFacts) workload() diagnosis.Workload {
+func (f WorkloadFacts) object() (metav1.Object, []template) {
 	if f.Deployment != nil {
-		return deploymentOf(f.Deployment, f.Pods)
+		return f.Deployment, templatesOfReplicaSets(f.Deployment, f.ReplicaSets)
 	}
-	w := daemonSetOf(f.DaemonSet, f.Pods)
-	w.Pods, w.Failure = f.Pods, FailedCreate(f.Events)
-	return w
+	return f.DaemonSet, templatesOfRevisions(f.DaemonSet, f.Revisions)
 }
 
-// FailedCreate returns why a workload cannot create pods, from its newest event; "" if it can.
-func FailedCreate(events []corev1.Event) string {
-	for _, e := range newestFirst(events) {
-		switch e.Reason {
-		case "FailedCreate":
-			return e.Message
-		case "SuccessfulCreate":
-			return ""
-		}
-	}
-	return ""
-}
-
-func (f WorkloadFacts) link() Link {
-	if f.Deployment != nil {
-		return deploymentLink(f.Deployment, f.ReplicaSets, f.Now)
-	}
-	return daemonSetLink(f.DaemonSet, f.Revisions, f.Now)
-}
-
-func workloadLink(name string, available, wanted, updated int32, rollout string) Link {
+// workloadLink says how many pods run, and why a workload rolled out if its templates are known.
+func workloadLink(object metav1.Object, templates []template, now time.Time) Link {
+	w := diagnosis.NewWorkload(object, nil)
 	state := OK
 	switch {
-	case available == 0 && wanted > 0:
+	case w.Available == 0 && w.Wanted > 0:
 		state = Problem
-	case available < wanted || updated < wanted:
+	case w.Available < w.Wanted || w.Updated < w.Wanted:
 		state = Progress
 	}
-	text := fmt.Sprintf("%s %d/%d", name, available, wanted)
-	if updated < wanted {
-		text += fmt.Sprintf(", %d of %d up to date", updated, wanted)
+	text := fmt.Sprintf("%s %s %d/%d", w.Kind, w.Name, w.Available, w.Wanted)
+	if w.Updated < w.Wanted {
+		text += fmt.Sprintf(", %d of %d up to date", w.Updated, w.Wanted)
 	}
-	if rollout != "" {
+	if rollout := rolloutOf(object, now, templates); rollout != "" {
 		text += ", " + rollout
 	}
 	return Link{state, text, ""}
-}
-
-// deploymentLink says why a Deployment rolled out, if its ReplicaSets are known.
-func deploymentLink(d *appsv1.Deployment, sets []appsv1.ReplicaSet, now time.Time) Link {
-	return workloadLink("Deployment "+d.Name, d.Status.AvailableReplicas,
-		ptr.Deref(d.Spec.Replicas, 1), d.Status.UpdatedReplicas,
-		rolloutOf(d, now, templatesOfReplicaSets(d, sets)))
-}
-
-// daemonSetLink says why a DaemonSet rolled out, if its revisions are known.
-func daemonSetLink(
-	d *appsv1.DaemonSet, revisions []appsv1.ControllerRevision, now time.Time,
-) Link {
-	return workloadLink("DaemonSet "+d.Name, d.Status.NumberAvailable,
-		d.Status.DesiredNumberScheduled, d.Status.UpdatedNumberScheduled,
-		rolloutOf(d, now, templatesOfRevisions(d, revisions)))
-}
-
-// deploymentOf returns the state of a Deployment and of its pods.
-func deploymentOf(d *appsv1.Deployment, pods []corev1.Pod) diagnosis.Workload {
-	w := diagnosis.Workload{
-		Kind: "Deployment", Name: d.Name, Available: d.Status.AvailableReplicas,
-		Wanted: ptr.Deref(d.Spec.Replicas, 1), Pods: pods,
-	}
-	for _, c := range d.Status.Conditions {
-		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-			w.Failure = c.Message
-		}
-	}
-	return w
-}
-
-// daemonSetOf returns the state of a DaemonSet and of those of the pods that belong to it.
-func daemonSetOf(d *appsv1.DaemonSet, pods []corev1.Pod) diagnosis.Workload {
-	return diagnosis.Workload{
-		Kind: "DaemonSet", Name: d.Name, Available: d.Status.NumberAvailable,
-		Wanted: d.Status.DesiredNumberScheduled,
-		Pods: slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
-			return !metav1.IsControlledBy(&p, d)
-		}),
-	}
 }
 
 // IsReady returns whether a pod is ready, has ended, or is being deleted.
