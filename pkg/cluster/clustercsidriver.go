@@ -87,13 +87,15 @@ func (c *Cluster) nameOfDriver(driver string) string {
 type View struct {
 	v1helpers.OperatorClientWithFinalizers
 	// Spec returns the spec that the controller uses. It must not change its argument. nil stands for
-	// no difference, as in Condition.
+	// no difference, as in the other functions.
 	Spec func(*opv1.OperatorSpec) (*opv1.OperatorSpec, error)
+	// Status changes the status that the controller reads.
+	Status func(*opv1.OperatorStatus)
 	// Condition changes a condition before the controller writes it.
 	Condition func(context.Context, *Condition)
 }
 
-// GetOperatorState returns the spec of the view.
+// GetOperatorState returns the spec and the status of the view.
 func (v View) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, string, error) {
 	spec, status, version, err := v.OperatorClientWithFinalizers.GetOperatorState()
 	if err == nil && v.Spec != nil {
@@ -101,6 +103,10 @@ func (v View) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus, stri
 	}
 	if err != nil {
 		return nil, nil, "", err
+	}
+	if v.Status != nil {
+		status = status.DeepCopy()
+		v.Status(status)
 	}
 	return spec, status, version, nil
 }

@@ -234,6 +234,11 @@ func (i *installation) grantAsset(needed map[string]*grants, asset *asset, named
 		in(needed, "").all[permission{resource.Group, "volumesnapshots", "list"}] = true
 	}
 	switch asset.Role {
+	case bundle.NodeWorkload: // pods that it cannot create
+		g.all[permission{"", "events", "list"}] = true
+		fallthrough
+	case bundle.ControllerWorkload: // pods that do not run
+		g.all[permission{"", "pods", "list"}] = true
 	case bundle.OperatorMonitor:
 		g.name(permission{"", "services", "list watch"}, i.part.Name+"-metrics")
 		fallthrough

@@ -1,6 +1,8 @@
 package operator
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/deploymentcontroller"
 
@@ -29,7 +31,12 @@ func (d *driver) controllerService(name string) (factory.Controller, error) {
 		hooks = append(hooks, other.Trigger())
 	}
 	changes, informers := hook.DeploymentHooks(hooks)
-	client := d.cluster.Workloads(d.operator, string(d.Name))
+	client := d.workloadClient(name, clients, func() metav1.Object {
+		if found, err := deployments.Lister().Deployments(object.Namespace).Get(object.Name); err == nil {
+			return found
+		}
+		return nil
+	})
 	return deploymentcontroller.NewDeploymentController(name, asset.Data, d.events, client,
 		clients.Kube, deployments, informers, fill, changes...), nil
 }

@@ -1,6 +1,8 @@
 package operator
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/openshift/library-go/pkg/controller/factory"
 	nodeservice "github.com/openshift/library-go/pkg/operator/csi/csidrivernodeservicecontroller"
 
@@ -24,7 +26,12 @@ func (d *driver) nodeService(name string) (factory.Controller, error) {
 		hooks = append([]hook.Workload{other.DaemonSet()}, hooks...)
 	}
 	changes, informers := hook.DaemonSetHooks(hooks)
-	client := d.cluster.Workloads(d.operator, string(d.Name))
+	client := d.workloadClient(name, clients, func() metav1.Object {
+		if found, err := daemonSets.Lister().DaemonSets(object.Namespace).Get(object.Name); err == nil {
+			return found
+		}
+		return nil
+	})
 	return nodeservice.NewCSIDriverNodeServiceController(name, asset.Data, d.events, client,
 		clients.Kube, daemonSets, informers, changes...), nil
 }

@@ -70,9 +70,12 @@ func (r request) deletesAddons() bool {
 }
 
 // mayReadNamespace returns true if the names of the objects are unknown: Infrastructure may name
-// any ConfigMap, and a HostedControlPlane may have any name.
+// any ConfigMap, a HostedControlPlane may have any name, and pods of a workload have labels.
 func (e *env) mayReadNamespace(r request) bool {
+	selected := strings.Contains(r.URI, "labelSelector=app") && r.Resource == "pods" ||
+		strings.Contains(r.URI, "involvedObject.name") && r.Resource == "events"
 	return r.Resource == "hostedcontrolplanes" ||
+		r.Verb == "list" && selected && strings.Contains(r.URI, "limit=100") ||
 		r.Resource == "configmaps" && r.Namespace == openshiftConfig && e.management == e.guest
 }
 

@@ -1,0 +1,150 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+)
+
+const (
+	// podsInterval is the minimum time between two lists of the pods of a workload.
+	podsInterval = 30 * time.Second
+	// maxPods is the maximum number of pods, and of events, in a list. It bounds the memory.
+	maxPods = 100
+	// rolloutTimeout is the time after which library-go's controller reports a Deployment that is
+	// rolled out as Degraded.
+	rolloutTimeout = 15 * time.Minute
+)
+
+// podReasons adds to the conditions of a workload why its pods do not run. It sends requests only
+// while the workload has no available pod or is rolled out. If it may not read pods, the conditions
+// stay as library-go writes them.
+type podReasons struct {
+	kube  kubernetes.Interface
+	clock clock.PassiveClock
+	// get returns the workload in the cache, nil if there is none.
+	get func() metav1.Object
+
+	read            time.Time
+	reason, message string
+	// since is when the rollout of a Deployment started, and progressing whether it continues.
+	since       time.Time
+	progressing bool
+}
+
+// workloadClient returns the client of the controller of a workload.
+func (d *driver) workloadClient(
+	name string, clients *cluster.Clients, get func() metav1.Object,
+) v1helpers.OperatorClientWithFinalizers {
+	reasons := &podReasons{kube: clients.Kube, clock: d.clock, get: get}
+	return cluster.View{
+		OperatorClientWithFinalizers: d.cluster.Workloads(d.operator, string(d.Name)),
+		Status:                       func(s *opv1.OperatorStatus) { reasons.hideDuration(name, s) },
+		Condition:                    reasons.add,
+	}
+}
+
+// hideDuration changes since when a workload has been rolled out. After rolloutTimeout library-go's
+// controller would not update the conditions of a Deployment any more, except for Degraded.
+func (r *podReasons) hideDuration(name string, status *opv1.OperatorStatus) {
+	r.since, r.progressing = time.Time{}, false
+	for i, c := range status.Conditions {
+		if c.Type == name+opv1.OperatorStatusTypeProgressing && c.Status == opv1.ConditionTrue {
+			r.since = c.LastTransitionTime.Time
+			status.Conditions[i].LastTransitionTime = metav1.NewTime(r.clock.Now())
+		}
+	}
+}
+
+// degrade reports a Deployment that is rolled out for too long, as library-go does.
+func (r *podReasons) degrade(c *cluster.Condition) {
+	late := r.progressing && !r.since.IsZero() && r.clock.Since(r.since) > rolloutTimeout
+	if deployment, ok := r.get().(*appsv1.Deployment); ok && late &&
+		ptr.Deref(c.Status, "") == opv1.ConditionFalse {
+		c.WithStatus(opv1.ConditionTrue).WithReason("SyncError").WithMessage(fmt.Sprintf(
+			"The rollout of Deployment %s takes longer than %v", deployment.Name, rolloutTimeout))
+	}
+}
+
+// add changes a condition that reports a problem of the workload.
+func (r *podReasons) add(ctx context.Context, c *cluster.Condition) {
+	conditionType, status := ptr.Deref(c.Type, ""), ptr.Deref(c.Status, "")
+	switch {
+	case strings.HasSuffix(conditionType, opv1.OperatorStatusTypeDegraded):
+		r.degrade(c)
+		return
+	case diagnosis.SeverityOf(conditionType, status) == "":
+		return
+	case strings.HasSuffix(conditionType, opv1.OperatorStatusTypeProgressing):
+		r.progressing = true
+	}
+	if now := r.clock.Now(); now.Sub(r.read) >= podsInterval {
+		r.read, r.reason, r.message = now, "", ""
+		if err := r.refresh(ctx); err != nil {
+			klog.FromContext(ctx).V(2).Info("Conditions do not say why pods do not run", "error", err)
+		}
+	}
+	if r.message != "" {
+		c.WithReason(r.reason).WithMessage(r.message)
+	}
+}
+
+func (r *podReasons) refresh(ctx context.Context) error {
+	object := r.get()
+	if object == nil {
+		return nil
+	}
+	selector := &metav1.LabelSelector{}
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		selector = o.Spec.Selector
+	case *appsv1.DaemonSet:
+		selector = o.Spec.Selector
+	}
+	core, namespace := r.kube.CoreV1(), object.GetNamespace()
+	pods, err := core.Pods(namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: metav1.FormatLabelSelector(selector), Limit: maxPods,
+	})
+	if err != nil {
+		return err
+	}
+	w := diagnosis.NewWorkload(object, pods.Items)
+	reason, trouble, _ := w.Trouble()
+	if trouble == "" && w.Kind == "DaemonSet" && len(w.Pods) < min(int(w.Wanted), maxPods) {
+		// A DaemonSet has no condition about pods that it cannot create.
+		events, err := core.Events(namespace).List(ctx, metav1.ListOptions{
+			FieldSelector: fields.Set{
+				"involvedObject.kind": w.Kind, "involvedObject.name": w.Name, "reason": "FailedCreate",
+			}.String(), Limit: maxPods,
+		})
+		if err != nil {
+			return err
+		}
+		w.Failure = diagnosis.FailedCreate(events.Items)
+		reason, trouble, _ = w.Trouble()
+	}
+	if trouble == "" {
+		return nil
+	}
+	about := fmt.Sprintf("%s %s has too few pods", w.Kind, w.Name)
+	if w.Available >= w.Wanted {
+		about = fmt.Sprintf("The rollout of %s %s does not end", w.Kind, w.Name)
+	}
+	r.reason, r.message = reason, about+": "+trouble
+	return nil
+}

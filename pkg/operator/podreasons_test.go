@@ -1,0 +1,157 @@
+package operator
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+)
+
+// crashing returns a pod whose container has ended.
+func crashing() *corev1.Pod {
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name, pod.Labels = "n", "p", map[string]string{"app": "d"}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "csi-driver", RestartCount: 3,
+		State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s"},
+		},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: 1, Message: "start\nF1124 12:00:00.123456       1 main.go:7] password=abc is wrong\n",
+		}},
+	}}
+	return pod
+}
+
+func selector() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": "d"}}
+}
+
+func crashingDeployment(available int32) *appsv1.Deployment {
+	d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: selector()}}
+	d.Namespace, d.Name, d.Status.AvailableReplicas = "n", "d", available
+	return d
+}
+
+// newPodReasons returns the reasons of a workload among objects of a cluster.
+func newPodReasons(
+	workload metav1.Object, objects ...runtime.Object,
+) (*podReasons, *kubefake.Clientset, *clocktesting.FakePassiveClock) {
+	kube := kubefake.NewClientset(objects...)
+	now := clocktesting.NewFakePassiveClock(time.Now())
+	get := func() metav1.Object { return workload }
+	return &podReasons{kube: kube, clock: now, get: get}, kube, now
+}
+
+// mustSay compares the reason and the message of a condition.
+func mustSay(
+	t *testing.T, r *podReasons, conditionType string, status opv1.ConditionStatus, want string,
+) {
+	t.Helper()
+	c := cluster.NewCondition(conditionType, status, "Deploying", "Waiting")
+	r.add(t.Context(), c)
+	if got := *c.Reason + ": " + *c.Message; got != want {
+		t.Errorf("%s=%s %s, want %s", conditionType, status, got, want)
+	}
+}
+
+const (
+	unchanged = "Deploying: Waiting"
+	crashes   = "CrashLoopBackOff: Deployment d has too few pods: container csi-driver is in " +
+		"CrashLoopBackOff (exit 1): password=*** is wrong"
+)
+
+func TestConditionsSayWhyPodsDoNotRun(t *testing.T) {
+	t.Parallel()
+	r, _, _ := newPodReasons(crashingDeployment(0), crashing())
+	mustSay(t, r, "XAvailable", opv1.ConditionFalse, crashes)
+	mustSay(t, r, "XProgressing", opv1.ConditionTrue, crashes)
+	mustSay(t, r, "XDegraded", opv1.ConditionTrue, unchanged)
+	r, _, _ = newPodReasons(crashingDeployment(1), crashing())
+	mustSay(t, r, "XProgressing", opv1.ConditionTrue,
+		strings.Replace(crashes, "Deployment d has too few pods",
+			"The rollout of Deployment d does not end", 1))
+
+	refused := &appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Selector: selector()}}
+	refused.Namespace, refused.Name, refused.Status.DesiredNumberScheduled = "n", "d", 3
+	r, _, _ = newPodReasons(refused, &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "e"}, Reason: "FailedCreate",
+		Message: `Error creating: pods "d-x7k2p" is forbidden: exceeded quota: pods`,
+	})
+	mustSay(t, r, "XAvailable", opv1.ConditionFalse, "FailedCreate: "+
+		"DaemonSet d has too few pods: no more can be created: exceeded quota: pods")
+}
+
+// A container that restarts again and again changes no condition.
+func TestReasonOfAContainerIsTheSameInAllItsStates(t *testing.T) {
+	t.Parallel()
+	ended := crashing().Status.ContainerStatuses[0].LastTerminationState
+	ended.Terminated.Message = "F1124 12:59:59.000000       1 main.go:7] password=abc is wrong"
+	for _, state := range []corev1.ContainerState{
+		ended, {Running: &corev1.ContainerStateRunning{}}, crashing().Status.ContainerStatuses[0].State,
+	} {
+		pod := crashing()
+		pod.Status.ContainerStatuses[0].State = state
+		r, _, _ := newPodReasons(crashingDeployment(0), pod)
+		mustSay(t, r, "XAvailable", opv1.ConditionFalse, crashes)
+	}
+}
+
+func TestPodsAreListedOnlyWhileTheyAreMissing(t *testing.T) {
+	t.Parallel()
+	r, kube, now := newPodReasons(crashingDeployment(0), crashing())
+	mustSay(t, r, "XAvailable", opv1.ConditionTrue, unchanged)
+	mustSay(t, r, "XProgressing", opv1.ConditionFalse, unchanged)
+	mustSend := func(want int) {
+		t.Helper()
+		if got := kube.Actions(); len(got) != want {
+			t.Errorf("the requests are %v, want %d", got, want)
+		}
+	}
+	mustSend(0)
+	for range 3 {
+		c := cluster.NewCondition("XAvailable", opv1.ConditionFalse, "Deploying", "W")
+		r.add(t.Context(), c)
+	}
+	mustSend(1)
+	now.SetTime(now.Now().Add(podsInterval))
+	kube.PrependReactor("list", "pods",
+		func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "",
+				errors.New("RBAC"))
+		})
+	mustSay(t, r, "XAvailable", opv1.ConditionFalse, unchanged)
+	mustSend(2)
+}
+
+// library-go's controller of Deployments updates only Degraded after 15 minutes.
+func TestConditionsOfALongRolloutAreUpdated(t *testing.T) {
+	t.Parallel()
+	r, _, now := newPodReasons(crashingDeployment(0), crashing())
+	status := &opv1.OperatorStatus{Conditions: []opv1.OperatorCondition{{
+		Type: "XProgressing", Status: opv1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(now.Now().Add(-rolloutTimeout - time.Second)),
+	}}}
+	r.hideDuration("X", status)
+	if got := status.Conditions[0].LastTransitionTime.Time; !got.Equal(now.Now()) {
+		t.Errorf("the controller reads %v, want %v", got, now.Now())
+	}
+	mustSay(t, r, "XDegraded", opv1.ConditionFalse, unchanged)
+	mustSay(t, r, "XProgressing", opv1.ConditionTrue, crashes)
+	mustSay(t, r, "XDegraded", opv1.ConditionFalse,
+		"SyncError: The rollout of Deployment d takes longer than 15m0s")
+}
