@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	apimachinery "k8s.io/apimachinery/pkg/version"
@@ -10,6 +11,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -55,13 +57,15 @@ func (m requestMetric) observe(r openstack.Request) {
 	m.duration.WithLabelValues(r.Service, r.Code).Observe(r.Duration.Seconds())
 }
 
-// conditionMetric is a gauge for each condition in the cache of the ClusterCSIDriver.
+// conditionMetric is a gauge for each condition in the cache of the ClusterCSIDriver, and another
+// one for the reason of each condition that ends in Available. The second one is not a label of the
+// first one, because each reason would start a new series, and the wait of the alerts anew.
 type conditionMetric struct {
 	metrics.BaseStableCollector
 
-	desc     *metrics.Desc
-	driver   string
-	operator v1helpers.OperatorClient
+	desc, reasons *metrics.Desc
+	driver        string
+	operator      v1helpers.OperatorClient
 }
 
 func newConditionMetric(driver string, operator v1helpers.OperatorClient) *conditionMetric {
@@ -69,6 +73,9 @@ func newConditionMetric(driver string, operator v1helpers.OperatorClient) *condi
 		desc: metrics.NewDesc("openstack_csi_condition",
 			"1 while the condition of the ClusterCSIDriver is True, otherwise 0.",
 			[]string{"driver", "type"}, nil, metrics.ALPHA, ""),
+		reasons: metrics.NewDesc("openstack_csi_condition_reason",
+			"Always 1. The label reason is that of the condition, whose type ends in Available.",
+			[]string{"driver", "type", "reason"}, nil, metrics.ALPHA, ""),
 		driver: driver, operator: operator,
 	}
 }
@@ -76,6 +83,7 @@ func newConditionMetric(driver string, operator v1helpers.OperatorClient) *condi
 // DescribeWithStability implements metrics.StableCollector.
 func (m *conditionMetric) DescribeWithStability(descriptions chan<- *metrics.Desc) {
 	descriptions <- m.desc
+	descriptions <- m.reasons
 }
 
 // CollectWithStability implements metrics.StableCollector. It collects nothing before the cache
@@ -91,5 +99,18 @@ func (m *conditionMetric) CollectWithStability(collected chan<- metrics.Metric) 
 			value = 1
 		}
 		collected <- metrics.NewLazyConstMetric(m.desc, metrics.GaugeValue, value, m.driver, c.Type)
+		if strings.HasSuffix(c.Type, opv1.OperatorStatusTypeAvailable) {
+			collected <- metrics.NewLazyConstMetric(m.reasons, metrics.GaugeValue, 1, m.driver, c.Type,
+				knownReason(c.Reason))
+		}
 	}
+}
+
+// knownReason returns a reason from a closed set: somebody else may have written the condition.
+func knownReason(reason string) string {
+	known := append(diagnosis.PodReasons(), diagnosis.ReasonAsExpected, diagnosis.ReasonDeploying)
+	if slices.Contains(known, reason) {
+		return reason
+	}
+	return "Other"
 }

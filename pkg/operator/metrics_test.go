@@ -60,6 +60,16 @@ func TestEachConditionIsAGauge(t *testing.T) {
 		condition("B", opv1.ConditionFalse, "", ""), condition("C", opv1.ConditionUnknown, "", ""))
 	const series = "openstack_csi_condition driver=manila.csi.openstack.org type="
 	mustServe(t, registry, map[string]float64{series + "A": 1, series + "B": 0, series + "C": 0})
+	// Somebody else can write a condition with any reason.
+	client.SetConditions(t, condition("AAvailable", opv1.ConditionFalse, "FailedCreate", ""),
+		condition("BAvailable", opv1.ConditionFalse, "X", ""))
+	mustServe(t, registry, map[string]float64{
+		series + "AAvailable": 0, series + "BAvailable": 0,
+		"openstack_csi_condition_reason driver=manila.csi.openstack.org reason=FailedCreate " +
+			"type=AAvailable": 1,
+		"openstack_csi_condition_reason driver=manila.csi.openstack.org reason=Other " +
+			"type=BAvailable": 1,
+	})
 	// The series of a condition that was removed ends, so that no alert reports it forever.
 	client.SetConditions(t, condition("A", opv1.ConditionFalse, "", ""))
 	mustServe(t, registry, map[string]float64{series + "A": 0})

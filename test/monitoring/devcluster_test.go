@@ -65,6 +65,7 @@ func TestEveryExpressionHasDataOfADevcluster(t *testing.T) {
 	for _, expression := range []string{
 		`openstack_csi_condition{driver="manila.csi.openstack.org",type="Ready"} == 1`,
 		`openstack_csi_condition{driver="cinder.csi.openstack.org",type="Ready"} == 1`,
+		`openstack_csi_condition_reason{driver="manila.csi.openstack.org",reason="AsExpected"}`,
 		`openstack_csi_cloud_reachable{service="Manila"}`,
 		`openstack_csi_cloud_checks_total{service="Manila",result="Open"}`,
 		`openshift_cluster_csi_drivers_build_info == 1`,
