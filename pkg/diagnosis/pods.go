@@ -51,9 +51,10 @@ type Workload struct {
 }
 
 // NewWorkload returns the state of a Deployment or DaemonSet, with those of the pods that belong to
-// it. Pods of a Deployment belong to ReplicaSets, so its selector must have selected them.
+// it and are not being deleted. Pods of a Deployment belong to ReplicaSets, so its selector must
+// have selected them.
 func NewWorkload(object metav1.Object, pods []corev1.Pod) Workload {
-	w := Workload{Name: object.GetName(), Pods: pods}
+	w := Workload{Name: object.GetName()}
 	switch o := object.(type) {
 	case *appsv1.Deployment:
 		w.Kind, w.Available = "Deployment", o.Status.AvailableReplicas
@@ -67,10 +68,10 @@ func NewWorkload(object metav1.Object, pods []corev1.Pod) Workload {
 		w.Kind, w.Available = "DaemonSet", o.Status.NumberAvailable
 		w.Wanted = o.Status.DesiredNumberScheduled
 		w.Updated = o.Status.UpdatedNumberScheduled
-		w.Pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
-			return !metav1.IsControlledBy(&p, o)
-		})
 	}
+	w.Pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
+		return p.DeletionTimestamp != nil || w.Kind == "DaemonSet" && !metav1.IsControlledBy(&p, object)
+	})
 	return w
 }
 
@@ -252,7 +253,7 @@ func lastLine(text string) string {
 
 // Short returns one line of at most 256 characters, in which credentials are replaced.
 func Short(text string) string {
-	secret := regexp.MustCompile(`(?i)((?:password|passwd|secret|token)\w*["']?\s*[:=]\s*)` +
+	secret := regexp.MustCompile(`(?i)((?:password|passwd|secret|token)\w*["']?\s*[:=]\s*|bearer\s+)` +
 		`(?:"[^"]*"|'[^']*'|[^\s"',;&}]+)`)
 	text = secret.ReplaceAllString(strings.Join(strings.Fields(text), " "), "${1}***")
 	text = regexp.MustCompile(`(://)[^/\s@]+@`).ReplaceAllString(text, "${1}***@")
