@@ -45,6 +45,7 @@ type Workload struct {
 	Kind, Name string
 	// Available, Wanted and Updated are numbers of pods.
 	Available, Wanted, Updated int32
+	Selector                   *metav1.LabelSelector
 	Pods                       []corev1.Pod
 	// Failure is why pods cannot be created, "" if they can.
 	Failure string
@@ -57,7 +58,7 @@ func NewWorkload(object metav1.Object, pods []corev1.Pod) Workload {
 	w := Workload{Name: object.GetName()}
 	switch o := object.(type) {
 	case *appsv1.Deployment:
-		w.Kind, w.Available = "Deployment", o.Status.AvailableReplicas
+		w.Kind, w.Selector, w.Available = "Deployment", o.Spec.Selector, o.Status.AvailableReplicas
 		w.Wanted, w.Updated = ptr.Deref(o.Spec.Replicas, 1), o.Status.UpdatedReplicas
 		for _, c := range o.Status.Conditions {
 			if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
@@ -65,7 +66,7 @@ func NewWorkload(object metav1.Object, pods []corev1.Pod) Workload {
 			}
 		}
 	case *appsv1.DaemonSet:
-		w.Kind, w.Available = "DaemonSet", o.Status.NumberAvailable
+		w.Kind, w.Selector, w.Available = "DaemonSet", o.Spec.Selector, o.Status.NumberAvailable
 		w.Wanted = o.Status.DesiredNumberScheduled
 		w.Updated = o.Status.UpdatedNumberScheduled
 	}

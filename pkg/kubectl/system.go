@@ -83,7 +83,7 @@ func (s *session) addPods(ctx context.Context, d driver, sys *explain.System) {
 		if one.Status.NumberAvailable >= one.Status.DesiredNumberScheduled {
 			continue
 		}
-		pods := podsOf(ctx, s.guest, one, one.Spec.Selector)
+		pods := podsOf(ctx, s.guest, one)
 		sys.NodePods = append(sys.NodePods, pods...)
 		if len(pods) < int(one.Status.DesiredNumberScheduled) {
 			sys.Failures[one.Name] = diagnosis.FailedCreate(events(ctx, s.guest, one))
@@ -92,10 +92,9 @@ func (s *session) addPods(ctx context.Context, d driver, sys *explain.System) {
 }
 
 // podsOf returns the pods that the selector of a workload selects.
-func podsOf(
-	ctx context.Context, from *cluster, workload client.Object, selector *metav1.LabelSelector,
-) []corev1.Pod {
+func podsOf(ctx context.Context, from *cluster, workload client.Object) []corev1.Pod {
 	var pods corev1.PodList
+	selector := diagnosis.NewWorkload(workload, nil).Selector
 	labels, err := metav1.LabelSelectorAsSelector(selector)
 	from.failed = cmp.Or(from.failed, err)
 	from.read(ctx, &pods, client.InNamespace(workload.GetNamespace()),
@@ -154,10 +153,10 @@ func (s *session) readControlPlane(ctx context.Context, d driver, sys *explain.S
 		at.read(ctx, &sets, client.InNamespace(at.namespace),
 			client.MatchingLabels(sys.Controller.Spec.Selector.MatchLabels))
 		sys.ReplicaSets = sets.Items
-		sys.Pods = podsOf(ctx, at.cluster, sys.Controller, sys.Controller.Spec.Selector)
+		sys.Pods = podsOf(ctx, at.cluster, sys.Controller)
 	}
 	if o := sys.Operator; o != nil && o.Status.AvailableReplicas < ptr.Deref(o.Spec.Replicas, 1) {
-		sys.OperatorPods = podsOf(ctx, at.cluster, o, o.Spec.Selector)
+		sys.OperatorPods = podsOf(ctx, at.cluster, o)
 	}
 	maps.Copy(sys.Hidden, at.hidden)
 	return nil

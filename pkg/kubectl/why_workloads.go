@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -51,21 +50,15 @@ func explainDeployment(ctx context.Context, q question) (*answer, error) {
 		return nil, err
 	}
 	facts := explain.WorkloadFacts{Now: q.clock.Now(), Deployment: &appsv1.Deployment{}}
-	q.session = q.on(from)
-	if err := q.read(ctx, facts.Deployment); err != nil {
+	there := *q.session
+	there.guest = from
+	if err := (question{&there, q.namespace, q.name}).read(ctx, facts.Deployment); err != nil {
 		return nil, err
 	}
 	var sets appsv1.ReplicaSetList
 	from.read(ctx, &sets, client.InNamespace(q.namespace))
 	facts.ReplicaSets = sets.Items
-	return q.workload(ctx, facts, d, facts.Deployment, facts.Deployment.Spec.Selector)
-}
-
-// on returns a session whose questions are about another cluster.
-func (s *session) on(from *cluster) *session {
-	other := *s
-	other.guest = from
-	return &other
+	return q.workload(ctx, from, facts, d, facts.Deployment)
 }
 
 func explainDaemonSet(ctx context.Context, q question) (*answer, error) {
@@ -80,23 +73,22 @@ func explainDaemonSet(ctx context.Context, q question) (*answer, error) {
 	var revisions appsv1.ControllerRevisionList
 	from.read(ctx, &revisions, client.InNamespace(q.namespace))
 	facts.Revisions = revisions.Items
-	return q.workload(ctx, facts, d, facts.DaemonSet, facts.DaemonSet.Spec.Selector)
+	return q.workload(ctx, from, facts, d, facts.DaemonSet)
 }
 
 // workload adds the pods of a workload, the events of the first one that is not ready, and those of
 // the workload.
 func (q question) workload(
-	ctx context.Context, facts explain.WorkloadFacts, d *driver, object client.Object,
-	selector *metav1.LabelSelector,
+	ctx context.Context, from *cluster, facts explain.WorkloadFacts, d *driver, object client.Object,
 ) (*answer, error) {
-	facts.Pods = podsOf(ctx, q.guest, object, selector)
+	facts.Pods = podsOf(ctx, from, object)
 	for i := range facts.Pods {
 		if !explain.IsReady(&facts.Pods[i]) {
-			facts.Events = events(ctx, q.guest, &facts.Pods[i])
+			facts.Events = events(ctx, from, &facts.Pods[i])
 			break
 		}
 	}
-	facts.Events = append(facts.Events, events(ctx, q.guest, object)...)
+	facts.Events = append(facts.Events, events(ctx, from, object)...)
 	if d != nil {
 		var err error
 		if facts.System, err = q.system(ctx, *d); err != nil {

@@ -109,16 +109,10 @@ func (r *podReasons) refresh(ctx context.Context) error {
 	if object == nil {
 		return nil
 	}
-	selector := &metav1.LabelSelector{}
-	switch o := object.(type) {
-	case *appsv1.Deployment:
-		selector = o.Spec.Selector
-	case *appsv1.DaemonSet:
-		selector = o.Spec.Selector
-	}
 	core, namespace := r.kube.CoreV1(), object.GetNamespace()
+	selector := metav1.FormatLabelSelector(diagnosis.NewWorkload(object, nil).Selector)
 	pods, err := core.Pods(namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: metav1.FormatLabelSelector(selector), Limit: maxPods,
+		LabelSelector: selector, Limit: maxPods,
 	})
 	if err != nil {
 		return err

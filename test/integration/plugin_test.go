@@ -245,6 +245,11 @@ func TestPluginNamesWhatAGuestClusterDoesNotShow(t *testing.T) {
 			e.t.Errorf("with the management cluster the output is:\n%s", output)
 		}
 	}
+	why := []string{"why", "deploy/" + e.subject.Workloads[0]}
+	output := e.mustRun(0, append(why, management...)...)
+	if !strings.Contains(output, "Manila answers") { // the ClusterCSIDriver is in the guest cluster
+		e.t.Errorf("why a Deployment of the management cluster:\n%s", output)
+	}
 	dir := e.gathersNoSecrets(management...)
 	const namespace = "management/namespaces/" + hostedNamespace
 	for _, file := range []string{"apps/deployments.yaml", "core/secrets.yaml"} {
