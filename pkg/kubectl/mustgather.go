@@ -196,8 +196,9 @@ func (g *gathering) learnAdministrators(ctx context.Context) error {
 		if _, err := g.get(ctx, rootNamespace, name, secret); err != nil {
 			return err
 		}
-		delete(secret.Data, workloadsKey) // no secret
-		delete(secret.Data, latestKey)
+		for _, public := range []string{workloadsKey, replaced + workloadsKey, latestKey} {
+			delete(secret.Data, public)
+		}
 		g.add(secret.Data)
 	}
 	return nil

@@ -1,9 +1,8 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,7 +44,7 @@ type rotation struct {
 	*session
 
 	conf, cacert string
-	undo         bool
+	undo, dryRun bool
 
 	// given is the content of the files, login what clouds.yaml contains.
 	given map[string][]byte
@@ -54,16 +52,17 @@ type rotation struct {
 	// sources are the Secrets to change: the root Secret, or those of the drivers.
 	sources []*corev1.Secret
 	isRoot  bool
+	changes []change
 	// backup is nil if it does not exist.
 	backup *corev1.Secret
 	// follows is true if there is a driver or a workload with the credentials.
 	follows bool
-	// refusal is the last message of CredentialsAccepted that was printed.
-	refusal string
+	// obstacles are the messages that explain printed last, by driver and condition.
+	obstacles map[string]string
 }
 
 func newRotateCommand(o *options, streams Streams) *cobra.Command {
-	r := &rotation{}
+	r := &rotation{obstacles: map[string]string{}}
 	cmd := &cobra.Command{
 		Use:   "rotate CLOUDS_YAML | rotate --undo",
 		Short: "Write new credentials into the cluster, and wait until the drivers run with them",
@@ -87,35 +86,17 @@ func newRotateCommand(o *options, streams Streams) *cobra.Command {
 	cmd.Flags().StringVar(&r.cacert, "cacert", "",
 		"File with the CA of the cloud, on Kubernetes without OpenShift.")
 	cmd.Flags().BoolVar(&r.undo, "undo", false, "Restore the credentials from before the rotation.")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "Print what would change, and change nothing.")
 	return cmd
 }
 
 func (r *rotation) run(ctx context.Context, args []string) error {
-	if !r.undo {
-		if err := r.readFiles(args[0]); err != nil {
-			return err
-		}
+	if err := r.prepare(ctx, args); err != nil {
+		return fmt.Errorf("%w. %s", err, nothingChanged)
 	}
-	if err := r.findSources(ctx); err != nil {
-		return err
-	}
-	if r.isRoot && r.cacert != "" {
-		return usage("--cacert: the cloud credential operator does not copy it. %s", nothingChanged)
-	}
-	if r.isRoot && !r.undo {
-		if err := r.checkRootCA(args[0]); err != nil {
-			return err
-		}
-	}
-	r.undo = r.undo || r.returns()
-	if r.undo && r.backup == nil {
-		return fmt.Errorf("there is nothing to go back to: Secret %s/%s is missing. %s",
-			rootNamespace, backupSecret, nothingChanged)
-	}
-	if _, given := r.given[confKey]; r.isRoot && !r.undo && !given &&
-		len(r.sources[0].Data[confKey]) > 0 {
-		fmt.Fprintf(r.Err, "Warning: Secret %s/%s contains the previous credentials in %s as well, "+
-			"which stay without --clouds-conf\n", rootNamespace, rootSecret, confKey)
+	if r.dryRun {
+		fmt.Fprintln(r.Out, nothingChanged)
+		return nil
 	}
 	if err := r.write(ctx); err != nil {
 		return err
@@ -130,10 +111,66 @@ func (r *rotation) run(ctx context.Context, args []string) error {
 	}
 	fmt.Fprintf(r.Out, "The drivers run with these credentials. Delete Secret %s in %s when you no "+
 		"longer need the previous ones\n", backupSecret, rootNamespace)
-	if r.backup == nil {
+	return r.finish(ctx)
+}
+
+// prepare checks everything, and finds the changes.
+func (r *rotation) prepare(ctx context.Context, args []string) error {
+	if !r.undo {
+		if err := r.readFiles(args[0]); err != nil {
+			return err
+		}
+	}
+	if err := r.findSources(ctx); err != nil {
+		return err
+	}
+	r.undo = r.undo || r.returns()
+	if r.undo && r.backup == nil {
+		return fmt.Errorf("there is nothing to go back to: Secret %s/%s is missing",
+			rootNamespace, backupSecret)
+	}
+	for _, source := range r.sources {
+		if err := r.check(source); err != nil {
+			return err
+		}
+	}
+	return r.findChanges()
+}
+
+// check returns an error if others would overwrite the Secret, or could not read it.
+func (r *rotation) check(source *corev1.Secret) error {
+	name := source.Namespace + "/" + source.Name
+	release := source.Annotations["meta.helm.sh/release-name"]
+	if release != "" || source.Labels["app.kubernetes.io/managed-by"] == "Helm" {
+		return fmt.Errorf("Helm manages Secret %s, and would restore its content: change the "+
+			"credentials with helm upgrade %s", name, cmp.Or(release, "RELEASE"))
+	}
+	if r.undo {
 		return nil
 	}
-	return r.put(ctx, r.backup, map[string][]byte{finishedKey: []byte("yes")})
+	needed := openstack.DefaultCloud
+	if present, err := (openstack.Content{Data: source.Data, CAElsewhere: true}).Login(); err == nil {
+		needed = present.Entry
+	}
+	if entry := r.login.Entry; entry != openstack.DefaultCloud && entry != needed {
+		return usage("clouds.yaml has only the entry %s, but those who read Secret %s need %s: rename it",
+			printable(entry), name, printable(needed))
+	}
+	if !r.isRoot {
+		return nil
+	}
+	if r.cacert != "" {
+		return usage("--cacert: the cloud credential operator does not copy it")
+	}
+	if file := r.login.CAPath; file != "" && file != rootCA {
+		return usage("clouds.yaml contains a cacert that the cloud credential operator would replace. "+
+			"Change it to %q, or remove it if the cloud needs no CA", "cacert: "+rootCA)
+	}
+	if _, given := r.given[confKey]; !given && len(source.Data[confKey]) > 0 {
+		fmt.Fprintf(r.Err, "Warning: Secret %s contains the previous credentials in %s as well, "+
+			"which stay without --clouds-conf\n", name, confKey)
+	}
+	return nil
 }
 
 // readFiles reads and validates the files.
@@ -145,7 +182,7 @@ func (r *rotation) readFiles(name string) error {
 		}
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return usage("%w. %s", err, nothingChanged)
+			return usageError{err}
 		}
 		r.given[key] = text
 	}
@@ -155,25 +192,16 @@ func (r *rotation) readFiles(name string) error {
 		CA: string(r.given[caKey]), CAName: r.cacert, CAElsewhere: true,
 	}.Login()
 	if err != nil {
-		return usage("%w. %s", err, nothingChanged)
+		return usageError{err}
 	}
 	if conf, ok := r.given[confKey]; ok && !regexp.MustCompile(`(?m)^\[`).Match(conf) {
-		return usage("%s is not an ini file. %s", r.conf, nothingChanged)
+		return usage("%s is not an ini file", r.conf)
 	}
 	kind := "password"
 	if r.login.UsesApplicationCredential() {
 		kind = "application credential"
 	}
 	fmt.Fprintf(r.Out, "%s: entry %s, %s\n", name, printable(r.login.Entry), kind)
-	return nil
-}
-
-// checkRootCA refuses a cacert that the cloud credential operator would replace.
-func (r *rotation) checkRootCA(name string) error {
-	if file := r.login.CAPath; file != "" && file != rootCA {
-		return usage("%s contains a cacert that the cloud credential operator would replace. Change it "+
-			"to %q, or remove it if the cloud needs no CA. %s", name, "cacert: "+rootCA, nothingChanged)
-	}
 	return nil
 }
 
@@ -184,8 +212,8 @@ func (r *rotation) findSources(ctx context.Context) error {
 		return err
 	}
 	if hidden := r.guest.notVisible(); len(hidden) > 0 {
-		return fmt.Errorf("whether this is a guest cluster is unknown. Not visible: %s. %s",
-			strings.Join(hidden, ", "), nothingChanged)
+		return fmt.Errorf("whether this is a guest cluster is unknown. Not visible: %s",
+			strings.Join(hidden, ", "))
 	}
 	if infrastructure.Status.ControlPlaneTopology == configv1.ExternalTopologyMode {
 		secret, err := r.hostedSecret(ctx)
@@ -193,7 +221,7 @@ func (r *rotation) findSources(ctx context.Context) error {
 			return err
 		}
 		return fmt.Errorf("the credentials of a guest cluster are in the management cluster, in %s: "+
-			"follow \"HyperShift\" in docs/credential-rotation.md. %s", secret, nothingChanged)
+			"follow \"HyperShift\" in docs/credential-rotation.md", secret)
 	}
 	root, err := r.secret(ctx, rootNamespace, rootSecret)
 	if err != nil {
@@ -228,14 +256,13 @@ func (r *rotation) findDriverSecrets(ctx context.Context) error {
 		}
 		if len(secret.OwnerReferences) > 0 || secret.Annotations[requestAnnotation] != "" {
 			return fmt.Errorf("Secret %s belongs to the cloud credential operator, but Secret %s/%s is "+
-				"missing: in manual mode follow docs/credential-rotation.md. %s", name, rootNamespace,
-				rootSecret, nothingChanged)
+				"missing: in manual mode follow docs/credential-rotation.md", name, rootNamespace, rootSecret)
 		}
 		r.sources = append(r.sources, secret)
 	}
 	if len(r.sources) == 0 {
 		return fmt.Errorf("there are no credentials: neither Secret %s/%s nor the Secrets of the "+
-			"drivers exist. %s", rootNamespace, rootSecret, nothingChanged)
+			"drivers exist", rootNamespace, rootSecret)
 	}
 	return nil
 }
@@ -251,21 +278,4 @@ func (r *rotation) secret(ctx context.Context, namespace, name string) (*corev1.
 		return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, name, err)
 	}
 	return found, nil
-}
-
-// put merges data. A nil value removes the key.
-func (r *rotation) put(
-	ctx context.Context, secret *corev1.Secret, data map[string][]byte,
-) error {
-	patch, err := json.Marshal(map[string]any{"data": data})
-	if err != nil {
-		return errors.New("encoding the change of a Secret")
-	}
-	target := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name},
-	}
-	if err := r.guest.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("changing Secret %s/%s: %w", secret.Namespace, secret.Name, err)
-	}
-	return nil
 }

@@ -3,11 +3,17 @@ package kubectl
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Keys of the backup, beside those of the credentials.
@@ -17,6 +23,8 @@ const (
 	// workloadsKey contains the workloads with the saved credentials, latestKey the workloads before
 	// the last rotation.
 	workloadsKey, latestKey = "workloads", "latest"
+	// replaced is the prefix of the keys with what an unfinished --undo replaces.
+	replaced = "replaced."
 )
 
 // saved returns the key of the backup for a key of a source.
@@ -49,7 +57,7 @@ func (r *rotation) returns() bool {
 // wanted returns the data that a source should have; a nil value is a key to remove.
 func (r *rotation) wanted(source *corev1.Secret) map[string][]byte {
 	if !r.undo {
-		return r.given
+		return maps.Clone(r.given)
 	}
 	data := map[string][]byte{}
 	for _, key := range credentialKeys() {
@@ -61,76 +69,140 @@ func (r *rotation) wanted(source *corev1.Secret) map[string][]byte {
 	return data
 }
 
-// write changes the sources, unless they have the credentials already.
-func (r *rotation) write(ctx context.Context) error {
-	var changed []*corev1.Secret
+// change is what to merge into a Secret.
+type change struct {
+	*corev1.Secret
+
+	data map[string][]byte
+}
+
+// findChanges finds and prints the changes, without values.
+func (r *rotation) findChanges() error {
+	verb := "Changing"
+	if r.dryRun {
+		verb = "Would change"
+	}
 	for _, source := range r.sources {
-		wanted := r.wanted(source)
-		if r.undo && len(wanted[cloudsKey]) == 0 {
-			return fmt.Errorf("Secret %s/%s contains no credentials for Secret %s/%s. %s", rootNamespace,
-				backupSecret, source.Namespace, source.Name, nothingChanged)
+		data := r.wanted(source)
+		if len(data[cloudsKey]) == 0 {
+			return fmt.Errorf("Secret %s/%s contains no credentials for Secret %s/%s", rootNamespace,
+				backupSecret, source.Namespace, source.Name)
 		}
-		for key, value := range wanted {
-			if !bytes.Equal(value, source.Data[key]) {
-				changed = append(changed, source)
-				break
-			}
+		maps.DeleteFunc(data, func(key string, value []byte) bool {
+			return bytes.Equal(value, source.Data[key])
+		})
+		if len(data) > 0 {
+			r.changes = append(r.changes, change{source, data})
+			fmt.Fprintf(r.Out, "%s %s of Secret %s/%s\n", verb,
+				strings.Join(slices.Sorted(maps.Keys(data)), ", "), source.Namespace, source.Name)
 		}
 	}
-	if len(changed) == 0 {
-		fmt.Fprintln(r.Out, "The cluster contains these credentials already; continuing")
+	if len(r.changes) == 0 {
+		fmt.Fprintln(r.Out, "The cluster contains these credentials already")
+	}
+	return nil
+}
+
+func (r *rotation) write(ctx context.Context) error {
+	if len(r.changes) == 0 {
 		return nil
 	}
 	if err := r.save(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(r.Out, "Changing %d Secrets; their previous content stays in Secret %s in %s\n",
-		len(changed), backupSecret, rootNamespace)
-	for _, source := range changed {
-		wanted := r.wanted(source)
-		if err := r.put(ctx, source, wanted); err != nil {
+	fmt.Fprintf(r.Out, "The previous content stays in Secret %s in %s\n", backupSecret, rootNamespace)
+	for _, c := range r.changes {
+		if err := r.put(ctx, c.Secret, c.data); err != nil {
 			return err
 		}
-		maps.Copy(source.Data, wanted)
 	}
 	return nil
 }
 
 // save stores the present credentials, the workloads with these credentials, and the workloads as
-// they are now. It keeps the first two if the last rotation did not finish. To go back, it only
-// marks the rotation as unfinished, until the drivers have the saved credentials again.
+// they are now. It keeps the first two if the last rotation did not finish, and until finish if it
+// is to go back to them.
 func (r *rotation) save(ctx context.Context) error {
-	if r.undo {
-		return r.put(ctx, r.backup, map[string][]byte{finishedKey: nil})
-	}
 	now, err := r.workloads(ctx)
 	if err != nil {
 		return err
 	}
-	data := map[string][]byte{workloadsKey: now, latestKey: now}
-	for _, source := range r.sources {
-		for _, key := range credentialKeys() {
-			if value, found := source.Data[key]; found {
-				data[r.saved(source, key)] = value
+	finished := r.backup == nil || r.isFinished()
+	data, prefix := map[string][]byte{}, ""
+	if r.undo {
+		prefix = replaced
+	}
+	if r.undo || !finished {
+		data = maps.Clone(r.backup.Data)
+		delete(data, finishedKey)
+	}
+	if !r.undo {
+		maps.DeleteFunc(data, func(key string, _ []byte) bool { return strings.HasPrefix(key, replaced) })
+	}
+	_, kept := data[prefix+r.saved(r.sources[0], cloudsKey)]
+	if !kept {
+		if finished { // all workloads have these credentials
+			data[prefix+workloadsKey] = now
+		}
+		for _, source := range r.sources {
+			for _, key := range credentialKeys() {
+				if value, found := source.Data[key]; found {
+					data[prefix+r.saved(source, key)] = value
+				}
 			}
 		}
 	}
+	data[latestKey] = now
 	if r.backup == nil {
 		r.backup = &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: rootNamespace, Name: backupSecret}, Data: data,
 		}
-		if err := r.guest.Create(ctx, r.backup); err != nil {
-			return fmt.Errorf("creating Secret %s/%s: %w", rootNamespace, backupSecret, err)
-		}
+		err = r.guest.Create(ctx, r.backup)
+	} else {
+		r.backup.Data = data
+		err = r.guest.Update(ctx, r.backup)
+	}
+	if err != nil {
+		return fmt.Errorf("writing Secret %s/%s: %w", rootNamespace, backupSecret, err)
+	}
+	return nil
+}
+
+// finish marks the rotation as finished. What --undo replaced becomes what the next one restores.
+func (r *rotation) finish(ctx context.Context) error {
+	if r.backup == nil {
 		return nil
 	}
-	if !r.isFinished() {
-		data = maps.Clone(r.backup.Data)
-		data[latestKey] = now
+	data := map[string][]byte{}
+	for key, value := range r.backup.Data {
+		if original, ok := strings.CutPrefix(key, replaced); ok && r.undo {
+			data[original] = value
+		}
 	}
-	r.backup.Data = data
-	if err := r.guest.Update(ctx, r.backup); err != nil {
-		return fmt.Errorf("changing Secret %s/%s: %w", rootNamespace, backupSecret, err)
+	if len(data) > 0 {
+		for key := range r.backup.Data {
+			if _, ok := data[key]; !ok {
+				data[key] = nil
+			}
+		}
+	}
+	data[finishedKey] = []byte("yes")
+	return r.put(ctx, r.backup, data)
+}
+
+// put merges data. A nil value removes the key.
+func (r *rotation) put(
+	ctx context.Context, secret *corev1.Secret, data map[string][]byte,
+) error {
+	patch, err := json.Marshal(map[string]any{"data": data})
+	if err != nil {
+		return errors.New("encoding the change of a Secret")
+	}
+	target := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name},
+	}
+	if err := r.guest.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("changing Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -22,24 +23,19 @@ import (
 // workloads returns a line for each workload with rollout inputs: namespace, kind/name, and inputs.
 // It reads namespaces openshift-* only: users can add the annotation in other namespaces.
 func (r *rotation) workloads(ctx context.Context) ([]byte, error) {
-	var deployments appsv1.DeploymentList
-	var daemonSets appsv1.DaemonSetList
-	err := errors.Join(r.guest.List(ctx, &deployments), r.guest.List(ctx, &daemonSets))
-	if err != nil {
-		return nil, fmt.Errorf("listing workloads: %w", err)
-	}
 	var lines []string
-	add := func(kind string, o client.Object) {
-		inputs := o.GetAnnotations()[diagnosis.InputsAnnotation]
-		if inputs != "" && strings.HasPrefix(o.GetNamespace(), "openshift-") {
-			lines = append(lines, fmt.Sprintf("%s %s/%s %s\n", o.GetNamespace(), kind, o.GetName(), inputs))
+	for _, kind := range []string{"Deployment", "DaemonSet"} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind(kind + "List"))
+		if err := r.guest.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("listing workloads: %w", err)
 		}
-	}
-	for i := range deployments.Items {
-		add("Deployment", &deployments.Items[i])
-	}
-	for i := range daemonSets.Items {
-		add("DaemonSet", &daemonSets.Items[i])
+		for _, o := range list.Items {
+			inputs := o.Annotations[diagnosis.InputsAnnotation]
+			if inputs != "" && strings.HasPrefix(o.Namespace, "openshift-") {
+				lines = append(lines, fmt.Sprintf("%s %s/%s %s\n", o.Namespace, kind, o.Name, inputs))
+			}
+		}
 	}
 	return []byte(strings.Join(lines, "")), nil
 }
@@ -80,8 +76,10 @@ func hostedControlPlane() schema.GroupVersionKind {
 // followed is a workload that should roll out.
 type followed struct {
 	namespace, kind, name string
-	// inputs are the hashes of rollout inputs that it had.
-	inputs map[string]string
+	// inputs are the hashes of rollout inputs that it had. restored means that it should get them
+	// again.
+	inputs   map[string]string
+	restored bool
 }
 
 func (f followed) String() string { return f.kind + "/" + f.name + " in " + f.namespace }
@@ -89,9 +87,11 @@ func (f followed) String() string { return f.kind + "/" + f.name + " in " + f.na
 // followAll waits until each workload runs with the credentials, if they are among its inputs.
 func (r *rotation) followAll(ctx context.Context) error {
 	var lines []byte
+	restored := false
 	if r.backup != nil {
+		restored = r.undo && len(r.backup.Data[workloadsKey]) > 0
 		lines = r.backup.Data[latestKey]
-		if r.undo || len(lines) == 0 {
+		if restored || len(lines) == 0 {
 			lines = r.backup.Data[workloadsKey]
 		}
 	}
@@ -101,7 +101,7 @@ func (r *rotation) followAll(ctx context.Context) error {
 			continue
 		}
 		kind, name, _ := strings.Cut(fields[1], "/")
-		one := followed{fields[0], kind, name, diagnosis.ParseInputs(fields[2])}
+		one := followed{fields[0], kind, name, diagnosis.ParseInputs(fields[2]), restored}
 		for _, input := range slices.Sorted(maps.Keys(one.inputs)) {
 			secret, ok := strings.CutPrefix(input, "secret/")
 			if !ok {
@@ -116,6 +116,7 @@ func (r *rotation) followAll(ctx context.Context) error {
 	}
 	if !r.follows {
 		fmt.Fprintln(r.Out, "No driver has a login, so there is nothing to wait for")
+		return r.explain(ctx)
 	}
 	return nil
 }
@@ -127,31 +128,38 @@ func (r *rotation) follow(ctx context.Context, w followed, secret string) (bool,
 	if err != nil || found == nil || len(found.Data[cloudsKey]) == 0 {
 		return false, err
 	}
-	if r.isRoot {
-		what := fmt.Sprintf("the cloud credential operator has copied the credentials to Secret %s in %s",
-			secret, w.namespace)
-		if err := r.until(ctx, what, func(ctx context.Context) (bool, error) {
-			return r.isCopied(ctx, w.namespace, secret)
-		}); err != nil {
-			return true, err
-		}
+	if err := r.untilCopied(ctx, w.namespace, secret); err != nil {
+		return true, err
 	}
 	before, input := w.inputs["secret/"+secret], "secret/"+secret
 	changed := func(ctx context.Context) (bool, error) {
 		state, err := r.state(ctx, w)
-		return (diagnosis.ParseInputs(state.inputs)[input] == before) == r.undo, err
+		return (diagnosis.ParseInputs(state.inputs)[input] == before) == w.restored, err
 	}
-	if err := r.until(ctx, "the operator has changed "+w.String(), changed); err != nil {
+	err = r.until(ctx, "the operator has changed "+w.String(), changed, r.explain)
+	if err != nil {
 		return true, err
 	}
 	err = r.until(ctx, w.String()+" has rolled out", func(ctx context.Context) (bool, error) {
 		state, err := r.state(ctx, w)
 		return state.rolledOut, err
-	})
+	}, nil)
 	if err == nil {
 		fmt.Fprintf(r.Out, "%s runs with the credentials of Secret %s\n", w, secret)
 	}
 	return true, err
+}
+
+// untilCopied waits until the cloud credential operator has copied the root Secret, if any.
+func (r *rotation) untilCopied(ctx context.Context, namespace, name string) error {
+	if !r.isRoot {
+		return nil
+	}
+	what := fmt.Sprintf("the cloud credential operator has copied the credentials to Secret %s in %s",
+		name, namespace)
+	return r.until(ctx, what, func(ctx context.Context) (bool, error) {
+		return r.isCopied(ctx, namespace, name)
+	}, nil)
 }
 
 // isCopied compares with the root Secret as it is now, because the cloud credential operator may
@@ -194,14 +202,18 @@ func (r *rotation) state(ctx context.Context, w followed) (workloadState, error)
 	}, err
 }
 
-// until repeats check until it returns true. The time limit names the step.
-func (r *rotation) until(
-	ctx context.Context, what string, check func(context.Context) (bool, error),
+// until repeats check until it returns true. The time limit names the step. From the second time on
+// it calls explain, unless it is nil: before, a condition may be about the previous credentials.
+func (r *rotation) until(ctx context.Context, what string,
+	check func(context.Context) (bool, error), explain func(context.Context) error,
 ) error {
 	waiting := false
 	err := wait.PollUntilContextCancel(ctx, r.interval, true,
 		func(ctx context.Context) (bool, error) {
 			done, err := check(ctx)
+			if !done && err == nil && waiting && explain != nil {
+				err = explain(ctx)
+			}
 			if err != nil && isUnreachable(err) {
 				err = nil // the API server may restart while workloads roll out
 			}

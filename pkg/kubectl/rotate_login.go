@@ -11,35 +11,21 @@ import (
 )
 
 // followLogin waits until the operator of a driver has tested the credentials, and written the
-// login that the driver reads. For a driver without a login it only says why.
+// login that the driver reads, unless the driver has none yet.
 func (r *rotation) followLogin(ctx context.Context, d driver) error {
 	written, err := r.secret(ctx, d.namespace, d.loginSecret)
-	if err != nil {
+	if err != nil || written == nil {
 		return err
 	}
-	if written == nil {
-		return r.explainRefusal(ctx, d)
-	}
 	r.follows = true
-	if r.isRoot {
-		what := fmt.Sprintf("the cloud credential operator has copied the credentials to Secret %s in %s",
-			d.credentials, d.namespace)
-		err := r.until(ctx, what, func(ctx context.Context) (bool, error) {
-			return r.isCopied(ctx, d.namespace, d.credentials)
-		})
-		if err != nil {
-			return err
-		}
+	if err := r.untilCopied(ctx, d.namespace, d.credentials); err != nil {
+		return err
 	}
 	what := fmt.Sprintf("the operator has given the login in Secret %s to the driver of %s",
 		d.credentials, d.title)
 	return r.until(ctx, what, func(ctx context.Context) (bool, error) {
-		done, err := r.hasLogin(ctx, d)
-		if !done && err == nil {
-			err = r.explainRefusal(ctx, d)
-		}
-		return done, err
-	})
+		return r.hasLogin(ctx, d)
+	}, r.explain)
 }
 
 // hasLogin returns whether the driver has the login in its driver Secret.
@@ -61,17 +47,27 @@ func (r *rotation) hasLogin(ctx context.Context, d driver) (bool, error) {
 	return true, nil
 }
 
-// explainRefusal prints why the operator does not accept the credentials, once for each reason.
-func (r *rotation) explainRefusal(ctx context.Context, d driver) error {
-	status := &opv1.ClusterCSIDriver{}
-	if found, err := r.guest.get(ctx, "", d.name, status); !found || err != nil {
-		return err
+// explain prints why the operators do not use the credentials, once for each reason.
+func (r *rotation) explain(ctx context.Context) error {
+	say := func(about, message string) {
+		if r.obstacles[about] != message {
+			r.obstacles[about] = message
+			fmt.Fprintln(r.Err, printable(message))
+		}
 	}
-	for _, c := range status.Status.Conditions {
-		if strings.HasSuffix(c.Type, "CredentialsAccepted") && c.Status == opv1.ConditionFalse &&
-			c.Message != r.refusal {
-			r.refusal = c.Message
-			fmt.Fprintf(r.Err, "%s: %s\n", c.Type, c.Message)
+	for _, d := range drivers() {
+		status := &opv1.ClusterCSIDriver{}
+		if _, err := r.guest.get(ctx, "", d.name, status); err != nil {
+			return err
+		}
+		if status.Spec.ManagementState == opv1.Unmanaged {
+			say(d.name, "ClusterCSIDriver "+d.name+" is Unmanaged, so its operator changes nothing. Set "+
+				"spec.managementState to Managed")
+		}
+		for _, c := range status.Status.Conditions {
+			if strings.HasSuffix(c.Type, "CredentialsAccepted") && c.Status == opv1.ConditionFalse {
+				say(c.Type, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+			}
 		}
 	}
 	return nil

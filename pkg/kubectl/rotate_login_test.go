@@ -54,7 +54,10 @@ func (c *rotatingCluster) refusing(accept func(client.Client), reasons ...string
 		}
 		status.Status.Conditions = []opv1.OperatorCondition{
 			{Type: "ManilaCloudReachable", Status: opv1.ConditionFalse, Message: "no route"},
-			{Type: "ManilaCredentialsAccepted", Status: opv1.ConditionFalse, Message: reasons[now]},
+			{
+				Type: "ManilaCredentialsAccepted", Status: opv1.ConditionFalse,
+				Reason: "AuthenticationFailed", Message: reasons[now],
+			},
 			{Type: "OtherCredentialsAccepted", Status: opv1.ConditionTrue, Message: "fine"},
 		}
 		return nil
@@ -65,11 +68,17 @@ func (c *rotatingCluster) refusing(accept func(client.Client), reasons ...string
 func TestRotationWaitsForTheLoginOfTheDriver(t *testing.T) {
 	t.Parallel()
 	const (
-		first, second = "ManilaCredentialsAccepted: HTTP 401\n", "ManilaCredentialsAccepted: HTTP 403\n"
-		tested        = "Waiting until the operator has given the login in Secret " +
+		refused       = "ManilaCredentialsAccepted=False AuthenticationFailed: HTTP 40"
+		first, second = refused + "1\n", refused + "3\n"
+		unmanaged     = "ClusterCSIDriver manila.csi.openstack.org is Unmanaged, so its operator " +
+			"changes nothing. Set spec.managementState to Managed\n"
+		tested = "Waiting until the operator has given the login in Secret " +
 			"manila-cloud-credentials to the driver of Manila\n"
 		copied = "Waiting until the cloud credential operator has copied the credentials to Secret " +
 			"manila-cloud-credentials in openshift-manila-csi-driver\n"
+		workload = "workload of a driver without a login"
+		changed  = "Waiting until the operator has changed Deployment/late in " +
+			"openshift-cluster-csi-drivers\n"
 		nothing = "No driver has a login, so there is nothing to wait for\n"
 	)
 	fresh := bytes.Replace(clouds("b"), []byte("username: u"), []byte("username: v"), 1)
@@ -100,13 +109,25 @@ func TestRotationWaitsForTheLoginOfTheDriver(t *testing.T) {
 		"driver without credentials": {
 			[]client.Object{login, credentials(flavour.DefaultNamespace, cinderSecret)}, false, exitOK, nil,
 		},
+		"Unmanaged": {
+			[]client.Object{ofManila, login},
+			false, exitDeadline,
+			[]string{tested, first, second, unmanaged},
+		},
+		workload: {
+			[]client.Object{ofManila, credentials(flavour.DefaultNamespace, cinderSecret)},
+			false, exitFailed,
+			[]string{changed, first},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newRotatingCluster(t, append(test.objects, &opv1.ClusterCSIDriver{
+			driver := &opv1.ClusterCSIDriver{
 				ObjectMeta: metav1.ObjectMeta{Name: string(opv1.ManilaCSIDriver)},
-			})...)
-			c.rolls = map[string]bool{"early": true, "late": true}
+			}
+			driver.Spec.ManagementState = opv1.ManagementState(name)
+			c := newRotatingCluster(t, append(test.objects, driver)...)
+			c.rolls = map[string]bool{"early": true, "late": name != workload}
 			accept, timeout := func(client.Client) {}, "--timeout=3s"
 			if test.accepted {
 				timeout = "--timeout=1m"
@@ -121,7 +142,9 @@ func TestRotationWaitsForTheLoginOfTheDriver(t *testing.T) {
 			if code != test.code || strings.Contains(output, "Reachable") {
 				t.Errorf("exit code %d, want %d:\n%s", code, test.code, output)
 			}
-			for _, text := range []string{tested, copied, first, second, nothing, "driver of Cinder"} {
+			for _, text := range []string{
+				tested, copied, changed, first, second, unmanaged, nothing, "driver of Cinder",
+			} {
 				want := slices.Contains(test.says, text)
 				if n := strings.Count(output, text); n > 1 || want != (n == 1) {
 					t.Errorf("the output contains %q %d times, want it to: %t\n%s", text, n, want, output)

@@ -178,7 +178,7 @@ func newCA(t *testing.T) []byte {
 	return text
 }
 
-func TestRotationRefusesWhatItCannotApply(t *testing.T) {
+func TestRotationChangesNothing(t *testing.T) {
 	t.Parallel()
 	old := clouds("a")
 	root := func() client.Object {
@@ -186,6 +186,8 @@ func TestRotationRefusesWhatItCannotApply(t *testing.T) {
 	}
 	guest := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	guest.Status.ControlPlaneTopology = configv1.ExternalTopologyMode
+	ofHelm := secret(manilaNamespace, manilaSecret, map[string][]byte{cloudsKey: old})
+	ofHelm.Annotations = map[string]string{"meta.helm.sh/release-name": "drivers"}
 	foreignCA := bytes.Replace(old, []byte("    auth:"), []byte("    cacert: /ca.pem\n    auth:"), 1)
 	valid, ca := file(t, clouds("b")), file(t, newCA(t))
 	only := []client.Object{root()}[:1:1]
@@ -209,6 +211,20 @@ func TestRotationRefusesWhatItCannotApply(t *testing.T) {
 		"manual mode":         {[]client.Object{copied(old)}, []string{valid}, exitFailed, "manual mode"},
 		"guest cluster":       {append(only, guest), []string{valid}, exitFailed, "identityRef"},
 		"entries of no cloud": {only, content("clouds: {a: {}, b: {}}"), 2, ""},
+		"another entry": {
+			only, content(strings.Replace(string(old), "openstack:", "prod:", 1)), exitUsage,
+			"only the entry prod, but those who read Secret kube-system/openstack-credentials need " +
+				"openstack: rename it",
+		},
+		"Secret of Helm": {
+			[]client.Object{ofHelm}, []string{valid}, exitFailed, "helm upgrade drivers",
+		},
+		"dry run": {
+			only,
+			[]string{valid, "--dry-run"},
+			exitOK,
+			"Would change clouds.yaml of Secret kube-system/openstack-credentials",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -272,23 +288,35 @@ func TestRotationNamesTheSecretOfAHostedCluster(t *testing.T) {
 	}
 }
 
-// In a rotation that does not finish, only the first of two Deployments changes.
+// In a rotation that does not finish, only the first of two Deployments changes. An undo that
+// finishes keeps what it replaced.
 func TestRotationGoesBackAfterUnfinishedOnes(t *testing.T) {
 	t.Parallel()
 	type step struct {
 		to, argument string
 		finishes     bool
+		saved        string // a by default
 	}
 	const undo = "--undo"
 	for name, steps := range map[string][]step{
-		"continued":              {{to: "b"}, {to: "b", finishes: true}},
-		"undo":                   {{to: "b"}, {to: "c"}, {to: "a", argument: undo, finishes: true}},
-		"with the previous file": {{to: "b"}, {to: "a", finishes: true}},
+		"continued": {{to: "b"}, {to: "b", finishes: true}},
+		"undo": {
+			{to: "b"}, {to: "c"}, {to: "a", argument: undo, finishes: true, saved: "c"},
+		},
+		"with the previous file": {{to: "b"}, {to: "a", finishes: true, saved: "b"}},
 		"undo after an unfinished undo": {
 			{to: "b", finishes: true},
 			{to: "a", argument: undo},
 			{to: "c"},
-			{to: "a", argument: undo, finishes: true},
+			{to: "a", argument: undo, finishes: true, saved: "c"},
+			{to: "c", argument: undo, finishes: true},
+		},
+		"undo of an unfinished undo": {
+			{to: "b", finishes: true},
+			{to: "a", argument: undo},
+			{to: "a", argument: undo, finishes: true, saved: "b"},
+			{to: "b", argument: undo, saved: "b"},
+			{to: "b", argument: undo, finishes: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -312,8 +340,11 @@ func TestRotationGoesBackAfterUnfinishedOnes(t *testing.T) {
 				if !bytes.Equal(c.data(rootNamespace, rootSecret)[cloudsKey], clouds(s.to)) {
 					t.Errorf("the root Secret does not contain %s", s.to)
 				}
-				if !bytes.Equal(c.data(rootNamespace, backupSecret)[cloudsKey], clouds("a")) {
-					t.Errorf("after %s the backup is not that from before the first rotation", s.to)
+				if s.saved == "" {
+					s.saved = "a"
+				}
+				if !bytes.Equal(c.data(rootNamespace, backupSecret)[cloudsKey], clouds(s.saved)) {
+					t.Errorf("after %s the backup does not contain %s", s.to, s.saved)
 				}
 			}
 		})
@@ -380,7 +411,7 @@ func TestRotationChangesTheSecretsOfTheDriversOnKubernetes(t *testing.T) {
 	c.rolls = map[string]bool{"early": true, "late": true}
 	ca := newCA(t)
 	code, output := c.rotate(file(t, clouds("b")), "--cacert="+file(t, ca), "--timeout=1m")
-	if code != exitOK || !strings.Contains(output, "Changing 3 Secrets") {
+	if code != exitOK || !strings.Contains(output, "Changing cacert, clouds.yaml of Secret open") {
 		t.Fatalf("exit code %d:\n%s", code, output)
 	}
 	for key, data := range before {

@@ -206,7 +206,9 @@ func (e *env) rotatesAndUndoes() {
 	e.eventually(soon, func() error { return e.hasRootCredentials(rootCredentials, old) })
 	e.setClouds(old)
 	e.mustFinish(rotation)
-	e.must(e.hasRootCredentials(rootBackup, old))
+	text, err := os.ReadFile(fresh)
+	e.must(err)
+	e.must(e.hasRootCredentials(rootBackup, text))
 }
 
 // createRootCredentials creates the Secret that cloud-credential-operator copies.
