@@ -63,13 +63,10 @@ func newMapper() meta.RESTMapper {
 	for _, kind := range clusterKinds() {
 		mapper.Add(kind, meta.RESTScopeRoot)
 	}
-	for _, kind := range namespacedKinds() {
+	for _, kind := range slices.Concat(namespacedKinds(), userKinds()) {
 		mapper.Add(kind, meta.RESTScopeNamespace)
 	}
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), meta.RESTScopeNamespace)
-	for _, kind := range kindsOf(corev1.SchemeGroupVersion, "Node", "Namespace") {
-		mapper.Add(kind, meta.RESTScopeRoot)
-	}
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
 	mapper.Add(hostedControlPlane(), meta.RESTScopeNamespace)
 	mapper.Add(snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"), meta.RESTScopeNamespace)
 	return mapper

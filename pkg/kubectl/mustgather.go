@@ -1,75 +1,26 @@
 package kubectl
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"net/url"
 	"os"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
-	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/spf13/cobra"
-	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	configv1 "github.com/openshift/api/config/v1"
-	opv1 "github.com/openshift/api/operator/v1"
-
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // maxLog is the number of bytes of each log.
 const maxLog = 10 << 20
-
-// clusterKinds returns the kinds without a namespace.
-func clusterKinds() []schema.GroupVersionKind {
-	extensions := schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
-	return slices.Concat(
-		kindsOf(opv1.GroupVersion, "ClusterCSIDriver"),
-		kindsOf(storagev1.SchemeGroupVersion, "StorageClass", "CSIDriver", "CSINode", "VolumeAttachment"),
-		kindsOf(corev1.SchemeGroupVersion, "PersistentVolume"),
-		kindsOf(snapshotv1.SchemeGroupVersion, "VolumeSnapshotClass", "VolumeSnapshotContent"),
-		kindsOf(configv1.GroupVersion, "Infrastructure"),
-		kindsOf(extensions, "CustomResourceDefinition"),
-	)
-}
-
-// namespacedKinds returns the kinds of the namespaces of operators and drivers.
-func namespacedKinds() []schema.GroupVersionKind {
-	return slices.Concat(
-		kindsOf(corev1.SchemeGroupVersion, "Secret", "ConfigMap", "Event", "Pod", "Service",
-			"ServiceAccount"),
-		kindsOf(appsv1.SchemeGroupVersion, "ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet"),
-		kindsOf(coordinationv1.SchemeGroupVersion, "Lease"),
-		kindsOf(v1alpha1.GroupVersion(), "CSIAddonsNode"),
-	)
-}
-
-func kindsOf(group schema.GroupVersion, names ...string) []schema.GroupVersionKind {
-	var all []schema.GroupVersionKind
-	for _, name := range names {
-		all = append(all, group.WithKind(name))
-	}
-	return all
-}
-
-// folder returns the group and the plural of a kind.
-func folder(kind schema.GroupVersionKind) string {
-	plural, _ := meta.UnsafeGuessKindToResource(kind)
-	return path.Join(cmp.Or(kind.Group, "core"), plural.Resource)
-}
 
 func newMustGatherCommand(o *options, streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
@@ -100,6 +51,8 @@ type gathering struct {
 	// others must not name a file outside.
 	root *os.Root
 	dir  string
+	// ours contains the StorageClasses, PersistentVolumes and UIDs of claims of the drivers.
+	ours map[string]bool
 }
 
 func (s *session) mustGather(ctx context.Context, dir string) error {
@@ -115,14 +68,15 @@ func (s *session) mustGather(ctx context.Context, dir string) error {
 	}
 	defer func() { _ = root.Close() }()
 	secrets := &redactor{}
-	g := &gathering{s.guest, secrets, root, ""}
+	g := &gathering{s.guest, secrets, root, "", map[string]bool{}}
 	namespaces := []string{flavour.DefaultNamespace}
 	for _, d := range drivers() {
 		namespaces = append(namespaces, d.namespace)
 	}
-	all := map[*gathering][]string{g: slices.Compact(slices.Sorted(slices.Values(namespaces)))}
+	namespaces = slices.Compact(slices.Sorted(slices.Values(namespaces)))
+	all := map[*gathering][]string{g: namespaces}
 	if s.management != nil {
-		hosted := &gathering{s.management, secrets, root, "management"}
+		hosted := &gathering{s.management, secrets, root, "management", nil}
 		all[hosted] = []string{s.hostedControl}
 	}
 	// The Secrets of all clusters come before everything that could contain their values.
@@ -140,8 +94,16 @@ func (s *session) mustGather(ctx context.Context, dir string) error {
 			}
 		}
 	}
+	if err := g.configuration(ctx); err != nil {
+		return err
+	}
 	for _, kind := range clusterKinds() {
 		if err := g.clusterScoped(ctx, kind); err != nil {
+			return err
+		}
+	}
+	for _, kind := range userKinds() {
+		if err := g.ofUsers(ctx, kind, namespaces); err != nil {
 			return err
 		}
 	}
@@ -154,7 +116,10 @@ func (s *session) summarize(ctx context.Context, g *gathering) error {
 	if err != nil {
 		return err
 	}
-	if err := g.write("status.yaml", report); err != nil {
+	if err := g.write("status.yaml", struct {
+		metav1.TypeMeta
+		*Status
+	}{metav1.TypeMeta{APIVersion: outputVersion, Kind: "Status"}, report}); err != nil {
 		return err
 	}
 	fmt.Fprintln(s.Out, "The folder", g.root.Name(), "contains the objects and logs")
@@ -162,7 +127,7 @@ func (s *session) summarize(ctx context.Context, g *gathering) error {
 	return nil
 }
 
-// objects returns the objects of a kind, without managed fields.
+// objects returns the objects of a kind, without managed fields and the images of nodes.
 func (g *gathering) objects(
 	ctx context.Context, kind schema.GroupVersionKind, namespace string,
 ) ([]unstructured.Unstructured, error) {
@@ -172,6 +137,7 @@ func (g *gathering) objects(
 	err := g.list(ctx, list, client.InNamespace(namespace))
 	for i := range list.Items {
 		list.Items[i].SetManagedFields(nil)
+		unstructured.RemoveNestedField(list.Items[i].Object, "status", "images")
 	}
 	return list.Items, err
 }
@@ -211,20 +177,14 @@ func (g *gathering) namespace(ctx context.Context, namespace string) error {
 		if err != nil {
 			return err
 		}
-		if len(objects) == 0 {
-			continue
-		}
-		items := make([]any, 0, len(objects))
+		var items []any
 		for i := range objects {
 			if kind.Kind == "Secret" {
 				hideValues(&objects[i])
 			}
 			items = append(items, objects[i].Object)
 		}
-		name := path.Join("namespaces", namespace, folder(kind)+".yaml")
-		if err := g.write(name, map[string]any{
-			"apiVersion": "v1", "kind": "List", "items": items,
-		}); err != nil {
+		if err := g.writeList(namespace, kind, items); err != nil {
 			return err
 		}
 	}
@@ -242,6 +202,15 @@ func (g *gathering) namespace(ctx context.Context, namespace string) error {
 	return nil
 }
 
+func (g *gathering) writeList(namespace string, kind schema.GroupVersionKind, items []any) error {
+	if len(items) == 0 {
+		return nil
+	}
+	return g.write(path.Join("namespaces", namespace, folder(kind)+".yaml"), map[string]any{
+		"apiVersion": "v1", "kind": "List", "items": items,
+	})
+}
+
 // isOurs returns whether a pod belongs to a workload of a driver or to an operator.
 func isOurs(pod string) bool {
 	return slices.ContainsFunc(drivers(), func(d driver) bool {
@@ -251,45 +220,13 @@ func isOurs(pod string) bool {
 	})
 }
 
-// clusterScoped writes a file for each object. Of other groups it writes no definitions.
-func (g *gathering) clusterScoped(ctx context.Context, kind schema.GroupVersionKind) error {
-	objects, err := g.objects(ctx, kind, "")
-	if err != nil {
-		return err
-	}
-	groups := map[string]bool{
-		"operator.openshift.io": true, "snapshot.storage.k8s.io": true, "csiaddons.openshift.io": true,
-	}
-	for _, object := range objects {
-		if kind.Kind == "CustomResourceDefinition" {
-			group, _, _ := unstructured.NestedString(object.Object, "spec", "group")
-			if !groups[group] {
-				continue
-			}
-		}
-		name := path.Join("cluster-scoped-resources", folder(kind),
-			url.PathEscape(object.GetName())+".yaml")
-		if err := g.write(name, object.Object); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // hideValues replaces each value of a Secret by its length. Annotations may contain the values.
 func hideValues(secret *unstructured.Unstructured) {
 	data, _, _ := unstructured.NestedStringMap(secret.Object, "data")
 	lengths := map[string]any{}
-	for _, key := range slices.Sorted(maps.Keys(data)) {
-		lengths[key] = fmt.Sprintf("%d characters of base64", len(data[key]))
+	for key, value := range data {
+		lengths[key] = fmt.Sprintf("%d characters of base64", len(value))
 	}
-	kept := map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "type": secret.Object["type"], "data": lengths,
-		"metadata": map[string]any{
-			"name": secret.GetName(), "namespace": secret.GetNamespace(),
-			"creationTimestamp": secret.GetCreationTimestamp().UTC().Format(time.RFC3339),
-			"resourceVersion":   secret.GetResourceVersion(),
-		},
-	}
-	secret.Object = kept
+	secret.Object["data"] = lengths
+	secret.SetAnnotations(nil)
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,11 +18,14 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
@@ -53,6 +57,34 @@ func planted() ([]client.Object, []string) {
 	return objects, texts
 }
 
+// ofAdministrators returns objects in openshift-config. The operators do not read the last.
+func ofAdministrators() (objects []client.Object) {
+	for name, data := range map[string]map[string]string{
+		"manila-csi-config":     {"operator.yaml": "defaultClass: gold"},
+		"cloud-provider-config": {"config": "[Global]\npassword = planted-config\n"},
+		"other":                 {"a": "planted-other"},
+	} {
+		objects = append(objects, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: name}, Data: data,
+		})
+	}
+	return objects
+}
+
+// ofUsers returns events of a claim of a driver and of another claim, and an object of CSI-Addons.
+func ofUsers() []client.Object {
+	event := func(name, of, message string) client.Object {
+		return &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: "shop", Name: name},
+			InvolvedObject: corev1.ObjectReference{UID: types.UID(of)}, Message: message,
+		}
+	}
+	return []client.Object{
+		event("a", "disk", "it waits"), event("b", "other", "planted-event"),
+		&v1alpha1.ReclaimSpaceJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "job"}},
+	}
+}
+
 func TestMustGatherContainsNoSecret(t *testing.T) {
 	t.Parallel()
 	var healthy scenario
@@ -67,7 +99,7 @@ func TestMustGatherContainsNoSecret(t *testing.T) {
 		"proxy": "http://user:planted-3-proxy@proxy:3128",
 	}}
 	leak.Namespace, leak.Name = manilaNamespace, "leak"
-	for _, object := range append(secrets, leak) {
+	for _, object := range slices.Concat(append(secrets, leak), ofAdministrators(), ofUsers()) {
 		if err := c.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +118,7 @@ func TestMustGatherContainsNoSecret(t *testing.T) {
 	if code != exitOK || !strings.HasPrefix(stdout, "The folder "+dir) {
 		t.Fatalf("exit code %d:\n%s%s", code, stdout, stderr)
 	}
-	mustNotContain(t, dir, stdout+stderr, texts)
+	mustNotContain(t, dir, stdout+stderr, append(texts, "planted"))
 	mustHaveFiles(t, dir)
 	if code, _, stderr := run(t, o, false, "must-gather", dir); code != exitUsage {
 		t.Errorf("a folder that is not empty: exit code %d: %s", code, stderr)
@@ -130,9 +162,14 @@ func mustHaveFiles(t *testing.T, dir string) {
 	const hidden = "with (redacted), (redacted) and (redacted)"
 	const failed = "username: u failed " + hidden + "\n"
 	const noAnswer = "the node (redacted) does not answer\n"
+	const shop = "namespaces/shop/"
 	const config, other = manila + "core/configmaps.yaml", pod + "klmno" + log
 	for file, want := range map[string]string{
-		"status.yaml": "leader: openstack-manila-csi-controllerplugin-6f9d-fghij",
+		"status.yaml": "apiVersion: kubectl.csi.openstack.org/v1alpha1\n",
+		"namespaces/openshift-config/core/configmaps.yaml":          "operator.yaml: 'default",
+		shop + "core/persistentvolumeclaims.yaml":                   "name: disk",
+		shop + "core/events.yaml":                                   "it waits",
+		shop + "csiaddons.openshift.io/reclaimspacejobs.yaml":       "name: job",
 		cluster + "storage.k8s.io/storageclasses/standard-csi.yaml": "provisioner:",
 		drivers + "manila.csi.openstack.org.yaml":                   "status:",
 		manila + "apps/deployments.yaml":                            "kind: Deployment",

@@ -55,9 +55,14 @@ func (r *redactor) add(data map[string][]byte) {
 		if yaml.Unmarshal(value, &content) == nil {
 			r.addStrings("", content)
 		}
-		for _, match := range confidential().FindAllSubmatch(value, -1) {
-			r.addValue(string(bytes.Trim(match[1], `"' `)))
-		}
+		r.addConfidential(value)
+	}
+}
+
+// addConfidential adds the confidential fields of a file.
+func (r *redactor) addConfidential(file []byte) {
+	for _, match := range confidential().FindAllSubmatch(file, -1) {
+		r.addValue(string(bytes.Trim(match[1], `"' `)))
 	}
 }
 

@@ -72,7 +72,7 @@ func TestPageNamesThePermissionsOfMustGather(t *testing.T) {
 	_, section, _ := strings.Cut(string(page), "\n`must-gather` needs ")
 	section, _, _ = strings.Cut(section, "\n## ")
 	words := regexp.MustCompile(`\w+`).FindAllString(strings.ToLower(section), -1)
-	for _, kind := range slices.Concat(clusterKinds(), namespacedKinds()) {
+	for _, kind := range slices.Concat(clusterKinds(), namespacedKinds(), userKinds()) {
 		if !slices.Contains(words, path.Base(folder(kind))) {
 			t.Errorf("the page does not name %s", kind.Kind)
 		}

@@ -1,0 +1,163 @@
+package kubectl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// clusterKinds returns the kinds without a namespace.
+func clusterKinds() []schema.GroupVersionKind {
+	extensions := schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
+	return slices.Concat(
+		kindsOf(opv1.GroupVersion, "ClusterCSIDriver"),
+		kindsOf(storagev1.SchemeGroupVersion, "StorageClass", "CSIDriver", "CSINode", "VolumeAttachment"),
+		kindsOf(corev1.SchemeGroupVersion, "Node", "PersistentVolume"),
+		kindsOf(snapshotv1.SchemeGroupVersion, "VolumeSnapshotClass", "VolumeSnapshotContent"),
+		kindsOf(configv1.GroupVersion, "APIServer", "Infrastructure", "Proxy"),
+		kindsOf(v1alpha1.GroupVersion(), "NetworkFence", "NetworkFenceClass"),
+		kindsOf(extensions, "CustomResourceDefinition"),
+	)
+}
+
+// namespacedKinds returns the kinds of the namespaces of operators and drivers.
+func namespacedKinds() []schema.GroupVersionKind {
+	return slices.Concat(
+		kindsOf(corev1.SchemeGroupVersion, "Secret", "ConfigMap", "Event", "Pod", "Service",
+			"ServiceAccount"),
+		kindsOf(appsv1.SchemeGroupVersion, "ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet"),
+		kindsOf(coordinationv1.SchemeGroupVersion, "Lease"),
+		kindsOf(v1alpha1.GroupVersion(), "CSIAddonsNode"),
+	)
+}
+
+// userKinds returns the kinds of the namespaces of users. Claims come before their events.
+func userKinds() []schema.GroupVersionKind {
+	return slices.Concat(
+		kindsOf(corev1.SchemeGroupVersion, "PersistentVolumeClaim", "Event"),
+		kindsOf(v1alpha1.GroupVersion(), "ReclaimSpaceCronJob", "ReclaimSpaceJob"),
+	)
+}
+
+func kindsOf(group schema.GroupVersion, names ...string) []schema.GroupVersionKind {
+	var all []schema.GroupVersionKind
+	for _, name := range names {
+		all = append(all, group.WithKind(name))
+	}
+	return all
+}
+
+// folder returns the group and the plural of a kind.
+func folder(kind schema.GroupVersionKind) string {
+	plural, _ := meta.UnsafeGuessKindToResource(kind)
+	return path.Join(cmp.Or(kind.Group, "core"), plural.Resource)
+}
+
+// configuration writes the ConfigMaps of administrators that the operators read.
+func (g *gathering) configuration(ctx context.Context) error {
+	infrastructure := &configv1.Infrastructure{}
+	if _, err := g.get(ctx, "", "cluster", infrastructure); err != nil {
+		return err
+	}
+	of, kind := flavour.Standalone.Namespaces("", ""), corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	names := []string{of.CloudConfig, infrastructure.Spec.CloudConfig.Name}
+	for _, d := range drivers() {
+		names = append(names, strings.ToLower(d.title)+"-csi-config")
+	}
+	objects, err := g.objects(ctx, kind, of.UserConfig)
+	var items []any
+	for _, o := range objects {
+		if slices.Contains(names, o.GetName()) {
+			data, _, _ := unstructured.NestedStringMap(o.Object, "data")
+			for _, text := range data { // a cloud.conf of old releases contains the password
+				g.addConfidential([]byte(text))
+			}
+			items = append(items, o.Object)
+		}
+	}
+	return errors.Join(err, g.writeList(of.UserConfig, kind, items))
+}
+
+// ofUsers writes the objects of a kind in the namespaces of users: claims of the drivers, their
+// events, and objects of CSI-Addons. The namespace function writes all events of own namespaces.
+func (g *gathering) ofUsers(
+	ctx context.Context, kind schema.GroupVersionKind, own []string,
+) error {
+	objects, err := g.objects(ctx, kind, "")
+	if err != nil {
+		return err
+	}
+	lists := map[string][]any{}
+	for i := range objects {
+		o := objects[i].Object
+		text := func(fields ...string) string {
+			value, _, _ := unstructured.NestedString(o, fields...)
+			return value
+		}
+		namespace, write := objects[i].GetNamespace(), true
+		switch kind.Kind {
+		case "PersistentVolumeClaim":
+			write = g.ours["StorageClass/"+text("spec", "storageClassName")] ||
+				g.ours["PersistentVolume/"+text("spec", "volumeName")]
+			g.ours[text("metadata", "uid")] = write
+		case "Event":
+			write = g.ours[text("involvedObject", "uid")] && !slices.Contains(own, namespace)
+		}
+		if write {
+			lists[namespace] = append(lists[namespace], o)
+		}
+	}
+	for namespace, items := range lists {
+		if err := g.writeList(namespace, kind, items); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clusterScoped writes a file for each object. Of other groups it writes no definitions.
+func (g *gathering) clusterScoped(ctx context.Context, kind schema.GroupVersionKind) error {
+	objects, err := g.objects(ctx, kind, "")
+	if err != nil {
+		return err
+	}
+	groups := map[string]bool{
+		"operator.openshift.io": true, "snapshot.storage.k8s.io": true, "csiaddons.openshift.io": true,
+	}
+	for _, object := range objects {
+		group, _, _ := unstructured.NestedString(object.Object, "spec", "group")
+		if kind.Kind == "CustomResourceDefinition" && !groups[group] {
+			continue
+		}
+		provisioner, _, _ := unstructured.NestedString(object.Object, "provisioner")
+		driver, _, _ := unstructured.NestedString(object.Object, "spec", "csi", "driver")
+		if findDriver(cmp.Or(provisioner, driver)) != nil {
+			g.ours[kind.Kind+"/"+object.GetName()] = true
+		}
+		name := path.Join("cluster-scoped-resources", folder(kind),
+			url.PathEscape(object.GetName())+".yaml")
+		if err := g.write(name, object.Object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
