@@ -237,7 +237,8 @@ func FieldName(f reflect.StructField) string {
 	return name
 }
 
-// suggestion names the fields that are similar to an unknown one, as cobra does with commands.
+// suggestion names the field that is similar to an unknown one, as cobra does with commands. Of
+// several it names the one that shares most of the end.
 func suggestion(fields []reflect.StructField, name string) string {
 	known := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, one := range fields {
@@ -247,5 +248,12 @@ func suggestion(fields []reflect.StructField, name string) string {
 	if name == "" || len(similar) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(": did you mean %q?", similar[0])
+	shared := func(other string) (count int) {
+		for strings.HasSuffix(other, name[len(name)-count:]) && count < len(name) {
+			count++
+		}
+		return count
+	}
+	best := slices.MaxFunc(similar, func(a, b string) int { return shared(a) - shared(b) })
+	return fmt.Sprintf(": did you mean %q?", best)
 }

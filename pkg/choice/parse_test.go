@@ -81,6 +81,7 @@ classes:
 - 5
 sidecars: {releaseLeases: "true"}
 csiAddons: {maxAccessRules: 0}
+clases: []
 `
 	want := `3: driver: Unsupported value: "Sometimes": supported values: "Auto", "Never"
 4: unknown field "type": did you mean "types"?
@@ -93,7 +94,8 @@ csiAddons: {maxAccessRules: 0}
 15: classes[1]: must be a map of fields
 16: sidecars.releaseLeases: must be true or false
 17: csiAddons.image: Required value
-17: csiAddons.maxAccessRules: must be a number from 1 to 1000`
+17: csiAddons.maxAccessRules: must be a number from 1 to 1000
+18: unknown field "clases": did you mean "classes"?`
 	if diff := cmp.Diff(want, faultsOf(choice.Manila, text)); diff != "" {
 		t.Error(diff)
 	}

@@ -54,7 +54,7 @@ func TestExitCodeSaysWhetherTheServerAnswers(t *testing.T) {
 		"why":                              exitUsage,
 		"status --context=missing":         exitUsage,
 		"status --management-n=hosed":      exitUsage,
-		"--version":                        exitOK,
+		"version":                          exitOK,
 		"":                                 exitOK,
 	} {
 		if strings.HasSuffix(args, "--server=") {
@@ -78,6 +78,7 @@ func TestErrorsNameTheFix(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
+		"stauts":                  "try status",
 		"why pvc/missing -n shop": "in namespace shop: choose another one with -n",
 		"status cinder":           "ClusterCSIDriver " + cinder + " does not exist",
 		"must-gather " + file:     "not a directory",

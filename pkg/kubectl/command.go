@@ -91,18 +91,23 @@ func newCommand(o *options, streams Streams) *cobra.Command {
 		Version:      version.Get().GitVersion,
 		Annotations:  map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl openstack-csi"},
 		SilenceUsage: true, SilenceErrors: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("unknown command %q: see --help", args[0])
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
 			}
-			return nil
+			similar := append(cmd.SuggestionsFor(args[0]), "--help")
+			return usage("unknown command %q: try %s", args[0], similar[0])
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	o.addTo(root.PersistentFlags())
-	root.Flags().Bool("version", false, "Print the version.") // -v is that of status
+	printVersion := &cobra.Command{
+		Use: "version", Short: "Print the version", Args: atMost(0),
+		Run: func(*cobra.Command, []string) { fmt.Fprintln(streams.Out, root.Version) },
+	}
 	root.AddCommand(newStatusCommand(o, streams), newWhyCommand(o, streams),
-		newRotateCommand(o, streams), newMustGatherCommand(o, streams))
+		newRotateCommand(o, streams), newMustGatherCommand(o, streams), printVersion)
 	return root
 }

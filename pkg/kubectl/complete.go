@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -46,29 +46,24 @@ func (o *options) complete(cmd *cobra.Command, args []string, word string) (
 
 // names returns KIND/NAME of each object.
 func (s *session) names(ctx context.Context, kind string) ([]string, error) {
-	list := map[string]client.ObjectList{
-		"pvc": &corev1.PersistentVolumeClaimList{}, "pod": &corev1.PodList{},
-		"pv":             &corev1.PersistentVolumeList{},
-		"volumesnapshot": &snapshotv1.VolumeSnapshotList{}, "deployment": &appsv1.DeploymentList{},
-		"daemonset": &appsv1.DaemonSetList{}, "clustercsidriver": &opv1.ClusterCSIDriverList{},
+	of := map[string]schema.GroupVersionKind{
+		"pvc":              corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaimList"),
+		"pv":               corev1.SchemeGroupVersion.WithKind("PersistentVolumeList"),
+		"pod":              corev1.SchemeGroupVersion.WithKind("PodList"),
+		"volumesnapshot":   snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshotList"),
+		"deployment":       appsv1.SchemeGroupVersion.WithKind("DeploymentList"),
+		"daemonset":        appsv1.SchemeGroupVersion.WithKind("DaemonSetList"),
+		"clustercsidriver": opv1.GroupVersion.WithKind("ClusterCSIDriverList"),
 	}[kind]
-	if list == nil {
+	if of.Empty() {
 		return nil, nil
 	}
-	var options []client.ListOption
-	if kind != "clustercsidriver" {
-		options = append(options, client.InNamespace(s.namespace))
-	}
-	if err := s.guest.list(ctx, list, options...); err != nil {
-		return nil, err
-	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(of)
+	err := s.guest.list(ctx, list, client.InNamespace(s.namespace))
 	var names []string
-	err := meta.EachListItem(list, func(object runtime.Object) error {
-		one, err := meta.Accessor(object)
-		if err == nil {
-			names = append(names, kind+"/"+one.GetName())
-		}
-		return err
-	})
+	for _, one := range list.Items {
+		names = append(names, kind+"/"+one.Name)
+	}
 	return names, err
 }

@@ -182,7 +182,7 @@ func (r *Status) write(out io.Writer, p palette) {
 	for _, f := range r.Findings {
 		age := ""
 		if f.Since != nil {
-			age = duration.HumanDuration(r.now.Sub(f.Since.Time))
+			age = duration.ShortHumanDuration(r.now.Sub(f.Since.Time))
 		}
 		p.finding(out, f, age)
 	}
