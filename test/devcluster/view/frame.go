@@ -102,9 +102,10 @@ func (m *model) guests(shown Cluster) []row {
 
 // foot returns what the user can do.
 func (m *model) foot(c Cluster) []row {
-	use := []string{"export KUBECONFIG=" + m.about.Dir.AdminKubeconfig()}
+	use := m.commands("USE", "export KUBECONFIG="+m.about.Dir.AdminKubeconfig())
 	if c.Guest != "" {
-		use = append(use, "export KUBECONFIG="+m.dir(c).AdminKubeconfig())
+		use = append(m.commands("MANAGEMENT", "export KUBECONFIG="+m.about.Dir.AdminKubeconfig()),
+			m.commands("GUEST", "export KUBECONFIG="+m.dir(c).AdminKubeconfig())...)
 	}
 	keys := []string{"c conditions", "e events", "l logs"}
 	if m.page != "" {
@@ -113,7 +114,7 @@ func (m *model) foot(c Cluster) []row {
 	if len(m.clusters) > 1 {
 		keys = append(keys, "g next guest cluster")
 	}
-	return slices.Concat(m.commands("TRY", m.attempts(c)...), m.commands("USE", use...),
+	return slices.Concat(m.commands("TRY", m.attempts(c)...), use,
 		flow(column("KEYS"), append(keys, "q quit"), m.width))
 }
 
@@ -135,14 +136,18 @@ func (m *model) attempts(c Cluster) []string {
 	return commands
 }
 
-// overview returns what is wrong, then workloads and StorageClasses, then the newest events.
+// overview returns what is wrong, then workloads and StorageClasses, then the newest events. The
+// worst problem is visible, however small the terminal is.
 func (m *model) overview(c Cluster, space int) []row {
 	state := slices.Concat(
 		m.section("WORKLOADS", c, (*Driver).workloads), m.section("CLASSES", c, (*Driver).classes),
 		cut(flow(column("ADDONS"), c.State.Addons, m.width), extraRows))
-	events := m.events(c, 1)
-	rows := fit(m.findings(c, messageRows), space-len(state)-min(len(events), eventRows))
-	rows = append(rows, state...)
+	events, findings := m.events(c, 1), m.findings(c, messageRows)
+	left := space - len(state) - min(len(events), eventRows)
+	if len(findings) > 0 {
+		left = max(left, len(findings[0])+1)
+	}
+	rows := append(fit(findings, left), state...)
 	return append(rows, events[:max(0, min(len(events), space-len(rows)))]...)
 }
 

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"strings"
@@ -158,8 +159,9 @@ func TestFramesFitATerminal(t *testing.T) {
 	away := outage()
 	away.Err = errors.New("reading the state of manila: connection refused")
 	for name, test := range map[string]struct {
-		clusters []Cluster
-		keys     string
+		clusters      []Cluster
+		keys          string
+		width, height int // 80 and 24 by default
 	}{
 		"starting":     {clusters: []Cluster{starting()}},
 		"ready":        {clusters: []Cluster{ready()}},
@@ -171,6 +173,7 @@ func TestFramesFitATerminal(t *testing.T) {
 		"conditions":   {clusters: []Cluster{outage()}, keys: "c"},
 		"events":       {clusters: []Cluster{outage()}, keys: "e"},
 		"logs":         {clusters: []Cluster{ready()}, keys: "l"},
+		"small":        {clusters: []Cluster{outage()}, width: 60, height: 16},
 		"first-moment": {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -179,8 +182,10 @@ func TestFramesFitATerminal(t *testing.T) {
 			for _, key := range test.keys {
 				m.press(string(key))
 			}
+			width, height := cmp.Or(test.width, 80), cmp.Or(test.height, 24)
+			m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 			frame := m.View().Content
-			mustFit(t, frame, 80, 24)
+			mustFit(t, frame, width, height)
 			golden.Match(t, "testdata/"+name+".txt", ansi.Strip(frame)+"\n", *update)
 		})
 	}
@@ -228,7 +233,6 @@ func newModel(t *testing.T, clusters []Cluster) *model {
 		m.about.Flavour = "hypershift"
 	}
 	for _, message := range []tea.Msg{
-		tea.WindowSizeMsg{Width: 80, Height: 24},
 		now(), clusters,
 		event(5*time.Second, "devcluster", "manila-operator failed; starting it again in 1s\n"),
 	} {
