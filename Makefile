@@ -90,10 +90,10 @@ k8s: ## Build the Kubernetes binaries of the devcluster if they are missing or o
 node: ## Build the programs of real nodes if they are missing or outdated
 	hack/node.sh '$(NODE_BIN_DIR)'
 
-# The first command reports unknown flags in ARGS before the builds, which take minutes.
+# The first command checks ARGS, and what real nodes need, before the builds, which take minutes.
 .PHONY: run
 run: build ## Run operators on a local control plane with a simulated OpenStack
-	@bin/devcluster run $(ARGS) --help >/dev/null
+	@bin/devcluster run $(ARGS) --check >/dev/null
 	@$(MAKE) --no-print-directory k8s $(REAL_NODES)
 	exec bin/devcluster run --binaries=$(K8S_BIN_DIR) $(ARGS)
 

@@ -56,7 +56,7 @@ func TestMakeRunChecksItsFlagsBeforeTheLongBuilds(t *testing.T) {
 	}
 	rest := string(out)
 	for _, want := range []string{
-		"go build", "bin/devcluster run --nodes=real --help", "hack/k8s.sh", "hack/node.sh",
+		"go build", "bin/devcluster run --nodes=real --check", "hack/k8s.sh", "hack/node.sh",
 		"exec bin/devcluster run",
 	} {
 		_, after, found := strings.Cut(rest, want)

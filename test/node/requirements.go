@@ -19,6 +19,17 @@ func packages() map[string]string {
 
 // Check returns an error that says what is missing to run real nodes with the programs.
 func Check(programs string) error {
+	if err := CheckMachine(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(programs + "/kubelet"); err != nil {
+		return fmt.Errorf("real nodes need the programs that `make node` builds: %w", err)
+	}
+	return nil
+}
+
+// CheckMachine returns an error that says what this machine lacks, before the programs are built.
+func CheckMachine() error {
 	if os.Geteuid() != 0 {
 		return errors.New("real nodes need root: run the command as root")
 	}
@@ -32,9 +43,6 @@ func Check(programs string) error {
 		slices.Sort(missing)
 		return fmt.Errorf("real nodes need Debian packages: apt-get install %s",
 			strings.Join(slices.Compact(missing), " "))
-	}
-	if _, err := os.Stat(programs + "/kubelet"); err != nil {
-		return fmt.Errorf("real nodes need the programs that `make node` builds: %w", err)
 	}
 	return nil
 }

@@ -35,6 +35,8 @@ type Options struct {
 	Idle  bool
 	// CSIAddons installs CSI-Addons, and the operators add it to their drivers. It needs real nodes.
 	CSIAddons bool
+	// Sidecars says that the cluster holds the Leases of sidecars: on simulated nodes none runs.
+	Sidecars bool
 	// Guests is the number of guest clusters, each with its own operators. Without any, the cluster is
 	// standalone.
 	Guests int

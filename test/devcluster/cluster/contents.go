@@ -154,6 +154,9 @@ func (c *Cluster) writeFiles(ctx context.Context) error {
 	if c.opts.Guests > 0 && c.cloud != nil {
 		go c.playHyperShift(ctx)
 	}
+	if c.opts.Sidecars {
+		go c.playSidecars(ctx)
+	}
 	return kubeletvolumes.Run(ctx, c.management.Client(), volumes, c.fail)
 }
 

@@ -77,6 +77,8 @@ type flags struct {
 	guests             int
 	nodes              string
 	csiAddons          bool
+	// check says that only the flags and this machine are checked.
+	check bool
 }
 
 // Flavours of a cluster.
@@ -143,6 +145,7 @@ func (f *flags) clusterOptions(p places) (cluster.Options, error) {
 	}
 	o := cluster.Options{
 		Dir: p.dir, Binaries: p.binaries, TLS: f.tls, Operators: operators, CSIAddons: f.csiAddons,
+		Sidecars: true,
 	}
 	if o.Nodes, err = f.nodeOptions(p); err != nil {
 		return cluster.Options{}, err

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
+	"github.com/openstack-csi/csi-operator/test/node"
 )
 
 // Values of --nodes.
@@ -37,6 +38,9 @@ func (f *flags) nodeOptions(p places) (cluster.Nodes, error) {
 	}
 	if f.flavour != standalone {
 		return cluster.Nodes{}, fmt.Errorf("--nodes=%s needs flavour %s", f.nodes, standalone)
+	}
+	if f.check {
+		return cluster.Nodes{Count: count}, node.CheckMachine()
 	}
 	return cluster.RealNodes(count, cluster.Folders{
 		Source: p.source, Programs: p.bin, Nodes: p.nodePrograms,

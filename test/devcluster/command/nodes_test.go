@@ -1,8 +1,11 @@
 package command
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/openstack-csi/csi-operator/test/node"
 )
 
 func TestNodesAreSimulatedUnlessRealOnesAreWanted(t *testing.T) {
@@ -20,6 +23,15 @@ func TestCSIAddonsNeedsRealNodes(t *testing.T) {
 	_, err := f.nodeOptions(places{})
 	if err == nil || !strings.Contains(err.Error(), "--csi-addons needs --nodes=real") {
 		t.Errorf("with simulated nodes: got error %v", err)
+	}
+}
+
+// `make run` checks the machine before it builds the programs.
+func TestCheckOfRealNodesNeedsNoPrograms(t *testing.T) {
+	t.Parallel()
+	_, err := (&flags{nodes: "real", flavour: standalone, check: true}).nodeOptions(places{})
+	if want := node.CheckMachine(); fmt.Sprint(err) != fmt.Sprint(want) {
+		t.Errorf("got error %v, want %v", err, want)
 	}
 }
 

@@ -39,6 +39,8 @@ func newRun(f *flags) *cobra.Command {
 		"do not start the operators, so that you can, for example with a debugger")
 	cmd.Flags().BoolVar(&r.exitWhenReady, "exit-when-ready", false,
 		"exit 0 once all drivers are ready, and 1 if they are not in time")
+	cmd.Flags().BoolVar(&f.check, "check", false,
+		"check the flags, and the packages and permissions that real nodes need, and exit")
 	cmd.Flags().DurationVar(&r.timeout, "timeout", 3*time.Minute, "how long --exit-when-ready waits")
 	f.addCluster(cmd)
 	return cmd
@@ -58,14 +60,14 @@ func (f runFlags) run(ctx context.Context, in io.Reader, terminal io.Writer) err
 		return err
 	}
 	options, err := f.clusterOptions(p)
-	if err != nil {
+	if err == nil && options.Nodes.Count > 0 && f.noOperators {
+		err = errors.New("--no-operators needs simulated nodes: operators are pods on real nodes")
+	}
+	if err != nil || f.check {
 		return err
 	}
 	out := f.screen(p, options.Operators, in, terminal)
 	options.Progress = out
-	if options.Nodes.Count > 0 && f.noOperators {
-		return errors.New("--no-operators needs simulated nodes: operators are pods on real nodes")
-	}
 	for _, o := range options.Operators {
 		err := (operator.Runner{Operator: o, Bin: p.bin}).Check()
 		if err != nil && !f.noOperators && options.Nodes.Count == 0 {
