@@ -15,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // maxLog is the number of bytes of each log.
@@ -69,23 +67,12 @@ func (s *session) mustGather(ctx context.Context, dir string) error {
 	defer func() { _ = root.Close() }()
 	secrets := &redactor{}
 	g := &gathering{s.guest, secrets, root, "", map[string]bool{}}
-	namespaces := []string{flavour.DefaultNamespace}
-	for _, d := range drivers() {
-		namespaces = append(namespaces, d.namespace)
-	}
-	namespaces = slices.Compact(slices.Sorted(slices.Values(namespaces)))
-	all := map[*gathering][]string{g: namespaces}
+	all := map[*gathering][]string{g: ownNamespaces()}
 	if s.management != nil {
 		hosted := &gathering{s.management, secrets, root, "management", nil}
 		all[hosted] = []string{s.hostedControl}
 	}
-	// The Secrets of all clusters come before everything that could contain their values.
-	if err := g.learnAdministrators(ctx); err != nil {
-		return err
-	}
-	for _, step := range []func(*gathering, context.Context, string) error{
-		(*gathering).learn, (*gathering).namespace,
-	} {
+	everywhere := func(step func(*gathering, context.Context, string) error) error {
 		for each, namespaces := range all {
 			for _, namespace := range namespaces {
 				if err := step(each, ctx, namespace); err != nil {
@@ -93,21 +80,31 @@ func (s *session) mustGather(ctx context.Context, dir string) error {
 				}
 			}
 		}
+		return nil
 	}
-	if err := g.configuration(ctx); err != nil {
-		return err
-	}
-	for _, kind := range clusterKinds() {
-		if err := g.clusterScoped(ctx, kind); err != nil {
+	// What is secret in all clusters comes before everything that could contain it.
+	for _, step := range []func() error{
+		func() error { return g.learnAdministrators(ctx) },
+		func() error { return everywhere((*gathering).learn) },
+		func() error { return g.configuration(ctx) },
+		func() error { return everywhere((*gathering).namespace) },
+		func() error { return g.clusterScoped(ctx) },
+		func() error { return g.ofUsers(ctx) },
+		func() error { return s.summarize(ctx, g) },
+	} {
+		if err := step(); err != nil {
 			return err
 		}
 	}
-	for _, kind := range userKinds() {
-		if err := g.ofUsers(ctx, kind, namespaces); err != nil {
-			return err
-		}
+	return nil
+}
+
+// ownNamespaces returns the namespaces of operators and drivers.
+func ownNamespaces() (all []string) {
+	for _, d := range drivers() {
+		all = append(all, d.namespace)
 	}
-	return s.summarize(ctx, g)
+	return all
 }
 
 // summarize writes the output of `status -o yaml`, and what was not visible.

@@ -97,66 +97,74 @@ func (g *gathering) configuration(ctx context.Context) error {
 	return errors.Join(err, g.writeList(of.UserConfig, kind, items))
 }
 
-// ofUsers writes the objects of a kind in the namespaces of users: claims of the drivers, their
-// events, and objects of CSI-Addons. The namespace function writes all events of own namespaces.
-func (g *gathering) ofUsers(
-	ctx context.Context, kind schema.GroupVersionKind, own []string,
-) error {
-	objects, err := g.objects(ctx, kind, "")
-	if err != nil {
-		return err
-	}
-	lists := map[string][]any{}
-	for i := range objects {
-		o := objects[i].Object
-		text := func(fields ...string) string {
-			value, _, _ := unstructured.NestedString(o, fields...)
-			return value
-		}
-		namespace, write := objects[i].GetNamespace(), true
-		switch kind.Kind {
-		case "PersistentVolumeClaim":
-			write = g.ours["StorageClass/"+text("spec", "storageClassName")] ||
-				g.ours["PersistentVolume/"+text("spec", "volumeName")]
-			g.ours[text("metadata", "uid")] = write
-		case "Event":
-			write = g.ours[text("involvedObject", "uid")] && !slices.Contains(own, namespace)
-		}
-		if write {
-			lists[namespace] = append(lists[namespace], o)
-		}
-	}
-	for namespace, items := range lists {
-		if err := g.writeList(namespace, kind, items); err != nil {
+// ofUsers writes the objects in the namespaces of users: claims of the drivers, their events, and
+// objects of CSI-Addons. The function namespace writes all events of own namespaces.
+func (g *gathering) ofUsers(ctx context.Context) error {
+	for _, kind := range userKinds() {
+		objects, err := g.objects(ctx, kind, "")
+		if err != nil {
 			return err
+		}
+		lists := map[string][]any{}
+		for i := range objects {
+			namespace := objects[i].GetNamespace()
+			if g.isWanted(&objects[i]) && (kind.Kind != "Event" ||
+				!slices.Contains(ownNamespaces(), namespace)) {
+				lists[namespace] = append(lists[namespace], objects[i].Object)
+			}
+		}
+		for namespace, items := range lists {
+			if err := g.writeList(namespace, kind, items); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
+// isWanted returns whether an object belongs to a driver. It remembers what belongs to such an
+// object.
+func (g *gathering) isWanted(o *unstructured.Unstructured) bool {
+	text := func(fields ...string) string {
+		value, _, _ := unstructured.NestedString(o.Object, fields...)
+		return value
+	}
+	switch o.GetKind() {
+	case "CustomResourceDefinition":
+		return slices.Contains([]string{
+			opv1.GroupName, snapshotv1.GroupName, v1alpha1.GroupVersion().Group,
+		}, text("spec", "group"))
+	case "StorageClass":
+		g.ours["StorageClass/"+o.GetName()] = findDriver(text("provisioner")) != nil
+	case "PersistentVolume":
+		g.ours["PersistentVolume/"+o.GetName()] = findDriver(text("spec", "csi", "driver")) != nil
+	case "PersistentVolumeClaim":
+		ours := g.ours["StorageClass/"+text("spec", "storageClassName")] ||
+			g.ours["PersistentVolume/"+text("spec", "volumeName")]
+		g.ours[string(o.GetUID())] = ours
+		return ours
+	case "Event":
+		return g.ours[text("involvedObject", "uid")]
+	}
+	return true
+}
+
 // clusterScoped writes a file for each object. Of other groups it writes no definitions.
-func (g *gathering) clusterScoped(ctx context.Context, kind schema.GroupVersionKind) error {
-	objects, err := g.objects(ctx, kind, "")
-	if err != nil {
-		return err
-	}
-	groups := map[string]bool{
-		"operator.openshift.io": true, "snapshot.storage.k8s.io": true, "csiaddons.openshift.io": true,
-	}
-	for _, object := range objects {
-		group, _, _ := unstructured.NestedString(object.Object, "spec", "group")
-		if kind.Kind == "CustomResourceDefinition" && !groups[group] {
-			continue
-		}
-		provisioner, _, _ := unstructured.NestedString(object.Object, "provisioner")
-		driver, _, _ := unstructured.NestedString(object.Object, "spec", "csi", "driver")
-		if findDriver(cmp.Or(provisioner, driver)) != nil {
-			g.ours[kind.Kind+"/"+object.GetName()] = true
-		}
-		name := path.Join("cluster-scoped-resources", folder(kind),
-			url.PathEscape(object.GetName())+".yaml")
-		if err := g.write(name, object.Object); err != nil {
+func (g *gathering) clusterScoped(ctx context.Context) error {
+	for _, kind := range clusterKinds() {
+		objects, err := g.objects(ctx, kind, "")
+		if err != nil {
 			return err
+		}
+		for i := range objects {
+			if !g.isWanted(&objects[i]) {
+				continue
+			}
+			name := path.Join("cluster-scoped-resources", folder(kind),
+				url.PathEscape(objects[i].GetName())+".yaml")
+			if err := g.write(name, objects[i].Object); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -98,18 +98,14 @@ func withRunbook(text, runbook string) string {
 // as wide as the indent of the others. Words that are longer than a line stay whole. Lines of the
 // text stay lines if there is an indent: without one, text of the cluster could look like a row.
 func wrap(prefix, text string, indent int) string {
-	var out strings.Builder
-	out.WriteString(prefix)
 	next := "\n" + strings.Repeat(" ", indent)
 	lines := []string{printable(text)}
 	if indent > 0 {
 		lines = strings.Split(strings.TrimSpace(lines[0]), "\n")
 	}
 	for i, line := range lines {
-		if i > 0 {
-			out.WriteString(next)
-		}
 		used := indent
+		var out strings.Builder
 		for j, word := range strings.Fields(line) {
 			length := utf8.RuneCountInString(word)
 			switch {
@@ -124,8 +120,9 @@ func wrap(prefix, text string, indent int) string {
 			out.WriteString(word)
 			used += length
 		}
+		lines[i] = out.String()
 	}
-	return out.String()
+	return prefix + strings.Join(lines, next)
 }
 
 // writeNotVisible prints the kinds that could not be read, if there are any.

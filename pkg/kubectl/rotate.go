@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -238,27 +236,22 @@ func (r *rotation) findSources(ctx context.Context) error {
 
 // findDriverSecrets finds the Secrets of the drivers that nobody maintains.
 func (r *rotation) findDriverSecrets(ctx context.Context) error {
-	names := map[types.NamespacedName]bool{}
 	for _, d := range drivers() {
-		for _, namespace := range []string{d.namespace, flavour.DefaultNamespace} {
-			names[types.NamespacedName{Namespace: namespace, Name: d.credentials}] = true
+		for _, namespace := range slices.Compact([]string{flavour.DefaultNamespace, d.namespace}) {
+			secret, err := r.secret(ctx, namespace, d.credentials)
+			if err != nil {
+				return err
+			}
+			if secret == nil || len(secret.Data[cloudsKey]) == 0 {
+				continue
+			}
+			if len(secret.OwnerReferences) > 0 || secret.Annotations[requestAnnotation] != "" {
+				return fmt.Errorf("Secret %s/%s belongs to the cloud credential operator, but Secret %s/%s is "+
+					"missing: in manual mode follow docs/credential-rotation.md", namespace, d.credentials,
+					rootNamespace, rootSecret)
+			}
+			r.sources = append(r.sources, secret)
 		}
-	}
-	for _, name := range slices.SortedFunc(maps.Keys(names), func(a, b types.NamespacedName) int {
-		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
-	}) {
-		secret, err := r.secret(ctx, name.Namespace, name.Name)
-		if err != nil {
-			return err
-		}
-		if secret == nil || len(secret.Data[cloudsKey]) == 0 {
-			continue
-		}
-		if len(secret.OwnerReferences) > 0 || secret.Annotations[requestAnnotation] != "" {
-			return fmt.Errorf("Secret %s belongs to the cloud credential operator, but Secret %s/%s is "+
-				"missing: in manual mode follow docs/credential-rotation.md", name, rootNamespace, rootSecret)
-		}
-		r.sources = append(r.sources, secret)
 	}
 	if len(r.sources) == 0 {
 		return fmt.Errorf("there are no credentials: neither Secret %s/%s nor the Secrets of the "+

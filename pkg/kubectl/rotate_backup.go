@@ -37,13 +37,15 @@ func (r *rotation) saved(source *corev1.Secret, key string) string {
 
 func credentialKeys() []string { return []string{cloudsKey, confKey, caKey} }
 
-// isFinished returns whether the last rotation has finished.
-func (r *rotation) isFinished() bool { return len(r.backup.Data[finishedKey]) > 0 }
+// isFinished returns whether the last rotation, if any, has finished.
+func (r *rotation) isFinished() bool {
+	return r.backup == nil || len(r.backup.Data[finishedKey]) > 0
+}
 
 // returns says whether the file contains the saved credentials, and the last rotation did not
 // finish. Then the rotation goes back.
 func (r *rotation) returns() bool {
-	if r.undo || r.backup == nil || r.isFinished() {
+	if r.undo || r.isFinished() {
 		return false
 	}
 	for _, source := range r.sources {
@@ -127,7 +129,7 @@ func (r *rotation) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	finished := r.backup == nil || r.isFinished()
+	finished := r.isFinished()
 	data, prefix := map[string][]byte{}, ""
 	if r.undo {
 		prefix = replaced

@@ -43,28 +43,24 @@ func (r *rotation) workloads(ctx context.Context) ([]byte, error) {
 // hostedSecret names the Secret with the credentials of a guest cluster. Without the management
 // cluster it names the field that contains the name.
 func (r *rotation) hostedSecret(ctx context.Context) (string, error) {
-	const unknown = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef"
-	if r.management == nil {
-		return unknown, nil
-	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(hostedControlPlane())
-	if err := r.management.list(ctx, list, client.InNamespace(r.hostedControl)); err != nil {
-		return "", err
+	if r.management != nil {
+		err := r.management.list(ctx, list, client.InNamespace(r.hostedControl))
+		if err != nil {
+			return "", err
+		}
 	}
 	for _, o := range list.Items {
-		name, _, err := unstructured.NestedString(o.Object, "spec", "platform", "openstack",
+		name, _, _ := unstructured.NestedString(o.Object, "spec", "platform", "openstack",
 			"identityRef", "name")
 		// The annotation contains namespace/name of the HostedCluster.
 		namespace, _, _ := strings.Cut(o.GetAnnotations()["hypershift.openshift.io/cluster"], "/")
-		if err == nil && name != "" && namespace != "" {
+		if name != "" && namespace != "" {
 			return "Secret " + namespace + "/" + name, nil
 		}
 	}
-	if hidden := r.management.notVisible(); len(hidden) > 0 {
-		return unknown + " (not visible: " + strings.Join(hidden, ", ") + ")", nil
-	}
-	return unknown, nil
+	return "the Secret that the HostedCluster names in spec.platform.openstack.identityRef", nil
 }
 
 func hostedControlPlane() schema.GroupVersionKind {
@@ -76,24 +72,23 @@ func hostedControlPlane() schema.GroupVersionKind {
 // followed is a workload that should roll out.
 type followed struct {
 	namespace, kind, name string
-	// inputs are the hashes of rollout inputs that it had. restored means that it should get them
-	// again.
-	inputs   map[string]string
-	restored bool
+	// secret is the name of a rollout input, before the hash of it that the workload had. restored
+	// means that it should get this hash again.
+	secret, before string
+	restored       bool
 }
 
 func (f followed) String() string { return f.kind + "/" + f.name + " in " + f.namespace }
 
 // followAll waits until each workload runs with the credentials, if they are among its inputs.
 func (r *rotation) followAll(ctx context.Context) error {
-	var lines []byte
-	restored := false
+	var saved map[string][]byte
 	if r.backup != nil {
-		restored = r.undo && len(r.backup.Data[workloadsKey]) > 0
-		lines = r.backup.Data[latestKey]
-		if restored || len(lines) == 0 {
-			lines = r.backup.Data[workloadsKey]
-		}
+		saved = r.backup.Data
+	}
+	restored, lines := r.undo && len(saved[workloadsKey]) > 0, saved[latestKey]
+	if restored || len(lines) == 0 {
+		lines = saved[workloadsKey]
 	}
 	for line := range strings.Lines(string(lines)) {
 		fields := strings.Fields(line)
@@ -101,17 +96,16 @@ func (r *rotation) followAll(ctx context.Context) error {
 			continue
 		}
 		kind, name, _ := strings.Cut(fields[1], "/")
-		one := followed{fields[0], kind, name, diagnosis.ParseInputs(fields[2]), restored}
-		for _, input := range slices.Sorted(maps.Keys(one.inputs)) {
+		inputs := diagnosis.ParseInputs(fields[2])
+		for _, input := range slices.Sorted(maps.Keys(inputs)) {
 			secret, ok := strings.CutPrefix(input, "secret/")
 			if !ok {
 				continue
 			}
-			found, err := r.follow(ctx, one, secret)
+			err := r.follow(ctx, followed{fields[0], kind, name, secret, inputs[input], restored})
 			if err != nil {
 				return err
 			}
-			r.follows = r.follows || found
 		}
 	}
 	if !r.follows {
@@ -121,36 +115,35 @@ func (r *rotation) followAll(ctx context.Context) error {
 	return nil
 }
 
-// follow waits until a workload runs with the content of a Secret. It returns false if the Secret
-// contains no credentials.
-func (r *rotation) follow(ctx context.Context, w followed, secret string) (bool, error) {
-	found, err := r.secret(ctx, w.namespace, secret)
+// follow waits until a workload runs with the content of its Secret, if it contains credentials.
+func (r *rotation) follow(ctx context.Context, w followed) error {
+	found, err := r.secret(ctx, w.namespace, w.secret)
 	if err != nil || found == nil || len(found.Data[cloudsKey]) == 0 {
-		return false, err
+		return err
 	}
-	if err := r.untilCopied(ctx, w.namespace, secret); err != nil {
-		return true, err
+	r.follows = true
+	if err := r.untilCopied(ctx, w.namespace, w.secret); err != nil {
+		return err
 	}
-	before, input := w.inputs["secret/"+secret], "secret/"+secret
 	changed := func(ctx context.Context) (bool, error) {
-		state, err := r.state(ctx, w)
-		return (diagnosis.ParseInputs(state.inputs)[input] == before) == w.restored, err
+		hash, _, err := r.state(ctx, w)
+		return (hash == w.before) == w.restored, err
 	}
-	err = r.until(ctx, "the operator has changed "+w.String(), changed, r.explain)
-	if err != nil {
-		return true, err
+	if err := r.until(ctx, "the operator has changed "+w.String(), changed, r.explain); err != nil {
+		return err
 	}
 	err = r.until(ctx, w.String()+" has rolled out", func(ctx context.Context) (bool, error) {
-		state, err := r.state(ctx, w)
-		return state.rolledOut, err
+		_, rolledOut, err := r.state(ctx, w)
+		return rolledOut, err
 	}, nil)
 	if err == nil {
-		fmt.Fprintf(r.Out, "%s runs with the credentials of Secret %s\n", w, secret)
+		fmt.Fprintf(r.Out, "%s runs with the credentials of Secret %s\n", w, w.secret)
 	}
-	return true, err
+	return err
 }
 
-// untilCopied waits until the cloud credential operator has copied the root Secret, if any.
+// untilCopied waits until the cloud credential operator has copied the root Secret, if any. It
+// compares with the root Secret as it is now, because the cloud credential operator may rewrite it.
 func (r *rotation) untilCopied(ctx context.Context, namespace, name string) error {
 	if !r.isRoot {
 		return nil
@@ -158,48 +151,35 @@ func (r *rotation) untilCopied(ctx context.Context, namespace, name string) erro
 	what := fmt.Sprintf("the cloud credential operator has copied the credentials to Secret %s in %s",
 		name, namespace)
 	return r.until(ctx, what, func(ctx context.Context) (bool, error) {
-		return r.isCopied(ctx, namespace, name)
+		root, err := r.secret(ctx, rootNamespace, rootSecret)
+		if err != nil || root == nil {
+			return false, err
+		}
+		copied, err := r.secret(ctx, namespace, name)
+		return copied != nil && len(root.Data[cloudsKey]) > 0 &&
+			bytes.Equal(copied.Data[cloudsKey], root.Data[cloudsKey]), err
 	}, nil)
 }
 
-// isCopied compares with the root Secret as it is now, because the cloud credential operator may
-// rewrite it.
-func (r *rotation) isCopied(ctx context.Context, namespace, name string) (bool, error) {
-	root, err := r.secret(ctx, rootNamespace, rootSecret)
-	if err != nil || root == nil {
-		return false, err
+// state returns the present hash of the Secret, and whether the workload has rolled out.
+func (r *rotation) state(ctx context.Context, w followed) (hash string, rolledOut bool, err error) {
+	deployment, daemonSet := &appsv1.Deployment{}, &appsv1.DaemonSet{}
+	var object client.Object = deployment
+	if w.kind == "DaemonSet" {
+		object = daemonSet
 	}
-	copied, err := r.secret(ctx, namespace, name)
-	return copied != nil && len(root.Data[cloudsKey]) > 0 &&
-		bytes.Equal(copied.Data[cloudsKey], root.Data[cloudsKey]), err
-}
-
-// workloadState is the state of a workload.
-type workloadState struct {
-	inputs    string
-	rolledOut bool
-}
-
-func (r *rotation) state(ctx context.Context, w followed) (workloadState, error) {
-	key := client.ObjectKey{Namespace: w.namespace, Name: w.name}
-	if w.kind == "Deployment" {
-		d := &appsv1.Deployment{}
-		err := r.guest.Get(ctx, key, d)
-		s, wanted := d.Status, ptr.Deref(d.Spec.Replicas, 1)
-		return workloadState{
-			d.Annotations[diagnosis.InputsAnnotation],
-			s.ObservedGeneration >= d.Generation && s.UpdatedReplicas >= wanted &&
-				s.AvailableReplicas >= wanted && s.Replicas == s.UpdatedReplicas,
-		}, err
+	err = r.guest.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: w.name}, object)
+	if w.kind == "DaemonSet" {
+		s := daemonSet.Status
+		rolledOut = s.ObservedGeneration >= daemonSet.Generation &&
+			min(s.UpdatedNumberScheduled, s.NumberAvailable) >= s.DesiredNumberScheduled
+	} else {
+		s, wanted := deployment.Status, ptr.Deref(deployment.Spec.Replicas, 1)
+		rolledOut = s.ObservedGeneration >= deployment.Generation && s.Replicas == s.UpdatedReplicas &&
+			min(s.UpdatedReplicas, s.AvailableReplicas) >= wanted
 	}
-	d := &appsv1.DaemonSet{}
-	err := r.guest.Get(ctx, key, d)
-	s := d.Status
-	return workloadState{
-		d.Annotations[diagnosis.InputsAnnotation],
-		s.ObservedGeneration >= d.Generation && s.UpdatedNumberScheduled >= s.DesiredNumberScheduled &&
-			s.NumberAvailable >= s.DesiredNumberScheduled,
-	}, err
+	inputs := diagnosis.ParseInputs(object.GetAnnotations()[diagnosis.InputsAnnotation])
+	return inputs["secret/"+w.secret], rolledOut, err
 }
 
 // until repeats check until it returns true. The time limit names the step. From the second time on
@@ -215,7 +195,7 @@ func (r *rotation) until(ctx context.Context, what string,
 				err = explain(ctx)
 			}
 			if err != nil && isUnreachable(err) {
-				err = nil // the API server may restart while workloads roll out
+				done, err = false, nil // the API server may restart while workloads roll out
 			}
 			if !done && err == nil && !waiting {
 				waiting = true
