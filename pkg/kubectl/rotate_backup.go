@@ -3,8 +3,6 @@ package kubectl
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -56,22 +53,24 @@ func (r *rotation) returns() bool {
 	return true
 }
 
-// wanted returns the data that a source should have; a nil value is a key to remove.
+// wanted returns the data that a source should have.
 func (r *rotation) wanted(source *corev1.Secret) map[string][]byte {
+	data := maps.Clone(source.Data)
 	if !r.undo {
-		return maps.Clone(r.given)
+		maps.Copy(data, r.given)
+		return data
 	}
-	data := map[string][]byte{}
 	for _, key := range credentialKeys() {
-		value, found := r.backup.Data[r.saved(source, key)]
-		if _, exists := source.Data[key]; found || exists && !r.isRoot {
+		if value, found := r.backup.Data[r.saved(source, key)]; found {
 			data[key] = value
+		} else if !r.isRoot || key == cloudsKey {
+			delete(data, key)
 		}
 	}
 	return data
 }
 
-// change is what to merge into a Secret.
+// change is what a Secret should contain.
 type change struct {
 	*corev1.Secret
 
@@ -90,13 +89,13 @@ func (r *rotation) findChanges() error {
 			return fmt.Errorf("Secret %s/%s contains no credentials for Secret %s/%s", rootNamespace,
 				backupSecret, source.Namespace, source.Name)
 		}
-		maps.DeleteFunc(data, func(key string, value []byte) bool {
-			return bytes.Equal(value, source.Data[key])
+		keys := slices.DeleteFunc(credentialKeys(), func(key string) bool {
+			return bytes.Equal(data[key], source.Data[key])
 		})
-		if len(data) > 0 {
+		if len(keys) > 0 {
 			r.changes = append(r.changes, change{source, data})
-			fmt.Fprintf(r.Out, "%s %s of Secret %s/%s\n", verb,
-				strings.Join(slices.Sorted(maps.Keys(data)), ", "), source.Namespace, source.Name)
+			fmt.Fprintf(r.Out, "%s %s of Secret %s/%s\n", verb, strings.Join(keys, ", "),
+				source.Namespace, source.Name)
 		}
 	}
 	if len(r.changes) == 0 {
@@ -135,7 +134,7 @@ func (r *rotation) save(ctx context.Context) error {
 		prefix = replaced
 	}
 	if r.undo || !finished {
-		data = maps.Clone(r.backup.Data)
+		maps.Copy(data, r.backup.Data)
 		delete(data, finishedKey)
 	}
 	if !r.undo {
@@ -155,17 +154,14 @@ func (r *rotation) save(ctx context.Context) error {
 		}
 	}
 	data[latestKey] = now
-	if r.backup == nil {
-		r.backup = &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: rootNamespace, Name: backupSecret}, Data: data,
-		}
-		err = r.guest.Create(ctx, r.backup)
-	} else {
-		r.backup.Data = data
-		err = r.guest.Update(ctx, r.backup)
+	if r.backup != nil {
+		return r.put(ctx, r.backup, data)
 	}
-	if err != nil {
-		return fmt.Errorf("writing Secret %s/%s: %w", rootNamespace, backupSecret, err)
+	r.backup = &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: rootNamespace, Name: backupSecret}, Data: data,
+	}
+	if err := r.guest.Create(ctx, r.backup); err != nil {
+		return fmt.Errorf("creating Secret %s/%s: %w", rootNamespace, backupSecret, err)
 	}
 	return nil
 }
@@ -181,29 +177,20 @@ func (r *rotation) finish(ctx context.Context) error {
 			data[original] = value
 		}
 	}
-	if len(data) > 0 {
-		for key := range r.backup.Data {
-			if _, ok := data[key]; !ok {
-				data[key] = nil
-			}
-		}
+	if len(data) == 0 {
+		maps.Copy(data, r.backup.Data)
 	}
 	data[finishedKey] = []byte("yes")
 	return r.put(ctx, r.backup, data)
 }
 
-// put merges data. A nil value removes the key.
+// put writes the data of a Secret. It changes only what differs from the Secret as it was read.
 func (r *rotation) put(
 	ctx context.Context, secret *corev1.Secret, data map[string][]byte,
 ) error {
-	patch, err := json.Marshal(map[string]any{"data": data})
-	if err != nil {
-		return errors.New("encoding the change of a Secret")
-	}
-	target := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name},
-	}
-	if err := r.guest.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	before := secret.DeepCopy()
+	secret.Data = data
+	if err := r.guest.Patch(ctx, secret, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("changing Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
 	return nil

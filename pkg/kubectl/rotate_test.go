@@ -411,7 +411,7 @@ func TestRotationChangesTheSecretsOfTheDriversOnKubernetes(t *testing.T) {
 	c.rolls = map[string]bool{"early": true, "late": true}
 	ca := newCA(t)
 	code, output := c.rotate(file(t, clouds("b")), "--cacert="+file(t, ca), "--timeout=1m")
-	if code != exitOK || !strings.Contains(output, "Changing cacert, clouds.yaml of Secret open") {
+	if code != exitOK || !strings.Contains(output, "Changing clouds.yaml, cacert of Secret open") {
 		t.Fatalf("exit code %d:\n%s", code, output)
 	}
 	for key, data := range before {
