@@ -7,7 +7,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -206,12 +205,9 @@ func (r *rotation) readFiles(name string) error {
 // findSources reads the Secrets to change, and the backup.
 func (r *rotation) findSources(ctx context.Context) error {
 	infrastructure := &configv1.Infrastructure{}
-	if _, err := r.guest.get(ctx, "", "cluster", infrastructure); err != nil {
-		return err
-	}
-	if hidden := r.guest.notVisible(); len(hidden) > 0 {
-		return fmt.Errorf("whether this is a guest cluster is unknown. Not visible: %s",
-			strings.Join(hidden, ", "))
+	err := r.guest.Get(ctx, client.ObjectKey{Name: "cluster"}, infrastructure)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("whether this is a guest cluster is unknown: %w", err)
 	}
 	if infrastructure.Status.ControlPlaneTopology == configv1.ExternalTopologyMode {
 		secret, err := r.hostedSecret(ctx)
