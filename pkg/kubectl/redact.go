@@ -2,12 +2,10 @@ package kubectl
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -30,7 +28,7 @@ const shortest = 6
 
 // redactor removes values of Secrets from texts.
 type redactor struct {
-	values map[string]bool
+	values []string
 	// replacer replaces the values; nil after a value was added.
 	replacer *strings.Replacer
 }
@@ -94,17 +92,10 @@ func (r *redactor) addValue(value string) {
 	if len(value) < shortest {
 		return
 	}
-	if r.values == nil {
-		r.values = map[string]bool{}
-	}
 	escaped, _ := json.Marshal(value) // texts cannot fail
 	quoted := strconv.Quote(value)
-	for _, form := range []string{
-		value, base64.StdEncoding.EncodeToString([]byte(value)),
-		string(escaped[1 : len(escaped)-1]), quoted[1 : len(quoted)-1],
-	} {
-		r.values[form] = true
-	}
+	r.values = append(r.values, value, base64.StdEncoding.EncodeToString([]byte(value)),
+		string(escaped[1:len(escaped)-1]), quoted[1:len(quoted)-1])
 	r.replacer = nil
 }
 
@@ -114,9 +105,9 @@ const hidden = "(redacted)"
 func (r *redactor) redact(text string) string {
 	if r.replacer == nil {
 		// Of the values at the same place, the longest is replaced.
-		longest := func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }
+		slices.SortFunc(r.values, func(a, b string) int { return len(b) - len(a) })
 		var pairs []string
-		for _, value := range slices.SortedFunc(maps.Keys(r.values), longest) {
+		for _, value := range r.values {
 			pairs = append(pairs, value, hidden)
 		}
 		r.replacer = strings.NewReplacer(pairs...)
