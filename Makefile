@@ -56,8 +56,9 @@ BIN_DIR := $(CURDIR)/bin
 PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/... ./test/openstack/cmd/...
 # The folders of the go.mod files of other programs. `go mod tidy` would remove the only module of
 # test/devcluster/crd, of which no package is imported, but CRDs are copied.
-MODULES := test/devcluster/kubernetes $(addprefix test/node/programs/,kubernetes containerd cni) \
-	test/node/images/programs test/logins/programs $(addprefix test/e2e/programs/,csi-test kubernetes)
+MODULES := hack/tools/actionlint test/devcluster/kubernetes \
+	$(addprefix test/node/programs/,kubernetes containerd cni) test/node/images/programs \
+	test/logins/programs $(addprefix test/e2e/programs/,csi-test kubernetes)
 # The targets of real nodes, if `make run` needs them.
 REAL_NODES := $(if $(findstring --nodes=real,$(ARGS)),node node-images)
 LINTER := bin/tools/golangci-lint
@@ -65,6 +66,7 @@ LINTER := bin/tools/golangci-lint
 LINTERS := depguard,errcheck,errorlint,forbidigo,funlen,gochecknoglobals,gochecknoinits,gosec
 LINTERS := $(LINTERS),ineffassign,lll,nolintlint,revive,staticcheck,unused
 GOVULNCHECK := bin/tools/govulncheck
+ACTIONLINT := bin/tools/actionlint
 # What hack/code.sh runs.
 CODE_GENERATORS := $(addprefix bin/tools/,controller-gen protoc-gen-go protoc-gen-go-grpc)
 
@@ -144,8 +146,9 @@ lint: $(LINTER) ## Run the most important linters
 	$(LINTER) run --allow-parallel-runners --enable-only $(LINTERS) --build-tags integration ./...
 
 .PHONY: lint-all
-lint-all: $(LINTER) ## Run all linters on all files
+lint-all: $(LINTER) $(ACTIONLINT) ## Run all linters on all files
 	$(LINTER) run --allow-parallel-runners --build-tags $(ALL_TAGS) ./...
+	$(ACTIONLINT)
 
 .PHONY: vet
 vet: ## Compile all tests, and check them with go vet
@@ -156,6 +159,10 @@ $(LINTER) $(GOVULNCHECK) $(CODE_GENERATORS): hack/tools/go.mod hack/tools/go.sum
 	@echo 'Building $(@F) (once; golangci-lint takes minutes)'
 	go -C hack/tools build -ldflags '-s -w' -o $(BIN_DIR)/tools/ \
 		$$(go -C hack/tools list tool | grep '/$(@F)$$')
+	@touch $@
+
+$(ACTIONLINT): hack/tools/actionlint/go.mod hack/tools/actionlint/go.sum
+	go -C hack/tools/actionlint build -ldflags '-s -w' -o $(BIN_DIR)/tools/ tool
 	@touch $@
 
 .PHONY: verify-supply-chain
@@ -348,6 +355,16 @@ image-csi-addons: ## Build the image of CSI-Addons with CONTAINER_TOOL
 images: ## Build the images of operators and CSI-Addons into bin/images, and push them to PUSH
 	go run ./hack/images --output=bin/images $(if $(PUSH),--push='$(PUSH)') \
 		$(if $(VERSION),--version='$(VERSION)') $(if $(PLATFORMS),--platforms='$(PLATFORMS)')
+
+# Where the images of a release are. Its files name them there.
+REGISTRY ?= $(or $(PUSH),ghcr.io/openstack-csi)
+
+.PHONY: release
+release: k8s ## Build all files of a release into bin/release, and push the images to PUSH: VERSION=v1.0.0
+	rm -rf bin/release
+	go run ./hack/images --output=bin/release --version='$(VERSION)' --registry='$(REGISTRY)' \
+		--kubectl=bin/k8s/kubectl $(if $(PUSH),--push='$(PUSH)') \
+		$(if $(PLATFORMS),--platforms='$(PLATFORMS)')
 
 .PHONY: node-images
 node-images: ## Build the images of all pods of a real node into bin/node/images

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"fmt"
 	"io"
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,7 +16,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/hack/sbom/bill"
 )
@@ -103,54 +98,6 @@ func TestImageContainsAllPrograms(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(output, name+"-linux-amd64.cdx.json")); err != nil {
 			t.Errorf("%s has no SBOM: %v", name, err)
-		}
-	}
-}
-
-// The manifest names each archive with its digest.
-func TestPluginHasAnArchiveForEachPlatform(t *testing.T) {
-	t.Parallel()
-	root, output := sources(t), t.TempDir()
-	const folder = "cmd/kubectl-openstack_csi/"
-	template, err := os.ReadFile("../../" + folder + "krew.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(root, folder, "krew.yaml"), string(template))
-	write(t, filepath.Join(root, folder, "main.go"), "package main\nfunc main() {}\n")
-	write(t, filepath.Join(root, folder, "kubectl_complete-openstack_csi"), "#!/bin/sh\n")
-	write(t, filepath.Join(root, "LICENSE"), "Use it.\n")
-	build(t, "--root="+root, "--output="+output, "--version=v1.2.3")
-	text, err := os.ReadFile(filepath.Join(output, "openstack-csi.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var manifest struct {
-		Spec struct {
-			Version   string
-			Platforms []struct{ URI, SHA256, Bin string }
-		}
-	}
-	if err := yaml.Unmarshal(text, &manifest); err != nil {
-		t.Fatal(err)
-	}
-	if manifest.Spec.Version != "v1.2.3" || len(manifest.Spec.Platforms) != 2 {
-		t.Fatalf("the manifest is:\n%s", text)
-	}
-	for _, platform := range manifest.Spec.Platforms {
-		archive, err := os.ReadFile(filepath.Join(output, path.Base(platform.URI)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if sum := fmt.Sprintf("%x", sha256.Sum256(archive)); sum != platform.SHA256 {
-			t.Errorf("%s has the digest %s, not %s", platform.URI, sum, platform.SHA256)
-		}
-		list := exec.CommandContext(t.Context(), "tar", "-tz")
-		list.Stdin = bytes.NewReader(archive)
-		names, err := list.Output()
-		const want = "kubectl-openstack_csi\nkubectl_complete-openstack_csi\nLICENSE\n"
-		if err != nil || string(names) != want || !strings.HasPrefix(want, platform.Bin) {
-			t.Errorf("the archive contains %q, error %v", names, err)
 		}
 	}
 }
@@ -281,7 +228,13 @@ func TestErrorsNameTheFix(t *testing.T) {
 	write(t, filepath.Join(changed, "go.mod"), "module example.com/demo\n\ngo 1.26\n\n")
 	broken := sources(t)
 	write(t, filepath.Join(broken, "cmd/demo-operator/main.go"), "package main\nfunc main() { x }\n")
+	released := sources(t)
+	withPlugin(t, released)
 	for text, args := range map[string][]string{
+		"set one such as v1.0.0": {"--root=" + released, "--registry=quay.io/me"},
+		`CHANGELOG.md has no section "## v2.0.0"`: {
+			"--root=" + released, "--registry=quay.io/me", "--version=v2.0.0",
+		},
 		"contains no Dockerfile.*":                 {"--root=" + t.TempDir()},
 		`platform "arm64" is not like linux/arm64`: {"--root=" + sources(t), "--platforms=arm64"},
 		"undefined: x":                             {"--root=" + broken, "--platforms=linux/amd64"},

@@ -46,6 +46,10 @@ func parse(args []string, help io.Writer) (release.Options, error) {
 		"Version of the images, which is also their tag; by default what git describes.")
 	flags.StringVar(&o.Push, "push", "",
 		"Registry and path to which the images are pushed, such as quay.io/you.")
+	flags.StringVar(&o.Registry, "registry", "",
+		"Registry and path under which the files of a release name the images, such as quay.io/you. "+
+			"With it, the command also writes these files, which needs --version.")
+	flags.StringVar(&o.Kubectl, "kubectl", "kubectl", "Program that builds kustomizations.")
 	flags.BoolVar(&o.Insecure, "insecure", false, "Allow HTTP for the registry.")
 	if err := flags.Parse(args); err != nil {
 		return o, err

@@ -22,6 +22,7 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/hack/images/release"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
@@ -37,16 +38,19 @@ import (
 const repository = "../.."
 
 // TestKubernetesGuideInstallsOperators runs the commands of docs/kubernetes.md on a control plane
-// that serves nothing of OpenShift, from a git repository and without Go. The operators become
-// ready, the API server refuses none of their requests, they read no configuration of
-// OpenShift, and they create no Warning events. Commands that need pods that run, or
-// PrometheusRules, are left out; those of Manila run in test/e2e.
+// that serves nothing of OpenShift, with the files of a release, and without Go and git. The
+// operators become ready, the API server refuses none of their requests, they read no configuration
+// of OpenShift, and they create no Warning events. In the end, the commands remove everything.
+// Commands that need pods that run, or PrometheusRules, are left out; those of Manila run in
+// test/e2e.
 func TestKubernetesGuideInstallsOperators(t *testing.T) {
 	t.Parallel()
 	k := startPlainKubernetes(t)
+	before := k.objects()
 	k.run("kubectl create namespace monitoring")
 	k.run("kubectl create serviceaccount prometheus --namespace=monitoring")
 	k.run(k.commands("Monitoring")[0])
+	k.run(k.commands("Install a snapshot controller")[1])
 	for _, section := range []struct{ driver, heading, snapshots string }{
 		{"manila", "Install the Manila operator", "csi-manila-standard"},
 		{"cinder", "Cinder", "standard-csi"},
@@ -81,6 +85,7 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 		k.follow(heading)
 	}
 	k.addsSidecars()
+	k.leaves(before)
 }
 
 // addsSidecars runs the command of docs/csi-addons/install.md that sets the images of CSI-Addons in
@@ -100,8 +105,8 @@ type plainKubernetes struct {
 	dir     paths.Dir
 	cluster *cluster
 	cloud   *simulator.Simulator
-	// source is the URL of a git repository with the manifests.
-	source string
+	// release is the folder of the files of a release.
+	release string
 	// operator is the operator that was started last, log the path of its log.
 	operator fixtures.Operator
 	log      string
@@ -148,21 +153,28 @@ func (k *plainKubernetes) createNodes(config *rest.Config) error {
 
 func (k *plainKubernetes) clouds() string { return filepath.Join(string(k.dir), "clouds.yaml") }
 
-// programs is a folder with a command go that fails.
+// programs is a folder with commands that fail.
 func (k *plainKubernetes) programs() string { return filepath.Join(string(k.dir), "programs") }
 
-// publish commits the assets to a new git repository, and takes Go away.
+// publish writes the files of a release, and takes Go and git away.
 func (k *plainKubernetes) publish() {
 	k.t.Helper()
-	folder := filepath.Join(string(k.dir), "source")
-	k.must(os.CopyFS(filepath.Join(folder, "assets"), os.DirFS(filepath.Join(repository, "assets"))))
-	k.must(guide.Run(k.ctx(), `cd "$FOLDER" && git init --quiet --initial-branch=main &&
-		git add . && git -c user.name=test -c user.email=test@example.com commit --quiet -m Assets`,
-		"FOLDER="+folder))
-	k.source = "file://" + folder
+	k.release = filepath.Join(string(k.dir), "release")
+	files, err := release.Options{
+		Root: repository, Kubectl: filepath.Join(shared.kubernetes, "kubectl"),
+	}.Manifests(k.ctx(), map[string]string{
+		"manila-csi-driver-operator":           "registry.example.com/manila@sha256:0",
+		"openstack-cinder-csi-driver-operator": "registry.example.com/cinder@sha256:0",
+	})
+	k.must(err)
+	for name, text := range files {
+		k.must(paths.WriteFile(filepath.Join(k.release, name), text))
+	}
 	k.must(os.MkdirAll(k.programs(), 0o755))
-	k.must(process.WriteProgram(filepath.Join(k.programs(), "go"),
-		[]byte("#!/bin/sh\necho >&2 'the guide needs Go'\nexit 1\n")))
+	for _, program := range []string{"go", "git"} {
+		k.must(process.WriteProgram(filepath.Join(k.programs(), program),
+			[]byte("#!/bin/sh\necho >&2 'the guide needs more than kubectl'\nexit 1\n")))
+	}
 }
 
 // commands returns the commands in a section of the guide.
@@ -183,14 +195,13 @@ func (k *plainKubernetes) follow(heading string) {
 	}
 }
 
-// run runs a command of the guide on a machine without Go.
+// run runs a command of the guide on a machine without Go and git.
 func (k *plainKubernetes) run(command string) {
 	k.t.Helper()
 	path := []string{k.programs(), shared.kubernetes, os.Getenv("PATH")}
 	k.must(guide.Run(k.ctx(), command, "PATH="+strings.Join(path, string(os.PathListSeparator)),
 		"KUBECONFIG="+k.dir.AdminKubeconfig(), "CLOUDS="+k.clouds(),
-		// By default kubectl waits 27 s for git, which is not enough on a busy machine.
-		"SOURCE="+k.source, "VERSION=main&timeout=5m"))
+		"RELEASE="+k.release))
 }
 
 // startOperator runs the operator as its Deployment in the cluster says.

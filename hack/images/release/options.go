@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // Options configure Build.
@@ -27,6 +28,21 @@ type Options struct {
 	Push string
 	// Insecure allows HTTP for the registry.
 	Insecure bool
+	// Registry is the registry and the path under which the files of a release name the images. If it
+	// is empty, Build does not write these files.
+	Registry string
+	// Kubectl is the program that builds kustomizations for these files.
+	Kubectl string
+}
+
+// checkRelease returns an error unless the version can be one of a release.
+func (o Options) checkRelease() error {
+	_, number, ok := strings.Cut(o.Version, "v")
+	if _, err := version.ParseSemantic(number); !ok || err != nil {
+		return fmt.Errorf("the version of a release is %q: set one such as v1.0.0", o.Version)
+	}
+	_, err := o.section()
+	return err
 }
 
 // commit identifies the sources.

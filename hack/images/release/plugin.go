@@ -3,6 +3,7 @@ package release
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"text/template"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -22,7 +24,18 @@ const pluginFolder = "cmd/kubectl-openstack_csi"
 
 // archive is an archive of the plugin for a platform.
 type archive struct {
-	OS, Architecture, File, SHA256 string
+	OS, Architecture, Program, File, SHA256 string
+}
+
+// pluginPlatforms are the platforms for which a release contains the plugin.
+func pluginPlatforms() []v1.Platform {
+	return []v1.Platform{
+		{OS: "linux", Architecture: "amd64"},
+		{OS: "linux", Architecture: "arm64"},
+		{OS: "darwin", Architecture: "amd64"},
+		{OS: "darwin", Architecture: "arm64"},
+		{OS: "windows", Architecture: "amd64"},
+	}
 }
 
 // plugin builds an archive of the plugin of kubectl for each platform, and its manifest for Krew.
@@ -70,8 +83,15 @@ func (o Options) archive(
 		return nil, err
 	}
 	defer os.RemoveAll(folder)
-	name := filepath.Base(pluginFolder)
-	program := filepath.Join(folder, name)
+	one := &archive{
+		OS: platform.OS, Architecture: platform.Architecture, Program: filepath.Base(pluginFolder),
+	}
+	one.File = fmt.Sprintf("%s-%s-%s.tar.gz", one.Program, one.OS, one.Architecture)
+	if one.OS == "windows" {
+		one.File = strings.TrimSuffix(one.File, ".tar.gz") + ".zip"
+		one.Program += ".exe"
+	}
+	program := filepath.Join(folder, one.Program)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags=-s -w", "-o", program, "./"+pluginFolder)
 	cmd.Dir = o.Root
@@ -82,33 +102,22 @@ func (o Options) archive(
 		return nil, fmt.Errorf("%w\n%s", err, out)
 	}
 	const completion = "kubectl_complete-openstack_csi"
-	layer, err := image.Layer([]image.File{
-		{Path: "/" + name, Mode: 0o755, Source: program},
+	files := []image.File{
+		{Path: "/" + one.Program, Mode: 0o755, Source: program},
 		{
 			Path: "/" + completion, Mode: 0o755,
 			Source: filepath.Join(o.Root, pluginFolder, completion),
 		},
 		{Path: "/LICENSE", Mode: 0o644, Source: filepath.Join(o.Root, "LICENSE")},
-	}, sources.time)
+	}
+	write := image.TarGz
+	if one.OS == "windows" {
+		write = image.Zip
+	}
+	content, err := write(files, sources.time)
 	if err != nil {
 		return nil, err
 	}
-	digest, err := layer.Digest()
-	if err != nil {
-		return nil, err
-	}
-	content, err := layer.Compressed()
-	if err != nil {
-		return nil, err
-	}
-	one := &archive{
-		OS: platform.OS, Architecture: platform.Architecture, SHA256: digest.Hex,
-		File: fmt.Sprintf("%s-%s-%s.tar.gz", name, platform.OS, platform.Architecture),
-	}
-	file, err := os.Create(filepath.Join(o.Output, one.File))
-	if err != nil {
-		return nil, err
-	}
-	_, err = io.Copy(file, content)
-	return one, errors.Join(err, file.Close(), content.Close())
+	one.SHA256 = fmt.Sprintf("%x", sha256.Sum256(content))
+	return one, os.WriteFile(filepath.Join(o.Output, one.File), content, 0o644)
 }

@@ -18,7 +18,8 @@ import (
 
 // Build builds the image of each Dockerfile, writes its OCI layout and an SBOM for each platform,
 // and pushes the image if the options name a registry. It also builds the plugin of kubectl, which
-// is not pushed. It writes a line for each step.
+// is not pushed. With Options.Registry it also writes the other files of a release. It writes a
+// line for each step.
 func Build(ctx context.Context, o Options, progress io.Writer) error {
 	files, err := filepath.Glob(filepath.Join(o.Root, "Dockerfile.*"))
 	if err != nil {
@@ -28,6 +29,9 @@ func Build(ctx context.Context, o Options, progress io.Writer) error {
 		return fmt.Errorf("%s contains no Dockerfile.*: name the root of the sources", o.Root)
 	}
 	platforms, err := parsePlatforms(o.Platforms)
+	if err == nil && o.Registry != "" {
+		err = o.checkRelease()
+	}
 	if err != nil {
 		return err
 	}
@@ -45,7 +49,13 @@ func Build(ctx context.Context, o Options, progress io.Writer) error {
 			return fmt.Errorf("building the image of %s: %w", file, err)
 		}
 	}
-	return o.plugin(ctx, sources, platforms, progress)
+	if o.Registry == "" {
+		return o.plugin(ctx, sources, platforms, progress)
+	}
+	if err := o.plugin(ctx, sources, pluginPlatforms(), progress); err != nil {
+		return err
+	}
+	return o.files(ctx)
 }
 
 // release builds the image of one Dockerfile.

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"archive/zip"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"gopkg.in/yaml.v2"
+)
+
+// kubectl prints the objects of a kustomization. Two drivers share the namespace.
+const kubectl = `#!/bin/sh
+case "$2" in
+*/drivers/*/kubernetes)
+	driver=${2#*/drivers/}
+	printf 'kind: Namespace\nmetadata:\n  name: shared\n---\n'
+	printf 'kind: Deployment\nmetadata:\n  name: %s\nspec:\n' "${driver%%/*}"
+	printf '  image: demo-operator\n' ;;
+*) printf 'kind: Other\nmetadata:\n  name: %s\n' "${2##*/}" ;;
+esac
+`
+
+// buildRelease returns the digests of the files of a release.
+func buildRelease(t *testing.T, root, output string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "kubectl")
+	write(t, program, kubectl)
+	if err := os.Chmod(program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	build(t, "--root="+root, "--output="+output, "--version=v1.2.3", "--platforms=linux/amd64",
+		"--registry=quay.io/me", "--kubectl="+program)
+	return read(t, output, "SHA256SUMS")
+}
+
+func read(t *testing.T, elements ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(elements...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// withPlugin adds a plugin and a changelog to sources.
+func withPlugin(t *testing.T, root string) {
+	t.Helper()
+	const folder = "cmd/kubectl-openstack_csi/"
+	write(t, filepath.Join(root, folder, "krew.yaml"), read(t, "../../"+folder+"krew.yaml"))
+	write(t, filepath.Join(root, folder, "main.go"), "package main\nfunc main() {}\n")
+	write(t, filepath.Join(root, folder, "kubectl_complete-openstack_csi"), "#!/bin/sh\n")
+	write(t, filepath.Join(root, "LICENSE"), "Use it.\n")
+	write(t, filepath.Join(root, "CHANGELOG.md"),
+		"# Changes\n\n## v1.3.0\n\nNew.\n\n## v1.2.3\n\nMore.\n\n## v1.0.0\n\nFirst.\n")
+}
+
+// Two builds of one commit are equal, and the files name the images by their digests.
+func TestReleaseContainsTheFilesToInstall(t *testing.T) {
+	t.Parallel()
+	root, output := sources(t), t.TempDir()
+	withPlugin(t, root)
+	digests := buildRelease(t, root, output)
+	if diff := cmp.Diff(digests, buildRelease(t, root, t.TempDir())); diff != "" {
+		t.Errorf("digests of two builds (-one +other):\n%s", diff)
+	}
+	check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--quiet", "SHA256SUMS")
+	check.Dir = output
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("checking the digests: %v\n%s", err, out)
+	}
+	want := "kind: Deployment\nmetadata:\n  name: cinder\nspec:\n  image: quay.io/me/demo-operator@" +
+		digestOf(t, output) + "\n"
+	for file, want := range map[string]string{
+		"cinder.yaml": want, "manila.yaml": strings.Replace(want, "cinder", "manila", 1),
+		"common.yaml": "kind: Namespace\nmetadata:\n  name: shared\n",
+		"crds.yaml":   "kind: Other\nmetadata:\n  name: crds\n", "CHANGELOG.md": "# v1.2.3\n\nMore.\n",
+	} {
+		if diff := cmp.Diff(want, read(t, output, file)); diff != "" || !strings.Contains(digests, file) {
+			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+// The manifest names each archive with its digest.
+func TestPluginHasAnArchiveForEachPlatform(t *testing.T) {
+	t.Parallel()
+	root, output := sources(t), t.TempDir()
+	withPlugin(t, root)
+	buildRelease(t, root, output)
+	var manifest struct {
+		Spec struct {
+			Version   string
+			Platforms []struct{ URI, SHA256, Bin string }
+		}
+	}
+	text := read(t, output, "openstack-csi.yaml")
+	if err := yaml.Unmarshal([]byte(text), &manifest); err != nil {
+		t.Fatal(err)
+	}
+	if manifest.Spec.Version != "v1.2.3" || len(manifest.Spec.Platforms) != 5 {
+		t.Fatalf("the manifest is:\n%s", text)
+	}
+	for _, platform := range manifest.Spec.Platforms {
+		archive := read(t, output, path.Base(platform.URI))
+		if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(archive))); sum != platform.SHA256 {
+			t.Errorf("%s has the digest %s, not %s", platform.URI, sum, platform.SHA256)
+		}
+		want := platform.Bin + "\nkubectl_complete-openstack_csi\nLICENSE\n"
+		if names := listed(t, platform.URI, archive); names != want {
+			t.Errorf("%s contains %q, want %q", platform.URI, names, want)
+		}
+	}
+}
+
+// listed returns the names of the files in an archive, each with a line end.
+func listed(t *testing.T, name, archive string) string {
+	t.Helper()
+	if strings.HasSuffix(name, ".zip") {
+		files, err := zip.NewReader(strings.NewReader(archive), int64(len(archive)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names string
+		for _, file := range files.File {
+			names += file.Name + "\n"
+		}
+		return names
+	}
+	list := exec.CommandContext(t.Context(), "tar", "-tz")
+	list.Stdin = strings.NewReader(archive)
+	names, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(names)
+}
