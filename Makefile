@@ -360,7 +360,7 @@ images: ## Build the images of operators and CSI-Addons into bin/images, and pus
 REGISTRY ?= $(or $(PUSH),ghcr.io/openstack-csi)
 
 .PHONY: release
-release: k8s ## Build all files of a release into bin/release, and push the images to PUSH: VERSION=v1.0.0
+release: k8s ## Build all files of a release into bin/release, and push to PUSH: VERSION=v1.0.0
 	rm -rf bin/release
 	go run ./hack/images --output=bin/release --version='$(VERSION)' --registry='$(REGISTRY)' \
 		--kubectl=bin/k8s/kubectl $(if $(PUSH),--push='$(PUSH)') \
