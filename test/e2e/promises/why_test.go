@@ -4,6 +4,7 @@ package promises
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -30,6 +31,7 @@ func TestWhyNamesTheCause(t *testing.T) {
 		run  func(*test)
 	}{
 		{"lease", (*test).explainsLease},
+		{"image", (*test).explainsImage},
 		{"share-type", (*test).explainsShareType},
 		{"login", (*test).explainsLogin},
 		{"quota", (*test).explainsQuota},
@@ -52,6 +54,33 @@ func (x *test) explainsLease() {
 	x.awaitCause("pvc/why-lease", "no provisioner leads, so new claims wait: Lease "+
 		"manila-csi-openstack-org")
 	x.awaitBound("why-lease")
+}
+
+// explainsImage selects an image that no node can pull. Pods that run stay.
+func (x *test) explainsImage() {
+	const set = "kubectl set env deployment/manila-csi-driver-operator " +
+		"--namespace=openshift-cluster-csi-drivers DRIVER_IMAGE="
+	image, err := guide.Output(x.T.Context(), "kubectl get deployment "+
+		"manila-csi-driver-operator --namespace=openshift-cluster-csi-drivers -o "+
+		`jsonpath='{.spec.template.spec.containers[0].env[?(@.name=="DRIVER_IMAGE")].value}'`,
+		x.terminal()...)
+	x.Must(err)
+	restore := func(ctx context.Context) error { return guide.Run(ctx, set+image, x.terminal()...) }
+	x.CleanUp(restore)
+	x.Must(guide.Run(x.T.Context(), set+"registry.invalid/driver:none", x.terminal()...))
+	x.Eventually("Ready and why name the pod", func() error {
+		ready, err := guide.Output(x.T.Context(), "kubectl get clustercsidriver "+
+			"manila.csi.openstack.org -o "+
+			`jsonpath='{.status.conditions[?(@.type=="Ready")].message}'`, x.terminal()...)
+		if err == nil && !strings.Contains(ready, "container csi-driver is in ImagePullBackOff") {
+			err = fmt.Errorf("the message of Ready is %q", ready)
+		}
+		return errors.Join(err, x.hasCause("daemonset/openstack-manila-csi-nodeplugin",
+			"container csi-driver is in ImagePullBackOff"))
+	})
+	x.Must(restore(x.T.Context()))
+	x.Must(guide.Run(x.T.Context(), "kubectl wait clustercsidriver/manila.csi.openstack.org "+
+		"--for=condition=Ready --timeout=5m", x.terminal()...))
 }
 
 // explainsShareType removes the share type of a StorageClass.
