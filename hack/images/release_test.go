@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"gopkg.in/yaml.v2"
+	"sigs.k8s.io/yaml"
 )
 
 // kubectl prints the objects of a kustomization. Two drivers share the namespace.
@@ -49,7 +50,7 @@ func read(t *testing.T, elements ...string) string {
 	return string(text)
 }
 
-// withPlugin adds a plugin and a changelog to sources.
+// withPlugin adds a plugin, a bundle for OLM and a changelog to sources.
 func withPlugin(t *testing.T, root string) {
 	t.Helper()
 	const folder = "cmd/kubectl-openstack_csi/"
@@ -57,6 +58,18 @@ func withPlugin(t *testing.T, root string) {
 	write(t, filepath.Join(root, folder, "main.go"), "package main\nfunc main() {}\n")
 	write(t, filepath.Join(root, folder, "kubectl_complete-openstack_csi"), "#!/bin/sh\n")
 	write(t, filepath.Join(root, "LICENSE"), "Use it.\n")
+	const bundle = "assets/csi-addons/generated/olm/"
+	write(t, filepath.Join(root, bundle, "metadata/annotations.yaml"), `annotations:
+  operators.operatorframework.io.bundle.channel.default.v1: alpha
+  operators.operatorframework.io.bundle.package.v1: demo
+`)
+	write(t, filepath.Join(root, bundle, "manifests/csv.yaml"), `kind: ClusterServiceVersion
+metadata:
+  annotations: {containerImage: demo-operator}
+spec:
+  relatedImages:
+  - image: demo-operator
+`)
 	write(t, filepath.Join(root, "CHANGELOG.md"),
 		"# Changes\n\n## v1.3.0\n\nNew.\n\n## v1.2.3\n\nMore.\n\n## v1.0.0\n\nFirst.\n")
 }
@@ -140,4 +153,49 @@ func listed(t *testing.T, name, archive string) string {
 		t.Fatal(err)
 	}
 	return string(names)
+}
+
+// Each version replaces the one before, and updates also skip versions.
+func TestCatalogContainsTheBundleOfTheVersion(t *testing.T) {
+	t.Parallel()
+	root, output := sources(t), t.TempDir()
+	withPlugin(t, root)
+	buildRelease(t, root, output)
+	image := "quay.io/me/demo-operator@" + digestOf(t, output)
+	type blob struct {
+		Name           string
+		DefaultChannel string              `json:"defaultChannel"`
+		Entries        []map[string]string `json:"entries"`
+		Properties     []struct {
+			Value map[string]string
+		}
+	}
+	var got []blob
+	for text := range strings.SplitSeq(read(t, output, "catalog.yaml"), "---\n") {
+		var one blob
+		if err := yaml.Unmarshal([]byte(text), &one); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, one)
+	}
+	if len(got) != 3 || got[0].Name != "demo" || got[0].DefaultChannel != "alpha" ||
+		fmt.Sprint(got[1].Entries) != "[map[name:demo.v1.2.3 replaces:demo.v1.0.0 skipRange:<1.2.3]]" ||
+		len(got[2].Properties) != 2 || got[2].Properties[0].Value["version"] != "1.2.3" {
+		t.Fatalf("the catalog is %+v", got)
+	}
+	manifest, err := base64.StdEncoding.DecodeString(got[2].Properties[1].Value["data"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"kind":"ClusterServiceVersion","metadata":{"annotations":{"containerImage":"` + image +
+		`","olm.skipRange":"\u003c1.2.3"},"name":"demo.v1.2.3"},"spec":{"relatedImages":[{"image":"` +
+		image + `"}],"replaces":"demo.v1.0.0","version":"1.2.3"}}`
+	if diff := cmp.Diff(want, string(manifest)); diff != "" {
+		t.Errorf("ClusterServiceVersion (-want +got):\n%s", diff)
+	}
+	const names = "demo/\ndemo/manifests/\ndemo/manifests/csv.yaml\ndemo/metadata/\n" +
+		"demo/metadata/annotations.yaml\n"
+	if diff := cmp.Diff(names, listed(t, "", read(t, output, "olm-bundles.tar.gz"))); diff != "" {
+		t.Errorf("bundles (-want +got):\n%s", diff)
+	}
 }

@@ -252,12 +252,14 @@ func lastLine(text string) string {
 		ReplaceAllString(text[strings.LastIndex(text, "\n")+1:], "")
 }
 
-// Short returns one line of at most 256 characters, in which credentials are replaced.
+// Short returns one line of at most 256 characters, in which credentials are replaced. It leaves out
+// the port of the client in a network error, which differs at each attempt.
 func Short(text string) string {
 	secret := regexp.MustCompile(`(?i)((?:password|passwd|secret|token)\w*["']?\s*[:=]\s*|bearer\s+)` +
 		`(?:"[^"]*"|'[^']*'|[^\s"',;&}]+)`)
 	text = secret.ReplaceAllString(strings.Join(strings.Fields(text), " "), "${1}***")
 	text = regexp.MustCompile(`(://)[^/\s@]+@`).ReplaceAllString(text, "${1}***@")
+	text = regexp.MustCompile(`\S+:\d+->`).ReplaceAllString(text, "")
 	if runes := []rune(text); len(runes) > maxMessage {
 		text = string(runes[:maxMessage-1]) + "…"
 	}

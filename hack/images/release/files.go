@@ -15,9 +15,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/hack/images/image"
 )
 
 // changelog is the name of the file with a section for each release.
@@ -57,8 +60,35 @@ func (o Options) Manifests(ctx context.Context, images map[string]string,
 		files[name] = withImages(text, images)
 	}
 	var err error
-	files["common.yaml"], err = separate(files)
-	return files, err
+	if files["common.yaml"], err = separate(files); err != nil {
+		return nil, err
+	}
+	return files, o.addOLM(files, images)
+}
+
+// addOLM adds the catalog for OLM, and an archive of the bundles in it for other catalogs.
+func (o Options) addOLM(files map[string][]byte, images map[string]string) error {
+	bundles, err := o.bundles(images)
+	if err != nil {
+		return err
+	}
+	if files["catalog.yaml"], err = o.catalog(bundles); err != nil {
+		return err
+	}
+	var archived []image.File
+	for _, b := range bundles {
+		for _, name := range slices.Sorted(maps.Keys(b.files)) {
+			archived = append(archived, image.File{
+				Path: path.Join("/", b.Package, "manifests", name), Mode: 0o644, Content: b.files[name],
+			})
+		}
+		archived = append(archived, image.File{
+			Path: path.Join("/", b.Package, "metadata/annotations.yaml"), Mode: 0o644,
+			Content: b.metadata,
+		})
+	}
+	files["olm-bundles.tar.gz"], err = image.TarGz(archived, time.Unix(0, 0).UTC())
+	return err
 }
 
 // files writes the files to apply with kubectl, the section of the changelog, and the digests of

@@ -76,7 +76,7 @@ func (x *test) explainsImage() {
 			err = fmt.Errorf("the message of Ready is %q", ready)
 		}
 		return errors.Join(err, x.hasCause("daemonset/openstack-manila-csi-nodeplugin",
-			"container csi-driver is in ImagePullBackOff"))
+			"container wait-for-nfs-plugin is in ImagePullBackOff")) // it has the same image
 	})
 	x.Must(restore(x.T.Context()))
 	x.Must(guide.Run(x.T.Context(), "kubectl wait clustercsidriver/manila.csi.openstack.org "+

@@ -1,0 +1,22 @@
+package diagnosis
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestShortIsOneStableLineWithoutCredentials(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"two\n lines":                                   "two lines",
+		`Password: "a b" for me`:                        "Password: *** for me",
+		"Authorization: Bearer abc.def":                 "Authorization: Bearer ***",
+		"pull https://me:pw@registry/x":                 "pull https://***@registry/x",
+		"read udp [::1]:51198->[::1]:53: read: refused": "read udp [::1]:53: read: refused",
+		strings.Repeat("ä", 300):                        strings.Repeat("ä", 255) + "…",
+	} {
+		if got := Short(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
