@@ -363,7 +363,7 @@ REGISTRY ?= $(or $(PUSH),ghcr.io/openstack-csi)
 release: k8s ## Build all files of a release into bin/release, and push to PUSH: VERSION=v1.0.0
 	rm -rf bin/release
 	go run ./hack/images --output=bin/release --version='$(VERSION)' --registry='$(REGISTRY)' \
-		--kubectl=bin/k8s/kubectl $(if $(PUSH),--push='$(PUSH)') \
+		--kubectl='$(K8S_BIN_DIR)/kubectl' $(if $(PUSH),--push='$(PUSH)') \
 		$(if $(PLATFORMS),--platforms='$(PLATFORMS)')
 
 .PHONY: node-images

@@ -71,7 +71,7 @@ spec:
   - image: demo-operator
 `)
 	write(t, filepath.Join(root, "CHANGELOG.md"),
-		"# Changes\n\n## v1.3.0\n\nNew.\n\n## v1.2.3\n\nMore.\n\n## v1.0.0\n\nFirst.\n")
+		"# Changes\n\n## v1.3.0\n\nNew.\n\n## v1.2.3\n\nMore.\n\n## v0.9.1\n\nOld.\n\n## v1.0.0\n")
 }
 
 // Two builds of one commit are equal, and the files name the images by their digests.

@@ -105,7 +105,8 @@ func (w Workload) Trouble() (reason, text string, nodes []string) {
 		if severity != Problem {
 			continue
 		}
-		if text == "" {
+		// Pods that have failed stay after others have replaced them.
+		if text == "" || reason == reasonFailed && why != reasonFailed {
 			reason, text = why, trouble
 		}
 		if node := w.Pods[i].Spec.NodeName; node != "" {
@@ -117,6 +118,12 @@ func (w Workload) Trouble() (reason, text string, nodes []string) {
 		failure := regexp.MustCompile(`^(?:\(combined from similar events\): )?(?:Error creating: )?`+
 			`(?:pods "[^"]*" is forbidden: )?`).ReplaceAllString(w.Failure, "")
 		return reasonFailedCreate, "no more can be created: " + Short(failure), nil
+	}
+	if reason == reasonFailed && w.Updated >= w.Wanted && w.Available >= w.Wanted {
+		return "", "", nil
+	}
+	if text != "" && !strings.HasPrefix(text, "container ") {
+		text = "a pod " + text
 	}
 	slices.Sort(nodes)
 	return reason, text, slices.Compact(nodes)
@@ -198,6 +205,9 @@ func PodTrouble(pod *corev1.Pod) (severity Severity, reason, text string) {
 	if starts != "" {
 		return Progress, starts, "starts (" + starts + ")"
 	}
+	if len(pod.Status.ContainerStatuses) == 0 {
+		return Progress, string(pod.Status.Phase), "starts" // the kubelet has not begun
+	}
 	return Problem, reasonNotReady, notReady
 }
 
@@ -252,13 +262,20 @@ func lastLine(text string) string {
 		ReplaceAllString(text[strings.LastIndex(text, "\n")+1:], "")
 }
 
-// Short returns one line of at most 256 characters, in which credentials are replaced. It leaves out
-// the port of the client in a network error, which differs at each attempt.
+// Short returns one line of at most 256 characters, in which credentials are replaced. It leaves
+// out the port of the client in a network error, which differs at each attempt.
 func Short(text string) string {
-	secret := regexp.MustCompile(`(?i)((?:password|passwd|secret|token)\w*["']?\s*[:=]\s*|bearer\s+)` +
-		`(?:"[^"]*"|'[^']*'|[^\s"',;&}]+)`)
-	text = secret.ReplaceAllString(strings.Join(strings.Fields(text), " "), "${1}***")
-	text = regexp.MustCompile(`(://)[^/\s@]+@`).ReplaceAllString(text, "${1}***@")
+	text = strings.Join(strings.Fields(text), " ")
+	for _, secret := range []string{
+		// A key and its value in text, YAML, or JSON, which may be escaped or a list.
+		`((?:pass(?:word|wd|code)|secret|token)[\w-]*[\\"']*\s*[:=]\s*\[?)` +
+			`(?:\\*["'].*?(?:[^\\]["']|$)|[^\s"',;&}\]]+)`,
+		`(--[\w-]*(?:password|passcode|secret|token)\s+)\S+`,
+		`((?:bearer|basic)\s+)\S+`,
+	} {
+		text = regexp.MustCompile("(?i)"+secret).ReplaceAllString(text, "${1}***")
+	}
+	text = regexp.MustCompile(`(://)\S+@`).ReplaceAllString(text, "${1}***@")
 	text = regexp.MustCompile(`\S+:\d+->`).ReplaceAllString(text, "")
 	if runes := []rune(text); len(runes) > maxMessage {
 		text = string(runes[:maxMessage-1]) + "…"

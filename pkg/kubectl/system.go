@@ -117,8 +117,9 @@ func (c *cluster) addLog(ctx context.Context, pods []corev1.Pod) {
 			text, err := c.logs(ctx, &pods[i], &corev1.PodLogOptions{
 				Container: status.Name, Previous: status.State.Terminated == nil, TailLines: ptr.To[int64](5),
 			})
+			const most = 4 << 10 // of the end, which diagnosis reads
 			if err == nil {
-				ended.Message = string(text)
+				ended.Message = string(text[max(0, len(text)-most):])
 			}
 			return
 		}

@@ -123,7 +123,8 @@ func (r *podReasons) refresh(ctx context.Context) error {
 		// A DaemonSet has no condition about pods that it cannot create.
 		events, err := core.Events(namespace).List(ctx, metav1.ListOptions{
 			FieldSelector: fields.Set{
-				"involvedObject.kind": w.Kind, "involvedObject.name": w.Name, "reason": "FailedCreate",
+				"involvedObject.kind": w.Kind, "involvedObject.name": w.Name,
+				"involvedObject.uid": string(object.GetUID()),
 			}.String(), Limit: maxPods,
 		})
 		if err != nil {

@@ -88,12 +88,40 @@ func TestConditionsSayWhyPodsDoNotRun(t *testing.T) {
 
 	refused := &appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Selector: selector()}}
 	refused.Namespace, refused.Name, refused.Status.DesiredNumberScheduled = "n", "d", 3
-	r, _, _ = newPodReasons(refused, &corev1.Event{
+	failed := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "e"}, Reason: "FailedCreate",
 		Message: `Error creating: pods "d-x7k2p" is forbidden: exceeded quota: pods`,
-	})
+	}
+	r, kube, _ := newPodReasons(refused, failed)
 	mustSay(t, r, "XAvailable", opv1.ConditionFalse, "FailedCreate: "+
 		"DaemonSet d has too few pods: no more can be created: exceeded quota: pods")
+	for _, action := range kube.Actions() {
+		list, _ := action.(clienttesting.ListAction)
+		if fields := list.GetListRestrictions().Fields; strings.Contains(fields.String(), "reason") {
+			t.Errorf("events are selected by %v, so an end of the problem is not seen", fields)
+		}
+	}
+	created := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "f"}, Reason: "SuccessfulCreate",
+		LastTimestamp: metav1.Now(),
+	}
+	r, _, _ = newPodReasons(refused, failed, created)
+	mustSay(t, r, "XAvailable", opv1.ConditionFalse, unchanged)
+}
+
+// Neither a pod that failed earlier nor one that the kubelet has not begun is the cause.
+func TestOtherPodsDoNotHideTheCause(t *testing.T) {
+	t.Parallel()
+	evicted, fresh := crashing(), crashing()
+	evicted.Name, evicted.Status = "a", corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}
+	fresh.Name, fresh.Status = "b", corev1.PodStatus{Phase: corev1.PodPending}
+	r, _, _ := newPodReasons(crashingDeployment(0), evicted, fresh, crashing())
+	mustSay(t, r, "XAvailable", opv1.ConditionFalse, crashes)
+	r, _, _ = newPodReasons(crashingDeployment(0), fresh)
+	mustSay(t, r, "XAvailable", opv1.ConditionFalse, unchanged)
+	r, _, _ = newPodReasons(crashingDeployment(0), evicted)
+	mustSay(t, r, "XAvailable", opv1.ConditionFalse, "PodFailed: Deployment d has too few pods: "+
+		"a pod has failed (Evicted): there is no message")
 }
 
 // A container that restarts again and again changes no condition.

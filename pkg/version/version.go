@@ -9,8 +9,11 @@ import (
 	apimachinery "k8s.io/apimachinery/pkg/version"
 )
 
-// Get returns the version of the running binary: the version of its module and the commit that the
-// Go tool recorded at build time.
+// release is the version of a release, which the linker sets.
+var release string //nolint:gochecknoglobals // the linker sets nothing else
+
+// Get returns the version of the running binary: that of the release, or of its module, and the
+// commit that the Go tool recorded at build time.
 func Get() apimachinery.Info {
 	info := apimachinery.Info{
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler,
@@ -31,6 +34,6 @@ func Get() apimachinery.Info {
 			info.GitTreeState = map[string]string{"true": "dirty", "false": "clean"}[s.Value]
 		}
 	}
-	info.GitVersion = cmp.Or(info.GitVersion, "unknown")
+	info.GitVersion = cmp.Or(release, info.GitVersion, "unknown")
 	return info
 }

@@ -18,7 +18,7 @@ func (k *plainKubernetes) objects() []string {
 	k.t.Helper()
 	ignored := []string{
 		"events", "endpoints", "endpointslices", "ipaddresses", "controllerrevisions", "replicasets",
-		"pods", "apiservices", "componentstatuses", "leases", "persistentvolumeclaims",
+		"pods", "apiservices", "componentstatuses", "persistentvolumeclaims",
 	}
 	lists, err := k.cluster.kube.Discovery().ServerPreferredResources()
 	k.must(err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 )
 
@@ -100,15 +101,25 @@ func (o Options) released(text []byte, name string, images map[string]string) ([
 // number returns the version without its prefix.
 func (o Options) number() string { return strings.TrimPrefix(o.Version, "v") }
 
-// previous returns the version of the next section of the changelog, or nothing.
+// previous returns the highest version in the changelog below that of the release, or nothing.
 func (o Options) previous() string {
 	text, _ := os.ReadFile(filepath.Join(o.Root, changelog)) // checkRelease has read it
-	found := regexp.MustCompile(`(?m)^## (v\S+)$`).FindAllStringSubmatch(string(text), -1)
-	at := slices.IndexFunc(found, func(one []string) bool { return one[1] == o.Version })
-	if at < 0 || at == len(found)-1 {
+	own, err := version.ParseSemantic(o.Version)
+	if err != nil {
 		return ""
 	}
-	return found[at+1][1]
+	var highest *version.Version
+	heading := regexp.MustCompile(`(?m)^## (v\S+)$`)
+	for _, found := range heading.FindAllStringSubmatch(string(text), -1) {
+		one, err := version.ParseSemantic(found[1])
+		if err == nil && one.LessThan(own) && (highest == nil || highest.LessThan(one)) {
+			highest = one
+		}
+	}
+	if highest == nil {
+		return ""
+	}
+	return "v" + highest.String()
 }
 
 // catalog returns a file-based catalog of OLM. It contains the manifests of the bundles, so it

@@ -93,7 +93,8 @@ func (o Options) archive(
 	}
 	program := filepath.Join(folder, one.Program)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags=-s -w", "-o", program, "./"+pluginFolder)
+		"-ldflags=-s -w -X github.com/openstack-csi/csi-operator/pkg/version.release="+sources.version,
+		"-o", program, "./"+pluginFolder)
 	cmd.Dir = o.Root
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOWORK=off",
 		"GOFLAGS=-mod=readonly -gcflags=all=-dwarf=false -tags=grpcnotrace",

@@ -91,7 +91,7 @@ func (p *preflight) checkFinalizers(ctx context.Context) error {
 			}
 			for i := range list.Items {
 				if one := &list.Items[i]; slices.ContainsFunc(one.Finalizers, ofOthers) {
-					return fmt.Errorf("%s %s has the finalizers %s, which only the controller of the "+
+					return fmt.Errorf("%s %s has the finalizers %.200s, which only the controller of the "+
 						"CSI-Addons for Ceph removes. Use that controller, or remove the finalizers, or set "+
 						"--ignore-finalizers", kind.Kind, client.ObjectKeyFromObject(one),
 						strings.Join(one.Finalizers, ", "))
