@@ -45,7 +45,7 @@ const repository = "../.."
 // test/e2e.
 func TestKubernetesGuideInstallsOperators(t *testing.T) {
 	t.Parallel()
-	k := startPlainKubernetes(t)
+	k := startPlainKubernetes(t, "kubernetes")
 	before := k.objects()
 	k.run("kubectl create namespace monitoring")
 	k.run("kubectl create serviceaccount prometheus --namespace=monitoring")
@@ -112,10 +112,10 @@ type plainKubernetes struct {
 	log      string
 }
 
-func startPlainKubernetes(t *testing.T) *plainKubernetes {
+func startPlainKubernetes(t *testing.T, name string) *plainKubernetes {
 	t.Helper()
 	k := &plainKubernetes{
-		scope: &scope{t: t}, dir: paths.Dir(filepath.Join(shared.dir, "kubernetes")),
+		scope: &scope{t: t}, dir: paths.Dir(filepath.Join(shared.dir, name)),
 	}
 	plane, err := controlplane.Start(k.ctx(), controlplane.Options{
 		Binaries: shared.kubernetes, Dir: filepath.Join(k.dir.ControlPlanes(), "main"),
@@ -124,7 +124,7 @@ func startPlainKubernetes(t *testing.T) *plainKubernetes {
 	})
 	k.must(err)
 	t.Cleanup(plane.Stop)
-	k.cluster = &cluster{name: "kubernetes", dir: k.dir, config: plane.Config()}
+	k.cluster = &cluster{name: name, dir: k.dir, config: plane.Config()}
 	k.must(k.cluster.dial())
 	k.must(k.createNodes(plane.Config()))
 	k.cloud, err = simulator.New(simulator.Config{
@@ -160,20 +160,32 @@ func (k *plainKubernetes) programs() string { return filepath.Join(string(k.dir)
 func (k *plainKubernetes) publish() {
 	k.t.Helper()
 	k.release = filepath.Join(string(k.dir), "release")
-	files, err := release.Options{
-		Root: repository, Kubectl: filepath.Join(shared.kubernetes, "kubectl"),
-	}.Manifests(k.ctx(), map[string]string{
-		"manila-csi-driver-operator":           "registry.example.com/manila@sha256:0",
-		"openstack-cinder-csi-driver-operator": "registry.example.com/cinder@sha256:0",
-	})
-	k.must(err)
-	for name, text := range files {
-		k.must(paths.WriteFile(filepath.Join(k.release, name), text))
-	}
+	k.writeRelease("v1.0.0", k.release)
 	k.must(os.MkdirAll(k.programs(), 0o755))
 	for _, program := range []string{"go", "git"} {
 		k.must(process.WriteProgram(filepath.Join(k.programs(), program),
 			[]byte("#!/bin/sh\necho >&2 'the guide needs more than kubectl'\nexit 1\n")))
+	}
+}
+
+// writeRelease writes the files of a release to apply, which follows v0.9.0 and v1.0.0.
+func (k *plainKubernetes) writeRelease(version, folder string) {
+	k.t.Helper()
+	root := k.t.TempDir()
+	assets, err := filepath.Abs(filepath.Join(repository, "assets"))
+	k.must(err)
+	k.must(os.Symlink(assets, filepath.Join(root, "assets")))
+	k.must(os.WriteFile(filepath.Join(root, "CHANGELOG.md"), []byte("## v1.0.0\n## v0.9.0\n"), 0o600))
+	files, err := release.Options{
+		Root: root, Version: version, Kubectl: filepath.Join(shared.kubernetes, "kubectl"),
+	}.Manifests(k.ctx(), map[string]string{
+		"manila-csi-driver-operator":           "registry.example.com/manila@sha256:0",
+		"openstack-cinder-csi-driver-operator": "registry.example.com/cinder@sha256:0",
+		"csi-addons":                           "registry.example.com/csi-addons@sha256:0",
+	})
+	k.must(err)
+	for name, text := range files {
+		k.must(paths.WriteFile(filepath.Join(folder, name), text))
 	}
 }
 
