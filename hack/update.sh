@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-go run -buildvcs=false ./cmd/asset-generator --assets assets
 hack/crds.sh
 go run -buildvcs=false ./hack/choices
+# The Helm chart contains the CustomResourceDefinitions and the schemas.
+go run -buildvcs=false ./cmd/asset-generator --assets assets

@@ -8,9 +8,9 @@ copy=$(mktemp -d)
 trap 'rm -rf "${copy}"' EXIT
 
 cp -R assets "${copy}/assets"
-rm -rf "${copy}"/assets/drivers/*/generated "${copy}/assets/csi-addons/generated"
-go run -buildvcs=false ./cmd/asset-generator --assets "${copy}/assets"
+rm -rf "${copy}"/assets/drivers/*/generated "${copy}"/assets/{csi-addons,helm}/generated
 hack/crds.sh "${copy}"
+go run -buildvcs=false ./cmd/asset-generator --assets "${copy}/assets"
 if ! diff -ru assets "${copy}/assets"; then
 	echo >&2 "a folder generated in assets is out of date: run \`make update\`"
 	exit 1

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -25,8 +27,8 @@ const (
 	csiAddonsGenerated      = csiAddonsFolder + "/generated"
 )
 
-// kustomization contains the fields of a kustomization that the files of CSI-Addons use. Patches
-// contain JSON 6902 operations.
+// kustomization contains the fields of a kustomization that the assets use. A patch with a target
+// contains JSON 6902 operations, another one names an object to leave out.
 type kustomization struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -48,21 +50,11 @@ func csiAddonsBundle(fsys fs.FS) (map[string][]byte, error) {
 	if _, err := fs.Stat(fsys, csiAddonsServiceVersion); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	kinds, err := newKinds()
+	i, err := kustomized(fsys, csiAddonsInstall)
 	if err != nil {
 		return nil, err
 	}
-	top := path.Join(csiAddonsInstall, "kustomization.yaml")
-	i := &installation{
-		part: &operatorPart{Name: csiAddonsPackage},
-		assembly: &assembly{
-			layers: &layers{fsys: fsys, kinds: kinds}, flavour: flavour.Standalone,
-			driver: manifest[driver]{document: &document{&position.Document{File: top}}},
-			assets: map[string]*asset{},
-		},
-	}
 	for _, step := range []func() error{
-		func() error { return i.addKustomization(csiAddonsInstall) },
 		func() error { return i.addObjects(csiAddonsServiceVersion) },
 		i.completeServiceVersion,
 	} {
@@ -71,6 +63,24 @@ func csiAddonsBundle(fsys fs.FS) (map[string][]byte, error) {
 		}
 	}
 	return i.olmBundle("../../../install/cinder-manila")
+}
+
+// kustomized returns the objects of a folder with a kustomization.
+func kustomized(fsys fs.FS, folder string) (*installation, error) {
+	kinds, err := newKinds()
+	if err != nil {
+		return nil, err
+	}
+	top := path.Join(folder, "kustomization.yaml")
+	i := &installation{
+		part: &operatorPart{Name: csiAddonsPackage},
+		assembly: &assembly{
+			layers: &layers{fsys: fsys, kinds: kinds}, flavour: flavour.Standalone,
+			driver: manifest[driver]{document: &document{&position.Document{File: top}}},
+			assets: map[string]*asset{},
+		},
+	}
+	return i, errors.Join(position.Sorted(i.addKustomization(folder))...)
 }
 
 // addKustomization adds the objects of a folder with a kustomization, and applies its patches.
@@ -91,6 +101,12 @@ func (i *installation) addKustomization(folder string) error {
 	}
 	for n, p := range k.content.Patches {
 		from := k.source("patches").index(n)
+		if p.Target.Kind == "" {
+			if err := i.leaveOut(from, []byte(p.Patch)); err != nil {
+				return err
+			}
+			continue
+		}
 		target := i.find(p.Target.Kind, p.Target.Name)
 		if target == nil {
 			return from.errorf("there is no %s %s", p.Target.Kind, p.Target.Name)
@@ -103,6 +119,20 @@ func (i *installation) addKustomization(folder string) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// leaveOut removes the object that a patch deletes.
+func (i *installation) leaveOut(from source, text []byte) error {
+	var deleted metav1.PartialObjectMetadata
+	if err := yaml.Unmarshal(text, &deleted); err != nil {
+		return from.errorf("%w", err)
+	}
+	target := i.find(deleted.Kind, deleted.Name)
+	if target == nil {
+		return from.errorf("there is no %s %s", deleted.Kind, deleted.Name)
+	}
+	delete(i.assets, target.Name)
 	return nil
 }
 

@@ -9,6 +9,8 @@
 //  4. flavour: patches and removals of the flavour's layer
 //  5. patches of the driver
 //
+// At the end it makes the Helm chart, which contains what kubectl installs.
+//
 // The generator replaces placeholders like ${prefix} or ${node.liveness} with values from
 // driver.yaml and leaves placeholders like ${NAMESPACE} to the operator. After each layer it
 // decodes every object strictly into the type of its kind, so that an unknown field is reported in

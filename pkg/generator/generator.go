@@ -133,9 +133,9 @@ func (a *asset) rank() int {
 }
 
 // Update generates the bundles of the assets folder root and writes them to
-// drivers/<driver>/generated/<flavour>, with the manifests of operators in folders there, and the
-// OLM bundle of CSI-Addons to csi-addons/generated. It removes all other files there. If there is
-// an error in the layers, it writes nothing.
+// drivers/<driver>/generated/<flavour>, with the manifests of operators in folders there, the
+// OLM bundle of CSI-Addons to csi-addons/generated, and the Helm chart to helm/generated. It
+// removes all other files there. If there is an error in the layers, it writes nothing.
 func Update(root string) error {
 	outputs, err := Generate(os.DirFS(root))
 	if err != nil {
@@ -145,11 +145,7 @@ func Update(root string) error {
 	if err != nil {
 		return err
 	}
-	addonsDir := filepath.Join(root, filepath.FromSlash(csiAddonsGenerated))
-	if err := os.RemoveAll(addonsDir); err != nil {
-		return fmt.Errorf("removing stale output: %w", err)
-	}
-	if err := writeManifests(addonsDir, addons); err != nil {
+	if err := replaceFiles(root, csiAddonsGenerated, addons); err != nil {
 		return err
 	}
 	written := map[string]bool{}
@@ -167,10 +163,26 @@ func Update(root string) error {
 		}
 		written[dir] = true
 	}
-	return removeStale(root, written)
+	if err := removeStale(root, written); err != nil {
+		return err
+	}
+	files, err := chart(os.DirFS(root)) // it contains the manifests of the operators
+	if err != nil {
+		return err
+	}
+	return replaceFiles(root, chartGenerated, files)
 }
 
-// writeManifests writes files below a folder from which Bundle.Save removed all folders.
+// replaceFiles writes files to an output folder, and removes all other files there.
+func replaceFiles(root, folder string, files map[string][]byte) error {
+	dir := filepath.Join(root, filepath.FromSlash(folder))
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("removing stale output: %w", err)
+	}
+	return writeManifests(dir, files)
+}
+
+// writeManifests writes files below a folder without stale files.
 func writeManifests(dir string, files map[string][]byte) error {
 	for name, text := range files {
 		file := filepath.Join(dir, filepath.FromSlash(name))

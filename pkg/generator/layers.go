@@ -107,7 +107,7 @@ func checkUnused(fsys fs.FS, used map[string]bool) error {
 // skipOthers skips folders without layers: those with output, and those of what is not generated
 // from layers.
 func skipOthers(dir string) error {
-	others := []string{"crds", "csi-addons", "kubectl", "monitoring", "schema", "snapshots"}
+	others := []string{"crds", "csi-addons", "helm", "kubectl", "monitoring", "schema", "snapshots"}
 	if slices.Contains(others, dir) {
 		return fs.SkipDir
 	}

@@ -1,0 +1,86 @@
+{{/* The names of the drivers that are enabled, separated by "-". */}}
+{{- define "openstack-csi.drivers" -}}
+{{- $enabled := list }}
+{{- range list "cinder" "manila" }}
+{{- if (get $.Values .).enabled }}{{ $enabled = append $enabled . }}{{ end }}
+{{- end }}
+{{- join "-" $enabled }}
+{{- end }}
+
+{{/* The namespace and the name of the driver Secret. */}}
+{{- define "openstack-csi.secret" -}}
+{{- get (dict
+      "manila" "openshift-manila-csi-driver/manila-cloud-credentials"
+      "cinder" "openshift-cluster-csi-drivers/openstack-cloud-credentials") . }}
+{{- end }}
+
+{{/* The image of a manifest (name) by the values: those of this project have no registry there. */}}
+{{- define "openstack-csi.image" -}}
+{{- $values := .root.Values.images }}
+{{- if contains "/" .name }}{{ .name }}
+{{- else }}
+{{- with $values.registry }}{{ . }}/{{ end }}{{ .name }}
+{{- with get ($values.digests | default dict) .name }}@{{ . }}
+{{- else }}{{ with $values.tag }}:{{ . }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+The objects in files that match a pattern, changed by the values of their part. Each object occurs
+once, also if several drivers share it. What other objects or the driver itself still need after an
+uninstallation is kept: namespaces, CustomResourceDefinitions, and the ClusterRoles of sidecars.
+*/}}
+{{- define "openstack-csi.objects" -}}
+{{- range $data := .root.Files.Glob .pattern }}
+{{- range $text := regexSplit "(?m)^---\\n" (toString $data) -1 }}
+{{- $object := fromYaml $text }}
+{{- with $object.metadata }}
+{{- $id := list $object.kind .namespace .name | join "/" }}
+{{- if not (hasKey $.seen $id) }}
+{{- $_ := set $.seen $id true }}
+{{- if or (has $object.kind (list "CustomResourceDefinition" "Namespace")) (hasPrefix "openshift-csi-" .name) }}
+{{- $_ := set . "annotations" (set (.annotations | default dict) "helm.sh/resource-policy" "keep") }}
+{{- else if eq $object.kind "ClusterCSIDriver" }}
+{{- /* Others write the rest. */}}
+{{- $_ := set $object "spec" (pick $object.spec "managementState") }}
+{{- else if eq $object.kind "Deployment" }}
+{{- include "openstack-csi.deployment" (merge (dict "object" $object) $) }}
+{{- end }}
+---
+{{ toYaml $object }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Changes a Deployment (object) by the values of its part (values). */}}
+{{- define "openstack-csi.deployment" -}}
+{{- $pod := .object.spec.template.spec }}
+{{- $container := first $pod.containers }}
+{{- if hasKey .values "replicas" }}{{ $_ := set .object.spec "replicas" .values.replicas }}{{ end }}
+{{- with .values.resources }}{{ $_ := set $container "resources" . }}{{ end }}
+{{- $image := include "openstack-csi.image" (dict "root" .root "name" $container.image) }}
+{{- $_ := set $container "image" (.values.image | default $image) }}
+{{- with .root.Values.images.pullSecrets }}
+{{- $secrets := list }}
+{{- range . }}{{ $secrets = append $secrets (dict "name" .) }}{{ end }}
+{{- $_ := set $pod "imagePullSecrets" $secrets }}
+{{- end }}
+{{- $args := list }}
+{{- range $container.args }}
+{{- $args = append $args (regexReplaceAll "^--cluster-id=.*" . (print "--cluster-id=" $.root.Values.clusterID)) }}
+{{- end }}
+{{- $_ := set $container "args" $args }}
+{{- if .env }}
+{{- $env := list }}
+{{- range $container.env }}
+{{- if not (hasKey $.env .name) }}{{ $env = append $env . }}{{ end }}
+{{- end }}
+{{- range $name, $value := .env }}
+{{- with $value }}{{ $env = append $env (dict "name" $name "value" .) }}{{ end }}
+{{- end }}
+{{- $_ := set $container "env" $env }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,108 @@
+package generator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"strings"
+)
+
+// The Helm chart: the folder with what is written by hand, which is not a layer, and the output.
+const (
+	chartFolder    = "helm"
+	chartGenerated = chartFolder + "/generated/openstack-csi"
+	chartSchema    = "values.schema.json"
+)
+
+// chart returns the files of the Helm chart, by their paths below chartGenerated, or none if the
+// assets folder does not contain it. The objects of the kustomizations that kubectl applies are
+// data of the chart, one file for each kustomization; its templates change them by the values.
+func chart(fsys fs.FS) (map[string][]byte, error) {
+	if _, err := fs.Stat(fsys, chartFolder); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	files := map[string][]byte{}
+	var errs []error
+	for pattern, folder := range map[string]string{
+		"helm/*.*": "", "helm/templates/*": "templates", "crds/generated/*": "crds",
+		"csi-addons/crd/generated/*": "files/csi-addons", "snapshots/generated/*": "files/snapshots",
+		"snapshots/controller.yaml": "files/snapshots", "monitoring/kubernetes/a*": "files/monitoring",
+	} {
+		errs = append(errs, eachFile(fsys, pattern, func(file string, text []byte) error {
+			files[path.Join(folder, path.Base(file))] = text
+			return nil
+		}))
+	}
+	for pattern, folder := range map[string]string{
+		"drivers/*/generated/standalone/kubernetes/kustomization.yaml": "files/drivers",
+		"csi-addons/install/*/kustomization.yaml":                      "files/csi-addons/install",
+	} {
+		errs = append(errs, eachFile(fsys, pattern, func(file string, _ []byte) error {
+			i, err := kustomized(fsys, path.Dir(file))
+			if err != nil {
+				return err
+			}
+			name := strings.Split(strings.TrimPrefix(file, strings.Split(pattern, "*")[0]), "/")[0]
+			var objects [][]byte
+			for _, asset := range i.sorted() {
+				objects = append(objects, asset.Data)
+			}
+			text := bytes.Join(objects, []byte("---\n"))
+			files[path.Join(folder, name+".yaml")] = append([]byte(generatedHeader), text...)
+			return nil
+		}))
+	}
+	schema, err := valuesSchema(fsys, files[chartSchema])
+	files[chartSchema] = schema
+	return files, errors.Join(append(errs, err)...)
+}
+
+// eachFile calls a function for each file that matches a pattern.
+func eachFile(fsys fs.FS, pattern string, do func(file string, text []byte) error) error {
+	names, err := fs.Glob(fsys, pattern)
+	errs := []error{err}
+	for _, name := range names {
+		text, err := fs.ReadFile(fsys, name)
+		if err == nil {
+			err = do(name, text)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// valuesSchema adds the schemas of operator.yaml to the definitions of the chart's schema. The
+// chart adds apiVersion and kind, so values do not contain them.
+func valuesSchema(fsys fs.FS, text []byte) ([]byte, error) {
+	var schema map[string]any
+	if err := json.Unmarshal(text, &schema); err != nil {
+		return nil, fmt.Errorf("decoding %s: %w", chartSchema, err)
+	}
+	definitions := map[string]any{}
+	schema["$defs"] = definitions
+	err := eachFile(fsys, "schema/*.json", func(file string, text []byte) error {
+		var config struct {
+			Properties map[string]any `json:"properties"`
+		}
+		if err := json.Unmarshal(text, &config); err != nil {
+			return fmt.Errorf("decoding %s: %w", file, err)
+		}
+		maps.DeleteFunc(config.Properties, func(name string, _ any) bool {
+			return name == "apiVersion" || name == "kind"
+		})
+		name, _, _ := strings.Cut(path.Base(file), ".")
+		definitions[name] = map[string]any{
+			"type": "object", "additionalProperties": false, "properties": config.Properties,
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	text, err = json.MarshalIndent(schema, "", "  ")
+	return append(text, '\n'), err
+}
