@@ -23,7 +23,7 @@ PACKAGES := ./...
 # test-all` runs.
 TAGS ?= integration
 # All build tags of tests.
-ALL_TAGS := integration,long,e2e,openstack,bench,buildah,monitoring,chaos
+ALL_TAGS := integration,long,e2e,openstack,bench,buildah,monitoring,chaos,helm
 # The name of the driver that `make new-driver` creates.
 NAME ?=
 # The tool that builds an image, and the name of the image; the default is the name of the
@@ -131,7 +131,7 @@ test: ## Run what CI runs, and what to run before each commit (8 minutes, 20 in 
 test-all: export TAGS := integration,long
 test-all: ## Run all tests that need no root, also after a failure (30 minutes)
 	@hack/stages.sh --keep-going lint-all vet verify test-unit verify-supply-chain \
-		test-logins test-devcluster test-chaos test-clusters
+		test-logins test-devcluster test-chaos test-helm test-clusters
 
 .PHONY: test-root
 test-root: ## Run all tests that need root and packages of Debian, also after a failure (90 min)
@@ -253,6 +253,14 @@ chaos-nodes: build k8s node node-images ## Kill real nodes while pods write, as 
 .PHONY: test-integration
 test-integration: build k8s ## Test the operators on real API servers
 	BIN_DIR=$(BIN_DIR) go test -tags $(TAGS) -count 1 -timeout 40m -parallel 64 -v \
+		./test/integration $(TESTFLAGS)
+
+bin/tools/helm%: hack/helm.sh
+	hack/helm.sh $@ $*
+
+.PHONY: test-helm
+test-helm: build k8s bin/tools/helm3 bin/tools/helm4 ## Test the Helm chart with Helm 3 and 4
+	BIN_DIR=$(BIN_DIR) go test -tags integration,long,helm -count 1 -timeout 30m -v -run Helm \
 		./test/integration $(TESTFLAGS)
 
 # The integration tests in which OpenStack's answers matter most, some for each driver.

@@ -45,7 +45,7 @@ const repository = "../.."
 // test/e2e.
 func TestKubernetesGuideInstallsOperators(t *testing.T) {
 	t.Parallel()
-	k := startPlainKubernetes(t, "kubernetes")
+	k := startPlainKubernetes(t)
 	before := k.objects()
 	k.run("kubectl create namespace monitoring")
 	k.run("kubectl create serviceaccount prometheus --namespace=monitoring")
@@ -112,10 +112,10 @@ type plainKubernetes struct {
 	log      string
 }
 
-func startPlainKubernetes(t *testing.T, name string) *plainKubernetes {
+func startPlainKubernetes(t *testing.T) *plainKubernetes {
 	t.Helper()
 	k := &plainKubernetes{
-		scope: &scope{t: t}, dir: paths.Dir(filepath.Join(shared.dir, name)),
+		scope: &scope{t: t}, dir: paths.Dir(filepath.Join(shared.dir, t.Name())),
 	}
 	plane, err := controlplane.Start(k.ctx(), controlplane.Options{
 		Binaries: shared.kubernetes, Dir: filepath.Join(k.dir.ControlPlanes(), "main"),
@@ -124,7 +124,7 @@ func startPlainKubernetes(t *testing.T, name string) *plainKubernetes {
 	})
 	k.must(err)
 	t.Cleanup(plane.Stop)
-	k.cluster = &cluster{name: name, dir: k.dir, config: plane.Config()}
+	k.cluster = &cluster{name: "kubernetes", dir: k.dir, config: plane.Config()}
 	k.must(k.cluster.dial())
 	k.must(k.createNodes(plane.Config()))
 	k.cloud, err = simulator.New(simulator.Config{
@@ -216,8 +216,9 @@ func (k *plainKubernetes) run(command string) {
 		"RELEASE="+k.release))
 }
 
-// startOperator runs the operator as its Deployment in the cluster says.
-func (k *plainKubernetes) startOperator(driver string) {
+// startOperator runs the operator as its Deployment in the cluster says, and returns a function
+// that stops it.
+func (k *plainKubernetes) startOperator(driver string) func() {
 	k.t.Helper()
 	operators, err := fixtures.Operators([]string{driver})
 	k.must(err)
@@ -253,6 +254,7 @@ func (k *plainKubernetes) startOperator(driver string) {
 			k.t.Logf("end of the operator's log:\n%s", tail(string(log), 40))
 		}
 	})
+	return func() { p.Stop(stopBound) }
 }
 
 // awaitAvailable waits until the driver is ready and its pods run.

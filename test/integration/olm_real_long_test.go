@@ -43,7 +43,7 @@ spec:
 // with the catalog of a release and then with that of the next one.
 func TestOLMInstallsUpgradesAndRemovesOperators(t *testing.T) {
 	t.Parallel()
-	k := startPlainKubernetes(t, "olm")
+	k := startPlainKubernetes(t)
 	o := &olm{plainKubernetes: k, programs: os.Getenv("OLM_BIN_DIR")}
 	if o.programs == "" {
 		t.Fatal("OLM_BIN_DIR is not set: run `make test-olm`")

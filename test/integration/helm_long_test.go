@@ -1,0 +1,264 @@
+//go:build integration && long && helm
+
+package integration
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/test/docs/guide"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+const chart = repository + "/assets/helm/generated/openstack-csi"
+
+// helms returns both majors of Helm, by name.
+func helms() map[string]string {
+	return map[string]string{
+		"helm3": filepath.Join(shared.bin, "tools", "helm3"),
+		"helm4": filepath.Join(shared.bin, "tools", "helm4"),
+	}
+}
+
+// TestHelmChartEqualsKustomizations compares what the chart installs with what kubectl does.
+func TestHelmChartEqualsKustomizations(t *testing.T) {
+	t.Parallel()
+	driver := func(name string) string {
+		return "drivers/" + name + "/generated/standalone/kubernetes"
+	}
+	for _, test := range []struct {
+		values  string
+		folders []string
+	}{
+		{"manila.enabled=true", []string{driver("manila")}},
+		{"cinder.enabled=true", []string{driver("cinder")}},
+		{"manila.enabled=true,cinder.enabled=true", []string{driver("manila"), driver("cinder")}},
+		{
+			"cinder.enabled=true,csiAddons.enabled=true,cinder.env.CSI_ADDONS_SIDECAR_IMAGE=," +
+				"cinder.env.CSI_ADDONS_DRIVER_IMAGE=",
+			[]string{driver("cinder"), "csi-addons/crd", "csi-addons/install/cinder"},
+		},
+		{
+			"manila.enabled=true,snapshotController.enabled=true,monitoring.enabled=true",
+			[]string{driver("manila"), "snapshots", "monitoring/kubernetes"},
+		},
+	} {
+		want := map[string]*unstructured.Unstructured{}
+		for _, folder := range test.folders {
+			maps.Copy(want, rendered(t, filepath.Join(shared.kubernetes, "kubectl")+" kustomize "+
+				filepath.Join(repository, "assets", folder)))
+		}
+		for name, helm := range helms() {
+			got := rendered(t, helm+" template "+chart+" --kube-version=1.36.0 --set="+test.values)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s with %s (-kubectl +helm):\n%s", name, test.values, diff)
+			}
+		}
+	}
+}
+
+// rendered returns the objects that a command prints, without what only Helm needs, and without
+// the fields of a ClusterCSIDriver that are not the release's.
+func rendered(t *testing.T, command string) map[string]*unstructured.Unstructured {
+	t.Helper()
+	output, err := guide.Output(t.Context(), command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := map[string]*unstructured.Unstructured{}
+	for _, text := range strings.Split(output, "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		annotations := object.GetAnnotations()
+		if delete(annotations, "helm.sh/resource-policy"); len(annotations) == 0 {
+			annotations = nil
+		}
+		object.SetAnnotations(annotations)
+		if object.GetKind() == "ClusterCSIDriver" {
+			unstructured.RemoveNestedField(object.Object, "spec", "logLevel")
+			unstructured.RemoveNestedField(object.Object, "spec", "operatorLogLevel")
+		}
+		objects[object.GetKind()+" "+object.GetNamespace()+"/"+object.GetName()] = object
+	}
+	return objects
+}
+
+func TestHelmRefusesBadValues(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{
+		"manila.enable=true":                     "at '/manila': additional properties 'enable'",
+		"manila.config.kubletDir=/x":             "at '/manila/config': additional properties",
+		"cinder.config.class.reclaimPolicy=Keep": "at '/cinder/config/class/reclaimPolicy': value must",
+		"nodeSelector.zone=1":                    "at '/nodeSelector/zone': got number, want string",
+		"images.digests.csi-addons=v1":           "at '/images/digests/csi-addons': 'v1' does not match",
+		"credentials.clouds=x":                   "credentials.existing=false",
+		"credentials.existing=false":             "set credentials.clouds",
+		"manila.enabled=false":                   "enable a driver",
+	} {
+		for name, helm := range helms() {
+			output, err := guide.Output(t.Context(), helm+" template "+chart+
+				" --kube-version=1.36.0 --set=manila.enabled=true --set="+value)
+			if err == nil || !strings.Contains(output, want) {
+				t.Errorf("%s with %s: the output is\n%swant %s", name, value, output, want)
+			}
+		}
+	}
+}
+
+// TestHelm3 and TestHelm4 run the commands of docs/helm.md.
+func TestHelm3(t *testing.T) { t.Parallel(); installsWithHelm(t, "helm3") }
+func TestHelm4(t *testing.T) { t.Parallel(); installsWithHelm(t, "helm4") }
+
+func installsWithHelm(t *testing.T, name string) {
+	t.Helper()
+	h := &helmCluster{plainKubernetes: startPlainKubernetes(t), stop: map[string]func(){}}
+	h.must(os.Symlink(helms()[name], filepath.Join(h.programs(), "helm")))
+	before := h.objects()
+	h.follows("Install", "manila")
+	h.changesValues()
+	h.keepsWhatOthersWrite()
+	h.removesOneDriver()
+	h.removesEverything(before)
+}
+
+// helmCluster is a cluster with a release of the chart.
+type helmCluster struct {
+	*plainKubernetes
+	// stop stops the operator of a driver.
+	stop map[string]func()
+}
+
+func (h *helmCluster) runs(command string) {
+	h.t.Helper()
+	folder, err := filepath.Abs(chart)
+	h.must(err)
+	h.run("CHART=" + folder + " REGISTRY=registry.example.com/openstack-csi\n" + command)
+}
+
+// follows runs the commands in a section of the page, except those that need pods of a driver. It
+// starts the operator of a driver before the command that waits for it.
+func (h *helmCluster) follows(heading, driver string) {
+	h.t.Helper()
+	commands, err := guide.Commands(filepath.Join(repository, "docs/helm.md"), heading)
+	h.must(err)
+	for _, command := range commands {
+		if strings.HasPrefix(command, "kubectl wait pvc") {
+			continue
+		}
+		if strings.HasPrefix(command, "kubectl wait clustercsidriver") {
+			h.stop[driver] = h.startOperator(driver)
+			h.awaitAvailable()
+		}
+		h.runs(command)
+	}
+}
+
+// upgrade runs the command that changes values.
+func (h *helmCluster) upgrade(values string) {
+	h.t.Helper()
+	h.runs(`helm upgrade openstack-csi "$CHART" --namespace=kube-system ` +
+		"--reset-then-reuse-values --set=" + values)
+}
+
+func (h *helmCluster) changesValues() {
+	h.follows("Change a value", "cinder")
+	h.eventually(func() error {
+		class, err := h.cluster.kube.StorageV1().StorageClasses().
+			Get(h.ctx(), "csi-manila-default", metav1.GetOptions{})
+		if err == nil && class.Annotations[defaultAnnotation] != "true" {
+			err = errors.New("the StorageClass is not the default")
+		}
+		return err
+	})
+	h.upgrade("csiAddons.enabled=true,snapshotController.enabled=true,clusterID=mine")
+	h.runs("kubectl get deployments --all-namespaces --output=yaml | grep -- --cluster-id=mine")
+	h.runs("kubectl get networkfences.csiaddons.openshift.io,volumesnapshots -A")
+}
+
+// keepsWhatOthersWrite changes what the release does not own.
+func (h *helmCluster) keepsWhatOthersWrite() {
+	const driver = "cinder.csi.openstack.org"
+	h.runs("kubectl patch clustercsidriver " + driver + " --type=merge " +
+		`--patch='{"spec": {"logLevel": "Debug"}}'`)
+	h.rotatesCredentials()
+	secret := h.operator.Credentials[0]
+	rotated, err := h.cluster.secret(h.ctx(), secret.Namespace, secret.Name)
+	h.must(err)
+	h.follows("Upgrade", "")
+	found, err := h.cluster.openst.OperatorV1().ClusterCSIDrivers().
+		Get(h.ctx(), driver, metav1.GetOptions{})
+	h.must(err)
+	after, err := h.cluster.secret(h.ctx(), secret.Namespace, secret.Name)
+	h.must(err)
+	if found.Spec.LogLevel != opv1.Debug || !maps.Equal(rotated, after) ||
+		rotated["clouds.yaml"] != string(h.cloud.CloudsYAML(simulator.Clouds{})) {
+		h.t.Errorf("helm restored the log level, now %s, or the Secret", found.Spec.LogLevel)
+	}
+}
+
+func (h *helmCluster) removesOneDriver() {
+	h.runs("kubectl delete pvc shared --wait=false")
+	h.stop["manila"]()
+	want := rendered(h.t, helms()["helm4"]+" template "+chart+
+		" --kube-version=1.36.0 --set=cinder.enabled=true,csiAddons.enabled=true")
+	h.follows("Remove one driver", "")
+	found := h.objects()
+	for name := range want {
+		if !slices.Contains(found, name) {
+			h.t.Errorf("the operator of Cinder lacks %s", name)
+		}
+	}
+	for _, name := range found {
+		if strings.Contains(name, "manila") {
+			h.t.Errorf("%s is left", name)
+		}
+	}
+	h.must(h.notReady())
+}
+
+func (h *helmCluster) removesEverything(before []string) {
+	h.stop["cinder"]()
+	h.runs("helm uninstall openstack-csi --namespace=kube-system")
+	// The objects that Helm keeps do not prevent another installation, here with the Secret.
+	secret := h.operator.Credentials[0]
+	h.runs("kubectl delete secret " + secret.Name + " --namespace=" + secret.Namespace)
+	h.runs(`helm install openstack-csi "$CHART" --namespace=kube-system --set=cinder.enabled=true ` +
+		`--set=credentials.existing=false --set-file=credentials.clouds="$CLOUDS"`)
+	clouds, err := h.cluster.secret(h.ctx(), secret.Namespace, secret.Name)
+	if err != nil || clouds["clouds.yaml"] != string(h.cloud.CloudsYAML(simulator.Clouds{})) {
+		h.t.Errorf("the Secret of the release is not clouds.yaml: %v", err)
+	}
+	h.follows("Remove everything", "")
+	if diff := cmp.Diff(before, h.objects()); diff != "" {
+		h.t.Errorf("objects before the installation, and those that are left (-before +left):\n%s", diff)
+	}
+}
+
+// objects returns the kinds and names of all objects that a cluster does not create by itself.
+func (h *helmCluster) objects() []string {
+	h.t.Helper()
+	output, err := guide.Output(h.ctx(), `kubectl get --all-namespaces --output=jsonpath=`+
+		`'{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}' `+
+		`"$(kubectl api-resources --verbs=list,delete --output=name |
+			grep -vE '^(events|endpoint)' | paste -sd,)" |
+			grep -vE '^(ConfigMap|Lease|ServiceAccount) (default|kube-[a-z-]+)/'`,
+		"PATH="+shared.kubernetes+":"+os.Getenv("PATH"), "KUBECONFIG="+h.dir.AdminKubeconfig())
+	h.must(err)
+	found := strings.Split(strings.TrimSpace(output), "\n")
+	slices.Sort(found)
+	return slices.Compact(found)
+}
