@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"encoding/json"
 	"errors"
 	"maps"
 	"os"
@@ -114,6 +115,47 @@ func TestHelmRefusesBadValues(t *testing.T) {
 				" --kube-version=1.36.0 --set=manila.enabled=true --set="+value)
 			if err == nil || !strings.Contains(output, want) {
 				t.Errorf("%s with %s: the output is\n%swant %s", name, value, output, want)
+			}
+		}
+	}
+}
+
+// Each value changes the objects for which docs/helm.md describes it.
+func TestHelmValuesChangeObjects(t *testing.T) {
+	t.Parallel()
+	const operator = "Deployment openshift-cluster-csi-drivers/manila-csi-driver-operator"
+	digest := "sha256:" + strings.Repeat("0", 64)
+	for _, test := range []struct{ value, object, want string }{
+		{"images.registry=a.io,images.tag=v1", operator, `"a.io/manila-csi-driver-operator:v1"`},
+		{"images.digests.csi-addons=" + digest, operator, `"value":"csi-addons@` + digest + `"`},
+		{"images.pullSecrets={login}", operator, `"imagePullSecrets":[{"name":"login"}]`},
+		{"manila.image=mine", operator, `"image":"mine"`},
+		{"manila.replicas=0", operator, `"replicas":0`},
+		{"manila.resources.limits.cpu=2", operator, `"resources":{"limits":{"cpu":2}}`},
+		{"manila.env.DRIVER_IMAGE=mine", operator, `{"name":"DRIVER_IMAGE","value":"mine"}`},
+		{"proxy.no=.svc", operator, `{"name":"NO_PROXY","value":".svc"}`},
+		{"clusterID=mine", operator, `"--cluster-id=mine"]`},
+		{
+			"csiAddons.replicas=1", "Deployment csi-addons-system/csi-addons-controller-manager",
+			`"replicas":1`,
+		},
+		{
+			"kubeletDir=/a,manila.config.kubeletDir=/b", "ConfigMap openshift-config/manila-csi-config",
+			`config.csi.openstack.org/v1alpha1\nkind: ManilaConfig\nkubeletDir: /b"`,
+		},
+		{"cinder.cloudConfig=[a]", "ConfigMap openshift-config/cinder-csi-config", `"config":"[a]"`},
+		{
+			"credentials.existing=false,credentials.clouds=a,credentials.cacert=b",
+			"Secret openshift-manila-csi-driver/manila-cloud-credentials",
+			`"data":{"cacert":"Yg==","clouds.yaml":"YQ=="}`,
+		},
+	} {
+		for name, helm := range helms() {
+			object := rendered(t, helm+" template "+chart+" --kube-version=1.36.0 --set="+
+				"manila.enabled=true,cinder.enabled=true,csiAddons.enabled=true,"+test.value)[test.object]
+			text, err := json.Marshal(object)
+			if err != nil || !strings.Contains(string(text), test.want) {
+				t.Errorf("%s with %s: %s is %s, want %s", name, test.value, test.object, text, test.want)
 			}
 		}
 	}
