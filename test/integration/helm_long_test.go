@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -162,26 +164,42 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 }
 
 // TestHelm3 and TestHelm4 run the commands of docs/helm.md.
-func TestHelm3(t *testing.T) { t.Parallel(); installsWithHelm(t, "helm3") }
-func TestHelm4(t *testing.T) { t.Parallel(); installsWithHelm(t, "helm4") }
+func TestHelm3(t *testing.T) {
+	t.Parallel()
+	installsWithHelm(t, "helm3", func(h *helmCluster) {
+		h.removes("Remove Manila", "manila", "manila")
+	})
+}
 
-func installsWithHelm(t *testing.T, name string) {
+func TestHelm4(t *testing.T) {
+	t.Parallel()
+	installsWithHelm(t, "helm4", func(h *helmCluster) {
+		h.removes("Remove Cinder", "cinder", "cinder|standard-csi|/cloud-conf$|attacher|/openstack-cloud")
+	})
+}
+
+func installsWithHelm(t *testing.T, name string, remove func(*helmCluster)) {
 	t.Helper()
-	h := &helmCluster{plainKubernetes: startPlainKubernetes(t), stop: map[string]func(){}}
+	h := &helmCluster{plainKubernetes: startPlainKubernetes(t), operators: map[string]helmOperator{}}
 	h.must(os.Symlink(helms()[name], filepath.Join(h.programs(), "helm")))
 	before := h.objects()
 	h.follows("Install", "manila")
 	h.changesValues()
 	h.keepsWhatOthersWrite()
-	h.removesOneDriver()
+	remove(h)
 	h.removesEverything(before)
 }
 
 // helmCluster is a cluster with a release of the chart.
 type helmCluster struct {
 	*plainKubernetes
-	// stop stops the operator of a driver.
-	stop map[string]func()
+	// operators are those that run, by driver.
+	operators map[string]helmOperator
+}
+
+type helmOperator struct {
+	fixtures.Operator
+	stop func()
 }
 
 func (h *helmCluster) runs(command string) {
@@ -202,7 +220,8 @@ func (h *helmCluster) follows(heading, driver string) {
 			continue
 		}
 		if strings.HasPrefix(command, "kubectl wait clustercsidriver") {
-			h.stop[driver] = h.startOperator(driver)
+			stop := h.startOperator(driver)
+			h.operators[driver] = helmOperator{h.operator, stop}
 			h.awaitAvailable()
 		}
 		h.runs(command)
@@ -252,34 +271,43 @@ func (h *helmCluster) keepsWhatOthersWrite() {
 	}
 }
 
-func (h *helmCluster) removesOneDriver() {
+// removes follows the section of the page that removes one driver, whose objects have these names.
+func (h *helmCluster) removes(section, driver, names string) {
 	h.runs("kubectl delete pvc shared --wait=false")
-	h.stop["manila"]()
-	want := rendered(h.t, helms()["helm4"]+" template "+chart+
-		" --kube-version=1.36.0 --set=cinder.enabled=true,csiAddons.enabled=true")
-	h.follows("Remove one driver", "")
+	h.operators[driver].stop()
+	h.upgrade(driver + ".enabled=false")
+	gone := h.operators[driver].Operator
+	h.runs("kubectl get deployment/" + gone.Workloads[0] + " --namespace=" + gone.OperandNamespace)
+	delete(h.operators, driver)
+	h.follows(section, "")
 	found := h.objects()
-	for name := range want {
+	for name := range rendered(h.t, helms()["helm4"]+" template "+chart+" --kube-version=1.36.0 "+
+		"--set=csiAddons.enabled=true,"+h.remaining()+".enabled=true") {
 		if !slices.Contains(found, name) {
-			h.t.Errorf("the operator of Cinder lacks %s", name)
+			h.t.Errorf("the other operator lacks %s", name)
 		}
 	}
 	for _, name := range found {
-		if strings.Contains(name, "manila") {
+		if regexp.MustCompile(names).MatchString(name) {
 			h.t.Errorf("%s is left", name)
 		}
 	}
+	h.operator = h.operators[h.remaining()].Operator
 	h.must(h.notReady())
 }
 
+// remaining returns the driver that is not removed.
+func (h *helmCluster) remaining() string { return slices.Collect(maps.Keys(h.operators))[0] }
+
 func (h *helmCluster) removesEverything(before []string) {
-	h.stop["cinder"]()
+	driver := h.remaining()
+	h.operators[driver].stop()
 	h.runs("helm uninstall openstack-csi --namespace=kube-system")
 	// The objects that Helm keeps do not prevent another installation, here with the Secret.
 	secret := h.operator.Credentials[0]
 	h.runs("kubectl delete secret " + secret.Name + " --namespace=" + secret.Namespace)
-	h.runs(`helm install openstack-csi "$CHART" --namespace=kube-system --set=cinder.enabled=true ` +
-		`--set=credentials.existing=false --set-file=credentials.clouds="$CLOUDS"`)
+	h.runs(`helm install openstack-csi "$CHART" --namespace=kube-system --set=credentials.existing=` +
+		`false --set-file=credentials.clouds="$CLOUDS" --set=` + driver + ".enabled=true")
 	clouds, err := h.cluster.secret(h.ctx(), secret.Namespace, secret.Name)
 	if err != nil || clouds["clouds.yaml"] != string(h.cloud.CloudsYAML(simulator.Clouds{})) {
 		h.t.Errorf("the Secret of the release is not clouds.yaml: %v", err)
