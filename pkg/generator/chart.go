@@ -30,29 +30,33 @@ func chart(fsys fs.FS) (map[string][]byte, error) {
 	for pattern, folder := range map[string]string{
 		"helm/*.*": "", "helm/templates/*": "templates", "crds/generated/*": "crds",
 		"csi-addons/crd/generated/*": "files/csi-addons", "snapshots/generated/*": "files/snapshots",
-		"snapshots/controller.yaml": "files/snapshots", "monitoring/kubernetes/a*": "files/monitoring",
+		"snapshots/controller.yaml":         "files/snapshots",
+		"monitoring/kubernetes/alerts.yaml": "files/monitoring",
 	} {
 		errs = append(errs, eachFile(fsys, pattern, func(file string, text []byte) error {
 			files[path.Join(folder, path.Base(file))] = text
 			return nil
 		}))
 	}
-	for pattern, folder := range map[string]string{
-		"drivers/*/generated/standalone/kubernetes/kustomization.yaml": "files/drivers",
-		"csi-addons/install/*/kustomization.yaml":                      "files/csi-addons/install",
+	for _, data := range []struct {
+		pattern, folder string
+		name            int // the element of the path that names the file
+	}{
+		{"drivers/*/generated/standalone/kubernetes/kustomization.yaml", "files/drivers", 1},
+		{"csi-addons/install/*/kustomization.yaml", "files/csi-addons/install", 2},
 	} {
-		errs = append(errs, eachFile(fsys, pattern, func(file string, _ []byte) error {
+		errs = append(errs, eachFile(fsys, data.pattern, func(file string, _ []byte) error {
 			i, err := kustomized(fsys, path.Dir(file))
 			if err != nil {
 				return err
 			}
-			name := strings.Split(strings.TrimPrefix(file, strings.Split(pattern, "*")[0]), "/")[0]
 			var objects [][]byte
 			for _, asset := range i.sorted() {
 				objects = append(objects, asset.Data)
 			}
 			text := bytes.Join(objects, []byte("---\n"))
-			files[path.Join(folder, name+".yaml")] = append([]byte(generatedHeader), text...)
+			name := path.Join(data.folder, strings.Split(file, "/")[data.name]+".yaml")
+			files[name] = append([]byte(generatedHeader), text...)
 			return nil
 		}))
 	}

@@ -54,6 +54,7 @@ func csiAddonsBundle(fsys fs.FS) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	i.part.Name = csiAddonsPackage
 	for _, step := range []func() error{
 		func() error { return i.addObjects(csiAddonsServiceVersion) },
 		i.completeServiceVersion,
@@ -73,7 +74,7 @@ func kustomized(fsys fs.FS, folder string) (*installation, error) {
 	}
 	top := path.Join(folder, "kustomization.yaml")
 	i := &installation{
-		part: &operatorPart{Name: csiAddonsPackage},
+		part: &operatorPart{},
 		assembly: &assembly{
 			layers: &layers{fsys: fsys, kinds: kinds}, flavour: flavour.Standalone,
 			driver: manifest[driver]{document: &document{&position.Document{File: top}}},
