@@ -23,7 +23,7 @@ PACKAGES := ./...
 # test-all` runs.
 TAGS ?= integration
 # All build tags of tests.
-ALL_TAGS := integration,long,e2e,openstack,bench,buildah,monitoring,chaos,helm
+ALL_TAGS := integration,long,e2e,openstack,bench,buildah,monitoring,chaos,helm,olm
 # The name of the driver that `make new-driver` creates.
 NAME ?=
 # The tool that builds an image, and the name of the image; the default is the name of the
@@ -56,7 +56,8 @@ BIN_DIR := $(CURDIR)/bin
 PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/... ./test/openstack/cmd/...
 # The folders of the go.mod files of other programs. `go mod tidy` would remove the only module of
 # test/devcluster/crd, of which no package is imported, but CRDs are copied.
-MODULES := hack/tools/actionlint test/devcluster/kubernetes \
+MODULES := hack/tools/actionlint test/devcluster/kubernetes test/integration/programs/olm \
+	test/integration/programs/opm \
 	$(addprefix test/node/programs/,kubernetes containerd cni) test/node/images/programs \
 	test/logins/programs $(addprefix test/e2e/programs/,csi-test kubernetes)
 # The targets of real nodes, if `make run` needs them.
@@ -131,7 +132,7 @@ test: ## Run what CI runs, and what to run before each commit (8 minutes, 20 in 
 test-all: export TAGS := integration,long
 test-all: ## Run all tests that need no root, also after a failure (30 minutes)
 	@hack/stages.sh --keep-going lint-all vet verify test-unit verify-supply-chain \
-		test-logins test-devcluster test-chaos test-helm test-clusters
+		test-logins test-devcluster test-chaos test-helm test-olm test-clusters
 
 .PHONY: test-root
 test-root: ## Run all tests that need root and packages of Debian, also after a failure (90 min)
@@ -257,6 +258,16 @@ test-integration: build k8s ## Test the operators on real API servers
 
 bin/tools/helm%: hack/helm.sh
 	hack/helm.sh $@ $*
+
+# The programs of OLM. Building them takes minutes. The test reads the variable.
+OLM_BIN_DIR ?= bin/olm
+override export OLM_BIN_DIR := $(abspath $(OLM_BIN_DIR))
+
+.PHONY: test-olm
+test-olm: build k8s ## Test the bundles with the real OLM, which takes 15 minutes to build once
+	hack/olm.sh '$(OLM_BIN_DIR)'
+	BIN_DIR=$(BIN_DIR) go test -tags integration,long,olm -count 1 -timeout 30m -v -run RealOLM \
+		./test/integration -standalone=1 -hypershift=1 $(TESTFLAGS)
 
 .PHONY: test-helm
 test-helm: build k8s bin/tools/helm3 bin/tools/helm4 ## Test the Helm chart with Helm 3 and 4

@@ -70,6 +70,9 @@ spec:
   relatedImages:
   - image: demo-operator
 `)
+	const chart = "assets/helm/generated/openstack-csi/"
+	write(t, filepath.Join(root, chart, "Chart.yaml"), "name: demo\nversion: 0.1.0\nappVersion: 0.1.0\n")
+	write(t, filepath.Join(root, chart, "values.yaml"), "images:\n  registry: \"\"\n  digests: {}\n")
 	write(t, filepath.Join(root, "CHANGELOG.md"),
 		"# Changes\n\n## v1.3.0\n\nNew.\n\n## v1.2.3\n\nMore.\n\n## v0.9.1\n\nOld.\n\n## v1.0.0\n")
 }
@@ -197,5 +200,21 @@ func TestCatalogContainsTheBundleOfTheVersion(t *testing.T) {
 		"demo/metadata/annotations.yaml\n"
 	if diff := cmp.Diff(names, listed(t, "", read(t, output, "olm-bundles.tar.gz"))); diff != "" {
 		t.Errorf("bundles (-want +got):\n%s", diff)
+	}
+}
+
+func TestChartNamesVersionAndImages(t *testing.T) {
+	t.Parallel()
+	root, output := sources(t), t.TempDir()
+	withPlugin(t, root)
+	buildRelease(t, root, output)
+	unpack := exec.CommandContext(t.Context(), "tar", "-xOzf", "openstack-csi-1.2.3.tgz")
+	unpack.Dir = output
+	got, err := unpack.Output()
+	want := "name: demo\nversion: 1.2.3\nappVersion: 1.2.3\n" + `images:
+  registry: "quay.io/me"
+  digests: {"demo-operator":"` + digestOf(t, output) + "\"}\n"
+	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
+		t.Errorf("files of the chart, %v (-want +got):\n%s", err, diff)
 	}
 }

@@ -1,4 +1,4 @@
-//go:build integration && long
+//go:build integration && long && olm
 
 package integration
 
@@ -39,9 +39,9 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-// TestOLMInstallsUpgradesAndRemovesOperators runs the real OLM, as processes beside the API server,
+// TestRealOLMInstallsUpgradesAndRemoves runs the real OLM, as processes beside the API server,
 // with the catalog of a release and then with that of the next one.
-func TestOLMInstallsUpgradesAndRemovesOperators(t *testing.T) {
+func TestRealOLMInstallsUpgradesAndRemoves(t *testing.T) {
 	t.Parallel()
 	k := startPlainKubernetes(t)
 	o := &olm{plainKubernetes: k, programs: os.Getenv("OLM_BIN_DIR")}

@@ -63,6 +63,13 @@ func (o Options) Manifests(ctx context.Context, images map[string]string,
 	if files["common.yaml"], err = separate(files); err != nil {
 		return nil, err
 	}
+	archive, err := o.chart(images)
+	if err != nil {
+		return nil, err
+	}
+	if archive != nil {
+		files["openstack-csi-"+o.number()+".tgz"] = archive
+	}
 	return files, o.addOLM(files, images)
 }
 
