@@ -2,15 +2,15 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
 	"strings"
 
-	"github.com/csi-addons/spec/lib/go/fence"
-	"github.com/csi-addons/spec/lib/go/replication"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -111,82 +111,72 @@ func (c *call) allParameters() map[string]string {
 	return parameters
 }
 
-// clients are what a fence works on.
-type clients struct {
-	cidrs   []*fence.CIDR
-	secrets map[string]string
+// noTarget returns nothing: the request contains no volume, client or volume group.
+func (*call) noTarget(context.Context) (fields, error) { return nil, nil }
+
+// staged returns the volume of the flags and where kubelet stages it.
+func (c *call) staged(ctx context.Context) (fields, error) {
+	found, err := c.found(ctx)
+	if err != nil {
+		return nil, err
+	}
+	capability, err := protojson.Marshal(found.Capability())
+	path := found.StagingPath(c.stagingPath)
+	return fields{
+		"volume_id": found.ID(), "volume_path": path, "staging_target_path": path,
+		"volume_capability": json.RawMessage(capability), "secrets": found.Secrets,
+		"parameters": found.Attributes(),
+	}, err
 }
 
 // clients returns the clients of the flags.
-func (c *call) clients(ctx context.Context) (*clients, error) {
+func (c *call) clients(context.Context) (fields, error) {
 	if len(c.cidrs) == 0 {
 		return nil, usage("--operation=%s needs --cidrs", c.operation)
 	}
-	of := &clients{}
+	var found []fields
 	for _, cidr := range c.cidrs {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
 			return nil, usage("--cidrs: %q is not a CIDR", cidr)
 		}
-		of.cidrs = append(of.cidrs, &fence.CIDR{Cidr: cidr})
+		found = append(found, fields{"cidr": cidr})
 	}
-	var err error
-	of.secrets, err = c.secrets(ctx)
-	return of, err
-}
-
-// replicated is what a replication operation works on.
-type replicated struct {
-	source  *replication.ReplicationSource
-	secrets map[string]string
-	// volumeID is the deprecated field of requests; "" unless --legacy is set.
-	volumeID string
+	return fields{"cidrs": found}, nil
 }
 
 // replicated returns the volume or the volume group of the flags.
-func (c *call) replicated(ctx context.Context) (*replicated, error) {
+func (c *call) replicated(ctx context.Context) (fields, error) {
 	if c.volume != "" && (c.groupID != "" || c.groupContent != "") {
 		return nil, usage("use either --persistentvolume or the flags of a volume group")
 	}
-	if c.volume != "" {
-		found, err := c.found(ctx)
-		if err != nil {
-			return nil, err
-		}
-		r := &replicated{secrets: found.Secrets, source: &replication.ReplicationSource{
-			Type: &replication.ReplicationSource_Volume{
-				Volume: &replication.ReplicationSource_VolumeSource{VolumeId: found.ID()},
-			},
-		}}
-		if c.legacy {
-			r.volumeID = found.ID()
-		}
-		return r, nil
+	if c.volume == "" {
+		group, err := c.group(ctx)
+		return fields{"replication_source": fields{"volumegroup": group}}, err
 	}
-	of, err := c.group(ctx)
+	found, err := c.found(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &replicated{secrets: of.secrets, source: &replication.ReplicationSource{
-		Type: &replication.ReplicationSource_Volumegroup{
-			Volumegroup: &replication.ReplicationSource_VolumeGroupSource{VolumeGroupId: of.id},
-		},
-	}}, nil
+	id := fields{"volume_id": found.ID()}
+	replicated := fields{"replication_source": fields{"volume": id}, "secrets": found.Secrets}
+	if c.legacy {
+		maps.Copy(replicated, id) // older drivers read it
+	}
+	return replicated, nil
 }
 
-// group is what an operation of a volume group works on.
-type group struct {
-	id      string
-	secrets map[string]string
+// newGroup returns the name of a volume group to create.
+func (c *call) newGroup(context.Context) (fields, error) {
+	if c.groupName == "" {
+		return nil, usage("--operation=%s needs --volumegroupname", c.operation)
+	}
+	return fields{"name": c.groupName}, nil
 }
 
 // group returns the volume group of the flags.
-func (c *call) group(ctx context.Context) (*group, error) {
+func (c *call) group(ctx context.Context) (fields, error) {
 	id, err := c.readGroupID(ctx)
-	if err != nil {
-		return nil, err
-	}
-	secrets, err := c.secrets(ctx)
-	return &group{id: id, secrets: secrets}, err
+	return fields{"volume_group_id": id}, err
 }
 
 // readGroupID returns the ID of the volume group in the flags, or in the object that they name.

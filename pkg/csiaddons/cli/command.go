@@ -120,7 +120,7 @@ func newCommand() *cobra.Command {
 
 // run executes the operation and prints the answer of the driver.
 func (o *options) run(ctx context.Context, out io.Writer) error {
-	execute, ok := operations()[o.operation]
+	operation, ok := operations()[o.operation]
 	if !ok {
 		return usage("--operation=%q: use one of %s", o.operation, strings.Join(operationNames(), ", "))
 	}
@@ -137,7 +137,7 @@ func (o *options) run(ctx context.Context, out io.Writer) error {
 	defer func() { _ = client.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	answer, err := execute(ctx, &call{options: o, driver: client})
+	answer, err := operation.execute(ctx, &call{options: o, driver: client})
 	if err != nil {
 		return err
 	}

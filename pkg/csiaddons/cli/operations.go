@@ -2,127 +2,101 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
 
-	"github.com/csi-addons/spec/lib/go/encryptionkeyrotation"
-	"github.com/csi-addons/spec/lib/go/fence"
-	"github.com/csi-addons/spec/lib/go/identity"
-	"github.com/csi-addons/spec/lib/go/reclaimspace"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	_ "github.com/csi-addons/spec/lib/go/encryptionkeyrotation" // describes a service
+	_ "github.com/csi-addons/spec/lib/go/replication"           // describes a service
+	_ "github.com/csi-addons/spec/lib/go/volumegroup"           // describes a service
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// operation calls the driver and returns its answer.
-type operation func(context.Context, *call) (proto.Message, error)
+// fields are what flags and objects say about a request, by the names of its fields.
+type fields map[string]any
+
+// operation is a method of a driver, and what reads the target of a call.
+type operation struct {
+	method protoreflect.FullName
+	target func(*call, context.Context) (fields, error)
+}
 
 // operations returns the operations by name.
 func operations() map[string]operation {
 	return map[string]operation{
-		"GetIdentity":            getIdentity,
-		"GetCapabilities":        getCapabilities,
-		"Probe":                  probe,
-		"ControllerReclaimSpace": with((*call).found, controllerReclaimSpace),
-		"NodeReclaimSpace":       with((*call).found, nodeReclaimSpace),
-		"EncryptionKeyRotation":  with((*call).found, rotateKey),
-		"NetworkFence":           with((*call).clients, fenceNetwork),
-		"NetworkUnFence":         with((*call).clients, unfenceNetwork),
-		"GetFenceClients":        with((*call).secrets, getFenceClients),
-		"ListClusterFence":       with((*call).secrets, listClusterFence),
+		"GetIdentity":     {"identity.Identity.GetIdentity", (*call).noTarget},
+		"GetCapabilities": {"identity.Identity.GetCapabilities", (*call).noTarget},
+		"Probe":           {"identity.Identity.Probe", (*call).noTarget},
+		"ControllerReclaimSpace": {
+			"reclaimspace.ReclaimSpaceController.ControllerReclaimSpace", (*call).staged,
+		},
+		"NodeReclaimSpace": {"reclaimspace.ReclaimSpaceNode.NodeReclaimSpace", (*call).staged},
+		"EncryptionKeyRotation": {
+			"encryptionkeyrotation.EncryptionKeyRotationController.EncryptionKeyRotate", (*call).staged,
+		},
+		"NetworkFence":     {"fence.FenceController.FenceClusterNetwork", (*call).clients},
+		"NetworkUnFence":   {"fence.FenceController.UnfenceClusterNetwork", (*call).clients},
+		"GetFenceClients":  {"fence.FenceController.GetFenceClients", (*call).noTarget},
+		"ListClusterFence": {"fence.FenceController.ListClusterFence", (*call).noTarget},
 
-		"EnableVolumeReplication":       with((*call).replicated, enableReplication),
-		"DisableVolumeReplication":      with((*call).replicated, disableReplication),
-		"PromoteVolume":                 with((*call).replicated, promote),
-		"DemoteVolume":                  with((*call).replicated, demote),
-		"ResyncVolume":                  with((*call).replicated, resync),
-		"GetVolumeReplicationInfo":      with((*call).replicated, replicationInfo),
-		"GetReplicationDestinationInfo": with((*call).replicated, destinationInfo),
+		"EnableVolumeReplication": {
+			"replication.Controller.EnableVolumeReplication", (*call).replicated,
+		},
+		"DisableVolumeReplication": {
+			"replication.Controller.DisableVolumeReplication", (*call).replicated,
+		},
+		"PromoteVolume": {"replication.Controller.PromoteVolume", (*call).replicated},
+		"DemoteVolume":  {"replication.Controller.DemoteVolume", (*call).replicated},
+		"ResyncVolume":  {"replication.Controller.ResyncVolume", (*call).replicated},
+		"GetVolumeReplicationInfo": {
+			"replication.Controller.GetVolumeReplicationInfo", (*call).replicated,
+		},
+		"GetReplicationDestinationInfo": {
+			"replication.Controller.GetReplicationDestinationInfo", (*call).replicated,
+		},
 
-		"CreateVolumeGroup":           with((*call).secrets, createGroup),
-		"ModifyVolumeGroupMembership": with((*call).group, modifyGroup),
-		"DeleteVolumeGroup":           with((*call).group, deleteGroup),
-		"ControllerGetVolumeGroup":    with((*call).group, getGroup),
-		"ListVolumeGroups":            with((*call).secrets, listGroups),
+		"CreateVolumeGroup": {"volumegroup.Controller.CreateVolumeGroup", (*call).newGroup},
+		"ModifyVolumeGroupMembership": {
+			"volumegroup.Controller.ModifyVolumeGroupMembership", (*call).group,
+		},
+		"DeleteVolumeGroup":        {"volumegroup.Controller.DeleteVolumeGroup", (*call).group},
+		"ControllerGetVolumeGroup": {"volumegroup.Controller.ControllerGetVolumeGroup", (*call).group},
+		"ListVolumeGroups":         {"volumegroup.Controller.ListVolumeGroups", (*call).noTarget},
 	}
 }
 
-// with returns an operation that reads the target of its call first.
-func with[T any](read func(*call, context.Context) (T, error),
-	execute func(context.Context, *call, T) (proto.Message, error),
-) operation {
-	return func(ctx context.Context, c *call) (proto.Message, error) {
-		target, err := read(c, ctx)
-		if err != nil {
+// execute calls the driver and returns its answer. The request gets those of the fields that its
+// message has.
+func (o operation) execute(ctx context.Context, c *call) (proto.Message, error) {
+	content := fields{"parameters": c.allParameters(), "volume_ids": c.volumeIDs, "force": c.force}
+	target, err := o.target(c, ctx)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(content, target)
+	if content["secrets"] == nil {
+		if content["secrets"], err = c.secrets(ctx); err != nil {
 			return nil, err
 		}
-		return execute(ctx, c, target)
 	}
-}
-
-func getIdentity(ctx context.Context, c *call) (proto.Message, error) {
-	return c.driver.Identity.GetIdentity(ctx, &identity.GetIdentityRequest{})
-}
-
-func getCapabilities(ctx context.Context, c *call) (proto.Message, error) {
-	return c.driver.Identity.GetCapabilities(ctx, &identity.GetCapabilitiesRequest{})
-}
-
-// probe fails if the driver is not ready.
-func probe(ctx context.Context, c *call) (proto.Message, error) {
-	answer, err := c.driver.Identity.Probe(ctx, &identity.ProbeRequest{})
-	if err == nil && answer.GetReady() != nil && !answer.GetReady().GetValue() {
-		return nil, status.Error(codes.FailedPrecondition, "the driver is not ready")
+	encoded, err := json.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the request: %w", err)
 	}
-	return answer, err
-}
-
-func controllerReclaimSpace(ctx context.Context, c *call, found *driver.Volume,
-) (proto.Message, error) {
-	return c.driver.ControllerReclaimSpace.ControllerReclaimSpace(ctx,
-		&reclaimspace.ControllerReclaimSpaceRequest{
-			VolumeId: found.ID(), Parameters: found.Attributes(), Secrets: found.Secrets,
-		})
-}
-
-func nodeReclaimSpace(ctx context.Context, c *call, found *driver.Volume) (proto.Message, error) {
-	path := found.StagingPath(c.stagingPath)
-	return c.driver.NodeReclaimSpace.NodeReclaimSpace(ctx, &reclaimspace.NodeReclaimSpaceRequest{
-		VolumeId: found.ID(), VolumePath: path, StagingTargetPath: path,
-		VolumeCapability: found.Capability(), Secrets: found.Secrets,
-	})
-}
-
-func rotateKey(ctx context.Context, c *call, found *driver.Volume) (proto.Message, error) {
-	client := encryptionkeyrotation.NewEncryptionKeyRotationControllerClient(c.driver.Connection())
-	return client.EncryptionKeyRotate(ctx, &encryptionkeyrotation.EncryptionKeyRotateRequest{
-		VolumeId: found.ID(), VolumePath: found.StagingPath(c.stagingPath),
-		VolumeCapability: found.Capability(), Secrets: found.Secrets, Parameters: found.Attributes(),
-	})
-}
-
-func fenceNetwork(ctx context.Context, c *call, of *clients) (proto.Message, error) {
-	return c.driver.Fence.FenceClusterNetwork(ctx, &fence.FenceClusterNetworkRequest{
-		Parameters: c.allParameters(), Secrets: of.secrets, Cidrs: of.cidrs,
-	})
-}
-
-func unfenceNetwork(ctx context.Context, c *call, of *clients) (proto.Message, error) {
-	return c.driver.Fence.UnfenceClusterNetwork(ctx, &fence.UnfenceClusterNetworkRequest{
-		Parameters: c.allParameters(), Secrets: of.secrets, Cidrs: of.cidrs,
-	})
-}
-
-func getFenceClients(ctx context.Context, c *call, secrets map[string]string,
-) (proto.Message, error) {
-	return c.driver.Fence.GetFenceClients(ctx, &fence.GetFenceClientsRequest{
-		Parameters: c.allParameters(), Secrets: secrets,
-	})
-}
-
-func listClusterFence(ctx context.Context, c *call, secrets map[string]string,
-) (proto.Message, error) {
-	return c.driver.Fence.ListClusterFence(ctx, &fence.ListClusterFenceRequest{
-		Parameters: c.allParameters(), Secrets: secrets,
-	})
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(o.method)
+	if err != nil {
+		return nil, fmt.Errorf("finding the operation: %w", err)
+	}
+	method := found.(protoreflect.MethodDescriptor)
+	request, answer := dynamicpb.NewMessage(method.Input()), dynamicpb.NewMessage(method.Output())
+	err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(encoded, request)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the request: %w", err)
+	}
+	path := fmt.Sprintf("/%s/%s", method.Parent().FullName(), method.Name())
+	return answer, c.driver.Connection().Invoke(ctx, path, request, answer)
 }

@@ -44,5 +44,5 @@ func (o *options) addTo(set *pflag.FlagSet) {
 	set.StringVar(&o.groupName, "volumegroupname", "", "Name of the volume group to create.")
 	set.BoolVar(&o.legacy, "legacy", false, "Send the ID of the volume also in the deprecated field "+
 		"of replication requests, which older drivers read.")
-	set.BoolVar(&o.force, "force", false, "Force PromoteVolume or ResyncVolume.")
+	set.BoolVar(&o.force, "force", false, "Force PromoteVolume, DemoteVolume or ResyncVolume.")
 }

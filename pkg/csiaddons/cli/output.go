@@ -11,6 +11,8 @@ import (
 	"text/tabwriter"
 	"unicode"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
@@ -21,7 +23,7 @@ const (
 	jsonOutput  = "json"
 )
 
-// print writes the answer of the driver.
+// print writes the answer of the driver. It fails if the driver answers that it is not ready.
 func (o *options) print(out io.Writer, answer proto.Message) error {
 	encoded, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(answer)
 	if err != nil {
@@ -30,6 +32,9 @@ func (o *options) print(out io.Writer, answer proto.Message) error {
 	var content map[string]any
 	if err := json.Unmarshal(encoded, &content); err != nil {
 		return fmt.Errorf("decoding the answer of the driver: %w", err)
+	}
+	if ready, ok := content["ready"].(bool); ok && !ready && o.operation == "Probe" {
+		return status.Error(codes.FailedPrecondition, "the driver is not ready")
 	}
 	if o.output == jsonOutput {
 		encoder := json.NewEncoder(out)
