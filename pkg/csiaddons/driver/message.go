@@ -14,7 +14,7 @@ import (
 const maxText = 1 << 10
 
 // cleanErrors is a gRPC interceptor of the client. It limits the messages of errors, and removes
-// details and characters that are not printable.
+// characters that are not printable.
 //
 //nolint:revive // gRPC defines the arguments
 func cleanErrors(ctx context.Context, method string, request, response any,
@@ -24,8 +24,9 @@ func cleanErrors(ctx context.Context, method string, request, response any,
 	if err == nil {
 		return nil
 	}
-	got := status.Convert(err)
-	return status.Error(got.Code(), clean(got.Message()))
+	cleaned := status.Convert(err).Proto()
+	cleaned.Message = clean(cleaned.GetMessage())
+	return status.ErrorProto(cleaned)
 }
 
 // clean returns the text with spaces in place of characters that are not printable, cut to maxText.

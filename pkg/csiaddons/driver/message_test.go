@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/identity"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -20,10 +21,15 @@ func TestMessagesOfTheDriverAreLimitedAndPrintable(t *testing.T) {
 		strings.Repeat("ü", 2000):    strings.Repeat("ü", 510) + "...",
 	} {
 		socket := filepath.Join(t.TempDir(), "s")
-		fake{probe: status.Error(codes.NotFound, sent)}.serve(t, socket)
-		_, err := connect(t, socket).Identity.Probe(t.Context(), &identity.ProbeRequest{})
+		failure, err := status.New(codes.NotFound, sent).WithDetails(&errdetails.BadRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fake{probe: failure.Err()}.serve(t, socket)
+		_, err = connect(t, socket).Identity.Probe(t.Context(), &identity.ProbeRequest{})
 		got := status.Convert(err)
-		if got.Code() != codes.NotFound || got.Message() != want || len(got.Message()) > 1024 {
+		if got.Code() != codes.NotFound || got.Message() != want || len(got.Message()) > 1024 ||
+			len(got.Details()) != 1 { // which CIDRs a driver refuses
 			t.Errorf("%.20q arrives as %v", sent, err)
 		}
 	}

@@ -21,8 +21,8 @@ import (
 
 // Limits of a connection.
 const (
-	maxResponse = 1 << 20 // bytes
-	maxHeaders  = 32 << 10
+	maxResponse = 1 << 20   // bytes
+	maxHeaders  = 128 << 10 // bytes; the detail of an error with 1,024 CIDRs fits
 	// dialTimeout limits the wait for an answer of the host, connectTimeout also the TLS handshake.
 	dialTimeout    = 3 * time.Second
 	connectTimeout = 5 * time.Second
