@@ -149,7 +149,7 @@ func (w *world) checkServedNamespace() {
 	w.addVolume("other", "manila", "worker-1")
 	w.addJob("waiting", "other")
 
-	w.bindDriverRole("unbound")
+	w.bindDriverRole("unbound", managerAccount)
 	w.awaitExit(ended, "it may read namespace unbound")
 	w.addSidecar(w.addPod("unbound", "plugin", "worker-1"), nodeDriver("manila"))
 	w.startController(args...)

@@ -38,8 +38,9 @@ func (w *world) checkConnections() {
 	}
 
 	// Sidecars as those of the CSI-Addons for Ceph: no audience, or no TLS.
+	w.bindDriverRole(driverNamespace, "csi-addons-unverified")
 	w.addSidecar(w.addPod(driverNamespace, "ceph", "worker-1"), nodeDriver("ceph"),
-		"--token-audience=", "--allowed-service-accounts="+systemNamespace+"/csi-addons-unverified")
+		"--token-audience=")
 	w.awaitSidecar("ceph", connected)
 	w.addSidecar(w.addPod(driverNamespace, "open", "worker-1"), nodeDriver("open"),
 		"--enable-auth=false")

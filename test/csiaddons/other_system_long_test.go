@@ -190,6 +190,7 @@ func (w *world) checkControllerOfTheOtherSystem() {
 	w.create(&corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: account},
 	})
+	w.bindDriverRole(driverNamespace, account)
 	ctx := metadata.AppendToOutgoingContext(w.Context(), "authorization",
 		"Bearer "+w.token(systemNamespace, account, ""))
 	for name, mode := range map[string]struct {
@@ -197,9 +198,7 @@ func (w *world) checkControllerOfTheOtherSystem() {
 		transport credentials.TransportCredentials
 	}{
 		"secure": {
-			[]string{
-				"--token-audience=", "--allowed-service-accounts=" + systemNamespace + "/" + account,
-			},
+			[]string{"--token-audience="},
 			credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}), //nolint:gosec // as that controller
 		},
 		"plain": {[]string{"--enable-auth=false"}, insecure.NewCredentials()},

@@ -171,17 +171,17 @@ func (w *world) eventually(condition wait.ConditionWithContextFunc) {
 func (w *world) addDriverNamespace(name string) {
 	w.Helper()
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	w.bindDriverRole(name)
+	w.bindDriverRole(name, managerAccount)
 }
 
-// bindDriverRole creates the RoleBinding in the namespace of a driver.
-func (w *world) bindDriverRole(namespace string) {
+// bindDriverRole creates the RoleBinding of a ServiceAccount in the namespace of a driver.
+func (w *world) bindDriverRole(namespace, account string) {
 	w.Helper()
 	w.create(&rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "csi-addons-driver-rolebinding"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account},
 		RoleRef:    roleRef("ClusterRole", "csi-addons-driver-role"),
 		Subjects: []rbacv1.Subject{{
-			Kind: rbacv1.ServiceAccountKind, Namespace: systemNamespace, Name: managerAccount,
+			Kind: rbacv1.ServiceAccountKind, Namespace: systemNamespace, Name: account,
 		}},
 	})
 }

@@ -18,7 +18,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
@@ -173,21 +172,6 @@ func (a *access) review(ctx context.Context, token string) error {
 
 // authorize returns an error if the user may not call.
 func (a *access) authorize(ctx context.Context, user authenticationv1.UserInfo) error {
-	if len(a.settings.Access.ServiceAccounts) == 0 {
-		return a.authorizeByAccessReview(ctx, user)
-	}
-	namespace, name, err := serviceaccount.SplitUsername(user.Username)
-	if err != nil || !slices.Contains(a.settings.Access.ServiceAccounts, namespace+"/"+name) {
-		return status.Errorf(codes.PermissionDenied,
-			"user %s is not one of the ServiceAccounts in the flag --allowed-service-accounts",
-			user.Username)
-	}
-	return nil
-}
-
-func (a *access) authorizeByAccessReview(
-	ctx context.Context, user authenticationv1.UserInfo,
-) error {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range user.Extra {
 		extra[key] = authorizationv1.ExtraValue(values)

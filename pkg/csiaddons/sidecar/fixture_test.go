@@ -48,8 +48,8 @@ const (
 
 	// The controller and another ServiceAccount, the audience of the pod.
 	controllerToken, unauthorizedToken = forPod + "controller", forPod + "unauthorized"
-	// Nobody, the audience of the pod.
-	forgedToken = forPod + "forged"
+	// The controller again, and nobody, the audience of the pod.
+	nextToken, forgedToken = forPod + "next", forPod + "forged"
 	// The controller: the audiences of another pod, of no pod, and of the API server.
 	otherPodToken  = "of-other-pod"
 	sharedToken    = "e30.eyJhdWQiOlsiY3NpYWRkb25zLm9wZW5zaGlmdC5pbyJdfQ.a"
@@ -158,6 +158,7 @@ func reviewToken(action clienttesting.Action) (bool, runtime.Object, error) {
 	review := object.(*authenticationv1.TokenReview).DeepCopy()
 	known := map[string][2]string{
 		controllerToken:   {"csiaddons.openshift.io/uid-a", controllerUser},
+		nextToken:         {"csiaddons.openshift.io/uid-a", controllerUser},
 		unauthorizedToken: {"csiaddons.openshift.io/uid-a", "system:serviceaccount:csi:other"},
 		otherPodToken:     {"csiaddons.openshift.io/uid-b", controllerUser},
 		sharedToken:       {"csiaddons.openshift.io", controllerUser},

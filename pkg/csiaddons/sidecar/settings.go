@@ -12,8 +12,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/tools/leaderelection"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
@@ -61,8 +59,6 @@ type Access struct {
 	Enabled bool
 	// Audience is the audience of valid tokens; "" means the API server.
 	Audience string
-	// ServiceAccounts are the callers, as namespace/name. Without any, a SubjectAccessReview decides.
-	ServiceAccounts []string
 }
 
 // Flags are the flags of the command.
@@ -139,10 +135,9 @@ func (f *Flags) addElection(set *pflag.FlagSet) {
 	const lease, renew, retry = 15 * time.Second, 10 * time.Second, 5 * time.Second
 	e := &f.settings.Election
 	set.DurationVar(&e.LeaseDuration, "leader-election-lease-duration", lease,
-		"How long the Lease is valid after it was renewed, in whole seconds: at least "+
-			"renew deadline and retry period together.")
+		"How long the Lease is valid after it was renewed.")
 	set.DurationVar(&e.RenewDeadline, "leader-election-renew-deadline", renew,
-		"How long a pod stays the leader after it renewed the Lease.")
+		"How long a pod stays the leader after it renewed the Lease. The Lease must be valid longer.")
 	set.DurationVar(&e.RetryPeriod, "leader-election-retry-period", retry,
 		"Interval between two attempts to get or renew the Lease.")
 }
@@ -150,12 +145,10 @@ func (f *Flags) addElection(set *pflag.FlagSet) {
 func (f *Flags) addSecurity(set *pflag.FlagSet) {
 	a := &f.settings.Access
 	set.BoolVar(&a.Enabled, "enable-auth", true, "Serve TLS, and check the token of each caller. "+
-		"With false, everybody who reaches the port can call the driver.")
+		"With false, everybody who reaches the port can call the driver. Callers need the permission "+
+		"to create csiaddonsnodes/calls in the namespace of the pod.")
 	set.StringVar(&a.Audience, "token-audience", wire.Audience(ownUID), "Audience of the tokens of "+
 		"callers. An empty value accepts tokens for the API server, as other controllers send them.")
-	set.StringSliceVar(&a.ServiceAccounts, "allowed-service-accounts", nil,
-		"ServiceAccounts that may call, as namespace/name. Without any, callers need the permission "+
-			"to create csiaddonsnodes/calls in the namespace of the pod.")
 	set.StringVar(&f.minVersion, "tls-min-version", "VersionTLS12", "Minimum TLS version: "+
 		strings.Join(cliflag.TLSPossibleVersions(), ", ")+".")
 	set.StringSliceVar(&f.cipherSuites, "tls-cipher-suites", nil,
@@ -180,12 +173,6 @@ func (f *Flags) Load() (*Settings, error) {
 	if s.Timeout <= 0 {
 		fault("flag --timeout is %v: it must be positive", s.Timeout)
 	}
-	for _, account := range s.Access.ServiceAccounts {
-		namespace, name, _ := strings.Cut(account, "/")
-		if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-			fault("flag --allowed-service-accounts: %q is not namespace/name", account)
-		}
-	}
 	version, err := cliflag.TLSVersion(f.minVersion)
 	if err != nil {
 		fault("flag --tls-min-version: %w", err)
@@ -197,23 +184,10 @@ func (f *Flags) Load() (*Settings, error) {
 	if s.TLS.CurvePreferences, err = curves(f.curves); err != nil {
 		fault("flag --tls-curve-preferences: %w", err)
 	}
-	if err := utilerrors.NewAggregate(append(faults, s.Election.validate())); err != nil {
+	if err := utilerrors.NewAggregate(faults); err != nil {
 		return nil, fmt.Errorf("settings: %w", err)
 	}
 	return &s, nil
-}
-
-// validate returns an error unless a leader without the Lease stops before another pod gets it.
-func (e Election) validate() error {
-	if e.RetryPeriod > 0 && e.LeaseDuration-e.RenewDeadline >= e.RetryPeriod &&
-		e.LeaseDuration%time.Second == 0 && // a Lease contains whole seconds
-		e.RenewDeadline.Seconds() > e.RetryPeriod.Seconds()*leaderelection.JitterFactor {
-		return nil
-	}
-	return fmt.Errorf("leader election: the lease duration (%v) must be in whole seconds and at "+
-		"least the renew deadline (%v) and the retry period (%v) together, and the deadline longer "+
-		"than %v times the retry period",
-		e.LeaseDuration, e.RenewDeadline, e.RetryPeriod, leaderelection.JitterFactor)
 }
 
 // curves returns curves by their names or numbers.

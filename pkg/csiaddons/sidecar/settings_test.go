@@ -74,9 +74,7 @@ func TestEveryFlagOfTheExistingSystemIsAccepted(t *testing.T) {
 
 func TestErrorNamesEveryFault(t *testing.T) {
 	t.Parallel()
-	_, err := loadSettings(t, "--timeout=0s",
-		"--leader-election-renew-deadline=1m", "--allowed-service-accounts=a/b,c",
-		"--tls-min-version=1")
+	_, err := loadSettings(t, "--timeout=0s", "--tls-min-version=1")
 	_, errOfCurve := loadSettings(t, podFlags("--tls-curve-preferences=secp256r1")...)
 	if err == nil {
 		t.Fatal("there is no error")
@@ -86,33 +84,10 @@ func TestErrorNamesEveryFault(t *testing.T) {
 	}
 	for _, want := range []string{
 		"--node-id is missing", "--pod is missing", "--namespace is missing", "--pod-uid is missing",
-		"--timeout is 0s", "the lease duration (15s)",
-		`"c" is not namespace/name`, "--tls-min-version",
+		"--timeout is 0s", "--tls-min-version",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not contain %q: %v", want, err)
-		}
-	}
-}
-
-func TestLeaderStopsBeforeTheLeaseEnds(t *testing.T) {
-	t.Parallel()
-	for durations, valid := range map[[3]string]bool{
-		{"15s", "10s", "5s"}:                          true,
-		{"137s", "107s", "26s"}:                       true, // OpenShift's
-		{"14s", "10s", "5s"}:                          false,
-		{"15500ms", "10s", "4s"}:                      false, // the Lease would end after 15 s
-		{"15s", "4s", "4s"}:                           false,
-		{"15s", "10s", "0s"}:                          false,
-		{"0s", "10s", "4s"}:                           false,
-		{"9223372036s", "9223372036s", "9223372036s"}: false,
-		{"9223372036s", "9223372036s", "1s"}:          false,
-	} {
-		_, err := loadSettings(t, podFlags("--leader-election-lease-duration="+durations[0],
-			"--leader-election-renew-deadline="+durations[1],
-			"--leader-election-retry-period="+durations[2])...)
-		if (err == nil) != valid {
-			t.Errorf("for %v the error is %v", durations, err)
 		}
 	}
 }
