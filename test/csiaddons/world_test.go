@@ -16,7 +16,6 @@ import (
 	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
@@ -207,11 +206,9 @@ func (w *world) newController(config *rest.Config, args ...string) *controller.C
 	}, args...)))
 	s, err := flags.Load()
 	w.must(err)
-	recorded, err := connection.NewMetrics(prometheus.NewRegistry())
-	w.must(err)
 	config = rest.CopyConfig(config)
 	config.Impersonate.UserName = managerUser
-	return &controller.Controller{Settings: s, Config: config, Metrics: recorded}
+	return &controller.Controller{Settings: s, Config: config, Metrics: connection.NewMetrics(nil)}
 }
 
 // startController runs the controller with the permissions of its manifests. The returned function

@@ -100,9 +100,7 @@ func selectors(rules []rule) []string {
 func serveAddons(t *testing.T) string {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	metrics, err := connection.NewMetrics(registry)
-	must(t, err)
-	metrics.Connected("cinder.csi.openstack.org", 1)
+	connection.NewMetrics(registry).Connected("cinder.csi.openstack.org", 1)
 	listening := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	t.Cleanup(listening.Close)
 	return strings.TrimPrefix(listening.URL, "http://")

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -129,19 +128,11 @@ func (c *Claims) targeting(ctx context.Context, claim *corev1.PersistentVolumeCl
 	if err != nil {
 		return nil, fmt.Errorf("listing ReclaimSpaceCronJobs: %w", err)
 	}
-	var usual v1alpha1.ReclaimSpaceCronJob
-	name := types.NamespacedName{
-		Namespace: claim.Namespace, Name: appended(claim.Name, cronJobSuffix),
-	}
-	err = c.Client.Get(ctx, name, &usual)
-	if err == nil && targetOf(&usual) == claim.Name {
-		list.Items = append(list.Items, usual)
-	}
 	slices.SortFunc(list.Items, func(a, b v1alpha1.ReclaimSpaceCronJob) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 			strings.Compare(a.Name, b.Name))
 	})
-	return list.Items, client.IgnoreNotFound(err)
+	return list.Items, nil
 }
 
 // create creates the ReclaimSpaceCronJob of a claim, if the driver of the volume can reclaim space.

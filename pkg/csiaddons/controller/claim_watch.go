@@ -27,7 +27,7 @@ const indexClass, indexClaim = "class", "claim"
 func (c *Claims) SetUp(ctx context.Context, m manager.Manager) error {
 	indexer := m.GetFieldIndexer()
 	err := errors.Join(
-		indexer.IndexField(ctx, &v1alpha1.ReclaimSpaceCronJob{}, indexClaim, unusual),
+		indexer.IndexField(ctx, &v1alpha1.ReclaimSpaceCronJob{}, indexClaim, byClaim),
 		indexer.IndexField(ctx, &corev1.PersistentVolumeClaim{}, indexClass,
 			func(o client.Object) []string {
 				return []string{ptr.Deref(o.(*corev1.PersistentVolumeClaim).Spec.StorageClassName, "")}
@@ -53,17 +53,8 @@ func (c *Claims) SetUp(ctx context.Context, m manager.Manager) error {
 		Complete(reconcile.AsReconciler(m.GetClient(), c))
 }
 
-// targetOf returns the name of the claim of a ReclaimSpaceCronJob.
-func targetOf(o client.Object) string {
-	return o.(*v1alpha1.ReclaimSpaceCronJob).Spec.JobTemplate.Spec.Target.PersistentVolumeClaim
-}
-
-// unusual returns the name of the claim of a ReclaimSpaceCronJob, if the latter does not have the
-// name that this controller chooses: an index of all would be large.
-func unusual(o client.Object) []string {
-	target := targetOf(o)
-	if o.GetName() == appended(target, cronJobSuffix) {
-		return nil
-	}
-	return []string{target}
+// byClaim returns the name of the claim of a ReclaimSpaceCronJob, for the index.
+func byClaim(o client.Object) []string {
+	target := o.(*v1alpha1.ReclaimSpaceCronJob).Spec.JobTemplate.Spec.Target
+	return []string{target.PersistentVolumeClaim}
 }

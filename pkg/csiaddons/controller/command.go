@@ -48,9 +48,6 @@ func start(ctx context.Context, s *Settings) error {
 	if err != nil {
 		return err
 	}
-	recorded, err := connection.NewMetrics(ctrlmetrics.Registry)
-	if err != nil {
-		return err
-	}
+	recorded := connection.NewMetrics(ctrlmetrics.Registry)
 	return (&Controller{Settings: s, Config: config, Metrics: recorded}).Run(ctx)
 }

@@ -10,9 +10,13 @@ import (
 	"net/http"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -25,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/fence"
 	"github.com/openstack-csi/csi-operator/pkg/lease"
@@ -173,4 +178,11 @@ func (c *Controller) addReconcilers(ctx context.Context, m manager.Manager, opti
 	return errors.Join(nodes.SetUp(ctx, m), jobs.SetUp(ctx, m), cronJobs.SetUp(ctx, m),
 		claims.SetUp(ctx, m), fences.SetUp(m), fence.ReleaseClasses(m, drivers),
 		clients.SetUp(ctx, m))
+}
+
+// newScheme returns a scheme with the kinds that the controller reads and writes.
+func newScheme() (*runtime.Scheme, error) {
+	known := runtime.NewScheme()
+	return known, errors.Join(appsv1.AddToScheme(known), coordinationv1.AddToScheme(known),
+		corev1.AddToScheme(known), storagev1.AddToScheme(known), v1alpha1.AddToScheme(known))
 }

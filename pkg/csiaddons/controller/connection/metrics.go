@@ -1,10 +1,10 @@
 package connection
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Metrics are the metrics of the controller. Who calls sidecars writes them. Labels contain drivers
@@ -26,28 +26,29 @@ const (
 )
 
 // NewMetrics registers the metrics.
-func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	add := promauto.With(registry)
 	gauge := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(
+		return add.NewGaugeVec(
 			prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, []string{labelDriver})
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(
+		return add.NewCounterVec(
 			prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help},
 			append([]string{labelDriver}, labels...))
 	}
 	const first, factor, buckets = 0.1, 3, 10 // 0.1 s to about half an hour
-	m := &Metrics{
+	return &Metrics{
 		operations: counter("operations_total",
 			"Calls of drivers that ended, by operation and gRPC code.", labelKind, "code"),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		duration: add.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "operation_duration_seconds",
 			Help:    "Duration of calls of drivers.",
 			Buckets: prometheus.ExponentialBuckets(first, factor, buckets),
 		}, []string{labelDriver, labelKind}),
 		reclaimed: counter("reclaimed_bytes_total", "Bytes that drivers report as reclaimed."),
 		running:   gauge("operations_running", "Calls of drivers that reclaim space now."),
-		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+		waiting: add.NewGauge(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "operations_waiting",
 			Help: "Operations that wait because too many calls run.",
 		}),
@@ -55,14 +56,6 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		repaired: counter("fence_repaired_shares_total",
 			"Shares to which fenced clients had access again, until a check has revoked it."),
 	}
-	for _, collector := range []prometheus.Collector{
-		m.operations, m.duration, m.reclaimed, m.running, m.waiting, m.connections, m.repaired,
-	} {
-		if err := registry.Register(collector); err != nil {
-			return nil, fmt.Errorf("registering metrics: %w", err)
-		}
-	}
-	return m, nil
 }
 
 // Ended counts a call of a driver that has ended with a gRPC code.

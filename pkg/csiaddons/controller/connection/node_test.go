@@ -3,9 +3,7 @@ package connection
 import (
 	"errors"
 	"testing"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -70,8 +69,7 @@ func TestAddressesOfALostNodeStayWithoutItsPod(t *testing.T) {
 		},
 	} {
 		known := runtime.NewScheme()
-		metrics, err := NewMetrics(prometheus.NewRegistry())
-		err = errors.Join(err, scheme.AddToScheme(known), v1alpha1.AddToScheme(known))
+		err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +77,7 @@ func TestAddressesOfALostNodeStayWithoutItsPod(t *testing.T) {
 			WithStatusSubresource(&v1alpha1.CSIAddonsNode{}).
 			WithIndex(&v1alpha1.CSIAddonsNode{}, indexNode, nodeOf).Build()
 		r := &Reconciler{
-			Client: kube, Live: kube, Pool: NewPool(nil, metrics, nil),
+			Client: kube, Live: kube, Pool: NewPool(nil, NewMetrics(nil), nil),
 			Drivers: Drivers{"manila": {Namespaces: []string{"csi"}}}, Events: events.NewFakeRecorder(2),
 			retries: workqueue.DefaultTypedItemBasedRateLimiter[types.NamespacedName](),
 		}
@@ -143,8 +141,8 @@ func TestSidecarsOfControllersAreFirstAfterARestart(t *testing.T) {
 
 // requestCounter counts the requests that are added to it.
 type requestCounter struct {
-	Queue
+	priorityqueue.PriorityQueue[reconcile.Request]
 	count int
 }
 
-func (c *requestCounter) AddAfter(reconcile.Request, time.Duration) { c.count++ }
+func (c *requestCounter) AddWithOpts(priorityqueue.AddOpts, ...reconcile.Request) { c.count++ }

@@ -2,7 +2,6 @@ package connection
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"testing"
@@ -43,12 +42,11 @@ func newFixture(t *testing.T) *fixture {
 		name: types.NamespacedName{Namespace: "csi", Name: "a"},
 		lost: make(chan time.Duration, 1),
 	}
-	m, err := NewMetrics(f.registry)
 	known := runtime.NewScheme()
-	if err = errors.Join(err, v1alpha1.AddToScheme(known)); err != nil {
+	if err := v1alpha1.AddToScheme(known); err != nil {
 		t.Fatal(err)
 	}
-	f.pool = NewPool(nil, m, nil)
+	f.pool = NewPool(nil, NewMetrics(f.registry), nil)
 	f.pool.lost = func(name types.NamespacedName, up time.Duration) { f.lost <- f.delay(name, up) }
 	f.Reconciler = &Reconciler{
 		Client: fake.NewClientBuilder().WithScheme(known).Build(), Pool: f.pool,
@@ -162,11 +160,7 @@ func BenchmarkPlan(b *testing.B) {
 	if err := coordinationv1.AddToScheme(known); err != nil {
 		b.Fatal(err)
 	}
-	m, err := NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		b.Fatal(err)
-	}
-	p := NewPool(nil, m, fake.NewClientBuilder().WithScheme(known).Build())
+	p := NewPool(nil, NewMetrics(nil), fake.NewClientBuilder().WithScheme(known).Build())
 	add := func(driver, node string, capabilities ...string) {
 		name := types.NamespacedName{Namespace: "csi", Name: driver + "-" + node}
 		target := Target{Driver: driver, Node: node, Pod: name}

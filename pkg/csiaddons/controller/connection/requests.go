@@ -58,9 +58,6 @@ const (
 // source.Func gets the queue of its controller before the workers start.
 func Enqueue(q Queue, name types.NamespacedName, priority int, after time.Duration) {
 	request := reconcile.Request{NamespacedName: name}
-	if prioritized, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-		prioritized.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: after}, request)
-		return
-	}
-	q.AddAfter(request, after)
+	q.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(
+		priorityqueue.AddOpts{Priority: &priority, After: after}, request)
 }

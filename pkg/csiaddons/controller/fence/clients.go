@@ -102,7 +102,11 @@ func (c *Clients) refresh(ctx context.Context, sidecar *connection.Sidecar,
 		}
 	}
 	owned := len(found) > 0 && sidecar.Security == connection.Pinned
-	return errors.Join(append(failed, c.mark(ctx, node, classes, owned), c.write(ctx, node, found))...)
+	failed = append(failed, c.mark(ctx, node, classes, owned))
+	changed := node.DeepCopy()
+	changed.Status.NetworkFenceClientStatus = found
+	_, err := connection.MergeStatus(ctx, c.Client, node, changed)
+	return errors.Join(append(failed, err)...)
 }
 
 // mark writes the names of the classes, as the controller of the CSI-Addons for Ceph does: a JSON
@@ -162,13 +166,4 @@ func (c *Clients) classes(ctx context.Context, driver string,
 		return strings.Compare(a.Name, b.Name)
 	})
 	return found, nil
-}
-
-func (c *Clients) write(ctx context.Context, node *v1alpha1.CSIAddonsNode,
-	found []v1alpha1.NetworkFenceClientStatus,
-) error {
-	changed := node.DeepCopy()
-	changed.Status.NetworkFenceClientStatus = found
-	_, err := connection.MergeStatus(ctx, c.Client, node, changed)
-	return err
 }

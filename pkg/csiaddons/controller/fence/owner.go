@@ -9,26 +9,34 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
-// Limits of what a driver returns.
-const (
-	maxClients     = 256
-	maxClientCIDRs = 64
-	maxClientID    = 253 // bytes
-)
-
-// networks returns the addresses that the sidecar of a Node may report: those of the Node, and the
-// storage networks of a class. A driver pod of one node must not name the addresses of another: an
-// administrator would fence the wrong node.
-func networks(node *corev1.Node, class *v1alpha1.NetworkFenceClass) ([]netip.Prefix, error) {
+// networks returns the addresses that a sidecar may report: those of its Node, and the storage
+// networks of a class. A driver pod of one node must not name the addresses of another: an
+// administrator would fence the wrong node. Sidecars of a driver that is not verified may report
+// others: nodes of OVN-Kubernetes reach Ceph from them.
+func (c *Clients) networks(ctx context.Context, sidecar *connection.Sidecar,
+	class *v1alpha1.NetworkFenceClass,
+) ([]netip.Prefix, error) {
+	if sidecar.Security != connection.Pinned {
+		return []netip.Prefix{
+			netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0),
+		}, nil
+	}
+	node := &corev1.Node{}
+	if err := c.Client.Get(ctx, types.NamespacedName{Name: sidecar.Node}, node); err != nil {
+		return nil, fmt.Errorf("reading the addresses of Node %s: %w", sidecar.Node, err)
+	}
 	var found []netip.Prefix
-	for _, address := range addressesOf(node) {
-		found = append(found, netip.PrefixFrom(address, address.BitLen()))
+	for _, one := range node.Status.Addresses {
+		if address, err := netip.ParseAddr(one.Address); err == nil { // others are names
+			found = append(found, netip.PrefixFrom(address.Unmap(), address.Unmap().BitLen()))
+		}
 	}
 	list := class.Spec.Parameters[v1alpha1.StorageNetworksParameter]
 	if list == "" {
@@ -54,7 +62,7 @@ func (c *Clients) read(ctx context.Context, sidecar *connection.Sidecar,
 	if err != nil {
 		return nil, err
 	}
-	allowed, err := c.allowed(ctx, sidecar, class)
+	allowed, err := c.networks(ctx, sidecar, class)
 	if err != nil {
 		return nil, err
 	}
@@ -64,10 +72,6 @@ func (c *Clients) read(ctx context.Context, sidecar *connection.Sidecar,
 	if err != nil {
 		return nil, fmt.Errorf("asking pod %s for the clients of NetworkFenceClass %s: %w",
 			sidecar.Pod, class.Name, err)
-	}
-	if len(answer.GetClients()) > maxClients {
-		return nil, invalidf(reasonBadClients, "pod %s returns more than %d clients", sidecar.Pod,
-			maxClients)
 	}
 	clients := []v1alpha1.ClientDetail{}
 	for _, one := range answer.GetClients() {
@@ -87,31 +91,10 @@ func (c *Clients) read(ctx context.Context, sidecar *connection.Sidecar,
 	return c.unshared(ctx, sidecar, clients)
 }
 
-// allowed returns the addresses that a sidecar may report. Those of a driver whose sidecars are not
-// verified need not be addresses of the Node: nodes of OVN-Kubernetes reach Ceph from others.
-func (c *Clients) allowed(ctx context.Context, sidecar *connection.Sidecar,
-	class *v1alpha1.NetworkFenceClass,
-) ([]netip.Prefix, error) {
-	if sidecar.Security != connection.Pinned {
-		return []netip.Prefix{
-			netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0),
-		}, nil
-	}
-	node := &corev1.Node{}
-	if err := c.Client.Get(ctx, types.NamespacedName{Name: sidecar.Node}, node); err != nil {
-		return nil, fmt.Errorf("reading the addresses of Node %s: %w", sidecar.Node, err)
-	}
-	return networks(node, class)
-}
-
 // detailOf returns a client. Its CIDRs are single addresses in the allowed networks. The IDs of
 // clients of the CSI-Addons for Ceph are those of storage clusters.
 func detailOf(one *wire.ClientDetails, allowed []netip.Prefix) (v1alpha1.ClientDetail, error) {
 	detail := v1alpha1.ClientDetail{ID: one.GetId(), Cidrs: []string{}}
-	if len(detail.ID) > maxClientID || len(one.GetCidrs()) > maxClientCIDRs {
-		return detail, fmt.Errorf("an ID has more than %d bytes, or a client more than %d CIDRs",
-			maxClientID, maxClientCIDRs)
-	}
 	for _, cidr := range one.GetCidrs() {
 		prefix, err := netip.ParsePrefix(cidr)
 		if err != nil || !prefix.IsSingleIP() {
@@ -127,4 +110,59 @@ func detailOf(one *wire.ClientDetails, allowed []netip.Prefix) (v1alpha1.ClientD
 		detail.Cidrs = append(detail.Cidrs, single.String())
 	}
 	return detail, nil
+}
+
+// indexClient indexes CSIAddonsNodes by the CIDRs of the clients in their status.
+const indexClient = "client"
+
+// byClient returns the CIDRs of the clients in the status of a CSIAddonsNode, for the index.
+func byClient(o client.Object) []string {
+	var found []string
+	for _, class := range o.(*v1alpha1.CSIAddonsNode).Status.NetworkFenceClientStatus {
+		for _, one := range class.ClientDetails {
+			found = append(found, one.Cidrs...)
+		}
+	}
+	return found
+}
+
+// unshared returns clients without the CIDRs that another node reports. If there is such a CIDR, it
+// also returns an *invalid. After any other error, the clients are nil.
+//
+// kubelet writes the addresses of its Node, and a driver pod reports those in storage networks. So
+// somebody with root on one node could name the address of another, and an administrator would
+// fence the wrong node. The other CIDRs stay: otherwise somebody with root on one node could remove
+// the clients of all nodes.
+func (c *Clients) unshared(ctx context.Context, sidecar *connection.Sidecar,
+	clients []v1alpha1.ClientDetail,
+) ([]v1alpha1.ClientDetail, error) {
+	removed := 0
+	var shared, with string
+	for i := range clients {
+		own := []string{}
+		for _, cidr := range clients[i].Cidrs {
+			var sidecars v1alpha1.CSIAddonsNodeList
+			err := c.Client.List(ctx, &sidecars, client.UnsafeDisableDeepCopy,
+				client.MatchingFields{indexClient: cidr})
+			if err != nil {
+				return nil, fmt.Errorf("listing CSIAddonsNodes: %w", err)
+			}
+			other := slices.IndexFunc(sidecars.Items, func(one v1alpha1.CSIAddonsNode) bool {
+				return one.Spec.Driver.Name == sidecar.Driver && one.Spec.Driver.NodeID != sidecar.Node
+			}) // a sidecar of another driver may not be verified
+			if other < 0 {
+				own = append(own, cidr)
+				continue
+			}
+			removed++
+			shared, with = cidr, sidecars.Items[other].Spec.Driver.NodeID
+		}
+		clients[i].Cidrs = own
+	}
+	if removed == 0 {
+		return clients, nil
+	}
+	return clients, invalidf(reasonBadClients, "pod %s returns %d addresses of other nodes for Node "+
+		"%s, such as %s, and Node %s has this address too: find out which node uses it before you fence "+
+		"it", sidecar.Pod, removed, sidecar.Node, shared, with)
 }

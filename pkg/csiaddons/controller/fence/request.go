@@ -38,8 +38,9 @@ func request(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence
 		found.SecretName, found.SecretNamespace = secret.Name, secret.Namespace
 	}
 	if name := f.Spec.NetworkFenceClassName; name != "" {
-		class, err := classOf(ctx, reader, f)
-		if err == nil && class == nil {
+		class := &v1alpha1.NetworkFenceClass{}
+		err := reader.Get(ctx, types.NamespacedName{Name: name}, class)
+		if apierrors.IsNotFound(err) || err == nil && class.DeletionTimestamp != nil {
 			err = fmt.Errorf("NetworkFenceClass %s does not exist", name)
 		}
 		if err != nil {
@@ -65,20 +66,6 @@ func request(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence
 	}
 	found.Cidrs = masked(f.Spec.Cidrs)
 	return driver, found, nil
-}
-
-// classOf returns the class of a NetworkFence, or nil if it does not exist or is being deleted.
-func classOf(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence,
-) (*v1alpha1.NetworkFenceClass, error) {
-	class, name := &v1alpha1.NetworkFenceClass{}, f.Spec.NetworkFenceClassName
-	err := reader.Get(ctx, types.NamespacedName{Name: name}, class)
-	if apierrors.IsNotFound(err) || err == nil && class.DeletionTimestamp != nil {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading NetworkFenceClass %s: %w", name, err)
-	}
-	return class, nil
 }
 
 // classRequest returns what to send to the driver of a NetworkFenceClass. The reserved parameters

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -106,9 +105,7 @@ func ReleaseClasses(m manager.Manager, drivers connection.Drivers) error {
 
 // SetUp adds the reconciler to a manager.
 func (c *Clients) SetUp(ctx context.Context, m manager.Manager) error {
-	indexer := m.GetFieldIndexer()
-	err := errors.Join(indexer.IndexField(ctx, &corev1.Node{}, indexAddress, byAddress),
-		indexer.IndexField(ctx, &v1alpha1.CSIAddonsNode{}, indexClient, byClient))
+	err := m.GetFieldIndexer().IndexField(ctx, &v1alpha1.CSIAddonsNode{}, indexClient, byClient)
 	if err != nil {
 		return err
 	}
@@ -117,7 +114,11 @@ func (c *Clients) SetUp(ctx context.Context, m manager.Manager) error {
 			driver := class.(*v1alpha1.NetworkFenceClass).Spec.Provisioner
 			return client.MatchingFields{connection.IndexDriver: driver}
 		})
-	connected := predicate.Funcs{UpdateFunc: connection.BecomesConnected}
+	connected := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before := e.ObjectOld.(*v1alpha1.CSIAddonsNode).Status.State
+		now := e.ObjectNew.(*v1alpha1.CSIAddonsNode).Status.State
+		return now == v1alpha1.CSIAddonsNodeConnected && before != now
+	}}
 	return builder.ControllerManagedBy(m).Named("fenceclients").
 		For(&v1alpha1.CSIAddonsNode{}, builder.WithPredicates(connected)).
 		Watches(&v1alpha1.NetworkFenceClass{}, ofDriver).

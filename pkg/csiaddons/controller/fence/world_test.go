@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-logr/logr"
 	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -192,12 +191,10 @@ func (w *world) start() {
 		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	w.must(err)
-	metrics, err := connection.NewMetrics(prometheus.NewRegistry())
-	w.must(err)
 	served := connection.Driver{Namespaces: []string{"drivers"}}
 	r := &Reconciler{
-		Client: w.client, Live: w.client, Sidecars: w, Metrics: metrics, Events: w.events,
-		Drivers: connection.Drivers{manila: served, ceph: served}, Clock: clock.RealClock{},
+		Client: w.client, Live: w.client, Sidecars: w, Events: w.events, Clock: clock.RealClock{},
+		Drivers: connection.Drivers{manila: served, ceph: served}, Metrics: connection.NewMetrics(nil),
 	}
 	ctx, cancel := context.WithCancel(w.Context())
 	w.must(r.SetUp(m))
