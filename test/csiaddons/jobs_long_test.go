@@ -6,32 +6,26 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
 )
 
-// TestReclaimSpaceJobSurvives runs jobs through failures: retries, a deletion, a restart of the
-// controller, and a lost connection.
+// TestReclaimSpaceJobSurvives runs jobs through a deletion, a restart of the controller, and a lost
+// connection.
 func TestReclaimSpaceJobSurvives(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	entered := make(chan struct{}, 10)
 	cancelled := make(chan struct{}, 10)
 	var mode atomic.Value // what the driver does
-	mode.Store("fail")
+	mode.Store("block")
 	block := func(ctx context.Context) (usage, error) {
 		switch mode.Load() {
-		case "fail":
-			return usage{}, status.Error(codes.Aborted, "in flight")
 		case "block":
 			entered <- struct{}{}
 			<-ctx.Done()
@@ -51,22 +45,6 @@ func TestReclaimSpaceJobSurvives(t *testing.T) {
 	args := []string{"--driver-namespaces=cinder=" + driverNamespace}
 	stop := w.startController(args...)
 
-	retried := newJob("retried", "data")
-	retried.Spec.BackOffLimit = ptr.To(int32(1))
-	w.create(retried)
-	w.awaitJob("retried", func(job *v1alpha1.ReclaimSpaceJob) bool {
-		return job.Status.Retries == 1 && job.Status.Reason == controller.ReasonRetrying
-	})
-	job := w.awaitEnd("retried")
-	if job.Status.Reason != controller.ReasonBackOffLimit || d.controllerCalls.Load() != 2 {
-		t.Errorf("the job ended with %s after %d calls: %s", job.Status.Reason,
-			d.controllerCalls.Load(), job.Status.Message)
-	}
-	if got := d.nodeCalls.Load(); got != 1 {
-		t.Errorf("a retry of the controller service repeats the call on the node: %d calls", got)
-	}
-
-	mode.Store("block")
 	w.addJob("deleted", "data")
 	w.receive(entered, "the call of the job")
 	w.must(w.client.Delete(t.Context(), &v1alpha1.ReclaimSpaceJob{
@@ -81,7 +59,7 @@ func TestReclaimSpaceJobSurvives(t *testing.T) {
 	w.receive(cancelled, "the cancellation of a call of a controller that ends")
 	mode.Store("succeed")
 	stop = w.startController(args...)
-	job = w.awaitEnd("restarted")
+	job := w.awaitEnd("restarted")
 	if job.Status.Result != v1alpha1.OperationSucceeded || job.Status.Retries != 0 ||
 		job.Status.ReclaimedSpace.String() != "25" {
 		t.Errorf("the job ended with %+v", job.Status)
@@ -117,41 +95,4 @@ func (w *world) receive(from <-chan struct{}, what string) {
 	case <-ctx.Done():
 		w.Fatalf("waited %v for %s", soon, what)
 	}
-}
-
-// TestReclaimSpaceCronJob waits for the jobs of a ReclaimSpaceCronJob that is due each minute.
-func TestReclaimSpaceCronJob(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.addSidecar(w.addPod(driverNamespace, "plugin", "worker-1"), nodeDriver("cinder"))
-	w.addVolume("data", "cinder", "worker-1")
-	c := &v1alpha1.ReclaimSpaceCronJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "often"},
-		Spec: v1alpha1.ReclaimSpaceCronJobSpec{
-			Schedule: "* * * * *",
-			JobTemplate: v1alpha1.ReclaimSpaceJobTemplateSpec{Spec: v1alpha1.ReclaimSpaceJobSpec{
-				Target: v1alpha1.TargetSpec{PersistentVolumeClaim: "data"},
-			}},
-		},
-	}
-	w.create(c)
-	w.startController("--driver-namespaces=cinder="+driverNamespace, "--cronjob-stagger-window=0")
-	w.eventually(func(ctx context.Context) (bool, error) {
-		err := w.client.Get(ctx, client.ObjectKeyFromObject(c), c)
-		return c.Status.LastSuccessfulTime != nil && c.Status.Active == nil, err
-	})
-	// A minute may begin at any time, so there may be a job of a later minute.
-	var jobs v1alpha1.ReclaimSpaceJobList
-	w.must(w.client.List(t.Context(), &jobs))
-	minutes := map[string]v1alpha1.ReclaimSpaceJob{}
-	for _, job := range jobs.Items {
-		minutes[job.Annotations[v1alpha1.ScheduledAtAnnotation]] = job
-	}
-	want := c.Status.LastScheduleTime.UTC().Format(time.RFC3339)
-	job, ok := minutes[want]
-	if !ok || len(minutes) != len(jobs.Items) || !metav1.IsControlledBy(&job, c) {
-		t.Errorf("the jobs are %+v, want one for each minute, and one for %s", jobs.Items, want)
-	}
-	w.must(w.client.Delete(t.Context(), c))
-	w.awaitGone(&job)
 }

@@ -241,6 +241,9 @@ func (w *world) checkLimits() {
 	}
 }
 
+// huge is as many bytes as fit into an object.
+const huge = 1 << 20
+
 // largeJob creates a job as a tenant who fills the memory of the controller does.
 func (w *world) largeJob() *unstructured.Unstructured {
 	w.Helper()

@@ -36,25 +36,13 @@ func TestSidecarsWriteOnlyTheirOwnObject(t *testing.T) {
 	found := w.awaitSidecar("cinder", connected)
 	w.checkAttacks(root, found, own, other)
 
-	// The sidecar repairs its object.
-	damaged := found.DeepCopy()
-	delete(damaged.Annotations, v1alpha1.CertificatePinAnnotation)
-	damaged.OwnerReferences = nil
-	w.must(w.client.Patch(t.Context(), damaged, client.MergeFrom(found)))
-	repaired := w.awaitSidecar("cinder", func(n *v1alpha1.CSIAddonsNode) bool {
-		return len(n.OwnerReferences) == 1 && connected(n)
-	})
-	if repaired.Annotations[v1alpha1.CertificatePinAnnotation] == "" {
-		t.Error("the sidecar does not publish its key again")
-	}
-
-	// The controller adds the Node as an owner. The sidecar keeps it, and still repairs its object.
+	// The controller adds the Node as an owner. The sidecar keeps it, and repairs its object.
 	worker := &corev1.Node{}
 	w.must(w.client.Get(t.Context(), client.ObjectKey{Name: "worker-1"}, worker))
-	owned := repaired.DeepCopy()
+	owned := found.DeepCopy()
 	w.must(controllerutil.SetOwnerReference(worker, owned, w.client.Scheme()))
 	delete(owned.Annotations, v1alpha1.CertificatePinAnnotation)
-	w.must(w.client.Patch(t.Context(), owned, client.MergeFrom(repaired)))
+	w.must(w.client.Patch(t.Context(), owned, client.MergeFrom(found)))
 	w.awaitSidecar("cinder", func(n *v1alpha1.CSIAddonsNode) bool {
 		return len(n.OwnerReferences) == 2 && n.Annotations[v1alpha1.CertificatePinAnnotation] != ""
 	})

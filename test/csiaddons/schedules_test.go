@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
 )
 
 const (
@@ -59,12 +58,8 @@ func TestSchedulesByAnnotation(t *testing.T) {
 	w.awaitSchedule(team+"/data", "@daily", "Namespace")
 	before := w.awaitSchedule("default/plain", "@monthly", "StorageClass")
 
-	stop()
-	w.checkPrecedence(args...)
-	stop = w.startController(args...)
-	w.awaitSchedule("default/own", "@weekly", "PersistentVolumeClaim")
-	w.awaitSchedule(team+"/data", "@daily", "Namespace")
-	w.checkUserOfSchedule()
+	w.annotate(&corev1.PersistentVolumeClaim{}, "own", scheduleKey, "@hourly")
+	w.awaitSchedule("default/own", "@hourly", "PersistentVolumeClaim")
 
 	// Without the driver, schedules stay, and still follow their annotations.
 	stopSidecar()
@@ -92,13 +87,6 @@ func TestSchedulesByAnnotation(t *testing.T) {
 		return one != nil && one.UID != after.UID, err
 	})
 
-	w.annotate(&corev1.Namespace{}, team, scheduleKey, "every day")
-	w.awaitEvent("default", team, "every day")
-	w.eventually(func(ctx context.Context) (bool, error) {
-		one, err := w.scheduleOf(ctx, team+"/data")
-		return one != nil && one.Status.Reason == controller.ReasonInvalidSchedule, err
-	})
-
 	w.must(w.client.Delete(t.Context(), &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "data"},
 	}))
@@ -110,55 +98,6 @@ func TestSchedulesByAnnotation(t *testing.T) {
 	}
 	stop()
 	w.checkNoWritesToClaims()
-}
-
-// checkPrecedence lets only StorageClasses schedule claims.
-func (w *world) checkPrecedence(args ...string) {
-	w.Helper()
-	options := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: controller.ConfigMap},
-		Data:       map[string]string{"schedule-precedence": "storageclass"},
-	}
-	w.create(options)
-	stop := w.startController(args...)
-	w.awaitSchedule("default/own", "@monthly", "StorageClass")
-	w.awaitSchedule(team+"/data", "@monthly", "StorageClass")
-	stop()
-	w.must(w.client.Delete(w.Context(), options))
-}
-
-// checkUserOfSchedule changes the annotation of a claim, takes the ReclaimSpaceCronJob over as a
-// user, gives it back, and prevents the schedule.
-func (w *world) checkUserOfSchedule() {
-	w.Helper()
-	claim := &corev1.PersistentVolumeClaim{}
-	w.annotate(claim, "own", scheduleKey, "@hourly")
-	one := w.awaitSchedule("default/own", "@hourly", "PersistentVolumeClaim")
-	w.setState(one, v1alpha1.UnmanagedState, "@yearly")
-	w.annotate(claim, "own", scheduleKey, "@daily")
-	// The next claim is reconciled after this one, or at the same time.
-	w.annotate(&corev1.Namespace{}, "default", scheduleKey, "@every 100h")
-	w.awaitSchedule("default/plain", "@every 100h", "Namespace")
-	w.awaitSchedule("default/own", "@yearly", "PersistentVolumeClaim")
-	w.setState(one, v1alpha1.ManagedState, "@yearly")
-	w.awaitSchedule("default/own", "@daily", "PersistentVolumeClaim")
-	w.annotate(claim, "own", v1alpha1.ReclaimSpaceEnableAnnotation, "false")
-	w.awaitNoSchedule("default/own")
-	w.annotate(&corev1.Namespace{}, "default", scheduleKey, "")
-	w.awaitSchedule("default/plain", "@monthly", "StorageClass")
-}
-
-// setState changes the state and the schedule of a ReclaimSpaceCronJob as a user.
-func (w *world) setState(one *v1alpha1.ReclaimSpaceCronJob, state, text string) {
-	w.Helper()
-	w.eventually(func(ctx context.Context) (bool, error) {
-		if err := w.client.Get(ctx, client.ObjectKeyFromObject(one), one); err != nil {
-			return false, err
-		}
-		one.Annotations[v1alpha1.StateAnnotation], one.Spec.Schedule = state, text
-		err := w.client.Update(ctx, one)
-		return err == nil, ignoreConflict(err)
-	})
 }
 
 func ignoreConflict(err error) error {
