@@ -58,7 +58,7 @@ func TestSchedulesByAnnotation(t *testing.T) {
 	w.awaitSchedule(team+"/data", "@daily", "Namespace")
 	before := w.awaitSchedule("default/plain", "@monthly", "StorageClass")
 
-	w.annotate(&corev1.PersistentVolumeClaim{}, "own", scheduleKey, "@hourly")
+	w.annotate(&corev1.PersistentVolumeClaim{}, "own", "@hourly")
 	w.awaitSchedule("default/own", "@hourly", "PersistentVolumeClaim")
 
 	// Without the driver, schedules stay, and still follow their annotations.
@@ -66,14 +66,14 @@ func TestSchedulesByAnnotation(t *testing.T) {
 	w.awaitSidecar("cinder", func(node *v1alpha1.CSIAddonsNode) bool {
 		return node.Status.State == v1alpha1.CSIAddonsNodeRetrying
 	})
-	w.annotate(&corev1.Namespace{}, team, scheduleKey, "@hourly")
+	w.annotate(&corev1.Namespace{}, team, "@hourly")
 	w.awaitSchedule(team+"/data", "@hourly", "Namespace")
-	w.annotate(&storagev1.StorageClass{}, className, scheduleKey, "0 0 1 */2 *")
+	w.annotate(&storagev1.StorageClass{}, className, "0 0 1 */2 *")
 	w.awaitSchedule("default/plain", "0 0 1 */2 *", "StorageClass")
 
 	// A restart creates nothing new.
 	stop()
-	w.annotate(&storagev1.StorageClass{}, className, scheduleKey, "@yearly")
+	w.annotate(&storagev1.StorageClass{}, className, "@yearly")
 	stop = w.startController(args...)
 	after := w.awaitSchedule("default/plain", "@yearly", "StorageClass")
 	if before.UID != after.UID {
@@ -100,21 +100,14 @@ func TestSchedulesByAnnotation(t *testing.T) {
 	w.checkNoWritesToClaims()
 }
 
-func ignoreConflict(err error) error {
-	if apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
-}
-
-// annotate sets an annotation of an object; claims are in the namespace default.
-func (w *world) annotate(object client.Object, name, key, value string) {
+// annotate sets the schedule of an object; claims are in the namespace default.
+func (w *world) annotate(object client.Object, name, schedule string) {
 	w.Helper()
 	object.SetName(name)
 	if _, ok := object.(*corev1.PersistentVolumeClaim); ok {
 		object.SetNamespace("default")
 	}
-	patch := `{"metadata": {"annotations": {"` + key + `": "` + value + `"}}}`
+	patch := `{"metadata": {"annotations": {"` + scheduleKey + `": "` + schedule + `"}}}`
 	w.must(w.client.Patch(w.Context(), object, client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 

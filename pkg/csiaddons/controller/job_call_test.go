@@ -103,23 +103,28 @@ func TestResultOfACallIsRecordedOnce(t *testing.T) {
 }
 
 // The sidecar of the CSI-Addons for Ceph answers so if it cannot read the PersistentVolume.
-func TestRefusedCallIsRetried(t *testing.T) {
+func TestRefusedCallIsRetriedUpToTheLimit(t *testing.T) {
 	t.Parallel()
-	calls := 0
-	r, w, job := calling(t, func() (*wire.ReclaimSpaceResponse, error) {
-		if calls++; calls == 1 {
-			return nil, status.Error(codes.InvalidArgument, "the API server does not answer")
+	for refusals, want := range map[int]string{1: ReasonReclaimed, 2: ReasonBackOffLimit} {
+		calls := 0
+		r, w, job := calling(t, func() (*wire.ReclaimSpaceResponse, error) {
+			if calls++; calls <= refusals {
+				return nil, status.Error(codes.InvalidArgument, "the API server does not answer")
+			}
+			return twentyBytes()
+		})
+		w.read(job)
+		job.Spec.BackOffLimit = ptr.To(int32(1))
+		w.must(w.Update(t.Context(), job))
+		after := w.reconcile(r, job)
+		if job.Status.Result != "" || job.Status.Reason != ReasonRetrying {
+			t.Errorf("after a refused call, the status is %+v", job.Status)
 		}
-		return twentyBytes()
-	})
-	after := w.reconcile(r, job)
-	if job.Status.Result != "" || job.Status.Reason != ReasonRetrying {
-		t.Errorf("after a refused call, the status is %+v", job.Status)
-	}
-	r.Clock = testingclock.NewFakePassiveClock(r.Clock.Now().Add(after))
-	w.reconcile(r, job)
-	if job.Status.Result != v1alpha1.OperationSucceeded {
-		t.Errorf("after %d calls, the status is %+v", calls, job.Status)
+		r.Clock = testingclock.NewFakePassiveClock(r.Clock.Now().Add(after))
+		w.reconcile(r, job)
+		if job.Status.Result == "" || job.Status.Reason != want || calls != 2 {
+			t.Errorf("after %d calls, the status is %+v, want the reason %s", calls, job.Status, want)
+		}
 	}
 }
 
