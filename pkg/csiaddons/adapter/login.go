@@ -24,7 +24,11 @@ func (f loginFolder) access() (openstack.Access, error) {
 		login, err = openstack.LoginOfManilaKeys(keys)
 	}
 	if err != nil {
-		return openstack.Access{}, f.unusable(err)
+		return openstack.Access{}, &openstack.Error{
+			Reason: openstack.InvalidCredentials,
+			Message: fmt.Sprintf("The login in folder %s, the Secret that the driver reads, cannot be "+
+				"used: %v", string(f), err),
+		}
 	}
 	return openstack.Access{Login: login}, nil
 }
@@ -48,12 +52,4 @@ func (f loginFolder) read() (map[string]string, error) {
 		keys[filepath.Base(file)] = string(text)
 	}
 	return keys, nil
-}
-
-func (f loginFolder) unusable(err error) error {
-	return &openstack.Error{
-		Reason: openstack.InvalidCredentials,
-		Message: fmt.Sprintf("The login in folder %s, the Secret that the driver reads, cannot be "+
-			"used: %v", string(f), err),
-	}
 }

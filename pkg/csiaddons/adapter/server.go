@@ -10,11 +10,14 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/fence"
 	spec "github.com/csi-addons/spec/lib/go/identity"
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
+	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -24,6 +27,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manila"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manilanode"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
 const (
@@ -104,4 +108,29 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 		return nil, errors.Join(fmt.Errorf("setting the mode of the socket: %w", err), listener.Close())
 	}
 	return listener, nil
+}
+
+// NewCommand returns the command of the adapter. It ends when ctx is done.
+func NewCommand(ctx context.Context) *cobra.Command {
+	var settings Settings
+	cmd := &cobra.Command{
+		Use:          "openstack-csi-addons",
+		Short:        "Serve CSI-Addons for the CSI driver of Cinder or Manila",
+		Version:      version.Get().String(),
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(*cobra.Command, []string) error {
+			if err := settings.Check(); err != nil {
+				return err
+			}
+			ctx, restore := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+			// A second signal ends the process immediately.
+			context.AfterFunc(ctx, restore)
+			klog.FromContext(ctx).Info("Starting", "version", version.Get().GitVersion,
+				"commit", version.Get().GitCommit)
+			return Run(ctx, &settings)
+		},
+	}
+	settings.AddTo(cmd.Flags())
+	return cmd
 }

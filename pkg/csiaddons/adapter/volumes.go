@@ -24,10 +24,7 @@ import (
 
 const (
 	// pageSize is the number of PersistentVolumes in one answer of the API server.
-	pageSize = 250
-	// maxPages and maxVolumes limit the PersistentVolumes of the cluster and of the driver.
-	maxPages    = 1000
-	maxVolumes  = 10_000
+	pageSize    = 250
 	pageTimeout = 30 * time.Second
 	maxRetries  = 2
 )
@@ -48,8 +45,7 @@ func (v volumes) list(ctx context.Context) ([]manila.Volume, error) {
 		return nil, status.Errorf(codes.Unavailable, "listing the PersistentVolumes: %v", err)
 	}
 	var found []manila.Volume
-	next := ""
-	for range maxPages {
+	for next, more := "", true; more; more = next != "" {
 		page, err := readPage(ctx, client, next)
 		if err != nil {
 			return nil, err
@@ -63,13 +59,7 @@ func (v volumes) list(ctx context.Context) ([]manila.Volume, error) {
 				})
 			}
 		}
-		if next = page.Continue; next == "" || len(found) > maxVolumes {
-			break
-		}
-	}
-	if next != "" || len(found) > maxVolumes {
-		return nil, status.Errorf(codes.FailedPrecondition, "the cluster has more than %d "+
-			"PersistentVolumes, or more than %d of the driver", maxPages*pageSize, maxVolumes)
+		next = page.Continue
 	}
 	return found, nil
 }

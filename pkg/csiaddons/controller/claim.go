@@ -101,9 +101,18 @@ func (c *Claims) schedule(ctx context.Context, claim *corev1.PersistentVolumeCla
 // backup restores them without an owner.
 func (c *Claims) cronJobs(ctx context.Context, claim *corev1.PersistentVolumeClaim,
 ) (managed []*v1alpha1.ReclaimSpaceCronJob, foreign bool, err error) {
-	list, err := c.targeting(ctx, claim)
-	for i := range list {
-		one := &list[i]
+	var list v1alpha1.ReclaimSpaceCronJobList
+	err = c.Client.List(ctx, &list, client.InNamespace(claim.Namespace),
+		client.MatchingFields{indexClaim: claim.Name})
+	if err != nil {
+		return nil, false, fmt.Errorf("listing ReclaimSpaceCronJobs: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b v1alpha1.ReclaimSpaceCronJob) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			strings.Compare(a.Name, b.Name))
+	})
+	for i := range list.Items {
+		one := &list.Items[i]
 		owned, state := metav1.IsControlledBy(one, claim), one.Annotations[v1alpha1.StateAnnotation]
 		restored := metav1.GetControllerOf(one) == nil && state == v1alpha1.ManagedState &&
 			one.Name == appended(claim.Name, cronJobSuffix)
@@ -116,23 +125,7 @@ func (c *Claims) cronJobs(ctx context.Context, claim *corev1.PersistentVolumeCla
 			foreign = true
 		}
 	}
-	return managed, foreign, err
-}
-
-// targeting returns all ReclaimSpaceCronJobs for a claim, the oldest first.
-func (c *Claims) targeting(ctx context.Context, claim *corev1.PersistentVolumeClaim,
-) ([]v1alpha1.ReclaimSpaceCronJob, error) {
-	var list v1alpha1.ReclaimSpaceCronJobList
-	err := c.Client.List(ctx, &list, client.InNamespace(claim.Namespace),
-		client.MatchingFields{indexClaim: claim.Name})
-	if err != nil {
-		return nil, fmt.Errorf("listing ReclaimSpaceCronJobs: %w", err)
-	}
-	slices.SortFunc(list.Items, func(a, b v1alpha1.ReclaimSpaceCronJob) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-			strings.Compare(a.Name, b.Name))
-	})
-	return list.Items, nil
+	return managed, foreign, nil
 }
 
 // create creates the ReclaimSpaceCronJob of a claim, if the driver of the volume can reclaim space.

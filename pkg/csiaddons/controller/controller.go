@@ -18,7 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/openapi3"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -72,8 +74,10 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating the client of ServiceAccounts: %w", err)
 	}
+	published := discovery.NewDiscoveryClient(core.RESTClient()).OpenAPIV3()
 	checks := &preflight{
-		settings: c.Settings, client: live, restart: cancel, schemas: readSchemas(core.RESTClient()),
+		settings: c.Settings, client: live, restart: cancel,
+		schemas: openapi3.NewRoot(published).GVSpecAsMap,
 	}
 	err = checks.await(ctx)
 	switch {
@@ -176,7 +180,7 @@ func (c *Controller) addReconcilers(ctx context.Context, m manager.Manager, opti
 	}
 	clients := &fence.Clients{Client: kube, Pool: pool, Events: recorder}
 	return errors.Join(nodes.SetUp(ctx, m), jobs.SetUp(ctx, m), cronJobs.SetUp(ctx, m),
-		claims.SetUp(ctx, m), fences.SetUp(m), fence.ReleaseClasses(m, drivers),
+		claims.SetUp(ctx, m), fences.SetUp(m), connection.ReleaseClasses(m, drivers),
 		clients.SetUp(ctx, m))
 }
 

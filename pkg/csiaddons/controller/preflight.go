@@ -54,8 +54,8 @@ type preflight struct {
 	settings *Settings
 	// client reads from the API server, without a cache.
 	client client.Client
-	// schemas returns what the API server publishes about the kinds of CSI-Addons.
-	schemas func(context.Context) ([]byte, error)
+	// schemas returns what the API server publishes about kinds.
+	schemas func(schema.GroupVersion) (map[string]any, error)
 	// events records warnings. restart ends the controller.
 	events  events.EventRecorder
 	restart context.CancelFunc

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -115,7 +114,7 @@ func (p *preflight) report(ctx context.Context) error {
 		return nil
 	}
 	kinds, errKinds := p.servedOthers()
-	fields, errFields := p.missingFields(ctx)
+	fields, errFields := p.missingFields()
 	deployment := &appsv1.Deployment{}
 	name := client.ObjectKey{Namespace: p.settings.Namespace, Name: DeploymentName}
 	err := errors.Join(errKinds, errFields, client.IgnoreNotFound(p.client.Get(ctx, name, deployment)))
@@ -142,59 +141,30 @@ func (p *preflight) report(ctx context.Context) error {
 	return nil
 }
 
-// structure is a part of a schema in a document of OpenAPI.
-type structure struct {
-	Kinds      []schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
-	Properties map[string]*structure     `json:"properties"`
-}
-
-// has returns whether a schema contains a field.
-func (s *structure) has(path string) bool {
-	for name := range strings.SplitSeq(path, ".") {
-		if s = s.Properties[name]; s == nil {
-			return false
-		}
-	}
-	return true
-}
-
-// missingFields returns the fields that the CustomResourceDefinitions lack, as `kind field`.
-func (p *preflight) missingFields(ctx context.Context) ([]string, error) {
-	text, err := p.schemas(ctx)
+// missingFields returns the fields that the CustomResourceDefinitions lack, as `kind field`. All
+// users may read the schemas of the API server.
+func (p *preflight) missingFields() ([]string, error) {
+	document, err := p.schemas(v1alpha1.GroupVersion())
 	if err != nil {
 		return nil, fmt.Errorf("reading the schemas of CSI-Addons: %w", err)
 	}
-	var document struct {
-		Components struct {
-			Schemas map[string]*structure `json:"schemas"`
-		} `json:"components"`
-	}
-	if err := json.Unmarshal(text, &document); err != nil {
-		return nil, fmt.Errorf("decoding the schemas of CSI-Addons: %w", err)
-	}
+	schemas, _, _ := unstructured.NestedMap(document, "components", "schemas")
 	var missing []string
 	needed := neededFields()
-	for _, found := range document.Components.Schemas {
-		for _, kind := range found.Kinds {
-			for _, path := range needed[kind.Kind] {
-				if !found.has(path) {
-					missing = append(missing, kind.Kind+" "+path)
-				}
+	for name, found := range schemas {
+		kind := name[strings.LastIndex(name, ".")+1:]
+		for _, path := range needed[kind] {
+			fields := strings.Split("properties."+strings.ReplaceAll(path, ".", ".properties."), ".")
+			properties, _ := found.(map[string]any)
+			if _, has, _ := unstructured.NestedFieldNoCopy(properties, fields...); !has {
+				missing = append(missing, kind+" "+path)
 			}
-			delete(needed, kind.Kind)
 		}
+		delete(needed, kind)
 	}
 	if len(needed) > 0 { // the API server publishes a new kind some time after it serves it
 		return nil, errors.New("the API server does not publish the schemas of CSI-Addons yet")
 	}
 	slices.Sort(missing)
 	return missing, nil
-}
-
-// readSchemas returns the document of OpenAPI with the kinds of CSI-Addons. All users may read it.
-func readSchemas(api rest.Interface) func(context.Context) ([]byte, error) {
-	return func(ctx context.Context) ([]byte, error) {
-		return api.Get().AbsPath("/openapi/v3/apis", v1alpha1.GroupVersion().String()).
-			SetHeader("Accept", "application/json").DoRaw(ctx)
-	}
 }

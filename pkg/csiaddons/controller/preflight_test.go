@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"strings"
@@ -65,7 +64,9 @@ func newPreflight(t *testing.T, list func(namespace string) error, objects ...cl
 				all.ApplyOptions(options)
 				return list(all.Namespace)
 			}}).Build(),
-		schemas: func(context.Context) ([]byte, error) { return nil, errors.New("connection refused") },
+		schemas: func(schema.GroupVersion) (map[string]any, error) {
+			return nil, errors.New("connection refused")
+		},
 	}
 }
 
@@ -237,7 +238,9 @@ func TestEventsNameMissingFieldsAndOtherKinds(t *testing.T) {
 		p := newPreflight(t, func(string) error { return nil }, deployment("own", 1))
 		recorder := events.NewFakeRecorder(len(test.want) + 1)
 		p.events = recorder
-		p.schemas = func(context.Context) ([]byte, error) { return published(t, test.files...), nil }
+		p.schemas = func(schema.GroupVersion) (map[string]any, error) {
+			return published(t, test.files...), nil
+		}
 		for range 2 { // events are sent once
 			if err := p.report(t.Context()); err != nil {
 				t.Fatal(err)
@@ -255,7 +258,7 @@ func TestEventsNameMissingFieldsAndOtherKinds(t *testing.T) {
 }
 
 // published returns what the API server publishes about the CRDs in files.
-func published(t *testing.T, files ...string) []byte {
+func published(t *testing.T, files ...string) map[string]any {
 	t.Helper()
 	schemas := map[string]any{}
 	for _, file := range files {
@@ -272,13 +275,8 @@ func published(t *testing.T, files ...string) []byte {
 			versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 			found, _, _ := unstructured.NestedMap(versions[0].(map[string]any), "schema",
 				"openAPIV3Schema")
-			found["x-kubernetes-group-version-kind"] = []any{map[string]any{"kind": kind}}
-			schemas[kind] = found
+			schemas["io.openshift.csiaddons.v1alpha1."+kind] = found
 		}
 	}
-	text, err := json.Marshal(map[string]any{"components": map[string]any{"schemas": schemas}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return map[string]any{"components": map[string]any{"schemas": schemas}}
 }

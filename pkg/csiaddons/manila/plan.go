@@ -174,11 +174,14 @@ func wantedRules(originals, kept []rule, target []netip.Prefix) ([]wantedRule, e
 		}
 	}
 	for _, level := range []string{readOnly, readWrite} {
-		parts, err := without(rest[level], target)
-		if err != nil {
-			return nil, err
+		for _, network := range target {
+			rest[level].RemovePrefix(network)
 		}
-		for _, network := range parts {
+		parts, err := rest[level].IPSet()
+		if err != nil {
+			return nil, fmt.Errorf("removing the fenced networks: %w", err)
+		}
+		for _, network := range parts.Prefixes() {
 			if !exists[network] {
 				wanted = append(wanted, wantedRule{rule{network.String(), network, level}, true})
 			}

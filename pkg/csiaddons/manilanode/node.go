@@ -6,6 +6,8 @@ package manilanode
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -100,4 +102,35 @@ func (n *Node) inside(list string) ([]net.IP, error) {
 func networkOf(ip net.IP) netip.Prefix {
 	address, _ := netipx.FromStdIP(ip) // without an address the network overlaps no other
 	return netip.PrefixFrom(address, address.BitLen())
+}
+
+// MaxNetworks limits the networks of one request.
+const MaxNetworks = 1024
+
+// ParseNetwork parses an address or a network. Host bits are removed.
+func ParseNetwork(text string) (netip.Prefix, error) {
+	if address, err := netip.ParseAddr(text); err == nil && address.Zone() == "" {
+		address = address.Unmap()
+		return netip.PrefixFrom(address, address.BitLen()), nil
+	}
+	network, err := netip.ParsePrefix(text)
+	if err != nil || network.Addr().Is4In6() {
+		return netip.Prefix{}, fmt.Errorf("%q is not an address or a network", text)
+	}
+	return network.Masked(), nil
+}
+
+// CheckParameters refuses parameters that have no meaning. Some drivers read the ID of a storage
+// cluster, and the controller treats NetworkFences with different IDs as independent. But here all
+// NetworkFences change the same shares, so that the end of one would end the other.
+func CheckParameters(given map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if key != v1alpha1.StorageNetworksParameter {
+			return status.Errorf(codes.InvalidArgument, "the driver has no parameter %.63q, only %s. "+
+				"Delete the NetworkFenceClass, and create it with the same name and without this parameter. "+
+				"If the NetworkFence itself contains the parameter, replace it by one with a "+
+				"NetworkFenceClass", key, v1alpha1.StorageNetworksParameter)
+		}
+	}
+	return nil
 }

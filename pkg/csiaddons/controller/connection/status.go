@@ -3,7 +3,9 @@ package connection
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -33,4 +35,20 @@ func statusError(object client.Object, err error) error {
 	}
 	return fmt.Errorf("writing the status of %T %s: %w", object, client.ObjectKeyFromObject(object),
 		err)
+}
+
+// maxMessage limits a message that may contain text of a sidecar or a driver, in bytes. The API
+// server refuses events with more than 1,024 bytes, and callers add words.
+const maxMessage = 900
+
+// Describe returns the text of an error of a call, for a status or an event.
+func Describe(err error) string {
+	message := err.Error()
+	if found, ok := status.FromError(err); ok {
+		message = found.Code().String() + ": " + found.Message()
+	}
+	if len(message) > maxMessage {
+		message = message[:maxMessage] + "..."
+	}
+	return strings.ToValidUTF8(message, "?")
 }

@@ -86,23 +86,6 @@ func after(delay time.Duration, names func(client.Object) []types.NamespacedName
 	}
 }
 
-// ReleaseClasses adds a reconciler to a manager that removes the finalizer of the controller of the
-// CSI-Addons for Ceph from NetworkFenceClasses of these drivers. Without that controller, they
-// would never be deleted.
-func ReleaseClasses(m manager.Manager, drivers connection.Drivers) error {
-	deleted := predicate.NewPredicateFuncs(func(o client.Object) bool {
-		driver := o.(*v1alpha1.NetworkFenceClass).Spec.Provisioner
-		return o.GetDeletionTimestamp() != nil && len(drivers[driver].Namespaces) > 0
-	})
-	return builder.ControllerManagedBy(m).Named("networkfenceclass").
-		For(&v1alpha1.NetworkFenceClass{}, builder.WithPredicates(deleted)).
-		Complete(reconcile.AsReconciler(m.GetClient(), reconcile.TypedFunc[*v1alpha1.NetworkFenceClass](
-			func(ctx context.Context, class *v1alpha1.NetworkFenceClass) (reconcile.Result, error) {
-				return reconcile.Result{}, connection.Release(ctx, m.GetClient(), class,
-					v1alpha1.CSIAddonsNodeFinalizer)
-			})))
-}
-
 // SetUp adds the reconciler to a manager.
 func (c *Clients) SetUp(ctx context.Context, m manager.Manager) error {
 	err := m.GetFieldIndexer().IndexField(ctx, &v1alpha1.CSIAddonsNode{}, indexClient, byClient)

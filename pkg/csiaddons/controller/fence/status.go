@@ -71,16 +71,10 @@ func describe(failure error) outcome {
 	return done
 }
 
-// same returns whether the API server stores a status already. The CustomResourceDefinition of
-// another program may lack the field reason, which the condition contains too.
-func same(wanted, stored v1alpha1.NetworkFenceStatus) bool {
-	if stored.Reason == "" {
-		wanted.Reason = ""
-	}
-	return equality.Semantic.DeepEqual(wanted, stored)
-}
-
-func (r *Reconciler) status(f *v1alpha1.NetworkFence, o outcome) *v1alpha1.NetworkFence {
+// write writes the status, and records an event if it changes. If it does not, it is written only
+// before a call: the API server compares the version.
+func (r *Reconciler) write(ctx context.Context, f *v1alpha1.NetworkFence, o outcome, calls bool,
+) error {
 	changed := f.DeepCopy()
 	changed.Status.Result, changed.Status.Reason = o.result, o.reason
 	changed.Status.Message = o.message
@@ -92,15 +86,11 @@ func (r *Reconciler) status(f *v1alpha1.NetworkFence, o outcome) *v1alpha1.Netwo
 		ObservedGeneration: f.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 	})
 	r.remember(changed, o)
-	return changed
-}
-
-// write writes the status, and records an event if it changes. If it does not, it is written only
-// before a call: the API server compares the version.
-func (r *Reconciler) write(ctx context.Context, f *v1alpha1.NetworkFence, o outcome, calls bool,
-) error {
-	changed := r.status(f, o)
-	unchanged := same(changed.Status, f.Status)
+	wanted := changed.Status
+	if f.Status.Reason == "" { // the CustomResourceDefinition of another program may lack the field
+		wanted.Reason = ""
+	}
+	unchanged := equality.Semantic.DeepEqual(wanted, f.Status)
 	if unchanged && !calls {
 		return nil
 	}

@@ -1,8 +1,12 @@
 package wire
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"regexp"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // LeaseName returns the name of the Lease whose holder serves the controller operations of a
@@ -27,3 +31,18 @@ func replaced(name string) string {
 	}
 	return name
 }
+
+// ObjectName returns the name of the CSIAddonsNode of a driver in a pod: the name of the pod and a
+// hash of both names. So two drivers in one pod have two objects, and so have two pods on one node.
+// The controller accepts no other name, so a pod and a driver have one object.
+func ObjectName(pod, driver string) string {
+	const digits = 10
+	sum := sha256.Sum256([]byte(pod + "/" + driver))
+	suffix := "-" + hex.EncodeToString(sum[:])[:digits]
+	return pod[:min(len(pod), validation.DNS1123SubdomainMaxLength-len(suffix))] + suffix
+}
+
+// ChangedSharesTrailer is the key of the gRPC trailer of FenceClusterNetwork that contains the
+// number of shares to which access was revoked, as decimal digits. The adapter for Manila sets it,
+// and the sidecar passes it on. The specification has no field for it.
+const ChangedSharesTrailer = "openstack-changed-shares"
