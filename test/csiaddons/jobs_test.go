@@ -93,20 +93,6 @@ func TestReclaimSpaceJobs(t *testing.T) {
 	}
 	w.checkEvents("both", "Started", "Started", "Succeeded")
 	w.checkEvents("plain", "Failed")
-	w.checkLateClaim()
-}
-
-// checkLateClaim runs a job that is older than its claim.
-func (w *world) checkLateClaim() {
-	w.Helper()
-	w.addJob("late", "late")
-	w.awaitJob("late", func(job *v1alpha1.ReclaimSpaceJob) bool {
-		return job.Status.Reason == controller.ReasonClaimNotFound
-	})
-	w.addVolume("late", "nodes", "worker-1")
-	if got := w.awaitEnd("late").Status; got.Reason != controller.ReasonReclaimed {
-		w.Errorf("the job of a late claim ends with %s: %s", got.Reason, got.Message)
-	}
 }
 
 // checkEvents compares the reasons of the events of a job.
