@@ -71,7 +71,8 @@ spec:
   - image: demo-operator
 `)
 	const chart = "assets/helm/generated/openstack-csi/"
-	write(t, filepath.Join(root, chart, "Chart.yaml"), "name: demo\nversion: 0.1.0\nappVersion: 0.1.0\n")
+	write(t, filepath.Join(root, chart, "Chart.yaml"),
+		"name: demo\nversion: 0.1.0\nappVersion: 0.1.0\n")
 	write(t, filepath.Join(root, chart, "values.yaml"), "images:\n  registry: \"\"\n  digests: {}\n")
 	write(t, filepath.Join(root, "CHANGELOG.md"),
 		"# Changes\n\n## v1.3.0\n\nNew.\n\n## v1.2.3\n\nMore.\n\n## v0.9.1\n\nOld.\n\n## v1.0.0\n")

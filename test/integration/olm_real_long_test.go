@@ -80,8 +80,8 @@ func TestRealOLMInstallsUpgradesAndRemoves(t *testing.T) {
 	}
 
 	for name, namespace := range packages() {
-		k.run(fmt.Sprintf("kubectl delete subscription %s -n %s\nkubectl delete csv %s.v1.1.0 -n %s", name,
-			namespace, name, namespace))
+		k.run(fmt.Sprintf("kubectl delete subscription %s -n %s\nkubectl delete csv %s.v1.1.0 -n %s",
+			name, namespace, name, namespace))
 	}
 	k.eventually(func() error {
 		for _, object := range k.objects() {
@@ -109,7 +109,7 @@ func (o *olm) start() {
 	o.t.Helper()
 	o.run("kubectl create -f " + filepath.Join(o.programs, "crds"))
 	o.run("kubectl create namespace olm")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(o.ctx(), "tcp", "127.0.0.1:0")
 	o.must(err)
 	o.address = listener.Addr().String()
 	o.must(listener.Close())
@@ -121,12 +121,12 @@ func (o *olm) start() {
 		"catalog": {"--writeStatusName="},
 		"olm":     {"--writeStatusName=", "--writePackageServerStatusName="},
 	} {
-		o.run1(program, append(args, "--namespace=olm"))
+		o.runProgram(program, append(args, "--namespace=olm"))
 	}
 }
 
-// run1 runs a program of OLM until the test ends.
-func (o *olm) run1(program string, args []string) *process.Process {
+// runProgram runs a program of OLM until the test ends.
+func (o *olm) runProgram(program string, args []string) *process.Process {
 	o.t.Helper()
 	p, err := process.Start(process.Options{
 		Name: program, Path: filepath.Join(o.programs, program), Args: args,
@@ -151,7 +151,7 @@ func (o *olm) serve(catalog string) {
 	o.must(paths.WriteFile(filepath.Join(folder, "catalog.yaml"), text))
 	_, port, err := net.SplitHostPort(o.address)
 	o.must(err)
-	o.catalog = o.run1("opm", []string{
+	o.catalog = o.runProgram("opm", []string{
 		"serve", folder, "--port=" + port, "--cache-dir=" + o.t.TempDir(),
 		"--cache-enforce-integrity=false", "--termination-log=" + filepath.Join(folder, "end.log"),
 	})
@@ -160,7 +160,7 @@ func (o *olm) serve(catalog string) {
 // apply creates an object with a spec.
 func (o *olm) apply(version, kind, namespace, name, spec string) {
 	o.t.Helper()
-	o.plainKubernetes.run(fmt.Sprintf("kubectl apply -f - <<EOF\napiVersion: %s\nkind: %s\n"+
+	o.run(fmt.Sprintf("kubectl apply -f - <<EOF\napiVersion: %s\nkind: %s\n"+
 		"metadata: {name: %s, namespace: %s}\nspec: %s\nEOF", version, kind, name, namespace, spec))
 }
 
@@ -168,7 +168,7 @@ func (o *olm) apply(version, kind, namespace, name, spec string) {
 func (o *olm) awaitVersion(version string) {
 	o.t.Helper()
 	for name, namespace := range packages() {
-		o.plainKubernetes.run(fmt.Sprintf("kubectl wait csv/%s.%s -n %s --for=create --timeout=3m\n"+
+		o.run(fmt.Sprintf("kubectl wait csv/%s.%s -n %s --for=create --timeout=3m\n"+
 			"kubectl wait csv/%s.%s -n %s --for=jsonpath='{.status.phase}'=Succeeded --timeout=3m", name,
 			version, namespace, name, version, namespace))
 	}
