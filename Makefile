@@ -55,8 +55,8 @@ BIN_DIR := $(CURDIR)/bin
 # The packages of the programs that `make build` builds.
 PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/... ./test/openstack/cmd/...
 # The folders of the go.mod files of other programs. `go mod tidy` would remove the only module of
-# test/devcluster/crd, of which no package is imported, but CRDs are copied. For those of OLM it would
-# download hundreds of modules, which `make test` does not need.
+# test/devcluster/crd, of which no package is imported, but CRDs are copied. For those of OLM it
+# would download hundreds of modules, which `make test` does not need.
 MODULES := hack/tools/actionlint test/devcluster/kubernetes \
 	$(addprefix test/node/programs/,kubernetes containerd cni) test/node/images/programs \
 	test/logins/programs $(addprefix test/e2e/programs/,csi-test kubernetes)
