@@ -206,7 +206,7 @@ func (h *helmCluster) runs(command string) {
 	h.t.Helper()
 	folder, err := filepath.Abs(chart)
 	h.must(err)
-	h.run("CHART=" + folder + " REGISTRY=registry.example.com/openstack-csi\n" + command)
+	h.run("CHART=" + folder + "\n" + command)
 }
 
 // follows runs the commands in a section of the page, except those that need pods of a driver. It
