@@ -25,8 +25,9 @@ const (
 	// cinderNamespace contains the pods of the driver, and cinderNode is their DaemonSet.
 	cinderNamespace = "openshift-cluster-csi-drivers"
 	cinderNode      = "openstack-cinder-csi-driver-node"
-	// slack is what ext4 may write to the volume between two measurements: its journal.
-	slack = 16 * mebibyte
+	// slack is what ext4 may write to the volume between two measurements: its journal of 16 MiB, and
+	// metadata.
+	slack = 20 * mebibyte
 	// device is the path of a volume without a file system in a pod.
 	device = "/dev/volume"
 )
