@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/openstack-csi/csi-operator/hack/images/release"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
@@ -64,7 +65,18 @@ func (w *world) followQuoted(command string) {
 // install follows docs/csi-addons/install.md.
 func (w *world) install() {
 	w.Helper()
-	w.follow(w.commands("install.md", "Install the controller")...)
+	folder := w.TempDir()
+	files, err := release.Options{
+		Root: "../..", Kubectl: filepath.Join(w.kubernetes, "kubectl"),
+	}.Manifests(w.Context(), nil)
+	w.must(err)
+	for name, text := range files {
+		w.must(os.WriteFile(filepath.Join(folder, name), text, 0o600))
+	}
+	commands := w.commands("install.md", "Install the controller")
+	_, after, _ := strings.Cut(commands[0], "\n") // the first line names the place of the release
+	commands[0] = "RELEASE=" + folder + "\n" + after
+	w.follow(commands...)
 }
 
 // uninstall releases objects of the CSI-Addons for Ceph, and removes the controller as

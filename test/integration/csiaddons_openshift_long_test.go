@@ -52,7 +52,7 @@ func (e *env) startsAddonsWithPermissions(release string) {
 		"Resources:[\"subjectaccessreviews\"]", "Resources:[\"csiaddonsnodes\"]",
 		"`oc apply -k assets/csi-addons/openshift`",
 	}
-	if !e.subject.isManila() || release == "4.20" {
+	if e.subject.isManila() && release == "4.20" {
 		texts = append(texts, "networkpolicies.networking.k8s.io")
 	}
 	p := e.startOperator()
