@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
@@ -259,13 +260,15 @@ func (e *env) mustReact(
 ) {
 	e.t.Helper()
 	defer e.undo(a, first[a.resource])
+	// After an object that it cannot decode, the reflector of client-go waits for up to a minute.
+	const relisted = time.Minute + soon
 	if a.field == "" {
 		e.awaitReconcile()
 		good := first[clusterCSIDrivers()]["spec"].(map[string]any)["observedConfig"]
-		e.eventually(soon, func() error { return e.observedIs(good) })
+		e.eventually(relisted, func() error { return e.observedIs(good) })
 		return
 	}
-	e.eventually(soon, func() error { return e.conditionNames(a.field) })
+	e.eventually(relisted, func() error { return e.conditionNames(a.field) })
 	unchanged(name)
 }
 
