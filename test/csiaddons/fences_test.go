@@ -4,7 +4,6 @@ package csiaddons
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -156,37 +154,12 @@ func (w *world) awaitFence(name string, result v1alpha1.OperationResult, reason 
 	return f
 }
 
-// details returns the message of the condition of a NetworkFence.
-func details(f *v1alpha1.NetworkFence) string {
-	found := meta.FindStatusCondition(f.Status.Conditions, fence.ConditionFenced)
-	if found == nil {
-		return ""
-	}
-	return found.Message
-}
-
 // deleteFence deletes a NetworkFence, and waits until it is gone.
 func (w *world) deleteFence(name string) {
 	w.Helper()
 	f := &v1alpha1.NetworkFence{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	w.must(w.client.Delete(w.Context(), f))
 	w.awaitGone(f)
-}
-
-// expectUnfenced compares the CIDRs of all calls to unfence since the last comparison.
-func (d *fakeDriver) expectUnfenced(t *testing.T, want ...string) {
-	t.Helper()
-	var got []string
-	for len(d.unfenced) > 0 {
-		var cidrs []string
-		for _, cidr := range (<-d.unfenced).GetCidrs() {
-			cidrs = append(cidrs, cidr.GetCidr())
-		}
-		got = append(got, strings.Join(cidrs, ","))
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("CIDRs of calls to unfence (-want +got):\n%s", diff)
-	}
 }
 
 // unfence changes the state of a NetworkFence.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/identity"
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -21,6 +22,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/cert"
 
@@ -266,4 +268,29 @@ func (w *world) callAsOtherController(ctx context.Context, connection *grpc.Clie
 		w.Errorf("%s: the end of the fence fails with %v", d.name, err)
 	}
 	d.expectUnfenced(w.T, "10.0.0.1/32")
+}
+
+// details returns the message of the condition of a NetworkFence.
+func details(f *v1alpha1.NetworkFence) string {
+	found := meta.FindStatusCondition(f.Status.Conditions, fence.ConditionFenced)
+	if found == nil {
+		return ""
+	}
+	return found.Message
+}
+
+// expectUnfenced compares the CIDRs of all calls to unfence since the last comparison.
+func (d *fakeDriver) expectUnfenced(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	for len(d.unfenced) > 0 {
+		var cidrs []string
+		for _, cidr := range (<-d.unfenced).GetCidrs() {
+			cidrs = append(cidrs, cidr.GetCidr())
+		}
+		got = append(got, strings.Join(cidrs, ","))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("CIDRs of calls to unfence (-want +got):\n%s", diff)
+	}
 }
