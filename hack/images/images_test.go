@@ -265,12 +265,14 @@ func sources(t *testing.T) string {
 
 import "fmt"
 
-func main() { fmt.Println("installed") }
+var release string
+
+func main() { fmt.Println("installed", release) }
 `,
 		"Dockerfile.demo": `FROM golang AS builder
 ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
 COPY . .
-RUN go build -ldflags="-s -w" -o /out/demo-operator ./cmd/demo-operator
+RUN go build -ldflags="-s -w -X main.release=${VERSION}" -o /out/demo-operator ./cmd/demo-operator
 
 FROM scratch
 COPY --from=builder /out/demo-operator /usr/bin/

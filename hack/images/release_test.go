@@ -87,6 +87,12 @@ func TestReleaseContainsTheFilesToInstall(t *testing.T) {
 	if diff := cmp.Diff(digests, buildRelease(t, root, t.TempDir())); diff != "" {
 		t.Errorf("digests of two builds (-one +other):\n%s", diff)
 	}
+	program := filepath.Join(t.TempDir(), "program")
+	img := find(t, readLayout(t, filepath.Join(output, "demo-operator")), "linux/amd64")
+	extract(t, img, "usr/bin/demo-operator", program)
+	if !strings.Contains(read(t, program), "v1.2.3") {
+		t.Error("the program in the image does not contain the version of the release")
+	}
 	check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--quiet", "SHA256SUMS")
 	check.Dir = output
 	if out, err := check.CombinedOutput(); err != nil {

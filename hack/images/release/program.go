@@ -25,7 +25,7 @@ func (r release) compile(ctx context.Context, platform v1.Platform, folder strin
 		fmt.Sprintf("export %s; exec %s", r.Variables,
 			strings.Replace(r.Build, "go build ", `go build -o "$FOLDER/" `, 1)))
 	cmd.Dir = r.Root
-	cmd.Env = append(cmd.Environ(), "FOLDER="+folder, "GOOS="+platform.OS,
+	cmd.Env = append(cmd.Environ(), "FOLDER="+folder, "VERSION="+r.Version, "GOOS="+platform.OS,
 		"GOARCH="+platform.Architecture, "GOARM64=", "GOAMD64=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", r.Build, err, out)
