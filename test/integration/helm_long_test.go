@@ -326,18 +326,3 @@ func (h *helmCluster) removesEverything(before []string) {
 		h.t.Errorf("objects before the installation, and those that are left (-before +left):\n%s", diff)
 	}
 }
-
-// objects returns the kinds and names of all objects that a cluster does not create by itself.
-func (h *helmCluster) objects() []string {
-	h.t.Helper()
-	output, err := guide.Output(h.ctx(), `kubectl get --all-namespaces --output=jsonpath=`+
-		`'{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}' `+
-		`"$(kubectl api-resources --verbs=list,delete --output=name |
-			grep -vE '^(events|endpoint)' | paste -sd,)" |
-			grep -vE '^(ConfigMap|Lease|ServiceAccount) (default|kube-[a-z-]+)/'`,
-		"PATH="+shared.kubernetes+":"+os.Getenv("PATH"), "KUBECONFIG="+h.dir.AdminKubeconfig())
-	h.must(err)
-	found := strings.Split(strings.TrimSpace(output), "\n")
-	slices.Sort(found)
-	return slices.Compact(found)
-}

@@ -3,46 +3,29 @@
 package integration
 
 import (
-	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
 
-// objects returns the objects of the cluster, as `resource namespace/name`, except those of
-// Kubernetes itself, those that it creates for others, and claims.
+// objects returns all objects of the cluster, as `Kind namespace/name`, except those that each
+// cluster contains.
 func (k *plainKubernetes) objects() []string {
 	k.t.Helper()
-	ignored := []string{
-		"events", "endpoints", "endpointslices", "ipaddresses", "controllerrevisions", "replicasets",
-		"pods", "apiservices", "componentstatuses", "persistentvolumeclaims",
-	}
-	lists, err := k.cluster.kube.Discovery().ServerPreferredResources()
+	output, err := guide.Output(k.ctx(), `kubectl get --all-namespaces --output=jsonpath=`+
+		`'{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}' `+
+		`"$(kubectl api-resources --verbs=list,delete --output=name |
+			grep -vE '^(events|endpoint)' | paste -sd,)" |
+			grep -vE '^(ConfigMap|Lease|ServiceAccount) (default|kube-[a-z-]+)/'`,
+		"PATH="+shared.kubernetes+":"+os.Getenv("PATH"), "KUBECONFIG="+k.dir.AdminKubeconfig())
 	k.must(err)
-	var found []string
-	for _, list := range lists {
-		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		k.must(err)
-		for _, r := range list.APIResources {
-			if !slices.Contains(r.Verbs, "list") || slices.Contains(ignored, r.Name) {
-				continue
-			}
-			items, err := k.cluster.dynamic.Resource(version.WithResource(r.Name)).
-				List(k.ctx(), metav1.ListOptions{})
-			k.must(err)
-			for _, one := range items.Items {
-				if strings.HasPrefix(one.GetNamespace(), "kube-") || one.GetNamespace() == "default" {
-					continue
-				}
-				found = append(found, fmt.Sprintf("%s %s/%s", r.Name, one.GetNamespace(), one.GetName()))
-			}
-		}
-	}
+	found := strings.Split(strings.TrimSpace(output), "\n")
 	slices.Sort(found)
-	return found
+	return slices.Compact(found)
 }
 
 // leaves removes one driver after the other by the commands of the guide, and what both use. No
@@ -55,9 +38,15 @@ func (k *plainKubernetes) leaves(before []string) {
 	k.follow("Remove Manila")
 	k.mustDiffer(all, k.objects(), "manila")
 	k.follow("Remove Cinder")
+	for _, object := range k.objects() {
+		_, name, _ := strings.Cut(object, " openshift-cluster-csi-drivers/")
+		if name != "" && name != "default" && name != "kube-root-ca.crt" {
+			k.t.Errorf("after the removal of both drivers, %s is left", object)
+		}
+	}
 	k.follow("Remove what both drivers use")
 	after := slices.DeleteFunc(k.objects(), func(object string) bool {
-		return strings.Contains(object, " monitoring/") || object == "namespaces /monitoring"
+		return strings.Contains(object, " monitoring/") || object == "Namespace /monitoring"
 	})
 	if diff := cmp.Diff(before, after); diff != "" {
 		k.t.Errorf("objects before the installation and after the removal (-before +after):\n%s", diff)
@@ -70,7 +59,8 @@ func (k *plainKubernetes) mustDiffer(before, after []string, driver string) {
 	k.t.Helper()
 	of := func(object string) bool { return strings.Contains(object, driver) }
 	for _, object := range before {
-		if gone := !slices.Contains(after, object); gone != of(object) {
+		gone := !slices.Contains(after, object)
+		if gone != of(object) && !strings.HasPrefix(object, "IPAddress ") { // of a Service
 			k.t.Errorf("after the removal of %s, %s is gone: %v", driver, object, gone)
 		}
 	}

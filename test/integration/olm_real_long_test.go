@@ -86,7 +86,7 @@ func TestRealOLMInstallsUpgradesAndRemoves(t *testing.T) {
 	k.eventually(func() error {
 		for _, object := range k.objects() {
 			kind, name, _ := strings.Cut(object, " ")
-			if kind == "deployments" && !strings.Contains(name, "snapshot") {
+			if kind == "Deployment" && !strings.Contains(name, "snapshot") {
 				return fmt.Errorf("%s still exists", object)
 			}
 		}

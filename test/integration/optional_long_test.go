@@ -62,7 +62,7 @@ func TestOperatorFollowsCRDs(t *testing.T) {
 		removed[name] = o.removeCRD(e)
 	}
 	watch := e.watchConditions()
-	// Until the operator hears that a CRD is being deleted, it may create the object again.
+	// Until the watch reports that a CRD is being deleted, the operator may create the object again.
 	const terminating = "create not allowed while custom resource definition is terminating"
 	e.allowed = func(r request) bool {
 		return r.Verb == "create" && r.Resource == optionals()["ServiceMonitor"].resource.Resource
