@@ -75,8 +75,7 @@ func TestRealOLMInstallsUpgradesAndRemoves(t *testing.T) {
 	o.serve(filepath.Join(next, "catalog.yaml"))
 	o.awaitVersion("v1.1.0")
 	for name, namespace := range packages() {
-		k.run(fmt.Sprintf("test -z \"$(kubectl get csv %s.v1.0.0 -n %s --ignore-not-found)\"", name,
-			namespace))
+		k.run(fmt.Sprintf("kubectl wait csv/%s.v1.0.0 -n %s --for=delete --timeout=1m", name, namespace))
 	}
 
 	for name, namespace := range packages() {
