@@ -272,7 +272,8 @@ func main() { fmt.Println("installed", release) }
 		"Dockerfile.demo": `FROM golang AS builder
 ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
 COPY . .
-RUN go build -ldflags="-s -w ${VERSION:+-X main.release=$VERSION}" -o /out/demo-operator ./cmd/demo-operator
+RUN go build -ldflags="-s -w ${VERSION:+-X main.release=$VERSION}" \
+    -o /out/demo-operator ./cmd/demo-operator
 
 FROM scratch
 COPY --from=builder /out/demo-operator /usr/bin/
