@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -263,12 +262,10 @@ func lastLine(text string) string {
 		ReplaceAllString(text[strings.LastIndex(text, "\n")+1:], "")
 }
 
-// Short returns one printable line of at most 256 characters, in which credentials are replaced. It
-// leaves out the port of the client in a network error, which differs at each attempt.
+// Short returns one line of at most 256 characters, in which credentials are replaced. It leaves
+// out the port of the client in a network error, which differs at each attempt.
 func Short(text string) string {
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
-		return unicode.IsSpace(r) || !unicode.IsPrint(r)
-	}), " ")
+	text = strings.Join(strings.Fields(text), " ")
 	for _, secret := range []string{
 		// A key and its value in text, YAML, or JSON, which may be escaped or a list.
 		`((?:pass(?:word|wd|code)|secret|token)[\w-]*[\\"']*\s*[:=]\s*\[?)` +
