@@ -262,8 +262,7 @@ func lastLine(text string) string {
 		ReplaceAllString(text[strings.LastIndex(text, "\n")+1:], "")
 }
 
-// Short returns one line of at most 256 characters, in which credentials are replaced. It leaves
-// out the port of the client in a network error, which differs at each attempt.
+// Short returns one line of at most 256 characters, in which credentials are replaced.
 func Short(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	for _, secret := range []string{
@@ -276,7 +275,6 @@ func Short(text string) string {
 		text = regexp.MustCompile("(?i)"+secret).ReplaceAllString(text, "${1}***")
 	}
 	text = regexp.MustCompile(`(://)\S+@`).ReplaceAllString(text, "${1}***@")
-	text = regexp.MustCompile(`\S+:\d+->`).ReplaceAllString(text, "")
 	if runes := []rune(text); len(runes) > maxMessage {
 		text = string(runes[:maxMessage-1]) + "…"
 	}

@@ -5,23 +5,22 @@ import (
 	"testing"
 )
 
-func TestShortIsOneStableLineWithoutCredentials(t *testing.T) {
+func TestShortIsOneLineWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"two\n lines":                                   "two lines",
-		`Password: "a b" for me`:                        "Password: *** for me",
-		"Authorization: Bearer abc.def":                 "Authorization: Bearer ***",
-		"pull https://me:pw@registry/x":                 "pull https://***@registry/x",
-		"read udp [::1]:51198->[::1]:53: read: refused": "read udp [::1]:53: read: refused",
-		`err="{\"password\":\"hunter2\"}"`:              `err="{\"password\":***`,
-		"Authorization: Basic abc=":                     "Authorization: Basic ***",
-		"run --os-password hunter2 now":                 "run --os-password *** now",
-		`{"X-Subject-Token": ["gAAAA"]}`:                `{"X-Subject-Token": [***]}`,
-		`{"password": "a\"b c", "x": 1}`:                `{"password": ***, "x": 1}`,
-		"passcode=123 ok":                               "passcode=*** ok",
-		"https://user:p@ss/w@host/path":                 "https://***@host/path",
-		`token: "cut off`:                               "token: ***",
-		strings.Repeat("ä", 300):                        strings.Repeat("ä", 255) + "…",
+		"two\n lines":                      "two lines",
+		`Password: "a b" for me`:           "Password: *** for me",
+		"Authorization: Bearer abc.def":    "Authorization: Bearer ***",
+		"pull https://me:pw@registry/x":    "pull https://***@registry/x",
+		`err="{\"password\":\"hunter2\"}"`: `err="{\"password\":***`,
+		"Authorization: Basic abc=":        "Authorization: Basic ***",
+		"run --os-password hunter2 now":    "run --os-password *** now",
+		`{"X-Subject-Token": ["gAAAA"]}`:   `{"X-Subject-Token": [***]}`,
+		`{"password": "a\"b c", "x": 1}`:   `{"password": ***, "x": 1}`,
+		"passcode=123 ok":                  "passcode=*** ok",
+		"https://user:p@ss/w@host/path":    "https://***@host/path",
+		`token: "cut off`:                  "token: ***",
+		strings.Repeat("ä", 300):           strings.Repeat("ä", 255) + "…",
 	} {
 		if got := Short(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
