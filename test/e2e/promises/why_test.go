@@ -4,7 +4,6 @@ package promises
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -68,16 +67,18 @@ func (x *test) explainsImage() {
 	restore := func(ctx context.Context) error { return guide.Run(ctx, set+image, x.terminal()...) }
 	x.CleanUp(restore)
 	x.Must(guide.Run(x.T.Context(), set+"registry.invalid/driver:none", x.terminal()...))
-	x.Eventually("Ready and why name the pod", func() error {
+	x.Eventually("Ready names the container", func() error {
 		ready, err := guide.Output(x.T.Context(), "kubectl get clustercsidriver "+
 			"manila.csi.openstack.org -o "+
 			`jsonpath='{.status.conditions[?(@.type=="Ready")].message}'`, x.terminal()...)
 		if err == nil && !strings.Contains(ready, "container csi-driver is in ImagePullBackOff") {
 			err = fmt.Errorf("the message of Ready is %q", ready)
 		}
-		return errors.Join(err, x.hasCause("daemonset/openstack-manila-csi-nodeplugin",
-			"container wait-for-nfs-plugin is in ImagePullBackOff")) // it has the same image
+		return err
 	})
+	// The container has the same image.
+	x.awaitCause("daemonset/openstack-manila-csi-nodeplugin",
+		"container wait-for-nfs-plugin is in ImagePullBackOff")
 	x.Must(restore(x.T.Context()))
 	x.Must(guide.Run(x.T.Context(), "kubectl wait clustercsidriver/manila.csi.openstack.org "+
 		"--for=condition=Ready --timeout=5m", x.terminal()...))
