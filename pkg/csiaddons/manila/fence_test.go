@@ -151,6 +151,16 @@ func TestFenceThatCannotBeExpressedChangesNoShare(t *testing.T) {
 	}
 }
 
+// refusedNetworks returns the networks that an error names.
+func refusedNetworks(err error) (found []string) {
+	for _, detail := range status.Convert(err).Details() {
+		for _, one := range detail.(*errdetails.BadRequest).GetFieldViolations() {
+			found = append(found, one.GetField())
+		}
+	}
+	return found
+}
+
 // A rack is fenced without the node that cannot be fenced, so the error names this node only. If it
 // is not about nodes, it names all: the caller need not try each alone.
 func TestErrorNamesTheNetworksToLeaveOut(t *testing.T) {
@@ -163,14 +173,9 @@ func TestErrorNamesTheNetworksToLeaveOut(t *testing.T) {
 	}
 	c := f.controller()
 	c.config.MaxRules = 160 // of which one address of IPv6 needs 64
-	named := func(err error) (found []string) {
+	named := func(err error) []string {
 		f.refused(err, codes.FailedPrecondition, "")
-		for _, detail := range status.Convert(err).Details() {
-			for _, one := range detail.(*errdetails.BadRequest).GetFieldViolations() {
-				found = append(found, one.GetField())
-			}
-		}
-		return found
+		return refusedNetworks(err)
 	}
 	if diff := cmp.Diff(rack[4:], named(f.fence(c, rack...))); diff != "" {
 		t.Errorf("refused networks (-want +got):\n%s", diff)

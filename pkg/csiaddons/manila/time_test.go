@@ -82,35 +82,46 @@ func (s *slowCloud) SetMetadata(ctx context.Context, id string, entries map[stri
 	return s.request(ctx, id, func(share *slowShare) { maps.Copy(share.Metadata, entries) })
 }
 
+// newSlowCloud returns a cloud with shares of the cluster, which everybody may use.
+func newSlowCloud(number int, delay time.Duration) *slowCloud {
+	cloud := &slowCloud{delay: delay, all: map[string]*slowShare{}}
+	for i := range number {
+		id := fmt.Sprintf("share-%05d", i)
+		cloud.all[id] = &slowShare{
+			Share: openstack.Share{
+				ID: id, Protocol: protocol, Metadata: map[string]string{clusterKey: cluster},
+			},
+			rules: []openstack.AccessRule{{
+				ID: "0", Type: ipType, To: "0.0.0.0/0", Level: readWrite, State: activeState,
+			}},
+		}
+	}
+	return cloud
+}
+
+func (s *slowCloud) fence(ctx context.Context, networks ...string) error {
+	c := NewController(Config{
+		Cluster: cluster, MaxRules: 100, // too few for one IPv6 address of ::/0
+		Volumes:       func(context.Context) ([]Volume, error) { return nil, nil },
+		PluginVersion: reports("0.9.0@v1.36.0", nil),
+	}, nil)
+	c.connect = func(context.Context) (shares, error) { return s, nil }
+	_, err := c.FenceClusterNetwork(ctx, &fence.FenceClusterNetworkRequest{Cidrs: cidrs(networks...)})
+	return err
+}
+
 // The controller calls again when a call has ended at its deadline. Each answer says how far it is.
 // The time is that of 10,000 shares whose requests take 0.3 s, with a fourth of the work.
 func TestManySharesOfASlowCloudAreFencedInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const number, callTimeout, limit = 2500, 15 * time.Minute, 165 * time.Minute
-		cloud := &slowCloud{delay: 1200 * time.Millisecond, all: map[string]*slowShare{}}
-		for i := range number {
-			id := fmt.Sprintf("share-%05d", i)
-			cloud.all[id] = &slowShare{
-				Share: openstack.Share{
-					ID: id, Protocol: protocol, Metadata: map[string]string{clusterKey: cluster},
-				},
-				rules: []openstack.AccessRule{{
-					ID: "0", Type: ipType, To: "0.0.0.0/0", Level: readWrite, State: activeState,
-				}},
-			}
-		}
-		c := NewController(Config{
-			Cluster: cluster, MaxRules: DefaultMaxRules,
-			Volumes:       func(context.Context) ([]Volume, error) { return nil, nil },
-			PluginVersion: reports("0.9.0@v1.36.0", nil),
-		}, nil)
-		c.connect = func(context.Context) (shares, error) { return cloud, nil }
+		cloud := newSlowCloud(number, 1200*time.Millisecond)
 		began, left, calls := time.Now(), number, 0
 		for ; ; calls++ {
 			ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 			start := time.Now()
-			_, err := c.FenceClusterNetwork(ctx, &fence.FenceClusterNetworkRequest{Cidrs: cidrs(fenced)})
+			err := cloud.fence(ctx, fenced)
 			cancel()
 			if err == nil {
 				break
@@ -124,6 +135,45 @@ func TestManySharesOfASlowCloudAreFencedInTime(t *testing.T) {
 		}
 		if took := time.Since(began); took > limit {
 			t.Errorf("the fence took %v and %d calls", took, calls)
+		}
+	})
+}
+
+// Of a rack of 20 nodes, one cannot be fenced. The controller calls again for the others.
+func TestRefusedNetworkAtMostDoublesTheTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const number, hard = 1000, "fd00::1/128"
+		var rack []string
+		for i := range 19 {
+			rack = append(rack, fmt.Sprintf("10.0.0.%d/32", i))
+		}
+		newCloud := func() *slowCloud {
+			cloud := newSlowCloud(number, 300*time.Millisecond)
+			share := cloud.all["share-00500"]
+			share.rules = append(share.rules, openstack.AccessRule{
+				ID: "1", Type: ipType, To: "::/0", Level: readWrite, State: activeState,
+			})
+			return cloud
+		}
+		start := time.Now()
+		if err := newCloud().fence(t.Context(), rack...); err != nil {
+			t.Fatal(err)
+		}
+		alone := time.Since(start)
+		cloud := newCloud()
+		start = time.Now()
+		err := cloud.fence(t.Context(), append(rack, hard)...)
+		if got := refusedNetworks(err); !slices.Equal(got, []string{hard}) {
+			t.Fatalf("refused networks %v: %v", got, err)
+		}
+		if err := cloud.fence(t.Context(), rack...); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > 2*alone {
+			t.Errorf("with a refused network the fence took %v instead of %v", took, alone)
+		} else {
+			t.Logf("alone %v, with a refused network %v", alone, took)
 		}
 	})
 }
