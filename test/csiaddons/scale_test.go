@@ -230,18 +230,14 @@ func (s *scale) addBound(ctx context.Context, namespace, name, class, driverOf s
 	if err := s.client.Create(ctx, volume); err != nil {
 		return err
 	}
-	for object, patch := range map[client.Object]string{
-		volume: `{"status": {"phase": "Bound"}}`,
-		claim: `{"status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"],
-"capacity": {"storage": "1Gi"}}}`,
-	} {
-		err := s.client.Status().Patch(ctx, object, client.RawPatch("application/merge-patch+json",
+	bind := func(o client.Object, patch string) error {
+		return s.client.Status().Patch(ctx, o, client.RawPatch("application/merge-patch+json",
 			[]byte(patch)))
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	// Kubernetes, too, binds the claim last.
+	return cmp.Or(bind(volume, `{"status": {"phase": "Bound"}}`),
+		bind(claim, `{"status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"],
+"capacity": {"storage": "1Gi"}}}`))
 }
 
 // schedule annotates claims, namespaces and a StorageClass.
