@@ -55,8 +55,8 @@ func TestRealOLMInstallsUpgradesAndRemoves(t *testing.T) {
 	k.run("kubectl apply -f - <<EOF\n" + credentialsRequests + "EOF\n" +
 		"kubectl wait crd/credentialsrequests.cloudcredential.openshift.io --for=condition=Established")
 	for _, file := range []string{
-		"crds", "common", "csi-addons-crds", "olm-prerequisites-manila", "olm-prerequisites-cinder",
-		"olm-prerequisites-csi-addons",
+		"crds", "common", "csi-addons-crds", "olm-prerequisites-common", "olm-prerequisites-manila",
+		"olm-prerequisites-cinder", "olm-prerequisites-csi-addons",
 	} {
 		k.run(fmt.Sprintf(`kubectl apply --server-side -f "$RELEASE/%s.yaml"`, file))
 	}

@@ -20,7 +20,7 @@ var files embed.FS
 
 // values fill the placeholders of the node's files.
 type values struct {
-	CGroup, Cluster, Pods, Programs, ProviderID, Sandbox string
+	CGroup, Cluster, Pods, Programs, ProviderID, Registry, Sandbox string
 }
 
 // writeFiles writes the files in the node's folder etc.
@@ -30,6 +30,7 @@ func (n *Node) writeFiles(network *Network) error {
 	v := values{
 		CGroup: n.config.CGroup, Pods: network.pods(o.Number), Cluster: network.cluster(),
 		Programs: supervisor.ProgramsPath, ProviderID: o.ProviderID, Sandbox: o.Sandbox,
+		Registry: network.Registry(),
 	}
 	write := func(name string, content []byte) error {
 		path := filepath.Join(etc, name)
@@ -54,6 +55,7 @@ func (n *Node) writeFiles(network *Network) error {
 	for source, target := range map[string]string{
 		"containerd.toml": "containerd/config.toml", "cni.conflist": "cni/net.d/10-pods.conflist",
 		"kubelet.yaml": "kubernetes/kubelet.yaml", "kube-proxy.yaml": "kubernetes/kube-proxy.yaml",
+		"hosts.toml": filepath.Join("containerd/certs.d", network.Registry(), "hosts.toml"),
 	} {
 		content, err := render(source, v)
 		errs = append(errs, err, write(target, content))

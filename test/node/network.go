@@ -26,6 +26,8 @@ const (
 	interfacePrefix = "csi-cluster"
 	// firstNode is the last number of the address of the first node.
 	firstNode = 11
+	// registryPort is the port of a registry on the machine.
+	registryPort = "5000"
 )
 
 // Network connects the machine and the nodes of one cluster. Its switch is in a network namespace
@@ -164,6 +166,9 @@ func (n *Network) isFree() (bool, error) {
 
 // Machine returns the address of the machine.
 func (n *Network) Machine() string { return fmt.Sprintf("10.%d.0.1", firstNetwork+n.number) }
+
+// Registry is the address at which nodes expect a registry of images on the machine, without TLS.
+func (n *Network) Registry() string { return net.JoinHostPort(n.Machine(), registryPort) }
 
 // address returns the address of a node. Nodes are counted from 1.
 func (n *Network) address(node int) string {

@@ -29,6 +29,9 @@ const changelog = "CHANGELOG.md"
 // sums is the name of the file with the digest of each other file of a release.
 const sums = "SHA256SUMS"
 
+// prerequisites is the prefix of the names of the files with what bundles for OLM cannot contain.
+const prerequisites = "olm-prerequisites-"
+
 // drivers are the folders of drivers with an operator.
 func drivers() []string { return []string{"cinder", "manila"} }
 
@@ -37,12 +40,12 @@ func kustomizations() map[string]string {
 	folders := map[string]string{
 		"crds.yaml": "crds", "snapshots.yaml": "snapshots", "monitoring.yaml": "monitoring/kubernetes",
 		"csi-addons-crds.yaml": "csi-addons/crd", "csi-addons.yaml": "csi-addons/install/cinder-manila",
-		"olm-prerequisites-csi-addons.yaml": "csi-addons/generated/olm/prerequisites",
+		prerequisites + "csi-addons.yaml": "csi-addons/generated/olm/prerequisites",
 	}
 	for _, driver := range drivers() {
 		generated := path.Join("drivers", driver, "generated/standalone")
 		folders[driver+".yaml"] = path.Join(generated, "kubernetes")
-		folders["olm-prerequisites-"+driver+".yaml"] = path.Join(generated, "olm/prerequisites")
+		folders[prerequisites+driver+".yaml"] = path.Join(generated, "olm/prerequisites")
 	}
 	return folders
 }
@@ -60,8 +63,12 @@ func (o Options) Manifests(ctx context.Context, images map[string]string,
 		files[name] = withImages(text, images)
 	}
 	var err error
-	if files["common.yaml"], err = separate(files); err != nil {
-		return nil, err
+	for prefix, common := range map[string]string{
+		"": "common.yaml", prerequisites: prerequisites + "common.yaml",
+	} {
+		if files[common], err = separate(files, prefix); err != nil {
+			return nil, err
+		}
 	}
 	archive, err := o.chart(images)
 	if err != nil {
@@ -167,12 +174,13 @@ func withImages(text []byte, images map[string]string) []byte {
 
 const separator = "---\n"
 
-// separate removes the objects that all drivers need from their files, and returns them: to delete
-// the file of one driver must not delete what the others use. Such objects must be equal.
-func separate(files map[string][]byte) ([]byte, error) {
+// separate removes the objects that all drivers need from their files, whose names have the prefix,
+// and returns them: to delete the file of one driver must not delete what the others use. Such
+// objects must be equal.
+func separate(files map[string][]byte, prefix string) ([]byte, error) {
 	counts, texts := map[string]int{}, map[string]string{}
 	for _, driver := range drivers() {
-		for object := range strings.SplitSeq(string(files[driver+".yaml"]), separator) {
+		for object := range strings.SplitSeq(string(files[prefix+driver+".yaml"]), separator) {
 			name, err := identity(object)
 			if err != nil {
 				return nil, err
@@ -186,7 +194,7 @@ func separate(files map[string][]byte) ([]byte, error) {
 	var common []string
 	for _, driver := range drivers() {
 		var own []string
-		for object := range strings.SplitSeq(string(files[driver+".yaml"]), separator) {
+		for object := range strings.SplitSeq(string(files[prefix+driver+".yaml"]), separator) {
 			name, _ := identity(object) // it was read above
 			switch {
 			case counts[name] < len(drivers()):
@@ -195,7 +203,7 @@ func separate(files map[string][]byte) ([]byte, error) {
 				common = append(common, object)
 			}
 		}
-		files[driver+".yaml"] = []byte(strings.Join(own, separator))
+		files[prefix+driver+".yaml"] = []byte(strings.Join(own, separator))
 	}
 	return []byte(strings.Join(common, separator)), nil
 }

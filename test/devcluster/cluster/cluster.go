@@ -27,7 +27,8 @@ type Options struct {
 	// Cloud is an OpenStack that runs already and that the caller closes. Without it, the cluster
 	// runs one.
 	Cloud testcloud.Cloud
-	// Operators are the operators of the cluster, at least one.
+	// Operators are the operators of the cluster. Without any, a cluster of real nodes contains
+	// nothing of OpenShift.
 	Operators []fixtures.Operator
 	// Nodes are real nodes, in a standalone cluster. The operators are then pods. With Idle they are
 	// installed without pods.
@@ -102,7 +103,7 @@ func (c *Cluster) steps() []step {
 		{"starting the OpenStack simulator", c.startCloud},
 		{"starting the Kubernetes control plane", c.startControlPlanes},
 		{"starting the nodes", c.startNodes},
-		{"installing the operators", c.createFixtures},
+		{"installing the operators", c.installOperators},
 		{"waiting for nodes, which import their images", c.waitForNodes},
 	}
 }

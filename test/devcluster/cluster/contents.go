@@ -141,6 +141,13 @@ func (c *Cluster) createFixtures(ctx context.Context) error {
 	return c.everyEnvironment(func(s *Environment) error { return s.populate(ctx, c.openstack) })
 }
 
+func (c *Cluster) installOperators(ctx context.Context) error {
+	if len(c.opts.Operators) == 0 {
+		return nil
+	}
+	return c.createFixtures(ctx)
+}
+
 // writeFiles writes the files of the operators' pods.
 func (c *Cluster) writeFiles(ctx context.Context) error {
 	if err := c.everyEnvironment(func(s *Environment) error { return s.writeFiles(ctx) }); err != nil {

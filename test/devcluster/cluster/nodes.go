@@ -95,6 +95,9 @@ func (c *Cluster) address() string {
 	return c.real.network.Machine()
 }
 
+// Registry is the address at which real nodes expect a registry on this machine, without TLS.
+func (c *Cluster) Registry() string { return c.real.network.Registry() }
+
 // startNodes starts real nodes, each as a server of the cloud.
 func (c *Cluster) startNodes(ctx context.Context) error {
 	if c.real.cloud != nil {

@@ -30,7 +30,8 @@ type Options struct {
 	// Name is the name of the folder of the cluster. Test programs that may run at the same time need
 	// different names.
 	Name string
-	// Drivers are the drivers whose operators run, such as manila and cinder.
+	// Drivers are the drivers whose operators run, such as manila and cinder. Without any, the cluster
+	// contains nothing of OpenShift.
 	Drivers []string
 	// Nodes is the number of real nodes. Zones are their availability zones, in their order; nova
 	// for the nodes without one.
@@ -148,7 +149,7 @@ func (c *Cluster) connect(ctx context.Context, o Options) error {
 	if c.Client, err = kubernetes.NewForConfig(c.Config); err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
-	if o.Idle {
+	if o.Idle || len(o.Drivers) == 0 {
 		return nil
 	}
 	fmt.Fprintln(o.Progress, "waiting until the drivers are ready")

@@ -29,6 +29,8 @@ type kind struct {
 	tls bool
 	// idle means that the operators have no pods at first.
 	idle bool
+	// plain means that the cluster contains nothing of OpenShift, and no operators.
+	plain bool
 }
 
 // lab contains at most one cluster.
@@ -43,8 +45,12 @@ func use(t *testing.T, wanted kind) *test {
 	t.Helper()
 	if running.Cluster == nil || running.kind != wanted {
 		running.stop()
+		drivers := []string{"manila", "cinder"}
+		if wanted.plain {
+			drivers = nil
+		}
 		started, err := cluster.Start(t.Context(), cluster.Options{
-			Name: "promises", Drivers: []string{"manila", "cinder"}, Nodes: 2,
+			Name: "promises", Drivers: drivers, Nodes: 2,
 			TLS: wanted.tls, Idle: wanted.idle, Progress: os.Stderr,
 		})
 		if err != nil {
