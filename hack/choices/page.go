@@ -14,7 +14,8 @@ func (g generator) rows(t reflect.Type, parent string) string {
 	var out strings.Builder
 	for _, f := range choice.Fields(g.kind, t) {
 		name := parent + choice.FieldName(f)
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", name, typeOf(f), defaultOf(f), g.comment(t, f))
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s%s |\n", name, typeOf(f), defaultOf(f), only(f),
+			g.comment(t, f))
 		switch {
 		case f.Type.Kind() == reflect.Pointer:
 			out.WriteString(g.rows(f.Type.Elem(), name+"."))
@@ -40,6 +41,14 @@ func (g generator) ownRows(t reflect.Type, parent string) string {
 		}
 	}
 	return rows
+}
+
+// only says which kind has a field, unless all have it.
+func only(f reflect.StructField) string {
+	if kind := f.Tag.Get("kind"); kind != "" {
+		return "`" + kind + "` only. "
+	}
+	return ""
 }
 
 // typeOf returns the type of a field and its limits.

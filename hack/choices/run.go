@@ -42,7 +42,7 @@ func generate(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, files := intro, map[string]string{}
+	files := map[string]string{}
 	for _, kind := range []choice.Kind{choice.Manila, choice.Cinder} {
 		g := generator{kind, comments}
 		schema := g.object(reflect.TypeFor[choice.Config]())
@@ -53,11 +53,9 @@ func generate(root string) (map[string]string, error) {
 		}
 		name := strings.ToLower(string(kind)) + ".v1alpha1.json"
 		files[filepath.Join("assets/schema", name)] = string(text) + "\n"
-		page += fmt.Sprintf("\n## %s\n\nSchema: [%s](../assets/schema/%s).\n", kind, name, name) +
-			"\n| field | type | default | meaning |\n|--|--|--|--|\n" +
-			g.rows(reflect.TypeFor[choice.Config](), "")
 	}
-	files["docs/configuration.md"] = page
+	files["docs/configuration.md"] = intro +
+		generator{comments: comments}.rows(reflect.TypeFor[choice.Config](), "")
 	return files, nil
 }
 
@@ -86,7 +84,7 @@ func readComments(file string) (map[string]string, error) {
 	return comments, nil
 }
 
-// generator describes the types of a kind.
+// generator describes the types of a kind, or of all kinds.
 type generator struct {
 	kind     choice.Kind
 	comments map[string]string

@@ -215,7 +215,7 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 }
 
 // Fields returns the fields of Config, or of a type in it, that a kind has, with those of embedded
-// types.
+// types; without a kind, the fields of all kinds.
 func Fields(kind Kind, t reflect.Type) []reflect.StructField {
 	var found []reflect.StructField
 	for i := range t.NumField() {
@@ -224,7 +224,7 @@ func Fields(kind Kind, t reflect.Type) []reflect.StructField {
 		switch {
 		case f.Anonymous:
 			found = append(found, Fields(kind, f.Type)...)
-		case restricted == "" || restricted == string(kind):
+		case kind == "" || restricted == "" || restricted == string(kind):
 			found = append(found, f)
 		}
 	}
