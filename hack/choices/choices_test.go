@@ -74,7 +74,7 @@ func TestExamplesOfPagesAreValid(t *testing.T) {
 	t.Parallel()
 	block := regexp.MustCompile("(?s)```yaml\n(apiVersion: config.csi.*?\nkind: (\\w+)\n.*?)```")
 	for page, want := range map[string]int{
-		"docs/configuration.md": 2, "docs/manila.md": 1, "docs/cinder.md": 1, "docs/kubernetes.md": 2,
+		"docs/manila.md": 1, "docs/cinder.md": 1, "docs/kubernetes.md": 2,
 	} {
 		examples := block.FindAllStringSubmatch(read(t, page), -1)
 		if len(examples) != want {

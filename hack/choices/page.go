@@ -51,12 +51,8 @@ func only(f reflect.StructField) string {
 	return ""
 }
 
-// typeOf returns the type of a field and its limits.
+// typeOf returns the type of a field, or its values.
 func typeOf(f reflect.StructField) string {
-	items := ""
-	if limit := f.Tag.Get("maxItems"); limit != "" {
-		items = ", at most " + limit
-	}
 	switch values := f.Tag.Get("enum"); {
 	case f.Type.Kind() == reflect.Struct, f.Type.Kind() == reflect.Pointer:
 		return "object"
@@ -65,11 +61,11 @@ func typeOf(f reflect.StructField) string {
 	case f.Type.Kind() == reflect.Int:
 		return "number, " + f.Tag.Get("range")
 	case f.Type.Kind() == reflect.Map:
-		return "map of texts" + items
+		return "map of texts"
 	case isList(f):
-		return "list of objects" + items
+		return "list of objects"
 	case f.Type.Kind() == reflect.Slice:
-		return "list of texts" + items
+		return "list of texts"
 	case values != "":
 		return "`" + strings.ReplaceAll(values, ",", "`, `") + "`"
 	}
