@@ -46,14 +46,14 @@ type Finding struct {
 	Runbook string
 }
 
-// rule is the judgement of conditions whose type has a suffix.
-type rule struct {
-	suffix string
-	// expected is the status without a finding. "" means that each status is a finding.
-	expected opv1.ConditionStatus
-	severity Severity
-	// runbook is the name of an alert in small letters.
-	runbook string
+// Rule is the judgement of conditions whose type has a suffix.
+type Rule struct {
+	Suffix string
+	// Expected is the status without a finding. "" means that each status is a finding.
+	Expected opv1.ConditionStatus
+	Severity Severity
+	// Runbook is the name of an alert in small letters.
+	Runbook string
 }
 
 const (
@@ -61,12 +61,13 @@ const (
 	managementState = "ManagementStateDegraded"
 )
 
-// rules returns the rules, the worst finding first. The first rule whose suffix matches counts.
+// Rules returns the rules, the worst finding first. The first rule whose suffix matches counts.
 // While the operator does not reconcile, other conditions may be out of date. The cloud and the
-// credentials are often the cause of what other conditions report.
-func rules() []rule {
+// credentials are often the cause of what other conditions report. docs/conditions.md contains the
+// rules.
+func Rules() []Rule {
 	const yes, no = opv1.ConditionTrue, opv1.ConditionFalse
-	return []rule{
+	return []Rule{
 		{managementState, no, Problem, "openstackcsidegraded"},
 		{opv1.OperatorStatusTypeAvailable, yes, Problem, "openstackcsiunavailable"},
 		{"CloudReachable", yes, Problem, "openstackcsicloudunreachable"},
@@ -84,10 +85,10 @@ func rules() []rule {
 }
 
 // judge returns the rule for a type and its rank.
-func judge(conditionType string) (rule, int) {
-	all := rules()
-	rank := slices.IndexFunc(all, func(r rule) bool {
-		return strings.HasSuffix(conditionType, r.suffix)
+func judge(conditionType string) (Rule, int) {
+	all := Rules()
+	rank := slices.IndexFunc(all, func(r Rule) bool {
+		return strings.HasSuffix(conditionType, r.Suffix)
 	})
 	return all[rank], rank // the last rule matches every type
 }
@@ -96,12 +97,12 @@ func judge(conditionType string) (rule, int) {
 func SeverityOf(conditionType string, status opv1.ConditionStatus) Severity {
 	r, _ := judge(conditionType)
 	switch {
-	case status == r.expected:
+	case status == r.Expected:
 		return ""
-	case r.severity == Progress && status != opv1.ConditionTrue:
+	case r.Severity == Progress && status != opv1.ConditionTrue:
 		return Problem
 	}
-	return r.severity
+	return r.Severity
 }
 
 // Driver returns what the conditions of a ClusterCSIDriver report, the worst first. Each of the
@@ -129,7 +130,7 @@ func Driver(driver *opv1.ClusterCSIDriver, workloads int) []Finding {
 			r, _ := judge(c.Type)
 			findings = append(findings, Finding{
 				Severity: severity, Type: c.Type, Reason: c.Reason, Message: c.Message,
-				Since: c.LastTransitionTime.Time, Runbook: r.runbook,
+				Since: c.LastTransitionTime.Time, Runbook: r.Runbook,
 			})
 		}
 	}

@@ -16,16 +16,16 @@ import (
 )
 
 // The label decides whether Prometheus of OpenShift scrapes the sidecars of Manila.
-func TestConditionsSayWhatOpenShiftDoesNotLabel(t *testing.T) {
+func TestRunbooksSayWhatOpenShiftDoesNotLabel(t *testing.T) {
 	t.Parallel()
 	const label = "openshift.io/cluster-monitoring"
 	namespace := read(t, "test/devcluster/fixtures/manifests/openshift-roles/"+
 		"manila-csi-driver-operator/namespace.yaml")
-	page := strings.Join(strings.Fields(read(t, "docs/conditions.md")), " ")
+	page := strings.Join(strings.Fields(read(t, "docs/runbooks.md")), " ")
 	says := strings.Contains(page, "CSO creates the namespace `openshift-manila-csi-driver` without "+
 		"this label, so add it: kubectl label namespace openshift-manila-csi-driver "+label+"=true ")
 	if labelled := strings.Contains(namespace, label); says == labelled {
-		t.Errorf("CSO sets the label: %t; docs/conditions.md says that it does not: %t",
+		t.Errorf("CSO sets the label: %t; docs/runbooks.md says that it does not: %t",
 			labelled, says)
 	}
 }
