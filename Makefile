@@ -135,9 +135,8 @@ test-all: ## Run all tests that need no root, also after a failure (30 minutes)
 		test-logins test-devcluster test-chaos test-helm test-olm test-clusters
 
 .PHONY: test-root
-test-root: ## Run all tests that need root and packages of Debian, also after a failure (90 min)
+test-root: ## Run all tests that need root or packages of Debian, also after a failure (90 min)
 	@hack/root-packages.sh
-	@echo 'make test-root takes about 90 minutes on two cores'
 	@hack/stages.sh --keep-going test-csi-sanity test-node test-promises test-storage \
 		test-e2e-csi-addons test-dockerfiles test-openstack test-monitoring
 
@@ -199,7 +198,7 @@ logins:
 		-o $(BIN_DIR)/logins/v1.33 .
 
 .PHONY: test-logins
-test-logins: logins ## Run the drivers with what the operators generate from many clouds.yaml
+test-logins: logins ## Run the drivers with many clouds.yaml (the first time 5 minutes more)
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 ./test/logins $(TESTFLAGS)
 
 # The test reads SEED, which repeats a run, and DURATION.
@@ -264,13 +263,13 @@ OLM_BIN_DIR ?= bin/olm
 override export OLM_BIN_DIR := $(abspath $(OLM_BIN_DIR))
 
 .PHONY: test-olm
-test-olm: build k8s ## Test the bundles with the real OLM, which takes 15 minutes to build once
+test-olm: build k8s ## Test the bundles with the real OLM (the first time 15 minutes more)
 	hack/olm.sh '$(OLM_BIN_DIR)'
 	BIN_DIR=$(BIN_DIR) go test -tags integration,long,olm -count 1 -timeout 30m -v -run RealOLM \
 		./test/integration -standalone=1 -hypershift=1 $(TESTFLAGS)
 
 .PHONY: test-helm
-test-helm: build k8s bin/tools/helm3 bin/tools/helm4 ## Test the Helm chart with Helm 3 and 4
+test-helm: build k8s bin/tools/helm3 bin/tools/helm4 ## Test the chart (7 min more the first time)
 	BIN_DIR=$(BIN_DIR) go test -tags integration,long,helm -count 1 -timeout 30m -v -run Helm \
 		./test/integration $(TESTFLAGS)
 
