@@ -3,8 +3,11 @@ package architecture_test
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -30,13 +33,33 @@ func TestEveryRuleCanFail(t *testing.T) {
 	golden.Match(t, "testdata/violations.txt", got, *update)
 }
 
-func TestEveryLevelHasPackages(t *testing.T) {
+// A label of the diagram contains a level and its folders; those of pkg are without it.
+func TestEveryLevelHasPackagesAndIsInTheDiagram(t *testing.T) {
 	t.Parallel()
 	tree := load(t, "../..")
+	page, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	label := regexp.MustCompile(`\["(\d): ([^"]*)"\]`)
+	drawn := map[string]bool{}
+	for _, match := range label.FindAllStringSubmatch(string(page), -1) {
+		for _, folder := range strings.Split(match[2], ",") {
+			drawn[match[1]+" "+strings.TrimSpace(folder)] = true
+		}
+	}
 	for _, level := range architecture.Repository().Levels {
 		if !tree.Contains(level.Folder) {
 			t.Errorf("no package is in %s", level.Folder)
 		}
+		want := fmt.Sprint(level.Number, " ", strings.TrimPrefix(level.Folder, "pkg/"))
+		if !drawn[want] {
+			t.Errorf("the diagram of docs/architecture.md does not contain level and folder %s", want)
+		}
+		delete(drawn, want)
+	}
+	if len(drawn) > 0 {
+		t.Errorf("the diagram of docs/architecture.md contains other folders: %v", drawn)
 	}
 }
 
