@@ -182,7 +182,7 @@ func TestChoicesOfCinder(t *testing.T) {
 
 	e.installAddonsCRD()
 	before := e.workloads()
-	e.configureAddons()
+	e.configureAddons(false)
 	e.eventually(installed, func() error {
 		return errors.Join(e.rolledOut(before, 1, true),
 			e.hasCondition("CinderCSIAddonsActive", opv1.ConditionTrue, "AsExpected",

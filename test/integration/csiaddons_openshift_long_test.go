@@ -59,7 +59,7 @@ func (e *env) startsAddonsWithPermissions(release string) {
 	e.awaitAvailable()
 	e.must(e.hasNoCondition(condition))
 
-	e.configureAddons()
+	e.configureAddons(false)
 	e.eventually(installed, func() error {
 		return errors.Join(e.hasCondition(condition, opv1.ConditionFalse, "Forbidden", texts...),
 			e.hasCondition(degraded, opv1.ConditionFalse, "Forbidden", "forbidden"), e.notDegraded())

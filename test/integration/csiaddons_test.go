@@ -63,11 +63,13 @@ func (e *env) removeAddonsCRD(ctx context.Context) error {
 	return wait.PollUntilContextTimeout(ctx, pollEvery, cleanUp, true, gone)
 }
 
-// configureAddons writes the image of CSI-Addons into the ConfigMap of the driver.
-func (e *env) configureAddons() {
+// configureAddons writes the image of CSI-Addons into the ConfigMap of the driver, and whether the
+// sidecars accept tokens for the API server.
+func (e *env) configureAddons(tokens bool) {
 	e.t.Helper()
 	text := fmt.Sprintf("apiVersion: config.csi.openstack.org/v1alpha1\nkind: %s\n"+
-		"csiAddons: {image: csi-addons}\n", ofSubject(e.subject, "ManilaConfig", "CinderConfig"))
+		"csiAddons: {image: csi-addons, apiServerTokens: %v}\n",
+		ofSubject(e.subject, "ManilaConfig", "CinderConfig"), tokens)
 	e.must(e.management.putConfigMap(e.ctx(), e.userConfigNamespace(),
 		ofSubject(e.subject, manilaUserConfig, cinderUserConfig),
 		map[string]string{"operator.yaml": text}))
@@ -255,4 +257,26 @@ func (e *env) followsAddonsCRD() {
 	e.must(checkEqual(before, after))
 	e.must(e.hasNoCondition(active))
 	e.must(e.notDegraded())
+	if !e.subject.isManila() && !e.isHosted() {
+		e.servesOtherControllers()
+	}
+}
+
+// servesOtherControllers checks that the pods of Cinder's controller get CSI-Addons for a controller
+// that sends tokens for the API server.
+func (e *env) servesOtherControllers() {
+	e.t.Helper()
+	e.installAddonsCRD()
+	e.configureAddons(true)
+	e.eventually(installed, func() error {
+		controller, err := e.workload(cinderController)
+		if err != nil {
+			return err
+		}
+		_, missing := controller.container(addonsSidecar)
+		_, err = e.management.kube.NetworkingV1().NetworkPolicies(e.subject.controllerNamespace).
+			Get(e.ctx(), "openstack-cinder-csi-driver-ingress-csi-addons", metav1.GetOptions{})
+		return errors.Join(missing, err)
+	})
+	e.awaitAvailable()
 }
