@@ -7,12 +7,16 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
+	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
 
 // packages are the packages of the catalog, with their namespaces.
@@ -52,10 +56,15 @@ func TestRealOLMInstallsUpgradesAndRemoves(t *testing.T) {
 	// The bundles are for OpenShift.
 	k.run("kubectl label nodes --all node-role.kubernetes.io/master=")
 	k.run("kubectl create namespace openshift-cloud-credential-operator")
+	k.run("kubectl create namespace openshift-config")
 	k.run("kubectl apply -f - <<EOF\n" + credentialsRequests + "EOF\n" +
 		"kubectl wait crd/credentialsrequests.cloudcredential.openshift.io --for=condition=Established")
+	k.run(`kubectl apply -f "$RELEASE/crds.yaml"`) // of OpenShift
+	before := slices.DeleteFunc(k.objects(), func(object string) bool {
+		return strings.HasPrefix(object, "CatalogSource ")
+	})
 	for _, file := range []string{
-		"crds", "common", "csi-addons-crds", "olm-prerequisites-common", "olm-prerequisites-manila",
+		"csi-addons-crds", "olm-prerequisites-common", "olm-prerequisites-manila",
 		"olm-prerequisites-cinder", "olm-prerequisites-csi-addons",
 	} {
 		k.run(fmt.Sprintf(`kubectl apply --server-side -f "$RELEASE/%s.yaml"`, file))
@@ -78,16 +87,25 @@ func TestRealOLMInstallsUpgradesAndRemoves(t *testing.T) {
 		k.run(fmt.Sprintf("kubectl wait csv/%s.v1.0.0 -n %s --for=delete --timeout=1m", name, namespace))
 	}
 
-	for name, namespace := range packages() {
-		k.run(fmt.Sprintf("kubectl delete subscription %s -n %s\nkubectl delete csv %s.v1.1.0 -n %s",
-			name, namespace, name, namespace))
+	o.leaves(before)
+}
+
+// leaves follows the page until nothing is left.
+func (o *olm) leaves(before []string) {
+	o.t.Helper()
+	page := filepath.Join(repository, "docs/olm.md")
+	for _, heading := range []string{
+		"Remove Manila", "Remove Cinder", "Remove CSI-Addons", "Remove the catalog",
+	} {
+		commands, err := guide.Commands(page, heading)
+		o.must(err)
+		for _, command := range commands {
+			o.run(strings.ReplaceAll(command, "oc ", "kubectl "))
+		}
 	}
-	k.eventually(func() error {
-		for _, object := range k.objects() {
-			kind, name, _ := strings.Cut(object, " ")
-			if kind == "Deployment" && !strings.Contains(name, "snapshot") {
-				return fmt.Errorf("%s still exists", object)
-			}
+	o.eventually(func() error {
+		if diff := cmp.Diff(before, o.objects()); diff != "" {
+			return fmt.Errorf("objects before the installation and after the removal:\n%s", diff)
 		}
 		return nil
 	})
