@@ -8,7 +8,8 @@ copy=$(mktemp -d)
 trap 'rm -rf "${copy}"' EXIT
 
 cp -R assets "${copy}/assets"
-rm -rf "${copy}"/assets/drivers/*/generated "${copy}"/assets/{csi-addons,helm}/generated
+rm -rf "${copy}"/assets/drivers/*/generated \
+	"${copy}"/assets/{csi-addons,helm,monitoring/kubernetes}/generated
 hack/crds.sh "${copy}"
 go run -buildvcs=false ./cmd/asset-generator --assets "${copy}/assets"
 if ! diff -ru assets "${copy}/assets"; then

@@ -32,6 +32,7 @@ func chart(fsys fs.FS) (map[string][]byte, error) {
 		"csi-addons/crd/generated/*": "files/csi-addons", "snapshots/generated/*": "files/snapshots",
 		"snapshots/controller.yaml":         "files/snapshots",
 		"monitoring/kubernetes/alerts.yaml": "files/monitoring",
+		dashboardGenerated + "/*":           "files/monitoring",
 	} {
 		errs = append(errs, eachFile(fsys, pattern, func(file string, text []byte) error {
 			files[path.Join(folder, path.Base(file))] = text

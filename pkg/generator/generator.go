@@ -134,8 +134,9 @@ func (a *asset) rank() int {
 
 // Update generates the bundles of the assets folder root and writes them to
 // drivers/<driver>/generated/<flavour>, with the manifests of operators in folders there, the
-// OLM bundle of CSI-Addons to csi-addons/generated, and the Helm chart to helm/generated. It
-// removes all other files there. If there is an error in the layers, it writes nothing.
+// OLM bundle of CSI-Addons to csi-addons/generated, the dashboard to
+// monitoring/kubernetes/generated, and the Helm chart to helm/generated. It removes all other files
+// there. If there is an error in the layers, it writes nothing.
 func Update(root string) error {
 	outputs, err := Generate(os.DirFS(root))
 	if err != nil {
@@ -145,7 +146,12 @@ func Update(root string) error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFiles(root, csiAddonsGenerated, addons); err != nil {
+	boards, err := dashboards(os.DirFS(root))
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(replaceFiles(root, csiAddonsGenerated, addons),
+		replaceFiles(root, dashboardGenerated, boards)); err != nil {
 		return err
 	}
 	written := map[string]bool{}

@@ -124,6 +124,9 @@ func TestCommandReturnsExitCodeAndMessage(t *testing.T) {
 	t.Parallel()
 	broken := validTree(t)
 	edit{two, "prefix: one", "prefx: one"}.apply(t, broken)
+	const dashboard = "monitoring/dashboard.yaml"
+	mistitled := validTree(t)
+	edit{file: dashboard, new: "titel: x"}.apply(t, mistitled)
 	tests := map[string]struct {
 		tree fstest.MapFS
 		args []string
@@ -133,6 +136,9 @@ func TestCommandReturnsExitCodeAndMessage(t *testing.T) {
 		"fine": {tree: validTree(t)},
 		"mistake": {
 			tree: broken, code: 1, want: two + `:2: "driver.yaml": unknown field "prefx"`,
+		},
+		"mistake in the dashboard": {
+			tree: mistitled, code: 1, want: dashboard + `:1: "dashboard.yaml": unknown field "titel"`,
 		},
 		"unknown flag":    {args: []string{"--asets=x"}, code: 2, want: "asets"},
 		"stray argument":  {args: []string{"x"}, code: 2, want: `unexpected arguments ["x"]`},

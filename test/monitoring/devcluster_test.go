@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -100,7 +101,11 @@ func selectors(rules []rule) []string {
 func serveAddons(t *testing.T) string {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	connection.NewMetrics(registry).Connected("cinder.csi.openstack.org", 1)
+	const driver = "cinder.csi.openstack.org"
+	metrics := connection.NewMetrics(registry)
+	metrics.Connected(driver, 1)
+	metrics.Ended(driver, "NodeReclaimSpace", "OK", time.Second)
+	metrics.Repaired(driver, 1)
 	listening := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	t.Cleanup(listening.Close)
 	return strings.TrimPrefix(listening.URL, "http://")
