@@ -57,7 +57,7 @@ PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/... ./test/opens
 # The folders of the go.mod files of other programs. `go mod tidy` would remove the only module of
 # test/devcluster/crd, of which no package is imported, but CRDs are copied. For those of OLM it
 # would download hundreds of modules, which `make test` does not need.
-MODULES := hack/tools/actionlint test/devcluster/kubernetes \
+MODULES := hack/tools/actionlint hack/pictures test/devcluster/kubernetes \
 	$(addprefix test/node/programs/,kubernetes containerd cni) test/node/images/programs \
 	test/logins/programs $(addprefix test/e2e/programs/,csi-test kubernetes)
 # The targets of real nodes, if `make run` needs them.
