@@ -19,22 +19,25 @@ type rule struct {
 	Alert, Record, Expr string
 }
 
-// writeRules writes the rules of the PrometheusRule and of the dashboard to a file for Prometheus,
+// writeRules writes the rules of the PrometheusRules and of the dashboard to a file for Prometheus,
 // and returns them.
 func writeRules(t *testing.T, file string) []rule {
 	t.Helper()
-	var manifest struct {
-		Spec struct{ Groups []struct{ Rules []any } }
+	var rules []any
+	for _, name := range []string{"kubernetes/alerts.yaml", "management/alerts.yaml"} {
+		var manifest struct {
+			Spec struct{ Groups []struct{ Rules []any } }
+		}
+		readAsset(t, name, &manifest)
+		rules = append(rules, manifest.Spec.Groups[0].Rules...)
 	}
-	readAsset(t, "alerts.yaml", &manifest)
-	group := &manifest.Spec.Groups[0]
 	for i, expression := range panels(t) {
-		group.Rules = append(group.Rules, map[string]any{
+		rules = append(rules, map[string]any{
 			"record": fmt.Sprintf("dashboard:expression:%d", i), "expr": expression,
 		})
 	}
 	text, err := yaml.Marshal(map[string]any{"groups": []any{
-		map[string]any{"name": "openstack-csi", "rules": group.Rules},
+		map[string]any{"name": "openstack-csi", "rules": rules},
 	}})
 	must(t, err)
 	must(t, os.WriteFile(file, text, 0o600))
@@ -47,7 +50,7 @@ func writeRules(t *testing.T, file string) []rule {
 func panels(t *testing.T) []string {
 	t.Helper()
 	var manifest struct{ Data map[string]string }
-	readAsset(t, "generated/dashboard.yaml", &manifest)
+	readAsset(t, "kubernetes/generated/dashboard.yaml", &manifest)
 	var model struct {
 		Panels []struct{ Targets []struct{ Expr string } }
 	}
@@ -63,7 +66,7 @@ func panels(t *testing.T) []string {
 
 func readAsset(t *testing.T, name string, into any) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../assets/monitoring/kubernetes", name))
+	text, err := os.ReadFile(filepath.Join("../../assets/monitoring", name))
 	must(t, err)
 	must(t, yaml.Unmarshal(text, into))
 }
