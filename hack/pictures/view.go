@@ -33,8 +33,8 @@ func terminal(frame string) []byte {
 	return svg.Bytes()
 }
 
-// style returns the attributes of a line. The second line has the colour of the worst finding, which
-// is the first one.
+// style returns the attributes of a line. The second line has the colour of the worst finding,
+// which is the first one.
 func style(i int, lines []string) string {
 	const bold = ` font-weight="bold"`
 	colour := func(line string) string {
