@@ -53,7 +53,7 @@ func (c *Cluster) ConfigMap(side flavour.Side, namespace, name string) Object[co
 // ObjectInformers creates informers of single objects. They watch only the object with that name,
 // because the namespaces of operators, above all the namespace of a hosted control plane, contain
 // many objects of others. The operator must neither keep their content nor react to their changes
-// (decision 0014).
+// (decision 0066).
 type ObjectInformers struct {
 	kube      kubernetes.Interface
 	mu        sync.Mutex

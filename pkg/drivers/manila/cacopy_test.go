@@ -285,7 +285,7 @@ func refuseUpdates(fake *clustertest.Fake) {
 	fake.Guest.PrependReactor("update", "configmaps", react)
 }
 
-// condition returns the status and the message of ResourceSyncControllerDegraded (decision 0008).
+// condition returns the status and the message of ResourceSyncControllerDegraded (decision 0029).
 func (b copyBench) condition(t *testing.T) string {
 	t.Helper()
 	found := v1helpers.FindOperatorCondition(b.fake.State.Conditions(t),
