@@ -4,6 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -68,6 +72,11 @@ func findDriver(name string) *driver {
 		}
 	}
 	return nil
+}
+
+// driverOf returns the CSI driver of a PersistentVolume, "" if none serves it.
+func driverOf(volume *corev1.PersistentVolume) string {
+	return ptr.Deref(source.Of(volume), corev1.CSIPersistentVolumeSource{}).Driver
 }
 
 // workloads returns the names of the workloads of the driver and of its operator.

@@ -16,6 +16,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -137,7 +138,9 @@ func (g *gathering) isWanted(o *unstructured.Unstructured) bool {
 	case "StorageClass":
 		g.ours["StorageClass/"+o.GetName()] = findDriver(text("provisioner")) != nil
 	case "PersistentVolume":
-		g.ours["PersistentVolume/"+o.GetName()] = findDriver(text("spec", "csi", "driver")) != nil
+		var volume corev1.PersistentVolume
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &volume)
+		g.ours["PersistentVolume/"+o.GetName()] = err == nil && findDriver(driverOf(&volume)) != nil
 	case "PersistentVolumeClaim":
 		ours := g.ours["StorageClass/"+text("spec", "storageClassName")] ||
 			g.ours["PersistentVolume/"+text("spec", "volumeName")]

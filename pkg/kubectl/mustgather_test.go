@@ -71,7 +71,8 @@ func ofAdministrators() (objects []client.Object) {
 	return objects
 }
 
-// ofUsers returns events of a claim of a driver and of another claim, and an object of CSI-Addons.
+// ofUsers returns events of claims of a driver and of another claim, and an object of CSI-Addons.
+// The former driver of Kubernetes created the volume of the last claim.
 func ofUsers() []client.Object {
 	event := func(name, of, message string) client.Object {
 		return &corev1.Event{
@@ -79,7 +80,12 @@ func ofUsers() []client.Object {
 			InvolvedObject: corev1.ObjectReference{UID: types.UID(of)}, Message: message,
 		}
 	}
+	volume, claim := &corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}
+	volume.Name, claim.Name, claim.Namespace, claim.UID = "former", "former", "shop", "former"
+	volume.Spec.Cinder = &corev1.CinderPersistentVolumeSource{VolumeID: "volume-8"}
+	claim.Spec.VolumeName = volume.Name
 	return []client.Object{
+		volume, claim, event("c", "former", "it moves"),
 		event("a", "disk", "it waits"), event("b", "other", "planted-event"),
 		&v1alpha1.ReclaimSpaceJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "job"}},
 	}
@@ -168,7 +174,7 @@ func mustHaveFiles(t *testing.T, dir string) {
 		"status.yaml": "apiVersion: kubectl.csi.openstack.org/v1alpha1\n",
 		"namespaces/openshift-config/core/configmaps.yaml":          "operator.yaml: 'default",
 		shop + "core/persistentvolumeclaims.yaml":                   "name: disk",
-		shop + "core/events.yaml":                                   "it waits",
+		shop + "core/events.yaml":                                   "it moves",
 		shop + "csiaddons.openshift.io/reclaimspacejobs.yaml":       "name: job",
 		cluster + "storage.k8s.io/storageclasses/standard-csi.yaml": "provisioner:",
 		drivers + "manila.csi.openstack.org.yaml":                   "status:",

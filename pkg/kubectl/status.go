@@ -197,7 +197,7 @@ func (s *session) addVolumes(ctx context.Context, chosen []driver, report *Statu
 	for _, d := range chosen {
 		var stuck []string
 		for _, v := range volumes.Items {
-			if v.Spec.CSI != nil && v.Spec.CSI.Driver == d.name && v.Status.Phase == corev1.VolumeFailed {
+			if driverOf(&v) == d.name && v.Status.Phase == corev1.VolumeFailed {
 				stuck = append(stuck, v.Name)
 			}
 		}

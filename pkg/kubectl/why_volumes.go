@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -47,8 +48,8 @@ func (s *session) claim(
 	if name := claim.Spec.VolumeName; name != "" {
 		facts.Volume = find(ctx, s.guest, "", name, &corev1.PersistentVolume{})
 	}
-	if facts.Volume != nil && facts.Volume.Spec.CSI != nil {
-		provisioner = facts.Volume.Spec.CSI.Driver
+	if facts.Volume != nil {
+		provisioner = cmp.Or(driverOf(facts.Volume), provisioner)
 	}
 	facts.System = s.systemOf(ctx, provisioner)
 	facts.DriverHidden = s.guest.hidden["ClusterCSIDrivers"]
@@ -104,9 +105,7 @@ func explainVolume(ctx context.Context, q question) (*answer, error) {
 		return nil, err
 	}
 	facts.Events = events(ctx, q.guest, facts.Volume)
-	if csi := facts.Volume.Spec.CSI; csi != nil {
-		facts.System = q.systemOf(ctx, csi.Driver)
-	}
+	facts.System = q.systemOf(ctx, driverOf(facts.Volume))
 	var attachments storagev1.VolumeAttachmentList
 	q.guest.read(ctx, &attachments)
 	facts.Attachments = attachments.Items

@@ -21,7 +21,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
-	csidriver "github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 )
 
 // unknownInterval is the time after which a claim is checked again whose schedule is not known, for
@@ -241,7 +241,7 @@ func (c *Claims) driver(ctx context.Context, claim *corev1.PersistentVolumeClaim
 	if err != nil || volume == nil {
 		return "", cmp.Or(err, errUnknown)
 	}
-	return ptr.Deref(csidriver.Source(volume), corev1.CSIPersistentVolumeSource{}).Driver, nil
+	return ptr.Deref(source.Of(volume), corev1.CSIPersistentVolumeSource{}).Driver, nil
 }
 
 // offering returns requests for all claims if a CSIAddonsNode is the first of its driver that

@@ -10,7 +10,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
-	csidriver "github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 )
 
 // obstacle is an error that says why a job cannot call the driver.
@@ -56,7 +56,7 @@ func (p plan) node() string {
 // so an obstacle on nodes counts only without this call.
 func (r *Jobs) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v *corev1.PersistentVolume,
 ) (plan, error) {
-	driver := csidriver.Source(v).Driver
+	driver := source.Of(v).Driver
 	if !r.Sidecars.Any(driver) {
 		return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of "+
 			"driver %s", driver)

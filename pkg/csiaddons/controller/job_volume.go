@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	csidriver "github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 )
 
 // indexVolume indexes VolumeAttachments by the name of the PersistentVolume.
@@ -51,12 +51,12 @@ func (r *Jobs) volume(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 		return nil, waiting(ReasonClaimNotBound, "PersistentVolume %s is not bound to the claim %s",
 			claim.Spec.VolumeName, name.Name)
 	}
-	switch source := csidriver.Source(volume); {
-	case source == nil:
+	switch served := source.Of(volume); {
+	case served == nil:
 		return nil, final(ReasonNoDriver, "PersistentVolume %s belongs to no CSI driver", volume.Name)
-	case len(r.Drivers[source.Driver].Namespaces) == 0:
+	case len(r.Drivers[served.Driver].Namespaces) == 0:
 		return nil, final(ReasonNoDriver, "The controller does not serve the driver %s: an "+
-			"administrator can allow it with the flag --driver-namespaces", source.Driver)
+			"administrator can allow it with the flag --driver-namespaces", served.Driver)
 	}
 	return volume, nil
 }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 )
 
 // readTimeout limits one request.
@@ -50,17 +52,17 @@ func (r Reader) VolumeWithoutSecrets(ctx context.Context, name string) (*Volume,
 		code, _ := classify(err)
 		return nil, status.Errorf(code, "reading PersistentVolume %s: %v", name, err)
 	}
-	source := Source(object)
+	served := source.Of(object)
 	switch {
-	case source == nil:
+	case served == nil:
 		return nil, status.Errorf(codes.InvalidArgument,
 			"PersistentVolume %s belongs to no CSI driver", name)
-	case source.Driver != r.Driver:
+	case served.Driver != r.Driver:
 		return nil, status.Errorf(codes.InvalidArgument,
-			"PersistentVolume %s belongs to the driver %s, not to the driver %s", name, source.Driver,
+			"PersistentVolume %s belongs to the driver %s, not to the driver %s", name, served.Driver,
 			r.Driver)
 	}
-	return &Volume{object: object, source: source}, nil
+	return &Volume{object: object, source: served}, nil
 }
 
 // Secrets returns the content of a Secret, or nothing if neither name nor namespace is given.

@@ -10,22 +10,6 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// cinder is the driver that serves the volumes of Kubernetes' former driver for Cinder.
-const cinder = "cinder.csi.openstack.org"
-
-// Source returns the CSI driver of a PersistentVolume and what it knows of the volume, or nil if no
-// CSI driver serves the volume. Kubernetes gives volumes of its former driver for Cinder to the CSI
-// driver, and stages them as those: https://kubernetes.io/docs/concepts/storage/volumes/#cinder.
-func Source(volume *corev1.PersistentVolume) *corev1.CSIPersistentVolumeSource {
-	if inTree := volume.Spec.Cinder; inTree != nil {
-		return &corev1.CSIPersistentVolumeSource{
-			Driver: cinder, VolumeHandle: inTree.VolumeID, FSType: inTree.FSType,
-			ReadOnly: inTree.ReadOnly,
-		}
-	}
-	return volume.Spec.CSI
-}
-
 // Volume is a PersistentVolume of a CSI driver.
 type Volume struct {
 	// Secrets is the content of the Secret with which kubelet stages the volume; nil without one.

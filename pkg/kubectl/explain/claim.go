@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
@@ -198,7 +199,7 @@ func (f ClaimFacts) boundLinks() []Link {
 		}}
 	}
 	text := "bound to PersistentVolume " + f.Volume.Name
-	if csi := f.Volume.Spec.CSI; csi != nil {
+	if csi := source.Of(f.Volume); csi != nil {
 		text += ", in OpenStack " + csi.VolumeHandle
 	}
 	return []Link{{OK, text, ""}}

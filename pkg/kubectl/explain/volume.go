@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 )
 
 // VolumeFacts are the objects about a PersistentVolume.
@@ -23,8 +25,8 @@ type VolumeFacts struct {
 func Volume(f VolumeFacts) []Link {
 	v := f.Volume
 	handle, claim := "the storage", "its claim"
-	if v.Spec.CSI != nil {
-		handle = v.Spec.CSI.VolumeHandle + " in OpenStack"
+	if served := source.Of(v); served != nil {
+		handle = served.VolumeHandle + " in OpenStack"
 	}
 	if ref := v.Spec.ClaimRef; ref != nil {
 		claim = "its claim " + ref.Namespace + "/" + ref.Name
