@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"unicode"
 
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -16,11 +19,32 @@ import (
 // reasonNameTaken is the reason of an event about a type. Others start with Names.Type.
 const reasonNameTaken = "StorageClassNameTaken"
 
-// Class is a StorageClass of a type.
-type Class struct {
-	Name    string
-	Type    openstack.Type
-	Options choice.Class
+func (c *Controller) ignored() string   { return c.Type + "Ignored" }
+func (c *Controller) goneType() string  { return c.Type + "Gone" }
+func (c *Controller) noNetwork() string { return c.Type + "WithoutNetwork" }
+
+// Limits for clouds that keep adding and removing types.
+const (
+	// maxClasses is the number of StorageClasses of the driver at which the operator creates no more.
+	// It deletes none of removed types.
+	maxClasses = 1000
+	// maxTold is the maximum number of types in an event or an error.
+	maxTold = 5
+)
+
+// isPrintable returns whether the name of a type may be in a StorageClass.
+func isPrintable(typeName string) bool {
+	return !strings.ContainsFunc(typeName, func(r rune) bool { return !unicode.IsGraphic(r) })
+}
+
+func (c *Controller) countOurs(existing map[string]*storagev1.StorageClass) int {
+	count := 0
+	for _, class := range existing {
+		if class.Provisioner == c.Provisioner {
+			count++
+		}
+	}
+	return count
 }
 
 // Types returns the types of the last list by name, nil if there was none. The caller must not
@@ -29,25 +53,6 @@ func (c *Controller) Types() map[string]openstack.Type {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.types
-}
-
-// Wanted returns a StorageClass for each selected type, sorted by the type, and the additional
-// ones. names contains the name of the class of each type.
-func (c *Controller) Wanted(
-	config *choice.Config, types map[string]openstack.Type, names map[string]string,
-) []Class {
-	var all []Class
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if config.Selects(c.Kind, name) {
-			all = append(all, Class{names[name], types[name], config.ClassOf(name)})
-		}
-	}
-	for _, more := range config.More() {
-		if found, offered := types[more.Type]; offered {
-			all = append(all, Class{more.Name, found, more.Class})
-		}
-	}
-	return all
 }
 
 // isAdditional returns whether the administrator has chosen the StorageClass by its name.
@@ -59,7 +64,7 @@ func (c *Controller) isAdditional(config *choice.Config, class *storagev1.Storag
 
 // fault returns why the driver cannot use the StorageClass, or why there is none.
 func (c *Controller) fault(
-	wanted Class, existing *storagev1.StorageClass,
+	wanted classes.Class, existing *storagev1.StorageClass,
 ) (reason, fault string) {
 	if existing == nil && !isPrintable(wanted.Type.Name) {
 		return c.ignored(), fmt.Sprintf("%s %q gets no StorageClass: its name contains unprintable "+
@@ -105,7 +110,7 @@ func (c *Controller) gone(
 ) []string {
 	var faults []string
 	for _, name := range slices.Sorted(maps.Keys(existing)) {
-		typeName := existing[name].Parameters[TypeParameter]
+		typeName := existing[name].Parameters[classes.TypeParameter]
 		if _, offered := names[typeName]; !offered && c.created(existing[name]) {
 			faults = append(faults, fmt.Sprintf("%s %q is gone, so %s creates no %s for StorageClass %s. "+
 				"Ask the administrator of the cloud for the %s, or delete the StorageClass",
@@ -118,7 +123,7 @@ func (c *Controller) gone(
 // created returns whether an operator created the class, judged by its name and by
 // Driver.Created. The rest depends on the release, and the administrator may have changed it.
 func (c *Controller) created(class *storagev1.StorageClass) bool {
-	typeName := class.Parameters[TypeParameter]
+	typeName := class.Parameters[classes.TypeParameter]
 	return c.IsClassOf(class, typeName) &&
 		(class.Name == c.Plain(typeName) || class.Name == c.Hashed(typeName)) &&
 		c.driver.Created(class)

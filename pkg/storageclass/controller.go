@@ -20,6 +20,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -32,7 +33,7 @@ const resync = 10 * time.Minute
 type Driver interface {
 	// Required returns a StorageClass. It sets every field that the API server would default, so that
 	// it can be compared.
-	Required(wanted Class) *storagev1.StorageClass
+	Required(wanted classes.Class) *storagev1.StorageClass
 	// Created returns whether the operator may have created a class that has the right name.
 	Created(class *storagev1.StorageClass) bool
 	// Report receives the types without a class and the classes without a type, after each sync.
@@ -49,7 +50,7 @@ type Choices interface {
 // type, because volumes of it may exist, and the removal may be an error of the cloud.
 type Controller struct {
 	factory.Controller
-	Names
+	classes.Names
 	driver     Driver
 	choices    Choices
 	cluster    *cluster.Cluster
@@ -69,19 +70,19 @@ type Controller struct {
 
 // New returns a Controller that creates no class before SetTypes.
 func New(
-	on *cluster.Cluster, recorder events.Recorder, choices Choices, names Names, driver Driver,
+	on *cluster.Cluster, recorder events.Recorder, choices Choices, names classes.Names, driver Driver,
 ) *Controller {
 	name := names.Service + "StorageClassController"
 	guest := on.Side(flavour.Guest)
-	classes := guest.Informers.InformersFor("").Storage().V1().StorageClasses()
+	informer := guest.Informers.InformersFor("").Storage().V1().StorageClasses()
 	c := &Controller{
 		Names: names, driver: driver, choices: choices, cluster: on, events: recorder,
-		kube: guest.Kube, classes: classes.Lister(),
-		reconciler: NewReconciler(guest.Kube, classes.Lister(), recorder),
+		kube: guest.Kube, classes: informer.Lister(),
+		reconciler: NewReconciler(guest.Kube, informer.Lister(), recorder),
 		warned:     map[string]string{},
 	}
 	c.Controller = factory.New().
-		WithInformers(on.Operator.Informer(), choices, classes.Informer(), &c.changed).
+		WithInformers(on.Operator.Informer(), choices, informer.Informer(), &c.changed).
 		WithSync(cluster.WhileManaged(on.Operator, c.sync)).
 		WithSyncDegradedOnError(on.Operator).
 		ResyncEvery(resync).
@@ -118,7 +119,7 @@ func (c *Controller) sync(ctx context.Context, _ factory.SyncContext) error {
 	if err != nil {
 		return fmt.Errorf("listing StorageClasses: %w", err)
 	}
-	existing := byName(listed)
+	existing := classes.ByName(listed)
 	switch state {
 	case opv1.ManagedStorageClass:
 		return c.reconcile(ctx, config, existing)

@@ -5,7 +5,6 @@
 package storageclass
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	storageclient "k8s.io/client-go/kubernetes/typed/storage/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
@@ -26,7 +24,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/resource/resourcehelper"
 
-	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
 )
 
 const (
@@ -189,26 +187,8 @@ func (r *Reconciler) post(ctx context.Context, class *storagev1.StorageClass) er
 	return err
 }
 
-// merge returns the existing StorageClass with every field that required sets.
 func (r *Reconciler) merge(existing, required *storagev1.StorageClass) *storagev1.StorageClass {
-	ret := existing.DeepCopy()
-	ret.Labels = labels.Merge(ret.Labels, required.Labels)
-	ret.Annotations = labels.Merge(ret.Annotations, required.Annotations)
-	if chosen, found := existing.Annotations[choice.DefaultAnnotation]; found && !r.OwnsDefault {
-		ret.Annotations[choice.DefaultAnnotation] = chosen
-	}
-	ret.Provisioner = required.Provisioner
-	ret.Parameters = required.Parameters
-	ret.ReclaimPolicy = cmp.Or(required.ReclaimPolicy, existing.ReclaimPolicy)
-	ret.VolumeBindingMode = cmp.Or(required.VolumeBindingMode, existing.VolumeBindingMode)
-	ret.AllowVolumeExpansion = cmp.Or(required.AllowVolumeExpansion, existing.AllowVolumeExpansion)
-	if required.MountOptions != nil {
-		ret.MountOptions = required.MountOptions
-	}
-	if required.AllowedTopologies != nil {
-		ret.AllowedTopologies = required.AllowedTopologies
-	}
-	return ret
+	return classes.Merge(existing, required, r.OwnsDefault)
 }
 
 // canUpdate reports whether the API server accepts desired as an update.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
@@ -28,7 +29,7 @@ func CheckChoices(
 	for _, w := range c.Wanted(config, types, c.Of([]string{offered.Name}, nil)) {
 		class := d.Required(w)
 		config.MarkDefault(class)
-		CheckClass(t, class, d.Required(storageclass.Class{Name: w.Name, Type: offered}))
+		CheckClass(t, class, d.Required(classes.Class{Name: w.Name, Type: offered}))
 		if !c.IsClassOf(class, offered.Name) {
 			t.Errorf("not a class of type %q: %+v", offered.Name, class)
 		}

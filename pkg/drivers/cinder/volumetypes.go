@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
@@ -43,32 +42,19 @@ func newVolumeTypes(
 ) *volumeTypes {
 	v := &volumeTypes{choices: choices}
 	v.connect = func(ctx context.Context) (typeLister, error) { return accepted.Client(ctx) }
-	v.Controller = storageclass.New(s.Cluster, s.Events, choices, storageclass.Names{
-		Provisioner: string(Name), Prefix: "csi-cinder-", Kind: choice.Cinder, ConfigMap: userConfigMap,
-		Service: service, Type: "VolumeType", Noun: "volume type", Volumes: "volumes",
-	}, v)
+	names := classes.NamesOf(choice.Cinder, string(Name))
+	v.Controller = storageclass.New(s.Cluster, s.Events, choices, names, v)
 	return v
 }
 
-// Required returns the StorageClass of a volume type: standard-csi with the type.
-func (*volumeTypes) Required(w storageclass.Class) *storagev1.StorageClass {
-	class := &storagev1.StorageClass{
-		ObjectMeta:           metav1.ObjectMeta{Name: w.Name},
-		Provisioner:          string(Name),
-		Parameters:           map[string]string{storageclass.TypeParameter: w.Type.Name},
-		ReclaimPolicy:        new(corev1.PersistentVolumeReclaimDelete),
-		VolumeBindingMode:    new(storagev1.VolumeBindingWaitForFirstConsumer),
-		AllowVolumeExpansion: new(true),
-	}
-	w.Options.Apply(class)
-	return class
-}
+// Required returns the StorageClass of a volume type.
+func (v *volumeTypes) Required(w classes.Class) *storagev1.StorageClass { return v.OfVolumes(w) }
 
 // Created returns whether the administrator selects the type of the class. Nothing else tells a
 // class of the operator from one of the administrator.
 func (v *volumeTypes) Created(class *storagev1.StorageClass) bool {
 	config, err := v.choices.Current()
-	return err == nil && config.Selects(choice.Cinder, class.Parameters[storageclass.TypeParameter])
+	return err == nil && config.Selects(choice.Cinder, class.Parameters[classes.TypeParameter])
 }
 
 // after returns the request of the cloud probe, which lists the volume types after the zones.

@@ -2,16 +2,13 @@ package manila
 
 import (
 	"context"
-	"encoding/json"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -43,12 +40,7 @@ func newStorageClassController(
 	return c
 }
 
-func classNames() storageclass.Names {
-	return storageclass.Names{
-		Provisioner: string(Name), Prefix: "csi-manila-", Kind: choice.Manila, ConfigMap: userConfigMap,
-		Service: service, Type: "ShareType", Noun: "share type", Volumes: "shares",
-	}
-}
+func classNames() classes.Names { return classes.NamesOf(choice.Manila, string(Name)) }
 
 // setShareTypes receives the results of the cloud probe. A probe that did not reach Manila changes
 // nothing.
@@ -58,39 +50,9 @@ func (c *storageClassController) setShareTypes(result cloudprobe.Result[[]openst
 	}
 }
 
-// parameters returns the parameters for the driver, except the Secrets.
-func parameters(w storageclass.Class) map[string]string {
-	parameters := map[string]string{storageclass.TypeParameter: w.Type.Name}
-	if w.Type.NeedsNetwork && w.Options.ShareNetworkID != "" {
-		parameters["shareNetworkID"] = w.Options.ShareNetworkID
-	}
-	if len(w.Options.ShareClients) > 0 {
-		parameters["nfs-shareClient"] = strings.Join(w.Options.ShareClients, ",")
-	}
-	if len(w.Options.ShareMetadata) > 0 {
-		metadata, _ := json.Marshal(w.Options.ShareMetadata) // texts cannot fail
-		parameters["appendShareMetadata"] = string(metadata)
-	}
-	return parameters
-}
-
 // Required returns the StorageClass that the administrator has chosen.
-func (c *storageClassController) Required(w storageclass.Class) *storagev1.StorageClass {
-	parameters := parameters(w)
-	for _, call := range []string{"provisioner", "controller-expand", "node-stage", "node-publish"} {
-		parameters["csi.storage.k8s.io/"+call+"-secret-name"] = loginSecret
-		parameters["csi.storage.k8s.io/"+call+"-secret-namespace"] = c.cluster.Namespaces.Guest
-	}
-	class := &storagev1.StorageClass{
-		ObjectMeta:           metav1.ObjectMeta{Name: w.Name},
-		Provisioner:          string(Name),
-		Parameters:           parameters,
-		ReclaimPolicy:        new(corev1.PersistentVolumeReclaimDelete),
-		VolumeBindingMode:    new(storagev1.VolumeBindingImmediate),
-		AllowVolumeExpansion: new(true),
-	}
-	w.Options.Apply(class)
-	return class
+func (c *storageClassController) Required(w classes.Class) *storagev1.StorageClass {
+	return c.OfShares(w, c.cluster.Namespaces.Guest, loginSecret)
 }
 
 // Created returns whether the class names the Secret of this operator.

@@ -1,4 +1,4 @@
-package storageclass
+package classes
 
 import (
 	"math/rand/v2"
@@ -126,7 +126,7 @@ func TestClassNamesOfMany(t *testing.T) {
 			for range 10 {
 				random.Shuffle(len(test.types),
 					func(i, j int) { test.types[i], test.types[j] = test.types[j], test.types[i] })
-				if diff := cmp.Diff(test.want, names().Of(test.types, byName(test.existing))); diff != "" {
+				if diff := cmp.Diff(test.want, names().Of(test.types, ByName(test.existing))); diff != "" {
 					t.Fatalf("names (-want +got):\n%s", diff)
 				}
 			}

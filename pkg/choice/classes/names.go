@@ -1,11 +1,13 @@
-package storageclass
+// Package classes names the StorageClasses of types, and decides their fields from the choices of
+// the administrator. Its callers are pkg/storageclass, the driver plugins, and pkg/kubectl, which
+// shows what an operator would create.
+package classes
 
 import (
 	"crypto/sha256"
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -14,8 +16,12 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
-// TypeParameter is the parameter with the exact name of the type.
-const TypeParameter = "type"
+const (
+	// TypeParameter is the parameter with the exact name of the type.
+	TypeParameter = "type"
+	// NetworkParameter is the parameter with the share network of a share type that needs one.
+	NetworkParameter = "shareNetworkID"
+)
 
 // Names names the StorageClasses of types, and contains the words of a driver for messages.
 type Names struct {
@@ -33,9 +39,19 @@ type Names struct {
 	Type, Noun, Volumes string
 }
 
-func (n Names) ignored() string   { return n.Type + "Ignored" }
-func (n Names) goneType() string  { return n.Type + "Gone" }
-func (n Names) noNetwork() string { return n.Type + "WithoutNetwork" }
+// NamesOf returns the names for a CSI driver whose choices have a kind.
+func NamesOf(kind choice.Kind, provisioner string) Names {
+	names := Names{
+		Provisioner: provisioner, Kind: kind, Service: strings.TrimSuffix(string(kind), "Config"),
+		Type: "ShareType", Noun: "share type", Volumes: "shares",
+	}
+	if kind == choice.Cinder {
+		names.Type, names.Noun, names.Volumes = "VolumeType", "volume type", "volumes"
+	}
+	names.Prefix = "csi-" + strings.ToLower(names.Service) + "-"
+	names.ConfigMap = strings.ToLower(names.Service) + "-csi-config"
+	return names
+}
 
 // Of returns the name of the StorageClass of each type. It depends on the set of types and on the
 // existing classes, never on the order of either:
@@ -95,39 +111,16 @@ func (n Names) Hashed(typeName string) string {
 	return n.Prefix + readable + "-" + hash
 }
 
-// Limits for clouds that keep adding and removing types.
-const (
-	// maxClasses is the number of StorageClasses of the driver at which the operator creates no more.
-	// It deletes none of removed types.
-	maxClasses = 1000
-	// maxTold is the maximum number of types in an event or an error.
-	maxTold = 5
-)
-
-// isPrintable returns whether the name of a type may be in a StorageClass.
-func isPrintable(typeName string) bool {
-	return !strings.ContainsFunc(typeName, func(r rune) bool { return !unicode.IsGraphic(r) })
-}
-
-func (n Names) countOurs(existing map[string]*storagev1.StorageClass) int {
-	count := 0
-	for _, class := range existing {
-		if class.Provisioner == n.Provisioner {
-			count++
-		}
-	}
-	return count
-}
-
 // IsClassOf returns whether the class provisions volumes of the type with this driver.
 func (n Names) IsClassOf(class *storagev1.StorageClass, typeName string) bool {
 	return class != nil && class.Provisioner == n.Provisioner &&
 		class.Parameters[TypeParameter] == typeName
 }
 
-func byName(classes []*storagev1.StorageClass) map[string]*storagev1.StorageClass {
-	index := make(map[string]*storagev1.StorageClass, len(classes))
-	for _, class := range classes {
+// ByName returns StorageClasses by their names.
+func ByName(all []*storagev1.StorageClass) map[string]*storagev1.StorageClass {
+	index := make(map[string]*storagev1.StorageClass, len(all))
+	for _, class := range all {
 		index[class.Name] = class
 	}
 	return index

@@ -1,0 +1,116 @@
+package classes
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// Class is a StorageClass of a type.
+type Class struct {
+	Name    string
+	Type    openstack.Type
+	Options choice.Class
+}
+
+// Wanted returns a StorageClass for each selected type, sorted by the type, and the additional
+// ones. names contains the name of the class of each type.
+func (n Names) Wanted(
+	config *choice.Config, types map[string]openstack.Type, names map[string]string,
+) []Class {
+	var all []Class
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if config.Selects(n.Kind, name) {
+			all = append(all, Class{names[name], types[name], config.ClassOf(name)})
+		}
+	}
+	for _, more := range config.More() {
+		if found, offered := types[more.Type]; offered {
+			all = append(all, Class{more.Name, found, more.Class})
+		}
+	}
+	return all
+}
+
+// OfVolumes returns the StorageClass of a volume type: standard-csi with the type. It sets every
+// field that the API server would default, as OfShares does.
+func (n Names) OfVolumes(w Class) *storagev1.StorageClass {
+	class := &storagev1.StorageClass{
+		ObjectMeta:           metav1.ObjectMeta{Name: w.Name},
+		Provisioner:          n.Provisioner,
+		Parameters:           map[string]string{TypeParameter: w.Type.Name},
+		ReclaimPolicy:        new(corev1.PersistentVolumeReclaimDelete),
+		VolumeBindingMode:    new(storagev1.VolumeBindingWaitForFirstConsumer),
+		AllowVolumeExpansion: new(true),
+	}
+	w.Options.Apply(class)
+	return class
+}
+
+// OfShares returns the StorageClass of a share type. The driver logs in with a Secret.
+func (n Names) OfShares(w Class, namespace, secret string) *storagev1.StorageClass {
+	parameters := shareParameters(w)
+	for _, call := range []string{"provisioner", "controller-expand", "node-stage", "node-publish"} {
+		parameters["csi.storage.k8s.io/"+call+"-secret-name"] = secret
+		parameters["csi.storage.k8s.io/"+call+"-secret-namespace"] = namespace
+	}
+	class := &storagev1.StorageClass{
+		ObjectMeta:           metav1.ObjectMeta{Name: w.Name},
+		Provisioner:          n.Provisioner,
+		Parameters:           parameters,
+		ReclaimPolicy:        new(corev1.PersistentVolumeReclaimDelete),
+		VolumeBindingMode:    new(storagev1.VolumeBindingImmediate),
+		AllowVolumeExpansion: new(true),
+	}
+	w.Options.Apply(class)
+	return class
+}
+
+// shareParameters returns the parameters for the driver, except the Secrets.
+func shareParameters(w Class) map[string]string {
+	parameters := map[string]string{TypeParameter: w.Type.Name}
+	if w.Type.NeedsNetwork && w.Options.ShareNetworkID != "" {
+		parameters[NetworkParameter] = w.Options.ShareNetworkID
+	}
+	if len(w.Options.ShareClients) > 0 {
+		parameters["nfs-shareClient"] = strings.Join(w.Options.ShareClients, ",")
+	}
+	if len(w.Options.ShareMetadata) > 0 {
+		metadata, _ := json.Marshal(w.Options.ShareMetadata) // texts cannot fail
+		parameters["appendShareMetadata"] = string(metadata)
+	}
+	return parameters
+}
+
+// Merge returns the existing StorageClass with every field that required sets. Whether it is the
+// default stays the administrator's choice, unless the operator owns that.
+func Merge(existing, required *storagev1.StorageClass, ownsDefault bool) *storagev1.StorageClass {
+	ret := existing.DeepCopy()
+	ret.Labels = labels.Merge(ret.Labels, required.Labels)
+	ret.Annotations = labels.Merge(ret.Annotations, required.Annotations)
+	if chosen, found := existing.Annotations[choice.DefaultAnnotation]; found && !ownsDefault {
+		ret.Annotations[choice.DefaultAnnotation] = chosen
+	}
+	ret.Provisioner = required.Provisioner
+	ret.Parameters = required.Parameters
+	ret.ReclaimPolicy = cmp.Or(required.ReclaimPolicy, existing.ReclaimPolicy)
+	ret.VolumeBindingMode = cmp.Or(required.VolumeBindingMode, existing.VolumeBindingMode)
+	ret.AllowVolumeExpansion = cmp.Or(required.AllowVolumeExpansion, existing.AllowVolumeExpansion)
+	if required.MountOptions != nil {
+		ret.MountOptions = required.MountOptions
+	}
+	if required.AllowedTopologies != nil {
+		ret.AllowedTopologies = required.AllowedTopologies
+	}
+	return ret
+}
