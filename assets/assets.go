@@ -1,5 +1,5 @@
-// Package assets contains the manifests that install the operators and CSI-Addons, for tests and
-// tools. No operator links it: each driver plugin embeds its own bundles.
+// Package assets contains the manifests that install the operators and CSI-Addons, for tests,
+// tools and the plugin of kubectl. No operator links it: each driver plugin embeds its own bundles.
 package assets
 
 import (
@@ -8,9 +8,10 @@ import (
 )
 
 //go:embed csi-addons drivers/*/generated/*/operator drivers/*/generated/standalone/kubernetes
-//go:embed snapshots
+//go:embed snapshots drivers/*/generated/standalone/storageclass.yaml
 var installations embed.FS
 
 // Installations returns the folders csi-addons, snapshots, drivers/<driver>/generated/<flavour>/
-// operator, and drivers/<driver>/generated/standalone/kubernetes, which needs the one before.
+// operator, and drivers/<driver>/generated/standalone/kubernetes, which needs the one before. Beside
+// these are the StorageClasses that operators create.
 func Installations() fs.FS { return installations }

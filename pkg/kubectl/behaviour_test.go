@@ -17,6 +17,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -50,6 +51,7 @@ func TestExitCodeSaysWhetherTheServerAnswers(t *testing.T) {
 		"status --output=wide":             exitUsage,
 		"status a b":                       exitUsage,
 		"status --flag":                    exitUsage,
+		"status -w --wait":                 exitUsage,
 		"reboot":                           exitUsage,
 		"why":                              exitUsage,
 		"status --context=missing":         exitUsage,
@@ -128,6 +130,44 @@ func TestWaitEndsWhenDriversAreReady(t *testing.T) {
 	}
 }
 
+// The clock moves, so ages change.
+func TestWatchPrintsWhatChanges(t *testing.T) {
+	t.Parallel()
+	var broken, healthy scenario
+	decode(t, "testdata/status_operator_absent.yaml", &broken)
+	decode(t, "testdata/status_healthy.yaml", &healthy)
+	o := healthy.options(t)
+	o.interval = time.Millisecond
+	start, requests := o.clock.Now(), atomic.Int32{}
+	clock := clocktesting.NewFakePassiveClock(start)
+	o.clock = clock
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	before, after := broken.client(t), healthy.client(t).(client.WithWatch)
+	o.connect = func(*rest.Config) (client.Client, error) {
+		return interceptor.NewClient(after, interceptor.Funcs{Get: func(ctx context.Context,
+			c client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption,
+		) error {
+			switch n := requests.Add(1); {
+			case n < 100:
+				return before.Get(ctx, key, object)
+			case n > 300:
+				cancel()
+			}
+			clock.SetTime(start.Add(time.Duration(requests.Load()) * 20 * time.Millisecond))
+			return c.Get(ctx, key, object)
+		}}), nil
+	}
+	var stdout, stderr bytes.Buffer
+	code := execute(ctx, o, []string{"status", "-w", "--kubeconfig=" + kubeconfig(t)},
+		Streams{Out: &stdout, Err: &stderr})
+	first, last, _ := strings.Cut(stdout.String(), "\n\n")
+	if code != exitOK || !strings.HasPrefix(first, "!! Manila") ||
+		!strings.HasPrefix(last, "DRIVER ") || strings.Count(last, "DRIVER") != 2 {
+		t.Errorf("exit code %d, %s, output:\n%s", code, &stderr, &stdout)
+	}
+}
+
 func TestColorsAreOnlyForTerminalsWithoutNoColor(t *testing.T) {
 	t.Parallel()
 	var broken scenario
@@ -179,7 +219,7 @@ func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {
 				t.Errorf("no Lease is named %s", lease)
 			}
 		}
-		got[i].title, got[i].credentials, got[i].sidecars = "", "", nil
+		got[i].title, got[i].kind, got[i].credentials, got[i].sidecars = "", "", "", nil
 		got[i].loginSecret, got[i].loginOf = "", nil
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(driver{}, explain.System{})); diff != "" {

@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,7 +41,7 @@ func newScheme() (*runtime.Scheme, error) {
 	all := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		scheme.AddToScheme, opv1.Install, configv1.Install, snapshotv1.AddToScheme,
-		v1alpha1.AddToScheme,
+		v1alpha1.AddToScheme, apiextensionsv1.AddToScheme,
 	} {
 		if err := add(all); err != nil {
 			return nil, err
@@ -67,6 +69,8 @@ func newMapper() meta.RESTMapper {
 		mapper.Add(kind, meta.RESTScopeNamespace)
 	}
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	mapper.Add(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"),
+		meta.RESTScopeRoot)
 	mapper.Add(hostedControlPlane(), meta.RESTScopeNamespace)
 	mapper.Add(snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"), meta.RESTScopeNamespace)
 	return mapper
@@ -104,6 +108,9 @@ func (c *cluster) read(
 
 // failed returns the first error of find and read in any cluster.
 func (s *session) failed() error {
+	if s.guest == nil {
+		return nil
+	}
 	if s.guest.failed == nil && s.management != nil {
 		return s.management.failed
 	}

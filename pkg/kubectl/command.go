@@ -107,7 +107,8 @@ func newCommand(o *options, streams Streams) *cobra.Command {
 		Use: "version", Short: "Print the version", Args: atMost(0),
 		Run: func(*cobra.Command, []string) { fmt.Fprintln(streams.Out, root.Version) },
 	}
-	root.AddCommand(newStatusCommand(o, streams), newWhyCommand(o, streams),
-		newRotateCommand(o, streams), newMustGatherCommand(o, streams), printVersion)
+	root.AddCommand(newCheckCommand(o, streams), newStatusCommand(o, streams),
+		newWhyCommand(o, streams), newVolumesCommand(o, streams), newRotateCommand(o, streams),
+		newMustGatherCommand(o, streams), printVersion)
 	return root
 }

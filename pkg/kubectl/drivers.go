@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
@@ -17,6 +18,8 @@ import (
 type driver struct {
 	// title is the name for people, name that of the ClusterCSIDriver.
 	title, name string
+	// kind is that of the choices of the administrator.
+	kind choice.Kind
 	// operator is the name of the operator's Deployment, lease that of its Lease.
 	operator, lease string
 	// namespace is the namespace of the driver.
@@ -34,7 +37,7 @@ type driver struct {
 func drivers() []driver {
 	return []driver{
 		{
-			title: "Cinder", name: "cinder.csi.openstack.org",
+			title: "Cinder", name: "cinder.csi.openstack.org", kind: choice.Cinder,
 			operator:    "openstack-cinder-csi-driver-operator",
 			lease:       "openstack-cinder-csi-driver-operator-lock",
 			namespace:   flavour.DefaultNamespace,
@@ -50,7 +53,7 @@ func drivers() []driver {
 			},
 		},
 		{
-			title: "Manila", name: "manila.csi.openstack.org",
+			title: "Manila", name: "manila.csi.openstack.org", kind: choice.Manila,
 			operator:    "manila-csi-driver-operator",
 			lease:       "openstack-manila-csi-driver-operator-lock",
 			namespace:   "openshift-manila-csi-driver",

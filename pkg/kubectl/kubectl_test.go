@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,6 +38,7 @@ type scenario struct {
 	Objects   []unstructured.Unstructured `json:"objects"`
 	Remove    []string                    `json:"remove"` // kind and name
 	Forbidden []string                    `json:"forbidden"`
+	Denied    []string                    `json:"denied"` // verb and resource
 }
 
 // The scenarios are run with the flags that each file contains. The golden files contain exit code
@@ -170,6 +172,17 @@ func (s *scenario) refusals(types *runtime.Scheme) interceptor.Funcs {
 		return nil
 	}
 	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object,
+			options ...client.CreateOption,
+		) error {
+			review, ok := object.(*authorizationv1.SelfSubjectAccessReview)
+			if !ok {
+				return c.Create(ctx, object, options...)
+			}
+			asked := review.Spec.ResourceAttributes
+			review.Status.Allowed = !slices.Contains(s.Denied, asked.Verb+" "+asked.Resource)
+			return nil
+		},
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
 			options ...client.GetOption,
 		) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,8 @@ const (
 	textOutput = "text"
 	jsonOutput = "json"
 	yamlOutput = "yaml"
+	// wideOutput is text with more columns, of the command volumes.
+	wideOutput = "wide"
 )
 
 // options are the values of the flags that all commands have.
@@ -34,6 +37,8 @@ type options struct {
 	output                              string
 	timeout                             time.Duration
 	verbose                             bool
+	// clusterless means that a command does not need a kubeconfig.
+	clusterless bool
 
 	clock clock.PassiveClock
 	// interval is the time between two reports of `status --wait`.
@@ -82,6 +87,8 @@ type session struct {
 	namespace  string
 	// systems are the drivers that systemOf has read.
 	systems map[string]*explain.System
+	// more are findings of the status that are not about objects of the cluster.
+	more []Finding
 }
 
 // run returns the function of a cobra command. It connects, and sets the time limit.
@@ -93,7 +100,7 @@ func (o *options) run(
 		if o.timeout, err = cmd.Flags().GetDuration("timeout"); err != nil {
 			return usageError{err}
 		}
-		if err := o.validate(); err != nil {
+		if err := o.validate(cmd.Name()); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
@@ -115,9 +122,13 @@ func (o *options) run(
 	}
 }
 
-func (o *options) validate() error {
+func (o *options) validate(command string) error {
+	formats := []string{"", textOutput, jsonOutput, yamlOutput}
+	if command == volumesCommand {
+		formats = append(formats, wideOutput)
+	}
 	switch {
-	case o.output != "" && o.output != textOutput && o.output != jsonOutput && o.output != yamlOutput:
+	case !slices.Contains(formats, o.output):
 		return usage("--output=%q: use text, json or yaml", o.output)
 	case o.timeout <= 0:
 		return usage("--timeout=%v: use a positive duration", o.timeout)
@@ -132,6 +143,9 @@ func (o *options) open(streams Streams) (*session, error) {
 	rules.ExplicitPath = o.kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.overrides)
 	config, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) && o.clusterless {
+		return &session{options: o, Streams: streams}, nil
+	}
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, usage("no kubeconfig: set KUBECONFIG, or use --kubeconfig")
 	}

@@ -25,7 +25,7 @@ const (
 
 // print writes a result as the flag --output says. write prints it for people.
 func (s *session) print(kind string, result any, write func(io.Writer, palette)) error {
-	if s.output == textOutput || s.output == "" {
+	if s.output != jsonOutput && s.output != yamlOutput {
 		write(s.Out, palette(s.Color))
 		return nil
 	}

@@ -172,33 +172,19 @@ func (r *rotation) check(source *corev1.Secret) error {
 
 // readFiles reads and validates the files.
 func (r *rotation) readFiles(name string) error {
-	r.given = map[string][]byte{}
-	for key, file := range map[string]string{cloudsKey: name, confKey: r.conf, caKey: r.cacert} {
-		if file == "" {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
+	var err error
+	if r.login, r.given, err = readLogin(name, r.cacert); err != nil {
+		return err
+	}
+	if r.conf != "" {
+		if r.given[confKey], err = os.ReadFile(r.conf); err != nil {
 			return usageError{err}
 		}
-		r.given[key] = text
+		if !regexp.MustCompile(`(?m)^\[`).Match(r.given[confKey]) {
+			return usage("%s is not an ini file", r.conf)
+		}
 	}
-	var err error
-	r.login, err = openstack.Content{
-		Name: name, Data: map[string][]byte{cloudsKey: r.given[cloudsKey]},
-		CA: string(r.given[caKey]), CAName: r.cacert, CAElsewhere: true,
-	}.Login()
-	if err != nil {
-		return usageError{err}
-	}
-	if conf, ok := r.given[confKey]; ok && !regexp.MustCompile(`(?m)^\[`).Match(conf) {
-		return usage("%s is not an ini file", r.conf)
-	}
-	kind := "password"
-	if r.login.UsesApplicationCredential() {
-		kind = "application credential"
-	}
-	fmt.Fprintf(r.Out, "%s: entry %s, %s\n", name, printable(r.login.Entry), kind)
+	fmt.Fprintf(r.Out, "%s: entry %s, %s\n", name, printable(r.login.Entry), kindOfLogin(r.login))
 	return nil
 }
 

@@ -17,10 +17,12 @@ type situation struct {
 	Objects   []map[string]any `json:"objects"`
 	Remove    []string         `json:"remove"` // kind and name
 	Forbidden []string         `json:"forbidden"`
+	Denied    []string         `json:"denied"` // verb and resource
 	// Conditions are status, reason and message of conditions by driver and type.
 	Conditions map[string]map[string][3]string `json:"conditions"`
-	// First is how the output starts, without line breaks. Never is in no line of it.
+	// First is how the output starts, without line breaks. It contains Has, and Never in no line.
 	First string `json:"first"`
+	Has   string `json:"has"`
 	Never string `json:"never"`
 	Code  int    `json:"code"`
 	// Log is that of each container. Without it logs may not be read.
@@ -39,7 +41,7 @@ func situations(t *testing.T) (all []situation, scenarios []*scenario) {
 	var cluster []map[string]any
 	decode(t, "testdata/objects.yaml", &cluster)
 	for _, one := range table.Situations {
-		s := &scenario{Args: one.Args, Remove: one.Remove, Forbidden: one.Forbidden}
+		s := &scenario{Args: one.Args, Remove: one.Remove, Forbidden: one.Forbidden, Denied: one.Denied}
 		for _, object := range one.Objects {
 			base := lookUp(cluster, object)
 			if base == nil {
@@ -142,7 +144,7 @@ func TestFirstLineIsTheCause(t *testing.T) {
 			}
 			code, stdout, stderr := run(t, o, false, strings.Fields(one.Args)...)
 			got := strings.Join(strings.Fields(stdout+stderr), " ")
-			if !strings.HasPrefix(got, one.First) || code != one.Code ||
+			if !strings.HasPrefix(got, one.First) || code != one.Code || !strings.Contains(got, one.Has) ||
 				one.Never != "" && strings.Contains(got, one.Never) {
 				t.Errorf("exit code %d, want %d and %q:\n%s%s", code, one.Code, one.First, stdout, stderr)
 			}

@@ -20,7 +20,7 @@ import (
 )
 
 func newStatusCommand(o *options, streams Streams) *cobra.Command {
-	waits := false
+	r := repetition{}
 	cmd := &cobra.Command{
 		Use:   "status [DRIVER]",
 		Short: "Show the state of the drivers, and what is wrong",
@@ -29,14 +29,27 @@ func newStatusCommand(o *options, streams Streams) *cobra.Command {
 		Example:   "  kubectl openstack-csi status\n  kubectl openstack-csi status manila --wait",
 		Args:      atMost(1),
 		ValidArgs: []string{"cinder", "manila"},
-		RunE: o.run(streams, func(ctx context.Context, s *session, args []string) error {
-			return s.showStatus(ctx, args, waits)
-		}),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if r.watches && r.waits {
+			return usage("use either --watch or --wait")
+		}
+		if limit := cmd.Flags().Lookup("timeout"); r.watches && !limit.Changed {
+			const year = "8760h"
+			if err := limit.Value.Set(year); err != nil {
+				return err
+			}
+		}
+		return o.run(streams, func(ctx context.Context, s *session, args []string) error {
+			return s.showStatus(ctx, args, r)
+		})(cmd, args)
 	}
 	cmd.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	o.addOutputTo(cmd.Flags())
-	cmd.Flags().BoolVar(&waits, "wait", false,
+	cmd.Flags().BoolVar(&r.waits, "wait", false,
 		"Repeat until no driver has a problem, and no workload is rolled out.")
+	cmd.Flags().BoolVarP(&r.watches, "watch", "w", false,
+		"Print the state again when it changes, without a time limit.")
 	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false,
 		"List all conditions and all StorageClasses.")
 	return cmd
@@ -52,7 +65,7 @@ func atMost(count int) cobra.PositionalArgs {
 }
 
 // showStatus prints the last report, also if the time has passed.
-func (s *session) showStatus(ctx context.Context, args []string, waits bool) error {
+func (s *session) showStatus(ctx context.Context, args []string, r repetition) error {
 	chosen := drivers()
 	if len(args) > 0 {
 		one := findDriver(args[0])
@@ -62,7 +75,7 @@ func (s *session) showStatus(ctx context.Context, args []string, waits bool) err
 		chosen = []driver{*one}
 	}
 	var report *Status
-	last := ""
+	last, shown := "", ""
 	err := wait.PollUntilContextCancel(ctx, s.interval, true,
 		func(ctx context.Context) (bool, error) {
 			now, err := s.status(ctx, chosen)
@@ -70,16 +83,24 @@ func (s *session) showStatus(ctx context.Context, args []string, waits bool) err
 				return false, err
 			}
 			report = now
-			if problem := report.worst(); waits && problem != "" && problem != last {
+			if r.watches {
+				shown, err = s.printChange(report, shown)
+				return false, err
+			}
+			if problem := report.worst(); r.waits && problem != "" && problem != last {
 				last = problem
 				fmt.Fprintln(s.Err, printable(problem))
 			}
-			return !waits || report.worst() == "", nil
+			return !r.waits || report.worst() == "", nil
 		})
 	if report == nil {
 		return err
 	}
-	if failed := s.print("Status", report, report.write); failed != nil {
+	if r.watches {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			err = nil // the user has ended it
+		}
+	} else if failed := s.print("Status", report, report.write); failed != nil {
 		return errors.Join(err, failed)
 	}
 	if err == nil && report.worst() != "" {
@@ -91,7 +112,7 @@ func (s *session) showStatus(ctx context.Context, args []string, waits bool) err
 // status reads the state of drivers.
 func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) {
 	report := &Status{
-		Findings: []Finding{}, Drivers: []DriverStatus{}, Sidecars: []SidecarStatus{},
+		Findings: append([]Finding{}, s.more...), Drivers: []DriverStatus{}, Sidecars: []SidecarStatus{},
 		Classes: []Class{}, now: s.clock.Now(), verbose: s.verbose,
 		absent: "No ClusterCSIDriver of OpenStack exists, or it is not visible",
 	}

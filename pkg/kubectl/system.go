@@ -177,6 +177,9 @@ func (s *session) checkHosted(ctx context.Context) error {
 
 // notVisible returns the kinds that could not be read in any cluster.
 func (s *session) notVisible() []string {
+	if s.guest == nil {
+		return nil
+	}
 	kinds := s.guest.notVisible()
 	if s.management != nil {
 		kinds = append(kinds, s.management.notVisible()...)

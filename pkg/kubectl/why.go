@@ -25,6 +25,8 @@ type Explanation struct {
 	State  string         `json:"state"`
 	Cause  string         `json:"cause,omitempty"`
 	Chain  []explain.Link `json:"chain"`
+	// Diff is how StorageClasses would change.
+	Diff string `json:"diff,omitempty"`
 
 	NotVisible []string `json:"notVisible,omitempty"`
 }
@@ -40,6 +42,7 @@ type question struct {
 type answer struct {
 	state string
 	links []explain.Link
+	diff  string
 }
 
 // explainers returns the function for each kind.
@@ -105,7 +108,8 @@ func (s *session) why(
 		return err
 	}
 	e := &Explanation{
-		Object: object, Chain: found.links, State: found.state, NotVisible: s.notVisible(),
+		Object: object, Chain: found.links, State: found.state, Diff: found.diff,
+		NotVisible: s.notVisible(),
 	}
 	cause := explain.Cause(found.links)
 	if cause != nil {
@@ -130,6 +134,7 @@ func (e *Explanation) write(out io.Writer, p palette) {
 		p.link(out, l)
 	}
 	writeNotVisible(out, e.NotVisible)
+	fmt.Fprint(out, printable(e.Diff))
 }
 
 // since says for how long an object has had a phase.

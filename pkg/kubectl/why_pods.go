@@ -22,7 +22,7 @@ func explainPod(ctx context.Context, q question) (*answer, error) {
 		Holders: map[string][]string{},
 	}
 	q.addNodes(ctx, &facts, q.addClaims(ctx, &facts))
-	return &answer{q.state(pod, string(pod.Status.Phase)), explain.Pod(facts)}, nil
+	return &answer{state: q.state(pod, string(pod.Status.Phase)), links: explain.Pod(facts)}, nil
 }
 
 // addClaims adds the claims of the pod, and the pods on other nodes that share them. It returns the

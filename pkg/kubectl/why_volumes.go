@@ -20,7 +20,9 @@ func explainClaim(ctx context.Context, q question) (*answer, error) {
 		return nil, err
 	}
 	facts := q.claim(ctx, claim)
-	return &answer{q.state(claim, string(claim.Status.Phase)), explain.Claim(*facts)}, nil
+	return &answer{
+		state: q.state(claim, string(claim.Status.Phase)), links: explain.Claim(*facts),
+	}, nil
 }
 
 // state says for how long an object has existed in a phase, or has been deleted.
@@ -90,12 +92,16 @@ func (s *session) users(
 ) []corev1.Pod {
 	var pods corev1.PodList
 	s.guest.read(ctx, &pods, client.InNamespace(claim.Namespace))
-	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
-		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-		return ended || !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-			return claimName(&pod, v) == claim.Name
+	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !uses(&pod, claim) })
+}
+
+// uses returns whether a pod uses a claim and has not ended.
+func uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return !ended && pod.Namespace == claim.Namespace &&
+		slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return claimName(pod, v) == claim.Name
 		})
-	})
 }
 
 func explainVolume(ctx context.Context, q question) (*answer, error) {
@@ -110,7 +116,7 @@ func explainVolume(ctx context.Context, q question) (*answer, error) {
 	q.guest.read(ctx, &attachments)
 	facts.Attachments = attachments.Items
 	state := q.state(facts.Volume, string(facts.Volume.Status.Phase))
-	return &answer{state, explain.Volume(facts)}, nil
+	return &answer{state: state, links: explain.Volume(facts)}, nil
 }
 
 func explainSnapshot(ctx context.Context, q question) (*answer, error) {
@@ -133,7 +139,7 @@ func explainSnapshot(ctx context.Context, q question) (*answer, error) {
 	if ptr.Deref(status.ReadyToUse, false) {
 		state = "ready"
 	}
-	return &answer{q.state(snapshot, state), explain.Snapshot(facts)}, nil
+	return &answer{state: q.state(snapshot, state), links: explain.Snapshot(facts)}, nil
 }
 
 // addSnapshotClass adds the class of the snapshot, by default that of the driver of its claim, and

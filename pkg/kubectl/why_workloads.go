@@ -100,7 +100,7 @@ func (q question) workload(
 	if links[0].State != explain.OK {
 		state = "not rolled out"
 	}
-	return &answer{state, links}, nil
+	return &answer{state: state, links: links}, nil
 }
 
 func explainDriver(ctx context.Context, q question) (*answer, error) {
@@ -117,12 +117,13 @@ func explainDriver(ctx context.Context, q question) (*answer, error) {
 			return nil, fmt.Errorf("%w, or it is not visible", apierrors.NewNotFound(
 				opv1.Resource("clustercsidrivers"), d.name))
 		}
-		return &answer{"gone", []explain.Link{{State: explain.Problem, Text: explain.Gone(d.name)}}}, nil
+		gone := []explain.Link{{State: explain.Problem, Text: explain.Gone(d.name)}}
+		return &answer{state: "gone", links: gone}, nil
 	}
 	state, links := "not ready", explain.Driver(sys)
 	// The operator sees less than this command, such as the Leases of the sidecars.
 	if c := sys.Condition("Ready"); c != nil && c.Status == "True" && explain.Cause(links) == nil {
 		state = q.since("ready", c.LastTransitionTime.Time)
 	}
-	return &answer{state, links}, nil
+	return &answer{state: state, links: links}, nil
 }

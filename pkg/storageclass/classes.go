@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"unicode"
 
 	storagev1 "k8s.io/api/storage/v1"
 
@@ -19,10 +17,6 @@ import (
 // reasonNameTaken is the reason of an event about a type. Others start with Names.Type.
 const reasonNameTaken = "StorageClassNameTaken"
 
-func (c *Controller) ignored() string   { return c.Type + "Ignored" }
-func (c *Controller) goneType() string  { return c.Type + "Gone" }
-func (c *Controller) noNetwork() string { return c.Type + "WithoutNetwork" }
-
 // Limits for clouds that keep adding and removing types.
 const (
 	// maxClasses is the number of StorageClasses of the driver at which the operator creates no more.
@@ -31,11 +25,6 @@ const (
 	// maxTold is the maximum number of types in an event or an error.
 	maxTold = 5
 )
-
-// isPrintable returns whether the name of a type may be in a StorageClass.
-func isPrintable(typeName string) bool {
-	return !strings.ContainsFunc(typeName, func(r rune) bool { return !unicode.IsGraphic(r) })
-}
 
 func (c *Controller) countOurs(existing map[string]*storagev1.StorageClass) int {
 	count := 0
@@ -60,23 +49,6 @@ func (c *Controller) isAdditional(config *choice.Config, class *storagev1.Storag
 	return slices.ContainsFunc(config.More(), func(more choice.NamedClass) bool {
 		return more.Name == class.Name && c.IsClassOf(class, more.Type)
 	})
-}
-
-// fault returns why the driver cannot use the StorageClass, or why there is none.
-func (c *Controller) fault(
-	wanted classes.Class, existing *storagev1.StorageClass,
-) (reason, fault string) {
-	if existing == nil && !isPrintable(wanted.Type.Name) {
-		return c.ignored(), fmt.Sprintf("%s %q gets no StorageClass: its name contains unprintable "+
-			"characters. Ask the administrator of the cloud to rename it", c.Noun, wanted.Type.Name)
-	}
-	if wanted.Type.NeedsNetwork && wanted.Options.ShareNetworkID == "" {
-		return c.noNetwork(), fmt.Sprintf("%s %q needs a share network, which StorageClass %s does not "+
-			"name, so %s creates no %s. Set shareNetworkID for the %s in key %s of ConfigMap %s, or "+
-			"exclude the %s there", c.Noun, wanted.Type.Name, wanted.Name, c.Service, c.Volumes, c.Noun,
-			choice.Key, c.ConfigMap, c.Noun)
-	}
-	return "", ""
 }
 
 // limited returns the fault about the types beyond maxClasses, whose names are quoted.

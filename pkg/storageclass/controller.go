@@ -150,8 +150,8 @@ func (c *Controller) reconcile(
 					"StorageClass, or create one for the %s yourself", c.Noun, w.Type.Name, w.Name, c.Noun))
 			continue
 		}
-		reason, fault := c.fault(w, class)
-		if class == nil && room <= 0 && reason != c.ignored() {
+		reason, fault := c.Fault(w, class)
+		if class == nil && room <= 0 && reason != c.Ignored() {
 			excess = append(excess, fmt.Sprintf("%q", w.Type.Name))
 			continue
 		}
@@ -160,7 +160,7 @@ func (c *Controller) reconcile(
 		}
 		switch {
 		case class != nil:
-		case reason == c.ignored(), reason == c.noNetwork() && config != nil:
+		case reason == c.Ignored(), reason == c.NoNetwork() && config != nil:
 			continue
 		default:
 			room--
@@ -173,11 +173,11 @@ func (c *Controller) reconcile(
 		}
 	}
 	if len(excess) > 0 {
-		faults[c.ignored()] = slices.Insert(faults[c.ignored()], 0, c.limited(excess))
+		faults[c.Ignored()] = slices.Insert(faults[c.Ignored()], 0, c.limited(excess))
 	}
 	var err error
 	if types != nil {
-		faults[c.goneType()] = c.gone(existing, names)
+		faults[c.GoneType()] = c.gone(existing, names)
 		err = c.tell(ctx, faults)
 	}
 	if len(failed) > 0 {
@@ -188,11 +188,11 @@ func (c *Controller) reconcile(
 
 // tell records the events about the faults, and reports the faults.
 func (c *Controller) tell(ctx context.Context, faults map[string][]string) error {
-	for _, reason := range []string{reasonNameTaken, c.ignored(), c.noNetwork(), c.goneType()} {
+	for _, reason := range []string{reasonNameTaken, c.Ignored(), c.NoNetwork(), c.GoneType()} {
 		c.warn(reason, faults[reason])
 	}
-	return c.driver.Report(ctx, slices.Concat(faults[c.goneType()], faults[reasonNameTaken],
-		faults[c.ignored()], faults[c.noNetwork()]))
+	return c.driver.Report(ctx, slices.Concat(faults[c.GoneType()], faults[reasonNameTaken],
+		faults[c.Ignored()], faults[c.NoNetwork()]))
 }
 
 // warn records an event about a problem that only an administrator can fix. It is not an error,

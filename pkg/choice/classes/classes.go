@@ -3,9 +3,11 @@ package classes
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -40,6 +42,27 @@ func (n Names) Wanted(
 		}
 	}
 	return all
+}
+
+// Fault returns why the driver cannot use the StorageClass, or why there is none. The reason is that
+// of an event.
+func (n Names) Fault(wanted Class, existing *storagev1.StorageClass) (reason, fault string) {
+	if existing == nil && !isPrintable(wanted.Type.Name) {
+		return n.Ignored(), fmt.Sprintf("%s %q gets no StorageClass: its name contains unprintable "+
+			"characters. Ask the administrator of the cloud to rename it", n.Noun, wanted.Type.Name)
+	}
+	if wanted.Type.NeedsNetwork && wanted.Options.ShareNetworkID == "" {
+		return n.NoNetwork(), fmt.Sprintf("%s %q needs a share network, which StorageClass %s does not "+
+			"name, so %s creates no %s. Set shareNetworkID for the %s in key %s of ConfigMap %s, or "+
+			"exclude the %s there", n.Noun, wanted.Type.Name, wanted.Name, n.Service, n.Volumes, n.Noun,
+			choice.Key, n.ConfigMap, n.Noun)
+	}
+	return "", ""
+}
+
+// isPrintable returns whether the name of a type may be in a StorageClass.
+func isPrintable(typeName string) bool {
+	return !strings.ContainsFunc(typeName, func(r rune) bool { return !unicode.IsGraphic(r) })
 }
 
 // OfVolumes returns the StorageClass of a volume type: standard-csi with the type. It sets every

@@ -39,6 +39,15 @@ type Names struct {
 	Type, Noun, Volumes string
 }
 
+// Ignored is the reason of an event about a type without a StorageClass.
+func (n Names) Ignored() string { return n.Type + "Ignored" }
+
+// GoneType is the reason of an event about a StorageClass without a type.
+func (n Names) GoneType() string { return n.Type + "Gone" }
+
+// NoNetwork is the reason of an event about a type that needs a share network.
+func (n Names) NoNetwork() string { return n.Type + "WithoutNetwork" }
+
 // NamesOf returns the names for a CSI driver whose choices have a kind.
 func NamesOf(kind choice.Kind, provisioner string) Names {
 	names := Names{

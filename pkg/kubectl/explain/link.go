@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
@@ -26,6 +27,11 @@ type Link struct {
 	State   State  `json:"state"`
 	Text    string `json:"text"`
 	Runbook string `json:"runbook,omitempty"`
+}
+
+// Linkf returns a link without a runbook.
+func Linkf(state State, format string, args ...any) Link {
+	return Link{State: state, Text: fmt.Sprintf(format, args...)}
 }
 
 func linkOf(f diagnosis.Finding) Link { return Link{State(f.Severity), f.Message, f.Runbook} }

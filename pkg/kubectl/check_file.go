@@ -1,0 +1,242 @@
+package kubectl
+
+import (
+	"cmp"
+	"context"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/assets"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// checkFile checks an operator.yaml with the parser of the operators. With a cluster it also
+// compares the StorageClasses.
+func (c *check) checkFile(ctx context.Context, q question) (*answer, error) {
+	text, err := os.ReadFile(c.file)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	openShift := false
+	if q.guest != nil {
+		openShift = find(ctx, q.guest, "", "cluster", &configv1.Infrastructure{}) != nil
+	}
+	d := drivers()[slices.IndexFunc(drivers(), func(d driver) bool { return d.kind == kindOf(text) })]
+	config, faults := choice.Parse(d.kind, string(text), openShift)
+	var links []explain.Link
+	for _, f := range faults {
+		links = append(links, explain.Linkf(explain.Problem, "%s:%d: %s", c.file, f.Line, f.Problem))
+	}
+	switch {
+	case len(faults) > 0:
+		return &answer{state: "invalid", links: links}, nil
+	case q.guest == nil:
+		hidden := explain.Linkf(explain.NotVisible, "the StorageClasses: there is no kubeconfig")
+		return &answer{state: "a valid " + string(d.kind), links: []explain.Link{hidden}}, nil
+	}
+	of, err := c.compare(ctx, q.session, d, config)
+	if err != nil {
+		return nil, err
+	}
+	return &answer{state: "a valid " + string(d.kind), links: of.links, diff: of.diff}, nil
+}
+
+// kindOf returns the kind of an operator.yaml, or the one that is most like it.
+func kindOf(text []byte) choice.Kind {
+	var header struct {
+		Kind string `json:"kind"`
+	}
+	_ = yaml.Unmarshal(text, &header) // the parser reports errors
+	if strings.Contains(strings.ToLower(header.Kind), "cinder") {
+		return choice.Cinder
+	}
+	return choice.Manila
+}
+
+// comparison is the difference between the StorageClasses of a cluster and what an operator would
+// write.
+type comparison struct {
+	classes.Names
+
+	config   *choice.Config
+	existing map[string]*storagev1.StorageClass
+	links    []explain.Link
+	diff     string
+
+	created, changed, same int
+}
+
+func (c *comparison) add(state explain.State, format string, args ...any) {
+	c.links = append(c.links, explain.Linkf(state, format, args...))
+}
+
+func (c *check) compare(
+	ctx context.Context, s *session, d driver, config *choice.Config,
+) (*comparison, error) {
+	var list storagev1.StorageClassList
+	s.guest.read(ctx, &list)
+	spec := find(ctx, s.guest, "", d.name, &opv1.ClusterCSIDriver{})
+	to := &comparison{Names: classes.NamesOf(d.kind, d.name), config: config}
+	switch {
+	case s.failed() != nil:
+		return nil, s.failed()
+	case s.guest.hidden["StorageClasses"]:
+		to.add(explain.NotVisible, "the StorageClasses")
+		return to, nil
+	case spec != nil && cmp.Or(spec.Spec.StorageClassState, opv1.ManagedStorageClass) !=
+		opv1.ManagedStorageClass:
+		to.add(explain.Warning, "storageClassState of ClusterCSIDriver %s is %s, so the operator "+
+			"writes no StorageClass", d.name, spec.Spec.StorageClassState)
+		return to, nil
+	}
+	var all []*storagev1.StorageClass
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	to.existing = classes.ByName(all)
+	types, err := c.typesFor(ctx, d.kind, to)
+	if err != nil {
+		return nil, err
+	}
+	fixed, err := fixedClasses(d)
+	if err != nil {
+		return nil, err
+	}
+	for _, class := range fixed {
+		config.ClassOf("").Apply(class)
+		to.compare(class)
+	}
+	to.compareTypes(d, to.Wanted(config, types, to.Of(slices.Collect(maps.Keys(types)), to.existing)))
+	to.add(explain.OK, "StorageClasses: %d created, %d changed, %d as they are", to.created,
+		to.changed, to.same)
+	return to, nil
+}
+
+// compareTypes adds the differences of the StorageClasses of types.
+func (c *comparison) compareTypes(d driver, wanted []classes.Class) {
+	for _, w := range wanted {
+		existing := c.existing[w.Name]
+		if existing != nil && !c.IsClassOf(existing, w.Type.Name) {
+			c.add(explain.Warning, "%s %q gets no StorageClass: another one has the name %s", c.Noun,
+				w.Type.Name, w.Name)
+			continue
+		}
+		if _, fault := c.Fault(w, existing); fault != "" {
+			c.add(explain.Warning, "%s", fault)
+			if existing == nil {
+				continue
+			}
+		}
+		class := c.OfVolumes(w)
+		if d.kind == choice.Manila {
+			class = c.OfShares(w, d.namespace, d.loginSecret)
+		}
+		c.compare(class)
+	}
+}
+
+// typesFor returns the types of OpenStack, or without a login those of the existing StorageClasses.
+func (c *check) typesFor(
+	ctx context.Context, kind choice.Kind, to *comparison,
+) (map[string]openstack.Type, error) {
+	types := map[string]openstack.Type{}
+	if c.clouds == "" {
+		to.add(explain.OK, "the %ss are those of the existing StorageClasses; with --clouds they are "+
+			"those that OpenStack lists", to.Noun)
+		for _, class := range to.existing {
+			name := class.Parameters[classes.TypeParameter]
+			if name != "" && to.IsClassOf(class, name) {
+				network := class.Parameters[classes.NetworkParameter] != ""
+				types[name] = openstack.Type{Name: name, NeedsNetwork: network}
+			}
+		}
+		return types, nil
+	}
+	login, err := c.login(ctx)
+	if to.links = append(to.links, login); err != nil || login.State != explain.OK {
+		return nil, err
+	}
+	listed, err := c.types(ctx, kind)
+	if err != nil {
+		to.links = append(to.links, c.failure(err))
+		return nil, nil
+	}
+	var names []string
+	for _, t := range listed {
+		types[t.Name] = t
+		names = append(names, t.Name)
+	}
+	for _, unused := range to.config.UnusedPatterns(names) {
+		to.add(explain.Warning, "%s matches no %s that %s offers", unused, to.Noun, to.Service)
+	}
+	return types, nil
+}
+
+// fixedClasses returns the StorageClasses among the assets of a driver.
+func fixedClasses(d driver) ([]*storagev1.StorageClass, error) {
+	pattern := "drivers/" + strings.ToLower(d.title) + "/generated/standalone/storageclass.yaml"
+	files, err := fs.Glob(assets.Installations(), pattern)
+	var all []*storagev1.StorageClass
+	for _, file := range files {
+		text, err := fs.ReadFile(assets.Installations(), file)
+		if err != nil {
+			return nil, err
+		}
+		class := &storagev1.StorageClass{}
+		if err := yaml.Unmarshal(text, class); err != nil {
+			return nil, err
+		}
+		all = append(all, class)
+	}
+	return all, err
+}
+
+// compare adds the difference of a StorageClass.
+func (c *comparison) compare(required *storagev1.StorageClass) {
+	c.config.MarkDefault(required)
+	before, existing := "", c.existing[required.Name]
+	if existing != nil {
+		before, required = manifest(existing), classes.Merge(existing, required, c.config.OwnsDefault())
+	}
+	after := manifest(required)
+	switch before {
+	case after:
+		c.same++
+		return
+	case "":
+		c.created++
+	default:
+		c.changed++
+	}
+	// Writing to memory cannot fail.
+	text, _ := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: slices.Collect(strings.Lines(before)), B: slices.Collect(strings.Lines(after)), Context: 3,
+		FromFile: "StorageClass/" + required.Name, ToFile: "StorageClass/" + required.Name + " (new)",
+	})
+	c.diff += text
+}
+
+// manifest returns what the operator decides about a StorageClass.
+func manifest(class *storagev1.StorageClass) string {
+	shown := class.DeepCopy()
+	shown.TypeMeta = metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "StorageClass"}
+	shown.ObjectMeta = metav1.ObjectMeta{
+		Name: class.Name, Labels: class.Labels, Annotations: class.Annotations,
+	}
+	text, _ := yaml.Marshal(shown) // a typed object cannot fail
+	return string(text)
+}

@@ -1,0 +1,260 @@
+package kubectl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/assets"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
+)
+
+// defaultKubeletDir is the folder of the kubelet in the manifests.
+const defaultKubeletDir = "/var/lib/kubelet"
+
+// workload is a Deployment or DaemonSet of any namespace.
+type workload struct {
+	name, release string
+	pod           corev1.PodSpec
+}
+
+// runs returns the first workload of which a container has an image or a command with the text.
+func runs(all []workload, text string) *workload {
+	i := slices.IndexFunc(all, func(w workload) bool {
+		return slices.ContainsFunc(w.pod.Containers, func(c corev1.Container) bool {
+			return slices.ContainsFunc(append(c.Command, c.Image), func(part string) bool {
+				return strings.Contains(part, text)
+			})
+		})
+	})
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// checkInstallation returns what the objects of a cluster say about an installation.
+func (s *session) checkInstallation(ctx context.Context) []explain.Link {
+	var deployments appsv1.DeploymentList
+	var daemons appsv1.DaemonSetList
+	var definitions apiextensionsv1.CustomResourceDefinitionList
+	var nodes corev1.NodeList
+	s.guest.read(ctx, &deployments)
+	s.guest.read(ctx, &daemons)
+	s.guest.read(ctx, &definitions)
+	s.guest.read(ctx, &nodes)
+	var all []workload
+	add := func(kind, namespace, name string, annotations map[string]string, pod corev1.PodSpec) {
+		all = append(all, workload{
+			kind + " " + namespace + "/" + name, annotations["meta.helm.sh/release-name"], pod,
+		})
+	}
+	for _, d := range deployments.Items {
+		add("Deployment", d.Namespace, d.Name, d.Annotations, d.Spec.Template.Spec)
+	}
+	for _, d := range daemons.Items {
+		add("DaemonSet", d.Namespace, d.Name, d.Annotations, d.Spec.Template.Spec)
+	}
+	links := []explain.Link{s.permissions(ctx)}
+	links = append(links, s.neighbours(ctx, all)...)
+	if s.guest.hidden["CustomResourceDefinitions"] {
+		links = append(links, explain.Linkf(explain.NotVisible, "CustomResourceDefinitions"))
+	} else {
+		links = append(links,
+			definitionsOf(definitions.Items, opv1.GroupName, "v1", "crds.yaml of the release contains it"),
+			definitionsOf(definitions.Items, snapshotv1.GroupName, "v1",
+				"snapshots.yaml of the release contains them"),
+			definitionsOf(definitions.Items, v1alpha1.Group, v1alpha1.GroupVersion().Version,
+				"they are optional"))
+	}
+	return append(append(links, s.controllers(all)...), kubelet(all, nodes.Items))
+}
+
+// permissions returns whether the caller may create the objects of the manifests.
+func (s *session) permissions(ctx context.Context) explain.Link {
+	attributes, err := installed()
+	if err != nil {
+		s.guest.failed = errors.Join(s.guest.failed, err)
+	}
+	var denied []string
+	for _, a := range attributes {
+		review := &authorizationv1.SelfSubjectAccessReview{}
+		review.Spec.ResourceAttributes = &a
+		if err := s.guest.Create(ctx, review); err != nil {
+			s.guest.failed = errors.Join(s.guest.failed, fmt.Errorf("asking for permissions: %w", err))
+			break
+		}
+		if !review.Status.Allowed {
+			denied = append(denied, a.Verb+" "+a.Resource)
+		}
+	}
+	if len(denied) > 0 {
+		slices.Sort(denied)
+		return explain.Linkf(explain.Problem, "you may not %s. Install with the permissions of a "+
+			"cluster administrator", strings.Join(slices.Compact(denied), ", "))
+	}
+	return explain.Linkf(explain.OK, "you may create everything that the manifests contain")
+}
+
+// installed returns requests to create the objects of the manifests, one for each resource and
+// namespace. Roles may contain permissions that their creator does not have.
+func installed() ([]authorizationv1.ResourceAttributes, error) {
+	all := []authorizationv1.ResourceAttributes{
+		{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions", Verb: "create"},
+		{Resource: "secrets", Namespace: drivers()[0].namespace, Verb: "create"},
+		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Verb: "escalate"},
+	}
+	files, err := fs.Glob(assets.Installations(), "drivers/*/generated/standalone/*/*.yaml")
+	for _, file := range files {
+		text, failed := fs.ReadFile(assets.Installations(), file)
+		err = errors.Join(err, failed)
+		documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), len(text))
+		for {
+			u := &unstructured.Unstructured{}
+			if failed := documents.Decode(&u.Object); failed != nil {
+				if !errors.Is(failed, io.EOF) {
+					err = errors.Join(err, failed)
+				}
+				break
+			}
+			kind := u.GroupVersionKind()
+			if kind.Kind == "Kustomization" || kind.Group == "cloudcredential.openshift.io" {
+				continue
+			}
+			resource, _ := meta.UnsafeGuessKindToResource(kind)
+			one := authorizationv1.ResourceAttributes{
+				Group: kind.Group, Resource: resource.Resource, Namespace: u.GetNamespace(), Verb: "create",
+			}
+			if !slices.Contains(all, one) {
+				all = append(all, one)
+			}
+		}
+	}
+	return all, err
+}
+
+// neighbours returns a problem for each driver that another installation serves.
+func (s *session) neighbours(ctx context.Context, all []workload) (links []explain.Link) {
+	for _, d := range drivers() {
+		other := runs(all, strings.ToLower(d.title)+"-csi-plugin")
+		if find(ctx, s.guest, "", d.name, &storagev1.CSIDriver{}) == nil && other == nil {
+			continue
+		}
+		text := "another installation contains the driver of " + d.title + ": CSIDriver " + d.name
+		if other != nil {
+			text += ", " + other.name
+			if other.release != "" {
+				text += ", Helm release " + other.release
+			}
+		}
+		links = append(links, explain.Linkf(explain.Problem, "%s. Two of them would disturb each other. "+
+			"Remove it first; its PersistentVolumes stay", text))
+	}
+	if links == nil && !s.guest.hidden["CSIDrivers"] {
+		links = append(links, explain.Linkf(explain.OK, "no other installation contains a driver"))
+	}
+	return links
+}
+
+// definitionsOf returns whether the CustomResourceDefinitions of a group, if there are any, serve a
+// version.
+func definitionsOf(
+	all []apiextensionsv1.CustomResourceDefinition, group, version, without string,
+) explain.Link {
+	found, others := 0, 0
+	for _, one := range all {
+		if one.Spec.Group != group ||
+			group == opv1.GroupName && one.Spec.Names.Kind != "ClusterCSIDriver" {
+			continue
+		}
+		found++
+		if one.Annotations[v1alpha1.RevisionAnnotation] == "" {
+			others++
+		}
+		serves := false
+		for _, v := range one.Spec.Versions {
+			serves = serves || v.Served && v.Name == version
+		}
+		if !serves {
+			return explain.Linkf(explain.Problem, "CustomResourceDefinition %s does not serve the version "+
+				"%s: upgrade what has installed it", one.Name, version)
+		}
+	}
+	switch {
+	case found == 0:
+		return explain.Linkf(explain.OK, "there are no CustomResourceDefinitions of %s: %s", group,
+			without)
+	case group == v1alpha1.Group && others > 0:
+		return explain.Linkf(explain.OK, "%d CustomResourceDefinitions of %s stay as another program "+
+			"has installed them", others, group)
+	}
+	return explain.Linkf(explain.OK, "CustomResourceDefinitions of %s serve %s", group, version)
+}
+
+// controllers returns whether a snapshot controller runs, and a warning if a controller of the
+// CSI-Addons of others does.
+func (s *session) controllers(all []workload) []explain.Link {
+	snapshots := explain.Linkf(explain.Warning, "no Deployment is a snapshot controller, without "+
+		"which snapshots never become ready: apply snapshots.yaml of the release, unless another "+
+		"program of the distribution contains one")
+	if found := runs(all, "snapshot-controller"); found != nil {
+		snapshots = explain.Linkf(explain.OK, "%s is a snapshot controller", found.name)
+	} else if s.guest.hidden["Deployments"] {
+		snapshots = explain.Linkf(explain.NotVisible, "whether a snapshot controller runs")
+	}
+	other := slices.IndexFunc(all, func(w workload) bool {
+		return strings.HasSuffix(w.name, "/csi-addons-controller-manager")
+	})
+	if other < 0 || runs(all, "csi-addons-controller") != nil {
+		return []explain.Link{snapshots}
+	}
+	return []explain.Link{snapshots, explain.Linkf(explain.Warning, "%s is the controller of "+
+		"CSI-Addons of another project. Keep it, or remove it before you install ours",
+		all[other].name)}
+}
+
+// kubelet returns the folder of the kubelet as far as objects show it: the API server does not know
+// it, but other CSI drivers mount it.
+func kubelet(all []workload, nodes []corev1.Node) explain.Link {
+	for _, w := range all {
+		for _, v := range w.pod.Volumes {
+			if v.HostPath == nil || path.Base(path.Clean(v.HostPath.Path)) != "plugins_registry" {
+				continue
+			}
+			folder := path.Dir(path.Clean(v.HostPath.Path))
+			if folder == defaultKubeletDir {
+				return explain.Linkf(explain.OK, "the folder of the kubelet is %s for %s", folder, w.name)
+			}
+			return explain.Linkf(explain.Warning, "the folder of the kubelet is %s for %s. Set "+
+				"kubeletDir: %[1]s in operator.yaml", folder, w.name)
+		}
+	}
+	for _, n := range nodes {
+		_, microK8s := n.Labels["microk8s.io/cluster"]
+		if microK8s || strings.Contains(n.Status.NodeInfo.KubeletVersion, "+k0s") {
+			return explain.Linkf(explain.Warning, "node %s is one of k0s or MicroK8s, whose kubelet has "+
+				"another folder than %s. Set kubeletDir in operator.yaml", n.Name, defaultKubeletDir)
+		}
+	}
+	return explain.Linkf(explain.NotVisible, "no object shows the folder of the kubelet. The "+
+		"manifests use %s; for another one set kubeletDir in operator.yaml", defaultKubeletDir)
+}

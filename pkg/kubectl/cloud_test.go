@@ -1,0 +1,128 @@
+package kubectl
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// newCloud starts a cloud, and returns the path of its clouds.yaml.
+func newCloud(t *testing.T, config simulator.Config) (*simulator.Simulator, string) {
+	t.Helper()
+	cloud, err := simulator.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cloud.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cloud.Close() })
+	file, options := filepath.Join(t.TempDir(), "clouds.yaml"), simulator.Clouds{}
+	if config.TLS {
+		options.CACert = filepath.Join(filepath.Dir(file), "ca.crt")
+		write(t, options.CACert, cloud.CA())
+	}
+	write(t, file, cloud.CloudsYAML(options))
+	return cloud, file
+}
+
+func write(t *testing.T, file string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runChecked runs a command in an empty cluster or in the healthy one, and returns its output
+// without line breaks.
+func runChecked(t *testing.T, installed bool, wantCode int, args string) string {
+	t.Helper()
+	var s scenario
+	if all, scenarios := situations(t); !installed {
+		for i := range all {
+			if all[i].Name == "a cluster without a driver" {
+				s = *scenarios[i]
+			}
+		}
+	}
+	code, stdout, stderr := run(t, s.options(t), false, strings.Fields(args)...)
+	if code != wantCode {
+		t.Errorf("%s: exit code %d, want %d", args, code, wantCode)
+	}
+	return strings.Join(strings.Fields(stdout+stderr), " ")
+}
+
+// The path of the CA in the file is one of this machine.
+func TestCheckTestsTheLogin(t *testing.T) {
+	t.Parallel()
+	cloud, file := newCloud(t, simulator.Config{
+		TLS: true, ShareTypes: []simulator.ShareType{{Name: "default"}},
+	})
+	const accepted = "entry openstack, password. This machine sent it"
+	got := runChecked(t, false, exitOK, "check --clouds "+file)
+	for _, want := range []string{
+		accepted, "ok Cinder offers 1 types to this project", "ok Manila offers 1 types to this project",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in: %s", want, got)
+		}
+	}
+	if got := runChecked(t, true, exitOK, "check --clouds "+file); !strings.Contains(got, accepted) ||
+		!strings.HasPrefix(got, "DRIVER READY") {
+		t.Errorf("after the installation: %s", got)
+	}
+	cloud.RotateCredentials(simulator.Rotation{})
+	const refused = "from this machine: OpenStack's identity service"
+	if got := runChecked(t, false, exitFailed, "check --clouds "+file); !strings.HasPrefix(got,
+		"the cluster is not ready for an installation: "+refused) ||
+		!strings.Contains(got, "project and domain in "+file) {
+		t.Errorf("with a wrong password: %s", got)
+	}
+	if got := runChecked(t, true, exitFailed, "check --clouds "+file); !strings.HasPrefix(got,
+		"!! cloud "+refused) {
+		t.Errorf("with a wrong password after the installation: %s", got)
+	}
+}
+
+func TestCheckComparesTheTypesOfOpenStack(t *testing.T) {
+	t.Parallel()
+	_, file := newCloud(t, simulator.Config{ShareTypes: []simulator.ShareType{
+		{Name: "default"}, {Name: "gold", ShareServers: true},
+	}})
+	choices := filepath.Join(t.TempDir(), "operator.yaml")
+	write(t, choices, []byte("apiVersion: config.csi.openstack.org/v1alpha1\nkind: ManilaConfig\n"+
+		"types:\n  exclude: [silver]\nclasses:\n- {type: default, name: second}\n"))
+	got := runChecked(t, false, exitOK, "check -f "+choices+" --clouds "+file)
+	for _, want := range []string{
+		`! types.exclude[0]: "silver" matches no share type that Manila offers`,
+		`! share type "gold" needs a share network`,
+		"StorageClasses: 1 created, 2 changed, 0 as they are", "+++ StorageClass/second",
+		"+ csi.storage.k8s.io/node-stage-secret-name: csi-manila-secrets",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in: %s", want, got)
+		}
+	}
+}
+
+// In the environment of the test there is no cluster.
+func TestCheckOfAFileNeedsNoCluster(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("HOME", t.TempDir())
+	for args, want := range map[string]int{
+		"check -f testdata/operator.cinder.yaml": exitOK,
+		"check -f testdata/operator.wrong.yaml":  exitFailed,
+		"check -f testdata/missing.yaml":         exitUsage,
+		"check":                                  exitUsage,
+	} {
+		var stdout, stderr strings.Builder
+		code := execute(t.Context(), newOptions(), strings.Fields(args),
+			Streams{Out: &stdout, Err: &stderr})
+		if code != want {
+			t.Errorf("%s: exit code %d, want %d: %s%s", args, code, want, &stdout, &stderr)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package kubectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// sharedID is the cluster ID of all clusters that are not OpenShift and have no ID of their own.
+const sharedID = "kubernetes"
+
+// missing is what Volume.Cloud says about a volume that does not exist.
+const missing = "missing"
+
+// stored is a volume or a share. It is ours if the driver of this cluster created it.
+type stored struct {
+	status string
+	ours   bool
+}
+
+// contents are what OpenStack stores for each driver, by ID, at a time.
+type contents struct {
+	at     time.Time
+	of     map[string]map[string]stored
+	shares *openstack.Shares
+}
+
+// contents lists what OpenStack stores; nil without the flag --clouds.
+func (v *volumeList) contents(ctx context.Context, s *session) (*contents, error) {
+	if v.clouds == "" {
+		return nil, nil
+	}
+	found := &contents{at: s.clock.Now(), of: map[string]map[string]stored{}}
+	ids := map[string]string{}
+	for _, d := range drivers() {
+		if ids[d.name] = s.clusterID(ctx, d); ids[d.name] == sharedID {
+			return nil, fmt.Errorf("the cluster ID of %s is %s, as in other clusters, so their volumes "+
+				"cannot be told apart. Choose an ID: docs/kubernetes.md", d.title, sharedID)
+		}
+	}
+	login, err := v.login(ctx)
+	if err == nil && login.State != explain.OK {
+		err = errors.New(login.Text)
+	}
+	if err = errors.Join(s.failed(), err); err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(s.Err, wrap("", login.Text, 0))
+	for _, d := range drivers() {
+		if ids[d.name] == "" {
+			continue // the driver is not installed
+		}
+		if found.of[d.name], err = v.list(ctx, d, ids[d.name], found); err != nil {
+			return nil, errors.New(v.failure(err).Text)
+		}
+	}
+	return found, nil
+}
+
+// list returns what OpenStack stores for a driver, by ID.
+func (v *volumeList) list(
+	ctx context.Context, d driver, cluster string, in *contents,
+) (map[string]stored, error) {
+	key, all := d.name+"/cluster", map[string]stored{}
+	if d.kind == choice.Cinder {
+		listed, err := v.client.Volumes(ctx)
+		for _, one := range listed {
+			all[one.ID] = stored{one.Status, one.Metadata[key] == cluster}
+		}
+		return all, err
+	}
+	var err error
+	if in.shares, err = v.client.Shares(ctx); err != nil {
+		return nil, err
+	}
+	listed, err := in.shares.List(ctx, key, cluster)
+	for _, one := range listed {
+		all[one.ID] = stored{one.Status, true}
+	}
+	return all, err
+}
+
+// clusterID returns the ID that marks what a driver creates in OpenStack, "" if there is no driver.
+func (s *session) clusterID(ctx context.Context, d driver) string {
+	at, err := s.place(ctx, d)
+	if at == nil {
+		if err == nil {
+			err = usage("the ID of the cluster is in the hosted control plane: set " +
+				"--management-kubeconfig and --management-namespace")
+		}
+		s.guest.failed = errors.Join(s.guest.failed, err)
+		return ""
+	}
+	controller := find(ctx, at.cluster, at.namespace, d.controller, &appsv1.Deployment{})
+	if controller == nil {
+		return ""
+	}
+	for _, c := range controller.Spec.Template.Spec.Containers {
+		for _, arg := range c.Args {
+			for _, flag := range []string{"--cluster=", "--cluster-id="} {
+				if id, found := strings.CutPrefix(arg, flag); found {
+					return id
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// compare adds the states in OpenStack, and with everything of the cluster also what only OpenStack
+// contains.
+func (l *Volumes) compare(
+	ctx context.Context, in *contents, facts *volumeFacts, everything bool,
+) error {
+	created, known := map[string]time.Time{}, map[string]bool{}
+	for i := range facts.volumes.Items {
+		v := &facts.volumes.Items[i]
+		created[v.Name] = v.CreationTimestamp.Time
+		if served := source.Of(v); served != nil {
+			known[served.Driver+"/"+served.VolumeHandle] = true
+		}
+	}
+	for i := range l.Volumes {
+		one := &l.Volumes[i]
+		all, listed := in.of[one.Driver]
+		if one.ID == "" || !listed || created[one.PersistentVolume].After(in.at) {
+			continue
+		}
+		found, exists := all[one.ID]
+		if !exists && in.shares != nil && findDriver(one.Driver).kind == choice.Manila {
+			share, isThere, err := in.shares.Find(ctx, one.ID) // it may have another ID of a cluster
+			if err != nil {
+				return err
+			}
+			found, exists = stored{status: share.Status}, isThere
+		}
+		if one.Cloud = found.status; !exists {
+			one.Cloud, one.Orphan = missing, one.State != "Terminating"
+		}
+	}
+	for driver, all := range in.of {
+		for id, one := range all {
+			if everything && one.ours && !known[driver+"/"+id] && one.status != "creating" &&
+				one.status != "deleting" {
+				l.Volumes = append(l.Volumes, Volume{
+					ID: id, Driver: driver, Cloud: one.status, State: "no PersistentVolume", Orphan: true,
+				})
+			}
+		}
+	}
+	return nil
+}
