@@ -12,6 +12,6 @@ import (
 var installations embed.FS
 
 // Installations returns the folders csi-addons, snapshots, drivers/<driver>/generated/<flavour>/
-// operator, and drivers/<driver>/generated/standalone/kubernetes, which needs the one before. Beside
-// these are the StorageClasses that operators create.
+// operator, and drivers/<driver>/generated/standalone/kubernetes, which needs the one before.
+// Beside these are the StorageClasses that operators create.
 func Installations() fs.FS { return installations }

@@ -262,8 +262,8 @@ func (e *env) followsAddonsCRD() {
 	}
 }
 
-// servesOtherControllers checks that the pods of Cinder's controller get CSI-Addons for a controller
-// that sends tokens for the API server.
+// servesOtherControllers checks that the pods of Cinder's controller get CSI-Addons for a
+// controller that sends tokens for the API server.
 func (e *env) servesOtherControllers() {
 	e.t.Helper()
 	e.installAddonsCRD()

@@ -44,8 +44,8 @@ func (n Names) Wanted(
 	return all
 }
 
-// Fault returns why the driver cannot use the StorageClass, or why there is none. The reason is that
-// of an event.
+// Fault returns why the driver cannot use the StorageClass, or why there is none. The reason is
+// that of an event.
 func (n Names) Fault(wanted Class, existing *storagev1.StorageClass) (reason, fault string) {
 	if existing == nil && !isPrintable(wanted.Type.Name) {
 		return n.Ignored(), fmt.Sprintf("%s %q gets no StorageClass: its name contains unprintable "+
