@@ -228,27 +228,6 @@ func kindOf(t *testing.T, asset bundle.Asset) string {
 	return object.GetKind()
 }
 
-// Manila and NFS share a ServiceAccount, which only the assets of Manila contain.
-func TestNoObjectBelongsToTwoDrivers(t *testing.T) {
-	t.Parallel()
-	for _, f := range flavour.All() {
-		writers := map[string]string{}
-		for driver, loaded := range bundles(t, f) {
-			for _, asset := range loaded.Assets() {
-				var object unstructured.Unstructured
-				if err := yaml.Unmarshal(asset.Data, &object.Object); err != nil {
-					t.Fatal(err)
-				}
-				key := string(asset.Side) + object.GetKind() + object.GetNamespace() + "/" + object.GetName()
-				if other, taken := writers[key]; taken {
-					t.Errorf("%s: %s belongs to %s and %s", f, key, other, driver)
-				}
-				writers[key] = driver
-			}
-		}
-	}
-}
-
 // textOf returns the text of an asset.
 func textOf(t *testing.T, b *bundle.Bundle, name string) []byte {
 	t.Helper()
