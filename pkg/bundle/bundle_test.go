@@ -3,8 +3,6 @@ package bundle_test
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -133,59 +131,5 @@ func TestLoadRejectsInvalidFolders(t *testing.T) {
 	}
 	if _, err := bundle.Load(sample(), flavour.HyperShift); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a flavour without bundle: %v", err)
-	}
-}
-
-func TestSaveReplacesTheFolder(t *testing.T) {
-	t.Parallel()
-	loaded, err := bundle.Load(sample(), flavour.Standalone)
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := t.TempDir()
-	dir := filepath.Join(root, filepath.FromSlash(bundle.Folder(flavour.Standalone)))
-	for _, stale := range []string{"stale.yaml", "folder/stale.yaml", "sa.yaml/in-the-way"} {
-		file := filepath.Join(dir, filepath.FromSlash(stale))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
-			os.WriteFile(file, nil, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := loaded.Save(dir); err != nil {
-		t.Fatal(err)
-	}
-	again, err := bundle.Load(os.DirFS(root), flavour.Standalone)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(loaded.Assets(), again.Assets()); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestSaveKeepsFilesThatAreUpToDate(t *testing.T) {
-	t.Parallel()
-	loaded, err := bundle.Load(sample(), flavour.Standalone)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := loaded.Save(dir); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "sa.yaml")
-	before, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Chmod(file, 0o444), loaded.Save(dir)); err != nil {
-		t.Fatal(err)
-	}
-	after, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !before.ModTime().Equal(after.ModTime()) {
-		t.Errorf("the file was written again")
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"sigs.k8s.io/yaml"
@@ -46,53 +44,15 @@ func compareWithFiles(fsys fs.FS, folder string, listed []Asset) error {
 	return errors.Join(errs...)
 }
 
-// Save writes the index and the assets to dir and removes all other files there. It does not write
-// files that are up to date.
-func (b *Bundle) Save(dir string) error {
+// Files returns the index and the assets by the names of their files.
+func (b *Bundle) Files() (map[string][]byte, error) {
 	text, err := yaml.Marshal(index{Assets: b.assets})
 	if err != nil {
-		return fmt.Errorf("encoding index: %w", err)
+		return nil, fmt.Errorf("encoding index: %w", err)
 	}
 	files := map[string][]byte{indexName: append([]byte(indexHeader), text...)}
 	for _, asset := range b.assets {
 		files[asset.Name] = asset.Data
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("creating folder of the bundle: %w", err)
-	}
-	if err := removeOthers(dir, files); err != nil {
-		return err
-	}
-	for name, content := range files {
-		if err := writeChanged(filepath.Join(dir, name), content); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func removeOthers(dir string, files map[string][]byte) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("listing folder of the bundle: %w", err)
-	}
-	for _, entry := range entries {
-		if _, wanted := files[entry.Name()]; wanted && entry.Type().IsRegular() {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
-			return fmt.Errorf("removing stale asset: %w", err)
-		}
-	}
-	return nil
-}
-
-func writeChanged(file string, content []byte) error {
-	if old, err := os.ReadFile(file); err == nil && slices.Equal(old, content) {
-		return nil
-	}
-	if err := os.WriteFile(file, content, 0o644); err != nil {
-		return fmt.Errorf("writing asset: %w", err)
-	}
-	return nil
+	return files, nil
 }

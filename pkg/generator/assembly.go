@@ -30,8 +30,8 @@ type assembly struct {
 	values     map[string]string
 	assets     map[string]*asset
 	containers []sidecarContainer
-	completed  map[string]bool // sidecars whose volumes and additions are added
-	ports      []usedPort
+	completed  map[string]bool       // sidecars whose volumes and additions are added
+	ports      map[string][]usedPort // by part, those with metrics
 }
 
 // assemble makes the assets of a driver in a flavour, without and with CSI-Addons.
@@ -72,10 +72,17 @@ func (a *assembly) adds(e extension) bool {
 	return a.csiAddons && (a.apiServerTokens || !e.APIServerTokens)
 }
 
+// empty returns an assembly of the same driver without assets.
+func (a *assembly) empty() *assembly {
+	empty := a.newAssembly(a.driver, a.flavour)
+	empty.values = maps.Clone(a.values)
+	return empty
+}
+
 func (l *layers) newAssembly(d manifest[driver], f flavour.Flavour) *assembly {
 	return &assembly{
 		layers: l, driver: d, flavour: f, values: buildValues(d.content),
-		assets: map[string]*asset{}, completed: map[string]bool{},
+		assets: map[string]*asset{}, completed: map[string]bool{}, ports: map[string][]usedPort{},
 	}
 }
 
@@ -96,7 +103,7 @@ func (a *assembly) assemble() (*assembly, error) {
 			return nil, err
 		}
 	}
-	return a, a.check()
+	return a, nil
 }
 
 // buildValues returns the values of the build-time placeholders. A port that driver.yaml does not
@@ -167,7 +174,10 @@ func (a *assembly) add(from source, added addition, values map[string]string) er
 	if other := a.assets[name]; other != nil {
 		return from.errorf("two outputs with one name: %q is already made for %s", name, other.at)
 	}
-	layer, err := a.read(from.beside(added.File), values)
+	if !slices.Contains(flavour.Sides(), added.Side) {
+		return from.errorf("%q has side %q, not one of %q", name, added.Side, flavour.Sides())
+	}
+	layer, err := a.read(from, added.File, values)
 	if err != nil {
 		return err
 	}
@@ -185,11 +195,12 @@ func (a *assembly) add(from source, added addition, values map[string]string) er
 	return a.change(a.assets[name], layer, data)
 }
 
-// read returns a layer with its build-time placeholders replaced.
-func (a *assembly) read(file string, values map[string]string) (*document, error) {
+// read returns a layer that a manifest names, with its build-time placeholders replaced.
+func (a *assembly) read(from source, name string, values map[string]string) (*document, error) {
+	file := from.beside(name)
 	text, err := fs.ReadFile(a.fsys, file)
 	if err != nil {
-		return nil, fmt.Errorf("reading layer: %w", err)
+		return nil, from.errorf("%w", err)
 	}
 	filled, err := fill(file, text, values)
 	if err != nil {
@@ -216,26 +227,9 @@ func (a *assembly) applyFlavour(part string, p changes) error {
 		if slices.Contains(p.Without, entry.Target) {
 			continue
 		}
-		for _, each := range a.expandTrait(part, entry) {
-			errs = append(errs, a.patch(layer.source(part, "patches").index(i), each, a.values))
-		}
+		errs = append(errs, a.patch(layer.source(part, "patches").index(i), entry, a.values))
 	}
 	return errors.Join(errs...)
-}
-
-// expandTrait turns a patch for a trait into one patch for each sidecar with this trait.
-func (a *assembly) expandTrait(part string, entry patchEntry) []patchEntry {
-	if entry.Trait == "" {
-		return []patchEntry{entry}
-	}
-	var each []patchEntry
-	for _, container := range a.containers {
-		if container.part == part && slices.Contains(container.traits, entry.Trait) {
-			entry.Container = container.name
-			each = append(each, entry)
-		}
-	}
-	return each
 }
 
 func (a *assembly) applyPatches(part string, p changes) error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -18,9 +19,15 @@ type asset struct {
 	bundle.Asset
 	at      position.Position // of the manifest's field that adds it
 	layers  []*document       // in the order of the changes
-	object  runtime.Object    // the decoded data
+	object  apiObject         // the decoded data
 	invalid bool              // the data does not decode, and the error is reported
 	grants  bool              // see addition.Grants
+}
+
+// apiObject is an object of the Kubernetes API.
+type apiObject interface {
+	runtime.Object
+	metav1.Object
 }
 
 // change replaces the data of an asset by the result of a layer, and decodes it. An error is in the
@@ -31,22 +38,13 @@ func (l *layers) change(a *asset, layer *document, data []byte) error {
 	if a.invalid {
 		return nil
 	}
-	object, _, err := l.kinds.Decode(data, nil, nil)
+	decoded, _, err := l.kinds.Decode(data, nil, nil)
+	object, isObject := decoded.(apiObject)
+	if err == nil && !isObject {
+		err = fmt.Errorf("it is a list")
+	}
 	a.object, a.invalid = object, err != nil
 	return layer.fieldError(a.Name, err)
-}
-
-// find returns the last line of the asset's layers with a word, or else the asset's position.
-func (a *asset) find(word string) position.Position {
-	whole := regexp.MustCompile(`(^|[^\w.-])` + regexp.QuoteMeta(word) + `($|[^\w.-])`)
-	for _, layer := range slices.Backward(a.layers) {
-		for i, line := range bytes.Split(layer.Text, []byte("\n")) {
-			if whole.Match(line) {
-				return position.Position{File: layer.File, Line: i + 1}
-			}
-		}
-	}
-	return a.at
 }
 
 // equal returns whether another asset exists and has the same content.

@@ -1,7 +1,6 @@
 package generator
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,11 +14,11 @@ import (
 const (
 	chartFolder    = "helm"
 	chartGenerated = chartFolder + "/generated/openstack-csi"
-	chartSchema    = "values.schema.json"
+	chartSchema    = chartGenerated + "/values.schema.json"
 )
 
-// chart returns the files of the Helm chart, by their paths below chartGenerated, or none if the
-// assets folder does not contain it. The objects of the kustomizations that kubectl applies are
+// chart returns the files of the Helm chart, by their paths, or none if the assets folder does not
+// contain it. The objects of the kustomizations that kubectl applies are
 // data of the chart, one file for each kustomization; its templates change them by the values.
 func chart(fsys fs.FS) (map[string][]byte, error) {
 	if _, err := fs.Stat(fsys, chartFolder); errors.Is(err, fs.ErrNotExist) {
@@ -35,7 +34,7 @@ func chart(fsys fs.FS) (map[string][]byte, error) {
 		dashboardGenerated + "/*":           "files/monitoring",
 	} {
 		errs = append(errs, eachFile(fsys, pattern, func(file string, text []byte) error {
-			files[path.Join(folder, path.Base(file))] = text
+			files[path.Join(chartGenerated, folder, path.Base(file))] = text
 			return nil
 		}))
 	}
@@ -51,13 +50,15 @@ func chart(fsys fs.FS) (map[string][]byte, error) {
 			if err != nil {
 				return err
 			}
-			var objects [][]byte
-			for _, asset := range i.sorted() {
-				objects = append(objects, asset.Data)
+			text := generatedHeader
+			for n, asset := range i.sorted() {
+				if n > 0 {
+					text += "---\n"
+				}
+				text += string(asset.Data)
 			}
-			text := bytes.Join(objects, []byte("---\n"))
-			name := path.Join(data.folder, strings.Split(file, "/")[data.name]+".yaml")
-			files[name] = append([]byte(generatedHeader), text...)
+			name := strings.Split(file, "/")[data.name] + ".yaml"
+			files[path.Join(chartGenerated, data.folder, name)] = []byte(text)
 			return nil
 		}))
 	}

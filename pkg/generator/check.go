@@ -1,146 +1,166 @@
 package generator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
+	"maps"
+	"slices"
 
-	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
-// check reports assets that do not fit together.
-func (a *assembly) check() error {
-	errs := []error{a.checkSidecars()}
-	for part := range a.driver.content.parts() {
-		errs = append(errs, checkContainers(a.workload(part)), a.checkPorts(part))
-	}
-	for _, asset := range a.assets {
-		errs = append(errs, a.checkAsset(asset))
+// checkNames reports names that belong to two drivers, at both of them. A companion driver has the
+// names of the driver that it accompanies.
+func (l *layers) checkNames() error {
+	var errs []error
+	for folder, m := range l.drivers {
+		leader, known := l.drivers[m.content.CompanionOf]
+		if m.content.CompanionOf != "" && (!known || leader.content.CompanionOf != "") {
+			errs = append(errs, m.Errorf("companionOf",
+				"companionOf: %q is not a driver, or is itself a companion", m.content.CompanionOf))
+		}
+		for other, otherDriver := range l.drivers {
+			if cmp.Or(m.content.CompanionOf, folder) == cmp.Or(otherDriver.content.CompanionOf, other) {
+				continue
+			}
+			names := otherDriver.content.names()
+			for key, value := range m.content.names() {
+				if value == names[key] {
+					errs = append(errs, m.Errorf(key, "%s %q is also the %s of driver %q", key, value, key, other))
+				}
+			}
+		}
 	}
 	return errors.Join(errs...)
 }
 
-func (a *assembly) checkAsset(asset *asset) error {
-	if err := checkRole(asset); err != nil {
-		return err
+// names returns the values that no two drivers share, by their keys.
+func (d driver) names() map[string]string {
+	names := map[string]string{"name": d.Name, "prefix": d.Prefix, "clusterPrefix": d.ClusterPrefix}
+	if d.Operator != nil {
+		names["operator.name"] = d.Operator.Name
 	}
-	switch object := asset.object.(type) {
-	case *corev1.Service:
-		return a.checkService(asset, object)
-	case *policyv1.PodDisruptionBudget:
-		return a.checkBudget(asset, object)
-	case *storagev1.StorageClass:
-		return a.checkOwnName(asset, "provisioner", object.Provisioner)
-	case *snapshotv1.VolumeSnapshotClass:
-		return a.checkOwnName(asset, "driver", object.Driver)
-	case *storagev1.CSIDriver:
-		return a.checkOwnName(asset, "metadata.name", object.Name)
-	}
-	return nil
+	return names
 }
 
-// checkOwnName reports an object that names another CSI driver than its own.
-func (a *assembly) checkOwnName(asset *asset, field, name string) error {
-	if own := a.driver.content.Name; name != own {
-		return position.ErrorAt(asset.find(name), "%q: %s is %q, but this driver is %q: write ${name}",
-			asset.Name, field, name, own)
+// workload is the Deployment or the DaemonSet of an assembly.
+type workload struct {
+	*assembly
+	part string
+}
+
+// check reports what no difference of the generated files shows: objects with two writers, pods
+// that two workloads select, ports that clash, and what a driver lacks.
+func check(assemblies []*assembly) error {
+	defined := map[string]position.Position{}
+	var errs []error
+	var workloads []workload
+	for _, a := range assemblies {
+		a = cmp.Or(a.withCSIAddons, a)
+		for _, name := range slices.Sorted(maps.Keys(a.assets)) {
+			errs = append(errs, checkRole(a.assets[name]), a.define(a.assets[name], defined))
+		}
+		errs = append(errs, a.checkCSIDriver())
+		for part := range a.driver.content.parts() {
+			workloads = append(workloads, workload{a, part})
+		}
 	}
-	return nil
+	for i, w := range workloads {
+		for _, other := range workloads[:i] {
+			if w.flavour == other.flavour && (w.selects(other) || other.selects(w)) {
+				errs = append(errs, w.driver.source(w.part, "selector").errorf(
+					"the selector matches pods of the %s part at %s", other.part,
+					other.driver.source(other.part, "selector").position()))
+			}
+		}
+	}
+	return errors.Join(append(errs, checkPorts(workloads))...)
 }
 
 // checkRole reports an object with the role or the side of another controller: each kind has one
 // writer, which reads the objects of one side.
 func checkRole(asset *asset) error {
-	type place struct {
-		role bundle.Role
-		side flavour.Side
+	role, side := bundle.Static, asset.Side
+	switch asset.kind() {
+	case "Deployment":
+		role, side = bundle.ControllerWorkload, flavour.ControlPlane
+	case "DaemonSet":
+		role, side = bundle.NodeWorkload, flavour.Guest
+	case "StorageClass":
+		role, side = bundle.StorageClass, flavour.Guest
+	case "VolumeSnapshotClass":
+		role, side = bundle.SnapshotClass, flavour.Guest
+	case "CSIDriver":
+		role, side = bundle.CSIDriver, flavour.Guest
+	case "ServiceMonitor":
+		role, side = bundle.ServiceMonitor, flavour.ControlPlane
+		if asset.Role == bundle.OperatorMonitor {
+			role = bundle.OperatorMonitor
+		}
 	}
-	want, ok := map[string]place{
-		"Deployment":          {bundle.ControllerWorkload, flavour.ControlPlane},
-		"DaemonSet":           {bundle.NodeWorkload, flavour.Guest},
-		"StorageClass":        {bundle.StorageClass, flavour.Guest},
-		"VolumeSnapshotClass": {bundle.SnapshotClass, flavour.Guest},
-		"ServiceMonitor":      {bundle.ServiceMonitor, flavour.ControlPlane},
-		"CSIDriver":           {bundle.CSIDriver, flavour.Guest},
-	}[asset.kind()]
-	if !ok {
-		want = place{bundle.Static, asset.Side}
-	}
-	if asset.Role == bundle.OperatorMonitor && want.role == bundle.ServiceMonitor {
-		want.role = bundle.OperatorMonitor
-	}
-	if asset.Role != want.role {
-		return position.ErrorAt(asset.at, "%q is a %s: its role is %q, not %q",
-			asset.Name, asset.kind(), want.role, asset.Role)
-	}
-	if asset.Side != want.side {
-		return position.ErrorAt(asset.at, "%q is a %s: its side is %q, not %q; "+
-			"the operator would not create it there", asset.Name, asset.kind(), want.side, asset.Side)
+	if asset.Role != role || asset.Side != side {
+		return position.ErrorAt(asset.at, "%q is a %s: its role is %q and its side %q, not %q and %q",
+			asset.Name, asset.kind(), role, side, asset.Role, asset.Side)
 	}
 	return nil
 }
 
-// checkService reports a Service without pods, and ports that its pods do not serve under the same
-// number.
-func (a *assembly) checkService(asset *asset, service *corev1.Service) error {
-	template, err := a.selected(labels.SelectorFromSet(service.Spec.Selector))
-	if err != nil {
-		return position.ErrorAt(asset.find("selector"), "service %q: %w", asset.Name, err)
-	}
+// checkCSIDriver reports sidecars that a driver with a CSIDriver needs and does not have.
+func (a *assembly) checkCSIDriver() error {
 	var errs []error
-	for _, port := range service.Spec.Ports {
-		if !exposes(template.Spec, port) {
-			errs = append(errs, position.ErrorAt(asset.find(strconv.Itoa(int(port.Port))),
-				"port %q (%d) of service %q: no container serves it", port.Name, port.Port, asset.Name))
+	for _, asset := range a.assets {
+		object, ok := asset.object.(*storagev1.CSIDriver)
+		if !ok {
+			continue
+		}
+		if a.driver.content.Node != nil && !a.uses(nodePart, "node-driver-registrar") {
+			errs = append(errs, a.driver.source(nodePart).errorf("the node part has no sidecar "+
+				`"node-driver-registrar": the kubelet would not register the driver`))
+		}
+		if ptr.Deref(object.Spec.AttachRequired, true) && !a.uses(controllerPart, "attacher") {
+			errs = append(errs, asset.layers[0].Errorf("spec.attachRequired", "%q: attachRequired is "+
+				`true, which is the default, but the controller part has no sidecar "attacher": no `+
+				"volume would be attached", asset.Name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// exposes reports whether a container declares the target of a Service port, under the same number.
-func exposes(spec corev1.PodSpec, port corev1.ServicePort) bool {
-	for _, container := range containers(spec) {
-		for _, own := range container.Ports {
-			target := port.TargetPort
-			byName := target.Type == intstr.String && target.StrVal == own.Name
-			byNumber := target.Type == intstr.Int && target.IntVal == own.ContainerPort
-			if (byName || byNumber) && port.Port == own.ContainerPort {
-				return true
-			}
-		}
-	}
-	return false
+func (a *assembly) uses(part, sidecar string) bool {
+	return slices.ContainsFunc(a.driver.content.part(part).Sidecars, func(use sidecarUse) bool {
+		return use.Use == sidecar && a.has(use.Only)
+	})
 }
 
-// checkBudget reports a PodDisruptionBudget without pods.
-func (a *assembly) checkBudget(asset *asset, budget *policyv1.PodDisruptionBudget) error {
-	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-	if err == nil {
-		_, err = a.selected(selector)
+// define reports an object that is already defined. Standalone both sides are one cluster.
+func (a *assembly) define(asset *asset, defined map[string]position.Position) error {
+	at := position.Position{File: a.driver.File, Line: 1}
+	if asset.at.File == a.driver.File {
+		at = asset.at
 	}
-	if err != nil {
-		return position.ErrorAt(asset.find("selector"), "budget %q: %w", asset.Name, err)
+	side := asset.Side
+	if a.flavour == flavour.Standalone {
+		side = ""
 	}
+	key := fmt.Sprintf("%s %s %s %s/%s", a.flavour, side, asset.kind(),
+		asset.object.GetNamespace(), asset.object.GetName())
+	if other, taken := defined[key]; taken {
+		return position.ErrorAt(at, "%q is an object that %s also defines: "+
+			"its name needs ${prefix} or ${clusterPrefix}", asset.Name, other)
+	}
+	defined[key] = at
 	return nil
 }
 
-// selected returns the pod template that a selector matches.
-func (a *assembly) selected(selector labels.Selector) (corev1.PodTemplateSpec, error) {
-	for part := range a.driver.content.parts() {
-		template := podTemplate(a.workload(part))
-		if !selector.Empty() && selector.Matches(labels.Set(template.Labels)) {
-			return template, nil
-		}
-	}
-	return corev1.PodTemplateSpec{}, fmt.Errorf("selector %q matches no pods", selector)
+// selects reports whether a workload's selector matches the pods of another workload.
+func (w workload) selects(other workload) bool {
+	selector := labels.SelectorFromSet(w.driver.content.part(w.part).Selector)
+	return selector.Matches(labels.Set(podTemplate(other.workload(other.part)).Labels))
 }

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -76,7 +75,7 @@ func kustomized(fsys fs.FS, folder string) (*installation, error) {
 	i := &installation{
 		part: &operatorPart{},
 		assembly: &assembly{
-			layers: &layers{fsys: fsys, kinds: kinds}, flavour: flavour.Standalone,
+			layers: &layers{fsys: fsys, kinds: kinds, used: map[string]bool{}}, flavour: flavour.Standalone,
 			driver: manifest[driver]{document: &document{&position.Document{File: top}}},
 			assets: map[string]*asset{},
 		},
@@ -86,7 +85,7 @@ func kustomized(fsys fs.FS, folder string) (*installation, error) {
 
 // addKustomization adds the objects of a folder with a kustomization, and applies its patches.
 func (i *installation) addKustomization(folder string) error {
-	k, err := readManifest[kustomization](i.fsys, path.Join(folder, "kustomization.yaml"))
+	k, err := readManifest[kustomization](i.layers, path.Join(folder, "kustomization.yaml"))
 	if err != nil {
 		return err
 	}
@@ -170,11 +169,10 @@ func (i *installation) addObjects(file string) error {
 	return nil
 }
 
-// find returns the object of a kind with a name, or nil.
+// find returns the object of a kind with a name, or with any if the name is empty, or nil.
 func (i *installation) find(kind, name string) *asset {
 	for _, asset := range i.assets {
-		object, err := meta.Accessor(asset.object)
-		if err == nil && asset.kind() == kind && object.GetName() == name {
+		if asset.kind() == kind && (name == "" || asset.object.GetName() == name) {
 			return asset
 		}
 	}

@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-
-	"sigs.k8s.io/yaml"
 )
 
 // The dashboard: its data, which are not a layer, and the output beside the alerts.
 const (
 	dashboardData      = "monitoring/dashboard.yaml"
 	dashboardGenerated = "monitoring/kubernetes/generated"
-	dashboardFile      = "dashboard.yaml"
 )
 
 // dashboard is what an administrator sees.
@@ -57,9 +54,10 @@ func dashboards(fsys fs.FS) (map[string][]byte, error) {
 	if err := encoder.Encode(content.model()); err != nil {
 		return nil, fmt.Errorf("encoding the dashboard: %w", err)
 	}
-	text, err = yaml.Marshal(map[string]any{
+	files := map[string][]byte{}
+	return files, addYAML(files, "dashboard.yaml", object{
 		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{
+		"metadata": object{
 			"name": "openstack-csi-dashboard", "namespace": "openshift-cluster-csi-drivers",
 			// The console of OpenShift, and the sidecar of Grafana's chart.
 			"labels": map[string]string{
@@ -68,7 +66,6 @@ func dashboards(fsys fs.FS) (map[string][]byte, error) {
 		},
 		"data": map[string]string{"openstack-csi.json": model.String()},
 	})
-	return map[string][]byte{dashboardFile: append([]byte(generatedHeader), text...)}, err
 }
 
 type object = map[string]any

@@ -14,8 +14,8 @@
 // The generator replaces placeholders like ${prefix} or ${node.liveness} with values from
 // driver.yaml and leaves placeholders like ${NAMESPACE} to the operator. After each layer it
 // decodes every object strictly into the type of its kind, so that an unknown field is reported in
-// the layer that adds it. It reports all errors at once, each with file and line: an unknown key or
-// field, a second YAML document, a patch without target or without effect, a container without
-// image, a mount without volume, an unused file, two outputs with one name, ports that clash or
-// that no process serves, an unknown placeholder, names that belong to another driver.
+// the layer that adds it. It reports errors with file and line, all of one step at once: an unknown
+// key or field, a second YAML document, a patch without target or without effect, an unused file,
+// two outputs with one name, a missing sidecar, ports that clash, an unknown placeholder, names of
+// another driver. What a review sees in the output, or what Kubernetes refuses, it does not check.
 package generator

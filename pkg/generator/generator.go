@@ -7,33 +7,29 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
-// Output is the bundle of one driver in one flavour, and the manifests that install its operator.
-type Output struct {
-	Driver  string // the name of its folder
-	Flavour flavour.Flavour
-	Bundle  *bundle.Bundle
-	// CSIAddons contains the assets that are new or differ with CSI-Addons, nil if the driver does not
-	// support it.
-	CSIAddons *bundle.Bundle
-	// Manifests are the files that install the operator, by their paths relative to the folder of the
-	// bundle. A companion has none.
-	Manifests map[string][]byte
+// Generate returns the generated files of an assets folder by their paths there, without those of
+// the Helm chart: the bundles of all drivers with the manifests that install their operators, the
+// OLM bundle of CSI-Addons and the dashboard. Its error joins every error that it finds, sorted;
+// those in a layer are of type *position.Error.
+func Generate(assets fs.FS) (map[string][]byte, error) {
+	files, err := generate(assets)
+	return files, errors.Join(position.Sorted(err)...)
 }
 
-// Generate returns the bundles of all drivers in an assets folder, sorted by driver and flavour.
-// Its error joins every error that it finds, sorted; those in a layer are of type *Error.
-func Generate(assets fs.FS) ([]Output, error) {
+func generate(assets fs.FS) (map[string][]byte, error) {
 	l, err := readLayers(assets)
 	if err != nil {
-		return nil, errors.Join(position.Sorted(err)...)
+		return nil, err
 	}
 	var errs []error
 	var assemblies []*assembly
@@ -41,47 +37,65 @@ func Generate(assets fs.FS) ([]Output, error) {
 		d := l.drivers[folder]
 		for _, f := range slices.Sorted(slices.Values(d.content.Flavours)) {
 			a, err := l.assemble(d, f)
-			if a != nil {
-				assemblies = append(assemblies, a)
-			}
-			errs = append(errs, err)
+			assemblies, errs = append(assemblies, a), append(errs, err)
 		}
 	}
-	complete := withCSIAddons(assemblies)
-	errs = append(errs, checkHostPorts(complete), checkConflicts(complete))
-	if err := errors.Join(position.Sorted(errors.Join(errs...))...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	outputs := make([]Output, 0, len(assemblies))
+	if err := check(assemblies); err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
 	for _, a := range assemblies {
-		output, err := a.output()
+		installed, err := l.install(a, assemblies)
+		addTo(files, path.Join(a.folder(), bundle.Folder(a.flavour)), installed)
+		errs = append(errs, err, a.addBundles(files))
+	}
+	addons, err := csiAddonsBundle(assets)
+	addTo(files, csiAddonsGenerated, addons)
+	boards, boardErr := dashboards(assets)
+	addTo(files, dashboardGenerated, boards)
+	return files, errors.Join(append(errs, err, boardErr)...)
+}
+
+// addTo adds files in a folder.
+func addTo(files map[string][]byte, folder string, added map[string][]byte) {
+	for name, text := range added {
+		files[path.Join(folder, name)] = text
+	}
+}
+
+const generatedHeader = "# Generated; do not edit, run `make update`.\n"
+
+// addYAML adds an object that the generator itself makes.
+func addYAML(files map[string][]byte, name string, object any) error {
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", name, err)
+	}
+	files[name] = append([]byte(generatedHeader), text...)
+	return nil
+}
+
+// addBundles adds the files of the bundles.
+func (a *assembly) addBundles(files map[string][]byte) error {
+	bundles := map[string]map[string]*asset{bundle.Folder(a.flavour): a.assets}
+	if a.withCSIAddons != nil {
+		bundles[bundle.CSIAddonsFolder(a.flavour)] = a.csiAddonsAssets()
+	}
+	for folder, assets := range bundles {
+		b, err := a.bundle(assets)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		output.Manifests, err = l.install(a, assemblies)
-		errs = append(errs, err)
-		outputs = append(outputs, output)
+		made, err := b.Files()
+		if err != nil {
+			return err
+		}
+		addTo(files, path.Join(a.folder(), folder), made)
 	}
-	return outputs, errors.Join(position.Sorted(errors.Join(errs...))...)
-}
-
-// withCSIAddons returns the assemblies, each with CSI-Addons if its driver supports it.
-func withCSIAddons(assemblies []*assembly) []*assembly {
-	complete := make([]*assembly, 0, len(assemblies))
-	for _, a := range assemblies {
-		complete = append(complete, cmp.Or(a.withCSIAddons, a))
-	}
-	return complete
-}
-
-// output returns the bundles of the assets.
-func (a *assembly) output() (Output, error) {
-	base, err := a.bundle(a.assets)
-	if err != nil || a.withCSIAddons == nil {
-		return Output{Driver: a.folder(), Flavour: a.flavour, Bundle: base}, err
-	}
-	addons, err := a.bundle(a.csiAddonsAssets())
-	return Output{Driver: a.folder(), Flavour: a.flavour, Bundle: base, CSIAddons: addons}, err
+	return nil
 }
 
 // csiAddonsAssets returns the assets that are new or differ with CSI-Addons, by name.
@@ -132,87 +146,44 @@ func (a *asset) rank() int {
 	return len(order)
 }
 
-// Update generates the bundles of the assets folder root and writes them to
-// drivers/<driver>/generated/<flavour>, with the manifests of operators in folders there, the
-// OLM bundle of CSI-Addons to csi-addons/generated, the dashboard to
-// monitoring/kubernetes/generated, and the Helm chart to helm/generated. It removes all other files
-// there. If there is an error in the layers, it writes nothing.
+// Update writes the generated files of the assets folder root: below drivers/<driver>/generated,
+// csi-addons/generated, monitoring/kubernetes/generated and helm/generated. It removes all other
+// files there. If there is an error in the layers, it writes nothing.
 func Update(root string) error {
-	outputs, err := Generate(os.DirFS(root))
+	files, err := Generate(os.DirFS(root))
 	if err != nil {
 		return err
 	}
-	addons, err := csiAddonsBundle(os.DirFS(root))
+	outputs := []string{"drivers/*/generated", csiAddonsGenerated, dashboardGenerated}
+	if err := replaceFiles(root, files, outputs...); err != nil {
+		return err
+	}
+	files, err = chart(os.DirFS(root)) // it contains the manifests of the operators
 	if err != nil {
 		return err
 	}
-	boards, err := dashboards(os.DirFS(root))
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(replaceFiles(root, csiAddonsGenerated, addons),
-		replaceFiles(root, dashboardGenerated, boards)); err != nil {
-		return err
-	}
-	written := map[string]bool{}
+	return replaceFiles(root, files, chartGenerated)
+}
+
+// replaceFiles writes files, and removes all others in the folders of the output.
+func replaceFiles(root string, files map[string][]byte, outputs ...string) error {
 	for _, output := range outputs {
-		folder := filepath.FromSlash(bundle.Folder(output.Flavour))
-		dir := filepath.Join(root, "drivers", output.Driver, folder)
-		err := errors.Join(output.Bundle.Save(dir), writeManifests(dir, output.Manifests))
-		if output.CSIAddons != nil {
-			folder := filepath.FromSlash(bundle.CSIAddonsFolder(output.Flavour))
-			addons := filepath.Join(root, "drivers", output.Driver, folder)
-			err = errors.Join(err, output.CSIAddons.Save(addons))
+		folders, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(output)))
+		errs := []error{err}
+		for _, folder := range folders {
+			errs = append(errs, os.RemoveAll(folder))
 		}
-		if err != nil {
-			return fmt.Errorf("saving %s for %s: %w", output.Driver, output.Flavour, err)
+		if err := errors.Join(errs...); err != nil {
+			return fmt.Errorf("removing former output: %w", err)
 		}
-		written[dir] = true
 	}
-	if err := removeStale(root, written); err != nil {
-		return err
-	}
-	files, err := chart(os.DirFS(root)) // it contains the manifests of the operators
-	if err != nil {
-		return err
-	}
-	return replaceFiles(root, chartGenerated, files)
-}
-
-// replaceFiles writes files to an output folder, and removes all other files there.
-func replaceFiles(root, folder string, files map[string][]byte) error {
-	dir := filepath.Join(root, filepath.FromSlash(folder))
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("removing stale output: %w", err)
-	}
-	return writeManifests(dir, files)
-}
-
-// writeManifests writes files below a folder without stale files.
-func writeManifests(dir string, files map[string][]byte) error {
 	for name, text := range files {
-		file := filepath.Join(dir, filepath.FromSlash(name))
+		file := filepath.Join(root, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return fmt.Errorf("creating folder of manifests: %w", err)
+			return fmt.Errorf("creating folder of output: %w", err)
 		}
 		if err := os.WriteFile(file, text, 0o644); err != nil {
-			return fmt.Errorf("writing manifest: %w", err)
-		}
-	}
-	return nil
-}
-
-func removeStale(root string, written map[string]bool) error {
-	folders, err := filepath.Glob(filepath.Join(root, "drivers", "*", "generated", "*"))
-	if err != nil {
-		return fmt.Errorf("listing generated folders: %w", err)
-	}
-	for _, folder := range folders {
-		if written[folder] {
-			continue
-		}
-		if err := os.RemoveAll(folder); err != nil {
-			return fmt.Errorf("removing stale output: %w", err)
+			return fmt.Errorf("writing output: %w", err)
 		}
 	}
 	return nil

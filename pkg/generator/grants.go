@@ -82,11 +82,7 @@ func (i *installation) addGrants() error {
 		if !asset.grants {
 			continue
 		}
-		object, err := meta.Accessor(asset.object)
-		if err != nil {
-			return position.ErrorAt(asset.at, "%q is no object: %w", asset.Name, err)
-		}
-		namespace := object.GetNamespace()
+		namespace := asset.object.GetNamespace()
 		errs = append(errs, i.addRules(asset, in(needed, namespace).rules()))
 		delete(needed, namespace)
 	}
@@ -203,8 +199,7 @@ func (i *installation) grantLeftovers(needed map[string]*grants) error {
 func (i *installation) isOperand(kind, name string) bool {
 	for _, a := range i.operands {
 		for _, asset := range cmp.Or(a.withCSIAddons, a).assets {
-			object, err := meta.Accessor(asset.object)
-			if err == nil && asset.kind() == kind && object.GetName() == name {
+			if asset.kind() == kind && asset.object.GetName() == name {
 				return true
 			}
 		}
@@ -215,19 +210,15 @@ func (i *installation) isOperand(kind, name string) bool {
 // grantAsset adds the permissions to maintain an asset: the verbs named for its name, and the verbs
 // all for requests without a name.
 func (i *installation) grantAsset(needed map[string]*grants, asset *asset, named, all string) {
-	object, err := meta.Accessor(asset.object)
-	if err != nil {
-		return // checkConflicts reports it
-	}
 	namespace := strings.NewReplacer(
 		"${"+bundle.Namespace+"}", i.values[bundle.Namespace],
 		"${"+bundle.NodeNamespace+"}", i.values[bundle.NodeNamespace],
 		"${"+bundle.OperatorNamespace+"}", i.values[bundle.OperatorNamespace],
-	).Replace(object.GetNamespace())
+	).Replace(asset.object.GetNamespace())
 	kind := asset.object.GetObjectKind().GroupVersionKind()
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	g := in(needed, namespace)
-	g.name(permission{resource.Group, resource.Resource, named}, object.GetName())
+	g.name(permission{resource.Group, resource.Resource, named}, asset.object.GetName())
 	g.all[permission{resource.Group, resource.Resource, all}] = true
 	if asset.Role == bundle.SnapshotClass {
 		// The operator reports VolumeSnapshots that no snapshot controller has processed.

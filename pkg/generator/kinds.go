@@ -11,7 +11,9 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -25,11 +27,17 @@ func newKinds() (runtime.Decoder, error) {
 		admissionregistrationv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme,
 		networkingv1.AddToScheme, policyv1.AddToScheme,
 		rbacv1.AddToScheme, storagev1.AddToScheme, snapshotv1.AddToScheme, operatorv1.Install,
-		addServiceMonitor, addCredentialsRequest, addClusterServiceVersion,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("registering the kinds of assets: %w", err)
 		}
+	}
+	for _, kind := range []schema.GroupVersionKind{ // without a type, so their fields are not checked
+		{Group: "cloudcredential.openshift.io", Version: "v1", Kind: "CredentialsRequest"},
+		{Group: "monitoring.coreos.com", Version: "v1", Kind: "ServiceMonitor"},
+		{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "ClusterServiceVersion"},
+	} {
+		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 	}
 	options := serializer.SerializerOptions{Yaml: true, Strict: true}
 	meta := serializer.DefaultMetaFactory

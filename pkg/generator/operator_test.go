@@ -1,7 +1,5 @@
 package generator_test
 
-import "k8s.io/apimachinery/pkg/util/validation"
-
 // The valid tree has no operator. operatorPart adds one to driver one.
 const (
 	operatorLayer = "operator:\n  add:\n" +
@@ -30,35 +28,15 @@ func withOperator(more ...edit) []edit {
 // operatorMistakes returns mistakes in the part that installs an operator.
 func operatorMistakes() map[string]mistake {
 	return map[string]mistake{
-		"companion with an operator": {
-			edits: []edit{{two, "node:\n", "operator: {name: a, image: a, credentials: a}\nnode:\n"}},
-			want:  two + ":5: operator: Forbidden: the operator of driver one maintains this companion",
-		},
 		"operator without image of an operand": {
 			edits: withOperator(edit{one, "    DRIVER_IMAGE: one\n", "    X: one\n"}),
 			want:  one + ":19: no image for ${DRIVER_IMAGE}: add it to operator.images",
-		},
-		"image that no operand uses": {
-			edits: withOperator(edit{
-				one, "    DRIVER_IMAGE: one\n", "    DRIVER_IMAGE: one\n    X_IMAGE: one\n",
-			}),
-			want: one + ":21: no asset uses ${X_IMAGE}",
 		},
 		"operand without permissions of the operator": {
 			edits: withOperator(edit{
 				"base/operator/role.yaml", "metadata: {", "metadata: {namespace: x, ",
 			}),
 			want: one + `:15: no Role of the operator has grants for operands in namespace ""`,
-		},
-		"grants of an operand": {
-			edits: []edit{{"base/layer.yaml", "{file: pdb.yaml", "{grants: true, file: pdb.yaml"}},
-			want: "base/layer.yaml:5: controller.add[1].grants: Forbidden: only Roles of the operator " +
-				"have grants",
-		},
-		"operator with a name that is no label": {
-			edits: withOperator(edit{one, "name: one-operator", "name: One"}),
-			want: one + `:16: operator.name: Invalid value: "One": ` +
-				validation.IsDNS1123Label("One")[0],
 		},
 		"ClusterServiceVersion without a Deployment": {
 			edits: withOperator(
@@ -74,10 +52,6 @@ func operatorMistakes() map[string]mistake {
 				},
 			),
 			want: `base/layer.yaml:10: "csv.yaml" needs the operator's Deployment in this flavour`,
-		},
-		"operator without credentials": {
-			edits: withOperator(edit{one, "  credentials: one\n", ""}),
-			want:  one + ":15: operator.credentials: Required value",
 		},
 	}
 }

@@ -16,26 +16,49 @@ func (a *assembly) patch(from source, entry patchEntry, values map[string]string
 	if !a.has(entry.Only) {
 		return nil
 	}
+	if (entry.Merge == "") == (entry.JSON6902 == "") {
+		return from.errorf("a patch has either merge or json6902")
+	}
 	target := a.assets[entry.Target]
 	if target == nil {
 		return from.errorf("patch %q has no target: %s", entry.file(), a.missing(entry.Target))
 	}
-	layer, err := a.read(from.beside(entry.file()), values)
+	layer, err := a.read(from, entry.file(), values)
 	if err != nil {
 		return err
 	}
-	pointer, err := containerPointer(target, entry.Container)
-	if err != nil {
-		return from.errorf("%w", err)
+	for _, container := range a.containersOf(target, entry) {
+		pointer, err := containerPointer(target, container)
+		if err != nil {
+			return from.errorf("%w", err)
+		}
+		patched, err := entry.apply(target.Data, layer.Text, pointer)
+		if err != nil {
+			return layer.Errorf("", "patching %q: %w", entry.Target, err)
+		}
+		if bytes.Equal(patched, target.Data) {
+			return from.errorf("patch %q changes nothing in %q", entry.file(), entry.Target)
+		}
+		if err := a.change(target, layer, patched); err != nil {
+			return err
+		}
 	}
-	patched, err := entry.apply(target.Data, layer.Text, pointer)
-	if err != nil {
-		return layer.Errorf("", "patching %q: %w", entry.Target, err)
+	return nil
+}
+
+// containersOf returns the containers that a patch changes: the one that it names, those of
+// sidecars with its trait, or "" for the whole object.
+func (a *assembly) containersOf(target *asset, entry patchEntry) []string {
+	if entry.Trait == "" {
+		return []string{entry.Container}
 	}
-	if bytes.Equal(patched, target.Data) {
-		return from.errorf("patch %q changes nothing in %q", entry.file(), entry.Target)
+	var names []string
+	for _, container := range a.containers {
+		if a.workload(container.part) == target && slices.Contains(container.traits, entry.Trait) {
+			names = append(names, container.name)
+		}
 	}
-	return a.change(target, layer, patched)
+	return names
 }
 
 func (p patchEntry) apply(object, text []byte, pointer string) ([]byte, error) {
@@ -63,12 +86,13 @@ func containerPointer(target *asset, name string) (string, error) {
 		return "", nil
 	}
 	spec := podTemplate(target).Spec
-	hasName := func(c corev1.Container) bool { return c.Name == name }
-	if i := slices.IndexFunc(spec.Containers, hasName); i >= 0 {
-		return fmt.Sprintf("/spec/template/spec/containers/%d", i), nil
-	}
-	if i := slices.IndexFunc(spec.InitContainers, hasName); i >= 0 {
-		return fmt.Sprintf("/spec/template/spec/initContainers/%d", i), nil
+	for list, containers := range map[string][]corev1.Container{
+		"containers": spec.Containers, "initContainers": spec.InitContainers,
+	} {
+		hasName := func(c corev1.Container) bool { return c.Name == name }
+		if i := slices.IndexFunc(containers, hasName); i >= 0 {
+			return fmt.Sprintf("/spec/template/spec/%s/%d", list, i), nil
+		}
 	}
 	return "", fmt.Errorf("%q has no container %q", target.Name, name)
 }

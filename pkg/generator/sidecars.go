@@ -2,7 +2,6 @@ package generator
 
 import (
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -21,7 +20,6 @@ type sidecarContainer struct {
 // addSidecars adds the proxies for the metrics of the driver itself, then the sidecars. Sidecars
 // serve metrics in the controller part only.
 func (a *assembly) addSidecars(part string, p *driverPart) error {
-	a.usePorts(part, p.Ports)
 	for i, metrics := range p.Metrics {
 		if err := a.exposeMetrics(a.driver.source(part, "metrics").index(i), part, metrics); err != nil {
 			return err
@@ -122,7 +120,7 @@ func (a *assembly) addSidecar(
 func (a *assembly) addContainer(
 	from source, part string, added manifest[sidecar], args []string, values map[string]string,
 ) error {
-	layer, err := a.read(added.beside(added.content.part(part)), values)
+	layer, err := a.read(added.source(part), added.content.part(part), values)
 	if err != nil {
 		return err
 	}
@@ -131,32 +129,19 @@ func (a *assembly) addContainer(
 		return err
 	}
 	name, _ := container["name"].(string)
-	if name == "" {
-		return layer.Errorf("", "the container has no name")
-	}
 	workload := a.workload(part)
 	if _, err := containerPointer(workload, name); err == nil {
 		return from.errorf("two containers with one name: %q is already in %q", name, workload.Name)
 	}
-	if err := appendArgs(container, args); err != nil {
-		return from.errorf("sidecar container %q: %w", name, err)
-	}
 	a.containers = append(a.containers, sidecarContainer{part, name, added.content.Traits})
-	return a.appendTo(workload, layer, "/spec/template/spec/containers/-", container)
-}
-
-func appendArgs(container map[string]any, args []string) error {
-	present, isList := container["args"].([]any)
-	if !isList && container["args"] != nil {
-		return fmt.Errorf("args is not a list")
-	}
-	for _, arg := range args {
-		present = append(present, arg)
-	}
-	if len(present) > 0 {
+	if len(args) > 0 {
+		present, _ := container["args"].([]any)
+		for _, arg := range args {
+			present = append(present, arg)
+		}
 		container["args"] = present
 	}
-	return nil
+	return a.appendTo(workload, layer, "/spec/template/spec/containers/-", container)
 }
 
 // appendTo adds values to an asset at a pointer, which ends in "-" for a list.
@@ -206,7 +191,7 @@ func (a *assembly) addVolumes(
 	if added.content.Volumes == "" {
 		return nil
 	}
-	layer, err := a.read(added.beside(added.content.Volumes), values)
+	layer, err := a.read(added.source("volumes"), added.content.Volumes, values)
 	if err != nil {
 		return err
 	}
