@@ -133,3 +133,26 @@ func TestLoadRejectsInvalidFolders(t *testing.T) {
 		t.Errorf("a flavour without bundle: %v", err)
 	}
 }
+
+func TestFilesAreThoseThatLoadReads(t *testing.T) {
+	t.Parallel()
+	loaded, err := bundle.Load(sample(), flavour.Standalone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := loaded.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := fstest.MapFS{}
+	for name, text := range files {
+		saved[bundle.Folder(flavour.Standalone)+"/"+name] = &fstest.MapFile{Data: text}
+	}
+	again, err := bundle.Load(saved, flavour.Standalone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(loaded.Assets(), again.Assets()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -54,15 +54,14 @@ func csiAddonsBundle(fsys fs.FS) (map[string][]byte, error) {
 		return nil, err
 	}
 	i.part.Name = csiAddonsPackage
-	for _, step := range []func() error{
-		func() error { return i.addObjects(csiAddonsServiceVersion) },
-		i.completeServiceVersion,
-	} {
-		if err := step(); err != nil {
-			return nil, errors.Join(position.Sorted(err)...)
-		}
+	if err := i.addObjects(csiAddonsServiceVersion); err != nil {
+		return nil, err
 	}
-	return i.olmBundle("../../../install/cinder-manila")
+	if err := i.completeServiceVersion(); err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	return files, i.addOLM(files, "../../../install/cinder-manila")
 }
 
 // kustomized returns the objects of a folder with a kustomization.
@@ -80,7 +79,7 @@ func kustomized(fsys fs.FS, folder string) (*installation, error) {
 			assets: map[string]*asset{},
 		},
 	}
-	return i, errors.Join(position.Sorted(i.addKustomization(folder))...)
+	return i, i.addKustomization(folder)
 }
 
 // addKustomization adds the objects of a folder with a kustomization, and applies its patches.

@@ -78,16 +78,18 @@ func (i *installation) addGrants() error {
 		return err
 	}
 	var errs []error
+	hasGrants := false
 	for _, asset := range i.sorted() { // two Roles may be in one namespace
 		if !asset.grants {
 			continue
 		}
+		hasGrants = true
 		namespace := asset.object.GetNamespace()
 		errs = append(errs, i.addRules(asset, in(needed, namespace).rules()))
 		delete(needed, namespace)
 	}
 	for namespace := range needed {
-		if i.hasGrants() {
+		if hasGrants {
 			errs = append(errs, i.driver.source(installPart).errorf(
 				"no Role of the operator has grants for operands in namespace %q", namespace))
 		}
@@ -122,15 +124,6 @@ func rulesOf(asset *asset) []rbacv1.PolicyRule {
 		return object.Rules
 	}
 	return nil
-}
-
-func (i *installation) hasGrants() bool {
-	for _, asset := range i.assets {
-		if asset.grants {
-			return true
-		}
-	}
-	return false
 }
 
 // neededGrants returns the permissions by namespace.

@@ -15,13 +15,12 @@ import (
 // manifests that it changes.
 const kubernetesFolder = "kubernetes"
 
-// kubernetesOverlay returns the files of the kustomization, or none if the base does not describe
-// it. The kustomization adds objects that OpenShift contains, patches the operator's manifests, and
-// leaves out the CredentialsRequests.
-func (i *installation) kubernetesOverlay() (map[string][]byte, error) {
+// addKubernetes adds the files of the kustomization, if the base describes it. It adds objects that
+// OpenShift contains, patches the operator's manifests, and leaves out the CredentialsRequests.
+func (i *installation) addKubernetes(files map[string][]byte) error {
 	layer := i.base.content.Kubernetes
 	if i.flavour != flavour.Standalone || len(layer.Add) == 0 {
-		return nil, nil
+		return nil
 	}
 	added := i.empty()
 	var errs []error
@@ -37,9 +36,9 @@ func (i *installation) kubernetesOverlay() (map[string][]byte, error) {
 		patches, errs = append(patches, patch), append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		return err
 	}
-	files, names := map[string][]byte{}, []string{"../" + installPart}
+	names := []string{"../" + installPart}
 	for _, asset := range slices.SortedFunc(maps.Values(added.assets), applyOrder) {
 		unbound := asset.kind() == "ClusterRole" &&
 			!isBound(asset.object.GetName(), append(i.operands, added)...)
@@ -50,7 +49,7 @@ func (i *installation) kubernetesOverlay() (map[string][]byte, error) {
 		names = append(names, asset.Name)
 	}
 	file := path.Join(kubernetesFolder, kustomizationFile)
-	return files, addYAML(files, file, newKustomization(patches, names...))
+	return addYAML(files, file, newKustomization(patches, names...))
 }
 
 // kustomizePatch returns a patch of one of the operator's manifests in the format of kustomize,

@@ -119,15 +119,14 @@ func (i *installation) besideOperator(a *asset) bool {
 	return a.object.GetNamespace() == i.deployment().object.GetNamespace()
 }
 
-// olmBundle returns the files of the OLM bundle, and a kustomization of the objects that OLM cannot
-// create. complete is the path from that kustomization to the one that installs the operator
-// without OLM.
-func (i *installation) olmBundle(complete string) (map[string][]byte, error) {
+// addOLM adds the files of the OLM bundle, if a layer describes the operator for OLM, and a
+// kustomization of the objects that OLM cannot create. complete is the path from that kustomization
+// to the one that installs the operator without OLM.
+func (i *installation) addOLM(files map[string][]byte, complete string) error {
 	version := i.serviceVersion()
 	if version == nil {
-		return nil, nil
+		return nil
 	}
-	files := map[string][]byte{}
 	var omitted []*asset
 	for _, asset := range i.sorted() {
 		switch {
@@ -143,7 +142,7 @@ func (i *installation) olmBundle(complete string) (map[string][]byte, error) {
 	annotations := i.olmAnnotations(specField(version, "maturity"))
 	files[path.Join(olmFolder, "bundle.Dockerfile")] = olmDockerfile(annotations)
 	patches, err := deletions(omitted)
-	return files, errors.Join(err,
+	return errors.Join(err,
 		addYAML(files, olmMetadata, map[string]any{"annotations": annotations}),
 		addYAML(files, olmPrerequisites, newKustomization(patches, complete)))
 }

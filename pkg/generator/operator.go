@@ -130,14 +130,7 @@ func (i *installation) sorted() []*asset {
 // and the kustomization for clusters that are not OpenShift.
 func (i *installation) manifests() (map[string][]byte, error) {
 	files := map[string][]byte{}
-	olm := func() (map[string][]byte, error) { return i.olmBundle("../../" + installPart) }
-	for _, write := range []func() (map[string][]byte, error){olm, i.kubernetesOverlay} {
-		made, err := write()
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(files, made)
-	}
+	errs := []error{i.addOLM(files, "../../"+installPart), i.addKubernetes(files)}
 	resources := map[string][]string{}
 	for _, asset := range i.sorted() {
 		if asset.kind() == serviceVersionKind {
@@ -147,7 +140,6 @@ func (i *installation) manifests() (map[string][]byte, error) {
 		files[path.Join(folder, asset.Name)] = asset.withHeader(i.driver.File)
 		resources[folder] = append(resources[folder], asset.Name)
 	}
-	var errs []error
 	for folder, names := range resources {
 		file := path.Join(folder, kustomizationFile)
 		errs = append(errs, addYAML(files, file, newKustomization(nil, names...)))
