@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,11 +17,18 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
-// checkNames reports names that belong to two drivers, at both of them. A companion driver has the
-// names of the driver that it accompanies.
+// checkNames reports missing keys, and names that belong to two drivers, at both of them. A
+// companion driver has the names of the driver that it accompanies.
 func (l *layers) checkNames() error {
 	var errs []error
 	for folder, m := range l.drivers {
+		for _, key := range m.content.missing() {
+			part, _, inPart := strings.Cut(key, ".")
+			if !inPart {
+				part = ""
+			}
+			errs = append(errs, m.Errorf(part, "%s is missing", key))
+		}
 		leader, known := l.drivers[m.content.CompanionOf]
 		if m.content.CompanionOf != "" && (!known || leader.content.CompanionOf != "") {
 			errs = append(errs, m.Errorf("companionOf",
@@ -32,13 +40,32 @@ func (l *layers) checkNames() error {
 			}
 			names := otherDriver.content.names()
 			for key, value := range m.content.names() {
-				if value == names[key] {
+				if value == names[key] && value != "" {
 					errs = append(errs, m.Errorf(key, "%s %q is also the %s of driver %q", key, value, key, other))
 				}
 			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// missing returns the required keys without a value.
+func (d driver) missing() []string {
+	missing := map[string]bool{"flavours": len(d.Flavours) == 0}
+	for key, name := range d.names() {
+		missing[key] = name == ""
+	}
+	for part, p := range d.parts() {
+		missing[part+".name"] = p.Name == ""
+		missing[part+".selector"] = len(p.Selector) == 0
+		missing[part+".workload"] = p.Workload == ""
+	}
+	if d.Operator != nil {
+		missing["operator.image"] = d.Operator.Image == ""
+		missing["operator.credentials"] = d.Operator.Credentials == ""
+	}
+	maps.DeleteFunc(missing, func(_ string, isMissing bool) bool { return !isMissing })
+	return slices.Sorted(maps.Keys(missing))
 }
 
 // names returns the values that no two drivers share, by their keys.

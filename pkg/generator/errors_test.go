@@ -59,6 +59,26 @@ func manifestMistakes() map[string]mistake {
 			edits: []edit{{one, "side: guest, role: csiDriver", "side: gest, role: csiDriver"}},
 			want:  one + `:21: "csidriver.yaml" has side "gest", not one of ["controlPlane" "guest"]`,
 		},
+		"part that does not exist": {
+			edits: []edit{{
+				"sidecars/provisioner/sidecar.yaml", "provisioner_binding.yaml, side: guest",
+				"provisioner_binding.yaml, part: nod, side: guest",
+			}},
+			want: `sidecars/provisioner/sidecar.yaml:5: part: "nod" is not one of ["controller" "node"]`,
+		},
+		"required keys are missing": {
+			edits: []edit{
+				{two, "name: two.csi.example.com\n", ""},
+				{two, "flavours: [standalone]\n", ""},
+				{two, "  selector: {app: two}\n", ""},
+				{two, "  name: two-node\n", ""},
+				{two, "  workload: patches/node.yaml\n", ""},
+				{"drivers/two/patches/node.yaml", "", ""},
+			},
+			want: two + ":1: flavours is missing\n" + two + ":1: name is missing\n" +
+				two + ":3: node.name is missing\n" + two + ":3: node.selector is missing\n" +
+				two + ":3: node.workload is missing",
+		},
 		"patch of two kinds": {
 			edits: []edit{{
 				one, "merge: patches/volume.yaml",

@@ -32,6 +32,10 @@ func operatorMistakes() map[string]mistake {
 			edits: withOperator(edit{one, "    DRIVER_IMAGE: one\n", "    X: one\n"}),
 			want:  one + ":19: no image for ${DRIVER_IMAGE}: add it to operator.images",
 		},
+		"operator without credentials": {
+			edits: withOperator(edit{one, "  credentials: one\n", ""}),
+			want:  one + ":15: operator.credentials is missing",
+		},
 		"operand without permissions of the operator": {
 			edits: withOperator(edit{
 				"base/operator/role.yaml", "metadata: {", "metadata: {namespace: x, ",
