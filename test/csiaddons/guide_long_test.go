@@ -62,10 +62,10 @@ func (w *world) followQuoted(command string) {
 	w.follow(command)
 }
 
-// install follows docs/csi-addons/install.md.
-func (w *world) install() {
+// install follows docs/csi-addons/install.md, and returns the folder of the release.
+func (w *world) install() (folder string) {
 	w.Helper()
-	folder := w.TempDir()
+	folder = w.TempDir()
 	files, err := release.Options{
 		Root: "../..", Kubectl: filepath.Join(w.kubernetes, "kubectl"),
 	}.Manifests(w.Context(), nil)
@@ -77,6 +77,25 @@ func (w *world) install() {
 	_, after, _ := strings.Cut(commands[0], "\n") // the first line names the place of the release
 	commands[0] = "RELEASE=" + folder + "\n" + after
 	w.follow(commands...)
+	return folder
+}
+
+// leave removes the rest of CSI-Addons with the files of the release.
+func (w *world) leave(folder string) {
+	w.Helper()
+	commands := w.commands("install.md", "Remove CSI-Addons")
+	for _, command := range commands[len(commands)-3:] {
+		w.follow("RELEASE=" + folder + "\n" + command)
+	}
+	left, err := guide.Output(w.Context(), "kubectl get crds,namespaces,clusterroles,"+
+		"clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings -o name",
+		"KUBECONFIG="+w.dir.AdminKubeconfig(), "PATH="+w.kubernetes+":"+os.Getenv("PATH"))
+	w.must(err)
+	for name := range strings.Lines(left) {
+		if strings.Contains(name, "csiaddons") || strings.Contains(name, "csi-addons") {
+			w.Errorf("after the removal, %s is left", name)
+		}
+	}
 }
 
 // uninstall releases objects of the CSI-Addons for Ceph, and removes the controller as

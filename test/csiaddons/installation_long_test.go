@@ -41,7 +41,7 @@ func TestInstallation(t *testing.T) {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	w.refuseOther()
-	w.install()
+	folder := w.install()
 	w.awaitPod()
 	deployment := &appsv1.Deployment{}
 	key := types.NamespacedName{Namespace: systemNamespace, Name: controller.DeploymentName}
@@ -73,6 +73,7 @@ func TestInstallation(t *testing.T) {
 	w.checkUnverified()
 	w.checkGuides()
 	w.uninstall(kept)
+	w.leave(folder)
 }
 
 // refuseOther checks that `make deploy` does not replace the controller of another program.
