@@ -189,6 +189,13 @@ verify-reproducible: ## Compare a build with one from an empty cache (5 minutes)
 test-unit: ## Run the tests that need no cluster
 	go test $(PACKAGES) $(TESTFLAGS)
 
+# TESTS are the packages whose tests run, by default the one with the mutant. A mutant may repeat
+# for ever what needs memory, which therefore has a limit.
+.PHONY: mutants
+mutants: ## Change the code of PACKAGES in N places each (20), and say which tests notice: SEED=n
+	@ulimit -v 8388608; \
+		go run ./hack/mutants -seed=$(or $(SEED),1) -n=$(or $(N),20) -tests='$(TESTS)' $(PACKAGES)
+
 # Programs with the code of the drivers: of the pinned version, and of the oldest supported one.
 .PHONY: logins
 logins:

@@ -1,0 +1,12 @@
+// Command mutants shows what the unit tests of packages are worth: it changes one place of the code
+// at a time, such as a condition, and prints which tests notice it. `make mutants` calls it.
+package main
+
+import (
+	"context"
+	"os"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
