@@ -1,6 +1,6 @@
 // Package comparison sends the same requests to two clouds and lists the fields in which their
-// answers differ. Its test compares the simulator with the real services, and fails if the
-// simulator answers differently without a reason.
+// answers differ. Its tests compare the simulator with recorded answers of the real services, and
+// these with the services, and fail if the simulator answers differently without a reason.
 package comparison
 
 import (

@@ -75,7 +75,7 @@ func TestFaultsChangeResponses(t *testing.T) {
 			t.Run(name+map[bool]string{true: " with TLS"}[tls], func(t *testing.T) {
 				t.Parallel()
 				cloud, ctx := run(t, Config{ShareTypes: named("a", "b"), TLS: tls})
-				service := manilaClient(ctx, t, cloud, Clouds{})
+				service := manilaClient(ctx, t, cloud)
 				service.ReauthFunc = nil
 				test.fault.Service = Share
 				test.check(ctx, t, cloud, service)
@@ -118,7 +118,7 @@ func TestFaultsOfIdentityService(t *testing.T) {
 func TestHangingRequestsEndWithFault(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{ShareTypes: named("a")})
-	service := manilaClient(ctx, t, cloud, Clouds{})
+	service := manilaClient(ctx, t, cloud)
 	fault := set(t, cloud, Fault{Mode: Hang, Service: Share, Times: 2})
 	released := make(chan error, 1)
 	go func() { _, err := typeNames(ctx, service); released <- err }()
@@ -158,7 +158,7 @@ func TestHangingRequestsEndWithFault(t *testing.T) {
 func TestCloseReleasesHangingRequest(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{ShareTypes: named("a")})
-	service := manilaClient(ctx, t, cloud, Clouds{})
+	service := manilaClient(ctx, t, cloud)
 	set(t, cloud, Fault{Mode: Hang})
 	ended := make(chan error, 1)
 	go func() { _, err := typeNames(ctx, service); ended <- err }()
@@ -174,7 +174,7 @@ func TestSlowResponsesArrive(t *testing.T) {
 	t.Parallel()
 	const delay = 150 * time.Millisecond
 	cloud, ctx := run(t, Config{ShareTypes: named("a")})
-	service := manilaClient(ctx, t, cloud, Clouds{})
+	service := manilaClient(ctx, t, cloud)
 	set(t, cloud, Fault{Mode: Slow, Delay: delay, PathPrefix: "/share/v2/types"})
 	set(t, cloud, Fault{Mode: Status, Status: 500, Times: 1})
 	start := time.Now()
@@ -200,7 +200,7 @@ func TestSlowResponsesArrive(t *testing.T) {
 func TestServerErrorsNeverReadTheSame(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{})
-	service := manilaClient(ctx, t, cloud, Clouds{})
+	service := manilaClient(ctx, t, cloud)
 	set(t, cloud, Fault{Mode: Status, Status: 502})
 	_, first := typeNames(ctx, service)
 	_, second := typeNames(ctx, service)
@@ -233,7 +233,7 @@ func TestFaultsBreakConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cloud, ctx := run(t, Config{ShareTypes: named("a"), TLS: true})
-			service := manilaClient(ctx, t, cloud, Clouds{})
+			service := manilaClient(ctx, t, cloud)
 			for range 2 { // the port must survive going away, and open connections must not hide the fault
 				test.check(ctx, t, cloud, service)
 			}
@@ -248,7 +248,7 @@ func TestConnectionFaultOfOneService(t *testing.T) {
 			t.Parallel()
 			cloud, ctx := run(t, Config{ShareTypes: named("a"), TLS: true, SeparatePorts: true})
 			set(t, cloud, Fault{Mode: mode, Service: Share})
-			service := manilaClient(ctx, t, cloud, Clouds{})
+			service := manilaClient(ctx, t, cloud)
 			if _, err := typeNames(ctx, service); err == nil {
 				t.Error("Manila answered")
 			}
@@ -262,7 +262,7 @@ func TestConnectionFaultOfOneService(t *testing.T) {
 func TestConnectionsAreCounted(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{ShareTypes: named("a")})
-	service := manilaClient(ctx, t, cloud, Clouds{})
+	service := manilaClient(ctx, t, cloud)
 	for range 3 {
 		_, err := typeNames(ctx, service)
 		must(t, err)

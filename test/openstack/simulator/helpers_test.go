@@ -3,11 +3,9 @@ package simulator
 import (
 	"bytes"
 	"context"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/sharetypes"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // patience bounds everything a test waits for, which includes the time until a parallel part of it
@@ -55,14 +54,10 @@ func login(
 
 // manilaClient logs in and returns a Manila client.
 func manilaClient(
-	ctx context.Context, t *testing.T, cloud *Simulator, options Clouds,
+	ctx context.Context, t *testing.T, cloud *Simulator,
 ) *gophercloud.ServiceClient {
 	t.Helper()
-	provider, endpoint, err := login(ctx, t, cloud, options)
-	must(t, err)
-	service, err := openstack.NewSharedFileSystemV2(provider, endpoint)
-	must(t, err)
-	return service
+	return clientOf(ctx, t, cloud, openstack.NewSharedFileSystemV2, "")
 }
 
 // typeNames lists the names of the share types, as Manila orders them.
@@ -99,19 +94,34 @@ func set(t *testing.T, cloud *Simulator, fault Fault) Fault {
 	return added
 }
 
-// post sends a request with a body.
-func post(
-	ctx context.Context, t *testing.T, url, content string,
-) (status int, header http.Header, body string) {
+// clientOf logs in and returns a client of a service with a microversion.
+func clientOf(
+	ctx context.Context, t *testing.T, cloud *Simulator, create func(
+		*gophercloud.ProviderClient, gophercloud.EndpointOpts,
+	) (*gophercloud.ServiceClient, error), version string,
+) *gophercloud.ServiceClient {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(content))
+	provider, endpoint, err := login(ctx, t, cloud, Clouds{})
 	must(t, err)
-	response, err := http.DefaultClient.Do(request)
+	client, err := create(provider, endpoint)
 	must(t, err)
-	defer response.Body.Close()
-	read, err := io.ReadAll(response.Body)
-	must(t, err)
-	return response.StatusCode, response.Header, string(read)
+	client.Microversion = version
+	return client
+}
+
+// eventually waits until a function returns the wanted value.
+func eventually[T comparable](ctx context.Context, t *testing.T, want T, get func() (T, error)) {
+	t.Helper()
+	var got T
+	err := wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true,
+		func(context.Context) (bool, error) {
+			var err error
+			got, err = get()
+			return got == want, err
+		})
+	if err != nil {
+		t.Fatalf("got %v, want %v: %v", got, want, err)
+	}
 }
 
 // must fails the test on an error.

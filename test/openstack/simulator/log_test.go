@@ -13,7 +13,7 @@ import (
 func TestLogContainsRequests(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{ShareTypes: named("a")})
-	service := manilaClient(ctx, t, cloud, Clouds{})
+	service := manilaClient(ctx, t, cloud)
 	_, err := typeNames(ctx, service)
 	must(t, err)
 	got := cloud.Log()
@@ -72,7 +72,7 @@ func TestSimulatorIsSafeForConcurrentUse(t *testing.T) {
 	cloud, ctx := run(t, Config{ShareTypes: named("a"), TLS: true, SeparatePorts: true})
 	done := make(chan error)
 	for i := range 4 {
-		service := manilaClient(ctx, t, cloud, Clouds{})
+		service := manilaClient(ctx, t, cloud)
 		go func() {
 			for range 10 {
 				_, _ = typeNames(ctx, service) // may meet a fault of the others
@@ -97,7 +97,7 @@ func TestSimulatorIsSafeForConcurrentUse(t *testing.T) {
 	for range 8 {
 		must(t, <-done)
 	}
-	names, err := typeNames(ctx, manilaClient(ctx, t, cloud, Clouds{}))
+	names, err := typeNames(ctx, manilaClient(ctx, t, cloud))
 	must(t, err)
 	if len(names) != 5 {
 		t.Errorf("%d share types, want 5", len(names))
