@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -34,60 +36,87 @@ func reported(pod, node string) *v1alpha1.CSIAddonsNode {
 	}
 }
 
+// valid returns the CSIAddonsNode of the pod of runningPod.
+func valid() *v1alpha1.CSIAddonsNode {
+	node := reported("new", "worker")
+	node.Name = wire.ObjectName("new", "manila")
+	node.Annotations = map[string]string{v1alpha1.CertificatePinAnnotation: "sha256:a"}
+	node.OwnerReferences = []metav1.OwnerReference{{UID: "pod"}}
+	return node
+}
+
+func runningPod() *corev1.Pod {
+	owner := metav1.OwnerReference{UID: "set", Controller: new(true)}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "csi", Name: "new", UID: "pod", OwnerReferences: []metav1.OwnerReference{owner},
+		},
+		Spec: corev1.PodSpec{NodeName: "worker"}, Status: corev1.PodStatus{PodIP: "::1"},
+	}
+}
+
+func worker() *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
+}
+
+// newReconciler returns a reconciler for pods of two drivers in the namespace csi.
+func newReconciler(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *Reconciler {
+	t.Helper()
+	known := runtime.NewScheme()
+	err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube := fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.CSIAddonsNode{}).WithInterceptorFuncs(funcs).
+		WithIndex(&v1alpha1.CSIAddonsNode{}, indexNode, nodeOf).
+		WithIndex(&v1alpha1.CSIAddonsNode{}, indexPod, podOf).Build()
+	allowed := Driver{Namespaces: []string{"csi"}}
+	return &Reconciler{
+		Client: kube, Live: kube, Pool: NewPool(nil, NewMetrics(nil), nil),
+		Drivers: Drivers{"manila": allowed, "cinder": allowed},
+		Events:  events.NewFakeRecorder(2),
+		retries: workqueue.DefaultTypedItemBasedRateLimiter[types.NamespacedName](),
+	}
+}
+
 // Somebody deletes the pod of a lost Node, and then fences the Node. Whoever may create a
 // CSIAddonsNode must not hide the addresses.
 func TestAddressesOfALostNodeStayWithoutItsPod(t *testing.T) {
 	t.Parallel()
-	worker := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	silent := reported("old", "worker")
 	silent.Status.NetworkFenceClientStatus = nil
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "csi", Name: "new", UID: "pod"},
-		Spec:       corev1.PodSpec{NodeName: "worker"}, Status: corev1.PodStatus{PodIP: "::1"},
-	}
-	replaced := reported("new", "worker")
-	replaced.Name = wire.ObjectName("new", "manila")
-	replaced.Annotations = map[string]string{v1alpha1.CertificatePinAnnotation: "sha256:a"}
-	replaced.OwnerReferences = []metav1.OwnerReference{{UID: pod.UID}}
-	forged := replaced.DeepCopy()
+	forged, foreign := valid(), valid()
 	forged.Name = "forged"
+	foreign.Name, foreign.Spec.Driver.Name = wire.ObjectName("new", "cinder"), "cinder"
 	for name, one := range map[string]struct {
 		objects []client.Object
 		stays   bool
 	}{
-		"the Node exists":           {[]client.Object{reported("old", "worker"), worker}, true},
+		"the Node exists":           {[]client.Object{reported("old", "worker"), worker()}, true},
 		"the Node does not exist":   {[]client.Object{reported("old", "worker")}, false},
-		"the Node has no addresses": {[]client.Object{silent, worker}, false},
+		"the Node has no addresses": {[]client.Object{silent, worker()}, false},
 		"a new pod runs on the Node": {
-			[]client.Object{reported("old", "worker"), replaced, pod, worker}, false,
+			[]client.Object{reported("old", "worker"), valid(), runningPod(), worker()}, false,
 		},
 		"the CSIAddonsNode of a new pod is not valid": {
-			[]client.Object{reported("old", "worker"), forged, pod, worker}, true,
+			[]client.Object{reported("old", "worker"), forged, runningPod(), worker()}, true,
+		},
+		"a new pod of another driver runs on the Node": {
+			[]client.Object{reported("old", "worker"), foreign, runningPod(), worker()}, true,
 		},
 		"a new pod runs on another Node": {
-			[]client.Object{reported("old", "worker"), reported("new", "x"), worker}, true,
+			[]client.Object{reported("old", "worker"), reported("new", "x"), worker()}, true,
 		},
 	} {
-		known := runtime.NewScheme()
-		err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known))
-		if err != nil {
-			t.Fatal(err)
-		}
-		kube := fake.NewClientBuilder().WithScheme(known).WithObjects(one.objects...).
-			WithStatusSubresource(&v1alpha1.CSIAddonsNode{}).
-			WithIndex(&v1alpha1.CSIAddonsNode{}, indexNode, nodeOf).Build()
-		r := &Reconciler{
-			Client: kube, Live: kube, Pool: NewPool(nil, NewMetrics(nil), nil),
-			Drivers: Drivers{"manila": {Namespaces: []string{"csi"}}}, Events: events.NewFakeRecorder(2),
-			retries: workqueue.DefaultTypedItemBasedRateLimiter[types.NamespacedName](),
-		}
+		r := newReconciler(t, interceptor.Funcs{}, one.objects...)
 		key := client.ObjectKey{Namespace: "csi", Name: "old"}
 		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
 		if err != nil || (result.RequeueAfter > 0) != one.stays {
 			t.Errorf("if %s, the reconciliation returns %+v, %v", name, result, err)
 		}
 		var got v1alpha1.CSIAddonsNode
-		err = client.IgnoreNotFound(kube.Get(t.Context(), key, &got))
+		err = client.IgnoreNotFound(r.Client.Get(t.Context(), key, &got))
 		if stays := got.Name != ""; err != nil || stays != one.stays || stays &&
 			(got.Status.Reason != ReasonPodGone || len(got.Status.NetworkFenceClientStatus) != 1) {
 			t.Errorf("if %s, the CSIAddonsNode stays: %t: %+v, %v", name, stays, got.Status, err)
@@ -136,6 +165,17 @@ func TestSidecarsOfControllersAreFirstAfterARestart(t *testing.T) {
 		if q.count != want {
 			t.Errorf("for a sidecar with %s there are %d requests, want %d", capability, q.count, want)
 		}
+	}
+}
+
+func TestCSIAddonsNodesBelongToTheirPod(t *testing.T) {
+	t.Parallel()
+	r := newReconciler(t, interceptor.Funcs{}, valid(), reported("old", "worker"))
+	got := Requests(t.Context(), r.Client, &v1alpha1.CSIAddonsNodeList{},
+		client.MatchingFields{indexPod: "csi/new"})
+	want := []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(valid())}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,10 +16,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
 // fixture is a pool, and a sidecar that can end and start again at the same address.
@@ -93,10 +99,7 @@ func (f *fixture) connect() *grpc.Server {
 	go func() { _ = server.Serve(listener) }() // ends with the test
 	f.Cleanup(server.Stop)
 	target := Target{Driver: "cinder", Address: f.address, Security: Plaintext}
-	object := &v1alpha1.CSIAddonsNode{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.name.Namespace, Name: f.name.Name},
-	}
-	_, err = f.Reconciler.connect(f.Context(), object, target)
+	_, err = f.Reconciler.connect(f.Context(), object(f.name), target)
 	got := f.pool.Of(f.name)
 	if err != nil || got == nil {
 		f.Fatalf("the sidecar is not connected: %v", err)
@@ -106,6 +109,12 @@ func (f *fixture) connect() *grpc.Server {
 	}
 	f.check(true)
 	return server
+}
+
+func object(name types.NamespacedName) *v1alpha1.CSIAddonsNode {
+	return &v1alpha1.CSIAddonsNode{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
+	}
 }
 
 // check compares the state of the connection.
@@ -153,24 +162,140 @@ func TestConnectionThatTheSidecarClosesIsLost(t *testing.T) {
 	f.check(false)        // the pool has closed it, so it is not lost
 }
 
+func TestStatusSaysWhetherTheSidecarAnswers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	recorder := events.NewFakeRecorder(3)
+	f.Client, f.Events = newReconciler(t, interceptor.Funcs{}, object(f.name)).Client, recorder
+	expect := func(state v1alpha1.CSIAddonsNodeState, reason, message string) *v1alpha1.CSIAddonsNode {
+		t.Helper()
+		node := object(f.name)
+		err := f.Client.Get(t.Context(), f.name, node)
+		got := node.Status
+		if err != nil || got.State != state || got.Reason != reason ||
+			!strings.HasSuffix(got.Message, message) {
+			t.Errorf("got %+v, %v, want %s, %s, ...%s", got, err, state, reason, message)
+		}
+		return node
+	}
+	f.connect().Stop()
+	<-f.lost
+	node := expect(v1alpha1.CSIAddonsNodeConnected, "Connected", "The sidecar answers")
+	for security, message := range map[Security]string{
+		Plaintext:  "connection refused\"",
+		Unverified: ". If the sidecar serves without TLS, use the flag --plaintext-drivers",
+	} {
+		target := Target{Driver: "cinder", Address: f.address, Security: security}
+		result, err := f.Reconciler.connect(t.Context(), node, target)
+		if err != nil || result.RequeueAfter == 0 {
+			t.Errorf("got %+v, %v", result, err)
+		}
+		node = expect(v1alpha1.CSIAddonsNodeRetrying, "Unreachable", message)
+	}
+	for _, want := range []string{"Normal Connected The ", "Warning Unreachable Unavailable: "} {
+		if got := <-recorder.Events; !strings.HasPrefix(got, want) {
+			t.Errorf("the event is %q, want %q", got, want)
+		}
+	}
+	if len(recorder.Events) != 0 {
+		t.Errorf("an event repeats: %s", <-recorder.Events)
+	}
+}
+
+// add adds a connected sidecar.
+func add(p *Pool, driver, node, pod string, capabilities ...string) *link {
+	target := Target{
+		Driver: driver, Node: node, Pod: types.NamespacedName{Namespace: "csi", Name: pod},
+	}
+	l := &link{Target: target}
+	p.up(l, &Sidecar{Target: target, Capabilities: capabilities})
+	return l
+}
+
+func newPool() *Pool {
+	known := runtime.NewScheme()
+	utilruntime.Must(coordinationv1.AddToScheme(known))
+	return NewPool(nil, NewMetrics(nil), fake.NewClientBuilder().WithScheme(known).Build())
+}
+
+func TestSidecarsAreFoundByDriverNodeAndCapabilities(t *testing.T) {
+	t.Parallel()
+	p := newPool()
+	add(p, "cinder", "n", "b", NodeService, ReclaimOnline)
+	first := add(p, "cinder", "n", "a", NodeService, ReclaimOnline)
+	add(p, "cinder", "n", "c", ControllerService)
+	add(p, "manila", "m", "d", NodeService)
+	podOnNode := func(node string, capabilities ...string) string {
+		if found := p.OnNode("cinder", node, capabilities...); found != nil {
+			return found.Pod.Name
+		}
+		return ""
+	}
+	got := []string{
+		podOnNode("n", NodeService, ReclaimOnline), podOnNode("n", ControllerService),
+		podOnNode("n", NetworkFence), podOnNode("m"),
+	}
+	if diff := cmp.Diff([]string{"a", "c", "", ""}, got); diff != "" {
+		t.Errorf("pods (-want +got):\n%s", diff)
+	}
+	if !p.Any("cinder", ReclaimOnline) || p.Any("manila", ReclaimOnline) || p.Any("x") {
+		t.Error("Any does not follow the capabilities")
+	}
+	p.down(first)
+	if pod := podOnNode("n", NodeService); pod != "b" {
+		t.Errorf("after the connection to the first pod is down, the pod is %q", pod)
+	}
+}
+
+func TestLeaderIsTheHolderOfTheLease(t *testing.T) {
+	t.Parallel()
+	p := newPool()
+	add(p, "cinder", "n", "a", ControllerService, ReclaimOffline)
+	add(p, "cinder", "n", "b", ControllerService)
+	add(p, "cinder", "n", "c", NodeService)
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "csi", Name: wire.LeaseName("cinder")},
+	}
+	kube := p.leases.(client.Client)
+	for _, one := range []struct {
+		holder     string // no Lease if empty
+		capability string
+		want       string
+	}{
+		{"", ControllerService, ""},
+		{"b", ControllerService, "b"},
+		{"a", ReclaimOffline, "a"},
+		{"b", ReclaimOffline, ""},
+		{"c", NodeService, ""}, // nodes may not write the Lease, but a holder could name one
+	} {
+		_ = kube.Delete(t.Context(), lease) // the first one does not exist
+		if one.holder != "" {
+			lease.ResourceVersion = ""
+			lease.Spec.HolderIdentity = new(wire.LeaseHolder(one.holder))
+			if err := kube.Create(t.Context(), lease); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found, err := p.Leader(t.Context(), "cinder", one.capability)
+		got := ""
+		if found != nil {
+			got = found.Pod.Name
+		}
+		if err != nil || got != one.want {
+			t.Errorf("%+v: the leader is %q, %v", one, got, err)
+		}
+	}
+}
+
 // BenchmarkPlan measures what the plan of a job asks on 5,000 nodes with two drivers.
 func BenchmarkPlan(b *testing.B) {
 	const nodes = 5_000
-	known := runtime.NewScheme()
-	if err := coordinationv1.AddToScheme(known); err != nil {
-		b.Fatal(err)
-	}
-	p := NewPool(nil, NewMetrics(nil), fake.NewClientBuilder().WithScheme(known).Build())
-	add := func(driver, node string, capabilities ...string) {
-		name := types.NamespacedName{Namespace: "csi", Name: driver + "-" + node}
-		target := Target{Driver: driver, Node: node, Pod: name}
-		p.up(&link{Target: target}, &Sidecar{Target: target, Capabilities: capabilities})
-	}
+	p := newPool()
 	for i := range nodes {
-		add("cinder", fmt.Sprint(i), ReclaimOnline, NodeService)
-		add("manila", fmt.Sprint(i), NodeService)
+		add(p, "cinder", fmt.Sprint(i), fmt.Sprint("cinder-", i), ReclaimOnline, NodeService)
+		add(p, "manila", fmt.Sprint(i), fmt.Sprint("manila-", i), NodeService)
 	}
-	add("cinder", "leader", ControllerService, ReclaimOffline)
+	add(p, "cinder", "leader", "leader", ControllerService, ReclaimOffline)
 	b.ReportAllocs()
 	for b.Loop() {
 		first := p.OnNode("cinder", "1234", ReclaimOnline)
