@@ -5,13 +5,11 @@ import (
 	"context"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
@@ -140,25 +138,31 @@ func TestCommandsExplainMistakes(t *testing.T) {
 		dir  paths.Dir
 		want string
 	}{
-		"cloud recover":                       {empty, "no devcluster runs here"},
-		"cloud share-type remove missing":     {dir, "does not exist"},
-		"cloud share-type add":                {dir, "accepts 1 arg"},
-		"cloud outage flood":                  {dir, "unknown mode"},
-		"cloud outage 20":                     {dir, "is not an error"},
-		"cloud outage bad-certificate":        {dir, "needs a simulator that serves TLS"},
-		"cloud recover fault-7":               {dir, "does not exist"},
-		"cloud zones share nova":              {dir, "has no availability zones"},
-		"cloud rotate-credentials and more":   {dir, "unknown command"},
-		"api start":                           {dir, "only an OpenStack runs here"},
-		"guest rotate-kubeconfig":             {empty, "no devcluster runs here"},
-		"earlier 4.22":                        {dir, "only an OpenStack runs here"},
-		"run --drivers=swift":                 {empty, "is not known"},
-		"run --drivers=manila,manila":         {empty, "is given twice"},
-		"run --drivers=":                      {empty, "no driver is given"},
-		"run --flavour=vanilla":               {empty, "is not known"},
-		"run --guests=2":                      {empty, "has no guests"},
-		"run --flavour=hypershift --guests=0": {empty, "needs a guest"},
-		"run --bin=/nonexistent":              {empty, "looking for the operator"},
+		"cloud recover":                         {empty, "no devcluster runs here"},
+		"cloud share-type remove missing":       {dir, "does not exist"},
+		"cloud share-type add":                  {dir, "accepts 1 arg"},
+		"cloud outage flood":                    {dir, "unknown mode"},
+		"cloud outage 20":                       {dir, "is not an error"},
+		"cloud outage bad-certificate":          {dir, "needs a simulator that serves TLS"},
+		"cloud recover fault-7":                 {dir, "does not exist"},
+		"cloud zones share nova":                {dir, "has no availability zones"},
+		"cloud rotate-credentials and more":     {dir, "unknown command"},
+		"api start":                             {dir, "only an OpenStack runs here"},
+		"guest rotate-kubeconfig":               {empty, "no devcluster runs here"},
+		"earlier 4.22":                          {dir, "only an OpenStack runs here"},
+		"run --drivers=swift":                   {empty, "is not known"},
+		"run --drivers=manila,manila":           {empty, "is given twice"},
+		"run --drivers=":                        {empty, "no driver is given"},
+		"run --flavour=vanilla":                 {empty, "is not known"},
+		"run --guests=2":                        {empty, "has no guests"},
+		"run --flavour=hypershift --guests=0":   {empty, "needs a guest"},
+		"run --nodes=virtual":                   {empty, "set it to simulated, real or real:N"},
+		"run --nodes=real:10":                   {empty, "N from 1 to 9"},
+		"run --nodes=real --flavour=hypershift": {empty, "needs flavour standalone"},
+		"run --csi-addons":                      {empty, "--csi-addons needs --nodes=real"},
+		"run --driver=cinder":                   {empty, "Did you mean this?\n\t--drivers"},
+		"cloud outag":                           {empty, "Did you mean this?\n\toutage"},
+		"run --bin=/nonexistent":                {empty, "looking for the operator"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
@@ -168,32 +172,6 @@ func TestCommandsExplainMistakes(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The process of a running devcluster must not start another one.
-func TestRunningDevclusterOnlyExecutesChanges(t *testing.T) {
-	t.Parallel()
-	for _, cmd := range newRoot(&running{}, nil).Commands() {
-		for _, sub := range append(cmd.Commands(), cmd) {
-			if slices.Contains([]string{"serve", "run"}, sub.Name()) {
-				t.Errorf("it executes %q", sub.CommandPath())
-			}
-		}
-	}
-}
-
-func TestCommandsHaveHelp(t *testing.T) {
-	t.Parallel()
-	var visit func(*cobra.Command)
-	visit = func(cmd *cobra.Command) {
-		if cmd.Short == "" || (!cmd.HasSubCommands() && cmd.RunE == nil) {
-			t.Errorf("%q has no help or does nothing", cmd.CommandPath())
-		}
-		for _, sub := range cmd.Commands() {
-			visit(sub)
-		}
-	}
-	visit(newRoot(nil, nil))
 }
 
 func TestMainReturnsExitStatus(t *testing.T) {

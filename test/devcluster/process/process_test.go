@@ -4,47 +4,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-func shell(t *testing.T, script string) *Process {
-	t.Helper()
+func TestStopKillsWhatDoesNotListen(t *testing.T) {
+	t.Parallel()
 	p, err := Start(Options{
-		Name: "shell", Path: "/bin/sh", Args: []string{"-c", script},
-		Env: append(os.Environ(), "WORD=salad"),
-		Log: filepath.Join(t.TempDir(), "logs", "shell.log"),
+		Name: "shell", Path: "/bin/sh", Log: filepath.Join(t.TempDir(), "shell.log"),
+		Args: []string{"-c", `trap "" TERM QUIT; echo ready; while :; do sleep 0.1; done`},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Stop(0) })
-	return p
-}
-
-func TestExitErrorShowsTheEndOfTheLog(t *testing.T) {
-	t.Parallel()
-	p := shell(t,
-		`i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); done; echo "$WORD" >&2; exit 3`)
-	if code, err := p.Wait(30 * time.Second); code != 3 || err != nil {
-		t.Errorf("got status %d, %v, want 3", code, err)
-	}
-	got := p.ExitError().Error()
-	for _, want := range []string{"shell ended: exit status 3", "line 39\nsalad"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("error lacks %q:\n%s", want, got)
-		}
-	}
-	if strings.Contains(got, "line 20\n") {
-		t.Errorf("error shows more than the end of the log:\n%s", got)
-	}
-}
-
-func TestStopKillsWhatDoesNotListen(t *testing.T) {
-	t.Parallel()
-	p := shell(t, `trap "" TERM QUIT; echo ready; while :; do sleep 0.1; done`)
 	for Tail(p.opts.Log) == "" { // the trap is not set yet
 		<-time.After(10 * time.Millisecond)
 	}
