@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,78 +14,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openstack-csi/csi-operator/test/node/supervisor"
 )
-
-func TestPodsReachEachOtherAndServices(t *testing.T) {
-	t.Parallel()
-	server := shared.run(t, shared.pod("server", shared.nodes[0], "serve", "hello"))
-	service := shared.service(t, server)
-	for i, node := range shared.nodes {
-		client := shared.run(t, shared.pod(fmt.Sprint("client-", i), node, "pause"))
-		for _, url := range []string{
-			"http://" + server.Status.PodIP + ":8080",
-			service,
-		} {
-			shared.mustEventually(t, "exec", client.Name, "--", podProgram, "get", url)
-		}
-	}
-	// The server is its own client, which needs a Service that returns to its own pod.
-	shared.mustEventually(t, "exec", server.Name, "--", podProgram, "get", service)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
-		"http://"+server.Status.PodIP+":8080", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatalf("the machine does not reach the pod: %v", err)
-	}
-	_ = response.Body.Close()
-}
-
-// When the zone of its node changes, kube-proxy compares the rules of the node with all Services.
-func TestServicesSurviveANewZoneOfTheNode(t *testing.T) {
-	t.Parallel()
-	node := shared.nodes[0]
-	server := shared.run(t, shared.pod("kept", node, "serve", "hello"))
-	client := shared.run(t, shared.pod("keeper", node, "pause"))
-	before := shared.service(t, server)
-	shared.mustEventually(t, "exec", client.Name, "--", podProgram, "get", before)
-	_, err := shared.client.CoreV1().Nodes().Patch(t.Context(), node.Name(), types.MergePatchType,
-		[]byte(`{"metadata":{"labels":{"topology.kubernetes.io/zone":"changed"}}}`),
-		metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// When a pod reaches a new Service, kube-proxy has compared all rules.
-	later := shared.run(t, shared.pod("later", node, "serve", "hello"))
-	after := shared.service(t, later)
-	shared.mustEventually(t, "exec", client.Name, "--", podProgram, "get", after)
-	if _, err := shared.kubectl(t, "exec", client.Name, "--", podProgram, "get", before); err != nil {
-		t.Errorf("a pod does not reach the Service: %v", err)
-	}
-}
-
-func TestPodsReachTheAPIServerWithTheirTokens(t *testing.T) {
-	t.Parallel()
-	pod := shared.run(t, shared.pod("api-client", shared.nodes[1], "pause"))
-	out := shared.mustEventually(t, "exec", pod.Name, "--", podProgram, "who-am-i")
-	if strings.TrimSpace(out) != "system:serviceaccount:default:default" {
-		t.Errorf("the API server sees user %q of the pod", out)
-	}
-}
-
-func TestLogsOfPodsAreReadable(t *testing.T) {
-	t.Parallel()
-	pod := shared.run(t, shared.pod("logger", shared.nodes[0], "serve", "hello"))
-	out := shared.mustEventually(t, "logs", pod.Name)
-	if out != "serving hello\n" {
-		t.Errorf("the log of the pod is %q", out)
-	}
-}
 
 // Kubernetes calls this propagation Bidirectional: node plugins of CSI drivers need it.
 func TestMountsOfPodsReachOtherPodsAndNotTheMachine(t *testing.T) {
@@ -154,34 +84,10 @@ func TestVolumesHaveNamesInTheirNodeOnly(t *testing.T) {
 	mustPoll(t, func(context.Context) error { return noLoopDevice(file) })
 }
 
-func TestNodesServeAtTheMetadataAddress(t *testing.T) {
-	t.Parallel()
-	for i, node := range shared.nodes {
-		listener, err := node.Listen(t.Context(), Metadata)
-		if err != nil {
-			t.Fatal(err)
-		}
-		server := &http.Server{
-			ReadHeaderTimeout: timeout,
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = w.Write([]byte(node.Name()))
-			}),
-		}
-		go func() { _ = server.Serve(listener) }() // it returns when the server is closed
-		t.Cleanup(func() { _ = server.Close() })
-		pod := shared.run(t, shared.pod(fmt.Sprint("metadata-", i), node, "pause"))
-		out := shared.mustEventually(t, "exec", pod.Name, "--", podProgram, "get",
-			"http://"+Metadata+"/")
-		if out != node.Name() {
-			t.Errorf("the pod on %s reads %q", node.Name(), out)
-		}
-	}
-}
-
 func TestPodsSurviveTheRestartOfServices(t *testing.T) {
 	t.Parallel()
 	node := shared.nodes[1]
-	pod := shared.run(t, shared.pod("survivor", node, "serve", "hello"))
+	pod := shared.run(t, shared.pod("survivor", node, "pause"))
 	started := shared.startOf(t, pod.Name)
 	for _, service := range []string{supervisor.Kubelet, supervisor.Containerd, supervisor.KubeProxy} {
 		if err := node.Restart(t.Context(), service); err != nil {

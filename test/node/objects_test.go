@@ -14,14 +14,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 )
 
 func ref[T any](value T) *T { return &value }
-
-func portOfPod() intstr.IntOrString { return intstr.FromInt32(8080) }
 
 // pod returns a pod of this program on a node.
 func (c *testCluster) pod(name string, node *Node, args ...string) *corev1.Pod {
@@ -89,21 +86,6 @@ func (c *testCluster) run(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// service creates a Service for a pod, and returns its URL.
-func (c *testCluster) service(t *testing.T, pod *corev1.Pod) string {
-	t.Helper()
-	service, err := c.client.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: pod.Name},
-		Spec: corev1.ServiceSpec{
-			Selector: pod.Labels, Ports: []corev1.ServicePort{{Port: 80, TargetPort: portOfPod()}},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return "http://" + service.Spec.ClusterIP
-}
-
 // kubectl runs kubectl and returns its output.
 func (c *testCluster) kubectl(t *testing.T, args ...string) (string, error) {
 	t.Helper()
@@ -120,16 +102,13 @@ func (c *testCluster) kubectl(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// mustEventually repeats a command of kubectl until it succeeds, and returns its output.
-func (c *testCluster) mustEventually(t *testing.T, args ...string) string {
+// mustEventually repeats a command of kubectl until it succeeds.
+func (c *testCluster) mustEventually(t *testing.T, args ...string) {
 	t.Helper()
-	var out string
 	mustPoll(t, func(context.Context) error {
-		var err error
-		out, err = c.kubectl(t, args...)
+		_, err := c.kubectl(t, args...)
 		return err
 	})
-	return out
 }
 
 func mustPoll(t *testing.T, check func(context.Context) error) {

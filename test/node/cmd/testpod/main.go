@@ -7,4 +7,4 @@ import (
 	"github.com/openstack-csi/csi-operator/test/node/testpod"
 )
 
-func main() { os.Exit(testpod.Main(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(testpod.Main(os.Args[1:], os.Stderr)) }
