@@ -227,13 +227,33 @@ func TestReturnToAcceptedCredentialsDuringAnOutage(t *testing.T) {
 	first := s.good()
 	s.put(first)
 	s.sync()
+	if got := s.emitted(); len(got) > 0 {
+		t.Errorf("a start emits %q", got)
+	}
+	rings := s.rings.Load()
+	s.clock.Step(time.Hour) // a test with the same result tells nobody
+	s.sync()
 	s.put(s.bad("a"))
 	s.sync()
+	if got := s.rings.Load() - rings; got != 1 {
+		t.Errorf("controllers are told %d times that the credentials are refused", got)
+	}
 	_, err := s.cloud.SetFault(simulator.Fault{Mode: simulator.Status, Status: 503})
 	check(t, err)
+	s.put(s.bad("b"))
+	if first, second := s.sync(), s.sync(); first == 0 || second > 0 {
+		t.Errorf("%d and %d logins, want one until the next poll", first, second)
+	}
+	if err := s.w.Malformed(); err != nil {
+		t.Errorf("an outage counts as malformed credentials: %v", err)
+	}
 	s.put(first)
 	s.sync()
 	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
+	want := []string{"TestCredentialsNotAccepted", "TestCredentialsNotAccepted", accepted}
+	if diff := cmp.Diff(want, s.emitted()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
 }
 
 // However long OpenStack refuses credentials, and across restarts: nothing is accepted.
@@ -502,17 +522,17 @@ func TestExpiryIsReportedAndRarelyRequested(t *testing.T) {
 	rotate(expiry)
 	s.sync()
 	s.expect(expiring, opv1.ConditionFalse, "AsExpected", "")
-	asked := 0
-	for range 59 {
+	requests := map[bool]int{}
+	for minute := range 361 {
 		s.poll()
 		for call, n := range s.cloud.Counters().Calls {
 			if strings.Contains(call, "application_credentials") {
-				asked += n
+				requests[minute < 359] += n
 			}
 		}
 	}
-	if asked > 0 {
-		t.Errorf("in an hour OpenStack was asked %d more times", asked)
+	if requests[true] > 0 || requests[false] != 1 {
+		t.Errorf("in six hours OpenStack was asked %v", requests)
 	}
 	expires := expiry.UTC().Format("2006-01-02 15:04")
 	for _, step := range []struct {

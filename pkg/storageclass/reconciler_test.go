@@ -251,6 +251,19 @@ func TestRejectedDryRunDeletesNothing(t *testing.T) {
 	f.expectClass(t, outdated())
 }
 
+func TestRefusedUpdateIsAnError(t *testing.T) {
+	t.Parallel()
+	class := required()
+	class.AllowVolumeExpansion = new(!*class.AllowVolumeExpansion)
+	f := newFixture(t, class)
+	refused := errors.New("refused")
+	f.api.PrependReactor("update", "storageclasses",
+		func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refused })
+	if err := f.reconcile(t); !errors.Is(err, refused) {
+		t.Errorf("got %v, want the refusal", err)
+	}
+}
+
 // The API server accepts the repaired class only in a dry run.
 func TestRejectedRepairRestoresTheOldClass(t *testing.T) {
 	t.Parallel()
