@@ -86,8 +86,10 @@ func cluster(t *testing.T, ca *crypto.CA) *fake.Clientset {
 	t.Helper()
 	bundle, _ := pemOf(t, ca.Config)
 	kube := fake.NewClientset(&corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: clientCANamespace, Name: clientCAName},
-		Data:       map[string]string{clientCAKey: string(bundle)},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kube-system", Name: "extension-apiserver-authentication",
+		},
+		Data: map[string]string{"client-ca-file": string(bundle)},
 	})
 	users := map[string]authenticationv1.UserInfo{
 		"scraper": {Username: prometheus},
