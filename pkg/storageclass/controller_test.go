@@ -3,8 +3,12 @@ package storageclass
 import (
 	"testing"
 
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -32,5 +36,24 @@ func TestListWakesOnlyOnChange(t *testing.T) {
 	}
 	if list(); woken != 2 {
 		t.Errorf("woken %d times, want a second time when the types are gone", woken)
+	}
+}
+
+// In the state Removed the operator deletes the additional StorageClasses, and no others.
+func TestAdditionalClassHasTheNameAndTypeOfAChoice(t *testing.T) {
+	t.Parallel()
+	config := &choice.Config{Classes: []choice.NamedClass{{Type: "gold", Name: "mine"}}}
+	c := &Controller{Names: classes.Names{Provisioner: "manila.csi.openstack.org"}}
+	for _, one := range []struct {
+		name, shareType string
+		want            bool
+	}{{"mine", "gold", true}, {"mine", "silver", false}, {"other", "gold", false}} {
+		class := &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: one.name}, Provisioner: c.Provisioner,
+			Parameters: map[string]string{classes.TypeParameter: one.shareType},
+		}
+		if got := c.isAdditional(config, class); got != one.want {
+			t.Errorf("%+v: got %t", one, got)
+		}
 	}
 }

@@ -11,8 +11,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-
-	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
 // names returns the names of Manila.
@@ -225,19 +223,4 @@ func FuzzClassNames(f *testing.F) {
 			t.Errorf("types %q and %q share the class %q", a, b, got[a])
 		}
 	})
-}
-
-// In the state Removed the operator deletes the additional StorageClasses, and no others.
-func TestAdditionalClassHasTheNameAndTypeOfAChoice(t *testing.T) {
-	t.Parallel()
-	config := &choice.Config{Classes: []choice.NamedClass{{Type: "gold", Name: "mine"}}}
-	c := &Controller{Names: names()}
-	for _, one := range []struct {
-		name, shareType string
-		want            bool
-	}{{"mine", "gold", true}, {"mine", "silver", false}, {"other", "gold", false}} {
-		if got := c.isAdditional(config, classOf(one.name, one.shareType)); got != one.want {
-			t.Errorf("%+v: got %t", one, got)
-		}
-	}
 }
