@@ -52,6 +52,7 @@ func TestExitCodeSaysWhetherTheServerAnswers(t *testing.T) {
 		"status a b":                       exitUsage,
 		"status --flag":                    exitUsage,
 		"status -w --wait":                 exitUsage,
+		"status --all-guests --wait":       exitUsage,
 		"reboot":                           exitUsage,
 		"why":                              exitUsage,
 		"status --context=missing":         exitUsage,
@@ -84,6 +85,7 @@ func TestErrorsNameTheFix(t *testing.T) {
 		"why pvc/missing -n shop": "in namespace shop: choose another one with -n",
 		"status cinder":           "ClusterCSIDriver " + cinder + " does not exist",
 		"must-gather " + file:     "not a directory",
+		"status --all-guests":     "use --all-guests with the kubeconfig of the management cluster",
 		"status --management-namespace=hosed --management-kubeconfig=" + kubeconfig(t): "namespace " +
 			"hosed of the management cluster contains no HostedControlPlane",
 	} {

@@ -77,6 +77,18 @@ func findDriver(name string) *driver {
 	return nil
 }
 
+// choose returns the driver that the arguments name, by default all.
+func choose(args []string) ([]driver, error) {
+	if len(args) == 0 {
+		return drivers(), nil
+	}
+	one := findDriver(args[0])
+	if one == nil {
+		return nil, usage("unknown driver %q: use cinder or manila", args[0])
+	}
+	return []driver{*one}, nil
+}
+
 // driverOf returns the CSI driver of a PersistentVolume, "" if none serves it.
 func driverOf(volume *corev1.PersistentVolume) string {
 	return ptr.Deref(source.Of(volume), corev1.CSIPersistentVolumeSource{}).Driver

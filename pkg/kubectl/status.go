@@ -20,7 +20,7 @@ import (
 )
 
 func newStatusCommand(o *options, streams Streams) *cobra.Command {
-	r := repetition{}
+	r, allGuests := repetition{}, false
 	cmd := &cobra.Command{
 		Use:   "status [DRIVER]",
 		Short: "Show the state of the drivers, and what is wrong",
@@ -34,6 +34,9 @@ func newStatusCommand(o *options, streams Streams) *cobra.Command {
 		if r.watches && r.waits {
 			return usage("use either --watch or --wait")
 		}
+		if allGuests && (r.watches || r.waits || o.managementKubeconfig != "") {
+			return usage("use --all-guests without --watch, --wait and --management-kubeconfig")
+		}
 		if limit := cmd.Flags().Lookup("timeout"); r.watches && !limit.Changed {
 			const year = "8760h"
 			if err := limit.Value.Set(year); err != nil {
@@ -41,6 +44,9 @@ func newStatusCommand(o *options, streams Streams) *cobra.Command {
 			}
 		}
 		return o.run(streams, func(ctx context.Context, s *session, args []string) error {
+			if allGuests {
+				return s.showGuests(ctx, args)
+			}
 			return s.showStatus(ctx, args, r)
 		})(cmd, args)
 	}
@@ -50,6 +56,8 @@ func newStatusCommand(o *options, streams Streams) *cobra.Command {
 		"Repeat until no driver has a problem, and no workload is rolled out.")
 	cmd.Flags().BoolVarP(&r.watches, "watch", "w", false,
 		"Print the state again when it changes, without a time limit.")
+	cmd.Flags().BoolVar(&allGuests, "all-guests", false,
+		"On HyperShift, read each guest cluster of the management cluster, and show the worst first.")
 	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false,
 		"List all conditions and all StorageClasses.")
 	return cmd
@@ -66,17 +74,13 @@ func atMost(count int) cobra.PositionalArgs {
 
 // showStatus prints the last report, also if the time has passed.
 func (s *session) showStatus(ctx context.Context, args []string, r repetition) error {
-	chosen := drivers()
-	if len(args) > 0 {
-		one := findDriver(args[0])
-		if one == nil {
-			return usage("unknown driver %q: use cinder or manila", args[0])
-		}
-		chosen = []driver{*one}
+	chosen, err := choose(args)
+	if err != nil {
+		return err
 	}
 	var report *Status
 	last, shown := "", ""
-	err := wait.PollUntilContextCancel(ctx, s.interval, true,
+	err = wait.PollUntilContextCancel(ctx, s.interval, true,
 		func(ctx context.Context) (bool, error) {
 			now, err := s.status(ctx, chosen)
 			if err != nil {
@@ -142,6 +146,9 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 	if err := s.addVolumes(ctx, chosen, report); err != nil {
 		return nil, err
 	}
+	slices.SortStableFunc(report.Findings, func(a, b Finding) int {
+		return a.Severity.Compare(b.Severity)
+	})
 	report.NotVisible = s.notVisible()
 	return report, nil
 }
@@ -256,9 +263,6 @@ func (r *Status) add(d driver, sys *explain.System, nodes []v1alpha1.CSIAddonsNo
 	for _, f := range sys.Findings() {
 		r.Findings = append(r.Findings, newFinding(d, f))
 	}
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
-		return a.Severity.Compare(b.Severity)
-	})
 	for _, sidecar := range sys.Sidecars() {
 		if sys.Controller == nil && !sys.Hidden[explain.HiddenControlPlane] {
 			continue

@@ -1,0 +1,189 @@
+package kubectl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
+)
+
+const (
+	// guestTimeout is how long the state of one guest cluster may take.
+	guestTimeout = 10 * time.Second
+	// guestsAtOnce is the number of guest clusters that are read at the same time.
+	guestsAtOnce = 8
+)
+
+// Guests are the states of the guest clusters of a management cluster, the worst first. Its JSON is
+// the output of `status --all-guests -o json`.
+type Guests struct {
+	Guests     []Guest  `json:"guests"`
+	NotVisible []string `json:"notVisible,omitempty"`
+
+	verbose bool
+}
+
+// Guest is the state of a guest cluster. Its name is the namespace and the name of the
+// HostedControlPlane.
+type Guest struct {
+	Name string `json:"guest"`
+	*Status
+}
+
+// showGuests prints the states of all guest clusters. The session is that of the management
+// cluster.
+func (s *session) showGuests(ctx context.Context, args []string) error {
+	chosen, err := choose(args)
+	if err != nil {
+		return err
+	}
+	planes := &unstructured.UnstructuredList{}
+	planes.SetGroupVersionKind(hostedControlPlane())
+	if err := s.guest.List(ctx, planes); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading HostedControlPlanes: %w", err)
+	}
+	planes.Items = slices.DeleteFunc(planes.Items, func(plane unstructured.Unstructured) bool {
+		platform, _, _ := unstructured.NestedString(plane.Object, "spec", "platform", "type")
+		return cmp.Or(platform, "OpenStack") != "OpenStack"
+	})
+	if len(planes.Items) == 0 {
+		return usage("there is no HostedControlPlane with platform OpenStack: use --all-guests with " +
+			"the kubeconfig of the management cluster")
+	}
+	report := &Guests{Guests: make([]Guest, len(planes.Items)), verbose: s.verbose}
+	hidden := make([][]string, len(planes.Items))
+	var group errgroup.Group
+	group.SetLimit(guestsAtOnce)
+	for i, plane := range planes.Items {
+		group.Go(func() error {
+			report.Guests[i], hidden[i] = s.readGuest(ctx, plane, chosen)
+			return nil
+		})
+	}
+	_ = group.Wait() // what fails is a finding
+	report.NotVisible = slices.Compact(slices.Sorted(slices.Values(slices.Concat(hidden...))))
+	order := []explain.State{explain.Problem, explain.Progress, explain.Warning, explain.OK}
+	slices.SortFunc(report.Guests, func(a, b Guest) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, stateOf(a)), slices.Index(order, stateOf(b))),
+			cmp.Compare(a.Name, b.Name))
+	})
+	if err := s.print("Guests", report, report.write); err != nil || ctx.Err() != nil {
+		return cmp.Or(err, ctx.Err())
+	}
+	if report.Guests[0].worst() != "" {
+		return errProblem
+	}
+	return nil
+}
+
+// stateOf returns the severity of the first finding, OK if there is none.
+func stateOf(g Guest) explain.State {
+	if len(g.Findings) == 0 {
+		return explain.OK
+	}
+	return explain.State(g.Findings[0].Severity)
+}
+
+// readGuest reads the state of a guest cluster, and also returns what may not be read.
+func (s *session) readGuest(
+	ctx context.Context, plane unstructured.Unstructured, chosen []driver,
+) (Guest, []string) {
+	ctx, cancel := context.WithTimeout(ctx, guestTimeout)
+	defer cancel()
+	o := *s.options
+	o.hostedControl = plane.GetNamespace()
+	there := &session{options: &o, Streams: s.Streams, management: &cluster{
+		Client: s.guest.Client, of: " of the management cluster", hidden: map[string]bool{},
+		logs: s.guest.logs,
+	}}
+	report := &Status{}
+	config, err := guestConfig(ctx, s.guest, plane)
+	if err == nil {
+		there.guest, err = o.dial(config, "")
+	}
+	if err == nil {
+		report, err = there.status(ctx, chosen)
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("no answer in time, which is %v for a guest", guestTimeout)
+	}
+	if err == nil && len(report.Findings)+len(report.Drivers) == 0 {
+		err = errors.New(report.absent)
+	}
+	if err != nil {
+		report = &Status{Findings: []Finding{{
+			Severity: diagnosis.Problem, Type: "Guest", Message: err.Error(),
+		}}}
+	}
+	return Guest{plane.GetNamespace() + "/" + plane.GetName(), report}, there.notVisible()
+}
+
+// guestConfig reads the kubeconfig of a guest cluster. Of the kubeconfig it uses what is data, so
+// that nobody who can write it makes this machine run a program, read a file, or use a proxy.
+func guestConfig(
+	ctx context.Context, management *cluster, plane unstructured.Unstructured,
+) (*rest.Config, error) {
+	ref, _, _ := unstructured.NestedStringMap(plane.Object, "status", "kubeConfig")
+	if ref["name"] == "" {
+		return nil, errors.New("the HostedControlPlane does not name the Secret with its kubeconfig yet")
+	}
+	at := client.ObjectKey{Namespace: plane.GetNamespace(), Name: ref["name"]}
+	secret := &corev1.Secret{}
+	if err := management.Get(ctx, at, secret); err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", at, err)
+	}
+	loaded, err := clientcmd.Load(secret.Data[ref["key"]])
+	if err != nil { // the error may quote the Secret
+		return nil, fmt.Errorf("Secret %s contains no kubeconfig in key %s", at, ref["key"])
+	}
+	current := ptr.Deref(loaded.Contexts[loaded.CurrentContext], clientcmdapi.Context{})
+	server := ptr.Deref(loaded.Clusters[current.Cluster], clientcmdapi.Cluster{})
+	user := ptr.Deref(loaded.AuthInfos[current.AuthInfo], clientcmdapi.AuthInfo{})
+	if !strings.HasPrefix(server.Server, "https://") {
+		return nil, fmt.Errorf("the kubeconfig in Secret %s has no server with https", at)
+	}
+	return &rest.Config{
+		Host: server.Server, BearerToken: user.Token,
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData:   server.CertificateAuthorityData,
+			CertData: user.ClientCertificateData, KeyData: user.ClientKeyData,
+		},
+	}, nil
+}
+
+// write prints a line for each guest, with its first finding.
+func (g *Guests) write(out io.Writer, p palette) {
+	for _, one := range g.Guests {
+		l := explain.Link{State: stateOf(one), Text: one.Name}
+		if len(one.Findings) > 0 {
+			first := one.Findings[0]
+			l.Text += strings.TrimSuffix(": "+first.Driver, ": ") + ": " + first.Message
+			l.Runbook = first.Runbook
+		}
+		if more := len(one.Findings) - 1; more > 0 {
+			l.Text += fmt.Sprintf(" (and %d more)", more)
+		}
+		p.link(out, l)
+		if g.verbose {
+			one.Status.write(out, p)
+		}
+	}
+	writeNotVisible(out, g.NotVisible)
+}

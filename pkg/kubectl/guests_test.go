@@ -1,0 +1,146 @@
+package kubectl
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// hosted returns a HostedControlPlane and the Secret with its kubeconfig.
+func hosted(name, kubeconfig string) []client.Object {
+	plane := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{"platform": map[string]any{"type": "OpenStack"}},
+		"status": map[string]any{
+			"kubeConfig": map[string]any{"name": "admin-kubeconfig", "key": "kubeconfig"},
+		},
+	}}
+	plane.SetGroupVersionKind(hostedControlPlane())
+	plane.SetNamespace("clusters-" + name)
+	plane.SetName(name)
+	return []client.Object{plane, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "clusters-" + name, Name: "admin-kubeconfig"},
+		Data:       map[string][]byte{"kubeconfig": []byte(kubeconfig)},
+	}}
+}
+
+func guestKubeconfig(server string) string {
+	return "{current-context: a, clusters: [{name: a, cluster: {server: '" + server + "'}}], " +
+		"contexts: [{name: a, context: {cluster: a}}]}"
+}
+
+// management returns the client of a management cluster. The control plane of guest a is that of
+// objects.yaml, and the Secret of guest "secret" may not be read.
+func management(t *testing.T) client.Client {
+	t.Helper()
+	types, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []unstructured.Unstructured
+	decode(t, "testdata/objects.yaml", &all)
+	var objects []client.Object
+	for i := range all {
+		if all[i].GetNamespace() != "" {
+			all[i].SetNamespace("clusters-a")
+			objects = append(objects, &all[i])
+		}
+	}
+	for _, name := range []string{"a", "gone", "silent", "secret"} {
+		objects = append(objects, hosted(name, guestKubeconfig("https://"+name))...)
+	}
+	other := hosted("other", "")[0].(*unstructured.Unstructured)
+	_ = unstructured.SetNestedField(other.Object, "KubeVirt", "spec", "platform", "type")
+	objects = append(objects, append(hosted("quotes", "password"), other)...)
+	return fake.NewClientBuilder().WithScheme(types).WithObjects(objects...).
+		WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch,
+			key client.ObjectKey, object client.Object, options ...client.GetOption,
+		) error {
+			if key.Namespace == "clusters-secret" {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, key.Name,
+					errors.New("RBAC"))
+			}
+			return c.Get(ctx, key, object, options...)
+		}}).Build()
+}
+
+func TestAllGuestsPrintsTheWorstFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		healthy := &scenario{}
+		o := healthy.options(t)
+		provider, guest := management(t), healthy.client(t).(client.WithWatch)
+		silent := interceptor.NewClient(guest, interceptor.Funcs{Get: func(ctx context.Context,
+			_ client.WithWatch, _ client.ObjectKey, _ client.Object, _ ...client.GetOption,
+		) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		o.connect = func(config *rest.Config) (client.Client, error) {
+			switch config.Host {
+			case "https://a", "https://gone":
+				return guest, nil
+			case "https://silent":
+				return silent, nil
+			}
+			return provider, nil
+		}
+		code, stdout, stderr := run(t, o, false, "status", "--all-guests")
+		const want = `  !!  clusters-gone/gone: Cinder: the operator does not run, so conditions may
+      be out of date. Check Deployment
+      clusters-gone/openstack-cinder-csi-driver-operator (and 1 more)
+      #openstackcsioperatorabsent
+  !!  clusters-quotes/quotes: Secret clusters-quotes/admin-kubeconfig contains
+      no kubeconfig in key kubeconfig
+  !!  clusters-secret/secret: reading Secret clusters-secret/admin-kubeconfig:
+      secrets "admin-kubeconfig" is forbidden: RBAC
+  !!  clusters-silent/silent: no answer in time, which is 10s for a guest
+  ok  clusters-a/a
+`
+		if diff := cmp.Diff(want, stdout); diff != "" || code != exitFailed || stderr != "" {
+			t.Errorf("exit code %d, %s (-want +got):\n%s", code, stderr, diff)
+		}
+	})
+}
+
+// Whoever may write the Secret must not run programs on the machine of the provider.
+func TestGuestConfigUsesOnlyDataOfTheKubeconfig(t *testing.T) {
+	t.Parallel()
+	const text = `
+current-context: a
+contexts: [{name: a, context: {cluster: a, user: a}}]
+clusters: [{name: a, cluster: {server: 'https://guest', certificate-authority-data: Y2E=,
+  certificate-authority: /ca, proxy-url: 'http://proxy', insecure-skip-tls-verify: true}}]
+users: [{name: a, user: {token: t, tokenFile: /token, client-certificate: /crt, client-key: /key,
+  client-certificate-data: Y3J0, client-key-data: a2V5, username: u, password: p, as: root,
+  exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: Never},
+  auth-provider: {name: oidc}}}]`
+	for kubeconfig, want := range map[string]*rest.Config{
+		text: {
+			Host: "https://guest", BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{
+				CAData: []byte("ca"), CertData: []byte("crt"), KeyData: []byte("key"),
+			},
+		},
+		strings.Replace(text, "https", "http", 1): nil,
+		guestKubeconfig(""):                       nil,
+	} {
+		objects := hosted("a", kubeconfig)
+		from := &cluster{Client: fake.NewClientBuilder().WithObjects(objects[1]).Build()}
+		got, err := guestConfig(t.Context(), from, *objects[0].(*unstructured.Unstructured))
+		if diff := cmp.Diff(want, got); diff != "" || (err == nil) != (want != nil) {
+			t.Errorf("error %v, configuration (-want +got):\n%s", err, diff)
+		}
+	}
+}
