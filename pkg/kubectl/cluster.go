@@ -12,6 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -76,34 +77,38 @@ func newMapper() meta.RESTMapper {
 	return mapper
 }
 
-// get reads an object, and returns whether it exists. An object that may not be read does not
-// exist, and its kind becomes hidden.
-func (c *cluster) get(
-	ctx context.Context, namespace, name string, object client.Object,
-) (bool, error) {
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
-	return err == nil, c.judge(err, object)
-}
-
-// find returns an object as get reads it; nil if it does not exist. The caller checks failed.
+// find reads an object, and returns it; nil if it does not exist, or may not be read. Then its kind
+// becomes hidden. The caller checks failed.
 func find[T client.Object](ctx context.Context, from *cluster, namespace, name string, object T) T {
-	if from.failed == nil {
-		var found bool
-		if found, from.failed = from.get(ctx, namespace, name, object); found {
-			return object
-		}
-	}
 	var none T
-	return none
+	if from.failed != nil {
+		return none
+	}
+	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+	if from.failed = from.judge(err, object); err != nil {
+		return none
+	}
+	return object
 }
 
-// read reads objects as list does. The caller checks failed.
+// read reads objects. A list that may not be read is empty, and its kind becomes hidden. The caller
+// checks failed.
 func (c *cluster) read(
 	ctx context.Context, list client.ObjectList, options ...client.ListOption,
 ) {
 	if c.failed == nil {
-		c.failed = c.list(ctx, list, options...)
+		c.failed = c.judge(c.List(ctx, list, options...), list)
 	}
+}
+
+// hostedControlPlanes returns those of a namespace, "" means all. The caller checks failed.
+func (c *cluster) hostedControlPlanes(
+	ctx context.Context, namespace string,
+) []unstructured.Unstructured {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(hostedControlPlane())
+	c.read(ctx, list, client.InNamespace(namespace))
+	return list.Items
 }
 
 // failed returns the first error of find and read in any cluster.
@@ -115,13 +120,6 @@ func (s *session) failed() error {
 		return s.management.failed
 	}
 	return s.guest.failed
-}
-
-// list reads objects. A list that may not be read is empty, and its kind becomes hidden.
-func (c *cluster) list(
-	ctx context.Context, list client.ObjectList, options ...client.ListOption,
-) error {
-	return c.judge(c.List(ctx, list, options...), list)
 }
 
 // judge returns nil for an object or a kind that does not exist, or may not be read.

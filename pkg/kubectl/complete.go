@@ -60,10 +60,10 @@ func (s *session) names(ctx context.Context, kind string) ([]string, error) {
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(of)
-	err := s.guest.list(ctx, list, client.InNamespace(s.namespace))
+	s.guest.read(ctx, list, client.InNamespace(s.namespace))
 	var names []string
 	for _, one := range list.Items {
 		names = append(names, kind+"/"+one.Name)
 	}
-	return names, err
+	return names, s.failed()
 }

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -54,24 +53,20 @@ func (s *session) showGuests(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	planes := &unstructured.UnstructuredList{}
-	planes.SetGroupVersionKind(hostedControlPlane())
-	if err := s.guest.List(ctx, planes); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading HostedControlPlanes: %w", err)
+	planes := slices.DeleteFunc(s.guest.hostedControlPlanes(ctx, ""),
+		func(plane unstructured.Unstructured) bool {
+			platform, _, _ := unstructured.NestedString(plane.Object, "spec", "platform", "type")
+			return cmp.Or(platform, "OpenStack") != "OpenStack"
+		})
+	if len(planes) == 0 {
+		return cmp.Or(s.failed(), usage("there is no HostedControlPlane with platform OpenStack, or it "+
+			"is not visible: use --all-guests with the kubeconfig of the management cluster"))
 	}
-	planes.Items = slices.DeleteFunc(planes.Items, func(plane unstructured.Unstructured) bool {
-		platform, _, _ := unstructured.NestedString(plane.Object, "spec", "platform", "type")
-		return cmp.Or(platform, "OpenStack") != "OpenStack"
-	})
-	if len(planes.Items) == 0 {
-		return usage("there is no HostedControlPlane with platform OpenStack: use --all-guests with " +
-			"the kubeconfig of the management cluster")
-	}
-	report := &Guests{Guests: make([]Guest, len(planes.Items)), verbose: s.verbose}
-	hidden := make([][]string, len(planes.Items))
+	report := &Guests{Guests: make([]Guest, len(planes)), verbose: s.verbose}
+	hidden := make([][]string, len(planes))
 	var group errgroup.Group
 	group.SetLimit(guestsAtOnce)
-	for i, plane := range planes.Items {
+	for i, plane := range planes {
 		group.Go(func() error {
 			report.Guests[i], hidden[i] = s.readGuest(ctx, plane, chosen)
 			return nil

@@ -40,7 +40,8 @@ func newMustGatherCommand(o *options, streams Streams) *cobra.Command {
 	return cmd
 }
 
-// gathering writes the objects of a cluster below a folder.
+// gathering writes the objects of a cluster below a folder. After the first error, which is in
+// failed, it reads and writes nothing.
 type gathering struct {
 	*cluster
 	*redactor
@@ -72,31 +73,24 @@ func (s *session) mustGather(ctx context.Context, dir string) error {
 		hosted := &gathering{s.management, secrets, root, "management", nil}
 		all[hosted] = []string{s.hostedControl}
 	}
-	everywhere := func(step func(*gathering, context.Context, string) error) error {
+	everywhere := func(step func(*gathering, context.Context, string)) {
 		for each, namespaces := range all {
 			for _, namespace := range namespaces {
-				if err := step(each, ctx, namespace); err != nil {
-					return err
-				}
+				step(each, ctx, namespace)
 			}
 		}
-		return nil
 	}
 	// What is secret in all clusters comes before everything that could contain it.
-	for _, step := range []func() error{
-		func() error { return g.learnAdministrators(ctx) },
-		func() error { return everywhere((*gathering).learn) },
-		func() error { return g.configuration(ctx) },
-		func() error { return everywhere((*gathering).namespace) },
-		func() error { return g.clusterScoped(ctx) },
-		func() error { return g.ofUsers(ctx) },
-		func() error { return s.summarize(ctx, g) },
-	} {
-		if err := step(); err != nil {
-			return err
-		}
+	g.learnAdministrators(ctx)
+	everywhere((*gathering).learn)
+	if err := s.failed(); err != nil {
+		return err
 	}
-	return nil
+	g.configuration(ctx)
+	everywhere((*gathering).namespace)
+	g.clusterScoped(ctx)
+	g.ofUsers(ctx)
+	return s.summarize(ctx, g)
 }
 
 // ownNamespaces returns the namespaces of operators and drivers.
@@ -113,10 +107,11 @@ func (s *session) summarize(ctx context.Context, g *gathering) error {
 	if err != nil {
 		return err
 	}
-	if err := g.write("status.yaml", struct {
+	g.write("status.yaml", struct {
 		metav1.TypeMeta
 		*Status
-	}{metav1.TypeMeta{APIVersion: outputVersion, Kind: "Status"}, report}); err != nil {
+	}{metav1.TypeMeta{APIVersion: outputVersion, Kind: "Status"}, report})
+	if err := s.failed(); err != nil {
 		return err
 	}
 	fmt.Fprintln(s.Out, "The folder", g.root.Name(), "contains the objects and logs")
@@ -127,53 +122,44 @@ func (s *session) summarize(ctx context.Context, g *gathering) error {
 // objects returns the objects of a kind, without managed fields and the images of nodes.
 func (g *gathering) objects(
 	ctx context.Context, kind schema.GroupVersionKind, namespace string,
-) ([]unstructured.Unstructured, error) {
+) []unstructured.Unstructured {
 	list := &unstructured.UnstructuredList{}
 	kind.Kind += "List"
 	list.SetGroupVersionKind(kind)
-	err := g.list(ctx, list, client.InNamespace(namespace))
+	g.read(ctx, list, client.InNamespace(namespace))
 	for i := range list.Items {
 		list.Items[i].SetManagedFields(nil)
 		unstructured.RemoveNestedField(list.Items[i].Object, "status", "images")
 	}
-	return list.Items, err
+	return list.Items
 }
 
 // learn reads the Secrets whose values must not appear.
-func (g *gathering) learn(ctx context.Context, namespace string) error {
+func (g *gathering) learn(ctx context.Context, namespace string) {
 	var secrets corev1.SecretList
-	if err := g.list(ctx, &secrets, client.InNamespace(namespace)); err != nil {
-		return err
-	}
+	g.read(ctx, &secrets, client.InNamespace(namespace))
 	for _, secret := range secrets.Items {
 		g.add(secret.Data)
 	}
-	return nil
 }
 
 // learnAdministrators reads the credentials that the drivers get copies of, and those from before a
 // rotation.
-func (g *gathering) learnAdministrators(ctx context.Context) error {
+func (g *gathering) learnAdministrators(ctx context.Context) {
 	for _, name := range []string{rootSecret, backupSecret} {
 		secret := &corev1.Secret{}
-		if _, err := g.get(ctx, rootNamespace, name, secret); err != nil {
-			return err
-		}
+		find(ctx, g.cluster, rootNamespace, name, secret)
 		for _, public := range []string{workloadsKey, replaced + workloadsKey, latestKey} {
 			delete(secret.Data, public)
 		}
 		g.add(secret.Data)
 	}
-	return nil
 }
 
 // namespace writes a list for each kind, and the logs of the pods.
-func (g *gathering) namespace(ctx context.Context, namespace string) error {
+func (g *gathering) namespace(ctx context.Context, namespace string) {
 	for _, kind := range namespacedKinds() {
-		objects, err := g.objects(ctx, kind, namespace)
-		if err != nil {
-			return err
-		}
+		objects := g.objects(ctx, kind, namespace)
 		var items []any
 		for i := range objects {
 			if kind.Kind == "Secret" {
@@ -181,31 +167,23 @@ func (g *gathering) namespace(ctx context.Context, namespace string) error {
 			}
 			items = append(items, objects[i].Object)
 		}
-		if err := g.writeList(namespace, kind, items); err != nil {
-			return err
-		}
+		g.writeList(namespace, kind, items)
 	}
 	var pods corev1.PodList
-	if err := g.list(ctx, &pods, client.InNamespace(namespace)); err != nil {
-		return err
-	}
+	g.read(ctx, &pods, client.InNamespace(namespace))
 	for i := range pods.Items {
 		if isOurs(pods.Items[i].Name) {
-			if err := g.podLogs(ctx, &pods.Items[i]); err != nil {
-				return err
-			}
+			g.podLogs(ctx, &pods.Items[i])
 		}
 	}
-	return nil
 }
 
-func (g *gathering) writeList(namespace string, kind schema.GroupVersionKind, items []any) error {
-	if len(items) == 0 {
-		return nil
+func (g *gathering) writeList(namespace string, kind schema.GroupVersionKind, items []any) {
+	if len(items) > 0 {
+		g.write(path.Join("namespaces", namespace, folder(kind)+".yaml"), map[string]any{
+			"apiVersion": "v1", "kind": "List", "items": items,
+		})
 	}
-	return g.write(path.Join("namespaces", namespace, folder(kind)+".yaml"), map[string]any{
-		"apiVersion": "v1", "kind": "List", "items": items,
-	})
 }
 
 // isOurs returns whether a pod belongs to a workload of a driver or to an operator.

@@ -3,7 +3,6 @@ package kubectl
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/url"
 	"path"
 	"slices"
@@ -74,19 +73,16 @@ func folder(kind schema.GroupVersionKind) string {
 }
 
 // configuration writes the ConfigMaps of administrators that the operators read.
-func (g *gathering) configuration(ctx context.Context) error {
+func (g *gathering) configuration(ctx context.Context) {
 	infrastructure := &configv1.Infrastructure{}
-	if _, err := g.get(ctx, "", "cluster", infrastructure); err != nil {
-		return err
-	}
+	find(ctx, g.cluster, "", "cluster", infrastructure)
 	of, kind := flavour.Standalone.Namespaces("", ""), corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	names := []string{of.CloudConfig, infrastructure.Spec.CloudConfig.Name}
 	for _, d := range drivers() {
 		names = append(names, strings.ToLower(d.title)+"-csi-config")
 	}
-	objects, err := g.objects(ctx, kind, of.UserConfig)
 	var items []any
-	for _, o := range objects {
+	for _, o := range g.objects(ctx, kind, of.UserConfig) {
 		if slices.Contains(names, o.GetName()) {
 			data, _, _ := unstructured.NestedStringMap(o.Object, "data")
 			for _, text := range data { // a cloud.conf of old releases contains the password
@@ -95,32 +91,25 @@ func (g *gathering) configuration(ctx context.Context) error {
 			items = append(items, o.Object)
 		}
 	}
-	return errors.Join(err, g.writeList(of.UserConfig, kind, items))
+	g.writeList(of.UserConfig, kind, items)
 }
 
 // ofUsers writes the objects in the namespaces of users: claims of the drivers, their events, and
 // objects of CSI-Addons. The function namespace writes all events of own namespaces.
-func (g *gathering) ofUsers(ctx context.Context) error {
+func (g *gathering) ofUsers(ctx context.Context) {
 	for _, kind := range userKinds() {
-		objects, err := g.objects(ctx, kind, "")
-		if err != nil {
-			return err
-		}
 		lists := map[string][]any{}
-		for i := range objects {
-			namespace := objects[i].GetNamespace()
-			if g.isWanted(&objects[i]) && (kind.Kind != "Event" ||
+		for _, o := range g.objects(ctx, kind, "") {
+			namespace := o.GetNamespace()
+			if g.isWanted(&o) && (kind.Kind != "Event" ||
 				!slices.Contains(ownNamespaces(), namespace)) {
-				lists[namespace] = append(lists[namespace], objects[i].Object)
+				lists[namespace] = append(lists[namespace], o.Object)
 			}
 		}
 		for namespace, items := range lists {
-			if err := g.writeList(namespace, kind, items); err != nil {
-				return err
-			}
+			g.writeList(namespace, kind, items)
 		}
 	}
-	return nil
 }
 
 // isWanted returns whether an object belongs to a driver. It remembers what belongs to such an
@@ -153,22 +142,13 @@ func (g *gathering) isWanted(o *unstructured.Unstructured) bool {
 }
 
 // clusterScoped writes a file for each object. Of other groups it writes no definitions.
-func (g *gathering) clusterScoped(ctx context.Context) error {
+func (g *gathering) clusterScoped(ctx context.Context) {
 	for _, kind := range clusterKinds() {
-		objects, err := g.objects(ctx, kind, "")
-		if err != nil {
-			return err
-		}
-		for i := range objects {
-			if !g.isWanted(&objects[i]) {
-				continue
-			}
-			name := path.Join("cluster-scoped-resources", folder(kind),
-				url.PathEscape(objects[i].GetName())+".yaml")
-			if err := g.write(name, objects[i].Object); err != nil {
-				return err
+		for _, o := range g.objects(ctx, kind, "") {
+			if g.isWanted(&o) {
+				g.write(path.Join("cluster-scoped-resources", folder(kind),
+					url.PathEscape(o.GetName())+".yaml"), o.Object)
 			}
 		}
 	}
-	return nil
 }

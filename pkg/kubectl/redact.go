@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -135,7 +136,7 @@ func (r *redactor) redactAll(content any) any {
 }
 
 // write writes a file as YAML, without values of Secrets.
-func (g *gathering) write(name string, content any) error {
+func (g *gathering) write(name string, content any) {
 	var redacted any
 	encoded, err := json.Marshal(content)
 	if err == nil {
@@ -145,17 +146,19 @@ func (g *gathering) write(name string, content any) error {
 		encoded, err = yaml.Marshal(g.redactAll(redacted))
 	}
 	if err != nil {
-		return fmt.Errorf("encoding %s: %w", name, err)
+		g.failed = cmp.Or(g.failed, fmt.Errorf("encoding %s: %w", name, err))
 	}
-	return g.writeText(name, string(encoded))
+	g.writeText(name, string(encoded))
 }
 
-func (g *gathering) writeText(name, text string) error {
-	name = path.Join(g.dir, name)
-	if err := g.root.MkdirAll(path.Dir(name), 0o700); err != nil {
-		return err
+func (g *gathering) writeText(name, text string) {
+	if g.failed != nil {
+		return
 	}
-	return g.root.WriteFile(name, []byte(text), 0o600)
+	name = path.Join(g.dir, name)
+	if g.failed = g.root.MkdirAll(path.Dir(name), 0o700); g.failed == nil {
+		g.failed = g.root.WriteFile(name, []byte(text), 0o600)
+	}
 }
 
 // logReader returns a log of a container.
@@ -178,32 +181,31 @@ func newLogReader(config *rest.Config) (logReader, error) {
 const logTimeout = 30 * time.Second
 
 // podLogs writes the logs of each container, and those of the containers before a restart.
-func (g *gathering) podLogs(ctx context.Context, pod *corev1.Pod) error {
+func (g *gathering) podLogs(ctx context.Context, pod *corev1.Pod) {
 	if g.hidden["Secrets"] {
 		g.hidden["logs (values of Secrets are not known)"] = true
-		return nil
+		return
 	}
 	restarts := map[string]int32{}
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		restarts[s.Name] = s.RestartCount
 	}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		answers, err := g.log(ctx, pod, c.Name, false)
-		if err == nil && answers && restarts[c.Name] > 0 {
-			answers, err = g.log(ctx, pod, c.Name, true)
-		}
-		if err != nil || !answers {
-			return err
+		if !g.log(ctx, pod, c.Name, false) ||
+			restarts[c.Name] > 0 && !g.log(ctx, pod, c.Name, true) {
+			return
 		}
 	}
-	return nil
 }
 
 // log writes a log of a container. A log that cannot be read becomes a file with the error. It
-// returns false if the node does not answer.
+// returns false if the node does not answer, or something failed.
 func (g *gathering) log(
 	ctx context.Context, pod *corev1.Pod, container string, previous bool,
-) (bool, error) {
+) bool {
+	if g.failed != nil {
+		return false
+	}
 	limited, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
 	text, err := g.logs(limited, pod, &corev1.PodLogOptions{
@@ -212,9 +214,10 @@ func (g *gathering) log(
 	switch {
 	case apierrors.IsForbidden(err):
 		g.hidden["logs"] = true
-		return false, nil
+		return false
 	case ctx.Err() != nil:
-		return false, ctx.Err()
+		g.failed = ctx.Err()
+		return false
 	case err != nil:
 		text = []byte("reading the log: " + err.Error() + "\n")
 	}
@@ -224,5 +227,6 @@ func (g *gathering) log(
 	}
 	file := path.Join("namespaces", pod.Namespace, "pods", pod.Name, container, container, "logs",
 		name)
-	return limited.Err() == nil, g.writeText(file, g.redact(string(text)))
+	g.writeText(file, g.redact(string(text)))
+	return limited.Err() == nil
 }

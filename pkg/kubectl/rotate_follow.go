@@ -43,15 +43,11 @@ func (r *rotation) workloads(ctx context.Context) ([]byte, error) {
 // hostedSecret names the Secret with the credentials of a guest cluster. Without the management
 // cluster it names the field that contains the name.
 func (r *rotation) hostedSecret(ctx context.Context) (string, error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(hostedControlPlane())
+	var planes []unstructured.Unstructured
 	if r.management != nil {
-		err := r.management.list(ctx, list, client.InNamespace(r.hostedControl))
-		if err != nil {
-			return "", err
-		}
+		planes = r.management.hostedControlPlanes(ctx, r.hostedControl)
 	}
-	for _, o := range list.Items {
+	for _, o := range planes {
 		name, _, _ := unstructured.NestedString(o.Object, "spec", "platform", "openstack",
 			"identityRef", "name")
 		// The annotation contains namespace/name of the HostedCluster.
@@ -60,7 +56,7 @@ func (r *rotation) hostedSecret(ctx context.Context) (string, error) {
 			return "Secret " + namespace + "/" + name, nil
 		}
 	}
-	return "the Secret that the HostedCluster names in spec.platform.openstack.identityRef", nil
+	return "the Secret that the HostedCluster names in spec.platform.openstack.identityRef", r.failed()
 }
 
 func hostedControlPlane() schema.GroupVersionKind {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -57,7 +59,8 @@ func (r *rotation) explain(ctx context.Context) error {
 	}
 	for _, d := range drivers() {
 		status := &opv1.ClusterCSIDriver{}
-		if _, err := r.guest.get(ctx, "", d.name, status); err != nil {
+		err := r.guest.Get(ctx, client.ObjectKey{Name: d.name}, status)
+		if err := r.guest.judge(err, status); err != nil {
 			return err
 		}
 		if status.Spec.ManagementState == opv1.Unmanaged {

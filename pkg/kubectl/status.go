@@ -124,65 +124,44 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 		report.absent = "ClusterCSIDriver " + chosen[0].name + " does not exist, or it is not visible"
 	}
 	for _, d := range chosen {
-		sys, err := s.system(ctx, d)
-		if err != nil {
-			return nil, err
-		}
+		sys := s.system(ctx, d)
 		if sys == nil {
-			if err := s.addGone(ctx, d, report); err != nil {
-				return nil, err
-			}
+			s.addGone(ctx, d, report)
 			continue
 		}
 		var nodes v1alpha1.CSIAddonsNodeList
-		if err := s.guest.list(ctx, &nodes, client.InNamespace(d.namespace)); err != nil {
-			return nil, err
-		}
+		s.guest.read(ctx, &nodes, client.InNamespace(d.namespace))
 		report.add(d, sys, nodes.Items)
 	}
-	if err := s.addClasses(ctx, chosen, report); err != nil {
-		return nil, err
-	}
-	if err := s.addVolumes(ctx, chosen, report); err != nil {
-		return nil, err
-	}
+	s.addClasses(ctx, chosen, report)
+	s.addVolumes(ctx, chosen, report)
 	slices.SortStableFunc(report.Findings, func(a, b Finding) int {
 		return a.Severity.Compare(b.Severity)
 	})
 	report.NotVisible = s.notVisible()
-	return report, nil
+	return report, s.failed()
 }
 
 // addGone adds a problem if a driver or its operator exists without a ClusterCSIDriver.
-func (s *session) addGone(ctx context.Context, d driver, report *Status) error {
-	at, err := s.place(ctx, d)
-	if err != nil || s.guest.hidden["ClusterCSIDrivers"] {
-		return err
-	}
-	found, err := s.guest.get(ctx, d.namespace, d.nodes[0], &appsv1.DaemonSet{})
-	if err == nil && !found && at != nil {
-		found, err = at.get(ctx, at.operator, d.operator, &appsv1.Deployment{})
-	}
-	if err != nil || !found {
-		return err
+func (s *session) addGone(ctx context.Context, d driver, report *Status) {
+	at := s.place(ctx, d)
+	if s.guest.hidden["ClusterCSIDrivers"] ||
+		find(ctx, s.guest, d.namespace, d.nodes[0], &appsv1.DaemonSet{}) == nil && (at == nil ||
+			find(ctx, at.cluster, at.operator, d.operator, &appsv1.Deployment{}) == nil) {
+		return
 	}
 	report.Findings = append(report.Findings, newFinding(d, diagnosis.Finding{
 		Severity: diagnosis.Problem, Type: "ClusterCSIDriverGone", Reason: "NotFound",
 		Message: explain.Gone(d.name),
 	}))
-	return nil
 }
 
 // addClasses adds the StorageClasses of the drivers, and the number of claims of each.
-func (s *session) addClasses(ctx context.Context, chosen []driver, report *Status) error {
+func (s *session) addClasses(ctx context.Context, chosen []driver, report *Status) {
 	var classes storagev1.StorageClassList
 	var claims corev1.PersistentVolumeClaimList
-	if err := s.guest.list(ctx, &classes); err != nil {
-		return err
-	}
-	if err := s.guest.list(ctx, &claims); err != nil {
-		return err
-	}
+	s.guest.read(ctx, &classes)
+	s.guest.read(ctx, &claims)
 	var defaults []string
 	for _, class := range classes.Items {
 		if class.Annotations[isDefault] == "true" {
@@ -210,18 +189,15 @@ func (s *session) addClasses(ctx context.Context, chosen []driver, report *Statu
 		report.warn(report.Classes[0].Driver, "StorageClasses "+strings.Join(defaults, ", ")+
 			" are the default. Claims that name none get the newest")
 	}
-	return nil
 }
 
 // isDefault is the annotation of a StorageClass for claims that name none.
 const isDefault = "storageclass.kubernetes.io/is-default-class"
 
 // addVolumes adds a warning for PersistentVolumes whose deletion fails.
-func (s *session) addVolumes(ctx context.Context, chosen []driver, report *Status) error {
+func (s *session) addVolumes(ctx context.Context, chosen []driver, report *Status) {
 	var volumes corev1.PersistentVolumeList
-	if err := s.guest.list(ctx, &volumes); err != nil {
-		return err
-	}
+	s.guest.read(ctx, &volumes)
 	for _, d := range chosen {
 		var stuck []string
 		for _, v := range volumes.Items {
@@ -234,7 +210,6 @@ func (s *session) addVolumes(ctx context.Context, chosen []driver, report *Statu
 				"(%d). Run: kubectl openstack-csi why pv/%s", len(stuck), stuck[0]))
 		}
 	}
-	return nil
 }
 
 // warn adds a warning.

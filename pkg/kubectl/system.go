@@ -10,7 +10,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,32 +28,32 @@ type controlPlane struct {
 	namespace, operator string
 }
 
-// place returns where the control plane of a driver is; nil if it is not visible.
-func (s *session) place(ctx context.Context, d driver) (*controlPlane, error) {
+// place returns where the control plane of a driver is; nil if it is not visible, or reading
+// failed.
+func (s *session) place(ctx context.Context, d driver) *controlPlane {
 	if s.management != nil {
-		return &controlPlane{s.management, s.hostedControl, s.hostedControl}, nil
+		return &controlPlane{s.management, s.hostedControl, s.hostedControl}
 	}
 	infrastructure := &configv1.Infrastructure{}
-	_, err := s.guest.get(ctx, "", "cluster", infrastructure)
-	if err != nil || infrastructure.Status.ControlPlaneTopology == configv1.ExternalTopologyMode {
-		return nil, err
+	find(ctx, s.guest, "", "cluster", infrastructure)
+	if s.failed() != nil ||
+		infrastructure.Status.ControlPlaneTopology == configv1.ExternalTopologyMode {
+		return nil
 	}
-	return &controlPlane{s.guest, d.namespace, flavour.DefaultNamespace}, nil
+	return &controlPlane{s.guest, d.namespace, flavour.DefaultNamespace}
 }
 
-// system reads the objects of a driver; nil if it has no ClusterCSIDriver.
-func (s *session) system(ctx context.Context, d driver) (*explain.System, error) {
+// system reads the objects of a driver; nil if it has no ClusterCSIDriver, or reading failed.
+func (s *session) system(ctx context.Context, d driver) *explain.System {
 	sys := &explain.System{
 		Now: s.clock.Now(), Title: d.title, Workloads: 1 + len(d.nodes), Hidden: map[string]bool{},
 		Leases: map[explain.Sidecar]*coordinationv1.Lease{}, Failures: map[string]string{},
 	}
 	sys.Driver = find(ctx, s.guest, "", d.name, &opv1.ClusterCSIDriver{})
 	if sys.Driver == nil {
-		return nil, s.failed()
+		return nil
 	}
-	if err := s.readControlPlane(ctx, d, sys); err != nil {
-		return nil, err
-	}
+	s.readControlPlane(ctx, d, sys)
 	for _, name := range d.nodes {
 		if one := find(ctx, s.guest, d.namespace, name, &appsv1.DaemonSet{}); one != nil {
 			sys.Nodes = append(sys.Nodes, *one)
@@ -66,7 +65,7 @@ func (s *session) system(ctx context.Context, d driver) (*explain.System, error)
 	}
 	s.addPods(ctx, d, sys)
 	maps.Copy(sys.Hidden, s.guest.hidden)
-	return sys, s.failed()
+	return sys
 }
 
 // addPods adds why DaemonSets lack pods, and whether the namespace of the driver is gone. It sends
@@ -127,23 +126,18 @@ func (c *cluster) addLog(ctx context.Context, pods []corev1.Pod) {
 }
 
 // readControlPlane reads the Deployments of the driver and of its operator.
-func (s *session) readControlPlane(ctx context.Context, d driver, sys *explain.System) error {
-	at, err := s.place(ctx, d)
-	if err != nil {
-		return err
-	}
+func (s *session) readControlPlane(ctx context.Context, d driver, sys *explain.System) {
+	at := s.place(ctx, d)
 	if at == nil {
 		sys.Hidden[explain.HiddenControlPlane] = true
 		s.guest.hidden[explain.HiddenControlPlane+" (--management-kubeconfig)"] = true
-		return nil
+		return
 	}
 	sys.OperatorName = at.operator + "/" + d.operator
 	sys.Operator = find(ctx, at.cluster, at.operator, d.operator, &appsv1.Deployment{})
 	sys.Controller = find(ctx, at.cluster, at.namespace, d.controller, &appsv1.Deployment{})
 	if s.management != nil && sys.Operator == nil && sys.Controller == nil {
-		if err := cmp.Or(s.failed(), s.checkHosted(ctx)); err != nil {
-			return err
-		}
+		s.checkHosted(ctx)
 	}
 	sys.OperatorLease = find(ctx, at.cluster, at.operator, d.lease, &coordinationv1.Lease{})
 	if sys.Operator == nil && at.hidden["Infrastructures"] { // it may be a guest cluster
@@ -160,19 +154,16 @@ func (s *session) readControlPlane(ctx context.Context, d driver, sys *explain.S
 		sys.OperatorPods = podsOf(ctx, at.cluster, o)
 	}
 	maps.Copy(sys.Hidden, at.hidden)
-	return nil
 }
 
-// checkHosted returns an error if there is no hosted control plane where a flag says it is.
-func (s *session) checkHosted(ctx context.Context) error {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(hostedControlPlane())
-	err := s.management.list(ctx, list, client.InNamespace(s.hostedControl))
-	if err != nil || len(list.Items) > 0 || s.management.hidden["HostedControlPlanes"] {
-		return err
+// checkHosted fails if there is no hosted control plane where a flag says it is.
+func (s *session) checkHosted(ctx context.Context) {
+	planes := s.management.hostedControlPlanes(ctx, s.hostedControl)
+	if len(planes) == 0 && !s.management.hidden["HostedControlPlanes"] {
+		s.management.failed = cmp.Or(s.management.failed, usage("namespace %s of the management "+
+			"cluster contains no HostedControlPlane. Check --management-namespace: kubectl get "+
+			"hostedcontrolplanes --all-namespaces", s.hostedControl))
 	}
-	return usage("namespace %s of the management cluster contains no HostedControlPlane. Check "+
-		"--management-namespace: kubectl get hostedcontrolplanes --all-namespaces", s.hostedControl)
 }
 
 // notVisible returns the kinds that could not be read in any cluster.

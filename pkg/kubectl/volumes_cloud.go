@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,13 +92,10 @@ func (v *volumeList) list(
 
 // clusterID returns the ID that marks what a driver creates in OpenStack, "" if there is no driver.
 func (s *session) clusterID(ctx context.Context, d driver) string {
-	at, err := s.place(ctx, d)
+	at := s.place(ctx, d)
 	if at == nil {
-		if err == nil {
-			err = usage("the ID of the cluster is in the hosted control plane: set " +
-				"--management-kubeconfig and --management-namespace")
-		}
-		s.guest.failed = errors.Join(s.guest.failed, err)
+		s.guest.failed = cmp.Or(s.failed(), usage("the ID of the cluster is in the hosted control "+
+			"plane: set --management-kubeconfig and --management-namespace"))
 		return ""
 	}
 	controller := find(ctx, at.cluster, at.namespace, d.controller, &appsv1.Deployment{})

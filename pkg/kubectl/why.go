@@ -171,9 +171,7 @@ func (s *session) systemOf(ctx context.Context, name string) *explain.System {
 	}
 	known, found := s.systems[name]
 	if !found {
-		var err error
-		known, err = s.system(ctx, *d)
-		s.guest.failed = cmp.Or(s.guest.failed, err)
+		known = s.system(ctx, *d)
 		s.systems[name] = known
 	}
 	return known

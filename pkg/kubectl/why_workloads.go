@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -27,13 +28,10 @@ func (q *question) locate(ctx context.Context, isDeployment bool) (*cluster, *dr
 		}
 		return q.guest, d, nil
 	}
-	at, err := q.place(ctx, *d)
-	if err != nil {
-		return nil, nil, err
-	}
+	at := q.place(ctx, *d)
 	if at == nil {
-		return nil, nil, usage("Deployment %s is in the hosted control plane: set "+
-			"--management-kubeconfig and --management-namespace", q.name)
+		return nil, nil, cmp.Or(q.failed(), usage("Deployment %s is in the hosted control plane: set "+
+			"--management-kubeconfig and --management-namespace", q.name))
 	}
 	if !chosen || q.management != nil {
 		q.namespace = at.namespace
@@ -90,10 +88,7 @@ func (q question) workload(
 	}
 	facts.Events = append(facts.Events, events(ctx, from, object)...)
 	if d != nil {
-		var err error
-		if facts.System, err = q.system(ctx, *d); err != nil {
-			return nil, err
-		}
+		facts.System = q.system(ctx, *d)
 	}
 	links := explain.Workload(facts)
 	state := "rolled out"
@@ -108,10 +103,7 @@ func explainDriver(ctx context.Context, q question) (*answer, error) {
 	if d == nil {
 		return nil, usage("clustercsidriver/%s: only those of OpenStack are known", q.name)
 	}
-	sys, err := q.system(ctx, *d)
-	if err != nil {
-		return nil, err
-	}
+	sys := q.system(ctx, *d)
 	if sys == nil {
 		if q.guest.hidden["ClusterCSIDrivers"] {
 			return nil, fmt.Errorf("%w, or it is not visible", apierrors.NewNotFound(
