@@ -237,12 +237,24 @@ func FieldName(f reflect.StructField) string {
 	return name
 }
 
-// suggestion names the field that is similar to an unknown one, as cobra does with commands. Of
-// several it names the one that shares most of the end.
+// suggestion names the field that is similar to an unknown one.
 func suggestion(fields []reflect.StructField, name string) string {
-	known := &cobra.Command{SuggestionsMinimumDistance: 2}
+	var names []string
 	for _, one := range fields {
-		known.AddCommand(&cobra.Command{Use: FieldName(one), Run: func(*cobra.Command, []string) {}})
+		names = append(names, FieldName(one))
+	}
+	if best := Similar(names, name); best != "" {
+		return fmt.Sprintf(": did you mean %q?", best)
+	}
+	return ""
+}
+
+// Similar returns the name that is similar to one that does not exist, "" if none is, as cobra does
+// with commands. Of several it is the one that shares most of the end.
+func Similar(names []string, name string) string {
+	known := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, one := range names {
+		known.AddCommand(&cobra.Command{Use: one, Run: func(*cobra.Command, []string) {}})
 	}
 	similar := known.SuggestionsFor(name)
 	if name == "" || len(similar) == 0 {
@@ -254,6 +266,5 @@ func suggestion(fields []reflect.StructField, name string) string {
 		}
 		return count
 	}
-	best := slices.MaxFunc(similar, func(a, b string) int { return shared(a) - shared(b) })
-	return fmt.Sprintf(": did you mean %q?", best)
+	return slices.MaxFunc(similar, func(a, b string) int { return shared(a) - shared(b) })
 }

@@ -5,11 +5,11 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
@@ -66,12 +66,7 @@ func eventLink(e corev1.Event, now time.Time, storage bool) (Link, answer) {
 	l := Link{Problem, fmt.Sprintf("%s, %s ago: %s", e.Reason, age(now, at), e.Message), ""}
 	known := unknown
 	if storage {
-		var means string
-		means, known = meaning(e.Message)
-		if means != "" {
-			l.Text = means + ". " + l.Text
-		}
-		l.Runbook = runbookOperations
+		l, known = errorLink(l.Text)
 	}
 	if now.Sub(at) > stale {
 		l = also(l)
@@ -173,38 +168,10 @@ func errorLink(message string) (Link, answer) {
 	return Link{Problem, message, runbookOperations}, known
 }
 
-// closest returns "did you mean" with the name that differs least; "" if all are too different.
+// closest returns "did you mean" with the name that is most similar; "" if none is.
 func closest(name string, names []string) string {
-	best, least := "", len(name)/4+2
-	for _, other := range slices.Sorted(slices.Values(names)) {
-		if d := distance(name, other); d < least {
-			best, least = other, d
-		}
+	if best := choice.Similar(names, name); best != "" {
+		return ". Did you mean " + best + "?"
 	}
-	if best == "" {
-		return ""
-	}
-	return ". Did you mean " + best + "?"
-}
-
-// distance returns how many characters differ (Levenshtein).
-func distance(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	return ""
 }
