@@ -1,11 +1,9 @@
 package kubectl
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -19,7 +17,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -126,27 +124,18 @@ func installed() ([]authorizationv1.ResourceAttributes, error) {
 	files, err := fs.Glob(assets.Installations(), "drivers/*/generated/standalone/*/*.yaml")
 	for _, file := range files {
 		text, failed := fs.ReadFile(assets.Installations(), file)
-		err = errors.Join(err, failed)
-		documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), len(text))
-		for {
-			u := &unstructured.Unstructured{}
-			if failed := documents.Decode(&u.Object); failed != nil {
-				if !errors.Is(failed, io.EOF) {
-					err = errors.Join(err, failed)
-				}
-				break
-			}
-			kind := u.GroupVersionKind()
-			if kind.Kind == "Kustomization" || kind.Group == "cloudcredential.openshift.io" {
-				continue
-			}
-			resource, _ := meta.UnsafeGuessKindToResource(kind)
-			one := authorizationv1.ResourceAttributes{
-				Group: kind.Group, Resource: resource.Resource, Namespace: u.GetNamespace(), Verb: "create",
-			}
-			if !slices.Contains(all, one) {
-				all = append(all, one)
-			}
+		u := &unstructured.Unstructured{} // each file contains one object
+		err = errors.Join(err, failed, yaml.Unmarshal(text, &u.Object))
+		kind := u.GroupVersionKind()
+		if kind.Kind == "Kustomization" || kind.Group == "cloudcredential.openshift.io" {
+			continue
+		}
+		resource, _ := meta.UnsafeGuessKindToResource(kind)
+		one := authorizationv1.ResourceAttributes{
+			Group: kind.Group, Resource: resource.Resource, Namespace: u.GetNamespace(), Verb: "create",
+		}
+		if !slices.Contains(all, one) {
+			all = append(all, one)
 		}
 	}
 	return all, err

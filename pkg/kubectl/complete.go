@@ -6,15 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/spf13/cobra"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	opv1 "github.com/openshift/api/operator/v1"
 )
 
 // complete returns the kinds, and after KIND/ the names of the objects in the namespace.
@@ -32,38 +26,22 @@ func (o *options) complete(cmd *cobra.Command, args []string, word string) (
 		}
 		return kinds, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
+	of, known := explainers()[kind]
+	if !known {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 	var names []string
 	run := o.run(Streams{}, func(ctx context.Context, s *session, _ []string) error {
-		var err error
-		names, err = s.names(ctx, kind)
-		return err
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(of.GroupVersion().WithKind(of.Kind + "List"))
+		s.guest.read(ctx, list, client.InNamespace(s.namespace))
+		for _, one := range list.Items {
+			names = append(names, kind+"/"+one.Name)
+		}
+		return s.failed()
 	})
 	if err := run(cmd, nil); err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// names returns KIND/NAME of each object.
-func (s *session) names(ctx context.Context, kind string) ([]string, error) {
-	of := map[string]schema.GroupVersionKind{
-		"pvc":              corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaimList"),
-		"pv":               corev1.SchemeGroupVersion.WithKind("PersistentVolumeList"),
-		"pod":              corev1.SchemeGroupVersion.WithKind("PodList"),
-		"volumesnapshot":   snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshotList"),
-		"deployment":       appsv1.SchemeGroupVersion.WithKind("DeploymentList"),
-		"daemonset":        appsv1.SchemeGroupVersion.WithKind("DaemonSetList"),
-		"clustercsidriver": opv1.GroupVersion.WithKind("ClusterCSIDriverList"),
-	}[kind]
-	if of.Empty() {
-		return nil, nil
-	}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(of)
-	s.guest.read(ctx, list, client.InNamespace(s.namespace))
-	var names []string
-	for _, one := range list.Items {
-		names = append(names, kind+"/"+one.Name)
-	}
-	return names, s.failed()
 }

@@ -10,11 +10,17 @@ import (
 	"strings"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
@@ -45,25 +51,44 @@ type answer struct {
 	diff  string
 }
 
-// explainers returns the function for each kind.
-func explainers() map[string]func(context.Context, question) (*answer, error) {
-	return map[string]func(context.Context, question) (*answer, error){
-		"pvc": explainClaim, "pv": explainVolume, "pod": explainPod, "volumesnapshot": explainSnapshot,
-		"deployment": explainDeployment, "daemonset": explainDaemonSet,
-		"clustercsidriver": explainDriver,
+// explainer explains the objects of a kind.
+type explainer struct {
+	schema.GroupVersionKind
+
+	explain func(context.Context, question) (*answer, error)
+}
+
+// explainers returns those of all kinds.
+func explainers() map[string]explainer {
+	core, apps := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion
+	return map[string]explainer{
+		"pvc":              {core.WithKind("PersistentVolumeClaim"), explainClaim},
+		"pv":               {core.WithKind("PersistentVolume"), explainVolume},
+		"pod":              {core.WithKind("Pod"), explainPod},
+		"volumesnapshot":   {snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"), explainSnapshot},
+		"deployment":       {apps.WithKind("Deployment"), explainDeployment},
+		"daemonset":        {apps.WithKind("DaemonSet"), explainDaemonSet},
+		"clustercsidriver": {opv1.GroupVersion.WithKind("ClusterCSIDriver"), explainDriver},
 	}
 }
 
-// aliases returns other names of kinds, those of kubectl.
-func aliases() map[string]string {
-	return map[string]string{
-		"persistentvolumeclaim": "pvc", "persistentvolumeclaims": "pvc",
-		"persistentvolume": "pv", "persistentvolumes": "pv", "po": "pod", "pods": "pod",
-		"vs": "volumesnapshot", "volumesnapshots": "volumesnapshot", "deploy": "deployment",
-		"deployments": "deployment", "deployment.apps": "deployment", "ds": "daemonset",
-		"daemonsets": "daemonset", "daemonset.apps": "daemonset",
-		"clustercsidrivers": "clustercsidriver",
+// kindNamed returns the kind with one of the names that kubectl knows; "" if there is none.
+func kindNamed(word string) string {
+	word = strings.ToLower(word)
+	short := map[string]string{
+		"po": "pod", "vs": "volumesnapshot", "deploy": "deployment", "ds": "daemonset",
 	}
+	word = cmp.Or(short[word], word)
+	for name, of := range explainers() {
+		plural, singular := meta.UnsafeGuessKindToResource(of.GroupVersionKind)
+		if slices.Contains([]string{
+			name, plural.Resource, singular.Resource, plural.GroupResource().String(),
+			singular.GroupResource().String(),
+		}, word) {
+			return name
+		}
+	}
+	return ""
 }
 
 func newWhyCommand(o *options, streams Streams) *cobra.Command {
@@ -84,15 +109,12 @@ func newWhyCommand(o *options, streams Streams) *cobra.Command {
 		ValidArgsFunction: o.complete,
 		RunE: o.run(streams, func(ctx context.Context, s *session, args []string) error {
 			kind, name, ok := strings.Cut(strings.Join(args, "/"), "/")
-			kind = strings.ToLower(kind)
-			if alias := aliases()[kind]; alias != "" {
-				kind = alias
-			}
-			find, known := explainers()[kind]
-			if !ok || !known || name == "" || strings.Contains(name, "/") {
+			kind = kindNamed(kind)
+			if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
 				return usage("%q: use KIND/NAME with a kind of %s", strings.Join(args, " "), kinds)
 			}
-			return s.why(ctx, kind+"/"+name, find, question{s, s.namespace, name})
+			return s.why(ctx, kind+"/"+name, explainers()[kind].explain,
+				question{s, s.namespace, name})
 		}),
 	}
 	o.addOutputTo(cmd.Flags())

@@ -38,7 +38,7 @@ func (s *session) claim(
 	ctx context.Context, claim *corev1.PersistentVolumeClaim,
 ) *explain.ClaimFacts {
 	facts := &explain.ClaimFacts{
-		Claim: claim, Now: s.clock.Now(), Events: events(ctx, s.guest, claim),
+		Claim: claim, Now: s.clock.Now(), Events: events(ctx, s.guest, claim), Hidden: s.guest.hidden,
 	}
 	provisioner := ""
 	if name := ptr.Deref(claim.Spec.StorageClassName, ""); name != "" {
@@ -54,11 +54,8 @@ func (s *session) claim(
 		provisioner = cmp.Or(driverOf(facts.Volume), provisioner)
 	}
 	facts.System = s.systemOf(ctx, provisioner)
-	facts.DriverHidden = s.guest.hidden["ClusterCSIDrivers"]
 	facts.Gone = s.gone(facts.System, provisioner)
 	s.addNames(ctx, facts)
-	facts.ClassHidden = s.guest.hidden["StorageClasses"]
-	facts.EventsHidden = s.guest.hidden["Events"]
 	return facts
 }
 

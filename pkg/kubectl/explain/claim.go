@@ -25,13 +25,12 @@ type ClaimFacts struct {
 	Classes []string
 	// Users are the pods that use the claim, read if the claim is being deleted.
 	Users []string
-	// ClassHidden and EventsHidden say that StorageClasses and events could not be read.
-	ClassHidden, EventsHidden bool
+	// Hidden are the kinds that could not be read.
+	Hidden map[string]bool
 	// System is nil if another driver, or none, serves the claim, or if its ClusterCSIDriver does not
-	// exist (Gone), or could not be read (DriverHidden).
-	System       *System
-	Gone         string
-	DriverHidden bool
+	// exist (Gone), or could not be read.
+	System *System
+	Gone   string
 }
 
 // selectedNode is an annotation of a claim that the scheduler sets when a pod uses the claim.
@@ -121,7 +120,7 @@ func (f ClaimFacts) classLink() (Link, bool) {
 	case *name == "":
 		return Link{Problem, "the claim has the StorageClass \"\", so it waits for a " +
 			"PersistentVolume that an administrator creates", ""}, false
-	case f.ClassHidden && f.Class == nil:
+	case f.Hidden["StorageClasses"] && f.Class == nil:
 		return Link{NotVisible, "StorageClass " + *name, ""}, true
 	case f.Class == nil:
 		return Link{Problem, "StorageClass " + *name + " does not exist" +
@@ -129,15 +128,13 @@ func (f ClaimFacts) classLink() (Link, bool) {
 				"kubectl openstack-csi status"), ""}, false
 	case f.Gone != "":
 		return Link{Problem, Gone(f.Gone), "openstackcsioperatorabsent"}, false
-	case f.System == nil && f.DriverHidden:
+	case f.System == nil && f.Hidden["ClusterCSIDrivers"]:
 		return Link{NotVisible, "the driver of StorageClass " + *name, ""}, true
 	case f.System == nil:
 		return Link{Warning, fmt.Sprintf("StorageClass %s is of driver %s, which these operators "+
 			"do not maintain", *name, f.Class.Provisioner), ""}, false
 	}
-	mode := f.Class.VolumeBindingMode
-	if mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer &&
-		f.Claim.Annotations[selectedNode] == "" {
+	if f.waitsForPod() {
 		return Link{Warning, fmt.Sprintf("StorageClass %s waits for the first pod that uses the "+
 			"claim (WaitForFirstConsumer), and no such pod has been scheduled", *name), ""}, false
 	}
@@ -179,7 +176,7 @@ func (f ClaimFacts) typeLinks() []Link {
 
 // requestLink says whether the driver has been asked for the volume.
 func (f ClaimFacts) requestLink() Link {
-	if f.EventsHidden {
+	if f.Hidden["Events"] {
 		return Link{Progress, "nothing that you may see explains it. Its events, which you may not " +
 			"read, say more", ""}
 	}
