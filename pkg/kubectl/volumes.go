@@ -114,6 +114,10 @@ func (v *volumeList) run(ctx context.Context, s *session, _ []string) error {
 		if err := list.compare(ctx, in, facts, everything); err != nil {
 			return err
 		}
+		if list.isElsewhere() {
+			fmt.Fprintf(s.Err, "OpenStack contains no volume of this list. Is %s that of the project of "+
+				"this cluster?\n", printable(v.clouds))
+		}
 	}
 	slices.SortFunc(list.Volumes, func(a, b Volume) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Claim, b.Claim),

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -156,4 +157,14 @@ func (l *Volumes) compare(
 		}
 	}
 	return nil
+}
+
+// isElsewhere returns whether OpenStack contains none of several volumes, as in another project.
+func (l *Volumes) isElsewhere() bool {
+	compared := slices.DeleteFunc(slices.Clone(l.Volumes), func(v Volume) bool {
+		return v.PersistentVolume == "" || v.Cloud == ""
+	})
+	return len(compared) > 1 && !slices.ContainsFunc(compared, func(v Volume) bool {
+		return v.Cloud != missing
+	})
 }

@@ -106,6 +106,10 @@ func TestVolumesShowsWhatIsOrphaned(t *testing.T) {
 	if !strings.Contains(stderr, "This machine sent it") || strings.Contains(stdout, other) {
 		t.Errorf("%s%s", stdout, stderr)
 	}
+	_, _, stderr = run(t, marked(t, "c1", nil).options(t), false, "volumes", "-A", "--clouds="+file)
+	if !strings.Contains(stderr, "OpenStack contains no volume of this list") {
+		t.Errorf("in another project: %s", stderr)
+	}
 	s = marked(t, sharedID, nil)
 	code, _, stderr = run(t, s.options(t), false, "volumes", "--clouds="+file)
 	if code != exitFailed || !strings.Contains(stderr, "Choose an ID") {
