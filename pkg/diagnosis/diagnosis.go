@@ -8,7 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
 )
@@ -36,14 +37,15 @@ func (s Severity) Compare(other Severity) int {
 
 // Finding is something that an administrator should know about a driver.
 type Finding struct {
-	Severity Severity
+	Severity Severity `json:"severity"`
 	// Type is the type of the condition that reports the finding.
-	Type            string
-	Reason, Message string
+	Type    string `json:"type"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message"`
 	// Since is when the condition got its status. It is zero if no condition reports the finding.
-	Since time.Time
+	Since metav1.Time `json:"since,omitzero"`
 	// Runbook is the anchor of the finding in docs/runbooks.md, "" if there is none.
-	Runbook string
+	Runbook string `json:"runbook,omitempty"`
 }
 
 // Rule is the judgement of conditions whose type has a suffix.
@@ -130,7 +132,7 @@ func Driver(driver *opv1.ClusterCSIDriver, workloads int) []Finding {
 			r, _ := judge(c.Type)
 			findings = append(findings, Finding{
 				Severity: severity, Type: c.Type, Reason: c.Reason, Message: c.Message,
-				Since: c.LastTransitionTime.Time, Runbook: r.Runbook,
+				Since: c.LastTransitionTime, Runbook: r.Runbook,
 			})
 		}
 	}

@@ -51,7 +51,7 @@ func (c *check) run(ctx context.Context, s *session, _ []string) error {
 	if err != nil {
 		return err
 	}
-	if report.absent != report.worst() {
+	if len(report.Findings) == 0 || report.Findings[0].Type != typeAbsent {
 		return s.checkAgain(ctx, links)
 	}
 	return s.why(ctx, "the cluster", func(ctx context.Context, q question) (*answer, error) {
@@ -70,9 +70,9 @@ func (s *session) checkAgain(ctx context.Context, cloud []explain.Link) error {
 			fmt.Fprintln(s.Err, wrap("", l.Text, 0))
 			continue
 		}
-		s.more = append(s.more, Finding{
-			Driver: "cloud", Severity: diagnosis.Severity(l.State), Type: "Clouds", Message: l.Text,
-		})
+		s.more = append(s.more, Finding{"cloud", diagnosis.Finding{
+			Severity: diagnosis.Severity(l.State), Type: "Clouds", Message: l.Text,
+		}})
 	}
 	return s.showStatus(ctx, nil, repetition{})
 }

@@ -119,13 +119,10 @@ func (s *session) readGuest(
 	if ctx.Err() != nil {
 		err = fmt.Errorf("no answer in time, which is %v for a guest", guestTimeout)
 	}
-	if err == nil && len(report.Findings)+len(report.Drivers) == 0 {
-		err = errors.New(report.absent)
-	}
 	if err != nil {
-		report = &Status{Findings: []Finding{{
+		report = &Status{Findings: []Finding{{"", diagnosis.Finding{
 			Severity: diagnosis.Problem, Type: "Guest", Message: err.Error(),
-		}}}
+		}}}}
 	}
 	return Guest{plane.GetNamespace() + "/" + plane.GetName(), report}, there.notVisible()
 }
@@ -168,9 +165,7 @@ func (g *Guests) write(out io.Writer, p palette) {
 	for _, one := range g.Guests {
 		l := explain.Link{State: stateOf(one), Text: one.Name}
 		if len(one.Findings) > 0 {
-			first := one.Findings[0]
-			l.Text += strings.TrimSuffix(": "+first.Driver, ": ") + ": " + first.Message
-			l.Runbook = first.Runbook
+			l.Text, l.Runbook = l.Text+": "+one.Findings[0].String(), one.Findings[0].Runbook
 		}
 		if more := len(one.Findings) - 1; more > 0 {
 			l.Text += fmt.Sprintf(" (and %d more)", more)

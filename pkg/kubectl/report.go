@@ -9,7 +9,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
@@ -29,20 +28,18 @@ type Status struct {
 
 	now                  time.Time
 	verbose              bool
-	absent               string // what to say if there is no driver
 	conditions, expected int
 }
 
 // Finding is something that is wrong with a driver.
 type Finding struct {
-	Driver   string             `json:"driver"`
-	Severity diagnosis.Severity `json:"severity"`
-	Type     string             `json:"type"`
-	Reason   string             `json:"reason,omitempty"`
-	Message  string             `json:"message"`
-	Since    *metav1.Time       `json:"since,omitempty"`
-	Runbook  string             `json:"runbook,omitempty"`
+	// Driver is "" if the finding is about all drivers.
+	Driver string `json:"driver"`
+	diagnosis.Finding
 }
+
+// String returns the driver and the message.
+func (f Finding) String() string { return strings.TrimPrefix(f.Driver+": ", ": ") + f.Message }
 
 // DriverStatus is the state of a driver.
 type DriverStatus struct {
@@ -80,26 +77,12 @@ type Class struct {
 	Pending *int   `json:"pending,omitempty"`
 }
 
-func newFinding(d driver, f diagnosis.Finding) Finding {
-	found := Finding{
-		Driver: d.title, Severity: f.Severity, Type: f.Type, Reason: f.Reason,
-		Message: f.Message, Runbook: f.Runbook,
-	}
-	if !f.Since.IsZero() {
-		found.Since = &metav1.Time{Time: f.Since}
-	}
-	return found
-}
-
 // worst returns why the drivers are not ready; "" if they are.
 func (r *Status) worst() string {
-	if len(r.Drivers) == 0 && len(r.Findings) == 0 {
-		return r.absent
-	}
 	if len(r.Findings) == 0 || r.Findings[0].Severity == diagnosis.Warning {
 		return ""
 	}
-	return r.Findings[0].Driver + ": " + r.Findings[0].Message
+	return r.Findings[0].String()
 }
 
 func newDriverStatus(d driver, sys *explain.System) DriverStatus {
@@ -176,12 +159,9 @@ const maxClasses = 7
 
 // write prints what is wrong first.
 func (r *Status) write(out io.Writer, p palette) {
-	if len(r.Drivers) == 0 && len(r.Findings) == 0 {
-		p.finding(out, Finding{Severity: diagnosis.Problem, Message: r.worst()}, "")
-	}
 	for _, f := range r.Findings {
 		age := ""
-		if f.Since != nil {
+		if !f.Since.IsZero() {
 			age = duration.ShortHumanDuration(r.now.Sub(f.Since.Time))
 		}
 		p.finding(out, f, age)

@@ -118,10 +118,6 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 	report := &Status{
 		Findings: append([]Finding{}, s.more...), Drivers: []DriverStatus{}, Sidecars: []SidecarStatus{},
 		Classes: []Class{}, now: s.clock.Now(), verbose: s.verbose,
-		absent: "No ClusterCSIDriver of OpenStack exists, or it is not visible",
-	}
-	if len(chosen) == 1 {
-		report.absent = "ClusterCSIDriver " + chosen[0].name + " does not exist, or it is not visible"
 	}
 	for _, d := range chosen {
 		sys := s.system(ctx, d)
@@ -133,6 +129,15 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 		s.guest.read(ctx, &nodes, client.InNamespace(d.namespace))
 		report.add(d, sys, nodes.Items)
 	}
+	if len(report.Drivers) == 0 && len(report.Findings) == len(s.more) {
+		absent := "No ClusterCSIDriver of OpenStack exists, or it is not visible"
+		if len(chosen) == 1 {
+			absent = "ClusterCSIDriver " + chosen[0].name + " does not exist, or it is not visible"
+		}
+		report.Findings = append(report.Findings, Finding{"", diagnosis.Finding{
+			Severity: diagnosis.Problem, Type: typeAbsent, Message: absent,
+		}})
+	}
 	s.addClasses(ctx, chosen, report)
 	s.addVolumes(ctx, chosen, report)
 	slices.SortStableFunc(report.Findings, func(a, b Finding) int {
@@ -142,6 +147,9 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 	return report, s.failed()
 }
 
+// typeAbsent is the type of the finding that there is no driver.
+const typeAbsent = "NoDriver"
+
 // addGone adds a problem if a driver or its operator exists without a ClusterCSIDriver.
 func (s *session) addGone(ctx context.Context, d driver, report *Status) {
 	at := s.place(ctx, d)
@@ -150,10 +158,10 @@ func (s *session) addGone(ctx context.Context, d driver, report *Status) {
 			find(ctx, at.cluster, at.operator, d.operator, &appsv1.Deployment{}) == nil) {
 		return
 	}
-	report.Findings = append(report.Findings, newFinding(d, diagnosis.Finding{
+	report.Findings = append(report.Findings, Finding{d.title, diagnosis.Finding{
 		Severity: diagnosis.Problem, Type: "ClusterCSIDriverGone", Reason: "NotFound",
 		Message: explain.Gone(d.name),
-	}))
+	}})
 }
 
 // addClasses adds the StorageClasses of the drivers, and the number of claims of each.
@@ -214,9 +222,9 @@ func (s *session) addVolumes(ctx context.Context, chosen []driver, report *Statu
 
 // warn adds a warning.
 func (r *Status) warn(driver, message string) {
-	r.Findings = append(r.Findings, Finding{
-		Driver: driver, Severity: diagnosis.Warning, Type: "Storage", Message: message,
-	})
+	r.Findings = append(r.Findings, Finding{driver, diagnosis.Finding{
+		Severity: diagnosis.Warning, Type: "Storage", Message: message,
+	}})
 }
 
 // count counts the claims with the class.
@@ -236,7 +244,7 @@ func (c *Class) count(claims []corev1.PersistentVolumeClaim) {
 // add adds the state of a driver.
 func (r *Status) add(d driver, sys *explain.System, nodes []v1alpha1.CSIAddonsNode) {
 	for _, f := range sys.Findings() {
-		r.Findings = append(r.Findings, newFinding(d, f))
+		r.Findings = append(r.Findings, Finding{d.title, f})
 	}
 	for _, sidecar := range sys.Sidecars() {
 		if sys.Controller == nil && !sys.Hidden[explain.HiddenControlPlane] {

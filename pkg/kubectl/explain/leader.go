@@ -8,6 +8,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
@@ -77,7 +78,7 @@ func operator(name string, lease *coordinationv1.Lease, now time.Time) []diagnos
 			"Deployment %s", name),
 	}
 	if holder, expires := holder(lease); holder != "" {
-		f.Since = expires
+		f.Since = metav1.NewTime(expires)
 	}
 	return []diagnosis.Finding{f}
 }
@@ -99,11 +100,11 @@ func noLeader(
 	case name == "":
 		f.Message = none + ": Lease " + lease.Name + " is free"
 	case !now.Before(expires):
-		f.Since = expires
+		f.Since = metav1.NewTime(expires)
 		f.Message = fmt.Sprintf("%s: Lease %s expired %s ago", none, lease.Name,
 			duration.HumanDuration(now.Sub(expires)))
 	case pods != nil && !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == name }):
-		f.Since = lease.Spec.RenewTime.Time
+		f.Since = metav1.NewTime(lease.Spec.RenewTime.Time)
 		f.Message = fmt.Sprintf("%s: Lease %s belongs to pod %s, which is gone. The Lease is free in %s",
 			none, lease.Name, name, duration.HumanDuration(expires.Sub(now)))
 	default:

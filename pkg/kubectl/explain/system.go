@@ -160,7 +160,7 @@ func Driver(s *System) []Link {
 	for _, f := range s.Findings() {
 		l := linkOf(f)
 		if !f.Since.IsZero() {
-			l.Text = fmt.Sprintf("%s, for %s: %s", f.Type, age(s.Now, f.Since), l.Text)
+			l.Text = fmt.Sprintf("%s, for %s: %s", f.Type, age(s.Now, f.Since.Time), l.Text)
 		}
 		links = append(links, l)
 	}

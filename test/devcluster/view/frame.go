@@ -191,7 +191,7 @@ func (m *model) findings(c Cluster, limit int) [][]row {
 				}
 				title := []string{d.qualified(f.Type), f.Reason}
 				if !f.Since.IsZero() {
-					title = append(title, duration.HumanDuration(m.now.Sub(f.Since)))
+					title = append(title, duration.HumanDuration(m.now.Sub(f.Since.Time)))
 				}
 				add(severity, f.Message, title...)
 			}
