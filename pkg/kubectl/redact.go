@@ -52,7 +52,12 @@ func (r *redactor) add(data map[string][]byte) {
 		}
 		var content any
 		if yaml.Unmarshal(value, &content) == nil {
-			r.addStrings("", content)
+			eachText("", content, func(field, text string) string {
+				if confidential().MatchString(field + ": x") {
+					r.addValue(text)
+				}
+				return text
+			})
 		}
 		r.addConfidential(value)
 	}
@@ -68,24 +73,6 @@ func (r *redactor) addConfidential(file []byte) {
 // confidential matches the lines of clouds.yaml and clouds.conf that contain secrets.
 func confidential() *regexp.Regexp {
 	return regexp.MustCompile(`(?im)(?:password|secret|token|passcode)["']?\s*[:=]\s*(\S.*?)\s*$`)
-}
-
-// addStrings adds the strings of confidential fields.
-func (r *redactor) addStrings(field string, content any) {
-	switch content := content.(type) {
-	case map[string]any:
-		for key, value := range content {
-			r.addStrings(key, value)
-		}
-	case []any:
-		for _, value := range content {
-			r.addStrings(field, value)
-		}
-	case string:
-		if confidential().MatchString(field + ": x") {
-			r.addValue(content)
-		}
-	}
 }
 
 // addValue adds a value: as it is, as base64, and as part of JSON and of a quoted text.
@@ -117,20 +104,20 @@ func (r *redactor) redact(text string) string {
 		ReplaceAllString(r.replacer.Replace(text), "${1}"+hidden+"@")
 }
 
-// redactAll redacts each text in the content of a file. A value can be found only before YAML
-// breaks it into lines.
-func (r *redactor) redactAll(content any) any {
+// eachText replaces each text in the content of a file. The field is that of the text, or of the
+// list with the text.
+func eachText(field string, content any, replace func(field, text string) string) any {
 	switch content := content.(type) {
 	case map[string]any:
 		for key, value := range content {
-			content[key] = r.redactAll(value)
+			content[key] = eachText(key, value, replace)
 		}
 	case []any:
 		for i := range content {
-			content[i] = r.redactAll(content[i])
+			content[i] = eachText(field, content[i], replace)
 		}
 	case string:
-		return r.redact(content)
+		return replace(field, content)
 	}
 	return content
 }
@@ -143,7 +130,10 @@ func (g *gathering) write(name string, content any) {
 		err = utiljson.Unmarshal(encoded, &redacted) // keeps integers
 	}
 	if err == nil {
-		encoded, err = yaml.Marshal(g.redactAll(redacted))
+		// A value can be found only before YAML breaks it into lines.
+		encoded, err = yaml.Marshal(eachText("", redacted, func(_, text string) string {
+			return g.redact(text)
+		}))
 	}
 	if err != nil {
 		g.failed = cmp.Or(g.failed, fmt.Errorf("encoding %s: %w", name, err))

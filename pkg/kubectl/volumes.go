@@ -101,9 +101,8 @@ func (v *volumeList) run(ctx context.Context, s *session, _ []string) error {
 	for i := range facts.claims.Items {
 		list.add(facts.claim(&facts.claims.Items[i]))
 	}
-	for i := range facts.volumes.Items {
-		one := &facts.volumes.Items[i]
-		if everything && !facts.claimed[one.Name] {
+	for name, one := range facts.byName {
+		if everything && !facts.claimed[name] {
 			list.add(facts.volume(one))
 		}
 	}
@@ -145,7 +144,9 @@ type volumeFacts struct {
 	pods        corev1.PodList
 	volumes     corev1.PersistentVolumeList
 	attachments storagev1.VolumeAttachmentList
-	// drivers are those of StorageClasses, and claimed PersistentVolumes that are listed.
+	// byName are the PersistentVolumes, drivers those of StorageClasses, and claimed PersistentVolumes
+	// that are listed.
+	byName  map[string]*corev1.PersistentVolume
 	drivers map[string]string
 	claimed map[string]bool
 }
@@ -153,7 +154,10 @@ type volumeFacts struct {
 func (s *session) volumeFacts(
 	ctx context.Context, namespace string, selector labels.Selector,
 ) *volumeFacts {
-	f := &volumeFacts{drivers: map[string]string{}, claimed: map[string]bool{}}
+	f := &volumeFacts{
+		byName: map[string]*corev1.PersistentVolume{}, drivers: map[string]string{},
+		claimed: map[string]bool{},
+	}
 	var classes storagev1.StorageClassList
 	s.guest.read(ctx, &f.claims, client.InNamespace(namespace),
 		client.MatchingLabelsSelector{Selector: selector})
@@ -161,6 +165,9 @@ func (s *session) volumeFacts(
 	s.guest.read(ctx, &f.volumes)
 	s.guest.read(ctx, &f.attachments)
 	s.guest.read(ctx, &classes)
+	for i := range f.volumes.Items {
+		f.byName[f.volumes.Items[i].Name] = &f.volumes.Items[i]
+	}
 	for _, class := range classes.Items {
 		f.drivers[class.Name] = class.Provisioner
 	}
@@ -170,13 +177,10 @@ func (s *session) volumeFacts(
 // claim returns a claim of a driver, and nil for others.
 func (f *volumeFacts) claim(claim *corev1.PersistentVolumeClaim) *Volume {
 	one := &Volume{Driver: f.drivers[ptr.Deref(claim.Spec.StorageClassName, "")]}
-	for i := range f.volumes.Items {
-		v := &f.volumes.Items[i]
-		if ref := v.Spec.ClaimRef; v.Name == claim.Spec.VolumeName &&
-			(ref == nil || ref.Namespace == claim.Namespace && ref.Name == claim.Name) {
-			one = cmp.Or(f.volume(v), one)
-			f.claimed[v.Name] = true
-		}
+	if v := f.byName[claim.Spec.VolumeName]; v != nil && (v.Spec.ClaimRef == nil ||
+		v.Spec.ClaimRef.Namespace == claim.Namespace && v.Spec.ClaimRef.Name == claim.Name) {
+		one = cmp.Or(f.volume(v), one)
+		f.claimed[v.Name] = true
 	}
 	if findDriver(one.Driver) == nil {
 		return nil

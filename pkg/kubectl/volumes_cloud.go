@@ -120,10 +120,8 @@ func (s *session) clusterID(ctx context.Context, d driver) string {
 func (l *Volumes) compare(
 	ctx context.Context, in *contents, facts *volumeFacts, everything bool,
 ) error {
-	created, known := map[string]time.Time{}, map[string]bool{}
-	for i := range facts.volumes.Items {
-		v := &facts.volumes.Items[i]
-		created[v.Name] = v.CreationTimestamp.Time
+	known := map[string]bool{}
+	for _, v := range facts.byName {
 		if served := source.Of(v); served != nil {
 			known[served.Driver+"/"+served.VolumeHandle] = true
 		}
@@ -131,8 +129,9 @@ func (l *Volumes) compare(
 	for i := range l.Volumes {
 		one := &l.Volumes[i]
 		all, listed := in.of[one.Driver]
-		if one.ID == "" || !listed || created[one.PersistentVolume].After(in.at) {
-			continue
+		if one.ID == "" || !listed ||
+			facts.byName[one.PersistentVolume].CreationTimestamp.After(in.at) {
+			continue // a driver has created it meanwhile
 		}
 		found, exists := all[one.ID]
 		if !exists && in.shares != nil && findDriver(one.Driver).kind == choice.Manila {

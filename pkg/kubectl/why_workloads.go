@@ -6,10 +6,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
@@ -106,8 +103,7 @@ func explainDriver(ctx context.Context, q question) (*answer, error) {
 	sys := q.system(ctx, *d)
 	if sys == nil {
 		if q.guest.hidden["ClusterCSIDrivers"] {
-			return nil, fmt.Errorf("%w, or it is not visible", apierrors.NewNotFound(
-				opv1.Resource("clustercsidrivers"), d.name))
+			return nil, fmt.Errorf("ClusterCSIDriver %s is not visible", d.name)
 		}
 		gone := []explain.Link{{State: explain.Problem, Text: explain.Gone(d.name)}}
 		return &answer{state: "gone", links: gone}, nil
