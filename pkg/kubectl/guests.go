@@ -108,7 +108,7 @@ func (s *session) readGuest(
 		Client: s.guest.Client, of: " of the management cluster", hidden: map[string]bool{},
 		logs: s.guest.logs,
 	}}
-	report := &Status{}
+	var report *Status
 	config, err := guestConfig(ctx, s.guest, plane)
 	if err == nil {
 		there.guest, err = o.dial(config, "")
@@ -120,9 +120,10 @@ func (s *session) readGuest(
 		err = fmt.Errorf("no answer in time, which is %v for a guest", guestTimeout)
 	}
 	if err != nil {
-		report = &Status{Findings: []Finding{{"", diagnosis.Finding{
+		report = s.newStatus()
+		report.Findings = []Finding{{"", diagnosis.Finding{
 			Severity: diagnosis.Problem, Type: "Guest", Message: err.Error(),
-		}}}}
+		}}}
 	}
 	return Guest{plane.GetNamespace() + "/" + plane.GetName(), report}, there.notVisible()
 }

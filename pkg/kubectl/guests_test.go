@@ -112,6 +112,11 @@ func TestAllGuestsPrintsTheWorstFirst(t *testing.T) {
 		if diff := cmp.Diff(want, stdout); diff != "" || code != exitFailed || stderr != "" {
 			t.Errorf("exit code %d, %s (-want +got):\n%s", code, stderr, diff)
 		}
+		_, stdout, _ = run(t, o, false, "status", "--all-guests", "-o=json")
+		if !strings.Contains(stdout, `"kind": "Guests"`) || strings.Count(stdout, `"guest": `) != 5 ||
+			strings.Contains(stdout, "null") {
+			t.Errorf("as JSON: %s", stdout)
+		}
 	})
 }
 

@@ -142,18 +142,17 @@ func (o *options) open(streams Streams) (*session, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.overrides)
+	s := &session{options: o, Streams: streams, systems: map[string]*explain.System{}}
 	config, err := loader.ClientConfig()
-	if clientcmd.IsEmptyConfig(err) && o.clusterless {
-		return &session{options: o, Streams: streams}, nil
-	}
-	if clientcmd.IsEmptyConfig(err) {
+	switch {
+	case clientcmd.IsEmptyConfig(err) && o.clusterless:
+		return s, nil
+	case clientcmd.IsEmptyConfig(err):
 		return nil, usage("no kubeconfig: set KUBECONFIG, or use --kubeconfig")
+	case err == nil:
+		s.namespace, _, err = loader.Namespace()
 	}
 	if err != nil {
-		return nil, usageError{fmt.Errorf("loading the kubeconfig: %w", err)}
-	}
-	s := &session{options: o, Streams: streams, systems: map[string]*explain.System{}}
-	if s.namespace, _, err = loader.Namespace(); err != nil {
 		return nil, usageError{fmt.Errorf("loading the kubeconfig: %w", err)}
 	}
 	if s.guest, err = o.dial(config, ""); err != nil {

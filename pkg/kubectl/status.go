@@ -113,12 +113,17 @@ func (s *session) showStatus(ctx context.Context, args []string, r repetition) e
 	return err
 }
 
-// status reads the state of drivers.
-func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) {
-	report := &Status{
+// newStatus returns a state without drivers. Its JSON contains empty lists.
+func (s *session) newStatus() *Status {
+	return &Status{
 		Findings: append([]Finding{}, s.more...), Drivers: []DriverStatus{}, Sidecars: []SidecarStatus{},
 		Classes: []Class{}, now: s.clock.Now(), verbose: s.verbose,
 	}
+}
+
+// status reads the state of drivers.
+func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) {
+	report := s.newStatus()
 	for _, d := range chosen {
 		sys := s.system(ctx, d)
 		if sys == nil {
