@@ -52,6 +52,7 @@ func TestExitCodeSaysWhetherTheServerAnswers(t *testing.T) {
 		"status a b":                       exitUsage,
 		"status --flag":                    exitUsage,
 		"status -w --wait":                 exitUsage,
+		"check --cacert=ca.crt":            exitUsage,
 		"status --all-guests --wait":       exitUsage,
 		"reboot":                           exitUsage,
 		"why":                              exitUsage,

@@ -34,7 +34,7 @@ func newCheckCommand(o *options, streams Streams) *cobra.Command {
 		return o.run(streams, c.run)(cmd, args)
 	}
 	o.addOutputTo(cmd.Flags())
-	c.addTo(cmd.Flags())
+	c.addTo(cmd)
 	cmd.Flags().StringVarP(&c.file, "filename", "f", "", "An operator.yaml to check.")
 	return cmd
 }

@@ -31,12 +31,13 @@ func (c *check) checkFile(ctx context.Context, q question) (*answer, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	openShift := false
-	if q.guest != nil {
-		openShift = find(ctx, q.guest, "", "cluster", &configv1.Infrastructure{}) != nil
-	}
 	d := drivers()[slices.IndexFunc(drivers(), func(d driver) bool { return d.kind == kindOf(text) })]
-	config, faults := choice.Parse(d.kind, string(text), openShift)
+	config, faults := choice.Parse(d.kind, string(text), false)
+	// The mistakes in the file do not wait for a cluster that does not answer.
+	if len(faults) == 0 && q.guest != nil &&
+		find(ctx, q.guest, "", "cluster", &configv1.Infrastructure{}) != nil {
+		config, faults = choice.Parse(d.kind, string(text), true)
+	}
 	var links []explain.Link
 	for _, f := range faults {
 		links = append(links, explain.Linkf(explain.Problem, "%s:%d: %s", c.file, f.Line, f.Problem))

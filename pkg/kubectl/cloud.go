@@ -5,7 +5,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
@@ -21,10 +21,16 @@ type cloud struct {
 	client *openstack.Client
 }
 
-func (c *cloud) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&c.clouds, "clouds", "",
+func (c *cloud) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.clouds, "clouds", "",
 		"A clouds.yaml, with which this machine logs in to OpenStack.")
-	flags.StringVar(&c.cacert, "cacert", "", "File with the CA of the cloud.")
+	cmd.Flags().StringVar(&c.cacert, "cacert", "", "File with the CA of the cloud.")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if c.cacert != "" && c.clouds == "" {
+			return usage("--cacert is for the login with --clouds, which is missing")
+		}
+		return nil
+	}
 }
 
 // readLogin reads the entry of a clouds.yaml as the operators do. It also returns the content of

@@ -71,7 +71,7 @@ func newVolumesCommand(o *options, streams Streams) *cobra.Command {
 		RunE: o.run(streams, v.run),
 	}
 	o.addOutputTo(cmd.Flags())
-	v.addTo(cmd.Flags())
+	v.addTo(cmd)
 	cmd.Flags().BoolVarP(&v.all, "all-namespaces", "A", false, "List claims of all namespaces.")
 	cmd.Flags().StringVarP(&v.selector, "selector", "l", "", "Labels of the claims.")
 	return cmd
