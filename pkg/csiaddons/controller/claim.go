@@ -104,8 +104,15 @@ func (c *Claims) cronJobs(ctx context.Context, claim *corev1.PersistentVolumeCla
 	var list v1alpha1.ReclaimSpaceCronJobList
 	err = c.Client.List(ctx, &list, client.InNamespace(claim.Namespace),
 		client.MatchingFields{indexClaim: claim.Name})
-	if err != nil {
-		return nil, false, fmt.Errorf("listing ReclaimSpaceCronJobs: %w", err)
+	usual, name := v1alpha1.ReclaimSpaceCronJob{}, appended(claim.Name, cronJobSuffix)
+	if err == nil {
+		err = c.Client.Get(ctx, client.ObjectKey{Namespace: claim.Namespace, Name: name}, &usual)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return nil, false, fmt.Errorf("reading ReclaimSpaceCronJobs: %w", err)
+	}
+	if targetOf(&usual) == claim.Name {
+		list.Items = append(list.Items, usual)
 	}
 	slices.SortFunc(list.Items, func(a, b v1alpha1.ReclaimSpaceCronJob) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
@@ -115,7 +122,7 @@ func (c *Claims) cronJobs(ctx context.Context, claim *corev1.PersistentVolumeCla
 		one := &list.Items[i]
 		owned, state := metav1.IsControlledBy(one, claim), one.Annotations[v1alpha1.StateAnnotation]
 		restored := metav1.GetControllerOf(one) == nil && state == v1alpha1.ManagedState &&
-			one.Name == appended(claim.Name, cronJobSuffix)
+			one.Name == name
 		switch {
 		case one.DeletionTimestamp != nil:
 		case restored, owned && cmp.Or(state, v1alpha1.ManagedState) == v1alpha1.ManagedState:

@@ -19,15 +19,15 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
-// indexClass indexes claims by the name of their StorageClass, and indexClaim ReclaimSpaceCronJobs
-// by the name of their claim.
+// indexClass indexes claims by the name of their StorageClass, and indexClaim unusual
+// ReclaimSpaceCronJobs by the name of their claim.
 const indexClass, indexClaim = "class", "claim"
 
 // SetUp adds the reconciler to a manager.
 func (c *Claims) SetUp(ctx context.Context, m manager.Manager) error {
 	indexer := m.GetFieldIndexer()
 	err := errors.Join(
-		indexer.IndexField(ctx, &v1alpha1.ReclaimSpaceCronJob{}, indexClaim, byClaim),
+		indexer.IndexField(ctx, &v1alpha1.ReclaimSpaceCronJob{}, indexClaim, unusual),
 		indexer.IndexField(ctx, &corev1.PersistentVolumeClaim{}, indexClass,
 			func(o client.Object) []string {
 				return []string{ptr.Deref(o.(*corev1.PersistentVolumeClaim).Spec.StorageClassName, "")}
@@ -53,8 +53,17 @@ func (c *Claims) SetUp(ctx context.Context, m manager.Manager) error {
 		Complete(reconcile.AsReconciler(m.GetClient(), c))
 }
 
-// byClaim returns the name of the claim of a ReclaimSpaceCronJob, for the index.
-func byClaim(o client.Object) []string {
-	target := o.(*v1alpha1.ReclaimSpaceCronJob).Spec.JobTemplate.Spec.Target
-	return []string{target.PersistentVolumeClaim}
+// unusual returns the name of the claim of a ReclaimSpaceCronJob for the index, unless the latter
+// has the name that this controller chooses: an entry needs 600 bytes, and most have this name.
+func unusual(o client.Object) []string {
+	target := targetOf(o.(*v1alpha1.ReclaimSpaceCronJob))
+	if o.GetName() == appended(target, cronJobSuffix) {
+		return nil
+	}
+	return []string{target}
+}
+
+// targetOf returns the name of the claim of a ReclaimSpaceCronJob.
+func targetOf(c *v1alpha1.ReclaimSpaceCronJob) string {
+	return c.Spec.JobTemplate.Spec.Target.PersistentVolumeClaim
 }

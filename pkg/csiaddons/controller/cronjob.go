@@ -80,7 +80,7 @@ func (r *CronJobs) schedule(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob
 	switch {
 	case err != nil:
 		reason, message = ReasonInvalidSchedule, err.Error()
-	case len(validation.IsDNS1123Subdomain(byClaim(c)[0])) > 0:
+	case len(validation.IsDNS1123Subdomain(targetOf(c))) > 0:
 		reason, message = ReasonNoTarget, "spec.jobTemplate.spec.target.persistentVolumeClaim is not "+
 			"the name of a claim"
 	case ptr.Deref(c.Spec.Suspend, false):

@@ -35,7 +35,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithStatusSubresource(&v1alpha1.ReclaimSpaceJob{}, &v1alpha1.ReclaimSpaceCronJob{}).
 		WithIndex(&storagev1.VolumeAttachment{}, indexVolume, byVolume).
 		WithIndex(&v1alpha1.ReclaimSpaceJob{}, indexOwner, byOwner).
-		WithIndex(&v1alpha1.ReclaimSpaceCronJob{}, indexClaim, byClaim).Build()
+		WithIndex(&v1alpha1.ReclaimSpaceCronJob{}, indexClaim, unusual).Build()
 	return &world{T: t, WithWatch: kube, events: events.NewFakeRecorder(100)}
 }
 
