@@ -110,8 +110,8 @@ func (c *check) compare(
 	}
 	to.existing = classes.ByName(all)
 	types, err := c.typesFor(ctx, d.kind, to)
-	if err != nil {
-		return nil, err
+	if err != nil || types == nil {
+		return to, err
 	}
 	fixed, err := fixedClasses(d)
 	if err != nil {
@@ -150,7 +150,8 @@ func (c *comparison) compareTypes(d driver, wanted []classes.Class) {
 	}
 }
 
-// typesFor returns the types of OpenStack, or without a login those of the existing StorageClasses.
+// typesFor returns the types of OpenStack, or without a login those of the existing StorageClasses;
+// nil if OpenStack does not list them.
 func (c *check) typesFor(
 	ctx context.Context, kind choice.Kind, to *comparison,
 ) (map[string]openstack.Type, error) {

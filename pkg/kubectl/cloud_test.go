@@ -89,7 +89,7 @@ func TestCheckTestsTheLogin(t *testing.T) {
 
 func TestCheckComparesTheTypesOfOpenStack(t *testing.T) {
 	t.Parallel()
-	_, file := newCloud(t, simulator.Config{ShareTypes: []simulator.ShareType{
+	cloud, file := newCloud(t, simulator.Config{ShareTypes: []simulator.ShareType{
 		{Name: "default"}, {Name: "gold", ShareServers: true},
 	}})
 	choices := filepath.Join(t.TempDir(), "operator.yaml")
@@ -106,17 +106,29 @@ func TestCheckComparesTheTypesOfOpenStack(t *testing.T) {
 			t.Errorf("%q is not in: %s", want, got)
 		}
 	}
+	cloud.RotateCredentials(simulator.Rotation{})
+	got = runChecked(t, false, exitFailed, "check -f "+choices+" --clouds "+file)
+	if strings.Contains(got, "StorageClasses:") {
+		t.Errorf("without the types of OpenStack: %s", got)
+	}
 }
 
-// In the environment of the test there is no cluster.
+// In the environment of the test no cluster answers.
 func TestCheckOfAFileNeedsNoCluster(t *testing.T) {
-	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
-	t.Setenv("HOME", t.TempDir())
+	folder := t.TempDir()
+	t.Setenv("KUBECONFIG", filepath.Join(folder, "none"))
+	t.Setenv("HOME", folder)
+	dead := filepath.Join(folder, "dead")
+	write(t, dead, []byte("apiVersion: v1\nkind: Config\ncurrent-context: a\n"+
+		"contexts: [{name: a, context: {cluster: a}}]\n"+
+		"clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n"))
 	for args, want := range map[string]int{
-		"check -f testdata/operator.cinder.yaml": exitOK,
-		"check -f testdata/operator.wrong.yaml":  exitFailed,
-		"check -f testdata/missing.yaml":         exitUsage,
-		"check":                                  exitUsage,
+		"check -f testdata/operator.wrong.yaml --kubeconfig=" + dead:  exitFailed,
+		"check -f testdata/operator.cinder.yaml --kubeconfig=" + dead: exitUnreachable,
+		"check -f testdata/operator.cinder.yaml":                      exitOK,
+		"check -f testdata/operator.wrong.yaml":                       exitFailed,
+		"check -f testdata/missing.yaml":                              exitUsage,
+		"check":                                                       exitUsage,
 	} {
 		var stdout, stderr strings.Builder
 		code := execute(t.Context(), newOptions(), strings.Fields(args),

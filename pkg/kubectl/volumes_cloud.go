@@ -147,8 +147,9 @@ func (l *Volumes) compare(
 	}
 	for driver, all := range in.of {
 		for id, one := range all {
-			if everything && one.ours && !known[driver+"/"+id] && one.status != "creating" &&
-				one.status != "deleting" {
+			// Manila has states such as creating_from_snapshot.
+			passing := strings.HasPrefix(one.status, "creating") || one.status == "deleting"
+			if everything && one.ours && !known[driver+"/"+id] && !passing {
 				l.Volumes = append(l.Volumes, Volume{
 					ID: id, Driver: driver, Cloud: one.status, State: "no PersistentVolume", Orphan: true,
 				})

@@ -116,3 +116,15 @@ func TestVolumesShowsWhatIsOrphaned(t *testing.T) {
 		t.Errorf("with the ID of all clusters: exit code %d: %s", code, stderr)
 	}
 }
+
+func TestWhatOpenStackCreatesOrDeletesIsNoOrphan(t *testing.T) {
+	t.Parallel()
+	in := &contents{of: map[string]map[string]stored{findDriver("manila").name: {
+		"a": {"creating_from_snapshot", true}, "b": {"deleting", true}, "c": {"error_deleting", true},
+	}}}
+	list := &Volumes{}
+	if err := list.compare(t.Context(), in, &volumeFacts{}, true); err != nil ||
+		len(list.Volumes) != 1 || list.Volumes[0].ID != "c" {
+		t.Errorf("%v: %+v", err, list.Volumes)
+	}
+}
