@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // asOperator is an environment variable that makes the test binary run the operator.
@@ -24,27 +26,21 @@ func TestMain(m *testing.M) {
 func run(t *testing.T, env []string, args ...string) (code int, stderr string) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = append([]string{asOperator + "=1"}, env...)
 	var out bytes.Buffer
 	cmd.Stderr = &out
 	err = cmd.Run()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
+	assert.Assert(t, err == nil || errors.As(err, &exit), err)
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 
 func TestStartReportsAllMissingSettingsInOneLine(t *testing.T) {
 	t.Parallel()
 	code, stderr := run(t, nil, "start", "--config=/nowhere/config.yaml", "--poll-interval=1h")
-	if code == 0 {
-		t.Error("exits with 0")
-	}
+	assert.Check(t, code != 0, "exits with 0")
 	if lines := strings.Count(stderr, "\n"); lines != 1 {
 		t.Errorf("%d lines, want one:\n%s", lines, stderr)
 	}
@@ -54,16 +50,13 @@ func TestStartReportsAllMissingSettingsInOneLine(t *testing.T) {
 		"NODE_DRIVER_REGISTRAR_IMAGE",
 		"LIVENESS_PROBE_IMAGE", "KUBE_RBAC_PROXY_IMAGE",
 	} {
-		if !strings.Contains(stderr, want) {
-			t.Errorf("nothing about %s in: %s", want, stderr)
-		}
+		assert.Check(t, strings.Contains(stderr, want), "nothing about %s in: %s", want, stderr)
 	}
 }
 
 func TestUnknownArgumentIsRejected(t *testing.T) {
 	t.Parallel()
 	code, stderr := run(t, nil, "start", "now")
-	if code == 0 || !strings.Contains(stderr, `unknown command "now"`) {
-		t.Errorf("exits with %d:\n%s", code, stderr)
-	}
+	assert.Check(t, code != 0 && strings.Contains(stderr, `unknown command "now"`),
+		"exits with %d:\n%s", code, stderr)
 }

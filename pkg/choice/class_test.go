@@ -3,7 +3,8 @@ package choice_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,9 +18,7 @@ func TestWithoutChoicesNothingChanges(t *testing.T) {
 	class := &storagev1.StorageClass{}
 	none.ClassOf("gold").Apply(class)
 	none.MarkDefault(class)
-	if diff := cmp.Diff(&storagev1.StorageClass{}, class); diff != "" {
-		t.Error(diff)
-	}
+	assert.Check(t, is.DeepEqual(&storagev1.StorageClass{}, class))
 	if !none.Installs() || !none.Selects(choice.Manila, "gold") ||
 		none.Selects(choice.Cinder, "gold") || none.NeedsVolumeTypes() ||
 		none.More() != nil || none.OwnsDefault() {
@@ -59,9 +58,7 @@ func TestPatternsSelectTypes(t *testing.T) {
 						got = append(got, name)
 					}
 				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("%s: %s", kind, diff)
-				}
+				assert.Check(t, is.DeepEqual(want, got), kind)
 			}
 		})
 	}
@@ -97,10 +94,6 @@ func TestValuesOfATypeHavePrecedence(t *testing.T) {
 		ReclaimPolicy: new(corev1.PersistentVolumeReclaimDelete),
 		MountOptions:  []string{"b"},
 	}
-	if diff := cmp.Diff(want, class); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff("x", config.Class.Labels["both"]); diff != "" {
-		t.Errorf("the choices changed: %s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, class))
+	assert.Check(t, is.DeepEqual("x", config.Class.Labels["both"]), "the choices changed")
 }

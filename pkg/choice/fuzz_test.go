@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unicode"
 
+	"gotest.tools/v3/assert"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 
@@ -26,9 +27,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, kind := range []choice.Kind{choice.Manila, choice.Cinder} {
 			config, faults := choice.Parse(kind, text, false)
-			if (config == nil) != (len(faults) > 0) {
-				t.Fatalf("got %v and %v", config, faults)
-			}
+			assert.Assert(t, (config == nil) == (len(faults) > 0), "got %v and %v", config, faults)
 			for _, fault := range faults {
 				last := strings.Count(text, "\n") + strings.Count(text, "\r") + 2
 				if fault.Line < 1 || fault.Line > last || strings.ContainsFunc(fault.Problem, hidden) {
@@ -52,9 +51,7 @@ func checkClasses(t *testing.T, config *choice.Config) {
 		}
 		chosen.Apply(class)
 		config.MarkDefault(class)
-		if class.Provisioner != "x" || class.Parameters["type"] != "gold" {
-			t.Errorf("got %v", class)
-		}
+		assert.Check(t, class.Provisioner == "x" && class.Parameters["type"] == "gold", "got %v", class)
 		if errs := metav1validation.ValidateLabels(class.Labels, nil); len(errs) > 0 {
 			t.Error(errs)
 		}

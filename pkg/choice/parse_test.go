@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
@@ -56,9 +57,7 @@ func faultsOf(kind choice.Kind, text string) string {
 func TestEveryFieldIsAccepted(t *testing.T) {
 	t.Parallel()
 	config, faults := choice.Parse(choice.Manila, complete, false)
-	if len(faults) > 0 {
-		t.Fatalf("got %v", faults)
-	}
+	assert.Assert(t, len(faults) <= 0, "got %v", faults)
 	if config.Types.Include[1] != "fast-*" || config.Classes[1].ShareClients[0] != "10.0.1.0/24" {
 		t.Errorf("got %+v", config)
 	}
@@ -96,9 +95,7 @@ clases: []
 17: csiAddons.image: Required value
 17: csiAddons.maxAccessRules: must be a number from 1 to 1000
 18: unknown field "clases": did you mean "classes"?`
-	if diff := cmp.Diff(want, faultsOf(choice.Manila, text)); diff != "" {
-		t.Error(diff)
-	}
+	assert.Check(t, is.DeepEqual(want, faultsOf(choice.Manila, text)))
 }
 
 func TestAllInvalidValuesAreReportedWithLineAndField(t *testing.T) {
@@ -131,24 +128,20 @@ classes:
 2: kind: Unsupported value: "CinderConfig": supported values: "ManilaConfig"
 3: defaultClass: Invalid value: "Gold": `
 	got := faultsOf(choice.Manila, text)
-	if !strings.HasPrefix(got, want) {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
+	assert.Check(t, strings.HasPrefix(got, want), "got %s\nwant %s", got, want)
 	var lines []string
 	for line := range strings.SplitSeq(got, "\n") {
 		number, rest, _ := strings.Cut(line, ": ")
 		at, _, _ := strings.Cut(rest, ": ")
 		lines = append(lines, number+" "+at)
 	}
-	if diff := cmp.Diff([]string{
+	assert.Check(t, is.DeepEqual([]string{
 		"1 apiVersion", "2 kind", "3 defaultClass", "5 types.include[0]", "7 class.labels",
 		"9 class.annotations[storageclass.kubernetes.io/is-default-class]", "10 class.mountOptions[0]",
 		"11 class.shareNetworkID", "12 class.shareMetadata[]", "17 classes[0].shareClients[1]",
 		"18 classes[0].shareClients[2]", "19 classes[1].type", "20 classes[2].name",
 		"22 classes[4].name",
-	}, lines); diff != "" {
-		t.Error(diff)
-	}
+	}, lines))
 }
 
 func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
@@ -181,9 +174,7 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, faultsOf(choice.Manila, test.text)); diff != "" {
-				t.Error(diff)
-			}
+			assert.Check(t, is.DeepEqual(test.want, faultsOf(choice.Manila, test.text)))
 		})
 	}
 }
@@ -200,9 +191,7 @@ func TestNamesOfTheOperatorAreReserved(t *testing.T) {
 		`of the type
 5: classes[1].name: Invalid value: "standard-csi": use another name: this one is that of the ` +
 		`StorageClass without a type`
-	if diff := cmp.Diff(want, faultsOf(choice.Cinder, text)); diff != "" {
-		t.Error(diff)
-	}
+	assert.Check(t, is.DeepEqual(want, faultsOf(choice.Cinder, text)))
 }
 
 func TestFieldsOfManilaAreUnknownForCinder(t *testing.T) {
@@ -211,9 +200,7 @@ func TestFieldsOfManilaAreUnknownForCinder(t *testing.T) {
 		"driver: Auto\nclass: {reclaimPolicy: Retain, shareClients: []}\n"
 	want := `3: unknown field "driver"
 4: unknown field "class.shareClients"`
-	if diff := cmp.Diff(want, faultsOf(choice.Cinder, text)); diff != "" {
-		t.Error(diff)
-	}
+	assert.Check(t, is.DeepEqual(want, faultsOf(choice.Cinder, text)))
 }
 
 func TestInvalidOptionsOfNodesAreReportedWithLineAndFix(t *testing.T) {
@@ -254,7 +241,5 @@ func TestInvalidOptionsOfNodesAreReportedWithLineAndFix(t *testing.T) {
 		Line:    3,
 		Problem: "kubeletDir: Forbidden: remove the field: the folder is fixed on OpenShift",
 	}}
-	if diff := cmp.Diff(want, faults); diff != "" {
-		t.Error(diff)
-	}
+	assert.Check(t, is.DeepEqual(want, faults))
 }

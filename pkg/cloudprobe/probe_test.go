@@ -11,6 +11,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -41,13 +42,9 @@ func TestErrorOfTheAPIServerRepeatsNoProbe(t *testing.T) {
 			if len(f.eventReasons()) != 0 {
 				t.Errorf("events %q of conditions that were not written", f.eventReasons())
 			}
-			if err := f.sync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, f.sync(t.Context()))
 			diff := gocmp.Diff([]opv1.OperatorCondition{reachable()}, f.client.SortedConditions(t))
-			if diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
+			assert.Check(t, diff == "", "conditions (-want +got):\n%s", diff)
 			if probes := f.requests.Load(); probes != 1 || f.starts != 1 {
 				t.Errorf("%d probes and %d starts, want one each", probes, f.starts)
 			}
@@ -72,9 +69,7 @@ func TestDeployedDriverIsDetectedBeforeTheFirstProbe(t *testing.T) {
 			f.requests.Load(), f.client.Writes(), f.starts)
 	}
 	f.deployed()
-	if err := f.sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, f.sync(t.Context()))
 	if f.starts != 1 || f.requests.Load() != 1 {
 		t.Errorf("%d starts and %d probes, want one each", f.starts, f.requests.Load())
 	}
@@ -94,9 +89,7 @@ func TestOnlyManagedDriversProbe(t *testing.T) {
 			driver.Spec.ManagementState = state
 			f.client.Set(t, &driver)
 			f.finds(available())
-			if err := f.sync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, f.sync(t.Context()))
 			probes := f.requests.Load()
 			if probes != want || f.starts != int(want) || f.client.Writes() != int(want) {
 				t.Errorf("%d probes, %d starts, %d writes, want %d each", probes, f.starts, f.client.Writes(),
@@ -131,13 +124,9 @@ func TestFirstProbeIsReportedAsPending(t *testing.T) {
 			t.Errorf("conditions while the probe is pending (-want +got):\n%s", diff)
 		}
 		close(release)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, <-done)
 		diff := gocmp.Diff([]opv1.OperatorCondition{reachable()}, f.client.SortedConditions(t))
-		if diff != "" {
-			t.Errorf("conditions after the result (-want +got):\n%s", diff)
-		}
+		assert.Check(t, diff == "", "conditions after the result (-want +got):\n%s", diff)
 	})
 }
 
@@ -152,17 +141,13 @@ func TestProbeOfACloudThatHangsIsBoundedAndReportedOnce(t *testing.T) {
 			}
 		}
 		start := time.Now()
-		if err := f.sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.sync(t.Context()))
 		if took := time.Since(start); took != deadline {
 			t.Errorf("took %v, want %v", took, deadline)
 		}
 		before := f.client.Writes()
 		for range 3 {
-			if err := f.sync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, f.sync(t.Context()))
 		}
 		if now := f.client.Writes(); before != 2 || now != before {
 			t.Errorf("%d writes at first, %d later, want 2 and none", before, now-before)
@@ -175,9 +160,7 @@ func TestLaterProbeIsReportedAsPending(t *testing.T) {
 	f := newFixture(t, clock.RealClock{})
 	synctest.Test(t, func(t *testing.T) {
 		f.finds(available())
-		if err := f.sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.sync(t.Context()))
 		<-time.After(interval)
 		release := make(chan struct{})
 		f.send = func(context.Context) (string, Availability, error) {
@@ -188,9 +171,7 @@ func TestLaterProbeIsReportedAsPending(t *testing.T) {
 		go func() { done <- f.sync(t.Context()) }()
 		<-time.After(laterPatience - time.Millisecond)
 		diff := gocmp.Diff([]opv1.OperatorCondition{reachable()}, f.client.SortedConditions(t))
-		if diff != "" {
-			t.Errorf("reported too early (-want +got):\n%s", diff)
-		}
+		assert.Check(t, diff == "", "reported too early (-want +got):\n%s", diff)
 		<-time.After(2 * time.Millisecond)
 		synctest.Wait()
 		want := []opv1.OperatorCondition{unreachable("CloudUnreachable", ErrPending.Error())}
@@ -198,9 +179,7 @@ func TestLaterProbeIsReportedAsPending(t *testing.T) {
 			t.Errorf("conditions while the probe is pending (-want +got):\n%s", diff)
 		}
 		close(release)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, <-done)
 	})
 }
 
@@ -213,9 +192,7 @@ func TestChangedAccessIsProbedAtOnce(t *testing.T) {
 		probes     int32
 	}{{0, 1}, {0, 1}, {1, 2}, {1, 2}, {2, 3}, {1, 4}} {
 		f.access.generation.Store(step.generation)
-		if err := f.sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.sync(t.Context()))
 		if got := f.requests.Load(); got != step.probes {
 			t.Errorf("step %d: %d probes, want %d", i, got, step.probes)
 		}
@@ -246,9 +223,7 @@ func TestChangeOfTheAccessDuringAProbe(t *testing.T) {
 		if step.cause == trigger {
 			f.Trigger(nil)
 		}
-		if err := f.sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.sync(t.Context()))
 		if got := f.requests.Load(); got != step.probes {
 			t.Errorf("step %d, %s: %d probes, want %d", i, step.cause, got, step.probes)
 		}
@@ -280,9 +255,7 @@ func TestSubscribersReceiveEachResult(t *testing.T) {
 		return "zones", Availability{Available: true}, nil
 	}
 	for range 2 {
-		if err := f.sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.sync(t.Context()))
 		f.finds(refused())
 		c.Step(interval)
 	}
@@ -307,9 +280,7 @@ func TestProbeWithoutGate(t *testing.T) {
 			<-time.After(deadline)
 			return "", Availability{}, noResponse().err
 		}
-		if err := f.sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.sync(t.Context()))
 		want := []opv1.OperatorCondition{unreachable("CloudUnreachable", "no route")}
 		if diff := gocmp.Diff(want, f.client.SortedConditions(t)); diff != "" {
 			t.Errorf("conditions (-want +got):\n%s", diff)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	"k8s.io/component-base/metrics"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -115,9 +116,7 @@ func (tt outcomeTest) run(t *testing.T) {
 	}
 	for _, o := range tt.outcomes {
 		f.finds(o)
-		if err := f.sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.sync(t.Context()))
 		checkTypes(t, f.client.SortedConditions(t))
 		c.Step(interval)
 	}
@@ -143,13 +142,11 @@ func checkTypes(t *testing.T, conditions []opv1.OperatorCondition) {
 		for _, suffix := range []string{
 			"Available", "Progressing", "Degraded", "Disabled", "Upgradeable",
 		} {
-			if c.Type == "ManilaCloudReachable" && strings.HasSuffix(c.Type, suffix) {
-				t.Errorf("CSO reads %s", c.Type)
-			}
+			assert.Check(t, c.Type != "ManilaCloudReachable" || !strings.HasSuffix(c.Type, suffix),
+				"CSO reads %s", c.Type)
 		}
-		if c.Type == "ManilaControllerDisabled" && c.Status != opv1.ConditionTrue {
-			t.Errorf("%s is %s", c.Type, c.Status)
-		}
+		assert.Check(t, c.Type != "ManilaControllerDisabled" || c.Status == opv1.ConditionTrue,
+			"%s is %s", c.Type, c.Status)
 	}
 }
 
@@ -165,9 +162,7 @@ func TestSameOutcomeIsWrittenOnce(t *testing.T) {
 			f := newFixture(t, c)
 			f.finds(o)
 			for range 5 {
-				if err := f.sync(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, f.sync(t.Context()))
 				c.Step(interval)
 			}
 			if f.client.Writes() != 1 || len(f.eventReasons()) != 1 {
@@ -181,9 +176,7 @@ func TestMetricsCountOutcomes(t *testing.T) {
 	t.Parallel()
 	registry := metrics.NewKubeRegistry()
 	f := newFixture(t, clocktesting.NewFakeClock(time.Unix(0, 0)))
-	if err := f.Metrics.RegisterWith(registry.Register); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, f.Metrics.RegisterWith(registry.Register))
 	for _, o := range []outcome{
 		available(), available(), unavailable(), refused(), noResponse(), available(),
 	} {
@@ -202,18 +195,15 @@ func TestMetricsCountOutcomes(t *testing.T) {
 	}
 	f.Metrics.observe("Manila", noResponse())
 	got = gather(t, registry)
-	if !slices.Contains(got, "openstack_csi_cloud_reachable service=Manila 0") {
-		t.Errorf("an unreachable cloud counts as reachable: %q", got)
-	}
+	assert.Check(t, slices.Contains(got, "openstack_csi_cloud_reachable service=Manila 0"),
+		"an unreachable cloud counts as reachable: %q", got)
 }
 
 // gather returns each metric as its name, labels and value.
 func gather(t *testing.T, from metrics.Gatherer) []string {
 	t.Helper()
 	families, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var ret []string
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {

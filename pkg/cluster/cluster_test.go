@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
@@ -35,13 +36,9 @@ func TestConnectSendsNothing(t *testing.T) {
 				Namespaces: test.flavour.Namespaces("operator", "driver"), Driver: "x",
 				Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			one := got.Side(flavour.ControlPlane) == got.Side(flavour.Guest)
-			if one != (test.flavour == flavour.Standalone) {
-				t.Errorf("the sides are one: %t", one)
-			}
+			assert.Check(t, one == (test.flavour == flavour.Standalone), "the sides are one: %t", one)
 			for side, want := range map[flavour.Side][]string{
 				flavour.Guest:        test.guest,
 				flavour.ControlPlane: test.controller,
@@ -50,9 +47,7 @@ func TestConnectSendsNothing(t *testing.T) {
 					t.Errorf("%s informers of %v, want %v", side, namespaces, want)
 				}
 			}
-			if config.QPS != 0 {
-				t.Error("the caller's config is changed")
-			}
+			assert.Check(t, config.QPS == 0, "the caller's config is changed")
 		})
 	}
 }
@@ -85,9 +80,7 @@ func TestStorageClassStateOfUnknownTypeIsAnError(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, clustertest.Seed{})
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
-	if err := f.State.Informer().GetStore().Add(object); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, f.State.Informer().GetStore().Add(object))
 	if _, err := f.StorageClassState("x"); err == nil {
 		t.Error("got no error")
 	}
@@ -110,9 +103,7 @@ func TestStartStartsEveryInformerFactory(t *testing.T) {
 	f := clustertest.New(t, clustertest.Seed{})
 	var further starts
 	f.AddInformerFactory(&further)
-	if further != 0 {
-		t.Error("started before Start")
-	}
+	assert.Check(t, further == 0, "started before Start")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if f.Cluster.Start(ctx); further != 1 {

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -63,12 +64,8 @@ func TestStableMessageRemovesWhatChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := stableMessage(tt.message)
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("message (-want +got):\n%s", diff)
-			}
-			if again := stableMessage(got); again != got {
-				t.Errorf("stabilized twice it is %q", again)
-			}
+			assert.Check(t, is.DeepEqual(tt.want, got), "message")
+			assert.Check(t, is.Equal(stableMessage(got), got), "stabilized twice")
 		})
 	}
 }
@@ -99,9 +96,7 @@ func TestConditionsGetAReasonAndAMessage(t *testing.T) {
 				t.Parallel()
 				empty := applyopv1.OperatorCondition().WithType(name).WithStatus(status)
 				complete(empty)
-				if got := *empty.Reason + ": " + *empty.Message; got != want {
-					t.Errorf("got %q, want %q", got, want)
-				}
+				assert.Check(t, is.Equal(*empty.Reason+": "+*empty.Message, want))
 				given := applyopv1.OperatorCondition().
 					WithType(name).
 					WithStatus(status).
@@ -147,9 +142,7 @@ func TestConflictsAreNotReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			status := applyopv1.OperatorStatus().WithConditions(test.condition)
-			if got := CompleteStatus(status); got != test.want {
-				t.Errorf("written: %t, want %t", got, test.want)
-			}
+			assert.Check(t, is.Equal(CompleteStatus(status), test.want), "written")
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,9 +112,7 @@ func TestHostedControlPlaneIsDecoded(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := withHosted(t, test.objects...).HostedControlPlane()
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if diff := cmp.Diff(test.want, got.Spec); diff != "" || got.Name != "a" ||
 				got.Namespace != controlPlane {
 				t.Errorf("%s/%s (-want +got):\n%s", got.Namespace, got.Name, diff)
@@ -185,13 +184,9 @@ func TestUnusableHostedControlPlaneIsAnError(t *testing.T) {
 			t.Parallel()
 			f := withHosted(t, test.objects...)
 			_, first := f.HostedControlPlane()
-			if first == nil {
-				t.Fatal("got no error")
-			}
+			assert.Assert(t, first != nil, "got no error")
 			for _, part := range test.want {
-				if !strings.Contains(first.Error(), part) {
-					t.Errorf("%q does not say %q", first, part)
-				}
+				assert.Check(t, strings.Contains(first.Error(), part), "%q does not say %q", first, part)
 			}
 			// Each change of the message would cause a write of the status, and an event.
 			for range 10 {
@@ -239,13 +234,9 @@ func TestListErrorOfHostedControlPlanesIsReported(t *testing.T) {
 				})
 			f.Start(t)
 			_, err := f.HostedControlPlane()
-			if err == nil {
-				t.Fatal("got no error")
-			}
+			assert.Assert(t, err != nil, "got no error")
 			for _, part := range test.want {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("%q does not say %q", err, part)
-				}
+				assert.Check(t, strings.Contains(err.Error(), part), "%q does not say %q", err, part)
 			}
 			granted.Store(true)
 			last := err
@@ -282,14 +273,10 @@ func TestHostedControlPlaneIsTrimmedInMemory(t *testing.T) {
 				got, err := f.HostedControlPlane()
 				return err == nil && got.Spec.Labels["l"] == label, err
 			})
-		if err != nil {
-			t.Fatalf("waiting for the %s: %v", label, err)
-		}
+		assert.NilError(t, err, "waiting for the %s", label)
 		for _, cached := range f.HostedControlPlanes.GetStore().List() {
 			object, ok := cached.(*unstructured.Unstructured)
-			if !ok {
-				t.Fatalf("the cache holds a %T", cached)
-			}
+			assert.Assert(t, ok, "the cache holds a %T", cached)
 			if _, found := object.Object["status"]; found || object.GetManagedFields() != nil {
 				t.Errorf("the %s is cached as %v", label, object.Object)
 			}
@@ -320,13 +307,10 @@ func TestHostedControlPlanesAreReadFromOneNamespace(t *testing.T) {
 		return reads
 	}
 	reads := asked(flavour.ControlPlane)
-	if len(reads) == 0 {
-		t.Error("the management cluster was not asked")
-	}
+	assert.Check(t, len(reads) != 0, "the management cluster was not asked")
 	for _, namespace := range reads {
-		if namespace != controlPlane {
-			t.Errorf("the management cluster was asked about namespace %q", namespace)
-		}
+		assert.Check(t, namespace == controlPlane,
+			"the management cluster was asked about namespace %q", namespace)
 	}
 	if reads := asked(flavour.Guest); reads != nil {
 		t.Errorf("the guest was asked about namespaces %q", reads)
@@ -337,7 +321,5 @@ func TestStandaloneHasNoHostedControlPlanes(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, clustertest.Seed{})
 	f.Start(t)
-	if f.HostedControlPlanes != nil {
-		t.Error("there is an informer")
-	}
+	assert.Check(t, f.HostedControlPlanes == nil, "there is an informer")
 }

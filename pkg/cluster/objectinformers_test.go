@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,18 +29,15 @@ func TestObjectInformersSelectOneObject(t *testing.T) {
 	secrets := named.For("a", "x").Core().V1().Secrets()
 	secrets.Informer()
 	named.For("b", "y").Core().V1().ConfigMaps().Informer()
-	if named.For("a", "x").Core().V1().Secrets().Informer() != secrets.Informer() {
-		t.Error("the same object has two informers")
-	}
+	assert.Check(t, named.For("a", "x").Core().V1().Secrets().Informer() == secrets.Informer(),
+		"the same object has two informers")
 	if len(kube.Actions()) > 0 {
 		t.Errorf("sent before Start: %v", kube.Actions())
 	}
 	named.Start(t.Context())
 	for object, types := range named.WaitForCacheSync(t.Context().Done()) {
 		for kind, synced := range types {
-			if !synced {
-				t.Errorf("informer of %s %s has not synced", kind, object)
-			}
+			assert.Check(t, synced, "informer of %s %s has not synced", kind, object)
 		}
 	}
 	want := map[string]bool{
@@ -48,20 +46,15 @@ func TestObjectInformersSelectOneObject(t *testing.T) {
 	}
 	var got map[string]bool
 	// An informer has synced before it watches.
-	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
+	assert.Check(t, wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
 		func(context.Context) (bool, error) {
 			got = sent(t, kube.Actions())
 			return len(got) >= len(want), nil
-		}); err != nil {
-		t.Error(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
-	}
+		}))
+	assert.Check(t, is.DeepEqual(want, got), "requests")
 	cached, err := secrets.Lister().Secrets("a").Get("x")
-	if err != nil || len(cached.ManagedFields) > 0 {
-		t.Errorf("cached is %v, %v; want the Secret without managed fields", cached, err)
-	}
+	assert.Check(t, err == nil && len(cached.ManagedFields) <= 0,
+		"cached is %v, %v; want the Secret without managed fields", cached, err)
 }
 
 // sent returns the object that each list and watch selects.

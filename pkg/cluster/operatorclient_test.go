@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -185,9 +186,7 @@ func TestGenerationIsKnownBeforeTheCacheContainsIt(t *testing.T) {
 		f.apply(applyopv1.OperatorStatus().WithGenerations(applyopv1.GenerationStatus().
 			WithGroup("apps").WithResource("deployments").WithNamespace("ns").WithName("foo").
 			WithLastGeneration(step)))
-		if diff := cmp.Diff([]int64{step}, generation()); diff != "" {
-			t.Errorf("generations (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual([]int64{step}, generation()), "generations")
 	}
 	f.object = f.object.DeepCopy()
 	f.object.SetUID("2")
@@ -204,9 +203,7 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 	f := newFixture(t)
 	f.refusal = errors.New("etcdserver: request timed out")
 	err := f.client.ApplyOperatorStatus(t.Context(), "manager", degraded(opv1.ConditionTrue))
-	if !errors.Is(err, f.refusal) {
-		t.Errorf("got %v, want the error of the API server", err)
-	}
+	assert.Check(t, errors.Is(err, f.refusal), "got %v, want the error of the API server", err)
 	f.refusal = nil
 	f.apply(degraded(opv1.ConditionTrue))
 	if f.writes != 1 {

@@ -3,7 +3,8 @@ package cluster
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -44,9 +45,7 @@ status:
 func ownedDriver(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(owned), &object.Object); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, yaml.Unmarshal([]byte(owned), &object.Object))
 	return object
 }
 
@@ -64,12 +63,8 @@ func TestExtractStatusReturnsAppliedFields(t *testing.T) {
 		"nobody": nil,
 	} {
 		got, err := extractStatus(ownedDriver(t), manager)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("status of %s (-want +got):\n%s", manager, diff)
-		}
+		assert.NilError(t, err)
+		assert.Check(t, is.DeepEqual(want, got), "status of %s", manager)
 	}
 }
 

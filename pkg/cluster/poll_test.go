@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/utils/clock"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -37,9 +38,8 @@ func TestPollsOfManyOperatorsSpread(t *testing.T) {
 					most = max(most, operators+i-first+1)
 				}
 				t.Logf("at most %d polls in a second", most)
-				if most > operators/3 {
-					t.Errorf("%d of %d operators poll in the same second", most, operators)
-				}
+				assert.Check(t, most <= operators/3,
+					"%d of %d operators poll in the same second", most, operators)
 				if polls := len(times); polls <= operators*intervals || polls > operators*(intervals+1) {
 					t.Errorf("%d operators poll %d times in %d intervals", operators, polls, intervals)
 				}

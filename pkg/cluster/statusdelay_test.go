@@ -5,7 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
@@ -62,8 +63,6 @@ func TestStatusIsDelayed(t *testing.T) {
 		want := []time.Duration{
 			0, time.Second, time.Second, time.Second, 20 * time.Second, 61 * time.Second, 81 * time.Second,
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("times of events (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(want, got), "times of events")
 	})
 }

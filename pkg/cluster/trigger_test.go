@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,28 +44,20 @@ func TestTriggerCallsAllHandlersWithTheName(t *testing.T) {
 		})
 		must(t, err)
 	}
-	if trigger.HasSynced() || trigger.Exists() {
-		t.Error("the trigger runs before Start")
-	}
+	assert.Check(t, !trigger.HasSynced() && !trigger.Exists(), "the trigger runs before Start")
 	f.Start(t)
 	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "x"}}
 	for range 2 {
-		if diff := cmp.Diff(any(want), receive(t, events)); diff != "" {
-			t.Errorf("added (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(any(want), receive(t, events)), "added")
 	}
-	if !trigger.Exists() {
-		t.Error("the object does not exist")
-	}
+	assert.Check(t, trigger.Exists(), "the object does not exist")
 	must(t, f.Guest.RbacV1().Roles("a").Delete(t.Context(), "x", metav1.DeleteOptions{}))
 	for range 2 {
 		if got := receive(t, events); got != "deleted" {
 			t.Errorf("got %v, want the deletion", got)
 		}
 	}
-	if trigger.Exists() {
-		t.Error("the object exists after its deletion")
-	}
+	assert.Check(t, !trigger.Exists(), "the object exists after its deletion")
 }
 
 func TestOnlyOptionalTriggerSyncsWhileItIsRefused(t *testing.T) {
@@ -99,7 +92,5 @@ func receive(t *testing.T, from <-chan any) any {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }

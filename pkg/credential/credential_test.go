@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -200,9 +201,8 @@ func TestNewCredentialsAreUsedWhenOpenStackAcceptsThem(t *testing.T) {
 			s.expectLogin(first)
 			s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
 			rings, generation := s.rings.Load(), s.w.Generation()
-			if s.poll() > 0 || s.rings.Load() != rings {
-				t.Error("accepted credentials are tested or announced at each poll")
-			}
+			assert.Check(t, s.poll() <= 0 && s.rings.Load() == rings,
+				"accepted credentials are tested or announced at each poll")
 			s.put(s.bad("a"))
 			s.sync()
 			s.expectLogin(first)
@@ -213,9 +213,8 @@ func TestNewCredentialsAreUsedWhenOpenStackAcceptsThem(t *testing.T) {
 			s.sync()
 			s.expectLogin(second)
 			s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
-			if s.rings.Load() == rings || s.w.Generation() == generation {
-				t.Error("new accepted credentials are not announced")
-			}
+			assert.Check(t, s.rings.Load() != rings && s.w.Generation() != generation,
+				"new accepted credentials are not announced")
 		})
 	}
 }
@@ -244,9 +243,7 @@ func TestReturnToAcceptedCredentialsDuringAnOutage(t *testing.T) {
 	if first, second := s.sync(), s.sync(); first == 0 || second > 0 {
 		t.Errorf("%d and %d logins, want one until the next poll", first, second)
 	}
-	if err := s.w.Malformed(); err != nil {
-		t.Errorf("an outage counts as malformed credentials: %v", err)
-	}
+	assert.Check(t, s.w.Malformed(), "an outage counts as malformed credentials")
 	s.put(first)
 	s.sync()
 	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
@@ -277,15 +274,11 @@ func TestMalformedCredentialsNameLineAndFixAndSendNothing(t *testing.T) {
 	s.put(first)
 	s.sync()
 	s.put([]byte("clouds:\n  openstack:\n    auth: {}\n"))
-	if s.sync()+s.poll() > 0 {
-		t.Error("malformed credentials cause a login")
-	}
+	assert.Check(t, s.sync()+s.poll() <= 0, "malformed credentials cause a login")
 	s.expectLogin(first)
 	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", "(line 3) lacks auth_url")
 	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", ": correct it. The driver keeps")
-	if s.w.Malformed() == nil {
-		t.Error("the credentials do not count as malformed")
-	}
+	assert.Check(t, s.w.Malformed() != nil, "the credentials do not count as malformed")
 }
 
 // A login that OpenStack accepts can be useless. It is tested at each poll, and never used.
@@ -299,9 +292,7 @@ func TestUselessLoginIsNotUsed(t *testing.T) {
 		s.sync()
 		s.expect(accepted, opv1.ConditionFalse, "NotOffered", "in region Not")
 		s.expectLogin(nil)
-		if s.poll() > 0 {
-			t.Error("the session of the first test is not used again")
-		}
+		assert.Check(t, s.poll() <= 0, "the session of the first test is not used again")
 	})
 	t.Run("Manila is not offered yet", func(t *testing.T) {
 		t.Parallel()
@@ -311,9 +302,7 @@ func TestUselessLoginIsNotUsed(t *testing.T) {
 		s.sync()
 		s.expect(accepted, opv1.ConditionFalse, "NotOffered", "shared file system")
 		s.cloud.RestoreToCatalog("sharev2")
-		if s.poll() > 0 {
-			t.Error("the catalog is read with a new login")
-		}
+		assert.Check(t, s.poll() <= 0, "the catalog is read with a new login")
 		s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
 	})
 }
@@ -329,13 +318,9 @@ func TestWrongPasswordIsSentTwiceInThreeMinutes(t *testing.T) {
 		s.clock.Step(5 * time.Second)
 		sent += s.sync()
 	}
-	if sent != 2 {
-		t.Errorf("%d logins, want two", sent)
-	}
+	assert.Check(t, sent == 2, "%d logins, want two", sent)
 	s.put(s.bad("b"))
-	if s.sync() != 1 {
-		t.Error("new credentials are not tried at once")
-	}
+	assert.Check(t, s.sync() == 1, "new credentials are not tried at once")
 }
 
 // With LDAP a token outlives its password, with Keystone's own users it does not. An outage does
@@ -368,9 +353,7 @@ func TestAcceptedCredentialsAreTestedAgainAfterAnHour(t *testing.T) {
 	if _, err := client.ShareTypes(t.Context()); err != nil {
 		t.Errorf("the session ends with a refused test: %v", err)
 	}
-	if s.rings.Load() == rings {
-		t.Error("the refusal is not announced")
-	}
+	assert.Check(t, s.rings.Load() != rings, "the refusal is not announced")
 }
 
 func TestEndOfTheSessionCausesATest(t *testing.T) {
@@ -382,9 +365,8 @@ func TestEndOfTheSessionCausesATest(t *testing.T) {
 	client, err := s.w.Client(t.Context())
 	check(t, err)
 	_, err = client.ShareTypes(t.Context())
-	if openstack.ReasonOf(err) != openstack.AuthenticationFailed {
-		t.Fatalf("got %v, want a refused renewal", err)
-	}
+	assert.Assert(t, openstack.ReasonOf(err) == openstack.AuthenticationFailed,
+		"got %v, want a refused renewal", err)
 	if n := s.poll() + s.poll(); n > 2 {
 		t.Errorf("%d refused logins in two minutes", n)
 	}
@@ -396,9 +378,7 @@ func TestMissingSecretIsReportedAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, flavour.Standalone, simulator.Config{})
 	const missing = "Secret openshift-x/credentials is missing: create it. "
-	if s.sync() > 0 {
-		t.Error("a missing Secret causes a login")
-	}
+	assert.Check(t, s.sync() <= 0, "a missing Secret causes a login")
 	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", missing+"Nothing that runs changes")
 	first := s.good()
 	s.put(first)
@@ -420,9 +400,7 @@ func TestSecretOfTheGuestClusterIsNotRead(t *testing.T) {
 		Data:       map[string][]byte{openstack.CloudsKey: s.good()},
 	}, metav1.CreateOptions{})
 	check(t, err)
-	if s.sync()+s.poll() > 0 {
-		t.Error("the Secret of the guest cluster is sent to OpenStack")
-	}
+	assert.Check(t, s.sync()+s.poll() <= 0, "the Secret of the guest cluster is sent to OpenStack")
 	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials",
 		"Secret clusters-a/credentials of the management cluster is missing")
 }
@@ -434,9 +412,8 @@ func TestUnmanagedOperatorTestsNothing(t *testing.T) {
 	driver := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
 	driver.Spec.ManagementState = opv1.Unmanaged
 	s.State.Set(t, driver)
-	if s.sync() > 0 || len(s.State.Conditions(t)) > 0 {
-		t.Error("an unmanaged operator logs in or reports")
-	}
+	assert.Check(t, s.sync() <= 0 && len(s.State.Conditions(t)) <= 0,
+		"an unmanaged operator logs in or reports")
 }
 
 // Before the driver is needed, the probe of OpenStack reports what is wrong.
@@ -531,9 +508,8 @@ func TestExpiryIsReportedAndRarelyRequested(t *testing.T) {
 			}
 		}
 	}
-	if requests[true] > 0 || requests[false] != 1 {
-		t.Errorf("in six hours OpenStack was asked %v", requests)
-	}
+	assert.Check(t, requests[true] <= 0 && requests[false] == 1,
+		"in six hours OpenStack was asked %v", requests)
 	expires := expiry.UTC().Format("2006-01-02 15:04")
 	for _, step := range []struct {
 		left   time.Duration
@@ -566,7 +542,5 @@ func TestExpiryIsReportedAndRarelyRequested(t *testing.T) {
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }

@@ -3,7 +3,8 @@ package flavour_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -53,9 +54,7 @@ func TestNamespacesOfEachFlavour(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got := test.flavour.Namespaces(test.operator, test.driver)
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("namespaces (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(test.want, got), "namespaces")
 			if got.On(flavour.ControlPlane) != test.want.ControlPlane ||
 				got.On(flavour.Guest) != test.want.Guest {
 				t.Errorf("sides are in %s and %s", got.On(flavour.ControlPlane), got.On(flavour.Guest))

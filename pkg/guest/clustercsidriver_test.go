@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
@@ -16,9 +17,7 @@ import (
 func clusterCSIDriver(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
-	if err := json.Unmarshal([]byte(text), &object.Object); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, json.Unmarshal([]byte(text), &object.Object))
 	return object
 }
 
@@ -39,10 +38,8 @@ func TestStorageClassStateIsChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-			if err := store.Add(clusterCSIDriver(t,
-				`{"metadata": {"name": "x"}, "spec": `+tt.spec+`}`)); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, store.Add(clusterCSIDriver(t,
+				`{"metadata": {"name": "x"}, "spec": `+tt.spec+`}`)))
 			got, err := guest.StorageClassState(store, "x", " of the guest cluster")
 			if tt.fault {
 				wantFault(t, err, "ClusterCSIDriver x of the guest cluster", "spec.storageClassState")
@@ -89,12 +86,8 @@ func TestOnlyDriverTrimsClusterCSIDrivers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := guest.OnlyDriver("x")(clusterCSIDriver(t, tt.given))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(clusterCSIDriver(t, tt.want), got); diff != "" {
-				t.Errorf("cached (-want +got):\n%s", diff)
-			}
+			assert.NilError(t, err)
+			assert.Check(t, is.DeepEqual(clusterCSIDriver(t, tt.want), got), "cached")
 		})
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -92,17 +93,13 @@ func TestInfrastructureHasOnlyUsedFields(t *testing.T) {
 		"status": {"infrastructureName": "x", "apiServerURL": "https://x",
 			"controlPlaneTopology": "External"}}`)
 	got, err := config.Infrastructures.Get("cluster")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := &configv1.Infrastructure{}
 	want.Name = "cluster"
 	want.Spec.CloudConfig = configv1.ConfigMapFileReference{Name: "c", Key: "k"}
 	want.Status.InfrastructureName = "x"
 	want.Status.ControlPlaneTopology = configv1.ExternalTopologyMode
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Infrastructure (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "Infrastructure")
 }
 
 func TestMissingConfigIsNotFound(t *testing.T) {
@@ -119,9 +116,7 @@ func TestMissingConfigIsNotFound(t *testing.T) {
 func TestStaticConfigContainsOnlyTheClusterID(t *testing.T) {
 	t.Parallel()
 	config, err := guest.NewStaticConfig("my-cluster")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	config.Start(t.Context().Done())
 	if got, err := config.ClusterID(); err != nil || got != "my-cluster" {
 		t.Errorf("the cluster ID is %q, %v", got, err)
@@ -145,9 +140,8 @@ func TestInvalidClusterIDOfStaticConfigIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"", "a b", "-a", "a\n--v=9", strings.Repeat("a", 254)} {
 		_, err := guest.NewStaticConfig(id)
-		if err == nil || !strings.Contains(err.Error(), "flag --cluster-id") {
-			t.Errorf("the error for %q is %v", id, err)
-		}
+		assert.Check(t, err != nil && strings.Contains(err.Error(), "flag --cluster-id"),
+			"the error for %q is %v", id, err)
 	}
 }
 
@@ -177,16 +171,10 @@ func TestProxyIsChecked(t *testing.T) {
 				wantFault(t, err, "Proxy cluster of the guest cluster", tt.field)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			var want configv1.ProxyStatus
-			if err := json.Unmarshal([]byte(tt.content), &want); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, got.Status); diff != "" {
-				t.Errorf("status (-want +got):\n%s", diff)
-			}
+			assert.NilError(t, json.Unmarshal([]byte(tt.content), &want))
+			assert.Check(t, is.DeepEqual(want, got.Status), "status")
 		})
 	}
 }
@@ -199,9 +187,7 @@ func TestErrorDoesNotContainProxyPassword(t *testing.T) {
 	} {
 		_, err := newConfig(t, "Proxy", `{"status": {"httpProxy": "`+proxy+`"}}`).Proxies.Get("cluster")
 		wantFault(t, err, "Proxy cluster", "status.httpProxy")
-		if strings.Contains(err.Error(), "secret") {
-			t.Errorf("the message has the password: %v", err)
-		}
+		assert.Check(t, !strings.Contains(err.Error(), "secret"), "the message has the password: %v", err)
 	}
 }
 
@@ -235,18 +221,13 @@ func TestTLSProfileIsCompleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := json.Marshal(tt.given)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			got, err := newConfig(t, "APIServer",
 				`{"spec": {"tlsSecurityProfile": {"type": "Custom", "custom": `+string(text)+`}}}`).
 				APIServers.Get("cluster")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.want, got.Spec.TLSSecurityProfile.Custom.TLSProfileSpec); diff != "" {
-				t.Errorf("the profile differs (-want +got):\n%s", diff)
-			}
+			assert.NilError(t, err)
+			assert.Check(t, is.DeepEqual(tt.want, got.Spec.TLSSecurityProfile.Custom.TLSProfileSpec),
+				"the profile differs")
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,9 +30,7 @@ func accepted(t *testing.T, path, text string) int {
 			return &http.Response{StatusCode: http.StatusOK, Header: header, Body: body}, nil
 		}))}
 	response, err := get(t, client, "http://localhost"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer response.Body.Close()
 	n, _ := io.Copy(io.Discard, response.Body) // an error if it is too long
 	return int(n)
@@ -101,9 +100,7 @@ func TestLargeGuestsFit(t *testing.T) {
 		configs + "?watch=true&fieldSelector=metadata.name%3Dx": map[string]any{"object": config},
 	} {
 		text, err := json.Marshal(list)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		if n := accepted(t, path, string(text)); n < len(text) {
 			t.Errorf("%s: only %d of %d bytes are accepted", path, n, len(text))
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,9 +29,7 @@ func newConfig(t *testing.T, kind, content string) *guest.Config {
 	var objects []runtime.Object
 	if kind != "" {
 		object := &unstructured.Unstructured{}
-		if err := json.Unmarshal([]byte(content), &object.Object); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, json.Unmarshal([]byte(content), &object.Object))
 		object.SetGroupVersionKind(configv1.GroupVersion.WithKind(kind))
 		object.SetName("cluster")
 		objects = append(objects, object)
@@ -49,21 +48,16 @@ func newConfig(t *testing.T, kind, content string) *guest.Config {
 // wantFault expects a printable error that names object and field.
 func wantFault(t *testing.T, err error, object, field string) {
 	t.Helper()
-	if err == nil {
-		t.Fatalf("got no error, want one about field %s of %s", field, object)
-	}
+	assert.Assert(t, err != nil, "got no error, want one about field %s of %s", field, object)
 	message := err.Error()
-	if !strings.Contains(message, object) || !strings.Contains(message, field) {
-		t.Errorf("the message does not name field %s of %s: %s", field, object, message)
-	}
+	assert.Check(t, strings.Contains(message, object) && strings.Contains(message, field),
+		"the message does not name field %s of %s: %s", field, object, message)
 	wantPrintable(t, message)
 }
 
 func wantPrintable(t *testing.T, message string) {
 	t.Helper()
-	if len(message) > 4200 {
-		t.Errorf("the message is %d bytes long", len(message))
-	}
+	assert.Check(t, len(message) <= 4200, "the message is %d bytes long", len(message))
 	if strings.ContainsFunc(message, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
 		t.Errorf("the message has control characters: %q", message)
 	}

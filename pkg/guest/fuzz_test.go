@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
@@ -41,18 +42,14 @@ func FuzzObserved(f *testing.F) {
 				Proxy map[string]string
 			}
 		}
-		if err := json.Unmarshal(spec.ObservedConfig.Raw, &config); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, json.Unmarshal(spec.ObservedConfig.Raw, &config))
 		info := config.TargetCSIConfig.ServingInfo
 		if text := info.MinTLSVersion + strings.Join(info.CipherSuites, ","); !safe.MatchString(text) ||
 			len(text) > 8192 || info.MinTLSVersion == "" {
 			t.Errorf("got %q", text)
 		}
 		for name := range config.TargetCSIConfig.Proxy {
-			if !strings.HasSuffix(name, "_PROXY") {
-				t.Errorf("got the variable %q", name)
-			}
+			assert.Check(t, strings.HasSuffix(name, "_PROXY"), "got the variable %q", name)
 		}
 	})
 }
@@ -79,17 +76,11 @@ func FuzzClusterCSIDriver(f *testing.F) {
 		}
 		object.Object["metadata"] = map[string]any{"name": "x"}
 		cached, err := guest.OnlyDriver("x")(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-		if err := store.Add(cached); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, store.Add(cached))
 		status, err := json.Marshal(object.Object["status"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		if err := json.Unmarshal(status, &opv1.OperatorStatus{}); err != nil {
 			t.Errorf("the status %s cannot be decoded: %v", status, err)
 		}

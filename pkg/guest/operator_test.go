@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -39,12 +40,8 @@ func readForWorkloads(level opv1.LogLevel, raw string) (*opv1.OperatorSpec, erro
 func TestValidObservedConfigIsReturned(t *testing.T) {
 	t.Parallel()
 	spec, err := readForWorkloads(opv1.Debug, observed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(observed, string(spec.ObservedConfig.Raw)); diff != "" {
-		t.Errorf("observed configuration (-want +got):\n%s", diff)
-	}
+	assert.NilError(t, err)
+	assert.Check(t, is.DeepEqual(observed, string(spec.ObservedConfig.Raw)), "observed configuration")
 }
 
 // hostile returns observed configurations that must not be returned.
@@ -85,9 +82,8 @@ func TestInvalidObservedConfigCountsAsMissing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			spec, err := read(raw)
-			if err != nil || len(spec.ObservedConfig.Raw) > 0 {
-				t.Fatalf("got %v, %v; want no observed configuration", spec, err)
-			}
+			assert.Assert(t, err == nil && len(spec.ObservedConfig.Raw) <= 0,
+				"got %v, %v; want no observed configuration", spec, err)
 			_, err = readForWorkloads("", raw)
 			wantFault(t, err, "ClusterCSIDriver x",
 				"spec.observedConfig.targetcsiconfig.servingInfo.minTLSVersion")
@@ -102,9 +98,7 @@ func TestObservedConfigIsReencoded(t *testing.T) {
 	raw := `{"targetcsiconfig":{"servingInfo":{"minTLSVersion":"evil\"","MinTLSVersion":"VersionTLS12",
 		"cipherSuites":["TLS_A"]}}}`
 	spec, err := read(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if strings.Contains(string(spec.ObservedConfig.Raw), "evil") {
 		t.Errorf("got %s", spec.ObservedConfig.Raw)
 	}
@@ -148,9 +142,7 @@ func TestWorkloadsNeedCompleteConfig(t *testing.T) {
 func TestLogLevelOfWorkloadsIsLimited(t *testing.T) {
 	t.Parallel()
 	spec, err := readForWorkloads(opv1.TraceAll, observed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if spec.LogLevel != opv1.Trace {
 		t.Errorf("the log level is %s", spec.LogLevel)
 	}

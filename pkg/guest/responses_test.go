@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -74,9 +76,7 @@ func TestResponsesAreLimited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client, url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				if accept := r.Header.Get("Accept"); accept != "application/json" {
-					t.Errorf("the request accepts %q", accept)
-				}
+				assert.Check(t, is.Equal(r.Header.Get("Accept"), "application/json"), "the request accepts")
 				w.Header().Set("Content-Type", cmp.Or(tt.contentType, "application/json"))
 				_, err := io.WriteString(w, tt.start)
 				for i := 0; i < tt.parts && err == nil; i++ { // the client disconnects
@@ -126,17 +126,13 @@ func TestPagesAndObjectsAreLimited(t *testing.T) {
 			client, url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				size, err := strconv.Atoi(r.URL.Query().Get("size"))
-				if err != nil {
-					t.Error(err)
-				}
+				assert.Check(t, err)
 				_, _ = io.WriteString(w, "{}"+strings.Repeat(values(), size)) // the client may disconnect
 			})
 			for i, s := range steps {
 				address := fmt.Sprintf("%s%s%s&size=%d", url, s.path, cmp.Or(s.query, "?"), s.size)
 				response, err := get(t, client, address)
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, err)
 				_, err = io.Copy(io.Discard, response.Body)
 				response.Body.Close()
 				if tooLong := err != nil; tooLong != s.tooLong {
@@ -158,9 +154,7 @@ func TestErrorsKeepTheirStatus(t *testing.T) {
 			_, _ = io.WriteString(w, strings.Repeat("x", mebibyte)) // the client may disconnect
 		})
 		response, err := get(t, client, url+listPath)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		if err != nil || len(body) != 64<<10 || response.StatusCode != http.StatusServiceUnavailable {
@@ -180,9 +174,7 @@ func TestMetadataIsReadFromWholeObjects(t *testing.T) {
 	t.Parallel()
 	_, url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		const want = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-		if accept := r.Header.Get("Accept"); accept != want {
-			t.Errorf("the request accepts %q, want %q", accept, want)
-		}
+		assert.Check(t, is.Equal(r.Header.Get("Accept"), want), "the request accepts")
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"kind":"VolumeSnapshotList",`+
 			`"apiVersion":"snapshot.storage.k8s.io/v1",`+
@@ -191,16 +183,12 @@ func TestMetadataIsReadFromWholeObjects(t *testing.T) {
 	config := &rest.Config{Host: url}
 	config.Wrap(guest.LimitResponses())
 	client, err := metadata.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	resource := schema.GroupVersionResource{
 		Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshots",
 	}
 	list, err := client.Resource(resource).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if len(list.Items) != 1 || list.Items[0].Name != "a" || len(list.Items[0].Finalizers) != 1 {
 		t.Errorf("got %+v", list.Items)
 	}
@@ -234,9 +222,7 @@ func TestRedirectsAreRefused(t *testing.T) {
 		response.Body.Close()
 		t.Error("a redirect is no error")
 	}
-	if followed.Load() {
-		t.Error("the client followed a redirect")
-	}
+	assert.Check(t, !followed.Load(), "the client followed a redirect")
 }
 
 // transportFunc is a server without a network.
@@ -278,9 +264,7 @@ func TestRequestsHaveALimitedRate(t *testing.T) {
 		began := time.Now()
 		for range 600 {
 			response, err := get(t, client, "http://localhost/")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			response.Body.Close()
 		}
 		if took := time.Since(began); took < time.Second || took > 3*time.Second {
@@ -318,9 +302,7 @@ func TestEventsAreLimited(t *testing.T) {
 		{watch, 200},
 	} {
 		response, err := get(t, client, url+listPath+step.query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		n, err := io.Copy(io.Discard, response.Body)
 		response.Body.Close()
 		if err != nil || int(n) > 5*len(values()) || response.StatusCode != step.status {
@@ -354,13 +336,10 @@ func TestEndlessWatchIsListedAgain(t *testing.T) {
 	config.Wrap(guest.LimitResponses())
 	informer := newInformer(t, config, "n")
 	fail := func(_ context.Context, _ *cache.Reflector, err error) {
-		if !apierrors.IsGone(err) && !apierrors.IsResourceExpired(err) {
-			t.Errorf("the informer reports %v", err)
-		}
+		assert.Check(t, apierrors.IsGone(err) || apierrors.IsResourceExpired(err),
+			"the informer reports %v", err)
 	}
-	if err := informer.SetWatchErrorHandlerWithContext(fail); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, informer.SetWatchErrorHandlerWithContext(fail))
 	go informer.RunWithContext(ctx)
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 5*time.Minute, true,
 		func(context.Context) (bool, error) {
@@ -394,8 +373,6 @@ func serve(t *testing.T, handler http.HandlerFunc) (*http.Client, string) {
 func get(t *testing.T, client *http.Client, url string) (*http.Response, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return client.Do(request)
 }

@@ -15,7 +15,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -152,18 +153,14 @@ func TestWatchesOfADayAreListedAgain(t *testing.T) {
 		<-time.After(24 * time.Hour)
 		cancel()
 		running.Wait()
-		if diff := cmp.Diff(want, q.lists); diff != "" {
-			t.Errorf("lists (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(want, q.lists), "lists")
 	})
 }
 
 func newInformer(t *testing.T, config *rest.Config, namespace string) cache.SharedIndexInformer {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0,
 		informers.WithNamespace(namespace),
 		informers.WithTransform(guest.DropUnused),

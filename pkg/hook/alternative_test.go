@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -43,9 +44,8 @@ func TestAlternativeReplacesTheManifestOfADeployment(t *testing.T) {
 	t.Parallel()
 	for use, want := range map[bool]string{false: "own", true: "name: other"} {
 		got, err := alternative(use, "Deployment", "").Deployment()(tlsSettings(), []byte("own"))
-		if err != nil || !strings.Contains(string(got), want) {
-			t.Errorf("used is %v: the manifest is %q (%v), want %q", use, got, err, want)
-		}
+		assert.Check(t, err == nil && strings.Contains(string(got), want),
+			"used is %v: the manifest is %q (%v), want %q", use, got, err, want)
 	}
 }
 
@@ -59,16 +59,12 @@ func TestAlternativeReplacesADaemonSet(t *testing.T) {
 		daemonSet := &appsv1.DaemonSet{}
 		daemonSet.Name = "own"
 		change := alternative(use, "DaemonSet", args).DaemonSet().DaemonSet
-		if err := change(tlsSettings(), daemonSet); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, change(tlsSettings(), daemonSet))
 		got := []string{daemonSet.Name}
 		for _, container := range daemonSet.Spec.Template.Spec.Containers {
 			got = append(got, container.Args...)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("used is %v: name and arguments (-want +got):\n%s", use, diff)
-		}
+		assert.Check(t, is.DeepEqual(want, got), "used is %v: name and arguments", use)
 	}
 }
 

@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,9 +82,7 @@ func TestMissingCertificateIsRemovedFromThePods(t *testing.T) {
 			f.Start(t)
 			got := applied(t, hook.RollOutDeployment(&key, appslisters.NewDeploymentLister(deployments),
 				events.NewInMemoryRecorder("test", clock.RealClock{}), []hook.Workload{h}), given)
-			if diff := cmp.Diff(test.want.Spec.Template.Spec, got.Spec.Template.Spec); diff != "" {
-				t.Errorf("pods (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(test.want.Spec.Template.Spec, got.Spec.Template.Spec), "pods")
 		})
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,16 +68,10 @@ func applied(t *testing.T, h hook.Workload, d *appsv1.Deployment) *appsv1.Deploy
 	t.Helper()
 	first, second := d.DeepCopy(), d.DeepCopy()
 	for _, fresh := range []*appsv1.Deployment{first, second} {
-		if err := h.Deployment(&opv1.OperatorSpec{}, fresh); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, h.Deployment(&opv1.OperatorSpec{}, fresh))
 	}
-	if diff := cmp.Diff(first, second); diff != "" {
-		t.Errorf("a second Deployment is made another (-first +second):\n%s", diff)
-	}
-	if h.DaemonSet != nil {
-		t.Error("changes DaemonSets: nodes are in the guest")
-	}
+	assert.Check(t, is.DeepEqual(first, second), "a second Deployment is made another")
+	assert.Check(t, h.DaemonSet == nil, "changes DaemonSets: nodes are in the guest")
 	return first
 }
 
@@ -169,16 +164,10 @@ func TestHostedControlPlaneConfiguresTheDeployment(t *testing.T) {
 			want.Spec.Replicas = ptr.To[int32](1)
 			want.Spec.Template.Spec.NodeSelector = nil // it does not depend on the guest cluster
 			test.want(want)
-			if diff := cmp.Diff(want, applied(t, h, manifest())); diff != "" {
-				t.Errorf("Deployment (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(want, applied(t, h, manifest())), "Deployment")
 			got, err := f.HostedControlPlane()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.spec.Labels, got.Spec.Labels); diff != "" {
-				t.Errorf("the hook changes the cache (-want +got):\n%s", diff)
-			}
+			assert.NilError(t, err)
+			assert.Check(t, is.DeepEqual(test.spec.Labels, got.Spec.Labels), "the hook changes the cache")
 		})
 	}
 }
@@ -191,30 +180,23 @@ func TestHostedControlPlaneAcceptsBareDeployment(t *testing.T) {
 	want := &appsv1.Deployment{}
 	want.Spec.Replicas = ptr.To[int32](2)
 	want.Spec.Template.Labels = map[string]string{"team": "a"}
-	if diff := cmp.Diff(want, applied(t, h, &appsv1.Deployment{})); diff != "" {
-		t.Errorf("Deployment (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, applied(t, h, &appsv1.Deployment{})), "Deployment")
 }
 
 func TestChangedHostedControlPlaneIsFollowed(t *testing.T) {
 	t.Parallel()
 	f, h := inHosted(t, cluster.HostedControlPlaneSpec{})
-	if !slices.Contains(h.Informers, factory.Informer(f.HostedControlPlanes)) {
-		t.Fatal("a change repeats nothing: the hook does not name the informer")
-	}
+	assert.Assert(t, slices.Contains(h.Informers, factory.Informer(f.HostedControlPlanes)),
+		"a change repeats nothing: the hook does not name the informer")
 	if got := *applied(t, h, manifest()).Spec.Replicas; got != 1 {
 		t.Fatalf("%d replicas at first", got)
 	}
 	client := f.Side(flavour.ControlPlane).Dynamic.Resource(cluster.HostedControlPlanes()).
 		Namespace(hosted)
 	object, err := client.Get(t.Context(), "a", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unstructured.SetNestedField(object.Object, "HighlyAvailable", "spec",
-		"controllerAvailabilityPolicy"); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, unstructured.SetNestedField(object.Object, "HighlyAvailable", "spec",
+		"controllerAvailabilityPolicy"))
 	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
 		func(context.Context) (bool, error) {
 			// Repeated, because the fake loses an update between the informer's list and its watch.
@@ -224,9 +206,7 @@ func TestChangedHostedControlPlaneIsFollowed(t *testing.T) {
 			cached, err := f.HostedControlPlane()
 			return err == nil && cached.Spec.ControllerAvailabilityPolicy == cluster.HighlyAvailable, err
 		})
-	if err != nil {
-		t.Fatalf("the change does not come into the cache: %v", err)
-	}
+	assert.NilError(t, err, "the change does not come into the cache")
 	if got := *applied(t, h, manifest()).Spec.Replicas; got != 2 {
 		t.Errorf("%d replicas after the change", got)
 	}
@@ -249,9 +229,7 @@ func TestMissingHostedControlPlaneIsAnError(t *testing.T) {
 				!strings.HasPrefix(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)
 			}
-			if diff := cmp.Diff(manifest(), d); diff != "" {
-				t.Errorf("Deployment (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(manifest(), d), "Deployment")
 		})
 	}
 }
@@ -313,20 +291,12 @@ func TestProxySetsVariablesOnce(t *testing.T) {
 			proxy := hook.Proxy(test.variables)
 			got := applied(t, hook.Workload{Deployment: proxy.Deployment}, d)
 			again := applied(t, hook.Workload{Deployment: proxy.Deployment}, got)
-			if diff := cmp.Diff(got, again); diff != "" {
-				t.Errorf("repeated (-once +twice):\n%s", diff)
-			}
-			if err := proxy.DaemonSet(nil, daemonSet); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(got.Spec.Template, daemonSet.Spec.Template); diff != "" {
-				t.Errorf("pods (-Deployment +DaemonSet):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(got, again), "repeated")
+			assert.NilError(t, proxy.DaemonSet(nil, daemonSet))
+			assert.Check(t, is.DeepEqual(got.Spec.Template, daemonSet.Spec.Template), "pods")
 			for _, c := range slices.Concat(got.Spec.Template.Spec.InitContainers,
 				got.Spec.Template.Spec.Containers) {
-				if diff := cmp.Diff(test.want, c.Env); diff != "" {
-					t.Errorf("environment of %s (-want +got):\n%s", c.Name, diff)
-				}
+				assert.Check(t, is.DeepEqual(test.want, c.Env), "environment of %s", c.Name)
 			}
 		})
 	}
@@ -357,9 +327,7 @@ func TestRunAsUserSetsTheUserID(t *testing.T) {
 			d, want := manifest(), manifest()
 			d.Spec.Template.Spec.SecurityContext = test.given
 			want.Spec.Template.Spec.SecurityContext = test.want
-			if diff := cmp.Diff(want, applied(t, hook.RunAsUser(test.id), d)); diff != "" {
-				t.Errorf("Deployment (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(want, applied(t, hook.RunAsUser(test.id), d)), "Deployment")
 		})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,9 +55,7 @@ func TestContentRollsOutWhenItIsAccepted(t *testing.T) {
 			"RolloutInputChanged: DaemonSet openshift-x/" + rollsOut + what,
 			"RolloutInputChanged: Deployment openshift-x/" + rollsOut + what,
 		}
-		if diff := cmp.Diff(want, r.emitted()); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(want, r.emitted()), "events")
 	}
 	expect("created")
 
@@ -82,9 +82,8 @@ func TestContentRollsOutWhenItIsAccepted(t *testing.T) {
 	_, err := r.Guest.CoreV1().ConfigMaps(guest).Create(t.Context(), conf, metav1.CreateOptions{})
 	must(t, err)
 	other := r.deploy(t, func(now rolled) bool { return len(now.pods[0]) == 2 })
-	if other.pods[0][annotation] != changed.pods[0][annotation] {
-		t.Error("another input changes the hash")
-	}
+	assert.Check(t, other.pods[0][annotation] == changed.pods[0][annotation],
+		"another input changes the hash")
 }
 
 // earlierWorkloads returns workloads of an earlier release, whose pods have a hash and a host name.
@@ -119,9 +118,8 @@ func TestPodsKeepWhatBelongsToTheirHash(t *testing.T) {
 				accepted.spec[i].Hostname)
 		}
 		diff := cmp.Diff(map[string]string{annotation: plainHash}, kept.pods[i])
-		if diff != "" || maps.Equal(kept.pods[i], accepted.pods[i]) {
-			t.Errorf("annotations of the pods (-want +got):\n%s", diff)
-		}
+		assert.Check(t, diff == "" && !maps.Equal(kept.pods[i], accepted.pods[i]),
+			"annotations of the pods (-want +got):\n%s", diff)
 	}
 	if list := kept.list(); list != "secret/credentials=5g44eg" || len(r.emitted()) > 0 {
 		t.Errorf("the list is %q, events are %q", list, r.emitted())
@@ -139,12 +137,9 @@ func TestPodsKeepHashesOfEarlierReleases(t *testing.T) {
 	must(t, r.hooks[1].DaemonSet(nil, daemonSet))
 	wanted.Spec.Template.Annotations = map[string]string{annotation: plainHash}
 	wanted.Annotations[diagnosis.InputsAnnotation] = ""
-	if diff := cmp.Diff(wanted, deployment); diff != "" {
-		t.Errorf("Deployment (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(wanted.Spec.Template, daemonSet.Spec.Template); diff != "" {
-		t.Errorf("pods of the DaemonSet (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(wanted, deployment), "Deployment")
+	assert.Check(t, is.DeepEqual(wanted.Spec.Template, daemonSet.Spec.Template),
+		"pods of the DaemonSet")
 	if told := r.emitted(); len(told) > 0 {
 		t.Errorf("events are %q", told)
 	}

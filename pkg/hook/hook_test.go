@@ -3,7 +3,8 @@ package hook_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,12 +53,8 @@ func change(t *testing.T, h hook.Workload, spec *opv1.OperatorSpec) (*appsv1.Dep
 ) {
 	t.Helper()
 	deployment, daemonSet := workloads()
-	if err := h.Deployment(spec, deployment); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.DaemonSet(spec, daemonSet); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, h.Deployment(spec, deployment))
+	assert.NilError(t, h.DaemonSet(spec, daemonSet))
 	return deployment, daemonSet
 }
 
@@ -86,12 +83,9 @@ func TestObservedProxySetsVariables(t *testing.T) {
 					deployment.Spec.Template.Spec,
 					daemonSet.Spec.Template.Spec,
 				} {
-					if diff := cmp.Diff(test.want, pod.Containers[0].Env); diff != "" {
-						t.Errorf("environment of the driver (-want +got):\n%s", diff)
-					}
-					if pod.Containers[1].Env != nil || pod.InitContainers[0].Env != nil {
-						t.Error("containers that the annotation does not name get the proxy")
-					}
+					assert.Check(t, is.DeepEqual(test.want, pod.Containers[0].Env), "environment of the driver")
+					assert.Check(t, pod.Containers[1].Env == nil && pod.InitContainers[0].Env == nil,
+						"containers that the annotation does not name get the proxy")
 				}
 			}
 		})
@@ -110,9 +104,7 @@ func TestTopologySetsReplicas(t *testing.T) {
 		h := hook.Topology(f.Cluster)
 		f.Start(t)
 		deployment, _ := workloads()
-		if err := h.Deployment(&opv1.OperatorSpec{}, deployment); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, h.Deployment(&opv1.OperatorSpec{}, deployment))
 		if h.DaemonSet != nil || *deployment.Spec.Replicas != want {
 			t.Errorf("%s: %d replicas, want %d", topology, *deployment.Spec.Replicas, want)
 		}
@@ -137,8 +129,6 @@ func TestHooksAreSplitForLibraryGo(t *testing.T) {
 			"two ConfigMaps, a Secret, Infrastructures", len(deployment), len(informers))
 	}
 	daemonSet, informers := hook.DaemonSetHooks(hooks)
-	if len(daemonSet) != 1 || len(informers) != 4 {
-		t.Errorf("%d changes of DaemonSets and %d informers, want 1 and 4", len(daemonSet),
-			len(informers))
-	}
+	assert.Check(t, len(daemonSet) == 1 && len(informers) == 4,
+		"%d changes of DaemonSets and %d informers, want 1 and 4", len(daemonSet), len(informers))
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/library-go/pkg/operator/resource/resourcehash"
@@ -21,22 +22,17 @@ func TestHashCannotBeTestedWithoutTheKey(t *testing.T) {
 	sum := func(k *Key, name string, content any) string {
 		t.Helper()
 		hash, err := k.hash(name, content)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		return hash
 	}
 	hash := sum(&key, name, data)
 	plain, err := resourcehash.GetSecretHash(&corev1.Secret{Data: data})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if strings.Contains(hash, strings.TrimRight(plain, "=")) || hash == sum(&other, name, data) {
 		t.Errorf("the hash %q can be computed without the key", hash)
 	}
-	if len(hash) > 20 || strings.ContainsAny(hash, ",=/") {
-		t.Errorf("%q is no short text that an annotation can list", hash)
-	}
+	assert.Check(t, len(hash) <= 20 && !strings.ContainsAny(hash, ",=/"),
+		"%q is no short text that an annotation can list", hash)
 	if same := sum(&key, name, map[string][]byte{
 		"cacert":      nil,
 		"clouds.yaml": []byte("password: 123456"),

@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -52,16 +53,12 @@ func TestManifestFillsPlaceholders(t *testing.T) {
 	spec.ObservedConfig.Raw = []byte(`{"targetcsiconfig":{"servingInfo":{
 		"minTLSVersion":"VersionTLS12","cipherSuites":["TLS_A","TLS_B"]}}}`)
 	got, err := filled(t, "cluster-1", spec, manifestWithPlaceholders)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := strings.NewReplacer("${CLUSTER_ID}", "cluster-1", "${LOG_LEVEL}", "4",
 		"${TLS_MIN_VERSION}", "VersionTLS12",
 		"${TLS_CIPHER_SUITES}", "TLS_A,TLS_B", "${LEADER_ELECTION_LEASE_DURATION}", "137s").
 		Replace(manifestWithPlaceholders)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("manifest (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "manifest")
 }
 
 func TestInvalidManifestIsAnError(t *testing.T) {

@@ -4,7 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,16 +85,13 @@ func released(t *testing.T, version string, cluster ...*appsv1.Deployment) (give
 	h := hook.Release(f.Cluster, named.For(hosted, "controller").Apps().V1().Deployments().Lister(),
 		operatorName, version)
 	informer := named.For(hosted, operatorName).Apps().V1().Deployments().Informer()
-	if !slices.Contains(h.Informers, factory.Informer(informer)) {
-		t.Error("an operator that has rolled out repeats nothing: the hook does not name the informer")
-	}
+	assert.Check(t, slices.Contains(h.Informers, factory.Informer(informer)),
+		"an operator that has rolled out repeats nothing: the hook does not name the informer")
 	f.Start(t)
 	fresh := manifest()
 	fresh.Annotations = map[string]string{hook.DesiredVersionAnnotation: "unknown", "other": "kept"}
 	got := applied(t, h, fresh)
-	if got.Annotations["other"] != "kept" {
-		t.Error("another annotation is lost")
-	}
+	assert.Check(t, got.Annotations["other"] == "kept", "another annotation is lost")
 	delete(got.Annotations, "other")
 	var modified bool
 	resourcemerge.EnsureObjectMeta(&modified, &live.ObjectMeta,
@@ -146,9 +144,7 @@ func TestDesiredVersionIsSet(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got, _ := released(t, test.version, test.cluster...)
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("annotations (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(test.want, got), "annotations")
 		})
 	}
 }
@@ -225,10 +221,9 @@ func TestVersionIsSetAfterTheRollout(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			given, merged := released(t, "4.21", test.live)
-			if diff := cmp.Diff([]map[string]string{test.given, test.want},
-				[]map[string]string{given, merged}); diff != "" {
-				t.Errorf("annotations of the manifest and in the cluster (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual([]map[string]string{test.given, test.want},
+				[]map[string]string{given, merged}),
+				"annotations of the manifest and in the cluster")
 		})
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,12 +83,8 @@ func (r *roller) sync(t *testing.T) (*appsv1.Deployment, *appsv1.DaemonSet, roll
 	t.Helper()
 	deployment, daemonSet := workloads()
 	deployment.Namespace = r.Namespaces.ControlPlane
-	if err := r.hooks[0].Deployment(nil, deployment); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.hooks[1].DaemonSet(nil, daemonSet); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, r.hooks[0].Deployment(nil, deployment))
+	assert.NilError(t, r.hooks[1].DaemonSet(nil, daemonSet))
 	result := rolled{
 		own: [2]map[string]string{deployment.Annotations, daemonSet.Annotations},
 		pods: [2]map[string]string{
@@ -155,16 +153,12 @@ func until(t *testing.T, done func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
 		func(context.Context) (bool, error) { return done(), nil })
-	if err != nil {
-		t.Fatal("it does not come about")
-	}
+	assert.Assert(t, err == nil, "it does not come about")
 }
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }
 
 // credentials are inputs of both workloads.
@@ -203,10 +197,9 @@ func TestChangedInputsRollOut(t *testing.T) {
 	third := r.deploy(t, func(now rolled) bool { return now.list() != second.list() })
 	const rollsOut = "RolloutInputChanged: Deployment clusters-a/driver: rollout triggered: " +
 		"secret/credentials "
-	if diff := cmp.Diff([]string{rollsOut + "changed", rollsOut + "created"},
-		r.emitted()); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual([]string{rollsOut + "changed", rollsOut + "created"},
+		r.emitted()),
+		"events")
 
 	for range 2 { // the second time in a new process
 		must(t, secrets.Delete(t.Context(), "credentials", metav1.DeleteOptions{}))
@@ -218,9 +211,8 @@ func TestChangedInputsRollOut(t *testing.T) {
 			return len(gone) > 0
 		})
 		lost := r.deploy(t, func(rolled) bool { return true })
-		if diff := cmp.Diff(third, lost, cmp.AllowUnexported(rolled{})); diff != "" {
-			t.Errorf("a missing Secret changes the workloads (-before +after):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(third, lost, cmp.AllowUnexported(rolled{})),
+			"a missing Secret changes the workloads")
 		want := "RolloutInputMissing: Secret clusters-a/credentials is missing. " +
 			"Deployment clusters-a/driver does not roll out"
 		if again := r.emitted(); len(gone) != 1 || !strings.HasPrefix(gone[0], want) || len(again) > 0 {
@@ -235,18 +227,16 @@ func TestChangedInputsRollOut(t *testing.T) {
 		})
 		back := r.deploy(t, func(rolled) bool { return true })
 		diff := cmp.Diff(third, back, cmp.AllowUnexported(rolled{}))
-		if diff != "" || len(r.emitted()) > 0 {
-			t.Errorf("a Secret that is back as it was changes the workloads (-before +after):\n%s", diff)
-		}
+		assert.Check(t, diff == "" && len(r.emitted()) <= 0,
+			"a Secret that is back as it was changes the workloads (-before +after):\n%s", diff)
 		r.restart(credentials)
 	}
 
 	_, err = secrets.Update(t.Context(), secret(hosted, "3"), metav1.UpdateOptions{})
 	must(t, err)
 	r.deploy(t, func(now rolled) bool { return now.list() != third.list() })
-	if diff := cmp.Diff([]string{rollsOut + "changed"}, r.emitted()); diff != "" {
-		t.Errorf("events of a new process (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual([]string{rollsOut + "changed"}, r.emitted()),
+		"events of a new process")
 }
 
 // Both clusters contain a Secret of the same name and content.
@@ -266,14 +256,11 @@ func TestSidesHaveSeparateInputs(t *testing.T) {
 	}
 	until(t, func() bool {
 		_, _, now := r.sync(t)
-		if diff := cmp.Diff(both.own[0], now.own[0]); diff != "" {
-			t.Fatalf("the guest's Secret changes the Deployment:\n%s", diff)
-		}
+		assert.Assert(t, is.DeepEqual(both.own[0], now.own[0]),
+			"the guest's Secret changes the Deployment")
 		return !maps.Equal(both.pods[1], now.pods[1])
 	})
-	if len(r.emitted()) > 0 {
-		t.Error("there is an event about workloads that do not exist yet")
-	}
+	assert.Check(t, len(r.emitted()) <= 0, "there is an event about workloads that do not exist yet")
 }
 
 // An upgrade replaces hashes that anyone can compute, also in the workload. The content may be the
@@ -300,17 +287,14 @@ func TestUpgradeReplacesPlainHashes(t *testing.T) {
 		if hash := annotations[old+"credentials.secret"]; hash == "" || hash == plainHash {
 			t.Errorf("the hash of the Secret is %q", hash)
 		}
-		if hash := annotations[old+"conf.configmap"]; hash != plainHash {
-			t.Errorf("the hash of the missing ConfigMap is %q, want %q", hash, plainHash)
-		}
+		assert.Check(t, is.Equal(annotations[old+"conf.configmap"], plainHash),
+			"the hash of the missing ConfigMap")
 	}
 	if list := after.list(); strings.Contains(list, "secret/credentials=5g44eg") {
 		t.Errorf("the list is %q", list)
 	}
 	for _, event := range r.emitted() {
-		if strings.Contains(event, "RolloutInputChanged") {
-			t.Errorf("event %q", event)
-		}
+		assert.Check(t, !strings.Contains(event, "RolloutInputChanged"), "event %q", event)
 	}
 }
 
@@ -325,9 +309,7 @@ func TestLongNamesFitIntoAnnotations(t *testing.T) {
 		})
 	_, _, result := r.sync(t)
 	for key := range result.pods[0] {
-		if len(key) != 63 {
-			t.Errorf("the annotation %q has %d characters, want 63", key, len(key))
-		}
+		assert.Check(t, len(key) == 63, "the annotation %q has %d characters, want 63", key, len(key))
 	}
 	if len(result.pods[0]) != 1 {
 		t.Errorf("the pods have the annotations %v", result.pods[0])
@@ -399,8 +381,7 @@ func TestTrustedCABundleIsMountedOnceItExists(t *testing.T) {
 			cached(data)
 		}
 		now := r.deploy(t, func(rolled) bool { return true })
-		if diff := cmp.Diff(mounted, now, cmp.AllowUnexported(rolled{})); diff != "" {
-			t.Errorf("with %v the workloads change (-before +after):\n%s", data, diff)
-		}
+		assert.Check(t, is.DeepEqual(mounted, now, cmp.AllowUnexported(rolled{})),
+			"with %v the workloads change", data)
 	}
 }

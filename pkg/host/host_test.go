@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 // replaceFile is the work of a process that changes a file and waits for its end.
@@ -26,24 +27,17 @@ func TestChangedFileEndsTheProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "config.yaml")
-			if err := os.WriteFile(file, []byte("old"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.WriteFile(file, []byte("old"), 0o600))
 			server := newAPIServer(t)
 			o := server.options()
 			o.RestartOn = map[string][]byte{file: known}
 			err := Run(bounded(t), o, func(ctx context.Context, p Process) error {
-				if p.Config.Host != o.Config.Host || p.Events == nil || p.Clock == nil {
-					t.Errorf("given %+v", p)
-				}
+				assert.Check(t, p.Config.Host == o.Config.Host && p.Events != nil && p.Clock != nil,
+					"given %+v", p)
 				return replaceFile(ctx, file)
 			})
-			if err != nil {
-				t.Errorf("got %v, want none", err)
-			}
-			if diff := cmp.Diff([]string{"lease taken", "lease released"}, server.notes()); diff != "" {
-				t.Errorf("order (-want +got):\n%s", diff)
-			}
+			assert.Check(t, err)
+			assert.Check(t, is.DeepEqual([]string{"lease taken", "lease released"}, server.notes()), "order")
 		})
 	}
 }
@@ -56,9 +50,7 @@ func TestNewFileEndsTheProcess(t *testing.T) {
 	err := Run(bounded(t), o, func(ctx context.Context, _ Process) error {
 		return replaceFile(ctx, file)
 	})
-	if err != nil {
-		t.Errorf("got %v, want none", err)
-	}
+	assert.Check(t, err)
 }
 
 func TestRunReturnsFaultsBeforeWorkStarts(t *testing.T) {
@@ -92,9 +84,8 @@ func TestRunReturnsFaultsBeforeWorkStarts(t *testing.T) {
 				t.Error("works all the same")
 				return nil
 			})
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %s", err, tt.want)
-			}
+			assert.Check(t, err != nil && strings.Contains(err.Error(), tt.want),
+				"got %v, want %s", err, tt.want)
 		})
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,13 +39,10 @@ func TestWorkReturnsBeforeTheLeaseIsReleased(t *testing.T) {
 		server.note("work ended")
 		return nil
 	})
-	if err != nil {
-		t.Errorf("got %v, want none", err)
-	}
-	if diff := cmp.Diff([]string{"lease taken", "work", "work ended", "lease released"},
-		server.notes()); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
-	}
+	assert.Check(t, err)
+	assert.Check(t, is.DeepEqual([]string{"lease taken", "work", "work ended", "lease released"},
+		server.notes()),
+		"order")
 }
 
 func TestErrorOfWorkIsReturned(t *testing.T) {
@@ -55,9 +53,7 @@ func TestErrorOfWorkIsReturned(t *testing.T) {
 		func(context.Context, Options) error { return failure }); !errors.Is(err, failure) {
 		t.Errorf("got %v, want %v", err, failure)
 	}
-	if diff := cmp.Diff([]string{"lease taken", "lease released"}, server.notes()); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual([]string{"lease taken", "lease released"}, server.notes()), "order")
 }
 
 func TestLostLeaseIsAnError(t *testing.T) {
@@ -70,9 +66,7 @@ func TestLostLeaseIsAnError(t *testing.T) {
 		<-work.Done()
 		return nil
 	})
-	if !errors.Is(err, errLeaseLost) {
-		t.Errorf("got %v, want %v", err, errLeaseLost)
-	}
+	assert.Check(t, errors.Is(err, errLeaseLost), "got %v, want %v", err, errLeaseLost)
 }
 
 // TestWithoutTheLeaseNothingIsWritten runs work that ignores its context, because a process that
@@ -104,9 +98,7 @@ func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
 				<-ctx.Done() // the first refused write ends it
 				return nil
 			})
-			if !errors.Is(err, errLeaseLost) {
-				t.Errorf("got %v, want %v", err, errLeaseLost)
-			}
+			assert.Check(t, errors.Is(err, errLeaseLost), "got %v, want %v", err, errLeaseLost)
 		})
 	}
 }
@@ -119,23 +111,17 @@ func checkWrites(t *testing.T, kube kubernetes.Interface, lose func()) {
 			Create(t.Context(), &corev1.Event{}, metav1.CreateOptions{})
 		return err
 	}
-	if err := write(); err != nil {
-		t.Errorf("writing with the lease: %v", err)
-	}
+	assert.Check(t, write(), "writing with the lease")
 	lose()
 	err := wait.PollUntilContextCancel(bounded(t), 10*time.Millisecond, true,
 		func(context.Context) (bool, error) { return errors.Is(write(), lease.ErrExpired), nil })
-	if err != nil {
-		t.Errorf("writes without the lease do not end: %v", err)
-	}
+	assert.Check(t, err, "writes without the lease do not end")
 	if err := write(); !errors.Is(err, lease.ErrExpired) {
 		t.Errorf("writing without the lease: %v", err)
 	}
 	err = kube.CoreV1().RESTClient().Get().
 		AbsPath("/apis/config.openshift.io/v1/infrastructures/cluster").Do(t.Context()).Error()
-	if err != nil {
-		t.Errorf("reading without the lease: %v", err)
-	}
+	assert.Check(t, err, "reading without the lease")
 }
 
 func TestProcessThatNeverLedStopsWithoutError(t *testing.T) {
@@ -166,9 +152,7 @@ func TestWorkRunsWithoutLeaderElection(t *testing.T) {
 	o.Operator.LeaderElection.Disable = true
 	failure := errors.New("cannot work")
 	err := lead(bounded(t), o, func(context.Context, Options) error { return failure })
-	if !errors.Is(err, failure) {
-		t.Errorf("got %v, want %v", err, failure)
-	}
+	assert.Check(t, errors.Is(err, failure), "got %v, want %v", err, failure)
 }
 
 func TestInvalidLeaderElectionIsAnError(t *testing.T) {
@@ -179,9 +163,8 @@ func TestInvalidLeaderElectionIsAnError(t *testing.T) {
 		t.Error("works without election")
 		return nil
 	})
-	if err == nil || !strings.HasPrefix(err.Error(), "preparing leader election: ") {
-		t.Errorf("got %v, want the election's fault", err)
-	}
+	assert.Check(t, err != nil && strings.HasPrefix(err.Error(), "preparing leader election: "),
+		"got %v, want the election's fault", err)
 }
 
 func TestLeaderElectionDurationsDependOnTheTopology(t *testing.T) {
@@ -219,15 +202,12 @@ func TestLeaderElectionDurationsDependOnTheTopology(t *testing.T) {
 			o := server.options()
 			o.Operator.LeaderElection, o.NotOpenShift = tt.given, tt.notOpenShift
 			got, err := o.election(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.want, []time.Duration{
+			assert.NilError(t, err)
+			assert.Check(t, is.DeepEqual(tt.want, []time.Duration{
 				got.LeaseDuration, got.RenewDeadline,
 				got.RetryPeriod,
-			}); diff != "" {
-				t.Errorf("durations (-want +got):\n%s", diff)
-			}
+			}),
+				"durations")
 			if lock := got.Lock.Describe(); lock != "ns/test-lock" || !got.ReleaseOnCancel {
 				t.Errorf("lock is %s, released is %v", lock, got.ReleaseOnCancel)
 			}

@@ -10,7 +10,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
@@ -47,9 +48,7 @@ func logEverywhere(ctx context.Context, text string) int {
 func keepKlog(t *testing.T) {
 	t.Helper()
 	t.Cleanup(klog.CaptureState().Restore)
-	if err := loglevel.SetLogLevel(opv1.Normal); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, loglevel.SetLogLevel(opv1.Normal))
 }
 
 // nativeLog lets klog write to a buffer without LogTo.
@@ -71,9 +70,7 @@ func TestLogHasKlogsFormat(t *testing.T) {
 	logEverywhere(t.Context(), text)
 	now := regexp.MustCompile(`(?m)^([IWE])\d{4} [\d:.]+`)
 	want, got := now.ReplaceAllString(native.String(), "$1"), now.ReplaceAllString(out.String(), "$1")
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the log (-klog's own +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "the log (-klog's own +got)")
 }
 
 //nolint:paralleltest // klog's logger is global
@@ -113,9 +110,7 @@ func TestLogFollowsTheLevelOfKlog(t *testing.T) {
 		opv1.Normal: 0, opv1.Debug: 3, opv1.Trace: 6,
 		opv1.TraceAll: 9,
 	} {
-		if err := loglevel.SetLogLevel(level); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, loglevel.SetLogLevel(level))
 		out.Reset()
 		for _, v := range []int{4, 6, 8} {
 			klog.V(klog.Level(v)).Info("text")
@@ -131,9 +126,7 @@ func TestLogFollowsTheLevelOfKlog(t *testing.T) {
 func TestLogReturnsWriteErrors(t *testing.T) {
 	t.Parallel()
 	reader, writer := io.Pipe()
-	if err := reader.Close(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, reader.Close())
 	if n, err := (safeLog{writer}).Write([]byte("text\n")); n != 0 ||
 		!errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("wrote %d bytes, error %v", n, err)

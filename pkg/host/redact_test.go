@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/utils/clock"
 
 	"github.com/openshift/library-go/pkg/operator/events"
@@ -26,9 +28,7 @@ func TestRedactRemovesCredentials(t *testing.T) {
 		"-  \"http://u:p@a\"\n+  \"http://u:q@a\"\n": "-  \"http://REDACTED@a\"\n" +
 			"+  \"http://REDACTED@a\"\n",
 	} {
-		if got := redact(text); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
+		assert.Check(t, is.Equal(redact(text), want), "%q", text)
 	}
 }
 
@@ -75,9 +75,7 @@ func TestEventsContainNoControlCharacters(t *testing.T) {
 	t.Parallel()
 	memory := events.NewInMemoryRecorder("test", clock.RealClock{})
 	recorder{memory}.Warning("A", "a\x1b[2Jb\n\tc\u009b")
-	if got := memory.Events()[0].Message; got != "a?[2Jb\n\tc?" {
-		t.Errorf("the event says %q", got)
-	}
+	assert.Check(t, is.Equal(memory.Events()[0].Message, "a?[2Jb\n\tc?"), "the event says")
 }
 
 func TestTruncatedTextContainsNoPassword(t *testing.T) {

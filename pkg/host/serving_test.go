@@ -14,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,18 +37,14 @@ const prometheus = "system:serviceaccount:openshift-monitoring:prometheus-k8s"
 func newCA(t *testing.T, name string) *crypto.CA {
 	t.Helper()
 	config, err := crypto.MakeSelfSignedCAConfig(name, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return &crypto.CA{Config: config, SerialGenerator: &crypto.RandomSerialGenerator{}}
 }
 
 func pemOf(t *testing.T, c *crypto.TLSCertificateConfig) (cert, key []byte) {
 	t.Helper()
 	cert, key, err := c.GetPEMBytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return cert, key
 }
 
@@ -55,13 +52,9 @@ func pemOf(t *testing.T, c *crypto.TLSCertificateConfig) (cert, key []byte) {
 func clientCertificate(t *testing.T, ca *crypto.CA, name string) *tls.Certificate {
 	t.Helper()
 	config, err := ca.MakeClientCertificateForDuration(&user.DefaultInfo{Name: name}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	pair, err := tls.X509KeyPair(pemOf(t, config))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return &pair
 }
 
@@ -69,13 +62,9 @@ func clientCertificate(t *testing.T, ca *crypto.CA, name string) *tls.Certificat
 func serving(t *testing.T, o Options, info configv1.ServingInfo, kube *fake.Clientset) string {
 	t.Helper()
 	server, err := newServer(t.Context(), o, info, kube)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	go func() { _ = server.ServeTLS(listener, "", "") }()
 	t.Cleanup(func() { _ = server.Close() })
 	return listener.Addr().String()
@@ -209,9 +198,7 @@ func TestMetricsRequireAuthorization(t *testing.T) {
 					got, err = tt.send(ctx, address)
 					return got == tt.want, err
 				})
-			if err != nil {
-				t.Errorf("got %d (%v), want %d", got, err, tt.want)
-			}
+			assert.Check(t, err == nil, "got %d (%v), want %d", got, err, tt.want)
 		})
 	}
 }
@@ -228,9 +215,8 @@ func TestPermittedUsersReadMetricsOutsideOpenShift(t *testing.T) {
 	} {
 		for range 2 {
 			got, err := request{path: "/metrics", token: token}.send(t.Context(), address)
-			if err != nil || got != want {
-				t.Errorf("token %s is answered with %d (%v), want %d", token, got, err, want)
-			}
+			assert.Check(t, err == nil && got == want,
+				"token %s is answered with %d (%v), want %d", token, got, err, want)
 		}
 	}
 	n := 0
@@ -239,9 +225,7 @@ func TestPermittedUsersReadMetricsOutsideOpenShift(t *testing.T) {
 			n++
 		}
 	}
-	if n != 4 {
-		t.Errorf("four users cause %d SubjectAccessReviews, want 4", n)
-	}
+	assert.Check(t, n == 4, "four users cause %d SubjectAccessReviews, want 4", n)
 }
 
 // reviews returns the number of TokenReviews.
@@ -261,9 +245,8 @@ func TestTokensAreReviewedOnce(t *testing.T) {
 	address := serving(t, Options{Name: "test"}, configv1.ServingInfo{}, kube)
 	ask := func(token string, want int) {
 		got, err := request{path: "/metrics", token: token}.send(t.Context(), address)
-		if err != nil || got != want {
-			t.Errorf("token %s is answered with %d, error %v, want %d", token, got, err, want)
-		}
+		assert.Check(t, err == nil && got == want,
+			"token %s is answered with %d, error %v, want %d", token, got, err, want)
 	}
 	for i := range 100 {
 		ask(fmt.Sprint("guess", i/2), http.StatusUnauthorized)
@@ -280,23 +263,18 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 	o := Options{Name: "test"}
 	o.Operator.Authentication.Disabled = true
 	server, err := newServer(t.Context(), o, configv1.ServingInfo{}, fake.NewClientset())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for what, timeout := range map[string]time.Duration{
 		"reading headers": server.ReadHeaderTimeout, "reading": server.ReadTimeout,
 		"writing": server.WriteTimeout, "idling": server.IdleTimeout,
 	} {
-		if timeout <= 0 || timeout > 2*time.Minute {
-			t.Errorf("%s may take %v", what, timeout)
-		}
+		assert.Check(t, timeout > 0 && timeout <= 2*time.Minute, "%s may take %v", what, timeout)
 	}
 	address := serving(t, o, configv1.ServingInfo{}, fake.NewClientset())
 	got, err := request{path: "/healthz", token: strings.Repeat("x", 32<<10)}.send(t.Context(),
 		address)
-	if err != nil || got != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("a token of 32 KiB is answered with %d, %v", got, err)
-	}
+	assert.Check(t, err == nil && got == http.StatusRequestHeaderFieldsTooLarge,
+		"a token of 32 KiB is answered with %d, %v", got, err)
 }
 
 func TestMetricsAreOpenWithoutAuthentication(t *testing.T) {
@@ -367,9 +345,8 @@ func TestServerUsesTheTLSProfile(t *testing.T) {
 			}
 			conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp",
 				serving(t, o, tt.info, fake.NewClientset()))
-			if (err != nil) != tt.wantRejected {
-				t.Fatalf("got %v, want rejected %v", err, tt.wantRejected)
-			}
+			assert.Assert(t, (err != nil) == tt.wantRejected,
+				"got %v, want rejected %v", err, tt.wantRejected)
 			if err != nil {
 				return
 			}
@@ -391,27 +368,19 @@ func TestCertificateIsReadAtEachHandshake(t *testing.T) {
 	o.Operator.Authentication.Disabled = true
 	address := serving(t, o, info, fake.NewClientset())
 	self := served(t, address)
-	if diff := cmp.Diff([]string{"localhost"}, self.DNSNames); diff != "" {
-		t.Errorf("names of the certificate without files (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual([]string{"localhost"}, self.DNSNames),
+		"names of the certificate without files")
 	for _, name := range []string{"first.svc", "second.svc"} {
 		config, err := newCA(t, "service").MakeServerCert(sets.New(name), time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		cert, key := pemOf(t, config)
 		for file, content := range map[string][]byte{info.CertFile: cert, info.KeyFile: key} {
-			if err := os.WriteFile(file, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.WriteFile(file, content, 0o600))
 		}
-		if diff := cmp.Diff([]string{name}, served(t, address).DNSNames); diff != "" {
-			t.Errorf("names of the certificate (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual([]string{name}, served(t, address).DNSNames),
+			"names of the certificate")
 	}
-	if err := os.Remove(info.KeyFile); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(info.KeyFile))
 	if got := served(t, address); !got.Equal(self) {
 		t.Errorf("without a key it serves as %v", got.DNSNames)
 	}
@@ -421,9 +390,7 @@ func served(t *testing.T, address string) *x509.Certificate {
 	t.Helper()
 	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the caller checks the certificate
 	conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer func() { _ = conn.Close() }()
 	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
 }

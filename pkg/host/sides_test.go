@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,9 +39,7 @@ func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 30*time.Second, true,
 		func(context.Context) (bool, error) { return done(), nil })
-	if err != nil {
-		t.Errorf("waiting for %s: %v", what, err)
-	}
+	assert.Check(t, err, "waiting for %s", what)
 }
 
 // aboutWorkloads returns the requests for the pod of the process and its owners.
@@ -54,21 +54,17 @@ func TestEventsAreInTheServedClusterAndTheLeaseInTheOwn(t *testing.T) {
 	ctx, cancel := context.WithCancel(bounded(t))
 	defer cancel()
 	err := Run(ctx, o, func(ctx context.Context, p Process) error {
-		if p.Config.Host != o.Config.Host || p.Served.Host != o.Served.Host {
-			t.Error("the work is given other clusters")
-		}
+		assert.Check(t, p.Config.Host == o.Config.Host && p.Served.Host == o.Served.Host,
+			"the work is given other clusters")
 		p.Events.Eventf("Tested", "by %s", "a test")
 		until(t, "the event", func() bool { return len(served.eventsOfWork()) > 0 })
 		cancel()
 		<-ctx.Done()
 		return nil
 	})
-	if err != nil {
-		t.Errorf("got %v, want none", err)
-	}
-	if diff := cmp.Diff([]string{"lease taken", "lease released"}, own.notes()); diff != "" {
-		t.Errorf("lease in the process's own cluster (-want +got):\n%s", diff)
-	}
+	assert.Check(t, err)
+	assert.Check(t, is.DeepEqual([]string{"lease taken", "lease released"}, own.notes()),
+		"lease in the process's own cluster")
 	if served.notes() != nil {
 		t.Errorf("lease in the served cluster: %q", served.notes())
 	}
@@ -83,15 +79,13 @@ func TestEventsAreInTheServedClusterAndTheLeaseInTheOwn(t *testing.T) {
 		}
 	}
 	for _, request := range served.received() {
-		if request != "POST /api/v1/namespaces/guest/events" {
-			t.Errorf("the served cluster is asked: %s", request)
-		}
+		assert.Check(t, request == "POST /api/v1/namespaces/guest/events",
+			"the served cluster is asked: %s", request)
 	}
 	for _, request := range own.received() {
 		// Leader election also creates an event about its Lease.
-		if request != "POST /api/v1/namespaces/ns/events" {
-			t.Errorf("the process's own cluster is asked: %s", request)
-		}
+		assert.Check(t, request == "POST /api/v1/namespaces/ns/events",
+			"the process's own cluster is asked: %s", request)
 	}
 	if events := own.eventsOfWork(); len(events) > 0 {
 		t.Errorf("the process's own cluster gets events: %v", events)
@@ -111,16 +105,13 @@ func TestStandaloneEventsAreAboutTheDeployment(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	})
-	if err != nil {
-		t.Errorf("got %v, want none", err)
-	}
+	assert.Check(t, err)
 	if !slices.ContainsFunc(server.received(), aboutWorkloads) {
 		t.Errorf("no pod was looked for: %q", server.received())
 	}
 	for _, event := range server.eventsOfWork() {
-		if event.Namespace != "ns" || event.InvolvedObject.Name != "ns" {
-			t.Errorf("event in %s about %s", event.Namespace, event.InvolvedObject.Name)
-		}
+		assert.Check(t, event.Namespace == "ns" && event.InvolvedObject.Name == "ns",
+			"event in %s about %s", event.Namespace, event.InvolvedObject.Name)
 	}
 }
 
@@ -137,9 +128,7 @@ func TestGuestClusterDoesNotChangeLeaderElection(t *testing.T) {
 	if sent := slices.Concat(own.received(), served.received()); sent != nil {
 		t.Errorf("the operator read the topology: %q", sent)
 	}
-	if lock := got.Lock.Describe(); lock != "ns/test-lock" {
-		t.Errorf("lock is %s", lock)
-	}
+	assert.Check(t, is.Equal(got.Lock.Describe(), "ns/test-lock"), "lock")
 }
 
 // hanging returns the configuration of a cluster that never responds.
@@ -155,9 +144,8 @@ func TestTopologyRequestTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := Options{Config: &rest.Config{Host: "https://own.invalid", Transport: hanging{}}}
 		start := time.Now()
-		if o.isSingleReplica(t.Context()) {
-			t.Error("a cluster that does not respond is a single replica")
-		}
+		assert.Check(t, !o.isSingleReplica(t.Context()),
+			"a cluster that does not respond is a single replica")
 		if waited := time.Since(start); waited != topologyTimeout {
 			t.Errorf("waited %v, want %v", waited, topologyTimeout)
 		}
@@ -180,12 +168,8 @@ func TestProcessLeadsWhileTheServedClusterHangs(t *testing.T) {
 		cancel()
 		return nil
 	})
-	if err != nil || !worked {
-		t.Errorf("got %v, worked: %t", err, worked)
-	}
-	if diff := cmp.Diff([]string{"lease taken", "lease released"}, own.notes()); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
-	}
+	assert.Check(t, err == nil && worked, "got %v, worked: %t", err, worked)
+	assert.Check(t, is.DeepEqual([]string{"lease taken", "lease released"}, own.notes()), "order")
 }
 
 // access returns a handler like a cluster that has a CA of client certificates and knows the token
@@ -254,23 +238,17 @@ func TestServedClusterAuthenticatesScrapes(t *testing.T) {
 			prometheus)
 		until(t, "a client certificate of the served cluster",
 			func() bool { return scrape(ctx, socket, "", mine) == http.StatusOK })
-		if got := scrape(ctx, socket, "", foreign); got != http.StatusUnauthorized {
-			t.Errorf("a client certificate of the process's own cluster: %d", got)
-		}
-		if got := scrape(ctx, socket, "scraper", nil); got != http.StatusOK {
-			t.Errorf("a token: %d", got)
-		}
+		assert.Check(t, is.Equal(scrape(ctx, socket, "", foreign), http.StatusUnauthorized),
+			"a client certificate of the process's own cluster")
+		assert.Check(t, is.Equal(scrape(ctx, socket, "scraper", nil), http.StatusOK), "a token")
 		return nil
 	})
-	if err != nil {
-		t.Errorf("got %v, want none", err)
-	}
+	assert.Check(t, err)
 	if !slices.Contains(served.received(), "POST /apis/authentication.k8s.io/v1/tokenreviews") {
 		t.Errorf("no token was reviewed by the served cluster: %q", served.received())
 	}
 	for _, request := range own.received() {
-		if request != "POST /api/v1/namespaces/ns/events" {
-			t.Errorf("the process's own cluster is asked: %s", request)
-		}
+		assert.Check(t, request == "POST /api/v1/namespaces/ns/events",
+			"the process's own cluster is asked: %s", request)
 	}
 }

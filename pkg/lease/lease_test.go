@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/client-go/rest"
 )
 
@@ -30,9 +31,7 @@ func TestWritesEndWithTheLease(t *testing.T) {
 		send := func(method, path string) error {
 			request, err := http.NewRequestWithContext(t.Context(), method,
 				"https://api.example.com/"+path, strings.NewReader("{}"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			response, err := protected.RoundTrip(request)
 			if err != nil {
 				return err
@@ -63,9 +62,7 @@ func TestWritesEndWithTheLease(t *testing.T) {
 				t.Errorf("%s after the Lease: %v, and Lost was called %d times", method, err, lost)
 			}
 			api.status = http.StatusOK // the release of a Lease that has expired
-			if err := send(http.MethodPut, renewal); err != nil {
-				t.Error(err)
-			}
+			assert.Check(t, send(http.MethodPut, renewal))
 		}
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -115,9 +117,8 @@ func TestConcurrentRequestsSendOneRefusedLogin(t *testing.T) {
 	for range 20 {
 		group.Go(func() {
 			_, _, err := requests.Find(t.Context(), shareID)
-			if openstack.ReasonOf(err) != openstack.AuthenticationFailed {
-				t.Errorf("got %v, want a refused login", err)
-			}
+			assert.Check(t, openstack.ReasonOf(err) == openstack.AuthenticationFailed,
+				"got %v, want a refused login", err)
 		})
 	}
 	group.Wait()
@@ -143,9 +144,8 @@ func TestClientsShareTheBackoff(t *testing.T) {
 		for _, client := range clients {
 			group.Go(func() {
 				err := client.Check(t.Context())
-				if openstack.ReasonOf(err) != openstack.AuthenticationFailed {
-					t.Errorf("got %v, want a refused login", err)
-				}
+				assert.Check(t, openstack.ReasonOf(err) == openstack.AuthenticationFailed,
+					"got %v, want a refused login", err)
 			})
 		}
 		group.Wait()

@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -59,14 +60,11 @@ func TestCAHasThreeSources(t *testing.T) {
 			c.Data["cacert"], c.CA = []byte(test.secret), test.config
 			login, err := c.Login()
 			if err != nil {
-				if test.want == "" || !strings.HasPrefix(err.Error(), test.want) {
-					t.Errorf("got %v, want %q", err, test.want)
-				}
+				assert.Check(t, test.want != "" && strings.HasPrefix(err.Error(), test.want),
+					"got %v, want %q", err, test.want)
 				return
 			}
-			if diff := cmp.Diff(test.want, login.CA); diff != "" {
-				t.Errorf("CA (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(test.want, login.CA), "CA")
 			wantSurvives(t, login)
 		})
 	}

@@ -97,9 +97,9 @@ func (s *session) lookup(ctx context.Context, service Service) (string, error) {
 	s.service.Store(&service.label)
 	found, err := openstack.V3Endpoint(ctx, s.provider, catalog, options)
 	switch missing := (gophercloud.ErrEndpointNotFound{}); {
-	case errors.As(err, &missing), is[*gophercloud.ErrEndpointNotFound](err):
+	case errors.As(err, &missing), isType[*gophercloud.ErrEndpointNotFound](err):
 		return "", s.notOffered(service)
-	case err != nil && statusOf(err) == 0 && !is[*url.Error](err):
+	case err != nil && statusOf(err) == 0 && !isType[*url.Error](err):
 		return "", unreachable(service.name, first, errNotOpenStack) // a version document of another kind
 	case err != nil:
 		return "", callError(service.name, first, s.access, err)

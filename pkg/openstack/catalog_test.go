@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -102,13 +104,10 @@ func TestMovedServiceIsLookedUpOnce(t *testing.T) {
 			s.wantTypes(client, "gold")
 			address, broken["/old/v2/types"] = "/new/v2", true
 			s.wantTypes(client, "gold")
-			if catalogs != 1 {
-				t.Errorf("the catalog was asked %d times, want once", catalogs)
-			}
+			assert.Check(t, catalogs == 1, "the catalog was asked %d times, want once", catalogs)
 			s.wantTypes(client, "gold")
-			if catalogs != 1 {
-				t.Errorf("the catalog was asked %d times after the new address was known", catalogs)
-			}
+			assert.Check(t, catalogs == 1,
+				"the catalog was asked %d times after the new address was known", catalogs)
 		})
 	}
 }

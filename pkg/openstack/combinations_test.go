@@ -6,6 +6,7 @@ import (
 
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 	"go.yaml.in/yaml/v3"
+	"gotest.tools/v3/assert"
 )
 
 // combinations are all fields of auth that a login consists of.
@@ -57,9 +58,7 @@ func TestEachCombinationOfFieldsMeansWhatItMeansToTheDrivers(t *testing.T) {
 			wantSurvives(t, login)
 		}
 	}
-	if accepted == 0 {
-		t.Error("no combination was accepted")
-	}
+	assert.Check(t, accepted != 0, "no combination was accepted")
 }
 
 // FuzzLogin proves that no text causes a panic or a message that contains the password, and that an
@@ -90,9 +89,7 @@ func FuzzLogin(f *testing.F) {
 		if yaml.Unmarshal([]byte(text), &document) == nil && keyContains(&document, "s3cr3t") {
 			return
 		}
-		if strings.Contains(messages, "s3cr3t") {
-			t.Errorf("message contains a secret: %s", messages)
-		}
+		assert.Check(t, !strings.Contains(messages, "s3cr3t"), "message contains a secret: %s", messages)
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -40,9 +42,8 @@ func TestCredentialExpiryIsRead(t *testing.T) {
 				s.fault(fault)
 			}
 			got, err := client.CredentialExpiry(t.Context())
-			if err != nil || !got.Equal(test.want) {
-				t.Errorf("the expiry is %v, %v; want %v", got, err, test.want)
-			}
+			assert.Check(t, err == nil && got.Equal(test.want),
+				"the expiry is %v, %v; want %v", got, err, test.want)
 		})
 	}
 }
@@ -55,7 +56,6 @@ func TestCredentialExpiryOfUnreachableCloudIsAnError(t *testing.T) {
 	check(t, client.Check(t.Context()))
 	s.fault(simulator.Fault{Mode: simulator.Status, Service: simulator.Identity, Status: 503})
 	got, err := client.CredentialExpiry(t.Context())
-	if err == nil || openstack.ReasonOf(err) != openstack.CloudUnreachable {
-		t.Errorf("the expiry is %v, %v", got, err)
-	}
+	assert.Check(t, err != nil && openstack.ReasonOf(err) == openstack.CloudUnreachable,
+		"the expiry is %v, %v", got, err)
 }

@@ -56,15 +56,15 @@ func describeStatus(status int) string {
 		"Check auth_url, proxy and load balancer", status)
 }
 
-// is reports whether an error is, or wraps, one of a type.
-func is[T error](err error) bool {
+// isType reports whether an error is, or wraps, one of a type.
+func isType[T error](err error) bool {
 	_, found := errors.AsType[T](err)
 	return found
 }
 
 func describeTLS(err error) string {
 	switch {
-	case is[x509.UnknownAuthorityError](err):
+	case isType[x509.UnknownAuthorityError](err):
 		return "its certificate is signed by an unknown authority. " +
 			"Put the cloud's CA into key cacert of the credentials Secret, " +
 			"or into the trusted CA bundle of the cluster (trustedCA of Proxy/cluster)"
@@ -72,15 +72,15 @@ func describeTLS(err error) string {
 		return "its certificate has no Subject Alternative Names, and the common name does not count. " +
 			"Replace the cloud's certificate by one with the host of auth_url among its Subject " +
 			"Alternative Names"
-	case is[x509.HostnameError](err):
+	case isType[x509.HostnameError](err):
 		return "its certificate is not valid for this host name. " +
 			"Check auth_url and the cloud's certificate"
-	case is[x509.CertificateInvalidError](err):
+	case isType[x509.CertificateInvalidError](err):
 		return "its certificate is not valid (expired, not yet valid, or not for this use). " +
 			"Check the cloud's certificate and the clock"
-	case is[*tls.CertificateVerificationError](err):
+	case isType[*tls.CertificateVerificationError](err):
 		return "its certificate cannot be verified. Check the cloud's certificate"
-	case is[tls.RecordHeaderError](err), is[tls.AlertError](err),
+	case isType[tls.RecordHeaderError](err), isType[tls.AlertError](err),
 		errors.Is(err, http.ErrSchemeMismatch):
 		return "the TLS handshake fails. Check that auth_url starts with https if the cloud serves HTTPS"
 	}
@@ -125,6 +125,6 @@ func describeNetwork(err error) string {
 
 // isOther reports whether an error is about an answer of another kind than expected.
 func isOther(err error) bool {
-	return is[*json.SyntaxError](err) || is[*json.UnmarshalTypeError](err) ||
-		is[gophercloud.ErrUnexpectedType](err)
+	return isType[*json.SyntaxError](err) || isType[*json.UnmarshalTypeError](err) ||
+		isType[gophercloud.ErrUnexpectedType](err)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // auth_url is the URL of the identity service; the catalog contains the URLs of the other services.
@@ -18,13 +20,11 @@ func TestMessageNamesTheSourceOfTheURL(t *testing.T) {
 		errNotOpenStack,
 	} {
 		own := unreachable(identityService, url, failure).Message
-		if !strings.Contains(own, "auth_url") || strings.Contains(own, "catalog") {
-			t.Errorf("%v of the identity service: %s", failure, own)
-		}
+		assert.Check(t, strings.Contains(own, "auth_url") && !strings.Contains(own, "catalog"),
+			"%v of the identity service: %s", failure, own)
 		other := unreachable("shared file system service", url, failure).Message
-		if strings.Contains(other, "auth_url") || !strings.Contains(other,
-			"the URL of the shared file system service in OpenStack's catalog") {
-			t.Errorf("%v of another service: %s", failure, other)
-		}
+		assert.Check(t, !strings.Contains(other, "auth_url") && strings.Contains(other,
+			"the URL of the shared file system service in OpenStack's catalog"),
+			"%v of another service: %s", failure, other)
 	}
 }

@@ -4,15 +4,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // Whoever writes the Secret of a guest cluster chooses the number of entries.
 func TestCloudsWithTooManyEntriesAreNotDecoded(t *testing.T) {
 	t.Parallel()
 	_, err := readEntry([]byte(manyClouds(maxNodes / 2)))
-	if err == nil || !strings.Contains(err.Error(), "too many entries") {
-		t.Errorf("got error %v, want too many entries", err)
-	}
+	assert.Check(t, err != nil && strings.Contains(err.Error(), "too many entries"),
+		"got error %v, want too many entries", err)
 }
 
 func BenchmarkReadEntryOfMany(b *testing.B) {

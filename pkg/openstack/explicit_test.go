@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 	"go.yaml.in/yaml/v3"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -67,9 +69,7 @@ func TestLoginIsExplicit(t *testing.T) {
 			if strings.Contains(test.text, "'<<':") {
 				want.Entry = "<<"
 			}
-			if diff := cmp.Diff(&want, got); diff != "" {
-				t.Errorf("login (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(&want, got), "login")
 			wantSameRequest(t, test.text, got)
 			wantSurvives(t, got)
 		})
@@ -114,20 +114,14 @@ func wantSurvives(t *testing.T, login *openstack.Login) {
 	generated := content(string(text))
 	generated.CA = login.CA
 	got, err := generated.Login()
-	if err != nil {
-		t.Fatalf("generated:\n%s\nerror: %v", text, err)
-	}
+	assert.NilError(t, err, "generated:\n%s\nerror", text)
 	notes := cmpopts.IgnoreFields(openstack.Login{}, "Remarks", "NoProject", "CAPath")
-	if diff := cmp.Diff(login, got, notes); diff != "" {
-		t.Errorf("login (-want +generated):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(login, got, notes), "login")
 	wantSameRequest(t, string(text), login)
 	keys := login.ManilaKeys()
 	wantManilaLogin(t, keys, login)
 	got, err = openstack.LoginOfManilaKeys(keys)
 	check(t, err)
 	got.Entry = login.Entry
-	if diff := cmp.Diff(login, got, notes); diff != "" {
-		t.Errorf("login (-want +of Manila's keys):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(login, got, notes), "login (-want +of Manila's keys)")
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -186,9 +188,7 @@ func stable(t *testing.T, n int, message func() string) string {
 	t.Helper()
 	first := message()
 	for range n - 1 {
-		if again := message(); again != first {
-			t.Fatalf("message changes from %q to %q", first, again)
-		}
+		assert.Assert(t, is.Equal(message(), first), "the message was %q", first)
 	}
 	return first
 }
@@ -244,14 +244,10 @@ func (s *fixture) wantCalls(want map[string]int) {
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }
 
 func wantFragment(t *testing.T, text, fragment string) {
 	t.Helper()
-	if !strings.Contains(text, fragment) {
-		t.Errorf("message %q lacks %q", text, fragment)
-	}
+	assert.Check(t, strings.Contains(text, fragment), "message %q lacks %q", text, fragment)
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -20,13 +22,9 @@ import (
 // wantPrintable expects a message that a condition can contain.
 func wantPrintable(t *testing.T, message string) {
 	t.Helper()
-	if len(message) > 1000 {
-		t.Errorf("message has %d bytes: %.200s...", len(message), message)
-	}
+	assert.Check(t, len(message) <= 1000, "message has %d bytes: %.200s...", len(message), message)
 	for _, r := range message {
-		if !unicode.IsPrint(r) {
-			t.Errorf("message has the character %q: %q", r, message)
-		}
+		assert.Check(t, unicode.IsPrint(r), "message has the character %q: %q", r, message)
 	}
 }
 
@@ -215,9 +213,7 @@ func TestRedirectToAnotherServerIsRefused(t *testing.T) {
 				}))
 				wantFragment(t, s.refusedRedirect(s.client()),
 					"it redirects the request to")
-				if stolen.Load() > 0 {
-					t.Error("the request was sent to another server")
-				}
+				assert.Check(t, stolen.Load() <= 0, "the request was sent to another server")
 			})
 		}
 	}

@@ -3,8 +3,9 @@ package openstack_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -14,9 +15,7 @@ import (
 func wantManilaLogin(t *testing.T, keys map[string]string, login *openstack.Login) {
 	t.Helper()
 	for key, value := range keys {
-		if value == "" || key == "os-useClouds" {
-			t.Errorf("the driver refuses %s with %q", key, value)
-		}
+		assert.Check(t, value != "" && key != "os-useClouds", "the driver refuses %s with %q", key, value)
 	}
 	opts, err := clientconfig.AuthOptions(&clientconfig.ClientOpts{
 		EnvPrefix: "UNUSED_", AuthInfo: &clientconfig.AuthInfo{
@@ -34,9 +33,8 @@ func wantManilaLogin(t *testing.T, keys map[string]string, login *openstack.Logi
 		},
 	})
 	check(t, err)
-	if diff := cmp.Diff(request(t, login.AuthOptions()), request(t, opts)); diff != "" {
-		t.Errorf("request of the login (-) and of Manila's driver (+):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(request(t, login.AuthOptions()), request(t, opts)),
+		"request of the login (-) and of Manila's driver (+)")
 }
 
 // Drivers before 1.34 require exactly one key os-domain* for a password.
@@ -72,9 +70,7 @@ func TestManilaKeysRepeatTheDomainForOldDrivers(t *testing.T) {
 			test.login.Password = "pw"
 			keys := (&openstack.Login{AuthInfo: test.login}).ManilaKeys()
 			got := [2]string{keys["os-domainID"], keys["os-domainName"]}
-			if diff := cmp.Diff([2]string{test.id, test.name}, got); diff != "" {
-				t.Errorf("domains (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual([2]string{test.id, test.name}, got), "domains")
 		})
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -89,9 +90,8 @@ func TestSecureYAMLIsNamedIfTheLoginIsIncomplete(t *testing.T) {
 	c.Data["secure.yaml"] = []byte("s3cr3t")
 	const note = ". Key secure.yaml is not read: move its content into clouds.yaml"
 	_, err := c.Login()
-	if err == nil || !strings.HasSuffix(err.Error(), "lacks password"+note) {
-		t.Errorf("got error %v", err)
-	}
+	assert.Check(t, err != nil && strings.HasSuffix(err.Error(), "lacks password"+note),
+		"got error %v", err)
 }
 
 func TestLoginWithoutProjectSaysWhatToDo(t *testing.T) {
@@ -135,9 +135,7 @@ func TestLoginWithoutProjectSaysWhatToDo(t *testing.T) {
 			t.Parallel()
 			login, err := parsed(test.text)
 			check(t, err)
-			if diff := cmp.Diff(test.want, login.NoProject); diff != "" {
-				t.Errorf("advice (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(test.want, login.NoProject), "advice")
 		})
 	}
 }
@@ -213,9 +211,7 @@ func TestRemarksNameKeysWithoutAnEffect(t *testing.T) {
 			for i := range test.want {
 				test.want[i] = fromNS + ": clouds.openstack." + test.want[i]
 			}
-			if diff := cmp.Diff(test.want, login.Remarks); diff != "" {
-				t.Errorf("remarks (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(test.want, login.Remarks), "remarks")
 		})
 	}
 }
@@ -240,7 +236,5 @@ func TestSecretWithoutCloudsYAMLNamesItsKeys(t *testing.T) {
 		Name: "Secret ns/name", Data: map[string][]byte{"x": nil, "a b": nil},
 	}.Login()
 	const want = "Secret ns/name has no key clouds.yaml; its keys are (a name that is not printed), x"
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %q", err, want)
-	}
+	assert.Check(t, err != nil && err.Error() == want, "got %v, want %q", err, want)
 }

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // changed returns the valid clouds.yaml with one text replaced.
 func changed(tb testing.TB, old, replacement string) string {
 	tb.Helper()
-	if !strings.Contains(cloudsText, old) {
-		tb.Fatalf("the text has no %q", old)
-	}
+	assert.Assert(tb, strings.Contains(cloudsText, old), "the text has no %q", old)
 	return strings.Replace(cloudsText, old, replacement, 1)
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -102,9 +103,8 @@ func TestProxyOfTheEnvironmentIsUsed(t *testing.T) {
 			if test.want == "CloudUnreachable" {
 				wantFragment(t, text, "the proxy cannot be used")
 			}
-			if strings.Contains(text, "secret-proxy") {
-				t.Errorf("message holds the proxy's password: %s", text)
-			}
+			assert.Check(t, !strings.Contains(text, "secret-proxy"),
+				"message holds the proxy's password: %s", text)
 			if used := proxy.used.Load() > 0; used == test.down {
 				t.Errorf("proxy was used %t", used)
 			}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -46,9 +48,7 @@ func TestRedirectOfLoginNamesItsTarget(t *testing.T) {
 				wantFragment(t, message, "it redirects the request to "+
 					strings.ReplaceAll(want, "HOST", host)+", where its content would be lost. If the "+
 					"service of your cloud is there, write that URL as auth_url.")
-				if requests != 3 {
-					t.Errorf("the server received %d requests", requests)
-				}
+				assert.Check(t, requests == 3, "the server received %d requests", requests)
 			})
 		}
 	}

@@ -3,7 +3,8 @@ package openstack_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -16,9 +17,7 @@ func TestEachRequestIsReportedWithItsService(t *testing.T) {
 	s.clouds(simulator.Clouds{})
 	var got []string
 	observe := func(r openstack.Request) {
-		if r.Duration <= 0 {
-			t.Errorf("the request to %s took %v", r.Service, r.Duration)
-		}
+		assert.Check(t, r.Duration > 0, "the request to %s took %v", r.Service, r.Duration)
 		got = append(got, r.Service+" "+r.Code)
 	}
 	client := s.clientOf(func() (openstack.Access, error) {
@@ -36,9 +35,7 @@ func TestEachRequestIsReportedWithItsService(t *testing.T) {
 		if err := request(); (err != nil) != (fault != nil) {
 			t.Errorf("%s: got error %v", what, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: requests (-want +got):\n%s", what, diff)
-		}
+		assert.Check(t, is.DeepEqual(want, got), "%s: requests", what)
 	}
 	types := func() error { _, err := client.ShareTypes(t.Context()); return err }
 	volumes := func() error { _, err := client.VolumeZones(t.Context()); return err }

@@ -1,6 +1,11 @@
 package openstack
 
-import "testing"
+import (
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
 
 func TestPathOfAccessRule(t *testing.T) {
 	t.Parallel()
@@ -20,8 +25,7 @@ func TestPathOfAccessRule(t *testing.T) {
 		{"https://k/", "https://k/types", "/types"},
 		{"https://k/v2/", "https://k/v2/shares/a%2Fb%0A/metadata/x.y", "/v2/shares/*/metadata/*"},
 	} {
-		if got := rulePath(test.endpoint, test.requested); got != test.want {
-			t.Errorf("%s of %s: got %s, want %s", test.requested, test.endpoint, got, test.want)
-		}
+		assert.Check(t, is.Equal(rulePath(test.endpoint, test.requested), test.want),
+			"%s of %s", test.requested, test.endpoint)
 	}
 }

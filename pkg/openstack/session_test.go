@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/services"
@@ -84,9 +86,8 @@ func TestMissingManilaIsDetectedWithoutLogin(t *testing.T) {
 	t.Parallel()
 	s, client, first := connectedWithoutManila(t, simulator.Config{})
 	for range repetitions {
-		if again := s.wantFailure(client, openstack.NotOffered); again != first {
-			t.Fatalf("message changes from %q to %q", first, again)
-		}
+		assert.Assert(t, is.Equal(s.wantFailure(client, openstack.NotOffered), first),
+			"the message was %q", first)
 		s.wantCalls(map[string]int{catalogCall: 1})
 	}
 	s.cloud.RestoreToCatalog("sharev2")

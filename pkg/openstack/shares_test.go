@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -44,9 +45,7 @@ func TestOnlySharesWithTheMetadataAreListed(t *testing.T) {
 	want := []openstack.Share{{
 		ID: shareID, Status: "available", Protocol: "NFS", Metadata: map[string]string{"cluster": "blue"},
 	}}
-	if diff := cmp.Diff(want, found); diff != "" {
-		t.Errorf("shares (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, found), "shares")
 }
 
 // pages answers the next requests with pages of shares.
@@ -78,9 +77,7 @@ func TestListContainsAllSharesIfOneIsDeletedMeanwhile(t *testing.T) {
 	for _, f := range found {
 		ids = append(ids, f.ID)
 	}
-	if diff := cmp.Diff([]string{"b", "c", "d"}, ids); diff != "" {
-		t.Errorf("shares (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual([]string{"b", "c", "d"}, ids), "shares")
 }
 
 func TestListThatMayLackSharesIsAnError(t *testing.T) {
@@ -92,9 +89,8 @@ func TestListThatMayLackSharesIsAnError(t *testing.T) {
 	}
 	found, err := requests.List(t.Context(), "cluster", "blue")
 	s.failure(len(found), err, openstack.CloudUnreachable)
-	if err == nil || !strings.Contains(err.Error(), "a list may lack some") {
-		t.Errorf("the error is %v", err)
-	}
+	assert.Check(t, err != nil && strings.Contains(err.Error(), "a list may lack some"),
+		"the error is %v", err)
 }
 
 func TestOnlyManilasOwnAnswerMeansThatAShareDoesNotExist(t *testing.T) {
@@ -103,9 +99,7 @@ func TestOnlyManilasOwnAnswerMeansThatAShareDoesNotExist(t *testing.T) {
 	requests := s.shares()
 	_, exists, err := requests.Find(t.Context(), shareID)
 	check(t, err)
-	if exists {
-		t.Error("a share exists that nobody created")
-	}
+	assert.Check(t, !exists, "a share exists that nobody created")
 	s.fault(simulator.Fault{ // of a load balancer
 		Mode: simulator.Foreign, Service: simulator.Share, Times: 1,
 		Answer: &simulator.Answer{Status: http.StatusNotFound, Body: `<h1>Not Found</h1>`},
@@ -203,9 +197,7 @@ func TestMetadataOfAllSharesIsLimited(t *testing.T) {
 	check(t, err)
 	_, err = requests.List(t.Context(), "cluster", "blue")
 	wantFragment(t, fmt.Sprint(err), "more than 32 MiB of their metadata")
-	if pages > 40 {
-		t.Errorf("%d pages of 1 MB were read", pages)
-	}
+	assert.Check(t, pages <= 40, "%d pages of 1 MB were read", pages)
 }
 
 func TestStatusOfARequestAboutAShareIsClassified(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 func TestRedirectStaysOnTheServer(t *testing.T) {
@@ -26,17 +28,12 @@ func TestRedirectStaysOnTheServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			from, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.from, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			to, err := http.NewRequestWithContext(t.Context(), http.MethodGet, test.to, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			err = checkRedirect(to, []*http.Request{from})
-			if test.refused != errors.Is(err, errRedirected) || !test.refused && err != nil {
-				t.Errorf("refused=%v, got %v", test.refused, err)
-			}
+			assert.Check(t, test.refused == errors.Is(err, errRedirected) && (test.refused || err == nil),
+				"refused=%v, got %v", test.refused, err)
 		})
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -20,9 +21,7 @@ func TestVolumeTypesAreListed(t *testing.T) {
 	client := s.client()
 	found, err := client.VolumeTypes(t.Context())
 	check(t, err)
-	if diff := cmp.Diff([]string{"__DEFAULT__"}, namesOf(found)); diff != "" {
-		t.Errorf("types (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual([]string{"__DEFAULT__"}, namesOf(found)), "types")
 	s.wantCalls(map[string]int{loginCall: 1, "GET " + volumeTypesPath: 1})
 }
 
@@ -63,9 +62,8 @@ func TestAnswersAboutVolumeTypes(t *testing.T) {
 				openstack.ReasonOf(err) != openstack.CloudUnreachable {
 				t.Errorf("got %v, want %q", err, test.fault)
 			}
-			if err == nil && len(found) != test.want {
-				t.Errorf("%d types, want %d", len(found), test.want)
-			}
+			assert.Check(t, err != nil || len(found) == test.want,
+				"%d types, want %d", len(found), test.want)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	"gotest.tools/v3/assert"
 	"k8s.io/client-go/rest"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -30,15 +31,11 @@ func execute(t *testing.T, args ...string) (string, error) {
 func TestHelpListsAllFlags(t *testing.T) {
 	t.Parallel()
 	out, err := execute(t, "start", "--help")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var flags settings.Flags
 	set := pflag.NewFlagSet("all", pflag.ContinueOnError)
 	flags.AddTo(set)
-	if !set.HasFlags() {
-		t.Fatal("no flags to look for")
-	}
+	assert.Assert(t, set.HasFlags(), "no flags to look for")
 	set.VisitAll(func(f *pflag.Flag) {
 		if !strings.Contains(out, "--"+f.Name+" ") || !strings.Contains(out, f.Usage) {
 			t.Errorf("no --%s with its usage in:\n%s", f.Name, out)
@@ -84,9 +81,7 @@ func TestCheckCloudsReadsTheFileAsTheOperatorDoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "clouds.yaml")
-			if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.WriteFile(file, []byte(tt.text), 0o600))
 			_, err := execute(t, "check-clouds", file)
 			if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
@@ -118,7 +113,6 @@ func TestLeaseAndEventsAreNamedAfterTheComponent(t *testing.T) {
 func TestVersionFlagPrintsTheVersion(t *testing.T) {
 	t.Parallel()
 	out, err := execute(t, "--version")
-	if err != nil || !strings.HasPrefix(out, "manila-csi-driver-operator version ") {
-		t.Errorf("got %q, %v", out, err)
-	}
+	assert.Check(t, err == nil && strings.HasPrefix(out, "manila-csi-driver-operator version "),
+		"got %q, %v", out, err)
 }

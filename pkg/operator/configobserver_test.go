@@ -3,6 +3,7 @@ package operator
 import (
 	"testing"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -24,13 +25,9 @@ func TestOnlyOnOpenShiftAMissingProxyIsAWarning(t *testing.T) {
 		}
 		d.settings.ClusterID = clusterID
 		observer, err := d.configObserver("ConfigObserver")
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		recorder := d.events.(events.InMemoryRecorder)
-		if err := observer.Sync(t.Context(), factory.NewSyncContext("test", recorder)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, observer.Sync(t.Context(), factory.NewSyncContext("test", recorder)))
 		warnings := 0
 		for _, event := range recorder.Events() {
 			if event.Type == corev1.EventTypeWarning {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,9 +78,7 @@ func fitted(
 		given = generated(t, d)
 	}
 	for _, change := range changes {
-		if err := change(observedProxy(), given); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, change(observedProxy(), given))
 	}
 	return given
 }
@@ -86,13 +86,9 @@ func fitted(
 func generated(t *testing.T, d *driver) *appsv1.Deployment {
 	t.Helper()
 	asset, object, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
-	if err != nil || object == nil {
-		t.Fatalf("%v, %v", object, err)
-	}
+	assert.Assert(t, err == nil && object != nil, "%v, %v", object, err)
 	deployment := &appsv1.Deployment{}
-	if err := yaml.UnmarshalStrict(asset.Data, deployment); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, yaml.UnmarshalStrict(asset.Data, deployment))
 	return deployment
 }
 
@@ -133,33 +129,23 @@ func TestHooksFitTheDeploymentToAHostedControlPlane(t *testing.T) {
 			after.Annotations[hook.DesiredVersionAnnotation],
 		}
 		diff := cmp.Diff([]any{int32(2), map[string]string{"role": "infra"}, int64(1001), "4.21"}, got)
-		if diff != "" {
-			t.Errorf("replicas, node selector, user, release (-want +got):\n%s", diff)
-		}
+		assert.Check(t, diff == "", "replicas, node selector, user, release (-want +got):\n%s", diff)
 		apart := pod.Affinity.PodAntiAffinity
 		if len(apart.RequiredDuringSchedulingIgnoredDuringExecution) != 1 ||
 			apart.PreferredDuringSchedulingIgnoredDuringExecution != nil {
 			t.Errorf("anti-affinity is %+v, want it to be required", apart)
 		}
 		diff = cmp.Diff(before.Spec.Template.Spec.Affinity.PodAffinity, pod.Affinity.PodAffinity)
-		if diff != "" {
-			t.Errorf("co-location (-before +after):\n%s", diff)
-		}
+		assert.Check(t, diff == "", "co-location (-before +after):\n%s", diff)
 		tolerations := append(
 			before.Spec.Template.Spec.Tolerations,
 			corev1.Toleration{Key: "role", Operator: corev1.TolerationOpExists},
 		)
-		if diff := cmp.Diff(tolerations, pod.Tolerations); diff != "" {
-			t.Errorf("tolerations (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(tolerations, pod.Tolerations), "tolerations")
 		labels := before.Spec.Template.Labels
 		labels["team"] = "a"
-		if diff := cmp.Diff(labels, after.Spec.Template.Labels); diff != "" {
-			t.Errorf("labels of pods (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(before.Spec.Selector, after.Spec.Selector); diff != "" {
-			t.Errorf("selector (-before +after):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(labels, after.Spec.Template.Labels), "labels of pods")
+		assert.Check(t, is.DeepEqual(before.Spec.Selector, after.Spec.Selector), "selector")
 	})
 }
 
@@ -178,9 +164,8 @@ func TestEachContainerGetsTheProxyOfTheManagementClusterOnce(t *testing.T) {
 			}
 		}
 		named := func(c corev1.Container) bool { return c.Name == "csi-driver-nfs" }
-		if hasNFS := slices.ContainsFunc(pod.InitContainers, named); hasNFS != (name == "Manila") {
-			t.Errorf("has the init container csi-driver-nfs: %t", hasNFS)
-		}
+		assert.Check(t, is.Equal(slices.ContainsFunc(pod.InitContainers, named), (name == "Manila")),
+			"has the init container csi-driver-nfs")
 	})
 }
 
@@ -200,9 +185,7 @@ func TestHooksSetReplicasAndProxyOfAStandaloneDeployment(t *testing.T) {
 				)
 			}
 		}
-		if diff := cmp.Diff(want, fitted(t, flavour.Standalone, p, nil)); diff != "" {
-			t.Errorf("Deployment (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(want, fitted(t, flavour.Standalone, p, nil)), "Deployment")
 	})
 }
 
@@ -233,9 +216,7 @@ func TestHooksWorkOnADeploymentWithoutOptionalFields(t *testing.T) {
 			t.Parallel()
 			d := bare()
 			want(d)
-			if diff := cmp.Diff(d, fitted(t, f, plugins()[0], bare())); diff != "" {
-				t.Errorf("Deployment (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(d, fitted(t, f, plugins()[0], bare())), "Deployment")
 		})
 	}
 }
@@ -252,14 +233,11 @@ func TestHooksOfThePluginOverrideTheOthers(t *testing.T) {
 			}, nil
 		}
 		hooks, err := assembled(t, f, p)[0].controllerHooks(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		// Only RollOutDeployment follows, which has no inputs of its own.
 		last := hooks[len(hooks)-2]
-		if len(last.RolloutInputs) != 1 || last.RolloutInputs[0].Name != "own" {
-			t.Errorf("%s: the driver's own is not last, but a hook with inputs %v", f, last.RolloutInputs)
-		}
+		assert.Check(t, len(last.RolloutInputs) == 1 && last.RolloutInputs[0].Name == "own",
+			"%s: the driver's own is not last, but a hook with inputs %v", f, last.RolloutInputs)
 	}
 }
 
@@ -317,9 +295,8 @@ func TestPlaceholdersOfEachSide(t *testing.T) {
 					}
 				}
 			}
-			if diff := cmp.Diff(want, placeholders(o.bundles, o.settings, o.namespaces)); diff != "" {
-				t.Errorf("placeholders (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(want, placeholders(o.bundles, o.settings, o.namespaces)),
+				"placeholders")
 			o.settings.ReleaseVersion = ""
 			for side, values := range placeholders(o.bundles, o.settings, o.namespaces) {
 				if values[bundle.ReleaseVersion] != unknownRelease {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -82,9 +84,7 @@ func newAddonsFixture(t *testing.T) *addonsFixture {
 	f.kube = f.cluster.Guest
 	f.clock = clocktesting.NewFakeClock(time.Unix(1_000_000_000, 0))
 	_, addons, err := loadBundles(f.operator.drivers, flavour.Standalone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	f.operator.csiAddons = addons
 	f.operator.settings.CSIAddons.APIServerTokens = true // both workloads have the containers
 	for _, variables := range bundle.AllImageVariables(flavour.Standalone, addons) {
@@ -275,9 +275,8 @@ func TestPodsRollOutOnceWhenCSIAddonsComeAndGo(t *testing.T) {
 	f.eventually(func() error { return f.rolledOut(false, true, false) })
 	for _, resource := range []string{"deployments", "daemonsets"} {
 		templates := f.templates(resource)
-		if diff := cmp.Diff(templates[0], templates[2]); diff != "" {
-			t.Errorf("pods of %s before and after CSI-Addons (-before +after):\n%s", resource, diff)
-		}
+		assert.Check(t, is.DeepEqual(templates[0], templates[2]),
+			"pods of %s before and after CSI-Addons", resource)
 	}
 }
 
@@ -426,23 +425,17 @@ func TestObjectsOfCSIAddonsAreRemovedWithItsImages(t *testing.T) {
 			d.csiAddons.clock = f.clock
 			f.cluster.Start(t)
 			controller, err := d.csiAddonsResources("OpenStackCinderDriverCSIAddonsController")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			sync := func() {
 				t.Helper()
 				err := controller.Sync(t.Context(), factory.NewSyncContext("test", d.events))
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, err)
 			}
 			f.eventually(func() error {
 				sync()
 				return f.isActive(opv1.ConditionTrue, "AsExpected")()
 			})
-			if err := f.hasPolicies(1)(); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, f.hasPolicies(1)())
 			if forbidden {
 				forbid(&f.kube.Fake, "*")
 			}
@@ -458,9 +451,7 @@ func TestObjectsOfCSIAddonsAreRemovedWithItsImages(t *testing.T) {
 				t.Errorf("the operator repeats %v", f.kube.Actions())
 			}
 			if !forbidden {
-				if err := errors.Join(f.hasPolicies(0)(), f.hasGrants()); err != nil {
-					t.Error(err)
-				}
+				assert.Check(t, errors.Join(f.hasPolicies(0)(), f.hasGrants()))
 			}
 		})
 	}
@@ -477,17 +468,11 @@ func TestCSIAddonsStayForAWhileAfterARestartWithoutTheCRD(t *testing.T) {
 			Namespace: d.csiAddons.namespace, Name: d.csiAddons.daemonSet,
 		}}
 		nodes.Spec.Template.Spec.Containers = []corev1.Container{{Name: container}}
-		if err := f.kube.Tracker().Add(nodes); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.kube.Tracker().Add(nodes))
 		f.cluster.Start(t)
-		if got := d.csiAddons.active(); got != want {
-			t.Errorf("%s: CSI-Addons are active: %v", container, got)
-		}
+		assert.Check(t, is.Equal(d.csiAddons.active(), want), "%s: CSI-Addons are active", container)
 		f.clock.Step(removalDelay)
-		if d.csiAddons.active() {
-			t.Errorf("%s: CSI-Addons stay active", container)
-		}
+		assert.Check(t, !d.csiAddons.active(), "%s: CSI-Addons stay active", container)
 	}
 }
 
@@ -532,10 +517,8 @@ func TestChoicesConfigureCSIAddonsWithoutARestart(t *testing.T) {
 		}
 		return nil
 	})
-	if err := f.kube.CoreV1().ConfigMaps(chosen.Namespace).Delete(t.Context(), chosen.Name,
-		metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, f.kube.CoreV1().ConfigMaps(chosen.Namespace).Delete(t.Context(), chosen.Name,
+		metav1.DeleteOptions{}))
 	f.eventually(func() error {
 		for _, resource := range []string{"deployments", "daemonsets"} {
 			if written := f.templates(resource); hasSidecar(written[len(written)-1]) {

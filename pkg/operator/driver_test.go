@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -48,9 +49,7 @@ func plugins() []plugin.Driver {
 func newTestOperator(t *testing.T, f flavour.Flavour, drivers ...plugin.Driver) *operator {
 	t.Helper()
 	bundles, _, err := loadBundles(drivers, f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	s := &settings.Settings{
 		Namespace: "operators", Flavour: f, ReleaseVersion: "4.21", Images: map[string]string{},
 	}
@@ -91,9 +90,7 @@ func assemble(o *operator) ([]*driver, error) {
 func assembled(t *testing.T, f flavour.Flavour, plugins ...plugin.Driver) []*driver {
 	t.Helper()
 	drivers, err := assemble(newTestOperator(t, f, plugins...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	fake := clustertest.New(t, clustertest.Seed{Flavour: f})
 	for _, side := range flavour.Sides() {
 		*drivers[0].cluster.Side(side) = *fake.Side(side)
@@ -115,9 +112,7 @@ func names(controllers []factory.Controller) []string {
 func built(t *testing.T, drivers []*driver) map[phase][]factory.Controller {
 	t.Helper()
 	controllers, err := buildControllers(drivers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return controllers
 }
 
@@ -217,9 +212,7 @@ func TestRequiredImagesAreThoseOfTheOperatorDeployment(t *testing.T) {
 		},
 	} {
 		bundles, _, err := loadBundles(plugins(), f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		got := bundle.AllImageVariables(f, bundles)
 		slices.SortFunc(got, slices.Compare)
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -258,17 +251,13 @@ func imagesOf(t *testing.T, asset bundle.Asset) []string {
 	var workload struct {
 		Spec struct{ Template corev1.PodTemplateSpec }
 	}
-	if err := yaml.Unmarshal(asset.Data, &workload); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, yaml.Unmarshal(asset.Data, &workload))
 	var images []string
 	for _, c := range slices.Concat(workload.Spec.Template.Spec.InitContainers,
 		workload.Spec.Template.Spec.Containers) {
 		images = append(images, c.Image)
 	}
-	if len(images) == 0 {
-		t.Fatalf("%s has no containers", asset.Name)
-	}
+	assert.Assert(t, len(images) != 0, "%s has no containers", asset.Name)
 	return images
 }
 
@@ -427,9 +416,7 @@ func TestFSGroupPolicyChangesOnlyTheCSIDriver(t *testing.T) {
 	before, after := d.bundle.Assets(), d.bundle.Assets()
 	for _, policy := range []storagev1.FSGroupPolicy{"", storagev1.FileFSGroupPolicy} {
 		d.components.FSGroupPolicy = policy
-		if err := d.setFSGroupPolicy(after); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, d.setFSGroupPolicy(after))
 		for i := range before {
 			if policy == "" || before[i].Role != bundle.CSIDriver {
 				if diff := cmp.Diff(before[i], after[i]); diff != "" {
@@ -438,10 +425,8 @@ func TestFSGroupPolicyChangesOnlyTheCSIDriver(t *testing.T) {
 				continue
 			}
 			var was, is storagev1.CSIDriver
-			if err := errors.Join(yaml.UnmarshalStrict(before[i].Data, &was),
-				yaml.UnmarshalStrict(after[i].Data, &is)); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, errors.Join(yaml.UnmarshalStrict(before[i].Data, &was),
+				yaml.UnmarshalStrict(after[i].Data, &is)))
 			was.Spec.FSGroupPolicy = &policy
 			if diff := cmp.Diff(was, is); diff != "" {
 				t.Errorf("CSIDriver (-want +got):\n%s", diff)

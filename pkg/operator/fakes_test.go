@@ -3,6 +3,8 @@ package operator
 import (
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
@@ -22,9 +24,7 @@ func setSpec(t *testing.T, client v1helpers.OperatorClient, spec opv1.OperatorSp
 	if err == nil {
 		_, _, err = client.UpdateOperatorSpec(t.Context(), version, &spec)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }
 
 func condition(

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,17 +43,13 @@ func newHashKeyRun(t *testing.T, f *clustertest.Fake) hashKeyRun {
 		initialSyncs: &initialSyncs{},
 	}
 	controller, err := d.hashKeyController("TestDriverHashKeyController")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return hashKeyRun{d, controller}
 }
 
 func (r hashKeyRun) sync(t *testing.T) {
 	t.Helper()
-	if err := r.controller.Sync(t.Context(), factory.NewSyncContext("test", r.events)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, r.controller.Sync(t.Context(), factory.NewSyncContext("test", r.events)))
 }
 
 // awaitCache waits until the lookup of the Secret in the cache has the expected result.
@@ -64,9 +61,7 @@ func awaitCache(t *testing.T, f *clustertest.Fake, done func(*corev1.Secret, err
 		func(context.Context) (bool, error) {
 			return done(lister.Secrets(hashKeyNamespace).Get(hashKeyName)), nil
 		})
-	if err != nil {
-		t.Fatalf("the cache does not have the expected Secret: %v", err)
-	}
+	assert.NilError(t, err, "the cache does not have the expected Secret")
 }
 
 // stored waits until the cache contains the Secret of the API server, and returns its key.
@@ -74,9 +69,7 @@ func stored(t *testing.T, f *clustertest.Fake) []byte {
 	t.Helper()
 	live, err := f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).
 		Get(t.Context(), hashKeyName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	awaitCache(t, f, func(cached *corev1.Secret, err error) bool {
 		return err == nil && bytes.Equal(cached.Data["key"], live.Data["key"])
 	})
@@ -111,9 +104,7 @@ func TestEachRunUsesTheSameHashKey(t *testing.T) {
 	first.sync(t)
 	second := newHashKeyRun(t, f)
 	second.sync(t)
-	if !bytes.Equal(value, second.key.Value()) {
-		t.Error("another run has another key")
-	}
+	assert.Check(t, bytes.Equal(value, second.key.Value()), "another run has another key")
 	if writes := clustertest.Writes(f.ControlPlane); len(writes) != 1 {
 		t.Errorf("writes are %q, want one", writes)
 	}
@@ -126,9 +117,7 @@ func TestEachRunUsesTheSameHashKey(t *testing.T) {
 	}
 	awaitCache(t, f, func(_ *corev1.Secret, err error) bool { return err != nil })
 	first.sync(t)
-	if !bytes.Equal(value, stored(t, f)) {
-		t.Error("a deleted Secret comes back with another key")
-	}
+	assert.Check(t, bytes.Equal(value, stored(t, f)), "a deleted Secret comes back with another key")
 }
 
 // The cache may be older than the API server.
@@ -155,9 +144,7 @@ func TestOnlyAnInvalidHashKeyIsReplaced(t *testing.T) {
 			if got := run.key.Value(); bytes.Equal(got, used) != test.want || len(got) != hook.KeySize {
 				t.Errorf("the key in use is kept: %t, want %t", !test.want, test.want)
 			}
-			if diff := cmp.Diff(test.verbs, clustertest.Writes(f.Guest)); diff != "" {
-				t.Errorf("writes (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(test.verbs, clustertest.Writes(f.Guest)), "writes")
 		})
 	}
 }
@@ -175,9 +162,7 @@ func TestUnmanagedOperatorReadsButDoesNotWriteTheHashKey(t *testing.T) {
 	if writes := clustertest.Writes(f.Guest); len(writes) > 0 || run.key.Value() != nil {
 		t.Errorf("writes are %q", writes)
 	}
-	if run.initialSyncs.done() {
-		t.Error("workloads count the key as known")
-	}
+	assert.Check(t, !run.initialSyncs.done(), "workloads count the key as known")
 	value := bytes.Repeat([]byte{7}, hook.KeySize)
 	if _, err := f.Guest.CoreV1().Secrets(hashKeyNamespace).Create(t.Context(), hashKeySecret(value),
 		metav1.CreateOptions{}); err != nil {
@@ -185,7 +170,5 @@ func TestUnmanagedOperatorReadsButDoesNotWriteTheHashKey(t *testing.T) {
 	}
 	stored(t, f)
 	run.sync(t)
-	if !bytes.Equal(value, run.key.Value()) {
-		t.Error("the key is not read")
-	}
+	assert.Check(t, bytes.Equal(value, run.key.Value()), "the key is not read")
 }

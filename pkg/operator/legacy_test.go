@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,25 +47,17 @@ func newLegacyRun(t *testing.T) *legacyRun {
 	t.Helper()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
 	controller, err := d.legacyController("TestLegacyController")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	client, ok := d.cluster.Side(flavour.Guest).Dynamic.(*dynamicfake.FakeDynamicClient)
-	if !ok {
-		t.Fatal("the client is not a fake")
-	}
+	assert.Assert(t, ok, "the client is not a fake")
 	generations, err := d.generations()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r := &legacyRun{driver: d, controller: controller, client: client}
 	for _, g := range generations {
 		for _, o := range g.Leftovers {
 			if r.get(t, o.Unstructured) == nil {
 				_, err := r.of(o.Unstructured).Create(t.Context(), o.Unstructured, metav1.CreateOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, err)
 			}
 		}
 	}
@@ -86,9 +79,7 @@ func (r *legacyRun) get(
 ) *unstructured.Unstructured {
 	t.Helper()
 	live, err := r.of(o).Get(t.Context(), o.GetName(), metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		t.Fatal(err)
-	}
+	assert.Assert(t, err == nil || apierrors.IsNotFound(err), err)
 	return live
 }
 
@@ -99,9 +90,7 @@ func (r *legacyRun) change(t *testing.T, name, field string, value any) {
 	live := r.get(t, r.leftovers[i].Unstructured)
 	live.Object[field] = value
 	_, err := r.of(live).Update(t.Context(), live, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	r.client.ClearActions()
 }
 
@@ -124,9 +113,7 @@ func (r *legacyRun) sync(t *testing.T) error {
 
 func (r *legacyRun) mustSync(t *testing.T) {
 	t.Helper()
-	if err := r.sync(t); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, r.sync(t))
 }
 
 // deletions returns the names of the objects in the requests to delete them.
@@ -151,13 +138,9 @@ func TestLegacyControllerDeletesOnlyLeftovers(t *testing.T) {
 	for _, l := range r.leftovers {
 		want = append(want, l.GetName())
 	}
-	if diff := cmp.Diff(want, r.deletions()); diff != "" {
-		t.Errorf("deletions (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, r.deletions()), "deletions")
 	recorder, ok := r.events.(events.InMemoryRecorder)
-	if !ok {
-		t.Fatal("the recorder is not a fake")
-	}
+	assert.Assert(t, ok, "the recorder is not a fake")
 	if sent := recorder.Events(); len(sent) != len(want) ||
 		sent[0].Reason != "ClusterRoleBindingDeleted" ||
 		!strings.Contains(sent[0].Message, privilegedBinding) {
@@ -199,9 +182,7 @@ func TestLegacyControllerKeepsChangedObjectsAndWhatTheyName(t *testing.T) {
 			r := newLegacyRun(t)
 			r.change(t, test.object, test.field, test.value)
 			r.mustSync(t)
-			if diff := cmp.Diff(test.want, r.left(t)); diff != "" {
-				t.Errorf("leftovers that stay (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(test.want, r.left(t)), "leftovers that stay")
 		})
 	}
 }
@@ -217,9 +198,7 @@ func TestLegacyControllerDeletesBindingsBeforeTheirRoles(t *testing.T) {
 	err := r.sync(t)
 	want := "deleting ClusterRoleBinding " + privilegedBinding +
 		", which an earlier release left: refused by a webhook"
-	if err == nil || err.Error() != want {
-		t.Errorf("the error is %v, want %s", err, want)
-	}
+	assert.Check(t, err != nil && err.Error() == want, "the error is %v, want %s", err, want)
 	if got := r.left(t); len(got) != len(r.leftovers) {
 		t.Errorf("only %q stay, while the API server refuses to delete bindings", got)
 	}
@@ -244,9 +223,8 @@ func TestLegacyControllerDeletesOnlyTheVersionThatItRead(t *testing.T) {
 			continue
 		}
 		only := deletion.DeleteOptions.Preconditions
-		if only == nil || *only.UID != "the-uid" || *only.ResourceVersion != "7" {
-			t.Errorf("the preconditions are %v", only)
-		}
+		assert.Check(t, only != nil && *only.UID == "the-uid" && *only.ResourceVersion == "7",
+			"the preconditions are %v", only)
 		return
 	}
 	t.Error("the binding was not deleted")
@@ -286,12 +264,9 @@ func TestLegacyControllerWaitsUntilTheLeftoversAreReplaced(t *testing.T) {
 			if reads := len(kube.Actions()); deployed && reads != 1 {
 				t.Errorf("while it waits, the controller sent %d requests for workloads, want 1", reads)
 			}
-			if got := len(r.left(t)) > 0; got != deployed {
-				t.Errorf("before they are replaced, leftovers stay: %v, want %v", got, deployed)
-			}
-			if err := replace(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
+			assert.Check(t, is.Equal(len(r.left(t)) > 0, deployed),
+				"before they are replaced, leftovers stay")
+			assert.NilError(t, replace(t.Context(), nil))
 			r.mustSync(t)
 			if got := r.left(t); len(got) > 0 {
 				t.Errorf("the leftovers %q stay", got)
@@ -308,9 +283,7 @@ func (r *legacyRun) deploy(t *testing.T) {
 	}}
 	_, err := r.cluster.Side(flavour.ControlPlane).Kube.AppsV1().Deployments(operandNamespace).
 		Create(t.Context(), deployment, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }
 
 // Kubernetes deletes the Secret with the certificate of a Service after the Service.
@@ -344,13 +317,9 @@ func TestLegacyControllerKeepsTheServiceWhilePodsMayMountItsCertificate(t *testi
 			})
 			d.cluster = fake.Cluster
 			controller, err := d.legacyController("TestLegacyController")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			generations, err := d.generations()
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			leftovers := legacy.Leftovers(generations)
 			service := leftovers[len(leftovers)-1].Unstructured
 			services := d.cluster.Side(flavour.ControlPlane).Dynamic.
@@ -360,13 +329,10 @@ func TestLegacyControllerKeepsTheServiceWhilePodsMayMountItsCertificate(t *testi
 			}
 			fake.Start(t)
 			err = controller.Sync(t.Context(), factory.NewSyncContext("test", d.events))
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			_, err = services.Get(t.Context(), service.GetName(), metav1.GetOptions{})
-			if err != nil && !apierrors.IsNotFound(err) || (err == nil) != test.stays {
-				t.Errorf("reading the Service returns %v, and it stays: want %t", err, test.stays)
-			}
+			assert.Check(t, (err == nil || apierrors.IsNotFound(err)) && (err == nil) == test.stays,
+				"reading the Service returns %v, and it stays: want %t", err, test.stays)
 		})
 	}
 }
@@ -392,11 +358,8 @@ func TestStaleConditionsDependOnTheFlavour(t *testing.T) {
 		flavour.Standalone: true, flavour.HyperShift: false,
 	} {
 		generations, err := assembled(t, f, plugins()...)[0].generations()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := slices.Contains(legacy.StaleConditions(generations), ours); got != want {
-			t.Errorf("%s: %s is stale: %v, want %v", f, ours, got, want)
-		}
+		assert.NilError(t, err)
+		assert.Check(t, is.Equal(slices.Contains(legacy.StaleConditions(generations), ours), want),
+			"%s: %s is stale", f, ours)
 	}
 }

@@ -3,7 +3,8 @@ package operator
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/client-go/kubernetes/fake"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -47,19 +48,13 @@ func TestManagementStateDegradedExplainsTheState(t *testing.T) {
 				shared: &shared{operator: client, events: process().Events},
 			}
 			controller, err := d.managementState("ManagementState")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			err = controller.Sync(t.Context(), factory.NewSyncContext("test", d.events))
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			want := []opv1.OperatorCondition{
 				condition("ManagementStateDegraded", test.status, test.reason, test.message),
 			}
-			if diff := cmp.Diff(want, client.SortedConditions(t)); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(want, client.SortedConditions(t)), "conditions")
 		})
 	}
 }
@@ -75,14 +70,10 @@ func TestControllersWriteOnlyInTheStateManaged(t *testing.T) {
 			d := assembled(t, flavour.Standalone, plugins()...)[0]
 			setSpec(t, d.operator, opv1.OperatorSpec{ManagementState: state})
 			for _, c := range built(t, []*driver{d})[driverNeeded] {
-				if err := c.Sync(t.Context(), factory.NewSyncContext("test", d.events)); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, c.Sync(t.Context(), factory.NewSyncContext("test", d.events)))
 			}
 			writes := created(d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset))
-			if (len(writes) > 0) != reconciles {
-				t.Errorf("writes are %v", writes)
-			}
+			assert.Check(t, (len(writes) > 0) == reconciles, "writes are %v", writes)
 		})
 	}
 }

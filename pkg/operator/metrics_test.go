@@ -5,6 +5,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	apimachinery "k8s.io/apimachinery/pkg/version"
 	"k8s.io/component-base/metrics"
 
@@ -22,16 +23,11 @@ func TestBuildMetricHasTheNameOfControllercmd(t *testing.T) {
 		Platform: "linux/amd64",
 	}
 	err := registerBuildInfo(registry.Register, "openshift-cluster-csi-drivers", build)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(families) != 1 || len(families[0].GetMetric()) != 1 {
-		t.Fatalf("metrics are %v, want one", families)
-	}
+	assert.NilError(t, err)
+	assert.Assert(t, len(families) == 1 && len(families[0].GetMetric()) == 1,
+		"metrics are %v, want one", families)
 	metric := families[0].GetMetric()[0]
 	got := map[string]string{}
 	for _, label := range metric.GetLabel() {
@@ -46,9 +42,8 @@ func TestBuildMetricHasTheNameOfControllercmd(t *testing.T) {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 	name, value := families[0].GetName(), metric.GetGauge().GetValue()
-	if name != "openshift_cluster_csi_drivers_build_info" || value != 1 {
-		t.Errorf("the metric is %s %v", name, value)
-	}
+	assert.Check(t, name == "openshift_cluster_csi_drivers_build_info" && value == 1,
+		"the metric is %s %v", name, value)
 }
 
 func TestEachConditionIsAGauge(t *testing.T) {
@@ -94,9 +89,7 @@ func TestRequestsToOpenStackAreCounted(t *testing.T) {
 func mustServe(t *testing.T, registry metrics.KubeRegistry, want map[string]float64) {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	got := map[string]float64{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {

@@ -11,7 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -54,9 +55,7 @@ func TestMissingRolesAreCreatedAtTheSameTime(t *testing.T) {
 		kube, err := kubernetes.NewForConfig(&rest.Config{
 			Transport: api, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		m := &missingRoles{
 			clients: (&resourceapply.ClientHolder{}).WithKubernetes(kube),
 			events:  events.NewInMemoryRecorder("test", clock.RealClock{}),
@@ -79,9 +78,7 @@ func TestMissingRolesAreCreatedAtTheSameTime(t *testing.T) {
 		})
 		began := time.Now()
 		for range 2 {
-			if err := run(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, run(t.Context(), nil))
 		}
 
 		if took := time.Since(began); took != 2*creation || synced != 2 {
@@ -90,10 +87,9 @@ func TestMissingRolesAreCreatedAtTheSameTime(t *testing.T) {
 		slices.Sort(api.paths[:2])
 		slices.Sort(api.paths[2:])
 		const folder = "/apis/rbac.authorization.k8s.io/v1/namespaces/ns/"
-		if diff := cmp.Diff([]string{
+		assert.Check(t, is.DeepEqual([]string{
 			folder + "roles", folder + "roles", folder + "rolebindings", folder + "rolebindings",
-		}, api.paths); diff != "" {
-			t.Errorf("creations (-want +got):\n%s", diff)
-		}
+		}, api.paths),
+			"creations")
 	})
 }

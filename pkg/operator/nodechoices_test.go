@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,13 +41,10 @@ func TestChoicesForNodesReachEveryNodePlugin(t *testing.T) {
 				load = bundle.LoadCSIAddons
 			}
 			loaded, err := load(p.Assets, flavour.Standalone)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			assets := loaded.Select(bundle.NodeWorkload, flavour.Guest)
-			if (len(assets) == 0) != (addons && p.ConditionPrefix == "NFS") {
-				t.Errorf("%s has %d DaemonSets", p.ConditionPrefix, len(assets))
-			}
+			assert.Check(t, (len(assets) == 0) == (addons && p.ConditionPrefix == "NFS"),
+				"%s has %d DaemonSets", p.ConditionPrefix, len(assets))
 			for _, asset := range assets {
 				checkNodeChoices(t, p.ConditionPrefix, asset, addons)
 			}
@@ -57,9 +55,7 @@ func TestChoicesForNodesReachEveryNodePlugin(t *testing.T) {
 func checkNodeChoices(t *testing.T, driverName string, asset bundle.Asset, addons bool) {
 	t.Helper()
 	daemonSet := &appsv1.DaemonSet{}
-	if err := yaml.UnmarshalStrict(asset.Data, daemonSet); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, yaml.UnmarshalStrict(asset.Data, daemonSet))
 	f := clustertest.New(t, clustertest.Seed{
 		Guest: []runtime.Object{choices(choicesOfNodes), daemonSet.DeepCopy()},
 	})
@@ -70,9 +66,7 @@ func checkNodeChoices(t *testing.T, driverName string, asset bundle.Asset, addon
 	informers := f.Cluster.Side(flavour.Guest).ObjectInformers
 	lister := informers.For(daemonSet.Namespace, daemonSet.Name).Apps().V1().DaemonSets().Lister()
 	f.Start(t)
-	if err := d.nodeChoicesHook(lister).DaemonSet(nil, daemonSet); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, d.nodeChoicesHook(lister).DaemonSet(nil, daemonSet))
 	pod := &daemonSet.Spec.Template.Spec
 	text, err := json.Marshal(pod)
 	if err != nil || strings.Contains(string(text), "/var/lib/kubelet") ||
@@ -92,9 +86,7 @@ func checkNodeChoices(t *testing.T, driverName string, asset bundle.Asset, addon
 		}},
 	}
 	got := corev1.PodSpec{NodeSelector: pod.NodeSelector, Tolerations: pod.Tolerations}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", driverName, diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), driverName)
 	warned := slices.ContainsFunc(recorder.Events(), func(e *corev1.Event) bool {
 		return e.Reason == "KubeletDirChanged"
 	})

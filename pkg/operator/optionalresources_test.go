@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,13 +40,11 @@ func TestServiceMonitorNamesTheServiceCAOnlyOnOpenShift(t *testing.T) {
 		monitor := newMonitored(t, clusterID).
 			await(operandNamespace, "manila-csi-driver-controller-monitor")
 		endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
-		if err != nil || len(endpoints) != 3 {
-			t.Fatalf("cluster ID %q: endpoints %v, %v", clusterID, endpoints, err)
-		}
+		assert.Assert(t, err == nil && len(endpoints) == 3,
+			"cluster ID %q: endpoints %v, %v", clusterID, endpoints, err)
 		for _, endpoint := range endpoints {
-			if diff := cmp.Diff(want, endpoint.(map[string]any)["tlsConfig"]); diff != "" {
-				t.Errorf("cluster ID %q: tlsConfig (-want +got):\n%s", clusterID, diff)
-			}
+			assert.Check(t, is.DeepEqual(want, endpoint.(map[string]any)["tlsConfig"]),
+				"cluster ID %q: tlsConfig", clusterID)
 		}
 	}
 }
@@ -68,9 +67,7 @@ func newMonitored(t *testing.T, clusterID string) monitored {
 	clustertest.PutCRD(t, clients.Metadata, "servicemonitors.monitoring.coreos.com")
 	d.cluster = cluster.New(flavour.Standalone, d.cluster.Namespaces, &clients, &clients)
 	controller, err := d.serviceMonitor("ServiceMonitorController")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	d.cluster.Start(t.Context())
 	return monitored{
 		T: t, controller: controller, events: d.events,
@@ -107,23 +104,18 @@ func TestOperatorIsMonitoredWhileItsServiceExists(t *testing.T) {
 	m := newMonitored(t, "")
 	m.await(operandNamespace, "manila-csi-driver-controller-monitor")
 	_, err := m.monitors.Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
-		t.Errorf("without the Service, getting the ServiceMonitor returns %v", err)
-	}
+	assert.Check(t, apierrors.IsNotFound(err),
+		"without the Service, getting the ServiceMonitor returns %v", err)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "test-operator-metrics"}}
 	if _, err := m.services.Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	monitor := m.await(namespace, name)
 	endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
-	if err != nil || len(endpoints) != 1 {
-		t.Fatalf("endpoints are %v, %v", endpoints, err)
-	}
+	assert.Assert(t, err == nil && len(endpoints) == 1, "endpoints are %v, %v", endpoints, err)
 	want := map[string]any{
 		"caFile":     "/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt",
 		"serverName": name + "-metrics." + namespace + ".svc",
 	}
-	if diff := cmp.Diff(want, endpoints[0].(map[string]any)["tlsConfig"]); diff != "" {
-		t.Errorf("tlsConfig (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, endpoints[0].(map[string]any)["tlsConfig"]), "tlsConfig")
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,9 +66,7 @@ func mustSay(
 	t.Helper()
 	c := cluster.NewCondition(conditionType, status, "Deploying", "Waiting")
 	r.add(t.Context(), c)
-	if got := *c.Reason + ": " + *c.Message; got != want {
-		t.Errorf("%s=%s %s, want %s", conditionType, status, got, want)
-	}
+	assert.Check(t, is.Equal(*c.Reason+": "+*c.Message, want), "%s=%s", conditionType, status)
 }
 
 const (

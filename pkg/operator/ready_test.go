@@ -4,7 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -22,14 +23,10 @@ func newReady(t *testing.T, conditions ...opv1.OperatorCondition) (*clustertest.
 	client.SetConditions(t, conditions...)
 	d.operator = client
 	controller, err := d.readyController("ReadyController")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return client, func() {
 		t.Helper()
-		if err := controller.Sync(t.Context(), factory.NewSyncContext("test", d.events)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, controller.Sync(t.Context(), factory.NewSyncContext("test", d.events)))
 	}
 }
 
@@ -54,9 +51,7 @@ func mustBeReady(
 		if got.Type != "Ready" {
 			continue
 		}
-		if diff := cmp.Diff(condition("Ready", want, reason, message), got); diff != "" {
-			t.Errorf("condition (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(condition("Ready", want, reason, message), got), "condition")
 		return
 	}
 	t.Error("there is no condition Ready")
@@ -111,12 +106,8 @@ func TestReadyReportsASpecThatCannotBeDecoded(t *testing.T) {
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
 	d.operator = undecodable{client}
 	controller, err := d.readyController("ReadyController")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := controller.Sync(t.Context(), factory.NewSyncContext("test", d.events)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, controller.Sync(t.Context(), factory.NewSyncContext("test", d.events)))
 	mustBeReady(t, client, opv1.ConditionFalse, "SyncError", "field spec.logLevel is not a string")
 }
 
@@ -147,9 +138,7 @@ func TestClusterStorageOperatorIgnoresConditionsForAdministrators(t *testing.T) 
 			opv1.ConditionTrue, opv1.ConditionFalse, opv1.ConditionUnknown,
 		} {
 			got := combined(append(available(opv1.ConditionTrue), condition(conditionType, of, "Why", "m")))
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s=%s changes what CSO reports (-want +got):\n%s", conditionType, of, diff)
-			}
+			assert.Check(t, is.DeepEqual(want, got), "%s=%s changes what CSO reports", conditionType, of)
 		}
 	}
 }

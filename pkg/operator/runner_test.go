@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -93,9 +95,8 @@ func (f *runnerFixture) expect(t *testing.T, when string, needed, workloads int3
 	<-time.After(time.Second)
 	synctest.Wait()
 	got := []int32{f.always.started.Load(), f.needed.started.Load(), f.workload.started.Load()}
-	if diff := cmp.Diff([]int32{1, needed, workloads}, got); diff != "" {
-		t.Errorf("%s: started in phases always, driverNeeded, workloads (-want +got):\n%s", when, diff)
-	}
+	assert.Check(t, is.DeepEqual([]int32{1, needed, workloads}, got),
+		"%s: started in phases always, driverNeeded, workloads", when)
 }
 
 const (
@@ -142,9 +143,7 @@ func TestWorkloadsStartAfterTheirPrerequisites(t *testing.T) {
 		}
 		fail = nil
 		for i, s := range syncs {
-			if err := errors.Join(s(t.Context(), nil), s(t.Context(), nil)); err != nil {
-				t.Error(err)
-			}
+			assert.Check(t, errors.Join(s(t.Context(), nil), s(t.Context(), nil)))
 			f.expect(t, fmt.Sprintf("after the sync of driver %d", i), 1, int32(i))
 		}
 		stop()
@@ -183,8 +182,7 @@ func TestRunReturnsWhenAllControllersHaveEnded(t *testing.T) {
 		f.expect(t, "without a probe", 1, 1)
 		stop()
 		ended := []int32{f.always.ended.Load(), f.needed.ended.Load(), f.workload.ended.Load()}
-		if !cmp.Equal(ended, []int32{1, 1, 1}) {
-			t.Errorf("run returned when %v had ended, want all", ended)
-		}
+		assert.Check(t, cmp.Equal(ended, []int32{1, 1, 1}),
+			"run returned when %v had ended, want all", ended)
 	})
 }

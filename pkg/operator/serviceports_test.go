@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -55,25 +56,19 @@ func TestEditedServicePortsAreRepaired(t *testing.T) {
 				kube:     clients.Kube,
 				required: []requiredService{{Service: required, lister: services.Lister()}},
 			}
-			if err := s.sync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, s.sync(t.Context()))
 			writes := 0
 			for _, action := range f.Guest.Actions() {
 				if action.GetVerb() == "update" {
 					writes++
 				}
 			}
-			if writes != tt.writes {
-				t.Errorf("%d writes, want %d", writes, tt.writes)
-			}
+			assert.Check(t, writes == tt.writes, "%d writes, want %d", writes, tt.writes)
 			if tt.present == nil {
 				return
 			}
 			got, err := clients.Kube.CoreV1().Services(namespace).Get(t.Context(), name, metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if diff := cmp.Diff(tt.want, got.Spec.Ports); diff != "" || got.Spec.ClusterIP != clusterIP {
 				t.Errorf("clusterIP is %s, ports differ (-want +got):\n%s", got.Spec.ClusterIP, diff)
 			}
@@ -86,13 +81,9 @@ func TestFailedPortRepairIsReportedAndDelaysNoWorkload(t *testing.T) {
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
 	const name = "OpenStackManilaDriverGuestStaticResourcesController"
 	controller, err := d.guestStaticResources(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	syncCtx := factory.NewSyncContext("test", d.events)
-	if err := controller.Sync(t.Context(), syncCtx); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, controller.Sync(t.Context(), syncCtx))
 	kube := d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset)
 	list, err := kube.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 {
@@ -120,13 +111,9 @@ func TestFailedPortRepairIsReportedAndDelaysNoWorkload(t *testing.T) {
 	if err := controller.Sync(t.Context(), syncCtx); err == nil {
 		t.Error("no error requeues the repair")
 	}
-	if !d.initialSyncs.done() {
-		t.Error("the ports of a Service are a prerequisite of workloads")
-	}
+	assert.Check(t, d.initialSyncs.done(), "the ports of a Service are a prerequisite of workloads")
 	_, status, _, err := d.operator.GetOperatorState()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	got := v1helpers.FindOperatorCondition(status.Conditions, name+"Degraded")
 	if got == nil || got.Status != opv1.ConditionTrue ||
 		!strings.Contains(
@@ -143,16 +130,12 @@ func TestPortRepairReadsTheAPIServer(t *testing.T) {
 	required.Spec.Ports = []corev1.ServicePort{{Name: "m", Port: 9203}}
 	kube := fake.NewClientset(required.DeepCopy())
 	stale := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-	if err := stale.Add(&corev1.Service{ObjectMeta: required.ObjectMeta}); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, stale.Add(&corev1.Service{ObjectMeta: required.ObjectMeta}))
 	s := &servicePorts{
 		kube:     kube,
 		required: []requiredService{{Service: required, lister: corelisters.NewServiceLister(stale)}},
 	}
-	if err := s.sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.sync(t.Context()))
 	if writes := clustertest.Writes(kube); len(writes) > 0 {
 		t.Errorf("writes are %v", writes)
 	}

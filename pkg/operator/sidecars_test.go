@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -55,9 +56,7 @@ func TestSidecarsGetTheLeasesOfTheirCluster(t *testing.T) {
 				if driver == "Cinder" {
 					want["csi-attacher"] = tt.want
 				}
-				if diff := cmp.Diff(want, leaseArguments(rendered(t, d))); diff != "" {
-					t.Errorf("arguments about Leases (-want +got):\n%s", diff)
-				}
+				assert.Check(t, is.DeepEqual(want, leaseArguments(rendered(t, d))), "arguments about Leases")
 			})
 		})
 	}
@@ -74,9 +73,7 @@ func rendered(t *testing.T, d *driver) *appsv1.Deployment {
 	d.cluster = fake.Cluster
 	fake.Start(t)
 	asset, _, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	spec := &opv1.OperatorSpec{}
 	spec.ObservedConfig.Raw = []byte(`{"targetcsiconfig": {"servingInfo": {
 		"minTLSVersion": "VersionTLS12", "cipherSuites": ["TLS_A"]}}}`)
@@ -87,14 +84,10 @@ func rendered(t *testing.T, d *driver) *appsv1.Deployment {
 		}
 	}
 	deployment := &appsv1.Deployment{}
-	if err := yaml.UnmarshalStrict(text, deployment); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, yaml.UnmarshalStrict(text, deployment))
 	changes, _ := hook.DeploymentHooks(d.sidecarHooks())
 	for _, change := range changes {
-		if err := change(spec, deployment); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, change(spec, deployment))
 	}
 	return deployment
 }

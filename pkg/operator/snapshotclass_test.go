@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,9 +47,7 @@ func newSnapshotClassFixture(
 	})
 	d.cluster = cluster.New(flavour.Standalone, d.cluster.Namespaces, &clients, &clients)
 	controller, err := d.volumeSnapshotClass("VolumeSnapshotClassController")
-	if err != nil || controller == nil {
-		t.Fatalf("got controller %v, %v", controller, err)
-	}
+	assert.Assert(t, err == nil && controller != nil, "got controller %v, %v", controller, err)
 	f.controller = controller
 	d.cluster.Start(t.Context())
 	return f
@@ -73,9 +72,7 @@ func (f *snapshotClassFixture) create(t *testing.T) *unstructured.Unstructured {
 			class, err = f.classes.Get(ctx, f.name, metav1.GetOptions{})
 			return err == nil, nil
 		})
-	if err != nil {
-		t.Fatalf("with the CRD: %v", err)
-	}
+	assert.NilError(t, err, "with the CRD")
 	return class
 }
 
@@ -93,9 +90,7 @@ func (f *snapshotClassFixture) mustHaveEvent(t *testing.T, reason string) {
 func TestVolumeSnapshotClassIsCreatedAfterItsCRD(t *testing.T) {
 	t.Parallel()
 	f := newSnapshotClassFixture(t, "csi-manila-standard", plugins()...)
-	if err := f.sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, f.sync(t.Context()))
 	if _, err := f.classes.Get(t.Context(), f.name, metav1.GetOptions{}); err == nil {
 		t.Fatal("the class exists without its CRD")
 	}
@@ -141,17 +136,11 @@ func TestChoiceOfForceCreateHasPrecedence(t *testing.T) {
 	f := newSnapshotClassFixture(t, "standard-csi", cinderPlugin())
 	class := f.create(t)
 	for _, want := range []string{"true", "false"} {
-		if err := applySnapshotClass(t.Context(), f.classes, f.events, class, want); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, applySnapshotClass(t.Context(), f.classes, f.events, class, want))
 		got, err := f.classes.Get(t.Context(), f.name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		parameters := got.Object["parameters"].(map[string]any)
-		if diff := cmp.Diff(map[string]any{"force-create": want}, parameters); diff != "" {
-			t.Errorf("parameters (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(map[string]any{"force-create": want}, parameters), "parameters")
 	}
 }
 
@@ -160,9 +149,7 @@ func (f *snapshotClassFixture) mustRepair(t *testing.T, want *unstructured.Unstr
 	t.Helper()
 	f.dynamic.ClearActions()
 	for range 2 {
-		if err := f.sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.sync(t.Context()))
 	}
 	var verbs []string
 	for _, action := range f.dynamic.Actions() {
@@ -170,15 +157,9 @@ func (f *snapshotClassFixture) mustRepair(t *testing.T, want *unstructured.Unstr
 			verbs = append(verbs, action.GetVerb())
 		}
 	}
-	if diff := cmp.Diff([]string{"get", "update", "get"}, verbs); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual([]string{"get", "update", "get"}, verbs), "requests")
 	got, err := f.classes.Get(t.Context(), f.name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want.Object, got.Object); diff != "" {
-		t.Errorf("class (-want +got):\n%s", diff)
-	}
+	assert.NilError(t, err)
+	assert.Check(t, is.DeepEqual(want.Object, got.Object), "class")
 	f.mustHaveEvent(t, "VolumeSnapshotClassUpdated")
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,9 +42,7 @@ func newSnapshotsFixture(t *testing.T) *snapshotsFixture {
 	f.snapshots = f.driver.cluster.Side(flavour.Guest).Metadata.(*metadatafake.FakeMetadataClient)
 	var err error
 	f.controller, err = f.driver.snapshotsServed("Snapshots")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return f
 }
 
@@ -93,9 +92,7 @@ func TestSnapshotsThatNoControllerProcessesAreReported(t *testing.T) {
 	want := condition("OpenStackManilaSnapshotsServed", opv1.ConditionFalse, "NoSnapshotController",
 		"No snapshot controller has processed VolumeSnapshot shop/oldest for more than 5m0s. Install a "+
 			"snapshot controller, or check the logs of the one in the cluster")
-	if diff := cmp.Diff(&want, f.condition()); diff != "" {
-		t.Errorf("condition (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(&want, f.condition()), "condition")
 }
 
 func TestConditionOfSnapshotsStaysWhileTheyCannotBeListed(t *testing.T) {
@@ -104,9 +101,7 @@ func TestConditionOfSnapshotsStaysWhileTheyCannotBeListed(t *testing.T) {
 	f.add("a", time.Hour)
 	before := f.condition()
 	f.fail(errors.New("etcdserver: request timed out"))
-	if diff := cmp.Diff(before, f.condition()); diff != "" {
-		t.Errorf("condition (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(before, f.condition()), "condition")
 }
 
 func TestConditionOfSnapshotsDisappearsWithTheirCRD(t *testing.T) {

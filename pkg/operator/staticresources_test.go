@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,17 +61,13 @@ func TestRBACIsAppliedFirst(t *testing.T) {
 				if !strings.Contains(c.Name(), "StaticResourcesController") {
 					continue
 				}
-				if err := c.Sync(t.Context(), factory.NewSyncContext(c.Name(), d.events)); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, c.Sync(t.Context(), factory.NewSyncContext(c.Name(), d.events)))
 			}
 			got := map[flavour.Side][]string{}
 			for side := range want {
 				got[side] = created(d.cluster.Side(side).Kube.(*fake.Clientset))
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("creations by side (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(want, got), "creations by side")
 			// The controllers of the hash key and of the trusted CA bundle have not run.
 			if pending := d.initialSyncs.pending.Load(); pending != 2 {
 				t.Errorf("%d initial syncs are pending, want 2", pending)
@@ -122,9 +119,7 @@ func TestOnlyOurObjectsTriggerASync(t *testing.T) {
 		"another":   {object("another"), false},
 		"tombstone": {cache.DeletedFinalStateUnknown{Key: "a/another"}, true},
 	} {
-		if got := filter(tt.object); got != tt.want {
-			t.Errorf("%s: passes is %v", name, got)
-		}
+		assert.Check(t, is.Equal(filter(tt.object), tt.want), "%s: passes", name)
 	}
 }
 
@@ -156,9 +151,7 @@ func TestOnlyAWorkloadOfTheControlPlaneCountsAsDeployed(t *testing.T) {
 			t.Parallel()
 			d := assembled(t, tt.flavour, plugins()...)[0]
 			kube := d.cluster.Side(tt.side).Kube.(*fake.Clientset)
-			if err := kube.Tracker().Add(tt.object); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, kube.Tracker().Add(tt.object))
 			if got, err := d.deployed(t.Context()); got != tt.want || err != nil {
 				t.Errorf("deployed is %v, %v, want %v", got, err, tt.want)
 			}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,9 +53,7 @@ func newClassFixture(
 		),
 	}
 	loaded, err := bundle.Load(cinder.Assets(), flavour.Standalone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	b.driver = &driver{
 		Driver: plugin.Driver{Name: cinderName, ConditionPrefix: "OpenStackCinder"},
 		shared: &shared{
@@ -64,9 +64,7 @@ func newClassFixture(
 		bundle: loaded,
 	}
 	controller, err := b.driver.storageClass("OpenStackCinderDriverStorageClassController")
-	if err != nil || controller == nil {
-		t.Fatalf("controller is %v, %v", controller, err)
-	}
+	assert.Assert(t, err == nil && controller != nil, "controller is %v, %v", controller, err)
 	b.controller = controller
 	b.Start(t)
 	return b
@@ -87,9 +85,7 @@ func withClasses(
 func (b *classFixture) sync(t *testing.T) []string {
 	t.Helper()
 	err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	writes := clustertest.Writes(b.Guest)
 	served := b.classes(t)
 	lister := b.Side(flavour.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Lister()
@@ -108,18 +104,14 @@ func (b *classFixture) sync(t *testing.T) []string {
 			return known, err
 		},
 	)
-	if err != nil {
-		t.Fatal("the cache does not contain the StorageClasses")
-	}
+	assert.Assert(t, err == nil, "the cache does not contain the StorageClasses")
 	return writes
 }
 
 func (b *classFixture) classes(t *testing.T) map[string]*storagev1.StorageClass {
 	t.Helper()
 	list, err := b.Guest.StorageV1().StorageClasses().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	ret := map[string]*storagev1.StorageClass{}
 	for i := range list.Items {
 		ret[list.Items[i].Name] = &list.Items[i]
@@ -182,9 +174,7 @@ func TestStorageClassStateIsHonoured(t *testing.T) {
 				classes = append(classes, own(t, "true"))
 			}
 			b := newClassFixture(t, test.management, test.state, classes...)
-			if diff := cmp.Diff(test.want, b.sync(t)); diff != "" {
-				t.Errorf("writes (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(test.want, b.sync(t)), "writes")
 			if writes := b.sync(t); len(writes) > 0 {
 				t.Errorf("a further sync writes %v", writes)
 			}
@@ -204,9 +194,7 @@ func TestOnlyRemovalIsHonouredWithInvalidChoices(t *testing.T) {
 	}
 	b.State.Set(t, withClasses(opv1.Managed, opv1.RemovedStorageClass))
 	want := []string{"delete storageclasses/" + standard}
-	if diff := cmp.Diff(want, b.sync(t)); diff != "" {
-		t.Errorf("writes (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, b.sync(t)), "writes")
 }
 
 func TestChangeOfTheStorageClassStateIsHonoured(t *testing.T) {
@@ -224,15 +212,13 @@ func TestChangeOfTheStorageClassStateIsHonoured(t *testing.T) {
 	} {
 		b.State.Set(t, withClasses(opv1.Managed, step.state))
 		b.sync(t)
-		if got := b.classes(t)[standard] != nil; got != step.want {
-			t.Errorf("when %s the StorageClass exists is %v", step.state, got)
-		}
+		assert.Check(t, is.Equal(b.classes(t)[standard] != nil, step.want),
+			"when %s the StorageClass exists", step.state)
 	}
 	b.State.Set(t, withClasses(opv1.Managed, "Sometimes"))
 	err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events))
-	if err == nil || !strings.Contains(err.Error(), `is "Sometimes": set it to Managed`) {
-		t.Errorf("a state that does not exist: %v", err)
-	}
+	assert.Check(t, err != nil && strings.Contains(err.Error(), `is "Sometimes": set it to Managed`),
+		"a state that does not exist: %v", err)
 }
 
 func TestDefaultClassOfTheAdministratorIsPreserved(t *testing.T) {
@@ -260,9 +246,8 @@ func TestDefaultClassOfTheAdministratorIsPreserved(t *testing.T) {
 			b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass, test.classes...)
 			for range 2 {
 				b.sync(t)
-				if got := b.classes(t)[standard].Annotations[defaultAnnotation]; got != test.want {
-					t.Errorf("the annotation is %q, want %q", got, test.want)
-				}
+				assert.Check(t, is.Equal(b.classes(t)[standard].Annotations[defaultAnnotation], test.want),
+					"the annotation")
 			}
 			if other := b.classes(t)["other"]; other != nil && len(clustertest.Writes(b.Guest)) > 0 {
 				t.Error("another's StorageClass was written")
@@ -283,12 +268,9 @@ func TestDefaultClassIsPreservedWhileTheCacheIsOld(t *testing.T) {
 	}
 	// The cache may contain either version.
 	err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events))
-	if err != nil {
-		t.Errorf("an edit that the cache does not contain is a failure: %v", err)
-	}
-	if got := b.classes(t)[standard].Annotations[defaultAnnotation]; got != "false" {
-		t.Errorf("the annotation is %q", got)
-	}
+	assert.Check(t, err, "an edit that the cache does not contain is a failure")
+	assert.Check(t, is.Equal(b.classes(t)[standard].Annotations[defaultAnnotation], "false"),
+		"the annotation")
 }
 
 func TestDriverWithoutStorageClassAssetsHasNoController(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -19,9 +20,7 @@ func fill(t *testing.T, trusted *trustedCA, namespace, bundle string) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: trusted.name},
 		Data:       map[string]string{"ca-bundle.crt": bundle, "other": "x"},
 	}
-	if err := trusted.Informer.(cache.SharedIndexInformer).GetIndexer().Add(config); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, trusted.Informer.(cache.SharedIndexInformer).GetIndexer().Add(config))
 }
 
 // On HyperShift the guest cluster must not decide which CAs the operator trusts.
@@ -43,9 +42,7 @@ func TestTrustedCABundleIsThatOfTheOperatorsCluster(t *testing.T) {
 			d := assembled(t, f, drivers...)[0]
 			for _, asset := range slices.Concat(d.staticAssets(flavour.Guest),
 				d.staticAssets(flavour.ControlPlane)) {
-				if asset.Name == trusted.asset.Name {
-					t.Error("the ConfigMap has a second writer")
-				}
+				assert.Check(t, asset.Name != trusted.asset.Name, "the ConfigMap has a second writer")
 			}
 			if got := trusted.pem(); got != nil {
 				t.Errorf("before there is a ConfigMap it holds %q", got)

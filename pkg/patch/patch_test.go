@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/patch"
 )
@@ -38,12 +39,8 @@ spec:
 // wantText expects a result without error.
 func wantText(t *testing.T, want string, got []byte, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("text (-want +got):\n%s", diff)
-	}
+	assert.NilError(t, err)
+	assert.Check(t, is.DeepEqual(want, string(got)), "text")
 }
 
 func TestMergeUsesTheKeysOfLists(t *testing.T) {
@@ -145,9 +142,8 @@ func TestMistakesInPatchesAreReported(t *testing.T) {
 		"unknown kind of operation": {apply("[{op: plant, path: /kind}]"), "plant"},
 	}
 	for name, test := range tests {
-		if test.err == nil || !strings.Contains(test.err.Error(), test.want) {
-			t.Errorf("%s: error %v does not contain %q", name, test.err, test.want)
-		}
+		assert.Check(t, test.err != nil && strings.Contains(test.err.Error(), test.want),
+			"%s: error %v does not contain %q", name, test.err, test.want)
 	}
 }
 

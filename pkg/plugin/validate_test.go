@@ -5,7 +5,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -78,9 +79,7 @@ func compareStarts(t *testing.T, want, got []string) {
 	for i := range min(len(want), len(got)) {
 		got[i] = got[i][:min(len(got[i]), len(want[i]))]
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got))
 }
 
 func probe(service string) *cloudprobe.Probe {

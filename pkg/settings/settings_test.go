@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -36,9 +38,7 @@ func loadOptional(t *testing.T, env map[string]string, images, optional [][]stri
 	var flags settings.Flags
 	set := pflag.NewFlagSet("start", pflag.ContinueOnError)
 	flags.AddTo(set)
-	if err := set.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, set.Parse(args))
 	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
 	return flags.Load(lookup, images, optional)
 }
@@ -46,9 +46,7 @@ func loadOptional(t *testing.T, env map[string]string, images, optional [][]stri
 func file(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -56,9 +54,7 @@ func TestImageAndNamespaceAreEnough(t *testing.T) {
 	t.Parallel()
 	got, err := load(t, map[string]string{"DRIVER_IMAGE": "registry.example/driver@sha256:00"},
 		[][]string{{"DRIVER_IMAGE"}}, "--namespace=ns")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := &settings.Settings{
 		Namespace:        "ns",
 		RestartOn:        map[string][]byte{},
@@ -67,9 +63,7 @@ func TestImageAndNamespaceAreEnough(t *testing.T) {
 		PollInterval:     time.Minute,
 		CloudGracePeriod: 15 * time.Minute,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("settings (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "settings")
 }
 
 func TestEverySettingIsRead(t *testing.T) {
@@ -86,9 +80,7 @@ func TestEverySettingIsRead(t *testing.T) {
 		"--poll-interval=5s", "--cloud-grace-period=1s",
 		"--config="+config, "--terminate-on-files="+config, "--terminate-on-files=/other",
 		"--listen=127.0.0.1:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := &settings.Settings{
 		Namespace: "ns", Kubeconfig: guest,
 		RestartOn: map[string][]byte{
@@ -110,18 +102,14 @@ func TestEverySettingIsRead(t *testing.T) {
 	want.Operator.Kind = "GenericOperatorConfig"
 	want.Operator.ServingInfo.MinTLSVersion = "VersionTLS13"
 	want.Operator.ServingInfo.BindAddress = "127.0.0.1:1"
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("settings (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "settings")
 }
 
 // Deployments of earlier releases, and of OpenShift, set them.
 func TestSettingsOfEarlierReleasesHaveNoEffect(t *testing.T) {
 	t.Parallel()
 	want, err := load(t, nil, nil, "--namespace=ns")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	got, err := load(t, map[string]string{"OS_CLIENT_CONFIG_FILE": "/nowhere"}, nil, "--namespace=ns",
 		"--cloud-ca-file=/nowhere", "--credentials-wait=11m")
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -136,12 +124,8 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 		"--poll-interval=2m", "--cloud-grace-period=-1s", "--kubeconfig=/nowhere",
 		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--cluster-id=a", "--config="+file(t,
 			"\tno yaml"), "--listen=nonsense")
-	if err == nil {
-		t.Fatal("no error")
-	}
-	if strings.Contains(err.Error(), "\n") {
-		t.Errorf("more than one line: %v", err)
-	}
+	assert.Assert(t, err != nil, "no error")
+	assert.Check(t, !strings.Contains(err.Error(), "\n"), "more than one line: %v", err)
 	for _, fault := range []string{
 		"--namespace is missing", "DRIVER_IMAGE is not the name of an image",
 		"PROVISIONER_IMAGE is missing",
@@ -150,9 +134,7 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 		"--kubeconfig: /nowhere", "--guest-kubeconfig", "is not a GenericOperatorConfig",
 		"--cluster-id and --guest-kubeconfig exclude each other",
 	} {
-		if !strings.Contains(err.Error(), fault) {
-			t.Errorf("the error does not say %q: %v", fault, err)
-		}
+		assert.Check(t, strings.Contains(err.Error(), fault), "the error does not say %q: %v", fault, err)
 	}
 }
 
@@ -257,9 +239,7 @@ func TestFirstSetImageVariableIsUsed(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := load(t, test.env, [][]string{{"A_IMAGE", "B_IMAGE"}}, "--namespace=ns")
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if diff := cmp.Diff(map[string]string{"A_IMAGE": test.want}, got.Images); diff != "" ||
 				len(got.Warnings) != test.warnings {
 				t.Errorf("warnings %q, images (-want +got):\n%s", got.Warnings, diff)
@@ -294,23 +274,16 @@ func TestOptionalImagesAreUsedTogether(t *testing.T) {
 			t.Parallel()
 			optional := [][]string{{"A_IMAGE"}, {"B_IMAGE"}, {"C_IMAGE"}}
 			got, err := loadOptional(t, test.env, optional[:1], optional, "--namespace=ns")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, got.Images); diff != "" {
-				t.Errorf("images (-want +got):\n%s", diff)
-			}
-			if warnings := strings.Join(got.Warnings, "; "); warnings != test.warning {
-				t.Errorf("warnings are %q, want %q", warnings, test.warning)
-			}
+			assert.NilError(t, err)
+			assert.Check(t, is.DeepEqual(test.want, got.Images), "images")
+			assert.Check(t, is.Equal(strings.Join(got.Warnings, "; "), test.warning), "warnings")
 		})
 	}
 	invalid := map[string]string{"A_IMAGE": "a", "B_IMAGE": "b c"}
 	_, err := loadOptional(t, invalid, nil, [][]string{{"A_IMAGE"}, {"B_IMAGE"}}, "--namespace=ns")
 	const want = "environment variable B_IMAGE is not the name of an image"
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("the error is %v, want %s", err, want)
-	}
+	assert.Check(t, err != nil && strings.Contains(err.Error(), want),
+		"the error is %v, want %s", err, want)
 }
 
 func TestEnvironmentConfiguresCSIAddons(t *testing.T) {
@@ -322,9 +295,7 @@ func TestEnvironmentConfiguresCSIAddons(t *testing.T) {
 		got, err := load(t, map[string]string{
 			"CSI_ADDONS_API_SERVER_TOKENS": tokens, "CSI_ADDONS_MAX_ACCESS_RULES": rules,
 		}, nil, "--namespace=ns")
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		if diff := cmp.Diff(want, got.CSIAddons); diff != "" || len(got.Warnings) > 0 {
 			t.Errorf("%s, warnings %q (-want +got):\n%s", value, got.Warnings, diff)
 		}
@@ -339,9 +310,7 @@ func TestRunAsUserMustBeUnprivileged(t *testing.T) {
 		" 1": false, "core": false,
 	} {
 		got, err := load(t, map[string]string{"RUN_AS_USER": value}, nil, "--namespace=ns")
-		if err != nil {
-			t.Fatalf("%q: %v", value, err)
-		}
+		assert.NilError(t, err, "%q", value)
 		if valid != (got.RunAsUser != nil) || valid == (len(got.Warnings) == 1) {
 			t.Errorf("%q: got %v with warnings %q, want it to be valid: %t", value, got.RunAsUser,
 				got.Warnings, valid)

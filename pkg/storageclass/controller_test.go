@@ -3,6 +3,8 @@ package storageclass
 import (
 	"testing"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -31,9 +33,7 @@ func TestListWakesOnlyOnChange(t *testing.T) {
 	for _, types := range [][]string{{"a", "b"}, {"b", "a"}, {"b", "a", "a"}} {
 		list(types...)
 	}
-	if woken != 1 {
-		t.Errorf("woken %d times by one list in three spellings, want once", woken)
-	}
+	assert.Check(t, woken == 1, "woken %d times by one list in three spellings, want once", woken)
 	if list(); woken != 2 {
 		t.Errorf("woken %d times, want a second time when the types are gone", woken)
 	}
@@ -52,8 +52,6 @@ func TestAdditionalClassHasTheNameAndTypeOfAChoice(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: one.name}, Provisioner: c.Provisioner,
 			Parameters: map[string]string{classes.TypeParameter: one.shareType},
 		}
-		if got := c.isAdditional(config, class); got != one.want {
-			t.Errorf("%+v: got %t", one, got)
-		}
+		assert.Check(t, is.Equal(c.isAdditional(config, class), one.want), "%+v", one)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,9 +44,7 @@ func newFixture(t *testing.T, served ...*storagev1.StorageClass) *fixture {
 		clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
 	}
 	for _, class := range served {
-		if err := f.api.Tracker().Add(class.DeepCopy()); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.api.Tracker().Add(class.DeepCopy()))
 	}
 	lister := storagelisters.NewStorageClassLister(f.cache)
 	f.Reconciler = NewReconciler(f.api, lister, events.NewInMemoryRecorder("test", f.clock))
@@ -63,16 +63,12 @@ func (f *fixture) reconcile(t *testing.T) error {
 func (f *fixture) expectClass(t *testing.T, want *storagev1.StorageClass) {
 	t.Helper()
 	got, err := f.api.StorageV1().StorageClasses().Get(t.Context(), "gold", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	options := []cmp.Option{
 		cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields"),
 		cmpopts.IgnoreTypes(metav1.TypeMeta{}), cmpopts.EquateEmpty(),
 	}
-	if diff := cmp.Diff(want, got, options...); diff != "" {
-		t.Errorf("StorageClass (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got, options...), "StorageClass")
 }
 
 // verbs returns the writes since the last call. A dry run is "try".
@@ -94,9 +90,7 @@ func (f *fixture) verbs() []string {
 
 func (f *fixture) expectWrites(t *testing.T, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, f.verbs()); diff != "" {
-		t.Errorf("writes (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, f.verbs()), "writes")
 }
 
 // rejectCreates makes the API server reject creates that match.
@@ -178,9 +172,7 @@ func TestReconcileCreatesAndRepairs(t *testing.T) {
 			if test.served != nil {
 				f = newFixture(t, test.served)
 			}
-			if err := f.reconcile(t); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, f.reconcile(t))
 			f.expectWrites(t, test.writes...)
 			f.expectClass(t, test.want)
 		})
@@ -193,35 +185,25 @@ func TestOutdatedCacheCausesNoError(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t)
 		for range 2 {
-			if err := f.reconcile(t); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, f.reconcile(t))
 		}
 		f.expectWrites(t, "create")
 	})
 	t.Run("cache with the class before its update", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, customized())
-		if err := f.cache.Add(outdated()); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.reconcile(t); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.cache.Add(outdated()))
+		assert.NilError(t, f.reconcile(t))
 		f.expectWrites(t)
 	})
 	t.Run("class created between two requests", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t)
 		f.api.PrependReactor("create", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-			if err := f.api.Tracker().Add(customized()); err != nil {
-				t.Error(err)
-			}
+			assert.Check(t, f.api.Tracker().Add(customized()))
 			return false, nil, nil
 		})
-		if err := f.reconcile(t); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, f.reconcile(t))
 		f.expectClass(t, customized())
 	})
 }
@@ -298,9 +280,7 @@ func TestDeletedClassIsRecreatedWithItsContent(t *testing.T) {
 	}
 	f.expectWrites(t, "try", "delete", "create", "create")
 	failing = false
-	if err := f.reconcile(t); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, f.reconcile(t))
 	f.expectWrites(t, "create")
 	f.expectClass(t, customized())
 }
@@ -315,12 +295,8 @@ func TestRepairWaitsForFinalizers(t *testing.T) {
 	}
 	f.expectWrites(t)
 	resource := storagev1.SchemeGroupVersion.WithResource("storageclasses")
-	if err := f.api.Tracker().Delete(resource, "", "gold"); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.reconcile(t); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, f.api.Tracker().Delete(resource, "", "gold"))
+	assert.NilError(t, f.reconcile(t))
 	f.expectClass(t, customized())
 }
 
@@ -355,8 +331,6 @@ func TestShutdownDoesNotInterruptARepair(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f.Reconciler.api = cancellingAPI{f.Reconciler.api, cancel}
 	isOurs := func(*storagev1.StorageClass) bool { return true }
-	if err := f.Reconcile(ctx, required(), isOurs); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, f.Reconcile(ctx, required(), isOurs))
 	f.expectClass(t, customized())
 }

@@ -3,6 +3,7 @@ package clustertest
 import (
 	"testing"
 
+	"gotest.tools/v3/assert"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -30,9 +31,8 @@ func CheckChoices(
 		class := d.Required(w)
 		config.MarkDefault(class)
 		CheckClass(t, class, d.Required(classes.Class{Name: w.Name, Type: offered}))
-		if !c.IsClassOf(class, offered.Name) {
-			t.Errorf("not a class of type %q: %+v", offered.Name, class)
-		}
+		assert.Check(t, c.IsClassOf(class, offered.Name),
+			"not a class of type %q: %+v", offered.Name, class)
 	}
 	return config, true
 }

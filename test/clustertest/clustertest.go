@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -100,23 +101,18 @@ func (f *Fake) Start(tb testing.TB) {
 	for _, side := range flavour.Sides() {
 		for namespace, types := range f.Side(side).Informers.WaitForCacheSync(stop) {
 			for kind, synced := range types {
-				if !synced {
-					tb.Fatalf("informer of %s in namespace %q has not synced", kind, namespace)
-				}
+				assert.Assert(tb, synced, "informer of %s in namespace %q has not synced", kind, namespace)
 			}
 		}
 		for object, types := range f.Side(side).ObjectInformers.WaitForCacheSync(stop) {
 			for kind, synced := range types {
-				if !synced {
-					tb.Fatalf("informer of %s %s has not synced", kind, object)
-				}
+				assert.Assert(tb, synced, "informer of %s %s has not synced", kind, object)
 			}
 		}
 	}
-	if !cache.WaitForCacheSync(stop, f.Config.Infrastructures.Informer().HasSynced,
-		f.Config.APIServers.Informer().HasSynced, f.Config.Proxies.Informer().HasSynced) {
-		tb.Fatal("informers of config.openshift.io have not synced")
-	}
+	assert.Assert(tb, cache.WaitForCacheSync(stop, f.Config.Infrastructures.Informer().HasSynced,
+		f.Config.APIServers.Informer().HasSynced, f.Config.Proxies.Informer().HasSynced),
+		"informers of config.openshift.io have not synced")
 	if f.HostedControlPlanes != nil && !cache.WaitForCacheSync(stop, f.HostedControlPlanes.HasSynced) {
 		tb.Fatal("informer of HostedControlPlanes has not synced")
 	}
@@ -160,9 +156,7 @@ func configResource(kind string) schema.GroupVersionResource {
 func putConfig(tb testing.TB, client dynamic.Interface, object runtime.Object) {
 	tb.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	assert.NilError(tb, err)
 	kind := reflect.TypeOf(object).Elem().Name()
 	created := &unstructured.Unstructured{Object: content}
 	created.SetGroupVersionKind(configv1.GroupVersion.WithKind(kind))
@@ -178,17 +172,13 @@ func putHostedControlPlane(tb testing.TB, client dynamic.Interface,
 ) {
 	tb.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(hosted)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	assert.NilError(tb, err)
 	object := &unstructured.Unstructured{Object: content}
 	resource := cluster.HostedControlPlanes()
 	object.SetGroupVersionKind(resource.GroupVersion().WithKind("HostedControlPlane"))
 	_, err = client.Resource(resource).Namespace(hosted.Namespace).
 		Create(tb.Context(), object, metav1.CreateOptions{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	assert.NilError(tb, err)
 }
 
 func newClients(kube *kubefake.Clientset) *cluster.Clients {

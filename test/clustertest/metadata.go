@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -85,19 +86,13 @@ func PutCRD(tb testing.TB, client metadata.Interface, name string) {
 	definition := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	definition.SetGroupVersionKind(crds().GroupVersion().WithKind("CustomResourceDefinition"))
 	fake, ok := client.(*metadatafake.FakeMetadataClient)
-	if !ok {
-		tb.Fatalf("the client is a %T", client)
-	}
-	if err := fake.Tracker().Create(crds(), definition, ""); err != nil {
-		tb.Fatal(err)
-	}
+	assert.Assert(tb, ok, "the client is a %T", client)
+	assert.NilError(tb, fake.Tracker().Create(crds(), definition, ""))
 }
 
 // DeleteCRD deletes a CustomResourceDefinition.
 func DeleteCRD(tb testing.TB, client metadata.Interface, name string) {
 	tb.Helper()
 	err := client.Resource(crds()).Delete(tb.Context(), name, metav1.DeleteOptions{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	assert.NilError(tb, err)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,24 +61,18 @@ func (o *Operator) Set(tb testing.TB, driver *opv1.ClusterCSIDriver) {
 	driver = driver.DeepCopy()
 	driver.SetGroupVersionKind(opv1.GroupVersion.WithKind("ClusterCSIDriver"))
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(driver)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	assert.NilError(tb, err)
 	object := &unstructured.Unstructured{Object: content}
 	if _, err = o.client.Create(tb.Context(), object,
 		metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
 		_, err = o.client.Update(tb.Context(), object, metav1.UpdateOptions{})
 	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	assert.NilError(tb, err)
 	_, _, version, err := o.GetOperatorState()
 	if err == nil {
 		_, _, err = o.UpdateOperatorSpec(tb.Context(), version, driver.Spec.OperatorSpec.DeepCopy())
 	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	assert.NilError(tb, err)
 	if o.started {
 		o.sync(tb)
 	}
@@ -88,9 +83,7 @@ func (o *Operator) sync(tb testing.TB) {
 	tb.Helper()
 	o.started = true
 	held, err := o.client.List(tb.Context(), metav1.ListOptions{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	assert.NilError(tb, err)
 	err = wait.PollUntilContextTimeout(tb.Context(), time.Millisecond, syncTimeout, true,
 		func(context.Context) (bool, error) {
 			for i := range held.Items {
@@ -104,9 +97,7 @@ func (o *Operator) sync(tb testing.TB) {
 			}
 			return o.informer.HasSynced(), nil
 		})
-	if err != nil {
-		tb.Fatalf("waiting for the informer of ClusterCSIDrivers: %v", err)
-	}
+	assert.NilError(tb, err, "waiting for the informer of ClusterCSIDrivers")
 }
 
 func sameSpec(a, b *unstructured.Unstructured) bool {
@@ -117,9 +108,7 @@ func sameSpec(a, b *unstructured.Unstructured) bool {
 func (o *Operator) Conditions(tb testing.TB) []opv1.OperatorCondition {
 	tb.Helper()
 	_, status, _, err := o.GetOperatorState()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	assert.NilError(tb, err)
 	return status.Conditions
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,9 +26,7 @@ func (o *Operator) SetConditions(tb testing.TB, conditions ...opv1.OperatorCondi
 	tb.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err := o.updateConditions(tb.Context(), conditions); err != nil {
-		tb.Fatal(err)
-	}
+	assert.NilError(tb, o.updateConditions(tb.Context(), conditions))
 }
 
 // SortedConditions returns the conditions, sorted by type and without their transition times.

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
 	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -87,9 +88,8 @@ func TestReclaimSpaceJobs(t *testing.T) {
 			t.Errorf("driver %s got %d calls on nodes and %d in its controller service, want %d and %d",
 				one.driver, n, c, one.node, one.ctrl)
 		}
-		if got.StartTime == nil || got.CompletionTime == nil || got.Step != "" {
-			t.Errorf("the job of driver %s has the status %+v", one.driver, got)
-		}
+		assert.Check(t, got.StartTime != nil && got.CompletionTime != nil && got.Step == "",
+			"the job of driver %s has the status %+v", one.driver, got)
 	}
 	w.checkEvents("both", "Started", "Started", "Succeeded")
 	w.checkEvents("plain", "Failed")

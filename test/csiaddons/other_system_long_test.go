@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/identity"
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -290,7 +291,5 @@ func (d *fakeDriver) expectUnfenced(t *testing.T, want ...string) {
 		}
 		got = append(got, strings.Join(cidrs, ","))
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("CIDRs of calls to unfence (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "CIDRs of calls to unfence")
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,9 +54,7 @@ func TestSidecarsWriteOnlyTheirOwnObject(t *testing.T) {
 	foreign.Name = "worker-1-" + driverNamespace + "-daemonset-ceph"
 	foreign.Finalizers = []string{v1alpha1.CSIAddonsNodeFinalizer}
 	delete(foreign.Annotations, v1alpha1.CertificatePinAnnotation)
-	if err := w.clientOf(nil).Create(t.Context(), foreign); err != nil {
-		t.Errorf("a sidecar that publishes no key: %v", err)
-	}
+	assert.Check(t, w.clientOf(nil).Create(t.Context(), foreign), "a sidecar that publishes no key")
 }
 
 // awaitPolicy waits until the API server applies the policy.

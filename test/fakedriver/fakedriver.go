@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"gotest.tools/v3/assert"
 )
 
 // Answer returns what a driver answers to a request of a method. Without a message and an error,
@@ -39,9 +40,7 @@ func Serve(t *testing.T, answer Answer) *Driver {
 		Socket: filepath.Join(t.TempDir(), "s"), answer: answer, requests: map[string]proto.Message{},
 	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", d.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	server := grpc.NewServer(grpc.UnknownServiceHandler(d.handle))
 	go func() { _ = server.Serve(listener) }() // ends without an error when it is stopped
 	t.Cleanup(server.Stop)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -29,9 +30,7 @@ func TestOperatorsRunUnderRolesOfOpenShift(t *testing.T) {
 				continue
 			}
 			releases, err := s.DistinctReleases(f == flavour.HyperShift)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if !long {
 				releases = releases[:1]
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
@@ -39,7 +40,6 @@ func TestCancelledRequestsAreNotRefused(t *testing.T) {
 	s.must(paths.WriteFile(filepath.Join(dir.Logs(), "kube-apiserver.log"), []byte(log)))
 	found, err := (&cluster{dir: dir}).requestsSince(0, sender{"system:admin", "cinder-operator"})
 	s.must(err)
-	if len(found) != 1 || found[0].URI != "/refused" {
-		t.Errorf("the refused requests are %v, want one", found)
-	}
+	assert.Check(t, len(found) == 1 && found[0].URI == "/refused",
+		"the refused requests are %v, want one", found)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,9 +71,7 @@ func TestStartsDriversIfManilaIsFound(t *testing.T) {
 				c.Message)
 		}
 	}
-	if len(seen) < 12 {
-		t.Errorf("the watch recorded only %d conditions: %v", len(seen), seen)
-	}
+	assert.Check(t, len(seen) >= 12, "the watch recorded only %d conditions: %v", len(seen), seen)
 }
 
 const (

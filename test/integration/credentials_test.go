@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -68,9 +70,8 @@ func TestInvalidCloudsYAMLIsReported(t *testing.T) {
 	e.setClouds([]byte(text))
 	e.awaitAvailable()
 	for _, r := range e.cloud.Log() {
-		if r.Service == simulator.Share && r.Region != region {
-			t.Errorf("the operator requested share types of region %q, want %s", r.Region, region)
-		}
+		assert.Check(t, r.Service != simulator.Share || r.Region == region,
+			"the operator requested share types of region %q, want %s", r.Region, region)
 	}
 	e.setClouds([]byte(strings.ReplaceAll(text, region, "RegionThree")))
 	e.eventually(soon, func() error {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
@@ -21,9 +23,7 @@ func TestCSIAddonsStartWithPermissionsOfOpenShift(t *testing.T) {
 	t.Parallel()
 	for _, s := range subjects() {
 		releases, err := s.DistinctReleases(false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		for _, release := range releases {
 			t.Run(s.Program+"/"+release, func(t *testing.T) {
 				t.Parallel()

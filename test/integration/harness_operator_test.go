@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 	"github.com/openstack-csi/csi-operator/test/stopwatch"
@@ -164,9 +166,7 @@ func runProgram(
 	p, err := process.Start(process.Options{
 		Name: program, Path: filepath.Join(shared.bin, program), Args: args, Env: environment, Log: log,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer p.Kill()
 	code, ended := p.Wait(bound)
 	output, err := os.ReadFile(log)

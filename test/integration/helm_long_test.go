@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -65,9 +67,7 @@ func TestHelmChartEqualsKustomizations(t *testing.T) {
 		}
 		for name, helm := range helms() {
 			got := rendered(t, helm+" template "+chart+" --kube-version=1.36.0 --set="+test.values)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s with %s (-kubectl +helm):\n%s", name, test.values, diff)
-			}
+			assert.Check(t, is.DeepEqual(want, got), "%s with %s", name, test.values)
 		}
 	}
 }
@@ -77,15 +77,11 @@ func TestHelmChartEqualsKustomizations(t *testing.T) {
 func rendered(t *testing.T, command string) map[string]*unstructured.Unstructured {
 	t.Helper()
 	output, err := guide.Output(t.Context(), command)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	objects := map[string]*unstructured.Unstructured{}
 	for _, text := range strings.Split(output, "\n---\n") {
 		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, yaml.Unmarshal([]byte(text), &object.Object))
 		annotations := object.GetAnnotations()
 		if delete(annotations, "helm.sh/resource-policy"); len(annotations) == 0 {
 			annotations = nil
@@ -115,9 +111,8 @@ func TestHelmRefusesBadValues(t *testing.T) {
 		for name, helm := range helms() {
 			output, err := guide.Output(t.Context(), helm+" template "+chart+
 				" --kube-version=1.36.0 --set=manila.enabled=true --set="+value)
-			if err == nil || !strings.Contains(output, want) {
-				t.Errorf("%s with %s: the output is\n%swant %s", name, value, output, want)
-			}
+			assert.Check(t, err != nil && strings.Contains(output, want),
+				"%s with %s: the output is\n%swant %s", name, value, output, want)
 		}
 	}
 }
@@ -156,9 +151,8 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 			object := rendered(t, helm+" template "+chart+" --kube-version=1.36.0 --set="+
 				"manila.enabled=true,cinder.enabled=true,csiAddons.enabled=true,"+test.value)[test.object]
 			text, err := json.Marshal(object)
-			if err != nil || !strings.Contains(string(text), test.want) {
-				t.Errorf("%s with %s: %s is %s, want %s", name, test.value, test.object, text, test.want)
-			}
+			assert.Check(t, err == nil && strings.Contains(string(text), test.want),
+				"%s with %s: %s is %s, want %s", name, test.value, test.object, text, test.want)
 		}
 	}
 }

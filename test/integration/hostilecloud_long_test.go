@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -104,9 +105,8 @@ func TestSurvivesHostileCloud(t *testing.T) {
 	}
 	e.expectNone("the operator wrote objects of the driver",
 		e.requests(since, request.isWrite, notOfResource("clustercsidrivers", "events", "leases")))
-	if e.operator.PID() != pid || !e.operator.Running() {
-		t.Error("the operator process ended during the test")
-	}
+	assert.Check(t, e.operator.PID() == pid && e.operator.Running(),
+		"the operator process ended during the test")
 	if peak := e.peakMemory(); peak > 2*quiet+64<<20 {
 		t.Errorf("peak memory is %d MiB, but %d MiB with a healthy cloud", peak>>20, quiet>>20)
 	} else {

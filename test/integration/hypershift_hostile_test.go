@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -351,9 +352,7 @@ func TestHyperShiftGuestCannotChangeManagementCluster(t *testing.T) {
 			if diff := cmp.Diff(before, e.controlPlaneObjects()); diff != "" {
 				t.Errorf("%s changed the management cluster (-before +after):\n%.4000s", what, diff)
 			}
-			if e.operator != operator || !operator.Running() {
-				t.Fatalf("%s ended the operator", what)
-			}
+			assert.Assert(t, e.operator == operator && operator.Running(), "%s ended the operator", what)
 		}
 		first := map[schema.GroupVersionResource]map[string]any{}
 		for _, a := range hostileWrites(e.subject.ClusterCSIDriver) {
@@ -386,9 +385,7 @@ func TestHyperShiftGuestCannotChangeManagementCluster(t *testing.T) {
 		e.eventually(installed, func() error { return e.hasDeploymentVerbosity("4") })
 		e.merge(level(opv1.Normal))
 		e.eventually(installed, func() error { return e.hasDeploymentVerbosity("2") })
-		if e.operator != operator || !operator.Running() {
-			t.Fatal("the operator ended")
-		}
+		assert.Assert(t, e.operator == operator && operator.Running(), "the operator ended")
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,9 +21,7 @@ import (
 func TestDocumentedCommandsGrantOtherSecrets(t *testing.T) {
 	t.Parallel()
 	documentation, err := os.ReadFile(filepath.Join("..", "..", "docs", "manila.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	commands := regexp.MustCompile(`(?m)^    oc (.*secret-reader.*)$`).
 		FindAllStringSubmatch(string(documentation), -1)
 	if len(commands) != 4 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -284,9 +286,7 @@ func TestUnusedPermissionsAreFound(t *testing.T) {
 		},
 		"patch clustercsidrivers []": {Resources: drivers, Verbs: []string{"patch"}},
 	} {
-		if got := strings.Join(unusedIn(rule, "ns", requests[:2]), " "); got != want {
-			t.Errorf("%v: got %q, want %q", rule, got, want)
-		}
+		assert.Check(t, is.Equal(strings.Join(unusedIn(rule, "ns", requests[:2]), " "), want), "%v", rule)
 	}
 	status := []string{"clustercsidrivers/status"}
 	rule := rbacv1.PolicyRule{Resources: status, Verbs: []string{"patch"}}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -77,14 +78,11 @@ func TestPluginWorksWithItsClusterRole(t *testing.T) {
 func TestKubectlCompletesThePlugin(t *testing.T) {
 	t.Parallel()
 	completion, err := filepath.Abs("../../cmd/kubectl-openstack_csi")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	output, err := guide.Output(t.Context(), "kubectl __complete openstack-csi why ''", "PATH="+
 		strings.Join([]string{shared.bin, shared.kubernetes, completion, os.Getenv("PATH")}, ":"))
-	if err != nil || !strings.Contains("\n"+output, "\npvc/\n") {
-		t.Errorf("want pvc/, error %v:\n%s", err, output)
-	}
+	assert.Check(t, err == nil && strings.Contains("\n"+output, "\npvc/\n"),
+		"want pvc/, error %v:\n%s", err, output)
 }
 
 // gathersNoSecrets runs must-gather as an administrator, and returns the folder.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -221,14 +222,10 @@ func (e *env) awaitPollTime(n int) {
 func documentedCommand(t *testing.T) (driver, patch string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "conditions.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	documented := `kubectl patch clustercsidriver (\S+) --subresource=status --type=merge -p '(.*)'`
 	command := regexp.MustCompile(documented).FindStringSubmatch(string(text))
-	if command == nil {
-		t.Fatal("the documentation contains no command")
-	}
+	assert.Assert(t, command != nil, "the documentation contains no command")
 	return command[1], command[2]
 }
 

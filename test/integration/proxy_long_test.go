@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -32,9 +34,7 @@ type forwardProxy struct {
 func startProxy(t *testing.T, cloud simulator.Info) *forwardProxy {
 	t.Helper()
 	auth, err := url.Parse(cloud.AuthURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	target := net.JoinHostPort("127.0.0.1", auth.Port())
 	p := &forwardProxy{}
 	plain := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
 )
@@ -40,8 +42,7 @@ func TestProxyPasswordIsRedacted(t *testing.T) {
 	events, err := e.events(e.ctx(), "")
 	e.must(err)
 	for what, text := range map[string]string{"the log": e.log(), "events": fmt.Sprint(events)} {
-		if !strings.Contains(text, "REDACTED@proxy.example.com") {
-			t.Errorf("%s do not contain the proxy, so this test proves nothing", what)
-		}
+		assert.Check(t, strings.Contains(text, "REDACTED@proxy.example.com"),
+			"%s do not contain the proxy, so this test proves nothing", what)
 	}
 }

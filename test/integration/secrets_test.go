@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,27 +24,18 @@ func TestSecretsAreFoundInEveryForm(t *testing.T) {
 	const password = "a-long-password"
 	for _, prefix := range []string{"", "x", "xx", "clouds: {password: "} {
 		text := base64.StdEncoding.EncodeToString([]byte(prefix + password + "}\n"))
-		if len(found(text, base64Forms(password))) == 0 {
-			t.Errorf("%q after %q is not found as base64", password, prefix)
-		}
+		assert.Check(t, len(found(text, base64Forms(password))) != 0,
+			"%q after %q is not found as base64", password, prefix)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 	keys, err := keysOf(corev1.Secret{Data: map[string][]byte{corev1.TLSPrivateKeyKey: text}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for _, form := range []string{string(text), base64.StdEncoding.EncodeToString(text)} {
-		if len(found(form, keys)) == 0 {
-			t.Errorf("the private key is not found in\n%s", form)
-		}
+		assert.Check(t, len(found(form, keys)) != 0, "the private key is not found in\n%s", form)
 	}
 }
 
@@ -77,9 +69,7 @@ func TestProxyPasswordsMayBeInTheEnvironment(t *testing.T) {
 			t.Parallel()
 			leaks, err := leaksOf(c.resource, unstructured.Unstructured{Object: c.object},
 				secretTexts{proxies: []string{"password"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if got := strings.Join(leaks, " "); (got != "") != c.leaks {
 				t.Errorf("found %q, want a secret: %v", got, c.leaks)
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -92,9 +93,7 @@ func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 				namespace = hostedNamespace
 			}
 			all, err := generations.Of(s.ClusterCSIDriver, f, namespace)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			for i, g := range all {
 				if !long && (g.Name != "manila-4.22" || f != flavour.Standalone) {
 					continue
@@ -112,9 +111,7 @@ func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 			}
 		}
 	}
-	if !selected {
-		t.Error("no earlier generation was tested")
-	}
+	assert.Check(t, selected, "no earlier generation was tested")
 }
 
 func staleOf(all []generations.Generation) []string {

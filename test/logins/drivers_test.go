@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/pkg/drivers/cinder"
 )
 
@@ -33,16 +35,10 @@ func programs(t *testing.T) []*program {
 	for _, version := range []string{"v1.33", "v1.36"} {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("BIN_DIR"), "logins", version))
 		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatalf("make test-logins builds the program: %v", err)
-		}
+		assert.NilError(t, err)
+		assert.NilError(t, cmd.Start(), "make test-logins builds the program")
 		t.Cleanup(func() {
 			_ = in.Close()
 			if err := cmd.Wait(); err != nil && t.Context().Err() == nil {
@@ -63,16 +59,12 @@ func (p *program) run(t *testing.T, folder string) (map[string]string, error) {
 		t.Fatal(err)
 	}
 	line, err := p.out.ReadBytes('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var answer struct {
 		Error     string
 		Endpoints map[string]string
 	}
-	if err := json.Unmarshal(line, &answer); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, json.Unmarshal(line, &answer))
 	if answer.Error != "" {
 		return nil, errors.New(answer.Error)
 	}
@@ -121,12 +113,8 @@ func drive(t *testing.T, r row, content content, c *cloud, drivers []*program) m
 	for part, names := range parts {
 		for name, text := range names {
 			file := filepath.Join(folder, part, name)
-			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+			assert.NilError(t, os.WriteFile(file, []byte(text), 0o600))
 		}
 	}
 	found := map[string]string{}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 	"go.yaml.in/yaml/v3"
+	"gotest.tools/v3/assert"
 )
 
 // candidate is a random Secret for a random cloud. Its fields are those of auth, and those beside
@@ -44,9 +45,7 @@ type search struct {
 //nolint:paralleltest // candidates remove their files one after the other
 func TestRandomLoginsHaveTheSameEffect(t *testing.T) {
 	duration, err := time.ParseDuration(cmp.Or(os.Getenv("DURATION"), "0s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	seed, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
 	if err != nil {
 		seed = uint64(time.Now().UnixNano())
@@ -98,9 +97,7 @@ func (s *search) candidate(t *testing.T) candidate {
 		`{username: demo, password: secret, domain_id: default, project_name: demo}`,
 		`{application_credential_id: a1, application_credential_secret: secret}`,
 		`{application_credential_name: csi, application_credential_secret: secret, user_id: u1}`)
-	if err := yaml.Unmarshal([]byte(form), &auth); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, yaml.Unmarshal([]byte(form), &auth))
 	auth["auth_url"] = pick(s, "${URL}", "${URL}/v3", "${URL}/v3/", "${URL}/identity")
 	c.fields = [2]map[string]any{auth, {"region_name": "RegionOne"}}
 	if s.IntN(2) == 0 {

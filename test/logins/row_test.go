@@ -24,6 +24,7 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/openshift/library-go/pkg/crypto"
@@ -171,23 +172,17 @@ func newWorld(t *testing.T) *world {
 func decode(t *testing.T, file string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
-	if err := decoder.Decode(into); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
+	assert.NilError(t, decoder.Decode(into), file)
 }
 
 // readRows returns the rows of all tables.
 func readRows(t *testing.T, w *world) []row {
 	t.Helper()
 	files, err := filepath.Glob("testdata/rows/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no tables: %v", err)
-	}
+	assert.Assert(t, err == nil && len(files) != 0, "no tables: %v", err)
 	var rows []row
 	for _, file := range files {
 		var table []row
@@ -196,9 +191,8 @@ func readRows(t *testing.T, w *world) []row {
 			if _, found := w.catalogs[r.Catalog]; r.Catalog != "" && !found {
 				t.Errorf("%s: no catalog %s", r.Name, r.Catalog)
 			}
-			if (len(r.Drivers) > 0) != (r.Reason != "") {
-				t.Errorf("%s: a row has a reason if and only if it has drivers", r.Name)
-			}
+			assert.Check(t, (len(r.Drivers) > 0) == (r.Reason != ""),
+				"%s: a row has a reason if and only if it has drivers", r.Name)
 			r.Name = strings.TrimSuffix(filepath.Base(file), ".yaml") + "/" + r.Name
 			if slices.ContainsFunc(rows, func(o row) bool { return o.Name == r.Name }) {
 				t.Errorf("two rows are named %s", r.Name)
@@ -221,9 +215,7 @@ func (w *world) cloud(t *testing.T, r row) *cloud {
 	}
 	file := filepath.Join(w.folder, r.TLS)
 	certificate, err := tls.LoadX509KeyPair(file+".crt", file+".key")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return newCloud(t, offered, &certificate)
 }
 

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -50,9 +51,7 @@ func TestClassNameOfOneType(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got := names().Of([]string{test.shareType}, nil)[test.shareType]
-			if got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			assert.Check(t, got == test.want, "got %q, want %q", got, test.want)
 			if faults := validation.IsDNS1123Subdomain(got); faults != nil {
 				t.Errorf("%q is no name: %v", got, faults)
 			}
@@ -126,9 +125,8 @@ func TestClassNamesOfMany(t *testing.T) {
 			for range 10 {
 				random.Shuffle(len(test.types),
 					func(i, j int) { test.types[i], test.types[j] = test.types[j], test.types[i] })
-				if diff := cmp.Diff(test.want, names().Of(test.types, ByName(test.existing))); diff != "" {
-					t.Fatalf("names (-want +got):\n%s", diff)
-				}
+				assert.Assert(t, is.DeepEqual(test.want, names().Of(test.types, ByName(test.existing))),
+					"names")
 			}
 		})
 	}
@@ -142,9 +140,7 @@ func TestTypeNamedLikeClassGetsHash(t *testing.T) {
 	want := map[string]string{
 		"foo-bar": "csi-manila-foo-bar", "foo_bar": hashedName("foo_bar"), mimic: hashedName(mimic),
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "names")
 }
 
 // TestClassNamesFollowRules checks rules that apply to all sets of types, with random sets.
@@ -183,12 +179,10 @@ func TestClassNamesFollowRules(t *testing.T) {
 		shuffled := slices.Clone(types)
 		random.Shuffle(len(shuffled),
 			func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		if diff := cmp.Diff(got, names().Of(shuffled, existing)); diff != "" {
-			t.Fatalf("names of %q depend on the order: %s", types, diff)
-		}
-		if diff := cmp.Diff(got, names().Of(types, made(got))); diff != "" {
-			t.Fatalf("names of %q change once the classes exist: %s", types, diff)
-		}
+		assert.Assert(t, is.DeepEqual(got, names().Of(shuffled, existing)),
+			"names of %q depend on the order", types)
+		assert.Assert(t, is.DeepEqual(got, names().Of(types, made(got))),
+			"names of %q change once the classes exist", types)
 	}
 }
 

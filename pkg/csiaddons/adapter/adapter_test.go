@@ -14,13 +14,14 @@ import (
 	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
-	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/adapter"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
@@ -32,9 +33,7 @@ import (
 // must fails the test unless the error is nil.
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }
 
 // load returns the settings of a command line.
@@ -71,9 +70,7 @@ func start(t *testing.T, args ...string) *driver.Client {
 	go func() { ended <- adapter.Run(ctx, settings) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.Check(t, <-ended)
 	})
 	client, err := driver.New(socket)
 	must(t, err)
@@ -120,17 +117,13 @@ func TestIdentityContainsTheServicesOfThePod(t *testing.T) {
 		client := start(t, test.args...)
 		got, err := client.Describe(t.Context())
 		must(t, err)
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("description (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(test.want, got), "description")
 		answer, err := client.Identity.GetIdentity(t.Context(), &identity.GetIdentityRequest{})
-		if err != nil || answer.GetVendorVersion() == "" {
-			t.Errorf("the identity is %v, %v", answer, err)
-		}
+		assert.Check(t, err == nil && answer.GetVendorVersion() != "",
+			"the identity is %v, %v", answer, err)
 		all, err := client.Identity.GetCapabilities(t.Context(), &identity.GetCapabilitiesRequest{})
-		if err != nil || len(all.GetCapabilities()) != 2 {
-			t.Fatalf("the capabilities of %v are %v, %v", test.args, all, err)
-		}
+		assert.Assert(t, err == nil && len(all.GetCapabilities()) == 2,
+			"the capabilities of %v are %v, %v", test.args, all, err)
 		operation := all.GetCapabilities()[1]
 		if operation.GetReclaimSpace().GetType() != test.reclaims ||
 			operation.GetNetworkFence().GetType() != test.fences {
@@ -150,13 +143,11 @@ func TestOperationsOfCinderDependOnTheService(t *testing.T) {
 	} {
 		client := start(t, "--driver=cinder", "--service="+service)
 		_, err := client.NodeReclaimSpace.NodeReclaimSpace(t.Context(), online)
-		if status.Code(err) != want[0] {
-			t.Errorf("service %s: the error on the node is %v", service, err)
-		}
+		assert.Check(t, status.Code(err) == want[0],
+			"service %s: the error on the node is %v", service, err)
 		_, err = client.ControllerReclaimSpace.ControllerReclaimSpace(t.Context(), offline)
-		if status.Code(err) != want[1] {
-			t.Errorf("service %s: the error in the controller is %v", service, err)
-		}
+		assert.Check(t, status.Code(err) == want[1],
+			"service %s: the error in the controller is %v", service, err)
 	}
 }
 
@@ -232,9 +223,8 @@ func expectAccess(t *testing.T, cloud *simulator.Simulator, share string, want s
 	t.Helper()
 	access, _ := cloud.ShareAccess(share, netip.MustParseAddr("10.0.0.5"))
 	other, _ := cloud.ShareAccess(share, netip.MustParseAddr("10.0.0.6"))
-	if access != want || other != "rw" {
-		t.Errorf("the client has the access %q, want %q; another client %q", access, want, other)
-	}
+	assert.Check(t, access == want && other == "rw",
+		"the client has the access %q, want %q; another client %q", access, want, other)
 }
 
 func TestFenceThroughTheSocketRevokesAccessInTheCloud(t *testing.T) {
@@ -287,9 +277,8 @@ func TestErrorOfSettingsNamesEveryProblem(t *testing.T) {
 	} {
 		_, err := load(test.args...)
 		for _, flag := range test.flags {
-			if err == nil || !strings.Contains(err.Error(), "--"+flag) {
-				t.Errorf("the error does not contain the flag %s: %v", flag, err)
-			}
+			assert.Check(t, err != nil && strings.Contains(err.Error(), "--"+flag),
+				"the error does not contain the flag %s: %v", flag, err)
 		}
 	}
 }

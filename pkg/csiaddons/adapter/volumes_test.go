@@ -9,9 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/adapter"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manila"
@@ -53,9 +54,7 @@ func serve(t *testing.T, handler http.HandlerFunc) (kubeconfig string) {
 		"clusters": [{"name": "a", "cluster": {"server": %q}}], "users": [{"name": "a", "user": {}}],
 		"contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}], "current-context": "a"}`,
 		server.URL), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return kubeconfig
 }
 
@@ -73,13 +72,9 @@ func TestVolumesOfTheDriverAreListedPageByPage(t *testing.T) {
 		volumeOf("b", "cinder.csi.openstack.org", `{"shareID": "4"}`),
 		volumeOf("c", manilaDriver, `{"shareName": "data"}`)+","+volumeOf("d", manilaDriver, `null`))
 	got, err := adapter.ListVolumes(t.Context(), manilaDriver, kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := []manila.Volume{{Name: "a", ShareID: "1"}, {Name: "c", ShareName: "data"}, {Name: "d"}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("volumes (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "volumes")
 	if got, err := adapter.ListVolumes(t.Context(), manilaDriver, serveVolumes(t)); len(got) > 0 ||
 		err != nil {
 		t.Errorf("a cluster without volumes has %v, %v", got, err)

@@ -1,6 +1,11 @@
 package cinder
 
-import "testing"
+import (
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
 
 func TestFreedSpaceIsTheSmallestBound(t *testing.T) {
 	t.Parallel()
@@ -22,8 +27,7 @@ func TestFreedSpaceIsTheSmallestBound(t *testing.T) {
 		if test.before.counts {
 			node.freed(volumeID, test.before, 0)
 		}
-		if got := node.freed(volumeID, test.after, test.discarded); got != test.want {
-			t.Errorf("%s: the estimate is %d, want %d", name, got, test.want)
-		}
+		assert.Check(t, is.Equal(node.freed(volumeID, test.after, test.discarded), test.want),
+			"%s: the estimate", name)
 	}
 }

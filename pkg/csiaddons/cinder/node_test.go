@@ -12,6 +12,7 @@ import (
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
 )
 
 const volumeID = "5d0f8a52-0b5c-4a6e-9d7b-3f1c2e4a6b80"
@@ -71,16 +72,12 @@ func TestPathMustBeThatOfTheVolumeBelowTheStagingFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	staging := filepath.Join(dir, "staging")
-	if err := os.MkdirAll(filepath.Join(staging, "volume", "globalmount"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Join(staging, "volume", "globalmount"), 0o700))
 	for link, target := range map[string]string{
 		"staging/link": "volume", "staging/out": "..", "staging/proc": "/proc",
 		"virtio-" + volumeID[:serialLength]: "/dev/null", // a device, and not of blocks
 	} {
-		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Symlink(target, filepath.Join(dir, link)))
 	}
 	for path, want := range map[string]codes.Code{
 		"relative":                              codes.InvalidArgument,
@@ -180,13 +177,9 @@ func TestErrorsOfTheKernelBecomeStatuses(t *testing.T) {
 	t.Parallel()
 	// The file system of /proc does not implement FITRIM.
 	proc, err := os.Open("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	volume := &staged{folder: proc, size: 1 << 40}
 	defer volume.close()
 	_, err = trimmer(ioctl).trim(t.Context(), volume, progress{})
-	if status.Code(err) != codes.Unimplemented {
-		t.Errorf("the error is %v", err)
-	}
+	assert.Check(t, status.Code(err) == codes.Unimplemented, "the error is %v", err)
 }

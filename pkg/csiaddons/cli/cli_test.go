@@ -17,6 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/test/fakedriver"
 )
@@ -125,9 +127,7 @@ func TestOperationsSendTheFlagsToTheDriver(t *testing.T) {
 		}
 		name := string(want.ProtoReflect().Descriptor().Name())
 		got := d.Last(strings.TrimSuffix(name, "Request"))
-		if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-			t.Errorf("%s: request of the driver (-want +got):\n%s", args, diff)
-		}
+		assert.Check(t, is.DeepEqual(want, got, protocmp.Transform()), "%s: request of the driver", args)
 	}
 }
 

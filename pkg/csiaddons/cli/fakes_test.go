@@ -10,6 +10,7 @@ import (
 
 	"github.com/csi-addons/spec/lib/go/identity"
 	"google.golang.org/protobuf/proto"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -72,9 +73,7 @@ func serveCluster(t *testing.T) string {
 			w.WriteHeader(http.StatusNotFound)
 			object = metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound}
 		}
-		if err := json.NewEncoder(w).Encode(object); err != nil {
-			t.Error(err)
-		}
+		assert.Check(t, json.NewEncoder(w).Encode(object))
 	}))
 	t.Cleanup(server.Close)
 	config := clientcmdapi.NewConfig()
@@ -82,9 +81,7 @@ func serveCluster(t *testing.T) string {
 	config.Contexts["a"] = &clientcmdapi.Context{Cluster: "a"}
 	config.CurrentContext = "a"
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, clientcmd.WriteToFile(*config, file))
 	return file
 }
 

@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -52,9 +53,7 @@ func TestCachesContainOnlyWhatTheControllerReads(t *testing.T) {
 		if _, err := shrink(one.object); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(one.want, one.object); diff != "" {
-			t.Errorf("%T in the cache (-want +got):\n%s", one.object, diff)
-		}
+		assert.Check(t, is.DeepEqual(one.want, one.object), "%T in the cache", one.object)
 	}
 	gone := toolscache.DeletedFinalStateUnknown{Key: "a"}
 	if got, err := shrink(gone); err != nil || got != any(gone) {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -264,9 +266,8 @@ func TestCronJobsOfOthers(t *testing.T) {
 			}
 		}
 		slices.Sort(got)
-		if diff := cmp.Diff(one.want, strings.Join(got, ", ")); diff != "" {
-			t.Errorf("%s: ReclaimSpaceCronJobs (-want +got):\n%s", one.name, diff)
-		}
+		assert.Check(t, is.DeepEqual(one.want, strings.Join(got, ", ")),
+			"%s: ReclaimSpaceCronJobs", one.name)
 	}
 }
 
@@ -275,15 +276,13 @@ func TestUsersKeepOtherFields(t *testing.T) {
 	s := newScene(t, annotations{scheduleKey: "@daily"}, nil, nil)
 	one := s.reconcile()[0]
 	owner := metav1.GetControllerOf(&one)
-	if owner == nil || owner.UID != "1" || owner.BlockOwnerDeletion != nil {
-		t.Errorf("the owner is %+v, want the claim, without blocking its deletion", owner)
-	}
+	assert.Check(t, owner != nil && owner.UID == "1" && owner.BlockOwnerDeletion == nil,
+		"the owner is %+v, want the claim, without blocking its deletion", owner)
 	one.Spec.Schedule, one.Spec.Suspend = "@yearly", ptr.To(true)
 	s.must(s.Update(t.Context(), &one))
 	got := s.reconcile()[0]
-	if got.Spec.Schedule != "@daily" || !ptr.Deref(got.Spec.Suspend, false) {
-		t.Errorf("the spec is %+v, want the schedule of the annotation and suspend of the user", got.Spec)
-	}
+	assert.Check(t, got.Spec.Schedule == "@daily" && ptr.Deref(got.Spec.Suspend, false),
+		"the spec is %+v, want the schedule of the annotation and suspend of the user", got.Spec)
 }
 
 func TestInvalidSchedulesAreReportedAtTheirOrigin(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
@@ -231,9 +232,7 @@ func TestHistoryIsLimited(t *testing.T) {
 	}
 	f.after(time.Minute)
 	for _, job := range f.jobs() {
-		if job.Status.Result != v1alpha1.OperationFailed {
-			t.Errorf("job %s is kept", job.Name)
-		}
+		assert.Check(t, job.Status.Result == v1alpha1.OperationFailed, "job %s is kept", job.Name)
 	}
 	if got := len(f.jobs()); got != 2 {
 		t.Errorf("%d failed jobs are kept, want 2", got)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -13,9 +15,7 @@ import (
 func at(t *testing.T, text string) time.Time {
 	t.Helper()
 	found, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return found
 }
 
@@ -91,20 +91,16 @@ func TestOffsetsSpreadEvenly(t *testing.T) {
 		}
 	}
 	short, off := offset("a", time.Minute, window), offset("a", time.Hour, 0)
-	if short >= time.Minute || off != 0 {
-		t.Errorf("the offset is %v of a minute, and %v although the spread is turned off", short, off)
-	}
+	assert.Check(t, short < time.Minute && off == 0,
+		"the offset is %v of a minute, and %v although the spread is turned off", short, off)
 }
 
 func TestJobNamesAreValidAndUnique(t *testing.T) {
 	t.Parallel()
 	now := at(t, "2026-03-01T00:00:00Z")
-	if got := jobName("daily", now); got != "daily-1772323200" {
-		t.Errorf("the name of the job is %s", got)
-	}
+	assert.Check(t, is.Equal(jobName("daily", now), "daily-1772323200"), "the name of the job")
 	long := strings.Repeat("a", 252)
 	first, second := jobName(long+"b", now), jobName(long+"c", now)
-	if first == second || len(validation.IsDNS1123Subdomain(first)) > 0 {
-		t.Errorf("two long names lead to the jobs %s and %s", first, second)
-	}
+	assert.Check(t, first != second && len(validation.IsDNS1123Subdomain(first)) <= 0,
+		"two long names lead to the jobs %s and %s", first, second)
 }

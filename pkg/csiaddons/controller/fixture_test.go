@@ -3,6 +3,7 @@ package controller
 import (
 	"testing"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,9 +29,7 @@ type world struct {
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	known, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	kube := fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.ReclaimSpaceJob{}, &v1alpha1.ReclaimSpaceCronJob{}).
 		WithIndex(&storagev1.VolumeAttachment{}, indexVolume, byVolume).

@@ -8,10 +8,11 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -148,9 +149,7 @@ func TestJobWritesItsStatusBeforeAndAfterEachCall(t *testing.T) {
 	})
 	w.reconcile(r, job)
 	want := []string{"Node true ", "Node false ", "Controller true ", " false Succeeded"}
-	if diff := cmp.Diff(want, written); diff != "" {
-		t.Errorf("steps, whether a call runs, and results (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, written), "steps, whether a call runs, and results")
 }
 
 // The previous release wrote status.queueSeconds and the reason Turn.
@@ -180,9 +179,8 @@ func TestJobOfAnEarlierReleaseIsFinished(t *testing.T) {
 func TestStatusOfAQueuedJobIsWrittenAgainAfterAConflict(t *testing.T) {
 	t.Parallel()
 	r, w, waits := calling(t, nil)
-	if !r.limits.acquire(job("runs"), on("a", "", job("runs"))) {
-		t.Fatal("the first job has no call")
-	}
+	assert.Assert(t, r.limits.acquire(job("runs"), on("a", "", job("runs"))),
+		"the first job has no call")
 	outdated := apierrors.NewConflict(schema.GroupResource{}, "job", errors.New("outdated"))
 	r.Client = writing(w, func(func() error) error { return outdated })
 	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(waits)}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
@@ -139,9 +140,8 @@ func TestJobWithAnInvalidNameOfAClaimEnds(t *testing.T) {
 	for _, name := range []string{"", "a/b", "..", strings.Repeat("a", 300)} {
 		_, err := (&Jobs{}).volume(t.Context(), jobFor(name))
 		problem, ok := errors.AsType[*obstacle](err)
-		if !ok || !problem.final || problem.reason != ReasonNoTarget {
-			t.Errorf("the claim %.20q has the problem %v", name, err)
-		}
+		assert.Check(t, ok && problem.final && problem.reason == ReasonNoTarget,
+			"the claim %.20q has the problem %v", name, err)
 	}
 }
 

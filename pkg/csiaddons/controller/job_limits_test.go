@@ -5,7 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
@@ -40,9 +41,7 @@ func newLimited(t *testing.T, all, perDriver int) *limited {
 // wantWoken compares the jobs that were woken since the last call.
 func (l *limited) wantWoken(t *testing.T, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, l.woken); diff != "" {
-		t.Errorf("woken jobs (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, l.woken), "woken jobs")
 	l.woken = nil
 }
 
@@ -60,9 +59,8 @@ func TestCallsOfEachDriverAndOfAllDriversAreLimited(t *testing.T) {
 		{"b", "5", false},
 		{"a", "3", false},
 	} {
-		if got := l.acquire(job(one.job), on(one.driver, "", job(one.job))); got != one.want {
-			t.Errorf("job %s of driver %s gets a call: %v, want %v", one.job, one.driver, got, one.want)
-		}
+		assert.Check(t, is.Equal(l.acquire(job(one.job), on(one.driver, "", job(one.job))), one.want),
+			"job %s of driver %s gets a call", one.job, one.driver)
 	}
 	l.wantWoken(t)
 	l.release(on("b", "", job("4"))) // driver a has two calls, so job 5 is next
@@ -87,9 +85,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 			t.Fatalf("job %d of a namespace gets a call: %v; it may use half of four", n, got)
 		}
 	}
-	if !acquire(in("few", 0)) || !acquire(in("single", 0)) || acquire(in("few", 1)) {
-		t.Fatal("the calls that a namespace may not use are not for others")
-	}
+	assert.Assert(t, acquire(in("few", 0)) && acquire(in("single", 0)) && !acquire(in("few", 1)),
+		"the calls that a namespace may not use are not for others")
 	for _, one := range []struct{ ends, next types.NamespacedName }{
 		{in("many", 0), in("many", 2)}, // its last call is earlier than that of few
 		{in("many", 1), in("few", 1)},
@@ -103,9 +100,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 			continue
 		}
 		l.wantWoken(t, one.next.Name)
-		if !acquire(one.next) {
-			t.Errorf("job %s does not get the call of %s", one.next, one.ends)
-		}
+		assert.Check(t, acquire(one.next), "job %s does not get the call of %s", one.next, one.ends)
 	}
 }
 
@@ -120,9 +115,8 @@ func TestNodeHasTwoCalls(t *testing.T) {
 	} {
 		name := job(fmt.Sprint(n))
 		got := l.acquire(name, on("a", node, name))
-		if got == slices.Contains(waits, n) || l.blocked(name) {
-			t.Errorf("job %d starts a call on node %s: %v", n, node, got)
-		}
+		assert.Check(t, got != slices.Contains(waits, n) && !l.blocked(name),
+			"job %d starts a call on node %s: %v", n, node, got)
 	}
 	l.release(on("a", "other", job("4")))
 	l.wantWoken(t, "6")
@@ -146,9 +140,8 @@ func TestJobThatLeavesWakesTheNext(t *testing.T) {
 	l.forget(job("moved"))
 	l.release(on("b", "", job("moved")))
 	l.wantWoken(t, "deleted", "moved", "last")
-	if !l.acquire(job("last"), on("a", "", job("last"))) {
-		t.Error("the last job does not start its call")
-	}
+	assert.Check(t, l.acquire(job("last"), on("a", "", job("last"))),
+		"the last job does not start its call")
 	l.release(on("a", "", job("last")))
 	if len(l.calls)+len(l.waiting)+len(l.last) != 0 {
 		t.Errorf("after the last call, the limits contain %+v", l.limits)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -114,9 +115,8 @@ func TestCapabilitiesOfOneSidecarDoNotCountForOthers(t *testing.T) {
 		} else if next.sidecar != nil {
 			got = next.sidecar.Pod.Name
 		}
-		if got != one.want {
-			t.Errorf("%s: the plan is %+v with the error %v, want %q", name, next, err, one.want)
-		}
+		assert.Check(t, got == one.want,
+			"%s: the plan is %+v with the error %v, want %q", name, next, err, one.want)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -46,12 +48,8 @@ func TestJobLimitsItsCallsToAnHour(t *testing.T) {
 	} {
 		r := &Jobs{Options: Options{ReclaimSpaceTimeout: configured}}
 		j := &v1alpha1.ReclaimSpaceJob{}
-		if got := r.timeout(j); got != configured {
-			t.Errorf("a call takes at most %v, want %v", got, configured)
-		}
+		assert.Check(t, is.Equal(r.timeout(j), configured), "a call takes at most")
 		j.Spec.Timeout = ptr.To(int64(1) << 62)
-		if got := r.timeout(j); got != want {
-			t.Errorf("a job lets its calls take %v, want %v", got, want)
-		}
+		assert.Check(t, is.Equal(r.timeout(j), want), "a job lets its calls take")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -53,18 +54,12 @@ func TestOnlyOtherValidOptionsEndTheController(t *testing.T) {
 		ended, recorder := false, events.NewFakeRecorder(2)
 		p.events, p.restart = recorder, func() { ended = true }
 		p.settings.Options = someOptions()
-		if err := p.await(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.client.Create(t.Context(), &corev1.ConfigMap{
+		assert.NilError(t, p.await(t.Context()))
+		assert.NilError(t, p.client.Create(t.Context(), &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: ConfigMap}, Data: one.data,
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		for range 2 { // an unchanged ConfigMap causes one event
-			if err := p.checkOptions(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, p.checkOptions(t.Context()))
 		}
 		if warned := len(recorder.Events) == 1; ended != one.ends || warned != one.warned {
 			t.Errorf("%s: the controller ends: %t, want %t; it warns: %t, want %t", name, ended, one.ends,

@@ -9,7 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,9 +35,7 @@ func newPreflight(t *testing.T, list func(namespace string) error, objects ...cl
 ) *preflight {
 	t.Helper()
 	known, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	openShift := schema.GroupVersionKind{
 		Group: "config.openshift.io", Version: "v1", Kind: "ClusterVersion",
 	}
@@ -130,9 +129,8 @@ func TestControllerEndsWithTheCauseAfterAMinute(t *testing.T) {
 			p := &preflight{settings: allowed.settings, client: kube}
 			start := time.Now()
 			err := p.await(t.Context())
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("the controller ends with %v, want %q", err, want)
-			}
+			assert.Check(t, err != nil && strings.Contains(err.Error(), want),
+				"the controller ends with %v, want %q", err, want)
 			if waited := time.Since(start); waited > preflightTimeout {
 				t.Errorf("the controller ends after %v", waited)
 			}
@@ -155,24 +153,17 @@ func TestRunningControllerEndsWhenItMustRestart(t *testing.T) {
 			}
 			return nil
 		})
-		if err := p.await(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, p.await(t.Context()))
 		got := [][]string{p.served, p.forbidden()}
-		if diff := cmp.Diff([][]string{{"a"}, {"b"}}, got); diff != "" {
-			t.Errorf("served and forbidden namespaces (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual([][]string{{"a"}, {"b"}}, got), "served and forbidden namespaces")
 		err := p.Start(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "it may read namespace b") {
-			t.Errorf("the controller ends with %v", err)
-		}
+		assert.Check(t, err != nil && strings.Contains(err.Error(), "it may read namespace b"),
+			"the controller ends with %v", err)
 		if passed := time.Since(start); passed < 10*time.Minute || passed > 11*time.Minute {
 			t.Errorf("the controller ends after %v", passed)
 		}
 		other := deployment(storageNamespace, 1)
-		if err := p.client.Create(t.Context(), other); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, p.client.Create(t.Context(), other))
 		if err := p.Start(t.Context()); !errors.Is(err, errOther) {
 			t.Errorf("beside another controller, the controller ends with %v", err)
 		}
@@ -212,9 +203,7 @@ func TestFinalizersOfAnotherControllerPreventTheStart(t *testing.T) {
 				t.Errorf("beside the finalizer %s, the controller ends with %v, want %q", finalizer, err, want)
 			}
 			p.settings.IgnoreFinalizers = true
-			if err := p.await(t.Context()); err != nil {
-				t.Errorf("with --ignore-finalizers, the controller ends with %v", err)
-			}
+			assert.Check(t, p.await(t.Context()), "with --ignore-finalizers, the controller ends with")
 		})
 	}
 }
@@ -242,18 +231,14 @@ func TestEventsNameMissingFieldsAndOtherKinds(t *testing.T) {
 			return published(t, test.files...), nil
 		}
 		for range 2 { // events are sent once
-			if err := p.report(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, p.report(t.Context()))
 		}
 		close(recorder.Events)
 		var got []string
 		for event := range recorder.Events {
 			got = append(got, event)
 		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("events with the CRDs of %s (-want +got):\n%s", name, diff)
-		}
+		assert.Check(t, is.DeepEqual(test.want, got), "events with the CRDs of %s", name)
 	}
 }
 
@@ -263,14 +248,10 @@ func published(t *testing.T, files ...string) map[string]any {
 	schemas := map[string]any{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		for _, one := range strings.Split(string(text), "\n---\n") {
 			crd := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal([]byte(one), &crd.Object); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, yaml.Unmarshal([]byte(one), &crd.Object))
 			kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
 			versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 			found, _, _ := unstructured.NestedMap(versions[0].(map[string]any), "schema",

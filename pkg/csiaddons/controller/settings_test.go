@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
@@ -16,41 +17,31 @@ func load(t *testing.T, args ...string) (*Settings, error) {
 	var flags Flags
 	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
 	flags.AddTo(set)
-	if err := set.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, set.Parse(args))
 	return flags.Load()
 }
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	s, err := load(t, "--namespace=csi-addons-system", "--driver-namespaces=a=b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := Options{
 		ReclaimSpaceTimeout: 3 * time.Minute, MaxConcurrent: 100, NodeRetryDelay: 5, Precedence: "pvc",
 		MinInterval: time.Minute, StaggerWindow: 2,
 	}
-	if diff := cmp.Diff(want, s.Options); diff != "" {
-		t.Errorf("options (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, s.Options), "options")
 }
 
 func TestDriversHaveNamespacesAndSecurity(t *testing.T) {
 	t.Parallel()
 	s, err := load(t, "--namespace=n", "--driver-namespaces=a=one,b=two", "--driver-namespaces=a=two",
 		"--insecure-drivers=a", "--plaintext-drivers=b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := connection.Drivers{
 		"a": {Namespaces: []string{"one", "two"}, Security: connection.Unverified},
 		"b": {Namespaces: []string{"two"}, Security: connection.Plaintext},
 	}
-	if diff := cmp.Diff(want, s.Drivers); diff != "" {
-		t.Errorf("drivers (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, s.Drivers), "drivers")
 }
 
 func TestOneErrorNamesAllFaults(t *testing.T) {
@@ -86,9 +77,8 @@ func TestOneErrorNamesAllFaults(t *testing.T) {
 			continue
 		}
 		for _, want := range one.want {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("the error does not contain %q: %v", want, err)
-			}
+			assert.Check(t, strings.Contains(err.Error(), want),
+				"the error does not contain %q: %v", want, err)
 		}
 	}
 }

@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"github.com/csi-addons/spec/lib/go/identity"
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 )
@@ -53,9 +54,7 @@ func (f fake) GetCapabilities(context.Context, *identity.GetCapabilitiesRequest,
 func (f fake) serve(t *testing.T, socket string) func() {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	server := grpc.NewServer()
 	identity.RegisterIdentityServer(server, f)
 	go func() { _ = server.Serve(listener) }() // ends without an error when it is stopped
@@ -67,9 +66,7 @@ func (f fake) serve(t *testing.T, socket string) func() {
 func connect(t *testing.T, address string) *driver.Client {
 	t.Helper()
 	client, err := driver.New(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -95,12 +92,8 @@ func TestDescriptionContainsNameAndServices(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "s")
 		fake{name: "a", services: test.services}.serve(t, socket)
 		got, err := connect(t, "unix://"+socket).Describe(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("description (-want +got):\n%s", diff)
-		}
+		assert.NilError(t, err)
+		assert.Check(t, is.DeepEqual(test.want, got), "description")
 	}
 }
 
@@ -123,9 +116,8 @@ func TestProbeReturnsWhyTheDriverIsNotReady(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	fake{probe: status.Error(codes.FailedPrecondition, "no credentials")}.serve(t, socket)
 	err := connect(t, socket).Probe(t.Context())
-	if err == nil || err.Error() != "the driver is not ready: no credentials" {
-		t.Errorf("the probe returns %v", err)
-	}
+	assert.Check(t, err != nil && err.Error() == "the driver is not ready: no credentials",
+		"the probe returns %v", err)
 }
 
 func TestClientConnectsAgainAfterTheDriverRestarts(t *testing.T) {
@@ -136,17 +128,13 @@ func TestClientConnectsAgainAfterTheDriverRestarts(t *testing.T) {
 		t.Error("the probe succeeds before the driver runs")
 	}
 	stop := fake{}.serve(t, socket)
-	if err := client.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, client.WaitReady(t.Context()))
 	stop()
 	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
 	fake{}.serve(t, socket)
-	if err := client.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, client.WaitReady(t.Context()))
 }
 
 func TestAddressMustBeAnAbsolutePath(t *testing.T) {

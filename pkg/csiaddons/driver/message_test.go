@@ -11,6 +11,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
 )
 
 func TestMessagesOfTheDriverAreLimitedAndPrintable(t *testing.T) {
@@ -22,9 +23,7 @@ func TestMessagesOfTheDriverAreLimitedAndPrintable(t *testing.T) {
 	} {
 		socket := filepath.Join(t.TempDir(), "s")
 		failure, err := status.New(codes.NotFound, sent).WithDetails(&errdetails.BadRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		fake{probe: failure.Err()}.serve(t, socket)
 		_, err = connect(t, socket).Identity.Probe(t.Context(), &identity.ProbeRequest{})
 		got := status.Convert(err)
@@ -44,17 +43,13 @@ func TestClientConnectsEverySecondWhileTheDriverIsMissing(t *testing.T) {
 	if err == nil {
 		err = listener.SetDeadline(time.Now().Add(bound))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer listener.Close()
 	client := connect(t, socket)
 	go func() { _ = client.WaitReady(t.Context()) }() // ends with the test
 	for i := range attempts {
 		connection, err := listener.Accept()
-		if err != nil {
-			t.Fatalf("the client tried to connect %d times in %v", i, bound)
-		}
+		assert.Assert(t, err == nil, "the client tried to connect %d times in %v", i, bound)
 		connection.Close()
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,9 +74,7 @@ func TestVolumesOfTheFormerDriverBelongToCinder(t *testing.T) {
 	const name = "cinder.csi.openstack.org"
 	got, err := driver.Reader{Kube: kubefake.NewClientset(former), Driver: name}.
 		Volume(t.Context(), "data")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	const path = "/s/" + name +
 		"/6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b/globalmount"
 	if staged, fs := got.StagingPath("/s"), got.Capability().GetMount().GetFsType(); got.ID() != "1" ||

@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/csi-addons/spec/lib/go/fence"
-	"github.com/google/go-cmp/cmp"
 	gophershares "github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -70,9 +71,7 @@ func TestSecondFenceKeepsTheFirst(t *testing.T) {
 	for _, cidr := range listed.GetCidrs() {
 		got = append(got, cidr.GetCidr())
 	}
-	if diff := cmp.Diff([]string{"10.0.0.5/32", "10.0.0.6/32"}, got); diff != "" {
-		t.Errorf("fenced networks (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual([]string{"10.0.0.5/32", "10.0.0.6/32"}, got), "fenced networks")
 	f.must(f.unfence(f.controller(), fenced+"/32"))
 	f.expectAccess(share, "rw", "", "rw")
 	f.must(f.unfence(f.controller(), neighbor+"/32"))
@@ -109,9 +108,8 @@ func TestRuleThatIsAddedWhileFencedIsRevokedAndRestored(t *testing.T) {
 		f.must(f.fence(f.controller(), fenced))
 		f.allow(share, ipType, test.added)
 		c, _ := f.crashAfter(noCrash, func() {
-			if f.access(share, neighbor) == "" || f.access(share, stranger) == "" {
-				t.Errorf("from %s to %s: another client has no access", test.rule, test.added)
-			}
+			assert.Check(t, f.access(share, neighbor) != "" && f.access(share, stranger) != "",
+				"from %s to %s: another client has no access", test.rule, test.added)
 		})
 		f.must(f.fence(c, fenced))
 		f.expectAccess(share, test.access...)
@@ -177,20 +175,16 @@ func TestErrorNamesTheNetworksToLeaveOut(t *testing.T) {
 		f.refused(err, codes.FailedPrecondition, "")
 		return refusedNetworks(err)
 	}
-	if diff := cmp.Diff(rack[4:], named(f.fence(c, rack...))); diff != "" {
-		t.Errorf("refused networks (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(rack[4:], named(f.fence(c, rack...))), "refused networks")
 	f.expectRules(share, "rw 10.0.0.0/24", "rw fd00::/64")
 	f.must(f.fence(c, rack[:4]...))
 	f.must(f.unfence(c, rack[:4]...))
 	f.allow(share, "user", "rw alice")
-	if diff := cmp.Diff(rack, named(f.fence(c, rack...))); diff != "" {
-		t.Errorf("refused networks because of a rule for a user (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(rack, named(f.fence(c, rack...))),
+		"refused networks because of a rule for a user")
 	f.volumes = []Volume{{ShareName: "a"}}
-	if diff := cmp.Diff(rack, named(f.fence(c, rack...))); diff != "" {
-		t.Errorf("refused networks because of a PersistentVolume (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(rack, named(f.fence(c, rack...))),
+		"refused networks because of a PersistentVolume")
 }
 
 // The addresses of IPv4 need most rules: 16 for the other networks, one for each unused sixteenth
@@ -213,9 +207,7 @@ func TestAddressesAreFencedWithTheDefaults(t *testing.T) {
 		share := f.share(cluster, test.rule)
 		f.must(f.fence(f.controller(), test.lost...))
 		for _, client := range test.lost {
-			if level := f.access(share, client); level != "" {
-				t.Errorf("%s has the access %q", client, level)
-			}
+			assert.Check(t, is.Equal(f.access(share, client), ""), "%s has the access", client)
 		}
 		if level, rules := f.access(share, test.other), len(f.list(share)); level != "rw" ||
 			rules != test.rules {
@@ -369,9 +361,8 @@ func TestOperationContinuesAfterARestart(t *testing.T) {
 			share := f.share(owner, originals...)
 			crash := func(operation func(*Controller, ...string) error) {
 				c, requests := f.crashAfter(changes, func() {
-					if f.access(share, neighbor) != "rw" || f.access(share, stranger) != "ro" {
-						t.Errorf("after %d changes another client has no access", changes)
-					}
+					assert.Check(t, f.access(share, neighbor) == "rw" && f.access(share, stranger) == "ro",
+						"after %d changes another client has no access", changes)
 				})
 				err := operation(c, fenced)
 				crashed = crashed || requests.left == 0 && err != nil

@@ -17,6 +17,7 @@ import (
 	gophershares "github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
 	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -50,9 +51,7 @@ func newFixture(t *testing.T) *fixture {
 	if err == nil {
 		err = cloud.Start(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = cloud.Close() })
 	text := cloud.CloudsYAML(simulator.Clouds{})
 	f := &fixture{T: t, cloud: cloud}

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manilanode"
 )
 
@@ -13,9 +15,7 @@ func networks(t *testing.T, texts ...string) []netip.Prefix {
 	var found []netip.Prefix
 	for _, text := range texts {
 		network, err := manilanode.ParseNetwork(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		found = append(found, network)
 	}
 	return found

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -20,9 +21,7 @@ func TestRulesWhileFencedAllowWhatTheSmallestRuleAllowed(t *testing.T) {
 		target := []netip.Prefix{randomNetwork(random, 0, 3), randomNetwork(random, 0, 3)}
 		originals, kept := randomRules(random, target)
 		wanted, err := wantedRules(originals, kept, target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		after := slices.Clone(kept)
 		for _, w := range wanted {
 			for _, r := range after {
@@ -38,9 +37,8 @@ func TestRulesWhileFencedAllowWhatTheSmallestRuleAllowed(t *testing.T) {
 				if overlapsAny(netip.PrefixFrom(address, address.BitLen()), target) {
 					want = ""
 				}
-				if got := levelOf(address, after); got != want {
-					t.Errorf("seed %d: %v has the level %q, want %q", seed, address, got, want)
-				}
+				assert.Check(t, is.Equal(levelOf(address, after), want),
+					"seed %d: %v has the level", seed, address)
 			}
 		}
 	}
@@ -96,9 +94,7 @@ func TestFenceChangesNoLevelOfABackendThatSortsTexts(t *testing.T) {
 	want := map[string]string{
 		neighbor: readOnly, "100.63.255.255": readOnly, "100.64.0.1": readWrite, "100.128.0.0": readOnly,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("levels (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "levels")
 	f.must(f.unfence(f.controller(), fenced))
 	f.expectRules(share, "ro 0.0.0.0/0", "rw 100.64.0.0/10")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/csi-addons/spec/lib/go/fence"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -157,9 +158,7 @@ func TestRefusedNetworkAtMostDoublesTheTime(t *testing.T) {
 			return cloud
 		}
 		start := time.Now()
-		if err := newCloud().fence(t.Context(), rack...); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, newCloud().fence(t.Context(), rack...))
 		alone := time.Since(start)
 		cloud := newCloud()
 		start = time.Now()
@@ -167,9 +166,7 @@ func TestRefusedNetworkAtMostDoublesTheTime(t *testing.T) {
 		if got := refusedNetworks(err); !slices.Equal(got, []string{hard}) {
 			t.Fatalf("refused networks %v: %v", got, err)
 		}
-		if err := cloud.fence(t.Context(), rack...); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, cloud.fence(t.Context(), rack...))
 		if took := time.Since(start); took > 2*alone {
 			t.Errorf("with a refused network the fence took %v instead of %v", took, alone)
 		} else {

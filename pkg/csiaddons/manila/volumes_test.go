@@ -8,6 +8,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 func TestSharesOfPersistentVolumesAreFencedAndRestored(t *testing.T) {
@@ -22,9 +24,7 @@ func TestSharesOfPersistentVolumesAreFencedAndRestored(t *testing.T) {
 	f.must(f.fence(f.controller(), fenced))
 	for _, share := range []string{own, static, shared} {
 		f.expectAccess(share, "", "rw", "rw")
-		if mark := f.metadata(share)[markKey]; mark != cluster {
-			t.Errorf("the mark of a share is %q", mark)
-		}
+		assert.Check(t, is.Equal(f.metadata(share)[markKey], cluster), "the mark of a share")
 	}
 	f.expectRules(unused, "rw 0.0.0.0/0")
 	f.volumes = nil // the end of a fence finds the shares by their mark

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 )
@@ -20,9 +21,8 @@ func TestNetworksAreParsed(t *testing.T) {
 		"": "", "10.0.0.0/33": "", "host": "", "fe80::1%eth0": "", "::ffff:10.0.0.0/104": "",
 	} {
 		network, err := ParseNetwork(text)
-		if (err != nil) != (want == "") || (err == nil && network.String() != want) {
-			t.Errorf("%q is parsed as %v, %v", text, network, err)
-		}
+		assert.Check(t, (err != nil) == (want == "") && (err != nil || network.String() == want),
+			"%q is parsed as %v, %v", text, network, err)
 	}
 }
 
@@ -40,9 +40,8 @@ func TestNodeReturnsItsAddressesInTheStorageNetworks(t *testing.T) {
 	}
 	_, err := node.GetFenceClients(t.Context(),
 		&fence.GetFenceClientsRequest{Parameters: map[string]string{"x": ""}})
-	if status.Code(err) != codes.InvalidArgument {
-		t.Errorf("an unknown parameter is answered by %v", err)
-	}
+	assert.Check(t, status.Code(err) == codes.InvalidArgument,
+		"an unknown parameter is answered by %v", err)
 	for parameter, want := range map[string][]string{
 		"":                          {"10.0.0.5/32", "fd00::5/128"}, // a node of two families
 		"172.16.0.0/12":             {"172.16.0.5/32"},
@@ -53,9 +52,8 @@ func TestNodeReturnsItsAddressesInTheStorageNetworks(t *testing.T) {
 		answer, err := node.GetFenceClients(t.Context(), &fence.GetFenceClientsRequest{
 			Parameters: map[string]string{v1alpha1.StorageNetworksParameter: parameter},
 		})
-		if (err != nil) != (want == nil) {
-			t.Errorf("for the networks %q the error is %v", parameter, err)
-		}
+		assert.Check(t, (err != nil) == (want == nil),
+			"for the networks %q the error is %v", parameter, err)
 		for _, client := range answer.GetClients() {
 			var got []string
 			for _, address := range client.GetAddresses() {

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
@@ -53,9 +55,7 @@ func TestOnlyTheControllerMayCall(t *testing.T) {
 		forgedToken:       codes.Unauthenticated,
 		"":                codes.Unauthenticated,
 	} {
-		if got := f.caller()(token); got != want {
-			t.Errorf("a call with the token %q returns %v, want %v", token, got, want)
-		}
+		assert.Check(t, is.Equal(f.caller()(token), want), "call with the token %q", token)
 	}
 	call := f.caller()
 	if got := call(); got != codes.Unauthenticated {
@@ -79,10 +79,8 @@ func TestFlagSelectsAnotherAudience(t *testing.T) {
 			if token == accepted {
 				want = codes.OK
 			}
-			if got := f.caller()(token); got != want {
-				t.Errorf("for the audience %q a call with the token %q returns %v, want %v",
-					audience, token, got, want)
-			}
+			assert.Check(t, is.Equal(f.caller()(token), want),
+				"for the audience %q a call with the token %q returns", audience, token)
 		}
 	}
 }
@@ -128,9 +126,7 @@ func TestRepeatedTokenCausesNoRequest(t *testing.T) {
 		f.run()
 		call, began := f.caller(), time.Now()
 		for range 2 * reviewBurst {
-			if got := call(token); got != want {
-				t.Errorf("a call with the token %q returns %v, want %v", token, got, want)
-			}
+			assert.Check(t, is.Equal(call(token), want), "call with the token %q", token)
 		}
 		took := time.Since(began)
 		if n := f.requests("create", "tokenreviews"); n > 1+int(took/refusedFor) {
@@ -163,9 +159,8 @@ func TestNextTokenOfAnAcceptedClientIsNotLimited(t *testing.T) {
 		ctx := metadata.NewIncomingContext(t.Context(),
 			metadata.Pairs(wire.TokenHeader, wire.TokenPrefix+test.token))
 		err := a.accept(peer.NewContext(ctx, &peer.Peer{AuthInfo: test.caller}))
-		if status.Code(err) != test.want {
-			t.Errorf("the %s token leads to %v, want %v", test.when, err, test.want)
-		}
+		assert.Check(t, status.Code(err) == test.want,
+			"the %s token leads to %v, want %v", test.when, err, test.want)
 	}
 }
 
@@ -197,16 +192,13 @@ func TestLogNamesRefusedCallers(t *testing.T) {
 		ctx := peer.NewContext(klog.NewContext(t.Context(), logger),
 			&peer.Peer{AuthInfo: &client{address: address}})
 		_, err := a.check(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/a/B"}, nil)
-		if status.Code(err) != codes.Unauthenticated {
-			t.Errorf("the call returns %v", err)
-		}
+		assert.Check(t, status.Code(err) == codes.Unauthenticated, "the call returns %v", err)
 	}
 	most := refusalBurst + 1 + int(refusalsPerSecond*time.Since(began).Seconds())
 	log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
 	n := strings.Count(log, "Refused a call")
-	if n == 0 || n > most || strings.Count(log, `caller="[fd00::1]:`) != n {
-		t.Errorf("%d lines for %d calls, want at most %d:\n%s", n, calls, most, log)
-	}
+	assert.Check(t, n != 0 && n <= most && strings.Count(log, `caller="[fd00::1]:`) == n,
+		"%d lines for %d calls, want at most %d:\n%s", n, calls, most, log)
 }
 
 func TestLargeRequestsAreRefused(t *testing.T) {
@@ -215,9 +207,8 @@ func TestLargeRequestsAreRefused(t *testing.T) {
 	f.run()
 	_, err := f.reclaimOnNode(strings.Repeat("a", maxRequest))
 	checks := f.requests("create", "tokenreviews")
-	if status.Code(err) != codes.ResourceExhausted || checks > 0 {
-		t.Errorf("a large request returns %v after %d checks of tokens", err, checks)
-	}
+	assert.Check(t, status.Code(err) == codes.ResourceExhausted && checks <= 0,
+		"a large request returns %v after %d checks of tokens", err, checks)
 }
 
 func TestControllerRefusesAnotherCertificate(t *testing.T) {
@@ -245,8 +236,7 @@ func TestInsecureModeNeedsTheFlag(t *testing.T) {
 		pin := f.awaitAnnounced().Annotations[v1alpha1.CertificatePinAnnotation]
 		_, err := identity.NewIdentityClient(f.connect("")).
 			GetIdentity(t.Context(), &identity.GetIdentityRequest{})
-		if status.Code(err) != want || (pin == "") != (want == codes.OK) {
-			t.Errorf("with %s and without TLS the sidecar returns %v, its pin is %q", flag, err, pin)
-		}
+		assert.Check(t, status.Code(err) == want && (pin == "") == (want == codes.OK),
+			"with %s and without TLS the sidecar returns %v, its pin is %q", flag, err, pin)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/grpc/codes"
+	"gotest.tools/v3/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -90,9 +91,8 @@ func TestSidecarSaysThatAFinalizerKeepsTheAnnouncement(t *testing.T) {
 			node.SetFinalizers([]string{"example.com/forever"})
 		})
 	err := f.announcer().apply(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "example.com/forever") {
-		t.Errorf("the error does not name the finalizer: %v", err)
-	}
+	assert.Check(t, err != nil && strings.Contains(err.Error(), "example.com/forever"),
+		"the error does not name the finalizer: %v", err)
 }
 
 // announcer returns an announcer that does not run yet.
@@ -129,9 +129,7 @@ func (f *fixture) create(other v1alpha1.CSIAddonsNodeDriver,
 func TestSidecarUsesAFreePortIfAnotherProcessHasThePort(t *testing.T) {
 	t.Parallel()
 	taken, err := listen(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer taken.Close()
 	port := taken.Addr().(*net.TCPAddr).Port
 	f := newFixture(t)
@@ -155,17 +153,14 @@ func TestSidecarDoesNotFightForTheAnnouncement(t *testing.T) {
 			synctest.Wait()
 			deleted := time.Now()
 			err := client.Delete(ctx, wire.ObjectName("pod-a", driverName), metav1.DeleteOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			for f.announced(ctx) == nil {
 				synctest.Wait()
 				<-time.After(time.Second)
 			}
 			pauses = append(pauses, time.Since(deleted).Round(time.Minute))
 		}
-		if pauses[0] != 0 || pauses[eventBurst-1] != eventInterval {
-			t.Errorf("the sidecar created the object after %v", pauses)
-		}
+		assert.Check(t, pauses[0] == 0 && pauses[eventBurst-1] == eventInterval,
+			"the sidecar created the object after %v", pauses)
 	})
 }

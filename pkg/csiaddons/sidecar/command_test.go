@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 )
@@ -15,13 +16,9 @@ import (
 func TestSidecarServesAddressesOfManilasNodes(t *testing.T) {
 	t.Parallel()
 	settings, err := loadSettings(t, podFlags("--manila-node-addresses=10.0.0.5,fd00::5")...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	client, err := connect(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer func() { _ = client.Close() }()
 	got, err := client.Describe(t.Context())
 	want := driver.Description{Name: "manila.csi.openstack.org", Node: true}
@@ -39,7 +36,5 @@ func TestSidecarServesAddressesOfManilasNodes(t *testing.T) {
 		t.Errorf("the clients are %v, %v", answer, err)
 	}
 	_, err = client.Fence.FenceClusterNetwork(t.Context(), &fence.FenceClusterNetworkRequest{})
-	if status.Code(err) != codes.Unimplemented {
-		t.Errorf("a fence is answered by %v", err)
-	}
+	assert.Check(t, status.Code(err) == codes.Unimplemented, "a fence is answered by %v", err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/csi-addons/spec/lib/go/identity"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"gotest.tools/v3/assert"
 )
 
 func TestClientWithoutAnAcceptedTokenIsDisconnectedAfterATime(t *testing.T) {
@@ -21,15 +22,11 @@ func TestClientWithoutAnAcceptedTokenIsDisconnectedAfterATime(t *testing.T) {
 			server, caller := net.Pipe()
 			defer server.Close()
 			_, info, err := temporary{insecure.NewCredentials()}.ServerHandshake(server)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if accepted {
 				info.(*client).accept()
 			}
-			if err := caller.SetReadDeadline(time.Now().Add(2 * tokenTimeout)); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, caller.SetReadDeadline(time.Now().Add(2*tokenTimeout)))
 			began := time.Now()
 			_, err = io.ReadFull(caller, make([]byte, 1))
 			if took := time.Since(began); (took == tokenTimeout) == accepted {
@@ -54,18 +51,14 @@ func TestSilentClientsDoNotDisconnectTheController(t *testing.T) {
 		t.Helper()
 		_, err := identity.NewIdentityClient(connection).GetIdentity(f.with(controllerToken),
 			&identity.GetIdentityRequest{}, grpc.WaitForReady(true))
-		if err != nil {
-			t.Error(err)
-		}
+		assert.Check(t, err)
 	}
 	call(own)
 	address := own.Target()[len("passthrough:///"):]
 	for range maxConnections {
 		var dialer net.Dialer
 		silent, err := dialer.DialContext(t.Context(), "tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		t.Cleanup(func() { _ = silent.Close() })
 	}
 	call(own)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
@@ -76,7 +77,5 @@ func eventually(t *testing.T, what string, condition func(context.Context) bool)
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, soon, true,
 		func(ctx context.Context) (bool, error) { return condition(ctx), nil })
-	if err != nil {
-		t.Fatalf("waited %v for this: %s", soon, what)
-	}
+	assert.Assert(t, err == nil, "waited %v for this: %s", soon, what)
 }

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"gotest.tools/v3/assert"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -82,9 +83,7 @@ func loadSettings(t *testing.T, args ...string) (*Settings, error) {
 	set := pflag.NewFlagSet("sidecar", pflag.ContinueOnError)
 	flags.AddTo(set)
 	set.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
-	if err := set.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, set.Parse(args))
 	return flags.Load()
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/csi-addons/spec/lib/go/identity"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,9 +38,7 @@ func TestPodThatIsNotTheLeaderNamesIt(t *testing.T) {
 	f.run()
 	eventually(t, "the sidecar names the leader", func(context.Context) bool {
 		err := f.reclaim()
-		if status.Code(err) != codes.FailedPrecondition {
-			t.Fatalf("the call returns %v", err)
-		}
+		assert.Assert(t, status.Code(err) == codes.FailedPrecondition, "the call returns %v", err)
 		return strings.Contains(err.Error(), `call the pod "pod-b"`)
 	})
 	request := &wire.NetworkFenceRequest{Cidrs: []string{"10.0.0.1/32"}}
@@ -152,9 +151,8 @@ func TestLostLeaseEndsTheSidecarBeforeTheLeaseExpires(t *testing.T) {
 	expires := f.lease(t.Context()).Spec.RenewTime.Add(lease)
 	select {
 	case err := <-f.ended:
-		if err == nil || !strings.Contains(err.Error(), "lost the Lease csi/example-csi") {
-			t.Errorf("the sidecar ended with %v", err)
-		}
+		assert.Check(t, err != nil && strings.Contains(err.Error(), "lost the Lease csi/example-csi"),
+			"the sidecar ended with %v", err)
 	case <-time.After(soon):
 		t.Fatal("the sidecar runs on without the Lease")
 	}
@@ -211,9 +209,7 @@ func TestLeaseNamesThePodWithHyphensForDots(t *testing.T) {
 	f.run("--pod=plugin.0")
 	f.awaitHolder("plugin-0")
 	f.stop()
-	if err := <-f.ended; err != nil {
-		t.Errorf("the sidecar ended with %v", err)
-	}
+	assert.Check(t, <-f.ended, "the sidecar ended with")
 	if lease := f.lease(t.Context()); ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
 		t.Errorf("after the end of the sidecar the Lease is %v", lease)
 	}

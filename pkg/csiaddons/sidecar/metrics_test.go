@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"gotest.tools/v3/assert"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 	"github.com/openstack-csi/csi-operator/test/openstack/port"
@@ -24,9 +25,7 @@ func TestMetricsCountOperationsAndConnections(t *testing.T) {
 	client := wire.NewReclaimSpaceClient(connection)
 	for token, accepted := range map[string]bool{controllerToken: true, "of-nobody": false} {
 		_, err := client.NodeReclaimSpace(f.with(token), &wire.ReclaimSpaceRequest{PvName: "data"})
-		if (err == nil) != accepted {
-			t.Errorf("with the token %q the call returns %v", token, err)
-		}
+		assert.Check(t, (err == nil) == accepted, "with the token %q the call returns %v", token, err)
 	}
 	for _, open := range []float64{1, 0} {
 		want := map[string]float64{
@@ -51,9 +50,7 @@ func TestMetricsCountOperationsAndConnections(t *testing.T) {
 func values(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	found := map[string]float64{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
@@ -71,9 +68,7 @@ func values(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 func TestHTTPEndpointServesMetricsAndHealth(t *testing.T) {
 	t.Parallel()
 	reserved, err := port.Reserve("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = reserved.Release() })
 	address := "127.0.0.1:" + strconv.Itoa(reserved.Port())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -82,9 +77,7 @@ func TestHTTPEndpointServesMetricsAndHealth(t *testing.T) {
 	for path, want := range map[string]string{"/metrics": "go_goroutines", "/healthz": "ok"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path,
 			http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		eventually(t, path+" answers", func(context.Context) bool {
 			response, err := http.DefaultClient.Do(request)
 			if err != nil {
@@ -100,7 +93,5 @@ func TestHTTPEndpointServesMetricsAndHealth(t *testing.T) {
 		t.Errorf("for an address in use the error is %v", err)
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("the endpoint ends with %v", err)
-	}
+	assert.Check(t, <-ended, "the endpoint ends with")
 }

@@ -8,12 +8,13 @@ import (
 	csi "github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -51,13 +52,9 @@ func TestNodeReclaimsSpaceOfTheStagedVolume(t *testing.T) {
 	f := newFixture(t)
 	f.run("--stagingpath=/staging")
 	answer, err := f.reclaimOnNode("data")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := &wire.ReclaimSpaceResponse{PreUsage: &wire.StorageConsumption{UsageBytes: 200}}
-	if diff := cmp.Diff(want, answer, protocmp.Transform()); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, answer, protocmp.Transform()), "answer")
 	// The name of the folder is the SHA-256 of volume-1.
 	path := "/staging/" + driverName +
 		"/d134c5a3656b7cd8339ec605c01ab63fed6fcaca8cb3067abde8a02c5bfacdc0/globalmount"
@@ -179,15 +176,11 @@ func TestFenceClientsNeedNoSecretAndNoLeader(t *testing.T) {
 	f.run()
 	answer, err := wire.NewNetworkFenceClient(f.connectPinned()).GetFenceClients(
 		f.with(controllerToken), &wire.FenceClientsRequest{Parameters: map[string]string{"zone": "a"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := &wire.FenceClientsResponse{Clients: []*wire.ClientDetails{
 		{Id: "worker-1", Cidrs: []string{"10.0.0.1/32"}},
 	}}
-	if diff := cmp.Diff(want, answer, protocmp.Transform()); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, answer, protocmp.Transform()), "answer")
 	if n := f.requests("get", "secrets"); n > 0 {
 		t.Errorf("the sidecar has read %d Secrets", n)
 	}

@@ -6,16 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 func TestDefaultsAreThoseOfTheExistingSystem(t *testing.T) {
 	t.Parallel()
 	got, err := loadSettings(t, podFlags()...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := &Settings{
 		DriverAddress: "/run/csi-addons/socket",
 		StagingPath:   "/var/lib/kubelet/plugins/kubernetes.io/csi/",
@@ -27,9 +26,7 @@ func TestDefaultsAreThoseOfTheExistingSystem(t *testing.T) {
 		Access: Access{Enabled: true, Audience: "csiaddons.openshift.io/uid-a"},
 		TLS:    &tls.Config{MinVersion: tls.VersionTLS12},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(tls.Config{})); diff != "" {
-		t.Errorf("settings (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got, cmpopts.IgnoreUnexported(tls.Config{})), "settings")
 }
 
 // The command also accepts --v, --vmodule and --version.
@@ -49,9 +46,7 @@ func TestEveryFlagOfTheExistingSystemIsAccepted(t *testing.T) {
 		"--log_backtrace_at=a.go:1", "--log_dir", "/a", "--log_file", "/b", "--log_file_max_size=1800",
 		"--logtostderr", "--one_output", "--skip_headers", "--skip_log_headers",
 		"--stderrthreshold=2")...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := &Settings{
 		DriverAddress: "unix:///csi/s", StagingPath: "/staging", Timeout: time.Minute, Port: 1,
 		Pod: Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a", Node: "worker-1"},
@@ -67,18 +62,14 @@ func TestEveryFlagOfTheExistingSystemIsAccepted(t *testing.T) {
 			},
 		},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(tls.Config{})); diff != "" {
-		t.Errorf("settings (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got, cmpopts.IgnoreUnexported(tls.Config{})), "settings")
 }
 
 func TestErrorNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	_, err := loadSettings(t, "--timeout=0s", "--tls-min-version=1")
 	_, errOfCurve := loadSettings(t, podFlags("--tls-curve-preferences=secp256r1")...)
-	if err == nil {
-		t.Fatal("there is no error")
-	}
+	assert.Assert(t, err != nil, "there is no error")
 	if errOfCurve == nil || !strings.Contains(errOfCurve.Error(), `"secp256r1" is not the name`) {
 		t.Errorf("for an unknown curve the error is %v", errOfCurve)
 	}
@@ -86,8 +77,7 @@ func TestErrorNamesEveryFault(t *testing.T) {
 		"--node-id is missing", "--pod is missing", "--namespace is missing", "--pod-uid is missing",
 		"--timeout is 0s", "--tls-min-version",
 	} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not contain %q: %v", want, err)
-		}
+		assert.Check(t, strings.Contains(err.Error(), want),
+			"the error does not contain %q: %v", want, err)
 	}
 }

@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
@@ -24,15 +25,9 @@ func TestEndpointNamesPodNamespaceAndPort(t *testing.T) {
 		longest.String():             longest,
 	} {
 		got, err := wire.ParseEndpoint(text)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", text, diff)
-		}
-		if got.String() != text {
-			t.Errorf("%s is written as %s", text, got)
-		}
+		assert.Check(t, err, text)
+		assert.Check(t, is.DeepEqual(want, got), text)
+		assert.Check(t, got.String() == text, "%s is written as %s", text, got)
 	}
 }
 
@@ -86,9 +81,7 @@ func TestLeaseNameIsThatOfTheExistingSystem(t *testing.T) {
 		"driver.":                   "driver-x-csi-addons",
 		"driver-":                   "driver-x-csi-addons",
 	} {
-		if got := wire.LeaseName(driver); got != want {
-			t.Errorf("the Lease of %s is %s, want %s", driver, got, want)
-		}
+		assert.Check(t, is.Equal(wire.LeaseName(driver), want), "the Lease of %s", driver)
 	}
 }
 
@@ -100,8 +93,6 @@ func TestLeaseHolderIsThatOfTheExistingSystem(t *testing.T) {
 		"rook-ceph.rbd.csi.ceph.com": "rook-ceph-rbd-csi-ceph-com",
 		"a.b-0":                      "a-b-0",
 	} {
-		if got := wire.LeaseHolder(pod); got != want {
-			t.Errorf("pod %s holds a Lease as %s, want %s", pod, got, want)
-		}
+		assert.Check(t, is.Equal(wire.LeaseHolder(pod), want), "the holder of the Lease in pod %s", pod)
 	}
 }

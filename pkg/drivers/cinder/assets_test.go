@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -21,9 +22,7 @@ import (
 func assetsOf[T any](tb testing.TB, f flavour.Flavour, role bundle.Role) []T {
 	tb.Helper()
 	loaded, err := bundle.Load(Driver().Assets, f)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	assert.NilError(tb, err)
 	var ret []T
 	for _, asset := range loaded.Assets() {
 		if asset.Role != role {
@@ -77,9 +76,7 @@ func TestManifestsMountFilesOfCloudConf(t *testing.T) {
 			mountedCA:                           "ConfigMap " + configMap + " " + bundleKey + " optional",
 			"/etc/kubernetes/config/cloud.conf": "ConfigMap " + configMap + " " + configKey,
 		}
-		if diff := cmp.Diff(want, files(pod)); diff != "" {
-			t.Errorf("files of the driver (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(want, files(pod)), "files of the driver")
 	})
 }
 
@@ -132,14 +129,11 @@ func TestControllerAndNodesHaveSameTopologyFlag(t *testing.T) {
 			"CSI_ENDPOINT": values["CSI_ENDPOINT"], "CLOUD_CONFIG": "/etc/kubernetes/config/cloud.conf",
 			"ENABLE_TOPOLOGY": configMap + " " + topologyKey,
 		}
-		if diff := cmp.Diff(want, values); diff != "" {
-			t.Errorf("the driver's environment (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(want, values), "the driver's environment")
 		for _, c := range pod.Containers {
 			gates := func(arg string) bool { return strings.HasPrefix(arg, "--feature-gates") }
-			if slices.ContainsFunc(c.Args, gates) {
-				t.Errorf("container %s has a feature gate: %v", c.Name, c.Args)
-			}
+			assert.Check(t, !slices.ContainsFunc(c.Args, gates),
+				"container %s has a feature gate: %v", c.Name, c.Args)
 		}
 	})
 }
@@ -150,17 +144,14 @@ func TestManifestsUseNamesOfPackage(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			drivers := assetsOf[storagev1.CSIDriver](t, f, bundle.CSIDriver)
-			if len(drivers) != 1 || drivers[0].Name != string(Name) {
-				t.Errorf("the CSIDrivers are %v, want %s", drivers, Name)
-			}
+			assert.Check(t, len(drivers) == 1 && drivers[0].Name == string(Name),
+				"the CSIDrivers are %v, want %s", drivers, Name)
 			classes := assetsOf[storagev1.StorageClass](t, f, bundle.StorageClass)
-			if len(classes) != 1 || classes[0].Provisioner != string(Name) {
-				t.Errorf("the StorageClasses are %v, want one of %s", classes, Name)
-			}
+			assert.Check(t, len(classes) == 1 && classes[0].Provisioner == string(Name),
+				"the StorageClasses are %v, want one of %s", classes, Name)
 			snapshots := assetsOf[map[string]any](t, f, bundle.SnapshotClass)
-			if len(snapshots) != 1 || snapshots[0]["driver"] != string(Name) {
-				t.Errorf("the VolumeSnapshotClasses are %v, want one of %s", snapshots, Name)
-			}
+			assert.Check(t, len(snapshots) == 1 && snapshots[0]["driver"] == string(Name),
+				"the VolumeSnapshotClasses are %v, want one of %s", snapshots, Name)
 			for _, content := range assetsOf[map[string]any](t, f, bundle.Static) {
 				object := unstructured.Unstructured{Object: content}
 				namespace := object.GetNamespace()

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -28,17 +30,13 @@ func TestComponentsOfTheDriver(t *testing.T) {
 			components, err := Driver().Setup(plugin.Dependencies{
 				Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events, Clock: b.clock,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			var names []string
 			for _, c := range append([]factory.Controller{components.Probe}, components.Controllers...) {
 				names = append(names, c.Name())
 			}
 			want := []string{"CinderCloudProbe", "OpenStackCinderConfigSync", "CinderStorageClassController"}
-			if diff := cmp.Diff(want, names); diff != "" {
-				t.Errorf("controllers (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(want, names), "controllers")
 			if components.StartWhenAvailable || components.Ready() {
 				t.Errorf("waits for OpenStack is %v, ready without a configuration is %v",
 					components.StartWhenAvailable, components.Ready())
@@ -50,9 +48,7 @@ func TestComponentsOfTheDriver(t *testing.T) {
 				if side == flavour.Guest { // pods on nodes do not depend on the Secret
 					want = want[1:]
 				}
-				if diff := cmp.Diff(want, inputsOf(workload)); diff != "" {
-					t.Errorf("inputs of the %s (-want +got):\n%s", side, diff)
-				}
+				assert.Check(t, is.DeepEqual(want, inputsOf(workload)), "inputs of the %s", side)
 				for _, h := range workload {
 					if len(h.Informers) == 0 {
 						t.Errorf("%s of the %s has no informer of its own", inputsOf(workload), side)
@@ -83,14 +79,10 @@ func hashes(t *testing.T, b *fixture) (controller, node map[string]string) {
 	var deployment appsv1.Deployment
 	hooks := hook.RollOutDeployment(&key, none.Deployments().Lister(), b.events,
 		b.config.controllerHooks())
-	if err := hooks.Deployment(nil, &deployment); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, hooks.Deployment(nil, &deployment))
 	var daemonSet appsv1.DaemonSet
 	hooks = hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), b.events, b.config.nodeHooks())
-	if err := hooks.DaemonSet(nil, &daemonSet); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, hooks.DaemonSet(nil, &daemonSet))
 	return deployment.Spec.Template.Annotations, daemonSet.Spec.Template.Annotations
 }
 
@@ -98,13 +90,10 @@ func hashes(t *testing.T, b *fixture) (controller, node map[string]string) {
 func TestRolloutInputsFollowTheContent(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.sync(t))
 	before, node := hashes(t, b)
-	if len(before) != 2 || len(node) != 1 {
-		t.Fatalf("hashes are %v and %v, want those of the login and of cloud-conf", before, node)
-	}
+	assert.Assert(t, len(before) == 2 && len(node) == 1,
+		"hashes are %v and %v, want those of the login and of cloud-conf", before, node)
 	changed := func() (inputs, nodes int) {
 		controllers, ofNodes := hashes(t, b)
 		for key, hash := range controllers {
@@ -120,9 +109,7 @@ func TestRolloutInputsFollowTheContent(t *testing.T) {
 	}
 	expect := func(what string, inputs, nodes int) {
 		t.Helper()
-		if err := b.sync(t); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, b.sync(t))
 		if n, onNodes := changed(); n != inputs || onNodes != nodes {
 			t.Errorf("%s: %d inputs of the controller change and %d on nodes, want %d and %d", what, n,
 				onNodes, inputs, nodes)
@@ -154,16 +141,12 @@ func TestControllerKeepsItsLoginUntilAnotherIsWritten(t *testing.T) {
 	}
 	generated, deployed := volume(loginSecret), volume(credentialsSecret)
 	keepLogin(&generated, &deployed)
-	if diff := cmp.Diff(deployed, generated); diff != "" {
-		t.Errorf("volumes (-deployed +generated):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(deployed, generated), "volumes")
 	if keepLogin(&generated, &corev1.PodSpec{}); !cmp.Equal(deployed, generated) {
 		t.Error("a new Deployment gets another volume")
 	}
 	b.accepted.Refused = &openstack.Error{Reason: openstack.AuthenticationFailed, Message: "refused"}
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.sync(t))
 	if controller, _ := hashes(t, b); len(controller) > 0 {
 		t.Errorf("hashes before the login are %v", controller)
 	}
@@ -204,9 +187,8 @@ func TestWorkloadsWaitForCloudConfOfTheOperator(t *testing.T) {
 				seed.ControlPlane = append(seed.ControlPlane, cloudConf(hosted, test.controller))
 			}
 			b := newFixture(t, seed)
-			if b.config.written() {
-				t.Error("workloads start before the operator has determined the content")
-			}
+			assert.Check(t, !b.config.written(),
+				"workloads start before the operator has determined the content")
 			b.accepted.Refused = &openstack.Error{Reason: openstack.CloudUnreachable, Message: "no answer"}
 			b.writes()
 			if err := b.sync(t); err != nil || b.config.written() || len(b.writes()) > 0 {
@@ -224,11 +206,8 @@ func TestWorkloadsWaitForCloudConfOfTheOperator(t *testing.T) {
 func TestDriverKeepsNamesThatOthersUse(t *testing.T) {
 	t.Parallel()
 	d := Driver()
-	if d.Name != "cinder.csi.openstack.org" || d.ConditionPrefix != "OpenStackCinder" {
-		t.Errorf("the driver is %s with prefix %s", d.Name, d.ConditionPrefix)
-	}
+	assert.Check(t, d.Name == "cinder.csi.openstack.org" && d.ConditionPrefix == "OpenStackCinder",
+		"the driver is %s with prefix %s", d.Name, d.ConditionPrefix)
 	p := flavour.Standalone.Namespaces("x", d.Namespace)
-	if p.Guest != "openshift-cluster-csi-drivers" {
-		t.Errorf("the operands are in %s", p.Guest)
-	}
+	assert.Check(t, p.Guest == "openshift-cluster-csi-drivers", "the operands are in %s", p.Guest)
 }

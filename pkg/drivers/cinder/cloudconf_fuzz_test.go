@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/gcfg.v1"
+	"gotest.tools/v3/assert"
 
 	"github.com/openstack-csi/csi-operator/pkg/drivers/cinder"
 )
@@ -49,9 +50,7 @@ func read(config any, text []byte) error {
 func readGlobal(t *testing.T, conf []byte) map[string]globalConfig {
 	t.Helper()
 	var config struct{ Global map[string]*globalConfig }
-	if err := read(&config, conf); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, read(&config, conf))
 	found := map[string]globalConfig{}
 	for name, global := range config.Global {
 		found[name] = *global

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/drivers/cinder"
 )
@@ -133,16 +135,10 @@ func TestCloudConfContainsSettingsOfAdministrator(t *testing.T) {
 			user := []byte(test.user)
 			for range 3 {
 				got, err := cinder.CloudConf(user, options())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(globalText+test.want, string(got)); diff != "" {
-					t.Fatalf("cloud.conf (-want +got):\n%s", diff)
-				}
+				assert.NilError(t, err)
+				assert.Assert(t, is.DeepEqual(globalText+test.want, string(got)), "cloud.conf")
 			}
-			if string(user) != test.user {
-				t.Error("the user's text was changed")
-			}
+			assert.Check(t, string(user) == test.user, "the user's text was changed")
 			checkRoundTrip(t, user)
 		})
 	}
@@ -156,9 +152,7 @@ func TestGeneratedCloudConfIsValidInput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			first, err := cinder.CloudConf([]byte(test.user), options())
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			second, err := cinder.CloudConf(first, options())
 			if err != nil || !bytes.Equal(first, second) {
 				t.Fatalf("error %v, difference %s", err, cmp.Diff(string(first), string(second)))
@@ -181,24 +175,18 @@ func TestCloudConfGlobal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conf, err := cinder.CloudConf([]byte(inTree), o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			want := map[string]globalConfig{"": {
 				UseClouds: true, CloudsFile: o.CloudsFile, Cloud: o.Cloud, CAFile: o.CAFile,
 			}}
-			if diff := cmp.Diff(want, readGlobal(t, conf)); diff != "" {
-				t.Errorf("[Global] as the driver reads it (-want +got):\n%s", diff)
-			}
-			if (o.CAFile != "") != strings.Contains(string(conf), "ca-file") {
-				t.Errorf("ca-file with CA %q:\n%s", o.CAFile, conf)
-			}
+			assert.Check(t, is.DeepEqual(want, readGlobal(t, conf)), "[Global] as the driver reads it")
+			assert.Check(t, (o.CAFile != "") == strings.Contains(string(conf), "ca-file"),
+				"ca-file with CA %q:\n%s", o.CAFile, conf)
 			for _, stranger := range []string{
 				secret, "secret-name", "region", "Metadata", "LoadBalancer", "trust-device-path",
 			} {
-				if strings.Contains(string(conf), stranger) {
-					t.Errorf("cloud.conf has %q:\n%s", stranger, conf)
-				}
+				assert.Check(t, !strings.Contains(string(conf), stranger),
+					"cloud.conf has %q:\n%s", stranger, conf)
 			}
 		})
 	}
@@ -325,12 +313,8 @@ func TestTextsOfEarlierOperatorsAreCorrected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := cinder.CloudConf([]byte(test.user), options())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(globalText+test.want, string(got)); diff != "" {
-				t.Errorf("cloud.conf (-want +got):\n%s", diff)
-			}
+			assert.NilError(t, err)
+			assert.Check(t, is.DeepEqual(globalText+test.want, string(got)), "cloud.conf")
 			checkRoundTrip(t, []byte(test.user))
 		})
 	}
@@ -347,12 +331,8 @@ func TestBrokenCloudConf(t *testing.T) {
 				t.Fatalf("got %q and error %v, want a *SyntaxError", conf, err)
 			}
 			want := cinder.SyntaxError{Line: test.line, Problem: test.problem}
-			if diff := cmp.Diff(want, *fault); diff != "" {
-				t.Errorf("error (-want +got):\n%s", diff)
-			}
-			if strings.Contains(err.Error(), secret) {
-				t.Errorf("error holds a secret: %v", err)
-			}
+			assert.Check(t, is.DeepEqual(want, *fault), "error")
+			assert.Check(t, !strings.Contains(err.Error(), secret), "error holds a secret: %v", err)
 			checkRoundTrip(t, []byte(test.user))
 		})
 	}

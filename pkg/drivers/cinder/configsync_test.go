@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -87,15 +88,9 @@ func TestCloudConfContent(t *testing.T) {
 			t.Parallel()
 			config := objects{infrastructureWith("cloud-provider-config", "config")}
 			b := newFixture(t, clustertest.Seed{Guest: test.objects, Config: config})
-			if b.config.written() {
-				t.Error("there is a configuration before it was written")
-			}
-			if err := b.sync(t); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, b.data(t, flavour.Guest)); diff != "" {
-				t.Errorf("cloud-conf (-want +got):\n%s", diff)
-			}
+			assert.Check(t, !b.config.written(), "there is a configuration before it was written")
+			assert.NilError(t, b.sync(t))
+			assert.Check(t, is.DeepEqual(test.want, b.data(t, flavour.Guest)), "cloud-conf")
 			if got := b.condition(t, progressingType); got != "False AsExpected" || !b.config.written() {
 				t.Errorf("%s is %q, written is %v", progressingType, got, b.config.written())
 			}
@@ -112,14 +107,11 @@ func TestCloudConfIsWrittenOnlyIfItDiffers(t *testing.T) {
 			t.Run(string(f)+" "+string(side), func(t *testing.T) {
 				t.Parallel()
 				b := newFixture(t, seed)
-				if err := b.sync(t); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, b.sync(t))
 				writes := b.writes()
 				want := len(b.config.sides())
-				if len(writes) != want || writes[0] != "create configmaps/cloud-conf" {
-					t.Errorf("writes at first: %v, want %d", writes, want)
-				}
+				assert.Check(t, len(writes) == want && writes[0] == "create configmaps/cloud-conf",
+					"writes at first: %v, want %d", writes, want)
 				testRepairs(t, b, side)
 			})
 		}
@@ -157,23 +149,16 @@ func testRepairs(t *testing.T, b *fixture, side flavour.Side) {
 		}, []string{"create configmaps/cloud-conf"}},
 		{"in the end", func() error { return nil }, nil},
 	} {
-		if err := step.spoil(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, step.spoil())
 		b.awaitCloudConf(t, side)
 		b.writes()
-		if err := b.sync(t); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(step.want, clustertest.Writes(b.client(side))); diff != "" {
-			t.Errorf("writes %s (-want +got):\n%s", step.name, diff)
-		}
+		assert.NilError(t, b.sync(t))
+		assert.Check(t, is.DeepEqual(step.want, clustertest.Writes(b.client(side))),
+			"writes %s", step.name)
 		if others := b.writes(); len(others) > 0 {
 			t.Errorf("%s the other side is written to: %v", step.name, others)
 		}
-		if diff := cmp.Diff(want, b.data(t, side)); diff != "" {
-			t.Errorf("cloud-conf %s (-want +got):\n%s", step.name, diff)
-		}
+		assert.Check(t, is.DeepEqual(want, b.data(t, side)), "cloud-conf %s", step.name)
 	}
 }
 
@@ -198,13 +183,10 @@ func TestUnmanagedIsNotConfigured(t *testing.T) {
 		unmanaged := opv1.OperatorSpec{ManagementState: opv1.Unmanaged}
 		b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: unmanaged}})
 		b.writes()
-		if err := b.sync(t); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, b.sync(t))
 		writes, conditions := b.writes(), b.State.Conditions(t)
-		if len(writes) > 0 || len(conditions) > 0 {
-			t.Errorf("%s: writes %v, conditions %v, want none", f, writes, conditions)
-		}
+		assert.Check(t, len(writes) <= 0 && len(conditions) <= 0,
+			"%s: writes %v, conditions %v, want none", f, writes, conditions)
 	}
 }
 
@@ -244,9 +226,7 @@ func TestEventsTriggerReconcileOfCloudConf(t *testing.T) {
 			for _, side := range b.config.sides() {
 				namespace := b.Namespaces.On(side)
 				api := b.client(side).CoreV1().ConfigMaps(namespace)
-				if err := api.Delete(t.Context(), configMap, metav1.DeleteOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, api.Delete(t.Context(), configMap, metav1.DeleteOptions{}))
 				b.await(t, "the configuration that was deleted", func() bool { return b.data(t, side) != nil })
 				empty := cloudConf(namespace, nil)
 				if _, err := api.Update(t.Context(), empty, metav1.UpdateOptions{}); err != nil {

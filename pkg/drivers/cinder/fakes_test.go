@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -185,9 +186,7 @@ func (b *fixture) advance(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d
 // probe sends a probe if one is due.
 func (b *fixture) probe(t *testing.T) {
 	t.Helper()
-	if err := b.prober.Sync(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.prober.Sync(t.Context(), nil))
 }
 
 // trigger sends a probe, as an event of the administrator's ConfigMap does.
@@ -204,9 +203,7 @@ func (b *fixture) settle(t *testing.T) {
 		b.advance(poll)
 		b.trigger(t)
 	}
-	if err := b.sync(t); err != nil {
-		t.Error(err)
-	}
+	assert.Check(t, b.sync(t))
 }
 
 // sync probes the zones if that is due, configures the driver, and waits for the caches.
@@ -230,9 +227,7 @@ func (b *fixture) awaitCloudConf(t *testing.T, side flavour.Side) {
 	t.Helper()
 	served, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Namespaces.On(side)).
 		Get(t.Context(), configMap, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		t.Fatal(err)
-	}
+	assert.Assert(t, err == nil || apierrors.IsNotFound(err), err)
 	b.await(t, "cloud-conf", func() bool {
 		cached := b.config.cloudConf(side).Get()
 		if cached == nil || err != nil {
@@ -248,9 +243,7 @@ func (*fixture) await(t *testing.T, what string, done func() bool) {
 		func(context.Context) (bool, error) {
 			return done(), nil
 		})
-	if err != nil {
-		t.Fatalf("the cache does not contain %s", what)
-	}
+	assert.Assert(t, err == nil, "the cache does not contain %s", what)
 }
 
 // put writes the administrator's ConfigMap for the driver, nil removes it.
@@ -272,9 +265,7 @@ func (b *fixture) putConfigMap(t *testing.T, name string, data map[string]string
 	); apierrors.IsNotFound(err) {
 		_, err = api.Create(t.Context(), object, metav1.CreateOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	b.await(t, name, func() bool {
 		cached, _ := b.config.sources.installed.Lister().ConfigMaps(namespace).Get(name)
 		if name == userConfigMap {
@@ -310,9 +301,7 @@ func (b *fixture) putCredentials(t *testing.T, data map[string]string) {
 	} else {
 		_, err = api.Update(t.Context(), secret, metav1.UpdateOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	b.await(t, secret.Name, func() bool {
 		cached := b.secret.Get()
 		return data == nil && cached == nil ||
@@ -329,9 +318,7 @@ func (b *fixture) data(t *testing.T, side flavour.Side) map[string]string {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return found.Data
 }
 

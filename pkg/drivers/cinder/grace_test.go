@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -23,15 +25,10 @@ func TestTopologyFollowsTheZones(t *testing.T) {
 	b := newFixture(t, standalone())
 	expect := func(when, want string) {
 		t.Helper()
-		if err := b.sync(t); err != nil {
-			t.Errorf("%s: %v", when, err)
-		}
-		if got := b.data(t, flavour.Guest)[topologyKey]; got != want {
-			t.Errorf("%s %s is %q, want %q", when, topologyKey, got, want)
-		}
-		if got := b.condition(t, progressingType); got != "False AsExpected" {
-			t.Errorf("%s %s is %q", when, progressingType, got)
-		}
+		assert.Check(t, b.sync(t), when)
+		assert.Check(t, is.Equal(b.data(t, flavour.Guest)[topologyKey], want), "%s %s", when, topologyKey)
+		assert.Check(t, is.Equal(b.condition(t, progressingType), "False AsExpected"),
+			"%s %s", when, progressingType)
 		b.advance(zonesInterval)
 	}
 	expect("with all zones", "true")
@@ -50,12 +47,10 @@ func TestTopologyFollowsTheZones(t *testing.T) {
 func TestDriverWaitsForTheFirstProbeAndDegradesAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
-	if err := b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
-		t.Errorf("before the first probe has ended: %v", err)
-	}
-	if got := b.condition(t, progressingType); got != "True WaitingForOpenStack" {
-		t.Errorf("before the first probe has ended %s is %q", progressingType, got)
-	}
+	assert.Check(t, b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)),
+		"before the first probe has ended")
+	assert.Check(t, is.Equal(b.condition(t, progressingType), "True WaitingForOpenStack"),
+		"before the first probe has ended %s", progressingType)
 	b.cloud.fail(openstack.CloudUnreachable)
 	var messages []string
 	for elapsed := time.Duration(0); elapsed <= 2*grace; elapsed += poll {
@@ -70,9 +65,8 @@ func TestDriverWaitsForTheFirstProbeAndDegradesAfterTheGracePeriod(t *testing.T)
 		if err != nil {
 			messages = append(messages, err.Error())
 		}
-		if got := b.condition(t, reachableType); got != "False CloudUnreachable" {
-			t.Errorf("after %v %s is %q", elapsed, reachableType, got)
-		}
+		assert.Check(t, is.Equal(b.condition(t, reachableType), "False CloudUnreachable"),
+			"after %v %s", elapsed, reachableType)
 		b.advance(poll)
 	}
 	for _, message := range messages {
@@ -89,9 +83,8 @@ func TestDriverWaitsForTheFirstProbeAndDegradesAfterTheGracePeriod(t *testing.T)
 	if err := b.sync(t); err != nil || !b.config.written() {
 		t.Errorf("when the cloud answers: written is %v, %v", b.config.written(), err)
 	}
-	if got := b.condition(t, progressingType); got != "False AsExpected" {
-		t.Errorf("when the cloud answers %s is %q", progressingType, got)
-	}
+	assert.Check(t, is.Equal(b.condition(t, progressingType), "False AsExpected"),
+		"when the cloud answers %s", progressingType)
 }
 
 // The last successful probe was in this run of the operator, or in an earlier one.
@@ -104,9 +97,7 @@ func TestOutageKeepsTheTopology(t *testing.T) {
 				b := newFixture(t, standalone(written(enabled)))
 				if remembered {
 					b.cloud.offer(enabled == "true")
-					if err := b.sync(t); err != nil {
-						t.Fatal(err)
-					}
+					assert.NilError(t, b.sync(t))
 				}
 				b.cloud.fail(openstack.CloudUnreachable)
 				b.advance(zonesInterval)
@@ -132,9 +123,7 @@ func TestOutageDoesNotBlockConfiguration(t *testing.T) {
 	b := newFixture(t, standalone(written("true")))
 	b.cloud.fail(openstack.CloudUnreachable)
 	b.put(t, keys{userConfigKey: userText})
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.sync(t))
 	b.advance(grace + poll)
 	if err := b.sync(t); err == nil {
 		t.Error("after the grace there is no error")
@@ -162,12 +151,9 @@ func TestGracePeriodContinuesAfterARestart(t *testing.T) {
 				b.restart()
 				// The controller of the configuration syncs before the first probe, as may happen in a new
 				// process.
-				if err := b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
-					t.Errorf("%v later, before the first probe: %v", test.after, err)
-				}
-				if err := b.sync(t); err != nil {
-					t.Errorf("%v later, after a first probe that failed: %v", test.after, err)
-				}
+				assert.Check(t, b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)),
+					"%v later, before the first probe", test.after)
+				assert.Check(t, b.sync(t), "%v later, after a first probe that failed", test.after)
 				b.advance(poll)
 				if err := b.sync(t); (err != nil) != test.wrong {
 					t.Errorf("%v later the error is %v", test.after, err)
@@ -175,15 +161,11 @@ func TestGracePeriodContinuesAfterARestart(t *testing.T) {
 			}
 			b.cloud.offer(true)
 			b.advance(poll)
-			if err := b.sync(t); err != nil {
-				t.Error(err)
-			}
+			assert.Check(t, b.sync(t))
 			b.restart()
 			b.cloud.fail(openstack.CloudUnreachable)
 			for range 2 {
-				if err := b.sync(t); err != nil {
-					t.Errorf("a new failure after a recovery has no grace: %v", err)
-				}
+				assert.Check(t, b.sync(t), "a new failure after a recovery has no grace")
 				b.advance(poll)
 			}
 		})
@@ -196,28 +178,20 @@ func TestDowntimeOfTheOperatorIsNotAnOutage(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone(written("true")))
 	b.cloud.fail(openstack.CloudUnreachable)
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.sync(t))
 	b.advance(8 * time.Hour)
 	b.restart()
 	for range 5 {
 		b.trigger(t)
-		if err := b.sync(t); err != nil {
-			t.Errorf("right after a start: %v", err)
-		}
+		assert.Check(t, b.sync(t), "right after a start")
 		b.advance(poll / 20)
 	}
 	b.cloud.offer(true)
 	b.advance(poll)
-	if err := b.sync(t); err != nil {
-		t.Errorf("when the cloud answers: %v", err)
-	}
+	assert.Check(t, b.sync(t), "when the cloud answers")
 	b.cloud.fail(openstack.CloudUnreachable)
 	b.advance(zonesInterval)
-	if err := b.sync(t); err != nil {
-		t.Errorf("in a new outage: %v", err)
-	}
+	assert.Check(t, b.sync(t), "in a new outage")
 	b.advance(grace + poll)
 	if err := b.sync(t); err == nil {
 		t.Error("an outage of this run that lasts longer than the grace is no error")
@@ -230,17 +204,11 @@ func TestChoiceOfTheAdministratorNeedsNoProbe(t *testing.T) {
 		b := newFixture(t, standalone(userObject(userConfigMap, keys{userTopologyKey: word})))
 		b.cloud.fail(openstack.CloudUnreachable)
 		for range 3 {
-			if err := b.sync(t); err != nil {
-				t.Error(err)
-			}
-			if got := b.condition(t, progressingType); got != "False AsExpected" {
-				t.Errorf("%s is %q", progressingType, got)
-			}
+			assert.Check(t, b.sync(t))
+			assert.Check(t, is.Equal(b.condition(t, progressingType), "False AsExpected"), progressingType)
 			b.advance(grace)
 		}
-		if got := b.data(t, flavour.Guest)[topologyKey]; got != word {
-			t.Errorf("%s is %q, want %q", topologyKey, got, word)
-		}
+		assert.Check(t, is.Equal(b.data(t, flavour.Guest)[topologyKey], word), topologyKey)
 		if got := b.condition(t, reachableType); got != "False CloudUnreachable" {
 			t.Errorf("%s is %q: the condition must report the outage", reachableType, got)
 		}
@@ -251,20 +219,15 @@ func TestInvalidTopologyOfCloudConfIsIgnored(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone(written("perhaps")))
 	b.cloud.fail(openstack.CloudUnreachable)
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
-	if got := b.condition(t, progressingType); got != "True WaitingForOpenStack" {
-		t.Errorf("%s is %q", progressingType, got)
-	}
+	assert.NilError(t, b.sync(t))
+	assert.Check(t, is.Equal(b.condition(t, progressingType), "True WaitingForOpenStack"),
+		progressingType)
 }
 
 func TestRefusedCredentialsKeepTheConfiguration(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.sync(t))
 	before := b.data(t, flavour.Guest)
 	b.writes()
 	b.cloud.fail(openstack.AuthenticationFailed)
@@ -273,12 +236,9 @@ func TestRefusedCredentialsKeepTheConfiguration(t *testing.T) {
 	})
 	b.writes()
 	b.trigger(t)
-	if err := b.sync(t); err != nil {
-		t.Errorf("within the grace: %v", err)
-	}
-	if got := b.condition(t, reachableType); got != "False AuthenticationFailed" {
-		t.Errorf("%s is %q", reachableType, got)
-	}
+	assert.Check(t, b.sync(t), "within the grace")
+	assert.Check(t, is.Equal(b.condition(t, reachableType), "False AuthenticationFailed"),
+		reachableType)
 	if writes := b.writes(); len(writes) > 0 ||
 		b.data(t, flavour.Guest)[configKey] != before[configKey] {
 		t.Errorf("writes: %v", writes)

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -95,13 +96,9 @@ func TestGuestClusterDoesNotChangeCloudConf(t *testing.T) {
 			seed.Guest = append(seed.Guest, test.guest...)
 			seed.Config = test.config
 			b := newFixture(t, seed)
-			if err := b.sync(t); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, b.sync(t))
 			for _, side := range flavour.Sides() {
-				if diff := cmp.Diff(test.want, b.data(t, side)); diff != "" {
-					t.Errorf("cloud-conf of the %s (-want +got):\n%s", side, diff)
-				}
+				assert.Check(t, is.DeepEqual(test.want, b.data(t, side)), "cloud-conf of the %s", side)
 			}
 			if got := b.condition(t, progressingType); got != "False AsExpected" || !b.config.written() {
 				t.Errorf("%s is %q, written is %v", progressingType, got, b.config.written())
@@ -115,12 +112,9 @@ func TestGuestClusterDoesNotChangeCloudConf(t *testing.T) {
 func TestRequestsStayOnTheirSide(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, hyperShift())
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
-	if newSources(b.Cluster).infrastructures != nil {
-		t.Error("the guest's Infrastructure is a source of the configuration")
-	}
+	assert.NilError(t, b.sync(t))
+	assert.Check(t, newSources(b.Cluster).infrastructures == nil,
+		"the guest's Infrastructure is a source of the configuration")
 	for side, want := range map[flavour.Side][]string{
 		flavour.ControlPlane: {"configmaps", "secrets"},
 		flavour.Guest:        {"configmaps", "storageclasses"},
@@ -138,9 +132,8 @@ func TestRequestsStayOnTheirSide(t *testing.T) {
 			}
 		}
 		slices.Sort(resources)
-		if diff := cmp.Diff(want, slices.Compact(resources)); diff != "" {
-			t.Errorf("resources that the %s side is asked for (-want +got):\n%s", side, diff)
-		}
+		assert.Check(t, is.DeepEqual(want, slices.Compact(resources)),
+			"resources that the %s side is asked for", side)
 	}
 }
 
@@ -173,9 +166,7 @@ func TestFailureOnOneSideDoesNotBlockTheOther(t *testing.T) {
 			if b.config.written() || b.data(t, other) == nil {
 				t.Errorf("written is %v, the other side has %v", b.config.written(), b.data(t, other))
 			}
-			if got := b.condition(t, progressingType); got != "False SyncError" {
-				t.Errorf("%s is %q", progressingType, got)
-			}
+			assert.Check(t, is.Equal(b.condition(t, progressingType), "False SyncError"), progressingType)
 			down = false
 			if err := b.sync(t); err != nil || !b.config.written() {
 				t.Errorf("later: written is %v, %v", b.config.written(), err)
@@ -222,19 +213,15 @@ func TestTopologyOfEarlierRunStays(t *testing.T) {
 			}
 			b := newFixture(t, seed)
 			b.cloud.fail(openstack.CloudUnreachable)
-			if err := b.sync(t); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, b.sync(t))
 			if test.want == "" {
-				if got := b.condition(t, progressingType); got != "True WaitingForOpenStack" {
-					t.Errorf("%s is %q", progressingType, got)
-				}
+				assert.Check(t, is.Equal(b.condition(t, progressingType), "True WaitingForOpenStack"),
+					progressingType)
 				return
 			}
 			for _, side := range flavour.Sides() {
-				if got := b.data(t, side)[topologyKey]; got != test.want {
-					t.Errorf("%s of the %s is %q, want %q", topologyKey, side, got, test.want)
-				}
+				assert.Check(t, is.Equal(b.data(t, side)[topologyKey], test.want),
+					"%s of the %s", topologyKey, side)
 			}
 		})
 	}

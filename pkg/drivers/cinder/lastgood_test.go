@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -50,9 +51,7 @@ func (m mistake) correct(t *testing.T, b *fixture) {
 	}
 	good := keys{openstack.CloudsKey: clouds("openstack")}
 	if m.gone {
-		if err := b.Guest.Tracker().Add(credentials(flavour.DefaultNamespace, good)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, b.Guest.Tracker().Add(credentials(flavour.DefaultNamespace, good)))
 	}
 	if m.secret != nil || m.gone {
 		b.putCredentials(t, good)
@@ -128,37 +127,25 @@ func TestLastGoodStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newFixture(t, standalone())
-			if err := b.sync(t); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, b.sync(t))
 			before := b.data(t, flavour.Guest)
 			test.make(t, b)
 			b.writes()
 			got := b.sync(t)
-			if got == nil {
-				t.Fatal("no error")
-			}
+			assert.Assert(t, got != nil, "no error")
 			for _, want := range test.want {
-				if !strings.Contains(got.Error(), want) {
-					t.Errorf("the error lacks %q: %v", want, got)
-				}
+				assert.Check(t, strings.Contains(got.Error(), want), "the error lacks %q: %v", want, got)
 			}
-			if strings.Contains(got.Error(), password) {
-				t.Errorf("the error quotes what may be secret: %v", got)
-			}
+			assert.Check(t, !strings.Contains(got.Error(), password),
+				"the error quotes what may be secret: %v", got)
 			if writes := b.writes(); len(writes) > 0 || !maps.Equal(before, b.data(t, flavour.Guest)) {
 				t.Errorf("the last good configuration did not stay: %v", writes)
 			}
-			if got := b.condition(t, progressingType); got != "False SyncError" {
-				t.Errorf("%s is %q", progressingType, got)
-			}
+			assert.Check(t, is.Equal(b.condition(t, progressingType), "False SyncError"), progressingType)
 			test.correct(t, b)
-			if err := b.sync(t); err != nil {
-				t.Errorf("corrected: %v", err)
-			}
-			if got := b.condition(t, progressingType); got != "False AsExpected" {
-				t.Errorf("corrected, %s is %q", progressingType, got)
-			}
+			assert.Check(t, b.sync(t), "corrected")
+			assert.Check(t, is.Equal(b.condition(t, progressingType), "False AsExpected"),
+				"corrected, %s", progressingType)
 		})
 	}
 }
@@ -172,9 +159,7 @@ func TestLoginIsWrittenBesideAMistake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newFixture(t, standalone())
-			if err := b.sync(t); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, b.sync(t))
 			before := b.data(t, flavour.Guest)
 			b.put(t, mistake)
 			b.restart() // which forgets what cloud-conf must contain
@@ -184,9 +169,7 @@ func TestLoginIsWrittenBesideAMistake(t *testing.T) {
 				t.Error("the mistake is not reported")
 			}
 			b.await(t, "the login", b.config.loginWritten)
-			if diff := cmp.Diff(before, b.data(t, flavour.Guest)); diff != "" {
-				t.Errorf("cloud-conf (-before +after):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(before, b.data(t, flavour.Guest)), "cloud-conf")
 			if controller, _ := hashes(t, b); len(controller) != 2 {
 				t.Errorf("hashes are %v, want those of the new login and of cloud-conf", controller)
 			}

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
@@ -45,9 +46,7 @@ func deploys(t *testing.T, topology bool) *fixture {
 	if topology {
 		b.cloud.lists(up("az1", "az2"), up("az1", "az2"))
 	}
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.sync(t))
 	b.writes()
 	return b
 }
@@ -84,9 +83,7 @@ func TestMaintenanceDoesNotChangeTheTopology(t *testing.T) {
 				b.restart()
 				b.settle(t)
 			}
-			if got := b.condition(t, reachableType); got != "True AsExpected" {
-				t.Errorf("%s is %q", reachableType, got)
-			}
+			assert.Check(t, is.Equal(b.condition(t, reachableType), "True AsExpected"), reachableType)
 			if writes := b.writes(); len(writes) > 0 || len(b.changes()) > 0 {
 				t.Errorf("a maintenance leads to writes %v, events %v; cloud-conf was %v",
 					writes, b.changes(), before)
@@ -129,9 +126,7 @@ func TestZonesThatNoNodeLabelCanHold(t *testing.T) {
 	b.settle(t)
 	want := []string{`enable_topology of cloud-conf changes from true to false because of compute ` +
 		`zones "Failure domain 2", az1; volume zones "Failure domain 2", az1; ` + fault}
-	if diff := cmp.Diff(want, b.changes()); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, b.changes()), "events")
 	message := func() string {
 		return v1helpers.FindOperatorCondition(b.State.Conditions(t), progressingType).Message
 	}
@@ -166,9 +161,8 @@ func TestEmptyZoneListsKeepTopology(t *testing.T) {
 				b := deploys(t, topology)
 				b.cloud.lists(test.compute, test.volume)
 				b.settle(t)
-				if got := b.condition(t, reachableType); got != "False CloudUnreachable" {
-					t.Errorf("%s is %q", reachableType, got)
-				}
+				assert.Check(t, is.Equal(b.condition(t, reachableType), "False CloudUnreachable"),
+					reachableType)
 				if err := b.zones.current().err; err == nil || !strings.Contains(err.Error(), test.says) {
 					t.Errorf("the error is %v, want it to name the %s", err, test.says)
 				}
@@ -196,9 +190,7 @@ func TestTopologyChangesAfterConsecutiveProbes(t *testing.T) {
 	three := up("az1", "az2", "az3")
 	expect := func(when, want string, changes ...string) {
 		t.Helper()
-		if got := b.data(t, flavour.Guest)[topologyKey]; got != want {
-			t.Errorf("%s %s is %q, want %q", when, topologyKey, got, want)
-		}
+		assert.Check(t, is.Equal(b.data(t, flavour.Guest)[topologyKey], want), "%s %s", when, topologyKey)
 		if got := b.changes(); !slices.Equal(got, changes) {
 			t.Errorf("%s the events are %q, want %q", when, got, changes)
 		}
@@ -208,9 +200,7 @@ func TestTopologyChangesAfterConsecutiveProbes(t *testing.T) {
 		for range n {
 			b.advance(apart)
 			b.trigger(t)
-			if err := b.sync(t); err != nil {
-				t.Error(err)
-			}
+			assert.Check(t, b.sync(t))
 		}
 	}
 	b.cloud.lists(three, up("az1", "az2"))
@@ -246,14 +236,10 @@ func TestContradictionIsProbedAtTheNextPoll(t *testing.T) {
 	b.cloud.offer(false)
 	b.advance(zonesInterval)
 	for range settleProbes {
-		if err := b.sync(t); err != nil {
-			t.Error(err)
-		}
+		assert.Check(t, b.sync(t))
 		b.advance(poll)
 	}
-	if got := b.data(t, flavour.Guest)[topologyKey]; got != "false" {
-		t.Errorf("%s is %q", topologyKey, got)
-	}
+	assert.Check(t, is.Equal(b.data(t, flavour.Guest)[topologyKey], "false"), topologyKey)
 	probes := b.cloud.probes
 	if err := b.sync(t); err != nil || b.cloud.probes != probes {
 		t.Errorf("%d probes after the change, error %v", b.cloud.probes-probes, err)
@@ -272,9 +258,7 @@ func TestFirstProbeKeepsTheTopologyOfAnEarlierOperator(t *testing.T) {
 	} {
 		b := newFixture(t, standalone(written(test.before)))
 		b.cloud.lists(test.compute, test.volume)
-		if err := b.sync(t); err != nil {
-			t.Error(err)
-		}
+		assert.Check(t, b.sync(t))
 		if writes := b.writes(); len(writes) > 0 || b.data(t, flavour.Guest)[topologyKey] != test.before {
 			t.Errorf("%v: the first probe leads to writes: %v", test, writes)
 		}
@@ -286,20 +270,14 @@ func TestChoiceOfTheAdministratorIsNotTakenForTheZones(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone(
 		written("false"), userObject(userConfigMap, keys{userTopologyKey: "false"})))
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.sync(t))
 	b.put(t, nil)
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.sync(t))
 	if got := b.data(t, flavour.Guest)[topologyKey]; got != "true" {
 		t.Errorf("%s is %q, want that of the zones", topologyKey, got)
 	}
 	b.put(t, keys{userTopologyKey: "false"})
-	if err := b.sync(t); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.sync(t))
 	want := []string{
 		"enable_topology of cloud-conf changes from false to true because of compute " +
 			"zones a; volume zones a",

@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -101,9 +102,7 @@ func TestSettingsAreReadFromEachSource(t *testing.T) {
 				seed.Config = objects{test.config}
 			}
 			got, err := newFixture(t, seed).config.sources.user()
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			if got.topology.value != test.wantTopology || got.config.value != test.want.config.value ||
 				got.ca.value != test.want.ca.value {
 				t.Errorf("got %+v, want %+v with topology %q", got, test.want, test.wantTopology)
@@ -167,14 +166,10 @@ func TestMessagesNameConfigMapAndKey(t *testing.T) {
 				b.put(t, test.data)
 			}
 			user, err := b.config.sources.user()
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			want := [2]string{test.config, test.topology}
 			got := [2]string{user.config.source, user.topology.source}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("sources (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(want, got), "sources")
 		})
 	}
 }
@@ -208,9 +203,8 @@ func TestAdministratorChoosesTopology(t *testing.T) {
 		topology, err := userConfig{
 			topology: text{value: value, source: "key k of ConfigMap n/m"},
 		}.override()
-		if !ptr.Equal(topology, want.topology) || (err != nil) != want.wrong {
-			t.Errorf("%q: got %v, %v, want %v", value, topology, err, want.topology)
-		}
+		assert.Check(t, ptr.Equal(topology, want.topology) && (err != nil) == want.wrong,
+			"%q: got %v, %v, want %v", value, topology, err, want.topology)
 		if err != nil && (!strings.HasPrefix(err.Error(), "key k of ConfigMap n/m ") ||
 			strings.Contains(err.Error(), value) && value != "2") {
 			t.Errorf("%q: the error is to name the source and not the value: %v", value, err)

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -126,12 +129,9 @@ func TestZonesDetermineTopology(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			compute, volume := slices.Clone(test.compute), slices.Clone(test.volume)
-			if got := meaning(compute, volume); got != test.want {
-				t.Errorf("topology is %s, want %s", got, test.want)
-			}
-			if !slices.Equal(compute, test.compute) || !slices.Equal(volume, test.volume) {
-				t.Error("a list was changed")
-			}
+			assert.Check(t, is.Equal(meaning(compute, volume), test.want), "topology")
+			assert.Check(t, slices.Equal(compute, test.compute) && slices.Equal(volume, test.volume),
+				"a list was changed")
 		})
 	}
 }
@@ -176,9 +176,7 @@ func TestZonesInMessages(t *testing.T) {
 	t.Parallel()
 	lists := func(compute, volume []string) zoneLists {
 		zones, err := newZoneLists(up(compute...), up(volume...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		return zones
 	}
 	small := lists([]string{"b", "a"}, []string{"a"})
@@ -195,9 +193,7 @@ func TestZonesInMessages(t *testing.T) {
 				`of compute zones "a\n\x1b[2J", "zone ü"`,
 		},
 	} {
-		if got := test.zones.since(test.before); got != test.want {
-			t.Errorf("got %q, want %q", got, test.want)
-		}
+		assert.Check(t, is.Equal(test.zones.since(test.before), test.want))
 	}
 	many := lists(manyNames(5000), manyNames(5000))
 	if got := many.since(many); len(got) > 500 || !strings.Contains(got, "4995 more") {

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
@@ -82,9 +83,7 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, remarks([]byte(test.user))); diff != "" {
-				t.Errorf("remarks (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(test.want, remarks([]byte(test.user))), "remarks")
 		})
 	}
 }
@@ -155,14 +154,11 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 			if test.own != nil {
 				b.put(t, test.own)
 			}
-			if err := b.sync(t); err != nil {
-				t.Errorf("what is ignored is an error: %v", err)
-			}
+			assert.Check(t, b.sync(t), "what is ignored is an error")
 			found := v1helpers.FindOperatorCondition(b.State.Conditions(t), validType)
 			if test.want == nil {
-				if found.Status != opv1.ConditionTrue || found.Reason != reasonAsExpected {
-					t.Errorf("%s is %+v", validType, found)
-				}
+				assert.Check(t, found.Status == opv1.ConditionTrue && found.Reason == reasonAsExpected,
+					"%s is %+v", validType, found)
 				return
 			}
 			lines := strings.Split(found.Message, "\n")
@@ -176,12 +172,9 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 				}
 			}
 			b.put(t, nil)
-			if err := b.sync(t); err != nil {
-				t.Error(err)
-			}
-			if got := b.condition(t, validType); got != "True AsExpected" {
-				t.Errorf("corrected, %s is %q", validType, got)
-			}
+			assert.Check(t, b.sync(t))
+			assert.Check(t, is.Equal(b.condition(t, validType), "True AsExpected"),
+				"corrected, %s", validType)
 		})
 	}
 }
@@ -213,9 +206,7 @@ func TestMessageNamesClusterOfIgnoredSettings(t *testing.T) {
 	b := newFixture(t, hyperShift())
 	b.cloud.fail(openstack.NotOffered)
 	b.put(t, keys{"cloud.conf": userText})
-	if err := b.sync(t); err != nil {
-		t.Error(err)
-	}
+	assert.Check(t, b.sync(t))
 	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), validType)
 	const own = "ConfigMap clusters-a/cinder-csi-config of the management cluster"
 	if want := "key cloud.conf of " + own + " is ignored"; !strings.HasPrefix(found.Message, want) {
@@ -248,7 +239,5 @@ func TestFaultsInChoicesAreReported(t *testing.T) {
 	}
 	b.put(t, map[string]string{"operator.yaml": header + "class: {reclaimPolicy: Retain}\n"})
 	b.settle(t)
-	if got := b.condition(t, validType); got != "True AsExpected" {
-		t.Errorf("corrected, %s is %q", validType, got)
-	}
+	assert.Check(t, is.Equal(b.condition(t, validType), "True AsExpected"), "corrected, %s", validType)
 }

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,9 +38,7 @@ func (b *fixture) syncClasses(t *testing.T) []string {
 	t.Helper()
 	b.trigger(t)
 	b.Fake.Guest.ClearActions()
-	if err := b.types.Sync(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.types.Sync(t.Context(), nil))
 	written := clustertest.Writes(b.Fake.Guest)
 	b.await(t, "the StorageClasses", func() bool {
 		cached := b.Cluster.Side("guest").Informers.InformersFor("").Storage().V1().StorageClasses().
@@ -52,18 +51,14 @@ func (b *fixture) syncClasses(t *testing.T) []string {
 func (b *fixture) classes(t *testing.T) []storagev1.StorageClass {
 	t.Helper()
 	list, err := b.Fake.Guest.StorageV1().StorageClasses().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return list.Items
 }
 
 // ignored returns the condition about the choices.
 func (b *fixture) ignored(t *testing.T) string {
 	t.Helper()
-	if err := b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)))
 	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), "CinderUserConfigValid")
 	if found == nil || found.Status == opv1.ConditionTrue {
 		return ""
@@ -99,12 +94,11 @@ classes:
 - {type: gold, reclaimPolicy: Retain}
 - {type: silver, name: nodes, volumeBindingMode: Immediate, availability: a}
 `, "gold", "gold-test", "silver", "fast_1", "fast 2")
-	if diff := cmp.Diff([]string{
+	assert.Check(t, is.DeepEqual([]string{
 		"create storageclasses/csi-cinder-gold", "create storageclasses/nodes",
 		"create storageclasses/csi-cinder-fast-1",
-	}, b.syncClasses(t), cmpopts.SortSlices(strings.Compare)); diff != "" {
-		t.Errorf("writes (-want +got):\n%s", diff)
-	}
+	}, b.syncClasses(t), cmpopts.SortSlices(strings.Compare)),
+		"writes")
 	class := func(name, volumeType string) storagev1.StorageClass {
 		return storagev1.StorageClass{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
@@ -122,11 +116,10 @@ classes:
 	nodes.VolumeBindingMode = new(storagev1.VolumeBindingImmediate)
 	nodes.Parameters["availability"] = "a"
 	nodes.Annotations["storageclass.kubernetes.io/is-default-class"] = "true"
-	if diff := cmp.Diff([]storagev1.StorageClass{fast, gold, nodes}, b.classes(t),
+	assert.Check(t, is.DeepEqual([]storagev1.StorageClass{fast, gold, nodes}, b.classes(t),
 		cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields"),
-		cmpopts.IgnoreTypes(metav1.TypeMeta{})); diff != "" {
-		t.Errorf("classes (-want +got):\n%s", diff)
-	}
+		cmpopts.IgnoreTypes(metav1.TypeMeta{})),
+		"classes")
 	if got := b.syncClasses(t); got != nil || b.ignored(t) != "" {
 		t.Errorf("the second sync writes %v and reports %q", got, b.ignored(t))
 	}
@@ -146,27 +139,20 @@ func TestClassesOfVolumeTypesStay(t *testing.T) {
 	want := `PartlyIgnored volume type "gold" is gone, so Cinder creates no volumes for ` +
 		"StorageClass csi-cinder-gold. Ask the administrator of the cloud for the volume type, or " +
 		"delete the StorageClass"
-	if diff := cmp.Diff(want, b.ignored(t)); diff != "" {
-		t.Error(diff)
-	}
+	assert.Check(t, is.DeepEqual(want, b.ignored(t)))
 	told := []string{strings.TrimPrefix(want, "PartlyIgnored ")}
-	if diff := cmp.Diff(told, b.messages("VolumeTypeGone")); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(told, b.messages("VolumeTypeGone")), "events")
 	name := metav1.ObjectMeta{Name: string(Name)}
 	b.State.Set(t, &opv1.ClusterCSIDriver{ObjectMeta: name, Spec: opv1.ClusterCSIDriverSpec{
 		OperatorSpec:      opv1.OperatorSpec{ManagementState: opv1.Managed},
 		StorageClassState: opv1.RemovedStorageClass,
 	}})
 	// csi-cinder-tin may be a class of the administrator.
-	if diff := cmp.Diff([]string{
+	assert.Check(t, is.DeepEqual([]string{
 		"delete storageclasses/csi-cinder-gold", "delete storageclasses/csi-cinder-gray",
-	}, b.syncClasses(t)); diff != "" {
-		t.Errorf("writes (-want +got):\n%s", diff)
-	}
-	if got := b.ignored(t); got != "" {
-		t.Errorf("reported: %s", got)
-	}
+	}, b.syncClasses(t)),
+		"writes")
+	assert.Check(t, is.Equal(b.ignored(t), ""), "reported")
 }
 
 func TestChoicesOfVolumeTypesWithoutEffectAreReported(t *testing.T) {
@@ -182,16 +168,10 @@ func TestChoicesOfVolumeTypesWithoutEffectAreReported(t *testing.T) {
 		told
 	got := strings.ReplaceAll(b.ignored(t), "key operator.yaml of ConfigMap "+
 		"openshift-config/cinder-csi-config: ", "")
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]string{told}, b.messages("VolumeTypeIgnored")); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got))
+	assert.Check(t, is.DeepEqual([]string{told}, b.messages("VolumeTypeIgnored")), "events")
 	b.put(t, nil)
-	if got := b.ignored(t); got != "" {
-		t.Errorf("reported without choices: %s", got)
-	}
+	assert.Check(t, is.Equal(b.ignored(t), ""), "reported without choices")
 }
 
 // TestFailedListOfVolumeTypesChangesNothing: zones and topology do not depend on volume types.
@@ -204,9 +184,7 @@ func TestFailedListOfVolumeTypesChangesNothing(t *testing.T) {
 		t.Errorf("written: %v, %s", got, b.condition(t, reachableType))
 	}
 	want := "PartlyIgnored new volume types get no StorageClass, because they cannot be listed: no"
-	if diff := cmp.Diff(want, b.ignored(t)); diff != "" {
-		t.Error(diff)
-	}
+	assert.Check(t, is.DeepEqual(want, b.ignored(t)))
 	b.cloud.typesErr = nil
 	b.cloud.fail(openstack.CloudUnreachable)
 	lists := b.cloud.typeLists

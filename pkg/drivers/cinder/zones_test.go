@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
@@ -79,9 +81,8 @@ func TestIdleHourTakes66Requests(t *testing.T) {
 		b.probe(t)
 	}
 	compute, volume = b.cloud.probes-compute, b.cloud.volumeLists-volume
-	if compute != 6 || volume != 60 {
-		t.Errorf("%d lists of compute zones and %d of volume zones, want 6 and 60", compute, volume)
-	}
+	assert.Check(t, compute == 6 && volume == 60,
+		"%d lists of compute zones and %d of volume zones, want 6 and 60", compute, volume)
 }
 
 func TestOutageOfVolumesIsReportedAtTheNextPoll(t *testing.T) {
@@ -98,9 +99,7 @@ func TestOutageOfVolumesIsReportedAtTheNextPoll(t *testing.T) {
 		step.cloud()
 		b.advance(poll)
 		b.probe(t)
-		if got := b.condition(t, reachableType); got != step.want {
-			t.Errorf("the condition is %q, want %q", got, step.want)
-		}
+		assert.Check(t, is.Equal(b.condition(t, reachableType), step.want), "the condition")
 	}
 }
 
@@ -108,16 +107,12 @@ func TestProbesOfZonesHaveADeadline(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	b.probe(t)
-	if !b.cloud.bounded {
-		t.Error("the request has no deadline")
-	}
+	assert.Check(t, b.cloud.bounded, "the request has no deadline")
 	b.cloud.hang = true
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	b.prober.Trigger(nil)
-	if err := b.prober.Sync(ctx, nil); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.prober.Sync(ctx, nil))
 	if status := b.zones.current(); !errors.Is(status.err, context.Canceled) ||
 		!ptr.Deref(status.topology, false) {
 		t.Errorf("after a cancelled request the status is %+v, want it to be known still", status)
@@ -167,9 +162,7 @@ func TestZoneTrackerNotifiesOnlyOnChange(t *testing.T) {
 		b.advance(poll)
 		step.cloud()
 		b.trigger(t)
-		if changes != step.want {
-			t.Errorf("step %d: %d changes, want %d", i+1, changes, step.want)
-		}
+		assert.Check(t, changes == step.want, "step %d: %d changes, want %d", i+1, changes, step.want)
 	}
 }
 
@@ -210,18 +203,14 @@ func TestStartOfAnOutageSurvivesARestart(t *testing.T) {
 	b := newFixture(t, standalone())
 	b.cloud.fail(openstack.AuthenticationFailed)
 	b.probe(t)
-	if got := b.condition(t, reachableType); got != "False AuthenticationFailed" {
-		t.Fatalf("the condition is %q", got)
-	}
+	assert.Assert(t, is.Equal(b.condition(t, reachableType), "False AuthenticationFailed"),
+		"the condition")
 	began := b.clock.Now()
 	b.advance(time.Hour)
 	b.restart()
-	if err := b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)); err != nil {
-		t.Fatal(err)
-	}
-	if got := b.condition(t, reachableType); got != "False AuthenticationFailed" {
-		t.Errorf("before the first probe of another run the condition is %q", got)
-	}
+	assert.NilError(t, b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)))
+	assert.Check(t, is.Equal(b.condition(t, reachableType), "False AuthenticationFailed"),
+		"before the first probe of another run the condition")
 	b.probe(t)
 	b.advance(poll)
 	b.probe(t)
@@ -231,9 +220,8 @@ func TestStartOfAnOutageSurvivesARestart(t *testing.T) {
 	b.cloud.offer(true)
 	b.advance(poll)
 	b.probe(t)
-	if got := b.condition(t, reachableType); got != "True AsExpected" {
-		t.Errorf("the condition of a cloud that recovered is %q", got)
-	}
+	assert.Check(t, is.Equal(b.condition(t, reachableType), "True AsExpected"),
+		"the condition of a cloud that recovered")
 }
 
 func TestUnknownErrorCountsAsUnreachable(t *testing.T) {
@@ -241,7 +229,5 @@ func TestUnknownErrorCountsAsUnreachable(t *testing.T) {
 	b := newFixture(t, standalone())
 	b.cloud.err = errors.New("other")
 	b.probe(t)
-	if got := b.condition(t, reachableType); got != "False CloudUnreachable" {
-		t.Errorf("the condition is %q", got)
-	}
+	assert.Check(t, is.Equal(b.condition(t, reachableType), "False CloudUnreachable"), "the condition")
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -18,9 +19,7 @@ func TestManifestsUseNamesOfPackage(t *testing.T) {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			loaded, err := bundle.Load(Driver().Assets, f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			namespaces := []string{"", "${NAMESPACE}", "${NODE_NAMESPACE}", "${OPERATOR_NAMESPACE}"}
 			seen := map[bundle.Role]bool{}
 			for _, asset := range loaded.Assets() {
@@ -30,12 +29,10 @@ func TestManifestsUseNamesOfPackage(t *testing.T) {
 				}
 				seen[asset.Role] = true
 				namespace := object.GetNamespace()
-				if !slices.Contains(namespaces, namespace) {
-					t.Errorf("%s names the namespace %s itself", asset.Name, namespace)
-				}
-				if object.GetKind() == "Secret" {
-					t.Errorf("%s is a Secret; that is the secret sync controller's", asset.Name)
-				}
+				assert.Check(t, slices.Contains(namespaces, namespace),
+					"%s names the namespace %s itself", asset.Name, namespace)
+				assert.Check(t, object.GetKind() != "Secret",
+					"%s is a Secret; that is the secret sync controller's", asset.Name)
 				switch asset.Role {
 				case bundle.CSIDriver:
 					if object.GetName() != string(Name) {
@@ -46,9 +43,8 @@ func TestManifestsUseNamesOfPackage(t *testing.T) {
 				default:
 				}
 			}
-			if !seen[bundle.CSIDriver] || !seen[bundle.SnapshotClass] {
-				t.Errorf("want a CSIDriver and a VolumeSnapshotClass, have %v", seen)
-			}
+			assert.Check(t, seen[bundle.CSIDriver] && seen[bundle.SnapshotClass],
+				"want a CSIDriver and a VolumeSnapshotClass, have %v", seen)
 		})
 	}
 }
@@ -56,16 +52,13 @@ func TestManifestsUseNamesOfPackage(t *testing.T) {
 func checkSnapshotClass(t *testing.T, object unstructured.Unstructured) {
 	t.Helper()
 	parameters, _, err := unstructured.NestedStringMap(object.Object, "parameters")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	const key = "csi.storage.k8s.io/snapshotter-secret-"
 	if object.Object["driver"] != string(Name) || parameters[key+"name"] != loginSecret {
 		t.Errorf("the VolumeSnapshotClass is of %v with Secret %s, want %s with %s",
 			object.Object["driver"], parameters[key+"name"], Name, loginSecret)
 	}
 	namespace := strings.ReplaceAll(parameters[key+"namespace"], "${NODE_NAMESPACE}", Namespace)
-	if namespace != Namespace {
-		t.Errorf("the VolumeSnapshotClass's Secret is in %s, want %s", namespace, Namespace)
-	}
+	assert.Check(t, namespace == Namespace,
+		"the VolumeSnapshotClass's Secret is in %s, want %s", namespace, Namespace)
 }

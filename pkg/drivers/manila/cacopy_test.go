@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,9 +57,7 @@ func (b copyBench) put(t *testing.T, side flavour.Side, object *corev1.ConfigMap
 		metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
 		_, err = api.Create(t.Context(), object, metav1.CreateOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }
 
 // run syncs once, and returns all requests to the guest side and the writes to the management
@@ -108,9 +108,7 @@ func (b copyBench) data(t *testing.T) map[string]string {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return found.Data
 }
 
@@ -167,9 +165,7 @@ func TestCopyFollowsSource(t *testing.T) {
 				if diff := cmp.Diff(step.requests, requests); err != nil || diff != "" {
 					t.Errorf("%s: %v; requests (-want +got):\n%s", step.name, err, diff)
 				}
-				if diff := cmp.Diff(step.want, b.data(t)); diff != "" {
-					t.Errorf("%s: the copy (-want +got):\n%s", step.name, diff)
-				}
+				assert.Check(t, is.DeepEqual(step.want, b.data(t)), "%s: the copy", step.name)
 			}
 		})
 	}
@@ -207,9 +203,7 @@ func TestCopyContainsTheCAOnly(t *testing.T) {
 		}
 		got, err := b.fake.Guest.CoreV1().ConfigMaps(Namespace).Get(t.Context(), "cloud-provider-config",
 			metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		diff := cmp.Diff(map[string]string{"ca-bundle.pem": "A"}, got.Data)
 		if diff != "" || len(got.Labels)+len(got.BinaryData) > 0 {
 			t.Errorf("%s: labels %v, binary data %v; data (-want +got):\n%s", f, got.Labels, got.BinaryData,

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,9 +99,7 @@ classes:
 	nodes.Parameters["nfs-shareClient"] = "10.0.0.0/16,10.1.0.0/16"
 	nodes.Parameters["appendShareMetadata"] = `{"team":"storage"}`
 	want := []*storagev1.StorageClass{gold, net, nodes}
-	if diff := cmp.Diff(want, b.served(t), asServed()...); diff != "" {
-		t.Errorf("classes (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, b.served(t), asServed()...), "classes")
 	b.writes(t)
 	b.state(t, opv1.RemovedStorageClass)
 	b.writes(t, "delete storageclasses/csi-manila-gold", "delete storageclasses/csi-manila-net",
@@ -133,9 +132,7 @@ func TestTypesThatNeedANetwork(t *testing.T) {
 			if c := b.condition(t); c.Status != opv1.ConditionFalse || c.Message != want {
 				t.Errorf("condition %+v", c)
 			}
-			if diff := cmp.Diff([]string{"ShareTypeWithoutNetwork"}, b.warnings(t)); diff != "" {
-				t.Errorf("warnings (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual([]string{"ShareTypeWithoutNetwork"}, b.warnings(t)), "warnings")
 		})
 	}
 }
@@ -169,22 +166,16 @@ func TestUserConfigIsReported(t *testing.T) {
 	configMap.Data["operator.yml"] = ""
 	fake, s := dependencies(t, configMap)
 	components, err := Driver().Setup(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	fake.Start(t)
 	expect := func(status opv1.ConditionStatus, reason, message string) {
 		t.Helper()
-		if err := components.UserConfig.Sync(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, components.UserConfig.Sync(t.Context(), nil))
 		want := &opv1.OperatorCondition{
 			Type: "ManilaUserConfigValid", Status: status, Reason: reason, Message: message,
 		}
 		got := v1helpers.FindOperatorCondition(fake.State.SortedConditions(t), want.Type)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("condition (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(want, got), "condition")
 	}
 	expect(opv1.ConditionFalse, "PartlyIgnored", "key operator.yml of ConfigMap "+
 		"openshift-config/manila-csi-config is ignored: only key operator.yaml is read. Rename or "+
@@ -195,9 +186,7 @@ func TestUserConfigIsReported(t *testing.T) {
 	want := []string{
 		at + `: classes[0].type: "iron"` + advice, at + `: types.include[1]: "fast-*"` + advice,
 	}
-	if diff := cmp.Diff(want, b.Unused()); diff != "" {
-		t.Errorf("unused (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, b.Unused()), "unused")
 	b.choose(t, "typ: {}\nclass: {reclaimpolicy: Retain}\n")
 	expect(opv1.ConditionFalse, "Invalid",
 		at+`, line 3: unknown field "typ": did you mean "types"?`+"\n"+
@@ -213,9 +202,8 @@ func TestDriverIsNotInstalledIfNotWanted(t *testing.T) {
 	for _, cloud := range []lister{{types: []string{"gold"}}, {}} {
 		types, availability, err := ifWanted(b.choices, listShareTypes(cloud.ShareTypes))(t.Context())
 		wantReason := map[bool]string{true: "NotWanted", false: "NoShareTypes"}[len(types) > 0]
-		if err != nil || availability.Available || availability.Reason != wantReason {
-			t.Errorf("got %+v, %v", availability, err)
-		}
+		assert.Check(t, err == nil && !availability.Available && availability.Reason == wantReason,
+			"got %+v, %v", availability, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -144,9 +145,7 @@ func settle[T metav1.Object](t *testing.T, served, cached func() ([]T, error)) {
 		}
 		return true, nil
 	})
-	if err != nil {
-		t.Fatalf("the informer does not catch up: %v", err)
-	}
+	assert.NilError(t, err, "the informer does not catch up")
 }
 
 func poll(t *testing.T, done wait.ConditionWithContextFunc) error {
@@ -157,7 +156,5 @@ func poll(t *testing.T, done wait.ConditionWithContextFunc) error {
 func eventually(t *testing.T, done func() bool) {
 	t.Helper()
 	err := poll(t, func(context.Context) (bool, error) { return done(), nil })
-	if err != nil {
-		t.Fatalf("it does not happen: %v", err)
-	}
+	assert.NilError(t, err, "it does not happen")
 }

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,9 +20,7 @@ import (
 func (b classBench) messages(t *testing.T, reason string) []string {
 	t.Helper()
 	recorder, ok := b.recorder.(events.InMemoryRecorder)
-	if !ok {
-		t.Fatalf("events go to a %T", b.recorder)
-	}
+	assert.Assert(t, ok, "events go to a %T", b.recorder)
 	var messages []string
 	for _, event := range recorder.Events() {
 		if event.Reason == reason {
@@ -72,9 +71,7 @@ func TestCloudThatInventsTypes(t *testing.T) {
 	want := `the driver has 1000 StorageClasses, and the operator creates no more, so 2 share types ` +
 		`get none: "new-b", "new-c". Exclude share types in key operator.yaml of ConfigMap ` +
 		`manila-csi-config, or delete StorageClasses that nobody uses`
-	if diff := cmp.Diff([]string{want}, told); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual([]string{want}, told), "events")
 }
 
 // TestMessageOfManyFailures: a condition does not grow with the number of types.

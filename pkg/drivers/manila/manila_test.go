@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,30 +36,22 @@ func TestCredentialsAreNoRolloutInputs(t *testing.T) {
 			t.Parallel()
 			fake, s := dependenciesOf(t, seedWith(f, controller, guest))
 			components, err := Driver().Setup(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			fake.Start(t)
 			var deployment appsv1.Deployment
 			var daemonSet appsv1.DaemonSet
 			var key hook.Key
 			key.Set(make([]byte, hook.KeySize))
 			none := fake.Side(flavour.Guest).ObjectInformers.For(Namespace, "none").Apps().V1()
-			if err := hook.RollOutDeployment(&key, none.Deployments().Lister(), s.Events,
-				components.ControllerHooks).Deployment(nil, &deployment); err != nil {
-				t.Fatal(err)
-			}
-			if err := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), s.Events,
-				components.NodeHooks).DaemonSet(nil, &daemonSet); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, hook.RollOutDeployment(&key, none.Deployments().Lister(), s.Events,
+				components.ControllerHooks).Deployment(nil, &deployment))
+			assert.NilError(t, hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), s.Events,
+				components.NodeHooks).DaemonSet(nil, &daemonSet))
 			for name, hashes := range map[string]map[string]string{
 				"Deployment": deployment.Spec.Template.Annotations,
 				"DaemonSet":  daemonSet.Spec.Template.Annotations,
 			} {
-				if len(hashes) > 0 {
-					t.Errorf("hashes on the %s are %v, want none", name, hashes)
-				}
+				assert.Check(t, len(hashes) <= 0, "hashes on the %s are %v, want none", name, hashes)
 			}
 		})
 	}
@@ -69,9 +63,7 @@ func TestSettingLimitsAccessRulesOfShares(t *testing.T) {
 		_, s := dependenciesOf(t, seedWith(flavour.Standalone, nil, nil))
 		s.Settings.CSIAddons.MaxAccessRules = limit
 		components, err := Driver().Setup(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		changes, _ := hook.DeploymentHooks(components.ControllerHooks)
 		deployment := &appsv1.Deployment{}
 		deployment.Spec.Template.Spec.Containers = []corev1.Container{
@@ -79,9 +71,7 @@ func TestSettingLimitsAccessRulesOfShares(t *testing.T) {
 			{Name: "openstack-csi-addons", Args: []string{"-a"}},
 		}
 		for _, change := range changes {
-			if err := change(nil, deployment); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, change(nil, deployment))
 		}
 		containers := deployment.Spec.Template.Spec.Containers
 		if diff := cmp.Diff(want, containers[1].Args); diff != "" || len(containers[0].Args) != 1 {
@@ -94,7 +84,6 @@ func TestSettingLimitsAccessRulesOfShares(t *testing.T) {
 // the two is active during an upgrade or a rollback.
 func TestLeaseHasNameOfEarlierOperator(t *testing.T) {
 	t.Parallel()
-	if got := Driver().Component; got != "openstack-manila-csi-driver-operator" {
-		t.Errorf("the operator leads as %q", got)
-	}
+	assert.Check(t, is.Equal(Driver().Component, "openstack-manila-csi-driver-operator"),
+		"the operator leads as")
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -59,9 +61,7 @@ func newSecretBench(t *testing.T, f flavour.Flavour) *secretBench {
 	t.Helper()
 	fake, s := dependenciesOf(t, seedWith(f, nil, nil))
 	recorder, ok := s.Events.(events.InMemoryRecorder)
-	if !ok {
-		t.Fatal("no recorder in memory")
-	}
+	assert.Assert(t, ok, "no recorder in memory")
 	b := &secretBench{fake: fake, events: recorder, dependencies: s, clouds: cloudsYAML(aCloud)}
 	b.accepted = &clustertest.Credentials{Read: func() (openstack.Content, error) {
 		data := map[string][]byte{openstack.CloudsKey: []byte(b.clouds)}
@@ -104,9 +104,7 @@ func (b *secretBench) expect(t *testing.T, step, password string, want ...string
 	if b.ca != "" {
 		wanted["os-certAuthority"] = b.ca
 	}
-	if diff := cmp.Diff(wanted, b.data(t)); diff != "" {
-		t.Fatalf("%s: Secret (-want +got):\n%s", step, diff)
-	}
+	assert.Assert(t, is.DeepEqual(wanted, b.data(t)), "%s: Secret", step)
 }
 
 // data returns the data of the Secret.
@@ -114,9 +112,7 @@ func (b *secretBench) data(t *testing.T) map[string]string {
 	t.Helper()
 	got, err := b.fake.Guest.CoreV1().Secrets(Namespace).Get(t.Context(), loginSecret,
 		metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	data := map[string]string{}
 	for key, value := range got.Data {
 		data[key] = string(value)
@@ -157,10 +153,8 @@ func TestDriverGetsTheAcceptedLogin(t *testing.T) {
 				Reason: openstack.AuthenticationFailed, Message: "refused",
 			}
 			b.expect(t, "refused", "hunter2")
-			if err := b.fake.Guest.CoreV1().Secrets(Namespace).Delete(t.Context(), loginSecret,
-				metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, b.fake.Guest.CoreV1().Secrets(Namespace).Delete(t.Context(), loginSecret,
+				metav1.DeleteOptions{}))
 			b.expect(t, "deleted during the refusal", "hunter2", created)
 			b.accepted.Refused = nil
 			b.expect(t, "accepted", "hunter3", updated)
@@ -172,9 +166,7 @@ func TestDriverGetsTheAcceptedLogin(t *testing.T) {
 				"os-authURL": authURL, "os-applicationCredentialID": "i",
 				"os-applicationCredentialSecret": "s", "os-certAuthority": aCA,
 			}
-			if diff := cmp.Diff(want, b.data(t)); diff != "" {
-				t.Errorf("Secret of another kind of login (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(want, b.data(t)), "Secret of another kind of login")
 		})
 	}
 }
@@ -255,9 +247,7 @@ func logInto(t *testing.T, log io.Writer) (stop func()) {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	verbosity := func(v string) {
-		if err := flags.Set("v", v); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, flags.Set("v", v))
 	}
 	before := flags.Lookup("v").Value.String()
 	klog.SetOutput(log)

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -78,9 +79,7 @@ func TestShareTypesDecideAvailability(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			found, availability, err := listShareTypes(test.cloud.ShareTypes)(t.Context())
-			if diff := cmp.Diff(typesOf(test.found), found); diff != "" {
-				t.Errorf("share types (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(typesOf(test.found), found), "share types")
 			reason, message := availability.Reason, availability.Message
 			if err != nil {
 				reason, message = string(openstack.ReasonOf(err)), err.Error()
@@ -112,8 +111,6 @@ func TestFailedProbeKeepsShareTypes(t *testing.T) {
 			Found: found, Availability: availability, Err: err,
 		})
 		got := slices.Sorted(maps.Keys(classes.Types()))
-		if diff := cmp.Diff(step.want, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("step %d: share types (-want +got):\n%s", i, diff)
-		}
+		assert.Check(t, is.DeepEqual(step.want, got, cmpopts.EquateEmpty()), "step %d: share types", i)
 	}
 }

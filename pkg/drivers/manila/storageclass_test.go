@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,9 +80,7 @@ func (b classBench) run(t *testing.T) ([]string, error) {
 func (b classBench) warnings(t *testing.T) []string {
 	t.Helper()
 	recorder, ok := b.recorder.(events.InMemoryRecorder)
-	if !ok {
-		t.Fatalf("events go to a %T", b.recorder)
-	}
+	assert.Assert(t, ok, "events go to a %T", b.recorder)
 	var reasons []string
 	for _, event := range recorder.Events() {
 		if event.Type == corev1.EventTypeWarning {
@@ -94,20 +94,14 @@ func (b classBench) warnings(t *testing.T) []string {
 func (b classBench) writes(t *testing.T, want ...string) {
 	t.Helper()
 	got, err := b.run(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("writes (-want +got):\n%s", diff)
-	}
+	assert.NilError(t, err)
+	assert.Assert(t, is.DeepEqual(want, got), "writes")
 }
 
 func (b classBench) served(t *testing.T) []*storagev1.StorageClass {
 	t.Helper()
 	list, err := b.fake.Guest.StorageV1().StorageClasses().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var ret []*storagev1.StorageClass
 	for i := range list.Items {
 		ret = append(ret, &list.Items[i])
@@ -118,9 +112,7 @@ func (b classBench) served(t *testing.T) []*storagev1.StorageClass {
 func (b classBench) class(t *testing.T, name string) *storagev1.StorageClass {
 	t.Helper()
 	class, err := b.fake.Guest.StorageV1().StorageClasses().Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return class
 }
 
@@ -168,9 +160,7 @@ func TestClassesAreMadeOnce(t *testing.T) {
 	want := []*storagev1.StorageClass{
 		wanted("csi-manila-default", "default"), wanted("csi-manila-gold-1", "Gold_1"),
 	}
-	if diff := cmp.Diff(want, b.served(t), asServed()...); diff != "" {
-		t.Errorf("classes (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, b.served(t), asServed()...), "classes")
 	for range 3 {
 		b.list([]string{"Gold_1", "default"})
 		b.writes(t)
@@ -217,14 +207,10 @@ func TestConditionNamesShareTypesThatAreNotServed(t *testing.T) {
 			`share type "bell\a" gets no StorageClass: its name contains unprintable characters. ` +
 			"Ask the administrator of the cloud to rename it",
 	}
-	if diff := cmp.Diff(want, b.condition(t)); diff != "" {
-		t.Errorf("condition (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, b.condition(t)), "condition")
 	b.writes(t)
 	reasons := []string{"StorageClassNameTaken", "ShareTypeIgnored", "ShareTypeGone"}
-	if diff := cmp.Diff(reasons, b.warnings(t)); diff != "" {
-		t.Errorf("warnings of two syncs (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(reasons, b.warnings(t)), "warnings of two syncs")
 	b.list([]string{"default", "gold"})
 	b.writes(t)
 	if c := b.condition(t); c.Status != opv1.ConditionTrue || c.Reason != "AsExpected" {
@@ -258,9 +244,7 @@ func TestCollidingTypesSettle(t *testing.T) {
 	b := newClassBench(t)
 	b.list([]string{"foo_bar", "foo-bar", "in valid"})
 	got, err := b.run(t)
-	if err != nil || len(got) != 3 {
-		t.Fatalf("got %v, %v; want three classes", got, err)
-	}
+	assert.Assert(t, err == nil && len(got) == 3, "got %v, %v; want three classes", got, err)
 	b.list([]string{"in valid", "foo-bar", "foo_bar"})
 	b.writes(t)
 }
@@ -292,9 +276,7 @@ func TestWhatTheAdministratorSetStays(t *testing.T) {
 		b.list([]string{"default"})
 		b.writes(t, "delete storageclasses/csi-manila-default",
 			"create storageclasses/csi-manila-default")
-		if diff := cmp.Diff(class, b.class(t, "csi-manila-default"), asServed()...); diff != "" {
-			t.Errorf("class (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(class, b.class(t, "csi-manila-default"), asServed()...), "class")
 		b.writes(t)
 	})
 	t.Run("a mutable field is updated in place", func(t *testing.T) {
@@ -304,9 +286,7 @@ func TestWhatTheAdministratorSetStays(t *testing.T) {
 		b := newClassBench(t, changed)
 		b.list([]string{"default"})
 		b.writes(t, "update storageclasses/csi-manila-default")
-		if diff := cmp.Diff(class, b.class(t, "csi-manila-default"), asServed()...); diff != "" {
-			t.Errorf("class (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(class, b.class(t, "csi-manila-default"), asServed()...), "class")
 	})
 }
 
@@ -322,20 +302,15 @@ func TestForeignClassesAreNotTouched(t *testing.T) {
 	b.list([]string{"default", "gold"})
 
 	got, err := b.run(t)
-	if diff := cmp.Diff([]string{"create storageclasses/" + hashedName("default")}, got); diff != "" {
-		t.Errorf("writes (-want +got):\n%s", diff)
-	}
-	if err != nil {
-		t.Errorf("a name that is taken degrades the driver: %v", err)
-	}
+	assert.Check(t, is.DeepEqual([]string{"create storageclasses/" + hashedName("default")}, got),
+		"writes")
+	assert.Check(t, err, "a name that is taken degrades the driver")
 	_, err = b.run(t)
 	if diff := cmp.Diff([]string{"StorageClassNameTaken"}, b.warnings(t)); err != nil || diff != "" {
 		t.Errorf("warnings of two syncs, error %v (-want +got):\n%s", err, diff)
 	}
 	for _, want := range []*storagev1.StorageClass{foreign, second, third} {
-		if diff := cmp.Diff(want, b.class(t, want.Name), asServed()...); diff != "" {
-			t.Errorf("class (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(want, b.class(t, want.Name), asServed()...), "class")
 	}
 }
 
@@ -357,10 +332,8 @@ func TestFreedNameIsUsedAtOnce(t *testing.T) {
 		}
 	}
 	reported(opv1.ConditionFalse)
-	if err := b.fake.Guest.StorageV1().StorageClasses().Delete(t.Context(), second.Name,
-		metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.fake.Guest.StorageV1().StorageClasses().Delete(t.Context(), second.Name,
+		metav1.DeleteOptions{}))
 	reported(opv1.ConditionTrue)
 }
 
@@ -377,9 +350,7 @@ func TestClassTheCacheDoesNotKnow(t *testing.T) {
 	if _, err := b.run(t); err == nil {
 		t.Error("got no error")
 	}
-	if diff := cmp.Diff(foreign, b.class(t, "csi-manila-default"), asServed()...); diff != "" {
-		t.Errorf("class (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(foreign, b.class(t, "csi-manila-default"), asServed()...), "class")
 }
 
 // TestCacheBehindOwnCreateIsNoFailure syncs again before the cache contains the class that the
@@ -388,9 +359,7 @@ func TestCacheBehindOwnCreateIsNoFailure(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t)
 	react := func(clienttesting.Action) (bool, runtime.Object, error) {
-		if err := b.fake.Guest.Tracker().Add(wanted("csi-manila-default", "default")); err != nil {
-			t.Error(err)
-		}
+		assert.Check(t, b.fake.Guest.Tracker().Add(wanted("csi-manila-default", "default")))
 		return false, nil, nil
 	}
 	b.fake.Guest.PrependReactor("create", "storageclasses", react)
@@ -422,9 +391,7 @@ func TestOneTypeFails(t *testing.T) {
 		names = append(names, class.Name)
 	}
 	slices.Sort(names)
-	if diff := cmp.Diff([]string{"csi-manila-a", "csi-manila-c"}, names); diff != "" {
-		t.Errorf("classes (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual([]string{"csi-manila-a", "csi-manila-c"}, names), "classes")
 }
 
 func TestStorageClassState(t *testing.T) {

@@ -3,6 +3,8 @@ package nfs_test
 import (
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/drivers/nfs"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -17,9 +19,7 @@ func TestDriverIsCompanionOfManila(t *testing.T) {
 	}
 	for _, f := range flavour.All() {
 		loaded, err := bundle.Load(driver.Assets, f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		got := loaded.Select(bundle.NodeWorkload, flavour.Guest)
 		if len(got) != 1 || len(loaded.Assets()) != 1 {
 			t.Errorf("%s: %d assets, want a DaemonSet of the guest and nothing else", f,

@@ -3,6 +3,8 @@ package cluster
 import (
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/test/openstack/accessrules"
 )
 
@@ -14,9 +16,7 @@ const requestsPage = "../../../docs/openstack-requests.md"
 func (c *Cluster) MustHaveSentListedRequests(t *testing.T) {
 	t.Helper()
 	page, err := accessrules.Read(requestsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	unlisted, unused := page.Compare(c.Cloud().Counters().Calls)
 	for _, call := range unlisted {
 		t.Errorf("docs/openstack-requests.md has no row for %s", call)

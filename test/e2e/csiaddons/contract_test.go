@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,9 +76,8 @@ func TestReclaimSpaceContract(t *testing.T) {
 			x.bind(name, class, block)
 			cron, job := x.schedule(name)
 			x.mustSucceed(job, "")
-			if got := job.Spec.Target.PersistentVolumeClaim; got != name {
-				t.Errorf("the job is for the claim %s", got)
-			}
+			assert.Check(t, is.Equal(job.Spec.Target.PersistentVolumeClaim, name),
+				"the job is for the claim")
 			x.Within(statusLimit, "the status contains the time of the schedule", func() error {
 				err := x.client.Get(t.Context(), client.ObjectKeyFromObject(cron), cron)
 				if err == nil && cron.Status.LastScheduleTime == nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,9 +49,7 @@ func use(t *testing.T) *test {
 			Name: "csi-addons", Drivers: []string{"cinder", "manila"}, Nodes: 2, CSIAddons: true,
 			NodeGrace: nodeGrace, Progress: os.Stderr,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		running = started
 	}
 	x := &test{Test: &pods.Test{T: t, Cluster: running}}

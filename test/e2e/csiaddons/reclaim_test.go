@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"testing"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -255,12 +257,9 @@ func TestSpaceOfABlockVolumeIsNotReclaimed(t *testing.T) {
 	full := v.allocated()
 	x.mustBeUnimplemented(x.reclaim(v.pod))
 	x.mustRefuseTheCommand(v)
-	if now := v.allocated(); now != full {
-		t.Errorf("the volume took %d bytes, and takes %d", full, now)
-	}
-	if now := v.run(checksum); now != sum {
-		t.Errorf("the volume changed: its checksum was %s, and is %s", sum, now)
-	}
+	assert.Check(t, is.Equal(v.allocated(), full), "the volume took %d bytes before", full)
+	assert.Check(t, is.Equal(v.run(checksum), sum),
+		"the volume changed, whose checksum was %s", sum)
 }
 
 func TestSpaceOfADeviceThatCannotDiscardIsNotReclaimed(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -51,9 +52,7 @@ func (s *site) runContainer(
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
 	log := filepath.Join(s.dir, "logs", name+".log")
 	out, err := process.OpenLog(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("starting container %s of %s: %v", c.Name, pod.Name, err)
@@ -136,9 +135,7 @@ func (s *site) newRoot(t *testing.T, name string) string {
 	root, upper, work := filepath.Join(layers, "root"), filepath.Join(layers, "upper"),
 		filepath.Join(layers, "work")
 	for _, folder := range []string{upper, work} {
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.MkdirAll(folder, 0o755))
 	}
 	mount(t, "overlay", root, 0,
 		fmt.Sprintf("lowerdir=/,upperdir=%s,workdir=%s", upper, work))
@@ -185,9 +182,7 @@ func (s *site) mountVolume(t *testing.T, pod *corev1.Pod, m corev1.VolumeMount, 
 	if err == nil {
 		err = os.MkdirAll(folder, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	target := filepath.Join(root, m.MountPath)
 	mount(t, folder, target, unix.MS_BIND|unix.MS_REC, "")
 	if m.MountPropagation == nil || *m.MountPropagation != corev1.MountPropagationBidirectional {
@@ -200,21 +195,15 @@ func (s *site) mountVolume(t *testing.T, pod *corev1.Pod, m corev1.VolumeMount, 
 // the test.
 func mount(t *testing.T, source, target string, flags uintptr, data string) {
 	t.Helper()
-	if err := os.MkdirAll(target, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount(source, target, source, flags, data); err != nil {
-		t.Fatalf("mounting %s on %s: %v", source, target, err)
-	}
+	assert.NilError(t, os.MkdirAll(target, 0o755))
+	assert.NilError(t, unix.Mount(source, target, source, flags, data),
+		"mounting %s on %s", source, target)
 }
 
 // bindFile mounts a file over another, which it creates.
 func bindFile(t *testing.T, source, target string) {
 	t.Helper()
-	if err := os.WriteFile(target, nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
-		t.Fatalf("mounting %s on %s: %v", source, target, err)
-	}
+	assert.NilError(t, os.WriteFile(target, nil, 0o755))
+	assert.NilError(t, unix.Mount(source, target, "", unix.MS_BIND, ""),
+		"mounting %s on %s", source, target)
 }

@@ -14,8 +14,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -39,13 +40,10 @@ func TestDriversPassCSISanity(t *testing.T) {
 			sockets = sockets[len(sockets)-2:]
 			known := slices.Sorted(maps.Keys(d.failures))
 			passed, failed := s.runSanity(t, d, sockets, "--ginkgo.skip="+anyOf(known))
-			if len(failed) > 0 || passed < minimumPassed {
-				t.Errorf("csi-sanity: %d tests passed, these failed: %q", passed, failed)
-			}
+			assert.Check(t, len(failed) <= 0 && passed >= minimumPassed,
+				"csi-sanity: %d tests passed, these failed: %q", passed, failed)
 			_, failed = s.runSanity(t, d, sockets, "--ginkgo.focus="+anyOf(known))
-			if diff := cmp.Diff(known, failed); diff != "" {
-				t.Errorf("known failures (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(known, failed), "known failures")
 			t.Logf("csi-sanity: %d passed, %d failed as expected", passed, len(failed))
 		})
 	}
@@ -56,9 +54,7 @@ func TestDriversPassCSISanity(t *testing.T) {
 func (s *site) mustHaveSentListedRequests(t *testing.T) {
 	t.Helper()
 	page, err := accessrules.Read("../../../docs/openstack-requests.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	unlisted, unused := page.Compare(s.cloud.Counters().Calls)
 	for _, call := range unlisted {
 		t.Errorf("docs/openstack-requests.md has no row for %s", call)
@@ -101,9 +97,7 @@ func (s *site) runSanity(
 	pods := filepath.Join(kubeletFolder, "pods")
 	folder := filepath.Join(pods, "csi-sanity-"+string(uuid.NewUUID()))
 	files := filepath.Join(s.node, folder)
-	if err := os.MkdirAll(files, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(files, 0o755))
 	parameters, secrets := s.classes(t, d)
 	writeYAML(t, filepath.Join(files, "parameters.yaml"), parameters)
 	writeYAML(t, filepath.Join(files, "secrets.yaml"), secrets)
@@ -133,9 +127,7 @@ func writeYAML(t *testing.T, file string, content any) {
 	if err == nil {
 		err = os.WriteFile(file, data, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }
 
 // readReport returns the number of tests that passed, and the sorted names of the tests and steps
@@ -143,9 +135,7 @@ func writeYAML(t *testing.T, file string, content any) {
 func readReport(t *testing.T, file string) (passed int, failed []string) {
 	t.Helper()
 	entries, err := report.Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for _, e := range entries {
 		switch e.State {
 		case "passed":
@@ -167,9 +157,7 @@ func (s *site) classes(t *testing.T, d driver) (
 ) {
 	t.Helper()
 	class, err := s.client.StorageV1().StorageClasses().Get(t.Context(), d.class, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	parameters, secrets = map[string]string{}, map[string]map[string]string{}
 	for name, value := range class.Parameters {
 		kind, isSidecars := strings.CutPrefix(name, "csi.storage.k8s.io/")
@@ -204,9 +192,7 @@ func callsWith(kind string) []string {
 func (s *site) secret(t *testing.T, namespace, name string) map[string]string {
 	t.Helper()
 	found, err := s.client.CoreV1().Secrets(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	values := map[string]string{}
 	for key, value := range found.Data {
 		values[key] = string(value)

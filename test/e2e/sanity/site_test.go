@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -59,9 +60,8 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	// `unshare` starts the test as the first process of a namespace.
-	if os.Getpid() != 1 {
-		t.Fatal("this test needs namespaces of its own: run it with `make test-csi-sanity`, as root")
-	}
+	assert.Assert(t, os.Getpid() == 1,
+		"this test needs namespaces of its own: run it with `make test-csi-sanity`, as root")
 	dir := newFolder(t)
 	s := &site{dir: dir, node: filepath.Join(dir, "node")}
 	connect(t)
@@ -77,9 +77,7 @@ func newFolder(t *testing.T) string {
 	folder := t.TempDir()
 	mount(t, "tmpfs", folder, 0, "mode=755")
 	t.Cleanup(func() {
-		if err := unix.Unmount(folder, unix.MNT_DETACH); err != nil {
-			t.Errorf("unmounting %s: %v", folder, err)
-		}
+		assert.Check(t, unix.Unmount(folder, unix.MNT_DETACH), "unmounting %s", folder)
 	})
 	return folder
 }
@@ -111,17 +109,11 @@ func (s *site) startCloud(t *testing.T) {
 		ShareTypes: []simulator.ShareType{{Name: "default"}},
 		Report:     func(err error) { t.Errorf("OpenStack: %v", err) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() {
-		if err := s.cloud.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.Check(t, s.cloud.Close())
 	})
-	if err := s.cloud.Start(context.WithoutCancel(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, s.cloud.Start(context.WithoutCancel(t.Context())))
 	serve(t, sharesAddress, s.cloud.Exports())
 }
 
@@ -131,9 +123,7 @@ func (s *site) makeNode(t *testing.T) {
 	dev := filepath.Join(s.node, "dev")
 	mount(t, "tmpfs", dev, 0, "mode=755")
 	disks := filepath.Join(dev, "disk", "by-id")
-	if err := os.MkdirAll(disks, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(disks, 0o755))
 	devices := map[string]uint64{
 		"null": unix.Mkdev(1, 3), "zero": unix.Mkdev(1, 5), "random": unix.Mkdev(1, 8),
 		"urandom": unix.Mkdev(1, 9), "loop-control": unix.Mkdev(10, 237),
@@ -149,16 +139,12 @@ func (s *site) makeNode(t *testing.T) {
 	mount(t, "tmpfs", kubelet, 0, "mode=755")
 	mount(t, "", kubelet, unix.MS_SHARED, "")
 	shares := filepath.Join(s.dir, "openstack", "shares")
-	if err := os.MkdirAll(shares, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(shares, 0o755))
 	mount(t, shares, filepath.Join(s.node, exportsFolder), unix.MS_BIND, "")
 
 	machine := loop.NewDisks(disks)
 	t.Cleanup(func() {
-		if err := machine.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.Check(t, machine.Close())
 	})
 	server := simulator.Server{
 		ID: string(uuid.NewUUID()), Name: "node", Zone: "nova", Machine: machine,
@@ -169,26 +155,20 @@ func (s *site) makeNode(t *testing.T) {
 
 func makeDevice(t *testing.T, path string, mode uint32, number uint64) {
 	t.Helper()
-	if err := unix.Mknod(path, mode, int(number)); err != nil {
-		t.Fatalf("making device %s: %v", path, err)
-	}
+	assert.NilError(t, unix.Mknod(path, mode, int(number)), "making device %s", path)
 }
 
 // startOperators starts a devcluster with the operators, and waits until all drivers are ready.
 func (s *site) startOperators(t *testing.T) {
 	t.Helper()
 	operators, err := fixtures.Operators([]string{"cinder", "manila"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	dir := paths.Dir(filepath.Join(s.dir, "cluster"))
 	c, err := cluster.Start(t.Context(), cluster.Options{
 		Dir: dir, Binaries: os.Getenv("K8S_BIN_DIR"), Operators: operators, Cloud: s.cloud,
 		Progress: t.Output(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(c.Stop)
 	environment := c.Environments()[0]
 	if s.client, err = kubernetes.NewForConfig(environment.Config()); err != nil {
@@ -202,9 +182,7 @@ func (s *site) startOperators(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- runner.Run(t.Context()) }()
 		t.Cleanup(func() {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			assert.Check(t, <-ended)
 		})
 	}
 	waitUntilReady(t, environment)
@@ -214,9 +192,7 @@ func (s *site) startOperators(t *testing.T) {
 func waitUntilReady(t *testing.T, e *cluster.Environment) {
 	t.Helper()
 	source, err := view.NewSource(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var missing []string
 	err = wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, readyTimeout, true,
 		func(ctx context.Context) (bool, error) {
@@ -224,18 +200,14 @@ func waitUntilReady(t *testing.T, e *cluster.Environment) {
 			missing = state.Missing
 			return len(missing) == 0, err
 		})
-	if err != nil {
-		t.Fatalf("waiting for the drivers: %v\n%s", err, strings.Join(missing, "\n"))
-	}
+	assert.Assert(t, err == nil, "waiting for the drivers: %v\n%s", err, strings.Join(missing, "\n"))
 }
 
 // pod returns a pod of a workload. All pods of a workload differ only in their node.
 func (s *site) pod(t *testing.T, namespace, workload string) *corev1.Pod {
 	t.Helper()
 	pods, err := s.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for i := range pods.Items {
 		if owner(&pods.Items[i]) == workload {
 			return &pods.Items[i]
@@ -261,9 +233,7 @@ func owner(pod *corev1.Pod) string {
 func (s *site) configMap(t *testing.T, namespace, name string) map[string]string {
 	t.Helper()
 	found, err := s.client.CoreV1().ConfigMaps(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return found.Data
 }
 
@@ -271,9 +241,7 @@ func (s *site) configMap(t *testing.T, namespace, name string) map[string]string
 func serve(t *testing.T, address string, handler http.Handler) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	t.Cleanup(func() {
 		// The requests end with the test.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/test/e2e/report"
@@ -23,18 +24,14 @@ type spec struct {
 func readReport(t *testing.T, file string, names *regexp.Regexp) []spec {
 	t.Helper()
 	entries, err := report.Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var specs []spec
 	for _, e := range entries {
 		if e.Kind == report.Test && names.MatchString(e.Name) {
 			specs = append(specs, spec{e.Name, e.State, e.Message})
 		}
 	}
-	if len(specs) == 0 {
-		t.Errorf("no test has a name that matches %s", names)
-	}
+	assert.Check(t, len(specs) != 0, "no test has a name that matches %s", names)
 	return specs
 }
 
@@ -66,13 +63,9 @@ type skipped struct {
 func readSkipped(t *testing.T) skipped {
 	t.Helper()
 	content, err := os.ReadFile("skipped.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var s skipped
-	if err := yaml.UnmarshalStrict(content, &s); err != nil {
-		t.Fatalf("reading skipped.yaml: %v", err)
-	}
+	assert.NilError(t, yaml.UnmarshalStrict(content, &s), "reading skipped.yaml")
 	for i, r := range s.Tests {
 		if r.Without != "" {
 			s.Tests[i].unneeded = hasCapability(t, r.Without)
@@ -85,14 +78,10 @@ func readSkipped(t *testing.T) skipped {
 func hasCapability(t *testing.T, name string) bool {
 	t.Helper()
 	number, known := map[string]int{"SYS_RESOURCE": unix.CAP_SYS_RESOURCE}[name]
-	if !known {
-		t.Fatalf("skipped.yaml names the unknown capability %s", name)
-	}
+	assert.Assert(t, known, "skipped.yaml names the unknown capability %s", name)
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData // for capabilities 0 to 31 and 32 to 63
-	if err := unix.Capget(&header, &data[0]); err != nil {
-		t.Fatalf("reading capabilities: %v", err)
-	}
+	assert.NilError(t, unix.Capget(&header, &data[0]), "reading capabilities")
 	return data[number/32].Effective&(1<<(number%32)) != 0
 }
 
@@ -138,9 +127,8 @@ func (s skipped) check(t *testing.T, driver string, specs []spec) {
 		t.Errorf("tests did not run, and skipped.yaml contains no reason: %s", report)
 	}
 	for _, r := range slices.Concat(s.Tests, s.Messages) {
-		if r.appliesTo(driver) && !matched[r.Pattern] {
-			t.Errorf("no test was skipped because of %q in skipped.yaml: remove it", r.Pattern)
-		}
+		assert.Check(t, !r.appliesTo(driver) || matched[r.Pattern],
+			"no test was skipped because of %q in skipped.yaml: remove it", r.Pattern)
 	}
 	t.Logf("%s: %d passed, %d failed, %d skipped", driver, count["passed"],
 		len(specs)-count["passed"]-count["skipped"], count["skipped"])

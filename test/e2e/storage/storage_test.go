@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/test/e2e/cluster"
 )
 
@@ -60,9 +62,7 @@ func run(t *testing.T, options cluster.Options, suites ...suite) {
 	options.Name, options.Progress = "storage", os.Stderr
 	options.Drivers = []string{"cinder", "manila"}
 	c, err := cluster.Start(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(c.Stop)
 	prepare(t, c)
 	for _, s := range suites {
@@ -88,9 +88,7 @@ func (s suite) run(t *testing.T, c *cluster.Cluster) []spec {
 	t.Helper()
 	programs := os.Getenv("E2E_BIN_DIR")
 	manifest, err := filepath.Abs(s.manifest + ".yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	folder := filepath.Join(c.Dir.Logs(), "storage-tests", s.manifest)
 	args := []string{
 		"run", "--no-color", fmt.Sprintf("--procs=%d", processes),
@@ -116,8 +114,6 @@ func (s suite) run(t *testing.T, c *cluster.Cluster) []spec {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	ended := cmd.Run()
-	if ended != nil {
-		t.Errorf("the tests of %s: %v", s.manifest, ended)
-	}
+	assert.Check(t, ended, "the tests of %s", s.manifest)
 	return readReport(t, filepath.Join(folder, "report.json"), regexp.MustCompile(s.focus))
 }

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -64,9 +65,7 @@ func newReconciler(t *testing.T, funcs interceptor.Funcs, objects ...client.Obje
 	t.Helper()
 	known := runtime.NewScheme()
 	err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	kube := fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.CSIAddonsNode{}).WithInterceptorFuncs(funcs).
 		WithIndex(&v1alpha1.CSIAddonsNode{}, indexNode, nodeOf).
@@ -112,9 +111,8 @@ func TestAddressesOfALostNodeStayWithoutItsPod(t *testing.T) {
 		r := newReconciler(t, interceptor.Funcs{}, one.objects...)
 		key := client.ObjectKey{Namespace: "csi", Name: "old"}
 		result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
-		if err != nil || (result.RequeueAfter > 0) != one.stays {
-			t.Errorf("if %s, the reconciliation returns %+v, %v", name, result, err)
-		}
+		assert.Check(t, err == nil && (result.RequeueAfter > 0) == one.stays,
+			"if %s, the reconciliation returns %+v, %v", name, result, err)
 		var got v1alpha1.CSIAddonsNode
 		err = client.IgnoreNotFound(r.Client.Get(t.Context(), key, &got))
 		if stays := got.Name != ""; err != nil || stays != one.stays || stays &&
@@ -174,9 +172,7 @@ func TestCSIAddonsNodesBelongToTheirPod(t *testing.T) {
 	got := Requests(t.Context(), r.Client, &v1alpha1.CSIAddonsNodeList{},
 		client.MatchingFields{indexPod: "csi/new"})
 	want := []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(valid())}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "requests")
 }
 
 // requestCounter counts the requests that are added to it.

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,9 +51,7 @@ func newFixture(t *testing.T) *fixture {
 		lost: make(chan time.Duration, 1),
 	}
 	known := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(known); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, v1alpha1.AddToScheme(known))
 	f.pool = NewPool(nil, NewMetrics(f.registry), nil)
 	f.pool.lost = func(name types.NamespacedName, up time.Duration) { f.lost <- f.delay(name, up) }
 	f.Reconciler = &Reconciler{
@@ -145,9 +145,7 @@ func TestConnectionThatTheSidecarClosesIsLost(t *testing.T) {
 		go f.connect().GracefulStop()
 		select {
 		case delay := <-f.lost:
-			if delay != time.Second<<attempt {
-				t.Errorf("the controller connects again after %v", delay)
-			}
+			assert.Check(t, delay == time.Second<<attempt, "the controller connects again after %v", delay)
 		case <-time.After(time.Minute):
 			t.Fatal("the connection is not lost")
 		}
@@ -187,9 +185,7 @@ func TestStatusSaysWhetherTheSidecarAnswers(t *testing.T) {
 	} {
 		target := Target{Driver: "cinder", Address: f.address, Security: security}
 		result, err := f.Reconciler.connect(t.Context(), node, target)
-		if err != nil || result.RequeueAfter == 0 {
-			t.Errorf("got %+v, %v", result, err)
-		}
+		assert.Check(t, err == nil && result.RequeueAfter != 0, "got %+v, %v", result, err)
 		node = expect(v1alpha1.CSIAddonsNodeRetrying, "Unreachable", message)
 	}
 	for _, want := range []string{"Normal Connected The ", "Warning Unreachable Unavailable: "} {
@@ -235,16 +231,12 @@ func TestSidecarsAreFoundByDriverNodeAndCapabilities(t *testing.T) {
 		podOnNode("n", NodeService, ReclaimOnline), podOnNode("n", ControllerService),
 		podOnNode("n", NetworkFence), podOnNode("m"),
 	}
-	if diff := cmp.Diff([]string{"a", "c", "", ""}, got); diff != "" {
-		t.Errorf("pods (-want +got):\n%s", diff)
-	}
-	if !p.Any("cinder", ReclaimOnline) || p.Any("manila", ReclaimOnline) || p.Any("x") {
-		t.Error("Any does not follow the capabilities")
-	}
+	assert.Check(t, is.DeepEqual([]string{"a", "c", "", ""}, got), "pods")
+	assert.Check(t, p.Any("cinder", ReclaimOnline) && !p.Any("manila", ReclaimOnline) && !p.Any("x"),
+		"Any does not follow the capabilities")
 	p.down(first)
-	if pod := podOnNode("n", NodeService); pod != "b" {
-		t.Errorf("after the connection to the first pod is down, the pod is %q", pod)
-	}
+	assert.Check(t, is.Equal(podOnNode("n", NodeService), "b"),
+		"after the connection to the first pod is down, the pod")
 }
 
 func TestLeaderIsTheHolderOfTheLease(t *testing.T) {
@@ -272,18 +264,14 @@ func TestLeaderIsTheHolderOfTheLease(t *testing.T) {
 		if one.holder != "" {
 			lease.ResourceVersion = ""
 			lease.Spec.HolderIdentity = new(wire.LeaseHolder(one.holder))
-			if err := kube.Create(t.Context(), lease); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, kube.Create(t.Context(), lease))
 		}
 		found, err := p.Leader(t.Context(), "cinder", one.capability)
 		got := ""
 		if found != nil {
 			got = found.Pod.Name
 		}
-		if err != nil || got != one.want {
-			t.Errorf("%+v: the leader is %q, %v", one, got, err)
-		}
+		assert.Check(t, err == nil && got == one.want, "%+v: the leader is %q, %v", one, got, err)
 	}
 }
 

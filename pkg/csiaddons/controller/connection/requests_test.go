@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -22,8 +23,7 @@ func TestQueueHasOneRequestForEachObject(t *testing.T) {
 	for _, want := range []types.NamespacedName{dropped, other} {
 		got, priority, _ := q.GetWithPriority()
 		q.Done(got)
-		if got.NamespacedName != want || (priority > 0) != (want == dropped) {
-			t.Errorf("got %v with priority %d, want %v; that of an event is 0", got, priority, want)
-		}
+		assert.Check(t, got.NamespacedName == want && (priority > 0) == (want == dropped),
+			"got %v with priority %d, want %v; that of an event is 0", got, priority, want)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -42,9 +43,8 @@ func newToken(target Target) (*token, *fake.Clientset) {
 func expectHeader(t *testing.T, own *token, want string) {
 	t.Helper()
 	got, err := own.GetRequestMetadata(t.Context())
-	if err != nil || got[wire.TokenHeader] != wire.TokenPrefix+want {
-		t.Errorf("the header is %v, want token %s: %v", got, want, err)
-	}
+	assert.Check(t, err == nil && got[wire.TokenHeader] == wire.TokenPrefix+want,
+		"the header is %v, want token %s: %v", got, want, err)
 }
 
 // A sidecar that is not verified can use its token at the API server. Others cannot.
@@ -93,9 +93,7 @@ func TestTokensAreRenewedEarlyAndAfterARefusal(t *testing.T) {
 			) error {
 				return one.answer
 			})
-			if !errors.Is(err, one.answer) {
-				t.Errorf("the call returns %v, want %v", err, one.answer)
-			}
+			assert.Check(t, errors.Is(err, one.answer), "the call returns %v, want %v", err, one.answer)
 			expectHeader(t, own, one.token)
 		}
 	})

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -82,9 +84,7 @@ func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 			t.Parallel()
 			node := sidecarWith("worker-1", previous)
 			known := runtime.NewScheme()
-			if err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known)); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known)))
 			cluster := fake.NewClientBuilder().WithScheme(known).
 				WithObjects(node, sidecarWith("worker-2", "172.16.0.2/32"),
 					nodeWith("worker-1", "worker-1.example.com", "10.0.0.1", "::ffff:10.0.0.2", "fd00::2")).
@@ -111,12 +111,9 @@ func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 					len(recorder.Events), test.reason, err)
 			}
 			found := &v1alpha1.CSIAddonsNode{}
-			if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(node), found); err != nil {
-				t.Fatal(err)
-			}
-			if got := strings.Join(byClient(found), " "); got != test.status {
-				t.Errorf("the status contains the clients %q, want %q", got, test.status)
-			}
+			assert.NilError(t, cluster.Get(t.Context(), client.ObjectKeyFromObject(node), found))
+			assert.Check(t, is.Equal(strings.Join(byClient(found), " "), test.status),
+				"the status contains the clients")
 			// The addresses stay with the Node if somebody deletes the pod.
 			if owned := len(found.OwnerReferences) == 1; owned !=
 				(test.status != "" && test.security == connection.Pinned) {

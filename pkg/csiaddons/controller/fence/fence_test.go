@@ -11,6 +11,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -209,9 +210,7 @@ func TestOneRefusedAmongTwenty(t *testing.T) {
 	named, err := status.New(codes.FailedPrecondition, "not now").WithDetails(&errdetails.BadRequest{
 		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: refused}, {Field: "x"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for name, test := range map[string]struct {
 		failure   error
 		sizes     []int // the numbers of clients of the first calls
@@ -242,9 +241,8 @@ func TestOneRefusedAmongTwenty(t *testing.T) {
 				for _, call := range w.calls[:len(test.sizes)] {
 					sizes = append(sizes, strings.Count(call, "/"))
 				}
-				if !slices.Equal(sizes, test.sizes) {
-					t.Errorf("the numbers of clients of the calls are %v, want %v", sizes, test.sizes)
-				}
+				assert.Check(t, slices.Equal(sizes, test.sizes),
+					"the numbers of clients of the calls are %v, want %v", sizes, test.sizes)
 				for i := range 20 {
 					reason := test.unrefused
 					if address(i) == refused {

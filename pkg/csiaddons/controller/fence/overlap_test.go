@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -141,9 +142,7 @@ func TestAllCIDRsAreRemembered(t *testing.T) {
 		f.Spec.Cidrs = append(f.Spec.Cidrs, longest+strconv.Itoa(i))
 	}
 	r.remember(f, outcome{ended: f.Spec.Cidrs, fenced: metav1.ConditionUnknown})
-	if diff := cmp.Diff(f.Spec.Cidrs, ended(f)); diff != "" {
-		t.Errorf("CIDRs (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(f.Spec.Cidrs, ended(f)), "CIDRs")
 	const limit = 32768 // of a message in the CustomResourceDefinition
 	found := meta.FindStatusCondition(f.Status.Conditions, ConditionPartlyUnfenced)
 	if len(found.Message) > limit {
@@ -151,7 +150,5 @@ func TestAllCIDRsAreRemembered(t *testing.T) {
 	}
 	// Somebody may have written another message.
 	found.Message = "0 -1 1024 99999999999999999999 x 3"
-	if diff := cmp.Diff([]string{f.Spec.Cidrs[0], f.Spec.Cidrs[3]}, ended(f)); diff != "" {
-		t.Errorf("CIDRs (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual([]string{f.Spec.Cidrs[0], f.Spec.Cidrs[3]}, ended(f)), "CIDRs")
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"gotest.tools/v3/assert"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
@@ -62,9 +63,7 @@ func TestFenceThatDoesNotHoldIsReported(t *testing.T) {
 				t.Errorf("the event is %q", event)
 			}
 		}
-		if len(sent) != 2 {
-			t.Errorf("the events are %q", sent)
-		}
+		assert.Check(t, len(sent) == 2, "the events are %q", sent)
 		w.changed = "-1; many"
 		w.pass(verifyInterval)
 		if sent := w.sent(); len(sent) > 0 {
@@ -118,9 +117,8 @@ func TestVerificationOfManyClientsNeedsSeveralCalls(t *testing.T) {
 		for _, call := range w.calls {
 			sizes[strings.Count(call, "/")]++
 		}
-		if sizes[maxCIDRs] != 1 || len(w.calls) != 2 {
-			t.Errorf("the numbers of CIDRs of calls are %v", sizes)
-		}
+		assert.Check(t, sizes[maxCIDRs] == 1 && len(w.calls) == 2,
+			"the numbers of CIDRs of calls are %v", sizes)
 	}, networkFence("a", v1alpha1.Fenced, many...),
 		networkFence("b", v1alpha1.Fenced, many[0], lost))
 }
@@ -159,18 +157,14 @@ func TestFenceInterruptsAVerification(t *testing.T) {
 		w.restart()
 		w.pass(time.Minute)
 		took := w.await(networkFence("urgent", v1alpha1.Fenced, lost))
-		if took > slow+5*time.Second {
-			t.Errorf("an urgent fence took %v", took)
-		}
+		assert.Check(t, took <= slow+5*time.Second, "an urgent fence took %v", took)
 		w.expect("urgent", ReasonFenced, "")
 		w.pass(time.Second)
 		if calls := w.calls; len(calls) != 3 || calls[0] != calls[2] || calls[1] != "fence "+lost {
 			t.Errorf("the calls are %q", calls)
 		}
 		took = w.await(networkFence("end", v1alpha1.Unfenced, "10.0.0.9/32"))
-		if took < slow || took > 2*slow+5*time.Second {
-			t.Errorf("an end of a fence took %v", took)
-		}
+		assert.Check(t, took >= slow && took <= 2*slow+5*time.Second, "an end of a fence took %v", took)
 		w.pass(verifyInterval)
 		for _, cidr := range []string{"10.0.0.1/32", "10.0.0.2/32", "10.0.0.3/32"} {
 			if !slices.Contains(w.calls, "fence "+cidr) {
