@@ -19,10 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/openstack-csi/csi-operator/assets/drivers/manila"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -113,25 +111,6 @@ func eachBundle(
 					test(t, driver, f, complete)
 				})
 			}
-		}
-	}
-}
-
-func TestEveryDriverIsCovered(t *testing.T) {
-	t.Parallel()
-	folders, err := os.ReadDir("drivers")
-	if err != nil {
-		t.Fatal(err)
-	}
-	covered := map[string]bool{}
-	for _, f := range flavour.All() {
-		for driver := range bundles(t, f) {
-			covered[driver] = true
-		}
-	}
-	for _, folder := range folders {
-		if !covered[folder.Name()] {
-			t.Errorf("drivers/%s has no driver.yaml or nothing generated: run `make update`", folder.Name())
 		}
 	}
 }
@@ -368,38 +347,6 @@ func checkContainer(t *testing.T, asset string, container corev1.Container) {
 	for _, arg := range container.Args {
 		if strings.Contains(arg, "Topology=") {
 			t.Errorf("%s: container %s sets the Topology gate", asset, container.Name)
-		}
-	}
-}
-
-// The driver's containers start when the NFS driver serves its socket. The probe needs no program
-// in the image of the NFS driver, because that image may contain no shell tools.
-func TestDriverWaitsForTheSocketOfNFS(t *testing.T) {
-	t.Parallel()
-	for _, f := range flavour.All() {
-		loaded, err := bundle.Load(manila.Assets(), f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, pod := workload(t, loaded, "controller.yaml")
-		for _, container := range pod.InitContainers {
-			if ptr.Deref(container.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
-				t.Errorf("%s: init container %q ends, or blocks the pod forever", f, container.Name)
-			}
-		}
-		nfsDriver, probe := pod.InitContainers[0], pod.InitContainers[len(pod.InitContainers)-1]
-		if nfsDriver.Name != "csi-driver-nfs" ||
-			!slices.Contains(nfsDriver.Args, "--endpoint=unix://plugin/csi-nfs.sock") {
-			t.Errorf("%s: %s %q does not serve the socket", f, nfsDriver.Name, nfsDriver.Args)
-		}
-		if probe.Image != "${LIVENESS_PROBE_IMAGE}" ||
-			!slices.Contains(probe.Args, "--csi-address=/csi/csi-nfs.sock") {
-			t.Errorf("%s: %s %q does not probe the socket", f, probe.Name, probe.Args)
-		}
-		startup := probe.StartupProbe
-		if startup == nil || startup.HTTPGet == nil ||
-			!slices.Contains(probe.Args, "--health-port="+startup.HTTPGet.Port.String()) {
-			t.Errorf("%s: the startup probe of %s does not probe the port that it serves", f, probe.Name)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package assets_test
 
 import (
-	"os"
-	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,26 +52,5 @@ func TestObjectsOfCSIAddonsHaveTheNamesThatOthersUse(t *testing.T) {
 	}
 	if len(missing) > 0 {
 		t.Errorf("objects are missing: %v", missing)
-	}
-}
-
-// The image of kubernetes-csi-addons' sidecar contains the command csi-addons too, which
-// administrators run with kubectl exec.
-func TestImageOfCSIAddonsContainsItsPrograms(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../Dockerfile.csi-addons")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{
-		"csi-addons", "csi-addons-controller", "csi-addons-sidecar", "openstack-csi-addons",
-	}
-	var got []string
-	for _, match := range regexp.MustCompile(`(?m)^ +\./cmd/([a-z-]+)`).
-		FindAllStringSubmatch(string(text), -1) {
-		got = append(got, match[1])
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("programs in the image (-want +got):\n%s", diff)
 	}
 }

@@ -9,9 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/component-helpers/auth/rbac/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -60,32 +58,6 @@ func TestKustomizationsForKubernetesNeedNothingOfOpenShift(t *testing.T) {
 				t.Errorf("there are %d Deployments, want one", deployments)
 			}
 		})
-	}
-}
-
-// Without these permissions csi-provisioner does not protect a snapshot while it creates a volume
-// from the snapshot.
-func TestProvisionerMayProtectSnapshotsOnKubernetes(t *testing.T) {
-	t.Parallel()
-	for driver, fsys := range drivers(t) {
-		const name = "ClusterRole openshift-csi-provisioner-volumesnapshot-reader-role"
-		if companionOf(t, fsys) != "" {
-			continue
-		}
-		text, created := installedOnKubernetes(t, fsys)[name]
-		if !created { // the driver has no csi-provisioner
-			continue
-		}
-		var role rbacv1.ClusterRole
-		if err := yaml.UnmarshalStrict(text, &role); err != nil {
-			t.Fatal(err)
-		}
-		if ok, missing := validation.Covers(role.Rules, []rbacv1.PolicyRule{{
-			Verbs:     []string{"get", "list", "watch", "update"},
-			APIGroups: []string{"snapshot.storage.k8s.io"}, Resources: []string{"volumesnapshots"},
-		}}); !ok {
-			t.Errorf("%s: %s lacks %v", driver, name, missing)
-		}
 	}
 }
 

@@ -5,16 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -221,56 +218,4 @@ func (i installation) granted(t *testing.T, object *unstructured.Unstructured) [
 
 func name(object *unstructured.Unstructured) string {
 	return object.GetNamespace() + "/" + object.GetName()
-}
-
-// TestOLMCanInstallTheBundles checks rules of the bundle format registry+v1. OLM accepts more
-// kinds, but not all that operators need.
-func TestOLMCanInstallTheBundles(t *testing.T) {
-	t.Parallel()
-	eachOLMBundle(t, func(t *testing.T, i installation, b olmBundle) {
-		b.checkFormat(t, i["Deployment"][0].GetName(), "ClusterServiceVersion", "ConfigMap", "Service")
-	})
-	t.Run("csi-addons", func(t *testing.T) {
-		t.Parallel()
-		b := readOLMBundle(t, os.DirFS("csi-addons"), "generated/olm")
-		b.checkFormat(t, "csi-addons-openstack", "ClusterServiceVersion", "Service")
-	})
-}
-
-func (b olmBundle) checkFormat(t *testing.T, operator string, supported ...string) {
-	t.Helper()
-	if got := slices.Sorted(maps.Keys(b.manifests)); !slices.Equal(got, supported) {
-		t.Errorf("the bundle contains the kinds %q, not %q", got, supported)
-	}
-	version := b.manifests["ClusterServiceVersion"][0]
-	spec, _, err := unstructured.NestedMap(version.Object, "spec")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := utilversion.ParseSemantic(fmt.Sprint(spec["version"])); err != nil {
-		t.Errorf("the version of the bundle: %v", err)
-	}
-	if want := fmt.Sprintf("%s.v%s", operator, spec["version"]); version.GetName() != want {
-		t.Errorf("the ClusterServiceVersion is %q, not %q", version.GetName(), want)
-	}
-	var metadata struct{ Annotations map[string]string }
-	b.read(t, "metadata/annotations.yaml", &metadata)
-	const prefix = "operators.operatorframework.io.bundle."
-	if diff := cmp.Diff(map[string]string{
-		prefix + "mediatype.v1": "registry+v1",
-		prefix + "manifests.v1": "manifests/", prefix + "metadata.v1": "metadata/",
-		prefix + "package.v1": operator, prefix + "channels.v1": "alpha",
-		prefix + "channel.default.v1": "alpha",
-	}, metadata.Annotations); diff != "" {
-		t.Errorf("annotations (-want +got):\n%s", diff)
-	}
-	dockerfile, err := fs.ReadFile(b, "bundle.Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for key, value := range metadata.Annotations {
-		if !strings.Contains(string(dockerfile), "LABEL "+key+"="+value+"\n") {
-			t.Errorf("the Dockerfile does not set the label %s=%s", key, value)
-		}
-	}
 }

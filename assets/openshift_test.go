@@ -252,31 +252,3 @@ func rulesOf(
 	}
 	return rules
 }
-
-// The operators watch the Service with their metrics, and write its ServiceMonitor.
-func TestEveryReleaseOfOpenShiftLetsOperatorsBeMonitored(t *testing.T) {
-	t.Parallel()
-	operators, err := fixtures.Operators([]string{"manila", "cinder"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	needed := []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"list", "watch"}},
-		{
-			APIGroups: []string{"monitoring.coreos.com"}, Resources: []string{"servicemonitors"},
-			Verbs: []string{"get", "create", "update"},
-		},
-	}
-	for _, o := range operators {
-		for _, release := range fixtures.Releases() {
-			written, err := o.RolesOfOpenShift(false, release)
-			if err != nil {
-				t.Fatal(err)
-			}
-			held := rulesOfRoles(t, written).in(o.Namespace)
-			if ok, missing := validation.Covers(held, needed); !ok {
-				t.Errorf("OpenShift %s does not grant this to %s: %v", release, o.Name, missing)
-			}
-		}
-	}
-}

@@ -2,14 +2,11 @@ package assets_test
 
 import (
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -147,67 +144,4 @@ func checkRule(t *testing.T, kind, role string, rule rbacv1.PolicyRule) {
 	if has(rule.Verbs, "bind", "use") && !named {
 		t.Errorf("%s does not name the roles or constraints: %v", role, rule)
 	}
-}
-
-// Without one of the variables the operator would not start.
-func TestOperatorsHaveAnImageForEachOperand(t *testing.T) {
-	t.Parallel()
-	eachInstallation(t, func(t *testing.T, driver string, f flavour.Flavour, i installation) {
-		var deployment appsv1.Deployment
-		convert(t, i["Deployment"][0], &deployment)
-		container := deployment.Spec.Template.Spec.Containers[0]
-		if container.Name != deployment.Name {
-			t.Errorf("proxy variables are for container %q, not %q", deployment.Name, container.Name)
-		}
-		got := map[string]bool{}
-		for _, variable := range container.Env {
-			if strings.HasSuffix(variable.Name, "_IMAGE") && strings.Contains(variable.Value, ":v") {
-				got[variable.Name] = true
-			}
-		}
-		want := map[string]bool{}
-		for _, variables := range bundle.AllImageVariables(f, ownBundles(t, driver, f)) {
-			want[variables[0]] = true
-		}
-		if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))); diff != "" {
-			t.Errorf("variables with an image and its version (-want +got):\n%s", diff)
-		}
-	})
-}
-
-// ownBundles returns the bundles of a leading driver and its companions.
-func ownBundles(t *testing.T, driver string, f flavour.Flavour) []*bundle.Bundle {
-	t.Helper()
-	var own []*bundle.Bundle
-	all := bundles(t, f)
-	for other, fsys := range drivers(t) {
-		if other == driver || companionOf(t, fsys) == driver {
-			own = append(own, all[other])
-		}
-	}
-	return own
-}
-
-// kubectl applies nothing that the kustomization does not list.
-func TestKustomizationsListEveryManifest(t *testing.T) {
-	t.Parallel()
-	eachInstallation(t, func(t *testing.T, _ string, _ flavour.Flavour, i installation) {
-		listed, manifests := 0, 0
-		for kind, objects := range i {
-			if kind != "Kustomization" {
-				manifests += len(objects)
-				continue
-			}
-			for _, object := range objects {
-				resources, _, err := unstructured.NestedStringSlice(object.Object, "resources")
-				if err != nil {
-					t.Fatal(err)
-				}
-				listed += len(resources)
-			}
-		}
-		if listed != manifests || listed == 0 {
-			t.Errorf("the kustomizations list %d of %d manifests", listed, manifests)
-		}
-	})
 }

@@ -1,7 +1,6 @@
 package assets_test
 
 import (
-	"os"
 	"slices"
 	"testing"
 
@@ -72,26 +71,4 @@ func TestRolesGrantNamedSecretsOnly(t *testing.T) {
 			t.Errorf("Secrets (-want +got):\n%s", diff)
 		}
 	})
-}
-
-// Before a fence, openstack-csi-addons of Manila lists PersistentVolumes.
-func TestControllersOfManilaMayListPersistentVolumes(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("base/kubernetes/csi_main_provisioner_role.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	role, ok := decode(t, text).(*rbacv1.ClusterRole)
-	if !ok {
-		t.Fatalf("the file contains no ClusterRole")
-	}
-	_, bound := grants(t, bundles(t, flavour.Standalone)["manila"])
-	if !slices.Contains(bound, role.Name) {
-		t.Errorf("no binding names %s, only %v", role.Name, bound)
-	}
-	if !slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
-		return slices.Contains(rule.Resources, "persistentvolumes") && slices.Contains(rule.Verbs, "list")
-	}) {
-		t.Errorf("%s does not allow listing PersistentVolumes: %v", role.Name, role.Rules)
-	}
 }

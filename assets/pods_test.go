@@ -95,22 +95,6 @@ func checkRestricted(t *testing.T, container corev1.Container) {
 	}
 }
 
-// The Manila driver ignores --nodeid and will remove it. Then the flag would stop the driver.
-func TestDriversDoNotUseTheDeprecatedNodeID(t *testing.T) {
-	t.Parallel()
-	for _, role := range []bundle.Role{bundle.ControllerWorkload, bundle.NodeWorkload} {
-		eachPod(t, role, func(t *testing.T, pod corev1.PodSpec) {
-			for _, container := range pod.Containers {
-				deprecated := slices.ContainsFunc(container.Args,
-					func(arg string) bool { return strings.HasPrefix(arg, "--nodeid=") })
-				if deprecated && container.Image == "${DRIVER_IMAGE}" {
-					t.Errorf("%s has --nodeid", container.Name)
-				}
-			}
-		})
-	}
-}
-
 // addAddonsPrivileges adds the containers of CSI-Addons, if the pod has them.
 func addAddonsPrivileges(listed map[string]string, driver string, pod corev1.PodSpec) {
 	isSidecar := func(c corev1.Container) bool { return c.Name == "csi-addons" }
