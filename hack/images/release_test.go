@@ -87,6 +87,14 @@ func TestReleaseContainsTheFilesToInstall(t *testing.T) {
 	if diff := cmp.Diff(digests, buildRelease(t, root, t.TempDir())); diff != "" {
 		t.Errorf("digests of two builds (-one +other):\n%s", diff)
 	}
+	checkFiles(t, output, digests)
+	checkPlugin(t, output)
+	checkCatalog(t, output)
+	checkChart(t, output)
+}
+
+func checkFiles(t *testing.T, output, digests string) {
+	t.Helper()
 	program := filepath.Join(t.TempDir(), "program")
 	img := find(t, readLayout(t, filepath.Join(output, "demo-operator")), "linux/amd64")
 	extract(t, img, "usr/bin/demo-operator", program)
@@ -112,11 +120,8 @@ func TestReleaseContainsTheFilesToInstall(t *testing.T) {
 }
 
 // The manifest names each archive with its digest.
-func TestPluginHasAnArchiveForEachPlatform(t *testing.T) {
-	t.Parallel()
-	root, output := sources(t), t.TempDir()
-	withPlugin(t, root)
-	buildRelease(t, root, output)
+func checkPlugin(t *testing.T, output string) {
+	t.Helper()
 	var manifest struct {
 		Spec struct {
 			Version   string
@@ -166,11 +171,8 @@ func listed(t *testing.T, name, archive string) string {
 }
 
 // Each version replaces the one before, and updates also skip versions.
-func TestCatalogContainsTheBundleOfTheVersion(t *testing.T) {
-	t.Parallel()
-	root, output := sources(t), t.TempDir()
-	withPlugin(t, root)
-	buildRelease(t, root, output)
+func checkCatalog(t *testing.T, output string) {
+	t.Helper()
 	image := "quay.io/me/demo-operator@" + digestOf(t, output)
 	type blob struct {
 		Name           string
@@ -210,11 +212,8 @@ func TestCatalogContainsTheBundleOfTheVersion(t *testing.T) {
 	}
 }
 
-func TestChartNamesVersionAndImages(t *testing.T) {
-	t.Parallel()
-	root, output := sources(t), t.TempDir()
-	withPlugin(t, root)
-	buildRelease(t, root, output)
+func checkChart(t *testing.T, output string) {
+	t.Helper()
 	unpack := exec.CommandContext(t.Context(), "tar", "-xOzf", "openstack-csi-1.2.3.tgz")
 	unpack.Dir = output
 	got, err := unpack.Output()

@@ -5,18 +5,12 @@ package supplychain
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"crypto/sha256"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,16 +20,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"golang.org/x/sys/unix"
-	appsv1 "k8s.io/api/apps/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/hack/images/dockerfile"
 )
 
 // TestDockerfilesBuildImagesThatRun builds the image of each Dockerfile with buildah, on base
-// images that it makes itself: Debian with Go, and an empty one. Each image contains the program of
-// `make images`, and runs as the user of the Dockerfile with a read-only file system.
+// images that it makes itself: Debian with Go, and an empty one. Each image contains the programs
+// of `make images`, which TestReleaseRunsOnNodes runs in pods, and each program starts in it.
 func TestDockerfilesBuildImagesThatRun(t *testing.T) {
 	t.Parallel()
 	requireTools(t)
@@ -53,11 +44,7 @@ func TestDockerfilesBuildImagesThatRun(t *testing.T) {
 			if sha256.Sum256(built) != sha256.Sum256(fileOf(t, img, program.Path)) {
 				t.Errorf("%s and `make images` build different programs %s", file, program.Path)
 			}
-			if strings.HasSuffix(program.Package, "-operator") {
-				testHealth(t, folder, d)
-			} else {
-				testHelp(t, folder, program, d)
-			}
+			testHelp(t, folder, program, d)
 		}
 	}
 }
@@ -161,49 +148,6 @@ func fileOf(t *testing.T, img v1.Image, path string) []byte {
 	}
 }
 
-// testHealth runs the program of an image as the user of the Dockerfile, with the folder as
-// read-only file system, until /healthz answers.
-func testHealth(t *testing.T, folder string, d dockerfile.Dockerfile) {
-	t.Helper()
-	const kubeconfig = `{apiVersion: v1, kind: Config, current-context: none,
-contexts: [{name: none, context: {cluster: none, user: none}}], users: [{name: none}],
-clusters: [{name: none, cluster: {server: 'https://127.0.0.1:1'}}]}`
-	file := filepath.Join(folder, "kubeconfig")
-	if err := os.WriteFile(file, []byte(kubeconfig), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	user, err := strconv.ParseUint(d.User, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := freeAddress(t)
-	var output bytes.Buffer
-	cmd := &exec.Cmd{
-		Path: d.Entrypoint[0], Dir: "/", Env: variablesOf(t, d), Stdout: &output, Stderr: &output,
-		Args: []string{
-			d.Entrypoint[0], "start", "--kubeconfig=/kubeconfig",
-			"--namespace=openshift-cluster-csi-drivers", "--listen=" + address,
-		},
-		SysProcAttr: &syscall.SysProcAttr{
-			Chroot: folder, Credential: &syscall.Credential{Uid: uint32(user)},
-			Pdeathsig: syscall.SIGKILL,
-		},
-	}
-	result := make(chan error)
-	go func() {
-		// The thread, and with it the namespace, ends with the goroutine.
-		runtime.LockOSThread()
-		err := makeReadOnly(folder)
-		if err == nil {
-			err = runUntilHealthy(t.Context(), cmd, address)
-		}
-		result <- err
-	}()
-	if err := <-result; err != nil {
-		t.Errorf("%s: %v\n%s", d.Entrypoint[0], err, output.String())
-	}
-}
-
 // testHelp runs a program of an image as the user of the Dockerfile until it has printed its help.
 func testHelp(t *testing.T, folder string, program dockerfile.Program, d dockerfile.Dockerfile) {
 	t.Helper()
@@ -223,96 +167,4 @@ func testHelp(t *testing.T, folder string, program dockerfile.Program, d dockerf
 	if err := cmd.Run(); err != nil || !strings.Contains(output.String(), program.Built()) {
 		t.Errorf("%s --help: %v\n%s", program.Path, err, output.String())
 	}
-}
-
-// makeReadOnly makes a folder read-only, in a new mount namespace of this thread.
-func makeReadOnly(folder string) error {
-	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("creating a mount namespace: %w", err)
-	}
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("separating the mounts: %w", err)
-	}
-	if err := unix.Mount(folder, folder, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("binding %s: %w", folder, err)
-	}
-	return unix.MountSetattr(unix.AT_FDCWD, folder, 0,
-		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
-}
-
-// runUntilHealthy runs a program until /healthz answers at the address.
-func runUntilHealthy(ctx context.Context, cmd *exec.Cmd, address string) error {
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	ended := make(chan struct{})
-	go func() {
-		_ = cmd.Wait() // fails, because the test kills the program
-		close(ended)
-	}()
-	err := awaitHealth(ctx, address, ended)
-	_ = cmd.Process.Kill() // fails if the program ended
-	<-ended
-	return err
-}
-
-// awaitHealth waits until /healthz answers, at most two minutes and until the program ends.
-func awaitHealth(ctx context.Context, address string, ended <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	client := http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // self-signed
-	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/healthz",
-		http.NoBody)
-	if err != nil {
-		return err
-	}
-	for ticker := time.NewTicker(100 * time.Millisecond); ; {
-		response, err := client.Do(request)
-		if err == nil {
-			response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = fmt.Errorf("/healthz returned HTTP %d", response.StatusCode)
-		}
-		select {
-		case <-ended:
-			return errors.New("the program ended")
-		case <-ctx.Done():
-			return err
-		case <-ticker.C:
-		}
-	}
-}
-
-// variablesOf returns the variables of the Deployment of an operator that have a value.
-func variablesOf(t *testing.T, d dockerfile.Dockerfile) []string {
-	t.Helper()
-	driver := strings.TrimSuffix(d.Programs[0].Built(), "-operator")
-	content := readFile(t, filepath.Join("assets/drivers", driver,
-		"generated/standalone/operator/deployment.yaml"))
-	var deployment appsv1.Deployment
-	if err := yaml.Unmarshal([]byte(content), &deployment); err != nil {
-		t.Fatal(err)
-	}
-	var variables []string
-	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
-		if variable.ValueFrom == nil {
-			variables = append(variables, variable.Name+"="+variable.Value)
-		}
-	}
-	return variables
-}
-
-// freeAddress returns an address of this machine that no process listens to.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }

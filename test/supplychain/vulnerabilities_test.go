@@ -48,13 +48,3 @@ func TestVulnerabilitiesFailTheCheck(t *testing.T) {
 		})
 	}
 }
-
-func TestMissingDatabaseIsReportedInOneLine(t *testing.T) {
-	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), "../../hack/vulnerabilities.sh", ".", "./...")
-	cmd.Env = append(cmd.Environ(), "GOVULNDB=")
-	out, err := cmd.CombinedOutput()
-	if err != nil || strings.Count(string(out), "\n") != 1 {
-		t.Errorf("error %v, output %q; want one line", err, out)
-	}
-}

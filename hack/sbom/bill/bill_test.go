@@ -47,15 +47,6 @@ func TestSBOMContainsWhatIsLinked(t *testing.T) {
 	}
 }
 
-func TestPackageURLOmitsUnknownVersion(t *testing.T) {
-	t.Parallel()
-	for _, version := range []string{"", "(devel)"} {
-		if got, want := packageURL(operators, version), "pkg:golang/"+operators; got != want {
-			t.Errorf("version %q: %q, want %q", version, got, want)
-		}
-	}
-}
-
 func TestSBOMRefusesModulesOfUnknownVersion(t *testing.T) {
 	t.Parallel()
 	_, err := describe(&debug.BuildInfo{Deps: []*debug.Module{{
