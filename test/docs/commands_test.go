@@ -15,33 +15,6 @@ import (
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
 
-// The label decides whether Prometheus of OpenShift scrapes the sidecars of Manila.
-func TestRunbooksSayWhatOpenShiftDoesNotLabel(t *testing.T) {
-	t.Parallel()
-	const label = "openshift.io/cluster-monitoring"
-	namespace := read(t, "test/devcluster/fixtures/manifests/openshift-roles/"+
-		"manila-csi-driver-operator/namespace.yaml")
-	page := strings.Join(strings.Fields(read(t, "docs/runbooks.md")), " ")
-	says := strings.Contains(page, "CSO creates the namespace `openshift-manila-csi-driver` without "+
-		"this label, so add it: kubectl label namespace openshift-manila-csi-driver "+label+"=true ")
-	if labelled := strings.Contains(namespace, label); says == labelled {
-		t.Errorf("CSO sets the label: %t; docs/runbooks.md says that it does not: %t",
-			labelled, says)
-	}
-}
-
-// Only one page says what the administrator of a guest cluster must ask for.
-func TestPagesOfDriversReferToTheGuestCluster(t *testing.T) {
-	t.Parallel()
-	for _, page := range []string{"docs/manila.md", "docs/cinder.md"} {
-		text := read(t, page)
-		if !strings.Contains(text, "(hypershift.md#what-the-guest-cluster-shows)") ||
-			strings.Contains(text, "-n NS logs") {
-			t.Errorf("%s does not refer to the table in docs/hypershift.md", page)
-		}
-	}
-}
-
 // No test has OLM. A test of the guide runs the command for operators without OLM.
 func TestSubscriptionSetsTheVariablesOfTheCommandWithoutOLM(t *testing.T) {
 	t.Parallel()

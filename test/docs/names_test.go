@@ -71,37 +71,6 @@ func TestOpenStackTestsExist(t *testing.T) {
 	}
 }
 
-func TestMapOfTestsIsComplete(t *testing.T) {
-	t.Parallel()
-	all := tests(t, "integration", "long")
-	var mapped []string
-	span := regexp.MustCompile("`([^`]+)`")
-	for _, row := range table(t, "docs/development.md", "### Tests that cover a package") {
-		for _, folder := range span.FindAllStringSubmatch(row[0], -1) {
-			mapped = append(mapped, folder[1])
-			if _, err := os.Stat(filepath.Join(root, folder[1])); err != nil {
-				t.Error(err)
-			}
-		}
-		for i, folder := range []string{"test/integration", "test/csiaddons"} {
-			for _, pattern := range span.FindAllStringSubmatch(row[i+1], -1) {
-				if !slices.ContainsFunc(all[folder], regexp.MustCompile(pattern[1]).MatchString) {
-					t.Errorf("the row of %s: no test in %s matches %s", row[0], folder, pattern[1])
-				}
-			}
-		}
-	}
-	packages, err := os.ReadDir(filepath.Join(root, "pkg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range packages {
-		if !strings.Contains(strings.Join(mapped, "/")+"/", "pkg/"+p.Name()+"/") {
-			t.Errorf("no row contains pkg/%s", p.Name())
-		}
-	}
-}
-
 // tests returns the names of the tests that a build with these tags contains, by folder.
 func tests(t *testing.T, tags ...string) map[string][]string {
 	t.Helper()

@@ -1,2 +1,0 @@
-// Package rest stands for the library.
-package rest

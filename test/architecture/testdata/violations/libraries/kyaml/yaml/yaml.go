@@ -1,2 +1,0 @@
-// Package yaml stands for the library.
-package yaml

@@ -1,2 +1,0 @@
-// Package cluster violates nothing.
-package cluster

@@ -1,2 +1,0 @@
-// Package nfs violates nothing.
-package nfs

@@ -1,2 +1,0 @@
-// Package flavour violates nothing.
-package flavour

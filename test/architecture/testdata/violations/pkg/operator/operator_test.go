@@ -1,3 +1,0 @@
-package operator_test
-
-import _ "example.org/module/pkg/drivers/nfs"

@@ -1,2 +1,0 @@
-// Package operator imports a driver in its test.
-package operator

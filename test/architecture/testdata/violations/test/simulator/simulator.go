@@ -1,2 +1,0 @@
-// Package simulator violates nothing.
-package simulator
