@@ -32,7 +32,7 @@ func newCloud(f *flags) *cobra.Command {
 // group returns a command that only has subcommands.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	parent := &cobra.Command{
-		Use: use, Short: short, Args: knownCommand,
+		Use: use, Short: short, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	parent.AddCommand(commands...)

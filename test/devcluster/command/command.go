@@ -47,7 +47,6 @@ func newRoot(r *running, args []string) *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetArgs(args)
-	root.SetFlagErrorFunc(explainFlag)
 	f := &flags{running: r, args: args}
 	root.PersistentFlags().StringVar(&f.dir, "dir", "",
 		"folder for all state (default .devcluster in the source tree)")

@@ -84,14 +84,11 @@ func (m *model) head(c Cluster) []row {
 	return rows
 }
 
-// guests returns the state of each guest cluster, the worst first.
+// guests returns the state of each guest cluster.
 func (m *model) guests(shown Cluster) []row {
-	sorted := slices.SortedStableFunc(slices.Values(m.clusters), func(a, b Cluster) int {
-		return judge(a).rank - judge(b).rank
-	})
 	var cells []string
-	for _, c := range sorted {
-		cell := c.Guest + " " + judge(c).short
+	for _, c := range m.clusters {
+		cell := c.Guest + " " + strings.ToLower(judge(c).title())
 		if c.Guest == shown.Guest {
 			cell = "[" + cell + "]"
 		}

@@ -98,7 +98,7 @@ type model struct {
 	clusters      []Cluster
 	notes         []Event  // messages of the devcluster
 	logs          []string // the end of the log of each operator
-	guest         string   // the selected guest cluster; without it, the worst one is shown
+	guest         string   // the selected guest cluster
 	page          string   // empty for the overview
 	offset        int
 }
@@ -194,16 +194,17 @@ func (m *model) logFiles() []string {
 	return files
 }
 
-// shown returns the cluster that the user selected, or the one that needs attention most.
+// shown returns the cluster that the user selected, or the first that is not ready.
 func (m *model) shown() Cluster {
-	var worst Cluster
-	for i, c := range m.clusters {
+	var first Cluster
+	for i := len(m.clusters) - 1; i >= 0; i-- {
+		c := m.clusters[i]
 		if c.Guest == m.guest {
 			return c
 		}
-		if i == 0 || judge(c).rank < judge(worst).rank {
-			worst = c
+		if first.Guest == "" || !judge(c).isReady || judge(first).isReady {
+			first = c
 		}
 	}
-	return worst
+	return first
 }

@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"errors"
 	"flag"
 	"strings"
 	"testing"
@@ -126,20 +125,6 @@ func rollout() Cluster {
 	}}
 }
 
-func starting() Cluster {
-	unknown := func(prefix string) []opv1.OperatorCondition {
-		return conditions(prefix,
-			prefix+"DriverControllerServiceControllerAvailable False Deploying 2s Waiting for pods",
-			prefix+"DriverNodeServiceControllerAvailable False Deploying 2s Waiting for pods",
-			prefix+"DriverNodeServiceControllerProgressing True Deploying 2s Waiting for pods",
-			prefix+"DriverControllerServiceControllerProgressing True Deploying 2s Waiting for pods")
-	}
-	s := state(unknown(manilaPrefix), unknown(cinderPrefix))
-	s.Drivers[0].Classes = s.Drivers[0].Classes[:1]
-	s.Drivers[1].Workloads = nil
-	return Cluster{State: s}
-}
-
 func ready() Cluster {
 	return Cluster{
 		State:  state(conditions(manilaPrefix), conditions(cinderPrefix)),
@@ -156,25 +141,18 @@ func TestFramesFitATerminal(t *testing.T) {
 	three := []Cluster{
 		guest("guest-1", ready()), guest("guest-2", outage()), guest("guest-3", rollout()),
 	}
-	away := outage()
-	away.Err = errors.New("reading the state of manila: connection refused")
 	for name, test := range map[string]struct {
 		clusters      []Cluster
 		keys          string
 		width, height int // 80 and 24 by default
 	}{
-		"starting":     {clusters: []Cluster{starting()}},
-		"ready":        {clusters: []Cluster{ready()}},
-		"outage":       {clusters: []Cluster{outage()}},
-		"rollout":      {clusters: []Cluster{rollout()}},
-		"away":         {clusters: []Cluster{away}},
-		"guests":       {clusters: three},
-		"next-guest":   {clusters: three, keys: "g"},
-		"conditions":   {clusters: []Cluster{outage()}, keys: "c"},
-		"events":       {clusters: []Cluster{outage()}, keys: "e"},
-		"logs":         {clusters: []Cluster{ready()}, keys: "l"},
-		"small":        {clusters: []Cluster{outage()}, width: 60, height: 16},
-		"first-moment": {},
+		"ready":      {clusters: []Cluster{ready()}},
+		"outage":     {clusters: []Cluster{outage()}},
+		"rollout":    {clusters: []Cluster{rollout()}},
+		"guests":     {clusters: three},
+		"conditions": {clusters: []Cluster{outage()}, keys: "c"},
+		"logs":       {clusters: []Cluster{ready()}, keys: "l"},
+		"small":      {clusters: []Cluster{outage()}, width: 60, height: 16},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -13,63 +14,34 @@ import (
 
 // verdict is what pkg/diagnosis says about a cluster.
 type verdict struct {
-	severity diagnosis.Severity
+	severity diagnosis.Severity // of the worst finding
 	isReady  bool
-	// text describes the cluster, short its worst findings.
-	text, short string
-	rank        int // the worst is the smallest
+	text     string
 }
 
 func judge(c Cluster) verdict {
-	v := verdict{isReady: len(c.State.Drivers) > 0, short: "ready", rank: len(diagnosis.Severities())}
-	counts, good, all := map[diagnosis.Severity]int{}, 0, 0
+	v := verdict{isReady: len(c.State.Drivers) > 0, text: "all conditions are ok"}
+	counts := map[diagnosis.Severity]int{}
 	for _, d := range c.State.Drivers {
 		v.isReady = v.isReady && diagnosis.Ready(d.Findings).Status == opv1.ConditionTrue
 		for _, f := range d.Findings {
 			counts[f.Severity]++
 		}
-		for _, condition := range d.Conditions {
-			if condition.Type != diagnosis.ConditionReady {
-				all++
-				if diagnosis.SeverityOf(condition.Type, condition.Status) == "" {
-					good++
-				}
-			}
-		}
 	}
 	var parts []string
-	for rank, severity := range diagnosis.Severities() {
-		if counts[severity] == 0 {
-			continue
-		}
-		parts = append(parts, count(counts[severity], severity))
-		if v.severity == "" {
-			v.severity, v.short, v.rank = severity, parts[0], rank
+	for _, severity := range diagnosis.Severities() {
+		if counts[severity] > 0 {
+			parts = append(parts, fmt.Sprintf("%s: %d", severity, counts[severity]))
+			v.severity, v.text = cmp.Or(v.severity, severity), strings.Join(parts, "   ")
 		}
 	}
 	switch {
 	case c.Err != nil:
-		v.severity, v.isReady, v.short, v.rank = diagnosis.Problem, false, "no answer", -1
+		v.severity, v.isReady, v.text = diagnosis.Problem, false, "no answer"
 	case len(c.State.Drivers) == 0:
-		v.severity, v.short, v.rank = diagnosis.Progress, "starting", 0
+		v.severity, v.text = diagnosis.Progress, "starting"
 	}
-	if all == 0 {
-		parts = append(parts, "no conditions yet")
-	} else {
-		parts = append(parts, fmt.Sprintf("%d of %d conditions are ok", good, all))
-	}
-	v.text = strings.Join(parts, "   ")
 	return v
-}
-
-func count(number int, severity diagnosis.Severity) string {
-	text := map[diagnosis.Severity]string{
-		diagnosis.Problem: "problem", diagnosis.Progress: "rollout", diagnosis.Warning: "warning",
-	}[severity]
-	if number > 1 {
-		text += "s"
-	}
-	return fmt.Sprintf("%d %s", number, text)
 }
 
 func (v verdict) title() string {

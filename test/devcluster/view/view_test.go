@@ -116,21 +116,6 @@ func TestReadDescribesHostedDrivers(t *testing.T) {
 	}
 }
 
-func TestNoClassOfAnExcludedShareTypeIsMissing(t *testing.T) {
-	t.Parallel()
-	o := fixtures.Operator{ClusterCSIDriver: "a.example", ClassPerShareType: true}
-	for status, want := range map[opv1.ConditionStatus][]string{
-		opv1.ConditionFalse: {`no StorageClass for share type "fast"`}, opv1.ConditionTrue: nil,
-	} {
-		driver := Driver{Conditions: []opv1.OperatorCondition{{Type: "Ready", Status: status}}}
-		classes := []storagev1.StorageClass{*class("a.example", "a-gold", "gold")}
-		got := driver.addClasses(o, classes, []string{"gold", "fast"})
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("missing if Ready is %s (-want +got):\n%s", status, diff)
-		}
-	}
-}
-
 func TestDisplayPrintsOnlyChanges(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ before, after, want []string }{
