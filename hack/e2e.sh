@@ -15,7 +15,7 @@ tests=test/e2e/programs drivers=test/node/images/programs
 case $2 in
 csi-sanity)
 	# Its sources are in this repository, so Go decides what is up to date.
-	go build -ldflags '-s -w' -o "${out}/" ./test/node/standin/nfsplugin
+	go build -ldflags '-s -w' -o "${out}/nfsplugin" ./test/node/standin
 	sources=("${tests}/csi-test/go.mod" "${drivers}/go.mod")
 	;;
 storage) sources=("${tests}"/kubernetes/{go.mod,*.go}) ;;

@@ -96,7 +96,7 @@ func (b builder) parts(ctx context.Context, r recipe) ([]string, error) {
 		program, err := b.compile(ctx, filepath.Join(b.root, "test/node/images/programs"), r.module)
 		return append(parts, program), err
 	case r.standin != "":
-		program, err := b.compile(ctx, b.root, "./test/node/standin/"+r.standin)
+		program, err := b.compile(ctx, b.root, r.standin)
 		return append(parts, program), err
 	case r.base == scratch:
 		return []string{filepath.Join(b.layout(r), "index.json")}, nil

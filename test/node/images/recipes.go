@@ -8,7 +8,7 @@ type recipe struct {
 	image string
 	// base is what the image contains besides the program.
 	base base
-	// module is the package in the Go module of the folder programs, and standin the package of the
+	// module is the package in the Go module of the folder programs, and standin the package of a
 	// stand-in. An image of `make images` has neither.
 	module, standin string
 	// path is the path of the program.
@@ -36,6 +36,7 @@ func recipes() []recipe {
 		sidecars  = "github.com/kubernetes-csi/"
 		openstack = "k8s.io/cloud-provider-openstack/cmd/"
 		tests     = "registry.k8s.io/e2e-test-images/"
+		standins  = "./test/node/standin"
 	)
 	return []recipe{
 		{name: "manila-csi-driver-operator"},
@@ -73,13 +74,16 @@ func recipes() []recipe {
 			path:   "/snapshot-controller",
 		},
 		{
-			name: "csi-node-driver-registrar", standin: "registrar",
+			name: "csi-node-driver-registrar", standin: standins,
 			path: "/csi-node-driver-registrar",
 		},
-		{name: "livenessprobe", standin: "livenessprobe", path: "/livenessprobe"},
-		{name: "kube-rbac-proxy", standin: "rbacproxy", path: "/usr/local/bin/kube-rbac-proxy"},
-		{name: "nfsplugin", standin: "nfsplugin", path: "/nfsplugin"},
-		{name: "pause", image: "registry.k8s.io/pause:3.10.1", standin: "pause", path: "/pause"},
+		{name: "livenessprobe", standin: standins, path: "/livenessprobe"},
+		{name: "kube-rbac-proxy", standin: standins, path: "/usr/local/bin/kube-rbac-proxy"},
+		{name: "nfsplugin", standin: standins, path: "/nfsplugin"},
+		{
+			name: "pause", image: "registry.k8s.io/pause:3.10.1", standin: standins + "/pause",
+			path: "/pause",
+		},
 		// The tests of Kubernetes run commands of a node in a shell of this image.
 		{
 			name: "agnhost", image: tests + "agnhost:2.63.0",

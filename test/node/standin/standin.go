@@ -1,7 +1,7 @@
-// Package standin contains the code that the stand-ins in its folders share; only they call it. A
-// stand-in replaces a program that no Go module proxy serves, and has the flags, sockets and ports
-// of it that the operands use. Only the images of a real node contain stand-ins; no release does.
-package standin
+// Command standin contains the stand-ins. Each replaces a program that no Go module proxy serves,
+// and has the flags, sockets and ports of it that the operands use. The name of the program selects
+// one. Only the images of a real node contain stand-ins; no release does.
+package main
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -23,36 +24,52 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Program is the job of a stand-in.
-type Program interface {
+// program is the job of a stand-in.
+type program interface {
 	// AddFlags declares the flags.
 	AddFlags(flags *flag.FlagSet)
 	// Run runs until the context ends.
 	Run(ctx context.Context) error
 }
 
-// Main runs a program until a signal ends it, and returns the exit code. Besides its own flags, the
+// programs returns the stand-ins by the names of the programs that they replace.
+func programs() map[string]program {
+	return map[string]program{
+		"csi-node-driver-registrar": &registrar{}, "livenessprobe": &livenessProbe{},
+		"kube-rbac-proxy": &proxy{}, "nfsplugin": &nfsPlugin{},
+	}
+}
+
+func main() { os.Exit(run(os.Args)) }
+
+// run runs a program until a signal ends it, and returns the exit code. Besides its own flags, the
 // program accepts those of klog, such as -v.
-func Main(name string, program Program) int {
+func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer klog.Flush()
-	flags := flag.NewFlagSet(name, flag.ContinueOnError)
-	klog.InitFlags(flags)
-	program.AddFlags(flags)
-	if err := flags.Parse(os.Args[1:]); err != nil {
+	name := filepath.Base(args[0])
+	selected := programs()[name]
+	if selected == nil {
+		klog.Errorf("There is no stand-in of %s", name)
 		return 2
 	}
-	if err := program.Run(ctx); err != nil {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	klog.InitFlags(flags)
+	selected.AddFlags(flags)
+	if err := flags.Parse(args[1:]); err != nil {
+		return 2
+	}
+	if err := selected.Run(ctx); err != nil {
 		klog.ErrorS(err, "Exiting")
 		return 1
 	}
 	return 0
 }
 
-// Socket returns the path of a socket in the forms that CSI components accept: /csi/csi.sock,
+// socketPath returns the path of a socket in the forms that CSI components accept: /csi/csi.sock,
 // unix:///csi/csi.sock and unix://csi/csi.sock.
-func Socket(endpoint string) string {
+func socketPath(endpoint string) string {
 	path, isURL := strings.CutPrefix(endpoint, "unix://")
 	if isURL {
 		path = "/" + strings.TrimLeft(path, "/")
@@ -60,19 +77,19 @@ func Socket(endpoint string) string {
 	return path
 }
 
-// Dial returns a connection to a gRPC server on a socket. It connects at the first call, and again
+// dial returns a connection to a gRPC server on a socket. It connects at the first call, and again
 // after a second at most if the server is away.
-func Dial(endpoint string) (*grpc.ClientConn, error) {
+func dial(endpoint string) (*grpc.ClientConn, error) {
 	retry := backoff.DefaultConfig
 	retry.MaxDelay = time.Second
-	return grpc.NewClient("unix:"+Socket(endpoint),
+	return grpc.NewClient("unix:"+socketPath(endpoint),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry}))
 }
 
-// Serve serves gRPC on a socket until the context ends. It replaces the socket of an earlier
+// serve serves gRPC on a socket until the context ends. It replaces the socket of an earlier
 // process, and removes its own.
-func Serve(ctx context.Context, server *grpc.Server, socket string) error {
+func serve(ctx context.Context, server *grpc.Server, socket string) error {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -86,9 +103,9 @@ func Serve(ctx context.Context, server *grpc.Server, socket string) error {
 	return server.Serve(listener)
 }
 
-// ServeHTTP serves HTTP on an address until the context ends, or HTTPS if there is a TLS
+// serveHTTP serves HTTP on an address until the context ends, or HTTPS if there is a TLS
 // configuration.
-func ServeHTTP(
+func serveHTTP(
 	ctx context.Context, address string, handler http.Handler, security *tls.Config,
 ) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)

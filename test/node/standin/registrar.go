@@ -14,11 +14,10 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
-
-	"github.com/openstack-csi/csi-operator/test/node/standin"
 )
 
-// registrar serves kubelet's registration API for one driver.
+// registrar stands in for the node-driver-registrar: it registers the node plugin of a CSI driver
+// with kubelet, through a socket in kubelet's folder of plugin registrations.
 type registrar struct {
 	registration.UnimplementedRegistrationServer
 
@@ -52,7 +51,7 @@ func (r *registrar) Run(ctx context.Context) error {
 	server := grpc.NewServer()
 	registration.RegisterRegistrationServer(server, r)
 	tasks, ctx := errgroup.WithContext(ctx)
-	tasks.Go(func() error { return standin.Serve(ctx, server, r.socket()) })
+	tasks.Go(func() error { return serve(ctx, server, r.socket()) })
 	tasks.Go(func() error { return r.serveHealth(ctx) })
 	tasks.Go(func() error {
 		select {
@@ -67,7 +66,7 @@ func (r *registrar) Run(ctx context.Context) error {
 
 // driverName waits for the driver and returns its name.
 func (r *registrar) driverName(ctx context.Context) (string, error) {
-	conn, err := standin.Dial(r.driver)
+	conn, err := dial(r.driver)
 	if err != nil {
 		return "", err
 	}
@@ -98,7 +97,7 @@ func (r *registrar) serveHealth(ctx context.Context) error {
 		}
 		fmt.Fprint(w, "ok")
 	})
-	return standin.ServeHTTP(ctx, r.endpoint, mux, nil)
+	return serveHTTP(ctx, r.endpoint, mux, nil)
 }
 
 // GetInfo tells kubelet where the driver is.

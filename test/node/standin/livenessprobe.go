@@ -14,11 +14,10 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
-
-	"github.com/openstack-csi/csi-operator/test/node/standin"
 )
 
-// livenessProbe probes a driver for each request of kubelet.
+// livenessProbe stands in for the liveness probe of CSI drivers: /healthz returns 200 if the driver
+// answers the CSI call Probe that it is ready, and 500 otherwise.
 type livenessProbe struct {
 	driver   string        // the socket
 	port     int           // for all addresses of the pod, if there is no endpoint
@@ -37,7 +36,7 @@ func (p *livenessProbe) Run(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", p.serveHealth)
 	address := cmp.Or(p.endpoint, net.JoinHostPort("", strconv.Itoa(p.port)))
-	return standin.ServeHTTP(ctx, address, mux, nil)
+	return serveHTTP(ctx, address, mux, nil)
 }
 
 func (p *livenessProbe) serveHealth(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +52,7 @@ func (p *livenessProbe) serveHealth(w http.ResponseWriter, r *http.Request) {
 func (p *livenessProbe) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	conn, err := standin.Dial(p.driver)
+	conn, err := dial(p.driver)
 	if err != nil {
 		return err
 	}

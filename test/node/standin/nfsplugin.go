@@ -8,8 +8,6 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
-
-	"github.com/openstack-csi/csi-operator/test/node/standin"
 )
 
 const (
@@ -20,7 +18,9 @@ const (
 	nfsPort = "2049"
 )
 
-// nfsPlugin serves the identity and the node service of CSI.
+// nfsPlugin stands in for csi-driver-nfs on a node whose kernel has no NFS client. Instead of a
+// share it bind-mounts the folder of the share, which the node contains. Like an NFS client, it
+// needs access: the server of the share must permit the address of the node.
 type nfsPlugin struct {
 	endpoint, nodeID, mountPermissions string
 }
@@ -43,7 +43,7 @@ func (p *nfsPlugin) Run(ctx context.Context) error {
 		id: p.nodeID, permissions: permissions, exports: exports, port: nfsPort,
 		client: http.DefaultClient, mounts: kernel{},
 	})
-	return standin.Serve(ctx, server, standin.Socket(p.endpoint))
+	return serve(ctx, server, socketPath(p.endpoint))
 }
 
 // identity is the identity service.

@@ -13,11 +13,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/cert"
 	tlsflag "k8s.io/component-base/cli/flag"
-
-	"github.com/openstack-csi/csi-operator/test/node/standin"
 )
 
-// proxy is the configuration of the proxy.
+// proxy stands in for kube-rbac-proxy: it serves HTTPS, and forwards a request if the API server
+// authenticates the user by a token and authorizes the user for the path.
 type proxy struct {
 	address, upstream, kubeconfig string
 	certFile, keyFile             string
@@ -57,7 +56,7 @@ func (p *proxy) Run(ctx context.Context) error {
 		r.SetURL(upstream)
 		r.SetXForwarded()
 	}}
-	return standin.ServeHTTP(ctx, p.address, guard{client: client, next: forward}, security)
+	return serveHTTP(ctx, p.address, guard{client: client, next: forward}, security)
 }
 
 // tls returns the TLS configuration in the flags.
