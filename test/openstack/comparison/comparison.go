@@ -137,6 +137,12 @@ func (f Fields) add(name string, content any, form form) {
 		if len(value) == 0 {
 			f[name] = "[]"
 		}
+		if strings.HasSuffix(name, ".roles") { // Keystone lists them in any order
+			slices.SortFunc(value, func(a, b any) int {
+				return strings.Compare(fmt.Sprint(a.(map[string]any)["name"]),
+					fmt.Sprint(b.(map[string]any)["name"]))
+			})
+		}
 		for i, element := range value {
 			f.add(fmt.Sprintf("%s[%d]", name, i), element, form)
 		}
@@ -174,6 +180,7 @@ func newForm(names map[string]string) form {
 		{regexp.MustCompile(`gAAAAA[A-Za-z0-9_=-]+`), "{token}"},
 		{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "{uuid}"},
 		{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "{hex}"},
+		{regexp.MustCompile(`127\.0\.0\.1:\d+`), "{address}"},
 		{regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`), "{random}"},
 		{regexp.MustCompile(`\d{4}-\d\d-\d\d([T ])\d\d:\d\d:\d\d`), "{date}${1}{time}"},
 		{regexp.MustCompile(`\{time\}\.\d{6}`), "{time}.{microseconds}"},
