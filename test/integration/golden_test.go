@@ -3,17 +3,20 @@
 package integration
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,11 +26,12 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/golden"
 )
 
 // `make test-integration TAGS=integration,long TESTFLAGS='-run Golden -update'` updates the golden
 // files. Review the difference.
-var update = flag.Bool("update", false, "write the workloads as they are to testdata/workloads")
+var update = flag.Bool("update", false, "write how workloads differ from their assets to testdata")
 
 // TestGoldenWorkloads compares the workloads with testdata/workloads/standalone.
 func TestGoldenWorkloads(t *testing.T) {
@@ -97,58 +101,132 @@ func (e *env) mustHaveGoldenWorkloads() {
 	e.mustHaveOnlyNeededPermissions()
 }
 
-// mustBeGolden compares a workload with its golden file in a folder.
+// mustBeGolden compares how a workload differs from its asset in a folder with a golden file.
 func (e *env) mustBeGolden(folder, name string) {
 	e.t.Helper()
-	var workload any
-	var err error
+	at, in := e.guest, collection{resource("apps", "daemonsets"), e.subject.OperandNamespace}
 	if name == e.subject.Workloads[0] {
-		workload, err = e.deployment()
-	} else {
-		workload, err = e.daemonSet(name)
+		at, in = e.management, collection{resource("apps", "deployments"), e.subject.controllerNamespace}
 	}
+	options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: "Strict"}
+	asset, err := at.of(in).Create(e.ctx(), e.asset(folder, name), options) // sets the defaults
 	e.must(err)
-	got, err := normalised(workload)
+	asset.SetName(name)
+	workload, err := at.of(in).Get(e.ctx(), name, metav1.GetOptions{})
 	e.must(err)
-	path := filepath.Join("testdata", "workloads", folder, name+".yaml")
-	if *update {
-		e.must(os.MkdirAll(filepath.Dir(path), 0o755))
-		e.must(os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	e.must(err)
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		e.t.Errorf("%s differs from %s (-want +got):\n%s", name, path, diff)
-	}
+	file := filepath.Join("testdata", "workloads", folder, name+".diff")
+	golden.Match(e.t, file, differences("", normalised(asset), normalised(workload)), *update)
 }
 
-// normalised returns a workload as YAML, without the fields that differ between runs.
-func normalised(workload any) ([]byte, error) {
-	text, err := json.Marshal(workload)
-	if err != nil {
-		return nil, err
+// asset returns the asset of a workload under another name. It replaces the placeholders that many
+// fields contain.
+func (e *env) asset(folder, name string) *unstructured.Unstructured {
+	e.t.Helper()
+	driver, file := e.subject.Driver, "node.yaml"
+	switch name {
+	case nfsNodeName:
+		driver = "nfs"
+	case e.subject.Workloads[0]:
+		file = "controller.yaml"
 	}
-	var object struct {
-		Metadata map[string]any `json:"metadata"`
-		Spec     map[string]any `json:"spec"`
+	text, err := os.ReadFile(filepath.Join("../../assets/drivers", driver, "generated", folder, file))
+	e.must(err)
+	values := map[string]string{
+		"NAMESPACE": e.subject.controllerNamespace, "NODE_NAMESPACE": e.subject.OperandNamespace,
+		"LOG_LEVEL": "2", "LEADER_ELECTION_LEASE_DURATION": "137s",
+		"LEADER_ELECTION_RENEW_DEADLINE": "107s", "LEADER_ELECTION_RETRY_PERIOD": "26s",
+		"TLS_MIN_VERSION": "VersionTLS12",
+		"TLS_CIPHER_SUITES": "TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384," +
+			"TLS_CHACHA20_POLY1305_SHA256,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256," +
+			"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384," +
+			"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256," +
+			"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
 	}
-	if err := json.Unmarshal(text, &object); err != nil {
-		return nil, err
-	}
-	maps.DeleteFunc(object.Metadata, func(key string, _ any) bool {
-		return !slices.Contains([]string{"name", "namespace", "labels", "annotations"}, key)
-	})
-	template, _, err := unstructured.NestedFieldNoCopy(object.Spec, "template", "metadata")
-	if err != nil {
-		return nil, err
-	}
-	for _, metadata := range []any{object.Metadata, template} {
-		if fields, ok := metadata.(map[string]any); ok {
-			delete(fields, "creationTimestamp")
-			normaliseAnnotations(fields["annotations"])
+	for _, variable := range e.operatorEnv() {
+		if name, image, _ := strings.Cut(variable, "="); strings.HasSuffix(name, "_IMAGE") {
+			values[name] = image
 		}
 	}
-	return yaml.Marshal(object)
+	filled := string(text)
+	for placeholder, value := range values {
+		filled = strings.ReplaceAll(filled, "${"+placeholder+"}", value)
+	}
+	var object unstructured.Unstructured
+	e.must(yaml.UnmarshalStrict([]byte(filled), &object.Object))
+	if object.GetName() != name {
+		e.t.Errorf("the asset of %s is that of %s", name, object.GetName())
+	}
+	object.SetName("asset")
+	return &object
+}
+
+// normalised returns the fields of a workload that do not differ between runs.
+func normalised(workload *unstructured.Unstructured) map[string]any {
+	metadata, _, _ := unstructured.NestedMap(workload.Object, "metadata")
+	maps.DeleteFunc(metadata, func(key string, _ any) bool {
+		return !slices.Contains([]string{"name", "namespace", "labels", "annotations"}, key)
+	})
+	spec, _, _ := unstructured.NestedMap(workload.Object, "spec")
+	pod, _, _ := unstructured.NestedFieldNoCopy(spec, "template", "metadata", "annotations")
+	normaliseAnnotations(metadata["annotations"])
+	normaliseAnnotations(pod)
+	return map[string]any{"metadata": metadata, "spec": spec}
+}
+
+// differences returns a line for each value that is only in before or only in after, with its
+// path. It compares the elements of lists by position.
+func differences(path string, before, after any) string {
+	old, now := children(before), children(after)
+	if reflect.TypeOf(before) != reflect.TypeOf(after) || old == nil {
+		return changed(path, before, after)
+	}
+	var lines strings.Builder
+	keys := maps.Clone(old)
+	maps.Copy(keys, now)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		lines.WriteString(differences(path+key, old[key], now[key]))
+	}
+	return lines.String()
+}
+
+// children returns the parts of an object or a list by the path to them, and nil for other values.
+func children(of any) map[string]any {
+	switch of := of.(type) {
+	case map[string]any:
+		all := map[string]any{}
+		for key, value := range of {
+			all["."+key] = value
+		}
+		return all
+	case []any:
+		all := map[string]any{}
+		for i, value := range of {
+			key := strconv.Itoa(i)
+			if object, ok := value.(map[string]any); ok && object["name"] != nil {
+				key += fmt.Sprint(" ", object["name"])
+			}
+			all["["+key+"]"] = value
+		}
+		return all
+	}
+	return nil
+}
+
+// changed returns the lines of a value unless both are equal. An absent value is nil.
+func changed(path string, before, after any) string {
+	old, errOld := json.Marshal(before)
+	now, errNow := json.Marshal(after)
+	if err := cmp.Or(errOld, errNow); err != nil {
+		return err.Error()
+	}
+	lines := ""
+	if !bytes.Equal(old, now) && before != nil {
+		lines = fmt.Sprintf("- %s: %s\n", path, old)
+	}
+	if !bytes.Equal(old, now) && after != nil {
+		lines += fmt.Sprintf("+ %s: %s\n", path, now)
+	}
+	return lines
 }
 
 // normaliseAnnotations replaces hashes and counters. Another annotation lists the inputs of the
