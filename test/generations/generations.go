@@ -12,18 +12,18 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/legacy"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// folders contains a folder for each generation with objects/<flavour>/<side>/, one file for each
-// object that is no leftover. Instead of these, a generation can have base.yaml, which names
-// another generation, and patches/<side>/ with strategic merge patches of the objects of this one.
+// folders contains a folder for each generation: objects/<flavour>/<side>/ with one file for each
+// object that is no leftover, and patches/<flavour>/<side>/ with strategic merge patches of the
+// objects that base.yaml takes from another generation. What is the same in each flavour is in
+// folders of the flavour "both".
 //
 //go:embed cinder-* manila-*
 var folders embed.FS
@@ -54,11 +54,15 @@ func Of(driver string, f flavour.Flavour, namespace string) ([]Generation, error
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(all, func(g legacy.Generation) bool { return g.Name == base })
+		i := slices.IndexFunc(all, func(g legacy.Generation) bool { return g.Name == name })
+		if i < 0 { // the leftovers are those of the base
+			i = slices.IndexFunc(all, func(g legacy.Generation) bool { return g.Name == base })
+		}
 		if i < 0 {
 			continue // of another driver or flavour
 		}
-		objects, err := load(name, base, f, namespace)
+		_, release, _ := strings.Cut(name, "-")
+		objects, err := load(name, f, "${NAMESPACE}", namespace, "${RELEASE}", release)
 		if err != nil {
 			return nil, err
 		}
@@ -68,14 +72,14 @@ func Of(driver string, f flavour.Flavour, namespace string) ([]Generation, error
 	return generations, nil
 }
 
-// baseOf returns the generation that contains the objects of a generation: its base, or itself.
+// baseOf returns the generation on whose objects a generation is based, or an empty text.
 func baseOf(name string) (string, error) {
 	var content struct {
 		Base string `json:"base"`
 	}
 	text, err := folders.ReadFile(path.Join(name, "base.yaml"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return name, nil
+		return "", nil
 	}
 	if err == nil {
 		err = yaml.UnmarshalStrict(text, &content)
@@ -83,34 +87,46 @@ func baseOf(name string) (string, error) {
 	return content.Base, err
 }
 
-func load(name, base string, f flavour.Flavour, namespace string) ([]legacy.Object, error) {
-	_, release, _ := strings.Cut(name, "-")
-	values := []string{"${NAMESPACE}", namespace, "${RELEASE}", release}
-	objects, errObjects := legacy.Objects(folders, path.Join(base, "objects", string(f)), values...)
-	patches, errPatches := legacy.Objects(folders, path.Join(name, "patches"), values...)
-	if err := cmp.Or(errObjects, errPatches); err != nil {
+// load returns the objects of a generation in a flavour that are no leftovers.
+func load(name string, f flavour.Flavour, values ...string) ([]legacy.Object, error) {
+	base, err := baseOf(name)
+	if err != nil {
 		return nil, err
 	}
-	for _, p := range patches {
-		if err := patch(objects, p); err != nil {
-			return nil, fmt.Errorf("patching %s %q of %q: %w", p.GetKind(), p.GetName(), base, err)
+	var objects []legacy.Object
+	if base != "" {
+		if objects, err = load(base, f, values...); err != nil {
+			return nil, err
+		}
+	}
+	for _, layer := range []string{"both", string(f)} {
+		added, errAdded := legacy.Objects(folders, path.Join(name, "objects", layer), values...)
+		patches, errPatches := legacy.Objects(folders, path.Join(name, "patches", layer), values...)
+		if err := cmp.Or(errAdded, errPatches); err != nil {
+			return nil, err
+		}
+		objects = append(objects, added...)
+		for _, p := range patches {
+			if err := patch(objects, p); err != nil {
+				return nil, fmt.Errorf("patching %s %q of %q: %w", p.GetKind(), p.GetName(), name, err)
+			}
 		}
 	}
 	return objects, nil
 }
 
-// patch applies a strategic merge patch to the object with the same kind and name.
+// patch applies a strategic merge patch to the object with the same kind and name on its side.
 func patch(objects []legacy.Object, p legacy.Object) error {
-	schema := map[string]any{
-		"DaemonSet": appsv1.DaemonSet{}, "Deployment": appsv1.Deployment{}, "Secret": corev1.Secret{},
-	}[p.GetKind()]
 	i := slices.IndexFunc(objects, func(o legacy.Object) bool {
-		return o.GetKind() == p.GetKind() && o.GetName() == p.GetName()
+		return o.Side == p.Side && o.GetKind() == p.GetKind() && o.GetName() == p.GetName()
 	})
-	if i < 0 || schema == nil {
-		return errors.New("there is no such workload or Secret")
+	if i < 0 {
+		return errors.New("there is no such object")
 	}
-	patched, err := strategicpatch.StrategicMergeMapPatch(objects[i].Object, p.Object, schema)
-	objects[i].Object = patched
+	schema, err := scheme.Scheme.New(p.GroupVersionKind())
+	if err != nil {
+		return err
+	}
+	objects[i].Object, err = strategicpatch.StrategicMergeMapPatch(objects[i].Object, p.Object, schema)
 	return err
 }
