@@ -2,7 +2,6 @@ package docs_test
 
 import (
 	"flag"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -10,43 +9,13 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"unicode"
-
-	"github.com/google/go-cmp/cmp"
 )
 
-const golden = "testdata/texts.txt"
-
-var update = flag.Bool("update", false, "write "+golden+" and the tables of "+conditionsPage)
-
-// The golden file contains every string with a space in the Go files of pkg, except for the
-// generator, which no program of a cluster links. So it contains each message of a condition or an
-// event that is ours, because such a message is made of these strings; `...` is an operand of `+`
-// that is not a string. It also contains logs, errors and help: an error may become the message of
-// a condition, and to find out which ones do would need more than this file. Strings of one word
-// and messages of library-go and of API servers are not in it. Update it with `make test-unit
-// PACKAGES=./test/docs TESTFLAGS=-update`, and read the difference.
-func TestTextsAreThoseOfTheGoldenFile(t *testing.T) {
-	t.Parallel()
-	got := strings.Join(texts(t), "\n") + "\n"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("texts (-%s +pkg); are the pages in docs that quote them still right?\n%s",
-			golden, diff)
-	}
-}
+var update = flag.Bool("update", false, "write the tables of "+conditionsPage)
 
 // A quotation may leave out the start and the end of a text. It contains `...`, N or a number where
 // the text contains a value.
@@ -78,17 +47,15 @@ func quotations(page string) []string {
 	return found
 }
 
-// texts returns the texts in pkg, each with its folder.
-func texts(t *testing.T) []string {
+// texts returns every text in the Go files of pkg, except for the generator, which no program of a
+// cluster links. Each message of a condition or an event is made of these, except for those of
+// library-go and of API servers. `...` is an operand of `+` that is not a text.
+func texts(t *testing.T) (all []string) {
 	t.Helper()
-	var all []string
-	inspect(t, func(folder string, node ast.Node) bool {
-		return !collect(node, func(text string) {
-			all = append(all, fmt.Sprintf("%s: %q", folder, text))
-		})
+	inspect(t, func(_ string, node ast.Node) bool {
+		return !collect(node, func(text string) { all = append(all, text) })
 	})
-	slices.Sort(all)
-	return slices.Compact(all)
+	return all
 }
 
 // inspect calls visit for the nodes of the Go files in pkg, as ast.Inspect does.
@@ -109,8 +76,8 @@ func inspect(t *testing.T, visit func(folder string, node ast.Node) bool) {
 	}
 }
 
-// collect calls found if a node is a text, also one that `+` joins. It returns whether it is done
-// with the node.
+// collect calls found if a node is a text with a space, also one that `+` joins. It returns whether
+// it is done with the node.
 func collect(node ast.Node, found func(string)) bool {
 	var text string
 	switch node := node.(type) {
