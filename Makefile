@@ -58,8 +58,8 @@ PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/... ./test/opens
 # test/devcluster/crd, of which no package is imported, but CRDs are copied. For those of OLM it
 # would download hundreds of modules, which `make test` does not need.
 MODULES := hack/tools/actionlint hack/pictures test/devcluster/kubernetes \
-	$(addprefix test/node/programs/,kubernetes containerd cni) test/node/images/programs \
-	test/logins/programs $(addprefix test/e2e/programs/,csi-test kubernetes)
+	$(addprefix test/node/programs/,containerd cni) test/node/images/programs \
+	test/logins/programs test/e2e/programs/csi-test
 # The targets of real nodes, if `make run` needs them.
 REAL_NODES := $(if $(findstring --nodes=real,$(ARGS)),node node-images)
 LINTER := bin/tools/golangci-lint

@@ -10,15 +10,16 @@ mkdir -p "$1"
 out=$(realpath "$1")
 new=$(mktemp -d "${out}/new.XXXXXX")
 trap 'rm -rf "${new}"' EXIT
-tests=test/e2e/programs drivers=test/node/images/programs
+sanity=test/e2e/programs/csi-test storage=test/devcluster/kubernetes
+drivers=test/node/images/programs
 
 case $2 in
 csi-sanity)
 	# Its sources are in this repository, so Go decides what is up to date.
 	go build -ldflags '-s -w' -o "${out}/nfsplugin" ./test/node/standin
-	sources=("${tests}/csi-test/go.mod" "${drivers}/go.mod")
+	sources=("${sanity}/go.mod" "${drivers}/go.mod")
 	;;
-storage) sources=("${tests}"/kubernetes/{go.mod,*.go}) ;;
+storage) sources=("${storage}"/{go.mod,storage/*.go}) ;;
 monitoring) sources=("${drivers}/go.mod") ;;
 *)
 	echo >&2 "usage: $0 FOLDER csi-sanity|storage|monitoring"
@@ -30,13 +31,13 @@ wanted=$( (cat "${sources[@]}" hack/e2e.sh && go env GOVERSION GOARCH) | sha256s
 echo "Building the programs of $2 into ${out} (minutes, once)"
 case $2 in
 csi-sanity)
-	go -C "${tests}/csi-test" build -ldflags '-s -w' -o "${new}/" tool
+	go -C "${sanity}" build -ldflags '-s -w' -o "${new}/" tool
 	go -C "${drivers}" build -ldflags '-s -w' -o "${new}/" \
 		k8s.io/cloud-provider-openstack/cmd/{cinder,manila}-csi-plugin
 	;;
 storage)
-	go -C "${tests}/kubernetes" build -ldflags '-s -w' -o "${new}/" tool
-	go -C "${tests}/kubernetes" test -c -ldflags '-s -w' -o "${new}/storage.test" .
+	go -C "${storage}" build -ldflags '-s -w' -o "${new}/" github.com/onsi/ginkgo/v2/ginkgo
+	go -C "${storage}" test -c -ldflags '-s -w' -o "${new}/storage.test" ./storage
 	;;
 monitoring)
 	go -C "${drivers}" build -ldflags '-s -w' -o "${new}/" \

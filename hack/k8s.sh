@@ -60,7 +60,9 @@ if ! is_current "${out}/programs.sha256" "${wanted}"; then
 	for variable in "Version=${version}" "Major=${major}" "Minor=${minor}" TreeState=archive; do
 		flags+=" -X k8s.io/component-base/version.git${variable}"
 	done
-	go -C "${programs}" build -ldflags "${flags}" -o "${new}/programs/" tool
+	go -C "${programs}" build -ldflags "${flags}" -o "${new}/programs/" go.etcd.io/etcd/server/v3 \
+		k8s.io/kubernetes/cmd/kube{-apiserver,-controller-manager,-scheduler,ctl} \
+		sigs.k8s.io/kwok/cmd/kwok
 	mv "${new}/programs/server" "${new}/programs/etcd"
 	mv "${new}"/programs/* "${out}"
 	echo "${wanted}" >"${out}/programs.sha256"

@@ -1,5 +1,5 @@
-// Package kubernetes contains the external storage tests of Kubernetes. hack/e2e.sh builds them.
-package kubernetes
+// Package storage contains the external storage tests of Kubernetes. hack/e2e.sh builds them.
+package storage
 
 import (
 	"flag"
