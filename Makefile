@@ -59,7 +59,7 @@ PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/... ./test/opens
 # would download hundreds of modules, which `make test` does not need.
 MODULES := hack/tools/actionlint hack/pictures test/devcluster/kubernetes \
 	$(addprefix test/node/programs/,containerd cni) test/node/images/programs \
-	test/logins/programs test/e2e/programs/csi-test
+	test/e2e/programs/csi-test
 # The targets of real nodes, if `make run` needs them.
 REAL_NODES := $(if $(findstring --nodes=real,$(ARGS)),node node-images)
 LINTER := bin/tools/golangci-lint
@@ -122,7 +122,7 @@ verify: $(CODE_GENERATORS) ## Fail if generated files or go.mod are outdated, or
 	hack/verify-code.sh
 	go mod tidy -diff
 	@set -e; for folder in $(MODULES); do (set -x; go -C $$folder mod tidy -diff); done
-	go -C test/logins/programs mod tidy -diff -modfile go.v1.33.mod
+	go -C test/node/images/programs mod tidy -diff -modfile logins/go.v1.33.mod
 
 .PHONY: test
 test: ## Run what CI runs, and what to run before each commit (8 minutes, 20 in a new clone)
@@ -170,7 +170,7 @@ verify-supply-chain: build $(GOVULNCHECK) ## Check modules, vulnerabilities, SBO
 	go mod verify
 	@set -e; for folder in $(MODULES) test/devcluster/crd hack/tools; do \
 		(set -x; go -C $$folder mod verify); done
-	go -C test/logins/programs mod verify -modfile go.v1.33.mod
+	go -C test/node/images/programs mod verify -modfile logins/go.v1.33.mod
 	hack/vulnerabilities.sh . ./cmd/...
 	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 30m -short ./test/supplychain \
 		$(TESTFLAGS)
@@ -200,9 +200,9 @@ mutants: ## Change the code of PACKAGES in N places each (20), and say which tes
 .PHONY: logins
 logins:
 	@mkdir -p $(BIN_DIR)/logins
-	go -C test/logins/programs build -ldflags '-s -w' -o $(BIN_DIR)/logins/v1.36 .
-	go -C test/logins/programs build -ldflags '-s -w' -modfile go.v1.33.mod \
-		-o $(BIN_DIR)/logins/v1.33 .
+	go -C test/node/images/programs build -ldflags '-s -w' -o $(BIN_DIR)/logins/v1.36 ./logins
+	go -C test/node/images/programs build -ldflags '-s -w' -modfile logins/go.v1.33.mod \
+		-o $(BIN_DIR)/logins/v1.33 ./logins
 
 .PHONY: test-logins
 test-logins: logins ## Run the drivers with many clouds.yaml (the first time 5 minutes more)

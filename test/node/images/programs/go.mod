@@ -1,5 +1,6 @@
-// The versions of the programs that run in the pods of a real node. They are in a module of their own,
-// so that they do not choose the versions of the operators' libraries.
+// The versions of the programs that run in the pods of a real node, and of the drivers whose logins
+// are compared with those of the operators. They are in a module of their own, so that they do not
+// choose the versions of the operators' libraries.
 module github.com/openstack-csi/csi-operator/test/node/images/programs
 
 go 1.26.0
@@ -14,6 +15,8 @@ tool (
 	k8s.io/cloud-provider-openstack/cmd/manila-csi-plugin
 	k8s.io/kubernetes/test/images/agnhost
 )
+
+require k8s.io/cloud-provider-openstack v1.36.0
 
 require (
 	cel.dev/expr v0.25.2 // indirect
@@ -134,7 +137,6 @@ require (
 	k8s.io/apimachinery v0.36.2 // indirect
 	k8s.io/apiserver v0.36.2 // indirect
 	k8s.io/client-go v0.36.2 // indirect
-	k8s.io/cloud-provider-openstack v1.36.0 // indirect
 	k8s.io/component-base v0.36.2 // indirect
 	k8s.io/component-helpers v0.36.2 // indirect
 	k8s.io/csi-translation-lib v0.36.1 // indirect

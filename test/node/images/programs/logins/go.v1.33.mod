@@ -1,6 +1,5 @@
-// The oldest version of the drivers whose logins are compared with those of the operators. It is in a module
-// of its own, so that it does not choose the versions of the operators' libraries.
-module github.com/openstack-csi/csi-operator/test/logins/programs
+// The oldest version of the drivers whose logins are compared with those of the operators.
+module github.com/openstack-csi/csi-operator/test/node/images/programs
 
 go 1.26.0
 
