@@ -23,7 +23,6 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 )
@@ -225,7 +224,7 @@ func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {
 		got[i].title, got[i].kind, got[i].credentials, got[i].sidecars = "", "", "", nil
 		got[i].loginSecret, got[i].loginOf = "", nil
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(driver{}, explain.System{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(driver{}, system{})); diff != "" {
 		t.Errorf("drivers (-manifests +plugin):\n%s", diff)
 	}
 }

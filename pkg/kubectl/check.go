@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
 
 // check is the command `check`.
@@ -56,7 +55,7 @@ func (c *check) run(ctx context.Context, s *session, _ []string) error {
 	}
 	return s.why(ctx, "the cluster", func(ctx context.Context, q question) (*answer, error) {
 		links := append(links, q.checkInstallation(ctx)...)
-		if explain.Cause(links) != nil {
+		if causeOf(links) != nil {
 			return &answer{state: "not ready for an installation", links: links}, nil
 		}
 		return &answer{state: "ready for an installation", links: links}, nil
@@ -64,14 +63,14 @@ func (c *check) run(ctx context.Context, s *session, _ []string) error {
 }
 
 // checkAgain prints the status after an installation, with what is wrong with the login.
-func (s *session) checkAgain(ctx context.Context, cloud []explain.Link) error {
+func (s *session) checkAgain(ctx context.Context, cloud []Link) error {
 	for _, l := range cloud {
-		if l.State == explain.OK {
+		if l.State == OK {
 			fmt.Fprintln(s.Err, wrap("", l.Text, 0))
 			continue
 		}
 		s.more = append(s.more, Finding{"cloud", diagnosis.Finding{
-			Severity: diagnosis.Severity(l.State), Type: "Clouds", Message: l.Text,
+			Severity: l.State, Type: "Clouds", Message: l.Text,
 		}})
 	}
 	return s.showStatus(ctx, nil, repetition{})

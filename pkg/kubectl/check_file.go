@@ -20,7 +20,6 @@ import (
 	"github.com/openstack-csi/csi-operator/assets"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -38,16 +37,16 @@ func (c *check) checkFile(ctx context.Context, q question) (*answer, error) {
 		find(ctx, q.guest, "", "cluster", &configv1.Infrastructure{}) != nil {
 		config, faults = choice.Parse(d.kind, string(text), true)
 	}
-	var links []explain.Link
+	var links []Link
 	for _, f := range faults {
-		links = append(links, explain.Linkf(explain.Problem, "%s:%d: %s", c.file, f.Line, f.Problem))
+		links = append(links, linkf(Problem, "%s:%d: %s", c.file, f.Line, f.Problem))
 	}
 	switch {
 	case len(faults) > 0:
 		return &answer{state: "invalid", links: links}, nil
 	case q.guest == nil:
-		hidden := explain.Linkf(explain.NotVisible, "the StorageClasses: there is no kubeconfig")
-		return &answer{state: "a valid " + string(d.kind), links: []explain.Link{hidden}}, nil
+		hidden := linkf(NotVisible, "the StorageClasses: there is no kubeconfig")
+		return &answer{state: "a valid " + string(d.kind), links: []Link{hidden}}, nil
 	}
 	of, err := c.compare(ctx, q.session, d, config)
 	if err != nil {
@@ -75,14 +74,14 @@ type comparison struct {
 
 	config   *choice.Config
 	existing map[string]*storagev1.StorageClass
-	links    []explain.Link
+	links    []Link
 	diff     string
 
 	created, changed, same int
 }
 
-func (c *comparison) add(state explain.State, format string, args ...any) {
-	c.links = append(c.links, explain.Linkf(state, format, args...))
+func (c *comparison) add(state State, format string, args ...any) {
+	c.links = append(c.links, linkf(state, format, args...))
 }
 
 func (c *check) compare(
@@ -96,11 +95,11 @@ func (c *check) compare(
 	case s.failed() != nil:
 		return nil, s.failed()
 	case s.guest.hidden["StorageClasses"]:
-		to.add(explain.NotVisible, "the StorageClasses")
+		to.add(NotVisible, "the StorageClasses")
 		return to, nil
 	case spec != nil && cmp.Or(spec.Spec.StorageClassState, opv1.ManagedStorageClass) !=
 		opv1.ManagedStorageClass:
-		to.add(explain.Warning, "storageClassState of ClusterCSIDriver %s is %s, so the operator "+
+		to.add(Warning, "storageClassState of ClusterCSIDriver %s is %s, so the operator "+
 			"writes no StorageClass", d.name, spec.Spec.StorageClassState)
 		return to, nil
 	}
@@ -122,7 +121,7 @@ func (c *check) compare(
 		to.compare(class)
 	}
 	to.compareTypes(d, to.Wanted(config, types, to.Of(slices.Collect(maps.Keys(types)), to.existing)))
-	to.add(explain.OK, "StorageClasses: %d created, %d changed, %d as they are", to.created,
+	to.add(OK, "StorageClasses: %d created, %d changed, %d as they are", to.created,
 		to.changed, to.same)
 	return to, nil
 }
@@ -132,12 +131,12 @@ func (c *comparison) compareTypes(d driver, wanted []classes.Class) {
 	for _, w := range wanted {
 		existing := c.existing[w.Name]
 		if existing != nil && !c.IsClassOf(existing, w.Type.Name) {
-			c.add(explain.Warning, "%s %q gets no StorageClass: another one has the name %s", c.Noun,
+			c.add(Warning, "%s %q gets no StorageClass: another one has the name %s", c.Noun,
 				w.Type.Name, w.Name)
 			continue
 		}
 		if _, fault := c.Fault(w, existing); fault != "" {
-			c.add(explain.Warning, "%s", fault)
+			c.add(Warning, "%s", fault)
 			if existing == nil {
 				continue
 			}
@@ -157,7 +156,7 @@ func (c *check) typesFor(
 ) (map[string]openstack.Type, error) {
 	types := map[string]openstack.Type{}
 	if c.clouds == "" {
-		to.add(explain.OK, "the %ss are those of the existing StorageClasses; with --clouds they are "+
+		to.add(OK, "the %ss are those of the existing StorageClasses; with --clouds they are "+
 			"those that OpenStack lists", to.Noun)
 		for _, class := range to.existing {
 			name := class.Parameters[classes.TypeParameter]
@@ -169,7 +168,7 @@ func (c *check) typesFor(
 		return types, nil
 	}
 	login, err := c.login(ctx)
-	if to.links = append(to.links, login); err != nil || login.State != explain.OK {
+	if to.links = append(to.links, login); err != nil || login.State != OK {
 		return nil, err
 	}
 	listed, err := c.types(ctx, kind)
@@ -183,7 +182,7 @@ func (c *check) typesFor(
 		names = append(names, t.Name)
 	}
 	for _, unused := range to.config.UnusedPatterns(names) {
-		to.add(explain.Warning, "%s matches no %s that %s offers", unused, to.Noun, to.Service)
+		to.add(Warning, "%s matches no %s that %s offers", unused, to.Noun, to.Service)
 	}
 	return types, nil
 }

@@ -23,7 +23,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/assets"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
 
 // defaultKubeletDir is the folder of the kubelet in the manifests.
@@ -51,7 +50,7 @@ func runs(all []workload, text string) *workload {
 }
 
 // checkInstallation returns what the objects of a cluster say about an installation.
-func (s *session) checkInstallation(ctx context.Context) []explain.Link {
+func (s *session) checkInstallation(ctx context.Context) []Link {
 	var deployments appsv1.DeploymentList
 	var daemons appsv1.DaemonSetList
 	var definitions apiextensionsv1.CustomResourceDefinitionList
@@ -72,10 +71,10 @@ func (s *session) checkInstallation(ctx context.Context) []explain.Link {
 	for _, d := range daemons.Items {
 		add("DaemonSet", d.Namespace, d.Name, d.Annotations, d.Spec.Template.Spec)
 	}
-	links := []explain.Link{s.permissions(ctx)}
+	links := []Link{s.permissions(ctx)}
 	links = append(links, s.neighbours(ctx, all)...)
 	if s.guest.hidden["CustomResourceDefinitions"] {
-		links = append(links, explain.Linkf(explain.NotVisible, "CustomResourceDefinitions"))
+		links = append(links, linkf(NotVisible, "CustomResourceDefinitions"))
 	} else {
 		links = append(links,
 			definitionsOf(definitions.Items, opv1.GroupName, "v1", "crds.yaml of the release contains it"),
@@ -88,7 +87,7 @@ func (s *session) checkInstallation(ctx context.Context) []explain.Link {
 }
 
 // permissions returns whether the caller may create the objects of the manifests.
-func (s *session) permissions(ctx context.Context) explain.Link {
+func (s *session) permissions(ctx context.Context) Link {
 	attributes, err := installed()
 	if err != nil {
 		s.guest.failed = errors.Join(s.guest.failed, err)
@@ -107,10 +106,10 @@ func (s *session) permissions(ctx context.Context) explain.Link {
 	}
 	if len(denied) > 0 {
 		slices.Sort(denied)
-		return explain.Linkf(explain.Problem, "you may not %s. Install with the permissions of a "+
+		return linkf(Problem, "you may not %s. Install with the permissions of a "+
 			"cluster administrator", strings.Join(slices.Compact(denied), ", "))
 	}
-	return explain.Linkf(explain.OK, "you may create everything that the manifests contain")
+	return linkf(OK, "you may create everything that the manifests contain")
 }
 
 // installed returns requests to create the objects of the manifests, one for each resource and
@@ -142,7 +141,7 @@ func installed() ([]authorizationv1.ResourceAttributes, error) {
 }
 
 // neighbours returns a problem for each driver that another installation serves.
-func (s *session) neighbours(ctx context.Context, all []workload) (links []explain.Link) {
+func (s *session) neighbours(ctx context.Context, all []workload) (links []Link) {
 	for _, d := range drivers() {
 		other := runs(all, strings.ToLower(d.title)+"-csi-plugin")
 		if find(ctx, s.guest, "", d.name, &storagev1.CSIDriver{}) == nil && other == nil {
@@ -155,11 +154,11 @@ func (s *session) neighbours(ctx context.Context, all []workload) (links []expla
 				text += ", Helm release " + other.release
 			}
 		}
-		links = append(links, explain.Linkf(explain.Problem, "%s. Two of them would disturb each other. "+
+		links = append(links, linkf(Problem, "%s. Two of them would disturb each other. "+
 			"Remove it first; its PersistentVolumes stay", text))
 	}
 	if links == nil && !s.guest.hidden["CSIDrivers"] {
-		links = append(links, explain.Linkf(explain.OK, "no other installation contains a driver"))
+		links = append(links, linkf(OK, "no other installation contains a driver"))
 	}
 	return links
 }
@@ -168,7 +167,7 @@ func (s *session) neighbours(ctx context.Context, all []workload) (links []expla
 // version.
 func definitionsOf(
 	all []apiextensionsv1.CustomResourceDefinition, group, version, without string,
-) explain.Link {
+) Link {
 	found, others := 0, 0
 	for _, one := range all {
 		if one.Spec.Group != group ||
@@ -184,46 +183,46 @@ func definitionsOf(
 			serves = serves || v.Served && v.Name == version
 		}
 		if !serves {
-			return explain.Linkf(explain.Problem, "CustomResourceDefinition %s does not serve the version "+
+			return linkf(Problem, "CustomResourceDefinition %s does not serve the version "+
 				"%s: upgrade what has installed it", one.Name, version)
 		}
 	}
 	switch {
 	case found == 0:
-		return explain.Linkf(explain.OK, "there are no CustomResourceDefinitions of %s: %s", group,
+		return linkf(OK, "there are no CustomResourceDefinitions of %s: %s", group,
 			without)
 	case group == v1alpha1.Group && others > 0:
-		return explain.Linkf(explain.OK, "%d CustomResourceDefinitions of %s stay as another program "+
+		return linkf(OK, "%d CustomResourceDefinitions of %s stay as another program "+
 			"has installed them", others, group)
 	}
-	return explain.Linkf(explain.OK, "CustomResourceDefinitions of %s serve %s", group, version)
+	return linkf(OK, "CustomResourceDefinitions of %s serve %s", group, version)
 }
 
 // controllers returns whether a snapshot controller runs, and a warning if a controller of the
 // CSI-Addons of others does.
-func (s *session) controllers(all []workload) []explain.Link {
-	snapshots := explain.Linkf(explain.Warning, "no Deployment is a snapshot controller, without "+
+func (s *session) controllers(all []workload) []Link {
+	snapshots := linkf(Warning, "no Deployment is a snapshot controller, without "+
 		"which snapshots never become ready: apply snapshots.yaml of the release, unless another "+
 		"program of the distribution contains one")
 	if found := runs(all, "snapshot-controller"); found != nil {
-		snapshots = explain.Linkf(explain.OK, "%s is a snapshot controller", found.name)
+		snapshots = linkf(OK, "%s is a snapshot controller", found.name)
 	} else if s.guest.hidden["Deployments"] {
-		snapshots = explain.Linkf(explain.NotVisible, "whether a snapshot controller runs")
+		snapshots = linkf(NotVisible, "whether a snapshot controller runs")
 	}
 	other := slices.IndexFunc(all, func(w workload) bool {
 		return strings.HasSuffix(w.name, "/csi-addons-controller-manager")
 	})
 	if other < 0 || runs(all, "csi-addons-controller") != nil {
-		return []explain.Link{snapshots}
+		return []Link{snapshots}
 	}
-	return []explain.Link{snapshots, explain.Linkf(explain.Warning, "%s is the controller of "+
+	return []Link{snapshots, linkf(Warning, "%s is the controller of "+
 		"CSI-Addons of another project. Keep it, or remove it before you install ours",
 		all[other].name)}
 }
 
 // kubelet returns the folder of the kubelet as far as objects show it: the API server does not know
 // it, but other CSI drivers mount it.
-func kubelet(all []workload, nodes []corev1.Node) explain.Link {
+func kubelet(all []workload, nodes []corev1.Node) Link {
 	for _, w := range all {
 		for _, v := range w.pod.Volumes {
 			if v.HostPath == nil || path.Base(path.Clean(v.HostPath.Path)) != "plugins_registry" {
@@ -231,19 +230,19 @@ func kubelet(all []workload, nodes []corev1.Node) explain.Link {
 			}
 			folder := path.Dir(path.Clean(v.HostPath.Path))
 			if folder == defaultKubeletDir {
-				return explain.Linkf(explain.OK, "the folder of the kubelet is %s for %s", folder, w.name)
+				return linkf(OK, "the folder of the kubelet is %s for %s", folder, w.name)
 			}
-			return explain.Linkf(explain.Warning, "the folder of the kubelet is %s for %s. Set "+
+			return linkf(Warning, "the folder of the kubelet is %s for %s. Set "+
 				"kubeletDir: %[1]s in operator.yaml", folder, w.name)
 		}
 	}
 	for _, n := range nodes {
 		_, microK8s := n.Labels["microk8s.io/cluster"]
 		if microK8s || strings.Contains(n.Status.NodeInfo.KubeletVersion, "+k0s") {
-			return explain.Linkf(explain.Warning, "node %s is one of k0s or MicroK8s, whose kubelet has "+
+			return linkf(Warning, "node %s is one of k0s or MicroK8s, whose kubelet has "+
 				"another folder than %s. Set kubeletDir in operator.yaml", n.Name, defaultKubeletDir)
 		}
 	}
-	return explain.Linkf(explain.NotVisible, "no object shows the folder of the kubelet. The "+
+	return linkf(NotVisible, "no object shows the folder of the kubelet. The "+
 		"manifests use %s; for another one set kubeletDir in operator.yaml", defaultKubeletDir)
 }

@@ -9,7 +9,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -66,28 +65,28 @@ func kindOfLogin(l *openstack.Login) string {
 }
 
 // login logs in, and returns the answer of the identity service.
-func (c *cloud) login(ctx context.Context) (explain.Link, error) {
+func (c *cloud) login(ctx context.Context) (Link, error) {
 	login, _, err := readLogin(c.clouds, c.cacert)
 	if err == nil && login.CA == "" && login.CAPath != "" {
 		// A path in a clouds.yaml is one of this machine, unlike that in a Secret.
 		login, _, err = readLogin(c.clouds, login.CAPath)
 	}
 	if err != nil {
-		return explain.Link{}, err
+		return Link{}, err
 	}
 	c.client = openstack.NewClient(openstack.Fixed(openstack.Access{Login: login}),
 		openstack.NewBackoff(clock.RealClock{}))
 	if err := c.client.Check(ctx); err != nil {
 		return c.failure(err), nil
 	}
-	return explain.Linkf(explain.OK, "OpenStack accepts the login of %s: entry %s, %s. This machine "+
+	return linkf(OK, "OpenStack accepts the login of %s: entry %s, %s. This machine "+
 		"sent it; nodes and pods may have another way to OpenStack", c.clouds, login.Entry,
 		kindOfLogin(login)), nil
 }
 
 // failure returns what OpenStack answers instead.
-func (c *cloud) failure(err error) explain.Link {
-	return explain.Linkf(explain.Problem, "from this machine: %s", strings.ReplaceAll(err.Error(),
+func (c *cloud) failure(err error) Link {
+	return linkf(Problem, "from this machine: %s", strings.ReplaceAll(err.Error(),
 		"the credentials Secret", c.clouds))
 }
 
@@ -100,27 +99,27 @@ func (c *cloud) types(ctx context.Context, kind choice.Kind) ([]openstack.Type, 
 }
 
 // offers returns whether OpenStack accepts the login, and what it offers to the drivers.
-func (c *cloud) offers(ctx context.Context) ([]explain.Link, error) {
+func (c *cloud) offers(ctx context.Context) ([]Link, error) {
 	if c.clouds == "" {
 		return nil, nil
 	}
 	login, err := c.login(ctx)
-	links := []explain.Link{login}
-	if err != nil || login.State != explain.OK {
+	links := []Link{login}
+	if err != nil || login.State != OK {
 		return links, err
 	}
 	for _, d := range drivers() {
 		types, err := c.types(ctx, d.kind)
 		switch {
 		case openstack.ReasonOf(err) == openstack.NotOffered:
-			links = append(links, explain.Linkf(explain.Warning, "%v", err))
+			links = append(links, linkf(Warning, "%v", err))
 		case err != nil:
 			links = append(links, c.failure(err))
 		case len(types) == 0:
-			links = append(links, explain.Linkf(explain.Warning, "%s offers no types to this project",
+			links = append(links, linkf(Warning, "%s offers no types to this project",
 				d.title))
 		default:
-			links = append(links, explain.Linkf(explain.OK, "%s offers %d types to this project", d.title,
+			links = append(links, linkf(OK, "%s offers %d types to this project", d.title,
 				len(types)))
 		}
 	}

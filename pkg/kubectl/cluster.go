@@ -3,7 +3,6 @@ package kubectl
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -77,11 +76,11 @@ func newMapper() meta.RESTMapper {
 	return mapper
 }
 
-// find reads an object, and returns it; nil if it does not exist, or may not be read. Then its kind
-// becomes hidden. The caller checks failed.
+// find reads an object, and returns it; nil if it has no name, does not exist, or may not be read.
+// Then its kind becomes hidden. The caller checks failed.
 func find[T client.Object](ctx context.Context, from *cluster, namespace, name string, object T) T {
 	var none T
-	if from.failed != nil {
+	if from.failed != nil || name == "" {
 		return none
 	}
 	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
@@ -93,22 +92,30 @@ func find[T client.Object](ctx context.Context, from *cluster, namespace, name s
 
 // read reads objects. A list that may not be read is empty, and its kind becomes hidden. The caller
 // checks failed.
-func (c *cluster) read(
-	ctx context.Context, list client.ObjectList, options ...client.ListOption,
-) {
+func (c *cluster) read(ctx context.Context, into client.ObjectList, by ...client.ListOption) {
 	if c.failed == nil {
-		c.failed = c.judge(c.List(ctx, list, options...), list)
+		c.failed = c.judge(c.List(ctx, into, by...), into)
 	}
+}
+
+// list reads objects as read does.
+func list[L any, P interface {
+	*L
+	client.ObjectList
+}](ctx context.Context, from *cluster, options ...client.ListOption) L {
+	var all L
+	from.read(ctx, P(&all), options...)
+	return all
 }
 
 // hostedControlPlanes returns those of a namespace, "" means all. The caller checks failed.
 func (c *cluster) hostedControlPlanes(
 	ctx context.Context, namespace string,
 ) []unstructured.Unstructured {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(hostedControlPlane())
-	c.read(ctx, list, client.InNamespace(namespace))
-	return list.Items
+	planes := &unstructured.UnstructuredList{}
+	planes.SetGroupVersionKind(hostedControlPlane())
+	c.read(ctx, planes, client.InNamespace(namespace))
+	return planes.Items
 }
 
 // failed returns the first error of find and read in any cluster.
@@ -141,13 +148,4 @@ func (c *cluster) kind(object runtime.Object) string {
 		return fmt.Sprintf("%T", object)
 	}
 	return plural(gvk.Kind)
-}
-
-// notVisible returns the kinds that could not be read.
-func (c *cluster) notVisible() []string {
-	kinds := slices.Sorted(maps.Keys(c.hidden))
-	for i := range kinds {
-		kinds[i] += c.of
-	}
-	return kinds
 }

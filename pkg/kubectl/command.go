@@ -1,6 +1,5 @@
 // Package kubectl is the plugin `kubectl openstack-csi`. It reads objects of a cluster, and prints
-// what package diagnosis and its subpackage explain decide about them. cmd/kubectl-openstack_csi
-// calls it.
+// what package diagnosis decides about them. cmd/kubectl-openstack_csi calls it.
 package kubectl
 
 import (

@@ -9,8 +9,8 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -26,7 +26,7 @@ type driver struct {
 	namespace  string
 	controller string
 	nodes      []string
-	sidecars   []explain.Sidecar
+	sidecars   []diagnosis.Sidecar
 	// credentials is the name of the driver Secret.
 	credentials string
 	// loginSecret is the Secret that the driver reads, loginOf its data for a login, without the CA.
@@ -48,8 +48,8 @@ func drivers() []driver {
 			loginOf: func(l *openstack.Login) map[string]string {
 				return map[string]string{"login": string(l.CloudsYAML())}
 			},
-			sidecars: []explain.Sidecar{
-				explain.Provisioner, explain.Attacher, explain.Resizer, explain.Snapshotter,
+			sidecars: []diagnosis.Sidecar{
+				diagnosis.Provisioner, diagnosis.Attacher, diagnosis.Resizer, diagnosis.Snapshotter,
 			},
 		},
 		{
@@ -62,7 +62,9 @@ func drivers() []driver {
 			credentials: "manila-cloud-credentials",
 			loginSecret: "csi-manila-secrets",
 			loginOf:     (*openstack.Login).ManilaKeys,
-			sidecars:    []explain.Sidecar{explain.Provisioner, explain.Resizer, explain.Snapshotter},
+			sidecars: []diagnosis.Sidecar{
+				diagnosis.Provisioner, diagnosis.Resizer, diagnosis.Snapshotter,
+			},
 		},
 	}
 }
@@ -89,8 +91,11 @@ func choose(args []string) ([]driver, error) {
 	return []driver{*one}, nil
 }
 
-// driverOf returns the CSI driver of a PersistentVolume, "" if none serves it.
+// driverOf returns the CSI driver of a PersistentVolume, "" if none serves it, or it is nil.
 func driverOf(volume *corev1.PersistentVolume) string {
+	if volume == nil {
+		return ""
+	}
 	return ptr.Deref(source.Of(volume), corev1.CSIPersistentVolumeSource{}).Driver
 }
 

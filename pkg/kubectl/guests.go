@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
 
 const (
@@ -74,7 +73,7 @@ func (s *session) showGuests(ctx context.Context, args []string) error {
 	}
 	_ = group.Wait() // what fails is a finding
 	report.NotVisible = slices.Compact(slices.Sorted(slices.Values(slices.Concat(hidden...))))
-	order := []explain.State{explain.Problem, explain.Progress, explain.Warning, explain.OK}
+	order := []State{Problem, Progress, Warning, OK}
 	slices.SortFunc(report.Guests, func(a, b Guest) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, stateOf(a)), slices.Index(order, stateOf(b))),
 			cmp.Compare(a.Name, b.Name))
@@ -89,11 +88,11 @@ func (s *session) showGuests(ctx context.Context, args []string) error {
 }
 
 // stateOf returns the severity of the first finding, OK if there is none.
-func stateOf(g Guest) explain.State {
+func stateOf(g Guest) State {
 	if len(g.Findings) == 0 {
-		return explain.OK
+		return OK
 	}
-	return explain.State(g.Findings[0].Severity)
+	return g.Findings[0].Severity
 }
 
 // readGuest reads the state of a guest cluster, and also returns what may not be read.
@@ -122,7 +121,7 @@ func (s *session) readGuest(
 	if err != nil {
 		report = s.newStatus()
 		report.Findings = []Finding{{"", diagnosis.Finding{
-			Severity: diagnosis.Problem, Type: "Guest", Message: err.Error(),
+			Severity: Problem, Type: "Guest", Message: err.Error(),
 		}}}
 	}
 	return Guest{plane.GetNamespace() + "/" + plane.GetName(), report}, there.notVisible()
@@ -164,7 +163,7 @@ func guestConfig(
 // write prints a line for each guest, with its first finding.
 func (g *Guests) write(out io.Writer, p palette) {
 	for _, one := range g.Guests {
-		l := explain.Link{State: stateOf(one), Text: one.Name}
+		l := Link{State: stateOf(one), Text: one.Name}
 		if len(one.Findings) > 0 {
 			l.Text, l.Runbook = l.Text+": "+one.Findings[0].String(), one.Findings[0].Runbook
 		}

@@ -15,8 +15,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
 
 // The values of the flag --output.
@@ -86,7 +84,7 @@ type session struct {
 	management *cluster
 	namespace  string
 	// systems are the drivers that systemOf has read.
-	systems map[string]*explain.System
+	systems map[string]*system
 	// more are findings of the status that are not about objects of the cluster.
 	more []Finding
 }
@@ -142,7 +140,7 @@ func (o *options) open(streams Streams) (*session, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.overrides)
-	s := &session{options: o, Streams: streams, systems: map[string]*explain.System{}}
+	s := &session{options: o, Streams: streams, systems: map[string]*system{}}
 	config, err := loader.ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err) && o.clusterless:

@@ -12,8 +12,6 @@ import (
 
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
-
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
 
 const (
@@ -51,37 +49,29 @@ func (s *session) print(kind string, result any, write func(io.Writer, palette))
 type palette bool
 
 // mark returns the sign of a severity or a state in two columns.
-func (p palette) mark(state explain.State) string {
+func (p palette) mark(state State) string {
 	const red, yellow, green = "31", "33", "32"
-	sign, color := "ok", green
-	switch state {
-	case explain.Problem:
-		sign, color = "!!", red
-	case explain.Progress:
-		sign, color = "~~", yellow
-	case explain.Warning:
-		sign, color = "! ", yellow
-	case explain.NotVisible:
-		sign, color = "??", ""
-	case explain.OK:
+	mark := map[State]struct{ sign, color string }{
+		Problem: {"!!", red}, Progress: {"~~", yellow}, Warning: {"! ", yellow}, NotVisible: {"??", ""},
+		OK: {"ok", green},
+	}[state]
+	if !p || mark.color == "" {
+		return mark.sign
 	}
-	if !p || color == "" {
-		return sign
-	}
-	return "\x1b[" + color + "m" + sign + "\x1b[0m"
+	return "\x1b[" + mark.color + "m" + mark.sign + "\x1b[0m"
 }
 
 // finding prints a finding with its driver and age.
 func (p palette) finding(out io.Writer, f Finding, age string) {
 	const indent = 16
-	prefix := p.mark(explain.State(f.Severity)) + fmt.Sprintf(" %-6s  %-4s ", f.Driver, age)
+	prefix := p.mark(f.Severity) + fmt.Sprintf(" %-6s  %-4s ", f.Driver, age)
 	fmt.Fprintln(out, wrap(prefix, withRunbook(f.Message, f.Runbook), indent))
 }
 
 // link prints a link of a chain.
-func (p palette) link(out io.Writer, l explain.Link) {
+func (p palette) link(out io.Writer, l Link) {
 	const indent = 6
-	if l.State == explain.OK {
+	if l.State == OK {
 		l.Runbook = ""
 	}
 	fmt.Fprintln(out, wrap("  "+p.mark(l.State)+"  ", withRunbook(l.Text, l.Runbook), indent))

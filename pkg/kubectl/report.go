@@ -9,13 +9,12 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
 
 // Status is the state of the drivers. Its JSON is the output of `status -o json`.
@@ -79,53 +78,55 @@ type Class struct {
 
 // worst returns why the drivers are not ready; "" if they are.
 func (r *Status) worst() string {
-	if len(r.Findings) == 0 || r.Findings[0].Severity == diagnosis.Warning {
+	if len(r.Findings) == 0 || r.Findings[0].Severity == Warning {
 		return ""
 	}
 	return r.Findings[0].String()
 }
 
-func newDriverStatus(d driver, sys *explain.System) DriverStatus {
+func newDriverStatus(sys *system) DriverStatus {
 	one := DriverStatus{
-		Name: d.name, Title: d.title, Ready: "Unknown", Controller: "?", Nodes: "-", Operator: "?",
-		Cloud: "-", Credentials: "-",
+		Name: sys.of.name, Title: sys.of.title, Ready: "Unknown", Controller: "?", Nodes: "-",
+		Operator: "?", Cloud: "-", Credentials: "-",
 	}
-	if c := sys.Condition(diagnosis.ConditionReady); c != nil {
+	if c := sys.condition(diagnosis.ConditionReady); c != nil {
 		one.Ready = string(c.Status)
 	}
-	if c := sys.Condition("CloudReachable"); c != nil {
-		age := " " + duration.HumanDuration(sys.Now.Sub(c.LastTransitionTime.Time))
-		one.Cloud = short(c, "ok") + age
+	if c := sys.condition("CloudReachable"); c != nil {
+		one.Cloud = short(c, "ok") + " " + sys.age(c.LastTransitionTime.Time)
 	}
-	if c := sys.Condition("CredentialsAccepted"); c != nil {
+	if c := sys.condition("CredentialsAccepted"); c != nil {
 		one.Credentials = short(c, "accepted")
-		soon := sys.Condition("CredentialsExpireSoon")
+		soon := sys.condition("CredentialsExpireSoon")
 		if c.Status == opv1.ConditionTrue && soon != nil && soon.Status == opv1.ConditionTrue {
 			one.Credentials = "expire soon"
 		}
 	}
-	hosted := sys.Hidden[explain.HiddenControlPlane]
-	if !hosted && !sys.Hidden[explain.HiddenDeployments] {
+	hosted := sys.hidden[hiddenControlPlane]
+	if !hosted && !sys.hidden["Deployments"] {
 		one.Controller = "-"
-		if sys.Controller != nil {
-			one.Controller = fmt.Sprintf("%d/%d", sys.Controller.Status.AvailableReplicas,
-				ptr.Deref(sys.Controller.Spec.Replicas, 1))
+		if sys.controller != nil {
+			one.Controller = podsReady(sys.controller)
 		}
 	}
-	if len(sys.Nodes) > 0 { // the DaemonSet with the fewest available pods
-		worst := slices.MinFunc(sys.Nodes, func(a, b appsv1.DaemonSet) int {
+	if len(sys.nodes) > 0 { // the DaemonSet with the fewest available pods
+		worst := slices.MinFunc(sys.nodes, func(a, b appsv1.DaemonSet) int {
 			return cmp.Compare(a.Status.NumberAvailable, b.Status.NumberAvailable)
 		})
-		one.Nodes = fmt.Sprintf("%d/%d", worst.Status.NumberAvailable,
-			worst.Status.DesiredNumberScheduled)
+		one.Nodes = podsReady(&worst)
 	}
-	if !hosted && !sys.Hidden[explain.HiddenLeases] {
+	if !hosted && !sys.hidden["Leases"] {
 		one.Operator = "absent"
-		if explain.Leader(sys.OperatorLease, sys.Now) != "" {
-			one.Operator = strings.TrimSpace(tag(sys.Operator) + " leads")
+		if sys.leader(sys.operatorLease) != "" {
+			one.Operator = strings.TrimSpace(tag(sys.operator) + " leads")
 		}
 	}
 	return one
+}
+
+func podsReady(workload metav1.Object) string {
+	w := diagnosis.NewWorkload(workload, nil)
+	return fmt.Sprintf("%d/%d", w.Available, w.Wanted)
 }
 
 // short returns a word for a condition.

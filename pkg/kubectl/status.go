@@ -12,11 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
 
 func newStatusCommand(o *options, streams Streams) *cobra.Command {
@@ -125,23 +125,19 @@ func (s *session) newStatus() *Status {
 func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) {
 	report := s.newStatus()
 	for _, d := range chosen {
-		sys := s.system(ctx, d)
-		if sys == nil {
-			s.addGone(ctx, d, report)
+		if sys := s.system(ctx, d); sys != nil {
+			report.add(sys, list[v1alpha1.CSIAddonsNodeList](ctx, s.guest,
+				client.InNamespace(d.namespace)).Items)
 			continue
 		}
-		var nodes v1alpha1.CSIAddonsNodeList
-		s.guest.read(ctx, &nodes, client.InNamespace(d.namespace))
-		report.add(d, sys, nodes.Items)
+		s.addGone(ctx, d, report)
 	}
 	if len(report.Drivers) == 0 && len(report.Findings) == len(s.more) {
 		absent := "No ClusterCSIDriver of OpenStack exists, or it is not visible"
 		if len(chosen) == 1 {
 			absent = "ClusterCSIDriver " + chosen[0].name + " does not exist, or it is not visible"
 		}
-		report.Findings = append(report.Findings, Finding{"", diagnosis.Finding{
-			Severity: diagnosis.Problem, Type: typeAbsent, Message: absent,
-		}})
+		report.find("", diagnosis.Finding{Severity: Problem, Type: typeAbsent, Message: absent})
 	}
 	s.addClasses(ctx, chosen, report)
 	s.addVolumes(ctx, chosen, report)
@@ -150,6 +146,11 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 	})
 	report.NotVisible = s.notVisible()
 	return report, s.failed()
+}
+
+// find adds a finding about a driver.
+func (r *Status) find(driver string, f diagnosis.Finding) {
+	r.Findings = append(r.Findings, Finding{driver, f})
 }
 
 // typeAbsent is the type of the finding that there is no driver.
@@ -163,21 +164,19 @@ func (s *session) addGone(ctx context.Context, d driver, report *Status) {
 			find(ctx, at.cluster, at.operator, d.operator, &appsv1.Deployment{}) == nil) {
 		return
 	}
-	report.Findings = append(report.Findings, Finding{d.title, diagnosis.Finding{
-		Severity: diagnosis.Problem, Type: "ClusterCSIDriverGone", Reason: "NotFound",
-		Message: explain.Gone(d.name),
-	}})
+	report.find(d.title, diagnosis.Finding{
+		Severity: Problem, Type: "ClusterCSIDriverGone", Reason: "NotFound", Message: goneText(d.name),
+	})
 }
 
 // addClasses adds the StorageClasses of the drivers, and the number of claims of each.
 func (s *session) addClasses(ctx context.Context, chosen []driver, report *Status) {
-	var classes storagev1.StorageClassList
-	var claims corev1.PersistentVolumeClaimList
-	s.guest.read(ctx, &classes)
-	s.guest.read(ctx, &claims)
 	var defaults []string
-	for _, class := range classes.Items {
-		if class.Annotations[isDefault] == "true" {
+	classes := list[storagev1.StorageClassList](ctx, s.guest).Items
+	claims := list[corev1.PersistentVolumeClaimList](ctx, s.guest).Items
+	for _, class := range classes {
+		byDefault := class.Annotations[isDefault] == "true"
+		if byDefault {
 			defaults = append(defaults, class.Name)
 		}
 		i := slices.IndexFunc(chosen, func(d driver) bool { return d.name == class.Provisioner })
@@ -185,11 +184,10 @@ func (s *session) addClasses(ctx context.Context, chosen []driver, report *Statu
 			continue
 		}
 		c := Class{
-			Name: class.Name, Driver: chosen[i].title, Type: class.Parameters["type"],
-			Default: class.Annotations[isDefault] == "true",
+			Name: class.Name, Driver: chosen[i].title, Type: class.Parameters["type"], Default: byDefault,
 		}
 		if !s.guest.hidden["PersistentVolumeClaims"] {
-			c.count(claims.Items)
+			c.count(claims)
 		}
 		report.Classes = append(report.Classes, c)
 	}
@@ -209,11 +207,10 @@ const isDefault = "storageclass.kubernetes.io/is-default-class"
 
 // addVolumes adds a warning for PersistentVolumes whose deletion fails.
 func (s *session) addVolumes(ctx context.Context, chosen []driver, report *Status) {
-	var volumes corev1.PersistentVolumeList
-	s.guest.read(ctx, &volumes)
+	volumes := list[corev1.PersistentVolumeList](ctx, s.guest).Items
 	for _, d := range chosen {
 		var stuck []string
-		for _, v := range volumes.Items {
+		for _, v := range volumes {
 			if driverOf(&v) == d.name && v.Status.Phase == corev1.VolumeFailed {
 				stuck = append(stuck, v.Name)
 			}
@@ -225,18 +222,15 @@ func (s *session) addVolumes(ctx context.Context, chosen []driver, report *Statu
 	}
 }
 
-// warn adds a warning.
 func (r *Status) warn(driver, message string) {
-	r.Findings = append(r.Findings, Finding{driver, diagnosis.Finding{
-		Severity: diagnosis.Warning, Type: "Storage", Message: message,
-	}})
+	r.find(driver, diagnosis.Finding{Severity: Warning, Type: "Storage", Message: message})
 }
 
 // count counts the claims with the class.
 func (c *Class) count(claims []corev1.PersistentVolumeClaim) {
 	c.Claims, c.Pending = new(int), new(int)
 	for _, claim := range claims {
-		if name := claim.Spec.StorageClassName; name == nil || *name != c.Name {
+		if ptr.Deref(claim.Spec.StorageClassName, "") != c.Name {
 			continue
 		}
 		*c.Claims++
@@ -247,31 +241,29 @@ func (c *Class) count(claims []corev1.PersistentVolumeClaim) {
 }
 
 // add adds the state of a driver.
-func (r *Status) add(d driver, sys *explain.System, nodes []v1alpha1.CSIAddonsNode) {
-	for _, f := range sys.Findings() {
-		r.Findings = append(r.Findings, Finding{d.title, f})
+func (r *Status) add(sys *system, nodes []v1alpha1.CSIAddonsNode) {
+	for _, f := range sys.findings() {
+		r.find(sys.of.title, f)
 	}
-	for _, sidecar := range sys.Sidecars() {
-		if sys.Controller == nil && !sys.Hidden[explain.HiddenControlPlane] {
-			continue
+	if sys.controller != nil || sys.hidden[hiddenControlPlane] {
+		for _, sidecar := range sys.of.sidecars {
+			lease := sys.leases[sidecar]
+			r.Sidecars = append(r.Sidecars, SidecarStatus{
+				Driver: sys.of.title, Name: string(sidecar), Leader: sys.leader(lease),
+				Leads: lease != nil && sys.leaderless(sidecar) == nil,
+			})
 		}
-		r.Sidecars = append(r.Sidecars, SidecarStatus{
-			Driver: d.title, Name: string(sidecar),
-			Leader: explain.Leader(sys.Leases[sidecar], r.now),
-			Leads:  sys.Leases[sidecar] != nil && sys.Leaderless(sidecar) == nil,
-		})
 	}
-	one := newDriverStatus(d, sys)
+	one := newDriverStatus(sys)
 	for _, node := range nodes {
-		if node.Spec.Driver.Name != d.name {
-			continue
-		}
-		one.CSIAddonsSidecars++
-		if node.Status.State == v1alpha1.CSIAddonsNodeConnected {
-			one.CSIAddonsConnected++
+		if node.Spec.Driver.Name == sys.of.name {
+			one.CSIAddonsSidecars++
+			if node.Status.State == v1alpha1.CSIAddonsNodeConnected {
+				one.CSIAddonsConnected++
+			}
 		}
 	}
-	for _, c := range sys.Driver.Status.Conditions {
+	for _, c := range sys.object.Status.Conditions {
 		if c.Type == diagnosis.ConditionReady {
 			continue
 		}

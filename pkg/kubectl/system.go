@@ -18,7 +18,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
 
 // controlPlane is the cluster and the namespace of the controllers of a driver and of its operator.
@@ -43,63 +42,111 @@ func (s *session) place(ctx context.Context, d driver) *controlPlane {
 	return &controlPlane{s.guest, d.namespace, flavour.DefaultNamespace}
 }
 
+// hiddenControlPlane is a key of system.hidden.
+const hiddenControlPlane = "hosted control plane"
+
+// system contains the objects of one driver. The kinds in hidden could not be read; every other
+// object that is nil does not exist.
+type system struct {
+	*session
+
+	of     driver
+	hidden map[string]bool
+	object *opv1.ClusterCSIDriver
+	// operatorName is namespace/name of the operator's Deployment.
+	operatorName  string
+	operator      *appsv1.Deployment
+	operatorLease *coordinationv1.Lease
+	// operatorPods are read if the operator lacks pods.
+	operatorPods []corev1.Pod
+	controller   *appsv1.Deployment
+	// replicaSets and pods are those of the controller.
+	replicaSets []appsv1.ReplicaSet
+	pods        []corev1.Pod
+	nodes       []appsv1.DaemonSet
+	// nodePods are the pods of those DaemonSets that lack pods, failures why a DaemonSet cannot create
+	// pods.
+	nodePods []corev1.Pod
+	failures map[string]string
+	// namespaceGone says that the namespace does not exist, or is being deleted.
+	namespaceGone bool
+	leases        map[diagnosis.Sidecar]*coordinationv1.Lease
+}
+
 // system reads the objects of a driver; nil if it has no ClusterCSIDriver, or reading failed.
-func (s *session) system(ctx context.Context, d driver) *explain.System {
-	sys := &explain.System{
-		Now: s.clock.Now(), Title: d.title, Workloads: 1 + len(d.nodes), Hidden: map[string]bool{},
-		Leases: map[explain.Sidecar]*coordinationv1.Lease{}, Failures: map[string]string{},
+func (s *session) system(ctx context.Context, d driver) *system {
+	sys := &system{
+		session: s, of: d, hidden: map[string]bool{}, failures: map[string]string{},
+		leases: map[diagnosis.Sidecar]*coordinationv1.Lease{},
 	}
-	sys.Driver = find(ctx, s.guest, "", d.name, &opv1.ClusterCSIDriver{})
-	if sys.Driver == nil {
+	sys.object = find(ctx, s.guest, "", d.name, &opv1.ClusterCSIDriver{})
+	if sys.object == nil {
 		return nil
 	}
-	s.readControlPlane(ctx, d, sys)
+	sys.readControlPlane(ctx)
 	for _, name := range d.nodes {
 		if one := find(ctx, s.guest, d.namespace, name, &appsv1.DaemonSet{}); one != nil {
-			sys.Nodes = append(sys.Nodes, *one)
+			sys.nodes = append(sys.nodes, *one)
 		}
 	}
 	for _, sidecar := range d.sidecars {
-		sys.Leases[sidecar] = find(ctx, s.guest, d.namespace, sidecar.Lease(d.name),
+		sys.leases[sidecar] = find(ctx, s.guest, d.namespace, sidecar.Lease(d.name),
 			&coordinationv1.Lease{})
 	}
-	s.addPods(ctx, d, sys)
-	maps.Copy(sys.Hidden, s.guest.hidden)
+	sys.readPods(ctx)
+	maps.Copy(sys.hidden, s.guest.hidden)
 	return sys
 }
 
-// addPods adds why DaemonSets lack pods, and whether the namespace of the driver is gone. It sends
-// no request while all is well.
-func (s *session) addPods(ctx context.Context, d driver, sys *explain.System) {
-	if len(sys.Nodes) == 0 {
-		namespace := find(ctx, s.guest, "", d.namespace, &corev1.Namespace{})
-		if !s.guest.hidden["Namespaces"] && (namespace == nil || namespace.DeletionTimestamp != nil) {
-			sys.NamespaceGone = d.namespace
-		}
+// systemOf returns the objects of the driver with a name; nil for other drivers. It reads them once
+// for all claims of a pod.
+func (s *session) systemOf(ctx context.Context, name string) *system {
+	d := findDriver(name)
+	if d == nil {
+		return nil
 	}
-	for i := range sys.Nodes {
-		one := &sys.Nodes[i]
+	known, found := s.systems[name]
+	if !found {
+		known = s.system(ctx, *d)
+		s.systems[name] = known
+	}
+	return known
+}
+
+// isGone returns whether a driver of OpenStack has no ClusterCSIDriver.
+func (s *session) isGone(sys *system, driver string) bool {
+	return sys == nil && findDriver(driver) != nil && !s.guest.hidden["ClusterCSIDrivers"]
+}
+
+// readPods reads why DaemonSets lack pods, and whether the namespace of the driver is gone. While
+// all is well, it sends no request.
+func (s *system) readPods(ctx context.Context) {
+	if len(s.nodes) == 0 {
+		namespace := find(ctx, s.guest, "", s.of.namespace, &corev1.Namespace{})
+		s.namespaceGone = !s.guest.hidden["Namespaces"] &&
+			(namespace == nil || namespace.DeletionTimestamp != nil)
+	}
+	for i := range s.nodes {
+		one := &s.nodes[i]
 		if one.Status.NumberAvailable >= one.Status.DesiredNumberScheduled {
 			continue
 		}
 		pods := podsOf(ctx, s.guest, one)
-		sys.NodePods = append(sys.NodePods, pods...)
+		s.nodePods = append(s.nodePods, pods...)
 		if len(pods) < int(one.Status.DesiredNumberScheduled) {
-			sys.Failures[one.Name] = diagnosis.FailedCreate(events(ctx, s.guest, one))
+			s.failures[one.Name] = diagnosis.FailedCreate(events(ctx, s.guest, one))
 		}
 	}
 }
 
 // podsOf returns the pods that the selector of a workload selects.
 func podsOf(ctx context.Context, from *cluster, workload client.Object) []corev1.Pod {
-	var pods corev1.PodList
-	selector := diagnosis.NewWorkload(workload, nil).Selector
-	labels, err := metav1.LabelSelectorAsSelector(selector)
+	labels, err := metav1.LabelSelectorAsSelector(diagnosis.NewWorkload(workload, nil).Selector)
 	from.failed = cmp.Or(from.failed, err)
-	from.read(ctx, &pods, client.InNamespace(workload.GetNamespace()),
-		client.MatchingLabelsSelector{Selector: labels})
-	from.addLog(ctx, pods.Items)
-	return pods.Items
+	pods := list[corev1.PodList](ctx, from, client.InNamespace(workload.GetNamespace()),
+		client.MatchingLabelsSelector{Selector: labels}).Items
+	from.addLog(ctx, pods)
+	return pods
 }
 
 // addLog adds the end of its log to the first container that has ended without a message, if the
@@ -126,34 +173,31 @@ func (c *cluster) addLog(ctx context.Context, pods []corev1.Pod) {
 }
 
 // readControlPlane reads the Deployments of the driver and of its operator.
-func (s *session) readControlPlane(ctx context.Context, d driver, sys *explain.System) {
-	at := s.place(ctx, d)
+func (s *system) readControlPlane(ctx context.Context) {
+	at := s.place(ctx, s.of)
 	if at == nil {
-		sys.Hidden[explain.HiddenControlPlane] = true
-		s.guest.hidden[explain.HiddenControlPlane+" (--management-kubeconfig)"] = true
+		s.hidden[hiddenControlPlane] = true
+		s.guest.hidden[hiddenControlPlane+" (--management-kubeconfig)"] = true
 		return
 	}
-	sys.OperatorName = at.operator + "/" + d.operator
-	sys.Operator = find(ctx, at.cluster, at.operator, d.operator, &appsv1.Deployment{})
-	sys.Controller = find(ctx, at.cluster, at.namespace, d.controller, &appsv1.Deployment{})
-	if s.management != nil && sys.Operator == nil && sys.Controller == nil {
+	s.operatorName = at.operator + "/" + s.of.operator
+	s.operator = find(ctx, at.cluster, at.operator, s.of.operator, &appsv1.Deployment{})
+	s.controller = find(ctx, at.cluster, at.namespace, s.of.controller, &appsv1.Deployment{})
+	if s.management != nil && s.operator == nil && s.controller == nil {
 		s.checkHosted(ctx)
 	}
-	sys.OperatorLease = find(ctx, at.cluster, at.operator, d.lease, &coordinationv1.Lease{})
-	if sys.Operator == nil && at.hidden["Infrastructures"] { // it may be a guest cluster
-		sys.Hidden[explain.HiddenControlPlane] = true
+	s.operatorLease = find(ctx, at.cluster, at.operator, s.of.lease, &coordinationv1.Lease{})
+	// Without a right to read Infrastructures it may be a guest cluster.
+	s.hidden[hiddenControlPlane] = s.operator == nil && at.hidden["Infrastructures"]
+	if s.controller != nil {
+		s.replicaSets = list[appsv1.ReplicaSetList](ctx, at.cluster, client.InNamespace(at.namespace),
+			client.MatchingLabels(s.controller.Spec.Selector.MatchLabels)).Items
+		s.pods = podsOf(ctx, at.cluster, s.controller)
 	}
-	if sys.Controller != nil {
-		var sets appsv1.ReplicaSetList
-		at.read(ctx, &sets, client.InNamespace(at.namespace),
-			client.MatchingLabels(sys.Controller.Spec.Selector.MatchLabels))
-		sys.ReplicaSets = sets.Items
-		sys.Pods = podsOf(ctx, at.cluster, sys.Controller)
+	if o := s.operator; o != nil && o.Status.AvailableReplicas < ptr.Deref(o.Spec.Replicas, 1) {
+		s.operatorPods = podsOf(ctx, at.cluster, o)
 	}
-	if o := sys.Operator; o != nil && o.Status.AvailableReplicas < ptr.Deref(o.Spec.Replicas, 1) {
-		sys.OperatorPods = podsOf(ctx, at.cluster, o)
-	}
-	maps.Copy(sys.Hidden, at.hidden)
+	maps.Copy(s.hidden, at.hidden)
 }
 
 // checkHosted fails if there is no hosted control plane where a flag says it is.
@@ -167,13 +211,13 @@ func (s *session) checkHosted(ctx context.Context) {
 }
 
 // notVisible returns the kinds that could not be read in any cluster.
-func (s *session) notVisible() []string {
-	if s.guest == nil {
-		return nil
-	}
-	kinds := s.guest.notVisible()
-	if s.management != nil {
-		kinds = append(kinds, s.management.notVisible()...)
+func (s *session) notVisible() (kinds []string) {
+	for _, c := range []*cluster{s.guest, s.management} {
+		if c != nil {
+			for kind := range c.hidden {
+				kinds = append(kinds, kind+c.of)
+			}
+		}
 	}
 	slices.Sort(kinds)
 	return slices.Compact(kinds)

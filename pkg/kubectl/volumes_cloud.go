@@ -13,7 +13,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -50,7 +49,7 @@ func (v *volumeList) contents(ctx context.Context, s *session) (*contents, error
 		}
 	}
 	login, err := v.login(ctx)
-	if err == nil && login.State != explain.OK {
+	if err == nil && login.State != OK {
 		err = errors.New(login.Text)
 	}
 	if err = errors.Join(s.failed(), err); err != nil {

@@ -21,16 +21,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	opv1 "github.com/openshift/api/operator/v1"
-
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 )
 
 // Explanation says why an object is in its state. Its JSON is the output of `why -o json`.
 type Explanation struct {
-	Object string         `json:"object"`
-	State  string         `json:"state"`
-	Cause  string         `json:"cause,omitempty"`
-	Chain  []explain.Link `json:"chain"`
+	Object string `json:"object"`
+	State  string `json:"state"`
+	Cause  string `json:"cause,omitempty"`
+	Chain  []Link `json:"chain"`
 	// Diff is how StorageClasses would change.
 	Diff string `json:"diff,omitempty"`
 
@@ -41,13 +39,14 @@ type Explanation struct {
 type question struct {
 	*session
 
+	from            *cluster
 	namespace, name string
 }
 
 // answer is the state of an object and the links to the cloud.
 type answer struct {
 	state string
-	links []explain.Link
+	links []Link
 	diff  string
 }
 
@@ -114,7 +113,7 @@ func newWhyCommand(o *options, streams Streams) *cobra.Command {
 				return usage("%q: use KIND/NAME with a kind of %s", strings.Join(args, " "), kinds)
 			}
 			return s.why(ctx, kind+"/"+name, explainers()[kind].explain,
-				question{s, s.namespace, name})
+				question{s, s.guest, s.namespace, name})
 		}),
 	}
 	o.addOutputTo(cmd.Flags())
@@ -133,7 +132,7 @@ func (s *session) why(
 		Object: object, Chain: found.links, State: found.state, Diff: found.diff,
 		NotVisible: s.notVisible(),
 	}
-	cause := explain.Cause(found.links)
+	cause := causeOf(found.links)
 	if cause != nil {
 		e.Cause = cause.Text
 	}
@@ -159,42 +158,34 @@ func (e *Explanation) write(out io.Writer, p palette) {
 	fmt.Fprint(out, printable(e.Diff))
 }
 
-// since says for how long an object has had a phase.
-func (q question) since(phase string, start time.Time) string {
-	return phase + " for " + duration.HumanDuration(q.clock.Now().Sub(start))
+// age says for how long something has lasted.
+func (s *session) age(since time.Time) string {
+	return duration.HumanDuration(s.clock.Since(since))
+}
+
+// state says for how long an object has existed in a phase, or has been deleted.
+func (s *session) state(object client.Object, phase string) string {
+	since := object.GetCreationTimestamp()
+	if deleted := object.GetDeletionTimestamp(); deleted != nil {
+		phase, since = "Terminating", *deleted
+	}
+	return phase + " for " + s.age(since.Time)
 }
 
 // read reads the object of the question. Unlike other objects, it must exist and be visible.
 func (q question) read(ctx context.Context, object client.Object) error {
-	err := q.guest.Get(ctx, client.ObjectKey{Namespace: q.namespace, Name: q.name}, object)
+	err := q.from.Get(ctx, client.ObjectKey{Namespace: q.namespace, Name: q.name}, object)
 	if apierrors.IsNotFound(err) && q.namespace != "" {
 		return fmt.Errorf("%w in namespace %s: choose another one with -n", err, q.namespace)
 	}
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", q.guest.kind(object), err)
+		return fmt.Errorf("reading %s: %w", q.from.kind(object), err)
 	}
 	return nil
 }
 
 // events returns the events of an object.
 func events(ctx context.Context, from *cluster, object client.Object) []corev1.Event {
-	var list corev1.EventList
-	from.read(ctx, &list, client.InNamespace(object.GetNamespace()),
-		client.MatchingFields{"involvedObject.uid": string(object.GetUID())})
-	return list.Items
-}
-
-// systemOf returns the objects of the driver with a name; nil for other drivers. It reads them once
-// for all claims of a pod.
-func (s *session) systemOf(ctx context.Context, name string) *explain.System {
-	d := findDriver(name)
-	if d == nil {
-		return nil
-	}
-	known, found := s.systems[name]
-	if !found {
-		known = s.system(ctx, *d)
-		s.systems[name] = known
-	}
-	return known
+	return list[corev1.EventList](ctx, from, client.InNamespace(object.GetNamespace()),
+		client.MatchingFields{"involvedObject.uid": string(object.GetUID())}).Items
 }

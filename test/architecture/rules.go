@@ -48,7 +48,6 @@ func Repository() Rules {
 			{0, "pkg/csiaddons/driver"},
 			{1, "pkg/csiaddons/identity"},
 			{3, "pkg/csiaddons/manilanode"},
-			{2, "pkg/kubectl/explain"},
 			{1, "pkg/choice"},
 			{1, "pkg/diagnosis"},
 			{1, "pkg/guest"},

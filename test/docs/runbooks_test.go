@@ -69,7 +69,7 @@ func TestEachFindingHasARunbook(t *testing.T) {
 	for _, rule := range alertRules(t) {
 		alerts = append(alerts, strings.ToLower(rule.Alert))
 	}
-	files, err := filepath.Glob("../../pkg/kubectl/explain/*.go")
+	files, err := filepath.Glob("../../pkg/kubectl/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

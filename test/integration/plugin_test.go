@@ -24,9 +24,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl"
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
 
@@ -157,8 +157,8 @@ func (e *env) createViewer(in *cluster) {
 // createSidecarLeases plays the sidecars of Manila, which no simulated pod runs.
 func (e *env) createSidecarLeases(holder string) {
 	e.t.Helper()
-	for _, sidecar := range []explain.Sidecar{
-		explain.Provisioner, explain.Resizer, explain.Snapshotter,
+	for _, sidecar := range []diagnosis.Sidecar{
+		diagnosis.Provisioner, diagnosis.Resizer, diagnosis.Snapshotter,
 	} {
 		client := e.guest.kube.CoordinationV1().Leases(e.subject.OperandNamespace)
 		name := sidecar.Lease(e.subject.ClusterCSIDriver)

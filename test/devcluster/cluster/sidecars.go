@@ -12,7 +12,7 @@ import (
 	coordination "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/explain"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 )
 
@@ -55,7 +55,7 @@ func renewLeases(ctx context.Context, control kubernetes.Interface, namespace st
 		if i < 0 || !slices.Contains(container.Args, "--leader-election") {
 			continue
 		}
-		sidecar := explain.Sidecar(strings.TrimPrefix(container.Name, "csi-"))
+		sidecar := diagnosis.Sidecar(strings.TrimPrefix(container.Name, "csi-"))
 		lease := coordination.Lease(sidecar.Lease(o.ClusterCSIDriver), o.OperandNamespace).
 			WithSpec(coordination.LeaseSpec().WithHolderIdentity(pods.Items[i].Name).
 				WithLeaseDurationSeconds(60).WithRenewTime(metav1.NowMicro()))

@@ -1,4 +1,4 @@
-package explain
+package kubectl
 
 import (
 	"fmt"
@@ -13,20 +13,86 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
+// State is the state of a link: the severity of a finding, OK or NotVisible.
+type State = diagnosis.Severity
+
+// The states of a link.
+const (
+	Problem  = diagnosis.Problem
+	Progress = diagnosis.Progress
+	Warning  = diagnosis.Warning
+
+	// OK means that the link works.
+	OK State = "OK"
+	// NotVisible means that the objects could not be read.
+	NotVisible State = "NotVisible"
+)
+
+// Link is one part of the chain from an object to the cloud.
+type Link struct {
+	State   State  `json:"state"`
+	Text    string `json:"text"`
+	Runbook string `json:"runbook,omitempty"`
+}
+
+const (
+	runbookOperations = "openstackcsioperationsfail"
+	runbookAbsent     = "openstackcsioperatorabsent"
+)
+
+// linkf returns a link without a runbook.
+func linkf(state State, format string, args ...any) Link {
+	return Link{State: state, Text: fmt.Sprintf(format, args...)}
+}
+
+// only returns a chain of one link.
+func only(state State, format string, args ...any) []Link {
+	return []Link{linkf(state, format, args...)}
+}
+
+func linkOf(f diagnosis.Finding) Link { return Link{f.Severity, f.Message, f.Runbook} }
+
+// causeOf returns the first link that is a problem, else the first that is in progress.
+func causeOf(links []Link) *Link {
+	for _, state := range []State{Problem, Progress} {
+		if i := slices.IndexFunc(links, func(l Link) bool { return l.State == state }); i >= 0 {
+			return &links[i]
+		}
+	}
+	return nil
+}
+
+// also returns a link that is not the cause.
+func also(l Link) Link {
+	if l.State == Problem || l.State == Progress {
+		l.State = Warning
+	}
+	return l
+}
+
+// nearby marks what is wrong with other objects.
+func nearby(links []Link) []Link {
+	marked := slices.Clone(links)
+	for i, l := range marked {
+		if marked[i] = also(l); marked[i] != l {
+			marked[i].Text = "not the cause: " + l.Text
+		}
+	}
+	return marked
+}
+
 // stale is the age at which an event does not say any more what is wrong now. Sidecars and the
 // kubelet retry sooner.
 const stale = 10 * time.Minute
 
-const runbookOperations = "openstackcsioperationsfail"
-
-// answer says how far an error leads to its cause.
-type answer int
+// certainty says how far an error leads to its cause.
+type certainty int
 
 const (
 	// unknown means that the error may have its cause in another link.
-	unknown answer = iota
-	// login means that OpenStack refused the login.
-	login
+	unknown certainty = iota
+	// loginRefused means that OpenStack refused the login.
+	loginRefused
 	// decisive means that the driver or OpenStack worked, and refused the request.
 	decisive
 )
@@ -49,36 +115,35 @@ func isMount(reason string) bool {
 
 // recent returns the newest Warning event of each reason since a time, the newest first.
 func recent(events []corev1.Event, since time.Time) []corev1.Event {
-	var found []corev1.Event
 	seen := map[string]bool{}
-	for _, e := range diagnosis.NewestFirst(events) {
-		if e.Type == corev1.EventTypeWarning && !seen[e.Reason] && !diagnosis.TimeOf(e).Before(since) {
-			seen[e.Reason] = true
-			found = append(found, e)
+	return slices.DeleteFunc(diagnosis.NewestFirst(events), func(e corev1.Event) bool {
+		if e.Type != corev1.EventTypeWarning || seen[e.Reason] || diagnosis.TimeOf(e).Before(since) {
+			return true
 		}
-	}
-	return found
+		seen[e.Reason] = true
+		return false
+	})
 }
 
-// eventLink returns what an event says. A text of another component has no meaning for storage.
-func eventLink(e corev1.Event, now time.Time, storage bool) (Link, answer) {
+// event returns what an event says. A text of another component has no meaning for storage.
+func (s *session) event(e corev1.Event, storage bool) (Link, certainty) {
 	at := diagnosis.TimeOf(e)
-	l := Link{Problem, fmt.Sprintf("%s, %s ago: %s", e.Reason, age(now, at), e.Message), ""}
-	known := unknown
+	l, known := linkf(Problem, "%s, %s ago: %s", e.Reason, s.age(at), e.Message), unknown
 	if storage {
 		l, known = errorLink(l.Text)
 	}
-	if now.Sub(at) > stale {
+	if s.clock.Since(at) > stale {
 		l = also(l)
 		l.Text, known = "earlier: "+l.Text, unknown
 	}
 	return l, known
 }
 
-// eventLinks returns what events say, the newest first, and how far the newest leads to the cause.
-func eventLinks(events []corev1.Event, now time.Time) (links []Link, known answer) {
-	for i, e := range events {
-		l, leads := eventLink(e, now, isStorage(e.Reason))
+// said returns what the recent events say, the newest first, and how far the newest leads to the
+// cause.
+func (s *session) said(events []corev1.Event, since time.Time) (links []Link, known certainty) {
+	for i, e := range recent(events, since) {
+		l, leads := s.event(e, isStorage(e.Reason))
 		if i == 0 {
 			known = leads
 		}
@@ -87,28 +152,8 @@ func eventLinks(events []corev1.Event, now time.Time) (links []Link, known answe
 	return links, known
 }
 
-// also returns links of which none is the cause.
-func also(l Link) Link {
-	if l.State == Problem || l.State == Progress {
-		l.State = Warning
-	}
-	return l
-}
-
-// nearby marks what is wrong with other objects.
-func nearby(links []Link) []Link {
-	marked := slices.Clone(links)
-	for i, l := range marked {
-		if l.State == Problem || l.State == Progress {
-			marked[i] = also(l)
-			marked[i].Text = "not the cause: " + l.Text
-		}
-	}
-	return marked
-}
-
 // meaning returns what an error of a driver means, "" if it is not known.
-func meaning(message string) (string, answer) {
+func meaning(message string) (string, certainty) {
 	if found := regexp.MustCompile(`(?i)exceeds allowed (\w+) quota\. Requested (\d+)\w*, quota is ` +
 		`(\d+)\w* and (\d+)\w* has been consumed`).FindStringSubmatch(message); found != nil {
 		all, _ := strconv.Atoi(found[3]) // the pattern allows digits only
@@ -119,7 +164,7 @@ func meaning(message string) (string, answer) {
 	}
 	for _, known := range []struct {
 		pattern, means string
-		answer         answer
+		leads          certainty
 	}{
 		{
 			`(?i)exceeds.?limit|larger than (the )?maximum allowed`,
@@ -145,22 +190,24 @@ func meaning(message string) (string, answer) {
 			"no backend of OpenStack can hold the volume: its type, zone or free space do not fit",
 			decisive,
 		},
-		{`(?i)\b401\b|unauthori[sz]ed|authentication failed`, "OpenStack refused the login", login},
+		{
+			`(?i)\b401\b|unauthori[sz]ed|authentication failed`, "OpenStack refused the login",
+			loginRefused,
+		},
+		{
+			`code = (InvalidArgument|NotFound|AlreadyExists|OutOfRange|ResourceExhausted|` +
+				`FailedPrecondition|PermissionDenied|Unimplemented)\b`, "", decisive,
+		},
 	} {
 		if regexp.MustCompile(known.pattern).MatchString(message) {
-			return known.means, known.answer
+			return known.means, known.leads
 		}
-	}
-	refused := `code = (InvalidArgument|NotFound|AlreadyExists|OutOfRange|ResourceExhausted|` +
-		`FailedPrecondition|PermissionDenied|Unimplemented)\b`
-	if regexp.MustCompile(refused).MatchString(message) {
-		return "", decisive
 	}
 	return "", unknown
 }
 
 // errorLink returns what an error in a status of storage says.
-func errorLink(message string) (Link, answer) {
+func errorLink(message string) (Link, certainty) {
 	means, known := meaning(message)
 	if means != "" {
 		message = means + ". " + message
@@ -174,4 +221,15 @@ func closest(name string, names []string) string {
 		return ". Did you mean " + best + "?"
 	}
 	return ""
+}
+
+// namesOf returns the names of objects.
+func namesOf[T any, P interface {
+	*T
+	GetName() string
+}](objects []T) (names []string) {
+	for i := range objects {
+		names = append(names, P(&objects[i]).GetName())
+	}
+	return names
 }

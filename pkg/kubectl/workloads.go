@@ -1,0 +1,187 @@
+package kubectl
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+)
+
+// maxPods is the number of pods that a chain describes.
+const maxPods = 5
+
+// template is a pod template that a workload had, and when it got the template.
+type template struct {
+	revision int64
+	since    time.Time
+	pod      *corev1.PodTemplateSpec
+}
+
+// templatesOfReplicaSets returns the templates of a Deployment. A ReplicaSet outlives events.
+func templatesOfReplicaSets(d metav1.Object, sets []appsv1.ReplicaSet) (templates []template) {
+	for i, set := range sets {
+		var revision int64
+		_, err := fmt.Sscan(set.Annotations["deployment.kubernetes.io/revision"], &revision)
+		if err == nil && metav1.IsControlledBy(&sets[i], d) {
+			templates = append(templates,
+				template{revision, set.CreationTimestamp.Time, &sets[i].Spec.Template})
+		}
+	}
+	return templates
+}
+
+// templatesOfRevisions returns the templates of a DaemonSet.
+func templatesOfRevisions(
+	d metav1.Object, revisions []appsv1.ControllerRevision,
+) (templates []template) {
+	for i, r := range revisions {
+		var data appsv1.DaemonSet // a revision contains only its template
+		if metav1.IsControlledBy(&revisions[i], d) && json.Unmarshal(r.Data.Raw, &data) == nil {
+			templates = append(templates,
+				template{r.Revision, r.CreationTimestamp.Time, &data.Spec.Template})
+		}
+	}
+	return templates
+}
+
+// locate sets the cluster and the namespace of a workload, and returns its driver; nil if it is not
+// one of a driver. Without the flag --namespace it chooses the namespace of the driver.
+func (q *question) locate(ctx context.Context, kind string) (*driver, error) {
+	d := owner(q.name)
+	if d == nil {
+		return nil, nil
+	}
+	chosen := q.overrides.Context.Namespace != ""
+	if kind == "DaemonSet" {
+		if !chosen {
+			q.namespace = d.namespace
+		}
+		return d, nil
+	}
+	at := q.place(ctx, *d)
+	if at == nil {
+		return nil, cmp.Or(q.failed(), usage("Deployment %s is in the hosted control plane: set "+
+			"--management-kubeconfig and --management-namespace", q.name))
+	}
+	if !chosen || q.management != nil {
+		q.namespace = at.namespace
+		if q.name == d.operator {
+			q.namespace = at.operator
+		}
+	}
+	q.from = at.cluster
+	return d, nil
+}
+
+func explainDeployment(ctx context.Context, q question) (*answer, error) {
+	return q.workload(ctx, "Deployment", &appsv1.Deployment{})
+}
+
+func explainDaemonSet(ctx context.Context, q question) (*answer, error) {
+	return q.workload(ctx, "DaemonSet", &appsv1.DaemonSet{})
+}
+
+// workload explains a Deployment or DaemonSet from its pods, the events of the first one that is
+// not ready, and those of the workload.
+func (q *question) workload(
+	ctx context.Context, kind string, object client.Object,
+) (*answer, error) {
+	d, err := q.locate(ctx, kind)
+	if err == nil {
+		err = q.read(ctx, object)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var templates []template
+	within := client.InNamespace(q.namespace)
+	if kind == "DaemonSet" {
+		templates = templatesOfRevisions(object,
+			list[appsv1.ControllerRevisionList](ctx, q.from, within).Items)
+	} else {
+		templates = templatesOfReplicaSets(object,
+			list[appsv1.ReplicaSetList](ctx, q.from, within).Items)
+	}
+	pods := podsOf(ctx, q.from, object)
+	var all []corev1.Event
+	if i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return !isReady(&p) }); i >= 0 {
+		all = events(ctx, q.from, &pods[i])
+	}
+	all = append(all, events(ctx, q.from, object)...)
+	links := q.workloadLinks(object, templates, pods, all)
+	state := "rolled out"
+	if links[0].State != OK {
+		state = "not rolled out"
+	}
+	if d != nil {
+		if sys := q.system(ctx, *d); sys != nil {
+			links = append(links, nearby(sys.cloudLinks(unknown, false))...)
+		}
+	}
+	return &answer{state: state, links: links}, nil
+}
+
+// workloadLinks returns the links from a workload to its pods.
+func (s *session) workloadLinks(
+	object client.Object, templates []template, pods []corev1.Pod, all []corev1.Event,
+) []Link {
+	links := []Link{s.workloadLink(object, templates)}
+	w := diagnosis.NewWorkload(object, pods)
+	w.Pods = pods
+	w.Failure = cmp.Or(w.Failure, diagnosis.FailedCreate(all))
+	if trouble := diagnosis.Pods(w); trouble != nil {
+		links = []Link{linkOf(*trouble), also(links[0])}
+	}
+	waiting := 0
+	for i := range pods {
+		if state, _, trouble := diagnosis.PodTrouble(&pods[i]); trouble != "" {
+			if waiting++; waiting <= maxPods {
+				links = append(links, linkf(state, "pod %s: %s", pods[i].Name, trouble))
+			}
+		}
+	}
+	if waiting > maxPods {
+		links = append(links, linkf(Problem, "%d more pods", waiting-maxPods))
+	}
+	if links[0].State != OK || waiting > 0 {
+		said, _ := s.said(all, time.Time{})
+		links = append(links, said...)
+	}
+	return links
+}
+
+// workloadLink says how many pods run, and why a workload rolled out if its templates are known.
+func (s *session) workloadLink(object metav1.Object, templates []template) Link {
+	w := diagnosis.NewWorkload(object, nil)
+	l := linkf(OK, "%s %s %d/%d", w.Kind, w.Name, w.Available, w.Wanted)
+	switch {
+	case w.Available == 0 && w.Wanted > 0:
+		l.State = Problem
+	case w.Available < w.Wanted || w.Updated < w.Wanted:
+		l.State = Progress
+	}
+	if w.Updated < w.Wanted {
+		l.Text += fmt.Sprintf(", %d of %d up to date", w.Updated, w.Wanted)
+	}
+	if len(templates) > 1 {
+		slices.SortFunc(templates, func(a, b template) int { return cmp.Compare(b.revision, a.revision) })
+		l.Text += fmt.Sprintf(", rolled out %s ago because %s", s.age(templates[0].since),
+			cause(object, templates[1].pod, templates[0].pod))
+	}
+	return l
+}
+
+// isReady returns whether a pod is ready, has ended, or is being deleted.
+func isReady(pod *corev1.Pod) bool {
+	_, _, trouble := diagnosis.PodTrouble(pod)
+	return trouble == ""
+}
