@@ -45,8 +45,10 @@ type Workload struct {
 	Kind, Name string
 	// Available, Wanted and Updated are numbers of pods.
 	Available, Wanted, Updated int32
-	Selector                   *metav1.LabelSelector
-	Pods                       []corev1.Pod
+	// RolledOut says that the pods are as the newest generation of the object wants them.
+	RolledOut bool
+	Selector  *metav1.LabelSelector
+	Pods      []corev1.Pod
 	// Failure is why pods cannot be created, "" if they can.
 	Failure string
 }
@@ -60,6 +62,7 @@ func NewWorkload(object metav1.Object, pods []corev1.Pod) Workload {
 	case *appsv1.Deployment:
 		w.Kind, w.Selector, w.Available = "Deployment", o.Spec.Selector, o.Status.AvailableReplicas
 		w.Wanted, w.Updated = ptr.Deref(o.Spec.Replicas, 1), o.Status.UpdatedReplicas
+		w.RolledOut = o.Status.ObservedGeneration >= o.Generation && o.Status.Replicas == w.Updated
 		for _, c := range o.Status.Conditions {
 			if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
 				w.Failure = c.Message
@@ -67,9 +70,10 @@ func NewWorkload(object metav1.Object, pods []corev1.Pod) Workload {
 		}
 	case *appsv1.DaemonSet:
 		w.Kind, w.Selector, w.Available = "DaemonSet", o.Spec.Selector, o.Status.NumberAvailable
-		w.Wanted = o.Status.DesiredNumberScheduled
-		w.Updated = o.Status.UpdatedNumberScheduled
+		w.Wanted, w.Updated = o.Status.DesiredNumberScheduled, o.Status.UpdatedNumberScheduled
+		w.RolledOut = o.Status.ObservedGeneration >= o.Generation
 	}
+	w.RolledOut = w.RolledOut && min(w.Updated, w.Available) >= w.Wanted
 	w.Pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
 		return p.DeletionTimestamp != nil || w.Kind == "DaemonSet" && !metav1.IsControlledBy(&p, object)
 	})

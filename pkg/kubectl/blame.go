@@ -46,7 +46,6 @@ func (s *system) links(sidecar diagnosis.Sidecar, known certainty, errors bool) 
 	return append(links, cloud...)
 }
 
-// controllerLinks returns links about the Deployment of the driver.
 func (s *system) controllerLinks() []Link {
 	switch {
 	case s.hidden[hiddenControlPlane]:

@@ -3,13 +3,17 @@ package kubectl
 import (
 	"context"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// check is the command `check`.
 type check struct {
 	cloud
 
@@ -53,12 +57,12 @@ func (c *check) run(ctx context.Context, s *session, _ []string) error {
 	if len(report.Findings) == 0 || report.Findings[0].Type != typeAbsent {
 		return s.checkAgain(ctx, links)
 	}
-	return s.why(ctx, "the cluster", func(ctx context.Context, q question) (*answer, error) {
+	return s.why(ctx, "the cluster", func(ctx context.Context, q question) (*Explanation, error) {
 		links := append(links, q.checkInstallation(ctx)...)
 		if causeOf(links) != nil {
-			return &answer{state: "not ready for an installation", links: links}, nil
+			return &Explanation{State: "not ready for an installation", Chain: links}, nil
 		}
-		return &answer{state: "ready for an installation", links: links}, nil
+		return &Explanation{State: "ready for an installation", Chain: links}, nil
 	}, question{session: s})
 }
 
@@ -74,4 +78,117 @@ func (s *session) checkAgain(ctx context.Context, cloud []Link) error {
 		}})
 	}
 	return s.showStatus(ctx, nil, repetition{})
+}
+
+// cloud is OpenStack, to which the plugin sends requests only with the flag --clouds.
+type cloud struct {
+	clouds, cacert string
+
+	// client is nil without the flag.
+	client *openstack.Client
+}
+
+func (c *cloud) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.clouds, "clouds", "",
+		"A clouds.yaml, with which this machine logs in to OpenStack.")
+	cmd.Flags().StringVar(&c.cacert, "cacert", "", "File with the CA of the cloud.")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if c.cacert != "" && c.clouds == "" {
+			return usage("--cacert is for the login with --clouds, which is missing")
+		}
+		return nil
+	}
+}
+
+// readLogin reads the entry of a clouds.yaml as the operators do. It also returns the content of
+// the files.
+func readLogin(clouds, cacert string) (*openstack.Login, map[string][]byte, error) {
+	given := map[string][]byte{}
+	for key, file := range map[string]string{cloudsKey: clouds, caKey: cacert} {
+		if file == "" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, nil, usageError{err}
+		}
+		given[key] = text
+	}
+	login, err := openstack.Content{
+		Name: clouds, Data: map[string][]byte{cloudsKey: given[cloudsKey]},
+		CA: string(given[caKey]), CAName: cacert, CAElsewhere: true,
+	}.Login()
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	return login, given, nil
+}
+
+// kindOfLogin says how a login proves who it is.
+func kindOfLogin(l *openstack.Login) string {
+	if l.UsesApplicationCredential() {
+		return "application credential"
+	}
+	return "password"
+}
+
+// login logs in, and returns the answer of the identity service.
+func (c *cloud) login(ctx context.Context) (Link, error) {
+	login, _, err := readLogin(c.clouds, c.cacert)
+	if err == nil && login.CA == "" && login.CAPath != "" {
+		// A path in a clouds.yaml is one of this machine, unlike that in a Secret.
+		login, _, err = readLogin(c.clouds, login.CAPath)
+	}
+	if err != nil {
+		return Link{}, err
+	}
+	c.client = openstack.NewClient(openstack.Fixed(openstack.Access{Login: login}),
+		openstack.NewBackoff(clock.RealClock{}))
+	if err := c.client.Check(ctx); err != nil {
+		return c.failure(err), nil
+	}
+	return linkf(OK, "OpenStack accepts the login of %s: entry %s, %s. This machine "+
+		"sent it; nodes and pods may have another way to OpenStack", c.clouds, login.Entry,
+		kindOfLogin(login)), nil
+}
+
+// failure returns what OpenStack answers instead.
+func (c *cloud) failure(err error) Link {
+	return linkf(Problem, "from this machine: %s", strings.ReplaceAll(err.Error(),
+		"the credentials Secret", c.clouds))
+}
+
+func (c *cloud) types(ctx context.Context, kind choice.Kind) ([]openstack.Type, error) {
+	if kind == choice.Cinder {
+		return c.client.VolumeTypes(ctx)
+	}
+	return c.client.ShareTypes(ctx)
+}
+
+// offers returns whether OpenStack accepts the login, and what it offers to the drivers.
+func (c *cloud) offers(ctx context.Context) ([]Link, error) {
+	if c.clouds == "" {
+		return nil, nil
+	}
+	login, err := c.login(ctx)
+	links := []Link{login}
+	if err != nil || login.State != OK {
+		return links, err
+	}
+	for _, d := range drivers() {
+		types, err := c.types(ctx, d.kind)
+		switch {
+		case openstack.ReasonOf(err) == openstack.NotOffered:
+			links = append(links, linkf(Warning, "%v", err))
+		case err != nil:
+			links = append(links, c.failure(err))
+		case len(types) == 0:
+			links = append(links, linkf(Warning, "%s offers no types to this project",
+				d.title))
+		default:
+			links = append(links, linkf(OK, "%s offers %d types to this project", d.title,
+				len(types)))
+		}
+	}
+	return links, nil
 }

@@ -25,7 +25,7 @@ import (
 
 // checkFile checks an operator.yaml with the parser of the operators. With a cluster it also
 // compares the StorageClasses.
-func (c *check) checkFile(ctx context.Context, q question) (*answer, error) {
+func (c *check) checkFile(ctx context.Context, q question) (*Explanation, error) {
 	text, err := os.ReadFile(c.file)
 	if err != nil {
 		return nil, usageError{err}
@@ -43,16 +43,16 @@ func (c *check) checkFile(ctx context.Context, q question) (*answer, error) {
 	}
 	switch {
 	case len(faults) > 0:
-		return &answer{state: "invalid", links: links}, nil
+		return &Explanation{State: "invalid", Chain: links}, nil
 	case q.guest == nil:
 		hidden := linkf(NotVisible, "the StorageClasses: there is no kubeconfig")
-		return &answer{state: "a valid " + string(d.kind), links: []Link{hidden}}, nil
+		return &Explanation{State: "a valid " + string(d.kind), Chain: []Link{hidden}}, nil
 	}
 	of, err := c.compare(ctx, q.session, d, config)
 	if err != nil {
 		return nil, err
 	}
-	return &answer{state: "a valid " + string(d.kind), links: of.links, diff: of.diff}, nil
+	return &Explanation{State: "a valid " + string(d.kind), Chain: of.links, Diff: of.diff}, nil
 }
 
 // kindOf returns the kind of an operator.yaml, or the one that is most like it.
@@ -126,7 +126,6 @@ func (c *check) compare(
 	return to, nil
 }
 
-// compareTypes adds the differences of the StorageClasses of types.
 func (c *comparison) compareTypes(d driver, wanted []classes.Class) {
 	for _, w := range wanted {
 		existing := c.existing[w.Name]
@@ -206,7 +205,6 @@ func fixedClasses(d driver) ([]*storagev1.StorageClass, error) {
 	return all, err
 }
 
-// compare adds the difference of a StorageClass.
 func (c *comparison) compare(required *storagev1.StorageClass) {
 	c.config.MarkDefault(required)
 	before, existing := "", c.existing[required.Name]

@@ -16,6 +16,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -28,7 +29,6 @@ import (
 // defaultKubeletDir is the folder of the kubelet in the manifests.
 const defaultKubeletDir = "/var/lib/kubelet"
 
-// workload is a Deployment or DaemonSet of any namespace.
 type workload struct {
 	name, release string
 	pod           corev1.PodSpec
@@ -51,39 +51,34 @@ func runs(all []workload, text string) *workload {
 
 // checkInstallation returns what the objects of a cluster say about an installation.
 func (s *session) checkInstallation(ctx context.Context) []Link {
-	var deployments appsv1.DeploymentList
-	var daemons appsv1.DaemonSetList
-	var definitions apiextensionsv1.CustomResourceDefinitionList
-	var nodes corev1.NodeList
-	s.guest.read(ctx, &deployments)
-	s.guest.read(ctx, &daemons)
-	s.guest.read(ctx, &definitions)
-	s.guest.read(ctx, &nodes)
 	var all []workload
-	add := func(kind, namespace, name string, annotations map[string]string, pod corev1.PodSpec) {
-		all = append(all, workload{
-			kind + " " + namespace + "/" + name, annotations["meta.helm.sh/release-name"], pod,
-		})
+	add := func(kind string, o metav1.ObjectMeta, pod corev1.PodTemplateSpec) {
+		release := o.Annotations["meta.helm.sh/release-name"]
+		if release != "" {
+			release = ", Helm release " + release
+		}
+		all = append(all, workload{kind + " " + o.Namespace + "/" + o.Name, release, pod.Spec})
 	}
-	for _, d := range deployments.Items {
-		add("Deployment", d.Namespace, d.Name, d.Annotations, d.Spec.Template.Spec)
+	for _, d := range list[appsv1.DeploymentList](ctx, s.guest).Items {
+		add("Deployment", d.ObjectMeta, d.Spec.Template)
 	}
-	for _, d := range daemons.Items {
-		add("DaemonSet", d.Namespace, d.Name, d.Annotations, d.Spec.Template.Spec)
+	for _, d := range list[appsv1.DaemonSetList](ctx, s.guest).Items {
+		add("DaemonSet", d.ObjectMeta, d.Spec.Template)
 	}
-	links := []Link{s.permissions(ctx)}
-	links = append(links, s.neighbours(ctx, all)...)
+	definitions := list[apiextensionsv1.CustomResourceDefinitionList](ctx, s.guest).Items
+	nodes := list[corev1.NodeList](ctx, s.guest).Items
+	links := append([]Link{s.permissions(ctx)}, s.neighbours(ctx, all)...)
 	if s.guest.hidden["CustomResourceDefinitions"] {
 		links = append(links, linkf(NotVisible, "CustomResourceDefinitions"))
 	} else {
 		links = append(links,
-			definitionsOf(definitions.Items, opv1.GroupName, "v1", "crds.yaml of the release contains it"),
-			definitionsOf(definitions.Items, snapshotv1.GroupName, "v1",
+			definitionsOf(definitions, opv1.GroupName, "v1", "crds.yaml of the release contains it"),
+			definitionsOf(definitions, snapshotv1.GroupName, "v1",
 				"snapshots.yaml of the release contains them"),
-			definitionsOf(definitions.Items, v1alpha1.Group, v1alpha1.GroupVersion().Version,
+			definitionsOf(definitions, v1alpha1.Group, v1alpha1.GroupVersion().Version,
 				"they are optional"))
 	}
-	return append(append(links, s.controllers(all)...), kubelet(all, nodes.Items))
+	return append(append(links, s.controllers(all)...), kubelet(all, nodes))
 }
 
 // permissions returns whether the caller may create the objects of the manifests.
@@ -149,10 +144,7 @@ func (s *session) neighbours(ctx context.Context, all []workload) (links []Link)
 		}
 		text := "another installation contains the driver of " + d.title + ": CSIDriver " + d.name
 		if other != nil {
-			text += ", " + other.name
-			if other.release != "" {
-				text += ", Helm release " + other.release
-			}
+			text += ", " + other.name + other.release
 		}
 		links = append(links, linkf(Problem, "%s. Two of them would disturb each other. "+
 			"Remove it first; its PersistentVolumes stay", text))

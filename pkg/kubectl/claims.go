@@ -38,16 +38,15 @@ const (
 	snapshotted = "snapshot.storage.kubernetes.io/pvc-as-source-protection"
 )
 
-func explainClaim(ctx context.Context, q question) (*answer, error) {
+func explainClaim(ctx context.Context, q question) (*Explanation, error) {
 	claim := &corev1.PersistentVolumeClaim{}
 	if err := q.read(ctx, claim); err != nil {
 		return nil, err
 	}
 	links := q.factsOf(ctx, claim).links(ctx)
-	return &answer{state: q.state(claim, string(claim.Status.Phase)), links: links}, nil
+	return &Explanation{State: q.state(claim, string(claim.Status.Phase)), Chain: links}, nil
 }
 
-// factsOf reads the objects about a claim.
 func (s *session) factsOf(ctx context.Context, claim *corev1.PersistentVolumeClaim) *claimFacts {
 	f := &claimFacts{session: s, claim: claim, events: events(ctx, s.guest, claim)}
 	f.class = find(ctx, s.guest, "", ptr.Deref(claim.Spec.StorageClassName, ""),
@@ -75,7 +74,6 @@ func uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 		})
 }
 
-// links returns the links from a claim to the cloud.
 func (f *claimFacts) links(ctx context.Context) []Link {
 	switch {
 	case f.claim.DeletionTimestamp != nil:

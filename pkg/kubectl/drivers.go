@@ -18,17 +18,14 @@ import (
 type driver struct {
 	// title is the name for people, name that of the ClusterCSIDriver.
 	title, name string
-	// kind is that of the choices of the administrator.
-	kind choice.Kind
+	kind        choice.Kind
 	// operator is the name of the operator's Deployment, lease that of its Lease.
 	operator, lease string
-	// namespace is the namespace of the driver.
-	namespace  string
-	controller string
-	nodes      []string
-	sidecars   []diagnosis.Sidecar
-	// credentials is the name of the driver Secret.
-	credentials string
+	namespace       string
+	controller      string
+	nodes           []string
+	sidecars        []diagnosis.Sidecar
+	credentials     string
 	// loginSecret is the Secret that the driver reads, loginOf its data for a login, without the CA.
 	loginSecret string
 	loginOf     func(*openstack.Login) map[string]string

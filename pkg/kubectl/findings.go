@@ -191,7 +191,7 @@ func (s *system) condition(suffix string) *opv1.OperatorCondition {
 	return nil
 }
 
-func explainDriver(ctx context.Context, q question) (*answer, error) {
+func explainDriver(ctx context.Context, q question) (*Explanation, error) {
 	d := findDriver(q.name)
 	if d == nil {
 		return nil, usage("clustercsidriver/%s: only those of OpenStack are known", q.name)
@@ -201,17 +201,16 @@ func explainDriver(ctx context.Context, q question) (*answer, error) {
 	case sys == nil && q.guest.hidden["ClusterCSIDrivers"]:
 		return nil, fmt.Errorf("ClusterCSIDriver %s is not visible", d.name)
 	case sys == nil:
-		return &answer{state: "gone", links: []Link{{Problem, goneText(d.name), ""}}}, nil
+		return &Explanation{State: "gone", Chain: []Link{{Problem, goneText(d.name), ""}}}, nil
 	}
 	state, links := "not ready", sys.driverLinks()
 	// The operator sees less than this command, such as the Leases of the sidecars.
 	if c := sys.condition("Ready"); c != nil && c.Status == "True" && causeOf(links) == nil {
 		state = "ready for " + q.age(c.LastTransitionTime.Time)
 	}
-	return &answer{state: state, links: links}, nil
+	return &Explanation{State: state, Chain: links}, nil
 }
 
-// driverLinks returns the links from a ClusterCSIDriver to its workloads and to the cloud.
 func (s *system) driverLinks() []Link {
 	var links []Link
 	for _, f := range s.findings() {

@@ -223,7 +223,6 @@ func closest(name string, names []string) string {
 	return ""
 }
 
-// namesOf returns the names of objects.
 func namesOf[T any, P interface {
 	*T
 	GetName() string

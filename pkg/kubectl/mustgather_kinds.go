@@ -25,7 +25,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// clusterKinds returns the kinds without a namespace.
 func clusterKinds() []schema.GroupVersionKind {
 	extensions := schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
 	return slices.Concat(

@@ -35,7 +35,7 @@ type podFacts struct {
 	drivers []corev1.Pod
 }
 
-func explainPod(ctx context.Context, q question) (*answer, error) {
+func explainPod(ctx context.Context, q question) (*Explanation, error) {
 	f := &podFacts{session: q.session, pod: &corev1.Pod{}}
 	if err := q.read(ctx, f.pod); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func explainPod(ctx context.Context, q question) (*answer, error) {
 		f.attachments = list[storagev1.VolumeAttachmentList](ctx, q.guest).Items
 		f.addDrivers(ctx)
 	}
-	return &answer{state: q.state(f.pod, string(f.pod.Status.Phase)), links: f.links(ctx)}, nil
+	return &Explanation{State: q.state(f.pod, string(f.pod.Status.Phase)), Chain: f.links(ctx)}, nil
 }
 
 // claimName returns the name of the claim of a volume; "" if it uses none.

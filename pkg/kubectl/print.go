@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -61,58 +62,42 @@ func (p palette) mark(state State) string {
 	return "\x1b[" + mark.color + "m" + mark.sign + "\x1b[0m"
 }
 
-// finding prints a finding with its driver and age.
-func (p palette) finding(out io.Writer, f Finding, age string) {
-	const indent = 16
-	prefix := p.mark(f.Severity) + fmt.Sprintf(" %-6s  %-4s ", f.Driver, age)
-	fmt.Fprintln(out, wrap(prefix, withRunbook(f.Message, f.Runbook), indent))
-}
-
-// link prints a link of a chain.
 func (p palette) link(out io.Writer, l Link) {
-	const indent = 6
 	if l.State == OK {
 		l.Runbook = ""
 	}
-	fmt.Fprintln(out, wrap("  "+p.mark(l.State)+"  ", withRunbook(l.Text, l.Runbook), indent))
+	p.line(out, "  ", "  ", l)
 }
 
-func withRunbook(text, runbook string) string {
-	if runbook == "" {
-		return text
+// line prints a link with its sign between two texts.
+func (p palette) line(out io.Writer, before, after string, l Link) {
+	if l.Runbook != "" {
+		l.Text += " #" + l.Runbook
 	}
-	return text + " #" + runbook
+	indent := len(before) + len("ok") + len(after)
+	fmt.Fprintln(out, wrap(before+p.mark(l.State)+after, l.Text, indent))
 }
 
 // wrap breaks text into lines of at most width columns. The first starts with the prefix, which is
 // as wide as the indent of the others. Words that are longer than a line stay whole. Lines of the
 // text stay lines if there is an indent: without one, text of the cluster could look like a row.
 func wrap(prefix, text string, indent int) string {
-	next := "\n" + strings.Repeat(" ", indent)
 	lines := []string{printable(text)}
 	if indent > 0 {
 		lines = strings.Split(strings.TrimSpace(lines[0]), "\n")
 	}
-	for i, line := range lines {
-		used := indent
-		var out strings.Builder
-		for j, word := range strings.Fields(line) {
-			length := utf8.RuneCountInString(word)
-			switch {
-			case j == 0:
-			case used+1+length > width:
-				out.WriteString(next)
-				used = indent
-			default:
-				out.WriteString(" ")
-				used++
+	var rows []string
+	for _, line := range lines {
+		row := ""
+		for word := range strings.FieldsSeq(line) {
+			if row != "" && indent+utf8.RuneCountInString(row+" "+word) > width {
+				rows, row = append(rows, row), ""
 			}
-			out.WriteString(word)
-			used += length
+			row = strings.TrimPrefix(row+" "+word, " ")
 		}
-		lines[i] = out.String()
+		rows = append(rows, row)
 	}
-	return prefix + strings.Join(lines, next)
+	return prefix + strings.Join(rows, "\n"+strings.Repeat(" ", indent))
 }
 
 // writeNotVisible prints the kinds that could not be read, if there are any.
@@ -132,7 +117,6 @@ func printable(text string) string {
 	}, text)
 }
 
-// plural returns the plural of a kind.
 func plural(kind string) string {
 	kind = strings.TrimSuffix(kind, "List")
 	if strings.HasSuffix(kind, "s") {
@@ -149,4 +133,26 @@ func Standard(lookup func(string) (string, bool)) Streams {
 		Out: os.Stdout, Err: os.Stderr,
 		Color: value == "" && term.IsTerminal(int(os.Stdout.Fd())),
 	}
+}
+
+// printChange prints a report if more than its ages differs from the one that was shown last. It
+// returns what was shown, without ages.
+func (s *session) printChange(report *Status, shown string) (string, error) {
+	var text bytes.Buffer
+	there := *s
+	there.Out = &text
+	if err := there.print("Status", report, report.write); err != nil {
+		return shown, err
+	}
+	now := regexp.MustCompile(`(\d+[dhms])+|\s+`).ReplaceAllString(text.String(), " ")
+	if now == shown {
+		return shown, nil
+	}
+	if shown != "" && s.output == yamlOutput {
+		fmt.Fprintln(s.Out, "---")
+	} else if shown != "" {
+		fmt.Fprintln(s.Out)
+	}
+	_, err := text.WriteTo(s.Out)
+	return now, err
 }

@@ -63,7 +63,6 @@ func (r *redactor) add(data map[string][]byte) {
 	}
 }
 
-// addConfidential adds the confidential fields of a file.
 func (r *redactor) addConfidential(file []byte) {
 	for _, match := range confidential().FindAllSubmatch(file, -1) {
 		r.addValue(string(bytes.Trim(match[1], `"' `)))
@@ -156,7 +155,6 @@ type logReader func(
 	ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions,
 ) ([]byte, error)
 
-// newLogReader returns a function that reads logs from an API server.
 func newLogReader(config *rest.Config) (logReader, error) {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -25,9 +28,8 @@ type Status struct {
 	Classes    []Class         `json:"storageClasses"`
 	NotVisible []string        `json:"notVisible,omitempty"`
 
-	now                  time.Time
-	verbose              bool
-	conditions, expected int
+	now     time.Time
+	verbose bool
 }
 
 // Finding is something that is wrong with a driver.
@@ -165,25 +167,105 @@ func (r *Status) write(out io.Writer, p palette) {
 		if !f.Since.IsZero() {
 			age = duration.ShortHumanDuration(r.now.Sub(f.Since.Time))
 		}
-		p.finding(out, f, age)
+		p.line(out, "", fmt.Sprintf(" %-6s  %-4s ", f.Driver, age), linkOf(f.Finding))
 	}
 	if len(r.Drivers) > 0 {
 		r.writeTables(out)
 	}
 	writeNotVisible(out, r.NotVisible)
-	if r.verbose {
-		for _, d := range r.Drivers {
+	all, expected, more := 0, 0, " (-v lists them)"
+	for _, d := range r.Drivers {
+		if r.verbose {
+			more = ""
 			fmt.Fprintln(out, "CONDITIONS of "+d.Title)
-			for _, c := range d.Conditions {
+		}
+		for _, c := range d.Conditions {
+			if all++; diagnosis.SeverityOf(c.Type, c.Status) == "" {
+				expected++
+			}
+			if r.verbose {
 				fmt.Fprintln(out, wrap("", fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Reason), 0))
 			}
 		}
 	}
-	if r.conditions > 0 {
-		more := " (-v lists them)"
-		if r.verbose {
-			more = ""
-		}
-		fmt.Fprintf(out, "As expected: %d of %d conditions%s.\n", r.expected, r.conditions, more)
+	if all > 0 {
+		fmt.Fprintf(out, "As expected: %d of %d conditions%s.\n", expected, all, more)
 	}
+}
+
+// writeTables writes a table of the drivers, of the sidecars, and of the StorageClasses.
+func (r *Status) writeTables(out io.Writer) {
+	rows := [][]string{{
+		"DRIVER", "READY", "CLOUD", "CREDENTIALS", "CONTROLLER", "NODES", "OPERATOR",
+	}}
+	for _, d := range r.Drivers {
+		rows = append(rows, []string{
+			d.Title, d.Ready, d.Cloud, d.Credentials, d.Controller, d.Nodes, d.Operator,
+		})
+	}
+	writeTable(out, rows)
+	rows = [][]string{{"SIDECAR", "LEADER"}}
+	for _, s := range r.Sidecars {
+		leader := cmp.Or(s.Leader, "none")
+		if !s.Leads && s.Leader != "" {
+			leader += " (gone)"
+		}
+		rows = append(rows, []string{s.Driver + " " + s.Name, leader})
+	}
+	writeTable(out, rows)
+	for _, d := range r.Drivers {
+		if d.CSIAddonsSidecars > 0 {
+			fmt.Fprintf(out, "CSI-Addons of %s: %d of %d sidecars are connected.\n", d.Title,
+				d.CSIAddonsConnected, d.CSIAddonsSidecars)
+		}
+	}
+	r.writeClasses(out)
+}
+
+// writeClasses writes those with most pending claims first.
+func (r *Status) writeClasses(out io.Writer) {
+	classes := slices.Clone(r.Classes)
+	slices.SortStableFunc(classes, func(a, b Class) int {
+		return cmp.Or(cmp.Compare(ptr.Deref(b.Pending, 0), ptr.Deref(a.Pending, 0)),
+			cmp.Compare(a.Name, b.Name))
+	})
+	rows := [][]string{{"CLASS", "DRIVER", "CLAIMS", "PENDING"}}
+	more := 0
+	for i, c := range classes {
+		if i >= maxClasses && !r.verbose {
+			more++
+			continue
+		}
+		name := c.Name
+		if c.Default {
+			name += " (default)"
+		}
+		rows = append(rows, []string{name, c.Driver, number(c.Claims), number(c.Pending)})
+	}
+	writeTable(out, rows)
+	if more > 0 {
+		fmt.Fprintf(out, "and %d more classes (-v lists them)\n", more)
+	}
+}
+
+func number(n *int) string {
+	if n == nil {
+		return "?"
+	}
+	return strconv.Itoa(*n)
+}
+
+// writeTable writes aligned columns; nothing if there is only a header.
+func writeTable(out io.Writer, rows [][]string) {
+	if len(rows) < 2 {
+		return
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = strings.Join(strings.Fields(printable(row[i])), " ")
+		}
+		fmt.Fprintln(table, strings.Join(row, "\t"))
+	}
+	_ = table.Flush() // the writer that it fills reports the error again
 }

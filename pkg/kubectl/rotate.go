@@ -111,7 +111,6 @@ func (r *rotation) run(ctx context.Context, args []string) error {
 	return r.finish(ctx)
 }
 
-// prepare checks everything, and finds the changes.
 func (r *rotation) prepare(ctx context.Context, args []string) error {
 	if !r.undo {
 		if err := r.readFiles(args[0]); err != nil {
@@ -170,7 +169,6 @@ func (r *rotation) check(source *corev1.Secret) error {
 	return nil
 }
 
-// readFiles reads and validates the files.
 func (r *rotation) readFiles(name string) error {
 	var err error
 	if r.login, r.given, err = readLogin(name, r.cacert); err != nil {

@@ -34,7 +34,6 @@ func (r *rotation) saved(source *corev1.Secret, key string) string {
 
 func credentialKeys() []string { return []string{cloudsKey, confKey, caKey} }
 
-// isFinished returns whether the last rotation, if any, has finished.
 func (r *rotation) isFinished() bool {
 	return r.backup == nil || len(r.backup.Data[finishedKey]) > 0
 }
@@ -53,7 +52,6 @@ func (r *rotation) returns() bool {
 	return true
 }
 
-// wanted returns the data that a source should have.
 func (r *rotation) wanted(source *corev1.Secret) map[string][]byte {
 	data := maps.Clone(source.Data)
 	if !r.undo {
@@ -70,7 +68,6 @@ func (r *rotation) wanted(source *corev1.Secret) map[string][]byte {
 	return data
 }
 
-// change is what a Secret should contain.
 type change struct {
 	*corev1.Secret
 

@@ -14,7 +14,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-func explainVolume(ctx context.Context, q question) (*answer, error) {
+func explainVolume(ctx context.Context, q question) (*Explanation, error) {
 	v := &corev1.PersistentVolume{}
 	q.namespace = ""
 	if err := q.read(ctx, v); err != nil {
@@ -22,10 +22,9 @@ func explainVolume(ctx context.Context, q question) (*answer, error) {
 	}
 	links := q.volumeLinks(v, events(ctx, q.guest, v), q.systemOf(ctx, driverOf(v)),
 		list[storagev1.VolumeAttachmentList](ctx, q.guest).Items)
-	return &answer{state: q.state(v, string(v.Status.Phase)), links: links}, nil
+	return &Explanation{State: q.state(v, string(v.Status.Phase)), Chain: links}, nil
 }
 
-// volumeLinks returns the links from a PersistentVolume to the cloud.
 func (s *session) volumeLinks(v *corev1.PersistentVolume, events []corev1.Event, sys *system,
 	attachments []storagev1.VolumeAttachment,
 ) []Link {
@@ -78,17 +77,15 @@ type snapshotFacts struct {
 	status   snapshotv1.VolumeSnapshotStatus
 	class    *snapshotv1.VolumeSnapshotClass
 	content  *snapshotv1.VolumeSnapshotContent
-	// source is the claim of which it is the snapshot.
-	source *corev1.PersistentVolumeClaim
-	events []corev1.Event
-	// classes are the names of all VolumeSnapshotClasses.
-	classes []string
+	source   *corev1.PersistentVolumeClaim
+	events   []corev1.Event
+	classes  []string
 	// driver serves the snapshot. sys is nil unless it is one of OpenStack.
 	driver string
 	sys    *system
 }
 
-func explainSnapshot(ctx context.Context, q question) (*answer, error) {
+func explainSnapshot(ctx context.Context, q question) (*Explanation, error) {
 	f := &snapshotFacts{session: q.session, snapshot: &snapshotv1.VolumeSnapshot{}}
 	if err := q.read(ctx, f.snapshot); err != nil {
 		return nil, err
@@ -105,7 +102,7 @@ func explainSnapshot(ctx context.Context, q question) (*answer, error) {
 	if ptr.Deref(f.status.ReadyToUse, false) {
 		state = "ready"
 	}
-	return &answer{state: q.state(f.snapshot, state), links: f.links()}, nil
+	return &Explanation{State: q.state(f.snapshot, state), Chain: f.links()}, nil
 }
 
 // addClass adds the class of the snapshot, by default that of the driver of its claim, and the
@@ -131,7 +128,6 @@ func (f *snapshotFacts) addClass(ctx context.Context) {
 	f.sys = f.systemOf(ctx, f.driver)
 }
 
-// links returns the links from a VolumeSnapshot to the cloud.
 func (f *snapshotFacts) links() []Link {
 	own, known := f.errorLinks()
 	switch {

@@ -19,6 +19,9 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
+// repetition is how often `status` reads.
+type repetition struct{ waits, watches bool }
+
 func newStatusCommand(o *options, streams Streams) *cobra.Command {
 	r, allGuests := repetition{}, false
 	cmd := &cobra.Command{
@@ -148,7 +151,6 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 	return report, s.failed()
 }
 
-// find adds a finding about a driver.
 func (r *Status) find(driver string, f diagnosis.Finding) {
 	r.Findings = append(r.Findings, Finding{driver, f})
 }
@@ -202,7 +204,6 @@ func (s *session) addClasses(ctx context.Context, chosen []driver, report *Statu
 	}
 }
 
-// isDefault is the annotation of a StorageClass for claims that name none.
 const isDefault = "storageclass.kubernetes.io/is-default-class"
 
 // addVolumes adds a warning for PersistentVolumes whose deletion fails.
@@ -226,7 +227,6 @@ func (r *Status) warn(driver, message string) {
 	r.find(driver, diagnosis.Finding{Severity: Warning, Type: "Storage", Message: message})
 }
 
-// count counts the claims with the class.
 func (c *Class) count(claims []corev1.PersistentVolumeClaim) {
 	c.Claims, c.Pending = new(int), new(int)
 	for _, claim := range claims {
@@ -240,7 +240,6 @@ func (c *Class) count(claims []corev1.PersistentVolumeClaim) {
 	}
 }
 
-// add adds the state of a driver.
 func (r *Status) add(sys *system, nodes []v1alpha1.CSIAddonsNode) {
 	for _, f := range sys.findings() {
 		r.find(sys.of.title, f)
@@ -264,14 +263,9 @@ func (r *Status) add(sys *system, nodes []v1alpha1.CSIAddonsNode) {
 		}
 	}
 	for _, c := range sys.object.Status.Conditions {
-		if c.Type == diagnosis.ConditionReady {
-			continue
+		if c.Type != diagnosis.ConditionReady {
+			one.Conditions = append(one.Conditions, c)
 		}
-		r.conditions++
-		if diagnosis.SeverityOf(c.Type, c.Status) == "" {
-			r.expected++
-		}
-		one.Conditions = append(one.Conditions, c)
 	}
 	r.Drivers = append(r.Drivers, one)
 }

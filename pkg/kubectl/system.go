@@ -172,7 +172,6 @@ func (c *cluster) addLog(ctx context.Context, pods []corev1.Pod) {
 	}
 }
 
-// readControlPlane reads the Deployments of the driver and of its operator.
 func (s *system) readControlPlane(ctx context.Context) {
 	at := s.place(ctx, s.of)
 	if at == nil {

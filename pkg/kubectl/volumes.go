@@ -46,10 +46,8 @@ type Volume struct {
 	Orphan bool `json:"orphan,omitempty"`
 }
 
-// volumesCommand is the name of the command `volumes`.
 const volumesCommand = "volumes"
 
-// volumeList is the command `volumes`.
 type volumeList struct {
 	cloud
 
@@ -90,43 +88,45 @@ func (v *volumeList) run(ctx context.Context, s *session, _ []string) error {
 	if v.all {
 		namespace = ""
 	}
-	facts := s.volumeFacts(ctx, namespace, selector)
+	claims := list[corev1.PersistentVolumeClaimList](ctx, s.guest, client.InNamespace(namespace),
+		client.MatchingLabelsSelector{Selector: selector}).Items
+	facts := s.volumeFacts(ctx, namespace)
 	if s.failed() != nil {
 		return s.failed()
 	}
-	list := &Volumes{
+	result := &Volumes{
 		Volumes: []Volume{}, wide: s.output == wideOutput, all: v.all, cloud: in != nil,
 	}
-	everything := v.all && selector.Empty()
-	for i := range facts.claims.Items {
-		list.add(facts.claim(&facts.claims.Items[i]))
+	for i := range claims {
+		result.add(facts.claim(&claims[i]))
 	}
-	for name, one := range facts.byName {
+	everything := v.all && selector.Empty()
+	for name, one := range facts.volumes {
 		if everything && !facts.claimed[name] {
-			list.add(facts.volume(one))
+			result.add(facts.volume(one))
 		}
 	}
 	if in != nil {
 		if s.guest.hidden["PersistentVolumes"] {
 			return errors.New("PersistentVolumes are not visible, so nothing can be compared with OpenStack")
 		}
-		if err := list.compare(ctx, in, facts, everything); err != nil {
+		if err := result.compare(ctx, in, facts, everything); err != nil {
 			return err
 		}
-		if list.isElsewhere() {
+		if result.isElsewhere() {
 			fmt.Fprintf(s.Err, "OpenStack contains no volume of this list. Is %s that of the project of "+
 				"this cluster?\n", printable(v.clouds))
 		}
 	}
-	slices.SortFunc(list.Volumes, func(a, b Volume) int {
+	slices.SortFunc(result.Volumes, func(a, b Volume) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Claim, b.Claim),
 			cmp.Compare(a.PersistentVolume, b.PersistentVolume), cmp.Compare(a.ID, b.ID))
 	})
-	list.NotVisible = s.notVisible()
-	if err := s.print("Volumes", list, list.write); err != nil {
+	result.NotVisible = s.notVisible()
+	if err := s.print("Volumes", result, result.write); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(list.Volumes, func(one Volume) bool { return one.Orphan }) {
+	if slices.ContainsFunc(result.Volumes, func(one Volume) bool { return one.Orphan }) {
 		return errProblem
 	}
 	return nil
@@ -138,37 +138,27 @@ func (l *Volumes) add(one *Volume) {
 	}
 }
 
-// volumeFacts are the objects about volumes.
+// volumeFacts are objects by name, without their claims.
 type volumeFacts struct {
-	claims      corev1.PersistentVolumeClaimList
-	pods        corev1.PodList
-	volumes     corev1.PersistentVolumeList
-	attachments storagev1.VolumeAttachmentList
-	// byName are the PersistentVolumes, drivers those of StorageClasses, and claimed PersistentVolumes
-	// that are listed.
-	byName  map[string]*corev1.PersistentVolume
+	volumes     map[string]*corev1.PersistentVolume
+	pods        []corev1.Pod
+	attachments []storagev1.VolumeAttachment
+	// drivers are those of StorageClasses, and claimed the PersistentVolumes of listed claims.
 	drivers map[string]string
 	claimed map[string]bool
 }
 
-func (s *session) volumeFacts(
-	ctx context.Context, namespace string, selector labels.Selector,
-) *volumeFacts {
+func (s *session) volumeFacts(ctx context.Context, namespace string) *volumeFacts {
 	f := &volumeFacts{
-		byName: map[string]*corev1.PersistentVolume{}, drivers: map[string]string{},
-		claimed: map[string]bool{},
+		volumes: map[string]*corev1.PersistentVolume{}, drivers: map[string]string{},
+		claimed:     map[string]bool{},
+		pods:        list[corev1.PodList](ctx, s.guest, client.InNamespace(namespace)).Items,
+		attachments: list[storagev1.VolumeAttachmentList](ctx, s.guest).Items,
 	}
-	var classes storagev1.StorageClassList
-	s.guest.read(ctx, &f.claims, client.InNamespace(namespace),
-		client.MatchingLabelsSelector{Selector: selector})
-	s.guest.read(ctx, &f.pods, client.InNamespace(namespace))
-	s.guest.read(ctx, &f.volumes)
-	s.guest.read(ctx, &f.attachments)
-	s.guest.read(ctx, &classes)
-	for i := range f.volumes.Items {
-		f.byName[f.volumes.Items[i].Name] = &f.volumes.Items[i]
+	for _, v := range list[corev1.PersistentVolumeList](ctx, s.guest).Items {
+		f.volumes[v.Name] = &v
 	}
-	for _, class := range classes.Items {
+	for _, class := range list[storagev1.StorageClassList](ctx, s.guest).Items {
 		f.drivers[class.Name] = class.Provisioner
 	}
 	return f
@@ -177,7 +167,7 @@ func (s *session) volumeFacts(
 // claim returns a claim of a driver, and nil for others.
 func (f *volumeFacts) claim(claim *corev1.PersistentVolumeClaim) *Volume {
 	one := &Volume{Driver: f.drivers[ptr.Deref(claim.Spec.StorageClassName, "")]}
-	if v := f.byName[claim.Spec.VolumeName]; v != nil && (v.Spec.ClaimRef == nil ||
+	if v := f.volumes[claim.Spec.VolumeName]; v != nil && (v.Spec.ClaimRef == nil ||
 		v.Spec.ClaimRef.Namespace == claim.Namespace && v.Spec.ClaimRef.Name == claim.Name) {
 		one = cmp.Or(f.volume(v), one)
 		f.claimed[v.Name] = true
@@ -192,8 +182,8 @@ func (f *volumeFacts) claim(claim *corev1.PersistentVolumeClaim) *Volume {
 	if claim.DeletionTimestamp != nil {
 		one.State = "Terminating"
 	}
-	for i := range f.pods.Items {
-		if pod := &f.pods.Items[i]; pod.Spec.NodeName != "" && uses(pod, claim) {
+	for i := range f.pods {
+		if pod := &f.pods[i]; pod.Spec.NodeName != "" && uses(pod, claim) {
 			one.Nodes = append(one.Nodes, pod.Spec.NodeName)
 		}
 	}
@@ -215,7 +205,7 @@ func (f *volumeFacts) volume(v *corev1.PersistentVolume) *Volume {
 	if v.DeletionTimestamp != nil {
 		one.State = "Terminating"
 	}
-	for _, a := range f.attachments.Items {
+	for _, a := range f.attachments {
 		if ptr.Deref(a.Spec.Source.PersistentVolumeName, "") == v.Name {
 			one.Nodes = append(one.Nodes, a.Spec.NodeName)
 		}
@@ -225,30 +215,30 @@ func (f *volumeFacts) volume(v *corev1.PersistentVolume) *Volume {
 
 // write prints a table as kubectl does.
 func (l *Volumes) write(out io.Writer, _ palette) {
-	row := func(namespace, cloud string, always []string, wide ...string) []string {
-		var cells []string
-		if l.all {
-			cells = append(cells, namespace)
-		}
-		cells = append(cells, always...)
-		if l.cloud {
-			cells = append(cells, cloud)
-		}
-		if l.wide {
-			cells = append(cells, wide...)
-		}
-		return cells
+	columns := []struct {
+		title string
+		shown bool
+		of    func(Volume) string
+	}{
+		{"NAMESPACE", l.all, func(v Volume) string { return v.Namespace }},
+		{"CLAIM", true, func(v Volume) string { return v.Claim }},
+		{"VOLUME", true, func(v Volume) string { return v.PersistentVolume }},
+		{"ID", true, func(v Volume) string { return v.ID }},
+		{"SIZE", true, func(v Volume) string { return v.Size }},
+		{"NODE", true, func(v Volume) string { return strings.Join(v.Nodes, ",") }},
+		{"STATE", true, func(v Volume) string { return v.State }},
+		{"CLOUD", l.cloud, func(v Volume) string { return v.Cloud }},
+		{"DRIVER", l.wide, func(v Volume) string { return v.Driver }},
+		{"CLASS", l.wide, func(v Volume) string { return v.Class }},
 	}
-	rows := [][]string{row("NAMESPACE", "CLOUD",
-		[]string{"CLAIM", "VOLUME", "ID", "SIZE", "NODE", "STATE"}, "DRIVER", "CLASS")}
-	for _, v := range l.Volumes {
-		rows = append(rows, row(v.Namespace, v.Cloud, []string{
-			v.Claim, v.PersistentVolume, v.ID, v.Size, strings.Join(v.Nodes, ","), v.State,
-		}, v.Driver, v.Class))
-	}
-	for _, cells := range rows {
-		for i := range cells {
-			cells[i] = cmp.Or(cells[i], "-")
+	rows := make([][]string, 1+len(l.Volumes))
+	for _, c := range columns {
+		if !c.shown {
+			continue
+		}
+		rows[0] = append(rows[0], c.title)
+		for i, v := range l.Volumes {
+			rows[i+1] = append(rows[i+1], cmp.Or(c.of(v), "-"))
 		}
 	}
 	if writeTable(out, rows); len(l.Volumes) == 0 {

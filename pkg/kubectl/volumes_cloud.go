@@ -120,7 +120,7 @@ func (l *Volumes) compare(
 	ctx context.Context, in *contents, facts *volumeFacts, everything bool,
 ) error {
 	known := map[string]bool{}
-	for _, v := range facts.byName {
+	for _, v := range facts.volumes {
 		if served := source.Of(v); served != nil {
 			known[served.Driver+"/"+served.VolumeHandle] = true
 		}
@@ -129,7 +129,7 @@ func (l *Volumes) compare(
 		one := &l.Volumes[i]
 		all, listed := in.of[one.Driver]
 		if one.ID == "" || !listed ||
-			facts.byName[one.PersistentVolume].CreationTimestamp.After(in.at) {
+			facts.volumes[one.PersistentVolume].CreationTimestamp.After(in.at) {
 			continue // a driver has created it meanwhile
 		}
 		found, exists := all[one.ID]

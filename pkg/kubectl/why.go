@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,21 +44,12 @@ type question struct {
 	namespace, name string
 }
 
-// answer is the state of an object and the links to the cloud.
-type answer struct {
-	state string
-	links []Link
-	diff  string
-}
-
-// explainer explains the objects of a kind.
 type explainer struct {
 	schema.GroupVersionKind
 
-	explain func(context.Context, question) (*answer, error)
+	explain func(context.Context, question) (*Explanation, error)
 }
 
-// explainers returns those of all kinds.
 func explainers() map[string]explainer {
 	core, apps := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion
 	return map[string]explainer{
@@ -122,17 +114,14 @@ func newWhyCommand(o *options, streams Streams) *cobra.Command {
 
 func (s *session) why(
 	ctx context.Context, object string,
-	find func(context.Context, question) (*answer, error), about question,
+	find func(context.Context, question) (*Explanation, error), about question,
 ) error {
-	found, err := find(ctx, about)
+	e, err := find(ctx, about)
 	if err = cmp.Or(err, s.failed()); err != nil {
 		return err
 	}
-	e := &Explanation{
-		Object: object, Chain: found.links, State: found.state, Diff: found.diff,
-		NotVisible: s.notVisible(),
-	}
-	cause := causeOf(found.links)
+	e.Object, e.NotVisible = object, s.notVisible()
+	cause := causeOf(e.Chain)
 	if cause != nil {
 		e.Cause = cause.Text
 	}
@@ -158,7 +147,6 @@ func (e *Explanation) write(out io.Writer, p palette) {
 	fmt.Fprint(out, printable(e.Diff))
 }
 
-// age says for how long something has lasted.
 func (s *session) age(since time.Time) string {
 	return duration.HumanDuration(s.clock.Since(since))
 }
@@ -184,8 +172,42 @@ func (q question) read(ctx context.Context, object client.Object) error {
 	return nil
 }
 
-// events returns the events of an object.
 func events(ctx context.Context, from *cluster, object client.Object) []corev1.Event {
 	return list[corev1.EventList](ctx, from, client.InNamespace(object.GetNamespace()),
 		client.MatchingFields{"involvedObject.uid": string(object.GetUID())}).Items
+}
+
+// complete returns the kinds, and after KIND/ the names of the objects in the namespace.
+func (o *options) complete(cmd *cobra.Command, args []string, word string) (
+	[]string, cobra.ShellCompDirective,
+) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	kind, _, named := strings.Cut(word, "/")
+	if !named {
+		var kinds []string
+		for _, kind := range slices.Sorted(maps.Keys(explainers())) {
+			kinds = append(kinds, kind+"/")
+		}
+		return kinds, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	of, known := explainers()[kind]
+	if !known {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	run := o.run(Streams{}, func(ctx context.Context, s *session, _ []string) error {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(of.GroupVersion().WithKind(of.Kind + "List"))
+		s.guest.read(ctx, list, client.InNamespace(s.namespace))
+		for _, one := range list.Items {
+			names = append(names, kind+"/"+one.Name)
+		}
+		return s.failed()
+	})
+	if err := run(cmd, nil); err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,7 +18,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-// maxPods is the number of pods that a chain describes.
 const maxPods = 5
 
 // template is a pod template that a workload had, and when it got the template.
@@ -39,7 +40,6 @@ func templatesOfReplicaSets(d metav1.Object, sets []appsv1.ReplicaSet) (template
 	return templates
 }
 
-// templatesOfRevisions returns the templates of a DaemonSet.
 func templatesOfRevisions(
 	d metav1.Object, revisions []appsv1.ControllerRevision,
 ) (templates []template) {
@@ -82,11 +82,11 @@ func (q *question) locate(ctx context.Context, kind string) (*driver, error) {
 	return d, nil
 }
 
-func explainDeployment(ctx context.Context, q question) (*answer, error) {
+func explainDeployment(ctx context.Context, q question) (*Explanation, error) {
 	return q.workload(ctx, "Deployment", &appsv1.Deployment{})
 }
 
-func explainDaemonSet(ctx context.Context, q question) (*answer, error) {
+func explainDaemonSet(ctx context.Context, q question) (*Explanation, error) {
 	return q.workload(ctx, "DaemonSet", &appsv1.DaemonSet{})
 }
 
@@ -94,7 +94,7 @@ func explainDaemonSet(ctx context.Context, q question) (*answer, error) {
 // not ready, and those of the workload.
 func (q *question) workload(
 	ctx context.Context, kind string, object client.Object,
-) (*answer, error) {
+) (*Explanation, error) {
 	d, err := q.locate(ctx, kind)
 	if err == nil {
 		err = q.read(ctx, object)
@@ -127,10 +127,9 @@ func (q *question) workload(
 			links = append(links, nearby(sys.cloudLinks(unknown, false))...)
 		}
 	}
-	return &answer{state: state, links: links}, nil
+	return &Explanation{State: state, Chain: links}, nil
 }
 
-// workloadLinks returns the links from a workload to its pods.
 func (s *session) workloadLinks(
 	object client.Object, templates []template, pods []corev1.Pod, all []corev1.Event,
 ) []Link {
@@ -184,4 +183,46 @@ func (s *session) workloadLink(object metav1.Object, templates []template) Link 
 func isReady(pod *corev1.Pod) bool {
 	_, _, trouble := diagnosis.PodTrouble(pod)
 	return trouble == ""
+}
+
+// cause returns what differs between two pod templates of a workload. An upgrade changes images,
+// and the hashes of inputs as well if the earlier release computed them in another way.
+func cause(workload metav1.Object, before, now *corev1.PodTemplateSpec) string {
+	var causes []string
+	if images := changedImages(before.Spec, now.Spec); len(images) > 0 {
+		causes = append(causes, "the image of "+strings.Join(images, ", ")+" changed")
+	}
+	if inputs := changedInputs(workload, before, now); len(inputs) > 0 {
+		causes = append(causes, strings.Join(inputs, " and ")+" changed")
+	}
+	return cmp.Or(strings.Join(causes, ", and "), "the pod template changed")
+}
+
+// changedImages returns the containers that are new or have another image.
+func changedImages(before, now corev1.PodSpec) (changed []string) {
+	earlier := map[string]string{}
+	for _, c := range slices.Concat(before.InitContainers, before.Containers) {
+		earlier[c.Name] = c.Image
+	}
+	for _, c := range slices.Concat(now.InitContainers, now.Containers) {
+		if image, found := earlier[c.Name]; !found || image != c.Image {
+			changed = append(changed, c.Name)
+		}
+	}
+	return changed
+}
+
+// changedInputs returns the rollout inputs, such as secret/name, whose hashes differ.
+func changedInputs(
+	workload metav1.Object, before, now *corev1.PodTemplateSpec,
+) (changed []string) {
+	inputs := diagnosis.ParseInputs(workload.GetAnnotations()[diagnosis.InputsAnnotation])
+	for _, input := range slices.Sorted(maps.Keys(inputs)) {
+		kind, name, _ := strings.Cut(input, "/")
+		key := diagnosis.InputAnnotation(workload.GetNamespace(), kind, name)
+		if before.Annotations[key] != now.Annotations[key] {
+			changed = append(changed, input)
+		}
+	}
+	return changed
 }
