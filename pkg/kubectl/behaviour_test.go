@@ -16,10 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -105,17 +103,15 @@ func TestWaitEndsWhenDriversAreReady(t *testing.T) {
 	o := healthy.options(t)
 	o.interval = time.Millisecond
 	var requests atomic.Int32
-	before, after := broken.client(t), healthy.client(t).(client.WithWatch)
-	o.connect = func(*rest.Config) (client.Client, error) {
-		return interceptor.NewClient(after, interceptor.Funcs{Get: func(ctx context.Context,
-			c client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption,
-		) error {
-			if requests.Add(1) < 100 {
-				return before.Get(ctx, key, object)
-			}
-			return c.Get(ctx, key, object)
-		}}), nil
-	}
+	before := broken.client(t)
+	connectTo(o, onGet(healthy.client(t), func(ctx context.Context, c client.WithWatch,
+		key client.ObjectKey, object client.Object,
+	) error {
+		if requests.Add(1) < 100 {
+			return before.Get(ctx, key, object)
+		}
+		return c.Get(ctx, key, object)
+	}))
 	code, stdout, stderr := run(t, o, false, "status", "manila", "--wait")
 	const progress = "Manila: the operator does not run, so conditions may be out of date. Check " +
 		"Deployment openshift-cluster-csi-drivers/manila-csi-driver-operator\n"
@@ -145,21 +141,19 @@ func TestWatchPrintsWhatChanges(t *testing.T) {
 	o.clock = clock
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	before, after := broken.client(t), healthy.client(t).(client.WithWatch)
-	o.connect = func(*rest.Config) (client.Client, error) {
-		return interceptor.NewClient(after, interceptor.Funcs{Get: func(ctx context.Context,
-			c client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption,
-		) error {
-			switch n := requests.Add(1); {
-			case n < 100:
-				return before.Get(ctx, key, object)
-			case n > 300:
-				cancel()
-			}
-			clock.SetTime(start.Add(time.Duration(requests.Load()) * 20 * time.Millisecond))
-			return c.Get(ctx, key, object)
-		}}), nil
-	}
+	before := broken.client(t)
+	connectTo(o, onGet(healthy.client(t), func(ctx context.Context, c client.WithWatch,
+		key client.ObjectKey, object client.Object,
+	) error {
+		switch n := requests.Add(1); {
+		case n < 100:
+			return before.Get(ctx, key, object)
+		case n > 300:
+			cancel()
+		}
+		clock.SetTime(start.Add(time.Duration(requests.Load()) * 20 * time.Millisecond))
+		return c.Get(ctx, key, object)
+	}))
 	var stdout, stderr bytes.Buffer
 	code := execute(ctx, o, []string{"status", "-w", "--kubeconfig=" + kubeconfig(t)},
 		Streams{Out: &stdout, Err: &stderr})

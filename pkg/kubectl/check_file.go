@@ -3,6 +3,7 @@ package kubectl
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io/fs"
 	"maps"
 	"os"
@@ -87,8 +88,7 @@ func (c *comparison) add(state State, format string, args ...any) {
 func (c *check) compare(
 	ctx context.Context, s *session, d driver, config *choice.Config,
 ) (*comparison, error) {
-	var list storagev1.StorageClassList
-	s.guest.read(ctx, &list)
+	existing := list[storagev1.StorageClassList](ctx, s.guest).Items
 	spec := find(ctx, s.guest, "", d.name, &opv1.ClusterCSIDriver{})
 	to := &comparison{Names: classes.NamesOf(d.kind, d.name), config: config}
 	switch {
@@ -104,26 +104,37 @@ func (c *check) compare(
 		return to, nil
 	}
 	var all []*storagev1.StorageClass
-	for i := range list.Items {
-		all = append(all, &list.Items[i])
+	for i := range existing {
+		all = append(all, &existing[i])
 	}
 	to.existing = classes.ByName(all)
 	types, err := c.typesFor(ctx, d.kind, to)
 	if err != nil || types == nil {
 		return to, err
 	}
-	fixed, err := fixedClasses(d)
-	if err != nil {
+	if err := to.compareFixed(d); err != nil {
 		return nil, err
-	}
-	for _, class := range fixed {
-		config.ClassOf("").Apply(class)
-		to.compare(class)
 	}
 	to.compareTypes(d, to.Wanted(config, types, to.Of(slices.Collect(maps.Keys(types)), to.existing)))
 	to.add(OK, "StorageClasses: %d created, %d changed, %d as they are", to.created,
 		to.changed, to.same)
 	return to, nil
+}
+
+// compareFixed adds the difference of the StorageClass among the assets of a driver, if any.
+func (c *comparison) compareFixed(d driver) error {
+	text, err := fs.ReadFile(assets.Installations(),
+		"drivers/"+strings.ToLower(d.title)+"/generated/standalone/storageclass.yaml")
+	class := &storagev1.StorageClass{}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err = errors.Join(err, yaml.Unmarshal(text, class)); err != nil {
+		return err
+	}
+	c.config.ClassOf("").Apply(class)
+	c.compare(class)
+	return nil
 }
 
 func (c *comparison) compareTypes(d driver, wanted []classes.Class) {
@@ -184,25 +195,6 @@ func (c *check) typesFor(
 		to.add(Warning, "%s matches no %s that %s offers", unused, to.Noun, to.Service)
 	}
 	return types, nil
-}
-
-// fixedClasses returns the StorageClasses among the assets of a driver.
-func fixedClasses(d driver) ([]*storagev1.StorageClass, error) {
-	pattern := "drivers/" + strings.ToLower(d.title) + "/generated/standalone/storageclass.yaml"
-	files, err := fs.Glob(assets.Installations(), pattern)
-	var all []*storagev1.StorageClass
-	for _, file := range files {
-		text, err := fs.ReadFile(assets.Installations(), file)
-		if err != nil {
-			return nil, err
-		}
-		class := &storagev1.StorageClass{}
-		if err := yaml.Unmarshal(text, class); err != nil {
-			return nil, err
-		}
-		all = append(all, class)
-	}
-	return all, err
 }
 
 func (c *comparison) compare(required *storagev1.StorageClass) {

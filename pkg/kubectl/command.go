@@ -7,11 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"os/signal"
+	"slices"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/version"
 )
@@ -110,4 +119,173 @@ func newCommand(o *options, streams Streams) *cobra.Command {
 		newWhyCommand(o, streams), newVolumesCommand(o, streams), newRotateCommand(o, streams),
 		newMustGatherCommand(o, streams), printVersion)
 	return root
+}
+
+// The values of the flag --output.
+const (
+	textOutput = "text"
+	jsonOutput = "json"
+	yamlOutput = "yaml"
+	// wideOutput is text with more columns, of the command volumes.
+	wideOutput = "wide"
+)
+
+// options are the values of the flags that all commands have.
+type options struct {
+	kubeconfig string
+	overrides  clientcmd.ConfigOverrides
+
+	managementKubeconfig, hostedControl string
+	output                              string
+	timeout                             time.Duration
+	verbose                             bool
+	// clusterless means that a command does not need a kubeconfig.
+	clusterless bool
+
+	clock clock.PassiveClock
+	// interval is the time between two reports of `status --wait`.
+	interval time.Duration
+	// connect returns the client of a cluster.
+	connect func(*rest.Config) (client.Client, error)
+	// readLogs returns the reader of the logs of a cluster.
+	readLogs func(*rest.Config) (logReader, error)
+}
+
+func newOptions() *options {
+	return &options{
+		clock: clock.RealClock{}, interval: 2 * time.Second, connect: connect, readLogs: newLogReader,
+	}
+}
+
+func (o *options) addTo(flags *pflag.FlagSet) {
+	flags.StringVar(&o.kubeconfig, clientcmd.RecommendedConfigPathFlag, "",
+		"Path of the kubeconfig.")
+	clientcmd.BindOverrideFlags(&o.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
+	flags.StringVar(&o.managementKubeconfig, "management-kubeconfig", "",
+		"On HyperShift, the kubeconfig of the management cluster.")
+	flags.StringVar(&o.hostedControl, "management-namespace", "",
+		"On HyperShift, the namespace of the hosted control plane in the management cluster.")
+}
+
+// addTimeoutTo adds the flag with the time limit of a command.
+func addTimeoutTo(flags *pflag.FlagSet, limit time.Duration) {
+	flags.Duration("timeout", limit, "Maximum duration of the command.")
+}
+
+// addOutputTo adds the flags of commands that print objects.
+func (o *options) addOutputTo(flags *pflag.FlagSet) {
+	addTimeoutTo(flags, 5*time.Minute)
+	flags.StringVarP(&o.output, "output", "o", textOutput, "Format of the output: text, json or yaml.")
+}
+
+// session is the execution of a command.
+type session struct {
+	*options
+	Streams
+
+	guest *cluster
+	// management is nil unless a flag names the management cluster.
+	management *cluster
+	namespace  string
+	// systems are the drivers that systemOf has read.
+	systems map[string]*system
+	// more are findings of the status that are not about objects of the cluster.
+	more []Finding
+}
+
+// run returns the function of a cobra command. It connects, and sets the time limit.
+func (o *options) run(
+	streams Streams, execute func(context.Context, *session, []string) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		var err error
+		if o.timeout, err = cmd.Flags().GetDuration("timeout"); err != nil {
+			return usageError{err}
+		}
+		if err := o.validate(cmd.Name()); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+		defer cancel()
+		s, err := o.open(streams)
+		if err != nil {
+			return err
+		}
+		err = execute(ctx, s, args)
+		if err != nil && !errors.Is(err, errDeadline) &&
+			errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			late := fmt.Errorf("%w: --timeout=%v", errDeadline, o.timeout)
+			if isUnreachable(err) { // it names the request
+				return fmt.Errorf("%w: %w", late, err)
+			}
+			return late
+		}
+		return err
+	}
+}
+
+func (o *options) validate(command string) error {
+	formats := []string{"", textOutput, jsonOutput, yamlOutput}
+	if command == volumesCommand {
+		formats = append(formats, wideOutput)
+	}
+	switch {
+	case !slices.Contains(formats, o.output):
+		return usage("--output=%q: use text, json or yaml", o.output)
+	case o.timeout <= 0:
+		return usage("--timeout=%v: use a positive duration", o.timeout)
+	case (o.managementKubeconfig == "") != (o.hostedControl == ""):
+		return usage("set both --management-kubeconfig and --management-namespace, or none")
+	}
+	return nil
+}
+
+func (o *options) open(streams Streams) (*session, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.overrides)
+	s := &session{options: o, Streams: streams, systems: map[string]*system{}}
+	config, err := loader.ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err) && o.clusterless:
+		return s, nil
+	case clientcmd.IsEmptyConfig(err):
+		return nil, usage("no kubeconfig: set KUBECONFIG, or use --kubeconfig")
+	case err == nil:
+		s.namespace, _, err = loader.Namespace()
+	}
+	if err != nil {
+		return nil, usageError{fmt.Errorf("loading the kubeconfig: %w", err)}
+	}
+	if s.guest, err = o.dial(config, ""); err != nil {
+		return nil, err
+	}
+	if o.managementKubeconfig == "" {
+		return s, nil
+	}
+	config, err = clientcmd.BuildConfigFromFlags("", o.managementKubeconfig)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("loading --management-kubeconfig: %w", err)}
+	}
+	s.management, err = o.dial(config, " of the management cluster")
+	return s, err
+}
+
+func (o *options) dial(config *rest.Config, of string) (*cluster, error) {
+	config.QPS = -1 // priority and fairness of the API server protect it
+	config.WarningHandler = rest.NoWarnings{}
+	c, err := o.connect(config)
+	if err != nil {
+		return nil, err
+	}
+	logs, err := o.readLogs(config)
+	return &cluster{Client: c, of: of, hidden: map[string]bool{}, logs: logs}, err
+}
+
+// isUnreachable returns whether the API server did not answer. It does not look for net.Error,
+// which errors of files implement, too.
+func isUnreachable(err error) bool {
+	_, request := errors.AsType[*url.Error](err)
+	_, connection := errors.AsType[*net.OpError](err)
+	return request || connection
 }

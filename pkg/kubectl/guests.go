@@ -78,13 +78,8 @@ func (s *session) showGuests(ctx context.Context, args []string) error {
 		return cmp.Or(cmp.Compare(slices.Index(order, stateOf(a)), slices.Index(order, stateOf(b))),
 			cmp.Compare(a.Name, b.Name))
 	})
-	if err := s.print("Guests", report, report.write); err != nil || ctx.Err() != nil {
-		return cmp.Or(err, ctx.Err())
-	}
-	if report.Guests[0].worst() != "" {
-		return errProblem
-	}
-	return nil
+	err = s.show("Guests", report, report.Guests[0].worst() != "")
+	return cmp.Or(ctx.Err(), err)
 }
 
 // stateOf returns the severity of the first finding, OK if there is none.

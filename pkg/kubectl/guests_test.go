@@ -2,21 +2,17 @@ package kubectl
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 // hosted returns a HostedControlPlane and the Secret with its kubeconfig.
@@ -64,16 +60,8 @@ func management(t *testing.T) client.Client {
 	other := hosted("other", "")[0].(*unstructured.Unstructured)
 	_ = unstructured.SetNestedField(other.Object, "KubeVirt", "spec", "platform", "type")
 	objects = append(objects, append(hosted("quotes", "password"), other)...)
-	return fake.NewClientBuilder().WithScheme(types).WithObjects(objects...).
-		WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch,
-			key client.ObjectKey, object client.Object, options ...client.GetOption,
-		) error {
-			if key.Namespace == "clusters-secret" {
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, key.Name,
-					errors.New("RBAC"))
-			}
-			return c.Get(ctx, key, object, options...)
-		}}).Build()
+	return onGet(fake.NewClientBuilder().WithScheme(types).WithObjects(objects...).Build(),
+		forbidden("clusters-secret"))
 }
 
 func TestAllGuestsPrintsTheWorstFirst(t *testing.T) {
@@ -81,13 +69,13 @@ func TestAllGuestsPrintsTheWorstFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		healthy := &scenario{}
 		o := healthy.options(t)
-		provider, guest := management(t), healthy.client(t).(client.WithWatch)
-		silent := interceptor.NewClient(guest, interceptor.Funcs{Get: func(ctx context.Context,
-			_ client.WithWatch, _ client.ObjectKey, _ client.Object, _ ...client.GetOption,
+		provider, guest := management(t), healthy.client(t)
+		silent := onGet(guest, func(
+			ctx context.Context, _ client.WithWatch, _ client.ObjectKey, _ client.Object,
 		) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}})
+		})
 		o.connect = func(config *rest.Config) (client.Client, error) {
 			switch config.Host {
 			case "https://a", "https://gone":

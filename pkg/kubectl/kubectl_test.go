@@ -121,9 +121,48 @@ func (s *scenario) options(t *testing.T) *options {
 	t.Helper()
 	o := newOptions()
 	o.clock = clocktesting.NewFakePassiveClock(time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC))
-	cluster := s.client(t)
-	o.connect = func(*rest.Config) (client.Client, error) { return cluster, nil }
+	connectTo(o, s.client(t))
 	return o
+}
+
+func connectTo(o *options, c client.Client) {
+	o.connect = func(*rest.Config) (client.Client, error) { return c, nil }
+}
+
+// onGet returns a client that calls get to read an object.
+func onGet(c client.Client, get func(
+	context.Context, client.WithWatch, client.ObjectKey, client.Object,
+) error,
+) client.WithWatch {
+	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context,
+		c client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption,
+	) error {
+		return get(ctx, c, key, object)
+	}})
+}
+
+// forbidden lets nobody read an object of a namespace.
+func forbidden(namespace string) func(
+	context.Context, client.WithWatch, client.ObjectKey, client.Object,
+) error {
+	return func(
+		ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+	) error {
+		if key.Namespace == namespace {
+			return apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, errors.New("RBAC"))
+		}
+		return c.Get(ctx, key, object)
+	}
+}
+
+// logsOf returns a reader of logs that calls text.
+func logsOf(text func(pod *corev1.Pod) (string, error)) func(*rest.Config) (logReader, error) {
+	return func(*rest.Config) (logReader, error) {
+		return func(_ context.Context, p *corev1.Pod, _ *corev1.PodLogOptions) ([]byte, error) {
+			read, err := text(p)
+			return []byte(read), err
+		}, nil
+	}
 }
 
 func (s *scenario) client(t *testing.T) client.Client {
@@ -164,29 +203,34 @@ func (s *scenario) client(t *testing.T) client.Client {
 
 // refusals refuses requests for the forbidden kinds.
 func (s *scenario) refusals(types *runtime.Scheme) interceptor.Funcs {
-	refuse := func(object runtime.Object) error {
+	funcs := onRead(func(_ string, object runtime.Object) error {
 		kind := (&cluster{Client: fake.NewClientBuilder().WithScheme(types).Build()}).kind(object)
 		if slices.Contains(s.Forbidden, kind) {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", errors.New("RBAC"))
 		}
 		return nil
+	})
+	funcs.Create = func(ctx context.Context, c client.WithWatch, object client.Object,
+		options ...client.CreateOption,
+	) error {
+		review, ok := object.(*authorizationv1.SelfSubjectAccessReview)
+		if !ok {
+			return c.Create(ctx, object, options...)
+		}
+		asked := review.Spec.ResourceAttributes
+		review.Status.Allowed = !slices.Contains(s.Denied, asked.Verb+" "+asked.Resource)
+		return nil
 	}
+	return funcs
+}
+
+// onRead calls check before each request with its verb.
+func onRead(check func(verb string, object runtime.Object) error) interceptor.Funcs {
 	return interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, object client.Object,
-			options ...client.CreateOption,
-		) error {
-			review, ok := object.(*authorizationv1.SelfSubjectAccessReview)
-			if !ok {
-				return c.Create(ctx, object, options...)
-			}
-			asked := review.Spec.ResourceAttributes
-			review.Status.Allowed = !slices.Contains(s.Denied, asked.Verb+" "+asked.Resource)
-			return nil
-		},
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
 			options ...client.GetOption,
 		) error {
-			if err := refuse(object); err != nil {
+			if err := check("get", object); err != nil {
 				return err
 			}
 			return c.Get(ctx, key, object, options...)
@@ -194,7 +238,7 @@ func (s *scenario) refusals(types *runtime.Scheme) interceptor.Funcs {
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
 			options ...client.ListOption,
 		) error {
-			if err := refuse(list); err != nil {
+			if err := check("list", list); err != nil {
 				return err
 			}
 			return c.List(ctx, list, options...)

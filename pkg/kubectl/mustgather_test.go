@@ -2,7 +2,6 @@ package kubectl
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -17,12 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -110,15 +106,12 @@ func TestMustGatherContainsNoSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o.readLogs = func(*rest.Config) (logReader, error) {
-		return func(_ context.Context, pod *corev1.Pod, _ *corev1.PodLogOptions) ([]byte, error) {
-			if strings.HasSuffix(pod.Name, "-klmno") {
-				return nil, errors.New("the node planted-0-key does not answer")
-			}
-			return []byte("username: u failed with planted-3-password, planted-4-conf and " +
-				"planted-5-clouds\n"), nil
-		}, nil
-	}
+	o.readLogs = logsOf(func(pod *corev1.Pod) (string, error) {
+		if strings.HasSuffix(pod.Name, "-klmno") {
+			return "", errors.New("the node planted-0-key does not answer")
+		}
+		return "username: u failed with planted-3-password, planted-4-conf and planted-5-clouds\n", nil
+	})
 	dir := filepath.Join(t.TempDir(), "out")
 	code, stdout, stderr := run(t, o, false, "must-gather", dir)
 	if code != exitOK || !strings.HasPrefix(stdout, "The folder "+dir) {
@@ -199,11 +192,7 @@ func TestMustGatherSaysWhatItCouldNotRead(t *testing.T) {
 	t.Parallel()
 	limited := scenario{Forbidden: []string{"Secrets", "ConfigMaps"}}
 	o := limited.options(t)
-	o.readLogs = func(*rest.Config) (logReader, error) {
-		return func(context.Context, *corev1.Pod, *corev1.PodLogOptions) ([]byte, error) {
-			return []byte("ok"), nil
-		}, nil
-	}
+	o.readLogs = logsOf(func(*corev1.Pod) (string, error) { return "ok", nil })
 	code, stdout, stderr := run(t, o, false, "must-gather", filepath.Join(t.TempDir(), "out"))
 	_, got, _ := strings.Cut(stdout, "\n")
 	want := "Not visible: ConfigMaps, Secrets, logs (values of Secrets are not known).\n"
@@ -217,18 +206,7 @@ func TestMustGatherLeavesOutLogsWithoutTheAdministratorsSecrets(t *testing.T) {
 	t.Parallel()
 	var healthy scenario
 	o := healthy.options(t)
-	o.connect = func(*rest.Config) (client.Client, error) {
-		return interceptor.NewClient(healthy.client(t).(client.WithWatch), interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
-				options ...client.GetOption,
-			) error {
-				if key.Namespace == rootNamespace {
-					return apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, errors.New("RBAC"))
-				}
-				return c.Get(ctx, key, object, options...)
-			},
-		}), nil
-	}
+	connectTo(o, onGet(healthy.client(t), forbidden(rootNamespace)))
 	code, stdout, stderr := run(t, o, false, "must-gather", filepath.Join(t.TempDir(), "out"))
 	_, got, _ := strings.Cut(stdout, "\n")
 	const want = "Not visible: Secrets, logs (values of Secrets are not known).\n"

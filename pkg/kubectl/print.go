@@ -22,13 +22,27 @@ const (
 	outputVersion = "kubectl.csi.openstack.org/v1alpha1"
 )
 
-// print writes a result as the flag --output says. write prints it for people.
-func (s *session) print(kind string, result any, write func(io.Writer, palette)) error {
+// result is what a command prints.
+type result interface {
+	// write prints it for people.
+	write(out io.Writer, p palette)
+}
+
+// show prints a result, and returns errProblem if it is one.
+func (s *session) show(kind string, r result, isProblem bool) error {
+	if err := s.print(kind, r); err != nil || !isProblem {
+		return err
+	}
+	return errProblem
+}
+
+// print prints a result as the flag --output says.
+func (s *session) print(kind string, r result) error {
 	if s.output != jsonOutput && s.output != yamlOutput {
-		write(s.Out, palette(s.Color))
+		r.write(s.Out, palette(s.Color))
 		return nil
 	}
-	text, err := yaml.Marshal(result)
+	text, err := yaml.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encoding the result: %w", err)
 	}
@@ -141,7 +155,7 @@ func (s *session) printChange(report *Status, shown string) (string, error) {
 	var text bytes.Buffer
 	there := *s
 	there.Out = &text
-	if err := there.print("Status", report, report.write); err != nil {
+	if err := there.print("Status", report); err != nil {
 		return shown, err
 	}
 	now := regexp.MustCompile(`(\d+[dhms])+|\s+`).ReplaceAllString(text.String(), " ")

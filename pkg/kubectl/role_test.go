@@ -1,7 +1,6 @@
 package kubectl
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -16,7 +15,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -103,26 +101,7 @@ func record(t *testing.T, s *scenario, args []string, used map[string]bool) {
 		used[fmt.Sprintf("%s %s.%s", verb, resource.Resource, resource.Group)] = true
 		return nil
 	}
-	o.connect = func(*rest.Config) (client.Client, error) {
-		return interceptor.NewClient(inner, interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
-				options ...client.GetOption,
-			) error {
-				if err := add("get", object); err != nil {
-					return err
-				}
-				return c.Get(ctx, key, object, options...)
-			},
-			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
-				options ...client.ListOption,
-			) error {
-				if err := add("list", list); err != nil {
-					return err
-				}
-				return c.List(ctx, list, options...)
-			},
-		}), nil
-	}
+	connectTo(o, interceptor.NewClient(inner, onRead(add)))
 	if len(args) > 1 && args[0] == "__complete" {
 		args = slices.Insert(args, 1, "--kubeconfig="+kubeconfig(t))
 		execute(t.Context(), o, args, Streams{Out: &strings.Builder{}, Err: &strings.Builder{}})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -50,8 +50,7 @@ type rotation struct {
 	sources []*corev1.Secret
 	isRoot  bool
 	changes []change
-	// backup is nil if it does not exist.
-	backup *corev1.Secret
+	backup  *corev1.Secret
 	// follows is true if there is a driver or a workload with the credentials.
 	follows bool
 	// obstacles are the messages that explain printed last, by driver and condition.
@@ -121,7 +120,7 @@ func (r *rotation) prepare(ctx context.Context, args []string) error {
 		return err
 	}
 	r.undo = r.undo || r.returns()
-	if r.undo && r.backup == nil {
+	if r.undo && !exists(r.backup) {
 		return fmt.Errorf("there is nothing to go back to: Secret %s/%s is missing",
 			rootNamespace, backupSecret)
 	}
@@ -205,7 +204,7 @@ func (r *rotation) findSources(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if root != nil && len(root.Data[cloudsKey]) > 0 {
+	if len(root.Data[cloudsKey]) > 0 {
 		r.sources, r.isRoot = []*corev1.Secret{root}, true
 	} else if err := r.findDriverSecrets(ctx); err != nil {
 		return err
@@ -222,7 +221,7 @@ func (r *rotation) findDriverSecrets(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if secret == nil || len(secret.Data[cloudsKey]) == 0 {
+			if len(secret.Data[cloudsKey]) == 0 {
 				continue
 			}
 			if len(secret.OwnerReferences) > 0 || secret.Annotations[requestAnnotation] != "" {
@@ -240,15 +239,14 @@ func (r *rotation) findDriverSecrets(ctx context.Context) error {
 	return nil
 }
 
-// secret returns nil if the Secret does not exist. A Secret that may not be read is an error.
+// secret returns an empty Secret if it does not exist. One that may not be read is an error.
 func (r *rotation) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	found := &corev1.Secret{}
-	err := r.guest.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, found)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, name, err)
+	found := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	err := r.guest.Get(ctx, client.ObjectKeyFromObject(found), found)
+	if client.IgnoreNotFound(err) != nil {
+		return found, fmt.Errorf("reading Secret %s/%s: %w", namespace, name, err)
 	}
 	return found, nil
 }
+
+func exists(secret *corev1.Secret) bool { return secret.ResourceVersion != "" }

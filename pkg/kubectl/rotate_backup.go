@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -35,7 +34,7 @@ func (r *rotation) saved(source *corev1.Secret, key string) string {
 func credentialKeys() []string { return []string{cloudsKey, confKey, caKey} }
 
 func (r *rotation) isFinished() bool {
-	return r.backup == nil || len(r.backup.Data[finishedKey]) > 0
+	return !exists(r.backup) || len(r.backup.Data[finishedKey]) > 0
 }
 
 // returns says whether the file contains the saved credentials, and the last rotation did not
@@ -44,12 +43,9 @@ func (r *rotation) returns() bool {
 	if r.undo || r.isFinished() {
 		return false
 	}
-	for _, source := range r.sources {
-		if !bytes.Equal(r.given[cloudsKey], r.backup.Data[r.saved(source, cloudsKey)]) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.sources, func(source *corev1.Secret) bool {
+		return !bytes.Equal(r.given[cloudsKey], r.backup.Data[r.saved(source, cloudsKey)])
+	})
 }
 
 func (r *rotation) wanted(source *corev1.Secret) map[string][]byte {
@@ -138,34 +134,23 @@ func (r *rotation) save(ctx context.Context) error {
 		maps.DeleteFunc(data, func(key string, _ []byte) bool { return strings.HasPrefix(key, replaced) })
 	}
 	_, kept := data[prefix+r.saved(r.sources[0], cloudsKey)]
-	if !kept {
-		if finished { // all workloads have these credentials
-			data[prefix+workloadsKey] = now
-		}
-		for _, source := range r.sources {
-			for _, key := range credentialKeys() {
-				if value, found := source.Data[key]; found {
-					data[prefix+r.saved(source, key)] = value
-				}
+	if !kept && finished { // all workloads have these credentials
+		data[prefix+workloadsKey] = now
+	}
+	for _, source := range r.sources {
+		for _, key := range credentialKeys() {
+			if value, found := source.Data[key]; found && !kept {
+				data[prefix+r.saved(source, key)] = value
 			}
 		}
 	}
 	data[latestKey] = now
-	if r.backup != nil {
-		return r.put(ctx, r.backup, data)
-	}
-	r.backup = &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: rootNamespace, Name: backupSecret}, Data: data,
-	}
-	if err := r.guest.Create(ctx, r.backup); err != nil {
-		return fmt.Errorf("creating Secret %s/%s: %w", rootNamespace, backupSecret, err)
-	}
-	return nil
+	return r.put(ctx, r.backup, data)
 }
 
 // finish marks the rotation as finished. What --undo replaced becomes what the next one restores.
 func (r *rotation) finish(ctx context.Context) error {
-	if r.backup == nil {
+	if !exists(r.backup) {
 		return nil
 	}
 	data := map[string][]byte{}
@@ -185,10 +170,16 @@ func (r *rotation) finish(ctx context.Context) error {
 func (r *rotation) put(
 	ctx context.Context, secret *corev1.Secret, data map[string][]byte,
 ) error {
-	before := secret.DeepCopy()
+	before, verb := secret.DeepCopy(), "changing"
 	secret.Data = data
-	if err := r.guest.Patch(ctx, secret, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("changing Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	var err error
+	if exists(secret) {
+		err = r.guest.Patch(ctx, secret, client.MergeFrom(before))
+	} else {
+		verb, err = "creating", r.guest.Create(ctx, secret)
+	}
+	if err != nil {
+		return fmt.Errorf("%s Secret %s/%s: %w", verb, secret.Namespace, secret.Name, err)
 	}
 	return nil
 }

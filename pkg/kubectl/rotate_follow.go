@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,10 +81,7 @@ func (f followed) String() string { return f.kind + "/" + f.name + " in " + f.na
 
 // followAll waits until each workload runs with the credentials, if they are among its inputs.
 func (r *rotation) followAll(ctx context.Context) error {
-	var saved map[string][]byte
-	if r.backup != nil {
-		saved = r.backup.Data
-	}
+	saved := r.backup.Data
 	restored, lines := r.undo && len(saved[workloadsKey]) > 0, saved[latestKey]
 	if restored || len(lines) == 0 {
 		lines = saved[workloadsKey]
@@ -116,7 +114,7 @@ func (r *rotation) followAll(ctx context.Context) error {
 // follow waits until a workload runs with the content of its Secret, if it contains credentials.
 func (r *rotation) follow(ctx context.Context, w followed) error {
 	found, err := r.secret(ctx, w.namespace, w.secret)
-	if err != nil || found == nil || len(found.Data[cloudsKey]) == 0 {
+	if err != nil || len(found.Data[cloudsKey]) == 0 {
 		return err
 	}
 	r.follows = true
@@ -149,13 +147,10 @@ func (r *rotation) untilCopied(ctx context.Context, namespace, name string) erro
 	what := fmt.Sprintf("the cloud credential operator has copied the credentials to Secret %s in %s",
 		name, namespace)
 	return r.until(ctx, what, func(ctx context.Context) (bool, error) {
-		root, err := r.secret(ctx, rootNamespace, rootSecret)
-		if err != nil || root == nil {
-			return false, err
-		}
+		root, failed := r.secret(ctx, rootNamespace, rootSecret)
 		copied, err := r.secret(ctx, namespace, name)
-		return copied != nil && len(root.Data[cloudsKey]) > 0 &&
-			bytes.Equal(copied.Data[cloudsKey], root.Data[cloudsKey]), err
+		return len(root.Data[cloudsKey]) > 0 &&
+			bytes.Equal(copied.Data[cloudsKey], root.Data[cloudsKey]), cmp.Or(failed, err)
 	}, nil)
 }
 
@@ -205,7 +200,7 @@ func (r *rotation) until(ctx context.Context, what string,
 // login that the driver reads, unless the driver has none yet.
 func (r *rotation) followLogin(ctx context.Context, d driver) error {
 	written, err := r.secret(ctx, d.namespace, d.loginSecret)
-	if err != nil || written == nil {
+	if err != nil || !exists(written) {
 		return err
 	}
 	r.follows = true
@@ -220,14 +215,14 @@ func (r *rotation) followLogin(ctx context.Context, d driver) error {
 }
 
 func (r *rotation) hasLogin(ctx context.Context, d driver) (bool, error) {
-	source, err := r.secret(ctx, d.namespace, d.credentials)
-	if err != nil || source == nil {
-		return source == nil, err
+	source, failed := r.secret(ctx, d.namespace, d.credentials)
+	written, err := r.secret(ctx, d.namespace, d.loginSecret)
+	if err = cmp.Or(failed, err); err != nil || !exists(source) {
+		return err == nil, err
 	}
 	login, malformed := openstack.Content{Data: source.Data, CAElsewhere: true}.Login()
-	written, err := r.secret(ctx, d.namespace, d.loginSecret)
-	if malformed != nil || written == nil || err != nil {
-		return false, err // the operator reports a malformed Secret
+	if malformed != nil {
+		return false, nil //nolint:nilerr // the operator reports it
 	}
 	for key, value := range d.loginOf(login) {
 		if string(written.Data[key]) != value {

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -36,10 +35,10 @@ func loginOf(t *testing.T, driver string, clouds []byte) *corev1.Secret {
 // and then do what accept does.
 func (c *rotatingCluster) refusing(accept func(client.Client), reasons ...string) {
 	polls, inner := 0, c.WithWatch
-	c.WithWatch = interceptor.NewClient(inner, interceptor.Funcs{Get: func(ctx context.Context,
-		of client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption,
+	c.WithWatch = onGet(inner, func(
+		ctx context.Context, of client.WithWatch, key client.ObjectKey, object client.Object,
 	) error {
-		if err := of.Get(ctx, key, object, options...); err != nil {
+		if err := of.Get(ctx, key, object); err != nil {
 			return err
 		}
 		status, ok := object.(*opv1.ClusterCSIDriver)
@@ -61,7 +60,7 @@ func (c *rotatingCluster) refusing(accept func(client.Client), reasons ...string
 			{Type: "OtherCredentialsAccepted", Status: opv1.ConditionTrue, Message: "fine"},
 		}
 		return nil
-	}})
+	})
 }
 
 // No workload lists the Secret of Manila's driver.

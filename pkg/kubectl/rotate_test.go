@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -85,15 +84,14 @@ func newRotatingCluster(t *testing.T, objects ...client.Object) *rotatingCluster
 			Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](0)},
 		})
 	}
-	c.WithWatch = interceptor.NewClient(
-		fake.NewClientBuilder().WithScheme(types).WithObjects(objects...).Build(),
-		interceptor.Funcs{Get: c.get})
+	c.WithWatch = onGet(fake.NewClientBuilder().WithScheme(types).WithObjects(objects...).Build(),
+		c.get)
 	return c
 }
 
 // get plays the cloud credential operator and the operator of the driver before it reads an object.
-func (c *rotatingCluster) get(ctx context.Context, inner client.WithWatch, key client.ObjectKey,
-	object client.Object, _ ...client.GetOption,
+func (c *rotatingCluster) get(
+	ctx context.Context, inner client.WithWatch, key client.ObjectKey, object client.Object,
 ) error {
 	var root, copied corev1.Secret
 	at := client.ObjectKey{Namespace: flavour.DefaultNamespace, Name: cinderSecret}
@@ -132,7 +130,7 @@ func (c *rotatingCluster) rotate(args ...string) (int, string) {
 	c.Helper()
 	o := newOptions()
 	o.interval = time.Millisecond
-	o.connect = func(*rest.Config) (client.Client, error) { return c, nil }
+	connectTo(o, c)
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
 	c.interrupt = cancel

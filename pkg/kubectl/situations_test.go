@@ -1,13 +1,11 @@
 package kubectl
 
 import (
-	"context"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 )
 
 // situation is what is wrong in a cluster, and what the first lines of a command should say.
@@ -136,11 +134,7 @@ func TestFirstLineIsTheCause(t *testing.T) {
 			t.Parallel()
 			o := scenarios[i].options(t)
 			if one.Log != "" {
-				o.readLogs = func(*rest.Config) (logReader, error) {
-					return func(context.Context, *corev1.Pod, *corev1.PodLogOptions) ([]byte, error) {
-						return []byte(one.Log), nil
-					}, nil
-				}
+				o.readLogs = logsOf(func(*corev1.Pod) (string, error) { return one.Log, nil })
 			}
 			code, stdout, stderr := run(t, o, false, strings.Fields(one.Args)...)
 			got := strings.Join(strings.Fields(stdout+stderr), " ")

@@ -103,12 +103,10 @@ func (s *session) showStatus(ctx context.Context, args []string, r repetition) e
 	if report == nil {
 		return err
 	}
-	if r.watches {
-		if errors.Is(ctx.Err(), context.Canceled) {
-			err = nil // the user has ended it
-		}
-	} else if failed := s.print("Status", report, report.write); failed != nil {
-		return errors.Join(err, failed)
+	if !r.watches {
+		err = errors.Join(err, s.print("Status", report))
+	} else if errors.Is(ctx.Err(), context.Canceled) {
+		err = nil // the user has ended it
 	}
 	if err == nil && report.worst() != "" {
 		return errProblem

@@ -123,13 +123,9 @@ func (v *volumeList) run(ctx context.Context, s *session, _ []string) error {
 			cmp.Compare(a.PersistentVolume, b.PersistentVolume), cmp.Compare(a.ID, b.ID))
 	})
 	result.NotVisible = s.notVisible()
-	if err := s.print("Volumes", result, result.write); err != nil {
-		return err
-	}
-	if slices.ContainsFunc(result.Volumes, func(one Volume) bool { return one.Orphan }) {
-		return errProblem
-	}
-	return nil
+	return s.show("Volumes", result, slices.ContainsFunc(result.Volumes, func(one Volume) bool {
+		return one.Orphan
+	}))
 }
 
 func (l *Volumes) add(one *Volume) {

@@ -40,8 +40,8 @@ type Explanation struct {
 type question struct {
 	*session
 
-	from            *cluster
-	namespace, name string
+	from                  *cluster
+	namespace, kind, name string
 }
 
 type explainer struct {
@@ -57,11 +57,13 @@ func explainers() map[string]explainer {
 		"pv":               {core.WithKind("PersistentVolume"), explainVolume},
 		"pod":              {core.WithKind("Pod"), explainPod},
 		"volumesnapshot":   {snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"), explainSnapshot},
-		"deployment":       {apps.WithKind("Deployment"), explainDeployment},
-		"daemonset":        {apps.WithKind("DaemonSet"), explainDaemonSet},
+		"deployment":       {apps.WithKind("Deployment"), explainWorkload},
+		daemonSet:          {apps.WithKind("DaemonSet"), explainWorkload},
 		"clustercsidriver": {opv1.GroupVersion.WithKind("ClusterCSIDriver"), explainDriver},
 	}
 }
+
+const daemonSet = "daemonset"
 
 // kindNamed returns the kind with one of the names that kubectl knows; "" if there is none.
 func kindNamed(word string) string {
@@ -105,7 +107,7 @@ func newWhyCommand(o *options, streams Streams) *cobra.Command {
 				return usage("%q: use KIND/NAME with a kind of %s", strings.Join(args, " "), kinds)
 			}
 			return s.why(ctx, kind+"/"+name, explainers()[kind].explain,
-				question{s, s.guest, s.namespace, name})
+				question{s, s.guest, s.namespace, kind, name})
 		}),
 	}
 	o.addOutputTo(cmd.Flags())
@@ -125,13 +127,7 @@ func (s *session) why(
 	if cause != nil {
 		e.Cause = cause.Text
 	}
-	if err := s.print("Explanation", e, e.write); err != nil {
-		return err
-	}
-	if cause != nil {
-		return errProblem
-	}
-	return nil
+	return s.show("Explanation", e, cause != nil)
 }
 
 func (e *Explanation) write(out io.Writer, p palette) {

@@ -55,13 +55,13 @@ func templatesOfRevisions(
 
 // locate sets the cluster and the namespace of a workload, and returns its driver; nil if it is not
 // one of a driver. Without the flag --namespace it chooses the namespace of the driver.
-func (q *question) locate(ctx context.Context, kind string) (*driver, error) {
+func (q *question) locate(ctx context.Context) (*driver, error) {
 	d := owner(q.name)
 	if d == nil {
 		return nil, nil
 	}
 	chosen := q.overrides.Context.Namespace != ""
-	if kind == "DaemonSet" {
+	if q.kind == daemonSet {
 		if !chosen {
 			q.namespace = d.namespace
 		}
@@ -82,20 +82,14 @@ func (q *question) locate(ctx context.Context, kind string) (*driver, error) {
 	return d, nil
 }
 
-func explainDeployment(ctx context.Context, q question) (*Explanation, error) {
-	return q.workload(ctx, "Deployment", &appsv1.Deployment{})
-}
-
-func explainDaemonSet(ctx context.Context, q question) (*Explanation, error) {
-	return q.workload(ctx, "DaemonSet", &appsv1.DaemonSet{})
-}
-
-// workload explains a Deployment or DaemonSet from its pods, the events of the first one that is
-// not ready, and those of the workload.
-func (q *question) workload(
-	ctx context.Context, kind string, object client.Object,
-) (*Explanation, error) {
-	d, err := q.locate(ctx, kind)
+// explainWorkload explains a Deployment or DaemonSet from its pods, the events of the first one
+// that is not ready, and those of the workload.
+func explainWorkload(ctx context.Context, q question) (*Explanation, error) {
+	var object client.Object = &appsv1.Deployment{}
+	if q.kind == daemonSet {
+		object = &appsv1.DaemonSet{}
+	}
+	d, err := q.locate(ctx)
 	if err == nil {
 		err = q.read(ctx, object)
 	}
@@ -104,7 +98,7 @@ func (q *question) workload(
 	}
 	var templates []template
 	within := client.InNamespace(q.namespace)
-	if kind == "DaemonSet" {
+	if q.kind == daemonSet {
 		templates = templatesOfRevisions(object,
 			list[appsv1.ControllerRevisionList](ctx, q.from, within).Items)
 	} else {
