@@ -20,7 +20,7 @@ type check struct {
 	file string
 }
 
-func newCheckCommand(o *options, streams Streams) *cobra.Command {
+func newCheckCommand(o *options) *cobra.Command {
 	c := &check{}
 	cmd := &cobra.Command{
 		Use:   "check",
@@ -34,7 +34,7 @@ func newCheckCommand(o *options, streams Streams) *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.clusterless = c.file != ""
-		return o.run(streams, c.run)(cmd, args)
+		return o.run(c.run)(cmd, args)
 	}
 	o.addOutputTo(cmd.Flags())
 	c.addTo(cmd)
@@ -44,7 +44,7 @@ func newCheckCommand(o *options, streams Streams) *cobra.Command {
 
 func (c *check) run(ctx context.Context, s *session, _ []string) error {
 	if c.file != "" {
-		return s.why(ctx, c.file, c.checkFile, question{session: s})
+		return s.answer(c.file, c.checkFile(ctx, s))
 	}
 	links, err := c.offers(ctx)
 	if err != nil {
@@ -57,13 +57,12 @@ func (c *check) run(ctx context.Context, s *session, _ []string) error {
 	if len(report.Findings) == 0 || report.Findings[0].Type != typeAbsent {
 		return s.checkAgain(ctx, links)
 	}
-	return s.why(ctx, "the cluster", func(ctx context.Context, q question) (*Explanation, error) {
-		links := append(links, q.checkInstallation(ctx)...)
-		if causeOf(links) != nil {
-			return &Explanation{State: "not ready for an installation", Chain: links}, nil
-		}
-		return &Explanation{State: "ready for an installation", Chain: links}, nil
-	}, question{session: s})
+	e := &Explanation{State: "ready for an installation"}
+	e.Chain = append(links, s.checkInstallation(ctx)...)
+	if causeOf(e.Chain) != nil {
+		e.State = "not " + e.State
+	}
+	return s.answer("the cluster", e)
 }
 
 // checkAgain prints the status after an installation, with what is wrong with the login.
@@ -177,18 +176,16 @@ func (c *cloud) offers(ctx context.Context) ([]Link, error) {
 	}
 	for _, d := range drivers() {
 		types, err := c.types(ctx, d.kind)
+		l := linkf(OK, "%s offers %d types to this project", d.title, len(types))
 		switch {
 		case openstack.ReasonOf(err) == openstack.NotOffered:
-			links = append(links, linkf(Warning, "%v", err))
+			l = linkf(Warning, "%v", err)
 		case err != nil:
-			links = append(links, c.failure(err))
+			l = c.failure(err)
 		case len(types) == 0:
-			links = append(links, linkf(Warning, "%s offers no types to this project",
-				d.title))
-		default:
-			links = append(links, linkf(OK, "%s offers %d types to this project", d.title,
-				len(types)))
+			l = linkf(Warning, "%s offers no types to this project", d.title)
 		}
+		links = append(links, l)
 	}
 	return links, nil
 }

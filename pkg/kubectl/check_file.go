@@ -26,16 +26,18 @@ import (
 
 // checkFile checks an operator.yaml with the parser of the operators. With a cluster it also
 // compares the StorageClasses.
-func (c *check) checkFile(ctx context.Context, q question) (*Explanation, error) {
+func (c *check) checkFile(ctx context.Context, s *session) *Explanation {
 	text, err := os.ReadFile(c.file)
 	if err != nil {
-		return nil, usageError{err}
+		s.err = usageError{err}
+		return nil
 	}
-	d := drivers()[slices.IndexFunc(drivers(), func(d driver) bool { return d.kind == kindOf(text) })]
+	kind := kindOf(text)
+	d := *driverIf(func(d driver) bool { return d.kind == kind })
 	config, faults := choice.Parse(d.kind, string(text), false)
 	// The mistakes in the file do not wait for a cluster that does not answer.
-	if len(faults) == 0 && q.guest != nil &&
-		find(ctx, q.guest, "", "cluster", &configv1.Infrastructure{}) != nil {
+	if len(faults) == 0 && s.guest != nil &&
+		find(ctx, s.guest, "", "cluster", &configv1.Infrastructure{}) != nil {
 		config, faults = choice.Parse(d.kind, string(text), true)
 	}
 	var links []Link
@@ -44,16 +46,13 @@ func (c *check) checkFile(ctx context.Context, q question) (*Explanation, error)
 	}
 	switch {
 	case len(faults) > 0:
-		return &Explanation{State: "invalid", Chain: links}, nil
-	case q.guest == nil:
+		return &Explanation{State: "invalid", Chain: links}
+	case s.guest == nil:
 		hidden := linkf(NotVisible, "the StorageClasses: there is no kubeconfig")
-		return &Explanation{State: "a valid " + string(d.kind), Chain: []Link{hidden}}, nil
+		return &Explanation{State: "a valid " + string(d.kind), Chain: []Link{hidden}}
 	}
-	of, err := c.compare(ctx, q.session, d, config)
-	if err != nil {
-		return nil, err
-	}
-	return &Explanation{State: "a valid " + string(d.kind), Chain: of.links, Diff: of.diff}, nil
+	of := c.compare(ctx, s, d, config)
+	return &Explanation{State: "a valid " + string(d.kind), Chain: of.links, Diff: of.diff}
 }
 
 // kindOf returns the kind of an operator.yaml, or the one that is most like it.
@@ -87,21 +86,21 @@ func (c *comparison) add(state State, format string, args ...any) {
 
 func (c *check) compare(
 	ctx context.Context, s *session, d driver, config *choice.Config,
-) (*comparison, error) {
+) *comparison {
 	existing := list[storagev1.StorageClassList](ctx, s.guest).Items
 	spec := find(ctx, s.guest, "", d.name, &opv1.ClusterCSIDriver{})
 	to := &comparison{Names: classes.NamesOf(d.kind, d.name), config: config}
 	switch {
 	case s.failed() != nil:
-		return nil, s.failed()
+		return to
 	case s.guest.hidden["StorageClasses"]:
 		to.add(NotVisible, "the StorageClasses")
-		return to, nil
+		return to
 	case spec != nil && cmp.Or(spec.Spec.StorageClassState, opv1.ManagedStorageClass) !=
 		opv1.ManagedStorageClass:
 		to.add(Warning, "storageClassState of ClusterCSIDriver %s is %s, so the operator "+
 			"writes no StorageClass", d.name, spec.Spec.StorageClassState)
-		return to, nil
+		return to
 	}
 	var all []*storagev1.StorageClass
 	for i := range existing {
@@ -109,16 +108,14 @@ func (c *check) compare(
 	}
 	to.existing = classes.ByName(all)
 	types, err := c.typesFor(ctx, d.kind, to)
-	if err != nil || types == nil {
-		return to, err
+	if s.err = err; err != nil || types == nil {
+		return to
 	}
-	if err := to.compareFixed(d); err != nil {
-		return nil, err
-	}
+	s.err = to.compareFixed(d)
 	to.compareTypes(d, to.Wanted(config, types, to.Of(slices.Collect(maps.Keys(types)), to.existing)))
 	to.add(OK, "StorageClasses: %d created, %d changed, %d as they are", to.created,
 		to.changed, to.same)
-	return to, nil
+	return to
 }
 
 // compareFixed adds the difference of the StorageClass among the assets of a driver, if any.

@@ -38,13 +38,13 @@ const (
 	snapshotted = "snapshot.storage.kubernetes.io/pvc-as-source-protection"
 )
 
-func explainClaim(ctx context.Context, q question) (*Explanation, error) {
+func explainClaim(ctx context.Context, q question) *Explanation {
 	claim := &corev1.PersistentVolumeClaim{}
-	if err := q.read(ctx, claim); err != nil {
-		return nil, err
+	if !q.read(ctx, claim) {
+		return nil
 	}
 	links := q.factsOf(ctx, claim).links(ctx)
-	return &Explanation{State: q.state(claim, string(claim.Status.Phase)), Chain: links}, nil
+	return &Explanation{State: q.state(claim, string(claim.Status.Phase)), Chain: links}
 }
 
 func (s *session) factsOf(ctx context.Context, claim *corev1.PersistentVolumeClaim) *claimFacts {

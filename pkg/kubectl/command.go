@@ -50,7 +50,8 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 }
 
 func execute(ctx context.Context, o *options, args []string, streams Streams) int {
-	cmd := newCommand(o, streams) //nolint:contextcheck // the command gets the context below
+	o.Streams = streams
+	cmd := newCommand(o) //nolint:contextcheck // the command gets the context below
 	cmd.SetArgs(args)
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.Err)
@@ -89,7 +90,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-func newCommand(o *options, streams Streams) *cobra.Command {
+func newCommand(o *options) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "openstack-csi",
 		Short: "Show and change the state of the CSI drivers of OpenStack",
@@ -113,11 +114,10 @@ func newCommand(o *options, streams Streams) *cobra.Command {
 	o.addTo(root.PersistentFlags())
 	printVersion := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: atMost(0),
-		Run: func(*cobra.Command, []string) { fmt.Fprintln(streams.Out, root.Version) },
+		Run: func(*cobra.Command, []string) { fmt.Fprintln(o.Out, root.Version) },
 	}
-	root.AddCommand(newCheckCommand(o, streams), newStatusCommand(o, streams),
-		newWhyCommand(o, streams), newVolumesCommand(o, streams), newRotateCommand(o, streams),
-		newMustGatherCommand(o, streams), printVersion)
+	root.AddCommand(newCheckCommand(o), newStatusCommand(o), newWhyCommand(o), newVolumesCommand(o),
+		newRotateCommand(o), newMustGatherCommand(o), printVersion)
 	return root
 }
 
@@ -132,6 +132,8 @@ const (
 
 // options are the values of the flags that all commands have.
 type options struct {
+	Streams
+
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
 
@@ -181,7 +183,6 @@ func (o *options) addOutputTo(flags *pflag.FlagSet) {
 // session is the execution of a command.
 type session struct {
 	*options
-	Streams
 
 	guest *cluster
 	// management is nil unless a flag names the management cluster.
@@ -189,14 +190,17 @@ type session struct {
 	namespace  string
 	// systems are the drivers that systemOf has read.
 	systems map[string]*system
+	// err is why there is no answer.
+	err error
 	// more are findings of the status that are not about objects of the cluster.
 	more []Finding
 }
 
-// run returns the function of a cobra command. It connects, and sets the time limit.
-func (o *options) run(
-	streams Streams, execute func(context.Context, *session, []string) error,
-) func(*cobra.Command, []string) error {
+// runner is the function of a cobra command.
+type runner = func(*cobra.Command, []string) error
+
+// run returns a runner that connects, and sets the time limit.
+func (o *options) run(do func(context.Context, *session, []string) error) runner {
 	return func(cmd *cobra.Command, args []string) error {
 		var err error
 		if o.timeout, err = cmd.Flags().GetDuration("timeout"); err != nil {
@@ -207,18 +211,18 @@ func (o *options) run(
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 		defer cancel()
-		s, err := o.open(streams)
+		s, err := o.open()
 		if err != nil {
 			return err
 		}
-		err = execute(ctx, s, args)
+		err = do(ctx, s, args)
 		if err != nil && !errors.Is(err, errDeadline) &&
 			errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			late := fmt.Errorf("%w: --timeout=%v", errDeadline, o.timeout)
-			if isUnreachable(err) { // it names the request
-				return fmt.Errorf("%w: %w", late, err)
+			if !isUnreachable(err) {
+				return late
 			}
-			return late
+			err = fmt.Errorf("%w: %w", late, err) // it names the request
 		}
 		return err
 	}
@@ -240,11 +244,11 @@ func (o *options) validate(command string) error {
 	return nil
 }
 
-func (o *options) open(streams Streams) (*session, error) {
+func (o *options) open() (*session, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &o.overrides)
-	s := &session{options: o, Streams: streams, systems: map[string]*system{}}
+	s := &session{options: o, systems: map[string]*system{}}
 	config, err := loader.ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err) && o.clusterless:

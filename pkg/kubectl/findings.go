@@ -191,24 +191,26 @@ func (s *system) condition(suffix string) *opv1.OperatorCondition {
 	return nil
 }
 
-func explainDriver(ctx context.Context, q question) (*Explanation, error) {
+func explainDriver(ctx context.Context, q question) *Explanation {
 	d := findDriver(q.name)
 	if d == nil {
-		return nil, usage("clustercsidriver/%s: only those of OpenStack are known", q.name)
+		q.err = usage("clustercsidriver/%s: only those of OpenStack are known", q.name)
+		return nil
 	}
 	sys := q.system(ctx, *d)
 	switch {
 	case sys == nil && q.guest.hidden["ClusterCSIDrivers"]:
-		return nil, fmt.Errorf("ClusterCSIDriver %s is not visible", d.name)
+		q.err = fmt.Errorf("ClusterCSIDriver %s is not visible", d.name)
+		return nil
 	case sys == nil:
-		return &Explanation{State: "gone", Chain: []Link{{Problem, goneText(d.name), ""}}}, nil
+		return &Explanation{State: "gone", Chain: []Link{{Problem, goneText(d.name), ""}}}
 	}
 	state, links := "not ready", sys.driverLinks()
 	// The operator sees less than this command, such as the Leases of the sidecars.
 	if c := sys.condition("Ready"); c != nil && c.Status == "True" && causeOf(links) == nil {
 		state = "ready for " + q.age(c.LastTransitionTime.Time)
 	}
-	return &Explanation{State: state, Chain: links}, nil
+	return &Explanation{State: state, Chain: links}
 }
 
 func (s *system) driverLinks() []Link {

@@ -98,7 +98,7 @@ func (s *session) readGuest(
 	defer cancel()
 	o := *s.options
 	o.hostedControl = plane.GetNamespace()
-	there := &session{options: &o, Streams: s.Streams, management: &cluster{
+	there := &session{options: &o, management: &cluster{
 		Client: s.guest.Client, of: " of the management cluster", hidden: map[string]bool{},
 		logs: s.guest.logs,
 	}}
@@ -115,9 +115,7 @@ func (s *session) readGuest(
 	}
 	if err != nil {
 		report = s.newStatus()
-		report.Findings = []Finding{{"", diagnosis.Finding{
-			Severity: Problem, Type: "Guest", Message: err.Error(),
-		}}}
+		report.find("", diagnosis.Finding{Severity: Problem, Type: "Guest", Message: err.Error()})
 	}
 	return Guest{plane.GetNamespace() + "/" + plane.GetName(), report}, there.notVisible()
 }

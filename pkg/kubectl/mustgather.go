@@ -20,7 +20,7 @@ import (
 // maxLog is the number of bytes of each log.
 const maxLog = 10 << 20
 
-func newMustGatherCommand(o *options, streams Streams) *cobra.Command {
+func newMustGatherCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "must-gather [DIR]",
 		Short: "Write objects and logs of operators and drivers into a folder, without secrets",
@@ -28,7 +28,7 @@ func newMustGatherCommand(o *options, streams Streams) *cobra.Command {
 			"must-gather.openstack-csi, in the structure of `oc adm inspect`. Values of Secrets become " +
 			"lengths. docs/kubectl.md lists the permissions.",
 		Args: atMost(1),
-		RunE: o.run(streams, func(ctx context.Context, s *session, args []string) error {
+		RunE: o.run(func(ctx context.Context, s *session, args []string) error {
 			dir := "must-gather.openstack-csi"
 			if len(args) > 0 {
 				dir = args[0]
@@ -136,9 +136,8 @@ func (g *gathering) objects(
 
 // learn reads the Secrets whose values must not appear.
 func (g *gathering) learn(ctx context.Context, namespace string) {
-	var secrets corev1.SecretList
-	g.read(ctx, &secrets, client.InNamespace(namespace))
-	for _, secret := range secrets.Items {
+	for _, secret := range list[corev1.SecretList](ctx, g.cluster,
+		client.InNamespace(namespace)).Items {
 		g.add(secret.Data)
 	}
 }
@@ -169,11 +168,9 @@ func (g *gathering) namespace(ctx context.Context, namespace string) {
 		}
 		g.writeList(namespace, kind, items)
 	}
-	var pods corev1.PodList
-	g.read(ctx, &pods, client.InNamespace(namespace))
-	for i := range pods.Items {
-		if isOurs(pods.Items[i].Name) {
-			g.podLogs(ctx, &pods.Items[i])
+	for _, pod := range list[corev1.PodList](ctx, g.cluster, client.InNamespace(namespace)).Items {
+		if isOurs(pod.Name) {
+			g.podLogs(ctx, &pod)
 		}
 	}
 }
@@ -188,11 +185,11 @@ func (g *gathering) writeList(namespace string, kind schema.GroupVersionKind, it
 
 // isOurs returns whether a pod belongs to a workload of a driver or to an operator.
 func isOurs(pod string) bool {
-	return slices.ContainsFunc(drivers(), func(d driver) bool {
+	return driverIf(func(d driver) bool {
 		return slices.ContainsFunc(d.workloads(), func(name string) bool {
 			return strings.HasPrefix(pod, name+"-")
 		})
-	})
+	}) != nil
 }
 
 // hideValues replaces each value of a Secret by its length. Annotations may contain the values.

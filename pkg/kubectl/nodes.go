@@ -46,11 +46,11 @@ func (f *podFacts) nodeNamed(name string) *corev1.Node {
 // zoneLinks returns a problem for each volume that no node that the pod may use can reach.
 func (f *podFacts) zoneLinks() (links []Link) {
 	for _, claim := range f.claims {
-		if claim.volume == nil || claim.volume.Spec.NodeAffinity == nil ||
-			claim.volume.Spec.NodeAffinity.Required == nil || len(f.nodes) == 0 {
+		volume := ptr.Deref(claim.volume, corev1.PersistentVolume{})
+		required := ptr.Deref(volume.Spec.NodeAffinity, corev1.VolumeNodeAffinity{}).Required
+		if required == nil || len(f.nodes) == 0 {
 			continue
 		}
-		required := claim.volume.Spec.NodeAffinity.Required
 		reached, err := nodeaffinity.NewNodeSelector(required)
 		if err != nil || slices.ContainsFunc(f.nodes, func(n corev1.Node) bool {
 			return f.mayUse(n.Name) && reached.Match(&n)

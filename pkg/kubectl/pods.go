@@ -35,10 +35,10 @@ type podFacts struct {
 	drivers []corev1.Pod
 }
 
-func explainPod(ctx context.Context, q question) (*Explanation, error) {
+func explainPod(ctx context.Context, q question) *Explanation {
 	f := &podFacts{session: q.session, pod: &corev1.Pod{}}
-	if err := q.read(ctx, f.pod); err != nil {
-		return nil, err
+	if !q.read(ctx, f.pod) {
+		return nil
 	}
 	f.node, f.events = f.pod.Spec.NodeName, events(ctx, q.guest, f.pod)
 	for _, v := range f.pod.Spec.Volumes {
@@ -59,7 +59,7 @@ func explainPod(ctx context.Context, q question) (*Explanation, error) {
 		f.attachments = list[storagev1.VolumeAttachmentList](ctx, q.guest).Items
 		f.addDrivers(ctx)
 	}
-	return &Explanation{State: q.state(f.pod, string(f.pod.Status.Phase)), Chain: f.links(ctx)}, nil
+	return &Explanation{State: q.state(f.pod, string(f.pod.Status.Phase)), Chain: f.links(ctx)}
 }
 
 // claimName returns the name of the claim of a volume; "" if it uses none.

@@ -153,8 +153,9 @@ func Standard(lookup func(string) (string, bool)) Streams {
 // returns what was shown, without ages.
 func (s *session) printChange(report *Status, shown string) (string, error) {
 	var text bytes.Buffer
-	there := *s
-	there.Out = &text
+	o := *s.options
+	o.Out = &text
+	there := session{options: &o}
 	if err := there.print("Status", report); err != nil {
 		return shown, err
 	}

@@ -57,7 +57,7 @@ type rotation struct {
 	obstacles map[string]string
 }
 
-func newRotateCommand(o *options, streams Streams) *cobra.Command {
+func newRotateCommand(o *options) *cobra.Command {
 	r := &rotation{obstacles: map[string]string{}}
 	cmd := &cobra.Command{
 		Use:   "rotate CLOUDS_YAML | rotate --undo",
@@ -71,7 +71,7 @@ func newRotateCommand(o *options, streams Streams) *cobra.Command {
 			}
 			return atMost(1)(cmd, args)
 		},
-		RunE: o.run(streams, func(ctx context.Context, s *session, args []string) error {
+		RunE: o.run(func(ctx context.Context, s *session, args []string) error {
 			r.session = s
 			return r.run(ctx, args)
 		}),

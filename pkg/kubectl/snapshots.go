@@ -14,15 +14,15 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-func explainVolume(ctx context.Context, q question) (*Explanation, error) {
+func explainVolume(ctx context.Context, q question) *Explanation {
 	v := &corev1.PersistentVolume{}
 	q.namespace = ""
-	if err := q.read(ctx, v); err != nil {
-		return nil, err
+	if !q.read(ctx, v) {
+		return nil
 	}
 	links := q.volumeLinks(v, events(ctx, q.guest, v), q.systemOf(ctx, driverOf(v)),
 		list[storagev1.VolumeAttachmentList](ctx, q.guest).Items)
-	return &Explanation{State: q.state(v, string(v.Status.Phase)), Chain: links}, nil
+	return &Explanation{State: q.state(v, string(v.Status.Phase)), Chain: links}
 }
 
 func (s *session) volumeLinks(v *corev1.PersistentVolume, events []corev1.Event, sys *system,
@@ -85,10 +85,10 @@ type snapshotFacts struct {
 	sys    *system
 }
 
-func explainSnapshot(ctx context.Context, q question) (*Explanation, error) {
+func explainSnapshot(ctx context.Context, q question) *Explanation {
 	f := &snapshotFacts{session: q.session, snapshot: &snapshotv1.VolumeSnapshot{}}
-	if err := q.read(ctx, f.snapshot); err != nil {
-		return nil, err
+	if !q.read(ctx, f.snapshot) {
+		return nil
 	}
 	f.events = events(ctx, q.guest, f.snapshot)
 	f.status = ptr.Deref(f.snapshot.Status, f.status)
@@ -102,7 +102,7 @@ func explainSnapshot(ctx context.Context, q question) (*Explanation, error) {
 	if ptr.Deref(f.status.ReadyToUse, false) {
 		state = "ready"
 	}
-	return &Explanation{State: q.state(f.snapshot, state), Chain: f.links()}, nil
+	return &Explanation{State: q.state(f.snapshot, state), Chain: f.links()}
 }
 
 // addClass adds the class of the snapshot, by default that of the driver of its claim, and the

@@ -22,7 +22,7 @@ import (
 // repetition is how often `status` reads.
 type repetition struct{ waits, watches bool }
 
-func newStatusCommand(o *options, streams Streams) *cobra.Command {
+func newStatusCommand(o *options) *cobra.Command {
 	r, allGuests := repetition{}, false
 	cmd := &cobra.Command{
 		Use:   "status [DRIVER]",
@@ -46,7 +46,7 @@ func newStatusCommand(o *options, streams Streams) *cobra.Command {
 				return err
 			}
 		}
-		return o.run(streams, func(ctx context.Context, s *session, args []string) error {
+		return o.run(func(ctx context.Context, s *session, args []string) error {
 			if allGuests {
 				return s.showGuests(ctx, args)
 			}

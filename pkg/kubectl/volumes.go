@@ -55,7 +55,7 @@ type volumeList struct {
 	selector string
 }
 
-func newVolumesCommand(o *options, streams Streams) *cobra.Command {
+func newVolumesCommand(o *options) *cobra.Command {
 	v := &volumeList{}
 	cmd := &cobra.Command{
 		Use:     volumesCommand,
@@ -66,7 +66,7 @@ func newVolumesCommand(o *options, streams Streams) *cobra.Command {
 		Example: "  kubectl openstack-csi volumes -A -o wide\n" +
 			"  kubectl openstack-csi volumes -A --clouds clouds.yaml",
 		Args: atMost(0),
-		RunE: o.run(streams, v.run),
+		RunE: o.run(v.run),
 	}
 	o.addOutputTo(cmd.Flags())
 	v.addTo(cmd)

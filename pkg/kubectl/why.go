@@ -47,7 +47,8 @@ type question struct {
 type explainer struct {
 	schema.GroupVersionKind
 
-	explain func(context.Context, question) (*Explanation, error)
+	// explain returns nil if something has failed.
+	explain func(context.Context, question) *Explanation
 }
 
 func explainers() map[string]explainer {
@@ -84,7 +85,7 @@ func kindNamed(word string) string {
 	return ""
 }
 
-func newWhyCommand(o *options, streams Streams) *cobra.Command {
+func newWhyCommand(o *options) *cobra.Command {
 	kinds := strings.Join(slices.Sorted(maps.Keys(explainers())), ", ")
 	cmd := &cobra.Command{
 		Use:   "why KIND/NAME",
@@ -100,26 +101,23 @@ func newWhyCommand(o *options, streams Streams) *cobra.Command {
 			return atMost(2)(cmd, args)
 		},
 		ValidArgsFunction: o.complete,
-		RunE: o.run(streams, func(ctx context.Context, s *session, args []string) error {
+		RunE: o.run(func(ctx context.Context, s *session, args []string) error {
 			kind, name, ok := strings.Cut(strings.Join(args, "/"), "/")
 			kind = kindNamed(kind)
 			if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
 				return usage("%q: use KIND/NAME with a kind of %s", strings.Join(args, " "), kinds)
 			}
-			return s.why(ctx, kind+"/"+name, explainers()[kind].explain,
-				question{s, s.guest, s.namespace, kind, name})
+			about := question{s, s.guest, s.namespace, kind, name}
+			return s.answer(kind+"/"+name, explainers()[kind].explain(ctx, about))
 		}),
 	}
 	o.addOutputTo(cmd.Flags())
 	return cmd
 }
 
-func (s *session) why(
-	ctx context.Context, object string,
-	find func(context.Context, question) (*Explanation, error), about question,
-) error {
-	e, err := find(ctx, about)
-	if err = cmp.Or(err, s.failed()); err != nil {
+// answer prints why an object is in its state.
+func (s *session) answer(object string, e *Explanation) error {
+	if err := s.failed(); err != nil {
 		return err
 	}
 	e.Object, e.NotVisible = object, s.notVisible()
@@ -157,15 +155,15 @@ func (s *session) state(object client.Object, phase string) string {
 }
 
 // read reads the object of the question. Unlike other objects, it must exist and be visible.
-func (q question) read(ctx context.Context, object client.Object) error {
+func (q *question) read(ctx context.Context, object client.Object) bool {
 	err := q.from.Get(ctx, client.ObjectKey{Namespace: q.namespace, Name: q.name}, object)
 	if apierrors.IsNotFound(err) && q.namespace != "" {
-		return fmt.Errorf("%w in namespace %s: choose another one with -n", err, q.namespace)
+		err = fmt.Errorf("%w in namespace %s: choose another one with -n", err, q.namespace)
+	} else if err != nil {
+		err = fmt.Errorf("reading %s: %w", q.from.kind(object), err)
 	}
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", q.from.kind(object), err)
-	}
-	return nil
+	q.err = cmp.Or(q.err, err)
+	return q.err == nil
 }
 
 func events(ctx context.Context, from *cluster, object client.Object) []corev1.Event {
@@ -193,7 +191,7 @@ func (o *options) complete(cmd *cobra.Command, args []string, word string) (
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var names []string
-	run := o.run(Streams{}, func(ctx context.Context, s *session, _ []string) error {
+	run := o.run(func(ctx context.Context, s *session, _ []string) error {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(of.GroupVersion().WithKind(of.Kind + "List"))
 		s.guest.read(ctx, list, client.InNamespace(s.namespace))

@@ -55,22 +55,23 @@ func templatesOfRevisions(
 
 // locate sets the cluster and the namespace of a workload, and returns its driver; nil if it is not
 // one of a driver. Without the flag --namespace it chooses the namespace of the driver.
-func (q *question) locate(ctx context.Context) (*driver, error) {
-	d := owner(q.name)
+func (q *question) locate(ctx context.Context) *driver {
+	d := driverIf(func(d driver) bool { return slices.Contains(d.workloads(), q.name) })
 	if d == nil {
-		return nil, nil
+		return nil
 	}
 	chosen := q.overrides.Context.Namespace != ""
 	if q.kind == daemonSet {
 		if !chosen {
 			q.namespace = d.namespace
 		}
-		return d, nil
+		return d
 	}
 	at := q.place(ctx, *d)
 	if at == nil {
-		return nil, cmp.Or(q.failed(), usage("Deployment %s is in the hosted control plane: set "+
+		q.err = cmp.Or(q.failed(), usage("Deployment %s is in the hosted control plane: set "+
 			"--management-kubeconfig and --management-namespace", q.name))
+		return nil
 	}
 	if !chosen || q.management != nil {
 		q.namespace = at.namespace
@@ -79,22 +80,19 @@ func (q *question) locate(ctx context.Context) (*driver, error) {
 		}
 	}
 	q.from = at.cluster
-	return d, nil
+	return d
 }
 
 // explainWorkload explains a Deployment or DaemonSet from its pods, the events of the first one
 // that is not ready, and those of the workload.
-func explainWorkload(ctx context.Context, q question) (*Explanation, error) {
+func explainWorkload(ctx context.Context, q question) *Explanation {
 	var object client.Object = &appsv1.Deployment{}
 	if q.kind == daemonSet {
 		object = &appsv1.DaemonSet{}
 	}
-	d, err := q.locate(ctx)
-	if err == nil {
-		err = q.read(ctx, object)
-	}
-	if err != nil {
-		return nil, err
+	d := q.locate(ctx)
+	if q.err != nil || !q.read(ctx, object) {
+		return nil
 	}
 	var templates []template
 	within := client.InNamespace(q.namespace)
@@ -121,7 +119,7 @@ func explainWorkload(ctx context.Context, q question) (*Explanation, error) {
 			links = append(links, nearby(sys.cloudLinks(unknown, false))...)
 		}
 	}
-	return &Explanation{State: state, Chain: links}, nil
+	return &Explanation{State: state, Chain: links}
 }
 
 func (s *session) workloadLinks(
