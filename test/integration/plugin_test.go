@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -248,10 +250,52 @@ func TestPluginNamesWhatAGuestClusterDoesNotShow(t *testing.T) {
 	if !strings.Contains(output, "Manila answers") { // the ClusterCSIDriver is in the guest cluster
 		e.t.Errorf("why a Deployment of the management cluster:\n%s", output)
 	}
+	end := e.startAllGuests()
 	dir := e.gathersNoSecrets(management...)
 	const namespace = "management/namespaces/" + hostedNamespace
 	for _, file := range []string{"apps/deployments.yaml", "core/secrets.yaml"} {
 		_, err := os.Stat(filepath.Join(dir, namespace, file))
 		e.must(err)
 	}
+	const states = "  !!  default/silent: no answer in time, which is 10s for a guest\n" +
+		"  ok  " + hostedNamespace + "/" + guestName + "\n"
+	assert.Equal(e.t, end(), states)
+}
+
+// startAllGuests asks for the states of a guest cluster without a problem, and of one that does not
+// answer, which takes 10 s. The returned function returns the output.
+func (e *env) startAllGuests() (end func() string) {
+	e.t.Helper()
+	leader, err := e.controllerPod()
+	e.must(err)
+	e.createSidecarLeases(leader)
+	e.must(e.guest.patch(e.ctx(), collection{resource("storage.k8s.io", "storageclasses"), ""},
+		defaultClass, fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, defaultAnnotation)))
+	silent, err := (&net.ListenConfig{}).Listen(e.ctx(), "tcp", "127.0.0.1:0")
+	e.must(err)
+	e.t.Cleanup(func() { _ = silent.Close() })
+	const name = "silent"
+	plane := unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "hypershift.openshift.io/v1beta1", "kind": "HostedControlPlane",
+	}}
+	plane.SetNamespace(metav1.NamespaceDefault)
+	plane.SetName(name)
+	_, err = e.management.create(e.ctx(), hostedControlPlanes(), plane)
+	e.must(err)
+	e.must(e.management.patch(e.ctx(), collection{hostedControlPlanes(), plane.GetNamespace()}, name,
+		`{"status":{"kubeConfig":{"name":"silent","key":"kubeconfig"}}}`, "status"))
+	e.must(e.management.putSecret(e.ctx(), plane.GetNamespace(), name, map[string][]byte{
+		kubeconfigKey: fmt.Appendf(nil, "{current-context: a, contexts: [{name: a, context: {cluster: "+
+			"a}}], clusters: [{name: a, cluster: {server: 'https://%s'}}]}", silent.Addr()),
+	}))
+	output := make(chan string, 1)
+	go func() {
+		var stdout, stderr bytes.Buffer
+		kubectl.Main(e.ctx(), []string{
+			"status", "manila", "--all-guests",
+			"--kubeconfig=" + e.management.dir.AdminKubeconfig(),
+		}, kubectl.Streams{Out: &stdout, Err: &stderr})
+		output <- stdout.String() + stderr.String()
+	}()
+	return func() string { return <-output }
 }

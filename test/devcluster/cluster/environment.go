@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -98,8 +99,12 @@ func (s *Environment) renewGuestKubeconfig(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	admin, err := os.ReadFile(s.Dir.AdminKubeconfig())
+	if err != nil {
+		return err
+	}
 	side := fixtures.ControlPlane(s.Guest, s.Operators)
-	side.Values.GuestKubeconfig = string(content)
+	side.Values.GuestKubeconfig, side.Values.AdminKubeconfig = string(content), string(admin)
 	return side.WriteGuestKubeconfig(ctx, s.control.writer)
 }
 
