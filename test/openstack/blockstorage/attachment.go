@@ -3,6 +3,7 @@
 package blockstorage
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
@@ -29,11 +30,11 @@ type Attachable struct {
 func (s *Service) Attachable(volumeID string) (Attachable, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	volume, err := s.volume(volumeID)
+	volume, err := s.volumes.Find(volumeID)
 	if err != nil {
 		return Attachable{}, err
 	}
-	file := s.volumeData.Path(volumeID)
+	file := s.volumes.Data.Path(volumeID)
 	return Attachable{volumeID, file, volume.Attachment.ServerID}, nil
 }
 
@@ -41,29 +42,34 @@ func (s *Service) Attachable(volumeID string) (Attachable, error) {
 func (s *Service) Reserve(volumeID, serverID, device string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	volume, err := s.volume(volumeID)
+	volume, err := s.volumes.Find(volumeID)
 	if err != nil {
 		return err
 	}
-	if volume.Status != available {
+	if volume.Status != rest.Available {
 		return rest.BadRequest("Invalid volume: Volume %s status must be available or downloading to "+
 			"reserve, but the current status is %s.", volumeID, volume.Status)
 	}
-	volume.set(reserved)
-	volume.Attachment = Attachment{newID(), serverID, device, volume.Updated}
+	volume.Set(reserved)
+	volume.Attachment = Attachment{rest.NewID(), serverID, device, volume.Updated}
 	return nil
 }
 
 // CompleteAttachment makes a volume attached. The device replaces the reserved one unless it is
 // empty.
 func (s *Service) CompleteAttachment(volumeID, device string) {
+	s.change(volumeID, inUse, func(a Attachment) Attachment {
+		return Attachment{a.ID, a.ServerID, cmp.Or(device, a.Device), time.Now()}
+	})
+}
+
+// change changes the state and the attachment of a volume, which exists while it is attached.
+func (s *Service) change(volumeID, status string, attachment func(Attachment) Attachment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	volume := s.volumes[volumeID]
-	volume.set(inUse)
-	volume.Attachment.Attached = volume.Updated
-	if device != "" {
-		volume.Attachment.Device = device
+	if volume, err := s.volumes.Find(volumeID); err == nil {
+		volume.Attachment = attachment(volume.Attachment)
+		volume.Set(status)
 	}
 }
 
@@ -71,7 +77,7 @@ func (s *Service) CompleteAttachment(volumeID, device string) {
 func (s *Service) BeginDetaching(volumeID string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	volume, err := s.volume(volumeID)
+	volume, err := s.volumes.Find(volumeID)
 	if err != nil {
 		return err
 	}
@@ -79,22 +85,16 @@ func (s *Service) BeginDetaching(volumeID string) error {
 		return rest.BadRequest("Invalid volume: Unable to detach volume. Volume status must be " +
 			"'in-use' and attach_status must be 'attached' to detach.")
 	}
-	volume.set(detaching)
+	volume.Set(detaching)
 	return nil
 }
 
 // RollBackDetaching makes a volume attached again that could not be detached.
 func (s *Service) RollBackDetaching(volumeID string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.volumes[volumeID].set(inUse)
+	s.change(volumeID, inUse, func(a Attachment) Attachment { return a })
 }
 
 // RemoveAttachment makes a volume not attached.
 func (s *Service) RemoveAttachment(volumeID string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	volume := s.volumes[volumeID]
-	volume.Attachment = Attachment{}
-	volume.set(available)
+	s.change(volumeID, rest.Available, func(Attachment) Attachment { return Attachment{} })
 }

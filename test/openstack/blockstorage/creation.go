@@ -3,11 +3,9 @@
 package blockstorage
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 )
@@ -32,28 +30,23 @@ func (s *Service) createVolume(r *rest.Request) (rest.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	volume := &Volume{
-		ID: newID(), Name: wanted.Name, Description: wanted.Description, Status: creating,
-		SnapshotID: wanted.SnapshotID, SourceID: wanted.SourceID, Metadata: wanted.Metadata,
-		UserID: r.UserID, ProjectID: r.ProjectID, Zone: wanted.Zone,
+		Record: r.NewRecord(), Zone: wanted.Zone, SnapshotID: wanted.SnapshotID,
+		SourceID: wanted.SourceID,
 	}
+	volume.Name, volume.Description = wanted.Name, wanted.Description
+	volume.Metadata = wanted.Metadata
 	if err := s.fill(volume, wanted); err != nil {
 		return rest.Answer{}, err
 	}
-	volume.Created = time.Now()
-	s.volumes[volume.ID] = volume
 	size := volume.Size
-	sourceID := cmp.Or(volume.SnapshotID, volume.SourceID)
-	s.copies[sourceID] = append(s.copies[sourceID], s.config.Worker.Start(r.Outcome,
-		func(ctx context.Context) error { return s.makeVolume(ctx, volume, size) },
-		func(err error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			volume.set(available)
-			if err != nil {
-				volume.set(failed)
-			}
-		}))
-	content := map[string]any{"volume": describe(r, volume)}
+	content, done := s.volumes.Create(r, volume,
+		func(ctx context.Context) error { return s.makeVolume(ctx, volume, size) })
+	switch {
+	case volume.SnapshotID != "":
+		s.snapshots.Hold(volume.SnapshotID, done)
+	case volume.SourceID != "":
+		s.volumes.Hold(volume.SourceID, done)
+	}
 	return rest.Answer{Status: http.StatusAccepted, Content: content}, nil
 }
 
@@ -62,14 +55,14 @@ func (s *Service) makeVolume(ctx context.Context, volume *Volume, size int) erro
 	var err error
 	switch {
 	case volume.SnapshotID != "":
-		err = s.volumeData.CopyFrom(ctx, s.snapshotData, volume.SnapshotID, volume.ID)
+		err = s.volumes.Data.CopyFrom(ctx, s.snapshots.Data, volume.SnapshotID, volume.ID)
 	case volume.SourceID != "":
-		err = s.volumeData.CopyFrom(ctx, s.volumeData, volume.SourceID, volume.ID)
+		err = s.volumes.Data.CopyFrom(ctx, s.volumes.Data, volume.SourceID, volume.ID)
 	}
 	if err != nil {
 		return err
 	}
-	return s.volumeData.MakeFile(volume.ID, int64(size)*gibibyte)
+	return s.volumes.Data.MakeFile(volume.ID, int64(size)*gibibyte)
 }
 
 // fill checks the type of a new volume, and sets size and zone from the request and from the
@@ -130,21 +123,25 @@ func (s source) tooSmall(size int) error {
 func (s *Service) findSource(wanted volumeRequest) (source, error) {
 	switch {
 	case wanted.SnapshotID != "":
-		snapshot, err := s.snapshot(wanted.SnapshotID)
+		snapshot, err := s.snapshots.Find(wanted.SnapshotID)
 		if err != nil {
 			return source{}, err
 		}
-		if snapshot.Status != available {
+		if snapshot.Status != rest.Available {
 			return source{}, rest.BadRequest("Invalid snapshot: Originating snapshot status must be one " +
 				"of 'available' values")
 		}
-		return source{"snapshot", s.volumes[snapshot.VolumeID].Zone, snapshot.Size}, nil
-	case wanted.SourceID != "":
-		volume, err := s.volume(wanted.SourceID)
+		volume, err := s.volumes.Find(snapshot.VolumeID) // it exists as long as the snapshot
 		if err != nil {
 			return source{}, err
 		}
-		if volume.Status != available && volume.Status != inUse {
+		return source{"snapshot", volume.Zone, snapshot.Size}, nil
+	case wanted.SourceID != "":
+		volume, err := s.volumes.Find(wanted.SourceID)
+		if err != nil {
+			return source{}, err
+		}
+		if volume.Status != rest.Available && volume.Status != inUse {
 			return source{}, rest.BadRequest("Invalid volume: Originating source volume status must be " +
 				"one of 'available, in-use' values")
 		}

@@ -12,10 +12,7 @@ package blockstorage
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
-
-	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 	"github.com/openstack-csi/csi-operator/test/openstack/state"
@@ -36,13 +33,10 @@ type Service struct {
 	api      *rest.Service
 	extended func(ctx context.Context, serverID, volumeID string) error
 
-	volumeData, snapshotData state.Data
-
 	mu        sync.Mutex // protects the fields below and their values; not held during an operation
 	types     []string
-	volumes   map[string]*Volume
-	snapshots map[string]*Snapshot
-	copies    map[string][]<-chan struct{} // by the ID of the source; closed when they are complete
+	volumes   *rest.Store[*Volume]
+	snapshots *rest.Store[*Snapshot]
 }
 
 // gibibyte is the unit of sizes in Cinder, in bytes.
@@ -50,15 +44,22 @@ const gibibyte = 1 << 30
 
 // New returns a Cinder without volumes.
 func New(config Config) (*Service, error) {
-	s := &Service{
-		config: config, types: []string{defaultType},
-		volumes: map[string]*Volume{}, snapshots: map[string]*Snapshot{},
-		copies: map[string][]<-chan struct{}{},
+	s := &Service{config: config, types: []string{defaultType}}
+	volumes, errVolumes := state.NewData(config.Folder, "volumes")
+	snapshots, errSnapshots := state.NewData(config.Folder, "snapshots")
+	s.volumes = &rest.Store[*Volume]{
+		Lock: &s.mu, Worker: config.Worker, Data: volumes, Name: "volume", Links: "volumes_links",
+		Missing: missing("Volume"), Describe: describe, CanDelete: s.canDelete,
+	}
+	s.snapshots = &rest.Store[*Snapshot]{
+		Lock: &s.mu, Worker: config.Worker, Data: snapshots, Name: "snapshot",
+		Links: "snapshots_links", Missing: missing("Snapshot"), Describe: describeSnapshot,
+		Summarize: summarizeSnapshot, CanDelete: canDeleteSnapshot,
+		Keep: func(r *rest.Request, snapshot *Snapshot) bool {
+			return r.Matches("volume_id", snapshot.VolumeID)
+		},
 	}
 	s.api = s.newAPI()
-	var errVolumes, errSnapshots error
-	s.volumeData, errVolumes = state.NewData(config.Folder, "volumes")
-	s.snapshotData, errSnapshots = state.NewData(config.Folder, "snapshots")
 	return s, errors.Join(errVolumes, errSnapshots)
 }
 
@@ -71,16 +72,10 @@ func (s *Service) NotifyExtended(f func(ctx context.Context, serverID, volumeID 
 	s.extended = f
 }
 
-// afterCopies returns the outcome of an operation that begins when all copies of a source are
-// complete.
-func (s *Service) afterCopies(sourceID string, outcome state.Outcome) state.Outcome {
-	outcome.Held = append(slices.Clone(outcome.Held), s.copies[sourceID]...)
-	delete(s.copies, sourceID)
-	return outcome
+// missing returns the error 404 of records of a kind.
+func missing(kind string) func(id string) error {
+	return func(id string) error { return rest.NotFound("%s %s could not be found.", kind, id) }
 }
-
-// newID returns the ID of a new volume, snapshot or attachment.
-func newID() string { return string(uuid.NewUUID()) }
 
 func (s *Service) newAPI() *rest.Service {
 	api := rest.NewService(rest.Versions{
@@ -89,15 +84,15 @@ func (s *Service) newAPI() *rest.Service {
 	})
 	for pattern, handler := range map[string]rest.Handler{
 		"GET /types":                s.listTypes,
-		"GET /volumes/detail":       s.listVolumes,
+		"GET /volumes/detail":       filtered(s.volumes.List, "name", "status"),
 		"POST /volumes":             s.createVolume,
-		"GET /volumes/{id}":         s.showVolume,
-		"DELETE /volumes/{id}":      s.deleteVolume,
+		"GET /volumes/{id}":         s.volumes.Show,
+		"DELETE /volumes/{id}":      s.volumes.Delete,
 		"POST /volumes/{id}/action": s.actOnVolume,
-		"GET /snapshots":            s.listSnapshots,
+		"GET /snapshots":            filtered(s.snapshots.List, "name", "status", "volume_id"),
 		"POST /snapshots":           s.createSnapshot,
-		"GET /snapshots/{id}":       s.showSnapshot,
-		"DELETE /snapshots/{id}":    s.deleteSnapshot,
+		"GET /snapshots/{id}":       s.snapshots.Show,
+		"DELETE /snapshots/{id}":    s.snapshots.Delete,
 		// The driver asks whether a snapshot is a backup. There are no backups.
 		"GET /backups/{id}": func(r *rest.Request) (rest.Answer, error) {
 			return rest.Answer{}, rest.NotFound("Backup %s could not be found.", r.PathValue("id"))

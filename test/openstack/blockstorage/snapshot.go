@@ -7,20 +7,15 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 )
 
 // Snapshot is the record of a snapshot.
 type Snapshot struct {
-	ID, Name, Description, Status string
-	VolumeID                      string
-	// Size is in GiB.
-	Size              int
-	Metadata          map[string]string
-	UserID, ProjectID string
-	Created, Updated  time.Time
+	rest.Record
+
+	VolumeID string
 }
 
 func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
@@ -40,11 +35,11 @@ func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	volume, err := s.volume(wanted.VolumeID)
+	volume, err := s.volumes.Find(wanted.VolumeID)
 	if err != nil {
 		return rest.Answer{}, err
 	}
-	statuses := []string{available}
+	statuses := []string{rest.Available}
 	if wanted.Force || r.Version.AtLeast(66) {
 		statuses = append(statuses, inUse)
 	}
@@ -52,74 +47,21 @@ func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
 		return rest.Answer{}, rest.BadRequest("Invalid volume: Volume %s status must be %s, but current "+
 			"status is: %s.", volume.ID, strings.Join(statuses, ", "), volume.Status)
 	}
-	snapshot := &Snapshot{
-		ID: newID(), Name: wanted.Name, Description: wanted.Description, Status: creating,
-		VolumeID: volume.ID, Size: volume.Size, Metadata: wanted.Metadata, UserID: r.UserID,
-		ProjectID: r.ProjectID, Created: time.Now(),
-	}
-	s.snapshots[snapshot.ID] = snapshot
-	s.config.Worker.Start(r.Outcome,
-		func(ctx context.Context) error {
-			return s.snapshotData.CopyFrom(ctx, s.volumeData, volume.ID, snapshot.ID)
-		},
-		func(err error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			snapshot.set(available)
-			if err != nil {
-				snapshot.set(failed)
-			}
-		})
-	content := map[string]any{"snapshot": describeSnapshot(r, snapshot)}
+	snapshot := &Snapshot{Record: r.NewRecord(), VolumeID: volume.ID}
+	snapshot.Name, snapshot.Description, snapshot.Size = wanted.Name, wanted.Description, volume.Size
+	snapshot.Metadata = wanted.Metadata
+	content, _ := s.snapshots.Create(r, snapshot, func(ctx context.Context) error {
+		return s.snapshots.Data.CopyFrom(ctx, s.volumes.Data, volume.ID, snapshot.ID)
+	})
 	return rest.Answer{Status: http.StatusAccepted, Content: content}, nil
 }
 
-// set changes the status of a snapshot.
-func (s *Snapshot) set(status string) { s.Status, s.Updated = status, time.Now() }
-
-// snapshot returns a snapshot, or the error 404.
-func (s *Service) snapshot(id string) (*Snapshot, error) {
-	snapshot, found := s.snapshots[id]
-	if !found {
-		return nil, rest.NotFound("Snapshot %s could not be found.", id)
+func canDeleteSnapshot(snapshot *Snapshot) error {
+	if snapshot.Status == rest.Available || snapshot.Status == rest.Failed {
+		return nil
 	}
-	return snapshot, nil
-}
-
-func (s *Service) showSnapshot(r *rest.Request) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	snapshot, err := s.snapshot(r.PathValue("id"))
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	return rest.Answer{Content: map[string]any{"snapshot": describeSnapshot(r, snapshot)}}, nil
-}
-
-func (s *Service) deleteSnapshot(r *rest.Request) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	snapshot, err := s.snapshot(r.PathValue("id"))
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	if snapshot.Status != available && snapshot.Status != failed {
-		return rest.Answer{}, rest.BadRequest("Invalid snapshot: Snapshot status must be available or " +
-			"error and must not be part of a group.")
-	}
-	snapshot.set(deleting)
-	s.config.Worker.StartRemoval(s.afterCopies(snapshot.ID, r.Outcome),
-		func(err error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if err != nil {
-				snapshot.set(errorDeleting)
-				return
-			}
-			delete(s.snapshots, snapshot.ID)
-		},
-		func() error { return s.snapshotData.Remove(snapshot.ID) })
-	return rest.Answer{Status: http.StatusAccepted}, nil
+	return rest.BadRequest("Invalid snapshot: Snapshot status must be available or error and must " +
+		"not be part of a group.")
 }
 
 // describeSnapshot returns a snapshot with the fields of the microversion; API reference: Show a
@@ -146,35 +88,17 @@ func describeSnapshot(r *rest.Request, snapshot *Snapshot) map[string]any {
 }
 
 func progress(status string) string {
-	if status == available {
+	if status == rest.Available {
 		return "100%"
 	}
 	return "0%"
 }
 
-// listSnapshots answers with the snapshots of a page. The path has no /detail, so two fields are
-// missing.
-func (s *Service) listSnapshots(r *rest.Request) (rest.Answer, error) {
-	if err := checkFilters(r, "name", "status", "volume_id"); err != nil {
-		return rest.Answer{}, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return rest.Collection[*Snapshot]{
-		Name: "snapshots", Links: "snapshots_links",
-		Keep: func(snapshot *Snapshot) bool {
-			return r.Matches("name", snapshot.Name) && r.Matches("status", snapshot.Status) &&
-				r.Matches("volume_id", snapshot.VolumeID)
-		},
-		Created: func(snapshot *Snapshot) time.Time { return snapshot.Created },
-		Describe: func(snapshot *Snapshot) map[string]any {
-			description := describeSnapshot(r, snapshot)
-			delete(description, "os-extended-snapshot-attributes:project_id")
-			delete(description, "os-extended-snapshot-attributes:progress")
-			return description
-		},
-		Missing: func(marker string) error {
-			return rest.NotFound("Snapshot %s could not be found.", marker)
-		},
-	}.Answer(r, s.snapshots)
+// summarizeSnapshot returns a snapshot in a list. The path of the list has no /detail, so two
+// fields are missing.
+func summarizeSnapshot(r *rest.Request, snapshot *Snapshot) map[string]any {
+	description := describeSnapshot(r, snapshot)
+	delete(description, "os-extended-snapshot-attributes:project_id")
+	delete(description, "os-extended-snapshot-attributes:progress")
+	return description
 }

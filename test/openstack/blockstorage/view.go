@@ -5,7 +5,6 @@ package blockstorage
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 )
@@ -47,28 +46,17 @@ func describe(r *rest.Request, v *Volume) map[string]any {
 	return description
 }
 
-// listVolumes answers with the volumes of a page.
-func (s *Service) listVolumes(r *rest.Request) (rest.Answer, error) {
-	if err := checkFilters(r, "name", "status"); err != nil {
-		return rest.Answer{}, err
+// filtered rejects unknown filters, as Cinder does since 3.31. Earlier versions ignore them.
+func filtered(list rest.Handler, filters ...string) rest.Handler {
+	return func(r *rest.Request) (rest.Answer, error) {
+		if err := checkFilters(r, filters); err != nil {
+			return rest.Answer{}, err
+		}
+		return list(r)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return rest.Collection[*Volume]{
-		Name: "volumes", Links: "volumes_links",
-		Keep: func(v *Volume) bool {
-			return r.Matches("name", v.Name) && r.Matches("status", v.Status)
-		},
-		Created:  func(v *Volume) time.Time { return v.Created },
-		Describe: func(v *Volume) map[string]any { return describe(r, v) },
-		Missing: func(marker string) error {
-			return rest.NotFound("Volume %s could not be found.", marker)
-		},
-	}.Answer(r, s.volumes)
 }
 
-// checkFilters rejects unknown filters, as Cinder does since 3.31. Earlier versions ignore them.
-func checkFilters(r *rest.Request, allowed ...string) error {
+func checkFilters(r *rest.Request, allowed []string) error {
 	if !r.Version.AtLeast(31) {
 		return nil
 	}

@@ -6,19 +6,12 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 )
 
-// The states of volumes and snapshots that the simulator uses.
+// The states that only volumes have.
 const (
-	creating       = "creating"
-	available      = "available"
-	deleting       = "deleting"
-	failed         = "error"
-	errorDeleting  = "error_deleting"
-	extending      = "extending"
 	errorExtending = "error_extending"
 	reserved       = "reserved"
 	inUse          = "in-use"
@@ -27,72 +20,24 @@ const (
 
 // Volume is the record of a volume.
 type Volume struct {
-	ID, Name, Description string
-	Type                  string
-	Status                string
-	// Size is in GiB.
-	Size                 int
-	Zone                 string
+	rest.Record
+
+	Type, Zone           string
 	SnapshotID, SourceID string
-	Metadata             map[string]string
-	UserID, ProjectID    string
-	Created, Updated     time.Time
 	Attachment           Attachment
 }
 
-// set changes the status of a volume.
-func (v *Volume) set(status string) { v.Status, v.Updated = status, time.Now() }
-
-// volume returns a volume, or the error 404.
-func (s *Service) volume(id string) (*Volume, error) {
-	volume, found := s.volumes[id]
-	if !found {
-		return nil, rest.NotFound("Volume %s could not be found.", id)
+// canDelete returns the error of a volume that must stay.
+func (s *Service) canDelete(volume *Volume) error {
+	ofVolume := func(snapshot *Snapshot) bool { return snapshot.VolumeID == volume.ID }
+	if volume.Attachment.ID == "" && s.snapshots.Count(ofVolume) == 0 &&
+		slices.Contains([]string{rest.Available, rest.Failed, errorExtending}, volume.Status) {
+		return nil
 	}
-	return volume, nil
-}
-
-func (s *Service) showVolume(r *rest.Request) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	volume, err := s.volume(r.PathValue("id"))
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	return rest.Answer{Content: map[string]any{"volume": describe(r, volume)}}, nil
-}
-
-func (s *Service) deleteVolume(r *rest.Request) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	volume, err := s.volume(r.PathValue("id"))
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	deletable := volume.Attachment.ID == "" &&
-		slices.Contains([]string{available, failed, errorExtending}, volume.Status)
-	for _, snapshot := range s.snapshots {
-		deletable = deletable && snapshot.VolumeID != volume.ID
-	}
-	if !deletable {
-		return rest.Answer{}, rest.BadRequest("Invalid volume: Volume status must be available or " +
-			"error or error_restoring or error_extending or error_managing and must not be migrating, " +
-			"attached, belong to a group, have snapshots, awaiting a transfer, or be disassociated from " +
-			"snapshots after volume transfer.")
-	}
-	volume.set(deleting)
-	s.config.Worker.StartRemoval(s.afterCopies(volume.ID, r.Outcome),
-		func(err error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if err != nil {
-				volume.set(errorDeleting)
-				return
-			}
-			delete(s.volumes, volume.ID)
-		},
-		func() error { return s.volumeData.Remove(volume.ID) })
-	return rest.Answer{Status: http.StatusAccepted}, nil
+	return rest.BadRequest("Invalid volume: Volume status must be available or error or " +
+		"error_restoring or error_extending or error_managing and must not be migrating, attached, " +
+		"belong to a group, have snapshots, awaiting a transfer, or be disassociated from snapshots " +
+		"after volume transfer.")
 }
 
 // actOnVolume performs the action os-extend. Attached volumes need microversion 3.42.
@@ -112,11 +57,11 @@ func (s *Service) actOnVolume(r *rest.Request) (rest.Answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	volume, err := s.volume(r.PathValue("id"))
+	volume, err := s.volumes.Find(r.PathValue("id"))
 	if err != nil {
 		return rest.Answer{}, err
 	}
-	expected := available
+	expected := rest.Available
 	if r.Version.AtLeast(42) && volume.Status == inUse {
 		expected = inUse
 	}
@@ -128,26 +73,20 @@ func (s *Service) actOnVolume(r *rest.Request) (rest.Answer, error) {
 		return rest.Answer{}, rest.BadRequest("Invalid volume: Volume %s status must be '{'status': "+
 			"'%s'}' to extend, currently %s.", volume.ID, expected, volume.Status)
 	}
-	volume.set(extending)
+	volume.Set(rest.Extending)
 	server := volume.Attachment.ServerID
-	s.config.Worker.Start(r.Outcome,
-		func(ctx context.Context) error { return s.extend(ctx, volume.ID, server, wanted.NewSize) },
-		func(err error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if err != nil {
-				volume.set(errorExtending)
-				return
-			}
-			volume.Size = wanted.NewSize
-			volume.set(expected)
-		})
+	s.volumes.Start(r, volume, rest.Operation{
+		Work: func(ctx context.Context) error {
+			return s.extend(ctx, volume.ID, server, wanted.NewSize)
+		},
+		Success: expected, Failure: errorExtending, Size: wanted.NewSize,
+	})
 	return rest.Answer{Status: http.StatusAccepted}, nil
 }
 
 // extend makes the file of a volume larger, and tells the server that it is attached to.
 func (s *Service) extend(ctx context.Context, id, server string, size int) error {
-	if err := s.volumeData.MakeFile(id, int64(size)*gibibyte); err != nil {
+	if err := s.volumes.Data.MakeFile(id, int64(size)*gibibyte); err != nil {
 		return err
 	}
 	if server == "" || s.extended == nil {

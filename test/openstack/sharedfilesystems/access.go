@@ -44,8 +44,8 @@ const (
 func (s *Service) Access(shareID string, client netip.Addr) (level Level, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	share, found := s.shares[shareID]
-	if !found {
+	share, err := s.shares.Find(shareID)
+	if err != nil {
 		return NoAccess, false
 	}
 	bits := -1
@@ -121,7 +121,7 @@ func (s *Service) allow(r *rest.Request, action string) (rest.Answer, error) {
 		return rest.Answer{}, err
 	}
 	rule := &Rule{
-		ID: newID(), Type: wanted.Type, To: wanted.To, Level: wanted.Level, State: queuedToApply,
+		ID: rest.NewID(), Type: wanted.Type, To: wanted.To, Level: wanted.Level, State: queuedToApply,
 		Created: time.Now(),
 	}
 	if r.Version.AtLeast(45) {
@@ -136,7 +136,7 @@ func (s *Service) allow(r *rest.Request, action string) (rest.Answer, error) {
 		defer s.mu.Unlock()
 		switch {
 		case err != nil:
-			rule.State = failed
+			rule.State = rest.Failed
 		case rule.State == queuedToApply:
 			rule.State, rule.Updated = active, time.Now()
 		}
@@ -169,8 +169,9 @@ func canAllow(r *rest.Request, share *Share, rule *Rule) error {
 		return rest.BadRequest("Invalid access rule: Invalid share access level: %s.", rule.Level)
 	case exists:
 		return rest.BadRequest("Share access %s:%s exists.", rule.Type, rule.To)
-	case share.Status == failed || share.Status == creating || share.Status == deleting ||
-		share.Status == creatingFromSnapshot || share.Status == errorDeleting:
+	case slices.Contains([]string{
+		rest.Creating, creatingFromSnapshot, rest.Failed, rest.Deleting, rest.ErrorDeleting,
+	}, share.Status):
 		return rest.BadRequest("New access rules cannot be applied while the share or any of its " +
 			"replicas or migration copies lacks a valid host or is in an invalid state.")
 	}
@@ -207,7 +208,7 @@ func (s *Service) deny(r *rest.Request, action string) (rest.Answer, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if err != nil {
-			rule.State = failed
+			rule.State = rest.Failed
 			return
 		}
 		share.Rules = slices.DeleteFunc(share.Rules, func(other *Rule) bool { return other == rule })
@@ -278,8 +279,8 @@ func rulesStatus(r *rest.Request, share *Share) string {
 			func(rule *Rule) bool { return slices.Contains(states, rule.State) })
 	}
 	switch {
-	case has(failed):
-		return failed
+	case has(rest.Failed):
+		return rest.Failed
 	case has(queuedToApply, queuedToDeny) && r.Version.AtLeast(28):
 		return "syncing"
 	case has(queuedToApply, queuedToDeny):

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 )
@@ -42,25 +41,24 @@ func (s *Service) createShare(r *rest.Request) (rest.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	share := &Share{
-		ID: newID(), Name: wanted.Name, Description: wanted.Description, Status: creating,
-		Protocol: strings.ToUpper(wanted.Protocol), Zone: wanted.Zone, Size: size,
-		SnapshotID: wanted.SnapshotID, Public: wanted.Public, Metadata: wanted.Metadata,
-		UserID: r.UserID, ProjectID: r.ProjectID,
+		Record: r.NewRecord(), Protocol: strings.ToUpper(wanted.Protocol), Zone: wanted.Zone,
+		SnapshotID: wanted.SnapshotID, Public: wanted.Public,
 	}
+	share.Name, share.Description, share.Size = wanted.Name, wanted.Description, size
+	share.Metadata = wanted.Metadata
 	if err := s.fill(share, wanted); err != nil {
 		return rest.Answer{}, err
 	}
-	share.Created = time.Now()
-	s.shares[share.ID] = share
-	s.copies[share.SnapshotID] = append(s.copies[share.SnapshotID], s.config.Worker.Start(r.Outcome,
-		func(ctx context.Context) error {
-			if share.SnapshotID != "" {
-				return s.shareData.CopyFrom(ctx, s.snapshotData, share.SnapshotID, share.ID)
-			}
-			return s.shareData.MakeFolder(share.ID)
-		},
-		s.completion(&share.Status, available, failed)))
-	return rest.Answer{Content: map[string]any{"share": describeShare(r, share)}}, nil
+	content, done := s.shares.Create(r, share, func(ctx context.Context) error {
+		if share.SnapshotID != "" {
+			return s.shares.Data.CopyFrom(ctx, s.snapshots.Data, share.SnapshotID, share.ID)
+		}
+		return s.shares.Data.MakeFolder(share.ID)
+	})
+	if share.SnapshotID != "" {
+		s.snapshots.Hold(share.SnapshotID, done)
+	}
+	return rest.Answer{Content: content}, nil
 }
 
 // decode parses the body of a request, with the errors of Manila.
@@ -107,13 +105,15 @@ func (s *Service) fill(share *Share, wanted shareRequest) error {
 
 // fillFromSnapshot checks the snapshot of a new share and returns the share of the snapshot.
 func (s *Service) fillFromSnapshot(share *Share) (parent *Share, err error) {
-	snapshot, found := s.snapshots[share.SnapshotID]
-	if !found {
+	snapshot, err := s.snapshots.Find(share.SnapshotID)
+	if err != nil {
 		return nil, rest.NotFound("Snapshot %s could not be found.", share.SnapshotID)
 	}
-	parent = s.shares[snapshot.ShareID] // it exists as long as the snapshot
+	if parent, err = s.shares.Find(snapshot.ShareID); err != nil {
+		return nil, err // never: it exists as long as the snapshot
+	}
 	switch {
-	case snapshot.Status != available:
+	case snapshot.Status != rest.Available:
 		return nil, rest.BadRequest("Invalid share snapshot: status must be 'available'.")
 	case share.Size < snapshot.Size:
 		return nil, rest.BadRequest("Invalid input received: Share size '%d' must be equal or "+

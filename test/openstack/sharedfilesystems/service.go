@@ -12,8 +12,6 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/util/uuid"
-
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
@@ -36,34 +34,39 @@ type Service struct {
 	config Config
 	api    *rest.Service
 
-	shareData, snapshotData state.Data
-
 	mu        sync.Mutex // protects the fields below and their values; not held during an operation
 	types     []Type
 	order     Order
-	shares    map[string]*Share
-	snapshots map[string]*Snapshot
-	copies    map[string][]<-chan struct{} // by the ID of a snapshot; closed when they are complete
+	shares    *rest.Store[*Share]
+	snapshots *rest.Store[*Snapshot]
 }
 
 // New returns a Manila without shares.
 func New(config Config) (*Service, error) {
-	s := &Service{
-		config: config, types: slices.Clone(config.Types), shares: map[string]*Share{},
-		snapshots: map[string]*Snapshot{}, copies: map[string][]<-chan struct{}{},
+	s := &Service{config: config, types: slices.Clone(config.Types)}
+	shares, errShares := state.NewData(config.Folder, "shares")
+	snapshots, errSnapshots := state.NewData(config.Folder, "share-snapshots")
+	s.shares = &rest.Store[*Share]{
+		Lock: &s.mu, Worker: config.Worker, Data: shares, Name: "share", Links: "shares_links",
+		NextPath: "/shares", Describe: describeShare, CanDelete: s.canDelete,
+		Keep: func(r *rest.Request, share *Share) bool {
+			return rest.Contains(share.Metadata, rest.Keywords(r.URL.Query().Get("metadata")))
+		},
+	}
+	s.snapshots = &rest.Store[*Snapshot]{
+		Lock: &s.mu, Worker: config.Worker, Data: snapshots, Name: "snapshot",
+		Links: "share_snapshots_links", NextPath: "/snapshots", Describe: describeSnapshot,
+		CanDelete: canDeleteSnapshot,
+		Keep: func(r *rest.Request, snapshot *Snapshot) bool {
+			return r.Matches("share_id", snapshot.ShareID)
+		},
 	}
 	s.api = s.newAPI()
-	var errShares, errSnapshots error
-	s.shareData, errShares = state.NewData(config.Folder, "shares")
-	s.snapshotData, errSnapshots = state.NewData(config.Folder, "share-snapshots")
 	return s, errors.Join(errShares, errSnapshots)
 }
 
 // API returns the REST API.
 func (s *Service) API() *rest.Service { return s.api }
-
-// newID returns the ID of a new share, snapshot or access rule.
-func newID() string { return string(uuid.NewUUID()) }
 
 func (s *Service) newAPI() *rest.Service {
 	api := rest.NewService(rest.Versions{
@@ -71,19 +74,19 @@ func (s *Service) newAPI() *rest.Service {
 		Header: "X-OpenStack-Manila-API-Version",
 	})
 	for pattern, handler := range map[string]rest.Handler{
-		"GET /shares/detail":                 s.listShares,
+		"GET /shares/detail":                 s.shares.List,
 		"POST /shares":                       s.createShare,
-		"GET /shares/{id}":                   s.showShare,
-		"DELETE /shares/{id}":                s.deleteShare,
+		"GET /shares/{id}":                   s.shares.Show,
+		"DELETE /shares/{id}":                s.shares.Delete,
 		"POST /shares/{id}/action":           s.actOnShare,
 		"GET /shares/{id}/export_locations":  s.listExportLocations,
 		"POST /shares/{id}/metadata":         s.addMetadata,
 		"DELETE /shares/{id}/metadata/{key}": s.deleteMetadata,
 		"GET /share-access-rules":            s.listRulesOfShare,
-		"GET /snapshots/detail":              s.listSnapshots,
+		"GET /snapshots/detail":              s.snapshots.List,
 		"POST /snapshots":                    s.createSnapshot,
-		"GET /snapshots/{id}":                s.showSnapshot,
-		"DELETE /snapshots/{id}":             s.deleteSnapshot,
+		"GET /snapshots/{id}":                s.snapshots.Show,
+		"DELETE /snapshots/{id}":             s.snapshots.Delete,
 		"GET /types":                         s.listTypes,
 		// The driver looks for the reason of an error. There is never one.
 		"GET /messages": func(*rest.Request) (rest.Answer, error) {

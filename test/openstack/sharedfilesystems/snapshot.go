@@ -5,19 +5,15 @@ package sharedfilesystems
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 )
 
 // Snapshot is the record of a snapshot of a share.
 type Snapshot struct {
-	ID, Name, Description, Status string
-	ShareID, Protocol             string
-	// Size is in GiB.
-	Size              int
-	UserID, ProjectID string
-	Created           time.Time
+	rest.Record
+
+	ShareID, Protocol string
 }
 
 func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
@@ -35,22 +31,15 @@ func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
 	switch {
 	case err != nil:
 		return rest.Answer{}, err
-	case share.Status != available:
+	case share.Status != rest.Available:
 		return rest.Answer{}, rest.BadRequest(
 			"Invalid share: Source share status must be available.")
 	}
-	snapshot := &Snapshot{
-		ID: newID(), Name: wanted.Name, Description: wanted.Description, Status: creating,
-		ShareID: share.ID, Protocol: share.Protocol, Size: share.Size, UserID: r.UserID,
-		ProjectID: r.ProjectID, Created: time.Now(),
-	}
-	s.snapshots[snapshot.ID] = snapshot
-	s.config.Worker.Start(r.Outcome,
-		func(ctx context.Context) error {
-			return s.snapshotData.CopyFrom(ctx, s.shareData, share.ID, snapshot.ID)
-		},
-		s.completion(&snapshot.Status, available, failed))
-	content := map[string]any{"snapshot": describeSnapshot(r, snapshot)}
+	snapshot := &Snapshot{Record: r.NewRecord(), ShareID: share.ID, Protocol: share.Protocol}
+	snapshot.Name, snapshot.Description, snapshot.Size = wanted.Name, wanted.Description, share.Size
+	content, _ := s.snapshots.Create(r, snapshot, func(ctx context.Context) error {
+		return s.snapshots.Data.CopyFrom(ctx, s.shares.Data, share.ID, snapshot.ID)
+	})
 	return rest.Answer{Status: http.StatusAccepted, Content: content}, nil
 }
 
@@ -59,43 +48,12 @@ func unprocessable(message string) error {
 	return &rest.Error{Status: http.StatusUnprocessableEntity, Message: message}
 }
 
-func (s *Service) showSnapshot(r *rest.Request) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	snapshot, found := s.snapshots[r.PathValue("id")]
-	if !found {
-		return rest.Answer{}, rest.NotFound("")
+func canDeleteSnapshot(snapshot *Snapshot) error {
+	if snapshot.Status == rest.Available || snapshot.Status == rest.Failed {
+		return nil
 	}
-	return rest.Answer{Content: map[string]any{"snapshot": describeSnapshot(r, snapshot)}}, nil
-}
-
-func (s *Service) deleteSnapshot(r *rest.Request) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	snapshot, found := s.snapshots[r.PathValue("id")]
-	if !found {
-		return rest.Answer{}, rest.NotFound("")
-	}
-	if snapshot.Status != available && snapshot.Status != failed {
-		return rest.Answer{}, rest.BadRequest("Invalid share snapshot: Share Snapshot status must be " +
-			"one of ('available', 'error')..")
-	}
-	snapshot.Status = deleting
-	outcome := r.Outcome
-	outcome.Held = append(outcome.Held, s.copies[snapshot.ID]...)
-	delete(s.copies, snapshot.ID)
-	s.config.Worker.StartRemoval(outcome,
-		func(err error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if err != nil {
-				snapshot.Status = errorDeleting
-				return
-			}
-			delete(s.snapshots, snapshot.ID)
-		},
-		func() error { return s.snapshotData.Remove(snapshot.ID) })
-	return rest.Answer{Status: http.StatusAccepted}, nil
+	return rest.BadRequest("Invalid share snapshot: Share Snapshot status must be one of " +
+		"('available', 'error')..")
 }
 
 // describeSnapshot returns a snapshot with the fields of the microversion; API reference: Show
@@ -115,18 +73,4 @@ func describeSnapshot(r *rest.Request, snapshot *Snapshot) map[string]any {
 		description["metadata"] = map[string]string{}
 	}
 	return description
-}
-
-func (s *Service) listSnapshots(r *rest.Request) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return rest.Collection[*Snapshot]{
-		Name: "snapshots", Links: "share_snapshots_links", NextPath: "/snapshots",
-		Keep: func(snapshot *Snapshot) bool {
-			return r.Matches("name", snapshot.Name) && r.Matches("status", snapshot.Status) &&
-				r.Matches("share_id", snapshot.ShareID)
-		},
-		Created:  func(snapshot *Snapshot) time.Time { return snapshot.Created },
-		Describe: func(snapshot *Snapshot) map[string]any { return describeSnapshot(r, snapshot) },
-	}.Answer(r, s.snapshots)
 }

@@ -5,7 +5,6 @@ package sharedfilesystems
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 	"github.com/openstack-csi/csi-operator/test/openstack/state"
@@ -16,10 +15,10 @@ import (
 func describeShare(r *rest.Request, share *Share) map[string]any {
 	status := share.Status
 	if status == creatingFromSnapshot && !r.Version.AtLeast(54) {
-		status = creating
+		status = rest.Creating
 	}
 	zone := rest.Optional(share.Zone)
-	if share.Status == creating || share.Status == creatingFromSnapshot {
+	if share.Status == rest.Creating || share.Status == creatingFromSnapshot {
 		zone = nil // the scheduler has not decided
 	}
 	description := map[string]any{
@@ -67,25 +66,10 @@ func describeShare(r *rest.Request, share *Share) map[string]any {
 
 // progress is that of the creation; nil until a share server works on it.
 func progress(status string) any {
-	if status == creating || status == creatingFromSnapshot {
+	if status == rest.Creating || status == creatingFromSnapshot {
 		return nil
 	}
 	return "100%"
-}
-
-// listShares answers with the shares of a page.
-func (s *Service) listShares(r *rest.Request) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return rest.Collection[*Share]{
-		Name: "shares", Links: "shares_links", NextPath: "/shares",
-		Keep: func(share *Share) bool {
-			return r.Matches("name", share.Name) && r.Matches("status", share.Status) &&
-				rest.Contains(share.Metadata, rest.Keywords(r.URL.Query().Get("metadata")))
-		},
-		Created:  func(share *Share) time.Time { return share.Created },
-		Describe: func(share *Share) map[string]any { return describeShare(r, share) },
-	}.Answer(r, s.shares)
 }
 
 // listExportLocations answers with the only export location of a share, none if there is no share
@@ -96,12 +80,12 @@ func (s *Service) listExportLocations(r *rest.Request) (rest.Answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	share, found := s.shares[r.PathValue("id")]
-	if !found {
+	share, err := s.shares.Find(r.PathValue("id"))
+	if err != nil {
 		return rest.Answer{}, rest.NotFound("Share '%s' not found.", r.PathValue("id"))
 	}
 	list := []any{}
-	if !slices.Contains([]string{creating, creatingFromSnapshot, failed}, share.Status) {
+	if !slices.Contains([]string{rest.Creating, creatingFromSnapshot, rest.Failed}, share.Status) {
 		location := map[string]any{
 			"id": state.NamedID("export location", share.ID), "path": s.config.Host + ":/shares/" + share.ID,
 		}
@@ -120,8 +104,8 @@ func (s *Service) addMetadata(r *rest.Request) (rest.Answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	share, found := s.shares[r.PathValue("id")]
-	if !found {
+	share, err := s.shares.Find(r.PathValue("id"))
+	if err != nil {
 		return rest.Answer{}, rest.NotFound("Share not found.")
 	}
 	share.Metadata = maps.Clone(rest.Metadata(share.Metadata))
@@ -132,8 +116,8 @@ func (s *Service) addMetadata(r *rest.Request) (rest.Answer, error) {
 func (s *Service) deleteMetadata(r *rest.Request) (rest.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	share, found := s.shares[r.PathValue("id")]
-	if !found {
+	share, err := s.shares.Find(r.PathValue("id"))
+	if err != nil {
 		return rest.Answer{}, rest.NotFound("Share not found.")
 	}
 	if _, found := share.Metadata[r.PathValue("key")]; !found {
