@@ -68,8 +68,8 @@ func (s *Service) makeVolume(ctx context.Context, volume *Volume, size int) erro
 // fill checks the type of a new volume, and sets size and zone from the request and from the
 // source.
 func (s *Service) fill(volume *Volume, wanted volumeRequest) error {
-	var err error
-	if volume.Type, err = s.findType(wanted.Type); err != nil {
+	volume.Type = defaultType
+	if err := checkType(wanted.Type); err != nil {
 		return err
 	}
 	source, err := s.findSource(wanted)

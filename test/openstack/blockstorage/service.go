@@ -34,7 +34,6 @@ type Service struct {
 	extended func(ctx context.Context, serverID, volumeID string) error
 
 	mu        sync.Mutex // protects the fields below and their values; not held during an operation
-	types     []string
 	volumes   *rest.Store[*Volume]
 	snapshots *rest.Store[*Snapshot]
 }
@@ -44,7 +43,7 @@ const gibibyte = 1 << 30
 
 // New returns a Cinder without volumes.
 func New(config Config) (*Service, error) {
-	s := &Service{config: config, types: []string{defaultType}}
+	s := &Service{config: config}
 	volumes, errVolumes := state.NewData(config.Folder, "volumes")
 	snapshots, errSnapshots := state.NewData(config.Folder, "snapshots")
 	s.volumes = &rest.Store[*Volume]{
@@ -83,7 +82,7 @@ func (s *Service) newAPI() *rest.Service {
 		Service: "volume",
 	})
 	for pattern, handler := range map[string]rest.Handler{
-		"GET /types":                s.listTypes,
+		"GET /types":                listTypes,
 		"GET /volumes/detail":       filtered(s.volumes.List, "name", "status"),
 		"POST /volumes":             s.createVolume,
 		"GET /volumes/{id}":         s.volumes.Show,

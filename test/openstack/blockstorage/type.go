@@ -3,8 +3,6 @@
 package blockstorage
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
@@ -17,38 +15,17 @@ const defaultType = "__DEFAULT__"
 // typeID returns the ID of a volume type, which is the same in each run.
 func typeID(name string) string { return state.NamedID("volume type", name) }
 
-// AddType creates a public volume type. It fails if there is one with the same name.
-func (s *Service) AddType(name string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if slices.Contains(s.types, name) {
-		return fmt.Errorf("volume type %q exists already", name)
+// checkType returns an error unless a text names the default type, the only one.
+func checkType(nameOrID string) error {
+	switch nameOrID {
+	case "", defaultType, typeID(defaultType):
+		return nil
 	}
-	s.types = append(s.types, name)
-	return nil
-}
-
-// findType returns the name of a volume type. An empty text is the default type.
-func (s *Service) findType(nameOrID string) (name string, err error) {
-	if nameOrID == "" {
-		return defaultType, nil
-	}
-	i := slices.IndexFunc(s.types,
-		func(name string) bool { return name == nameOrID || typeID(name) == nameOrID })
-	if i < 0 {
-		return "", rest.NotFound("Volume type with name %s could not be found.", nameOrID)
-	}
-	return s.types[i], nil
+	return rest.NotFound("Volume type with name %s could not be found.", nameOrID)
 }
 
 // listTypes answers with the volume types of a page; API reference: List all volume types.
-func (s *Service) listTypes(r *rest.Request) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	types := map[string]string{}
-	for _, name := range s.types {
-		types[typeID(name)] = name
-	}
+func listTypes(r *rest.Request) (rest.Answer, error) {
 	return rest.Collection[string]{
 		Name: "volume_types", Links: "volume_type_links",
 		Keep:    func(string) bool { return true },
@@ -59,5 +36,5 @@ func (s *Service) listTypes(r *rest.Request) (rest.Answer, error) {
 				"os-volume-type-access:is_public": true,
 			}
 		},
-	}.Answer(r, types)
+	}.Answer(r, map[string]string{typeID(defaultType): defaultType})
 }

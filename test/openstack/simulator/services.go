@@ -37,10 +37,6 @@ func (s *Simulator) AddServer(server Server) { s.servers.Add(server) }
 // http://169.254.169.254. It answers 404 while there is no server with that ID.
 func (s *Simulator) Metadata(serverID string) http.Handler { return s.servers.Metadata(serverID) }
 
-// AddVolumeType creates a public volume type, beside __DEFAULT__, which always exists. It fails if
-// there is one with the same name.
-func (s *Simulator) AddVolumeType(name string) error { return s.volumes.AddType(name) }
-
 // ShareTypes returns all share types, in the order in which they were added.
 func (s *Simulator) ShareTypes() []ShareType { return s.shares.Types() }
 
