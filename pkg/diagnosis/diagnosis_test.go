@@ -1,7 +1,6 @@
 package diagnosis_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,8 +17,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the findings to testdata/*.txt")
 
 // Each file in testdata contains a ClusterCSIDriver of a driver with three workloads.
 func TestFindingsOfDriversAreThoseOfTheGoldenFiles(t *testing.T) {
@@ -40,7 +37,7 @@ func TestFindingsOfDriversAreThoseOfTheGoldenFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := printed(diagnosis.Driver(&driver, 3))
-			golden.Match(t, strings.TrimSuffix(file, ".yaml")+".txt", got, *update)
+			golden.Match(t, strings.TrimSuffix(file, ".yaml")+".txt", got)
 		})
 	}
 }

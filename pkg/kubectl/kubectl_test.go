@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,8 +28,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the output to testdata/*.txt")
 
 // scenario is a file in testdata: the arguments, and how the cluster differs from objects.yaml.
 type scenario struct {
@@ -77,7 +74,7 @@ func mustMatchGolden(t *testing.T, file string) {
 			t.Errorf("longer than %d columns: %s", width, line)
 		}
 	}
-	golden.Match(t, strings.TrimSuffix(file, ".yaml")+".txt", got, *update)
+	golden.Match(t, strings.TrimSuffix(file, ".yaml")+".txt", got)
 }
 
 // The command, its output and the next prompt.

@@ -15,6 +15,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/test/golden"
 )
 
 const conditionsPage = "docs/conditions.md"
@@ -32,7 +33,7 @@ func TestTextsOfTheTablesOfConditionsAreThoseOfTheCode(t *testing.T) {
 	want = replaceTable(t, want, "### Reasons of pods", of(pods))
 	others := slices.DeleteFunc(reasons(t), func(r string) bool { return slices.Contains(pods, r) })
 	want = replaceTable(t, want, "### Reasons", of(others))
-	if *update {
+	if golden.Update() {
 		if err := os.WriteFile(filepath.Join(root, conditionsPage), []byte(want), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -14,8 +13,6 @@ import (
 	"testing"
 	"unicode"
 )
-
-var update = flag.Bool("update", false, "write the tables of "+conditionsPage)
 
 // A quotation may leave out the start and the end of a text. It contains `...`, N or a number where
 // the text contains a value.

@@ -6,12 +6,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 )
 
-// Match checks that a file contains a text. If write is true, it writes the file first.
-func Match(t *testing.T, file, got string, write bool) {
+// Update returns whether the flag -update asks tests to write golden files.
+func Update() bool { return golden.FlagUpdate() }
+
+// Match checks that a file contains a text. With the flag -update it writes the file first.
+func Match(t *testing.T, file, got string) {
 	t.Helper()
-	if write {
+	if Update() {
 		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
 		}

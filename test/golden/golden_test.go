@@ -6,7 +6,6 @@ package golden_test
 
 import (
 	"errors"
-	"flag"
 	"io/fs"
 	"maps"
 	"os"
@@ -16,9 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/generator"
+	"github.com/openstack-csi/csi-operator/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the output to testdata/*/want")
 
 func TestGeneratorOutputMatchesGoldenFiles(t *testing.T) {
 	t.Parallel()
@@ -32,7 +30,7 @@ func TestGeneratorOutputMatchesGoldenFiles(t *testing.T) {
 			t.Parallel()
 			got := generate(t, added)
 			want := filepath.Join(dir, "want")
-			if *update {
+			if golden.Update() {
 				write(t, want, got)
 			}
 			if diff := cmp.Diff(read(t, want), got); diff != "" {

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -29,11 +28,9 @@ import (
 	"github.com/openstack-csi/csi-operator/test/golden"
 )
 
-// `make test-integration TAGS=integration,long TESTFLAGS='-run Golden -update'` updates the golden
-// files. Review the difference.
-var update = flag.Bool("update", false, "write how workloads differ from their assets to testdata")
-
-// TestGoldenWorkloads compares the workloads with testdata/workloads/standalone.
+// TestGoldenWorkloads compares the workloads with testdata/workloads/standalone. `make
+// test-integration TAGS=integration,long TESTFLAGS='-run Golden -update'` writes the golden files.
+// Review the difference.
 func TestGoldenWorkloads(t *testing.T) {
 	t.Parallel()
 	eachGolden(t, options{})
@@ -115,7 +112,7 @@ func (e *env) mustBeGolden(folder, name string) {
 	workload, err := at.of(in).Get(e.ctx(), name, metav1.GetOptions{})
 	e.must(err)
 	file := filepath.Join("testdata", "workloads", folder, name+".diff")
-	golden.Match(e.t, file, differences("", normalised(asset), normalised(workload)), *update)
+	golden.Match(e.t, file, differences("", normalised(asset), normalised(workload)))
 }
 
 // asset returns the asset of a workload under another name. It replaces the placeholders that many

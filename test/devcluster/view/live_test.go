@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"flag"
 	"strings"
 	"testing"
 	"time"
@@ -16,8 +15,6 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func now() time.Time { return time.Date(2026, 1, 2, 14, 2, 31, 0, time.UTC) }
 
@@ -164,7 +161,7 @@ func TestFramesFitATerminal(t *testing.T) {
 			m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 			frame := m.View().Content
 			mustFit(t, frame, width, height)
-			golden.Match(t, "testdata/"+name+".txt", ansi.Strip(frame)+"\n", *update)
+			golden.Match(t, "testdata/"+name+".txt", ansi.Strip(frame)+"\n")
 		})
 	}
 }

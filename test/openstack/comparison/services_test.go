@@ -5,24 +5,22 @@ package comparison
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/openstack-csi/csi-operator/test/golden"
 	"github.com/openstack-csi/csi-operator/test/openstack/services"
 )
-
-var update = flag.Bool("update", false, "write the answers of the services to "+answersFile)
 
 func TestRecordedAnswersAreThoseOfTheServices(t *testing.T) {
 	t.Parallel()
 	access, err := services.LoadAccess(os.Getenv(services.AccessVariable))
 	check(t, err)
 	got := encode(t, answers(t, services.NewCloud(access, config())))
-	if *update {
+	if golden.Update() {
 		check(t, os.WriteFile(answersFile, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(answersFile)
