@@ -11,6 +11,9 @@ override export NODE_BIN_DIR := $(abspath $(NODE_BIN_DIR))
 # The folder of the programs of end-to-end tests. Building them takes minutes, too.
 E2E_BIN_DIR ?= bin/e2e
 override export E2E_BIN_DIR := $(abspath $(E2E_BIN_DIR))
+# The folder of the programs of OLM. Building them takes minutes, too.
+OLM_BIN_DIR ?= bin/olm
+override export OLM_BIN_DIR := $(abspath $(OLM_BIN_DIR))
 # Flags of the devcluster for `make run`: `make run ARGS=--exit-when-ready`, `make run
 # ARGS=--flavour=hypershift`. `bin/devcluster run --help` lists them.
 ARGS ?=
@@ -265,13 +268,12 @@ test-integration: build k8s ## Test the operators on real API servers
 bin/tools/helm%: hack/helm.sh
 	hack/helm.sh $@ $*
 
-# The programs of OLM. Building them takes minutes. The test reads the variable.
-OLM_BIN_DIR ?= bin/olm
-override export OLM_BIN_DIR := $(abspath $(OLM_BIN_DIR))
+.PHONY: olm
+olm:
+	hack/olm.sh '$(OLM_BIN_DIR)'
 
 .PHONY: test-olm
-test-olm: build k8s ## Test the bundles with the real OLM (the first time 15 minutes more)
-	hack/olm.sh '$(OLM_BIN_DIR)'
+test-olm: build k8s olm ## Test the bundles with the real OLM (the first time 15 minutes more)
 	BIN_DIR=$(BIN_DIR) go test -tags integration,long,olm -count 1 -timeout 30m -v -run RealOLM \
 		./test/integration -standalone=1 -hypershift=1 $(TESTFLAGS)
 

@@ -3,12 +3,10 @@ package assets_test
 import (
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -27,7 +25,8 @@ func TestKustomizationsForKubernetesNeedNothingOfOpenShift(t *testing.T) {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			deployments := 0
-			for name, text := range installedOnKubernetes(t, fsys) {
+			installed := installedOnKubernetes(t, fsys)
+			for name, text := range installed {
 				object := &unstructured.Unstructured{}
 				if err := yaml.Unmarshal(text, &object.Object); err != nil {
 					t.Fatal(err)
@@ -44,14 +43,17 @@ func TestKustomizationsForKubernetesNeedNothingOfOpenShift(t *testing.T) {
 				var deployment appsv1.Deployment
 				convert(t, object, &deployment)
 				pod := deployment.Spec.Template.Spec
-				releases := corev1.EnvVar{Name: "RELEASE_LEASES", Value: "true"}
-				if !slices.Contains(pod.Containers[0].Env, releases) {
-					t.Errorf("sidecars would keep their Leases: environment %v", pod.Containers[0].Env)
+				from := pod.Containers[0].EnvFrom
+				if len(from) != 1 || len(pod.NodeSelector) > 0 {
+					t.Fatalf("environment from %v, node selector %v", from, pod.NodeSelector)
 				}
-				if !slices.Contains(pod.Containers[0].Args, "--cluster-id=kubernetes") ||
-					len(pod.NodeSelector) > 0 {
-					t.Errorf("the operator would look for OpenShift: args %q, node selector %v",
-						pod.Containers[0].Args, pod.NodeSelector)
+				environment := string(installed["ConfigMap "+from[0].ConfigMapRef.Name])
+				for _, variable := range []string{
+					`"CLUSTER_ID":"kubernetes"`, `"RELEASE_LEASES":"true"`, `"RUN_AS_USER":"1001"`,
+				} {
+					if !strings.Contains(environment, variable) {
+						t.Errorf("the environment lacks %s: %s", variable, environment)
+					}
 				}
 			}
 			if deployments != 1 {

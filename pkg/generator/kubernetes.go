@@ -16,7 +16,8 @@ import (
 const kubernetesFolder = "kubernetes"
 
 // addKubernetes adds the files of the kustomization, if the base describes it. It adds objects that
-// OpenShift contains, patches the operator's manifests, and leaves out the CredentialsRequests.
+// OpenShift contains, patches the operator's manifests, and leaves out the CredentialsRequests. The
+// prerequisites of OLM there are another kustomization.
 func (i *installation) addKubernetes(files map[string][]byte) error {
 	layer := i.base.content.Kubernetes
 	if i.flavour != flavour.Standalone || len(layer.Add) == 0 {
@@ -49,26 +50,44 @@ func (i *installation) addKubernetes(files map[string][]byte) error {
 		names = append(names, asset.Name)
 	}
 	file := path.Join(kubernetesFolder, kustomizationFile)
-	return addYAML(files, file, newKustomization(patches, names...))
+	return errors.Join(
+		addYAML(files, file, newKustomization(patches, names...)),
+		i.addPrerequisites(files, olmKubernetes, "../../"+kubernetesFolder))
 }
 
 // kustomizePatch returns a patch of one of the operator's manifests in the format of kustomize,
 // after it has tried the patch.
 func (i *installation) kustomizePatch(from source, entry patchEntry) (map[string]any, error) {
-	tried := i.empty()
-	for name, target := range i.assets {
-		copied := *target
-		tried.assets[name] = &copied
-	}
-	if err := tried.patch(from, entry, i.values); err != nil {
+	target, err := i.tryPatch(from, entry)
+	if err != nil {
 		return nil, err
 	}
-	target := tried.assets[entry.Target]
 	text := target.layers[len(target.layers)-1].Text
 	return map[string]any{
 		"target": map[string]string{"kind": target.kind(), "name": target.object.GetName()},
 		"patch":  string(text),
 	}, nil
+}
+
+// tryPatch returns the changed copy of the target of a patch.
+func (i *installation) tryPatch(from source, entry patchEntry) (*asset, error) {
+	tried := i.empty()
+	for name, target := range i.assets {
+		copied := *target
+		tried.assets[name] = &copied
+	}
+	err := tried.patch(from, entry, i.values)
+	return tried.assets[entry.Target], err
+}
+
+// onKubernetes returns the Deployment of the operator as clusters that are not OpenShift need it.
+func (i *installation) onKubernetes(deployment *asset) (*asset, error) {
+	for n, entry := range i.base.content.Kubernetes.Patches {
+		if entry.Target == deployment.Name {
+			return i.tryPatch(i.base.source(kubernetesPart, "patches").index(n), entry)
+		}
+	}
+	return deployment, nil
 }
 
 // isBound reports whether a ClusterRoleBinding binds a ClusterRole.

@@ -19,7 +19,8 @@ const (
 	olmFolder        = "olm"
 	olmManifests     = olmFolder + "/manifests"
 	olmMetadata      = olmFolder + "/metadata/annotations.yaml"
-	olmPrerequisites = olmFolder + "/prerequisites/" + kustomizationFile
+	olmPrerequisites = olmFolder + "/prerequisites"
+	olmKubernetes    = olmFolder + "/kubernetes"
 )
 
 const serviceVersionKind = "ClusterServiceVersion"
@@ -44,6 +45,10 @@ func (i *installation) completeServiceVersion() error {
 	if deployment == nil {
 		return position.ErrorAt(target.at, "%q needs the operator's Deployment in this flavour",
 			target.Name)
+	}
+	deployment, err := i.onKubernetes(deployment)
+	if err != nil {
+		return err
 	}
 	name := i.part.Name + ".v" + specField(target, "version")
 	errs := []error{
@@ -119,32 +124,35 @@ func (i *installation) besideOperator(a *asset) bool {
 	return a.object.GetNamespace() == i.deployment().object.GetNamespace()
 }
 
-// addOLM adds the files of the OLM bundle, if a layer describes the operator for OLM, and a
-// kustomization of the objects that OLM cannot create. complete is the path from that kustomization
-// to the one that installs the operator without OLM.
+// addOLM adds the files of the OLM bundle, if a layer describes the operator for OLM. complete is
+// the path from the prerequisites to the kustomization that installs the operator without OLM.
 func (i *installation) addOLM(files map[string][]byte, complete string) error {
 	version := i.serviceVersion()
 	if version == nil {
 		return nil
 	}
-	var omitted []*asset
 	for _, asset := range i.sorted() {
-		switch {
-		case asset == version, i.inManifests(asset):
+		if asset == version || i.inManifests(asset) {
 			files[path.Join(olmManifests, asset.Name)] = asset.withHeader(i.driver.File)
-		case !i.inServiceVersion(asset):
-			continue
-		}
-		if asset != version {
-			omitted = append(omitted, asset)
 		}
 	}
 	annotations := i.olmAnnotations(specField(version, "maturity"))
 	files[path.Join(olmFolder, "bundle.Dockerfile")] = olmDockerfile(annotations)
-	patches, err := deletions(omitted)
-	return errors.Join(err,
+	return errors.Join(
 		addYAML(files, olmMetadata, map[string]any{"annotations": annotations}),
-		addYAML(files, olmPrerequisites, newKustomization(patches, complete)))
+		i.addPrerequisites(files, olmPrerequisites, complete))
+}
+
+// addPrerequisites adds a kustomization of the objects in the complete one that OLM cannot create.
+func (i *installation) addPrerequisites(files map[string][]byte, folder, complete string) error {
+	if i.serviceVersion() == nil {
+		return nil
+	}
+	patches, err := deletions(slices.DeleteFunc(i.sorted(), func(a *asset) bool {
+		return !i.inServiceVersion(a) && !i.inManifests(a)
+	}))
+	file := path.Join(folder, kustomizationFile)
+	return errors.Join(err, addYAML(files, file, newKustomization(patches, complete)))
 }
 
 // olmAnnotations describe a bundle for OLM. The channel has the name of the maturity.

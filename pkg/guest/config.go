@@ -51,7 +51,8 @@ func NewConfig(client dynamic.Interface, suffix string) *Config {
 // Infrastructure, with the cluster ID and the control plane topology External. It sends no request.
 func NewStaticConfig(clusterID string) (*Config, error) {
 	if len(clusterID) > maxClusterID || !isClusterID.MatchString(clusterID) {
-		return nil, fmt.Errorf("flag --cluster-id is %s: use %s", quote(clusterID), clusterIDRule)
+		return nil, fmt.Errorf("flag --cluster-id or variable CLUSTER_ID is %s: use %s",
+			quote(clusterID), clusterIDRule)
 	}
 	c := &Config{
 		Infrastructures: newStaticLister("Infrastructure", checkInfrastructure),

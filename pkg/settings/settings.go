@@ -4,6 +4,7 @@
 package settings
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -19,6 +20,7 @@ import (
 const (
 	envReleaseVersion = "OPERATOR_IMAGE_VERSION"
 	envFSGroupPolicy  = "CSI_FSGROUP_POLICY"
+	envClusterID      = "CLUSTER_ID"
 	envRunAsUser      = "RUN_AS_USER"
 	envReleaseLeases  = "RELEASE_LEASES"
 
@@ -112,7 +114,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"Path of the kubeconfig of the guest cluster. Selects the hypershift flavour.")
 	set.StringVar(&f.settings.ClusterID, "cluster-id", "", "ID of a Kubernetes cluster that is not "+
 		"OpenShift, which marks its volumes in OpenStack. The operator then reads no object of "+
-		"config.openshift.io.")
+		"config.openshift.io. Default: the environment variable CLUSTER_ID.")
 	set.DurationVar(&f.settings.PollInterval, "poll-interval", defaultPollInterval,
 		"Interval between two probes of OpenStack, from 100ms to 1m.")
 	set.DurationVar(&f.settings.CloudGracePeriod, "cloud-grace-period", defaultGracePeriod,
@@ -140,6 +142,7 @@ func (f *Flags) Load(
 	s.Flavour, s.RestartOn = f.Flavour(), l.restartOn
 	s.Namespace = l.namespace(s.Namespace)
 	l.kubeconfigs(s.Kubeconfig, s.GuestKubeconfig)
+	s.ClusterID = cmp.Or(s.ClusterID, l.env(envClusterID))
 	if s.ClusterID != "" && s.GuestKubeconfig != "" {
 		l.fault("flags --cluster-id and --guest-kubeconfig exclude each other: " +
 			"a guest cluster has an ID already")

@@ -119,10 +119,10 @@ func TestSettingsOfEarlierReleasesHaveNoEffect(t *testing.T) {
 
 func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"DRIVER_IMAGE": "${DRIVER_IMAGE}"}
+	env := map[string]string{"DRIVER_IMAGE": "${DRIVER_IMAGE}", "CLUSTER_ID": "a"}
 	_, err := load(t, env, [][]string{{"DRIVER_IMAGE"}, {"PROVISIONER_IMAGE"}, {"A_IMAGE", "B_IMAGE"}},
 		"--poll-interval=2m", "--cloud-grace-period=-1s", "--kubeconfig=/nowhere",
-		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--cluster-id=a", "--config="+file(t,
+		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--config="+file(t,
 			"\tno yaml"), "--listen=nonsense")
 	assert.Assert(t, err != nil, "no error")
 	assert.Check(t, !strings.Contains(err.Error(), "\n"), "more than one line: %v", err)

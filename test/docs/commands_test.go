@@ -15,7 +15,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
 
-// No test has OLM. A test of the guide runs the command for operators without OLM.
+// A test of the guide runs the command for operators without OLM.
 func TestSubscriptionSetsTheVariablesOfTheCommandWithoutOLM(t *testing.T) {
 	t.Parallel()
 	commands, err := guide.Commands(filepath.Join(root, "docs/csi-addons/install.md"),

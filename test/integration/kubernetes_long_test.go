@@ -241,7 +241,7 @@ func (k *plainKubernetes) startOperator(driver string) func() {
 	k.must(paths.WriteFile(k.dir.Kubeconfig(o.Name), kubeconfig))
 	runner := operator.Runner{
 		Operator: o, Bin: shared.bin, Dir: k.dir, Progress: io.Discard,
-		Env: o.Env(),
+		Env: append(k.environment(o), o.Env()...),
 	}
 	k.log = runner.Log()
 	p := k.startProgram(process.Options{
@@ -255,6 +255,21 @@ func (k *plainKubernetes) startOperator(driver string) func() {
 		}
 	})
 	return func() { p.Stop(stopBound) }
+}
+
+// environment returns the variables of an operator from ConfigMaps.
+func (k *plainKubernetes) environment(o fixtures.Operator) []string {
+	k.t.Helper()
+	var variables []string
+	for _, from := range o.Container().EnvFrom {
+		config, err := k.cluster.kube.CoreV1().ConfigMaps(o.Namespace).
+			Get(k.ctx(), from.ConfigMapRef.Name, metav1.GetOptions{})
+		k.must(err)
+		for name, value := range config.Data {
+			variables = append(variables, name+"="+value)
+		}
+	}
+	return variables
 }
 
 // awaitAvailable waits until the driver is ready and its pods run.

@@ -68,11 +68,9 @@ uninstallation is kept: namespaces, CustomResourceDefinitions, and the ClusterRo
 {{- range . }}{{ $secrets = append $secrets (dict "name" .) }}{{ end }}
 {{- $_ := set $pod "imagePullSecrets" $secrets }}
 {{- end }}
-{{- $args := list }}
-{{- range $container.args }}
-{{- $args = append $args (regexReplaceAll "^--cluster-id=.*" . (print "--cluster-id=" $.root.Values.clusterID)) }}
+{{- if and $container.envFrom (ne .root.Values.clusterID "kubernetes") }}
+{{- $_ := set $container "args" (append $container.args (print "--cluster-id=" .root.Values.clusterID)) }}
 {{- end }}
-{{- $_ := set $container "args" $args }}
 {{- if .env }}
 {{- $env := list }}
 {{- range $container.env }}

@@ -29,8 +29,12 @@ const changelog = "CHANGELOG.md"
 // sums is the name of the file with the digest of each other file of a release.
 const sums = "SHA256SUMS"
 
-// prerequisites is the prefix of the names of the files with what bundles for OLM cannot contain.
-const prerequisites = "olm-prerequisites-"
+// The prefixes of the names of the files with what bundles for OLM cannot contain: on OpenShift,
+// and on other clusters.
+const (
+	prerequisites = "olm-prerequisites-"
+	olmKubernetes = "olm-kubernetes-"
+)
 
 // drivers are the folders of drivers with an operator.
 func drivers() []string { return []string{"cinder", "manila"} }
@@ -46,6 +50,7 @@ func kustomizations() map[string]string {
 		generated := path.Join("drivers", driver, "generated/standalone")
 		folders[driver+".yaml"] = path.Join(generated, "kubernetes")
 		folders[prerequisites+driver+".yaml"] = path.Join(generated, "olm/prerequisites")
+		folders[olmKubernetes+driver+".yaml"] = path.Join(generated, "olm/kubernetes")
 	}
 	return folders
 }
@@ -63,10 +68,8 @@ func (o Options) Manifests(ctx context.Context, images map[string]string,
 		files[name] = withImages(text, images)
 	}
 	var err error
-	for prefix, common := range map[string]string{
-		"": "common.yaml", prerequisites: prerequisites + "common.yaml",
-	} {
-		if files[common], err = separate(files, prefix); err != nil {
+	for _, prefix := range []string{"", prerequisites, olmKubernetes} {
+		if files[prefix+"common.yaml"], err = separate(files, prefix); err != nil {
 			return nil, err
 		}
 	}

@@ -20,7 +20,7 @@ func Commands(page, heading string) ([]string, error) {
 	_, section, _ := strings.Cut(string(text), "\n## "+heading+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var commands []string
-	inside, output := false, false
+	inside, output, margin := false, false, ""
 	for line := range strings.Lines(section) {
 		line, indented := strings.CutPrefix(line, "    ")
 		switch {
@@ -28,9 +28,11 @@ func Commands(page, heading string) ([]string, error) {
 			output = strings.Contains(line, "output is similar to")
 		case !indented || output:
 		case inside:
-			commands[len(commands)-1] += line
+			commands[len(commands)-1] += strings.TrimPrefix(line, margin)
 		default:
-			commands = append(commands, line)
+			text := strings.TrimLeft(line, " ") // lines in a list have a margin
+			margin = strings.TrimSuffix(line, text)
+			commands = append(commands, text)
 		}
 		inside = indented
 	}
