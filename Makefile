@@ -241,7 +241,7 @@ test-node: build k8s node ## Test real nodes, as root
 		./test/node/... $(TESTFLAGS)
 
 .PHONY: test-promises
-test-promises: build k8s node node-images ## Test promises of the operators on real nodes, as root
+test-promises: build k8s node node-images olm ## Test promises of operators on real nodes, as root
 	BIN_DIR=$(BIN_DIR) go test -tags e2e -count 1 -timeout 90m -v ./test/e2e/promises \
 		$(TESTFLAGS)
 

@@ -3,6 +3,8 @@
 package promises
 
 import (
+	"context"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -18,48 +20,87 @@ import (
 
 	"github.com/openstack-csi/csi-operator/hack/images/release"
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
+	"github.com/openstack-csi/csi-operator/test/docs/olm"
 	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
+// docs is the folder of the pages.
+const docs = "../../../docs"
+
 // TestReleaseRunsOnNodes installs both drivers on Kubernetes with the files of a release, as
 // docs/kubernetes.md says. The nodes pull the operators by digest from a registry. Pods write to
-// volumes of both drivers.
+// volumes of both drivers. Then it removes the drivers.
 func TestReleaseRunsOnNodes(t *testing.T) {
 	x := use(t, kind{plain: true})
-	folder := x.publish()
-	x.Must(os.WriteFile(filepath.Join(folder, "clouds.yaml"),
-		x.Cluster.Cloud().CloudsYAML(simulator.Clouds{}), 0o600))
-	env := []string{
-		"KUBECONFIG=" + x.Cluster.Dir.AdminKubeconfig(), "RELEASE=" + folder,
-		"CLOUDS=" + filepath.Join(folder, "clouds.yaml"),
-		"PATH=" + x.Cluster.Binaries + string(os.PathListSeparator) + os.Getenv("PATH"),
-	}
-	page := filepath.Join("..", "..", "..", "docs", "kubernetes.md")
-	for _, section := range []struct {
-		heading string
-		class   pods.Class
-	}{
-		{"Install the Manila operator", pods.Manila()}, {"Cinder", pods.Cinder()},
+	r := x.publish()
+	x.CleanUp(func(ctx context.Context) error {
+		return errors.Join(r.run(ctx, "kubectl wait pv --all --for=delete --timeout=1m"),
+			r.follow(ctx, "Remove Manila"), r.follow(ctx, "Remove Cinder"))
+	})
+	for heading, class := range map[string]pods.Class{
+		"Install the Manila operator": pods.Manila(), "Cinder": pods.Cinder(),
 	} {
 		start := time.Now()
-		commands, err := guide.Commands(page, section.heading)
-		x.Must(err)
-		for _, command := range commands {
-			x.Must(guide.Run(t.Context(), command, env...))
-		}
-		name := section.class.Name
-		w := x.writeInStatefulSet(name, section.class)
-		w.mustBeUndisturbed()
-		t.Logf("%s: a pod writes %v after the start, with %d commands", section.heading,
-			time.Since(start).Round(time.Second), len(commands))
-		x.mustHaveWrittenInStatefulSet(w, name)
+		x.Must(r.follow(t.Context(), heading))
+		x.writes(class)
+		t.Logf("%s: a pod has written %v after the start", heading, time.Since(start).Round(time.Second))
 	}
 }
 
-// publish pushes the images of a release to a registry on this machine, and returns the folder of
-// its files, which name the images by digest.
-func (x *test) publish() (folder string) {
+// TestOLMInstallsOnNodes installs the operator of Manila and the controller of CSI-Addons from the
+// catalog of a release, as docs/olm.md says. OLM runs on this machine.
+func TestOLMInstallsOnNodes(t *testing.T) {
+	x := use(t, kind{plain: true})
+	r := x.publish()
+	o := olm.Start(t, olm.Options{
+		Kubeconfig: x.Cluster.Dir.AdminKubeconfig(), Logs: x.Cluster.Dir.Logs(),
+		Docs: docs, Catalog: filepath.Join(r.folder, "catalog.yaml"),
+		Run: func(command string) { x.Must(r.run(t.Context(), command)) },
+	})
+	packages := []olm.Package{olm.Manila(), olm.CSIAddons()}
+	for _, p := range packages {
+		o.Install(p)
+	}
+	for _, p := range packages {
+		o.Await(p, "v1.0.0")
+	}
+	o.AwaitReady(olm.Manila())
+	x.writes(pods.Manila())
+}
+
+// writes lets a pod write to a volume, and checks what it wrote.
+func (x *test) writes(class pods.Class) {
+	x.T.Helper()
+	w := x.writeInStatefulSet(class.Name, class)
+	w.mustBeUndisturbed()
+	x.mustHaveWrittenInStatefulSet(w, class.Name)
+}
+
+// published are the files of a release for the commands of pages.
+type published struct {
+	folder string
+	env    []string
+}
+
+func (p published) run(ctx context.Context, command string) error {
+	return guide.Run(ctx, command, p.env...)
+}
+
+// follow runs the commands in a section of docs/kubernetes.md.
+func (p published) follow(ctx context.Context, heading string) error {
+	commands, err := guide.Commands(filepath.Join(docs, "kubernetes.md"), heading)
+	for _, command := range commands {
+		if err == nil {
+			err = p.run(ctx, command)
+		}
+	}
+	return err
+}
+
+// publish pushes the images of a release to a registry on this machine. It returns the files, which
+// name the images by digest.
+func (x *test) publish() published {
 	x.T.Helper()
 	address, folder := x.Cluster.Registry(), x.T.TempDir()
 	listener, err := (&net.ListenConfig{}).Listen(x.T.Context(), "tcp", address)
@@ -90,5 +131,10 @@ func (x *test) publish() (folder string) {
 	for name, text := range files {
 		x.Must(os.WriteFile(filepath.Join(folder, name), text, 0o600))
 	}
-	return folder
+	clouds := filepath.Join(folder, "clouds.yaml")
+	x.Must(os.WriteFile(clouds, x.Cluster.Cloud().CloudsYAML(simulator.Clouds{}), 0o600))
+	return published{folder, []string{
+		"KUBECONFIG=" + x.Cluster.Dir.AdminKubeconfig(), "RELEASE=" + folder, "CLOUDS=" + clouds,
+		"PATH=" + x.Cluster.Binaries + string(os.PathListSeparator) + os.Getenv("PATH"),
+	}}
 }
