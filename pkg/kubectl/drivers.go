@@ -1,0 +1,104 @@
+package kubectl
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// driver contains the names of the objects of a driver. A test compares them with the manifests.
+type driver struct {
+	// title is the name for people, name that of the ClusterCSIDriver.
+	title, name string
+	kind        choice.Kind
+	// operator is the name of the operator's Deployment, lease that of its Lease.
+	operator, lease string
+	namespace       string
+	controller      string
+	nodes           []string
+	sidecars        []diagnosis.Sidecar
+	credentials     string
+	// loginSecret is the Secret that the driver reads, loginOf its data for a login, without the CA.
+	loginSecret string
+	loginOf     func(*openstack.Login) map[string]string
+}
+
+func drivers() []driver {
+	return []driver{
+		{
+			title: "Cinder", name: "cinder.csi.openstack.org", kind: choice.Cinder,
+			operator:    "openstack-cinder-csi-driver-operator",
+			lease:       "openstack-cinder-csi-driver-operator-lock",
+			namespace:   flavour.DefaultNamespace,
+			controller:  "openstack-cinder-csi-driver-controller",
+			nodes:       []string{"openstack-cinder-csi-driver-node"},
+			credentials: "openstack-cloud-credentials",
+			loginSecret: "openstack-cinder-csi-driver-login",
+			loginOf: func(l *openstack.Login) map[string]string {
+				return map[string]string{"login": string(l.CloudsYAML())}
+			},
+			sidecars: []diagnosis.Sidecar{
+				diagnosis.Provisioner, diagnosis.Attacher, diagnosis.Resizer, diagnosis.Snapshotter,
+			},
+		},
+		{
+			title: "Manila", name: "manila.csi.openstack.org", kind: choice.Manila,
+			operator:    "manila-csi-driver-operator",
+			lease:       "openstack-manila-csi-driver-operator-lock",
+			namespace:   "openshift-manila-csi-driver",
+			controller:  "openstack-manila-csi-controllerplugin",
+			nodes:       []string{"openstack-manila-csi-nodeplugin", "csi-nodeplugin-nfsplugin"},
+			credentials: "manila-cloud-credentials",
+			loginSecret: "csi-manila-secrets",
+			loginOf:     (*openstack.Login).ManilaKeys,
+			sidecars: []diagnosis.Sidecar{
+				diagnosis.Provisioner, diagnosis.Resizer, diagnosis.Snapshotter,
+			},
+		},
+	}
+}
+
+// findDriver returns the driver with a name or a title; nil if there is none.
+func findDriver(name string) *driver {
+	return driverIf(func(d driver) bool { return d.name == name || strings.EqualFold(d.title, name) })
+}
+
+// choose returns the driver that the arguments name, by default all.
+func choose(args []string) ([]driver, error) {
+	if len(args) == 0 {
+		return drivers(), nil
+	}
+	one := findDriver(args[0])
+	if one == nil {
+		return nil, usage("unknown driver %q: use cinder or manila", args[0])
+	}
+	return []driver{*one}, nil
+}
+
+// driverOf returns the CSI driver of a PersistentVolume, "" if none serves it, or it is nil.
+func driverOf(volume *corev1.PersistentVolume) string {
+	if volume == nil {
+		return ""
+	}
+	return ptr.Deref(source.Of(volume), corev1.CSIPersistentVolumeSource{}).Driver
+}
+
+// workloads returns the names of the workloads of the driver and of its operator.
+func (d driver) workloads() []string { return append(d.nodes, d.controller, d.operator) }
+
+// driverIf returns the first driver for which a function is true; nil if there is none.
+func driverIf(is func(driver) bool) *driver {
+	for _, d := range drivers() {
+		if is(d) {
+			return &d
+		}
+	}
+	return nil
+}
