@@ -87,37 +87,46 @@ func ofUsers() []client.Object {
 	}
 }
 
+// gather runs must-gather in a cluster with more objects. It returns the folder, and what the
+// command prints behind its name.
+func gather(t *testing.T, o *options, more ...client.Object) (dir, output string) {
+	t.Helper()
+	c, err := o.connect(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range more {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir = filepath.Join(t.TempDir(), "out")
+	code, stdout, stderr := run(t, o, false, "must-gather", dir)
+	first, rest, _ := strings.Cut(stdout, "\n")
+	if code != exitOK || !strings.HasPrefix(first, "The folder "+dir) {
+		t.Fatalf("exit code %d:\n%s%s", code, stdout, stderr)
+	}
+	return dir, rest + stderr
+}
+
 func TestMustGatherContainsNoSecret(t *testing.T) {
 	t.Parallel()
 	var healthy scenario
 	secrets, texts := planted()
 	o := healthy.options(t)
-	c, err := o.connect(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	leak := &corev1.ConfigMap{Data: map[string]string{
 		"leak":  "the driver logs in with planted-0-clouds, planted-1-conf and planted-2-key",
 		"proxy": "http://user:planted-3-proxy@proxy:3128",
 	}}
 	leak.Namespace, leak.Name = manilaNamespace, "leak"
-	for _, object := range slices.Concat(append(secrets, leak), ofAdministrators(), ofUsers()) {
-		if err := c.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
-	}
 	o.readLogs = logsOf(func(pod *corev1.Pod) (string, error) {
 		if strings.HasSuffix(pod.Name, "-klmno") {
 			return "", errors.New("the node planted-0-key does not answer")
 		}
 		return "username: u failed with planted-3-password, planted-4-conf and planted-5-clouds\n", nil
 	})
-	dir := filepath.Join(t.TempDir(), "out")
-	code, stdout, stderr := run(t, o, false, "must-gather", dir)
-	if code != exitOK || !strings.HasPrefix(stdout, "The folder "+dir) {
-		t.Fatalf("exit code %d:\n%s%s", code, stdout, stderr)
-	}
-	mustNotContain(t, dir, stdout+stderr, append(texts, "planted"))
+	dir, output := gather(t, o, slices.Concat(append(secrets, leak), ofAdministrators(), ofUsers())...)
+	mustNotContain(t, dir, output, append(texts, "planted"))
 	mustHaveFiles(t, dir)
 	if code, _, stderr := run(t, o, false, "must-gather", dir); code != exitUsage {
 		t.Errorf("a folder that is not empty: exit code %d: %s", code, stderr)
@@ -187,31 +196,22 @@ func mustHaveFiles(t *testing.T, dir string) {
 	}
 }
 
-// Without the permission for Secrets nobody can check logs for their values.
+// Without the permission for Secrets, also for those of administrators, nobody can check logs for
+// their values.
 func TestMustGatherSaysWhatItCouldNotRead(t *testing.T) {
 	t.Parallel()
-	limited := scenario{Forbidden: []string{"Secrets", "ConfigMaps"}}
-	o := limited.options(t)
-	o.readLogs = logsOf(func(*corev1.Pod) (string, error) { return "ok", nil })
-	code, stdout, stderr := run(t, o, false, "must-gather", filepath.Join(t.TempDir(), "out"))
-	_, got, _ := strings.Cut(stdout, "\n")
-	want := "Not visible: ConfigMaps, Secrets, logs (values of Secrets are not known).\n"
-	if diff := cmp.Diff(want, got); diff != "" || code != exitOK {
-		t.Errorf("exit code %d, %s, output (-want +got):\n%s", code, stderr, diff)
-	}
-}
-
-// The logs may contain the administrator's credentials, too.
-func TestMustGatherLeavesOutLogsWithoutTheAdministratorsSecrets(t *testing.T) {
-	t.Parallel()
-	var healthy scenario
-	o := healthy.options(t)
-	connectTo(o, onGet(healthy.client(t), forbidden(rootNamespace)))
-	code, stdout, stderr := run(t, o, false, "must-gather", filepath.Join(t.TempDir(), "out"))
-	_, got, _ := strings.Cut(stdout, "\n")
-	const want = "Not visible: Secrets, logs (values of Secrets are not known).\n"
-	if diff := cmp.Diff(want, got); diff != "" || code != exitOK {
-		t.Errorf("exit code %d, %s, output (-want +got):\n%s", code, stderr, diff)
+	limited, healthy := scenario{Forbidden: []string{"Secrets", "ConfigMaps"}}, scenario{}
+	withoutRoot := healthy.options(t)
+	connectTo(withoutRoot, onGet(healthy.client(t), forbidden(rootNamespace)))
+	for kinds, o := range map[string]*options{
+		"ConfigMaps, Secrets": limited.options(t), "Secrets": withoutRoot,
+	} {
+		o.readLogs = logsOf(func(*corev1.Pod) (string, error) { return "ok", nil })
+		_, output := gather(t, o)
+		want := "Not visible: " + kinds + ", logs (values of Secrets are not known).\n"
+		if diff := cmp.Diff(want, output); diff != "" {
+			t.Errorf("output (-want +got):\n%s", diff)
+		}
 	}
 }
 
@@ -220,11 +220,6 @@ func TestMustGatherFindsSecretsInOtherForms(t *testing.T) {
 	t.Parallel()
 	const words, special = "planted with several words", `planted"<&>\special`
 	var healthy scenario
-	o := healthy.options(t)
-	c, err := o.connect(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	applied, err := json.Marshal(map[string]string{"a": special})
 	if err != nil {
 		t.Fatal(err)
@@ -235,22 +230,13 @@ func TestMustGatherFindsSecretsInOtherForms(t *testing.T) {
 	}}
 	leak.Annotations = map[string]string{"applied": string(applied)}
 	leak.Namespace, leak.Name = manilaNamespace, "leak"
-	for _, object := range []client.Object{leak, secret(manilaNamespace, "a", map[string][]byte{
+	dir, output := gather(t, healthy.options(t), leak, secret(manilaNamespace, "a", map[string][]byte{
 		"words": []byte(words), "special": []byte(special), "namespace": []byte(manilaNamespace),
 		"cloud.conf": []byte("[Global]\npassword = \"planted-conf\"\n"),
 		"docker":     []byte(`{"auths":{"registry":{"password":"planted-docker","auth":"YTpi"}}}`),
 		"kubeconfig": []byte("apiVersion: v1\nkind: ConfigMap\nitems:\n"),
-	})} {
-		if err := c.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
-	}
-	dir := filepath.Join(t.TempDir(), "out")
-	code, stdout, stderr := run(t, o, false, "must-gather", dir)
-	if code != exitOK {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
-	mustNotContain(t, dir, stdout+stderr, []string{"planted", "several"})
+	}))
+	mustNotContain(t, dir, output, []string{"planted", "several"})
 	text, err := os.ReadFile(filepath.Join(dir, "namespaces", manilaNamespace, "core",
 		"configmaps.yaml"))
 	var list corev1.ConfigMapList
@@ -264,22 +250,10 @@ func TestMustGatherFindsSecretsInOtherForms(t *testing.T) {
 func TestMustGatherWritesOnlyIntoItsFolder(t *testing.T) {
 	t.Parallel()
 	var healthy scenario
-	o := healthy.options(t)
-	c, err := o.connect(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	class := &snapshotv1.VolumeSnapshotClass{Driver: "x", DeletionPolicy: "Delete"}
 	class.Name = "../../../../outside"
-	if err := c.Create(t.Context(), class); err != nil {
-		t.Fatal(err)
-	}
-	parent := t.TempDir()
-	dir := filepath.Join(parent, "out")
-	if code, _, stderr := run(t, o, false, "must-gather", dir); code != exitOK {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
-	if entries, err := os.ReadDir(parent); err != nil || len(entries) != 1 {
+	dir, _ := gather(t, healthy.options(t), class)
+	if entries, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(entries) != 1 {
 		t.Errorf("want only the folder: %v, %v", entries, err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "cluster-scoped-resources", "*",
