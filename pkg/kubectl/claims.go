@@ -67,11 +67,14 @@ func (s *session) users(ctx context.Context, claim *corev1.PersistentVolumeClaim
 
 // uses returns whether a pod uses a claim and has not ended.
 func uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
-	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	return !ended && pod.Namespace == claim.Namespace &&
+	return !hasEnded(pod) && pod.Namespace == claim.Namespace &&
 		slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 			return claimName(pod, v) == claim.Name
 		})
+}
+
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 func (f *claimFacts) links(ctx context.Context) []Link {

@@ -136,20 +136,34 @@ func (l *Volumes) add(one *Volume) {
 
 // volumeFacts are objects by name, without their claims.
 type volumeFacts struct {
-	volumes     map[string]*corev1.PersistentVolume
-	pods        []corev1.Pod
-	attachments []storagev1.VolumeAttachment
+	volumes map[string]*corev1.PersistentVolume
 	// drivers are those of StorageClasses, and claimed the PersistentVolumes of listed claims.
 	drivers map[string]string
 	claimed map[string]bool
+	// attached are the nodes of VolumeAttachments by PersistentVolume, and running those of pods by
+	// claim.
+	attached map[string][]string
+	running  map[client.ObjectKey][]string
 }
 
 func (s *session) volumeFacts(ctx context.Context, namespace string) *volumeFacts {
 	f := &volumeFacts{
 		volumes: map[string]*corev1.PersistentVolume{}, drivers: map[string]string{},
-		claimed:     map[string]bool{},
-		pods:        list[corev1.PodList](ctx, s.guest, client.InNamespace(namespace)).Items,
-		attachments: list[storagev1.VolumeAttachmentList](ctx, s.guest).Items,
+		claimed: map[string]bool{}, attached: map[string][]string{},
+		running: map[client.ObjectKey][]string{},
+	}
+	for _, pod := range list[corev1.PodList](ctx, s.guest, client.InNamespace(namespace)).Items {
+		if pod.Spec.NodeName == "" || hasEnded(&pod) {
+			continue
+		}
+		for _, v := range pod.Spec.Volumes {
+			claim := client.ObjectKey{Namespace: pod.Namespace, Name: claimName(&pod, v)}
+			f.running[claim] = append(f.running[claim], pod.Spec.NodeName)
+		}
+	}
+	for _, a := range list[storagev1.VolumeAttachmentList](ctx, s.guest).Items {
+		name := ptr.Deref(a.Spec.Source.PersistentVolumeName, "")
+		f.attached[name] = append(f.attached[name], a.Spec.NodeName)
 	}
 	for _, v := range list[corev1.PersistentVolumeList](ctx, s.guest).Items {
 		f.volumes[v.Name] = &v
@@ -178,11 +192,7 @@ func (f *volumeFacts) claim(claim *corev1.PersistentVolumeClaim) *Volume {
 	if claim.DeletionTimestamp != nil {
 		one.State = "Terminating"
 	}
-	for i := range f.pods {
-		if pod := &f.pods[i]; pod.Spec.NodeName != "" && uses(pod, claim) {
-			one.Nodes = append(one.Nodes, pod.Spec.NodeName)
-		}
-	}
+	one.Nodes = append(one.Nodes, f.running[client.ObjectKeyFromObject(claim)]...)
 	slices.Sort(one.Nodes)
 	one.Nodes = slices.Compact(one.Nodes)
 	return one
@@ -197,14 +207,10 @@ func (f *volumeFacts) volume(v *corev1.PersistentVolume) *Volume {
 	one := &Volume{
 		PersistentVolume: v.Name, ID: served.VolumeHandle, Size: v.Spec.Capacity.Storage().String(),
 		State: string(v.Status.Phase), Driver: served.Driver, Class: v.Spec.StorageClassName,
+		Nodes: slices.Clone(f.attached[v.Name]),
 	}
 	if v.DeletionTimestamp != nil {
 		one.State = "Terminating"
-	}
-	for _, a := range f.attachments {
-		if ptr.Deref(a.Spec.Source.PersistentVolumeName, "") == v.Name {
-			one.Nodes = append(one.Nodes, a.Spec.NodeName)
-		}
 	}
 	return one
 }
