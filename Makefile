@@ -328,20 +328,27 @@ test-monitoring: build k8s ## Test the alerts with Debian's promtool and prometh
 	BIN_DIR=$(BIN_DIR) go test -tags monitoring -count 1 -timeout 20m -v ./test/monitoring \
 		$(TESTFLAGS)
 
+# With TESTFLAGS=-update the benchmarks write their figures, which `make update` draws, too.
+DRAW := go -C hack/pictures run -buildvcs=false . ../.. ../../docs/images
+
 .PHONY: bench
 bench: build k8s ## Measure the operators, and those of BENCH_GUESTS guest clusters (20: 25 min)
+	go test -tags bench -count 1 -v -run Growth ./pkg/csiaddons/manila $(TESTFLAGS)
 	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench . -benchtime 1x -timeout 60m \
 		./test/bench $(TESTFLAGS)
+	$(DRAW)
 
 .PHONY: bench-fleet
 bench-fleet: build k8s ## Measure fleets of 5, 10 and 20 guest clusters (30 min, 10 GB)
 	BIN_DIR=$(BIN_DIR) go test -tags bench -count 1 -timeout 120m -v -run Fleet ./test/bench \
 		$(TESTFLAGS)
+	$(DRAW)
 
 .PHONY: bench-scale
 bench-scale: build k8s ## Measure 2,000 nodes, and 5,000 share types and objects (30 min)
 	BIN_DIR=$(BIN_DIR) go test -tags bench -count 1 -timeout 120m -v -run Scale ./test/bench \
 		$(TESTFLAGS)
+	$(DRAW)
 
 .PHONY: bench-csi-addons
 bench-csi-addons: build k8s ## Measure CSI-Addons with 5,000 nodes, schedules, and jobs at once

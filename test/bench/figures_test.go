@@ -4,30 +4,35 @@ package bench
 
 import (
 	"cmp"
-	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/openstack-csi/csi-operator/test/golden"
 )
 
-// growth is by how much a figure may exceed the recorded one.
-const growth = 1.1
+const figures = "testdata/figures.json"
 
-// report prints a figure. It fails the benchmark if testdata/figures.json contains a figure with
-// this name and less than 10/11 of the value. slack is the precision of the measurement.
+// report prints a figure. It fails the benchmark if it is much higher than the recorded one.
 func report(b *testing.B, name string, value, slack float64) {
 	b.Helper()
 	b.ReportMetric(value, name)
-	text, err := os.ReadFile("testdata/figures.json")
-	must(b, err)
-	var recorded map[string]map[string]float64 // by benchmark
-	must(b, json.Unmarshal(text, &recorded))
-	if before, ok := recorded[b.Name()][name]; ok && value > before*growth+slack {
-		b.Errorf("%s is %.4g, more than a tenth above %.4g in testdata/figures.json", name, value, before)
+	golden.Figure(b, figures, name, value, slack)
+}
+
+// record is report for a figure that depends on the machine, so it is compared with nothing.
+func record(tb testing.TB, name string, value float64) {
+	tb.Helper()
+	if b, ok := tb.(*testing.B); ok {
+		b.ReportMetric(value, name)
+	} else {
+		tb.Logf("%s: %.1f", name, value)
 	}
+	golden.Figure(tb, figures, name, value, math.Inf(1))
 }
 
 func TestMain(m *testing.M) {

@@ -6,11 +6,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"math"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,25 +27,21 @@ const (
 	outage = 2 * pollInterval
 	// nextRelease is the suffix of the images of the release that follows.
 	nextRelease = "-next"
-	// estimated is the number of guest clusters for which the fits are evaluated.
-	estimated = 200
 )
 
-// TestFleet measures what the operators of several numbers of guest clusters cost, estimates the
-// cost of 200, and counts the requests that the largest number sends within a second: when a new
-// release starts in all of them at the same moment, when all tokens expire, and when Keystone is
-// down. FLEET_GUESTS is the list of numbers, 5,10,20 by default.
+// TestFleet measures what the operators of several numbers of guest clusters cost, also when a new
+// release starts in all of them at the same moment, and counts the requests that the largest number
+// sends within a second when all tokens expire, and when Keystone is down. FLEET_GUESTS is the list
+// of numbers, 5,10,20 by default.
 func TestFleet(t *testing.T) { //nolint:paralleltest // it measures
 	sizes := strings.Split(cmp.Or(os.Getenv("FLEET_GUESTS"), "5,10,20"), ",")
-	figures := map[string][]point{}
-	defer logFits(t, figures)
 	for i, size := range sizes { //nolint:paralleltest // it measures
 		guests, err := strconv.Atoi(size)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Run(size, func(t *testing.T) {
-			f := newFleet(t, guests, figures)
+			f := newFleet(t, guests)
 			f.measure()
 			f.release()
 			if i == len(sizes)-1 {
@@ -60,44 +53,11 @@ func TestFleet(t *testing.T) { //nolint:paralleltest // it measures
 	}
 }
 
-func logFits(t *testing.T, figures map[string][]point) {
-	t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(figures)) {
-		t.Logf("%s: %s", name, fit(figures[name]))
-	}
-}
-
-// point is a figure of a number of guest clusters.
-type point struct{ guests, figure float64 }
-
-// fit returns the line with the least squares through the points.
-func fit(points []point) string {
-	var n, x, y, xx, xy float64
-	for _, p := range points {
-		n++
-		x, y, xx, xy = x+p.guests, y+p.figure, xx+p.guests*p.guests, xy+p.guests*p.figure
-	}
-	if len(points) == 1 {
-		return "one number of guest clusters, so no estimate"
-	}
-	slope := (n*xy - x*y) / (n*xx - x*x)
-	constant := (y - slope*x) / n
-	residual := 0.0
-	for _, p := range points {
-		residual = max(residual, math.Abs(p.figure-slope*p.guests-constant))
-	}
-	return fmt.Sprintf("measured %.1f; %.2f per guest cluster and %.1f, largest residual %.1f; "+
-		"%d guest clusters: %.0f", points, slope, constant, residual, estimated,
-		slope*estimated+constant)
-}
-
 // fleet is a site with guest clusters.
 type fleet struct {
 	*site
 
-	guests  int
-	figures map[string][]point
-	cloud   cloudLog
+	cloud cloudLog
 }
 
 // cloudLog is the part of the cloud that the fleet uses.
@@ -110,20 +70,19 @@ type cloudLog interface {
 }
 
 // newFleet starts the clusters and their operators, and waits until all drivers are ready.
-func newFleet(t *testing.T, guests int, figures map[string][]point) *fleet {
+func newFleet(t *testing.T, guests int) *fleet {
 	t.Helper()
-	f := &fleet{site: newSite(t, guests), guests: guests, figures: figures}
+	f := &fleet{site: newSite(t, guests)}
 	f.cloud = f.cluster.Cloud()
 	management, guest := f.watched()
 	started := time.Now()
 	f.start(unchanged)
 	f.await("the drivers are ready", f.ready)
-	t.Logf("%d guest clusters: all drivers are ready %v after the start of the operators", guests,
-		time.Since(started).Round(time.Second))
+	record(f, "seconds until all drivers are ready", time.Since(started).Seconds())
 	f.report("logins after the first start", f.logins())
 	f.pause(settling)
 	managementAfter, guestAfter := f.watched()
-	f.note("watches of operators on the management API server", managementAfter-management)
+	record(f, "watches of operators on the management API server", managementAfter-management)
 	t.Logf("watches of both operators on the API server of a guest cluster: %.0f", guestAfter-guest)
 	return f
 }
@@ -135,11 +94,6 @@ func (f *fleet) watched() (management, guest float64) {
 	return f.watches(first.ControlConfig()), f.watches(first.Config())
 }
 
-func (f *fleet) note(name string, figure float64) {
-	f.Logf("%s: %.1f", name, figure)
-	f.figures[name] = append(f.figures[name], point{float64(f.guests), figure})
-}
-
 // measure measures memory and requests of idle operators.
 func (f *fleet) measure() {
 	f.Helper()
@@ -148,13 +102,13 @@ func (f *fleet) measure() {
 	for _, field := range []string{"Rss", "Pss", "Anonymous"} {
 		median, sum := f.memoryOf("", field)
 		f.Logf("%s of an operator, median: %.1f MB", field, median)
-		f.note(field+" of all operators in MB", sum)
+		record(f, field+" of all operators in MB", sum)
 	}
 	management, guest := f.bySide(f.requests(since))
 	for side, times := range map[string][]time.Time{
 		"the management API server": management, "all guest API servers": guest,
 	} {
-		f.note("requests per minute to "+side, float64(len(times))/window.Minutes())
+		record(f, "requests per minute to "+side, float64(len(times))/window.Minutes())
 	}
 	f.Logf("at most %d requests a second to the management API server", peak(management))
 }
@@ -176,7 +130,7 @@ func (f *fleet) calls(selects func(simulator.Request) bool) []time.Time {
 	return times
 }
 
-// report logs how many requests there were, and how they spread.
+// report records how many requests there were, and how they spread.
 func (f *fleet) report(what string, times []time.Time) {
 	f.Helper()
 	most := peak(times) // sorts
@@ -184,8 +138,9 @@ func (f *fleet) report(what string, times []time.Time) {
 	if len(times) > 0 {
 		spread = times[len(times)-1].Sub(times[0])
 	}
-	f.Logf("%s: %d within %v, at most %d a second", what, len(times), spread.Round(time.Second/10),
-		most)
+	f.Logf("%s: within %v", what, spread.Round(time.Second/10))
+	record(f, what, float64(len(times)))
+	record(f, what+" in the busiest second", float64(most))
 }
 
 // release starts the operators of another release in all guest clusters at the same moment.
@@ -203,8 +158,7 @@ func (f *fleet) release() {
 		return variable
 	})
 	f.await("all workloads have the new release", f.rolledOut)
-	f.Logf("%d guest clusters: a release is rolled out after %v", f.guests,
-		time.Since(since).Round(time.Second))
+	record(f, "seconds until a release is rolled out", time.Since(since).Seconds())
 	f.report("logins of a release", f.logins())
 	all := f.requests(since)
 	management, guest := f.bySide(all)

@@ -69,7 +69,7 @@ func (s *site) measureIdle(b *testing.B) {
 		part.pause(window)
 		all := part.requests(since)
 		for _, program := range operators() {
-			for _, field := range []string{"Rss", "Pss", "Anonymous"} {
+			for _, field := range []string{"Rss", "Anonymous"} {
 				median, _ := part.memoryOf(program, field)
 				report(b, program+"-"+field+"-MB", median, 0)
 			}

@@ -105,8 +105,11 @@ func (s *large) step(name string, change func(), done wait.ConditionWithContextF
 		anonymous, _ := s.memoryOf(program, "Anonymous")
 		sent, writes := count(during, program)
 		perMinute, _ := count(s.requests(idle), program)
+		most := s.peakOf(s.processes[i])
+		record(s, fmt.Sprintf("%s: %s-Rss-MB", name, program), resident)
+		record(s, fmt.Sprintf("%s: %s-most-Rss-MB", name, program), most)
 		s.Logf("| %s | %s | %.0f (%.0f) MB, at most %.0f | %d, %d of them writes | %d |", name, program,
-			resident, anonymous, s.peakOf(s.processes[i]), sent, writes, perMinute)
+			resident, anonymous, most, sent, writes, perMinute)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestConnectionsOfManyNodes(t *testing.T) { //nolint:paralleltest // it meas
 	began := time.Now()
 	s.startWithMetrics()
 	s.poll("all sidecars are connected", s.allLinked)
-	t.Logf("%d sidecars are connected after %v", 2*manyNodes, time.Since(began).Round(time.Second))
+	s.recordTime("all sidecars are connected", began)
 	s.logRequests("to connect", nil)
 	if got := s.measure("connections"); got.rss > memoryLimit {
 		t.Errorf("the connections need %.1f MiB, more than %d", got.rss, memoryLimit)
@@ -57,9 +57,9 @@ func TestConnectionsOfManyNodes(t *testing.T) { //nolint:paralleltest // it meas
 		err := s.client.Get(ctx, types.NamespacedName{Name: "lost"}, f)
 		return f.Status.Result == v1alpha1.OperationSucceeded, err
 	})
-	t.Logf("after a failover the fence ends after %v", time.Since(began).Round(time.Second))
+	s.recordTime("after a failover the fence has ended", began)
 	s.poll("all sidecars are connected", s.allLinked)
-	t.Logf("after a failover all are connected after %v", time.Since(began).Round(time.Second))
+	s.recordTime("after a failover all are connected", began)
 }
 
 // allLinked returns whether the controller is connected to all sidecars.

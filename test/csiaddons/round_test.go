@@ -29,8 +29,9 @@ func TestRoundOfManyClaims(t *testing.T) { //nolint:paralleltest // it measures
 	started := time.Now()
 	s.startWithMetrics("--cronjob-stagger-window=0")
 	peak := s.awaitRound()
-	t.Logf("%d jobs ended %v after the start of the controller: live heap up to %.1f MiB, RSS up to "+
-		"%.1f MiB", roundJobs, time.Since(started).Round(time.Second), peak.heap, peak.rss)
+	s.recordTime("all jobs have ended", started)
+	t.Logf("live heap up to %.1f MiB", peak.heap)
+	s.recordMemory("at most", peak)
 	s.logRequests("of a round", nil)
 	s.checkRound()
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -27,7 +28,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/test/golden"
 )
+
+const figures = "../bench/testdata/figures.json"
 
 const (
 	nodes      = 200
@@ -65,7 +69,7 @@ func TestSchedulesOfManyClaims(t *testing.T) { //nolint:paralleltest // it measu
 	started := time.Now()
 	s.schedule("@daily")
 	s.poll("claims are scheduled", s.allScheduled)
-	t.Logf("all claims are scheduled after %v", time.Since(started).Round(time.Second))
+	s.recordTime("all claims are scheduled", started)
 	s.logRequests("to schedule all claims", requests)
 	s.logSpread()
 	after := s.measure("claims with schedules")
@@ -324,8 +328,25 @@ func (s *scale) measure(what string) memory {
 	got := memory{
 		heap: now["go_gc_heap_live_bytes"] / mib, rss: now["process_resident_memory_bytes"] / mib,
 	}
-	s.Logf("%s: live heap %.1f MiB, RSS %.1f MiB", what, got.heap, got.rss)
+	s.Logf("%s: live heap %.1f MiB", what, got.heap)
+	s.recordMemory(what, got)
 	return got
+}
+
+// recordMemory fails the test if the controller needs much more memory than recorded.
+func (s *scale) recordMemory(what string, got memory) {
+	s.Helper()
+	const slack = 10
+	s.Logf("%s: RSS %.1f MiB", what, got.rss)
+	golden.Figure(s, figures, what+" RSS-MiB", got.rss, slack)
+}
+
+// recordTime records the seconds since a time, which depend on the machine.
+func (s *scale) recordTime(what string, since time.Time) {
+	s.Helper()
+	seconds := time.Since(since).Seconds()
+	s.Logf("%s: %.0f s", what, seconds)
+	golden.Figure(s, figures, what+" s", seconds, math.Inf(1))
 }
 
 // metrics returns the metrics of the controller, the sum of each.

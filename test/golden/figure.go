@@ -1,0 +1,37 @@
+package golden
+
+import (
+	"encoding/json"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// growth is by how much a figure may exceed the recorded one.
+const growth = 1.1
+
+// Figure fails a test or benchmark if a file contains a figure with its name and less than 10/11 of
+// the value. slack is the precision of the measurement. With the flag -update it writes the figure
+// first, with three digits.
+func Figure(tb testing.TB, file, name string, value, slack float64) {
+	tb.Helper()
+	recorded := map[string]map[string]float64{} // by test
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &recorded)
+	}
+	if err == nil && Update() {
+		if recorded[tb.Name()] == nil {
+			recorded[tb.Name()] = map[string]float64{}
+		}
+		recorded[tb.Name()][name], _ = strconv.ParseFloat(strconv.FormatFloat(value, 'g', 3, 64), 64)
+		text, _ = json.MarshalIndent(recorded, "", "  ") // it fails only for other types
+		err = os.WriteFile(file, append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if before, ok := recorded[tb.Name()][name]; ok && value > before*growth+slack {
+		tb.Errorf("%s is %.4g, more than a tenth above %.4g in %s", name, value, before, file)
+	}
+}
