@@ -13,7 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
+
+	"github.com/openstack-csi/csi-operator/hack/images/image"
 )
 
 // maxProgram is the largest size of an image for each of its programs, uncompressed, in bytes.
@@ -72,29 +73,11 @@ func buildImages(t *testing.T, p place) string {
 // readImage returns the image for the only platform in an OCI layout.
 func readImage(t *testing.T, folder string) v1.Image {
 	t.Helper()
-	list, err := layout.ImageIndexFromPath(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	platforms, err := list.ImageIndex(onlyDigest(t, list))
-	if err != nil {
-		t.Fatal(err)
-	}
-	img, err := platforms.Image(onlyDigest(t, platforms))
+	img, err := image.OfLayout(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return img
-}
-
-// onlyDigest returns the digest of the only entry of an index.
-func onlyDigest(t *testing.T, index v1.ImageIndex) v1.Hash {
-	t.Helper()
-	manifest, err := index.IndexManifest()
-	if err != nil || len(manifest.Manifests) != 1 {
-		t.Fatalf("the index %+v does not have one entry: %v", manifest, err)
-	}
-	return manifest.Manifests[0].Digest
 }
 
 func digestOf(t *testing.T, img v1.Image) string {

@@ -12,10 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/openstack-csi/csi-operator/hack/images/image"
 	"github.com/openstack-csi/csi-operator/hack/images/release"
@@ -73,7 +70,7 @@ func (b builder) write(r recipe, parts []string, position string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeTar(file, r.image, img); err != nil {
+	if err := image.WriteTar(file, r.image, img); err != nil {
 		return err
 	}
 	return os.WriteFile(keyOf(file), []byte(key), 0o644)
@@ -107,7 +104,7 @@ func (b builder) parts(ctx context.Context, r recipe) ([]string, error) {
 // image returns an image made of parts.
 func (b builder) image(r recipe, parts []string) (v1.Image, error) {
 	if r.path == "" && r.base == scratch {
-		return onlyImage(b.layout(r))
+		return image.OfLayout(b.layout(r))
 	}
 	var layers []v1.Layer
 	config := v1.Config{
@@ -168,39 +165,4 @@ func (b builder) run(ctx context.Context, folder, program string, args ...string
 		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
 	return nil
-}
-
-// onlyImage returns the image for the only platform in an OCI layout.
-func onlyImage(folder string) (v1.Image, error) {
-	index, err := layout.ImageIndexFromPath(folder)
-	if err != nil {
-		return nil, err
-	}
-	manifest, err := index.IndexManifest()
-	if err != nil {
-		return nil, err
-	}
-	if index, err = index.ImageIndex(manifest.Manifests[0].Digest); err != nil {
-		return nil, err
-	}
-	if manifest, err = index.IndexManifest(); err != nil {
-		return nil, err
-	}
-	return index.Image(manifest.Manifests[0].Digest)
-}
-
-// writeTar writes an image to a tar file. The file is complete or does not change.
-func writeTar(file, image string, img v1.Image) error {
-	tag, err := name.NewTag(image)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	unfinished := file + ".new"
-	if err := tarball.WriteToFile(unfinished, tag, img); err != nil {
-		return err
-	}
-	return os.Rename(unfinished, file)
 }
