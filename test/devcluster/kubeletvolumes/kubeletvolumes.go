@@ -4,6 +4,7 @@ package kubeletvolumes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,51 +20,36 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 )
 
-// The resources.
-const (
-	Secrets    = "secrets"
-	ConfigMaps = "configmaps"
-)
-
 // Volume copies keys of one object to files.
 type Volume struct {
-	// Resource is Secrets or ConfigMaps.
-	Resource, Namespace, Name string
-	// Files maps keys to paths. A key that the object does not contain has no file.
-	Files map[string]string
-	// Folder contains a file for each key, if Files is nil.
-	Folder string
+	// resource is secrets or configmaps.
+	resource, namespace, name, folder string
+	// items are the keys and their paths in the folder; without any, each key has a file.
+	items []corev1.KeyToPath
 }
 
 // Of returns what a volume of a pod in a namespace copies to the folder at which it is mounted:
 // nothing if it is neither a Secret nor a ConfigMap, nor a projection of those.
 func Of(namespace string, source corev1.VolumeSource, folder string) []Volume {
-	volume := func(resource, name string, items []corev1.KeyToPath) Volume {
-		v := Volume{Resource: resource, Namespace: namespace, Name: name, Folder: folder}
-		for _, item := range items {
-			if v.Files == nil {
-				v.Files = map[string]string{}
-			}
-			v.Files[item.Key] = filepath.Join(folder, item.Path)
-		}
-		return v
-	}
 	var all []Volume
+	add := func(resource, name string, items []corev1.KeyToPath) {
+		all = append(all, Volume{resource, namespace, name, folder, items})
+	}
 	if s := source.Secret; s != nil {
-		all = append(all, volume(Secrets, s.SecretName, s.Items))
+		add("secrets", s.SecretName, s.Items)
 	}
 	if c := source.ConfigMap; c != nil {
-		all = append(all, volume(ConfigMaps, c.Name, c.Items))
+		add("configmaps", c.Name, c.Items)
 	}
 	if source.Projected == nil {
 		return all
 	}
 	for _, p := range source.Projected.Sources {
 		if p.Secret != nil {
-			all = append(all, volume(Secrets, p.Secret.Name, p.Secret.Items))
+			add("secrets", p.Secret.Name, p.Secret.Items)
 		}
 		if p.ConfigMap != nil {
-			all = append(all, volume(ConfigMaps, p.ConfigMap.Name, p.ConfigMap.Items))
+			add("configmaps", p.ConfigMap.Name, p.ConfigMap.Items)
 		}
 	}
 	return all
@@ -77,21 +63,21 @@ func Run(
 	const noResync = time.Duration(0)
 	for _, v := range volumes {
 		only := func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", v.Name).String()
+			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", v.name).String()
 		}
 		factory := informers.NewSharedInformerFactoryWithOptions(client, noResync,
-			informers.WithNamespace(v.Namespace), informers.WithTweakListOptions(only))
-		informer, err := factory.ForResource(corev1.SchemeGroupVersion.WithResource(v.Resource))
+			informers.WithNamespace(v.namespace), informers.WithTweakListOptions(only))
+		informer, err := factory.ForResource(corev1.SchemeGroupVersion.WithResource(v.resource))
 		if err != nil {
-			return fmt.Errorf("watching %s: %w", v.Resource, err)
+			return fmt.Errorf("watching %s: %w", v.resource, err)
 		}
 		registration, err := informer.Informer().AddEventHandler(v.handler(failed))
 		if err != nil {
-			return fmt.Errorf("watching %s %q: %w", v.Resource, v.Name, err)
+			return fmt.Errorf("watching %s %q: %w", v.resource, v.name, err)
 		}
 		factory.Start(ctx.Done())
 		if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-			return fmt.Errorf("waiting for %s %q: %w", v.Resource, v.Name, context.Cause(ctx))
+			return fmt.Errorf("waiting for %s %q: %w", v.resource, v.name, context.Cause(ctx))
 		}
 	}
 	return nil
@@ -100,10 +86,8 @@ func Run(
 // handler keeps the files of a deleted object, as the kubelet does.
 func (v Volume) handler(failed func(error)) cache.ResourceEventHandler {
 	write := func(object any) {
-		for key, path := range v.files(object) {
-			if err := writeKey(object, key, path); err != nil {
-				failed(fmt.Errorf("copying key %q of %s %q: %w", key, v.Resource, v.Name, err))
-			}
+		if err := v.write(contentOf(object)); err != nil {
+			failed(fmt.Errorf("copying %s %q: %w", v.resource, v.name, err))
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
@@ -112,39 +96,40 @@ func (v Volume) handler(failed func(error)) cache.ResourceEventHandler {
 	}
 }
 
-// files returns the path of each key that the volume copies.
-func (v Volume) files(object any) map[string]string {
-	if v.Files != nil {
-		return v.Files
+// write writes the files. A key that the object does not contain has none.
+func (v Volume) write(content map[string][]byte) error {
+	files := map[string]string{} // by key
+	for key := range content {
+		files[key] = key
 	}
-	files := map[string]string{}
-	add := func(key string) { files[key] = filepath.Join(v.Folder, key) }
-	switch o := object.(type) {
-	case *corev1.Secret:
-		for key := range o.Data {
-			add(key)
-		}
-	case *corev1.ConfigMap:
-		for key := range o.Data {
-			add(key)
+	if len(v.items) > 0 {
+		clear(files)
+	}
+	for _, item := range v.items {
+		files[item.Key] = item.Path
+	}
+	var errs []error
+	for key, name := range files {
+		path := filepath.Join(v.folder, name)
+		if value, found := content[key]; found {
+			errs = append(errs, paths.WriteFile(path, value))
+		} else {
+			errs = append(errs, os.RemoveAll(path))
 		}
 	}
-	return files
+	return errors.Join(errs...)
 }
 
-func writeKey(object any, key, path string) error {
-	var value []byte
-	var found bool
+func contentOf(object any) map[string][]byte {
 	switch o := object.(type) {
 	case *corev1.Secret:
-		value, found = o.Data[key]
+		return o.Data
 	case *corev1.ConfigMap:
-		var text string
-		text, found = o.Data[key]
-		value = []byte(text)
+		content := map[string][]byte{}
+		for key, text := range o.Data {
+			content[key] = []byte(text)
+		}
+		return content
 	}
-	if !found {
-		return os.RemoveAll(path)
-	}
-	return paths.WriteFile(path, value)
+	return nil
 }
