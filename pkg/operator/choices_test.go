@@ -1,9 +1,10 @@
 package operator
 
 import (
-	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,11 +29,9 @@ func choices(text string) *corev1.ConfigMap {
 // TestInvalidChoicesAtStartLeaveEveryWorkloadUnchanged: also that of a companion driver.
 func TestInvalidChoicesAtStartLeaveEveryWorkloadUnchanged(t *testing.T) {
 	t.Parallel()
-	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
-	infrastructure.Status.ControlPlaneTopology = configv1.HighlyAvailableTopologyMode
-	infrastructure.Status.InfrastructureName = "test"
 	f := clustertest.New(t, clustertest.Seed{
-		Guest: []runtime.Object{choices("x: y\n")}, Config: []runtime.Object{infrastructure},
+		Guest:  []runtime.Object{choices("x: y\n")},
+		Config: infrastructure(configv1.HighlyAvailableTopologyMode),
 	})
 	all := plugins()
 	all[0].Setup = func(plugin.Dependencies) (plugin.Components, error) {
@@ -52,13 +51,9 @@ func TestInvalidChoicesAtStartLeaveEveryWorkloadUnchanged(t *testing.T) {
 	want := "the workload stays unchanged: the administrator's configuration is invalid: correct " +
 		"key operator.yaml of ConfigMap openshift-config/cinder-csi-config"
 	controllers := built(t, drivers)[workloads]
-	if len(controllers) != 3 {
-		t.Fatalf("the drivers have workloads %v", names(controllers))
-	}
+	assert.Assert(t, is.Len(controllers, 3))
 	for _, c := range controllers {
 		err := c.Sync(t.Context(), factory.NewSyncContext(c.Name(), drivers[0].events))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", c.Name(), err, want)
-		}
+		assert.Check(t, is.ErrorContains(err, want), c.Name())
 	}
 }

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/client-go/rest"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -43,76 +45,40 @@ func TestHelpListsAllFlags(t *testing.T) {
 	})
 }
 
-func TestInvalidCommandLineIsRejected(t *testing.T) {
+func TestCommandLineIsChecked(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		args []string
-		want string
-	}{
-		"argument": {
-			[]string{"start", "now"}, `unknown command "now" for "manila-csi-driver-operator start"`,
+	const login = "clouds: {openstack: {auth: {auth_url: 'https://k:5000/v3', username: u, " +
+		"project_name: x, user_domain_name: d, project_domain_name: d%s}}}"
+	folder := t.TempDir()
+	good, bad := filepath.Join(folder, "good"), filepath.Join(folder, "bad")
+	assert.NilError(t, os.WriteFile(good, fmt.Appendf(nil, login, ", password: p"), 0o600))
+	assert.NilError(t, os.WriteFile(bad, fmt.Appendf(nil, login, ""), 0o600))
+	for want, args := range map[string][]string{
+		`unknown command "now" for "manila-csi-driver-operator start"`: {"start", "now"},
+		`invalid argument "often" for "--poll-interval"`: {
+			"start", "--poll-interval=often",
 		},
-		"command": {[]string{"stop"}, `unknown command "stop" for "manila-csi-driver-operator"`},
-		"flag":    {[]string{"start", "--nonsense"}, "unknown flag: --nonsense"},
-		"value": {
-			[]string{"start", "--poll-interval=often"}, `invalid argument "often" for "--poll-interval"`,
-		},
+		"password":                {"check-clouds", bad},
+		"reading the clouds.yaml": {"check-clouds", filepath.Join(folder, "missing")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if _, err := execute(t, tt.args...); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %s", err, tt.want)
-			}
-		})
+		_, err := execute(t, args...)
+		assert.Check(t, is.ErrorContains(err, want), "%q", args)
 	}
-}
-
-func TestCheckCloudsReadsTheFileAsTheOperatorDoes(t *testing.T) {
-	t.Parallel()
-	const good = "clouds: {openstack: {auth: {auth_url: 'https://k:5000/v3', username: u, " +
-		"password: p, project_name: x, user_domain_name: d, project_domain_name: d}}}"
-	for name, tt := range map[string]struct{ text, want string }{
-		"good":            {good, ""},
-		"empty":           {"", "clouds.yaml"},
-		"random":          {"\x00\x01\xff{", "clouds.yaml"},
-		"another entry":   {"clouds: {a: {}, b: {}}", "openstack"},
-		"a field missing": {strings.ReplaceAll(good, "password: p,", ""), "password"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			file := filepath.Join(t.TempDir(), "clouds.yaml")
-			assert.NilError(t, os.WriteFile(file, []byte(tt.text), 0o600))
-			_, err := execute(t, "check-clouds", file)
-			if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %q", err, tt.want)
-			}
-		})
-	}
+	_, err := execute(t, "check-clouds", good)
+	assert.Check(t, err, "a complete clouds.yaml")
+	out, err := execute(t, "--version")
+	assert.Check(t, err == nil && strings.HasPrefix(out, "manila-csi-driver-operator version "),
+		"got %q, %v", out, err)
 }
 
 // Another operator of the same driver uses the same Lease.
 func TestLeaseAndEventsAreNamedAfterTheComponent(t *testing.T) {
 	t.Parallel()
 	drivers := plugins()
-	for component, want := range map[string]string{
-		"":                                     "test-operator",
-		"openstack-manila-csi-driver-operator": "openstack-manila-csi-driver-operator",
-	} {
+	for component, want := range map[string]string{"": "test-operator", "another": "another"} {
 		drivers[0].Component = component
 		o := newTestOperator(t, flavour.Standalone, drivers...)
-		if got := o.hostOptions(&rest.Config{}, &rest.Config{}); got.Name != want ||
-			got.Namespace != "operators" {
-			t.Errorf(
-				"component %q: the operator leads as %s/%s, want operators/%s", component, got.Namespace,
-				got.Name, want,
-			)
-		}
+		got := o.hostOptions(&rest.Config{}, &rest.Config{})
+		assert.Check(t, is.Equal(got.Namespace+"/"+got.Name, "operators/"+want))
 	}
-}
-
-func TestVersionFlagPrintsTheVersion(t *testing.T) {
-	t.Parallel()
-	out, err := execute(t, "--version")
-	assert.Check(t, err == nil && strings.HasPrefix(out, "manila-csi-driver-operator version "),
-		"got %q, %v", out, err)
 }

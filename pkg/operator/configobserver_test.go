@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -34,9 +35,7 @@ func TestOnlyOnOpenShiftAMissingProxyIsAWarning(t *testing.T) {
 				warnings++
 			}
 		}
-		if warnings != want {
-			t.Errorf("cluster ID %q: events %v, want %d warnings", clusterID, recorder.Events(), want)
-		}
+		assert.Check(t, is.Equal(warnings, want), "cluster ID %q: %v", clusterID, recorder.Events())
 		spec, _, _, err := d.operator.GetOperatorState()
 		if err != nil || spec.ObservedConfig.Object == nil && spec.ObservedConfig.Raw == nil {
 			t.Errorf("cluster ID %q: the TLS profile is not observed: %v", clusterID, err)
@@ -48,7 +47,5 @@ func TestErrorsOfObserversAreSorted(t *testing.T) {
 	t.Parallel()
 	got := cluster.NewCondition("ADegraded", opv1.ConditionTrue, "Error", "b\na\nb")
 	sortLines(t.Context(), got)
-	if want := "a\nb"; *got.Message != want {
-		t.Errorf("got %q, want %q", *got.Message, want)
-	}
+	assert.Check(t, is.Equal(*got.Message, "a\nb"))
 }

@@ -38,6 +38,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/host"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
@@ -67,19 +68,15 @@ func cinderPlugin() plugin.Driver {
 
 func newAddonsFixture(t *testing.T) *addonsFixture {
 	t.Helper()
-	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
-	infrastructure.Status.ControlPlaneTopology = configv1.HighlyAvailableTopologyMode
-	infrastructure.Status.InfrastructureName = "cluster-1"
 	driver := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: string(opv1.CinderCSIDriver)}}
 	driver.Spec.ManagementState = opv1.Managed
-	driver.Spec.ObservedConfig.Raw = []byte(`{"targetcsiconfig": {"servingInfo": {` +
-		`"minTLSVersion": "VersionTLS12", "cipherSuites": ["TLS_A"]}}}`)
+	driver.Spec.ObservedConfig.Raw = []byte(observedConfig)
 	f := &addonsFixture{
 		T: t, operator: newTestOperator(t, flavour.Standalone, cinderPlugin()), driver: driver,
 	}
 	f.cluster = clustertest.New(t, clustertest.Seed{
 		OperatorNamespace: "operators", ClusterCSIDriver: driver,
-		Config: []runtime.Object{infrastructure},
+		Config: infrastructure(configv1.HighlyAvailableTopologyMode),
 	})
 	f.kube = f.cluster.Guest
 	f.clock = clocktesting.NewFakeClock(time.Unix(1_000_000_000, 0))
@@ -97,15 +94,8 @@ func newAddonsFixture(t *testing.T) *addonsFixture {
 func (f *addonsFixture) start() {
 	f.Helper()
 	p := process()
-	p.Clock = f.clock
 	f.events = p.Events.(events.InMemoryRecorder)
-	drivers, err := f.operator.fillAssets(f.cluster.Cluster, p)
-	if err == nil {
-		err = setUp(drivers)
-	}
-	if err != nil {
-		f.Fatal(err)
-	}
+	drivers := []*driver{f.assembled(p)}
 	f.addons = drivers[0].csiAddons
 	r := &runner{drivers: drivers, controllers: built(f.T, drivers)}
 	// The ClusterCSIDriver contains what this controller would write.
@@ -322,46 +312,13 @@ func (f *addonsFixture) mustRepairPolicies() {
 	f.Helper()
 	policies := f.kube.NetworkingV1()
 	list, err := policies.NetworkPolicies("").List(f.Context(), metav1.ListOptions{})
-	if err != nil || len(list.Items) != 1 {
-		f.Fatalf("NetworkPolicies are %v (%v), want one", list, err)
-	}
-	err = policies.NetworkPolicies(list.Items[0].Namespace).
-		Delete(f.Context(), list.Items[0].Name, metav1.DeleteOptions{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	assert.Assert(f, err == nil && len(list.Items) == 1, "NetworkPolicies: %v (%v)", list, err)
+	assert.NilError(f, policies.NetworkPolicies(list.Items[0].Namespace).
+		Delete(f.Context(), list.Items[0].Name, metav1.DeleteOptions{}))
 	f.eventually(func() error {
 		f.touch() // the operator does not watch the object
 		return f.hasPolicies(1)()
 	})
-}
-
-// The controller of this project needs no controller service of Cinder.
-func TestPodsOfTheDeploymentHaveCSIAddonsOnlyWithAPIServerTokens(t *testing.T) {
-	t.Parallel()
-	const name = "openstack-cinder-csi-driver-csi-addons"
-	f := newAddonsFixture(t)
-	f.operator.settings.CSIAddons.APIServerTokens = false
-	f.installCRD()
-	f.start()
-	f.eventually(f.isActive(opv1.ConditionTrue, "AsExpected"))
-	f.eventually(func() error { return f.hasGrants("Role "+name, "RoleBinding "+name+"-node") })
-	f.eventually(func() error {
-		if len(f.templates("deployments")) == 0 || len(f.templates("daemonsets")) == 0 {
-			return errors.New("a workload is missing")
-		}
-		return f.hasPolicies(0)()
-	})
-	for resource, want := range map[string]bool{"deployments": false, "daemonsets": true} {
-		if template := f.templates(resource)[0]; hasSidecar(template) != want ||
-			slices.ContainsFunc(template.Spec.Containers, acceptsAPIServerTokens) {
-			t.Errorf("the containers of %s are %v", resource, template.Spec.Containers)
-		}
-	}
-}
-
-func acceptsAPIServerTokens(c corev1.Container) bool {
-	return slices.Contains(c.Args, "--token-audience=")
 }
 
 // isActive returns a check of the condition about CSI-Addons.
@@ -421,8 +378,7 @@ func TestObjectsOfCSIAddonsAreRemovedWithItsImages(t *testing.T) {
 			t.Parallel()
 			f := newAddonsFixture(t)
 			f.installCRD()
-			d := f.assembled()
-			d.csiAddons.clock = f.clock
+			d := f.assembled(process())
 			f.cluster.Start(t)
 			controller, err := d.csiAddonsResources("OpenStackCinderDriverCSIAddonsController")
 			assert.NilError(t, err)
@@ -442,14 +398,10 @@ func TestObjectsOfCSIAddonsAreRemovedWithItsImages(t *testing.T) {
 			clear(d.settings.Images)
 			f.clock.Step(deletionDelay)
 			sync()
-			if left := f.cluster.State.SortedConditions(t); len(left) > 0 {
-				t.Errorf("conditions are %v", left)
-			}
+			assert.Check(t, is.Len(f.cluster.State.SortedConditions(t), 0), "conditions")
 			f.kube.ClearActions()
 			sync()
-			if len(f.kube.Actions()) > 0 {
-				t.Errorf("the operator repeats %v", f.kube.Actions())
-			}
+			assert.Check(t, is.Len(f.kube.Actions(), 0), "a further sync")
 			if !forbidden {
 				assert.Check(t, errors.Join(f.hasPolicies(0)(), f.hasGrants()))
 			}
@@ -462,8 +414,7 @@ func TestCSIAddonsStayForAWhileAfterARestartWithoutTheCRD(t *testing.T) {
 	t.Parallel()
 	for container, want := range map[string]bool{"csi-addons": true, "csi-driver": false} {
 		f := newAddonsFixture(t)
-		d := f.assembled()
-		d.csiAddons.clock = f.clock
+		d := f.assembled(process())
 		nodes := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
 			Namespace: d.csiAddons.namespace, Name: d.csiAddons.daemonSet,
 		}}
@@ -476,9 +427,11 @@ func TestCSIAddonsStayForAWhileAfterARestartWithoutTheCRD(t *testing.T) {
 	}
 }
 
-// The image of the containers is in the choices.
+// The image of the containers is in the choices. The controller of this project needs no controller
+// service of Cinder, so the pods of the Deployment have the containers only with API server tokens.
 func TestChoicesConfigureCSIAddonsWithoutARestart(t *testing.T) {
 	t.Parallel()
+	const name = "openstack-cinder-csi-driver-csi-addons"
 	f := newAddonsFixture(t)
 	f.operator.settings.CSIAddons.APIServerTokens = false
 	f.operator.drivers[0].Setup = func(d plugin.Dependencies) (plugin.Components, error) {
@@ -493,62 +446,55 @@ func TestChoicesConfigureCSIAddonsWithoutARestart(t *testing.T) {
 	const config = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\ncsiAddons: " +
 		"{image: registry.example/csi_addons_sidecar_image, apiServerTokens: %v}\n"
 	chosen := choices(fmt.Sprintf(config, true))
-	if _, err := f.kube.CoreV1().ConfigMaps(chosen.Namespace).Create(t.Context(), chosen,
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	configMaps := f.kube.CoreV1().ConfigMaps(chosen.Namespace)
+	_, err := configMaps.Create(t.Context(), chosen, metav1.CreateOptions{})
+	assert.NilError(t, err)
 	f.eventually(func() error { return f.rolledOut(false, true) })
-	for _, resource := range []string{"deployments", "daemonsets"} {
-		if !slices.ContainsFunc(f.templates(resource)[1].Spec.Containers, acceptsAPIServerTokens) {
-			t.Errorf("no container of %s accepts tokens for the API server", resource)
-		}
-	}
+	f.eventually(f.lastPodsAre(true, true, true))
 	f.eventually(f.hasPolicies(1))
 	f.clock.Step(deletionDelay)
-	if _, err := f.kube.CoreV1().ConfigMaps(chosen.Namespace).Update(t.Context(),
-		choices(fmt.Sprintf(config, false)), metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	chosen = choices(fmt.Sprintf(config, false))
+	_, err = configMaps.Update(t.Context(), chosen, metav1.UpdateOptions{})
+	assert.NilError(t, err)
 	f.eventually(f.hasPolicies(0))
-	f.eventually(func() error {
-		written := f.templates("deployments")
-		if hasSidecar(written[len(written)-1]) {
-			return errors.New("pods of the Deployment still have the sidecar")
-		}
-		return nil
-	})
-	assert.NilError(t, f.kube.CoreV1().ConfigMaps(chosen.Namespace).Delete(t.Context(), chosen.Name,
-		metav1.DeleteOptions{}))
-	f.eventually(func() error {
-		for _, resource := range []string{"deployments", "daemonsets"} {
-			if written := f.templates(resource); hasSidecar(written[len(written)-1]) {
-				return fmt.Errorf("pods of %s still have the sidecar", resource)
+	f.eventually(f.lastPodsAre(false, true, false))
+	f.eventually(func() error { return f.hasGrants("Role "+name, "RoleBinding "+name+"-node") })
+	assert.NilError(t, configMaps.Delete(t.Context(), chosen.Name, metav1.DeleteOptions{}))
+	f.eventually(f.lastPodsAre(false, false, false))
+}
+
+// lastPodsAre returns a check of the last pods of both workloads: which have CSI-Addons, and
+// whether they accept tokens for the API server.
+func (f *addonsFixture) lastPodsAre(inDeployment, inDaemonSet, acceptTokens bool) func() error {
+	return func() error {
+		for resource, want := range map[string]bool{
+			"deployments": inDeployment, "daemonsets": inDaemonSet,
+		} {
+			written := f.templates(resource)
+			last := written[len(written)-1]
+			accepts := slices.ContainsFunc(last.Spec.Containers, func(c corev1.Container) bool {
+				return slices.Contains(c.Args, "--token-audience=")
+			})
+			if hasSidecar(last) != want || accepts != acceptTokens {
+				return fmt.Errorf("the containers of %s are %v", resource, last.Spec.Containers)
 			}
 		}
 		return nil
-	})
+	}
 }
 
 // assembled returns the driver. Nothing runs.
-func (f *addonsFixture) assembled() *driver {
+func (f *addonsFixture) assembled(p host.Process) *driver {
 	f.Helper()
-	drivers, err := f.operator.fillAssets(f.cluster.Cluster, process())
-	if err == nil {
-		err = setUp(drivers)
-	}
-	if err != nil {
-		f.Fatal(err)
-	}
+	p.Clock = f.clock
+	drivers, err := f.operator.fillAssets(f.cluster.Cluster, p)
+	assert.NilError(f, errors.Join(err, setUp(drivers)))
 	return drivers[0]
 }
 
 func TestConditionSaysThatGuestClustersHaveNoNetworkFence(t *testing.T) {
 	t.Parallel()
 	d := assembled(t, flavour.HyperShift, plugins()...)[0]
-	if got := d.activeMessage(); !strings.Contains(got, "NetworkFence is not available in a guest") {
-		t.Errorf("the message is %q", got)
-	}
-	if got := d.grantAdvice(); strings.Contains(got, "openshift") {
-		t.Errorf("the advice is %q, but the manifest is for other clusters", got)
-	}
+	assert.Check(t, is.Contains(d.activeMessage(), "NetworkFence is not available in a guest"))
+	assert.Check(t, !strings.Contains(d.grantAdvice(), "openshift"), "a manifest for other clusters")
 }

@@ -8,19 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
+	is "gotest.tools/v3/assert/cmp"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
-	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
-	"github.com/openshift/library-go/pkg/operator/resource/resourceread"
 
 	manila "github.com/openstack-csi/csi-operator/assets/drivers/manila"
 	nfs "github.com/openstack-csi/csi-operator/assets/drivers/nfs"
@@ -151,9 +147,7 @@ func TestEachControllerStartsInItsPhase(t *testing.T) {
 			for phase, controllers := range built(t, assembled(t, f, plugins()...)) {
 				got[phase] = names(controllers)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("controllers by phase (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(want, got), "controllers by phase")
 		})
 	}
 }
@@ -178,128 +172,38 @@ func TestControllersOfThePluginStartInTheirPhase(t *testing.T) {
 	for phase, name := range map[phase]string{
 		driverNeeded: "Own", always: "OwnCredentialsController",
 	} {
-		if in := names(controllers[phase]); !slices.Contains(in, name) {
-			t.Errorf("controllers of phase %v are %q, without %s", phase, in, name)
-		}
+		assert.Check(t, is.Contains(names(controllers[phase]), name), "phase %v", phase)
 	}
 }
 
 func TestRequiredImagesAreThoseOfTheOperatorDeployment(t *testing.T) {
 	t.Parallel()
 	// ATTACHER_IMAGE is passed too; Manila attaches nothing.
-	for f, want := range map[flavour.Flavour][][]string{
-		flavour.Standalone: {
-			{"DRIVER_IMAGE"},
-			{"KUBE_RBAC_PROXY_IMAGE"},
-			{"LIVENESS_PROBE_IMAGE"},
-			{"NFS_DRIVER_IMAGE"},
-			{"NODE_DRIVER_REGISTRAR_IMAGE"},
-			{"PROVISIONER_IMAGE"},
-			{"RESIZER_IMAGE"},
-			{"SNAPSHOTTER_IMAGE"},
-		},
-		flavour.HyperShift: {
-			{"DRIVER_CONTROL_PLANE_IMAGE", "DRIVER_IMAGE"},
-			{"DRIVER_IMAGE"},
-			{"LIVENESS_PROBE_CONTROL_PLANE_IMAGE", "LIVENESS_PROBE_IMAGE"},
-			{"LIVENESS_PROBE_IMAGE"},
-			{"NFS_DRIVER_CONTROL_PLANE_IMAGE", "NFS_DRIVER_IMAGE"},
-			{"NFS_DRIVER_IMAGE"},
-			{"NODE_DRIVER_REGISTRAR_IMAGE"},
-			{"PROVISIONER_IMAGE"},
-			{"RESIZER_IMAGE"},
-			{"SNAPSHOTTER_IMAGE"},
-		},
+	for f, want := range map[flavour.Flavour]string{
+		flavour.Standalone: "DRIVER_IMAGE KUBE_RBAC_PROXY_IMAGE LIVENESS_PROBE_IMAGE NFS_DRIVER_IMAGE " +
+			"NODE_DRIVER_REGISTRAR_IMAGE PROVISIONER_IMAGE RESIZER_IMAGE SNAPSHOTTER_IMAGE",
+		flavour.HyperShift: "DRIVER_CONTROL_PLANE_IMAGE|DRIVER_IMAGE DRIVER_IMAGE " +
+			"LIVENESS_PROBE_CONTROL_PLANE_IMAGE|LIVENESS_PROBE_IMAGE LIVENESS_PROBE_IMAGE " +
+			"NFS_DRIVER_CONTROL_PLANE_IMAGE|NFS_DRIVER_IMAGE NFS_DRIVER_IMAGE " +
+			"NODE_DRIVER_REGISTRAR_IMAGE PROVISIONER_IMAGE RESIZER_IMAGE SNAPSHOTTER_IMAGE",
 	} {
 		bundles, _, err := loadBundles(plugins(), f)
 		assert.NilError(t, err)
-		got := bundle.AllImageVariables(f, bundles)
-		slices.SortFunc(got, slices.Compare)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: image variables (-want +got):\n%s", f, diff)
+		var got []string
+		for _, variables := range bundle.AllImageVariables(f, bundles) {
+			got = append(got, strings.Join(variables, "|"))
 		}
-	}
-}
-
-// The releases of the control plane and of the guest cluster may differ.
-func TestEachSideRunsImagesOfItsOwnRelease(t *testing.T) {
-	t.Parallel()
-	own := []string{
-		"driver_control_plane_image", "nfs_driver_control_plane_image",
-		"liveness_probe_control_plane_image", "provisioner_image", "resizer_image", "snapshotter_image",
-	}
-	for _, d := range assembled(t, flavour.HyperShift, plugins()...) {
-		for _, asset := range d.bundle.Assets() {
-			for _, image := range imagesOf(t, asset) {
-				name := strings.TrimPrefix(image, "registry.example/")
-				if asset.Side == flavour.ControlPlane && !slices.Contains(own, name) ||
-					asset.Side == flavour.Guest && strings.Contains(name, "control_plane") {
-					t.Errorf(
-						"%s of %s, on the %s side, has image %s", asset.Name, d.ConditionPrefix, asset.Side, image,
-					)
-				}
-			}
-		}
-	}
-}
-
-func imagesOf(t *testing.T, asset bundle.Asset) []string {
-	t.Helper()
-	if asset.Role != bundle.ControllerWorkload && asset.Role != bundle.NodeWorkload {
-		return nil
-	}
-	var workload struct {
-		Spec struct{ Template corev1.PodTemplateSpec }
-	}
-	assert.NilError(t, yaml.Unmarshal(asset.Data, &workload))
-	var images []string
-	for _, c := range slices.Concat(workload.Spec.Template.Spec.InitContainers,
-		workload.Spec.Template.Spec.Containers) {
-		images = append(images, c.Image)
-	}
-	assert.Assert(t, len(images) != 0, "%s has no containers", asset.Name)
-	return images
-}
-
-func TestEveryAssetDecodesAndContainsOnlyLatePlaceholders(t *testing.T) {
-	t.Parallel()
-	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
-		for _, d := range assembled(t, f, plugins()...) {
-			for _, asset := range d.bundle.Assets() {
-				if err := decodeStrictly(asset); err != nil {
-					t.Errorf("%s: %s of %s: %v", f, asset.Name, d.ConditionPrefix, err)
-				}
-				for _, name := range bundle.Placeholders(asset.Data) {
-					if !slices.Contains(bundle.Late(), name) {
-						t.Errorf("%s: %s of %s has ${%s}", f, asset.Name, d.ConditionPrefix, name)
-					}
-				}
-			}
-		}
-	}
-}
-
-func decodeStrictly(asset bundle.Asset) error {
-	switch asset.Role {
-	case bundle.ControllerWorkload:
-		return yaml.UnmarshalStrict(asset.Data, &appsv1.Deployment{})
-	case bundle.NodeWorkload:
-		return yaml.UnmarshalStrict(asset.Data, &appsv1.DaemonSet{})
-	case bundle.CSIDriver:
-		return yaml.UnmarshalStrict(asset.Data, &storagev1.CSIDriver{})
-	default:
-		_, err := resourceread.ReadGenericWithUnstructured(asset.Data)
-		return err
+		slices.Sort(got)
+		assert.Check(t, is.DeepEqual(strings.Fields(want), got), "%s: image variables", f)
 	}
 }
 
 func TestAllDriversUseTheTrustedCABundleOfTheLeader(t *testing.T) {
 	t.Parallel()
-	for _, f := range []flavour.Flavour{flavour.Standalone, flavour.HyperShift} {
+	for _, f := range flavour.All() {
 		for _, d := range assembled(t, f, plugins()...) {
-			if hooks := d.trustedCAHooks(flavour.ControlPlane); len(hooks) == 0 {
-				t.Errorf("%s: %s has no ConfigMap with the trusted CA bundle", f, d.ConditionPrefix)
-			}
+			assert.Check(t, len(d.trustedCAHooks(flavour.ControlPlane)) > 0, "%s: %s", f,
+				d.ConditionPrefix)
 		}
 	}
 }
@@ -309,129 +213,71 @@ func TestServingCertificatesAreFoundInTheServices(t *testing.T) {
 	drivers := assembled(t, flavour.Standalone, plugins()...)
 	for i, want := range [][]string{{"manila-csi-driver-controller-metrics-serving-cert"}, nil} {
 		got, err := drivers[i].servingCertificates()
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("%s: certificates (-want +got):\n%s%v", drivers[i].ConditionPrefix, diff, err)
-		}
-	}
-}
-
-func TestAssemblyErrorsNameTheDriver(t *testing.T) {
-	t.Parallel()
-	failure := errors.New("cannot be wired")
-	tests := map[string]struct {
-		change func(*operator)
-		want   string
-	}{
-		"foreign companion": {
-			func(o *operator) { o.drivers[1].Name = "other" },
-			`driver "NFS" is not a companion of "OpenStackManila"`,
-		},
-		"companion elsewhere": {
-			func(o *operator) { o.drivers[1].Namespace = "elsewhere" },
-			`driver "NFS" is not a companion of "OpenStackManila"`,
-		},
-		"components": {func(o *operator) {
-			o.drivers[1].Setup = func(plugin.Dependencies) (plugin.Components, error) {
-				return plugin.Components{}, failure
-			}
-		}, `setting up driver "NFS": cannot be wired`},
-		"controller that is nil": {func(o *operator) {
-			o.drivers[0].Setup = func(plugin.Dependencies) (plugin.Components, error) {
-				return plugin.Components{Controllers: []factory.Controller{nil}}, nil
-			}
-		}, `setting up driver "OpenStackManila": plugin.Components: field Controllers[0] is nil`},
-		"image that is none": {
-			func(o *operator) { o.settings.Images["NFS_DRIVER_CONTROL_PLANE_IMAGE"] = "a b" },
-			`assets of driver "OpenStackManila": filling placeholders`,
-		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o := newTestOperator(t, flavour.HyperShift, plugins()...)
-			tt.change(o)
-			if _, err := assemble(o); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %s", err, tt.want)
-			}
-		})
+		assert.NilError(t, err)
+		assert.Check(t, is.DeepEqual(want, got), drivers[i].ConditionPrefix)
 	}
 }
 
 func TestInvalidDriversAreRejectedByName(t *testing.T) {
 	t.Parallel()
-	good := plugins()[0]
-	for name, tt := range map[string]struct {
-		change func(*plugin.Driver)
-		want   string
-	}{
-		"no assets": {
-			func(d *plugin.Driver) { d.Assets = nil },
-			`plugin.Driver "OpenStackManila": field Assets is required`,
+	setup := func(p *plugin.Driver, components plugin.Components, err error) {
+		p.Setup = func(plugin.Dependencies) (plugin.Components, error) { return components, err }
+	}
+	for want, change := range map[string]func(*operator){
+		`plugin.Driver "OpenStackManila": field Assets is required`: func(o *operator) {
+			o.drivers[0].Assets = nil
 		},
-		"empty assets": {
-			func(d *plugin.Driver) { d.Assets = os.DirFS(t.TempDir()) },
-			`loading assets of driver "OpenStackManila"`,
+		`loading assets of driver "OpenStackManila"`: func(o *operator) {
+			o.drivers[0].Assets = os.DirFS(t.TempDir())
 		},
-		"no name": {
-			func(d *plugin.Driver) { d.Name = "" },
-			`plugin.Driver "OpenStackManila": field Name "" is not a name`,
+		`field Name is "cinder.csi.openstack.org", but the CSIDriver in its assets is "manila.csi`: func(
+			o *operator,
+		) {
+			o.drivers[0].Name = "cinder.csi.openstack.org"
 		},
-		"name of another driver": {
-			func(d *plugin.Driver) { d.Name = "cinder.csi.openstack.org" },
-			`plugin.Driver "OpenStackManila": field Name is "cinder.csi.openstack.org", ` +
-				`but the CSIDriver in its assets is "manila.csi.openstack.org"`,
+		`driver "NFS" is not a companion of "OpenStackManila"`: func(o *operator) {
+			o.drivers[1].Namespace = "elsewhere"
+		},
+		`setting up driver "NFS": cannot be wired`: func(o *operator) {
+			setup(&o.drivers[1], plugin.Components{}, errors.New("cannot be wired"))
+		},
+		`setting up driver "OpenStackManila": plugin.Components: field Controllers[0] is nil`: func(
+			o *operator,
+		) {
+			setup(&o.drivers[0], plugin.Components{Controllers: []factory.Controller{nil}}, nil)
+		},
+		`assets of driver "OpenStackManila": filling placeholders`: func(o *operator) {
+			o.settings.Images["NFS_DRIVER_CONTROL_PLANE_IMAGE"] = "a b"
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			driver := good
-			tt.change(&driver)
-			if _, _, err := loadBundles([]plugin.Driver{driver}, flavour.Standalone); err == nil ||
-				!strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %s", err, tt.want)
-			}
-		})
-	}
-}
-
-func TestTwoWorkloadsOfARoleAreRejected(t *testing.T) {
-	t.Parallel()
-	d := assembled(t, flavour.Standalone, plugins()...)[0]
-	assets := d.bundle.Assets()
-	second := assets[len(assets)-1]
-	second.Name = "second.yaml"
-	var err error
-	if d.bundle, err = bundle.New(append(assets, second)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := buildControllers([]*driver{d}); err == nil ||
-		!strings.Contains(err.Error(), "has 2 assets of role") {
-		t.Errorf("got %v, want two assets of a role to be a fault", err)
+		o := newTestOperator(t, flavour.HyperShift, plugins()...)
+		change(o)
+		_, _, err := loadBundles(o.drivers, flavour.HyperShift)
+		if err == nil {
+			_, err = assemble(o)
+		}
+		assert.Check(t, is.ErrorContains(err, want))
 	}
 }
 
 func TestFSGroupPolicyChangesOnlyTheCSIDriver(t *testing.T) {
 	t.Parallel()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
-	before, after := d.bundle.Assets(), d.bundle.Assets()
-	for _, policy := range []storagev1.FSGroupPolicy{"", storagev1.FileFSGroupPolicy} {
-		d.components.FSGroupPolicy = policy
-		assert.NilError(t, d.setFSGroupPolicy(after))
-		for i := range before {
-			if policy == "" || before[i].Role != bundle.CSIDriver {
-				if diff := cmp.Diff(before[i], after[i]); diff != "" {
-					t.Errorf("asset %s changed (-before +after):\n%s", before[i].Name, diff)
-				}
-				continue
-			}
-			var was, is storagev1.CSIDriver
-			assert.NilError(t, errors.Join(yaml.UnmarshalStrict(before[i].Data, &was),
-				yaml.UnmarshalStrict(after[i].Data, &is)))
-			was.Spec.FSGroupPolicy = &policy
-			if diff := cmp.Diff(was, is); diff != "" {
-				t.Errorf("CSIDriver (-want +got):\n%s", diff)
-			}
+	want, got := d.bundle.Assets(), d.bundle.Assets()
+	assert.NilError(t, d.setFSGroupPolicy(got))
+	assert.Check(t, is.DeepEqual(want, got), "without a policy")
+	d.components.FSGroupPolicy = storagev1.FileFSGroupPolicy
+	assert.NilError(t, d.setFSGroupPolicy(got))
+	for i := range want {
+		if want[i].Role != bundle.CSIDriver {
+			assert.Check(t, is.DeepEqual(want[i], got[i]))
+			continue
 		}
+		var before, after storagev1.CSIDriver
+		assert.NilError(t, errors.Join(yaml.UnmarshalStrict(want[i].Data, &before),
+			yaml.UnmarshalStrict(got[i].Data, &after)))
+		before.Spec.FSGroupPolicy = &d.components.FSGroupPolicy
+		assert.Check(t, is.DeepEqual(before, after), "CSIDriver")
 	}
 }
 
@@ -441,9 +287,7 @@ func TestWorkloadsStayAsTheyAreWithoutAnObservedConfig(t *testing.T) {
 	d := assembled(t, flavour.HyperShift, plugins()...)[0]
 	for _, c := range built(t, []*driver{d})[workloads] {
 		err := c.Sync(t.Context(), factory.NewSyncContext(c.Name(), d.events))
-		if err == nil || !strings.Contains(err.Error(), "spec.observedConfig") {
-			t.Errorf("%s returned %v, want an error that names the field", c.Name(), err)
-		}
+		assert.Check(t, is.ErrorContains(err, "spec.observedConfig"), c.Name())
 	}
 }
 
@@ -451,12 +295,7 @@ func TestDriverWithoutANamespaceUsesTheDefault(t *testing.T) {
 	t.Parallel()
 	p := plugins()[1]
 	p.Namespace = ""
-	d := assembled(t, flavour.Standalone, p)[0]
-	if got := d.cluster.Namespaces; got.Guest != flavour.DefaultNamespace ||
-		got.ControlPlane != flavour.DefaultNamespace {
-		t.Errorf("namespaces is %+v", got)
-	}
-	if d.Name != opv1.ManilaCSIDriver {
-		t.Errorf("name is %s", d.Name)
-	}
+	got := assembled(t, flavour.Standalone, p)[0].cluster.Namespaces
+	assert.Check(t, is.DeepEqual([]string{flavour.DefaultNamespace, flavour.DefaultNamespace},
+		[]string{got.Guest, got.ControlPlane}))
 }

@@ -76,48 +76,36 @@ func stored(t *testing.T, f *clustertest.Fake) []byte {
 	return live.Data["key"]
 }
 
-func hashKeySecret(value []byte) *corev1.Secret {
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: hashKeyNamespace, Name: hashKeyName},
-		Type:       corev1.SecretTypeOpaque,
-		Data:       map[string][]byte{"key": value},
-	}
-}
-
 // With another key, unchanged rollout inputs would cause a rollout. The guest cluster does not
-// contain the key.
+// contain the key. While Unmanaged, the operator reads it.
 func TestEachRunUsesTheSameHashKey(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(
 		t, clustertest.Seed{Flavour: flavour.HyperShift, OperatorNamespace: hashKeyNamespace},
 	)
-	first := newHashKeyRun(t, f)
+	setSpec(t, f.State, opv1.OperatorSpec{ManagementState: opv1.Unmanaged})
+	first, second := newHashKeyRun(t, f), newHashKeyRun(t, f)
 	f.Start(t)
 	first.sync(t)
-	value := stored(t, f)
-	if len(value) != hook.KeySize || !bytes.Equal(value, first.key.Value()) ||
-		bytes.Equal(value, make([]byte, hook.KeySize)) {
-		t.Fatalf(
-			"the Secret has a key of %d bytes, the process one of %d", len(value), len(first.key.Value()),
-		)
-	}
+	assert.Check(t, first.key.Value() == nil && !first.initialSyncs.done(), "a key while Unmanaged")
+	setSpec(t, f.State, opv1.OperatorSpec{ManagementState: opv1.Managed})
 	first.sync(t)
-	second := newHashKeyRun(t, f)
+	value := stored(t, f)
+	assert.Check(t, len(value) == hook.KeySize && !bytes.Equal(value, make([]byte, hook.KeySize)))
+	assert.Check(t, is.DeepEqual(value, first.key.Value()))
+	first.sync(t)
+	setSpec(t, f.State, opv1.OperatorSpec{ManagementState: opv1.Unmanaged})
 	second.sync(t)
-	assert.Check(t, bytes.Equal(value, second.key.Value()), "another run has another key")
-	if writes := clustertest.Writes(f.ControlPlane); len(writes) != 1 {
-		t.Errorf("writes are %q, want one", writes)
-	}
-	if writes := clustertest.Writes(f.Guest); len(writes) > 0 {
-		t.Errorf("writes to the guest cluster are %q", writes)
-	}
-	if err := f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).Delete(t.Context(), hashKeyName,
-		metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	assert.Check(t, is.DeepEqual(value, second.key.Value()), "key of another run")
+	assert.Check(t, is.DeepEqual([]string{"create secrets/" + hashKeyName},
+		clustertest.Writes(f.ControlPlane)))
+	assert.Check(t, is.Len(clustertest.Writes(f.Guest), 0))
+	setSpec(t, f.State, opv1.OperatorSpec{ManagementState: opv1.Managed})
+	assert.NilError(t, f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).
+		Delete(t.Context(), hashKeyName, metav1.DeleteOptions{}))
 	awaitCache(t, f, func(_ *corev1.Secret, err error) bool { return err != nil })
 	first.sync(t)
-	assert.Check(t, bytes.Equal(value, stored(t, f)), "a deleted Secret comes back with another key")
+	assert.Check(t, is.DeepEqual(value, stored(t, f)), "key in the Secret after it was deleted")
 }
 
 // The cache may be older than the API server.
@@ -137,7 +125,10 @@ func TestOnlyAnInvalidHashKeyIsReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := clustertest.New(t, clustertest.Seed{
-				OperatorNamespace: hashKeyNamespace, Guest: []runtime.Object{hashKeySecret(test.value)},
+				OperatorNamespace: hashKeyNamespace, Guest: []runtime.Object{&corev1.Secret{
+					ObjectMeta: metav1.ObjectMeta{Namespace: hashKeyNamespace, Name: hashKeyName},
+					Type:       corev1.SecretTypeOpaque, Data: map[string][]byte{"key": test.value},
+				}},
 			})
 			run := newHashKeyRun(t, f) // its cache is empty: nothing is started
 			run.sync(t)
@@ -147,28 +138,4 @@ func TestOnlyAnInvalidHashKeyIsReplaced(t *testing.T) {
 			assert.Check(t, is.DeepEqual(test.verbs, clustertest.Writes(f.Guest)), "writes")
 		})
 	}
-}
-
-func TestUnmanagedOperatorReadsButDoesNotWriteTheHashKey(t *testing.T) {
-	t.Parallel()
-	unmanaged := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
-	unmanaged.Spec.ManagementState = opv1.Unmanaged
-	f := clustertest.New(
-		t, clustertest.Seed{OperatorNamespace: hashKeyNamespace, ClusterCSIDriver: unmanaged},
-	)
-	run := newHashKeyRun(t, f)
-	f.Start(t)
-	run.sync(t)
-	if writes := clustertest.Writes(f.Guest); len(writes) > 0 || run.key.Value() != nil {
-		t.Errorf("writes are %q", writes)
-	}
-	assert.Check(t, !run.initialSyncs.done(), "workloads count the key as known")
-	value := bytes.Repeat([]byte{7}, hook.KeySize)
-	if _, err := f.Guest.CoreV1().Secrets(hashKeyNamespace).Create(t.Context(), hashKeySecret(value),
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	stored(t, f)
-	run.sync(t)
-	assert.Check(t, bytes.Equal(value, run.key.Value()), "the key is not read")
 }

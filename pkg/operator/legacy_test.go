@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -48,11 +47,12 @@ func newLegacyRun(t *testing.T) *legacyRun {
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
 	controller, err := d.legacyController("TestLegacyController")
 	assert.NilError(t, err)
-	client, ok := d.cluster.Side(flavour.Guest).Dynamic.(*dynamicfake.FakeDynamicClient)
-	assert.Assert(t, ok, "the client is not a fake")
+	client := d.cluster.Side(flavour.Guest).Dynamic.(*dynamicfake.FakeDynamicClient)
 	generations, err := d.generations()
 	assert.NilError(t, err)
-	r := &legacyRun{driver: d, controller: controller, client: client}
+	r := &legacyRun{
+		driver: d, controller: controller, client: client, leftovers: legacy.Leftovers(generations),
+	}
 	for _, g := range generations {
 		for _, o := range g.Leftovers {
 			if r.get(t, o.Unstructured) == nil {
@@ -61,9 +61,7 @@ func newLegacyRun(t *testing.T) *legacyRun {
 			}
 		}
 	}
-	if r.leftovers = legacy.Leftovers(generations); len(r.leftovers) == 0 {
-		t.Fatal("there are no leftovers")
-	}
+	assert.Assert(t, len(r.leftovers) > 0)
 	r.client.ClearActions()
 	return r
 }
@@ -111,53 +109,38 @@ func (r *legacyRun) sync(t *testing.T) error {
 	return r.controller.Sync(t.Context(), factory.NewSyncContext("test", r.events))
 }
 
-func (r *legacyRun) mustSync(t *testing.T) {
-	t.Helper()
-	assert.NilError(t, r.sync(t))
-}
-
-// deletions returns the names of the objects in the requests to delete them.
-func (r *legacyRun) deletions() []string {
-	var names []string
-	for _, action := range r.client.Actions() {
-		if deletion, ok := action.(clienttesting.DeleteActionImpl); ok {
-			names = append(names, deletion.Name)
-		}
-	}
-	return names
-}
-
+// An administrator may change an object after the controller has read it.
 func TestLegacyControllerDeletesOnlyLeftovers(t *testing.T) {
 	t.Parallel()
 	r := newLegacyRun(t)
-	r.mustSync(t)
-	if got := r.left(t); len(got) > 0 {
-		t.Errorf("the leftovers %q stay", got)
-	}
-	var want []string
+	r.change(t, privilegedBinding, "metadata", map[string]any{
+		"name": privilegedBinding, "uid": "the-uid", "resourceVersion": "7",
+	})
+	setSpec(t, r.operator, opv1.OperatorSpec{ManagementState: opv1.Unmanaged})
+	assert.NilError(t, r.sync(t))
+	assert.Check(t, is.Len(r.client.Actions(), 0), "while Unmanaged")
+	setSpec(t, r.operator, opv1.OperatorSpec{ManagementState: opv1.Managed})
+	assert.NilError(t, r.sync(t))
+	assert.Check(t, is.Len(r.left(t), 0), "leftovers that stay")
+	var want, got []string
 	for _, l := range r.leftovers {
 		want = append(want, l.GetName())
 	}
-	assert.Check(t, is.DeepEqual(want, r.deletions()), "deletions")
-	recorder, ok := r.events.(events.InMemoryRecorder)
-	assert.Assert(t, ok, "the recorder is not a fake")
-	if sent := recorder.Events(); len(sent) != len(want) ||
-		sent[0].Reason != "ClusterRoleBindingDeleted" ||
-		!strings.Contains(sent[0].Message, privilegedBinding) {
-		t.Errorf("events are %v, want one for each deletion", sent)
+	for _, action := range r.client.Actions() {
+		deletion, ok := action.(clienttesting.DeleteActionImpl)
+		if !ok {
+			continue
+		}
+		got = append(got, deletion.Name)
+		if only := deletion.DeleteOptions.Preconditions; deletion.Name == privilegedBinding {
+			assert.Check(t, *only.UID == "the-uid" && *only.ResourceVersion == "7", "%v", only)
+		}
 	}
-}
-
-func TestLegacyControllerChecksEachObjectOnce(t *testing.T) {
-	t.Parallel()
-	r := newLegacyRun(t)
-	r.change(t, privilegedBinding, "subjects", []any{})
-	r.mustSync(t)
-	r.client.ClearActions()
-	r.mustSync(t)
-	if got := r.client.Actions(); len(got) > 0 {
-		t.Errorf("the second sync sent %v", got)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "deletions")
+	sent := r.events.(events.InMemoryRecorder).Events()
+	assert.Assert(t, is.Len(sent, len(want)), "an event for each deletion")
+	assert.Check(t, is.Equal(sent[0].Reason, "ClusterRoleBindingDeleted"))
+	assert.Check(t, is.Contains(sent[0].Message, privilegedBinding))
 }
 
 func TestLegacyControllerKeepsChangedObjectsAndWhatTheyName(t *testing.T) {
@@ -181,8 +164,11 @@ func TestLegacyControllerKeepsChangedObjectsAndWhatTheyName(t *testing.T) {
 			t.Parallel()
 			r := newLegacyRun(t)
 			r.change(t, test.object, test.field, test.value)
-			r.mustSync(t)
+			assert.NilError(t, r.sync(t))
 			assert.Check(t, is.DeepEqual(test.want, r.left(t)), "leftovers that stay")
+			r.client.ClearActions()
+			assert.NilError(t, r.sync(t))
+			assert.Check(t, is.Len(r.client.Actions(), 0), "a second sync")
 		})
 	}
 }
@@ -198,51 +184,11 @@ func TestLegacyControllerDeletesBindingsBeforeTheirRoles(t *testing.T) {
 	err := r.sync(t)
 	want := "deleting ClusterRoleBinding " + privilegedBinding +
 		", which an earlier release left: refused by a webhook"
-	assert.Check(t, err != nil && err.Error() == want, "the error is %v, want %s", err, want)
-	if got := r.left(t); len(got) != len(r.leftovers) {
-		t.Errorf("only %q stay, while the API server refuses to delete bindings", got)
-	}
+	assert.Check(t, is.Error(err, want))
+	assert.Check(t, is.Len(r.left(t), len(r.leftovers)), "while bindings cannot be deleted")
 	refused = false
-	r.mustSync(t)
-	if got := r.left(t); len(got) > 0 {
-		t.Errorf("the leftovers %q stay after a retry", got)
-	}
-}
-
-// An administrator may change an object after the controller has read it.
-func TestLegacyControllerDeletesOnlyTheVersionThatItRead(t *testing.T) {
-	t.Parallel()
-	r := newLegacyRun(t)
-	r.change(t, privilegedBinding, "metadata", map[string]any{
-		"name": privilegedBinding, "uid": "the-uid", "resourceVersion": "7",
-	})
-	r.mustSync(t)
-	for _, action := range r.client.Actions() {
-		deletion, ok := action.(clienttesting.DeleteActionImpl)
-		if !ok || deletion.Name != privilegedBinding {
-			continue
-		}
-		only := deletion.DeleteOptions.Preconditions
-		assert.Check(t, only != nil && *only.UID == "the-uid" && *only.ResourceVersion == "7",
-			"the preconditions are %v", only)
-		return
-	}
-	t.Error("the binding was not deleted")
-}
-
-func TestLegacyControllerWaitsUntilTheOperatorIsManaged(t *testing.T) {
-	t.Parallel()
-	r := newLegacyRun(t)
-	setSpec(t, r.operator, opv1.OperatorSpec{ManagementState: opv1.Unmanaged})
-	r.mustSync(t)
-	if got := r.client.Actions(); len(got) > 0 {
-		t.Errorf("while Unmanaged the controller sent %v", got)
-	}
-	setSpec(t, r.operator, opv1.OperatorSpec{ManagementState: opv1.Managed})
-	r.mustSync(t)
-	if got := r.left(t); len(got) > 0 {
-		t.Errorf("the leftovers %q stay", got)
-	}
+	assert.NilError(t, r.sync(t))
+	assert.Check(t, is.Len(r.left(t), 0), "after a retry")
 }
 
 // The pods of an earlier release need the leftovers until they are replaced.
@@ -253,37 +199,26 @@ func TestLegacyControllerWaitsUntilTheLeftoversAreReplaced(t *testing.T) {
 			t.Parallel()
 			r := newLegacyRun(t)
 			if deployed {
-				r.deploy(t)
+				deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+					Namespace: operandNamespace, Name: "openstack-manila-csi-controllerplugin",
+				}}
+				assert.NilError(t, r.cluster.Side(flavour.ControlPlane).Kube.(*kubefake.Clientset).
+					Tracker().Add(deployment))
 			}
 			replace := r.initialSyncs.track(func(context.Context, factory.SyncContext) error { return nil })
 			kube := r.cluster.Side(flavour.ControlPlane).Kube.(*kubefake.Clientset)
 			kube.ClearActions()
 			for range 3 {
-				r.mustSync(t)
+				assert.NilError(t, r.sync(t))
 			}
-			if reads := len(kube.Actions()); deployed && reads != 1 {
-				t.Errorf("while it waits, the controller sent %d requests for workloads, want 1", reads)
-			}
+			assert.Check(t, !deployed || len(kube.Actions()) == 1, "while it waits: %v", kube.Actions())
 			assert.Check(t, is.Equal(len(r.left(t)) > 0, deployed),
 				"before they are replaced, leftovers stay")
 			assert.NilError(t, replace(t.Context(), nil))
-			r.mustSync(t)
-			if got := r.left(t); len(got) > 0 {
-				t.Errorf("the leftovers %q stay", got)
-			}
+			assert.NilError(t, r.sync(t))
+			assert.Check(t, is.Len(r.left(t), 0), "leftovers that stay")
 		})
 	}
-}
-
-// deploy creates the Deployment of the driver.
-func (r *legacyRun) deploy(t *testing.T) {
-	t.Helper()
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-		Namespace: operandNamespace, Name: "openstack-manila-csi-controllerplugin",
-	}}
-	_, err := r.cluster.Side(flavour.ControlPlane).Kube.AppsV1().Deployments(operandNamespace).
-		Create(t.Context(), deployment, metav1.CreateOptions{})
-	assert.NilError(t, err)
 }
 
 // Kubernetes deletes the Secret with the certificate of a Service after the Service.
@@ -324,9 +259,8 @@ func TestLegacyControllerKeepsTheServiceWhilePodsMayMountItsCertificate(t *testi
 			service := leftovers[len(leftovers)-1].Unstructured
 			services := d.cluster.Side(flavour.ControlPlane).Dynamic.
 				Resource(corev1.SchemeGroupVersion.WithResource("services")).Namespace("operators")
-			if _, err := services.Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err = services.Create(t.Context(), service, metav1.CreateOptions{})
+			assert.NilError(t, err)
 			fake.Start(t)
 			err = controller.Sync(t.Context(), factory.NewSyncContext("test", d.events))
 			assert.NilError(t, err)

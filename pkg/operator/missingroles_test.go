@@ -80,10 +80,8 @@ func TestMissingRolesAreCreatedAtTheSameTime(t *testing.T) {
 		for range 2 {
 			assert.NilError(t, run(t.Context(), nil))
 		}
-
-		if took := time.Since(began); took != 2*creation || synced != 2 {
-			t.Errorf("%d syncs took %v, want two in %v", synced, took, 2*creation)
-		}
+		assert.Check(t, is.Equal(time.Since(began), 2*creation))
+		assert.Check(t, is.Equal(synced, 2))
 		slices.Sort(api.paths[:2])
 		slices.Sort(api.paths[2:])
 		const folder = "/apis/rbac.authorization.k8s.io/v1/namespaces/ns/"

@@ -90,7 +90,5 @@ func checkNodeChoices(t *testing.T, driverName string, asset bundle.Asset, addon
 	warned := slices.ContainsFunc(recorder.Events(), func(e *corev1.Event) bool {
 		return e.Reason == "KubeletDirChanged"
 	})
-	if warned != (driverName != "NFS") {
-		t.Errorf("%s: got events %v", driverName, recorder.Events())
-	}
+	assert.Check(t, is.Equal(warned, driverName != "NFS"), "%s: %v", driverName, recorder.Events())
 }

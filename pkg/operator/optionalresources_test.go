@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"time"
 
@@ -24,27 +25,35 @@ import (
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
-// Prometheus of another cluster has no file with the service CA.
-func TestServiceMonitorNamesTheServiceCAOnlyOnOpenShift(t *testing.T) {
+// Prometheus of another cluster has no file with the service CA. OpenShift creates the Service of
+// the operator since 4.22.
+func TestServiceMonitorsFollowTheClusterAndTheServiceOfTheOperator(t *testing.T) {
 	t.Parallel()
-	for clusterID, want := range map[string]map[string]any{
-		"": {
-			"caFile":     "/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt",
-			"serverName": "manila-csi-driver-controller-metrics.openshift-manila-csi-driver.svc",
-		},
-		"kubernetes": {
-			"insecureSkipVerify": true,
-			"serverName":         "manila-csi-driver-controller-metrics.openshift-manila-csi-driver.svc",
-		},
+	for clusterID, verification := range map[string]map[string]any{
+		"":           {"caFile": "/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt"},
+		"kubernetes": {"insecureSkipVerify": true},
 	} {
-		monitor := newMonitored(t, clusterID).
-			await(operandNamespace, "manila-csi-driver-controller-monitor")
-		endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
-		assert.Assert(t, err == nil && len(endpoints) == 3,
-			"cluster ID %q: endpoints %v, %v", clusterID, endpoints, err)
-		for _, endpoint := range endpoints {
-			assert.Check(t, is.DeepEqual(want, endpoint.(map[string]any)["tlsConfig"]),
-				"cluster ID %q: tlsConfig", clusterID)
+		m := newMonitored(t, clusterID)
+		const name = "manila-csi-driver-operator"
+		driver := m.await(operandNamespace, "manila-csi-driver-controller-monitor")
+		_, err := m.monitors.Namespace("operators").Get(t.Context(), name, metav1.GetOptions{})
+		assert.Check(t, apierrors.IsNotFound(err), "without the Service of the operator: %v", err)
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "test-operator-metrics"}}
+		_, err = m.services.Create(t.Context(), service, metav1.CreateOptions{})
+		assert.NilError(t, err)
+		of := m.await("operators", name)
+		for server, monitor := range map[string]*unstructured.Unstructured{
+			"manila-csi-driver-controller-metrics.openshift-manila-csi-driver.svc": driver,
+			name + "-metrics.operators.svc":                                        of,
+		} {
+			endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
+			assert.Assert(t, err == nil && len(endpoints) > 0, "endpoints %v, %v", endpoints, err)
+			want := maps.Clone(verification)
+			want["serverName"] = server
+			for _, endpoint := range endpoints {
+				assert.Check(t, is.DeepEqual(want, endpoint.(map[string]any)["tlsConfig"]),
+					"cluster ID %q: tlsConfig", clusterID)
+			}
 		}
 	}
 }
@@ -95,27 +104,4 @@ func (m monitored) await(namespace, name string) *unstructured.Unstructured {
 		m.Fatalf("waiting for ServiceMonitor %s/%s: %v", namespace, name, err)
 	}
 	return monitor
-}
-
-// OpenShift creates the Service since 4.22.
-func TestOperatorIsMonitoredWhileItsServiceExists(t *testing.T) {
-	t.Parallel()
-	const namespace, name = "operators", "manila-csi-driver-operator"
-	m := newMonitored(t, "")
-	m.await(operandNamespace, "manila-csi-driver-controller-monitor")
-	_, err := m.monitors.Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	assert.Check(t, apierrors.IsNotFound(err),
-		"without the Service, getting the ServiceMonitor returns %v", err)
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "test-operator-metrics"}}
-	if _, err := m.services.Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	monitor := m.await(namespace, name)
-	endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
-	assert.Assert(t, err == nil && len(endpoints) == 1, "endpoints are %v, %v", endpoints, err)
-	want := map[string]any{
-		"caFile":     "/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt",
-		"serverName": name + "-metrics." + namespace + ".svc",
-	}
-	assert.Check(t, is.DeepEqual(want, endpoints[0].(map[string]any)["tlsConfig"]), "tlsConfig")
 }

@@ -10,25 +10,11 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/status"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
-
-// newReady returns a driver with conditions, and the function that writes its condition Ready.
-func newReady(t *testing.T, conditions ...opv1.OperatorCondition) (*clustertest.Operator, func()) {
-	t.Helper()
-	d := assembled(t, flavour.Standalone, plugins()...)[0]
-	client := newFakeClient(t)
-	client.SetConditions(t, conditions...)
-	d.operator = client
-	controller, err := d.readyController("ReadyController")
-	assert.NilError(t, err)
-	return client, func() {
-		t.Helper()
-		assert.NilError(t, controller.Sync(t.Context(), factory.NewSyncContext("test", d.events)))
-	}
-}
 
 // available returns the conditions of the workloads of plugins.
 func available(of opv1.ConditionStatus) []opv1.OperatorCondition {
@@ -42,57 +28,6 @@ func available(of opv1.ConditionStatus) []opv1.OperatorCondition {
 	return all
 }
 
-// mustBeReady compares the condition Ready.
-func mustBeReady(
-	t *testing.T, client *clustertest.Operator, want opv1.ConditionStatus, reason, message string,
-) {
-	t.Helper()
-	for _, got := range client.SortedConditions(t) {
-		if got.Type != "Ready" {
-			continue
-		}
-		assert.Check(t, is.DeepEqual(condition("Ready", want, reason, message), got), "condition")
-		return
-	}
-	t.Error("there is no condition Ready")
-}
-
-func TestReadyWaitsForAllWorkloadsOfTheOperator(t *testing.T) {
-	t.Parallel()
-	client, sync := newReady(t, available(opv1.ConditionTrue)[1:]...)
-	sync()
-	mustBeReady(t, client, opv1.ConditionFalse, "Deploying",
-		"Available: The operator has reported the state of 2 of 3 workloads")
-	client.SetConditions(t, available(opv1.ConditionTrue)...)
-	sync()
-	mustBeReady(t, client, opv1.ConditionTrue, "AsExpected", "The driver is ready")
-	writes := client.Writes()
-	sync()
-	if again := client.Writes(); again != writes {
-		t.Errorf("%d writes of the same condition", again-writes)
-	}
-}
-
-func TestReadyReportsTheWorstProblemInOneLine(t *testing.T) {
-	t.Parallel()
-	client, sync := newReady(t, append(available(opv1.ConditionTrue),
-		condition("ADegraded", opv1.ConditionTrue, "SyncError", "b.yaml: no\na.yaml: no"),
-		condition("BProgressing", opv1.ConditionTrue, "Deploying", "wait"))...)
-	sync()
-	mustBeReady(t, client, opv1.ConditionFalse, "SyncError",
-		"ADegraded: b.yaml: no; a.yaml: no; and 1 more")
-}
-
-func TestReadyIsUnknownWhileUnmanaged(t *testing.T) {
-	t.Parallel()
-	client, sync := newReady(t, available(opv1.ConditionFalse)...)
-	setSpec(t, client, opv1.OperatorSpec{ManagementState: opv1.Unmanaged})
-	sync()
-	mustBeReady(t, client, opv1.ConditionUnknown, "Unmanaged",
-		"The operator does not maintain the driver, and other conditions may be out of date. "+
-			"Set spec.managementState to Managed to resume")
-}
-
 // undecodable is a client of a ClusterCSIDriver whose spec cannot be decoded.
 type undecodable struct{ *clustertest.Operator }
 
@@ -100,15 +35,61 @@ func (undecodable) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus,
 	return nil, nil, "", errors.New("field spec.logLevel is not a string")
 }
 
-func TestReadyReportsASpecThatCannotBeDecoded(t *testing.T) {
+func TestReadySummarizesTheOtherConditions(t *testing.T) {
 	t.Parallel()
-	client := newFakeClient(t)
-	d := assembled(t, flavour.Standalone, plugins()...)[0]
-	d.operator = undecodable{client}
-	controller, err := d.readyController("ReadyController")
-	assert.NilError(t, err)
-	assert.NilError(t, controller.Sync(t.Context(), factory.NewSyncContext("test", d.events)))
-	mustBeReady(t, client, opv1.ConditionFalse, "SyncError", "field spec.logLevel is not a string")
+	problems := []opv1.OperatorCondition{
+		condition("ADegraded", opv1.ConditionTrue, "SyncError", "b.yaml: no\na.yaml: no"),
+		condition("BProgressing", opv1.ConditionTrue, "Deploying", "wait"),
+	}
+	for name, test := range map[string]struct {
+		state      opv1.ManagementState
+		conditions []opv1.OperatorCondition
+		want       opv1.OperatorCondition
+	}{
+		"ready": {
+			opv1.Managed, available(opv1.ConditionTrue),
+			condition("Ready", opv1.ConditionTrue, "AsExpected", "The driver is ready"),
+		},
+		"a workload is missing": {
+			opv1.Managed, available(opv1.ConditionTrue)[1:],
+			condition("Ready", opv1.ConditionFalse, "Deploying",
+				"Available: The operator has reported the state of 2 of 3 workloads"),
+		},
+		"two problems": {
+			opv1.Managed, append(available(opv1.ConditionTrue), problems...),
+			condition("Ready", opv1.ConditionFalse, "SyncError",
+				"ADegraded: b.yaml: no; a.yaml: no; and 1 more"),
+		},
+		"unmanaged": {
+			opv1.Unmanaged, available(opv1.ConditionFalse),
+			condition("Ready", opv1.ConditionUnknown, "Unmanaged", "The operator does not maintain the "+
+				"driver, and other conditions may be out of date. Set spec.managementState to Managed to "+
+				"resume"),
+		},
+		"undecodable": {
+			"", nil, condition("Ready", opv1.ConditionFalse, "SyncError",
+				"field spec.logLevel is not a string"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, client := assembled(t, flavour.Standalone, plugins()...)[0], newFakeClient(t)
+			client.SetConditions(t, test.conditions...)
+			setSpec(t, client, opv1.OperatorSpec{ManagementState: test.state})
+			d.operator = client
+			if test.state == "" {
+				d.operator = undecodable{client}
+			}
+			controller, err := d.readyController("ReadyController")
+			assert.NilError(t, err)
+			for range 2 {
+				assert.NilError(t, controller.Sync(t.Context(), factory.NewSyncContext("test", d.events)))
+				got := v1helpers.FindOperatorCondition(client.SortedConditions(t), "Ready")
+				assert.Check(t, is.DeepEqual(&test.want, got), "condition")
+			}
+			assert.Check(t, is.Equal(client.Writes(), 1), "writes")
+		})
+	}
 }
 
 // cluster-storage-operator (CSO) combines conditions with this function of library-go, and reports

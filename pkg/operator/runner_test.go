@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -116,6 +115,8 @@ func TestDriverStartsWhenItIsNeeded(t *testing.T) {
 		close(f.drivers[0].needed)
 		f.expect(t, "after the probe", 1, 1)
 		stop()
+		ended := []int32{f.always.ended.Load(), f.needed.ended.Load(), f.workload.ended.Load()}
+		assert.Check(t, is.DeepEqual([]int32{1, 1, 1}, ended), "ended when run returns")
 	})
 }
 
@@ -136,9 +137,7 @@ func TestWorkloadsStartAfterTheirPrerequisites(t *testing.T) {
 			f.expect(t, "observed "+observed, 1, 0)
 		}
 		for _, s := range syncs {
-			if err := s(t.Context(), nil); !errors.Is(err, fail) {
-				t.Errorf("got %v, want the error of the sync", err)
-			}
+			assert.Check(t, is.ErrorIs(s(t.Context(), nil), fail))
 			f.expect(t, "after a failed sync", 1, 0)
 		}
 		fail = nil
@@ -171,18 +170,4 @@ func TestWorkloadsStartAfterTheTimeout(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestRunReturnsWhenAllControllersHaveEnded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newRunnerFixture(t)
-		f.observe(t, observedConfig)
-		stop := f.start(t)
-		f.expect(t, "without a probe", 1, 1)
-		stop()
-		ended := []int32{f.always.ended.Load(), f.needed.ended.Load(), f.workload.ended.Load()}
-		assert.Check(t, cmp.Equal(ended, []int32{1, 1, 1}),
-			"run returned when %v had ended, want all", ended)
-	})
 }

@@ -8,8 +8,6 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -39,8 +37,6 @@ func TestSidecarsGetTheLeasesOfTheirCluster(t *testing.T) {
 		want      string
 	}{
 		"OpenShift":                   {flavour.Standalone, "", false, leasesOfOpenShift},
-		"OpenShift that releases":     {flavour.Standalone, "", true, leasesOfOpenShift + releaseGate},
-		"HyperShift":                  {flavour.HyperShift, "", false, leasesOfOpenShift},
 		"HyperShift that releases":    {flavour.HyperShift, "", true, leasesOfOpenShift + releaseGate},
 		"Kubernetes that releases":    {flavour.Standalone, "a", true, leasesOfKubernetes + releaseGate},
 		"Kubernetes without releases": {flavour.Standalone, "a", false, leasesOfKubernetes},
@@ -65,23 +61,19 @@ func TestSidecarsGetTheLeasesOfTheirCluster(t *testing.T) {
 // rendered returns the Deployment after the hooks about Leases.
 func rendered(t *testing.T, d *driver) *appsv1.Deployment {
 	t.Helper()
-	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
-	infrastructure.Status.InfrastructureName = "cluster-1"
 	fake := clustertest.New(t, clustertest.Seed{
-		Flavour: d.settings.Flavour, Config: []runtime.Object{infrastructure},
+		Flavour: d.settings.Flavour, Config: infrastructure(configv1.HighlyAvailableTopologyMode),
 	})
 	d.cluster = fake.Cluster
 	fake.Start(t)
 	asset, _, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
 	assert.NilError(t, err)
 	spec := &opv1.OperatorSpec{}
-	spec.ObservedConfig.Raw = []byte(`{"targetcsiconfig": {"servingInfo": {
-		"minTLSVersion": "VersionTLS12", "cipherSuites": ["TLS_A"]}}}`)
+	spec.ObservedConfig.Raw = []byte(observedConfig)
 	text := asset.Data
 	for _, fill := range hook.Manifest(d.cluster, d.leaderElection()) {
-		if text, err = fill(spec, text); err != nil {
-			t.Fatal(err)
-		}
+		text, err = fill(spec, text)
+		assert.NilError(t, err)
 	}
 	deployment := &appsv1.Deployment{}
 	assert.NilError(t, yaml.UnmarshalStrict(text, deployment))

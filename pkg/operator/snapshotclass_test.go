@@ -8,6 +8,7 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -57,22 +58,25 @@ func (f *snapshotClassFixture) sync(ctx context.Context) error {
 	return f.controller.Sync(ctx, factory.NewSyncContext("test", f.events))
 }
 
-// create waits until the controller has created the class.
+// create waits until the controller has created the class, after its CRD.
 func (f *snapshotClassFixture) create(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
+	assert.NilError(t, f.sync(t.Context()))
+	_, err := f.classes.Get(t.Context(), f.name, metav1.GetOptions{})
+	assert.Check(t, apierrors.IsNotFound(err), "without the CRD: %v", err)
 	clustertest.PutCRD(t, f.cluster.Side(flavour.Guest).Metadata,
 		"volumesnapshotclasses.snapshot.storage.k8s.io")
 	var class *unstructured.Unstructured
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
+	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
 		func(ctx context.Context) (bool, error) {
-			err := f.sync(ctx)
-			if err != nil {
+			if err := f.sync(ctx); err != nil {
 				return false, err
 			}
 			class, err = f.classes.Get(ctx, f.name, metav1.GetOptions{})
 			return err == nil, nil
 		})
 	assert.NilError(t, err, "with the CRD")
+	f.mustHaveEvent(t, "VolumeSnapshotClassCreated")
 	return class
 }
 
@@ -85,17 +89,6 @@ func (f *snapshotClassFixture) mustHaveEvent(t *testing.T, reason string) {
 		}
 	}
 	t.Errorf("no event %s names the VolumeSnapshotClass", reason)
-}
-
-func TestVolumeSnapshotClassIsCreatedAfterItsCRD(t *testing.T) {
-	t.Parallel()
-	f := newSnapshotClassFixture(t, "csi-manila-standard", plugins()...)
-	assert.NilError(t, f.sync(t.Context()))
-	if _, err := f.classes.Get(t.Context(), f.name, metav1.GetOptions{}); err == nil {
-		t.Fatal("the class exists without its CRD")
-	}
-	f.create(t)
-	f.mustHaveEvent(t, "VolumeSnapshotClassCreated")
 }
 
 // With Delete, the cloud loses snapshots that the administrator wants to retain. Without
@@ -122,9 +115,8 @@ func TestVolumeSnapshotClassKeepsWhatTheAdministratorMayChoose(t *testing.T) {
 				for _, object := range []*unstructured.Unstructured{changed, expected} {
 					object.SetAnnotations(map[string]string{"of": "the administrator"})
 				}
-				if _, err := f.classes.Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				_, err := f.classes.Update(t.Context(), changed, metav1.UpdateOptions{})
+				assert.NilError(t, err)
 				f.mustRepair(t, expected)
 			})
 		}

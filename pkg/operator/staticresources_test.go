@@ -69,39 +69,38 @@ func TestRBACIsAppliedFirst(t *testing.T) {
 			}
 			assert.Check(t, is.DeepEqual(want, got), "creations by side")
 			// The controllers of the hash key and of the trusted CA bundle have not run.
-			if pending := d.initialSyncs.pending.Load(); pending != 2 {
-				t.Errorf("%d initial syncs are pending, want 2", pending)
-			}
+			assert.Check(t, is.Equal(d.initialSyncs.pending.Load(), int32(2)), "pending initial syncs")
 		})
 	}
 }
 
-func TestAssetsThatCannotBeWatchedAreRejected(t *testing.T) {
+func TestInvalidAssetsAreRejected(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ text, want string }{
-		"no namespace": {
-			`{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", ` +
-				`"metadata": {"name": "a"}}`,
-			`asset "odd.yaml": the object has no namespace: ` +
-				`the operator can read such objects only in the guest cluster`,
-		},
-		"object": {"{", `decoding asset "odd.yaml"`},
+	odd := func(text string) func([]bundle.Asset) []bundle.Asset {
+		return func([]bundle.Asset) []bundle.Asset {
+			return []bundle.Asset{{
+				Name: "odd.yaml", Role: bundle.Static, Side: flavour.ControlPlane, Data: []byte(text),
+			}}
+		}
 	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := assembled(t, flavour.HyperShift, plugins()...)[1]
-			var err error
-			if d.bundle, err = bundle.New([]bundle.Asset{{
-				Name: "odd.yaml", Role: bundle.Static, Side: flavour.ControlPlane, Data: []byte(tt.text),
-			}}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err = buildControllers([]*driver{d}); err == nil ||
-				!strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %s", err, tt.want)
-			}
-		})
+	for want, change := range map[string]func([]bundle.Asset) []bundle.Asset{
+		`asset "odd.yaml": the object has no namespace: ` +
+			`the operator can read such objects only in the guest cluster`: odd(
+			`{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", ` +
+				`"metadata": {"name": "a"}}`),
+		`decoding asset "odd.yaml"`: odd("{"),
+		"has 2 assets of role": func(assets []bundle.Asset) []bundle.Asset {
+			second := assets[len(assets)-1]
+			second.Name = "second.yaml"
+			return append(assets, second)
+		},
+	} {
+		d := assembled(t, flavour.HyperShift, plugins()...)[1]
+		var err error
+		d.bundle, err = bundle.New(change(d.bundle.Assets()))
+		assert.NilError(t, err)
+		_, err = buildControllers([]*driver{d})
+		assert.Check(t, is.ErrorContains(err, want))
 	}
 }
 
@@ -152,9 +151,9 @@ func TestOnlyAWorkloadOfTheControlPlaneCountsAsDeployed(t *testing.T) {
 			d := assembled(t, tt.flavour, plugins()...)[0]
 			kube := d.cluster.Side(tt.side).Kube.(*fake.Clientset)
 			assert.NilError(t, kube.Tracker().Add(tt.object))
-			if got, err := d.deployed(t.Context()); got != tt.want || err != nil {
-				t.Errorf("deployed is %v, %v, want %v", got, err, tt.want)
-			}
+			got, err := d.deployed(t.Context())
+			assert.NilError(t, err)
+			assert.Check(t, is.Equal(got, tt.want), "deployed")
 		})
 	}
 }
@@ -164,15 +163,9 @@ func TestDeployedReturnsTheErrorOfTheAPIServer(t *testing.T) {
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
 	down := errors.New("API server is down")
 	d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset).PrependReactor(
-		"get",
-		"*",
-		func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, down
-		},
-	)
+		"get", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, down })
 	const want = "reading the driver's Deployment " +
 		"openshift-manila-csi-driver/openstack-manila-csi-controllerplugin: API server is down"
-	if _, err := d.deployed(t.Context()); !errors.Is(err, down) || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
+	_, err := d.deployed(t.Context())
+	assert.Check(t, is.Error(err, want))
 }

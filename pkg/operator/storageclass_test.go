@@ -2,14 +2,12 @@ package operator
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -47,11 +45,9 @@ func newClassFixture(
 	classes ...runtime.Object,
 ) *classFixture {
 	t.Helper()
-	b := &classFixture{
-		Fake: clustertest.New(
-			t, clustertest.Seed{ClusterCSIDriver: withClasses(management, state), Guest: classes},
-		),
-	}
+	b := &classFixture{Fake: clustertest.New(t, clustertest.Seed{
+		ClusterCSIDriver: withClasses(management, state), Guest: classes,
+	})}
 	loaded, err := bundle.Load(cinder.Assets(), flavour.Standalone)
 	assert.NilError(t, err)
 	b.driver = &driver{
@@ -89,11 +85,7 @@ func (b *classFixture) sync(t *testing.T) []string {
 	writes := clustertest.Writes(b.Guest)
 	served := b.classes(t)
 	lister := b.Side(flavour.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Lister()
-	err = wait.PollUntilContextTimeout(
-		t.Context(),
-		time.Millisecond,
-		30*time.Second,
-		true,
+	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
 		func(context.Context) (bool, error) {
 			cached, err := lister.List(labels.Everything())
 			known := len(cached) == len(served)
@@ -102,9 +94,8 @@ func (b *classFixture) sync(t *testing.T) []string {
 				known = known && want != nil && cmp.Equal(class.Annotations, want.Annotations)
 			}
 			return known, err
-		},
-	)
-	assert.Assert(t, err == nil, "the cache does not contain the StorageClasses")
+		})
+	assert.NilError(t, err, "the cache does not contain the StorageClasses")
 	return writes
 }
 
@@ -143,82 +134,40 @@ func own(t *testing.T, isDefault string) *storagev1.StorageClass {
 
 func TestStorageClassStateIsHonoured(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	const created, deleted = "create storageclasses/standard-csi", "delete storageclasses/standard-csi"
+	b := newClassFixture(t, opv1.Managed, opv1.UnmanagedStorageClass)
+	for i, step := range []struct {
 		management opv1.ManagementState
 		state      opv1.StorageClassStateName
-		there      bool
 		want       []string
 	}{
-		"managed": {
-			opv1.Managed, opv1.ManagedStorageClass, false, []string{"create storageclasses/standard-csi"},
-		},
-		"managed, as it should be": {opv1.Managed, opv1.ManagedStorageClass, true, nil},
-		"not said": {
-			opv1.Managed, "", false, []string{"create storageclasses/standard-csi"},
-		},
-		"unmanaged":             {opv1.Managed, opv1.UnmanagedStorageClass, false, nil},
-		"unmanaged, left alone": {opv1.Managed, opv1.UnmanagedStorageClass, true, nil},
-		"removed": {
-			opv1.Managed, opv1.RemovedStorageClass, true, []string{"delete storageclasses/standard-csi"},
-		},
-		"removed, not there":            {opv1.Managed, opv1.RemovedStorageClass, false, nil},
-		"unmanaged operator":            {opv1.Unmanaged, opv1.ManagedStorageClass, false, nil},
-		"unmanaged operator, removed":   {opv1.Unmanaged, opv1.RemovedStorageClass, true, nil},
-		"operator that is told to go":   {opv1.Removed, opv1.ManagedStorageClass, false, nil},
-		"operator that goes, and class": {opv1.Removed, opv1.RemovedStorageClass, true, nil},
+		{opv1.Managed, opv1.UnmanagedStorageClass, nil},
+		{opv1.Managed, opv1.RemovedStorageClass, nil},
+		{opv1.Unmanaged, opv1.ManagedStorageClass, nil},
+		{opv1.Managed, opv1.ManagedStorageClass, []string{created}},
+		{opv1.Managed, opv1.ManagedStorageClass, nil},
+		{opv1.Managed, opv1.UnmanagedStorageClass, nil},
+		{opv1.Unmanaged, opv1.RemovedStorageClass, nil},
+		{opv1.Removed, opv1.RemovedStorageClass, nil},
+		{opv1.Managed, opv1.RemovedStorageClass, []string{deleted}},
+		{opv1.Managed, "", []string{created}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var classes []runtime.Object
-			if test.there {
-				classes = append(classes, own(t, "true"))
-			}
-			b := newClassFixture(t, test.management, test.state, classes...)
-			assert.Check(t, is.DeepEqual(test.want, b.sync(t)), "writes")
-			if writes := b.sync(t); len(writes) > 0 {
-				t.Errorf("a further sync writes %v", writes)
-			}
-		})
+		b.State.Set(t, withClasses(step.management, step.state))
+		assert.Check(t, is.DeepEqual(step.want, b.sync(t)), "writes of step %d", i)
 	}
+	b.State.Set(t, withClasses(opv1.Managed, "Sometimes"))
+	err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events))
+	assert.Check(t, is.ErrorContains(err, `is "Sometimes": set it to Managed`))
 }
 
 func TestOnlyRemovalIsHonouredWithInvalidChoices(t *testing.T) {
 	t.Parallel()
-	choices := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "cinder-csi-config"},
-		Data:       map[string]string{choice.Key: "type: {}\n"},
-	}
-	b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass, class(standard, ""), choices)
-	if writes := b.sync(t); writes != nil {
-		t.Errorf("written: %v", writes)
-	}
+	b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass, class(standard, ""),
+		choices("type: {}\n"))
+	assert.Check(t, is.Len(b.sync(t), 0), "writes")
 	b.State.Set(t, withClasses(opv1.Managed, opv1.RemovedStorageClass))
 	want := []string{"delete storageclasses/" + standard}
 	assert.Check(t, is.DeepEqual(want, b.sync(t)), "writes")
-}
-
-func TestChangeOfTheStorageClassStateIsHonoured(t *testing.T) {
-	t.Parallel()
-	b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass)
-	for _, step := range []struct {
-		state opv1.StorageClassStateName
-		want  bool
-	}{
-		{opv1.ManagedStorageClass, true},
-		{opv1.UnmanagedStorageClass, true},
-		{opv1.RemovedStorageClass, false},
-		{opv1.UnmanagedStorageClass, false},
-		{opv1.ManagedStorageClass, true},
-	} {
-		b.State.Set(t, withClasses(opv1.Managed, step.state))
-		b.sync(t)
-		assert.Check(t, is.Equal(b.classes(t)[standard] != nil, step.want),
-			"when %s the StorageClass exists", step.state)
-	}
-	b.State.Set(t, withClasses(opv1.Managed, "Sometimes"))
-	err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events))
-	assert.Check(t, err != nil && strings.Contains(err.Error(), `is "Sometimes": set it to Managed`),
-		"a state that does not exist: %v", err)
 }
 
 func TestDefaultClassOfTheAdministratorIsPreserved(t *testing.T) {
@@ -230,7 +179,6 @@ func TestDefaultClassOfTheAdministratorIsPreserved(t *testing.T) {
 		"the only one":                   {nil, "true"},
 		"beside one that is not default": {[]runtime.Object{class("other", "false")}, "true"},
 		"beside a default":               {[]runtime.Object{class("other", "true")}, "false"},
-		"chosen":                         {[]runtime.Object{own(t, "true")}, "true"},
 		"given up":                       {[]runtime.Object{own(t, "false")}, "false"},
 		"given up for another": {
 			[]runtime.Object{own(t, "false"), class("other", "true")}, "false",
@@ -249,9 +197,8 @@ func TestDefaultClassOfTheAdministratorIsPreserved(t *testing.T) {
 				assert.Check(t, is.Equal(b.classes(t)[standard].Annotations[defaultAnnotation], test.want),
 					"the annotation")
 			}
-			if other := b.classes(t)["other"]; other != nil && len(clustertest.Writes(b.Guest)) > 0 {
-				t.Error("another's StorageClass was written")
-			}
+			assert.Check(t, b.classes(t)["other"] == nil || len(clustertest.Writes(b.Guest)) == 0,
+				"another's StorageClass was written")
 		})
 	}
 }
@@ -262,23 +209,11 @@ func TestDefaultClassIsPreservedWhileTheCacheIsOld(t *testing.T) {
 	b.sync(t)
 	chosen := own(t, "false")
 	chosen.ResourceVersion = "2"
-	if err := b.Guest.Tracker().Update(storagev1.SchemeGroupVersion.WithResource("storageclasses"),
-		chosen, ""); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, b.Guest.Tracker().Update(
+		storagev1.SchemeGroupVersion.WithResource("storageclasses"), chosen, ""))
 	// The cache may contain either version.
 	err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events))
 	assert.Check(t, err, "an edit that the cache does not contain is a failure")
 	assert.Check(t, is.Equal(b.classes(t)[standard].Annotations[defaultAnnotation], "false"),
 		"the annotation")
-}
-
-func TestDriverWithoutStorageClassAssetsHasNoController(t *testing.T) {
-	t.Parallel()
-	for _, d := range assembled(t, flavour.Standalone, plugins()...) {
-		if controller, err := d.storageClass("StorageClassController"); err != nil ||
-			controller != nil {
-			t.Errorf("%s has %v, %v", d.ConditionPrefix, controller, err)
-		}
-	}
 }

@@ -35,18 +35,14 @@ func TestTrustedCABundleIsThatOfTheOperatorsCluster(t *testing.T) {
 			for i := range drivers {
 				drivers[i].Namespace = "operands"
 			}
-			trusted := assembled(t, f, drivers...)[0].trustedCA
-			if !strings.HasPrefix(trusted.Name, "ConfigMap "+namespace+"/") {
-				t.Errorf("the ConfigMap is %s, want it in %s", trusted.Name, namespace)
-			}
 			d := assembled(t, f, drivers...)[0]
+			trusted := d.trustedCA
+			assert.Check(t, strings.HasPrefix(trusted.Name, "ConfigMap "+namespace+"/"), trusted.Name)
 			for _, asset := range slices.Concat(d.staticAssets(flavour.Guest),
 				d.staticAssets(flavour.ControlPlane)) {
 				assert.Check(t, asset.Name != trusted.asset.Name, "the ConfigMap has a second writer")
 			}
-			if got := trusted.pem(); got != nil {
-				t.Errorf("before there is a ConfigMap it holds %q", got)
-			}
+			assert.Check(t, trusted.pem() == nil, "without a ConfigMap")
 			for _, bundle := range []string{"CA", ""} {
 				fill(t, trusted, namespace, bundle)
 				if got := trusted.pem(); string(got) != bundle || bundle == "" && got != nil {
