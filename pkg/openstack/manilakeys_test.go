@@ -81,8 +81,7 @@ func TestManilaKeysNeedALogin(t *testing.T) {
 		"has no key os-authURL": {"os-useClouds": "true"},
 		"has neither key os-password nor os-applicationCredentialSecret": {"os-authURL": "x"},
 	} {
-		if _, err := openstack.LoginOfManilaKeys(keys); err == nil || err.Error() != want {
-			t.Errorf("got %v, want %q", err, want)
-		}
+		_, err := openstack.LoginOfManilaKeys(keys)
+		assert.Check(t, is.Error(err, want))
 	}
 }

@@ -20,7 +20,7 @@ const (
 func TestMissingFieldsNameTheKeyInTheWrongPlace(t *testing.T) {
 	t.Parallel()
 	const incomplete = "is incomplete: clouds.openstack.auth (line 3) lacks "
-	for name, test := range map[string]mistake{
+	wantRefused(t, map[string]mistake{
 		"domains beside auth": {
 			auth("username: u", pass, "project_name: p") +
 				"    user_domain_name: d\n    project_domain_name: d\n",
@@ -76,12 +76,7 @@ func TestMissingFieldsNameTheKeyInTheWrongPlace(t *testing.T) {
 			auth(userByID, pass) + "    interface: public\n    endpoint_type: s3cr3t\n",
 			"has an unknown clouds.openstack.endpoint_type (line 8): use public, internal or admin",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			wantRefused(t, test.text, test.want)
-		})
-	}
+	})
 }
 
 func TestSecureYAMLIsNamedIfTheLoginIsIncomplete(t *testing.T) {
@@ -224,9 +219,7 @@ func TestRemarksAreFew(t *testing.T) {
 	}
 	login, err := parsed(auth(fields...))
 	check(t, err)
-	if len(login.Remarks) != 10 {
-		t.Errorf("got %d remarks", len(login.Remarks))
-	}
+	assert.Check(t, is.Len(login.Remarks, 10))
 	wantPrintable(t, strings.Join(login.Remarks[5:], ""))
 }
 
@@ -236,5 +229,5 @@ func TestSecretWithoutCloudsYAMLNamesItsKeys(t *testing.T) {
 		Name: "Secret ns/name", Data: map[string][]byte{"x": nil, "a b": nil},
 	}.Login()
 	const want = "Secret ns/name has no key clouds.yaml; its keys are (a name that is not printed), x"
-	assert.Check(t, err != nil && err.Error() == want, "got %v, want %q", err, want)
+	assert.Check(t, is.Error(err, want))
 }

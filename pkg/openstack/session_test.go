@@ -2,11 +2,11 @@ package openstack_test
 
 import (
 	"context"
-	"fmt"
+	"net/http"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
@@ -14,6 +14,96 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/services"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
+
+const (
+	loginCall   = "POST /identity/v3/auth/tokens"
+	catalogCall = "GET /identity/v3/auth/catalog"
+)
+
+// unchanged expects the next request to need no login.
+func (s *fixture) unchanged(client *openstack.Client) {
+	s.t.Helper()
+	s.wantTypes(client, "gold", "silver")
+	s.wantCalls(map[string]int{typesCall: 1})
+}
+
+// wantLogin expects the next request to need a login, and the one after it none.
+func (s *fixture) wantLogin(client *openstack.Client) {
+	s.t.Helper()
+	s.wantTypes(client, "gold", "silver")
+	s.wantCalls(map[string]int{loginCall: 1, typesCall: 1})
+	s.unchanged(client)
+}
+
+func TestEachKindOfLoginLastsUntilItIsRotated(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string]simulator.Clouds{
+		"password":                       {},
+		"application credential by id":   {Auth: simulator.ApplicationCredential},
+		"application credential by name": {Auth: simulator.NamedApplicationCredential},
+		"other name of the only entry":   {Cloud: "production"},
+		"without region":                 {NoRegion: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFixture(t, simulator.Config{})
+			s.clouds(options)
+			client := s.client()
+			s.wantLogin(client)
+			s.cloud.RotateCredentials(simulator.Rotation{})
+			s.counters()
+			stable(t, repetitions, func() string {
+				return s.wantFailure(client, openstack.AuthenticationFailed)
+			})
+			s.wantCalls(map[string]int{typesCall: 1, loginCall: 1})
+			s.clouds(options)
+			s.wantLogin(client)
+		})
+	}
+}
+
+func TestChangedFilesCauseNewLogin(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{TLS: true})
+	s.clouds(simulator.Clouds{})
+	client := s.client()
+	s.wantFailure(client, openstack.CloudUnreachable)
+	s.write("ca.crt", s.ca())
+	s.counters()
+	for _, change := range []func(){
+		func() {},
+		func() { s.clouds(simulator.Clouds{Auth: simulator.ApplicationCredential}) },
+		func() { s.write("ca.crt", s.ca()+"\n# another bundle\n") },
+		func() { s.clouds(simulator.Clouds{Cloud: "other"}) },
+	} {
+		change()
+		s.wantLogin(client)
+	}
+	s.write("clouds.yaml", "clouds: [")
+	s.wantFailure(client, openstack.InvalidCredentials)
+	s.wantCalls(map[string]int{})
+	s.clouds(simulator.Clouds{Cloud: "other"})
+	s.unchanged(client) // the session outlives the invalid file
+}
+
+// As in the drivers, a CA of the credentials is the only one that is trusted.
+func TestTrustedCABundleIsTrusted(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{TLS: true})
+	s.clouds(simulator.Clouds{})
+	var trusted []byte
+	client := s.clientOf(func() (openstack.Access, error) { return s.access(trusted) })
+	wantFragment(t, s.wantFailure(client, openstack.CloudUnreachable), "trustedCA of Proxy/cluster")
+	trusted = []byte("# from the network operator\n" + s.ca())
+	s.counters()
+	s.wantLogin(client)
+	stranger := newSimulated(t, simulator.Config{TLS: true})
+	s.write("ca.crt", stranger.ca())
+	s.wantFailure(client, openstack.CloudUnreachable)
+	s.write("ca.crt", s.ca())
+	trusted = []byte("no PEM")
+	s.wantTypes(client, "gold", "silver")
+}
 
 func TestUnacceptedTokenCausesNewLogin(t *testing.T) {
 	t.Parallel()
@@ -40,39 +130,42 @@ func TestUnacceptedTokenCausesNewLogin(t *testing.T) {
 	}
 }
 
-func TestRotatedCredentialsCauseNewLogin(t *testing.T) {
+// The token is revoked, and Keystone returns errors.
+func TestFailedNewLoginIsClassified(t *testing.T) {
 	t.Parallel()
-	for _, auth := range []simulator.Auth{
-		simulator.Password, simulator.ApplicationCredential,
-		simulator.NamedApplicationCredential,
-	} {
-		t.Run(string(auth), func(t *testing.T) {
-			t.Parallel()
-			s := newFixture(t, simulator.Config{})
-			s.clouds(simulator.Clouds{Auth: auth})
-			client := s.client()
-			s.wantTypes(client, "gold", "silver")
-			s.cloud.RotateCredentials(simulator.Rotation{})
-			s.counters()
-			stable(t, repetitions, func() string {
-				return s.wantFailure(client, openstack.AuthenticationFailed)
-			})
-			s.wantCalls(map[string]int{typesCall: 1, loginCall: 1})
-			s.clouds(simulator.Clouds{Auth: auth})
-			s.wantTypes(client, "gold", "silver")
-			s.wantCalls(map[string]int{loginCall: 1, typesCall: 1})
-			s.unchanged(client)
-		})
-	}
+	s := newSimulated(t, simulator.Config{})
+	client := s.connected()
+	s.cloud.RevokeTokens()
+	s.refuse(simulator.Identity, 503)
+	s.repeat(client, failure{reason: openstack.CloudUnreachable, fragment: "identity service"})
+	check(t, s.cloud.ClearFaults())
+	s.wantTypes(client, "gold", "silver")
+}
+
+// A service refuses each token, because no access rule permits the request.
+func TestRefusedTokenCausesOneLoginForManyPolls(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	client := s.connected()
+	s.refuse(simulator.Share, http.StatusUnauthorized)
+	s.repeat(client, failure{
+		reason: openstack.AuthenticationFailed, fragment: "refused the token (HTTP 401)",
+	})
+	s.wantCalls(map[string]int{loginCall: 1, typesCall: repetitions + 1})
+	_, err := client.VolumeZones(t.Context())
+	check(t, err)
+	s.counters()
+	check(t, s.cloud.ClearFaults())
+	s.unchanged(client)
 }
 
 // connectedWithoutManila returns a cloud without Manila, a client with a session, and the message
 // of its first request.
 func connectedWithoutManila(
-	t *testing.T, config simulator.Config,
+	t *testing.T, start func(*testing.T, simulator.Config) *fixture,
 ) (*fixture, *openstack.Client, string) {
 	t.Helper()
-	s := newFixture(t, config)
+	s := start(t, simulator.Config{TokenTTL: time.Hour})
 	s.cloud.RemoveFromCatalog("sharev2")
 	s.clouds(simulator.Clouds{})
 	client := s.client()
@@ -84,12 +177,14 @@ func connectedWithoutManila(
 // Each call reads the catalog with one request until it contains Manila.
 func TestMissingManilaIsDetectedWithoutLogin(t *testing.T) {
 	t.Parallel()
-	s, client, first := connectedWithoutManila(t, simulator.Config{})
+	s, client, first := connectedWithoutManila(t, newFixture)
 	for range repetitions {
-		assert.Assert(t, is.Equal(s.wantFailure(client, openstack.NotOffered), first),
-			"the message was %q", first)
+		assert.Assert(t, is.Equal(s.wantFailure(client, openstack.NotOffered), first))
 		s.wantCalls(map[string]int{catalogCall: 1})
 	}
+	s.cloud.RevokeTokens()
+	s.wantFailure(client, openstack.NotOffered)
+	s.wantCalls(map[string]int{loginCall: 1, catalogCall: 2})
 	s.cloud.RestoreToCatalog("sharev2")
 	s.wantTypes(client, "gold", "silver")
 	s.wantCalls(map[string]int{catalogCall: 1, typesCall: 1})
@@ -98,7 +193,7 @@ func TestMissingManilaIsDetectedWithoutLogin(t *testing.T) {
 
 func TestCatalogOfNewLoginIsUsedByTheNextCall(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, simulator.Config{})
+	s := newSimulated(t, simulator.Config{})
 	client := s.connected()
 	s.cloud.RemoveFromCatalog("sharev2")
 	s.unchanged(client) // Manila still responds
@@ -120,97 +215,59 @@ func TestEmptyCatalogOffersNothing(t *testing.T) {
 		s.cloud.RemoveFromCatalog(entry)
 	}
 	client := s.client()
-	for range 3 {
-		s.wantFailure(client, openstack.NotOffered)
-	}
+	stable(t, 3, func() string { return s.wantFailure(client, openstack.NotOffered) })
 	for _, entry := range entries {
 		s.cloud.RestoreToCatalog(entry)
 	}
 	s.wantTypes(client, "gold", "silver")
 }
 
-func TestRefusedCatalogDoesNotMeanNotOffered(t *testing.T) {
+// Without a catalog it is not known whether the cloud offers Manila.
+func TestOnlyACatalogMeansNotOffered(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{403, 404, 503} {
-		s, client, _ := connectedWithoutManila(t, simulator.Config{})
-		s.fault(simulator.Fault{
-			Mode: simulator.Status, Status: status, Method: "GET",
-			Service: simulator.Identity,
-		})
+	s, client, _ := connectedWithoutManila(t, newSimulated)
+	for _, answer := range []simulator.Answer{
+		{Status: 403},
+		{Status: 404},
+		{Status: 503},
+		{Body: `{}`},
+		{Body: `null`},
+		{Body: `{"catalog":null}`},
+		{Body: `{"catalog":{}}`},
+		{Body: `[]`},
+	} {
+		fault := foreign(simulator.Identity, answer)
+		fault.Method = http.MethodGet
+		s.fault(fault)
 		wantFragment(t, s.wantFailure(client, openstack.CloudUnreachable), "identity service")
 		check(t, s.cloud.ClearFaults())
 		s.wantFailure(client, openstack.NotOffered)
 	}
 }
 
-func TestTokenRevokedWithoutManilaCausesNewLogin(t *testing.T) {
-	t.Parallel()
-	s, client, _ := connectedWithoutManila(t, simulator.Config{TokenTTL: time.Hour})
-	s.cloud.RevokeTokens()
-	s.counters()
-	s.wantFailure(client, openstack.NotOffered)
-	s.wantCalls(map[string]int{loginCall: 1, catalogCall: 2})
-}
-
-func TestEmptyListOfShareTypesIsNoError(t *testing.T) {
-	t.Parallel()
-	s := newFixture(t, simulator.Config{ShareTypes: []simulator.ShareType{}})
-	s.clouds(simulator.Clouds{})
-	client := s.client()
-	s.wantTypes(client)
-	err := s.cloud.AddShareType(simulator.ShareType{Name: "late"})
-	check(t, err)
-	s.wantTypes(client, "late")
-	check(t, s.cloud.RemoveShareType("late"))
-	s.wantTypes(client)
-}
-
-// TestTenThousandShareTypesAreListed covers the size of the answer, which contains each type twice.
-// The real services need hours to create so many.
-func TestTenThousandShareTypesAreListed(t *testing.T) {
-	t.Parallel()
-	var config simulator.Config
-	var names []string
-	for i := range 10_000 {
-		names = append(names, fmt.Sprintf("share-type-with-a-long-name-%05d", i))
-		config.ShareTypes = append(config.ShareTypes, simulator.ShareType{Name: names[i]})
-	}
-	s := newSimulated(t, config)
-	s.clouds(simulator.Clouds{})
-	s.wantTypes(s.client(), names...)
-}
-
 func TestConcurrentCallsShareOneLogin(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, simulator.Config{})
+	s := newSimulated(t, simulator.Config{})
 	s.clouds(simulator.Clouds{})
 	client := s.client()
 	const callers = 8
-	type result struct {
-		names []string
-		err   error
-	}
-	results := make(chan result, callers)
+	var group sync.WaitGroup
 	for range callers {
-		go func() {
+		group.Go(func() {
 			types, err := client.ShareTypes(t.Context())
-			results <- result{namesOf(types), err}
-		}()
+			assert.Check(t, err)
+			assert.Check(t, is.DeepEqual([]string{"gold", "silver"}, namesOf(types)))
+		})
 	}
-	for range callers {
-		got := <-results
-		if diff := cmp.Diff([]string{"gold", "silver"}, got.names); got.err != nil || diff != "" {
-			t.Errorf("error %v, share types (-want +got):\n%s", got.err, diff)
-		}
-	}
+	group.Wait()
 	s.wantCalls(map[string]int{loginCall: 1, typesCall: callers})
 }
 
 func TestCancelledContextEndsRunningAndWaitingCalls(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, simulator.Config{})
+	s := newSimulated(t, simulator.Config{})
 	client := s.connected()
-	s.fault(simulator.Fault{Mode: simulator.Hang})
+	s.fault(mode(simulator.Hang))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	failed := make(chan error, 2)
@@ -219,10 +276,7 @@ func TestCancelledContextEndsRunningAndWaitingCalls(t *testing.T) {
 		failed <- err
 	}
 	go ask()
-	arrived, giveUp := context.WithTimeout(t.Context(), patience)
-	defer giveUp()
-	_, err := s.cloud.WaitRequest(arrived, func(r simulator.Request) bool { return !r.Done })
-	check(t, err)
+	s.waitUntilOneHangs()
 	go ask()
 	cancel()
 	for range 2 {
@@ -235,4 +289,47 @@ func TestCancelledContextEndsRunningAndWaitingCalls(t *testing.T) {
 	}
 	check(t, s.cloud.ClearFaults())
 	s.wantTypes(client, "gold", "silver")
+}
+
+func TestCredentialExpiryIsRead(t *testing.T) {
+	t.Parallel()
+	expiry := time.Date(2027, 2, 3, 4, 5, 6, 0, time.UTC)
+	for name, test := range map[string]struct {
+		auth         simulator.Auth
+		expiry, want time.Time
+		status       int
+		reason       openstack.Reason
+	}{
+		"by ID":      {auth: simulator.ApplicationCredential, expiry: expiry, want: expiry},
+		"by name":    {auth: simulator.NamedApplicationCredential, expiry: expiry, want: expiry},
+		"never":      {auth: simulator.ApplicationCredential},
+		"a password": {auth: simulator.Password, expiry: expiry},
+		"a policy forbids it": {
+			auth: simulator.ApplicationCredential, expiry: expiry, status: http.StatusForbidden,
+		},
+		"an outage": {
+			auth: simulator.ApplicationCredential, status: http.StatusServiceUnavailable,
+			reason: openstack.CloudUnreachable,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFixture(t, simulator.Config{
+				Credentials: simulator.Credentials{ApplicationCredentialExpiry: test.expiry},
+			})
+			s.clouds(simulator.Clouds{Auth: test.auth})
+			client := s.client()
+			check(t, client.Check(t.Context()))
+			if test.status != 0 {
+				s.refuse(simulator.Identity, test.status)
+			}
+			got, err := client.CredentialExpiry(t.Context())
+			if test.reason != "" {
+				s.failure(0, err, test.reason)
+				return
+			}
+			assert.Check(t, err == nil && got.Equal(test.want),
+				"the expiry is %v, %v; want %v", got, err, test.want)
+		})
+	}
 }

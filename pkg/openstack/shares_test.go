@@ -52,10 +52,7 @@ func TestOnlySharesWithTheMetadataAreListed(t *testing.T) {
 func (s *fixture) pages(pages ...[]string) {
 	s.t.Helper()
 	for _, page := range pages {
-		s.fault(simulator.Fault{
-			Mode: simulator.Foreign, Service: simulator.Share, Times: 1,
-			Answer: &simulator.Answer{Body: `{"shares":[` + strings.Join(page, ",") + `]}`},
-		})
+		s.replyOnce(simulator.Share, `{"shares":[`+strings.Join(page, ",")+`]}`)
 	}
 }
 
@@ -89,8 +86,7 @@ func TestListThatMayLackSharesIsAnError(t *testing.T) {
 	}
 	found, err := requests.List(t.Context(), "cluster", "blue")
 	s.failure(len(found), err, openstack.CloudUnreachable)
-	assert.Check(t, err != nil && strings.Contains(err.Error(), "a list may lack some"),
-		"the error is %v", err)
+	assert.ErrorContains(t, err, "a list may lack some")
 }
 
 func TestOnlyManilasOwnAnswerMeansThatAShareDoesNotExist(t *testing.T) {
@@ -100,27 +96,17 @@ func TestOnlyManilasOwnAnswerMeansThatAShareDoesNotExist(t *testing.T) {
 	_, exists, err := requests.Find(t.Context(), shareID)
 	check(t, err)
 	assert.Check(t, !exists, "a share exists that nobody created")
-	s.fault(simulator.Fault{ // of a load balancer
-		Mode: simulator.Foreign, Service: simulator.Share, Times: 1,
-		Answer: &simulator.Answer{Status: http.StatusNotFound, Body: `<h1>Not Found</h1>`},
-	})
+	s.fault(once(foreign(simulator.Share, simulator.Answer{ // of a load balancer
+		Status: http.StatusNotFound, Body: `<h1>Not Found</h1>`,
+	})))
 	_, _, err = requests.Find(t.Context(), shareID)
 	s.failure(0, err, openstack.NotOffered)
-	s.fault(simulator.Fault{
-		Mode: simulator.Foreign, Service: simulator.Share, Times: 1,
-		Answer: &simulator.Answer{Body: `{"share":` + share(ruleID, "blue") + `}`},
-	})
-	_, _, err = requests.Find(t.Context(), shareID)
-	s.failure(0, err, openstack.CloudUnreachable)
 	long := strings.Repeat("é", openstack.MaxMetadataValue+1)
 	for _, body := range []string{
-		`{"share":{"id":"` + shareID + `"}}`, `{}`, `null`, `{"share":null}`, `{"share":[]}`,
-		`{"share":` + share(shareID, long) + `}`,
+		`{"share":` + share(ruleID, "blue") + `}`, `{"share":{"id":"` + shareID + `"}}`, `{}`, `null`,
+		`{"share":null}`, `{"share":[]}`, `{"share":` + share(shareID, long) + `}`,
 	} {
-		s.fault(simulator.Fault{
-			Mode: simulator.Foreign, Service: simulator.Share, Times: 1,
-			Answer: &simulator.Answer{Body: body},
-		})
+		s.replyOnce(simulator.Share, body)
 		_, _, err = requests.Find(t.Context(), shareID)
 		s.failure(0, err, openstack.CloudUnreachable)
 	}
@@ -157,16 +143,11 @@ func TestHostileAnswersAboutSharesCauseErrors(t *testing.T) {
 			t.Parallel()
 			s := newSimulated(t, simulator.Config{})
 			requests := s.shares()
-			for path, body := range map[string]string{
-				"/share/v2/shares/detail": test.list, "/share/v2/share-access-rules": test.rules,
-			} {
-				s.fault(simulator.Fault{
-					Mode: simulator.Foreign, Service: simulator.Share, PathPrefix: path,
-					Answer: &simulator.Answer{Body: body},
-				})
-			}
+			s.fault(foreign(simulator.Share, simulator.Answer{Body: test.list}))
 			found, err := requests.List(t.Context(), "cluster", "blue")
 			s.failure(len(found), err, openstack.CloudUnreachable)
+			check(t, s.cloud.ClearFaults())
+			s.replyOnce(simulator.Share, test.rules)
 			rules, err := requests.Rules(t.Context(), shareID)
 			s.failure(len(rules), err, openstack.CloudUnreachable)
 		})
@@ -204,30 +185,24 @@ func TestStatusOfARequestAboutAShareIsClassified(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
 	requests := s.shares()
+	rule := openstack.AccessRule{Type: "ip", To: "10.0.0.5", Level: "rw"}
 	for status, want := range map[int]openstack.Reason{
 		http.StatusBadRequest: openstack.Refused, http.StatusNotAcceptable: openstack.Refused,
 		// The answer is not that of Manila for a share that does not exist.
 		http.StatusNotFound: openstack.NotOffered, http.StatusConflict: openstack.Conflict,
 		http.StatusForbidden: openstack.NotOffered, http.StatusBadGateway: openstack.CloudUnreachable,
 	} {
-		s.fault(simulator.Fault{
-			Mode: simulator.Status, Service: simulator.Share, Status: status, Times: 1,
-		})
-		rule := openstack.AccessRule{Type: "ip", To: "10.0.0.5", Level: "rw"}
+		s.refuse(simulator.Share, status)
 		s.failure(0, requests.Grant(t.Context(), shareID, rule), want)
+		check(t, s.cloud.ClearFaults())
 	}
-	err := requests.Grant(t.Context(), shareID, openstack.AccessRule{
-		Type: "ip", To: "10.0.0.5", Level: "rw",
-	})
-	s.failure(0, err, openstack.NotFound)
+	s.failure(0, requests.Grant(t.Context(), shareID, rule), openstack.NotFound)
 	// What does not exist needs no removal.
 	check(t, requests.Revoke(t.Context(), shareID, ruleID))
 	check(t, requests.DeleteMetadata(t.Context(), shareID, "key"))
 	// A list of shares always exists, if the service does.
-	s.fault(simulator.Fault{
-		Mode: simulator.Status, Service: simulator.Share, Status: http.StatusNotFound, Times: 1,
-	})
-	_, err = requests.List(t.Context(), "cluster", "blue")
+	s.refuse(simulator.Share, http.StatusNotFound)
+	_, err := requests.List(t.Context(), "cluster", "blue")
 	s.failure(0, err, openstack.NotOffered)
 }
 
@@ -257,7 +232,7 @@ func TestRequestsAboutSharesSurviveARevokedToken(t *testing.T) {
 	s.cloud.RevokeTokens()
 	_, err := requests.List(t.Context(), "cluster", "blue")
 	check(t, err)
-	s.fault(simulator.Fault{Mode: simulator.Status, Service: simulator.Identity, Status: 401})
+	s.refuse(simulator.Identity, 401)
 	s.cloud.RevokeTokens()
 	_, err = requests.List(t.Context(), "cluster", "blue")
 	s.failure(0, err, openstack.AuthenticationFailed)

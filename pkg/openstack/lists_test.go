@@ -1,0 +1,267 @@
+package openstack_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// listRequest is a request for a list.
+type listRequest struct {
+	service simulator.Service
+	entry   string // in the catalog
+	words   string // of the service in messages
+	count   func(*openstack.Client, context.Context) (int, error)
+}
+
+// of returns the request with a client, for attempt.
+func (r listRequest) of(client *openstack.Client) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) { return r.count(client, ctx) }
+}
+
+// counted returns a function that counts what another one lists.
+func counted[T any](
+	list func(*openstack.Client, context.Context) ([]T, error),
+) func(*openstack.Client, context.Context) (int, error) {
+	return func(client *openstack.Client, ctx context.Context) (int, error) {
+		found, err := list(client, ctx)
+		return len(found), err
+	}
+}
+
+func shareTypes() listRequest {
+	return listRequest{
+		simulator.Share, "sharev2", "shared file system service (Manila)",
+		counted((*openstack.Client).ShareTypes),
+	}
+}
+
+func listRequests() map[string]listRequest {
+	const cinder = "block storage service (Cinder)"
+	return map[string]listRequest{
+		"share_types": shareTypes(),
+		"volume_types": {
+			simulator.Volume, "volumev3", cinder, counted((*openstack.Client).VolumeTypes),
+		},
+		"volumes": {simulator.Volume, "volumev3", cinder, counted((*openstack.Client).Volumes)},
+		"availabilityZoneInfo": {
+			simulator.Volume, "volumev3", cinder, counted((*openstack.Client).VolumeZones),
+		},
+		"compute zones": {
+			simulator.Compute, "compute", "compute service (Nova)",
+			counted((*openstack.Client).ComputeZones),
+		},
+	}
+}
+
+func TestFailedListNamesItsService(t *testing.T) {
+	t.Parallel()
+	for name, request := range listRequests() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSimulated(t, simulator.Config{})
+			client := s.connected()
+			for _, want := range []failure{
+				{status(503), openstack.CloudUnreachable, "HTTP 503"},
+				{status(401), openstack.AuthenticationFailed, "refused the token (HTTP 401)"},
+			} {
+				want.fault.Service = request.service
+				s.fault(want.fault)
+				wantFragment(t, s.attempt(want, request.of(client)), request.words)
+				check(t, s.cloud.ClearFaults())
+			}
+			s.cloud.RemoveFromCatalog(request.entry)
+			client = s.client()
+			message := s.attempt(failure{
+				reason: openstack.NotOffered, fragment: "its catalog has no ",
+			}, request.of(client))
+			wantFragment(t, message, request.words)
+			s.cloud.RestoreToCatalog(request.entry)
+			_, err := request.count(client, t.Context())
+			check(t, err)
+		})
+	}
+}
+
+// Links to a next page never end if the cloud answers each with the same page.
+func TestAnswersAreListsOfALimitedLength(t *testing.T) {
+	t.Parallel()
+	const tooMany = "lists more than "
+	many := func(count int, item string) string {
+		return strings.TrimSuffix(strings.Repeat(item+",", count), ",")
+	}
+	for _, test := range []struct {
+		list, items, more string
+		want              int
+		fault             string
+	}{
+		{list: "share_types", items: many(10_001, `{"name":"a"}`), fault: tooMany + "10000 items"},
+		{list: "share_types", items: `{"name":"gold"},{"name":["secret-x"]}`, fault: notAnAPI},
+		{list: "share_types", items: `{"name":"` + strings.Repeat("n", 256) + `"}`, fault: notAnAPI},
+		{
+			list: "share_types", items: `{"name":"gold"}`, want: 1,
+			more: `,"share_types_links":[{"rel":"next","href":"https://k.example/types?marker=1"}]`,
+		},
+		{list: "volume_types"},
+		{list: "volume_types", items: many(1000, `{"name":"a"}`), want: 1000},
+		{
+			list: "volume_types", items: many(900, `{"name":"a","id":"b"}`),
+			more: `,"volume_type_links":[{"rel":"next"}]`, fault: tooMany + "10000 items",
+		},
+		{list: "volume_types", items: `{"id":"1"}`, fault: notAnAPI},
+		{list: "volume_types", items: `"gold"`, fault: notAnAPI},
+		{list: "volumes"},
+		{list: "volumes", items: `{"id":"1"},{"id":"2"}`, want: 2},
+		{
+			list: "volumes", items: many(900, `{"id":"a"}`),
+			more: `,"volumes_links":[{"rel":"next"}]`, fault: tooMany + "10000 items",
+		},
+		{list: "volumes", items: `{"status":"available"}`, fault: notAnAPI},
+		{list: "availabilityZoneInfo", items: `{"zoneState":{"available":true}}`, fault: notAnAPI},
+		{
+			list:  "availabilityZoneInfo",
+			items: `{"zoneName":"a","zoneState":{"available":"secret-x"}}`, fault: notAnAPI,
+		},
+		{
+			list: "availabilityZoneInfo", items: many(1001, `{"zoneName":"a"}`),
+			fault: tooMany + "1000 items",
+		},
+	} {
+		t.Run(test.list+" "+test.fault, func(t *testing.T) {
+			t.Parallel()
+			s := newSimulated(t, simulator.Config{})
+			client, request := s.connected(), listRequests()[test.list]
+			s.fault(foreign(request.service, simulator.Answer{
+				Body: `{"` + test.list + `":[` + test.items + `]` + test.more + `}`,
+			}))
+			n, err := request.count(client, t.Context())
+			if test.fault != "" {
+				wantFragment(t, s.failure(0, err, openstack.CloudUnreachable), test.fault)
+				return
+			}
+			assert.Check(t, err == nil && n == test.want, "got %d, %v; want %d", n, err, test.want)
+		})
+	}
+}
+
+func TestAnswersOfAnotherShapeAreNoLists(t *testing.T) {
+	t.Parallel()
+	for name, request := range listRequests() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSimulated(t, simulator.Config{})
+			client, list := s.connected(), strings.Replace(name, "compute zones", "availabilityZoneInfo", 1)
+			for _, body := range []string{
+				`{"versions":[]}`, `[]`, `{"` + list + `":null}`, `{"` + list + `":"secret-x"}`,
+			} {
+				s.fault(foreign(request.service, simulator.Answer{Body: body}))
+				s.attempt(failure{
+					reason: openstack.CloudUnreachable, fragment: notAnAPI,
+				}, request.of(client))
+				check(t, s.cloud.ClearFaults())
+			}
+		})
+	}
+}
+
+func TestZonesAreThoseOfTheServiceInTheRegion(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, simulator.Config{Regions: []string{"north", "south"}})
+	for _, region := range []string{"north", "south"} {
+		s.clouds(simulator.Clouds{Region: region})
+		client := s.client()
+		for service, list := range zoneLists() {
+			check(t, s.cloud.SetZones(service, simulator.Zone{Name: "a"},
+				simulator.Zone{Name: " Zürich/1 \"x\"", Unavailable: true}))
+			found, err := list(client, t.Context())
+			check(t, err)
+			want := []openstack.Zone{{Name: "a", Available: true}, {Name: " Zürich/1 \"x\""}}
+			assert.Check(t, is.DeepEqual(want, found), "zones of %s", service)
+		}
+		prefix := map[string]string{"south": "/south"}[region]
+		s.wantCalls(map[string]int{
+			loginCall: 1, "GET " + prefix + "/compute/v2.1/os-availability-zone": 1,
+			"GET " + prefix + "/volume/v3/os-availability-zone": 1,
+		})
+	}
+}
+
+type zoneList func(*openstack.Client, context.Context) ([]openstack.Zone, error)
+
+func zoneLists() map[simulator.Service]zoneList {
+	return map[simulator.Service]zoneList{
+		simulator.Compute: (*openstack.Client).ComputeZones,
+		simulator.Volume:  (*openstack.Client).VolumeZones,
+	}
+}
+
+// Callers compare both services, and choose among duplicates.
+func TestZonesAreListedInTheOrderOfTheService(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	s.clouds(simulator.Clouds{})
+	client := s.client()
+	for service, list := range zoneLists() {
+		check(t, s.cloud.SetZones(service, simulator.Zone{Name: "b", Unavailable: true},
+			simulator.Zone{Name: "a"}, simulator.Zone{Name: "b"}))
+		found, err := list(client, t.Context())
+		check(t, err)
+		want := []openstack.Zone{{Name: "b"}, {Name: "a", Available: true}, {Name: "b", Available: true}}
+		assert.Check(t, is.DeepEqual(want, found), "zones of %s", service)
+		check(t, s.cloud.SetZones(service))
+		found, err = list(client, t.Context())
+		assert.Check(t, err == nil && len(found) == 0, "got %v, %v", found, err)
+	}
+}
+
+func TestTypesAndVolumesAreThoseOfTheServices(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, simulator.Config{ShareTypes: []simulator.ShareType{}})
+	s.clouds(simulator.Clouds{})
+	client := s.client()
+	s.wantTypes(client)
+	check(t, s.cloud.AddShareType(simulator.ShareType{Name: "late"}))
+	s.wantTypes(client, "late")
+	check(t, s.cloud.RemoveShareType("late"))
+	s.wantTypes(client)
+	types, err := client.VolumeTypes(t.Context())
+	check(t, err)
+	assert.Check(t, is.DeepEqual([]string{"__DEFAULT__"}, namesOf(types)), "volume types")
+	volumes, err := client.Volumes(t.Context())
+	assert.Check(t, err == nil && len(volumes) == 0, "got %v, %v", volumes, err)
+}
+
+func TestVolumesHaveMetadata(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	client := s.connected()
+	s.replyOnce(simulator.Volume,
+		`{"volumes":[{"id":"1","status":"available","metadata":{"a":"b"}}],"volumes_links":[]}`)
+	found, err := client.Volumes(t.Context())
+	check(t, err)
+	assert.Check(t, is.DeepEqual([]openstack.Volume{{
+		ID: "1", Status: "available", Metadata: map[string]string{"a": "b"},
+	}}, found))
+}
+
+// TestTenThousandShareTypesAreListed covers the size of the answer, which contains each type twice.
+// The real services need hours to create so many.
+func TestTenThousandShareTypesAreListed(t *testing.T) {
+	t.Parallel()
+	var config simulator.Config
+	var names []string
+	for i := range 10_000 {
+		names = append(names, fmt.Sprintf("share-type-with-a-long-name-%05d", i))
+		config.ShareTypes = append(config.ShareTypes, simulator.ShareType{Name: names[i]})
+	}
+	s := newSimulated(t, config)
+	s.clouds(simulator.Clouds{})
+	s.wantTypes(s.client(), names...)
+}
