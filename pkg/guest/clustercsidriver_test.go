@@ -24,16 +24,15 @@ func clusterCSIDriver(t *testing.T, text string) *unstructured.Unstructured {
 func TestStorageClassStateIsChecked(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		spec  string
-		want  opv1.StorageClassStateName
-		fault bool
+		spec string
+		want opv1.StorageClassStateName // none if the spec is invalid
 	}{
-		"none":      {`{}`, opv1.ManagedStorageClass, false},
-		"empty":     {`{"storageClassState": ""}`, opv1.ManagedStorageClass, false},
-		"Removed":   {`{"storageClassState": "Removed"}`, opv1.RemovedStorageClass, false},
-		"another":   {`{"storageClassState": "Sometimes\n"}`, "", true},
-		"a number":  {`{"storageClassState": 5}`, "", true},
-		"no object": {`"x"`, "", true},
+		"none":      {`{}`, opv1.ManagedStorageClass},
+		"empty":     {`{"storageClassState": ""}`, opv1.ManagedStorageClass},
+		"Removed":   {`{"storageClassState": "Removed"}`, opv1.RemovedStorageClass},
+		"another":   {`{"storageClassState": "Sometimes\n"}`, ""},
+		"a number":  {`{"storageClassState": 5}`, ""},
+		"no object": {`"x"`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,11 +40,11 @@ func TestStorageClassStateIsChecked(t *testing.T) {
 			assert.NilError(t, store.Add(clusterCSIDriver(t,
 				`{"metadata": {"name": "x"}, "spec": `+tt.spec+`}`)))
 			got, err := guest.StorageClassState(store, "x", " of the guest cluster")
-			if tt.fault {
+			if tt.want == "" {
 				wantFault(t, err, "ClusterCSIDriver x of the guest cluster", "spec.storageClassState")
-			} else if err != nil || got != tt.want {
-				t.Errorf("got %q, %v; want %q", got, err, tt.want)
+				return
 			}
+			assert.Check(t, err == nil && got == tt.want, "got %q, %v; want %q", got, err, tt.want)
 		})
 	}
 }

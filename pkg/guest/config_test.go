@@ -15,72 +15,40 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-func TestClusterIDMustNotBeEmpty(t *testing.T) {
+func TestClusterIDIsChecked(t *testing.T) {
 	t.Parallel()
-	for name, id := range map[string]string{
-		"of an installer":   "mycluster-x7k2p",
-		"upper case":        "MyCluster-x7k2p",
-		"of HyperShift":     strings.Repeat("a", 253),
-		"digits only":       "0123",
-		"dots, underscores": "a.b_c",
+	const field = "status.infrastructureName"
+	for name, tt := range map[string]struct{ id, field string }{
+		"of an installer":   {`"MyCluster-x7k2p"`, ""},
+		"of HyperShift":     {`"` + strings.Repeat("a", 253) + `"`, ""},
+		"digits only":       {`"0123"`, ""},
+		"dots, underscores": {`"a.b_c"`, ""},
+		"nothing":           {`""`, field},
+		"YAML":              {`"x\"\n        command: [\"/bin/sh\"]"`, field},
+		"a quote":           {`"x\""`, field},
+		"a placeholder":     {`"${TLS_MIN_VERSION}"`, field},
+		"an argument":       {`"x --kubeconfig=/x"`, field},
+		"control":           {`"x\u0000\u001b[2J\u2028"`, field},
+		"a dash first":      {`"-x"`, field},
+		"megabytes":         {`"` + strings.Repeat("a", 1<<20) + `"`, field},
+		"a line end":        {`"abc\n"`, field},
+		"a number":          {`5`, field},
+		"a list":            {`["x"]`, field},
+		"another field":     {`"x", "controlPlaneTopology": "a b"`, "status.controlPlaneTopology"},
+		"a ConfigMap path":  {`"x"}, "spec": {"cloudConfig": {"name": "../x"}`, "spec.cloudConfig.name"},
+		"a key path":        {`"x"}, "spec": {"cloudConfig": {"key": "../x"}`, "spec.cloudConfig.key"},
+		"no object":         {`"x"}, "status": "x", "spec": {`, "status"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			config := newConfig(t, "Infrastructure", `{"status": {"infrastructureName": "`+id+`"}}`)
-			if got, err := config.ClusterID(); err != nil || got != id {
-				t.Errorf("got %q, %v; want %q", got, err, id)
+			config := newConfig(t, "Infrastructure", `{"status": {"infrastructureName": `+tt.id+`}}`)
+			got, err := config.ClusterID()
+			if tt.field != "" {
+				wantFault(t, err, "Infrastructure cluster of the guest cluster", tt.field)
+				return
 			}
-		})
-	}
-}
-
-func TestInvalidInfrastructureIsAnError(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct{ content, field string }{
-		"no ID": {`{"status": {}}`, "status.infrastructureName"},
-		"YAML": {
-			`{"status": {"infrastructureName": "x\"\n        command: [\"/bin/sh\"]"}}`,
-			"status.infrastructureName",
-		},
-		"a quote": {`{"status": {"infrastructureName": "x\""}}`, "status.infrastructureName"},
-		"a placeholder": {
-			`{"status": {"infrastructureName": "${TLS_MIN_VERSION}"}}`,
-			"status.infrastructureName",
-		},
-		"an argument": {
-			`{"status": {"infrastructureName": "x --kubeconfig=/x"}}`,
-			"status.infrastructureName",
-		},
-		"control": {
-			`{"status": {"infrastructureName": "x\u0000\u001b[2J\u2028"}}`,
-			"status.infrastructureName",
-		},
-		"a dash first": {`{"status": {"infrastructureName": "-x"}}`, "status.infrastructureName"},
-		"megabytes": {
-			`{"status": {"infrastructureName": "` + strings.Repeat("a", 1<<20) + `"}}`,
-			"status.infrastructureName",
-		},
-		"a line end":      {`{"status": {"infrastructureName": "abc\n"}}`, "status.infrastructureName"},
-		"a number":        {`{"status": {"infrastructureName": 5}}`, "status.infrastructureName"},
-		"a list":          {`{"status": {"infrastructureName": ["x"]}}`, "status.infrastructureName"},
-		"status a string": {`{"status": "x"}`, "status"},
-		"topology": {
-			`{"status": {"infrastructureName": "x", "controlPlaneTopology": "a b"}}`,
-			"status.controlPlaneTopology",
-		},
-		"a ConfigMap path": {
-			`{"spec": {"cloudConfig": {"name": "../x"}}, "status": {"infrastructureName": "x"}}`,
-			"spec.cloudConfig.name",
-		},
-		"a key path": {
-			`{"spec": {"cloudConfig": {"key": "../x"}}, "status": {"infrastructureName": "x"}}`,
-			"spec.cloudConfig.key",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := newConfig(t, "Infrastructure", tt.content).ClusterID()
-			wantFault(t, err, "Infrastructure cluster of the guest cluster", tt.field)
+			assert.NilError(t, err)
+			assert.Check(t, is.Equal(`"`+got+`"`, tt.id))
 		})
 	}
 }
@@ -102,65 +70,46 @@ func TestInfrastructureHasOnlyUsedFields(t *testing.T) {
 	assert.Check(t, is.DeepEqual(want, got), "Infrastructure")
 }
 
-func TestMissingConfigIsNotFound(t *testing.T) {
-	t.Parallel()
-	config := newConfig(t, "", "")
-	if _, err := config.Infrastructures.Get("cluster"); !apierrors.IsNotFound(err) {
-		t.Errorf("got %v, want that it is not found", err)
-	}
-	if list, err := config.Proxies.List(nil); err != nil || len(list) > 0 {
-		t.Errorf("got %v, %v; want no Proxy", list, err)
-	}
-}
-
 func TestStaticConfigContainsOnlyTheClusterID(t *testing.T) {
 	t.Parallel()
 	config, err := guest.NewStaticConfig("my-cluster")
 	assert.NilError(t, err)
 	config.Start(t.Context().Done())
-	if got, err := config.ClusterID(); err != nil || got != "my-cluster" {
-		t.Errorf("the cluster ID is %q, %v", got, err)
-	}
+	got, err := config.ClusterID()
+	assert.Check(t, err == nil && got == "my-cluster", "the cluster ID is %q, %v", got, err)
 	for _, informer := range []factory.Informer{
 		config.Infrastructures.Informer(), config.APIServers.Informer(), config.Proxies.Informer(),
 	} {
-		if _, err := informer.AddEventHandler(nil); err != nil || !informer.HasSynced() {
-			t.Errorf("an informer has not synced, or refuses a handler: %v", err)
-		}
+		_, err := informer.AddEventHandler(nil)
+		assert.Check(t, err == nil && informer.HasSynced(), "an informer: %v", err)
 	}
-	if _, err := config.APIServers.Get("cluster"); !apierrors.IsNotFound(err) {
-		t.Errorf("reading the APIServer: %v", err)
-	}
-	if list, err := config.Proxies.List(nil); err != nil || len(list) > 0 {
-		t.Errorf("the Proxies are %v, %v", list, err)
-	}
-}
-
-func TestInvalidClusterIDOfStaticConfigIsAnError(t *testing.T) {
-	t.Parallel()
+	_, err = config.APIServers.Get("cluster")
+	assert.Check(t, apierrors.IsNotFound(err), "reading the APIServer: %v", err)
+	list, err := config.Proxies.List(nil)
+	assert.Check(t, err == nil && len(list) == 0, "the Proxies are %v, %v", list, err)
 	for _, id := range []string{"", "a b", "-a", "a\n--v=9", strings.Repeat("a", 254)} {
 		_, err := guest.NewStaticConfig(id)
-		assert.Check(t, err != nil && strings.Contains(err.Error(), "flag --cluster-id"),
-			"the error for %q is %v", id, err)
+		assert.Check(t, is.ErrorContains(err, "flag --cluster-id"), "for %q", id)
 	}
 }
 
 func TestProxyIsChecked(t *testing.T) {
 	t.Parallel()
+	megabyte := strings.Repeat("a", 1<<20)
 	for name, tt := range map[string]struct{ content, field string }{
 		"URLs": {`{"httpProxy": "http://user:pass@proxy.example.com:3128",
 			"httpsProxy": "https://proxy:1", "noProxy": ".cluster.local,10.0.0.0/8"}`, ""},
-		"without a scheme": {`{"httpProxy": "10.0.0.1:3128"}`, ""},
-		"nothing":          {`{}`, ""},
-		"a long list":      {`{"noProxy": "` + strings.Repeat("10.0.0.1,", 2000) + `"}`, ""},
-		"a line end":       {`{"httpProxy": "http://proxy\nX: y"}`, "status.httpProxy"},
-		"a space":          {`{"httpsProxy": "http://proxy --x"}`, "status.httpsProxy"},
-		"megabytes": {
-			`{"httpsProxy": "http://` + strings.Repeat("a", 1<<20) + `"}`,
-			"status.httpsProxy",
-		},
-		"no URL":            {`{"httpProxy": "http://[::1"}`, "status.httpProxy"},
-		"megabytes of list": {`{"noProxy": "` + strings.Repeat("a,", 1<<19) + `"}`, "status.noProxy"},
+		"without a scheme":  {`{"httpProxy": "10.0.0.1:3128"}`, ""},
+		"nothing":           {`{}`, ""},
+		"a long list":       {`{"noProxy": "` + strings.Repeat("10.0.0.1,", 2000) + `"}`, ""},
+		"a line end":        {`{"httpProxy": "http://proxy\nX: y"}`, "status.httpProxy"},
+		"a space":           {`{"httpsProxy": "http://proxy --x"}`, "status.httpsProxy"},
+		"megabytes":         {`{"httpsProxy": "http://` + megabyte + `"}`, "status.httpsProxy"},
+		"no URL":            {`{"httpProxy": "http://user:secret@[::1"}`, "status.httpProxy"},
+		"a password":        {`{"httpProxy": "user:secret@proxy.example.com:3128"}`, "status.httpProxy"},
+		"no scheme":         {`{"httpProxy": "//user:secret@proxy"}`, "status.httpProxy"},
+		"no slashes":        {`{"httpProxy": "http:user:secret@proxy"}`, "status.httpProxy"},
+		"megabytes of list": {`{"noProxy": "` + megabyte + `"}`, "status.noProxy"},
 		"a list with NUL":   {`{"noProxy": "a\u0000b"}`, "status.noProxy"},
 		"a number":          {`{"noProxy": 5}`, "status.noProxy"},
 	} {
@@ -169,6 +118,7 @@ func TestProxyIsChecked(t *testing.T) {
 			got, err := newConfig(t, "Proxy", `{"status": `+tt.content+`}`).Proxies.Get("cluster")
 			if tt.field != "" {
 				wantFault(t, err, "Proxy cluster of the guest cluster", tt.field)
+				assert.Check(t, !strings.Contains(err.Error(), "secret"), "a password is shown: %v", err)
 				return
 			}
 			assert.NilError(t, err)
@@ -179,80 +129,49 @@ func TestProxyIsChecked(t *testing.T) {
 	}
 }
 
-func TestErrorDoesNotContainProxyPassword(t *testing.T) {
+func TestTLSProfileIsCheckedAndCompleted(t *testing.T) {
 	t.Parallel()
-	for _, proxy := range []string{
-		"http://user:secret@[::1", "user:secret@proxy.example.com:3128",
-		"//user:secret@proxy", "http:user:secret@proxy",
-	} {
-		_, err := newConfig(t, "Proxy", `{"status": {"httpProxy": "`+proxy+`"}}`).Proxies.Get("cluster")
-		wantFault(t, err, "Proxy cluster", "status.httpProxy")
-		assert.Check(t, !strings.Contains(err.Error(), "secret"), "the message has the password: %v", err)
-	}
-}
-
-func TestTLSProfileIsCompleted(t *testing.T) {
-	t.Parallel()
-	intermediate := configv1.TLSProfiles[configv1.TLSProfileIntermediateType]
-	standard := configv1.TLSProfileSpec{
-		MinTLSVersion: intermediate.MinTLSVersion,
-		Ciphers:       intermediate.Ciphers,
-	}
+	const version = "custom.minTLSVersion"
+	usual := configv1.TLSProfiles[configv1.TLSProfileIntermediateType]
 	ciphers := []string{"ECDHE-RSA-AES128-GCM-SHA256"}
-	for name, tt := range map[string]struct{ given, want configv1.TLSProfileSpec }{
+	type profile = configv1.TLSProfileSpec
+	for name, tt := range map[string]struct {
+		custom string
+		want   profile
+		field  string
+	}{
 		"complete": {
-			configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS11", Ciphers: ciphers},
-			configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS11", Ciphers: ciphers},
+			custom: `"minTLSVersion": "VersionTLS11", "ciphers": ["ECDHE-RSA-AES128-GCM-SHA256"]`,
+			want:   profile{MinTLSVersion: "VersionTLS11", Ciphers: ciphers},
 		},
 		"no version": {
-			configv1.TLSProfileSpec{Ciphers: ciphers},
-			configv1.TLSProfileSpec{MinTLSVersion: standard.MinTLSVersion, Ciphers: ciphers},
+			custom: `"ciphers": ["ECDHE-RSA-AES128-GCM-SHA256"]`,
+			want:   profile{MinTLSVersion: usual.MinTLSVersion, Ciphers: ciphers},
 		},
-		"no ciphers": {
-			configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS13"},
-			configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS13", Ciphers: standard.Ciphers},
+		"unknown ciphers": {
+			custom: `"minTLSVersion": "VersionTLS13", "ciphers": ["ROT13"]`,
+			want:   profile{MinTLSVersion: "VersionTLS13", Ciphers: usual.Ciphers},
 		},
-		"unknown ciphers": {configv1.TLSProfileSpec{
-			MinTLSVersion: "VersionTLS12",
-			Ciphers:       []string{"ROT13"},
-		}, standard},
-		"nothing": {configv1.TLSProfileSpec{}, standard},
+		"nothing":         {want: profile{Ciphers: usual.Ciphers, MinTLSVersion: usual.MinTLSVersion}},
+		"invalid version": {custom: `"minTLSVersion": "x\"\n"`, field: version},
+		"number":          {custom: `"minTLSVersion": 5`, field: version},
+		"many ciphers": {
+			custom: `"ciphers": [` + strings.Repeat(`"a",`, 1<<17) + `"x"]`, field: "custom.ciphers",
+		},
+		"another type":   {custom: `}, "type": "Best", "x": {`, field: "type"},
+		"type of a type": {custom: `}, "type": {}, "x": {`, field: "type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, err := json.Marshal(tt.given)
-			assert.NilError(t, err)
 			got, err := newConfig(t, "APIServer",
-				`{"spec": {"tlsSecurityProfile": {"type": "Custom", "custom": `+string(text)+`}}}`).
+				`{"spec": {"tlsSecurityProfile": {"type": "Custom", "custom": {`+tt.custom+`}}}}`).
 				APIServers.Get("cluster")
+			if tt.field != "" {
+				wantFault(t, err, "APIServer cluster of the guest cluster", "spec.tlsSecurityProfile."+tt.field)
+				return
+			}
 			assert.NilError(t, err)
-			assert.Check(t, is.DeepEqual(tt.want, got.Spec.TLSSecurityProfile.Custom.TLSProfileSpec),
-				"the profile differs")
-		})
-	}
-}
-
-func TestInvalidTLSProfileIsAnError(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct{ content, field string }{
-		"version": {
-			`{"type": "Custom", "custom": {"minTLSVersion": "x\"\n"}}`,
-			"spec.tlsSecurityProfile.custom.minTLSVersion",
-		},
-		"type": {`{"type": "Best"}`, "spec.tlsSecurityProfile.type"},
-		"many ciphers": {`{"type": "Custom", "custom": {"ciphers": [` +
-			strings.Repeat(`"AES128-SHA",`, 1<<17) + `"x"]}}`, "spec.tlsSecurityProfile.custom.ciphers"},
-		"a number": {
-			`{"type": "Custom", "custom": {"minTLSVersion": 5}}`,
-			"spec.tlsSecurityProfile.custom.minTLSVersion",
-		},
-		"type of a type": {`{"type": {}}`, "spec.tlsSecurityProfile.type"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := newConfig(t, "APIServer",
-				`{"spec": {"tlsSecurityProfile": `+tt.content+`}}`).APIServers.Get("cluster")
-			wantFault(t, err, "APIServer cluster of the guest cluster", tt.field)
+			assert.Check(t, is.DeepEqual(tt.want, got.Spec.TLSSecurityProfile.Custom.TLSProfileSpec))
 		})
 	}
 }

@@ -26,16 +26,12 @@ func newConfig(t *testing.T, kind, content string) *guest.Config {
 		configv1.GroupVersion.WithResource("apiservers"):      "APIServerList",
 		configv1.GroupVersion.WithResource("proxies"):         "ProxyList",
 	}
-	var objects []runtime.Object
-	if kind != "" {
-		object := &unstructured.Unstructured{}
-		assert.NilError(t, json.Unmarshal([]byte(content), &object.Object))
-		object.SetGroupVersionKind(configv1.GroupVersion.WithKind(kind))
-		object.SetName("cluster")
-		objects = append(objects, object)
-	}
+	object := &unstructured.Unstructured{}
+	assert.NilError(t, json.Unmarshal([]byte(content), &object.Object))
+	object.SetGroupVersionKind(configv1.GroupVersion.WithKind(kind))
+	object.SetName("cluster")
 	scheme := runtime.NewScheme()
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, kinds, objects...)
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, kinds, object)
 	config := guest.NewConfig(client, " of the guest cluster")
 	config.Start(t.Context().Done())
 	if !cache.WaitForCacheSync(t.Context().Done(), config.Infrastructures.Informer().HasSynced,
@@ -58,7 +54,6 @@ func wantFault(t *testing.T, err error, object, field string) {
 func wantPrintable(t *testing.T, message string) {
 	t.Helper()
 	assert.Check(t, len(message) <= 4200, "the message is %d bytes long", len(message))
-	if strings.ContainsFunc(message, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }) {
-		t.Errorf("the message has control characters: %q", message)
-	}
+	hidden := func(r rune) bool { return r != '\n' && unicode.IsControl(r) }
+	assert.Check(t, !strings.ContainsFunc(message, hidden), "control characters are in %q", message)
 }

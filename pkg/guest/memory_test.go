@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -38,9 +38,7 @@ func TestDropUnusedRemovesContent(t *testing.T) {
 			t.Parallel()
 			got, err := guest.DropUnused(tt.given)
 			assert.NilError(t, err)
-			if diff := gocmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("cached (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(tt.want, got), "cached")
 		})
 	}
 }

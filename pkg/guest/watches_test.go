@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,116 +25,91 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// pipes is a network in memory, which needs no time in a synctest bubble.
-type pipes struct {
-	connections chan net.Conn
-	closed      chan struct{}
-	once        sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.connections:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (*pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
-
-func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case p.connections <- server:
-		return client, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// busyUpdates is the number of updates in a minute, 20,000 in a day, in the namespace "busy".
-const busyUpdates = 14
+// updates is the number of updates in a minute by namespace: 20,000 in a day are many.
+func updates() map[string]int { return map[string]int{"busy": 14, "idle": 1, "endless": 1} }
 
 // quiet is an API server that contains a ConfigMap in each namespace. In each minute it sends a
-// bookmark and an update to each watch.
+// bookmark and updates to each watch. In the namespace "endless" it sends new objects of 1 MiB
+// without a pause until a client lists again.
 type quiet struct {
 	mu       sync.Mutex
 	versions int
 	lists    map[string]int // by namespace
 }
 
-// event returns an event of 1.2 kB.
-func (q *quiet) event(kind, namespace string) string {
+// event returns an event about a ConfigMap with a text.
+func (q *quiet) event(kind, namespace, name, text string) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.versions++
 	return fmt.Sprintf(`{"type":%q,"object":{"kind":"ConfigMap","apiVersion":"v1","metadata":`+
-		`{"name":"own","namespace":%q,"resourceVersion":"%d"},"data":{"a":%q}}}`+"\n",
-		kind, namespace, q.versions, strings.Repeat("x", 1000))
+		`{"name":%q,"namespace":%q,"resourceVersion":"%d"},"data":{"a":%q}}}`+"\n",
+		kind, name, namespace, q.versions, text)
 }
 
-func (q *quiet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
+// listed adds to the number of lists of a namespace, and returns it.
+func (q *quiet) listed(namespace string, more int) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lists[namespace] += more
+	return q.lists[namespace]
+}
+
+// RoundTrip implements http.RoundTripper.
+func (q *quiet) RoundTrip(r *http.Request) (*http.Response, error) {
+	reader, writer := io.Pipe()
+	go func() { _ = writer.CloseWithError(q.answer(r, writer)) }() // never returns an error
+	header := http.Header{"Content-Type": []string{"application/json"}}
+	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: reader, Request: r}, nil
+}
+
+// answer writes until the watch or its client ends.
+func (q *quiet) answer(r *http.Request, w io.Writer) (err error) {
 	query, namespace := r.URL.Query(), strings.Split(r.URL.Path, "/")[4]
-	send := func(text string) { _, _ = io.WriteString(w, text) } // the client may disconnect
-	if query.Get("sendInitialEvents") == "true" {
-		q.mu.Lock()
-		q.lists[namespace]++
-		q.mu.Unlock()
-		send(q.event("ADDED", namespace))
-		send(bookmark(`"k8s.io/initial-events-end":"true"`))
-	}
-	w.(http.Flusher).Flush()
-	seconds, _ := strconv.Atoi(query.Get("timeoutSeconds")) // 0 ends the watch
-	end := time.After(time.Duration(seconds) * time.Second)
-	for {
-		select {
-		case <-time.After(time.Minute):
-			count := 1
-			if namespace == "busy" {
-				count = busyUpdates
-			}
-			var text strings.Builder
-			for range count {
-				text.WriteString(q.event("MODIFIED", namespace))
-			}
-			send(text.String() + bookmark(""))
-			w.(http.Flusher).Flush()
-		case <-r.Context().Done():
-			return
-		case <-end:
-			return
+	send := func(text string) {
+		if err == nil {
+			_, err = io.WriteString(w, text)
 		}
 	}
+	if query.Get("sendInitialEvents") == "true" {
+		q.listed(namespace, 1)
+		send(q.event("ADDED", namespace, "own", ""))
+		send(bookmark(initialEventsEnd))
+	}
+	for i := 0; err == nil && namespace == "endless" && q.listed(namespace, 0) == 1; i++ {
+		send(q.event("ADDED", namespace, strconv.Itoa(i), strings.Repeat("x", mebibyte)))
+	}
+	seconds, _ := strconv.Atoi(query.Get("timeoutSeconds")) // 0 ends the watch
+	end := time.After(time.Duration(seconds) * time.Second)
+	for err == nil {
+		select {
+		case <-time.After(time.Minute):
+			for range updates()[namespace] {
+				send(q.event("MODIFIED", namespace, "own", strings.Repeat("x", 1000)))
+			}
+			send(bookmark("{}"))
+		case <-r.Context().Done():
+			return r.Context().Err()
+		case <-end:
+			return nil
+		}
+	}
+	return err
 }
 
 // bookmark returns a bookmark as long as those of API servers.
 func bookmark(annotations string) string {
 	return fmt.Sprintf(`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1",`+
-		`"metadata":{"resourceVersion":"1234567","annotations":{%s}}}}`+"\n", annotations)
+		`"metadata":{"resourceVersion":"1234567","annotations":%s}}}`+"\n", annotations)
 }
 
 // TestWatchesOfADayAreListedAgain checks that 4 MiB of bookmarks and updates lead to another list
-// without an error.
+// without an error, and that this removes the objects of an endless watch from the cache.
 func TestWatchesOfADayAreListedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q, want := &quiet{lists: map[string]int{}}, map[string]int{"busy": 28, "idle": 4}
-		network := &pipes{connections: make(chan net.Conn), closed: make(chan struct{})}
-		server := &httptest.Server{
-			Listener: network, Config: &http.Server{Handler: q, ReadHeaderTimeout: time.Minute},
-		}
-		server.Start()
-		defer server.Close()
-		transport := &http.Transport{DialContext: network.dial}
-		defer transport.CloseIdleConnections()
-		config := &rest.Config{Host: "http://localhost", Transport: transport, QPS: -1}
+		q := &quiet{lists: map[string]int{}}
+		config := &rest.Config{Host: "http://localhost", Transport: q, QPS: -1}
 		config.Wrap(guest.LimitResponses())
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -146,14 +119,17 @@ func TestWatchesOfADayAreListedAgain(t *testing.T) {
 			}
 		}, funcr.Options{})
 		var running sync.WaitGroup
-		for namespace := range want {
+		for namespace := range updates() {
 			informer := newInformer(t, config, namespace)
 			running.Go(func() { informer.RunWithContext(klog.NewContext(ctx, logger)) })
+			defer func() {
+				assert.Check(t, is.DeepEqual([]string{namespace + "/own"}, informer.GetStore().ListKeys()))
+			}()
 		}
 		<-time.After(24 * time.Hour)
 		cancel()
 		running.Wait()
-		assert.Check(t, is.DeepEqual(want, q.lists), "lists")
+		assert.Check(t, is.DeepEqual(map[string]int{"busy": 28, "idle": 4, "endless": 5}, q.lists))
 	})
 }
 
