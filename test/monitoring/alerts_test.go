@@ -3,6 +3,7 @@
 package monitoring
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -78,15 +79,16 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// ruleTests are the tests of an alert in the format of promtool.
-type ruleTests struct {
-	Tests []struct {
-		Name  string
-		Cases []struct {
-			Alert  string `json:"alertname"`
-			Alerts []any  `json:"exp_alerts"`
-		} `json:"alert_rule_test"`
-	}
+// ruleTest is a test of an alert in the format of promtool.
+type ruleTest struct {
+	Name     string `json:"name"`
+	Interval string `json:"interval"` // by default one minute
+	Series   []any  `json:"input_series"`
+	Cases    []struct {
+		Time   string `json:"eval_time"`
+		Alert  string `json:"alertname"` // not in the file, which is about one alert
+		Alerts []any  `json:"exp_alerts,omitempty"`
+	} `json:"alert_rule_test"`
 }
 
 // TestEachAlertFiresStaysSilentAndResolves runs promtool.
@@ -102,27 +104,30 @@ func TestEachAlertFiresStaysSilentAndResolves(t *testing.T) {
 		name := strings.ToLower(strings.TrimPrefix(r.Alert, "OpenStackCSI")) + ".yaml"
 		text, err := os.ReadFile(filepath.Join("testdata", name))
 		must(t, err)
-		var tests ruleTests
-		must(t, yaml.Unmarshal(text, &tests))
+		var tests []ruleTest
+		must(t, yaml.UnmarshalStrict(text, &tests))
 		mustCoverAlert(t, r.Alert, tests)
+		text, err = yaml.Marshal(map[string]any{
+			"rule_files": []string{"rules.yaml"}, "evaluation_interval": "1m", "tests": tests,
+		})
+		must(t, err)
 		file := filepath.Join(folder, name)
 		must(t, os.WriteFile(file, text, 0o600))
 		runPromtool(t, "test", "rules", file)
 	}
 }
 
-// mustCoverAlert checks that in one test the alert ends after it has fired, and that it never fires
-// in another test.
-func mustCoverAlert(t *testing.T, alert string, of ruleTests) {
+// mustCoverAlert completes the tests of an alert. It checks that the alert ends after it has fired
+// in one test, and that it never fires in another.
+func mustCoverAlert(t *testing.T, alert string, tests []ruleTest) {
 	t.Helper()
 	resolves, silent := false, false
-	for _, test := range of.Tests {
+	for i, test := range tests {
+		tests[i].Interval = cmp.Or(test.Interval, "1m")
 		fired := false
-		for _, one := range test.Cases {
-			if one.Alert != alert {
-				t.Errorf("a test of %s is about %s", alert, one.Alert)
-			}
-			fires := len(one.Alerts) > 0
+		for i := range test.Cases {
+			test.Cases[i].Alert = alert
+			fires := len(test.Cases[i].Alerts) > 0
 			resolves = resolves || fired && !fires
 			fired = fired || fires
 		}
