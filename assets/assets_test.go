@@ -70,24 +70,13 @@ func withCSIAddons(
 	if len(addons.Assets()) == 0 {
 		return nil
 	}
-	var rbac, all []bundle.Asset
+	all := slices.Clone(addons.Assets())
 	for _, asset := range base.Assets() {
-		if other, differs := addons.Find(asset.Name); differs {
-			asset = other
-		}
-		all = append(all, asset)
-	}
-	for _, asset := range addons.Assets() {
-		if _, differs := base.Find(asset.Name); differs {
-			continue
-		}
-		if strings.Contains(kindOf(t, asset), "Role") {
-			rbac = append(rbac, asset)
-		} else {
+		if _, differs := addons.Find(asset.Name); !differs {
 			all = append(all, asset)
 		}
 	}
-	complete, err := bundle.New(slices.Concat(rbac, all))
+	complete, err := bundle.New(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,11 +143,14 @@ func TestEveryObjectDecodesStrictly(t *testing.T) {
 	t.Parallel()
 	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
 		for _, asset := range filled(t, b) {
+			for _, name := range bundle.Placeholders(asset.Data) {
+				if !slices.Contains(bundle.Late(), name) {
+					t.Errorf("%s: ${%s} remains", asset.Name, name)
+				}
+			}
 			if strings.HasSuffix(asset.Name, "servicemonitor.yaml") {
-				var object unstructured.Unstructured
-				if err := yaml.UnmarshalStrict(asset.Data, &object.Object); err != nil ||
-					object.GetKind() != "ServiceMonitor" {
-					t.Errorf("%s: kind %q, %v", asset.Name, object.GetKind(), err)
+				if kind := kindOf(t, asset); kind != "ServiceMonitor" {
+					t.Errorf("%s: kind %q", asset.Name, kind)
 				}
 				continue
 			}
@@ -167,35 +159,24 @@ func TestEveryObjectDecodesStrictly(t *testing.T) {
 	})
 }
 
-func TestOnlyLatePlaceholdersRemain(t *testing.T) {
-	t.Parallel()
-	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
-		for _, asset := range filled(t, b) {
-			for _, name := range bundle.Placeholders(asset.Data) {
-				if !slices.Contains(bundle.Late(), name) {
-					t.Errorf("%s: ${%s} remains", asset.Name, name)
-				}
-			}
-		}
-	})
-}
-
 // The API server rejects a pod whose ServiceAccount may not use its SCC yet.
 func TestServiceAccountsAndRBACComeFirst(t *testing.T) {
 	t.Parallel()
-	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
-		var others string
-		for _, asset := range b.Assets() {
-			kind := kindOf(t, asset)
-			first := kind == "ServiceAccount" || strings.Contains(kind, "Role")
-			if first && others != "" {
-				t.Errorf("%s comes after %s", asset.Name, others)
-			}
-			if !first {
-				others = asset.Name
+	for _, f := range flavour.All() {
+		for driver, b := range bundles(t, f) {
+			var others string
+			for _, asset := range b.Assets() {
+				kind := kindOf(t, asset)
+				first := kind == "ServiceAccount" || strings.Contains(kind, "Role")
+				if first && others != "" {
+					t.Errorf("%s, %s: %s comes after %s", driver, f, asset.Name, others)
+				}
+				if !first {
+					others = asset.Name
+				}
 			}
 		}
-	})
+	}
 }
 
 func kindOf(t *testing.T, asset bundle.Asset) string {
