@@ -37,24 +37,26 @@ func newDriver(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func TestGeneratorAcceptsNewDrivers(t *testing.T) {
 	t.Parallel()
 	root := copyOfAssets(t)
-	for _, name := range []string{"scaffoldtest", "z9scaffoldtest"} {
+	names := []string{"scaffoldtest", "z9scaffoldtest"}
+	for _, name := range names {
 		code, stdout, stderr := newDriver(t, "--root="+root, name)
 		if code != 0 {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
 		for _, file := range []string{
 			"assets/drivers/%s/driver.yaml", "pkg/drivers/%s/configsync.go", "cmd/%s-operator/main.go",
-			"Dockerfile.%s",
-			"test/devcluster/fixtures/operators/%s.yaml",
+			"Dockerfile.%s", "test/devcluster/fixtures/operators/%s.yaml",
 			"assets/drivers/%s/operator/operand_role.yaml",
 		} {
 			if file = fmt.Sprintf(file, name); !slices.Contains(strings.Fields(stdout), file) {
 				t.Errorf("%s does not exist", file)
 			}
 		}
-		if err := generator.Update(filepath.Join(root, "assets")); err != nil {
-			t.Fatal(err)
-		}
+	}
+	if err := generator.Update(filepath.Join(root, "assets")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
 		installed := "assets/drivers/" + name + "/generated/standalone/operator/kustomization.yaml"
 		if _, err := os.Stat(filepath.Join(root, installed)); err != nil {
 			t.Errorf("nothing installs the operator: %v", err)
