@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,11 +53,29 @@ type fixture struct {
 	rings    atomic.Int32
 }
 
-func newFixture(t *testing.T, f flavour.Flavour, config simulator.Config) *fixture {
+// newFixture has a cloud of the real services if they run. It is for tests of what the services do.
+func newFixture(t *testing.T, f flavour.Flavour) *fixture {
 	t.Helper()
-	cloud, err := testcloud.New(config)
+	cloud, err := testcloud.New(simulator.Config{})
 	check(t, err)
 	return newFixtureOf(t, f, cloud)
+}
+
+// newSimulated has a simulated cloud.
+func newSimulated(t *testing.T, config simulator.Config) *fixture {
+	t.Helper()
+	cloud, err := simulator.New(config)
+	check(t, err)
+	return newFixtureOf(t, flavour.Standalone, cloud)
+}
+
+// newAccepted has a simulated cloud that has accepted the content of the Secret.
+func newAccepted(t *testing.T) (s *fixture, content []byte) {
+	t.Helper()
+	s = newSimulated(t, simulator.Config{})
+	s.put(s.good())
+	s.sync()
+	return s, s.good()
 }
 
 // newFixtureOf is newFixture for a cloud that does not run yet. The clock starts now, because
@@ -148,22 +167,18 @@ func (s *fixture) poll() int {
 func (s *fixture) expect(name string, status opv1.ConditionStatus, reason, text string) {
 	s.t.Helper()
 	found := v1helpers.FindOperatorCondition(s.State.Conditions(s.t), name)
-	if found == nil || found.Status != status || found.Reason != reason ||
-		!strings.Contains(found.Message, text) {
-		s.t.Errorf("%s is %+v; want %s %s with %q", name, found, status, reason, text)
-	}
+	assert.Check(s.t, found != nil && found.Status == status && found.Reason == reason &&
+		strings.Contains(found.Message, text), "%s is %+v; want %s with %q", name, found, reason, text)
 }
 
 // expectLogin expects the accepted clouds.yaml, nil for none.
 func (s *fixture) expectLogin(clouds []byte) {
 	s.t.Helper()
-	found, _ := s.w.Accepted()
-	if clouds == nil && found == nil {
-		return
+	var got string
+	if found, _ := s.w.Accepted(); found != nil {
+		got = string(found.Data[openstack.CloudsKey])
 	}
-	if found == nil || string(found.Data[openstack.CloudsKey]) != string(clouds) {
-		s.t.Errorf("the accepted credentials are %+v, want other ones", found)
-	}
+	assert.Check(s.t, is.Equal(got, string(clouds)), "the accepted credentials")
 }
 
 // expectExpiry compares the metric of the expiry. Without a value the metric must be absent.
@@ -177,9 +192,7 @@ func (s *fixture) expectExpiry(want ...time.Duration) {
 			got = append(got, time.Duration(metric.GetGauge().GetValue())*time.Second)
 		}
 	}
-	if !slices.Equal(got, want) {
-		s.t.Errorf("the metric of the expiry is %v, want %v", got, want)
-	}
+	assert.Check(s.t, is.DeepEqual(want, got), "the metric of the expiry")
 }
 
 func (s *fixture) emitted() (reasons []string) {
@@ -194,7 +207,7 @@ func TestNewCredentialsAreUsedWhenOpenStackAcceptsThem(t *testing.T) {
 	for _, f := range flavour.All() {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			s := newFixture(t, f, simulator.Config{})
+			s := newFixture(t, f)
 			first := s.good()
 			s.put(first)
 			s.sync()
@@ -222,41 +235,30 @@ func TestNewCredentialsAreUsedWhenOpenStackAcceptsThem(t *testing.T) {
 // Credentials that return after a mistake were accepted before, whether OpenStack answers or not.
 func TestReturnToAcceptedCredentialsDuringAnOutage(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, flavour.Standalone, simulator.Config{})
-	first := s.good()
-	s.put(first)
-	s.sync()
-	if got := s.emitted(); len(got) > 0 {
-		t.Errorf("a start emits %q", got)
-	}
+	s, first := newAccepted(t)
+	assert.Check(t, is.Len(s.emitted(), 0), "a start emits events")
 	rings := s.rings.Load()
 	s.clock.Step(time.Hour) // a test with the same result tells nobody
 	s.sync()
 	s.put(s.bad("a"))
 	s.sync()
-	if got := s.rings.Load() - rings; got != 1 {
-		t.Errorf("controllers are told %d times that the credentials are refused", got)
-	}
+	assert.Check(t, is.Equal(s.rings.Load()-rings, int32(1)), "notifications about a refusal")
 	_, err := s.cloud.SetFault(simulator.Fault{Mode: simulator.Status, Status: 503})
 	check(t, err)
 	s.put(s.bad("b"))
-	if first, second := s.sync(), s.sync(); first == 0 || second > 0 {
-		t.Errorf("%d and %d logins, want one until the next poll", first, second)
-	}
+	assert.Check(t, s.sync() > 0 && s.sync() == 0, "want one login until the next poll")
 	assert.Check(t, s.w.Malformed(), "an outage counts as malformed credentials")
 	s.put(first)
 	s.sync()
 	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
-	want := []string{"TestCredentialsNotAccepted", "TestCredentialsNotAccepted", accepted}
-	if diff := cmp.Diff(want, s.emitted()); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	const refused = "TestCredentialsNotAccepted"
+	assert.Check(t, is.DeepEqual([]string{refused, refused, accepted}, s.emitted()), "events")
 }
 
 // However long OpenStack refuses credentials, and across restarts: nothing is accepted.
 func TestRefusedCredentialsAreNeverUsed(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	s := newFixture(t, flavour.Standalone)
 	s.put(s.bad("a"))
 	s.sync()
 	s.restart()
@@ -269,76 +271,65 @@ func TestRefusedCredentialsAreNeverUsed(t *testing.T) {
 
 func TestMalformedCredentialsNameLineAndFixAndSendNothing(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, flavour.Standalone, simulator.Config{})
-	first := s.good()
-	s.put(first)
-	s.sync()
+	s, first := newAccepted(t)
 	s.put([]byte("clouds:\n  openstack:\n    auth: {}\n"))
 	assert.Check(t, s.sync()+s.poll() <= 0, "malformed credentials cause a login")
 	s.expectLogin(first)
-	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", "(line 3) lacks auth_url")
-	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", ": correct it. The driver keeps")
+	for _, text := range []string{"(line 3) lacks auth_url", ": correct it. The driver keeps"} {
+		s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", text)
+	}
 	assert.Check(t, s.w.Malformed() != nil, "the credentials do not count as malformed")
 }
 
-// A login that OpenStack accepts can be useless. It is tested at each poll, and never used.
+// A login that OpenStack accepts can be useless. It is tested at each poll, with its session and a
+// new catalog, which the administrator of the cloud may correct, and never used.
 func TestUselessLoginIsNotUsed(t *testing.T) {
 	t.Parallel()
-	t.Run("a region that does not exist", func(t *testing.T) {
-		t.Parallel()
-		s := newFixture(t, flavour.Standalone, simulator.Config{})
-		wrong := strings.Replace(string(s.good()), "region_name: ", "region_name: Not", 1)
-		s.put([]byte(wrong))
-		s.sync()
-		s.expect(accepted, opv1.ConditionFalse, "NotOffered", "in region Not")
-		s.expectLogin(nil)
-		assert.Check(t, s.poll() <= 0, "the session of the first test is not used again")
+	s := newFixture(t, flavour.Standalone)
+	s.put([]byte(strings.Replace(string(s.good()), "region_name: ", "region_name: Not", 1)))
+	s.sync()
+	s.expect(accepted, opv1.ConditionFalse, "NotOffered", "in region Not")
+	assert.Check(t, is.Equal(s.poll(), 0), "the session of the first test is not used again")
+	s.cloud.RemoveFromCatalog("sharev2")
+	s.put(s.good())
+	s.sync()
+	s.expect(accepted, opv1.ConditionFalse, "NotOffered", "shared file system")
+	s.cloud.RestoreToCatalog("sharev2")
+	_, err := s.cloud.SetFault(simulator.Fault{
+		Mode: simulator.Status, Status: 404, Service: simulator.Share, Times: 1,
 	})
-	t.Run("Manila is not offered yet", func(t *testing.T) {
-		t.Parallel()
-		s := newFixture(t, flavour.Standalone, simulator.Config{})
-		s.cloud.RemoveFromCatalog("sharev2")
-		s.put(s.good())
-		s.sync()
-		s.expect(accepted, opv1.ConditionFalse, "NotOffered", "shared file system")
-		s.cloud.RestoreToCatalog("sharev2")
-		assert.Check(t, s.poll() <= 0, "the catalog is read with a new login")
-		s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
-	})
+	check(t, err)
+	assert.Check(t, is.Equal(s.poll(), 0), "the catalog is read with a new login")
+	s.expect(accepted, opv1.ConditionFalse, "NotOffered", "nothing is served there")
+	s.expectLogin(nil)
+	assert.Check(t, is.Equal(s.poll(), 0))
+	assert.Check(t, is.Equal(s.cloud.Counters().Calls["GET /identity/v3/auth/catalog"], 1))
+	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
 }
 
 func TestWrongPasswordIsSentTwiceInThreeMinutes(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, flavour.Standalone, simulator.Config{})
-	s.put(s.good())
-	s.sync()
+	s, _ := newAccepted(t)
 	s.put(s.bad("a"))
 	sent := s.sync()
 	for range 35 {
 		s.clock.Step(5 * time.Second)
 		sent += s.sync()
 	}
-	assert.Check(t, sent == 2, "%d logins, want two", sent)
+	assert.Check(t, is.Equal(sent, 2), "logins")
 	s.put(s.bad("b"))
-	assert.Check(t, s.sync() == 1, "new credentials are not tried at once")
+	assert.Check(t, is.Equal(s.sync(), 1), "new credentials are not tried at once")
 }
 
 // With LDAP a token outlives its password, with Keystone's own users it does not. An outage does
 // not change the result.
 func TestAcceptedCredentialsAreTestedAgainAfterAnHour(t *testing.T) {
 	t.Parallel()
-	cloud, err := simulator.New(simulator.Config{})
-	check(t, err)
-	s := newFixtureOf(t, flavour.Standalone, cloud)
-	first := s.good()
-	s.put(first)
-	s.sync()
-	_, err = s.cloud.SetFault(simulator.Fault{Mode: simulator.Status, Status: 503})
+	s, first := newAccepted(t)
+	_, err := s.cloud.SetFault(simulator.Fault{Mode: simulator.Status, Status: 503})
 	check(t, err)
 	s.clock.Step(time.Hour)
-	if n := s.sync(); n != 1 {
-		t.Errorf("after an hour %d logins, want one", n)
-	}
+	assert.Check(t, is.Equal(s.sync(), 1), "logins after an hour")
 	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
 	check(t, s.cloud.ClearFaults())
 	s.cloud.RotateCredentials(simulator.Rotation{KeepTokens: true})
@@ -350,15 +341,14 @@ func TestAcceptedCredentialsAreTestedAgainAfterAnHour(t *testing.T) {
 	s.expectLogin(first)
 	client, err := s.w.Client(t.Context())
 	check(t, err)
-	if _, err := client.ShareTypes(t.Context()); err != nil {
-		t.Errorf("the session ends with a refused test: %v", err)
-	}
+	_, err = client.ShareTypes(t.Context())
+	assert.Check(t, err, "the session ends with a refused test")
 	assert.Check(t, s.rings.Load() != rings, "the refusal is not announced")
 }
 
 func TestEndOfTheSessionCausesATest(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	s := newFixture(t, flavour.Standalone)
 	s.put(s.good())
 	s.sync()
 	s.cloud.RotateCredentials(simulator.Rotation{})
@@ -367,16 +357,15 @@ func TestEndOfTheSessionCausesATest(t *testing.T) {
 	_, err = client.ShareTypes(t.Context())
 	assert.Assert(t, openstack.ReasonOf(err) == openstack.AuthenticationFailed,
 		"got %v, want a refused renewal", err)
-	if n := s.poll() + s.poll(); n > 2 {
-		t.Errorf("%d refused logins in two minutes", n)
-	}
+	n := s.poll() + s.poll()
+	assert.Check(t, n <= 2, "%d refused logins in two minutes", n)
 	s.expect(accepted, opv1.ConditionFalse, "AuthenticationFailed",
 		"The driver uses these credentials")
 }
 
 func TestMissingSecretIsReportedAndChangesNothing(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	s := newSimulated(t, simulator.Config{})
 	const missing = "Secret openshift-x/credentials is missing: create it. "
 	assert.Check(t, s.sync() <= 0, "a missing Secret causes a login")
 	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", missing+"Nothing that runs changes")
@@ -394,8 +383,10 @@ func TestMissingSecretIsReportedAndChangesNothing(t *testing.T) {
 // The administrator of a guest cluster must not choose which server the operator connects to.
 func TestSecretOfTheGuestClusterIsNotRead(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, flavour.HyperShift, simulator.Config{})
-	_, err := s.Guest.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
+	cloud, err := simulator.New(simulator.Config{})
+	check(t, err)
+	s := newFixtureOf(t, flavour.HyperShift, cloud)
+	_, err = s.Guest.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "credentials"},
 		Data:       map[string][]byte{openstack.CloudsKey: s.good()},
 	}, metav1.CreateOptions{})
@@ -407,11 +398,11 @@ func TestSecretOfTheGuestClusterIsNotRead(t *testing.T) {
 
 func TestUnmanagedOperatorTestsNothing(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	s := newSimulated(t, simulator.Config{})
 	s.put(s.good())
-	driver := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
+	var driver opv1.ClusterCSIDriver
 	driver.Spec.ManagementState = opv1.Unmanaged
-	s.State.Set(t, driver)
+	s.State.Set(t, &driver)
 	assert.Check(t, s.sync() <= 0 && len(s.State.Conditions(t)) <= 0,
 		"an unmanaged operator logs in or reports")
 }
@@ -419,16 +410,14 @@ func TestUnmanagedOperatorTestsNothing(t *testing.T) {
 // Before the driver is needed, the probe of OpenStack reports what is wrong.
 func TestConditionsExistOnlyForANeededDriver(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	s := newSimulated(t, simulator.Config{})
 	needed := make(chan struct{})
 	s.options.Needed = needed
 	s.restart()
 	s.put(s.good())
 	s.sync()
 	s.expectLogin(s.good())
-	if conditions := s.State.Conditions(t); len(conditions) > 0 {
-		t.Errorf("conditions are %v, want none", conditions)
-	}
+	assert.Check(t, is.Len(s.State.Conditions(t), 0))
 	close(needed)
 	s.sync()
 	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
@@ -437,7 +426,7 @@ func TestConditionsExistOnlyForANeededDriver(t *testing.T) {
 // A changed CA is new content: the drivers would not connect to the cloud either.
 func TestChangedTrustedCAsCauseATest(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, flavour.Standalone, simulator.Config{TLS: true})
+	s := newSimulated(t, simulator.Config{TLS: true})
 	var trusted []byte
 	s.options.TrustedCAs = func() []byte { return trusted }
 	s.restart()
@@ -449,31 +438,13 @@ func TestChangedTrustedCAsCauseATest(t *testing.T) {
 	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
 }
 
-// The administrator of the cloud moves a service and corrects the catalog.
-func TestCorrectedCatalogIsRead(t *testing.T) {
-	t.Parallel()
-	s := newFixture(t, flavour.Standalone, simulator.Config{})
-	_, err := s.cloud.SetFault(simulator.Fault{
-		Mode: simulator.Status, Status: 404, Service: simulator.Share, Times: 1,
-	})
-	check(t, err)
-	s.put(s.good())
-	s.sync()
-	s.expect(accepted, opv1.ConditionFalse, "NotOffered", "nothing is served there")
-	if s.poll() > 0 || s.cloud.Counters().Calls["GET /identity/v3/auth/catalog"] != 1 {
-		t.Errorf("the catalog is not read again: %v", s.cloud.Counters().Calls)
-	}
-	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
-}
-
 func TestClientWaitsForTheFirstTest(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	s := newSimulated(t, simulator.Config{})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.w.Client(ended); err == nil {
-		t.Error("there is a client before the first test")
-	}
+	_, err := s.w.Client(ended)
+	assert.Check(t, err != nil, "there is a client before the first test")
 	result := make(chan error, 1)
 	go func() {
 		_, err := s.w.Client(t.Context())
@@ -488,7 +459,7 @@ func TestClientWaitsForTheFirstTest(t *testing.T) {
 func TestExpiryIsReportedAndRarelyRequested(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
-	s := newFixture(t, flavour.Standalone, simulator.Config{})
+	s := newFixture(t, flavour.Standalone)
 	expiry := s.clock.Now().Add(15 * day)
 	rotate := func(expiry time.Time) {
 		s.cloud.RotateCredentials(simulator.Rotation{
@@ -527,9 +498,8 @@ func TestExpiryIsReportedAndRarelyRequested(t *testing.T) {
 		s.expect(expiring, opv1.ConditionTrue, step.reason, expires)
 		s.expectExpiry(step.left)
 		s.sync()
-		if got := s.emitted(); len(got) != step.events || got[0] != expiring {
-			t.Errorf("%v before the end events are %q, want %d", step.left, got, step.events)
-		}
+		want := slices.Repeat([]string{expiring}, step.events)
+		assert.Check(t, is.DeepEqual(want, s.emitted()), "events %v before the end", step.left)
 	}
 	s.put(s.bad("a"))
 	s.sync()
