@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/utils/clock"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -87,6 +89,18 @@ func (f *fixture) finds(o outcome) {
 }
 
 func (f *fixture) sync(ctx context.Context) error { return f.Probe.Sync(ctx, nil) }
+
+// wantConditions compares all conditions, in the order of their names.
+func (f *fixture) wantConditions(t *testing.T, want ...opv1.OperatorCondition) {
+	t.Helper()
+	assert.Check(t, is.DeepEqual(want, f.client.SortedConditions(t)), "conditions")
+}
+
+// wantProbes compares the number of probes.
+func (f *fixture) wantProbes(t *testing.T, want int, label string) {
+	t.Helper()
+	assert.Check(t, is.Equal(int(f.requests.Load()), want), "probes %s", label)
+}
 
 func (f *fixture) eventReasons() []string {
 	var reasons []string

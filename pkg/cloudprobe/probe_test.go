@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -34,20 +33,14 @@ func TestErrorOfTheAPIServerRepeatsNoProbe(t *testing.T) {
 			f.Trigger(nil)
 			f.client.RefuseWrites(3)
 			for range 3 {
-				if err := f.sync(t.Context()); err == nil {
-					t.Fatal("no error although the API server refuses")
-				}
+				assert.Assert(t, f.sync(t.Context()) != nil, "no error although the API server refuses")
 				c.Step(time.Second)
 			}
-			if len(f.eventReasons()) != 0 {
-				t.Errorf("events %q of conditions that were not written", f.eventReasons())
-			}
+			assert.Check(t, is.Len(f.eventReasons(), 0), "of conditions that were not written")
 			assert.NilError(t, f.sync(t.Context()))
-			diff := gocmp.Diff([]opv1.OperatorCondition{reachable()}, f.client.SortedConditions(t))
-			assert.Check(t, diff == "", "conditions (-want +got):\n%s", diff)
-			if probes := f.requests.Load(); probes != 1 || f.starts != 1 {
-				t.Errorf("%d probes and %d starts, want one each", probes, f.starts)
-			}
+			f.wantConditions(t, reachable())
+			f.wantProbes(t, 1, "after refused writes")
+			assert.Check(t, is.Equal(f.starts, 1))
 		})
 	}
 }
@@ -60,24 +53,19 @@ func TestDeployedDriverIsDetectedBeforeTheFirstProbe(t *testing.T) {
 	failure := errors.New("API server is down")
 	f.Gate.Deployed = func(context.Context) (bool, error) { return false, failure }
 	for range 2 {
-		if err := f.sync(t.Context()); !errors.Is(err, failure) {
-			t.Fatalf("got %v, want %v", err, failure)
-		}
+		assert.ErrorIs(t, f.sync(t.Context()), failure)
 	}
-	if f.requests.Load() != 0 || f.client.Writes() != 0 || f.starts != 0 {
-		t.Errorf("%d probes, %d writes, %d starts without knowing what is deployed",
-			f.requests.Load(), f.client.Writes(), f.starts)
-	}
+	f.wantProbes(t, 0, "without knowing what is deployed")
+	assert.Check(t, f.client.Writes() == 0 && f.starts == 0)
 	f.deployed()
 	assert.NilError(t, f.sync(t.Context()))
-	if f.starts != 1 || f.requests.Load() != 1 {
-		t.Errorf("%d starts and %d probes, want one each", f.starts, f.requests.Load())
-	}
+	f.wantProbes(t, 1, "of a deployed driver")
+	assert.Check(t, is.Equal(f.starts, 1))
 }
 
 func TestOnlyManagedDriversProbe(t *testing.T) {
 	t.Parallel()
-	for state, want := range map[opv1.ManagementState]int32{
+	for state, want := range map[opv1.ManagementState]int{
 		opv1.Managed: 1, opv1.Unmanaged: 0, opv1.Removed: 0,
 		// The controllers of library-go reconcile in these states.
 		opv1.Force: 0, "": 0,
@@ -90,44 +78,47 @@ func TestOnlyManagedDriversProbe(t *testing.T) {
 			f.client.Set(t, &driver)
 			f.finds(available())
 			assert.NilError(t, f.sync(t.Context()))
-			probes := f.requests.Load()
-			if probes != want || f.starts != int(want) || f.client.Writes() != int(want) {
-				t.Errorf("%d probes, %d starts, %d writes, want %d each", probes, f.starts, f.client.Writes(),
-					want)
-			}
+			f.wantProbes(t, want, "")
+			assert.Check(t, f.starts == want && f.client.Writes() == want, "starts or writes")
 		})
 	}
 }
 
-func TestFirstProbeIsReportedAsPending(t *testing.T) {
+func TestPendingProbeIsReported(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, clock.RealClock{})
+	first := newFixture(t, clock.RealClock{})
 	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		f.send = func(context.Context) (string, Availability, error) {
-			<-release
-			return "", Availability{Available: true}, nil
-		}
-		done := make(chan error)
-		go func() { done <- f.sync(t.Context()) }()
-		<-time.After(firstPatience - time.Millisecond)
-		if got := f.client.SortedConditions(t); len(got) != 0 {
-			t.Errorf("reported too early: %v", got)
-		}
-		<-time.After(2 * time.Millisecond)
-		synctest.Wait()
-		want := []opv1.OperatorCondition{
-			unreachable("CloudUnreachable", ErrPending.Error()),
-			disabled("CloudUnreachable", ErrPending.Error()),
-		}
-		if diff := gocmp.Diff(want, f.client.SortedConditions(t)); diff != "" {
-			t.Errorf("conditions while the probe is pending (-want +got):\n%s", diff)
-		}
-		close(release)
-		assert.NilError(t, <-done)
-		diff := gocmp.Diff([]opv1.OperatorCondition{reachable()}, f.client.SortedConditions(t))
-		assert.Check(t, diff == "", "conditions after the result (-want +got):\n%s", diff)
+		reason, message := "CloudUnreachable", ErrPending.Error()
+		first.pending(t, firstPatience, unreachable(reason, message), disabled(reason, message))
+		first.wantConditions(t, reachable())
 	})
+	later := newFixture(t, clock.RealClock{})
+	synctest.Test(t, func(t *testing.T) {
+		later.finds(available())
+		assert.NilError(t, later.sync(t.Context()))
+		<-time.After(interval)
+		later.pending(t, laterPatience, unreachable("CloudUnreachable", ErrPending.Error()))
+	})
+}
+
+// pending sends a probe that ends after the conditions say that it is pending, after the patience.
+func (f *fixture) pending(
+	t *testing.T, patience time.Duration, want ...opv1.OperatorCondition,
+) {
+	t.Helper()
+	before, release, done := f.client.SortedConditions(t), make(chan struct{}), make(chan error)
+	f.send = func(context.Context) (string, Availability, error) {
+		<-release
+		return "", Availability{Available: true}, nil
+	}
+	go func() { done <- f.sync(t.Context()) }()
+	<-time.After(patience - time.Millisecond)
+	f.wantConditions(t, before...)
+	<-time.After(2 * time.Millisecond)
+	synctest.Wait()
+	f.wantConditions(t, want...)
+	close(release)
+	assert.NilError(t, <-done)
 }
 
 func TestProbeOfACloudThatHangsIsBoundedAndReportedOnce(t *testing.T) {
@@ -142,44 +133,12 @@ func TestProbeOfACloudThatHangsIsBoundedAndReportedOnce(t *testing.T) {
 		}
 		start := time.Now()
 		assert.NilError(t, f.sync(t.Context()))
-		if took := time.Since(start); took != deadline {
-			t.Errorf("took %v, want %v", took, deadline)
-		}
-		before := f.client.Writes()
+		assert.Check(t, is.Equal(time.Since(start), deadline))
+		assert.Check(t, is.Equal(f.client.Writes(), 2), "writes at first")
 		for range 3 {
 			assert.NilError(t, f.sync(t.Context()))
 		}
-		if now := f.client.Writes(); before != 2 || now != before {
-			t.Errorf("%d writes at first, %d later, want 2 and none", before, now-before)
-		}
-	})
-}
-
-func TestLaterProbeIsReportedAsPending(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t, clock.RealClock{})
-	synctest.Test(t, func(t *testing.T) {
-		f.finds(available())
-		assert.NilError(t, f.sync(t.Context()))
-		<-time.After(interval)
-		release := make(chan struct{})
-		f.send = func(context.Context) (string, Availability, error) {
-			<-release
-			return "", Availability{}, noResponse().err
-		}
-		done := make(chan error)
-		go func() { done <- f.sync(t.Context()) }()
-		<-time.After(laterPatience - time.Millisecond)
-		diff := gocmp.Diff([]opv1.OperatorCondition{reachable()}, f.client.SortedConditions(t))
-		assert.Check(t, diff == "", "reported too early (-want +got):\n%s", diff)
-		<-time.After(2 * time.Millisecond)
-		synctest.Wait()
-		want := []opv1.OperatorCondition{unreachable("CloudUnreachable", ErrPending.Error())}
-		if diff := gocmp.Diff(want, f.client.SortedConditions(t)); diff != "" {
-			t.Errorf("conditions while the probe is pending (-want +got):\n%s", diff)
-		}
-		close(release)
-		assert.NilError(t, <-done)
+		assert.Check(t, is.Equal(f.client.Writes(), 2), "writes later")
 	})
 }
 
@@ -189,13 +148,11 @@ func TestChangedAccessIsProbedAtOnce(t *testing.T) {
 	f.finds(noResponse())
 	for i, step := range []struct {
 		generation int64
-		probes     int32
+		probes     int
 	}{{0, 1}, {0, 1}, {1, 2}, {1, 2}, {2, 3}, {1, 4}} {
 		f.access.generation.Store(step.generation)
 		assert.NilError(t, f.sync(t.Context()))
-		if got := f.requests.Load(); got != step.probes {
-			t.Errorf("step %d: %d probes, want %d", i, got, step.probes)
-		}
+		f.wantProbes(t, step.probes, fmt.Sprint("in step ", i))
 	}
 }
 
@@ -211,7 +168,7 @@ func TestChangeOfTheAccessDuringAProbe(t *testing.T) {
 	const trigger = "trigger"
 	for i, step := range []struct {
 		cause  string
-		probes int32
+		probes int
 	}{
 		{"poll", 1},
 		{"notification of the first test", 1},
@@ -224,9 +181,7 @@ func TestChangeOfTheAccessDuringAProbe(t *testing.T) {
 			f.Trigger(nil)
 		}
 		assert.NilError(t, f.sync(t.Context()))
-		if got := f.requests.Load(); got != step.probes {
-			t.Errorf("step %d, %s: %d probes, want %d", i, step.cause, got, step.probes)
-		}
+		f.wantProbes(t, step.probes, fmt.Sprint("in step ", i))
 	}
 }
 
@@ -239,9 +194,7 @@ func TestNotificationAboutTheAccessTriggersAProbe(t *testing.T) {
 		// The second poll comes later.
 		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, interval/2, true,
 			func(context.Context) (bool, error) { return f.requests.Load() == i+1, nil })
-		if err != nil {
-			t.Fatalf("%d probes after %d changes", f.requests.Load(), i)
-		}
+		assert.NilError(t, err, "%d probes after %d changes", f.requests.Load(), i)
 		f.access.generation.Add(1)
 		f.access.Notify()
 	}
@@ -259,15 +212,9 @@ func TestSubscribersReceiveEachResult(t *testing.T) {
 		f.finds(refused())
 		c.Step(interval)
 	}
-	want := []Result[string]{
+	assert.Check(t, is.DeepEqual([]Result[string]{
 		{Found: "zones", Availability: Availability{Available: true}}, {Err: refused().err},
-	}
-	if !slices.EqualFunc(f.results, want, func(a, b Result[string]) bool {
-		return a.Found == b.Found && a.Availability == b.Availability &&
-			fmt.Sprint(a.Err) == fmt.Sprint(b.Err)
-	}) {
-		t.Errorf("results are %v, want %v", f.results, want)
-	}
+	}, f.results))
 }
 
 // TestProbeWithoutGate has no condition that disables a driver, and none that a probe is pending.
@@ -281,12 +228,7 @@ func TestProbeWithoutGate(t *testing.T) {
 			return "", Availability{}, noResponse().err
 		}
 		assert.NilError(t, f.sync(t.Context()))
-		want := []opv1.OperatorCondition{unreachable("CloudUnreachable", "no route")}
-		if diff := gocmp.Diff(want, f.client.SortedConditions(t)); diff != "" {
-			t.Errorf("conditions (-want +got):\n%s", diff)
-		}
-		if f.client.Writes() != 1 {
-			t.Errorf("%d writes, want one", f.client.Writes())
-		}
+		f.wantConditions(t, unreachable("CloudUnreachable", "no route"))
+		assert.Check(t, is.Equal(f.client.Writes(), 1))
 	})
 }
