@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,9 +31,7 @@ import (
 func drivers(t *testing.T) map[string]fs.FS {
 	t.Helper()
 	manifests, err := filepath.Glob("drivers/*/driver.yaml")
-	if err != nil || len(manifests) == 0 {
-		t.Fatalf("no drivers: %v", err)
-	}
+	assert.Assert(t, err == nil && len(manifests) != 0, "no drivers: %v", err)
 	found := map[string]fs.FS{}
 	for _, manifest := range manifests {
 		folder := filepath.Dir(manifest)
@@ -49,9 +49,7 @@ func bundles(t *testing.T, f flavour.Flavour) map[string]*bundle.Bundle {
 			continue // not a flavour of this driver
 		}
 		loaded, err := bundle.Load(fsys, f)
-		if err != nil {
-			t.Fatalf("%s: %v", driver, err)
-		}
+		assert.NilError(t, err, driver)
 		all[driver] = loaded
 	}
 	return all
@@ -64,9 +62,7 @@ func withCSIAddons(
 ) *bundle.Bundle {
 	t.Helper()
 	addons, err := bundle.LoadCSIAddons(drivers(t)[driver], f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if len(addons.Assets()) == 0 {
 		return nil
 	}
@@ -77,9 +73,7 @@ func withCSIAddons(
 		}
 	}
 	complete, err := bundle.New(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return complete
 }
 
@@ -115,9 +109,7 @@ func filled(t *testing.T, b *bundle.Bundle) []bundle.Asset {
 	result, err := b.Fill(map[flavour.Side]map[string]string{
 		flavour.ControlPlane: values, flavour.Guest: values,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return result.Assets()
 }
 
@@ -127,15 +119,11 @@ func decode(t *testing.T, text []byte) runtime.Object {
 	for _, add := range []func(*runtime.Scheme) error{
 		clientscheme.AddToScheme, snapshotv1.AddToScheme,
 	} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, add(scheme))
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	object, _, err := decoder.Decode(text, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return object
 }
 
@@ -144,14 +132,10 @@ func TestEveryObjectDecodesStrictly(t *testing.T) {
 	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
 		for _, asset := range filled(t, b) {
 			for _, name := range bundle.Placeholders(asset.Data) {
-				if !slices.Contains(bundle.Late(), name) {
-					t.Errorf("%s: ${%s} remains", asset.Name, name)
-				}
+				assert.Check(t, slices.Contains(bundle.Late(), name), "%s: ${%s} remains", asset.Name, name)
 			}
 			if strings.HasSuffix(asset.Name, "servicemonitor.yaml") {
-				if kind := kindOf(t, asset); kind != "ServiceMonitor" {
-					t.Errorf("%s: kind %q", asset.Name, kind)
-				}
+				assert.Check(t, is.Equal(kindOf(t, asset), "ServiceMonitor"), "%s: kind", asset.Name)
 				continue
 			}
 			decode(t, asset.Data)
@@ -168,9 +152,8 @@ func TestServiceAccountsAndRBACComeFirst(t *testing.T) {
 			for _, asset := range b.Assets() {
 				kind := kindOf(t, asset)
 				first := kind == "ServiceAccount" || strings.Contains(kind, "Role")
-				if first && others != "" {
-					t.Errorf("%s, %s: %s comes after %s", driver, f, asset.Name, others)
-				}
+				assert.Check(t, !first || others == "",
+					"%s, %s: %s comes after %s", driver, f, asset.Name, others)
 				if !first {
 					others = asset.Name
 				}
@@ -182,9 +165,7 @@ func TestServiceAccountsAndRBACComeFirst(t *testing.T) {
 func kindOf(t *testing.T, asset bundle.Asset) string {
 	t.Helper()
 	var object unstructured.Unstructured
-	if err := yaml.Unmarshal(asset.Data, &object.Object); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, yaml.Unmarshal(asset.Data, &object.Object))
 	return object.GetKind()
 }
 
@@ -193,9 +174,7 @@ func textOf(t *testing.T, b *bundle.Bundle, name string) []byte {
 	t.Helper()
 	assets := b.Assets()
 	i := slices.IndexFunc(assets, func(a bundle.Asset) bool { return a.Name == name })
-	if i < 0 {
-		t.Fatalf("the bundle contains no asset %s", name)
-	}
+	assert.Assert(t, i >= 0, "the bundle contains no asset %s", name)
 	return assets[i].Data
 }
 
@@ -203,9 +182,7 @@ func textOf(t *testing.T, b *bundle.Bundle, name string) []byte {
 func workload(t *testing.T, b *bundle.Bundle, name string) (appsv1.DaemonSet, corev1.PodSpec) {
 	t.Helper()
 	var object appsv1.DaemonSet // a Deployment has the same fields
-	if err := yaml.Unmarshal(textOf(t, b, name), &object); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, yaml.Unmarshal(textOf(t, b, name), &object))
 	return object, object.Spec.Template.Spec
 }
 
@@ -273,17 +250,15 @@ func TestPodsFollowTheConventions(t *testing.T) {
 func checkNode(t *testing.T, asset string, object appsv1.DaemonSet, pod corev1.PodSpec) {
 	t.Helper()
 	const eviction = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
-	if object.Spec.Template.Annotations[eviction] != "false" {
-		t.Errorf("%s: the autoscaler may evict it", asset)
-	}
+	assert.Check(t, object.Spec.Template.Annotations[eviction] == "false",
+		"%s: the autoscaler may evict it", asset)
 	if pod.NodeSelector["kubernetes.io/os"] != "linux" || pod.Containers[0].LivenessProbe == nil {
 		t.Errorf("%s: it is not bound to Linux, or has no liveness probe", asset)
 	}
 	for _, container := range pod.Containers {
 		for _, arg := range container.Args {
-			if strings.HasPrefix(arg, "--health-port") || strings.Contains(arg, "0.0.0.0:") {
-				t.Errorf("%s: %s of %s opens a port on every address of the host", asset, arg, container.Name)
-			}
+			assert.Check(t, !strings.HasPrefix(arg, "--health-port") && !strings.Contains(arg, "0.0.0.0:"),
+				"%s: %s of %s opens a port on every address of the host", asset, arg, container.Name)
 		}
 	}
 }
@@ -298,14 +273,10 @@ func checkVolumes(t *testing.T, asset string, pod corev1.PodSpec) {
 		}
 	}
 	for _, volume := range pod.Volumes {
-		if !mounted[volume.Name] {
-			t.Errorf("%s: nothing mounts volume %s", asset, volume.Name)
-		}
+		assert.Check(t, mounted[volume.Name], "%s: nothing mounts volume %s", asset, volume.Name)
 		delete(mounted, volume.Name)
 	}
-	if len(mounted) > 0 {
-		t.Errorf("%s: mounts without a volume: %v", asset, mounted)
-	}
+	assert.Check(t, len(mounted) <= 0, "%s: mounts without a volume: %v", asset, mounted)
 }
 
 func checkContainer(t *testing.T, asset string, container corev1.Container) {
@@ -322,12 +293,9 @@ func checkContainer(t *testing.T, asset string, container corev1.Container) {
 	}
 	logs := slices.Contains(container.Args, "--v=${LOG_LEVEL}")
 	needed := container.Args != nil && container.Image != "${KUBE_RBAC_PROXY_IMAGE}"
-	if needed && !logs {
-		t.Errorf("%s: container %s ignores the log level", asset, container.Name)
-	}
+	assert.Check(t, !needed || logs, "%s: container %s ignores the log level", asset, container.Name)
 	for _, arg := range container.Args {
-		if strings.Contains(arg, "Topology=") {
-			t.Errorf("%s: container %s sets the Topology gate", asset, container.Name)
-		}
+		assert.Check(t, !strings.Contains(arg, "Topology="),
+			"%s: container %s sets the Topology gate", asset, container.Name)
 	}
 }

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -20,9 +21,7 @@ func eachCinder(t *testing.T, test func(t *testing.T, f flavour.Flavour, b *bund
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			loaded, err := bundle.Load(cinder.Assets(), f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			test(t, f, loaded)
 		})
 	}
@@ -34,9 +33,7 @@ func TestCinderObjectsHaveTheNamesOfExistingClusters(t *testing.T) {
 		got := map[string]string{}
 		for _, asset := range b.Assets() {
 			var object metav1.PartialObjectMetadata
-			if err := yaml.Unmarshal(asset.Data, &object); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, yaml.Unmarshal(asset.Data, &object))
 			if object.Kind != "ClusterRole" && object.Kind != "ClusterRoleBinding" &&
 				object.Kind != "Role" && object.Kind != "RoleBinding" {
 				got[asset.Name] = fmt.Sprintf("%s %s/%s %s", object.Kind, object.Namespace, object.Name,
@@ -71,8 +68,6 @@ func TestCinderObjectsHaveTheNamesOfExistingClusters(t *testing.T) {
 			want["node_cabundle_cm.yaml"] = "ConfigMap " +
 				"${NODE_NAMESPACE}/openstack-cinder-csi-driver-trusted-ca-bundle static"
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("objects (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(want, got), "objects")
 	})
 }

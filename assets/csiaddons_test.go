@@ -3,7 +3,8 @@ package assets_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -24,9 +25,7 @@ func TestObjectsOfCSIAddonsHaveTheNamesThatOthersUse(t *testing.T) {
 	}
 	for _, text := range kustomized(t, "csi-addons/controller") {
 		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, yaml.Unmarshal([]byte(text), &object.Object))
 		delete(missing, object.GetKind()+" "+object.GetName())
 		if object.GetKind() == "Deployment" {
 			labels, _, _ := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata",
@@ -34,9 +33,7 @@ func TestObjectsOfCSIAddonsHaveTheNamesThatOthersUse(t *testing.T) {
 			want := map[string]string{
 				"app.kubernetes.io/name": "csi-addons", "control-plane": "controller-manager",
 			}
-			if diff := cmp.Diff(want, labels); diff != "" {
-				t.Errorf("labels of the pods (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(want, labels), "labels of the pods")
 		}
 		if object.GetKind() != "Service" {
 			continue
@@ -46,11 +43,7 @@ func TestObjectsOfCSIAddonsHaveTheNamesThatOthersUse(t *testing.T) {
 		want := []corev1.ServicePort{
 			{Name: "https", Port: 8443, TargetPort: intstr.FromString("metrics")},
 		}
-		if diff := cmp.Diff(want, service.Spec.Ports); diff != "" {
-			t.Errorf("ports of the Service (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(want, service.Spec.Ports), "ports of the Service")
 	}
-	if len(missing) > 0 {
-		t.Errorf("objects are missing: %v", missing)
-	}
+	assert.Check(t, len(missing) <= 0, "objects are missing: %v", missing)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -28,9 +29,7 @@ func TestKustomizationsForKubernetesNeedNothingOfOpenShift(t *testing.T) {
 			installed := installedOnKubernetes(t, fsys)
 			for name, text := range installed {
 				object := &unstructured.Unstructured{}
-				if err := yaml.Unmarshal(text, &object.Object); err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, yaml.Unmarshal(text, &object.Object))
 				group := object.GroupVersionKind().Group
 				if strings.HasSuffix(group, ".openshift.io") && group != "operator.openshift.io" ||
 					object.GetKind() == "ClusterRole" && strings.Contains(string(text), "config.openshift.io") {
@@ -44,21 +43,17 @@ func TestKustomizationsForKubernetesNeedNothingOfOpenShift(t *testing.T) {
 				convert(t, object, &deployment)
 				pod := deployment.Spec.Template.Spec
 				from := pod.Containers[0].EnvFrom
-				if len(from) != 1 || len(pod.NodeSelector) > 0 {
-					t.Fatalf("environment from %v, node selector %v", from, pod.NodeSelector)
-				}
+				assert.Assert(t, len(from) == 1 && len(pod.NodeSelector) <= 0,
+					"environment from %v, node selector %v", from, pod.NodeSelector)
 				environment := string(installed["ConfigMap "+from[0].ConfigMapRef.Name])
 				for _, variable := range []string{
 					`"CLUSTER_ID":"kubernetes"`, `"RELEASE_LEASES":"true"`, `"RUN_AS_USER":"1001"`,
 				} {
-					if !strings.Contains(environment, variable) {
-						t.Errorf("the environment lacks %s: %s", variable, environment)
-					}
+					assert.Check(t, strings.Contains(environment, variable),
+						"the environment lacks %s: %s", variable, environment)
 				}
 			}
-			if deployments != 1 {
-				t.Errorf("there are %d Deployments, want one", deployments)
-			}
+			assert.Check(t, deployments == 1, "there are %d Deployments, want one", deployments)
 		})
 	}
 }
@@ -72,9 +67,7 @@ func installedOnKubernetes(t *testing.T, fsys fs.FS) map[string][]byte {
 		for kind, objects := range readInstallation(t, fsys, from) {
 			for _, object := range objects {
 				text, err := object.MarshalJSON()
-				if err != nil {
-					t.Fatal(err)
-				}
+				assert.NilError(t, err)
 				manifests[kind+" "+object.GetName()] = text
 			}
 		}
@@ -87,23 +80,17 @@ func installedOnKubernetes(t *testing.T, fsys fs.FS) map[string][]byte {
 			Target struct{ Kind, Name string } `json:"target"`
 		} `json:"patches"`
 	}
-	if err := yaml.Unmarshal(text, &kustomization); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, yaml.Unmarshal(text, &kustomization))
 	for _, p := range kustomization.Patches {
 		deleted := &unstructured.Unstructured{}
 		if p.Target.Kind == "" {
-			if err := yaml.Unmarshal([]byte(p.Patch), &deleted.Object); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, yaml.Unmarshal([]byte(p.Patch), &deleted.Object))
 			delete(manifests, deleted.GetKind()+" "+deleted.GetName())
 			continue
 		}
 		name := p.Target.Kind + " " + p.Target.Name
 		patched, err := patch.JSON6902(manifests[name], []byte(p.Patch), "")
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		assert.NilError(t, err, name)
 		manifests[name] = patched
 	}
 	return manifests

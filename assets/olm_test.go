@@ -9,7 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -59,15 +60,11 @@ func eachOLMBundle(t *testing.T, test func(t *testing.T, i installation, b olmBu
 func readOLMBundle(t *testing.T, fsys fs.FS, folder string) olmBundle {
 	t.Helper()
 	sub, err := fs.Sub(fsys, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	b := olmBundle{FS: sub, manifests: readInstallation(t, sub, "manifests")}
 	strategy, _, err := unstructured.NestedMap(
 		b.manifests["ClusterServiceVersion"][0].Object, "spec", "install", "spec")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	convert(t, &unstructured.Unstructured{Object: strategy}, &b.strategy)
 	return b
 }
@@ -76,12 +73,8 @@ func readOLMBundle(t *testing.T, fsys fs.FS, folder string) olmBundle {
 func (b olmBundle) read(t *testing.T, file string, into any) {
 	t.Helper()
 	text, err := fs.ReadFile(b, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(text, into); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, yaml.Unmarshal(text, into), file)
 }
 
 // OLM creates the Deployment, the ServiceAccount and the permissions of the ClusterServiceVersion,
@@ -103,9 +96,7 @@ func TestOLMInstallsWhatTheKustomizationInstalls(t *testing.T) {
 			delete(pod, "nodeSelector")
 			delete(pod["containers"].([]any)[0].(map[string]any), "envFrom")
 		}
-		if diff := cmp.Diff(effects(t, i), effects(t, byOLM)); diff != "" {
-			t.Errorf("the bundle differs (-kustomization +bundle):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(effects(t, i), effects(t, byOLM)), "the bundle differs")
 	})
 }
 
@@ -118,24 +109,20 @@ func (b olmBundle) prerequisites(t *testing.T, i installation) installation {
 		Patches   []struct{ Patch string }
 	}
 	b.read(t, "prerequisites/kustomization.yaml", &kustomization)
-	if diff := cmp.Diff([]string{"../../operator"}, kustomization.Resources); diff != "" {
-		t.Errorf("resources of the prerequisites (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual([]string{"../../operator"}, kustomization.Resources),
+		"resources of the prerequisites")
 	kept := maps.Clone(i)
 	delete(kept, "Kustomization")
 	for _, entry := range kustomization.Patches {
 		deleted := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(entry.Patch), &deleted.Object); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, yaml.Unmarshal([]byte(entry.Patch), &deleted.Object))
 		kind := deleted.GetKind()
 		before := len(kept[kind])
 		kept[kind] = slices.DeleteFunc(slices.Clone(kept[kind]), func(o *unstructured.Unstructured) bool {
 			return deleted.Object["$patch"] == "delete" && name(o) == name(deleted)
 		})
-		if len(kept[kind]) != before-1 {
-			t.Errorf("a patch of the prerequisites deletes no object: %s", entry.Patch)
-		}
+		assert.Check(t, len(kept[kind]) == before-1,
+			"a patch of the prerequisites deletes no object: %s", entry.Patch)
 	}
 	return kept
 }
@@ -214,9 +201,7 @@ func (i installation) granted(t *testing.T, object *unstructured.Unstructured) [
 	var texts []string
 	for _, rule := range rules {
 		text, err := json.Marshal(rule)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		texts = append(texts, string(text))
 	}
 	return texts

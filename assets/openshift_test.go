@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,21 +27,15 @@ import (
 func TestEveryReleaseOfOpenShiftGrantsWhatRolesContain(t *testing.T) {
 	t.Parallel()
 	operators, err := fixtures.Operators([]string{"manila", "cinder"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	cluster, err := fixtures.Render("cluster", fixtures.Values{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for _, o := range operators {
 		objects := rbacObjects(t, bundles(t, flavour.Standalone)[o.Driver], o.OperandNamespace)
 		known := rulesOfRoles(t, slices.Concat(cluster, objects))
 		for _, release := range fixtures.Releases() {
 			written, err := o.RolesOfOpenShift(false, release)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			granted := rulesOfRoles(t, written)
 			for _, object := range objects {
 				held := granted.in(object.GetNamespace())
@@ -59,21 +54,15 @@ func TestEveryReleaseOfOpenShiftGrantsWhatRolesContain(t *testing.T) {
 func TestManifestForOpenShiftGrantsWhatClusterStorageOperatorDoesNot(t *testing.T) {
 	t.Parallel()
 	operators, err := fixtures.Operators([]string{"manila", "cinder"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for _, o := range operators {
 		needed, err := o.Roles(false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		given := manifestFor(t, o)
 		missing := sets.New[string]()
 		for _, release := range fixtures.Releases() {
 			written, err := o.RolesOfOpenShift(false, release)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			missing = missing.Union(uncovered(rulesOfRoles(t, written), rulesOfRoles(t, needed)))
 			all := rulesOfRoles(t, slices.Concat(written, given))
 			if rest := uncovered(all, rulesOfRoles(t, needed)); len(rest) > 0 {
@@ -81,9 +70,7 @@ func TestManifestForOpenShiftGrantsWhatClusterStorageOperatorDoesNot(t *testing.
 			}
 		}
 		granted := uncovered(roles{}, rulesOfRoles(t, given))
-		if diff := cmp.Diff(sets.List(missing), sets.List(granted)); diff != "" {
-			t.Errorf("permissions of %s (-missing +manifest):\n%s", o.Name, diff)
-		}
+		assert.Check(t, is.DeepEqual(sets.List(missing), sets.List(granted)), "permissions of %s", o.Name)
 	}
 }
 
@@ -110,15 +97,11 @@ func manifestFor(t *testing.T, o fixtures.Operator) []*unstructured.Unstructured
 	names := sets.New[roleKey]()
 	for _, text := range kustomized(t, "csi-addons/openshift") {
 		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, yaml.Unmarshal([]byte(text), &object.Object))
 		all = append(all, object)
 		var binding rbacv1.RoleBinding // a ClusterRoleBinding has the same fields
 		convert := runtime.DefaultUnstructuredConverter.FromUnstructured
-		if err := convert(object.Object, &binding); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, convert(object.Object, &binding))
 		account := rbacv1.Subject{Kind: "ServiceAccount", Name: o.Name, Namespace: o.Namespace}
 		if slices.Contains(binding.Subjects, account) {
 			names.Insert(roleKey{binding.Namespace, binding.RoleRef.Name})
@@ -143,15 +126,11 @@ func kustomized(t *testing.T, folder string) []string {
 	if err == nil {
 		err = yaml.Unmarshal(text, &kustomization)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var objects []string
 	for _, name := range kustomization.Resources {
 		text, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		objects = append(objects, strings.Split(string(text), "\n---\n")...)
 	}
 	return objects
@@ -163,9 +142,8 @@ func TestRBACObjectsOfHyperShiftAreInTheGuestCluster(t *testing.T) {
 	t.Parallel()
 	for driver, b := range bundles(t, flavour.HyperShift) {
 		for _, asset := range b.Assets() {
-			if strings.Contains(kindOf(t, asset), "Role") && asset.Side != flavour.Guest {
-				t.Errorf("%s of %s is not in the guest cluster", asset.Name, driver)
-			}
+			assert.Check(t, !strings.Contains(kindOf(t, asset), "Role") || asset.Side == flavour.Guest,
+				"%s of %s is not in the guest cluster", asset.Name, driver)
 		}
 	}
 }
@@ -185,14 +163,10 @@ func rbacObjects(
 			"${"+bundle.OperatorNamespace+"}", flavour.DefaultNamespace,
 		).Replace(string(asset.Data))
 		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
-			t.Fatalf("%s: %v", asset.Name, err)
-		}
+		assert.NilError(t, yaml.Unmarshal([]byte(text), &object.Object), asset.Name)
 		objects = append(objects, object)
 	}
-	if len(objects) == 0 {
-		t.Error("the bundle contains no RBAC objects")
-	}
+	assert.Check(t, len(objects) != 0, "the bundle contains no RBAC objects")
 	return objects
 }
 
@@ -236,9 +210,7 @@ func rulesOf(
 		RoleRef rbacv1.RoleRef      `json:"roleRef"`
 	}
 	convert := runtime.DefaultUnstructuredConverter.FromUnstructured
-	if err := convert(object.Object, &content); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, convert(object.Object, &content))
 	if content.RoleRef.Name == "" {
 		return content.Rules
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -39,15 +40,11 @@ func eachInstallation(
 func companionOf(t *testing.T, fsys fs.FS) string {
 	t.Helper()
 	text, err := fs.ReadFile(fsys, "driver.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var driver struct {
 		CompanionOf string `json:"companionOf"`
 	}
-	if err := yaml.Unmarshal(text, &driver); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, yaml.Unmarshal(text, &driver))
 	return driver.CompanionOf
 }
 
@@ -63,18 +60,12 @@ func readInstallation(t *testing.T, fsys fs.FS, folder string) installation {
 			return err
 		}
 		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(text, &object.Object); err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
-		if strings.Contains(string(text), "${") {
-			t.Errorf("%s contains a placeholder", file)
-		}
+		assert.Check(t, yaml.Unmarshal(text, &object.Object), file)
+		assert.Check(t, !strings.Contains(string(text), "${"), "%s contains a placeholder", file)
 		found[object.GetKind()] = append(found[object.GetKind()], object)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return found
 }
 
@@ -93,9 +84,7 @@ func (i installation) rules(t *testing.T, kind string) map[string][]rbacv1.Polic
 func convert(t *testing.T, object *unstructured.Unstructured, into any) {
 	t.Helper()
 	text, err := object.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if err := yaml.UnmarshalStrict(text, into); err != nil {
 		t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
 	}
@@ -105,9 +94,8 @@ func convert(t *testing.T, object *unstructured.Unstructured, into any) {
 func TestOperatorsHaveNarrowPermissions(t *testing.T) {
 	t.Parallel()
 	eachInstallation(t, func(t *testing.T, _ string, f flavour.Flavour, i installation) {
-		if f == flavour.HyperShift && len(i["ClusterRole"]) > 0 {
-			t.Error("an operator of a hosted control plane has a ClusterRole")
-		}
+		assert.Check(t, f != flavour.HyperShift || len(i["ClusterRole"]) <= 0,
+			"an operator of a hosted control plane has a ClusterRole")
 		for _, kind := range []string{"Role", "ClusterRole"} {
 			for role, rules := range i.rules(t, kind) {
 				for _, rule := range rules {
@@ -124,24 +112,18 @@ func checkRule(t *testing.T, kind, role string, rule rbacv1.PolicyRule) {
 		return slices.ContainsFunc(list, func(one string) bool { return slices.Contains(values, one) })
 	}
 	for _, list := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
-		if has(list, "*") {
-			t.Errorf("%s contains a wildcard: %v", role, rule)
-		}
+		assert.Check(t, !has(list, "*"), "%s contains a wildcard: %v", role, rule)
 	}
-	if has(rule.Verbs, "escalate", "impersonate", "deletecollection") {
-		t.Errorf("%s escalates: %v", role, rule)
-	}
-	if has(rule.Resources, "pods/exec", "serviceaccounts/token") {
-		t.Errorf("%s contains a subresource that runs code or issues tokens: %v", role, rule)
-	}
-	if kind == "ClusterRole" && has(rule.Resources, "secrets", "configmaps") {
-		t.Errorf("%s reads Secrets or ConfigMaps of all namespaces: %v", role, rule)
-	}
+	assert.Check(t, !has(rule.Verbs, "escalate", "impersonate", "deletecollection"),
+		"%s escalates: %v", role, rule)
+	assert.Check(t, !has(rule.Resources, "pods/exec", "serviceaccounts/token"),
+		"%s contains a subresource that runs code or issues tokens: %v", role, rule)
+	assert.Check(t, kind != "ClusterRole" || !has(rule.Resources, "secrets", "configmaps"),
+		"%s reads Secrets or ConfigMaps of all namespaces: %v", role, rule)
 	named := len(rule.ResourceNames) > 0
 	if has(rule.Resources, "secrets") && !named && !slices.Equal(rule.Verbs, []string{"create"}) {
 		t.Errorf("%s allows requests for Secrets of any name: %v", role, rule)
 	}
-	if has(rule.Verbs, "bind", "use") && !named {
-		t.Errorf("%s does not name the roles or constraints: %v", role, rule)
-	}
+	assert.Check(t, !has(rule.Verbs, "bind", "use") || named,
+		"%s does not name the roles or constraints: %v", role, rule)
 }

@@ -4,7 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -48,27 +49,22 @@ func TestRolesGrantNamedSecretsOnly(t *testing.T) {
 	eachBundle(t, func(t *testing.T, driver string, _ flavour.Flavour, b *bundle.Bundle) {
 		rules, bound := grants(t, b)
 		for _, role := range bound {
-			if slices.Contains(secretRoles(), role) {
-				t.Errorf("a binding names %s, which allows reading every Secret", role)
-			}
+			assert.Check(t, !slices.Contains(secretRoles(), role),
+				"a binding names %s, which allows reading every Secret", role)
 		}
 		var names []string
 		for _, rule := range rules {
 			for _, all := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
-				if slices.Contains(all, rbacv1.ResourceAll) {
-					t.Errorf("a rule contains a wildcard: %v", rule)
-				}
+				assert.Check(t, !slices.Contains(all, rbacv1.ResourceAll),
+					"a rule contains a wildcard: %v", rule)
 			}
 			if !slices.Contains(rule.Resources, "secrets") {
 				continue
 			}
-			if len(rule.ResourceNames) == 0 || !slices.Equal(rule.Verbs, []string{"get"}) {
-				t.Errorf("a rule allows more than reading named Secrets: %v", rule)
-			}
+			assert.Check(t, len(rule.ResourceNames) != 0 && slices.Equal(rule.Verbs, []string{"get"}),
+				"a rule allows more than reading named Secrets: %v", rule)
 			names = append(names, rule.ResourceNames...)
 		}
-		if diff := cmp.Diff(want[driver], names); diff != "" {
-			t.Errorf("Secrets (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(want[driver], names), "Secrets")
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -44,9 +46,7 @@ func takenHostPorts() map[int32]string {
 func TestHostPortsAreFree(t *testing.T) {
 	t.Parallel()
 	eachPod(t, bundle.NodeWorkload, func(t *testing.T, pod corev1.PodSpec) {
-		if !pod.HostNetwork {
-			t.Error("the pod is not on the host's network: this test checks nothing")
-		}
+		assert.Check(t, pod.HostNetwork, "the pod is not on the host's network: this test checks nothing")
 		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
 			for _, port := range container.Ports {
 				if owner, taken := takenHostPorts()[port.ContainerPort]; taken {
@@ -66,13 +66,10 @@ func TestControllersAreRestricted(t *testing.T) {
 			s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 			t.Errorf("pod: runAsNonRoot or the seccomp profile RuntimeDefault is missing: %v", s)
 		}
-		if pod.HostNetwork || pod.HostPID || pod.HostIPC {
-			t.Error("pod: it uses namespaces of the host")
-		}
+		assert.Check(t, !pod.HostNetwork && !pod.HostPID && !pod.HostIPC,
+			"pod: it uses namespaces of the host")
 		for _, volume := range pod.Volumes {
-			if volume.HostPath != nil {
-				t.Errorf("volume %s is a path of the host", volume.Name)
-			}
+			assert.Check(t, volume.HostPath == nil, "volume %s is a path of the host", volume.Name)
 		}
 		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
 			checkRestricted(t, container)
@@ -83,16 +80,14 @@ func TestControllersAreRestricted(t *testing.T) {
 func checkRestricted(t *testing.T, container corev1.Container) {
 	t.Helper()
 	s := ptr.Deref(container.SecurityContext, corev1.SecurityContext{})
-	if ptr.Deref(s.Privileged, false) || ptr.Deref(s.AllowPrivilegeEscalation, true) {
-		t.Errorf("%s may gain privileges", container.Name)
-	}
+	assert.Check(t, !ptr.Deref(s.Privileged, false) && !ptr.Deref(s.AllowPrivilegeEscalation, true),
+		"%s may gain privileges", container.Name)
 	if s.Capabilities == nil || !slices.Contains(s.Capabilities.Drop, "ALL") ||
 		len(s.Capabilities.Add) > 0 {
 		t.Errorf("%s keeps capabilities: %v", container.Name, s.Capabilities)
 	}
-	if s.RunAsUser != nil || s.RunAsNonRoot != nil || s.SeccompProfile != nil {
-		t.Errorf("%s overrides what is set for the pod: %v", container.Name, s)
-	}
+	assert.Check(t, s.RunAsUser == nil && s.RunAsNonRoot == nil && s.SeccompProfile == nil,
+		"%s overrides what is set for the pod: %v", container.Name, s)
 }
 
 // addAddonsPrivileges adds the containers of CSI-Addons, if the pod has them.
@@ -134,24 +129,20 @@ func TestNodeContainersHaveOnlyListedPrivileges(t *testing.T) {
 	t.Parallel()
 	eachBundle(t, func(t *testing.T, driver string, _ flavour.Flavour, b *bundle.Bundle) {
 		_, pod := workload(t, b, "node.yaml")
-		if pod.HostPID || pod.HostIPC {
-			t.Error("the pod uses the process or IPC namespace of the node")
-		}
+		assert.Check(t, !pod.HostPID && !pod.HostIPC,
+			"the pod uses the process or IPC namespace of the node")
 		listed := nodePrivileges(driver)
 		addAddonsPrivileges(listed, driver, pod)
 		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
 			privilege, _, _ := strings.Cut(listed[container.Name], ":")
-			if got := nodePrivilege(container); got != privilege {
-				t.Errorf("%s has the privilege %q, want %q", container.Name, got, privilege)
-			}
+			assert.Check(t, is.Equal(nodePrivilege(container), privilege),
+				"%s has the privilege", container.Name)
 			if privilege != "privileged" {
 				checkUnprivileged(t, container)
 			}
 			delete(listed, container.Name)
 		}
-		if len(listed) > 0 {
-			t.Errorf("there are no containers %v", listed)
-		}
+		assert.Check(t, len(listed) <= 0, "there are no containers %v", listed)
 	})
 }
 
@@ -177,8 +168,7 @@ func checkUnprivileged(t *testing.T, container corev1.Container) {
 			container.Name, s)
 	}
 	for _, mount := range container.VolumeMounts {
-		if mount.MountPropagation != nil {
-			t.Errorf("%s propagates mounts at %s", container.Name, mount.MountPath)
-		}
+		assert.Check(t, mount.MountPropagation == nil,
+			"%s propagates mounts at %s", container.Name, mount.MountPath)
 	}
 }

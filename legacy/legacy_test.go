@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/legacy"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -19,9 +20,7 @@ const (
 func generations(t *testing.T, driver string, f flavour.Flavour) []legacy.Generation {
 	t.Helper()
 	found, err := legacy.Generations(driver, f, "control-plane")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return found
 }
 
@@ -36,9 +35,8 @@ func TestConditionsAreEitherKeptOrStale(t *testing.T) {
 			}
 			stale := legacy.StaleConditions(all)
 			for _, condition := range stale {
-				if slices.Contains(kept, condition) {
-					t.Errorf("%s, %s: %s is both kept and stale", driver, f, condition)
-				}
+				assert.Check(t, !slices.Contains(kept, condition),
+					"%s, %s: %s is both kept and stale", driver, f, condition)
 			}
 			for _, condition := range append(kept, stale...) {
 				if !slices.ContainsFunc([]string{"Disabled", "Degraded", "Available", "Progressing"},
@@ -71,9 +69,7 @@ func TestBindingsPrecedeRolesAndServices(t *testing.T) {
 		for _, l := range legacy.Leftovers(generations(t, driver, flavour.HyperShift)) {
 			got = append(got, l.GetKind()+"/"+l.GetName())
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("leftovers of %s (-want +got):\n%s", driver, diff)
-		}
+		assert.Check(t, is.DeepEqual(want, got), "leftovers of %s", driver)
 	}
 }
 
@@ -87,9 +83,8 @@ func TestLeftoverComparesContentWithEachGeneration(t *testing.T) {
 	newer.Leftovers = []legacy.Object{{Unstructured: older.Leftovers[0].DeepCopy()}}
 	newer.Leftovers[0].Side, newer.Leftovers[0].Object["rules"] = older.Leftovers[0].Side, list
 	leftovers := legacy.Leftovers([]legacy.Generation{older, newer})
-	if len(leftovers) != 1 {
-		t.Fatalf("there are %d leftovers, want one for both generations", len(leftovers))
-	}
+	assert.Assert(t, len(leftovers) == 1,
+		"there are %d leftovers, want one for both generations", len(leftovers))
 	live := leftovers[0].DeepCopy()
 	live.SetResourceVersion("5")
 	live.SetLabels(map[string]string{"of": "somebody"})
@@ -106,9 +101,7 @@ func TestLeftoverComparesContentWithEachGeneration(t *testing.T) {
 	} {
 		changed := live.DeepCopy()
 		changed.Object[test.field] = test.value
-		if got := leftovers[0].Unchanged(changed); got != test.want {
-			t.Errorf("%s: unchanged is %v", test.name, got)
-		}
+		assert.Check(t, is.Equal(leftovers[0].Unchanged(changed), test.want), "%s: unchanged", test.name)
 	}
 }
 
@@ -130,8 +123,6 @@ func TestServiceIsUnchangedWhileItsSelectorIs(t *testing.T) {
 		live := service.DeepCopy()
 		spec, _ := live.Object["spec"].(map[string]any)
 		spec[test.field] = test.value
-		if got := service.Unchanged(live); got != test.want {
-			t.Errorf("%s: unchanged is %t", name, got)
-		}
+		assert.Check(t, is.Equal(service.Unchanged(live), test.want), "%s: unchanged", name)
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
@@ -19,22 +20,16 @@ const root = "../.."
 func read(t *testing.T, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return string(content)
 }
 
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	t.Parallel()
 	files, err := generate(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for name, want := range files {
-		if diff := cmp.Diff(want, read(t, name)); diff != "" {
-			t.Errorf("%s is out of date: run `make update` (-want +got):\n%s", name, diff)
-		}
+		assert.Check(t, is.DeepEqual(want, read(t, name)), "%s is out of date: run `make update`", name)
 	}
 }
 
@@ -43,16 +38,10 @@ func compile(t *testing.T, kind choice.Kind) *jsonschema.Schema {
 	file := "assets/schema/" + strings.ToLower(string(kind)) + ".v1alpha1.json"
 	compiler := jsonschema.NewCompiler()
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(read(t, file)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := compiler.AddResource("schema.json", value); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, compiler.AddResource("schema.json", value))
 	compiled, err := compiler.Compile("schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return compiled
 }
 
@@ -60,13 +49,9 @@ func compile(t *testing.T, kind choice.Kind) *jsonschema.Schema {
 func accepts(t *testing.T, s *jsonschema.Schema, text string) error {
 	t.Helper()
 	converted, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(converted)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return s.Validate(value)
 }
 
@@ -77,14 +62,11 @@ func TestExamplesOfPagesAreValid(t *testing.T) {
 		"docs/manila.md": 1, "docs/cinder.md": 1, "docs/kubernetes.md": 2,
 	} {
 		examples := block.FindAllStringSubmatch(read(t, page), -1)
-		if len(examples) != want {
-			t.Errorf("%s contains %d examples, want %d", page, len(examples), want)
-		}
+		assert.Check(t, len(examples) == want,
+			"%s contains %d examples, want %d", page, len(examples), want)
 		for _, example := range examples {
 			kind := choice.Kind(example[2])
-			if err := accepts(t, compile(t, kind), example[1]); err != nil {
-				t.Errorf("an example in %s: %v", page, err)
-			}
+			assert.Check(t, accepts(t, compile(t, kind), example[1]), "an example in %s", page)
 			if _, faults := choice.Parse(kind, example[1], false); len(faults) > 0 {
 				t.Errorf("an example in %s: %v", page, faults)
 			}

@@ -11,13 +11,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/hack/sbom/bill"
 )
@@ -29,9 +30,7 @@ func TestLayoutContainsBothPlatforms(t *testing.T) {
 	for _, architecture := range []string{"amd64", "arm64"} {
 		img := find(t, readLayout(t, filepath.Join(output, "demo-operator")), "linux/"+architecture)
 		config, err := img.ConfigFile()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		want := v1.Config{
 			User: "1001", Entrypoint: []string{"/usr/bin/demo-operator"}, WorkingDir: "/",
 			Labels: map[string]string{
@@ -44,9 +43,7 @@ func TestLayoutContainsBothPlatforms(t *testing.T) {
 				"org.opencontainers.image.revision":    git(t, root, "rev-parse", "HEAD"),
 			},
 		}
-		if diff := cmp.Diff(want, config.Config); diff != "" {
-			t.Errorf("configuration for %s (-want +got):\n%s", architecture, diff)
-		}
+		assert.Check(t, is.DeepEqual(want, config.Config), "configuration for %s", architecture)
 		for _, name := range []string{"demo-operator", "demo-tool"} {
 			checkProgram(t, img, name, architecture)
 			if _, err := os.Stat(
@@ -68,15 +65,12 @@ func checkProgram(t *testing.T, img v1.Image, name, architecture string) {
 	program := filepath.Join(t.TempDir(), "program")
 	extract(t, img, "usr/bin/"+name, program)
 	out, err := exec.CommandContext(t.Context(), "go", "version", "-m", program).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for _, setting := range []string{
 		"example.com/demo/cmd/" + name, "GOARCH=" + architecture, "CGO_ENABLED=0", "-trimpath=true",
 	} {
-		if !strings.Contains(string(out), setting) {
-			t.Errorf("%s for %s was not built with %s:\n%s", name, architecture, setting, out)
-		}
+		assert.Check(t, strings.Contains(string(out), setting),
+			"%s for %s was not built with %s:\n%s", name, architecture, setting, out)
 	}
 }
 
@@ -90,25 +84,17 @@ func TestPushedImageHasAttachedSBOMs(t *testing.T) {
 	build(t, "--root="+sources(t), "--output="+output, "--push="+target, "--version=v2")
 
 	tag, err := name.NewTag(target + "/demo-operator:v2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	index, err := remote.Index(tag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	digest, err := index.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if want := digestOf(t, output); digest.String() != want {
 		t.Errorf("the pushed digest is %s, the layout has %s", digest, want)
 	}
 	for _, architecture := range []string{"amd64", "arm64"} {
 		image, err := find(t, index, "linux/"+architecture).Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		var want []string
 		for _, name := range []string{"demo-operator", "demo-tool"} {
 			want = append(want, read(t, output, name+"-linux-"+architecture+".cdx.json"))
@@ -116,9 +102,7 @@ func TestPushedImageHasAttachedSBOMs(t *testing.T) {
 		got := attached(t, tag.Digest(image.String()))
 		slices.Sort(got)
 		slices.Sort(want)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("SBOMs for %s (-files +attached):\n%s", architecture, diff)
-		}
+		assert.Check(t, is.DeepEqual(want, got), "SBOMs for %s", architecture)
 	}
 }
 
@@ -126,34 +110,21 @@ func TestPushedImageHasAttachedSBOMs(t *testing.T) {
 func attached(t *testing.T, image name.Digest) []string {
 	t.Helper()
 	referrers, err := remote.Referrers(image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	list, err := referrers.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var texts []string
 	for _, referrer := range list.Manifests {
-		if referrer.ArtifactType != bill.MediaType {
-			t.Errorf("%s has a referrer of type %s", image, referrer.ArtifactType)
-		}
+		assert.Check(t, referrer.ArtifactType == bill.MediaType,
+			"%s has a referrer of type %s", image, referrer.ArtifactType)
 		document, err := remote.Image(image.Context().Digest(referrer.Digest.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		layers, err := document.Layers()
-		if err != nil || len(layers) != 1 {
-			t.Fatalf("layers %v: %v", layers, err)
-		}
+		assert.Assert(t, err == nil && len(layers) == 1, "layers %v: %v", layers, err)
 		reader, err := layers[0].Compressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		content, err := io.ReadAll(reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		texts = append(texts, string(content))
 	}
 	return texts
@@ -230,21 +201,15 @@ LABEL name="demo-operator" description="Installs a driver." \
 
 func write(t *testing.T, file, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	assert.NilError(t, os.WriteFile(file, []byte(content), 0o600))
 }
 
 func git(t *testing.T, folder string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", folder}, args...)...)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", cmd, err, out)
-	}
+	assert.Assert(t, err == nil, "%s: %v\n%s", cmd, err, out)
 	return strings.TrimSpace(string(out))
 }
 
@@ -260,29 +225,21 @@ func build(t *testing.T, args ...string) {
 func readLayout(t *testing.T, folder string) v1.ImageIndex {
 	t.Helper()
 	list, err := layout.ImageIndexFromPath(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	manifest, err := list.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if len(manifest.Manifests) != 1 {
 		t.Fatalf("%s contains %d images", folder, len(manifest.Manifests))
 	}
 	index, err := list.ImageIndex(manifest.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return index
 }
 
 func digestOf(t *testing.T, output string) string {
 	t.Helper()
 	digest, err := readLayout(t, filepath.Join(output, "demo-operator")).Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return digest.String()
 }
 
@@ -290,15 +247,11 @@ func digestOf(t *testing.T, output string) string {
 func find(t *testing.T, index v1.ImageIndex, platform string) v1.Image {
 	t.Helper()
 	manifest, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for _, descriptor := range manifest.Manifests {
 		if descriptor.Platform.String() == platform {
 			img, err := index.Image(descriptor.Digest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			return img
 		}
 	}
@@ -314,10 +267,6 @@ func extract(t *testing.T, img v1.Image, path, file string) {
 	cmd := exec.CommandContext(t.Context(), "tar", "-xOf", "-", path)
 	cmd.Stdin = content
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v", cmd, err)
-	}
-	if err := os.WriteFile(file, out, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err, cmd)
+	assert.NilError(t, os.WriteFile(file, out, 0o600))
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"sigs.k8s.io/yaml"
 )
 
@@ -33,9 +35,7 @@ func buildRelease(t *testing.T, root, output string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "kubectl")
 	write(t, program, kubectl)
-	if err := os.Chmod(program, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Chmod(program, 0o700))
 	build(t, "--root="+root, "--output="+output, "--version=v1.2.3", "--platforms=linux/amd64",
 		"--registry=quay.io/me", "--kubectl="+program)
 	return read(t, output, "SHA256SUMS")
@@ -44,9 +44,7 @@ func buildRelease(t *testing.T, root, output string) string {
 func read(t *testing.T, elements ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(elements...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return string(text)
 }
 
@@ -84,9 +82,7 @@ func TestReleaseContainsTheFilesToInstall(t *testing.T) {
 	root, output := sources(t), t.TempDir()
 	withPlugin(t, root)
 	digests := buildRelease(t, root, output)
-	if diff := cmp.Diff(digests, buildRelease(t, root, t.TempDir())); diff != "" {
-		t.Errorf("digests of two builds (-one +other):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(digests, buildRelease(t, root, t.TempDir())), "digests of two builds")
 	checkFiles(t, output, digests)
 	checkPlugin(t, output)
 	checkCatalog(t, output)
@@ -98,9 +94,8 @@ func checkFiles(t *testing.T, output, digests string) {
 	program := filepath.Join(t.TempDir(), "program")
 	img := find(t, readLayout(t, filepath.Join(output, "demo-operator")), "linux/amd64")
 	extract(t, img, "usr/bin/demo-operator", program)
-	if !strings.Contains(read(t, program), "v1.2.3") {
-		t.Error("the program in the image does not contain the version of the release")
-	}
+	assert.Check(t, strings.Contains(read(t, program), "v1.2.3"),
+		"the program in the image does not contain the version of the release")
 	check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--quiet", "SHA256SUMS")
 	check.Dir = output
 	if out, err := check.CombinedOutput(); err != nil {
@@ -129,21 +124,15 @@ func checkPlugin(t *testing.T, output string) {
 		}
 	}
 	text := read(t, output, "openstack-csi.yaml")
-	if err := yaml.Unmarshal([]byte(text), &manifest); err != nil {
-		t.Fatal(err)
-	}
-	if manifest.Spec.Version != "v1.2.3" || len(manifest.Spec.Platforms) != 5 {
-		t.Fatalf("the manifest is:\n%s", text)
-	}
+	assert.NilError(t, yaml.Unmarshal([]byte(text), &manifest))
+	assert.Assert(t, manifest.Spec.Version == "v1.2.3" && len(manifest.Spec.Platforms) == 5,
+		"the manifest is:\n%s", text)
 	for _, platform := range manifest.Spec.Platforms {
 		archive := read(t, output, path.Base(platform.URI))
-		if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(archive))); sum != platform.SHA256 {
-			t.Errorf("%s has the digest %s, not %s", platform.URI, sum, platform.SHA256)
-		}
+		assert.Check(t, is.Equal(fmt.Sprintf("%x", sha256.Sum256([]byte(archive))), platform.SHA256),
+			"%s has the digest", platform.URI)
 		want := platform.Bin + "\nkubectl_complete-openstack_csi\nLICENSE\n"
-		if names := listed(t, platform.URI, archive); names != want {
-			t.Errorf("%s contains %q, want %q", platform.URI, names, want)
-		}
+		assert.Check(t, is.Equal(listed(t, platform.URI, archive), want), platform.URI)
 	}
 }
 
@@ -152,9 +141,7 @@ func listed(t *testing.T, name, archive string) string {
 	t.Helper()
 	if strings.HasSuffix(name, ".zip") {
 		files, err := zip.NewReader(strings.NewReader(archive), int64(len(archive)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		var names string
 		for _, file := range files.File {
 			names += file.Name + "\n"
@@ -164,9 +151,7 @@ func listed(t *testing.T, name, archive string) string {
 	list := exec.CommandContext(t.Context(), "tar", "-tz")
 	list.Stdin = strings.NewReader(archive)
 	names, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return string(names)
 }
 
@@ -185,9 +170,7 @@ func checkCatalog(t *testing.T, output string) {
 	var got []blob
 	for text := range strings.SplitSeq(read(t, output, "catalog.yaml"), "---\n") {
 		var one blob
-		if err := yaml.Unmarshal([]byte(text), &one); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, yaml.Unmarshal([]byte(text), &one))
 		got = append(got, one)
 	}
 	if len(got) != 3 || got[0].Name != "demo" || got[0].DefaultChannel != "alpha" ||
@@ -196,20 +179,15 @@ func checkCatalog(t *testing.T, output string) {
 		t.Fatalf("the catalog is %+v", got)
 	}
 	manifest, err := base64.StdEncoding.DecodeString(got[2].Properties[1].Value["data"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := `{"kind":"ClusterServiceVersion","metadata":{"annotations":{"containerImage":"` + image +
 		`","olm.skipRange":"\u003c1.2.3"},"name":"demo.v1.2.3"},"spec":{"relatedImages":[{"image":"` +
 		image + `"}],"replaces":"demo.v1.0.0","version":"1.2.3"}}`
-	if diff := cmp.Diff(want, string(manifest)); diff != "" {
-		t.Errorf("ClusterServiceVersion (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, string(manifest)), "ClusterServiceVersion")
 	const names = "demo/\ndemo/manifests/\ndemo/manifests/csv.yaml\ndemo/metadata/\n" +
 		"demo/metadata/annotations.yaml\n"
-	if diff := cmp.Diff(names, listed(t, "", read(t, output, "olm-bundles.tar.gz"))); diff != "" {
-		t.Errorf("bundles (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(names, listed(t, "", read(t, output, "olm-bundles.tar.gz"))),
+		"bundles")
 }
 
 func checkChart(t *testing.T, output string) {

@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 const source = `package p
@@ -34,9 +35,7 @@ func f(a []int, ready bool, err error) (int, error) {
 func TestMutantsOfASource(t *testing.T) {
 	t.Parallel()
 	mutants, err := find("p.go", source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var got []string
 	for _, m := range mutants {
 		_, change, _ := strings.Cut(m.name, ": ")
@@ -48,9 +47,7 @@ func TestMutantsOfASource(t *testing.T) {
 		"!= -> ==", "err -> nil", "0 -> 1", "++ -> --",
 		"continue -> break", `"b" -> "mutant"`, "err = nil -> ", "nil -> mutantError{}", "3 -> 7",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("mutants (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "mutants")
 	if got, want := mutants[2].name, "p.go:8:3: reset(a) -> "; got != want {
 		t.Errorf("name %q, want %q", got, want)
 	}

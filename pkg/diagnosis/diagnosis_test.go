@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -22,20 +24,14 @@ import (
 func TestFindingsOfDriversAreThoseOfTheGoldenFiles(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("found %d files, error %v", len(files), err)
-	}
+	assert.Assert(t, err == nil && len(files) != 0, "found %d files, error %v", len(files), err)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			var driver opv1.ClusterCSIDriver
-			if err := yaml.UnmarshalStrict(text, &driver); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, yaml.UnmarshalStrict(text, &driver))
 			got := printed(diagnosis.Driver(&driver, 3))
 			golden.Match(t, strings.TrimSuffix(file, ".yaml")+".txt", got)
 		})
@@ -79,9 +75,8 @@ func TestSeverityDependsOnTheSuffix(t *testing.T) {
 	} {
 		statuses := []opv1.ConditionStatus{opv1.ConditionTrue, opv1.ConditionFalse, opv1.ConditionUnknown}
 		for i, status := range statuses {
-			if got := diagnosis.SeverityOf(conditionType, status); got != want[i] {
-				t.Errorf("%s=%s has severity %q, want %q", conditionType, status, got, want[i])
-			}
+			assert.Check(t, is.Equal(diagnosis.SeverityOf(conditionType, status), want[i]),
+				"%s=%s has severity", conditionType, status)
 		}
 	}
 }
@@ -111,9 +106,7 @@ func TestReadyIsTrueExactlyWithoutAProblem(t *testing.T) {
 			serious == (diagnosis.Ready(findings).Status == opv1.ConditionFalse) &&
 			serious != (diagnosis.Ready(findings).Status == opv1.ConditionTrue)
 	}
-	if err := quick.Check(check, &quick.Config{MaxCount: 10_000}); err != nil {
-		t.Error(err)
-	}
+	assert.Check(t, quick.Check(check, &quick.Config{MaxCount: 10_000}))
 }
 
 // Pods of existing clusters have these keys. With others, an upgrade would roll out the drivers.
@@ -127,8 +120,6 @@ func TestKeysOfInputsAreThoseOfExistingClusters(t *testing.T) {
 		"2a78a60e2cfb360d9fe72d1859d93b0fdd3bc": {cinder, "configmap", "cloud-conf"},
 	} {
 		got := diagnosis.InputAnnotation(input[0], input[1], input[2])
-		if got != "operator.openshift.io/dep-"+want {
-			t.Errorf("the key of %v is %s", input, got)
-		}
+		assert.Check(t, got == "operator.openshift.io/dep-"+want, "the key of %v is %s", input, got)
 	}
 }

@@ -3,6 +3,9 @@ package diagnosis
 import (
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 func TestShortIsOneLineWithoutCredentials(t *testing.T) {
@@ -22,8 +25,6 @@ func TestShortIsOneLineWithoutCredentials(t *testing.T) {
 		`token: "cut off`:                  "token: ***",
 		strings.Repeat("ä", 300):           strings.Repeat("ä", 255) + "…",
 	} {
-		if got := Short(text); got != want {
-			t.Errorf("%q becomes %q, want %q", text, got, want)
-		}
+		assert.Check(t, is.Equal(Short(text), want), "%q becomes", text)
 	}
 }

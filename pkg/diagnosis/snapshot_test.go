@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
@@ -34,9 +36,7 @@ func TestSnapshotIsIgnoredIfNoControllerHasChangedIt(t *testing.T) {
 				CreationTimestamp: metav1.NewTime(created), Finalizers: test.finalizers,
 				ManagedFields: test.fields,
 			}
-			if got := diagnosis.IsIgnored(snapshot, created.Add(test.age)); got != test.want {
-				t.Errorf("got %t, want %t", got, test.want)
-			}
+			assert.Check(t, is.Equal(diagnosis.IsIgnored(snapshot, created.Add(test.age)), test.want))
 		})
 	}
 }

@@ -3,6 +3,8 @@ package diagnosis_test
 import (
 	"testing"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -31,8 +33,6 @@ func TestWorkloadIsRolledOutWithTheNewestPodsOnly(t *testing.T) {
 			DesiredNumberScheduled: 2, UpdatedNumberScheduled: 1, NumberAvailable: 2,
 		}), false},
 	} {
-		if got := diagnosis.NewWorkload(test.object, nil).RolledOut; got != test.want {
-			t.Errorf("%s: got %t", name, got)
-		}
+		assert.Check(t, is.Equal(diagnosis.NewWorkload(test.object, nil).RolledOut, test.want), name)
 	}
 }

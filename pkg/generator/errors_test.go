@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/generator"
 	"github.com/openstack-csi/csi-operator/pkg/position"
@@ -297,12 +298,8 @@ func checkMistake(t *testing.T, made mistake) {
 		change.apply(t, tree)
 	}
 	_, err := generator.Generate(tree)
-	if err == nil {
-		t.Fatal("no error")
-	}
-	if diff := cmp.Diff(made.want, err.Error()); diff != "" {
-		t.Error(diff)
-	}
+	assert.Assert(t, err != nil, "no error")
+	assert.Check(t, is.DeepEqual(made.want, err.Error()))
 	var located *position.Error
 	if !errors.As(err, &located) || located.File == "" || located.Line == 0 {
 		t.Errorf("the error has no position: %#v", err)

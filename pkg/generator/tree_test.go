@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"gotest.tools/v3/assert"
 )
 
 // validTree reads testdata/valid.txt: a small assets folder with two drivers and without mistakes.
@@ -12,9 +14,7 @@ import (
 func validTree(t *testing.T) fstest.MapFS {
 	t.Helper()
 	text, err := os.ReadFile("testdata/valid.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	tree := fstest.MapFS{}
 	for _, section := range strings.Split("\n"+string(text), "\n-- ")[1:] {
 		name, content, _ := strings.Cut(section, " --\n")

@@ -10,7 +10,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/generator"
 )
@@ -29,9 +30,7 @@ func files(t *testing.T, fsys fs.FS) map[string]string {
 		all[file] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return all
 }
 
@@ -39,9 +38,7 @@ func files(t *testing.T, fsys fs.FS) map[string]string {
 func writeTree(t *testing.T, fsys fs.FS) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "assets")
-	if err := os.CopyFS(root, fsys); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.CopyFS(root, fsys))
 	return root
 }
 
@@ -50,60 +47,40 @@ func TestCheckedInAssetsAreUpToDate(t *testing.T) {
 	root := writeTree(t, os.DirFS(checkedIn))
 	want := files(t, os.DirFS(root))
 	for range 2 { // existing output has no effect
-		if err := generator.Update(root); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, files(t, os.DirFS(root))); diff != "" {
-			t.Fatalf("run `make update`: %s", diff)
-		}
+		assert.NilError(t, generator.Update(root))
+		assert.Assert(t, is.DeepEqual(want, files(t, os.DirFS(root))), "run `make update`")
 	}
 }
 
 func TestUpdateCreatesAllFilesOnce(t *testing.T) {
 	t.Parallel()
 	root := writeTree(t, validTree(t))
-	if err := generator.Update(root); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, generator.Update(root))
 	first := files(t, os.DirFS(root))
 	for _, file := range []string{
 		"drivers/one/generated/hypershift/controller.yaml", "drivers/two/generated/standalone/index.yaml",
 	} {
-		if first[file] == "" {
-			t.Errorf("%s does not exist", file)
-		}
+		assert.Check(t, first[file] != "", "%s does not exist", file)
 	}
-	if err := generator.Update(root); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(first, files(t, os.DirFS(root))); diff != "" {
-		t.Errorf("a second run changes something: %s", diff)
-	}
+	assert.NilError(t, generator.Update(root))
+	assert.Check(t, is.DeepEqual(first, files(t, os.DirFS(root))), "a second run changes something")
 }
 
 func TestUpdateRemovesStaleFiles(t *testing.T) {
 	t.Parallel()
 	root := writeTree(t, validTree(t))
-	if err := generator.Update(root); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, generator.Update(root))
 	want := files(t, os.DirFS(root))
 	for _, stale := range []string{
 		"drivers/one/generated/standalone/old.yaml", "drivers/two/generated/hypershift/node.yaml",
 		"drivers/two/generated/index.yaml", "drivers/gone/generated/standalone/node.yaml",
 	} {
 		file := filepath.Join(root, filepath.FromSlash(stale))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
-			os.WriteFile(file, nil, 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, nil, 0o644)))
 	}
-	if err := generator.Update(root); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, files(t, os.DirFS(root))); diff != "" {
-		t.Error(diff)
-	}
+	assert.NilError(t, generator.Update(root))
+	assert.Check(t, is.DeepEqual(want, files(t, os.DirFS(root))))
 }
 
 func TestUpdateWritesNothingOnError(t *testing.T) {
@@ -115,9 +92,7 @@ func TestUpdateWritesNothingOnError(t *testing.T) {
 	if err := generator.Update(root); err == nil {
 		t.Fatal("no error")
 	}
-	if diff := cmp.Diff(want, files(t, os.DirFS(root))); diff != "" {
-		t.Error(diff)
-	}
+	assert.Check(t, is.DeepEqual(want, files(t, os.DirFS(root))))
 }
 
 func TestCommandReturnsExitCodeAndMessage(t *testing.T) {
@@ -183,9 +158,8 @@ func TestKustomizationOfCSIAddonsMustFitItsObjects(t *testing.T) {
 			tree["csi-addons/clusterserviceversion.yaml"] = &fstest.MapFile{Data: []byte("a: b\n")}
 			tree[folder+"kustomization.yaml"] = &fstest.MapFile{Data: []byte(test.kustomization)}
 			err := generator.Update(writeTree(t, tree))
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("the error is %v, want %s", err, test.want)
-			}
+			assert.Check(t, err != nil && strings.Contains(err.Error(), test.want),
+				"the error is %v, want %s", err, test.want)
 		})
 	}
 }

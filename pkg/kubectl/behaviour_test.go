@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -75,9 +77,7 @@ func TestErrorsNameTheFix(t *testing.T) {
 		"DaemonSet openstack-cinder-csi-driver-node",
 	}}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(file, nil, 0o600))
 	for args, want := range map[string]string{
 		"stauts":                  "try status",
 		"why pvc/missing -n shop": "in namespace shop: choose another one with -n",
@@ -89,9 +89,8 @@ func TestErrorsNameTheFix(t *testing.T) {
 	} {
 		code, stdout, stderr := run(t, none.options(t), false, strings.Fields(args)...)
 		got := strings.Join(strings.Fields(stdout+stderr), " ")
-		if code == exitOK || !strings.Contains(got, want) {
-			t.Errorf("%q: exit code %d, want %q in: %s", args, code, want, got)
-		}
+		assert.Check(t, code != exitOK && strings.Contains(got, want),
+			"%q: exit code %d, want %q in: %s", args, code, want, got)
 	}
 }
 
@@ -175,25 +174,19 @@ func TestColorsAreOnlyForTerminalsWithoutNoColor(t *testing.T) {
 		}
 	}
 	none := func(string) (string, bool) { return "1", true }
-	if Standard(none).Color {
-		t.Error("with NO_COLOR the output is colored")
-	}
+	assert.Check(t, !Standard(none).Color, "with NO_COLOR the output is colored")
 }
 
 // An object of the cluster must not control the terminal.
 func TestUnprintableCharactersAreReplaced(t *testing.T) {
 	t.Parallel()
-	if got := wrap("> ", "a\x1b[31mb\u009b c\n\td", 2); got != "> a [31mb c\n  d" {
-		t.Errorf("got %q", got)
-	}
+	assert.Check(t, is.Equal(wrap("> ", "a\x1b[31mb\u009b c\n\td", 2), "> a [31mb c\n  d"))
 }
 
 func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {
 	t.Parallel()
 	operators, err := fixtures.AllOperators()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var want []driver
 	for _, o := range operators {
 		if findDriver(o.ClusterCSIDriver) == nil {
@@ -218,9 +211,7 @@ func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {
 		got[i].title, got[i].kind, got[i].credentials, got[i].sidecars = "", "", "", nil
 		got[i].loginSecret, got[i].loginOf = "", nil
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(driver{}, system{})); diff != "" {
-		t.Errorf("drivers (-manifests +plugin):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got, cmp.AllowUnexported(driver{}, system{})), "drivers")
 }
 
 // The pods mount all keys of the Secret if the volume lists none.
@@ -242,9 +233,8 @@ func TestPodsMountTheLogin(t *testing.T) {
 		login.AuthURL, login.Password = "u", "p"
 		data := d.loginOf(login)
 		for _, item := range volumes[i].Secret.Items {
-			if data[item.Key] == "" {
-				t.Errorf("pods read key %s of Secret %s, want one of %v", item.Key, d.loginSecret, data)
-			}
+			assert.Check(t, data[item.Key] != "",
+				"pods read key %s of Secret %s, want one of %v", item.Key, d.loginSecret, data)
 		}
 	}
 }

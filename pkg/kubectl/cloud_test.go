@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -13,12 +15,8 @@ import (
 func newCloud(t *testing.T, config simulator.Config) (*simulator.Simulator, string) {
 	t.Helper()
 	cloud, err := simulator.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cloud.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, cloud.Start(t.Context()))
 	t.Cleanup(func() { _ = cloud.Close() })
 	file, options := filepath.Join(t.TempDir(), "clouds.yaml"), simulator.Clouds{}
 	if config.TLS {
@@ -31,9 +29,7 @@ func newCloud(t *testing.T, config simulator.Config) (*simulator.Simulator, stri
 
 func write(t *testing.T, file string, text []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(file, text, 0o600))
 }
 
 // runChecked runs a command in an empty cluster or in the healthy one, and returns its output
@@ -49,9 +45,7 @@ func runChecked(t *testing.T, installed bool, wantCode int, args string) string 
 		}
 	}
 	code, stdout, stderr := run(t, s.options(t), false, strings.Fields(args)...)
-	if code != wantCode {
-		t.Errorf("%s: exit code %d, want %d", args, code, wantCode)
-	}
+	assert.Check(t, code == wantCode, "%s: exit code %d, want %d", args, code, wantCode)
 	return strings.Join(strings.Fields(stdout+stderr), " ")
 }
 
@@ -66,9 +60,7 @@ func TestCheckTestsTheLogin(t *testing.T) {
 	for _, want := range []string{
 		accepted, "ok Cinder offers 1 types to this project", "ok Manila offers 1 types to this project",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in: %s", want, got)
-		}
+		assert.Check(t, strings.Contains(got, want), "%q is not in: %s", want, got)
 	}
 	if got := runChecked(t, true, exitOK, "check --clouds "+file); !strings.Contains(got, accepted) ||
 		!strings.HasPrefix(got, "DRIVER READY") {
@@ -102,15 +94,12 @@ func TestCheckComparesTheTypesOfOpenStack(t *testing.T) {
 		"StorageClasses: 1 created, 2 changed, 0 as they are", "+++ StorageClass/second",
 		"+ csi.storage.k8s.io/node-stage-secret-name: csi-manila-secrets",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in: %s", want, got)
-		}
+		assert.Check(t, strings.Contains(got, want), "%q is not in: %s", want, got)
 	}
 	cloud.RotateCredentials(simulator.Rotation{})
 	got = runChecked(t, false, exitFailed, "check -f "+choices+" --clouds "+file)
-	if strings.Contains(got, "StorageClasses:") {
-		t.Errorf("without the types of OpenStack: %s", got)
-	}
+	assert.Check(t, !strings.Contains(got, "StorageClasses:"),
+		"without the types of OpenStack: %s", got)
 }
 
 // In the environment of the test no cluster answers.

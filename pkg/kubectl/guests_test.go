@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -42,9 +43,7 @@ func guestKubeconfig(server string) string {
 func management(t *testing.T) client.Client {
 	t.Helper()
 	types, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var all []unstructured.Unstructured
 	decode(t, "testdata/objects.yaml", &all)
 	var objects []client.Object

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"gotest.tools/v3/assert"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,9 +54,7 @@ func TestOutputIsThatOfTheGoldenFiles(t *testing.T) {
 func scenarioFiles(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*_*.yaml")
-	if err != nil || len(files) < 15 {
-		t.Fatalf("found %d files, error %v", len(files), err)
-	}
+	assert.Assert(t, err == nil && len(files) >= 15, "found %d files, error %v", len(files), err)
 	return files
 }
 
@@ -70,9 +69,8 @@ func mustMatchGolden(t *testing.T, file string) {
 	got := fmt.Sprintf("$ kubectl openstack-csi %s\n%s%sexit code %d\n", s.Args, stdout.String(),
 		stderr.String(), code)
 	for line := range strings.Lines(stdout.String()) {
-		if utf8.RuneCountInString(line) > width+1 && !strings.Contains(s.Args, " -o") {
-			t.Errorf("longer than %d columns: %s", width, line)
-		}
+		assert.Check(t, utf8.RuneCountInString(line) <= width+1 || strings.Contains(s.Args, " -o"),
+			"longer than %d columns: %s", width, line)
 	}
 	golden.Match(t, strings.TrimSuffix(file, ".yaml")+".txt", got)
 }
@@ -81,9 +79,7 @@ func mustMatchGolden(t *testing.T, file string) {
 func TestStatusOfAHealthyClusterFitsInATerminal(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/status_healthy.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	if lines := bytes.Count(text, []byte("\n")); lines > 24 {
 		t.Errorf("%d lines", lines)
 	}
@@ -92,12 +88,8 @@ func TestStatusOfAHealthyClusterFitsInATerminal(t *testing.T) {
 func decode(t *testing.T, file string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.UnmarshalStrict(text, into); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, yaml.UnmarshalStrict(text, into), file)
 }
 
 // kubeconfig returns the path of a kubeconfig of a cluster that does not exist.
@@ -107,9 +99,7 @@ func kubeconfig(t *testing.T) string {
 	text := "{apiVersion: v1, kind: Config, current-context: a, " +
 		"clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}], " +
 		"contexts: [{name: a, context: {cluster: a}}]}"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -165,17 +155,13 @@ func logsOf(text func(pod *corev1.Pod) (string, error)) func(*rest.Config) (logR
 func (s *scenario) client(t *testing.T) client.Client {
 	t.Helper()
 	types, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var all []unstructured.Unstructured
 	decode(t, "testdata/objects.yaml", &all)
 	objects := map[string]runtime.Object{}
 	for _, u := range append(all, s.Objects...) {
 		typed, err := types.New(u.GroupVersionKind())
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, typed, true)
 		if err != nil {
 			t.Fatal(u.GetKind(), u.GetName(), err)

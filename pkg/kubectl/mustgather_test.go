@@ -13,8 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -92,20 +93,15 @@ func ofUsers() []client.Object {
 func gather(t *testing.T, o *options, more ...client.Object) (dir, output string) {
 	t.Helper()
 	c, err := o.connect(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for _, object := range more {
-		if err := c.Create(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, c.Create(t.Context(), object))
 	}
 	dir = filepath.Join(t.TempDir(), "out")
 	code, stdout, stderr := run(t, o, false, "must-gather", dir)
 	first, rest, _ := strings.Cut(stdout, "\n")
-	if code != exitOK || !strings.HasPrefix(first, "The folder "+dir) {
-		t.Fatalf("exit code %d:\n%s%s", code, stdout, stderr)
-	}
+	assert.Assert(t, code == exitOK && strings.HasPrefix(first, "The folder "+dir),
+		"exit code %d:\n%s%s", code, stdout, stderr)
 	return dir, rest + stderr
 }
 
@@ -140,9 +136,7 @@ func mustNotContain(t *testing.T, dir, output string, texts []string) {
 		for _, text := range texts {
 			encoded := base64.StdEncoding.EncodeToString([]byte(text + "-"))
 			for _, form := range []string{text, encoded[:len(encoded)-4]} {
-				if strings.Contains(content, form) {
-					t.Errorf("%s contains %s:\n%s", where, form, content)
-				}
+				assert.Check(t, !strings.Contains(content, form), "%s contains %s:\n%s", where, form, content)
 			}
 		}
 	}
@@ -155,9 +149,7 @@ func mustNotContain(t *testing.T, dir, output string, texts []string) {
 		search(path, string(content))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }
 
 // mustHaveFiles checks some files, with the structure of `oc adm inspect`.
@@ -209,9 +201,7 @@ func TestMustGatherSaysWhatItCouldNotRead(t *testing.T) {
 		o.readLogs = logsOf(func(*corev1.Pod) (string, error) { return "ok", nil })
 		_, output := gather(t, o)
 		want := "Not visible: " + kinds + ", logs (values of Secrets are not known).\n"
-		if diff := cmp.Diff(want, output); diff != "" {
-			t.Errorf("output (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(want, output), "output")
 	}
 }
 
@@ -221,9 +211,7 @@ func TestMustGatherFindsSecretsInOtherForms(t *testing.T) {
 	const words, special = "planted with several words", `planted"<&>\special`
 	var healthy scenario
 	applied, err := json.Marshal(map[string]string{"a": special})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	leak := &corev1.ConfigMap{Data: map[string]string{
 		"long": strings.Repeat("word ", 14) + words, "id": special,
 		"quoted": fmt.Sprintf("%q", special), "conf": "planted-conf", "docker": "planted-docker",
@@ -258,7 +246,5 @@ func TestMustGatherWritesOnlyIntoItsFolder(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "cluster-scoped-resources", "*",
 		"volumesnapshotclasses", "*outside.yaml"))
-	if err != nil || len(files) != 1 {
-		t.Errorf("want a file for the object: %v, %v", files, err)
-	}
+	assert.Check(t, err == nil && len(files) == 1, "want a file for the object: %v, %v", files, err)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,9 +40,7 @@ func TestClusterRoleAllowsExactlyWhatStatusAndWhyRequest(t *testing.T) {
 		record(t, &s, []string{"__complete", "why", kind + "/"}, used)
 	}
 	diff := cmp.Diff(slices.Sorted(maps.Keys(allowed(t))), slices.Sorted(maps.Keys(used)))
-	if diff != "" {
-		t.Errorf("permissions (-allowed +used):\n%s", diff)
-	}
+	assert.Check(t, diff == "", "permissions (-allowed +used):\n%s", diff)
 }
 
 // allowed returns the permissions of the ClusterRole.
@@ -64,25 +63,21 @@ func allowed(t *testing.T) map[string]bool {
 func TestPageNamesThePermissionsOfMustGather(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/kubectl.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	_, section, _ := strings.Cut(string(page), "\n`must-gather` needs ")
 	section, _, _ = strings.Cut(section, "\n## ")
 	words := regexp.MustCompile(`\w+`).FindAllString(strings.ToLower(section), -1)
 	for _, kind := range slices.Concat(clusterKinds(), namespacedKinds(), userKinds()) {
-		if !slices.Contains(words, path.Base(folder(kind))) {
-			t.Errorf("the page does not name %s", kind.Kind)
-		}
+		assert.Check(t, slices.Contains(words, path.Base(folder(kind))),
+			"the page does not name %s", kind.Kind)
 	}
 	used, role := map[string]bool{}, allowed(t)
 	record(t, &scenario{}, []string{"must-gather", filepath.Join(t.TempDir(), "out")}, used)
 	for permission := range used {
 		_, resource, _ := strings.Cut(permission, " ")
 		resource, _, _ = strings.Cut(resource, ".")
-		if !role[permission] && !slices.Contains(words, resource) {
-			t.Errorf("neither the page nor the ClusterRole contains %q", permission)
-		}
+		assert.Check(t, role[permission] || slices.Contains(words, resource),
+			"neither the page nor the ClusterRole contains %q", permission)
 	}
 }
 

@@ -3,6 +3,8 @@ package kubectl
 import (
 	"testing"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,8 +39,6 @@ func TestCauseOfARolloutIsEverythingThatChanged(t *testing.T) {
 		},
 		"something else": {template("2", "v1"), template("2", "v1"), "the pod template changed"},
 	} {
-		if got := cause(workload, test.before, test.now); got != test.want {
-			t.Errorf("%s: got %q, want %q", name, got, test.want)
-		}
+		assert.Check(t, is.Equal(cause(workload, test.before, test.now), test.want), name)
 	}
 }

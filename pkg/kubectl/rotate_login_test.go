@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,9 +22,7 @@ import (
 func loginOf(t *testing.T, driver string, clouds []byte) *corev1.Secret {
 	t.Helper()
 	login, err := openstack.Content{Data: map[string][]byte{cloudsKey: clouds}}.Login()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	d, data := findDriver(driver), map[string][]byte{}
 	for key, value := range d.loginOf(login) {
 		data[key] = []byte(value)
@@ -131,16 +130,13 @@ func TestRotationWaitsForTheLoginOfTheDriver(t *testing.T) {
 			if test.accepted {
 				timeout = "--timeout=1m"
 				accept = func(to client.Client) {
-					if err := to.Update(t.Context(), loginOf(t, "Manila", fresh)); err != nil {
-						t.Error(err)
-					}
+					assert.Check(t, to.Update(t.Context(), loginOf(t, "Manila", fresh)))
 				}
 			}
 			c.refusing(accept, "HTTP 401", "HTTP 403")
 			code, output := c.rotate(file(t, fresh), timeout)
-			if code != test.code || strings.Contains(output, "Reachable") {
-				t.Errorf("exit code %d, want %d:\n%s", code, test.code, output)
-			}
+			assert.Check(t, code == test.code && !strings.Contains(output, "Reachable"),
+				"exit code %d, want %d:\n%s", code, test.code, output)
 			for _, text := range []string{
 				tested, copied, changed, first, second, unmanaged, nothing, "driver of Cinder",
 			} {

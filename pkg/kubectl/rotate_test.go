@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,9 +72,7 @@ func copied(clouds []byte) *corev1.Secret {
 func newRotatingCluster(t *testing.T, objects ...client.Object) *rotatingCluster {
 	t.Helper()
 	types, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	c := &rotatingCluster{T: t, rolls: map[string]bool{}, copies: true}
 	for _, name := range []string{"early", "late"} {
 		objects = append(objects, &appsv1.Deployment{
@@ -156,9 +155,7 @@ func (c *rotatingCluster) data(namespace, name string) map[string][]byte {
 func file(t *testing.T, content []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(name, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(name, content, 0o600))
 	return name
 }
 
@@ -166,13 +163,9 @@ func file(t *testing.T, content []byte) string {
 func newCA(t *testing.T) []byte {
 	t.Helper()
 	config, err := crypto.MakeSelfSignedCAConfig("ca", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	text, _, err := config.GetPEMBytes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return text
 }
 
@@ -281,9 +274,8 @@ func TestRotationNamesTheSecretOfAHostedCluster(t *testing.T) {
 	c := newRotatingCluster(t, guest, hosted)
 	code, output := c.rotate(file(t, clouds("b")), "--management-namespace=clusters-a",
 		"--management-kubeconfig="+kubeconfig(t))
-	if code != exitFailed || !strings.Contains(output, "in Secret clusters/cloud: follow") {
-		t.Errorf("exit code %d:\n%s", code, output)
-	}
+	assert.Check(t, code == exitFailed && strings.Contains(output, "in Secret clusters/cloud: follow"),
+		"exit code %d:\n%s", code, output)
 }
 
 // In a rotation that does not finish, only the first of two Deployments changes. An undo that
@@ -335,15 +327,13 @@ func TestRotationGoesBackAfterUnfinishedOnes(t *testing.T) {
 					"operator has changed Deployment/late in openshift-cluster-csi-drivers. Run the") {
 					t.Errorf("to %s: exit code %d:\n%s", s.to, code, output)
 				}
-				if !bytes.Equal(c.data(rootNamespace, rootSecret)[cloudsKey], clouds(s.to)) {
-					t.Errorf("the root Secret does not contain %s", s.to)
-				}
+				assert.Check(t, bytes.Equal(c.data(rootNamespace, rootSecret)[cloudsKey], clouds(s.to)),
+					"the root Secret does not contain %s", s.to)
 				if s.saved == "" {
 					s.saved = "a"
 				}
-				if !bytes.Equal(c.data(rootNamespace, backupSecret)[cloudsKey], clouds(s.saved)) {
-					t.Errorf("after %s the backup does not contain %s", s.to, s.saved)
-				}
+				assert.Check(t, bytes.Equal(c.data(rootNamespace, backupSecret)[cloudsKey], clouds(s.saved)),
+					"after %s the backup does not contain %s", s.to, s.saved)
 			}
 		})
 	}
@@ -418,17 +408,13 @@ func TestRotationChangesTheSecretsOfTheDriversOnKubernetes(t *testing.T) {
 		if other, ok := data["other"]; ok {
 			want["other"] = other
 		}
-		if diff := cmp.Diff(want, c.data(namespace, name)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", key, diff)
-		}
+		assert.Check(t, is.DeepEqual(want, c.data(namespace, name)), key)
 	}
 	if code, output := c.rotate("--undo", "--timeout=1m"); code != exitOK {
 		t.Fatalf("exit code %d:\n%s", code, output)
 	}
 	for key, want := range before {
 		namespace, name, _ := strings.Cut(key, "/")
-		if diff := cmp.Diff(want, c.data(namespace, name)); diff != "" {
-			t.Errorf("after undo %s (-want +got):\n%s", key, diff)
-		}
+		assert.Check(t, is.DeepEqual(want, c.data(namespace, name)), "after undo %s", key)
 	}
 }

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/administrator"
@@ -22,26 +23,18 @@ import (
 func stock(t *testing.T, cloud *simulator.Simulator, cluster string) (volume, share string) {
 	t.Helper()
 	manila, err := administrator.Shares(t.Context(), cloud.CloudsYAML(simulator.Clouds{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	share, err = administrator.CreateShare(t.Context(), manila, shares.CreateOpts{
 		ShareProto: "NFS", Size: 1,
 		Metadata: map[string]string{"manila.csi.openstack.org/cluster": cluster},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	cinder, err := openstack.NewBlockStorageV3(manila.ProviderClient, gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	created, err := volumes.Create(t.Context(), cinder, volumes.CreateOpts{
 		Size: 1, Metadata: map[string]string{"cinder.csi.openstack.org/cluster": cluster},
 	}, nil).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for ctx := t.Context(); created.Status == "creating" && ctx.Err() == nil; {
 		if created, err = volumes.Get(ctx, cinder, created.ID).Extract(); err != nil {
 			t.Fatal(err)
@@ -100,21 +93,17 @@ func TestVolumesShowsWhatIsOrphaned(t *testing.T) {
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("volumes (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "volumes")
 	if !strings.Contains(stderr, "This machine sent it") || strings.Contains(stdout, other) {
 		t.Errorf("%s%s", stdout, stderr)
 	}
 	_, _, stderr = run(t, marked(t, "c1", nil).options(t), false, "volumes", "-A", "--clouds="+file)
-	if !strings.Contains(stderr, "OpenStack contains no volume of this list") {
-		t.Errorf("in another project: %s", stderr)
-	}
+	assert.Check(t, strings.Contains(stderr, "OpenStack contains no volume of this list"),
+		"in another project: %s", stderr)
 	s = marked(t, sharedID, nil)
 	code, _, stderr = run(t, s.options(t), false, "volumes", "--clouds="+file)
-	if code != exitFailed || !strings.Contains(stderr, "Choose an ID") {
-		t.Errorf("with the ID of all clusters: exit code %d: %s", code, stderr)
-	}
+	assert.Check(t, code == exitFailed && strings.Contains(stderr, "Choose an ID"),
+		"with the ID of all clusters: exit code %d: %s", code, stderr)
 }
 
 func TestWhatOpenStackCreatesOrDeletesIsNoOrphan(t *testing.T) {

@@ -10,16 +10,16 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/test/architecture"
 )
 
 func TestRepositoryFollowsTheRules(t *testing.T) {
 	t.Parallel()
 	violations := check(t, "../..")
-	if len(violations) > 0 {
-		t.Errorf("the packages violate rules of docs/architecture.md:\n%s",
-			strings.Join(violations, "\n"))
-	}
+	assert.Check(t, len(violations) <= 0,
+		"the packages violate rules of docs/architecture.md:\n%s", strings.Join(violations, "\n"))
 }
 
 // A label of the diagram contains a level and its folders; those of pkg are without it.
@@ -27,9 +27,7 @@ func TestEveryLevelHasPackagesAndIsInTheDiagram(t *testing.T) {
 	t.Parallel()
 	tree := load(t, "../..")
 	page, err := os.ReadFile("../../docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	label := regexp.MustCompile(`\["(\d): ([^"]*)"\]`)
 	drawn := map[string]bool{}
 	for _, match := range label.FindAllStringSubmatch(string(page), -1) {
@@ -38,18 +36,14 @@ func TestEveryLevelHasPackagesAndIsInTheDiagram(t *testing.T) {
 		}
 	}
 	for _, level := range architecture.Repository().Levels {
-		if !tree.Contains(level.Folder) {
-			t.Errorf("no package is in %s", level.Folder)
-		}
+		assert.Check(t, tree.Contains(level.Folder), "no package is in %s", level.Folder)
 		want := fmt.Sprint(level.Number, " ", strings.TrimPrefix(level.Folder, "pkg/"))
-		if !drawn[want] {
-			t.Errorf("the diagram of docs/architecture.md does not contain level and folder %s", want)
-		}
+		assert.Check(t, drawn[want],
+			"the diagram of docs/architecture.md does not contain level and folder %s", want)
 		delete(drawn, want)
 	}
-	if len(drawn) > 0 {
-		t.Errorf("the diagram of docs/architecture.md contains other folders: %v", drawn)
-	}
+	assert.Check(t, len(drawn) <= 0,
+		"the diagram of docs/architecture.md contains other folders: %v", drawn)
 }
 
 func check(t *testing.T, dir string) []string {
@@ -61,12 +55,8 @@ func load(t *testing.T, dir string) architecture.Tree {
 	t.Helper()
 	readFolders(t, dir)
 	tree, err := architecture.Load(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(tree.Packages) == 0 {
-		t.Fatalf("no packages in %s", dir)
-	}
+	assert.NilError(t, err)
+	assert.Assert(t, len(tree.Packages) != 0, "no packages in %s", dir)
 	return tree
 }
 
@@ -77,8 +67,6 @@ func readFolders(t *testing.T, dir string) {
 	for _, top := range []string{"assets", "cmd", "hack", "legacy", "pkg", "test"} {
 		err := filepath.WalkDir(filepath.Join(dir, top),
 			func(_ string, _ fs.DirEntry, err error) error { return err })
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
-		}
+		assert.Assert(t, err == nil || errors.Is(err, fs.ErrNotExist), err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // TestTagsChooseTheTests checks that `make vet` knows all tags, that a command of the Makefile uses
@@ -16,27 +18,21 @@ import (
 func TestTagsChooseTheTests(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	makefile := strings.ReplaceAll(string(content), "\\\n", "")
 	all := regexp.MustCompile(`(?m)^ALL_TAGS := (.+)`).FindStringSubmatch(makefile)
-	if all == nil {
-		t.Fatal("the Makefile does not set ALL_TAGS")
-	}
+	assert.Assert(t, all != nil, "the Makefile does not set ALL_TAGS")
 	known := strings.Split(all[1], ",")
 	for _, tag := range known {
 		used := regexp.MustCompile(`(-tags |TAGS \?= |TAGS = )(\S+,)?` + tag + `\b`)
-		if !used.MatchString(makefile) {
-			t.Errorf("no command of the Makefile runs tests with the tag %s", tag)
-		}
+		assert.Check(t, used.MatchString(makefile),
+			"no command of the Makefile runs tests with the tag %s", tag)
 	}
 	for _, file := range testFiles(t, "../..") {
 		expression := constraintOf(t, filepath.Join("../..", file))
 		for _, tag := range regexp.MustCompile(`\w+`).FindAllString(expression.String(), -1) {
-			if tag != "linux" && !slices.Contains(known, tag) {
-				t.Errorf("%s: tag %s is not in ALL_TAGS of the Makefile", file, tag)
-			}
+			assert.Check(t, tag == "linux" || slices.Contains(known, tag),
+				"%s: tag %s is not in ALL_TAGS of the Makefile", file, tag)
 		}
 		needsLong := !expression.Eval(func(tag string) bool { return tag != "long" })
 		if named := strings.HasSuffix(file, "_long_test.go"); named != needsLong {
@@ -64,9 +60,7 @@ func testFiles(t *testing.T, root string) []string {
 		}
 		return nil
 	})
-	if err != nil || len(files) == 0 {
-		t.Fatalf("found %d tests: %v", len(files), err)
-	}
+	assert.Assert(t, err == nil && len(files) != 0, "found %d tests: %v", len(files), err)
 	return files
 }
 
@@ -74,9 +68,7 @@ func testFiles(t *testing.T, root string) []string {
 func constraintOf(t *testing.T, file string) constraint.Expr {
 	t.Helper()
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	line := "//go:build linux"
 	for one := range strings.Lines(string(content)) {
 		if constraint.IsGoBuild(one) {
@@ -87,8 +79,6 @@ func constraintOf(t *testing.T, file string) constraint.Expr {
 		}
 	}
 	expression, err := constraint.Parse(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
+	assert.NilError(t, err, file)
 	return expression
 }

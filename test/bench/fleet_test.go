@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -37,9 +38,7 @@ func TestFleet(t *testing.T) { //nolint:paralleltest // it measures
 	sizes := strings.Split(cmp.Or(os.Getenv("FLEET_GUESTS"), "5,10,20"), ",")
 	for i, size := range sizes { //nolint:paralleltest // it measures
 		guests, err := strconv.Atoi(size)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		t.Run(size, func(t *testing.T) {
 			f := newFleet(t, guests)
 			f.measure()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -20,17 +21,13 @@ func TestSubscriptionSetsTheVariablesOfTheCommandWithoutOLM(t *testing.T) {
 	t.Parallel()
 	commands, err := guide.Commands(filepath.Join(root, "docs/csi-addons/install.md"),
 		"Add the sidecars")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var subscription struct {
 		Spec struct {
 			Config struct{ Env []corev1.EnvVar }
 		}
 	}
-	if err := yaml.UnmarshalStrict([]byte(commands[1]), &subscription); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, yaml.UnmarshalStrict([]byte(commands[1]), &subscription))
 	var got []string
 	for _, variable := range subscription.Spec.Config.Env {
 		got = append(got, variable.Name+"="+variable.Value)
@@ -58,9 +55,7 @@ func TestLogsInPagesAreOfContainersThatExist(t *testing.T) {
 			}
 		}
 	}
-	if found < 8 {
-		t.Errorf("the pages contain only %d commands that print logs", found)
-	}
+	assert.Check(t, found >= 8, "the pages contain only %d commands that print logs", found)
 }
 
 // deployments returns the manifests of operators and controllers.

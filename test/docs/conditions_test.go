@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -34,17 +35,14 @@ func TestTextsOfTheTablesOfConditionsAreThoseOfTheCode(t *testing.T) {
 	others := slices.DeleteFunc(reasons(t), func(r string) bool { return slices.Contains(pods, r) })
 	want = replaceTable(t, want, "### Reasons", of(others))
 	if golden.Update() {
-		if err := os.WriteFile(filepath.Join(root, conditionsPage), []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(root, conditionsPage), []byte(want), 0o600))
 		page = read(t, conditionsPage)
 	}
 	if diff := gocmp.Diff(strings.Split(want, "\n"), strings.Split(page, "\n")); diff != "" {
 		t.Errorf("%s is stale, run with -update (-code +page):\n%s", conditionsPage, diff)
 	}
-	if strings.Contains(page, "|  |") {
-		t.Errorf("%s does not say what a reason means", conditionsPage)
-	}
+	assert.Check(t, !strings.Contains(page, "|  |"),
+		"%s does not say what a reason means", conditionsPage)
 }
 
 // replaceTable replaces the rows of the table below a heading.
@@ -55,9 +53,8 @@ func replaceTable(
 	before, section, found := strings.Cut(page, "\n"+heading+"\n")
 	top, table, _ := strings.Cut(section, "|--|\n")
 	rows, after, ended := strings.Cut(table, "\n\n")
-	if !found || !ended || strings.Contains(top, "\n#") {
-		t.Fatalf("%s has no table below %q", conditionsPage, heading)
-	}
+	assert.Assert(t, found && ended && !strings.Contains(top, "\n#"),
+		"%s has no table below %q", conditionsPage, heading)
 	rows = strings.Join(replaced(strings.Split(rows, "\n")), "\n")
 	return before + "\n" + heading + "\n" + top + "|--|\n" + rows + "\n\n" + after
 }

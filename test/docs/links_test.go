@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 func TestLinksOfAllPagesResolve(t *testing.T) {
@@ -52,9 +54,8 @@ func files(t *testing.T, root fs.FS, suffix string) []string {
 		}
 		return nil
 	})
-	if err != nil || len(found) == 0 {
-		t.Fatalf("found %d files *%s, error %v", len(found), suffix, err)
-	}
+	assert.Assert(t, err == nil && len(found) != 0,
+		"found %d files *%s, error %v", len(found), suffix, err)
 	return found
 }
 
@@ -78,9 +79,7 @@ func resolves(t *testing.T, root fs.FS, page, link string) bool {
 func parse(t *testing.T, root fs.FS, page string) (links []string, anchors map[string]bool) {
 	t.Helper()
 	content, err := fs.ReadFile(root, page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	blocks := regexp.MustCompile("(?ms)^ *```.*?^ *```|^ *~~~.*?^ *~~~|\n\n(?:(?: {4}|\t)[^\n]*\n+)+")
 	heading, target := regexp.MustCompile(`(?m)^#+ +(.*)`), regexp.MustCompile(`\]\([^)]*\)`)
 	punctuation := regexp.MustCompile(`[^\pL\pN _-]`)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 const root = "../.."
@@ -42,9 +44,7 @@ func mustProve(t *testing.T, promise, cell, folder string, compiled map[string][
 	t.Helper()
 	name := regexp.MustCompile("`(?:([^`.]+)\\.)?(Test\\w+)`")
 	named := name.FindAllStringSubmatch(cell, -1)
-	if len(named) == 0 {
-		t.Errorf("no test proves: %s", promise)
-	}
+	assert.Check(t, len(named) != 0, "no test proves: %s", promise)
 	for _, n := range named {
 		if in := cmp.Or(n[1], folder); !slices.Contains(compiled[in], n[2]) {
 			t.Errorf("no such test runs: %s in %s, which proves: %s", n[2], in, promise)
@@ -55,19 +55,13 @@ func mustProve(t *testing.T, promise, cell, folder string, compiled map[string][
 func TestOpenStackTestsExist(t *testing.T) {
 	t.Parallel()
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	definition := regexp.MustCompile(`OPENSTACK_TESTS := ((?:.*\\\n)*.*)`)
 	list := definition.FindStringSubmatch(string(makefile))
-	if list == nil {
-		t.Fatal("the Makefile does not set OPENSTACK_TESTS")
-	}
+	assert.Assert(t, list != nil, "the Makefile does not set OPENSTACK_TESTS")
 	all := tests(t, "integration", "long")["test/integration"]
 	for name := range strings.FieldsSeq(strings.ReplaceAll(list[1], "\\\n", " ")) {
-		if !slices.Contains(all, "Test"+name) {
-			t.Errorf("no test is named Test%s", name)
-		}
+		assert.Check(t, slices.Contains(all, "Test"+name), "no test is named Test%s", name)
 	}
 }
 
@@ -81,9 +75,7 @@ func tests(t *testing.T, tags ...string) map[string][]string {
 	for _, file := range files(t, os.DirFS(root), "_test.go") {
 		folder := path.Dir(file)
 		matches, err := context.MatchFile(filepath.Join(root, folder), path.Base(file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		if !matches {
 			continue
 		}
@@ -105,17 +97,13 @@ func table(t *testing.T, page, heading string) [][]string {
 			rows = append(rows, strings.Split(row, "|"))
 		}
 	}
-	if len(rows) < 3 {
-		t.Fatalf("%s has no table below %q", page, heading)
-	}
+	assert.Assert(t, len(rows) >= 3, "%s has no table below %q", page, heading)
 	return rows[2:]
 }
 
 func read(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return string(text)
 }

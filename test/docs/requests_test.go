@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/test/openstack/accessrules"
 )
 
@@ -17,16 +19,10 @@ func TestExampleOfAccessRulesPermitsTheRequestsOfThePage(t *testing.T) {
 	_, example, _ := strings.Cut(page, "<<END\n")
 	example, _, _ = strings.Cut(example, "END\n")
 	var rules accessrules.Rules
-	if err := json.Unmarshal([]byte(example), &rules); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, json.Unmarshal([]byte(example), &rules))
 	needed, err := accessrules.Parse(page, "Requests that need a rule")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	forbidden, unused := rules.Compare(needed.Calls())
-	if len(forbidden) > 0 || len(unused) > 0 {
-		t.Errorf("the example permits none of %q, and contains %v, which nothing sends", forbidden,
-			unused)
-	}
+	assert.Check(t, len(forbidden) <= 0 && len(unused) <= 0,
+		"the example permits none of %q, and contains %v, which nothing sends", forbidden, unused)
 }

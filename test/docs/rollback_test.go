@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,18 +37,14 @@ func runCommand(t *testing.T, folder, command string) string {
 	cmd := exec.CommandContext(t.Context(), "bash", "-euc", command)
 	cmd.Dir, cmd.Env = folder, append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"))
 	output, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
+	assert.Assert(t, err == nil, "%v: %s", err, output)
 	return string(output)
 }
 
 func writeProgram(t *testing.T, folder, name, script string) {
 	t.Helper()
 	err := os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+script), 0o700)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }
 
 func volumeOf(name, driver string, attributes map[string]string) corev1.PersistentVolume {
@@ -84,19 +81,13 @@ func TestRollbackFindsPersistentVolumesWithoutTheirAccessRule(t *testing.T) {
 			volumeOf("cinder", "cinder.csi.openstack.org", nil),
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	command := rollbackCommand(t, "jsonpath=")
 	template := regexp.MustCompile(`jsonpath='([^']*)'`).FindStringSubmatch(command)[1]
 	path := jsonpath.New("command").AllowMissingKeys(true)
 	var rows bytes.Buffer
-	if err := path.Parse(template); err != nil {
-		t.Fatal(err)
-	}
-	if err := path.Execute(&rows, list); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, path.Parse(template))
+	assert.NilError(t, path.Execute(&rows, list))
 	folder := t.TempDir()
 	writeProgram(t, folder, "kubectl", "cat <<'END'\n"+rows.String()+"END\n")
 	writeProgram(t, folder, "openstack", `case "$*" in
@@ -105,9 +96,7 @@ func TestRollbackFindsPersistentVolumesWithoutTheirAccessRule(t *testing.T) {
 		*) exit 1;;
 		esac`)
 	want := "fenced share-1\nnew share-1\ndeleted share-2\n"
-	if diff := cmp.Diff(want, runCommand(t, folder, command)); diff != "" {
-		t.Errorf("output (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, runCommand(t, folder, command)), "output")
 }
 
 func TestRollbackCopiesPersistentVolumesWithACurrentAccessRule(t *testing.T) {
@@ -118,27 +107,19 @@ func TestRollbackCopiesPersistentVolumesWithACurrentAccessRule(t *testing.T) {
 		volume := volumeOf("data", "manila.csi.openstack.org",
 			map[string]string{"shareID": "share-1", key: "rule-0,rule-2"})
 		text, err := yaml.Marshal(volume)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		folder := t.TempDir()
 		writeProgram(t, folder, "kubectl", "cat <<'END'\n"+string(text)+"END\n")
 		runCommand(t, folder, command)
 		text, err = os.ReadFile(filepath.Join(folder, "data.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		var got corev1.PersistentVolume
-		if err := yaml.UnmarshalStrict(text, &got); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, yaml.UnmarshalStrict(text, &got))
 		want := volume
 		want.ResourceVersion, want.Spec.ClaimRef.ResourceVersion = "", ""
 		want.Spec.CSI.VolumeAttributes = map[string]string{
 			"shareID": "share-1", "shareAccessID": "rule-1",
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("copy (-want +got):\n%s", diff)
-		}
+		assert.Check(t, is.DeepEqual(want, got), "copy")
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"sigs.k8s.io/yaml"
 )
 
@@ -25,9 +27,7 @@ func alertRules(t *testing.T) []alertRule {
 		}
 	}
 	text := read(t, "assets/monitoring/kubernetes/alerts.yaml")
-	if err := yaml.Unmarshal([]byte(text), &manifest); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, yaml.Unmarshal([]byte(text), &manifest))
 	return manifest.Spec.Groups[0].Rules
 }
 
@@ -38,9 +38,8 @@ func TestEachAlertHasARunbook(t *testing.T) {
 	for _, rule := range alertRules(t) {
 		want = append(want, rule.Alert)
 		_, anchor, _ := strings.Cut(rule.Annotations["runbook_url"], "/docs/runbooks.md#")
-		if anchor != strings.ToLower(rule.Alert) {
-			t.Errorf("the anchor of %s is %q", rule.Alert, anchor)
-		}
+		assert.Check(t, anchor == strings.ToLower(rule.Alert),
+			"the anchor of %s is %q", rule.Alert, anchor)
 	}
 	sections := strings.Split(read(t, "docs/runbooks.md"), "\n## ")
 	for _, section := range sections[1:] {
@@ -54,13 +53,9 @@ func TestEachAlertHasARunbook(t *testing.T) {
 			parts = append(parts, part[1])
 		}
 		diff := cmp.Diff([]string{"Meaning", "Impact", "Diagnosis", "Mitigation"}, parts)
-		if diff != "" {
-			t.Errorf("parts of %s (-want +got):\n%s", heading, diff)
-		}
+		assert.Check(t, diff == "", "parts of %s (-want +got):\n%s", heading, diff)
 	}
-	if diff := cmp.Diff(slices.Compact(want), got); diff != "" {
-		t.Errorf("headings (-alerts +page):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(slices.Compact(want), got), "headings")
 }
 
 func TestEachFindingHasARunbook(t *testing.T) {
@@ -70,9 +65,7 @@ func TestEachFindingHasARunbook(t *testing.T) {
 		alerts = append(alerts, strings.ToLower(rule.Alert))
 	}
 	files, err := filepath.Glob("../../pkg/kubectl/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for _, file := range append(files, "../../pkg/diagnosis/diagnosis.go") {
 		for _, runbook := range regexp.MustCompile(`"(openstackcsi[a-z]*)"`).
 			FindAllStringSubmatch(read(t, strings.TrimPrefix(file, "../../")), -1) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"gotest.tools/v3/assert"
 )
 
 // A quotation may leave out the start and the end of a text. It contains `...`, N or a number where
@@ -23,14 +25,11 @@ func TestQuotationsOfConditionsAreTexts(t *testing.T) {
 	found := quotations(read(t, conditionsPage))
 	for _, quotation := range found {
 		for _, part := range value.Split(quotation, -1) {
-			if !strings.Contains(known, strings.Trim(part, " ,:")) {
-				t.Errorf("docs/conditions.md quotes %q, but no text contains %q", quotation, part)
-			}
+			assert.Check(t, strings.Contains(known, strings.Trim(part, " ,:")),
+				"docs/conditions.md quotes %q, but no text contains %q", quotation, part)
 		}
 	}
-	if len(found) < 8 {
-		t.Errorf("docs/conditions.md contains only the quotations %q", found)
-	}
+	assert.Check(t, len(found) >= 8, "docs/conditions.md contains only the quotations %q", found)
 }
 
 // quotations returns what a page quotes outside of code.
@@ -66,9 +65,7 @@ func inspect(t *testing.T, visit func(folder string, node ast.Node) bool) {
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil,
 			parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		ast.Inspect(file, func(node ast.Node) bool { return visit(folder, node) })
 	}
 }

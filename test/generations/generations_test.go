@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,9 +36,7 @@ const (
 func of(t *testing.T, driver string, f flavour.Flavour) []generations.Generation {
 	t.Helper()
 	found, err := generations.Of(driver, f, "control-plane")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return found
 }
 
@@ -75,9 +75,7 @@ func TestGenerationsAreSortedAndExistInTheirFlavours(t *testing.T) {
 			for _, g := range of(t, driver, f) {
 				names = append(names, g.Name)
 			}
-			if diff := cmp.Diff(want[f], names); diff != "" {
-				t.Errorf("generations of %s, %s (-want +got):\n%s", driver, f, diff)
-			}
+			assert.Check(t, is.DeepEqual(want[f], names), "generations of %s, %s", driver, f)
 		}
 	}
 }
@@ -102,14 +100,11 @@ func TestEveryFileBelongsToAGeneration(t *testing.T) {
 	}
 	for _, folder := range []string{".", "../../legacy"} {
 		err := fs.WalkDir(os.DirFS(folder), ".", func(file string, _ fs.DirEntry, err error) error {
-			if path.Ext(file) == ".yaml" && !read[path.Dir(file)] {
-				t.Errorf("%s belongs to no generation", file)
-			}
+			assert.Check(t, path.Ext(file) != ".yaml" || read[path.Dir(file)],
+				"%s belongs to no generation", file)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 	}
 }
 
@@ -120,9 +115,7 @@ func lines(t *testing.T, g generations.Generation) map[string][]string {
 	all := map[string][]string{}
 	for _, o := range g.Objects {
 		text, err := yaml.Marshal(o.Object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		key := o.GetKind() + "/" + o.GetName()
 		for line := range strings.Lines(strings.ReplaceAll(string(text), release, "")) {
 			all[key] = append(all[key], strings.TrimSpace(line))
@@ -208,9 +201,7 @@ func TestObjectsHaveOnlyFieldsOfTheirKind(t *testing.T) {
 		seen := map[string]bool{}
 		for _, o := range g.Objects {
 			key := string(o.Side) + " " + o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
-			if seen[key] {
-				t.Errorf("%s is there twice", key)
-			}
+			assert.Check(t, !seen[key], "%s is there twice", key)
 			seen[key] = true
 			if o.Side == flavour.ControlPlane && f == flavour.HyperShift &&
 				o.GetNamespace() != "control-plane" {
@@ -224,9 +215,7 @@ func TestObjectsHaveOnlyFieldsOfTheirKind(t *testing.T) {
 				err = runtime.DefaultUnstructuredConverter.
 					FromUnstructuredWithValidation(o.Object, typed, true)
 			}
-			if err != nil {
-				t.Errorf("%s: %v", key, err)
-			}
+			assert.Check(t, err, key)
 		}
 	})
 }
@@ -238,16 +227,10 @@ func TestCSIDriversHaveTheHashOfTheirSpec(t *testing.T) {
 		i := slices.IndexFunc(g.Objects, func(o legacy.Object) bool { return o.GetKind() == "CSIDriver" })
 		var typed storagev1.CSIDriver
 		err := runtime.DefaultUnstructuredConverter.FromUnstructured(g.Objects[i].Object, &typed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		want := typed.DeepCopy()
-		if err := resourceapply.SetSpecHashAnnotation(&want.ObjectMeta, want.Spec); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want.Annotations, typed.Annotations); diff != "" {
-			t.Errorf("annotations (-want +got):\n%s", diff)
-		}
+		assert.NilError(t, resourceapply.SetSpecHashAnnotation(&want.ObjectMeta, want.Spec))
+		assert.Check(t, is.DeepEqual(want.Annotations, typed.Annotations), "annotations")
 	})
 }
 
@@ -260,17 +243,13 @@ func owned(t *testing.T, driver string, f flavour.Flavour) func(kind, name strin
 	names := map[string]bool{}
 	for _, folder := range folders {
 		b, err := bundle.Load(folder, f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		for _, asset := range b.Assets() {
 			var object struct {
 				Kind     string
 				Metadata struct{ Name string }
 			}
-			if err := yaml.Unmarshal(asset.Data, &object); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, yaml.Unmarshal(asset.Data, &object))
 			names[object.Kind+"/"+object.Metadata.Name] = true
 		}
 	}

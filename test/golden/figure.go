@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // growth is by how much a figure may exceed the recorded one.
@@ -28,9 +30,7 @@ func Figure(tb testing.TB, file, name string, value, slack float64) {
 		text, _ = json.MarshalIndent(recorded, "", "  ") // it fails only for other types
 		err = os.WriteFile(file, append(text, '\n'), 0o600)
 	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	assert.NilError(tb, err)
 	if before, ok := recorded[tb.Name()][name]; ok && value > before*growth+slack {
 		tb.Errorf("%s is %.4g, more than a tenth above %.4g in %s", name, value, before, file)
 	}

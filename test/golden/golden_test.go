@@ -12,7 +12,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/generator"
 	"github.com/openstack-csi/csi-operator/test/golden"
@@ -21,9 +22,7 @@ import (
 func TestGeneratorOutputMatchesGoldenFiles(t *testing.T) {
 	t.Parallel()
 	cases, err := filepath.Glob("testdata/*/assets")
-	if err != nil || len(cases) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
+	assert.Assert(t, err == nil && len(cases) != 0, "no cases: %v", err)
 	for _, added := range cases {
 		dir := filepath.Dir(added)
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -33,9 +32,7 @@ func TestGeneratorOutputMatchesGoldenFiles(t *testing.T) {
 			if golden.Update() {
 				write(t, want, got)
 			}
-			if diff := cmp.Diff(read(t, want), got); diff != "" {
-				t.Errorf("not as in %s: %s", want, diff)
-			}
+			assert.Check(t, is.DeepEqual(read(t, want), got), "not as in %s", want)
 		})
 	}
 }
@@ -48,14 +45,10 @@ func generate(t *testing.T, added string) map[string]string {
 	input := read(t, "testdata/common")
 	maps.Copy(input, read(t, added))
 	write(t, root, input)
-	if err := generator.Update(root); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, generator.Update(root))
 	generated := read(t, root)
 	for file, text := range input {
-		if generated[file] != text {
-			t.Errorf("the generator changed its input %s", file)
-		}
+		assert.Check(t, generated[file] == text, "the generator changed its input %s", file)
 		delete(generated, file)
 	}
 	return generated
@@ -78,23 +71,17 @@ func read(t *testing.T, root string) map[string]string {
 		all[name] = string(text)
 		return err
 	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
+	assert.Assert(t, err == nil || errors.Is(err, fs.ErrNotExist), err)
 	return all
 }
 
 // write replaces the content of root by the files.
 func write(t *testing.T, root string, files map[string]string) {
 	t.Helper()
-	if err := os.RemoveAll(root); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.RemoveAll(root))
 	for name, text := range files {
 		file := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
-			os.WriteFile(file, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, []byte(text), 0o644)))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"sigs.k8s.io/yaml"
 )
 
@@ -74,9 +75,7 @@ func readAsset(t *testing.T, name string, into any) {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }
 
 // ruleTest is a test of an alert in the format of promtool.
@@ -133,17 +132,13 @@ func mustCoverAlert(t *testing.T, alert string, tests []ruleTest) {
 		}
 		silent = silent || !fired
 	}
-	if !resolves || !silent {
-		t.Errorf("the tests of %s show that it resolves: %v, that it stays silent: %v",
-			alert, resolves, silent)
-	}
+	assert.Check(t, resolves && silent,
+		"the tests of %s show that it resolves: %v, that it stays silent: %v", alert, resolves, silent)
 }
 
 func runPromtool(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "promtool", args...).
 		CombinedOutput()
-	if err != nil {
-		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
+	assert.Check(t, err == nil, "promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 }

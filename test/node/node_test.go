@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -35,12 +37,9 @@ func TestMountsOfPodsReachOtherPodsAndNotTheMachine(t *testing.T) {
 		t.Errorf("the mount did not reach the node: %v", err)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(mounts), shared.dir) {
-		t.Errorf("mounts of a node reached the machine:\n%s", mounts)
-	}
+	assert.NilError(t, err)
+	assert.Check(t, !strings.Contains(string(mounts), shared.dir),
+		"mounts of a node reached the machine:\n%s", mounts)
 }
 
 func TestVolumesHaveNamesInTheirNodeOnly(t *testing.T) {
@@ -50,9 +49,7 @@ func TestVolumesHaveNamesInTheirNodeOnly(t *testing.T) {
 	file := filepath.Join(shared.dir, "volumes", id)
 	truncate(t, file, 16<<20)
 	device, err := node.Attach(t.Context(), id, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	name := "/dev/disk/by-id/virtio-" + id[:20]
 	if target, err := os.Readlink(node.path(name)); err != nil || target != device {
 		t.Errorf("the name of the volume leads to %q: %v, want %s", target, err, device)
@@ -63,20 +60,15 @@ func TestVolumesHaveNamesInTheirNodeOnly(t *testing.T) {
 		}
 	}
 	truncate(t, file, 32<<20)
-	if err := node.Resize(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, node.Resize(t.Context(), id))
 	size, err := os.ReadFile("/sys/block/" + filepath.Base(device) + "/size")
-	if err != nil || strings.TrimSpace(string(size)) != fmt.Sprint(32<<20/512) {
-		t.Errorf("the device has %q sectors: %v", size, err)
-	}
+	assert.Check(t, err == nil && strings.TrimSpace(string(size)) == fmt.Sprint(32<<20/512),
+		"the device has %q sectors: %v", size, err)
 	if again, err := node.Attach(t.Context(), id, file); err != nil || again != device {
 		t.Errorf("the volume was attached again as %q: %v", again, err)
 	}
 	for range 2 { // the second does nothing
-		if err := node.Detach(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, node.Detach(t.Context(), id))
 	}
 	if _, err := os.Lstat(node.path(name)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the name of the volume remains: %v", err)
@@ -90,13 +82,10 @@ func TestPodsSurviveTheRestartOfServices(t *testing.T) {
 	pod := shared.run(t, shared.pod("survivor", node, "pause"))
 	started := shared.startOf(t, pod.Name)
 	for _, service := range []string{supervisor.Kubelet, supervisor.Containerd, supervisor.KubeProxy} {
-		if err := node.Restart(t.Context(), service); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, node.Restart(t.Context(), service))
 		shared.mustEventually(t, "exec", pod.Name, "--", podProgram, "stat", podProgram)
-		if got := shared.startOf(t, pod.Name); got != started {
-			t.Errorf("the pod started at %s, and after the restart of %s at %s", started, service, got)
-		}
+		assert.Check(t, is.Equal(shared.startOf(t, pod.Name), started),
+			"the pod started at %s, and after the restart of %s at", started, service)
 	}
 }
 
@@ -104,9 +93,7 @@ func TestPodsSurviveTheRestartOfServices(t *testing.T) {
 func (c *testCluster) startOf(t *testing.T, name string) string {
 	t.Helper()
 	pod, err := c.client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	status := pod.Status.ContainerStatuses[0]
 	return fmt.Sprint(status.State.Running, status.RestartCount)
 }
@@ -115,16 +102,11 @@ func TestKernelSettingsOfTheMachineStay(t *testing.T) {
 	t.Parallel()
 	for name := range map[string]string{"vm/overcommit_memory": "", "kernel/panic": ""} {
 		ours, err := os.ReadFile("/proc/sys/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		var machine, node syscall.Stat_t
-		if err := errors.Join(syscall.Stat("/proc/sys/"+name, &machine),
-			syscall.Stat(shared.nodes[0].path("/proc/sys/"+name), &node)); err != nil {
-			t.Fatal(err)
-		}
-		if machine.Dev == node.Dev {
-			t.Errorf("node 1 writes %s of the machine, which is %s", name, ours)
-		}
+		assert.NilError(t, errors.Join(syscall.Stat("/proc/sys/"+name, &machine),
+			syscall.Stat(shared.nodes[0].path("/proc/sys/"+name), &node)))
+		assert.Check(t, machine.Dev != node.Dev,
+			"node 1 writes %s of the machine, which is %s", name, ours)
 	}
 }

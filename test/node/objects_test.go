@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -73,15 +74,11 @@ func (c *testCluster) create(ctx context.Context, pod *corev1.Pod) error {
 // run creates a pod, waits until it runs, and deletes it after the test.
 func (c *testCluster) run(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
-	if err := c.create(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, c.create(t.Context(), pod))
 	t.Cleanup(func() {
 		err := c.client.CoreV1().Pods(namespace).
 			Delete(context.Background(), pod.Name, metav1.DeleteOptions{})
-		if err != nil {
-			t.Error(err)
-		}
+		assert.Check(t, err)
 	})
 	return pod
 }
@@ -113,25 +110,17 @@ func (c *testCluster) mustEventually(t *testing.T, args ...string) {
 
 func mustPoll(t *testing.T, check func(context.Context) error) {
 	t.Helper()
-	if err := poll(t.Context(), check); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, poll(t.Context(), check))
 }
 
 // truncate sets the size of a file.
 func truncate(t *testing.T, file string, size int64) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer f.Close()
-	if err := f.Truncate(size); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, f.Truncate(size))
 }
 
 // noLoopDevice returns an error if there is a loop device of a file whose path starts with a

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // A loss of power must lose what nothing has synchronized: tests of lost nodes depend on it.
@@ -20,13 +22,9 @@ func TestNodeBootsAfterALossOfPower(t *testing.T) {
 	const id, late = "0b1b7a2e-6d2a-4c34-9d0b-f2a1c3d4e5f6", "9c1de6b4-5f9a-4c53-8f0e-d2b7a1c4e6f3"
 	dir := t.TempDir()
 	c, err := startCluster(dir, os.Getenv("NODE_BIN_DIR"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() {
-		if err := c.stop(); err != nil {
-			t.Error(err)
-		}
+		assert.Check(t, c.stop())
 	})
 	node := c.nodes[0]
 	pod := c.run(t, c.pod("pod", node, "pause"))
@@ -37,23 +35,17 @@ func TestNodeBootsAfterALossOfPower(t *testing.T) {
 		truncate(t, files[volume], 64<<20)
 	}
 	device, err := node.Attach(t.Context(), id, files[id])
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	mustRun(t, "mkfs.ext4", "-q", device)
 	node.mustMount(t, device)
 	mustWrite(t, node.path("/mnt/synchronized"), true)
 	mustWrite(t, node.path("/mnt/lost"), false)
 
-	if err := node.CutPower(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, node.CutPower())
 	if _, err := node.Attach(t.Context(), late, files[late]); err != nil {
 		t.Errorf("attaching a volume to a node without power: %v", err)
 	}
-	if err := node.PowerOn(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, node.PowerOn(t.Context()))
 	for _, volume := range []string{id, late} {
 		if _, err := os.Readlink(node.path("/dev/disk/by-id/virtio-" + volume[:20])); err != nil {
 			t.Errorf("the node has no name for the volume: %v", err)
@@ -61,9 +53,8 @@ func TestNodeBootsAfterALossOfPower(t *testing.T) {
 	}
 	node.mustMount(t, device)
 	content, err := os.ReadFile(node.path("/mnt/synchronized"))
-	if err != nil || string(content) != data {
-		t.Errorf("the synchronized file contains %q: %v", content, err)
-	}
+	assert.Check(t, err == nil && string(content) == data,
+		"the synchronized file contains %q: %v", content, err)
 	if content, err := os.ReadFile(node.path("/mnt/lost")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file that nothing synchronized contains %q: %v", content, err)
 	}
@@ -89,16 +80,12 @@ func (n *Node) mustMount(t *testing.T, device string) {
 func mustWrite(t *testing.T, name string, synchronize bool) {
 	t.Helper()
 	file, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	_, err = file.WriteString(data)
 	if synchronize {
 		err = errors.Join(err, file.Sync())
 	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, errors.Join(err, file.Close()))
 }
 
 func mustRun(t *testing.T, program string, args ...string) {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 // parentVariable makes this program start a cluster and wait, as the parent of a test.
@@ -44,32 +46,22 @@ func TestNothingIsLeftAfterTheParentWasKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	cmd := exec.CommandContext(t.Context(), program)
 	cmd.Env = append(os.Environ(), parentVariable+"="+dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, cmd.Start())
 	line := make([]byte, 100)
 	n, err := out.Read(line)
-	if err != nil {
-		t.Fatalf("the parent did not start: %v", err)
-	}
+	assert.NilError(t, err, "the parent did not start")
 	name := strings.TrimSpace(strings.TrimPrefix(string(line[:n]), "started "))
 	networkInterface := mustFind(t, name)
 	if err := left(dir, networkInterface); err == nil {
 		t.Error("a running cluster leaves no trace: the test checks nothing")
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, cmd.Process.Kill())
 	_ = cmd.Wait() // its status says that it was killed
 	// The API server and etcd are processes of the devcluster, which ends them at its next start.
 	t.Cleanup(func() { killProgramsOf(dir) })
@@ -80,27 +72,19 @@ func TestNothingIsLeftAfterStop(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c, err := startCluster(dir, os.Getenv("NODE_BIN_DIR"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	networkInterface := mustFind(t, c.network.interfaceName())
 	start := time.Now()
-	if err := c.stop(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, c.stop())
 	t.Logf("stopped in %v", time.Since(start))
-	if err := left(dir, networkInterface); err != nil {
-		t.Error(err)
-	}
+	assert.Check(t, left(dir, networkInterface))
 }
 
 // mustFind returns the index of an interface. Another cluster may take the name later.
 func mustFind(t *testing.T, name string) int {
 	t.Helper()
 	found, err := net.InterfaceByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return found.Index
 }
 

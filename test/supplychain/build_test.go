@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/hack/images/dockerfile"
 )
 
@@ -62,9 +64,7 @@ func TestBuildsAreReproducible(t *testing.T) {
 func readDockerfiles(t *testing.T) map[string]dockerfile.Dockerfile {
 	t.Helper()
 	files, err := filepath.Glob(repository + "/Dockerfile.*")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("found Dockerfiles %q: %v", files, err)
-	}
+	assert.Assert(t, err == nil && len(files) != 0, "found Dockerfiles %q: %v", files, err)
 	images := map[string]dockerfile.Dockerfile{}
 	for _, file := range files {
 		if images[filepath.Base(file)], err = dockerfile.Read(file); err != nil {
@@ -108,18 +108,14 @@ func newPlace(t *testing.T, variables ...string) place {
 func readFile(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(repository, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return string(content)
 }
 
 func goEnv(t *testing.T, variable string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "env", variable).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return strings.TrimSpace(string(out))
 }
 
@@ -147,9 +143,7 @@ func (p place) changeFiles(t *testing.T) {
 		}
 		return os.Chtimes(file, old, old)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }
 
 // run runs a program in the folder.
@@ -168,9 +162,7 @@ func (p place) run(t *testing.T, program string, args ...string) {
 func (p place) digest(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(p.dir, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }

@@ -17,9 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/hack/images/dockerfile"
 )
@@ -38,12 +39,9 @@ func TestDockerfilesBuildImagesThatRun(t *testing.T) {
 		img := readImage(t, filepath.Join(layouts, d.Labels["name"]))
 		for _, program := range d.Programs {
 			built, err := os.ReadFile(filepath.Join(folder, program.Path))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if sha256.Sum256(built) != sha256.Sum256(fileOf(t, img, program.Path)) {
-				t.Errorf("%s and `make images` build different programs %s", file, program.Path)
-			}
+			assert.NilError(t, err)
+			assert.Check(t, sha256.Sum256(built) == sha256.Sum256(fileOf(t, img, program.Path)),
+				"%s and `make images` build different programs %s", file, program.Path)
 			testHelp(t, folder, program, d)
 		}
 	}
@@ -52,9 +50,8 @@ func TestDockerfilesBuildImagesThatRun(t *testing.T) {
 // requireTools fails with what is missing on this machine.
 func requireTools(t *testing.T) {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Fatal("the test needs root: it creates file systems with their owners")
-	}
+	assert.Assert(t, os.Getuid() == 0,
+		"the test needs root: it creates file systems with their owners")
 	for _, tool := range []string{"buildah", "mmdebstrap"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Fatalf("%s is missing: run `apt-get install buildah mmdebstrap`", tool)
@@ -121,9 +118,7 @@ func (b buildah) build(t *testing.T, file string, d dockerfile.Dockerfile) strin
 	const format = "{{.OCIv1.Config.User}} {{.OCIv1.Config.Entrypoint}}"
 	got := b.run(t, "inspect", "--type=image", "--format="+format, image)
 	want := fmt.Sprintf("%s [%s]", d.User, d.Entrypoint[0])
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("user and entrypoint of %s (-want +got):\n%s", file, diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "user and entrypoint of %s", file)
 	return b.run(t, "mount", b.run(t, "from", "--pull-never", image))
 }
 
@@ -135,14 +130,10 @@ func fileOf(t *testing.T, img v1.Image, path string) []byte {
 	reader := tar.NewReader(content)
 	for {
 		header, err := reader.Next()
-		if err != nil {
-			t.Fatalf("searching %s: %v", path, err)
-		}
+		assert.NilError(t, err, "searching %s", path)
 		if "/"+header.Name == path {
 			file, err := io.ReadAll(reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			return file
 		}
 	}
@@ -152,9 +143,7 @@ func fileOf(t *testing.T, img v1.Image, path string) []byte {
 func testHelp(t *testing.T, folder string, program dockerfile.Program, d dockerfile.Dockerfile) {
 	t.Helper()
 	user, err := strconv.ParseUint(d.User, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var output bytes.Buffer
 	cmd := &exec.Cmd{
 		Path: program.Path, Dir: "/", Args: []string{program.Path, "--help"},

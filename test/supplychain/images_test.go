@@ -11,8 +11,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/hack/images/image"
 )
@@ -35,17 +36,14 @@ func TestImagesOfOperatorsAreReproducibleAndSmall(t *testing.T) {
 			t.Errorf("%s has %d bytes; at most %d are allowed for each program", name, size, maxProgram)
 		}
 		config, err := img.ConfigFile()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		labels := map[string]string{}
 		for label := range d.Labels {
 			labels[label] = config.Config.Labels[label]
 		}
 		got := []any{config.Config.User, config.Config.Entrypoint, labels}
-		if diff := cmp.Diff([]any{d.User, d.Entrypoint, d.Labels}, got); diff != "" {
-			t.Errorf("user, entrypoint and labels (-%s +image):\n%s", file, diff)
-		}
+		assert.Check(t, is.DeepEqual([]any{d.User, d.Entrypoint, d.Labels}, got),
+			"user, entrypoint and labels (-%s +image)", file)
 	}
 }
 
@@ -56,9 +54,7 @@ func buildImages(t *testing.T, p place) string {
 	files := append(slices.Collect(maps.Keys(readDockerfiles(t))), "LICENSE")
 	for _, file := range files {
 		content := []byte(readFile(t, file))
-		if err := os.WriteFile(filepath.Join(p.dir, file), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.WriteFile(filepath.Join(p.dir, file), content, 0o600))
 	}
 	output := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./hack/images", "--root="+p.dir,
@@ -74,18 +70,14 @@ func buildImages(t *testing.T, p place) string {
 func readImage(t *testing.T, folder string) v1.Image {
 	t.Helper()
 	img, err := image.OfLayout(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return img
 }
 
 func digestOf(t *testing.T, img v1.Image) string {
 	t.Helper()
 	digest, err := img.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return digest.String()
 }
 
@@ -93,22 +85,14 @@ func digestOf(t *testing.T, img v1.Image) string {
 func sizeOf(t *testing.T, img v1.Image) int64 {
 	t.Helper()
 	layers, err := img.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var size int64
 	for _, layer := range layers {
 		content, err := layer.Uncompressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		written, err := io.Copy(io.Discard, content)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := content.Close(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
+		assert.NilError(t, content.Close())
 		size += written
 	}
 	return size

@@ -11,8 +11,9 @@ import (
 	"testing"
 
 	"github.com/CycloneDX/cyclonedx-go"
-	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 func TestSBOMListsTheModulesOfTheProgram(t *testing.T) {
@@ -21,9 +22,7 @@ func TestSBOMListsTheModulesOfTheProgram(t *testing.T) {
 	var bom cyclonedx.BOM
 	decoder := cyclonedx.NewBOMDecoder(bytes.NewReader(writeSBOM(t, program)),
 		cyclonedx.BOMFileFormatJSON)
-	if err := decoder.Decode(&bom); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, decoder.Decode(&bom))
 	got := map[string]string{}
 	for _, component := range *bom.Components {
 		got[component.Name] = component.PackageURL
@@ -35,47 +34,33 @@ func TestSBOMListsTheModulesOfTheProgram(t *testing.T) {
 		path, version := module[0], strings.ReplaceAll(module[1], "+", "%2B")
 		want[path] = "pkg:golang/" + strings.ToLower(path) + "@" + version
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("components (-in the program +in the SBOM):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "components (-in the program +in the SBOM)")
 }
 
 func TestSBOMFollowsTheSchema(t *testing.T) {
 	t.Parallel()
 	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f={{.Dir}}",
 		"github.com/CycloneDX/cyclonedx-go").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	compiler := jsonschema.NewCompiler()
 	for name, file := range map[string]string{
 		"bom-1.6": "bom-1.6.schema.json", "spdx": "spdx.schema.json", "jsf-0.82": "jsf-0.82.schemax.json",
 	} {
 		content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(module)), "schema", file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		url := "http://cyclonedx.org/schema/" + name + ".schema.json"
-		if err := compiler.AddResource(url, decode(t, content)); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, compiler.AddResource(url, decode(t, content)))
 	}
 	schema, err := compiler.Compile("http://cyclonedx.org/schema/bom-1.6.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := schema.Validate(decode(t, writeSBOM(t, builtOperator(t)))); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, err)
+	assert.Check(t, schema.Validate(decode(t, writeSBOM(t, builtOperator(t)))))
 }
 
 // builtOperator returns the path of a program that `make build` has built.
 func builtOperator(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("BIN_DIR")
-	if dir == "" {
-		t.Fatal("BIN_DIR is not set: make verify-supply-chain sets it")
-	}
+	assert.Assert(t, dir != "", "BIN_DIR is not set: make verify-supply-chain sets it")
 	return filepath.Join(dir, "manila-operator")
 }
 
@@ -83,18 +68,14 @@ func builtOperator(t *testing.T) string {
 func writeSBOM(t *testing.T, program string) []byte {
 	t.Helper()
 	link := filepath.Join(t.TempDir(), filepath.Base(program))
-	if err := os.Symlink(program, link); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink(program, link))
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./hack/sbom", link)
 	cmd.Dir = repository
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, out)
 	}
 	content, err := os.ReadFile(link + ".cdx.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return content
 }
 
@@ -103,9 +84,7 @@ func writeSBOM(t *testing.T, program string) []byte {
 func goVersionM(t *testing.T, program string) (goVersion string, modules [][2]string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "version", "-m", program).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
 		switch {
@@ -117,17 +96,13 @@ func goVersionM(t *testing.T, program string) (goVersion string, modules [][2]st
 			modules[len(modules)-1] = [2]string{fields[1], fields[2]}
 		}
 	}
-	if goVersion == "" || len(modules) == 0 {
-		t.Fatalf("no modules in\n%s", out)
-	}
+	assert.Assert(t, goVersion != "" && len(modules) != 0, "no modules in\n%s", out)
 	return goVersion, modules
 }
 
 func decode(t *testing.T, content []byte) any {
 	t.Helper()
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return value
 }

@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 func TestVulnerabilitiesFailTheCheck(t *testing.T) {
 	t.Parallel()
 	testdata, err := filepath.Abs("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	database := "file://" + testdata + "/database"
 	for name, test := range map[string]struct {
 		database, program string
@@ -36,15 +36,12 @@ func TestVulnerabilitiesFailTheCheck(t *testing.T) {
 			cmd.Env = append(cmd.Environ(), "GOVULNDB="+test.database)
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
-			if err != nil && !errors.As(err, &exit) {
-				t.Fatal(err)
-			}
+			assert.Assert(t, err == nil || errors.As(err, &exit), err)
 			if code := cmd.ProcessState.ExitCode(); code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
-			if !strings.Contains(string(out), test.want) {
-				t.Errorf("the output does not contain %q:\n%s", test.want, out)
-			}
+			assert.Check(t, strings.Contains(string(out), test.want),
+				"the output does not contain %q:\n%s", test.want, out)
 		})
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/hack/images/dockerfile"
 )
@@ -31,9 +32,7 @@ LABEL name="demo" \
 func TestReadReturnsHowTheImageIsBuilt(t *testing.T) {
 	t.Parallel()
 	got, err := read(t, complete)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	want := dockerfile.Dockerfile{
 		Variables: "CGO_ENABLED=0", Build: `go build -ldflags="-s -w" ./cmd/demo ./cmd/other`,
 		Programs: []dockerfile.Program{
@@ -43,9 +42,7 @@ func TestReadReturnsHowTheImageIsBuilt(t *testing.T) {
 		User: "1001", Entrypoint: []string{"/usr/bin/demo"},
 		Labels: map[string]string{"name": "demo", "summary": "Does two things: a, b."},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, got))
 }
 
 func TestReadRefusesWhatItCannotReproduce(t *testing.T) {
@@ -62,9 +59,8 @@ func TestReadRefusesWhatItCannotReproduce(t *testing.T) {
 		t.Run(test.to, func(t *testing.T) {
 			t.Parallel()
 			_, err := read(t, strings.Replace(complete, test.from, test.to, 1))
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want %q", err, test.want)
-			}
+			assert.Check(t, err != nil && strings.Contains(err.Error(), test.want),
+				"error %v, want %q", err, test.want)
 		})
 	}
 }
@@ -72,8 +68,6 @@ func TestReadRefusesWhatItCannotReproduce(t *testing.T) {
 func read(t *testing.T, content string) (dockerfile.Dockerfile, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "Dockerfile.demo")
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.WriteFile(file, []byte(content), 0o600))
 	return dockerfile.Read(file)
 }

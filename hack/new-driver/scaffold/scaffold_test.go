@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/pkg/generator"
 )
 
@@ -19,9 +21,7 @@ func copyOfAssets(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	assets := os.DirFS(filepath.Join(repository, "assets"))
-	if err := os.CopyFS(filepath.Join(root, "assets"), assets); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.CopyFS(filepath.Join(root, "assets"), assets))
 	return root
 }
 
@@ -40,9 +40,7 @@ func TestGeneratorAcceptsNewDrivers(t *testing.T) {
 	names := []string{"scaffoldtest", "z9scaffoldtest"}
 	for _, name := range names {
 		code, stdout, stderr := newDriver(t, "--root="+root, name)
-		if code != 0 {
-			t.Fatalf("exit code %d: %s", code, stderr)
-		}
+		assert.Assert(t, code == 0, "exit code %d: %s", code, stderr)
 		for _, file := range []string{
 			"assets/drivers/%s/driver.yaml", "pkg/drivers/%s/configsync.go", "cmd/%s-operator/main.go",
 			"Dockerfile.%s", "test/devcluster/fixtures/operators/%s.yaml",
@@ -53,9 +51,7 @@ func TestGeneratorAcceptsNewDrivers(t *testing.T) {
 			}
 		}
 	}
-	if err := generator.Update(filepath.Join(root, "assets")); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, generator.Update(filepath.Join(root, "assets")))
 	for _, name := range names {
 		installed := "assets/drivers/" + name + "/generated/standalone/operator/kustomization.yaml"
 		if _, err := os.Stat(filepath.Join(root, installed)); err != nil {
@@ -82,9 +78,8 @@ func TestInvalidArgumentsAreRejected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			code, _, stderr := newDriver(t, test.args...)
-			if code != test.code || !strings.Contains(stderr, test.want) {
-				t.Errorf("exit code %d, %q; want %d, %q", code, stderr, test.code, test.want)
-			}
+			assert.Check(t, code == test.code && strings.Contains(stderr, test.want),
+				"exit code %d, %q; want %d, %q", code, stderr, test.code, test.want)
 		})
 	}
 	if _, err := os.Stat(filepath.Join(root, "cmd")); !errors.Is(err, os.ErrNotExist) {

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 const operators = "github.com/openstack-csi/csi-operator"
@@ -26,9 +27,7 @@ func TestSBOMContainsWhatIsLinked(t *testing.T) {
 		Settings: []debug.BuildSetting{{Key: "GOARCH", Value: "arm64"}},
 	}
 	bom, err := describe(info, sha256.Sum256(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	got := []string{bom.Metadata.Component.PackageURL}
 	for _, library := range *bom.Components {
 		got = append(got, library.PackageURL)
@@ -39,12 +38,9 @@ func TestSBOMContainsWhatIsLinked(t *testing.T) {
 		"pkg:golang/github.com/nytimes/gziphandler@v1.1.1",
 		"pkg:golang/github.com/new/name@v2.0.0%2Bincompatible",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("package URLs (-want +got):\n%s", diff)
-	}
-	if name := bom.Metadata.Component.Name; name != "manila-operator" {
-		t.Errorf("the name of the program is %q", name)
-	}
+	assert.Check(t, is.DeepEqual(want, got), "package URLs")
+	assert.Check(t, is.Equal(bom.Metadata.Component.Name, "manila-operator"),
+		"the name of the program")
 }
 
 func TestSBOMRefusesModulesOfUnknownVersion(t *testing.T) {
@@ -52,7 +48,6 @@ func TestSBOMRefusesModulesOfUnknownVersion(t *testing.T) {
 	_, err := describe(&debug.BuildInfo{Deps: []*debug.Module{{
 		Path: "example.com/fork", Version: "v1.0.0", Replace: &debug.Module{Path: "../fork"},
 	}}}, sha256.Sum256(nil))
-	if err == nil || !strings.Contains(err.Error(), "../fork") {
-		t.Errorf("error %v does not name the folder", err)
-	}
+	assert.Check(t, err != nil && strings.Contains(err.Error(), "../fork"),
+		"error %v does not name the folder", err)
 }

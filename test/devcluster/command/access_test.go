@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 )
 
@@ -15,7 +18,5 @@ func TestRunPrintsTheKubeconfigOfEachCluster(t *testing.T) {
 	})
 	const want = "export KUBECONFIG=/state/admin.kubeconfig\n" +
 		"export KUBECONFIG=/state/guests/guest-1/admin.kubeconfig  # guest-1\n"
-	if got := strings.TrimSuffix(out.String(), "\n"); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	assert.Check(t, is.Equal(strings.TrimSuffix(out.String(), "\n"), want))
 }

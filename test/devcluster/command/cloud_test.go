@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
@@ -31,16 +32,10 @@ func runCloud(t *testing.T) (*simulator.Simulator, paths.Dir) {
 	t.Helper()
 	dir := paths.Dir(t.TempDir())
 	cloud, err := simulator.New(simulator.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cloud.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, cloud.Start(t.Context()))
 	stop, err := (&running{cloud: cloud}).serve(t.Context(), dir.Control())
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(stop)
 	return cloud, dir
 }
@@ -68,17 +63,14 @@ func TestCommandsChangeCloud(t *testing.T) {
 		{"clouds-yaml", "auth_url: "},
 	} {
 		out, err := runCommand(t.Context(), dir, "cloud "+step.line)
-		if err != nil || !strings.Contains(out, step.want) {
-			t.Errorf("%s: got error %v, output %q, want %q in it", step.line, err, out, step.want)
-		}
+		assert.Check(t, err == nil && strings.Contains(out, step.want),
+			"%s: got error %v, output %q, want %q in it", step.line, err, out, step.want)
 	}
 	if types := cloud.ShareTypes(); len(types) != 1 || types[0].Name != "silver" {
 		t.Errorf("share types are %v", types)
 	}
 	want := []simulator.Zone{{Name: "az1"}, {Name: "az2"}, {Name: "az3", Unavailable: true}}
-	if diff := cmp.Diff(want, cloud.Zones(simulator.Compute)); diff != "" {
-		t.Errorf("zones (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, cloud.Zones(simulator.Compute)), "zones")
 	wanted := []simulator.Fault{
 		{
 			ID: "fault-2", Mode: simulator.Hang, Service: simulator.Share, PathPrefix: "/share",
@@ -88,9 +80,7 @@ func TestCommandsChangeCloud(t *testing.T) {
 		{ID: "fault-4", Mode: simulator.Status, Status: http.StatusServiceUnavailable},
 		{ID: "fault-5", Mode: simulator.Unreachable},
 	}
-	if diff := cmp.Diff(wanted, cloud.Faults()); diff != "" {
-		t.Errorf("faults (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(wanted, cloud.Faults()), "faults")
 	if _, err := runCommand(t.Context(), dir, "cloud recover"); err != nil {
 		t.Error(err)
 	}
@@ -114,17 +104,12 @@ func TestCloudServeRunsUntilInterrupted(t *testing.T) {
 			_, err := runCommand(ctx, dir, "cloud share-type remove b")
 			return err == nil, nil
 		})
-	if err != nil {
-		t.Error("the cloud executes no command")
-	}
+	assert.Check(t, err == nil, "the cloud executes no command")
 	_, err = runCommand(ctx, dir, "cloud serve")
-	if err == nil || !strings.Contains(err.Error(), "already") {
-		t.Errorf("a second cloud in the same folder gives %v", err)
-	}
+	assert.Check(t, err != nil && strings.Contains(err.Error(), "already"),
+		"a second cloud in the same folder gives %v", err)
 	interrupt()
-	if err := <-ended; err != nil {
-		t.Errorf("serve ended with %v", err)
-	}
+	assert.Check(t, <-ended, "serve ended with")
 	if _, err := os.Stat(dir.Control()); !os.IsNotExist(err) {
 		t.Errorf("the file with the address is left: %v", err)
 	}
@@ -155,9 +140,8 @@ func TestCommandsExplainMistakes(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
 			_, err := runCommand(t.Context(), test.dir, line)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want an error with %q", err, test.want)
-			}
+			assert.Check(t, err != nil && strings.Contains(err.Error(), test.want),
+				"got %v, want an error with %q", err, test.want)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -44,9 +45,7 @@ func run(t *testing.T, arguments ...string) *devcluster {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "output")
 	output, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	d := runOn(t, output, arguments...)
 	d.output = file
 	return d
@@ -203,9 +202,7 @@ func TestRunPrintsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
 	idle := []byte("#!/bin/sh\ntrap 'exit 0' TERM\nwhile :; do sleep 0.1; done\n")
-	if err := process.WriteProgram(filepath.Join(bin, "manila-operator"), idle); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, process.WriteProgram(filepath.Join(bin, "manila-operator"), idle))
 	d := run(t, "--exit-when-ready", "--timeout=1s", "--bin="+bin)
 	<-d.ended
 	for _, want := range []string{"not ready within 1s", "Available", `share type "fast"`} {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 // TestNewDriver takes the steps of docs/adding-a-driver.md, in their order.
@@ -34,13 +36,9 @@ func TestNewDriver(t *testing.T) {
 func copyRepository(t *testing.T) string {
 	t.Helper()
 	repository, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	entries, err := os.ReadDir(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	root := t.TempDir()
 	args := []string{"-a", "-t", root}
 	for _, entry := range entries {
@@ -68,8 +66,6 @@ func run(t *testing.T, dir, program string, args ...string) {
 	})
 	start := time.Now()
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
-	}
+	assert.Assert(t, err == nil, "%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
 	t.Logf("%s %s took %v", program, args[0], time.Since(start).Round(time.Second))
 }

@@ -3,6 +3,9 @@ package operator
 import (
 	"slices"
 	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 func TestEnvironmentIsThatOfAPod(t *testing.T) {
@@ -14,8 +17,6 @@ func TestEnvironmentIsThatOfAPod(t *testing.T) {
 		"GREETING=hello": true, "NO_PROXY=example.com": true, "OS_CLOUD=mine": false,
 		"HTTP_PROXY=proxy.example.com": false,
 	} {
-		if got := slices.Contains(env, entry); got != want {
-			t.Errorf("%s is there: %t, want %t", entry, got, want)
-		}
+		assert.Check(t, is.Equal(slices.Contains(env, entry), want), "%s is there", entry)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 func TestClearKeepsFilesOfOthers(t *testing.T) {
@@ -21,14 +22,10 @@ func TestClearKeepsFilesOfOthers(t *testing.T) {
 			d.OperatorConfig("a-operator"), d.OperatorEnv("a-operator"), d.OperatorLog("a-operator"),
 			d.in("my.kubeconfig"),
 		} {
-			if err := WriteFile(path, nil); err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, WriteFile(path, nil))
 		}
 	}
-	if err := dir.Clear(); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, dir.Clear())
 	var left []string
 	err := fs.WalkDir(os.DirFS(string(dir)), ".", func(path string, _ fs.DirEntry, err error) error {
 		if strings.Contains(path, ".") && path != "." && dir.in(path) != dir.marker() {
@@ -36,12 +33,9 @@ func TestClearKeepsFilesOfOthers(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"guests/guest-1/my.kubeconfig", "my.kubeconfig"}, left); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
+	assert.NilError(t, err)
+	assert.Check(t, is.DeepEqual([]string{"guests/guest-1/my.kubeconfig", "my.kubeconfig"}, left),
+		"files")
 }
 
 // owned returns the folder of a devcluster.
@@ -49,9 +43,7 @@ func owned(t *testing.T) Dir {
 	t.Helper()
 	dir := Dir(t.TempDir())
 	for range 2 {
-		if err := dir.Own(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, dir.Own())
 	}
 	return dir
 }
@@ -60,17 +52,13 @@ func owned(t *testing.T) Dir {
 func foreign(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
-	if err := WriteFile(filepath.Join(folder, "openstack", "clouds.yaml"), nil); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, WriteFile(filepath.Join(folder, "openstack", "clouds.yaml"), nil))
 	return folder
 }
 
 func link(t *testing.T, target, path string) string {
 	t.Helper()
-	if err := os.Symlink(target, path); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink(target, path))
 	return path
 }
 
@@ -82,12 +70,9 @@ func mustBeUntouched(t *testing.T, folder string) {
 		got = append(got, path)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{".", "openstack", "openstack/clouds.yaml"}, got); diff != "" {
-		t.Errorf("foreign folder (-want +got):\n%s", diff)
-	}
+	assert.NilError(t, err)
+	assert.Check(t, is.DeepEqual([]string{".", "openstack", "openstack/clouds.yaml"}, got),
+		"foreign folder")
 }
 
 func TestFoldersOfOtherProgramsStayAsTheyAre(t *testing.T) {
@@ -112,15 +97,11 @@ func TestClearDoesNotFollowLinksOutOfTheFolder(t *testing.T) {
 	t.Parallel()
 	folder, dir := foreign(t), owned(t)
 	openstack := link(t, filepath.Join(folder, "openstack"), dir.OpenStackState())
-	if err := dir.Clear(); err != nil {
-		t.Error(err)
-	}
+	assert.Check(t, dir.Clear())
 	if _, err := os.Lstat(openstack); !os.IsNotExist(err) {
 		t.Errorf("the link is left: %v", err)
 	}
-	if err := os.Mkdir(dir.in("guests"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(dir.in("guests"), 0o755))
 	link(t, folder, string(dir.Guest("guest-1")))
 	if err := dir.Clear(); err == nil {
 		t.Error("a guest cluster outside of the folder is not refused")

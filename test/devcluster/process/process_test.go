@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 func TestStopKillsWhatDoesNotListen(t *testing.T) {
@@ -15,9 +17,7 @@ func TestStopKillsWhatDoesNotListen(t *testing.T) {
 		Name: "shell", Path: "/bin/sh", Log: filepath.Join(t.TempDir(), "shell.log"),
 		Args: []string{"-c", `trap "" TERM QUIT; echo ready; while :; do sleep 0.1; done`},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { p.Stop(0) })
 	for Tail(p.opts.Log) == "" { // the trap is not set yet
 		<-time.After(10 * time.Millisecond)
@@ -25,28 +25,20 @@ func TestStopKillsWhatDoesNotListen(t *testing.T) {
 	if p.Stop(100*time.Millisecond) || p.Running() || p.Err() == nil {
 		t.Errorf("the process was not killed: %v", p.Err())
 	}
-	if !p.Stop(time.Second) {
-		t.Error("stopping an ended process timed out")
-	}
+	assert.Check(t, p.Stop(time.Second), "stopping an ended process timed out")
 }
 
 func TestLeftoversAreKilled(t *testing.T) {
 	t.Parallel()
 	bin, dir := t.TempDir(), t.TempDir()
 	content, err := os.ReadFile("/bin/sleep")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	program := filepath.Join(bin, "sleep")
-	if err := WriteProgram(program, content); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, WriteProgram(program, content))
 	start := func(path, folder string) *exec.Cmd {
 		// The folder is argument zero: sleep takes only numbers.
 		cmd := &exec.Cmd{Path: path, Args: []string{folder + "/x", "600"}}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, cmd.Start())
 		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 		return cmd
 	}
@@ -65,8 +57,6 @@ func TestLeftoversAreKilled(t *testing.T) {
 	for name, cmd := range map[string]*exec.Cmd{
 		"of another folder": other, "of another program": foreign,
 	} {
-		if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
-			t.Errorf("the process %s is gone: %v", name, err)
-		}
+		assert.Check(t, cmd.Process.Signal(syscall.Signal(0)), "the process %s is gone", name)
 	}
 }

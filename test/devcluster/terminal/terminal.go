@@ -13,6 +13,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/vt"
 	"github.com/creack/pty"
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -30,12 +31,8 @@ type Terminal struct {
 func Open(t *testing.T) *Terminal {
 	t.Helper()
 	keyboard, program, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pty.Setsize(keyboard, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
+	assert.NilError(t, pty.Setsize(keyboard, &pty.Winsize{Rows: 24, Cols: 80}))
 	x := &Terminal{Program: program, t: t, keyboard: keyboard, screen: vt.NewSafeEmulator(80, 24)}
 	go func() { _, _ = io.Copy(x.screen, keyboard) }() // until the terminal is closed
 	go func() { _, _ = io.Copy(keyboard, x.screen) }() // answers to questions of the program

@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+	"gotest.tools/v3/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -185,13 +186,10 @@ func TestFramesFitEverySize(t *testing.T) {
 func mustFit(t *testing.T, frame string, width, height int) {
 	t.Helper()
 	lines := strings.Split(frame, "\n")
-	if len(lines) > max(1, height) {
-		t.Errorf("the frame has %d lines, want %d", len(lines), height)
-	}
+	assert.Check(t, len(lines) <= max(1, height),
+		"the frame has %d lines, want %d", len(lines), height)
 	for _, line := range lines {
-		if ansi.StringWidth(line) > width {
-			t.Errorf("wider than %d: %q", width, line)
-		}
+		assert.Check(t, ansi.StringWidth(line) <= width, "wider than %d: %q", width, line)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"golang.org/x/term"
+	"gotest.tools/v3/assert"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/terminal"
@@ -24,14 +25,10 @@ func TestLiveTakesATerminalAndGivesItBack(t *testing.T) {
 			t.Parallel()
 			x := terminal.Open(t)
 			before, err := term.GetState(int(x.Program.Fd()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			dir := paths.Dir(t.TempDir())
 			err = paths.WriteFile(dir.OperatorLog("manila-operator"), []byte("line of the log\n"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			live := NewLive(About{Flavour: "standalone", Operators: operators(), Dir: dir},
 				x.Program, x.Program)
 			_, _ = io.WriteString(live, "before\n")
@@ -49,13 +46,10 @@ func TestLiveTakesATerminalAndGivesItBack(t *testing.T) {
 			_, _ = io.WriteString(live, "a message of the devcluster")
 			x.MustShow("a message of the devcluster")
 			quit(x, interrupt)
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			assert.Check(t, <-ended)
 			after, err := term.GetState(int(x.Program.Fd()))
-			if err != nil || !reflect.DeepEqual(before, after) {
-				t.Errorf("the terminal has another mode than before: %v", err)
-			}
+			assert.Check(t, err == nil && reflect.DeepEqual(before, after),
+				"the terminal has another mode than before: %v", err)
 			_, _ = io.WriteString(live, "after\n")
 			x.MustShow("after")
 			if !strings.HasPrefix(x.Text(), "before") {

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,9 +88,7 @@ func TestReadDescribesHostedDrivers(t *testing.T) {
 		),
 	}
 	got, err := source.Read(t.Context(), []string{"gold", "Fast"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	lines := []string{
 		"a: condition CloudReachable=False Down: HTTP 503",
 		"a: condition ControllerAvailable=False Waiting: soon",
@@ -101,9 +100,7 @@ func TestReadDescribesHostedDrivers(t *testing.T) {
 		"b: condition ControllerDisabled=True NoB: not offered",
 		"b: StorageClass b",
 	}
-	if diff := cmp.Diff(lines, got.Lines()); diff != "" {
-		t.Errorf("lines (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(lines, got.Lines()), "lines")
 	missing := []string{
 		"a: ControllerAvailable, reason Waiting: soon",
 		"a: CloudReachable, reason Down: HTTP 503",
@@ -111,9 +108,7 @@ func TestReadDescribesHostedDrivers(t *testing.T) {
 		"b: ControllerDisabled: not offered",
 		"b: no StorageClass c",
 	}
-	if diff := cmp.Diff(missing, got.Missing); diff != "" {
-		t.Errorf("missing (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(missing, got.Missing), "missing")
 }
 
 func TestDisplayPrintsOnlyChanges(t *testing.T) {
@@ -152,9 +147,7 @@ func TestDisplayPrintsOnlyChanges(t *testing.T) {
 				_, text, _ := strings.Cut(strings.TrimSpace(line), "s ")
 				got = append(got, text)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("lines (-want +got):\n%s", diff)
-			}
+			assert.Check(t, is.DeepEqual(test.want, got), "lines")
 		})
 	}
 }

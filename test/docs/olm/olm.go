@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
@@ -79,9 +81,8 @@ func CSIAddons() Package {
 func Start(t *testing.T, options Options) *OLM {
 	t.Helper()
 	o := &OLM{Options: options, t: t, programs: os.Getenv("OLM_BIN_DIR")}
-	if o.programs == "" {
-		t.Fatal("OLM_BIN_DIR is not set: run `make olm`, and set it to the folder bin/olm")
-	}
+	assert.Assert(t, o.programs != "",
+		"OLM_BIN_DIR is not set: run `make olm`, and set it to the folder bin/olm")
 	o.Run("kubectl create -f " + filepath.Join(o.programs, "crds"))
 	o.Run("kubectl create namespace olm")
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,17 +42,14 @@ func TestDrainHonoursPodDisruptionBudgets(t *testing.T) {
 	x.kubectl("uncordon", first)
 	out := x.drain(second)
 	for _, workload := range x.controllers() {
-		if !refused(out, workload.name) {
-			t.Errorf("no PodDisruptionBudget delayed the eviction of a pod of %s:\n%s",
-				workload.name, out)
-		}
+		assert.Check(t, refused(out, workload.name),
+			"no PodDisruptionBudget delayed the eviction of a pod of %s:\n%s", workload.name, out)
 	}
 	w = x.follow(w.pod)
 	x.kubectl("uncordon", second)
 	for name, available := range least() {
-		if available < 1 {
-			t.Errorf("Deployment %s had %d available pods during a drain", name, available)
-		}
+		assert.Check(t, available >= 1,
+			"Deployment %s had %d available pods during a drain", name, available)
 	}
 	x.mustHaveWrittenInStatefulSet(w, "drain")
 }

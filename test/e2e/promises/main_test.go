@@ -10,6 +10,8 @@ import (
 	"os"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/test/e2e/cluster"
 	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 )
@@ -53,9 +55,7 @@ func use(t *testing.T, wanted kind) *test {
 			Name: "promises", Drivers: drivers, Nodes: 2,
 			TLS: wanted.tls, Idle: wanted.idle, Progress: os.Stderr,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		running = lab{started, wanted}
 	}
 	c := running.Cluster

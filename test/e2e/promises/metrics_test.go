@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -53,9 +54,8 @@ func TestMetricsNeedTokenWithPermission(t *testing.T) {
 		}
 	}
 	for _, o := range x.Cluster.Operators {
-		if !calls[o.Driver] {
-			t.Errorf("no metrics contain the call CreateVolume of driver %s", o.Driver)
-		}
+		assert.Check(t, calls[o.Driver],
+			"no metrics contain the call CreateVolume of driver %s", o.Driver)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 )
 
@@ -20,13 +22,10 @@ func TestSidecarsHaveTheirPermissions(t *testing.T) {
 		for _, pod := range x.podsOf(w) {
 			log := x.kubectl("logs", "--namespace="+pod.Namespace, pod.Name, "--all-containers",
 				"--prefix")
-			if !strings.Contains(log, "/csi-resizer]") {
-				t.Errorf("the log of pod %s contains no line of csi-resizer", pod.Name)
-			}
+			assert.Check(t, strings.Contains(log, "/csi-resizer]"),
+				"the log of pod %s contains no line of csi-resizer", pod.Name)
 			for line := range strings.Lines(log) {
-				if strings.Contains(line, "forbidden") {
-					t.Error(line)
-				}
+				assert.Check(t, !strings.Contains(line, "forbidden"), line)
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -186,13 +187,10 @@ func mustContain(t *testing.T, content string, last int) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(content, "\n"), "\n")
 	for i, line := range lines {
-		if line != strconv.Itoa(i+1) {
-			t.Fatalf("line %d of %d contains record %q: a record is lost or repeated",
-				i+1, len(lines), line)
-		}
+		assert.Assert(t, line == strconv.Itoa(i+1),
+			"line %d of %d contains record %q: a record is lost or repeated", i+1, len(lines), line)
 	}
-	if len(lines) < last {
-		t.Fatalf("the volume contains %d records, but the pods wrote %d", len(lines), last)
-	}
+	assert.Assert(t, len(lines) >= last,
+		"the volume contains %d records, but the pods wrote %d", len(lines), last)
 	t.Logf("the volume contains %d records, each once", len(lines))
 }

@@ -5,20 +5,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // Otherwise a cluster that is not OpenShift runs programs that no test runs.
 func TestDefaultImagesAreTheVersionsOnRealNodes(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("programs/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	versions := strings.Join(strings.Fields(string(text)), " ")
 	all, _, err := recipesIn("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	compared := 0
 	for _, r := range all {
 		module, _, found := strings.Cut(r.module, "/cmd/")
@@ -27,11 +25,9 @@ func TestDefaultImagesAreTheVersionsOnRealNodes(t *testing.T) {
 		}
 		compared++
 		_, tag, _ := strings.Cut(filepath.Base(r.image), ":")
-		if !strings.Contains(versions, " "+module+" "+tag+" ") {
-			t.Errorf("programs/go.mod contains another version of %s than %s", module, r.image)
-		}
+		assert.Check(t, strings.Contains(versions, " "+module+" "+tag+" "),
+			"programs/go.mod contains another version of %s than %s", module, r.image)
 	}
-	if compared != 7 {
-		t.Errorf("compared %d images, want four sidecars, two drivers and snapshot-controller", compared)
-	}
+	assert.Check(t, compared == 7,
+		"compared %d images, want four sidecars, two drivers and snapshot-controller", compared)
 }

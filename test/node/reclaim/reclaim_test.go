@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/cinder"
@@ -76,9 +77,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{dir: t.TempDir()}
 	for _, folder := range []string{f.staging(), f.devices()} {
-		if err := os.Mkdir(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, os.Mkdir(folder, 0o700))
 	}
 	f.node = cinder.NewNode(cinder.Folders{Staging: f.staging(), Devices: f.devices()})
 	return f
@@ -93,25 +92,15 @@ func (f *fixture) stage(t *testing.T, id, fileSystem, file string, size int64) s
 	t.Helper()
 	mustRun(t, "truncate", fmt.Sprintf("--size=%d", size), file)
 	device, err := loop.Attach(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	t.Cleanup(func() { _ = device.Close() })
 	mustRun(t, "mkfs."+fileSystem, "-q", device.Name())
-	if err := os.Symlink(device.Name(), filepath.Join(f.devices(), "virtio-"+id[:20])); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink(device.Name(), filepath.Join(f.devices(), "virtio-"+id[:20])))
 	path := filepath.Join(f.staging(), id, "globalmount")
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount(device.Name(), path, fileSystem, 0, ""); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.MkdirAll(path, 0o700))
+	assert.NilError(t, unix.Mount(device.Name(), path, fileSystem, 0, ""))
 	t.Cleanup(func() {
-		if err := unix.Unmount(path, 0); err != nil {
-			t.Error(err)
-		}
+		assert.Check(t, unix.Unmount(path, 0))
 	})
 	return path
 }
@@ -127,18 +116,14 @@ func (f *fixture) reclaim(t *testing.T, path string) (before, after int64, err e
 func mustRun(t *testing.T, program string, args ...string) {
 	t.Helper()
 	output, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", program, err, output)
-	}
+	assert.Assert(t, err == nil, "%s: %v\n%s", program, err, output)
 }
 
 // allocated returns how many bytes of the disk a file takes.
 func allocated(t *testing.T, file string) int64 {
 	t.Helper()
 	var info unix.Stat_t
-	if err := unix.Stat(file, &info); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, unix.Stat(file, &info))
 	return info.Blocks * 512
 }
 
@@ -146,17 +131,11 @@ func allocated(t *testing.T, file string) int64 {
 func writeAndDelete(t *testing.T, folder string, check func()) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(folder, "data"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	_, err = io.CopyN(file, rand.Reader, fileSize)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, errors.Join(err, file.Sync(), file.Close()))
 	check()
-	if err := os.Remove(file.Name()); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Remove(file.Name()))
 	waitUntilFreed(t, folder)
 }
 
@@ -165,9 +144,7 @@ func writeAndDelete(t *testing.T, folder string, check func()) {
 func waitUntilFreed(t *testing.T, folder string) {
 	t.Helper()
 	root, err := os.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	defer root.Close()
 	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
 		func(context.Context) (bool, error) {
@@ -177,9 +154,7 @@ func waitUntilFreed(t *testing.T, folder string) {
 			used := int64(space.Blocks-space.Bfree) * space.Frsize
 			return used < fileSize/2, err
 		})
-	if err != nil {
-		t.Fatalf("waiting until the blocks of a deleted file are free: %v", err)
-	}
+	assert.NilError(t, err, "waiting until the blocks of a deleted file are free")
 }
 
 func TestReclaimedSpaceReturnsToTheCloud(t *testing.T) {
@@ -192,13 +167,9 @@ func TestReclaimedSpaceReturnsToTheCloud(t *testing.T) {
 			path := f.stage(t, volumeID, fileSystem, file, volumeSize)
 			full := int64(0)
 			writeAndDelete(t, path, func() { full = allocated(t, file) })
-			if full < fileSize {
-				t.Fatalf("the volume takes %d bytes, less than the file in it", full)
-			}
+			assert.Assert(t, full >= fileSize, "the volume takes %d bytes, less than the file in it", full)
 			before, after, err := f.reclaim(t, path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			assert.NilError(t, err)
 			const tolerance = 8 * mebibyte // journals and logs
 			freed := int64(0)
 			err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
@@ -206,13 +177,9 @@ func TestReclaimedSpaceReturnsToTheCloud(t *testing.T) {
 					freed = full - allocated(t, file)
 					return freed >= fileSize-tolerance, nil
 				})
-			if err != nil {
-				t.Errorf("the volume shrank by %d bytes, want %d", freed, fileSize)
-			}
-			if before-after < freed-tolerance || before > volumeSize || after > tolerance*4 {
-				t.Errorf("the usage is %d before and %d after; the volume shrank by %d", before, after,
-					freed)
-			}
+			assert.Check(t, err == nil, "the volume shrank by %d bytes, want %d", freed, fileSize)
+			assert.Check(t, before-after >= freed-tolerance && before <= volumeSize && after <= tolerance*4,
+				"the usage is %d before and %d after; the volume shrank by %d", before, after, freed)
 		})
 	}
 }
@@ -226,15 +193,11 @@ func TestEstimateOfExt4IsWhatTheCloudFrees(t *testing.T) {
 		full := int64(0)
 		writeAndDelete(t, path, func() { full = allocated(t, file) })
 		before, after, err := f.reclaim(t, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		freed, estimate := full-allocated(t, file), before-after
 		const tolerance = 16 * mebibyte // metadata and the journal are written, and not freed
-		if estimate < freed-mebibyte || estimate > freed+tolerance {
-			t.Errorf("operation %d: the volume shrank by %d bytes, the estimate is %d", operation, freed,
-				estimate)
-		}
+		assert.Check(t, estimate >= freed-mebibyte && estimate <= freed+tolerance,
+			"operation %d: the volume shrank by %d bytes, the estimate is %d", operation, freed, estimate)
 	}
 }
 
@@ -244,13 +207,9 @@ func TestOnlyTheVolumeIsTrimmed(t *testing.T) {
 	path := f.stage(t, volumeID, "ext4", filepath.Join(f.dir, "volume"), 64*mebibyte)
 	other := f.stage(t, otherID, "ext4", filepath.Join(f.dir, "other"), 64*mebibyte)
 	link := filepath.Join(f.staging(), "link")
-	if err := os.Symlink(path, link); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Symlink(path, link))
 	folder := filepath.Join(path, "folder")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(folder, 0o700))
 	for name, test := range map[string]struct {
 		path string
 		want codes.Code
@@ -272,12 +231,8 @@ func TestDeviceThatCannotDiscardIsUnimplemented(t *testing.T) {
 	f := newFixture(t)
 	// A file of ramfs cannot have holes, so its loop device does not discard.
 	memory := filepath.Join(f.dir, "memory")
-	if err := os.Mkdir(memory, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("none", memory, "ramfs", 0, ""); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(memory, 0o700))
+	assert.NilError(t, unix.Mount("none", memory, "ramfs", 0, ""))
 	t.Cleanup(func() { _ = unix.Unmount(memory, unix.MNT_DETACH) }) // the loop device still uses it
 	path := f.stage(t, volumeID, "ext4", filepath.Join(memory, "volume"), 16*mebibyte)
 	if _, _, err := f.reclaim(t, path); status.Code(err) != codes.Unimplemented {

@@ -13,6 +13,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 // recorded records mounts in place of the kernel: target to "folder rw" or "folder ro".
@@ -78,9 +80,7 @@ func TestPublishFollowsTheAnswerOfTheServer(t *testing.T) {
 			if test.mounted != "" {
 				want = filepath.Join(n.exports, "a") + " " + test.mounted
 			}
-			if got := n.mounts.(recorded)[request.GetTargetPath()]; got != want {
-				t.Errorf("mounted %q, want %q", got, want)
-			}
+			assert.Check(t, is.Equal(n.mounts.(recorded)[request.GetTargetPath()], want), "mounted")
 		})
 	}
 }
@@ -101,13 +101,9 @@ func newNode(t *testing.T, answer string) *node {
 	}))
 	t.Cleanup(server.Close)
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(server.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	exports := t.TempDir()
-	if err := os.Mkdir(filepath.Join(exports, "a"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, os.Mkdir(filepath.Join(exports, "a"), 0o700))
 	return &node{
 		exports: exports, port: port, permissions: 0o777, client: server.Client(), mounts: recorded{},
 	}

@@ -1,14 +1,17 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
 
 func TestSocketAcceptsTheFormsOfCSIComponents(t *testing.T) {
 	t.Parallel()
 	for _, endpoint := range []string{
 		"/csi/csi.sock", "unix:///csi/csi.sock", "unix://csi/csi.sock",
 	} {
-		if got := socketPath(endpoint); got != "/csi/csi.sock" {
-			t.Errorf("the socket of %s is %s", endpoint, got)
-		}
+		assert.Check(t, is.Equal(socketPath(endpoint), "/csi/csi.sock"), "the socket of %s", endpoint)
 	}
 }

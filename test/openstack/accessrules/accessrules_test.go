@@ -3,7 +3,8 @@ package accessrules_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/accessrules"
 )
@@ -25,10 +26,6 @@ func TestCompareFindsRequestsWithoutRuleAndRulesWithoutRequest(t *testing.T) {
 	want := []string{
 		"GET /share/v2/shares/a-1/metadata", "GET /volume/v2/types", "POST /share/v2/shares/a-1",
 	}
-	if diff := cmp.Diff(want, forbidden); diff != "" {
-		t.Errorf("forbidden (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(rules[1:2], unused); diff != "" {
-		t.Errorf("unused (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, forbidden), "forbidden")
+	assert.Check(t, is.DeepEqual(rules[1:2], unused), "unused")
 }

@@ -3,7 +3,8 @@ package comparison
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 func TestUnknownDifferencesAndStaleEntriesAreReported(t *testing.T) {
@@ -19,10 +20,6 @@ func TestUnknownDifferencesAndStaleEntriesAreReported(t *testing.T) {
 		{Request: "types", Field: ".volumes[0].name"},
 	}
 	unknown, stale := Judge(found, known)
-	if diff := cmp.Diff(found[1:2], unknown); diff != "" {
-		t.Errorf("unknown differences (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(known[2:], stale); diff != "" {
-		t.Errorf("stale entries (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(found[1:2], unknown), "unknown differences")
+	assert.Check(t, is.DeepEqual(known[2:], stale), "stale entries")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -74,7 +75,5 @@ func read(t *testing.T, file string, into any) {
 
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }

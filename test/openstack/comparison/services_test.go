@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/test/golden"
 	"github.com/openstack-csi/csi-operator/test/openstack/services"
@@ -25,9 +26,8 @@ func TestRecordedAnswersAreThoseOfTheServices(t *testing.T) {
 	}
 	want, err := os.ReadFile(answersFile)
 	check(t, err)
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("-update writes the new answers (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(strings.Split(string(want), "\n"), strings.Split(got, "\n")),
+		"-update writes the new answers")
 }
 
 // encode returns JSON with the answer to each request in a line, in the order of the requests.

@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 func TestIssuedTokensIncludeRevokedOnes(t *testing.T) {
@@ -17,9 +18,7 @@ func TestIssuedTokensIncludeRevokedOnes(t *testing.T) {
 		want = append(want, provider.Token())
 		cloud.RevokeTokens()
 	}
-	if diff := cmp.Diff(want, cloud.IssuedTokens()); diff != "" {
-		t.Errorf("tokens (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(want, cloud.IssuedTokens()), "tokens")
 }
 
 func TestListsOfShareTypesAreShuffled(t *testing.T) {
@@ -33,7 +32,6 @@ func TestListsOfShareTypesAreShuffled(t *testing.T) {
 		must(t, err)
 		orders[strings.Join(names, "")] = true
 	}
-	if diff := cmp.Diff(map[string]bool{"ab": true, "ba": true}, orders); diff != "" {
-		t.Errorf("orders of 200 lists (-want +got):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(map[string]bool{"ab": true, "ba": true}, orders),
+		"orders of 200 lists")
 }

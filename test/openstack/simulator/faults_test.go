@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"gotest.tools/v3/assert"
 )
 
 // effect is a fault and the error that it causes.
@@ -121,9 +122,8 @@ func TestHangingRequestsEndWithFault(t *testing.T) {
 	go func() { _, err := typeNames(ctx, service); released <- err }()
 	hanging, err := cloud.WaitRequest(ctx, func(r Request) bool { return r.Service == Share })
 	must(t, err)
-	if hanging.Done || hanging.Status != 0 {
-		t.Errorf("a request that hangs is logged as %+v", hanging)
-	}
+	assert.Check(t, !hanging.Done && hanging.Status == 0,
+		"a request that hangs is logged as %+v", hanging)
 
 	leaving, leave := context.WithCancel(ctx)
 	left := make(chan error, 1)
@@ -139,17 +139,13 @@ func TestHangingRequestsEndWithFault(t *testing.T) {
 	gone, err := cloud.WaitRequest(ctx,
 		func(r Request) bool { return r.Number > hanging.Number && r.Done })
 	must(t, err)
-	if gone.Status != 0 {
-		t.Errorf("a client that gave up was answered %d", gone.Status)
-	}
+	assert.Check(t, gone.Status == 0, "a client that gave up was answered %d", gone.Status)
 
 	if _, err := typeNames(ctx, service); err != nil {
 		t.Errorf("a third request met a fault for two: %v", err)
 	}
 	must(t, cloud.ClearFaults(fault.ID))
-	if err := <-released; err != nil {
-		t.Errorf("the released request got %v", err)
-	}
+	assert.Check(t, <-released, "the released request got")
 }
 
 func TestSlowResponsesArrive(t *testing.T) {
@@ -161,9 +157,8 @@ func TestSlowResponsesArrive(t *testing.T) {
 	set(t, cloud, Fault{Mode: Status, Status: 500, Times: 1})
 	start := time.Now()
 	_, err := typeNames(ctx, service)
-	if !gophercloud.ResponseCodeIs(err, http.StatusInternalServerError) {
-		t.Errorf("got %v, want the second fault's 500", err)
-	}
+	assert.Check(t, gophercloud.ResponseCodeIs(err, http.StatusInternalServerError),
+		"got %v, want the second fault's 500", err)
 	if took := time.Since(start); took < delay {
 		t.Errorf("answered after %s, want at least %s", took, delay)
 	}
@@ -174,9 +169,7 @@ func TestSlowResponsesArrive(t *testing.T) {
 	_, err = cloud.WaitRequest(ctx, func(r Request) bool { return len(r.Faults) == 1 && !r.Done })
 	must(t, err)
 	must(t, cloud.ClearFaults())
-	if err := <-released; err != nil {
-		t.Errorf("the released request got %v", err)
-	}
+	assert.Check(t, <-released, "the released request got")
 }
 
 func TestServerErrorsNeverReadTheSame(t *testing.T) {
@@ -186,9 +179,7 @@ func TestServerErrorsNeverReadTheSame(t *testing.T) {
 	set(t, cloud, Fault{Mode: Status, Status: 502})
 	_, first := typeNames(ctx, service)
 	_, second := typeNames(ctx, service)
-	if first.Error() == second.Error() {
-		t.Errorf("both read %q", first)
-	}
+	assert.Check(t, first.Error() != second.Error(), "both read %q", first)
 }
 
 func TestFaultsBreakConnections(t *testing.T) {
@@ -254,9 +245,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 	}
 	fault := set(t, cloud, Fault{Mode: ResetConnect, Times: 1})
 	_, err := typeNames(ctx, service)
-	if err == nil {
-		t.Error("the connection was not reset")
-	}
+	assert.Check(t, err != nil, "the connection was not reset")
 	_, err = typeNames(ctx, service)
 	must(t, err)
 	if got := cloud.Counters().Connections; got != 3 {

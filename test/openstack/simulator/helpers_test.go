@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/sharetypes"
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -119,15 +120,11 @@ func eventually[T comparable](ctx context.Context, t *testing.T, want T, get fun
 			got, err = get()
 			return got == want, err
 		})
-	if err != nil {
-		t.Fatalf("got %v, want %v: %v", got, want, err)
-	}
+	assert.NilError(t, err, "got %v, want %v", got, want)
 }
 
 // must fails the test on an error.
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 func TestLogHoldsNoSecret(t *testing.T) {
@@ -21,9 +23,7 @@ func TestLogHoldsNoSecret(t *testing.T) {
 	for _, secret := range []string{
 		accepted.Password, accepted.ApplicationCredentialSecret, provider.TokenID,
 	} {
-		if strings.Contains(string(text), secret) {
-			t.Errorf("%q is in the log", secret)
-		}
+		assert.Check(t, !strings.Contains(string(text), secret), "%q is in the log", secret)
 	}
 }
 
@@ -61,7 +61,5 @@ func TestSimulatorIsSafeForConcurrentUse(t *testing.T) {
 	}
 	names, err := typeNames(ctx, manilaClient(ctx, t, cloud))
 	must(t, err)
-	if len(names) != 5 {
-		t.Errorf("%d share types, want 5", len(names))
-	}
+	assert.Check(t, len(names) == 5, "%d share types, want 5", len(names))
 }

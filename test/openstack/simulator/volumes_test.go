@@ -13,6 +13,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/snapshots"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/volumeattach"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 // newVolume creates a volume and waits until it is available.
@@ -54,9 +56,7 @@ func TestVolumeIsAttachedToOneServer(t *testing.T) {
 	must(t, err)
 	awaitStatus(ctx, t, block, volume.ID, "in-use")
 	_, err = volumeattach.Create(ctx, compute, second, opts).Extract()
-	if !gophercloud.ResponseCodeIs(err, http.StatusBadRequest) {
-		t.Errorf("got %v, want 400", err)
-	}
+	assert.Check(t, gophercloud.ResponseCodeIs(err, http.StatusBadRequest), "got %v, want 400", err)
 }
 
 func TestVolumesAreSparseFilesAndCopiesContainTheirData(t *testing.T) {
@@ -87,9 +87,8 @@ func TestVolumesAreSparseFilesAndCopiesContainTheirData(t *testing.T) {
 	} {
 		copied := newVolume(ctx, t, client, test.opts)
 		path := filepath.Join(folder, "volumes", copied.ID)
-		if got := read(t, path, 5<<20, len(test.want)); got != test.want {
-			t.Errorf("a volume from a %s contains %q, want %q", name, got, test.want)
-		}
+		assert.Check(t, is.Equal(read(t, path, 5<<20, len(test.want)), test.want),
+			"a volume from a %s", name)
 		info, err := os.Stat(path)
 		must(t, err)
 		used := info.Sys().(*syscall.Stat_t).Blocks * 512

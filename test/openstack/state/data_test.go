@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 func TestDataOfAnEarlierCloudIsRemoved(t *testing.T) {
@@ -16,9 +18,7 @@ func TestDataOfAnEarlierCloudIsRemoved(t *testing.T) {
 	newData(t, folder, "volumes")
 	left, err := os.ReadDir(filepath.Join(folder, "volumes"))
 	must(t, err)
-	if len(left) > 0 {
-		t.Errorf("%v still exists", left)
-	}
+	assert.Check(t, len(left) <= 0, "%v still exists", left)
 }
 
 func TestCopyThatFailsLeavesNothing(t *testing.T) {
@@ -36,9 +36,7 @@ func TestCopyThatFailsLeavesNothing(t *testing.T) {
 	}
 	left, err := os.ReadDir(filepath.Join(folder, "to"))
 	must(t, err)
-	if len(left) > 0 {
-		t.Errorf("failed copies left %v", left)
-	}
+	assert.Check(t, len(left) <= 0, "failed copies left %v", left)
 }
 
 func TestCopyKeepsLinksModesAndHoles(t *testing.T) {
@@ -91,7 +89,5 @@ func newData(t *testing.T, folder, name string) Data {
 
 func must(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 }
