@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"gopkg.in/gcfg.v1"
 	"gotest.tools/v3/assert"
 
@@ -72,28 +71,18 @@ func checkRoundTrip(t *testing.T, user []byte) {
 		checkFault(t, user, err)
 		return
 	case refused != nil: // as earlier operators, CloudConf corrects the text
-		if err := read(&driver, conf); err != nil {
-			t.Fatalf("gcfg refuses: %v\n%s", err, conf)
-		}
+		assert.NilError(t, read(&driver, conf), "%s", conf)
 		return
 	}
 	var again struct{ BlockStorage blockStorage }
 	var before, after struct{ BlockStorage allValues }
 	for config, text := range map[any][]byte{&again: conf, &before: user, &after: conf} {
-		if err := read(config, text); err != nil {
-			t.Fatalf("gcfg refuses: %v\n%s", err, text)
-		}
+		assert.NilError(t, read(config, text), "%s", text)
 	}
-	if diff := cmp.Diff(driver, again); diff != "" {
-		t.Fatalf("the driver's view (-user +generated):\n%s\n%s", diff, conf)
-	}
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Fatalf("values (-user +generated):\n%s\n%s", diff, conf)
-	}
+	assert.DeepEqual(t, driver, again)
+	assert.DeepEqual(t, before, after)
 	want := map[string]globalConfig{"": {UseClouds: true, CloudsFile: cloudsFile, Cloud: "openstack"}}
-	if diff := cmp.Diff(want, readGlobal(t, conf)); diff != "" {
-		t.Fatalf("[Global] (-want +got):\n%s\n%s", diff, conf)
-	}
+	assert.DeepEqual(t, want, readGlobal(t, conf))
 }
 
 // checkFault expects one of the known problems, which quote nothing of the text, and a line before

@@ -1,7 +1,9 @@
 package cinder
 
 import (
+	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -21,80 +24,134 @@ import (
 const (
 	configText = "[Global]\nuse-clouds = true\nclouds-file = " + mountedClouds +
 		"\ncloud = openstack\n"
-	withCA   = "ca-file = " + mountedCA + "\n"
+	caText   = "ca-file = " + mountedCA + "\n"
 	userText = "[BlockStorage]\nrescan-on-resize = true\n"
 )
 
-// cloudConf is a ConfigMap that an earlier run of the operator wrote.
-func cloudConf(namespace string, data map[string]string) *corev1.ConfigMap {
-	return in(namespace, userObject(configMap, data))
+// expectConf configures the driver, and expects a cloud-conf on each side.
+func (b *fixture) expectConf(t *testing.T, want map[string]string) {
+	t.Helper()
+	assert.Check(t, !b.config.written(), "there is a configuration before it was written")
+	assert.NilError(t, b.sync(t))
+	for _, side := range b.config.sides() {
+		assert.Check(t, is.DeepEqual(want, b.data(t, side)), "cloud-conf of the %s", side)
+	}
+	assert.Check(t, is.Equal(b.condition(t, progressingType), "False AsExpected"))
+	assert.Check(t, b.config.written())
 }
 
 func TestCloudConfContent(t *testing.T) {
 	t.Parallel()
-	secret := func(data map[string]string) runtime.Object {
-		return credentials(flavour.DefaultNamespace, data)
-	}
-	usual := secret(keys{openstack.CloudsKey: clouds("openstack")})
-	withSecretCA := secret(keys{
-		openstack.CloudsKey: clouds("openstack"), openstack.CAKey: authority("Secret's"),
-	})
 	installed := cloudProviderConfig
+	usual := keys{openstack.CloudsKey: clouds("openstack")}
+	withSecretCA := keys{
+		openstack.CloudsKey: clouds("openstack"), openstack.CAKey: authority("Secret's"),
+	}
+	content := func(section, topology, ca string) keys {
+		conf := keys{configKey: configText + section, topologyKey: topology}
+		if ca != "" {
+			conf[configKey], conf[bundleKey] = configText+caText+section, authority(ca)
+		}
+		return conf
+	}
+	other := content("", "true", "")
+	other[configKey] = strings.Replace(configText, "= openstack", `= "my cloud"`, 1)
 	for name, test := range map[string]struct {
-		objects objects
-		want    map[string]string
+		secret map[string]string
+		object runtime.Object
+		want   map[string]string
 	}{
-		"credentials alone": {
-			objects{usual},
-			keys{configKey: configText, topologyKey: "true"},
-		},
-		"a user's section": {
-			objects{usual, userObject(userConfigMap, keys{userConfigKey: userText})},
-			keys{configKey: configText + "\n" + userText, topologyKey: "true"},
+		"what Manila's operator makes does not count": {usual, manilasCopy(), content("", "true", "")},
+		"a user's choice": {
+			usual,
+			userObject(userConfigMap, keys{userConfigKey: userText, userTopologyKey: "false"}),
+			content("\n"+userText, "false", ""),
 		},
 		"as installed": {
-			objects{usual, installed(keys{"config": "[Global]\nsecret-name = x\n" + userText})},
-			keys{configKey: configText + "\n" + userText, topologyKey: "true"},
-		},
-		"a user's topology": {
-			objects{usual, userObject(userConfigMap, keys{userTopologyKey: "false"})},
-			keys{configKey: configText, topologyKey: "false"},
-		},
-		"CA of the Secret": {
-			objects{withSecretCA},
-			keys{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's")},
+			usual, installed(keys{"config": "[Global]\nsecret-name = x\n" + userText}),
+			content("\n"+userText, "true", ""),
 		},
 		"CA of the ConfigMap": {
-			objects{usual, installed(keys{bundleKey: authority("ConfigMap's")})},
-			keys{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("ConfigMap's")},
+			usual, installed(keys{bundleKey: authority("ConfigMap's")}), content("", "true", "ConfigMap's"),
 		},
 		"CA of both": {
-			objects{withSecretCA, installed(keys{bundleKey: authority("ConfigMap's")})},
-			keys{configKey: configText + withCA, topologyKey: "true", bundleKey: authority("Secret's")},
+			withSecretCA, installed(keys{bundleKey: authority("ConfigMap's")}),
+			content("", "true", "Secret's"),
 		},
-		"what Manila's operator makes does not count": {
-			objects{usual, manilasCopy()},
+		"another cloud": {keys{openstack.CloudsKey: clouds("my cloud")}, manilasCopy(), other},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newFixture(t, clustertest.Seed{
+				Guest:  objects{credentials(flavour.DefaultNamespace, test.secret), test.object},
+				Config: objects{infrastructureWith("cloud-provider-config", "config")},
+			}).expectConf(t, test.want)
+		})
+	}
+}
+
+// TestGuestClusterDoesNotChangeCloudConf checks the sources of cloud-conf on HyperShift: objects of
+// the guest cluster have no effect, because its administrator must not configure the controllers.
+func TestGuestClusterDoesNotChangeCloudConf(t *testing.T) {
+	t.Parallel()
+	theirs := objects{
+		userObject(userConfigMap, keys{userConfigKey: "[BlockStorage]\na = 1\n", userTopologyKey: "x"}),
+		userObject("theirs", keys{"config": userText, bundleKey: authority("theirs")}), manilasCopy(),
+	}
+	for name, test := range map[string]struct {
+		controller objects
+		want       map[string]string
+	}{
+		"nothing of the management cluster": {
+			objects{in(hosted, userObject("theirs", keys{
+				"config": userText, bundleKey: authority("a namesake"),
+			}))},
 			keys{configKey: configText, topologyKey: "true"},
 		},
-		"another cloud": {
-			objects{secret(keys{openstack.CloudsKey: clouds("my cloud")})},
+		"its administrator's choice, and the CA of the cloud": {
+			objects{
+				in(hosted, userObject(userConfigMap, keys{
+					userConfigKey: userText, userTopologyKey: "false",
+				})),
+				in(hosted, userObject("openstack-cloud-config", keys{
+					bundleKey: authority("ConfigMap's"), "cloud.conf": "x = 1", "config": "x = 1", "": "x = 1",
+				})),
+			},
 			keys{
-				configKey:   strings.Replace(configText, "= openstack", `= "my cloud"`, 1),
-				topologyKey: "true",
+				configKey: configText + caText + "\n" + userText, topologyKey: "false",
+				bundleKey: authority("ConfigMap's"),
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			config := objects{infrastructureWith("cloud-provider-config", "config")}
-			b := newFixture(t, clustertest.Seed{Guest: test.objects, Config: config})
-			assert.Check(t, !b.config.written(), "there is a configuration before it was written")
-			assert.NilError(t, b.sync(t))
-			assert.Check(t, is.DeepEqual(test.want, b.data(t, flavour.Guest)), "cloud-conf")
-			if got := b.condition(t, progressingType); got != "False AsExpected" || !b.config.written() {
-				t.Errorf("%s is %q, written is %v", progressingType, got, b.config.written())
-			}
+			seed := hyperShift()
+			seed.ControlPlane = append(seed.ControlPlane, test.controller...)
+			seed.Guest = append(seed.Guest, theirs...)
+			seed.Config = objects{infrastructureWith("theirs", "config")}
+			newFixture(t, seed).expectConf(t, test.want)
 		})
+	}
+}
+
+// TestRequestsStayOnTheirSide checks that no request goes to the wrong side or to a namespace that
+// the driver does not use.
+func TestRequestsStayOnTheirSide(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, hyperShift())
+	assert.NilError(t, b.sync(t))
+	assert.Check(t, newSources(b.Cluster).infrastructures == nil,
+		"the guest's Infrastructure is a source of the configuration")
+	for side, want := range map[flavour.Side][]string{
+		flavour.ControlPlane: {"configmaps in clusters-a", "secrets in clusters-a"},
+		flavour.Guest:        {"configmaps in openshift-cluster-csi-drivers", "storageclasses in "},
+	} {
+		var got []string
+		for _, action := range b.client(side).Actions() {
+			got = append(got, action.GetResource().Resource+" in "+action.GetNamespace())
+		}
+		slices.Sort(got)
+		assert.Check(t, is.DeepEqual(want, slices.Compact(got)), "requests to the %s", side)
 	}
 }
 
@@ -102,91 +159,93 @@ func TestCloudConfContent(t *testing.T) {
 // missing or differs, once, and on this side only.
 func TestCloudConfIsWrittenOnlyIfItDiffers(t *testing.T) {
 	t.Parallel()
+	const created, updated = "create configmaps/cloud-conf", "update configmaps/cloud-conf"
 	for f, seed := range seeds() {
-		for _, side := range newFixture(t, seed).config.sides() {
-			t.Run(string(f)+" "+string(side), func(t *testing.T) {
-				t.Parallel()
-				b := newFixture(t, seed)
-				assert.NilError(t, b.sync(t))
-				writes := b.writes()
-				want := len(b.config.sides())
-				assert.Check(t, len(writes) == want && writes[0] == "create configmaps/cloud-conf",
-					"writes at first: %v, want %d", writes, want)
-				testRepairs(t, b, side)
-			})
-		}
-	}
-}
-
-func testRepairs(t *testing.T, b *fixture, side flavour.Side) {
-	t.Helper()
-	want := keys{configKey: configText, topologyKey: "true"}
-	namespace := b.Namespaces.On(side)
-	api := b.client(side).CoreV1().ConfigMaps(namespace)
-	update := func(object *corev1.ConfigMap) error {
-		_, err := api.Update(t.Context(), object, metav1.UpdateOptions{})
-		return err
-	}
-	foreign, binary := maps.Clone(want), cloudConf(namespace, want)
-	foreign["foreign"], binary.BinaryData = "x", map[string][]byte{"foreign": {1}}
-	const updated = "update configmaps/cloud-conf"
-	for _, step := range []struct {
-		name  string
-		spoil func() error
-		want  []string
-	}{
-		{"when equal", func() error { return nil }, nil},
-		{"after it was changed", func() error {
-			return update(cloudConf(namespace, keys{configKey: "", topologyKey: "true"}))
-		}, []string{updated}},
-		{
-			"with foreign keys", func() error { return update(cloudConf(namespace, foreign)) },
-			[]string{updated},
-		},
-		{"with foreign binary keys", func() error { return update(binary) }, []string{updated}},
-		{"after it was deleted", func() error {
-			return api.Delete(t.Context(), configMap, metav1.DeleteOptions{})
-		}, []string{"create configmaps/cloud-conf"}},
-		{"in the end", func() error { return nil }, nil},
-	} {
-		assert.NilError(t, step.spoil())
-		b.awaitCloudConf(t, side)
-		b.writes()
+		b := newFixture(t, seed)
 		assert.NilError(t, b.sync(t))
-		assert.Check(t, is.DeepEqual(step.want, clustertest.Writes(b.client(side))),
-			"writes %s", step.name)
-		if others := b.writes(); len(others) > 0 {
-			t.Errorf("%s the other side is written to: %v", step.name, others)
+		assert.Check(t, is.DeepEqual(slices.Repeat([]string{created}, len(b.config.sides())), b.writes()))
+		for _, side := range b.config.sides() {
+			want := b.data(t, side)
+			namespace := b.Namespaces.On(side)
+			api := b.client(side).CoreV1().ConfigMaps(namespace)
+			foreign, binary := maps.Clone(want), cloudConf(namespace, want)
+			foreign["foreign"], binary.BinaryData = "x", map[string][]byte{"foreign": {1}}
+			for name, spoiled := range map[string]*corev1.ConfigMap{
+				"equal": cloudConf(namespace, want), "with foreign keys": cloudConf(namespace, foreign),
+				"changed":                  cloudConf(namespace, keys{topologyKey: "true"}),
+				"with foreign binary keys": binary, "deleted": nil,
+			} {
+				var writes []string
+				if spoiled == nil {
+					writes = []string{created}
+					assert.NilError(t, api.Delete(t.Context(), configMap, metav1.DeleteOptions{}))
+				} else {
+					_, err := api.Update(t.Context(), spoiled, metav1.UpdateOptions{})
+					assert.NilError(t, err)
+				}
+				if name != "equal" && spoiled != nil {
+					writes = []string{updated}
+				}
+				b.catchUp(t)
+				b.writes()
+				assert.NilError(t, b.sync(t))
+				assert.Check(t, is.DeepEqual(writes, clustertest.Writes(b.client(side))), "%s, %s", f, name)
+				assert.Check(t, is.Len(b.writes(), 0), "writes to the other side, %s, %s", f, name)
+				assert.Check(t, is.DeepEqual(want, b.data(t, side)), "%s, %s", f, name)
+			}
 		}
-		assert.Check(t, is.DeepEqual(want, b.data(t, side)), "cloud-conf %s", step.name)
 	}
 }
 
-// TestErrorsBeforeTheFirstAnswer checks that errors unrelated to the cloud are reported
-// immediately.
-func TestErrorsBeforeTheFirstAnswer(t *testing.T) {
+// TestFailureOnOneSideDoesNotBlockTheOther checks that a failure on one side does not block the
+// other, for a new cloud-conf and for a change.
+func TestFailureOnOneSideDoesNotBlockTheOther(t *testing.T) {
 	t.Parallel()
-	b := newFixture(t, standalone(userObject(userConfigMap, keys{userConfigKey: "\n["})))
-	b.cloud.fail("CloudUnreachable")
-	if err := b.sync(t); err == nil || !strings.Contains(err.Error(), "line 2") {
-		t.Errorf("got %v, want the line", err)
-	}
-	if got := b.data(t, flavour.Guest); got != nil {
-		t.Errorf("cloud-conf is %v", got)
+	for failing, want := range map[flavour.Side]string{
+		flavour.ControlPlane: "writing ConfigMap clusters-a/cloud-conf " +
+			"of the management cluster: refused",
+		flavour.Guest: "writing ConfigMap openshift-cluster-csi-drivers/cloud-conf " +
+			"of the guest cluster: refused",
+	} {
+		t.Run(string(failing), func(t *testing.T) {
+			t.Parallel()
+			b := newFixture(t, hyperShift())
+			other := flavour.Sides()[1-slices.Index(flavour.Sides(), failing)]
+			down := true
+			b.client(failing).PrependReactor("*", "configmaps", func(
+				action clienttesting.Action,
+			) (bool, runtime.Object, error) {
+				return down && action.GetVerb() != "get", nil, errors.New("refused")
+			})
+			assert.Check(t, is.Error(b.sync(t), want))
+			assert.Check(t, !b.config.written() && b.data(t, other) != nil)
+			assert.Check(t, is.Equal(b.condition(t, progressingType), "False SyncError"))
+			down = false
+			assert.NilError(t, b.sync(t))
+			assert.Check(t, b.config.written())
+			down = true
+			b.put(t, keys{userConfigKey: userText})
+			assert.Check(t, is.Error(b.sync(t), want))
+			for _, side := range flavour.Sides() {
+				changed := strings.Contains(b.data(t, side)[configKey], userText)
+				assert.Check(t, is.Equal(changed, side == other), "the %s side has the change", side)
+			}
+		})
 	}
 }
 
-func TestUnmanagedIsNotConfigured(t *testing.T) {
+func TestUnmanagedOperatorNeitherProbesNorWrites(t *testing.T) {
 	t.Parallel()
 	for f, seed := range seeds() {
 		b := newFixture(t, seed)
 		unmanaged := opv1.OperatorSpec{ManagementState: opv1.Unmanaged}
 		b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: unmanaged}})
 		b.writes()
+		b.trigger(t)
 		assert.NilError(t, b.sync(t))
-		writes, conditions := b.writes(), b.State.Conditions(t)
-		assert.Check(t, len(writes) <= 0 && len(conditions) <= 0,
-			"%s: writes %v, conditions %v, want none", f, writes, conditions)
+		assert.Check(t, is.Len(b.writes(), 0), "%s", f)
+		assert.Check(t, is.Len(b.State.Conditions(t), 0), "%s", f)
+		assert.Check(t, b.cloud.probes+b.cloud.volumeLists == 0 && !b.config.loginWritten(), "%s", f)
 	}
 }
 
@@ -203,19 +262,18 @@ func TestEventsTriggerReconcileOfCloudConf(t *testing.T) {
 			go b.config.Run(t.Context(), 1)
 			expect := func(what, key, part string) {
 				t.Helper()
-				for _, side := range b.config.sides() {
-					b.await(t, what, func() bool {
-						existing := b.config.cloudConf(side).Get()
-						return existing != nil && strings.Contains(existing.Data[key], part)
+				clustertest.Eventually(t, func() bool {
+					return !slices.ContainsFunc(b.config.sides(), func(side flavour.Side) bool {
+						return !strings.Contains(b.data(t, side)[key], part)
 					})
-				}
+				}, what)
 			}
 			expect("the first configuration", configKey, "cloud = openstack")
 			probes := b.cloud.count()
 			b.put(t, keys{userConfigKey: userText})
 			expect("the user's configuration", configKey, "rescan-on-resize")
-			b.await(t, "the probe that it triggers", func() bool { return b.cloud.count() > probes })
-			b.putConfigMap(t, b.Namespaces.CloudConfig, keys{bundleKey: authority("ConfigMap's")})
+			clustertest.Eventually(t, func() bool { return b.cloud.count() > probes }, "a probe")
+			b.apply(t, userObject(b.Namespaces.CloudConfig, keys{bundleKey: authority("ConfigMap's")}))
 			expect("the CA", bundleKey, "ConfigMap's")
 			b.putCredentials(t, keys{
 				openstack.CloudsKey: clouds("other"), openstack.CAKey: authority("Secret's"),
@@ -227,12 +285,10 @@ func TestEventsTriggerReconcileOfCloudConf(t *testing.T) {
 				namespace := b.Namespaces.On(side)
 				api := b.client(side).CoreV1().ConfigMaps(namespace)
 				assert.NilError(t, api.Delete(t.Context(), configMap, metav1.DeleteOptions{}))
-				b.await(t, "the configuration that was deleted", func() bool { return b.data(t, side) != nil })
-				empty := cloudConf(namespace, nil)
-				if _, err := api.Update(t.Context(), empty, metav1.UpdateOptions{}); err != nil {
-					t.Fatal(err)
-				}
-				b.await(t, "the configuration that was edited", func() bool { return len(b.data(t, side)) > 0 })
+				expect("the configuration that was deleted", configKey, "cloud = other")
+				_, err := api.Update(t.Context(), cloudConf(namespace, nil), metav1.UpdateOptions{})
+				assert.NilError(t, err)
+				expect("the configuration that was edited", configKey, "cloud = other")
 			}
 		})
 	}

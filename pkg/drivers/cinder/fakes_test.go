@@ -1,9 +1,9 @@
 package cinder
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,11 +15,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
@@ -52,31 +54,21 @@ type session struct{ *fakeCloud }
 type fakeCloud struct {
 	mu              sync.Mutex
 	compute, volume []openstack.Zone
-	err             error
-	renewed         bool // there is another session
+	err, computeErr error // of all requests, and of those for compute zones
+	renewed         bool  // there is another session
 	// probes counts the requests for compute zones, volumeLists those for volume zones.
 	probes, volumeLists int
-	// bounded is true if the last request had a deadline.
-	bounded bool
 	// types are the volume types, typesErr the error of a list of them; typeLists counts the lists.
 	types     []openstack.Type
 	typesErr  error
 	typeLists int
-	// hang makes requests wait until their context is done.
-	hang bool
 }
 
-func (f *fakeCloud) ComputeZones(ctx context.Context) ([]openstack.Zone, error) {
+func (f *fakeCloud) ComputeZones(context.Context) ([]openstack.Zone, error) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.probes++
-	_, f.bounded = ctx.Deadline()
-	hang, zones, err := f.hang, f.compute, f.err
-	f.mu.Unlock()
-	if hang {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	return zones, err
+	return f.compute, cmp.Or(f.computeErr, f.err)
 }
 
 func (f *fakeCloud) VolumeZones(context.Context) ([]openstack.Zone, error) {
@@ -98,9 +90,14 @@ func (f *fakeCloud) count() int {
 	return f.probes
 }
 
+// lists makes probes succeed with these zones.
+func (f *fakeCloud) lists(compute, volume []openstack.Zone) {
+	f.compute, f.volume, f.err = compute, volume, nil
+}
+
 // offer makes probes succeed with zones that enable or disable topology.
 func (f *fakeCloud) offer(topology bool) {
-	f.compute, f.volume, f.err = up("a"), up("elsewhere"), nil
+	f.lists(up("a"), up("elsewhere"))
 	if topology {
 		f.volume = f.compute
 	}
@@ -203,111 +200,96 @@ func (b *fixture) settle(t *testing.T) {
 		b.advance(poll)
 		b.trigger(t)
 	}
-	assert.Check(t, b.sync(t))
+	assert.NilError(t, b.sync(t))
 }
 
-// sync probes the zones if that is due, configures the driver, and waits for the caches.
+// sync probes the zones if that is due, and configures the driver.
 func (b *fixture) sync(t *testing.T) error {
 	t.Helper()
 	b.probe(t)
 	written := b.config.loginWritten()
-	err := b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events))
-	if accepted, _ := b.accepted.Accepted(); !written && b.config.wanted.Load() != nil && err == nil {
-		b.await(t, "the login "+accepted.Login.Entry, b.config.loginWritten)
-		err = b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)) // as its event does
-	}
-	for _, side := range b.config.sides() {
-		b.awaitCloudConf(t, side)
+	err := b.configure(t)
+	if !written && b.config.loginWritten() && err == nil {
+		err = b.configure(t) // as the event of the login does
 	}
 	return err
 }
 
-// awaitCloudConf waits until the cache contains the ConfigMap of the API server.
-func (b *fixture) awaitCloudConf(t *testing.T, side flavour.Side) {
+// configure configures the driver, and waits for the caches.
+func (b *fixture) configure(t *testing.T) error {
 	t.Helper()
-	served, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Namespaces.On(side)).
-		Get(t.Context(), configMap, metav1.GetOptions{})
-	assert.Assert(t, err == nil || apierrors.IsNotFound(err), err)
-	b.await(t, "cloud-conf", func() bool {
-		cached := b.config.cloudConf(side).Get()
-		if cached == nil || err != nil {
-			return cached == nil && err != nil
-		}
-		return maps.Equal(cached.Data, served.Data) && len(cached.BinaryData) == len(served.BinaryData)
-	})
+	err := b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events))
+	b.catchUp(t)
+	return err
 }
 
-func (*fixture) await(t *testing.T, what string, done func() bool) {
+// catchUp waits until the caches have what the API servers have.
+func (b *fixture) catchUp(t *testing.T) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
-		func(context.Context) (bool, error) {
-			return done(), nil
-		})
-	assert.Assert(t, err == nil, "the cache does not contain %s", what)
+	for _, side := range b.config.sides() {
+		clustertest.CatchUp(t, b.client(side).CoreV1().ConfigMaps(b.Namespaces.On(side)), configMap,
+			b.config.cloudConf(side).Get)
+	}
+	configMaps := b.ControlPlane.CoreV1().ConfigMaps(b.Namespaces.UserConfig)
+	clustertest.CatchUp(t, configMaps, userConfigMap, b.config.sources.choices.Get)
+	name := b.Namespaces.CloudConfig
+	clustertest.CatchUp(t, configMaps, name, func() *corev1.ConfigMap {
+		found, _ := b.config.sources.installed.Lister().ConfigMaps(b.Namespaces.UserConfig).Get(name)
+		return found
+	})
+	secrets := b.ControlPlane.CoreV1().Secrets(b.Namespaces.ControlPlane)
+	clustertest.CatchUp(t, secrets, credentialsSecret, b.secret.Get)
+	clustertest.CatchUp(t, secrets, loginSecret, b.config.login.Get)
 }
 
 // put writes the administrator's ConfigMap for the driver, nil removes it.
 func (b *fixture) put(t *testing.T, data map[string]string) {
 	t.Helper()
-	b.putConfigMap(t, userConfigMap, data)
-}
-
-// putConfigMap writes a ConfigMap on the control plane side; nil removes it.
-func (b *fixture) putConfigMap(t *testing.T, name string, data map[string]string) {
-	t.Helper()
-	namespace := b.Namespaces.UserConfig
-	api, object := b.ControlPlane.CoreV1().ConfigMaps(namespace), in(namespace, userObject(name, data))
-	var err error
 	if data == nil {
-		err = api.Delete(t.Context(), name, metav1.DeleteOptions{})
-	} else if _, err = api.Update(
-		t.Context(), object, metav1.UpdateOptions{},
-	); apierrors.IsNotFound(err) {
-		_, err = api.Create(t.Context(), object, metav1.CreateOptions{})
+		b.remove(t, userObject(userConfigMap, nil))
+		return
 	}
-	assert.NilError(t, err)
-	b.await(t, name, func() bool {
-		cached, _ := b.config.sources.installed.Lister().ConfigMaps(namespace).Get(name)
-		if name == userConfigMap {
-			cached = b.config.sources.choices.Get()
-		}
-		return data == nil && cached == nil || cached != nil && maps.Equal(cached.Data, data)
-	})
+	b.apply(t, userObject(userConfigMap, data))
 }
 
-// putBinary writes bytes that are not text into the administrator's ConfigMap for the driver.
-func (b *fixture) putBinary(t *testing.T, data map[string][]byte) {
+// apply writes objects of the control plane side, ConfigMaps in the namespace of the administrator.
+func (b *fixture) apply(t *testing.T, objects ...runtime.Object) {
 	t.Helper()
-	object := userObject(userConfigMap, nil)
-	object.BinaryData = data
-	api := b.ControlPlane.CoreV1().ConfigMaps(userNamespace)
-	if _, err := api.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	for _, object := range objects {
+		resource, namespace, _ := b.located(object)
+		tracker := b.ControlPlane.Tracker()
+		err := tracker.Create(resource, object, namespace)
+		if apierrors.IsAlreadyExists(err) {
+			err = tracker.Update(resource, object, namespace)
+		}
+		assert.NilError(t, err)
 	}
-	b.await(t, userConfigMap, func() bool {
-		cached := b.config.sources.choices.Get()
-		return cached != nil && len(cached.BinaryData) == len(data)
-	})
+	b.catchUp(t)
 }
 
-// putCredentials writes the credentials' Secret, nil removes it.
+// remove deletes an object that apply wrote.
+func (b *fixture) remove(t *testing.T, object runtime.Object) {
+	t.Helper()
+	resource, namespace, name := b.located(object)
+	assert.NilError(t, b.ControlPlane.Tracker().Delete(resource, namespace, name))
+	b.catchUp(t)
+}
+
+func (b *fixture) located(object runtime.Object) (
+	resource schema.GroupVersionResource, namespace, name string,
+) {
+	if secret, ok := object.(*corev1.Secret); ok {
+		return corev1.SchemeGroupVersion.WithResource("secrets"), secret.Namespace, secret.Name
+	}
+	configMap := object.(*corev1.ConfigMap)
+	configMap.Namespace = b.Namespaces.UserConfig
+	return corev1.SchemeGroupVersion.WithResource("configmaps"), configMap.Namespace, configMap.Name
+}
+
+// putCredentials writes the credentials' Secret.
 func (b *fixture) putCredentials(t *testing.T, data map[string]string) {
 	t.Helper()
-	secret := credentials(b.Namespaces.ControlPlane, data)
-	api := b.ControlPlane.CoreV1().Secrets(secret.Namespace)
-	var err error
-	if data == nil {
-		err = api.Delete(t.Context(), secret.Name, metav1.DeleteOptions{})
-	} else {
-		_, err = api.Update(t.Context(), secret, metav1.UpdateOptions{})
-	}
-	assert.NilError(t, err)
-	b.await(t, secret.Name, func() bool {
-		cached := b.secret.Get()
-		return data == nil && cached == nil ||
-			cached != nil && len(cached.Data) == len(data) &&
-				string(cached.Data[openstack.CloudsKey]) == data[openstack.CloudsKey]
-	})
+	b.apply(t, credentials(b.Namespaces.ControlPlane, data))
 }
 
 // data returns the data of cloud-conf on a side, nil if cloud-conf does not exist.
@@ -322,14 +304,29 @@ func (b *fixture) data(t *testing.T, side flavour.Side) map[string]string {
 	return found.Data
 }
 
-// condition is "status reason" of a condition, "" if it does not exist.
+// found returns a condition, whose status is "" if it does not exist.
+func (b *fixture) found(t *testing.T, conditionType string) opv1.OperatorCondition {
+	t.Helper()
+	return ptr.Deref(v1helpers.FindOperatorCondition(b.State.Conditions(t), conditionType),
+		opv1.OperatorCondition{})
+}
+
+// condition is "status reason" of a condition.
 func (b *fixture) condition(t *testing.T, conditionType string) string {
 	t.Helper()
-	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), conditionType)
-	if found == nil {
-		return ""
-	}
+	found := b.found(t, conditionType)
 	return string(found.Status) + " " + found.Reason
+}
+
+// messages returns the messages of the events with a reason.
+func (b *fixture) messages(reason string) []string {
+	var found []string
+	for _, event := range b.events.Events() {
+		if event.Reason == reason {
+			found = append(found, event.Message)
+		}
+	}
+	return found
 }
 
 // writes returns the writes to both sides, except those of the login.
@@ -383,9 +380,30 @@ BgMrZXADQQCIPCQukXEizv6X3vcNPcx50Y8jPlPbVw81e3qxlOupFFad/96Kf6Ha
 -----END CERTIFICATE-----
 `
 
-// in moves an object to another namespace.
-func in[T metav1.Object](namespace string, object T) T {
-	object.SetNamespace(namespace)
+// cloudConf is a ConfigMap that an earlier run of the operator wrote.
+func cloudConf(namespace string, data map[string]string) *corev1.ConfigMap {
+	return in(namespace, userObject(configMap, data))
+}
+
+// written is a cloudConf with this topology.
+func written(topology string) runtime.Object {
+	return cloudConf(flavour.DefaultNamespace, keys{configKey: configText, topologyKey: topology})
+}
+
+// cloudProviderConfig is the ConfigMap with the CA that the operator trusts.
+func cloudProviderConfig(data map[string]string) runtime.Object {
+	return userObject("cloud-provider-config", data)
+}
+
+// manilasCopy is what cluster-storage-operator creates for Manila in the namespace of the operands.
+func manilasCopy() runtime.Object {
+	return in(flavour.DefaultNamespace, userObject("cloud-provider-config",
+		keys{"config": "[BlockStorage]\na = 3\n", bundleKey: "Manila's"}))
+}
+
+// in moves a ConfigMap to another namespace.
+func in(namespace string, object *corev1.ConfigMap) *corev1.ConfigMap {
+	object.Namespace = namespace
 	return object
 }
 

@@ -4,12 +4,19 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 func up(names ...string) []openstack.Zone {
@@ -68,71 +75,45 @@ func TestZonesDetermineTopology(t *testing.T) {
 	many, long := manyNames(5000), strings.Repeat("z", 63)
 	reversed := slices.Clone(many)
 	slices.Reverse(reversed)
+	upDown := func(available, other string) []openstack.Zone {
+		return append(up(available), down(other)...)
+	}
 	for name, test := range map[string]struct {
 		compute, volume []openstack.Zone
 		want            string
 	}{
-		"equal":                            {up("a", "b"), up("a", "b"), on},
 		"equal, in another order":          {up("a", "b", "c"), up("c", "a", "b"), on},
 		"more zones for volumes":           {up("a"), up("a", "b"), on},
 		"more zones for servers":           {up("a", "b"), up("a"), off},
-		"disjoint":                         {up("a", "b"), up("nova"), off},
 		"as many, one differs":             {up("a", "b"), up("a", "c"), off},
-		"longer compute list":              {up("a", "b", "c", "d"), up("a"), off},
-		"shorter compute list":             {up("d"), up("a", "b", "c", "d"), on},
 		"nothing at all":                   {nil, nil, noZones},
 		"no compute zone":                  {nil, up("a"), noZones},
-		"empty compute list":               {[]openstack.Zone{}, up("a"), noZones},
 		"no volume zone":                   {up("a"), nil, noZones},
 		"no available compute zone":        {down("a"), up("a"), on},
 		"none available, none for volumes": {down("a"), up("b"), unknown},
 		"no available zone at all":         {down("a"), down("a"), unknown},
 		"volume zone in maintenance":       {up("a"), down("a"), unknown},
-		"one of two volume zones down":     {up("a", "b"), append(up("a"), down("b")...), firstOff},
-		"compute zone down, none for it":   {append(up("a"), down("b")...), up("a"), firstOn},
-		"compute zone down, volume's up":   {append(up("a"), down("b")...), up("a", "b"), on},
-		"both down in the same zone": {
-			append(up("a"), down("b")...), append(up("a"), down("b")...),
-			firstOn,
-		},
-		"each down in another zone": {
-			append(up("a"), down("b")...), append(up("b"), down("a")...),
-			firstOff,
-		},
-		"other volume zone down":            {up("a"), append(up("a"), down("b")...), on},
-		"no volumes for one, one down":      {append(up("a", "c"), down("b")...), up("a"), off},
-		"no volumes for one, other down":    {up("a", "b"), append(up("c"), down("b")...), off},
-		"compute name twice":                {up("a", "a"), up("a"), on},
-		"volume name twice":                 {up("a", "b"), up("a", "a"), off},
-		"names twice on both sides":         {up("a", "a", "b", "b"), up("b", "b", "a", "a"), on},
-		"compute name up and down":          {append(up("a"), down("a")...), up("a"), on},
-		"compute name down and up, no vol.": {append(down("b"), up("b", "a")...), up("a"), off},
-		"volume name up and down":           {up("a"), append(up("a"), down("a")...), on},
-		"volume name down and up":           {up("a"), append(down("a"), up("a")...), on},
-		"names differ in case":              {up("AZ1"), up("az1"), off},
-		"capitals, and all characters":      {up("AZ-1", "b_2.C"), up("AZ-1", "b_2.C"), on},
-		"space":                             {up("zone 1"), up("zone 1"), off},
-		"space in one of two":               {up("a", "zone 1"), up("a", "zone 1"), off},
-		"space, for volumes alone":          {up("a"), up("a", "zone 1"), on},
-		"space, compute zone down":          {append(up("a"), down("z 1")...), up("a", "z 1"), firstOn},
-		"space, volume zone down":           {up("z 1"), append(up("a"), down("z 1")...), off},
-		"umlaut":                            {up("Zürich"), up("Zürich"), off},
-		"punctuation at an end":             {up("az1."), up("az1."), off},
-		"63 characters":                     {up(long), up(long), on},
-		"64 characters":                     {up(long + "z"), up(long + "z"), off},
-		"equal for the driver":              {up("zone 1", "zone-1"), up("zone 1", "zone-1"), off},
-		"names differ in space":             {up("az1"), up("az1 "), off},
-		"huge":                              {up(many...), up(reversed...), on},
-		"huge, one lacks":                   {up(many...), up(many[:4999]...), off},
-		"huge for volumes only":             {up("zone-4999"), up(many...), on},
+		"one of two volume zones down":     {up("a", "b"), upDown("a", "b"), firstOff},
+		"compute zone down, none for it":   {upDown("a", "b"), up("a"), firstOn},
+		"both down in the same zone":       {upDown("a", "b"), upDown("a", "b"), firstOn},
+		"each down in another zone":        {upDown("a", "b"), upDown("b", "a"), firstOff},
+		"other volume zone down":           {up("a"), upDown("a", "b"), on},
+		"no volumes for one, one down":     {append(up("c"), upDown("a", "b")...), up("a"), off},
+		"names twice on both sides":        {up("a", "a", "b", "b"), up("b", "b", "a", "a"), on},
+		"compute name up and down":         {upDown("a", "a"), up("a"), on},
+		"volume name down and up":          {up("a"), append(down("a"), up("a")...), on},
+		"names differ in case":             {up("AZ1"), up("az1"), off},
+		"capitals, and all characters":     {up("AZ-1", "b_2.C"), up("AZ-1", "b_2.C"), on},
+		"space in one of two":              {up("a", "zone 1"), up("a", "zone 1"), off},
+		"space, for volumes alone":         {up("a"), up("a", "zone 1"), on},
+		"space, compute zone down":         {upDown("a", "z 1"), up("a", "z 1"), firstOn},
+		"umlaut":                           {up("Zürich"), up("Zürich"), off},
+		"63 characters":                    {up(long), up(long), on},
+		"64 characters":                    {up(long + "z"), up(long + "z"), off},
+		"huge":                             {up(many...), up(reversed...), on},
+		"huge, one lacks":                  {up(many...), up(many[:4999]...), off},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			compute, volume := slices.Clone(test.compute), slices.Clone(test.volume)
-			assert.Check(t, is.Equal(meaning(compute, volume), test.want), "topology")
-			assert.Check(t, slices.Equal(compute, test.compute) && slices.Equal(volume, test.volume),
-				"a list was changed")
-		})
+		assert.Check(t, is.Equal(meaning(test.compute, test.volume), test.want), name)
 	}
 }
 
@@ -199,4 +180,201 @@ func TestZonesInMessages(t *testing.T) {
 	if got := many.since(many); len(got) > 500 || !strings.Contains(got, "4995 more") {
 		t.Errorf("the message about very many zones is %q", got)
 	}
+}
+
+// The zones are out of service for long, also while the operator restarts.
+func TestMaintenanceDoesNotChangeTheTopology(t *testing.T) {
+	t.Parallel()
+	half := append(up("az1"), down("az2")...)
+	both := up("az1", "az2")
+	for name, test := range map[string]struct {
+		topology        bool
+		compute, volume []openstack.Zone
+	}{
+		"volume services of a zone":          {true, both, half},
+		"the zone without volumes":           {false, half, up("az1")},
+		"all volume services, topology off":  {false, both, down("az1")},
+		"everything":                         {true, down("az1", "az2"), down("az1", "az2")},
+		"a new zone that is not in service":  {true, append(up("az1", "az2"), down("az3")...), both},
+		"a volume zone, another one is new":  {true, both, append(up("az1", "az3"), down("az2")...)},
+		"all compute services, topology off": {false, down("az1", "az2"), up("az1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := deployed(t, test.topology)
+			b.cloud.lists(test.compute, test.volume)
+			for range 3 {
+				b.settle(t)
+				b.restart()
+				b.settle(t)
+			}
+			assert.Check(t, is.Equal(b.condition(t, reachableType), "True AsExpected"))
+			assert.Check(t, is.Len(append(b.writes(), b.messages(topologyChanged)...), 0))
+		})
+	}
+}
+
+// deployed returns a fixture with a deployed driver and two compute zones.
+func deployed(t *testing.T, topology bool) *fixture {
+	t.Helper()
+	b := newFixture(t, standalone())
+	b.cloud.lists(up("az1", "az2"), up("az1"))
+	if topology {
+		b.cloud.volume = b.cloud.compute
+	}
+	assert.NilError(t, b.sync(t))
+	b.writes()
+	return b
+}
+
+// The operator starts while the API server refuses the first list of cloud-conf, and a zone is in
+// maintenance.
+func TestFailedListOfCloudConfDoesNotChangeTheTopology(t *testing.T) {
+	t.Parallel()
+	b := unstarted(t, standalone(written("true")))
+	b.cloud.lists(up("az1", "az2"), append(up("az1"), down("az2")...))
+	var refused atomic.Bool
+	b.Guest.PrependReactor("list", "configmaps",
+		func(action clienttesting.Action) (bool, runtime.Object, error) {
+			refuse := action.GetNamespace() == flavour.DefaultNamespace && !refused.Swap(true)
+			return refuse, nil, apierrors.NewTooManyRequests("restarting", 0)
+		})
+	go b.prober.Run(t.Context(), 1)
+	go b.config.Run(t.Context(), 1)
+	b.Start(t)
+	clustertest.Eventually(t, b.config.written, "the configuration")
+	assert.Check(t, is.Equal(b.data(t, flavour.Guest)[topologyKey], "true"))
+	assert.Check(t, refused.Load())
+	assert.Check(t, is.Len(b.writes(), 0))
+}
+
+// The event, the condition and the administrator's report name the zones.
+func TestZonesThatNoNodeLabelCanHold(t *testing.T) {
+	t.Parallel()
+	const fault = `node labels cannot hold the names of compute zones "Failure domain 2"`
+	const configured = "The configuration of the driver is written"
+	b := newFixture(t, standalone(written("true")))
+	zones := up("az1", "Failure domain 2")
+	b.cloud.lists(zones, zones)
+	b.settle(t)
+	want := []string{`enable_topology of cloud-conf changes from true to false because of compute ` +
+		`zones "Failure domain 2", az1; volume zones "Failure domain 2", az1; ` + fault}
+	assert.Check(t, is.DeepEqual(want, b.messages(topologyChanged)))
+	b.restart()
+	b.settle(t)
+	assert.Check(t, is.Equal(b.found(t, progressingType).Message,
+		configured+". Topology is off: "+fault))
+	b.put(t, keys{userTopologyKey: "false"})
+	b.settle(t)
+	assert.Check(t, is.Equal(b.found(t, progressingType).Message, configured))
+}
+
+// TestEmptyZoneListsKeepTopology checks that empty lists do not change a known topology, and that a
+// driver that was never deployed waits.
+func TestEmptyZoneListsKeepTopology(t *testing.T) {
+	t.Parallel()
+	for service, zones := range map[string][2][]openstack.Zone{
+		"compute service (Nova)": {nil, up("az1", "az2")}, "block storage service (Cinder)": {up("az1")},
+	} {
+		b := deployed(t, true)
+		b.cloud.lists(zones[0], zones[1])
+		b.settle(t)
+		assert.Check(t, is.Equal(b.condition(t, reachableType), "False CloudUnreachable"))
+		assert.Check(t, is.ErrorContains(b.zones.current().err, service))
+		assert.Check(t, is.Len(b.writes(), 0), service)
+	}
+	for _, zones := range [][2][]openstack.Zone{
+		{nil, up("a")}, {up("a"), nil}, {down("a"), up("b")}, {up("a"), down("a")},
+	} {
+		b := newFixture(t, standalone())
+		b.cloud.lists(zones[0], zones[1])
+		b.settle(t)
+		assert.Check(t, is.Equal(b.condition(t, progressingType), "True WaitingForOpenStack"))
+		assert.Check(t, is.Len(b.writes(), 0), "%v", zones)
+	}
+}
+
+// An event explains the change.
+func TestTopologyChangesAfterConsecutiveProbes(t *testing.T) {
+	t.Parallel()
+	const changes = "enable_topology of cloud-conf changes from "
+	const because = changes + "true to false because of compute " +
+		"zones az1, az2 -> az1, az2, az3; volume zones az1, az2 -> az1, az2"
+	b := deployed(t, true)
+	two, three := up("az1", "az2"), up("az1", "az2", "az3")
+	expect := func(when, want string, changes ...string) {
+		t.Helper()
+		assert.Check(t, is.Equal(b.data(t, flavour.Guest)[topologyKey], want), when)
+		assert.Check(t, is.DeepEqual(changes, b.messages(topologyChanged)), when)
+	}
+	probes := func(n int, apart time.Duration) {
+		t.Helper()
+		for range n {
+			b.advance(apart)
+			b.trigger(t)
+			assert.NilError(t, b.sync(t))
+		}
+	}
+	b.cloud.lists(three, two)
+	probes(10, 0) // as events may ask for
+	expect("at once", "true")
+	probes(1, poll)
+	expect("at the second probe", "true")
+	b.cloud.lists(two, two)
+	probes(1, poll)
+	b.cloud.lists(three, two)
+	probes(settleProbes-1, poll)
+	expect("after a probe that disagreed", "true")
+	b.cloud.fail(openstack.CloudUnreachable)
+	probes(1, poll)
+	b.cloud.lists(three, two)
+	probes(settleProbes-1, poll)
+	expect("after a probe that failed", "true")
+	probes(1, poll)
+	expect("in the end", "false", because)
+	b.cloud.lists(three, append(up("az1", "az2"), down("az3")...))
+	b.settle(t)
+	expect("while the new volume zone is not in service", "false", because)
+	b.cloud.lists(three, three)
+	b.settle(t)
+	expect("when it is", "true", because, changes+"false to true because of compute "+
+		"zones az1, az2, az3 -> az1, az2, az3; volume zones az1, az2 -> az1, az2, az3")
+}
+
+func TestFirstProbeKeepsTheTopologyOfAnEarlierOperator(t *testing.T) {
+	t.Parallel()
+	half := append(up("az1"), down("az2")...)
+	for _, test := range []struct {
+		before          string
+		compute, volume []openstack.Zone
+	}{
+		{"true", up("az1", "az2"), half},
+		{"false", half, up("az1")},
+		{"true", up("az1"), up("nova")}, // for as long as one probe may be wrong
+	} {
+		b := newFixture(t, standalone(written(test.before)))
+		b.cloud.lists(test.compute, test.volume)
+		assert.NilError(t, b.sync(t))
+		assert.Check(t, is.Len(b.writes(), 0), "%v", test)
+	}
+}
+
+// The zones decide as soon as the administrator removes the choice, also after a restart.
+func TestChoiceOfTheAdministratorIsNotTakenForTheZones(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, standalone(
+		written("false"), userObject(userConfigMap, keys{userTopologyKey: "false"})))
+	assert.NilError(t, b.sync(t))
+	b.put(t, nil)
+	assert.NilError(t, b.sync(t))
+	assert.Check(t, is.Equal(b.data(t, flavour.Guest)[topologyKey], "true"))
+	b.put(t, keys{userTopologyKey: "False"})
+	assert.NilError(t, b.sync(t))
+	want := []string{
+		"enable_topology of cloud-conf changes from false to true because of compute " +
+			"zones a; volume zones a",
+		"enable_topology of cloud-conf changes from true to false because of key enable_topology of " +
+			"ConfigMap openshift-config/cinder-csi-config",
+	}
+	assert.Check(t, is.DeepEqual(want, b.messages(topologyChanged)))
 }

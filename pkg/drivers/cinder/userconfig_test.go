@@ -7,19 +7,91 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
 
-	opv1 "github.com/openshift/api/operator/v1"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
+	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
-const (
-	validType     = "CinderUserConfigValid"
-	reasonIgnored = "PartlyIgnored"
-	// maxLines is the maximum number of lines in the condition.
-	maxLines = 10
-)
+const validType = "CinderUserConfigValid"
+
+func TestSettingsAreReadFromEachSource(t *testing.T) {
+	t.Parallel()
+	own := func(data map[string]string) runtime.Object { return userObject(userConfigMap, data) }
+	installed := userObject("kube-cloud", keys{
+		"my.conf": "theirs", bundleKey: "CA", topologyKey: "false", "config": "not this",
+	})
+	reference := infrastructureWith("kube-cloud", "my.conf")
+	const (
+		ofOwn       = " from key config of ConfigMap openshift-config/cinder-csi-config"
+		ofInstalled = " from key my.conf of ConfigMap openshift-config/kube-cloud"
+	)
+	for name, test := range map[string]struct {
+		objects objects
+		config  *configv1.Infrastructure
+		want    string // configuration with its source, CA and topology
+	}{
+		"nothing": {nil, infrastructureWith("", ""), ofOwn + "||"},
+		"own": {
+			objects{own(keys{userConfigKey: "mine", userTopologyKey: "true"})},
+			reference,
+			"mine" + ofOwn + "||true",
+		},
+		"installed": {objects{installed}, reference, "theirs" + ofInstalled + "|CA|false"},
+		"own before installed": {
+			objects{installed, own(keys{userConfigKey: "mine"})}, reference, "mine" + ofOwn + "|CA|",
+		},
+		"own topology, installed": {
+			objects{installed, own(keys{userTopologyKey: "true"})},
+			reference,
+			"theirs" + ofInstalled + "|CA|true",
+		},
+		"installed, no such key": {
+			objects{installed}, infrastructureWith("kube-cloud", "other.conf"), ofOwn + "|CA|false",
+		},
+		"installed with no config": {objects{installed}, infrastructureWith("", ""), ofOwn + "||"},
+		"CA, no Infrastructure": {
+			objects{cloudProviderConfig(keys{bundleKey: "CA", topologyKey: "false"})}, nil, ofOwn + "|CA|",
+		},
+		"CA, another named": {
+			objects{installed, cloudProviderConfig(keys{bundleKey: "the operator's"})},
+			reference,
+			"theirs" + ofInstalled + "|the operator's|false",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seed := clustertest.Seed{Guest: test.objects}
+			if test.config != nil {
+				seed.Config = objects{test.config}
+			}
+			got, err := newFixture(t, seed).config.sources.user()
+			assert.NilError(t, err)
+			assert.Check(t, is.Equal(fmt.Sprintf("%s from %s|%s|%s", got.config.value, got.config.source,
+				got.ca.value, got.topology.value), test.want))
+		})
+	}
+}
+
+func TestAdministratorChoosesTopology(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]*bool{
+		"": nil, " \n": nil, " True\n": new(true), "tRuE": new(true), "1": new(true), "T": new(true),
+		"false ": new(false), "0": new(false), "f": new(false), "maybe": nil, "truefalse": nil,
+	} {
+		chosen := text{value: value, source: "key k of ConfigMap n/m"}
+		topology, err := userConfig{topology: chosen}.override()
+		assert.Check(t, is.DeepEqual(want, topology), "%q", value)
+		if want != nil || strings.TrimSpace(value) == "" {
+			assert.NilError(t, err, "%q", value)
+			continue
+		}
+		assert.Check(t, is.ErrorContains(err, "key k of ConfigMap n/m is neither true nor false"))
+		assert.Check(t, !strings.Contains(err.Error(), value), "quotes %q", value)
+	}
+}
 
 // TestSettingsWithoutEffectAreFound finds what has no effect in a text that the driver can read.
 func TestSettingsWithoutEffectAreFound(t *testing.T) {
@@ -35,56 +107,24 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 			"is read. Move or remove it"
 		device = "trust-device-path is ignored: the CSI driver does not support it. Remove it"
 	)
-	for name, test := range map[string]struct {
-		user string
-		want []SyntaxError
-	}{
-		"nothing": {"", nil},
-		"all settings": {"[BlockStorage]\nnode-volume-attach-limit = 25\n" +
-			"rescan-on-resize\nIGNORE-volume-az = no\nignore-volume-microversion = true\n", nil},
-		"limits": {"[BlockStorage]\nnode-volume-attach-limit = 1\nnode-volume-attach-limit = 256\n", nil},
-		"misspelt section": {
-			"; a comment\n[BlockStorge]\nrescan-on-resize = true\n",
-			[]SyntaxError{{2, section}},
+	for user, want := range map[string][]SyntaxError{
+		"": nil, "[\n": nil,
+		"[BlockStorage]\nnode-volume-attach-limit = 1\nnode-volume-attach-limit = 256\n" +
+			"rescan-on-resize\nIGNORE-volume-az = no\nignore-volume-microversion = true\n": nil,
+		"; a comment\n[BlockStorge]\nrescan-on-resize = true\n": {{2, section}},
+		"[Route]\na = " + password + "\n\n[Global]\n": {
+			{1, others}, {4, others},
 		},
-		"another section": {"[Global]\npassword = " + password + "\n\n" +
-			"[Metadata]\nsearch-order = configDrive\n", []SyntaxError{{1, others}, {4, others}}},
-		"subsection": {
-			"[BlockStorage \"" + password + "\"]\nrescan-on-resize = true\n",
-			[]SyntaxError{{1, section}},
-		},
-		"misspelt setting": {
-			"[BlockStorage]\nrescan-on-resize = true\nnode-volumes-attach-limit = 25\n",
-			[]SyntaxError{{3, setting}},
-		},
-		"setting of in-tree": {
-			"[BlockStorage]\nbs-version = " + password + "\n",
-			[]SyntaxError{{2, setting}},
-		},
-		"trust-device-path": {
-			"\ufeff[BlockStorage]\n\nTrust-Device-Path = true\n",
-			[]SyntaxError{{3, device}},
-		},
-		"negative limit": {"[BlockStorage]\nnode-volume-attach-limit = -1\n", []SyntaxError{{2, limit}}},
-		"no volumes":     {"[BlockStorage]\nnode-volume-attach-limit = 0\n", []SyntaxError{{2, limit}}},
-		"too many volumes": {
-			"[BlockStorage]\nnode-volume-attach-limit = \"257\"\n",
-			[]SyntaxError{{2, limit}},
-		},
-		"an error instead": {
-			"[BlockStorage]\nnode-volume-attach-limit = " + password + "\n[other]\n",
-			[]SyntaxError{{3, section}},
-		},
-		"no cloud.conf": {"# x\nclouds:\n", []SyntaxError{{2, outside}}},
-		"setting before a section": {
-			password + " = x\n[BlockStorage]\nrescan-on-resize: on\n", []SyntaxError{{1, outside}},
-		},
-		"no header": {"[\n", nil},
+		"[BlockStorage \"" + password + "\"]\nrescan-on-resize = true\n":         {{1, section}},
+		"[BlockStorage]\nrescan-on-resize = true\nbs-version = " + password:      {{3, setting}},
+		"\ufeff[BlockStorage]\n\nTrust-Device-Path = true\n":                     {{3, device}},
+		"[BlockStorage]\nnode-volume-attach-limit = 0\n":                         {{2, limit}},
+		"[BlockStorage]\nnode-volume-attach-limit = \"257\"\n":                   {{2, limit}},
+		"[BlockStorage]\nnode-volume-attach-limit = " + password + "\n[other]\n": {{3, section}},
+		"# x\nclouds:\n": {{2, outside}},
+		password + " = x\n[BlockStorage]\nrescan-on-resize: on\n": {{1, outside}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			assert.Check(t, is.DeepEqual(test.want, remarks([]byte(test.user))), "remarks")
-		})
+		assert.Check(t, is.DeepEqual(want, remarks([]byte(user))), "%q", user)
 	}
 }
 
@@ -100,7 +140,7 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 	choices := func(text string) keys { return keys{"operator.yaml": cinderChoices + text} }
 	for name, test := range map[string]struct {
 		installed, own map[string]string
-		want           []string
+		want           []string // how the lines begin
 	}{
 		"topology and ignored zones": {nil, keys{userConfigKey: ignoresZones}, []string{
 			"ignore-volume-az in key config of " + own + " contradicts topology",
@@ -120,13 +160,11 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 			"key enable_topology of " + own + " is true, but node labels cannot hold the names of " +
 				`compute zones "zone 3"`,
 		}},
-		"a wrong key": {nil, keys{"cloud.conf": userText}, []string{"key cloud.conf of " + own +
-			" is ignored: only keys config, enable_topology and operator.yaml are read. Rename or " +
-			"remove it"}},
-		"a misspelt key": {
+		"misspelt keys": {
 			nil,
 			keys{"enable-topology": "false", "cinder.conf": password},
-			[]string{"key cinder.conf of " + own, "key enable-topology of " + own},
+			[]string{"key cinder.conf of " + own + " is ignored: only keys config, enable_topology and " +
+				"operator.yaml are read. Rename or remove it", "key enable-topology of " + own},
 		},
 		"in a text": {nil, keys{userConfigKey: "[BlockStorge]\n"}, []string{"key config of " + own +
 			", line 1: this section is ignored"}},
@@ -137,13 +175,21 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 				" exists. Move the key there"},
 		},
 		"what is hidden, with a word": {keys{topologyKey: "false"}, keys{userTopologyKey: "true"}, nil},
-		"what the installer writes": {keys{"config": "[Global]\nsecret-name = x\n" +
+		"what the installer writes": {keys{topologyKey: "true", "config": "[Global]\nsecret-name = x\n" +
 			"[LoadBalancer]\n[BlockStorage]\nbs-version = v2\n", "other": ""}, nil, nil},
-		"installer's topology": {keys{topologyKey: "true"}, nil, nil},
+		"faults in choices": {
+			nil,
+			keys{"operator.yaml": cinderChoices + "class: {shareClients: []}\n", "operator": "x"},
+			[]string{
+				"key operator.yaml of " + own + `, line 3: unknown field "class.shareClients"`,
+				"key operator of " + own + " is ignored",
+				"The operator changes no StorageClass and no workload until this is corrected",
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			seed := standalone(userObject("cloud-provider-config", test.installed))
+			seed := standalone(cloudProviderConfig(test.installed))
 			seed.Config = objects{infrastructureWith("cloud-provider-config", "config")}
 			b := newFixture(t, seed)
 			zones := up("az1", "az2")
@@ -151,30 +197,27 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 				zones = up("az1", "zone 3")
 			}
 			b.cloud.lists(zones, zones)
-			if test.own != nil {
-				b.put(t, test.own)
+			b.apply(t, userObject(userConfigMap, test.own))
+			if test.own == nil {
+				b.put(t, nil)
 			}
-			assert.Check(t, b.sync(t), "what is ignored is an error")
-			found := v1helpers.FindOperatorCondition(b.State.Conditions(t), validType)
+			assert.NilError(t, b.sync(t), "what is ignored is an error")
+			found := b.found(t, validType)
 			if test.want == nil {
-				assert.Check(t, found.Status == opv1.ConditionTrue && found.Reason == reasonAsExpected,
-					"%s is %+v", validType, found)
+				assert.Check(t, is.Equal(b.condition(t, validType), "True AsExpected"), found.Message)
 				return
 			}
+			reason := map[bool]string{true: "Invalid", false: "PartlyIgnored"}[name == "faults in choices"]
+			assert.Check(t, is.Equal(b.condition(t, validType), "False "+reason))
 			lines := strings.Split(found.Message, "\n")
-			if found.Status != opv1.ConditionFalse || found.Reason != reasonIgnored ||
-				len(lines) != len(test.want) || strings.Contains(found.Message, password) {
-				t.Fatalf("%s is %+v", validType, found)
-			}
+			assert.Assert(t, is.Len(lines, len(test.want)), found.Message)
 			for i, want := range test.want {
-				if !strings.HasPrefix(lines[i], want) {
-					t.Errorf("line %d is %q, want %q", i+1, lines[i], want)
-				}
+				assert.Check(t, strings.HasPrefix(lines[i], want), lines[i])
 			}
+			assert.Check(t, !strings.Contains(found.Message, password), found.Message)
 			b.put(t, nil)
-			assert.Check(t, b.sync(t))
-			assert.Check(t, is.Equal(b.condition(t, validType), "True AsExpected"),
-				"corrected, %s", validType)
+			assert.NilError(t, b.sync(t))
+			assert.Check(t, is.Equal(b.condition(t, validType), "True AsExpected"), "corrected")
 		})
 	}
 }
@@ -189,14 +232,10 @@ func TestReportOfManyMistakesIsBounded(t *testing.T) {
 		data[fmt.Sprintf("key-%d", i)] = ""
 	}
 	b.put(t, data)
-	if err := b.sync(t); err == nil {
-		t.Error("a text that cannot be read is no error")
-	}
-	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), validType)
-	if lines := strings.Split(found.Message, "\n"); len(lines) != maxLines+1 ||
-		lines[maxLines] != "and 4990 more" {
-		t.Errorf("the message is %q", found.Message)
-	}
+	assert.Check(t, b.sync(t) != nil, "a text that cannot be read is no error")
+	lines := strings.Split(b.found(t, validType).Message, "\n")
+	assert.Check(t, is.Len(lines, 11))
+	assert.Check(t, is.Equal(lines[10], "and 4990 more"))
 }
 
 // TestMessageNamesClusterOfIgnoredSettings checks that the message names the cluster of the
@@ -206,38 +245,11 @@ func TestMessageNamesClusterOfIgnoredSettings(t *testing.T) {
 	b := newFixture(t, hyperShift())
 	b.cloud.fail(openstack.NotOffered)
 	b.put(t, keys{"cloud.conf": userText})
-	assert.Check(t, b.sync(t))
-	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), validType)
+	assert.NilError(t, b.sync(t))
 	const own = "ConfigMap clusters-a/cinder-csi-config of the management cluster"
-	if want := "key cloud.conf of " + own + " is ignored"; !strings.HasPrefix(found.Message, want) {
-		t.Errorf("the message is %q, want %q", found.Message, want)
-	}
-	found = v1helpers.FindOperatorCondition(b.State.Conditions(t), progressingType)
+	message := b.found(t, validType).Message
+	assert.Check(t, strings.HasPrefix(message, "key cloud.conf of "+own+" is ignored"), message)
+	message = b.found(t, progressingType).Message
 	want := "set key enable_topology of " + own + " to true or false"
-	if !strings.HasSuffix(found.Message, want) {
-		t.Errorf("the message is %q, want %q", found.Message, want)
-	}
-}
-
-func TestFaultsInChoicesAreReported(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t, standalone())
-	b.settle(t)
-	header := "apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\n"
-	b.put(t, map[string]string{
-		"operator.yaml": header + "class: {shareClients: []}\n", "operator": "x",
-	})
-	b.settle(t)
-	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), validType)
-	want := "key operator.yaml of ConfigMap openshift-config/cinder-csi-config, line 3: unknown " +
-		`field "class.shareClients"` + "\n" +
-		"key operator of ConfigMap openshift-config/cinder-csi-config is ignored: only keys config, " +
-		"enable_topology and operator.yaml are read. Rename or remove it\n" +
-		"Until this is corrected, the last valid configuration applies"
-	if found.Status != opv1.ConditionFalse || found.Reason != "Invalid" || found.Message != want {
-		t.Errorf("%s is %+v", validType, found)
-	}
-	b.put(t, map[string]string{"operator.yaml": header + "class: {reclaimPolicy: Retain}\n"})
-	b.settle(t)
-	assert.Check(t, is.Equal(b.condition(t, validType), "True AsExpected"), "corrected, %s", validType)
+	assert.Check(t, strings.HasSuffix(message, want), message)
 }

@@ -1,7 +1,6 @@
 package cinder
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,11 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
-	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const cinderChoices = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\n"
@@ -32,35 +28,22 @@ func (b *fixture) choose(t *testing.T, text string, types ...string) {
 	}
 }
 
-// syncClasses probes, syncs the StorageClasses, and returns what was written. It waits for the
-// cache.
+// syncClasses probes, syncs the StorageClasses, and returns what was written.
 func (b *fixture) syncClasses(t *testing.T) []string {
 	t.Helper()
 	b.trigger(t)
-	b.Fake.Guest.ClearActions()
+	b.writes()
 	assert.NilError(t, b.types.Sync(t.Context(), nil))
-	written := clustertest.Writes(b.Fake.Guest)
-	b.await(t, "the StorageClasses", func() bool {
-		cached := b.Cluster.Side("guest").Informers.InformersFor("").Storage().V1().StorageClasses().
-			Informer().GetStore().List()
-		return len(cached) == len(b.classes(t))
-	})
-	return written
-}
-
-func (b *fixture) classes(t *testing.T) []storagev1.StorageClass {
-	t.Helper()
-	list, err := b.Fake.Guest.StorageV1().StorageClasses().List(t.Context(), metav1.ListOptions{})
-	assert.NilError(t, err)
-	return list.Items
+	defer b.StorageClasses(t)
+	return b.writes()
 }
 
 // ignored returns the condition about the choices.
 func (b *fixture) ignored(t *testing.T) string {
 	t.Helper()
-	assert.NilError(t, b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)))
-	found := v1helpers.FindOperatorCondition(b.State.Conditions(t), "CinderUserConfigValid")
-	if found == nil || found.Status == opv1.ConditionTrue {
+	assert.NilError(t, b.configure(t))
+	found := b.found(t, validType)
+	if found.Status == opv1.ConditionTrue {
 		return ""
 	}
 	return found.Reason + " " + strings.ReplaceAll(found.Message,
@@ -78,9 +61,8 @@ func TestVolumeTypesAreNotListedWithoutAChoice(t *testing.T) {
 		func() { b.choose(t, "types: 5\n", "gold") },
 	} {
 		prepare()
-		if got := b.syncClasses(t); got != nil || b.cloud.typeLists != 0 {
-			t.Errorf("%d requests, written: %v", b.cloud.typeLists, got)
-		}
+		assert.Check(t, is.Len(b.syncClasses(t), 0))
+		assert.Check(t, is.Equal(b.cloud.typeLists, 0), "requests")
 	}
 }
 
@@ -97,10 +79,9 @@ classes:
 	assert.Check(t, is.DeepEqual([]string{
 		"create storageclasses/csi-cinder-gold", "create storageclasses/nodes",
 		"create storageclasses/csi-cinder-fast-1",
-	}, b.syncClasses(t), cmpopts.SortSlices(strings.Compare)),
-		"writes")
-	class := func(name, volumeType string) storagev1.StorageClass {
-		return storagev1.StorageClass{
+	}, b.syncClasses(t), cmpopts.SortSlices(strings.Compare)))
+	class := func(name, volumeType string) *storagev1.StorageClass {
+		return &storagev1.StorageClass{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
 				"storageclass.kubernetes.io/is-default-class": "false",
 			}},
@@ -116,13 +97,10 @@ classes:
 	nodes.VolumeBindingMode = new(storagev1.VolumeBindingImmediate)
 	nodes.Parameters["availability"] = "a"
 	nodes.Annotations["storageclass.kubernetes.io/is-default-class"] = "true"
-	assert.Check(t, is.DeepEqual([]storagev1.StorageClass{fast, gold, nodes}, b.classes(t),
-		cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ManagedFields"),
-		cmpopts.IgnoreTypes(metav1.TypeMeta{})),
-		"classes")
-	if got := b.syncClasses(t); got != nil || b.ignored(t) != "" {
-		t.Errorf("the second sync writes %v and reports %q", got, b.ignored(t))
-	}
+	assert.Check(t, is.DeepEqual([]*storagev1.StorageClass{fast, gold, nodes}, b.StorageClasses(t),
+		cmpopts.IgnoreTypes(metav1.TypeMeta{})))
+	assert.Check(t, is.Len(b.syncClasses(t), 0), "the second sync")
+	assert.Check(t, is.Equal(b.ignored(t), ""))
 }
 
 // TestClassesOfVolumeTypesStay covers types that are gone or not selected any more, and the
@@ -133,9 +111,7 @@ func TestClassesOfVolumeTypesStay(t *testing.T) {
 	b.choose(t, "types: {include: ['g*', tin]}\n", "gold", "gray", "tin")
 	b.syncClasses(t)
 	b.choose(t, "types: {include: ['g*']}\n", "gray")
-	if got := b.syncClasses(t); got != nil {
-		t.Errorf("written: %v", got)
-	}
+	assert.Check(t, is.Len(b.syncClasses(t), 0))
 	want := `PartlyIgnored volume type "gold" is gone, so Cinder creates no volumes for ` +
 		"StorageClass csi-cinder-gold. Ask the administrator of the cloud for the volume type, or " +
 		"delete the StorageClass"
@@ -150,8 +126,7 @@ func TestClassesOfVolumeTypesStay(t *testing.T) {
 	// csi-cinder-tin may be a class of the administrator.
 	assert.Check(t, is.DeepEqual([]string{
 		"delete storageclasses/csi-cinder-gold", "delete storageclasses/csi-cinder-gray",
-	}, b.syncClasses(t)),
-		"writes")
+	}, b.syncClasses(t)))
 	assert.Check(t, is.Equal(b.ignored(t), ""), "reported")
 }
 
@@ -166,9 +141,7 @@ func TestChoicesOfVolumeTypesWithoutEffectAreReported(t *testing.T) {
 		"characters. Ask the administrator of the cloud to rename it"
 	want := `PartlyIgnored classes[0].type: "iron"` + advice + `types.include[1]: "fast-*"` + advice +
 		told
-	got := strings.ReplaceAll(b.ignored(t), "key operator.yaml of ConfigMap "+
-		"openshift-config/cinder-csi-config: ", "")
-	assert.Check(t, is.DeepEqual(want, got))
+	assert.Check(t, is.Equal(b.ignored(t), want))
 	assert.Check(t, is.DeepEqual([]string{told}, b.messages("VolumeTypeIgnored")), "events")
 	b.put(t, nil)
 	assert.Check(t, is.Equal(b.ignored(t), ""), "reported without choices")
@@ -180,19 +153,15 @@ func TestFailedListOfVolumeTypesChangesNothing(t *testing.T) {
 	b := newFixture(t, standalone())
 	b.choose(t, "types: {include: ['*']}\n", "gold")
 	b.cloud.typesErr = &openstack.Error{Reason: openstack.NotOffered, Message: "no"}
-	if got := b.syncClasses(t); got != nil || b.condition(t, reachableType) != "True AsExpected" {
-		t.Errorf("written: %v, %s", got, b.condition(t, reachableType))
-	}
+	assert.Check(t, is.Len(b.syncClasses(t), 0))
+	assert.Check(t, is.Equal(b.condition(t, reachableType), "True AsExpected"))
 	want := "PartlyIgnored new volume types get no StorageClass, because they cannot be listed: no"
-	assert.Check(t, is.DeepEqual(want, b.ignored(t)))
+	assert.Check(t, is.Equal(b.ignored(t), want))
 	b.cloud.typesErr = nil
 	b.cloud.fail(openstack.CloudUnreachable)
 	lists := b.cloud.typeLists
-	if got := b.syncClasses(t); got != nil || b.cloud.typeLists != lists {
-		t.Errorf("in an outage: written %v, %d more requests", got, b.cloud.typeLists-lists)
-	}
+	assert.Check(t, is.Len(b.syncClasses(t), 0), "in an outage")
+	assert.Check(t, is.Equal(b.cloud.typeLists, lists), "requests in an outage")
 	b.cloud.fail(openstack.NotOffered) // a policy forbids the zones
-	if got := b.syncClasses(t); !slices.Equal(got, []string{"create storageclasses/csi-cinder-gold"}) {
-		t.Errorf("without zones: written %v", got)
-	}
+	assert.Check(t, is.DeepEqual([]string{"create storageclasses/csi-cinder-gold"}, b.syncClasses(t)))
 }

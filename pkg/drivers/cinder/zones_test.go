@@ -1,7 +1,7 @@
 package cinder
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"testing"
 	"time"
@@ -9,11 +9,8 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
-	opv1 "github.com/openshift/api/operator/v1"
-	"github.com/openshift/library-go/pkg/controller/factory"
-
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -43,6 +40,11 @@ func TestComputeZonesAreListedWhenTheyAreOutdated(t *testing.T) {
 			{time.Minute, poll, func(c *fakeCloud) { c.offer(true) }, 2},
 			{time.Minute, poll, nil, 2},
 		},
+		"after a failure of servers": {
+			{0, poll, func(c *fakeCloud) { c.computeErr = errors.New("odd") }, 1},
+			{time.Minute, poll, func(c *fakeCloud) { c.computeErr = nil }, 2},
+			{time.Minute, poll, nil, 2},
+		},
 		"in a new session": {
 			{0, poll, nil, 1},
 			{time.Minute, poll, func(c *fakeCloud) { c.renewed = true }, 2},
@@ -63,9 +65,10 @@ func TestComputeZonesAreListedWhenTheyAreOutdated(t *testing.T) {
 				}
 				b.advance(s.after)
 				s.act(b, t)
-				if b.cloud.probes != s.probes {
-					t.Errorf("step %d: %d lists of compute zones, want %d", i+1, b.cloud.probes, s.probes)
-				}
+				assert.Check(t, is.Equal(b.cloud.probes, s.probes), "step %d: lists of compute zones", i+1)
+				healthy := cmp.Or(b.cloud.err, b.cloud.computeErr) == nil
+				assert.Check(t, is.Equal(b.condition(t, reachableType) == "True AsExpected", healthy),
+					"step %d: an outage is reported at the next poll", i+1)
 			}
 		})
 	}
@@ -85,65 +88,28 @@ func TestIdleHourTakes66Requests(t *testing.T) {
 		"%d lists of compute zones and %d of volume zones, want 6 and 60", compute, volume)
 }
 
-func TestOutageOfVolumesIsReportedAtTheNextPoll(t *testing.T) {
+func TestContradictionIsProbedAtTheNextPoll(t *testing.T) {
 	t.Parallel()
-	b := newFixture(t, standalone())
-	b.probe(t)
-	for _, step := range []struct {
-		cloud func()
-		want  string
-	}{
-		{func() { b.cloud.fail(openstack.CloudUnreachable) }, "False CloudUnreachable"},
-		{func() { b.cloud.offer(true) }, "True AsExpected"},
-	} {
-		step.cloud()
+	b := deployed(t, true)
+	b.cloud.offer(false)
+	b.advance(zonesInterval)
+	for range settleProbes {
+		assert.NilError(t, b.sync(t))
 		b.advance(poll)
-		b.probe(t)
-		assert.Check(t, is.Equal(b.condition(t, reachableType), step.want), "the condition")
 	}
-}
-
-func TestProbesOfZonesHaveADeadline(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t, standalone())
-	b.probe(t)
-	assert.Check(t, b.cloud.bounded, "the request has no deadline")
-	b.cloud.hang = true
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	b.prober.Trigger(nil)
-	assert.NilError(t, b.prober.Sync(ctx, nil))
-	if status := b.zones.current(); !errors.Is(status.err, context.Canceled) ||
-		!ptr.Deref(status.topology, false) {
-		t.Errorf("after a cancelled request the status is %+v, want it to be known still", status)
-	}
-}
-
-// onZones calls a function when the tracker notifies its users.
-func (b *fixture) onZones(call func()) {
-	_, _ = b.zones.changed.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		UpdateFunc: func(any, any) { call() },
-	})
-}
-
-func TestUnmanagedIsNotProbed(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t, standalone())
-	unmanaged := opv1.OperatorSpec{ManagementState: opv1.Unmanaged}
-	b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: unmanaged}})
-	b.onZones(func() { t.Error("changes without a probe") })
-	b.probe(t)
-	b.trigger(t)
-	if conditions := b.State.Conditions(t); b.cloud.probes != 0 || len(conditions) != 0 {
-		t.Errorf("%d probes, conditions %v, want none", b.cloud.probes, conditions)
-	}
+	assert.Check(t, is.Equal(b.data(t, flavour.Guest)[topologyKey], "false"))
+	probes := b.cloud.probes
+	assert.NilError(t, b.sync(t))
+	assert.Check(t, is.Equal(b.cloud.probes, probes), "probes after the change")
 }
 
 func TestZoneTrackerNotifiesOnlyOnChange(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	changes := 0
-	b.onZones(func() { changes++ })
+	_, _ = b.zones.changed.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(any, any) { changes++ },
+	})
 	for i, step := range []struct {
 		cloud func()
 		want  int
@@ -164,70 +130,4 @@ func TestZoneTrackerNotifiesOnlyOnChange(t *testing.T) {
 		b.trigger(t)
 		assert.Check(t, changes == step.want, "step %d: %d changes, want %d", i+1, changes, step.want)
 	}
-}
-
-func TestZoneTrackerKeepsTheLastDecision(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t, standalone())
-	if status := b.zones.current(); status.probed || status.topology != nil {
-		t.Errorf("before any probe the status is %+v", status)
-	}
-	b.trigger(t)
-	if status := b.zones.current(); !status.probed || !ptr.Deref(status.topology, false) ||
-		status.err != nil {
-		t.Errorf("the status is %+v", status)
-	}
-	b.cloud.fail(openstack.CloudUnreachable)
-	began := b.clock.Now()
-	for range 3 {
-		b.trigger(t)
-		if status := b.zones.current(); !ptr.Deref(status.topology, false) || status.err == nil ||
-			!status.failingSince.Equal(began) {
-			t.Errorf("when the cloud fails the status is %+v", status)
-		}
-		b.advance(time.Minute)
-	}
-	b.cloud.offer(false)
-	for range settleProbes {
-		b.trigger(t)
-		b.advance(poll)
-	}
-	if status := b.zones.current(); ptr.Deref(status.topology, true) || status.err != nil ||
-		!status.failingSince.IsZero() {
-		t.Errorf("when the cloud has recovered the status is %+v", status)
-	}
-}
-
-func TestStartOfAnOutageSurvivesARestart(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t, standalone())
-	b.cloud.fail(openstack.AuthenticationFailed)
-	b.probe(t)
-	assert.Assert(t, is.Equal(b.condition(t, reachableType), "False AuthenticationFailed"),
-		"the condition")
-	began := b.clock.Now()
-	b.advance(time.Hour)
-	b.restart()
-	assert.NilError(t, b.config.Sync(t.Context(), factory.NewSyncContext("test", b.events)))
-	assert.Check(t, is.Equal(b.condition(t, reachableType), "False AuthenticationFailed"),
-		"before the first probe of another run the condition")
-	b.probe(t)
-	b.advance(poll)
-	b.probe(t)
-	if status := b.zones.current(); !status.failingSince.Equal(began) {
-		t.Errorf("after a restart the cloud fails since %v, want %v", status.failingSince, began)
-	}
-	b.cloud.offer(true)
-	b.advance(poll)
-	b.probe(t)
-	assert.Check(t, is.Equal(b.condition(t, reachableType), "True AsExpected"),
-		"the condition of a cloud that recovered")
-}
-
-func TestUnknownErrorCountsAsUnreachable(t *testing.T) {
-	t.Parallel()
-	b := newFixture(t, standalone())
-	b.cloud.err = errors.New("other")
-	b.probe(t)
-	assert.Check(t, is.Equal(b.condition(t, reachableType), "False CloudUnreachable"), "the condition")
 }
