@@ -1,13 +1,14 @@
 package bundle_test
 
 import (
-	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -28,131 +29,70 @@ func sample() fstest.MapFS {
 	}
 }
 
-func names(assets []bundle.Asset) []string {
-	var all []string
-	for _, asset := range assets {
-		all = append(all, asset.Name)
-	}
-	return all
-}
-
 func TestAssetsForCSIAddonsAreOptional(t *testing.T) {
 	t.Parallel()
-	for name, added := range map[string]string{"without": "", "with": "node.yaml"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			fsys := sample()
-			if added != "" {
-				const folder = "generated/standalone/csi-addons/"
-				fsys[folder+"index.yaml"] = &fstest.MapFile{
-					Data: []byte("assets:\n- {name: " + added + ", role: nodeWorkload, side: guest}\n"),
-				}
-				fsys[folder+added] = &fstest.MapFile{Data: []byte("kind: DaemonSet # other\n")}
-			}
-			if _, err := bundle.Load(fsys, flavour.Standalone); err != nil {
-				t.Fatal(err)
-			}
-			loaded, err := bundle.LoadCSIAddons(fsys, flavour.Standalone)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, found := loaded.Find("node.yaml")
-			if found != (added != "") || got.Name != added {
-				t.Errorf("the bundle contains %q: %v", got.Name, found)
-			}
-		})
+	fsys := sample()
+	loaded, err := bundle.LoadCSIAddons(fsys, flavour.Standalone)
+	assert.NilError(t, err)
+	_, found := loaded.Find("node.yaml")
+	assert.Check(t, !found, "an asset without a folder")
+	const folder = "generated/standalone/csi-addons/"
+	fsys[folder+"index.yaml"] = &fstest.MapFile{
+		Data: []byte("assets:\n- {name: node.yaml, role: nodeWorkload, side: guest}\n"),
 	}
+	fsys[folder+"node.yaml"] = &fstest.MapFile{Data: []byte("kind: DaemonSet # other\n")}
+	_, err = bundle.Load(fsys, flavour.Standalone)
+	assert.NilError(t, err)
+	loaded, err = bundle.LoadCSIAddons(fsys, flavour.Standalone)
+	assert.NilError(t, err)
+	got, found := loaded.Find("node.yaml")
+	assert.Check(t, found && got.Name == "node.yaml", "the bundle contains %q: %v", got.Name, found)
 }
 
+// Load reads what Files returns.
 func TestLoadKeepsTheOrderOfTheIndex(t *testing.T) {
 	t.Parallel()
 	loaded, err := bundle.Load(sample(), flavour.Standalone)
-	if err != nil {
-		t.Fatal(err)
+	assert.NilError(t, err)
+	want := []bundle.Asset{
+		{Name: "sa.yaml", Role: bundle.Static, Side: flavour.Guest},
+		{Name: "role.yaml", Role: bundle.Static, Side: flavour.ControlPlane},
+		{Name: "node.yaml", Role: bundle.NodeWorkload, Side: flavour.Guest},
 	}
-	if diff := cmp.Diff([]string{"sa.yaml", "role.yaml", "node.yaml"},
-		names(loaded.Assets())); diff != "" {
-		t.Errorf("order of the index is lost: %s", diff)
+	for i, kind := range []string{"ServiceAccount", "Role", "DaemonSet"} {
+		want[i].Data = []byte("kind: " + kind + "\n")
 	}
-	static := names(loaded.Select(bundle.Static, flavour.Guest))
-	if diff := cmp.Diff([]string{"sa.yaml"}, static); diff != "" {
-		t.Errorf("static assets of the guest: %s", diff)
-	}
-	if got := loaded.Select(bundle.StorageClass, flavour.Guest); got != nil {
-		t.Errorf("storage classes: %v", got)
-	}
-	want := []bundle.Asset{{
-		Name: "node.yaml", Role: bundle.NodeWorkload, Side: flavour.Guest,
-		Data: []byte("kind: DaemonSet\n"),
-	}}
-	if diff := cmp.Diff(want, loaded.Select(bundle.NodeWorkload, flavour.Guest)); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestLoadRejectsInvalidFolders(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct{ index, stray, want string }{
-		"unknown key": {index: "assets: []\nother: 1\n", want: `"other"`},
-		"missing file": {
-			index: sampleIndex + "- {name: x.yaml, role: static, side: guest}\n",
-			want:  `lists "x.yaml"`,
-		},
-		"file not in index": {
-			index: sampleIndex, stray: "stray.yaml",
-			want: `"stray.yaml" is not in the index`,
-		},
-		"unknown role": {
-			index: strings.Replace(sampleIndex, "nodeWorkload", "statc", 1),
-			want:  `unknown role "statc"`,
-		},
-		"unknown side": {
-			index: strings.Replace(sampleIndex, "side: guest", "side: host", 1),
-			want:  `unknown side "host"`,
-		},
-		"asset listed twice": {
-			index: sampleIndex + "- {name: sa.yaml, role: static, side: guest}\n",
-			want:  "twice",
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			fsys := sample()
-			fsys["generated/standalone/index.yaml"].Data = []byte(test.index)
-			if test.stray != "" {
-				fsys["generated/standalone/"+test.stray] = &fstest.MapFile{}
-			}
-			_, err := bundle.Load(fsys, flavour.Standalone)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v does not contain %q", err, test.want)
-			}
-		})
-	}
-	if _, err := bundle.Load(sample(), flavour.HyperShift); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a flavour without bundle: %v", err)
-	}
-}
-
-func TestFilesAreThoseThatLoadReads(t *testing.T) {
-	t.Parallel()
-	loaded, err := bundle.Load(sample(), flavour.Standalone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.Check(t, is.DeepEqual(want, loaded.Assets()))
+	assert.Check(t, is.DeepEqual(want[:1], loaded.Select(bundle.Static, flavour.Guest)))
+	assert.Check(t, is.Len(loaded.Select(bundle.StorageClass, flavour.Guest), 0))
 	files, err := loaded.Files()
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	saved := fstest.MapFS{}
 	for name, text := range files {
 		saved[bundle.Folder(flavour.Standalone)+"/"+name] = &fstest.MapFile{Data: text}
 	}
 	again, err := bundle.Load(saved, flavour.Standalone)
-	if err != nil {
-		t.Fatal(err)
+	assert.NilError(t, err)
+	assert.Check(t, is.DeepEqual(want, again.Assets()))
+}
+
+func TestLoadRejectsInvalidFolders(t *testing.T) {
+	t.Parallel()
+	const listed = sampleIndex + "- {name: %s.yaml, role: static, side: guest}\n"
+	for want, index := range map[string]string{
+		`"other"`:              "assets: []\nother: 1\n",
+		`lists "x.yaml"`:       fmt.Sprintf(listed, "x"),
+		"twice":                fmt.Sprintf(listed, "sa"),
+		`unknown role "statc"`: strings.Replace(sampleIndex, "nodeWorkload", "statc", 1),
+		`unknown side "host"`:  strings.Replace(sampleIndex, "side: guest", "side: host", 1),
+		`"node.yaml" is not in the index`: strings.Replace(sampleIndex,
+			"- {name: node.yaml, role: nodeWorkload, side: guest}\n", "", 1),
+	} {
+		fsys := sample()
+		fsys["generated/standalone/index.yaml"].Data = []byte(index)
+		_, err := bundle.Load(fsys, flavour.Standalone)
+		assert.Check(t, is.ErrorContains(err, want))
 	}
-	if diff := cmp.Diff(loaded.Assets(), again.Assets()); diff != "" {
-		t.Error(diff)
-	}
+	_, err := bundle.Load(sample(), flavour.HyperShift)
+	assert.Check(t, is.ErrorIs(err, fs.ErrNotExist), "a flavour without a bundle")
 }

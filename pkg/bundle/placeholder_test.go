@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -17,14 +18,11 @@ func withText(t *testing.T, texts ...string) *bundle.Bundle {
 	for i, text := range texts {
 		name := string(rune('a'+i)) + ".yaml"
 		assets = append(assets, bundle.Asset{
-			Name: name, Role: bundle.Static, Side: flavour.Guest,
-			Data: []byte(text),
+			Name: name, Role: bundle.Static, Side: flavour.Sides()[i%2], Data: []byte(text),
 		})
 	}
 	made, err := bundle.New(assets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	return made
 }
 
@@ -32,51 +30,21 @@ func onBothSides(values map[string]string) map[flavour.Side]map[string]string {
 	return map[flavour.Side]map[string]string{flavour.ControlPlane: values, flavour.Guest: values}
 }
 
-func TestFillUsesTheValuesOfTheSide(t *testing.T) {
-	t.Parallel()
-	original, err := bundle.New([]bundle.Asset{
-		{
-			Name: "a.yaml", Role: bundle.Static, Side: flavour.ControlPlane,
-			Data: []byte("${DRIVER_IMAGE}"),
-		},
-		{Name: "b.yaml", Role: bundle.Static, Side: flavour.Guest, Data: []byte("${DRIVER_IMAGE}")},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	filled, err := original.Fill(map[flavour.Side]map[string]string{
-		flavour.ControlPlane: {bundle.DriverImage: "control-plane"},
-		flavour.Guest:        {bundle.DriverImage: "guest"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for side, want := range map[flavour.Side]string{
-		flavour.ControlPlane: "control-plane", flavour.Guest: "guest",
-	} {
-		asset := filled.Select(bundle.Static, side)[0]
-		if text := string(asset.Data); text != want {
-			t.Errorf("%s is %q, want %q", asset.Name, text, want)
-		}
-	}
-}
-
 func TestFillReplacesEarlyPlaceholdersOnly(t *testing.T) {
 	t.Parallel()
-	original := withText(t, "ns: ${NAMESPACE}.${NAMESPACE} ${NODE_NAMESPACE} $(NODE_ID)\nv: "+
-		"${LOG_LEVEL}\n", "plain: text\n")
-	filled, err := original.Fill(onBothSides(map[string]string{
-		bundle.Namespace: "one", bundle.NodeNamespace: "two", bundle.DriverImage: "",
-	}))
-	if err != nil {
-		t.Fatalf("a value that no asset uses is an error: %v", err)
-	}
-	text := string(filled.Assets()[0].Data)
-	if diff := cmp.Diff("ns: one.one two $(NODE_ID)\nv: ${LOG_LEVEL}\n", text); diff != "" {
-		t.Error(diff)
-	}
-	if text := string(original.Assets()[0].Data); !strings.Contains(text, "${NAMESPACE}") {
-		t.Errorf("filling changed the original: %q", text)
+	const text = "ns: ${NAMESPACE}.${NAMESPACE} ${NODE_NAMESPACE} $(NODE_ID)\nv: ${LOG_LEVEL}\n"
+	original := withText(t, text, text)
+	filled, err := original.Fill(map[flavour.Side]map[string]string{
+		flavour.Sides()[0]: {
+			bundle.Namespace: "one", bundle.NodeNamespace: "two", bundle.DriverImage: "", // it is not used
+		},
+		flavour.Sides()[1]: {bundle.Namespace: "three", bundle.NodeNamespace: "four"},
+	})
+	assert.NilError(t, err)
+	for i, want := range []string{"one.one two", "three.three four"} {
+		assert.Check(t, is.Equal(string(filled.Assets()[i].Data),
+			"ns: "+want+" $(NODE_ID)\nv: ${LOG_LEVEL}\n"))
+		assert.Check(t, is.Equal(string(original.Assets()[i].Data), text), "the original")
 	}
 }
 
@@ -89,9 +57,6 @@ func TestFillListsEveryProblem(t *testing.T) {
 	_, err := assets.Fill(onBothSides(map[string]string{
 		bundle.DriverImage: "", bundle.ReleaseVersion: "4\": secret", bundle.LogLevel: "2", "TYPO": "x",
 	}))
-	if err == nil {
-		t.Fatal("no error")
-	}
 	for _, want := range []string{
 		`asset "a.yaml": ${NAMESPACE} has no value`,
 		`asset "a.yaml": ${DRIVER_IMAGE} has an empty value`,
@@ -101,24 +66,16 @@ func TestFillListsEveryProblem(t *testing.T) {
 		"${LOG_LEVEL} is not a placeholder to fill",
 		"${TYPO} is not a placeholder to fill",
 	} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not say %q: %v", want, err)
-		}
+		assert.Assert(t, is.ErrorContains(err, want))
 	}
-	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("the error shows a value: %v", err)
-	}
+	assert.Check(t, !strings.Contains(err.Error(), "secret"), "the error shows a value: %v", err)
 }
 
 func TestPlaceholdersAreSortedAndUnique(t *testing.T) {
 	t.Parallel()
 	got := bundle.Placeholders([]byte("${B} ${A}${B} $C $(D) {E} ${"))
-	if diff := cmp.Diff([]string{"A", "B"}, got); diff != "" {
-		t.Error(diff)
-	}
+	assert.Check(t, is.DeepEqual([]string{"A", "B"}, got))
 	for _, name := range bundle.Early() {
-		if slices.Contains(bundle.Late(), name) {
-			t.Errorf("${%s} is both early and late", name)
-		}
+		assert.Check(t, !slices.Contains(bundle.Late(), name), "${%s} is both early and late", name)
 	}
 }

@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/client-go/rest"
 )
 
@@ -42,9 +42,8 @@ func TestWritesEndWithTheLease(t *testing.T) {
 			"apis/coordination.k8s.io/v1/namespaces/ns/leases/a-lock"
 		allowed := func(when, method, path string) {
 			t.Helper()
-			if err := send(method, path); err != nil || lost > 0 {
-				t.Errorf("%s, %s %s: %v", when, method, path, err)
-			}
+			assert.Check(t, send(method, path), "%s, %s %s", when, method, path)
+			assert.Check(t, is.Equal(lost, 0), when)
 		}
 		allowed("before it leads", http.MethodPost, object)
 		for range 3 {
@@ -58,9 +57,8 @@ func TestWritesEndWithTheLease(t *testing.T) {
 		allowed("after the Lease", http.MethodGet, object)
 		for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete} {
 			lost = 0
-			if err := send(method, object); !errors.Is(err, ErrExpired) || lost != 1 {
-				t.Errorf("%s after the Lease: %v, and Lost was called %d times", method, err, lost)
-			}
+			assert.Check(t, is.ErrorIs(send(method, object), ErrExpired), "%s after the Lease", method)
+			assert.Check(t, is.Equal(lost, 1), "calls of Lost")
 			api.status = http.StatusOK // the release of a Lease that has expired
 			assert.Check(t, send(http.MethodPut, renewal))
 		}

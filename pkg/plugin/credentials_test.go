@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/openshift/library-go/pkg/operator/events"
@@ -31,13 +33,9 @@ func TestAdviceAboutCredentialsIsForTheFlavour(t *testing.T) {
 		watcher := dependencies.NewCredentials(credential.Options{Service: "X", Secret: "s"}, "request")
 		hosted := f == flavour.HyperShift
 		for _, advice := range []string{watcher.Missing, watcher.Wrong} {
-			if strings.Contains(advice, "HostedCluster") != hosted ||
-				strings.Contains(advice, "CredentialsRequest") && hosted {
-				t.Errorf("the advice is not for %s: %s", f, advice)
-			}
+			assert.Check(t, is.Equal(strings.Contains(advice, "HostedCluster"), hosted), advice)
+			assert.Check(t, !hosted || !strings.Contains(advice, "CredentialsRequest"), advice)
 		}
-		if !hosted && !strings.Contains(watcher.Missing, "CredentialsRequest request") {
-			t.Errorf("the advice does not name the request: %s", watcher.Missing)
-		}
+		assert.Check(t, hosted || strings.Contains(watcher.Missing, "CredentialsRequest request"))
 	}
 }

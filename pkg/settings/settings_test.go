@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -23,16 +22,16 @@ const kubeconfig = `{apiVersion: v1, kind: Config, current-context: a,
 	clusters: [{name: a, cluster: {server: "https://localhost"}}]}`
 
 // load parses args as the start command does.
-func load(t *testing.T, env map[string]string, images [][]string,
-	args ...string,
+func load(
+	t *testing.T, env map[string]string, images [][]string, args ...string,
 ) (*settings.Settings, error) {
 	t.Helper()
 	return loadOptional(t, env, images, nil, args...)
 }
 
 // loadOptional is load with optional images.
-func loadOptional(t *testing.T, env map[string]string, images, optional [][]string,
-	args ...string,
+func loadOptional(
+	t *testing.T, env map[string]string, images, optional [][]string, args ...string,
 ) (*settings.Settings, error) {
 	t.Helper()
 	var flags settings.Flags
@@ -72,6 +71,7 @@ func TestEverySettingIsRead(t *testing.T) {
 	env := map[string]string{
 		"OPERATOR_IMAGE_VERSION": "4.21.3", "CSI_FSGROUP_POLICY": "File", "RUN_AS_USER": "1001",
 		"HTTP_PROXY": "http://proxy:1", "HTTPS_PROXY": "", "NO_PROXY": "a,b", "RELEASE_LEASES": "true",
+		"CSI_ADDONS_API_SERVER_TOKENS": "true", "CSI_ADDONS_MAX_ACCESS_RULES": "1000",
 	}
 	const configText = "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\n" +
 		"servingInfo: {minTLSVersion: VersionTLS13}\n"
@@ -84,18 +84,17 @@ func TestEverySettingIsRead(t *testing.T) {
 	want := &settings.Settings{
 		Namespace: "ns", Kubeconfig: guest,
 		RestartOn: map[string][]byte{
-			config: []byte(configText), guest: []byte(kubeconfig),
-			"/other": nil,
+			config: []byte(configText), guest: []byte(kubeconfig), "/other": nil,
 		},
 		Flavour: flavour.HyperShift, GuestKubeconfig: guest, Images: map[string]string{},
 		ReleaseVersion: "4.21.3",
 		Proxy: []corev1.EnvVar{
-			{Name: "HTTP_PROXY", Value: "http://proxy:1"},
-			{Name: "NO_PROXY", Value: "a,b"},
+			{Name: "HTTP_PROXY", Value: "http://proxy:1"}, {Name: "NO_PROXY", Value: "a,b"},
 		},
 		RunAsUser:     ptr.To[int64](1001),
 		ReleaseLeases: true,
 		FSGroupPolicy: "File",
+		CSIAddons:     settings.CSIAddons{APIServerTokens: true, MaxAccessRules: 1000},
 		PollInterval:  5 * time.Second, CloudGracePeriod: time.Second,
 	}
 	want.Operator.APIVersion = "operator.openshift.io/v1alpha1"
@@ -112,9 +111,8 @@ func TestSettingsOfEarlierReleasesHaveNoEffect(t *testing.T) {
 	assert.NilError(t, err)
 	got, err := load(t, map[string]string{"OS_CLIENT_CONFIG_FILE": "/nowhere"}, nil, "--namespace=ns",
 		"--cloud-ca-file=/nowhere", "--credentials-wait=11m")
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("%v, settings (-without +with):\n%s", err, diff)
-	}
+	assert.NilError(t, err)
+	assert.Check(t, is.DeepEqual(want, got))
 }
 
 func TestEveryFaultIsNamedInOneLine(t *testing.T) {
@@ -122,10 +120,8 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	env := map[string]string{"DRIVER_IMAGE": "${DRIVER_IMAGE}", "CLUSTER_ID": "a"}
 	_, err := load(t, env, [][]string{{"DRIVER_IMAGE"}, {"PROVISIONER_IMAGE"}, {"A_IMAGE", "B_IMAGE"}},
 		"--poll-interval=2m", "--cloud-grace-period=-1s", "--kubeconfig=/nowhere",
-		"--guest-kubeconfig="+file(t, "no: [kubeconfig"), "--config="+file(t,
-			"\tno yaml"), "--listen=nonsense")
-	assert.Assert(t, err != nil, "no error")
-	assert.Check(t, !strings.Contains(err.Error(), "\n"), "more than one line: %v", err)
+		"--guest-kubeconfig="+file(t, "no: [kubeconfig"),
+		"--config="+file(t, "\tno yaml"), "--listen=nonsense")
 	for _, fault := range []string{
 		"--namespace is missing", "DRIVER_IMAGE is not the name of an image",
 		"PROVISIONER_IMAGE is missing",
@@ -134,16 +130,11 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 		"--kubeconfig: /nowhere", "--guest-kubeconfig", "is not a GenericOperatorConfig",
 		"--cluster-id and --guest-kubeconfig exclude each other",
 	} {
-		assert.Check(t, strings.Contains(err.Error(), fault), "the error does not say %q: %v", fault, err)
+		assert.Assert(t, is.ErrorContains(err, fault))
 	}
-}
-
-func TestConfigOfAnotherKindIsRefused(t *testing.T) {
-	t.Parallel()
-	_, err := load(t, nil, nil, "--namespace=ns", "--config="+file(t, "kind: ConfigMap"))
-	if err == nil || !strings.Contains(err.Error(), "is a ConfigMap, want a GenericOperatorConfig") {
-		t.Errorf("error: %v", err)
-	}
+	assert.Check(t, !strings.Contains(err.Error(), "\n"), "more than one line: %v", err)
+	_, err = load(t, nil, nil, "--namespace=ns", "--config="+file(t, "kind: ConfigMap"))
+	assert.Check(t, is.ErrorContains(err, "is a ConfigMap, want a GenericOperatorConfig"))
 }
 
 // The error contains the reason and the flag.
@@ -152,14 +143,10 @@ func TestUnreadableFilesAreExplained(t *testing.T) {
 	folder := t.TempDir()
 	for _, flag := range []string{"config", "kubeconfig", "guest-kubeconfig"} {
 		for path, why := range map[string]string{
-			"/nowhere": "it does not exist",
-			folder:     "it is a directory",
+			"/nowhere": "it does not exist", folder: "it is a directory",
 		} {
-			want := "flag --" + flag + ": " + path + " cannot be read: " + why
-			if _, err := load(t, nil, nil, "--namespace=ns", "--"+flag+"="+path); err == nil ||
-				!strings.Contains(err.Error(), want) {
-				t.Errorf("got %v, want %s", err, want)
-			}
+			_, err := load(t, nil, nil, "--namespace=ns", "--"+flag+"="+path)
+			assert.Check(t, is.ErrorContains(err, "flag --"+flag+": "+path+" cannot be read: "+why))
 		}
 	}
 }
@@ -176,9 +163,10 @@ func TestInvalidAddressNamesItsOrigin(t *testing.T) {
 			{"--config=" + config, "servingInfo.bindAddress of " + config + " is "},
 		} {
 			_, err := load(t, nil, nil, "--namespace=ns", given[0])
-			if valid != (err == nil) || err != nil && !strings.Contains(err.Error(),
-				given[1]+`"`+address+`"`) {
-				t.Errorf("%s: got %v, want it to be valid: %t", given[0], err, valid)
+			if valid {
+				assert.Check(t, err, given[0])
+			} else {
+				assert.Check(t, is.ErrorContains(err, given[1]+`"`+address+`"`))
 			}
 		}
 	}
@@ -186,65 +174,34 @@ func TestInvalidAddressNamesItsOrigin(t *testing.T) {
 
 func TestUnusableOptionalSettingIsAWarning(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		env  map[string]string
-		arg  string
-		want string
-	}{
-		{nil, "--config=" + file(t, "servingInf: {}"), `unknown field "servingInf"`},
-		{
-			map[string]string{"CSI_FSGROUP_POLICY": "Sometimes"},
-			"",
-			`CSI_FSGROUP_POLICY is "Sometimes": it is ignored`,
-		},
-		{map[string]string{"RUN_AS_USER": "0"}, "", `RUN_AS_USER is "0": it is ignored`},
-		{map[string]string{"RELEASE_LEASES": "on"}, "", `RELEASE_LEASES is "on": it is ignored`},
-		{
-			map[string]string{"CSI_ADDONS_API_SERVER_TOKENS": "maybe"},
-			"",
-			`CSI_ADDONS_API_SERVER_TOKENS is "maybe": it is ignored`,
-		},
-		{
-			map[string]string{"CSI_ADDONS_MAX_ACCESS_RULES": "1001"},
-			"",
-			`CSI_ADDONS_MAX_ACCESS_RULES is "1001": it is ignored, because it is not a number of rules`,
-		},
+	for name, tt := range map[string]struct{ value, want string }{
+		"CSI_FSGROUP_POLICY":           {"Sometimes", ""},
+		"RUN_AS_USER":                  {"0", ""},
+		"RELEASE_LEASES":               {"on", ""},
+		"CSI_ADDONS_API_SERVER_TOKENS": {"maybe", ""},
+		"CSI_ADDONS_MAX_ACCESS_RULES":  {"1001", ", because it is not a number of rules"},
 	} {
-		got, err := load(t, test.env, nil, "--namespace=ns", test.arg)
-		if err != nil {
-			t.Errorf("%s: %v", test.want, err)
-			continue
-		}
-		if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], test.want) ||
-			strings.Contains(got.Warnings[0], "\n") {
-			t.Errorf("warnings %q, want one line with %s", got.Warnings, test.want)
-		}
-		if got.FSGroupPolicy != "" || got.RunAsUser != nil {
-			t.Errorf("%s: the setting is not ignored: %q, %v", test.want, got.FSGroupPolicy, got.RunAsUser)
-		}
+		got, err := load(t, map[string]string{name: tt.value}, nil, "--namespace=ns")
+		assert.NilError(t, err)
+		assert.Assert(t, is.Len(got.Warnings, 1))
+		assert.Check(t, is.Contains(got.Warnings[0], name+` is "`+tt.value+`": it is ignored`+tt.want))
+		assert.Check(t, !strings.Contains(got.Warnings[0], "\n"))
+		assert.Check(t, got.FSGroupPolicy == "" && got.RunAsUser == nil, "%s is not ignored", name)
 	}
+	got, err := load(t, nil, nil, "--namespace=ns", "--config="+file(t, "servingInf: {}"))
+	assert.NilError(t, err)
+	assert.Assert(t, is.Len(got.Warnings, 1))
+	assert.Check(t, is.Contains(got.Warnings[0], `unknown field "servingInf"`))
 }
 
 func TestFirstSetImageVariableIsUsed(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name     string
-		env      map[string]string
-		want     string
-		warnings int
-	}{
-		{"best", map[string]string{"A_IMAGE": "a", "B_IMAGE": "b"}, "a", 0},
-		{"second best", map[string]string{"A_IMAGE": "", "B_IMAGE": "b"}, "b", 1},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			got, err := load(t, test.env, [][]string{{"A_IMAGE", "B_IMAGE"}}, "--namespace=ns")
-			assert.NilError(t, err)
-			if diff := cmp.Diff(map[string]string{"A_IMAGE": test.want}, got.Images); diff != "" ||
-				len(got.Warnings) != test.warnings {
-				t.Errorf("warnings %q, images (-want +got):\n%s", got.Warnings, diff)
-			}
-		})
+	for first, want := range map[string]string{"a": "a", "": "b"} {
+		got, err := load(t, map[string]string{"A_IMAGE": first, "B_IMAGE": "b"},
+			[][]string{{"A_IMAGE", "B_IMAGE"}}, "--namespace=ns")
+		assert.NilError(t, err)
+		assert.Check(t, is.DeepEqual(map[string]string{"A_IMAGE": want}, got.Images))
+		assert.Check(t, is.Equal(len(got.Warnings) == 1, first == ""), "warnings %q", got.Warnings)
 	}
 }
 
@@ -281,25 +238,7 @@ func TestOptionalImagesAreUsedTogether(t *testing.T) {
 	}
 	invalid := map[string]string{"A_IMAGE": "a", "B_IMAGE": "b c"}
 	_, err := loadOptional(t, invalid, nil, [][]string{{"A_IMAGE"}, {"B_IMAGE"}}, "--namespace=ns")
-	const want = "environment variable B_IMAGE is not the name of an image"
-	assert.Check(t, err != nil && strings.Contains(err.Error(), want),
-		"the error is %v, want %s", err, want)
-}
-
-func TestEnvironmentConfiguresCSIAddons(t *testing.T) {
-	t.Parallel()
-	for value, want := range map[string]settings.CSIAddons{
-		"true 1": {APIServerTokens: true, MaxAccessRules: 1}, "false 1000": {MaxAccessRules: 1000},
-	} {
-		tokens, rules, _ := strings.Cut(value, " ")
-		got, err := load(t, map[string]string{
-			"CSI_ADDONS_API_SERVER_TOKENS": tokens, "CSI_ADDONS_MAX_ACCESS_RULES": rules,
-		}, nil, "--namespace=ns")
-		assert.NilError(t, err)
-		if diff := cmp.Diff(want, got.CSIAddons); diff != "" || len(got.Warnings) > 0 {
-			t.Errorf("%s, warnings %q (-want +got):\n%s", value, got.Warnings, diff)
-		}
-	}
+	assert.Check(t, is.ErrorContains(err, "variable B_IMAGE is not the name of an image"))
 }
 
 func TestRunAsUserMustBeUnprivileged(t *testing.T) {
@@ -311,9 +250,7 @@ func TestRunAsUserMustBeUnprivileged(t *testing.T) {
 	} {
 		got, err := load(t, map[string]string{"RUN_AS_USER": value}, nil, "--namespace=ns")
 		assert.NilError(t, err, "%q", value)
-		if valid != (got.RunAsUser != nil) || valid == (len(got.Warnings) == 1) {
-			t.Errorf("%q: got %v with warnings %q, want it to be valid: %t", value, got.RunAsUser,
-				got.Warnings, valid)
-		}
+		assert.Check(t, is.Equal(got.RunAsUser != nil, valid), "%q", value)
+		assert.Check(t, is.Equal(len(got.Warnings) == 0, valid), "%q: %q", value, got.Warnings)
 	}
 }
