@@ -62,7 +62,8 @@ func TestCinderDegradesAfterGracePeriod(t *testing.T) {
 	)
 }
 
-// degradesAfterGracePeriod checks that the message does not change during the outage.
+// degradesAfterGracePeriod checks that the message does not change during the outage, and that a new
+// process keeps topology and pods.
 func (e *cinderEnv) degradesAfterGracePeriod() {
 	before := e.awaitIdle()
 	began := time.Now()
@@ -85,6 +86,9 @@ func (e *cinderEnv) degradesAfterGracePeriod() {
 	if diff := cmp.Diff(reported.Status.Conditions, after.Status.Conditions); diff != "" {
 		e.t.Errorf("the conditions changed during one outage:\n%s", diff)
 	}
+	e.restartOperator()
+	e.awaitReachable(opv1.ConditionFalse)
+	e.awaitNoWrites()
 	e.must(e.stillHas(before))
 	end()
 	e.within(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })

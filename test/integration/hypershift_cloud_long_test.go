@@ -4,7 +4,7 @@ package integration
 
 import (
 	"fmt"
-	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,45 +27,24 @@ func TestHyperShiftManilaFollowsCAAndCredentials(t *testing.T) {
 	)
 }
 
-// usesCAOfConfigMap checks that operator, controllers and nodes use a CA that only the control
-// plane's ConfigMap contains, and follow its changes without a rollout.
+// usesCAOfConfigMap checks that the operator and its driver use a CA that only the control plane's
+// ConfigMap contains, and keep it while the ConfigMap has none.
 func (e *hostedEnv) usesCAOfConfigMap() {
-	plain := e.passwordTranslation()
-	withCA := maps.Clone(plain)
-	withCA[caKeyOfDriver] = string(e.ca)
+	withCA := e.passwordTranslation()
+	withCA["os-certAuthority"] = string(e.ca)
 	e.awaitAvailable()
 	e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
 	e.eventually(prompt, func() error { return e.hasTranslation(withCA) })
-	e.eventually(prompt, func() error {
-		return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: string(e.ca)})
-	})
-	for name, source := range map[string]string{
-		controllerName: hostedCloudCA,
-		nodeName:       cloudProviderConfig,
-	} {
-		w, err := e.workload(name)
-		e.must(err)
-		want := "configMap " + source + " optional ca-bundle.pem->ca-bundle.pem"
-		if got := mountedAt(w, caFromConfigMap); got != want {
-			e.t.Errorf("%s mounts %q at %s, want %q", name, got, caFromConfigMap, want)
-		}
+	copied := func() error {
+		_, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
+			Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
+		return err
 	}
-
-	before := e.awaitIdle()
-	renewed := string(e.ca) + "# renewed\n"
-	withCA[caKeyOfDriver] = renewed
-	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA,
-		map[string]string{caKeyOfCloudProvider: renewed, "secret": "of the owner"}))
-	e.within(prompt, func() error { return e.hasTranslation(withCA) })
-	e.within(prompt, func() error {
-		return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: renewed})
-	})
-	e.mustRollOutOnly(before)
-
+	e.eventually(prompt, copied)
 	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA,
 		map[string]string{"secret": "of the owner"}))
 	e.eventually(prompt, func() error {
-		if err := e.hasCopiedConfig(nil); !apierrors.IsNotFound(err) {
+		if err := copied(); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the copy still exists without its source (%w)", err)
 		}
 		return nil
@@ -144,19 +123,9 @@ func TestHyperShiftCinderFollowsCAAndConfig(t *testing.T) {
 			e.setCloudConfigKey("config")
 		},
 	})
-	some := invalidConfigs()
-	maps.DeleteFunc(some, func(name string, _ invalidConfig) bool {
-		return name != "not a number" && name != "not a boolean"
-	})
 	e.parts(
 		part{"UsesCAOfConfigMap", e.usesCAOfConfigMap},
-		part{"UsesCAOfCredentialsBeforeConfigMap", e.usesCAOfCredentials},
-		part{"RepairsConfig", e.mustRepairConf},
 		part{"IgnoresConfigOfGuest", e.ignoresConfigOfGuest},
-		part{"KeepsConfigWhileUserConfigIsInvalid", func() {
-			e.mustRejectAll(
-				"ConfigMap "+hostedNamespace+"/"+cinderUserConfig+" of the management cluster", some)
-		}},
 		part{"FollowsDeletedCopies", e.followsDeletedCopies},
 	)
 }
@@ -166,28 +135,23 @@ func (e *cinderEnv) usesCAOfConfigMap() {
 	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, ""))
 	conf, err := e.cloudConf()
 	e.must(err)
-	if conf[caKeyOfCloudProvider] != string(e.ca) {
-		e.t.Errorf("the driver's CA is %q, want the cloud's", conf[caKeyOfCloudProvider])
-	}
-}
-
-// usesCAOfCredentials adds the CA to the credentials.
-func (e *cinderEnv) usesCAOfCredentials() {
-	before := e.awaitIdle()
-	e.options.CAInConfig = false
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
-	e.mustRollOutOnly(before, cinderController)
-	e.mustUseCA()
+	e.must(checkEqual(string(e.ca), conf[caKeyOfCloudProvider]))
 }
 
 func (e *cinderEnv) ignoresConfigOfGuest() {
-	e.mustApply(append(userConfigSteps(), configStep{"deleted", func(e *env) {
-		e.deleteUserConfig()
-	}, "", "true"}))
+	e.putUserConfig(map[string]string{"config": attachLimit})
+	e.within(prompt, func() error {
+		conf, err := e.cloudConf()
+		if err == nil && !strings.HasSuffix(conf[confKey], attachLimit) {
+			err = fmt.Errorf("%s has no limit: %s", confKey, conf[confKey])
+		}
+		return err
+	})
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	e.putConfigMap(openshiftConfig, cinderUserConfig, map[string]string{"config": "[BlockStorage\n"})
 	e.setCloudConfigKey("another")
 	e.expectNoWritesFor(time.Second)
 	e.must(e.available())
+	e.must(e.hasTopology("true"))
 }

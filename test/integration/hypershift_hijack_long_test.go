@@ -23,25 +23,12 @@ import (
 // hijackedGroup is the API group that the administrator of the guest cluster forwards to a server.
 const hijackedGroup = "/apis/storage.k8s.io/v1"
 
-// hostileResponses returns handlers for requests of StorageClasses and CSIDrivers.
+// hostileResponses returns handlers for requests of StorageClasses and CSIDrivers. pkg/guest tests
+// the other kinds of responses.
 func hostileResponses() map[string]http.HandlerFunc {
-	const text = "text/plain"
-	filler := strings.Repeat("x", 512<<10)
 	return map[string]http.HandlerFunc{
-		"YAML with aliases": body("application/yaml", http.StatusOK,
-			`a: &a "`+filler+"\"\nitems: ["+strings.Repeat("*a, ", 100_000)+"]\n"),
-		"YAML with aliases as an error": body("application/yaml", http.StatusInternalServerError,
-			`a: &a "`+filler+"\"\nmessage: ["+strings.Repeat("*a, ", 100_000)+"]\n"),
-		"protobuf": body("application/vnd.kubernetes.protobuf", http.StatusOK,
-			"k8s\x00"+strings.Repeat("\x12\x00", 8<<20)),
-		"long error": body(text, http.StatusInternalServerError, strings.Repeat("no\n", 16<<20)),
-		"expired":    body("application/json", http.StatusGone, `{"kind":"Status","reason":"Expired"}`),
 		"endless lists": endless(
 			`{"kind":"StorageClassList","metadata":{},"items":[`, `{"metadata":{"name":"c%d"}},`),
-		"empty objects": body("application/json", http.StatusOK,
-			`{"kind":"StorageClassList","apiVersion":"storage.k8s.io/v1","items":[{}`+
-				strings.Repeat(",{}", 240_000)+"]}"),
-		"endless pages":  pages,
 		"endless events": events,
 	}
 }
@@ -65,12 +52,6 @@ func endless(start, part string) http.HandlerFunc {
 			_, err = fmt.Fprintf(w, part, i)
 		}
 	}
-}
-
-func pages(w http.ResponseWriter, r *http.Request) {
-	items := strings.TrimSuffix(strings.Repeat(`{"metadata":{"name":"c"}},`, 10_000), ",")
-	body("application/json", http.StatusOK,
-		`{"kind":"StorageClassList","metadata":{"continue":"x"},"items":[`+items+`]}`)(w, r)
 }
 
 // events sends a complete list, and then events without end.

@@ -205,7 +205,6 @@ func TestHyperShiftSurvivesOutages(t *testing.T) {
 		e.parts(
 			part{"StartsWithoutGuestAPI", e.startsWithoutGuestAPI},
 			part{"SurvivesShortOutageOfBothAPIs", e.survivesShortOutageOfBothAPIs},
-			part{"SurvivesHijackedAPIGroup", e.survivesHijackedAPIGroup},
 			part{"RestartsForNewKubeconfig", e.restartsForNewKubeconfig},
 		)
 	})

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,39 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
+
+// TestHyperShiftUsesBothClusters checks a new driver, and then changes to its objects.
+func TestHyperShiftUsesBothClusters(t *testing.T) {
+	t.Parallel()
+	eachHosted(t, options{Subject: manila()}, func(_ *testing.T, e *hostedEnv) {
+		e.parts(
+			part{"EmitsEventsInGuestCluster", e.emitsEventsInGuestCluster},
+			part{"GuestAuthorizesMetrics", e.guestAuthorizesMetrics},
+			part{"Settles", e.mustSettle},
+			part{"UsesRightClusterAndRBAC", e.usesRightClusterAndRBAC},
+		)
+	})
+}
+
+// emitsEventsInGuestCluster checks that only events about leader election are in the management
+// cluster.
+func (e *hostedEnv) emitsEventsInGuestCluster() {
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	e.must(e.hasEvent("DeploymentCreated"))
+	for _, s := range e.clusters() {
+		written := e.requests(e.began, onCluster(s), ofResource("events"), request.isWrite)
+		if len(written) == 0 {
+			e.t.Errorf("there are no events in the %s cluster", s.name)
+		}
+		for _, r := range written {
+			lease := strings.HasPrefix(r.Name, e.subject.Component+"-lock.")
+			if r.Namespace != s.namespace || lease != (s == e.management) {
+				e.t.Errorf("unexpected event: %s", r)
+			}
+		}
+	}
+}
 
 // hostedPermissions returns the verbs by resource that cluster-storage-operator grants in the
 // control plane's namespace. It grants nothing else in the management cluster.
@@ -55,8 +89,14 @@ func (e *hostedEnv) usesRightClusterAndRBAC() {
 		`"controllerAvailabilityPolicy":"HighlyAvailable"}`)
 	e.patchBesideController(secrets(), e.subject.Credentials[0].Name,
 		`{"stringData":{"another":"key"}}`)
-	for _, object := range objectsOf(e.subject).guest {
-		e.deleteIfRecreated(object)
+	recreated := map[string]string{ // without consequences
+		"clusterrolebindings": "rbac.authorization.k8s.io",
+		"storageclasses":      "storage.k8s.io", "csidrivers": "storage.k8s.io",
+	}
+	for _, r := range e.requests(e.began, onCluster(e.guest), ofVerb("create"), successful) {
+		if group, found := recreated[r.Resource]; found {
+			e.delete(resource(group, r.Resource), "", r.Name)
+		}
 	}
 	e.awaitNoWrites()
 	e.restartOperator()
@@ -103,21 +143,6 @@ func (e *env) mustBeRefused(config *rest.Config) {
 		_, err := client.CoreV1().Secrets(namespace).List(e.ctx(), metav1.ListOptions{})
 		if !apierrors.IsUnauthorized(err) {
 			e.t.Errorf("%s returned %v for credentials of the other cluster, want 401", config.Host, err)
-		}
-	}
-}
-
-// deleteIfRecreated deletes the object if the operator recreates it without consequences.
-func (e *env) deleteIfRecreated(object string) {
-	e.t.Helper()
-	kinds := map[string]string{
-		"clusterrolebindings": "rbac.authorization.k8s.io",
-		"storageclasses":      "storage.k8s.io", "csidrivers": "storage.k8s.io",
-	}
-	for prefix, group := range kinds {
-		if name, ok := strings.CutPrefix(object, prefix+" /"); ok {
-			e.must(e.guest.dynamic.Resource(resource(group, prefix)).
-				Delete(e.ctx(), name, metav1.DeleteOptions{}))
 		}
 	}
 }

@@ -5,12 +5,8 @@ package integration
 import (
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
-
-const caKeyOfDriver = "os-certAuthority"
 
 func TestInputsAreOptional(t *testing.T) {
 	t.Parallel()
@@ -18,10 +14,7 @@ func TestInputsAreOptional(t *testing.T) {
 		e.delete(secrets(), operandNamespace, credentialsSecret)
 		e.delete(configMaps(), openshiftConfig, cloudProviderConfig)
 	}})
-	e.parts(
-		part{"StartsWithoutInputs", e.startsWithoutInputs},
-		part{"CopiesCA", e.copiesCA},
-	)
+	e.startsWithoutInputs()
 }
 
 // startsWithoutInputs checks that the driver starts with nothing but credentials, and that the
@@ -41,46 +34,4 @@ func (e *env) startsWithoutInputs() {
 		e.sub(name, func(*testing.T) { e.mustExplainRollout(in, "at last") })
 	}
 	e.createCloudConfig()
-}
-
-// hasCopiedConfig returns nil if the copy of cloud-provider-config in the operands' namespace
-// contains exactly this data.
-func (e *env) hasCopiedConfig(want map[string]string) error {
-	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
-		Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	return checkEqual(want, config.Data)
-}
-
-// hasCopiedCA returns nil if the copy contains the CA and nothing else.
-func (e *env) hasCopiedCA(ca string) error {
-	return e.hasCopiedConfig(map[string]string{caKeyOfCloudProvider: ca})
-}
-
-// copiesCA checks that the copy follows the installer's ConfigMap, and that controllers and nodes
-// mount it where the driver expects it.
-func (e *env) copiesCA() {
-	e.awaitAvailable()
-	e.eventually(soon, func() error { return e.hasCopiedCA(string(e.ca)) })
-	for _, name := range []string{controllerName, nodeName} {
-		w, err := e.workload(name)
-		e.must(err)
-		for path, source := range map[string]string{
-			caFromConfigMap: "configMap " + cloudProviderConfig +
-				" optional ca-bundle.pem->ca-bundle.pem",
-			"/etc/openstack/ca.crt": "secret " + credentialsSecret + " optional cacert->ca.crt",
-		} {
-			if got := mountedAt(w, path); got != source {
-				e.t.Errorf("%s mounts %q at %s, want %q", name, got, path, source)
-			}
-		}
-	}
-
-	e.putConfigMap(openshiftConfig, cloudProviderConfig,
-		map[string]string{caKeyOfCloudProvider: "a renewed CA"})
-	e.within(prompt, func() error { return e.hasCopiedCA("a renewed CA") })
-	e.delete(configMaps(), operandNamespace, cloudProviderConfig)
-	e.within(prompt, func() error { return e.hasCopiedCA("a renewed CA") })
 }
