@@ -284,7 +284,7 @@ test-helm: build k8s bin/tools/helm3 bin/tools/helm4 ## Test the chart (7 min mo
 
 # The integration tests in which OpenStack's answers matter most, some for each driver.
 OPENSTACK_TESTS := StorageClassesAreMaintained DriverFollowsManila LogsInOnce \
-	OperatorsRunUnderRolesOfOpenShift CinderTopologyFollowsZones
+	OperatorsRunUnderRolesOfOpenShift CinderRollsOutChangedInputs
 
 .PHONY: test-openstack
 test-openstack: build k8s ## Test with real services of OpenStack (Debian 12)

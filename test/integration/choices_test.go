@@ -14,7 +14,6 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -40,12 +39,15 @@ func TestChoicesOfStorageClasses(t *testing.T) {
 		Cloud:  simulator.Config{ShareTypes: []simulator.ShareType{{Name: "net", ShareServers: true}}},
 		Before: func(e *env) { e.choose("types: {includes: [gold]}\nclass: {reclaimPolicy: Keep}\n") },
 	})
+	p := e.operator
 	e.parts(
 		part{"InvalidAtStart", e.invalidChoicesAtStart},
 		part{"Valid", e.validChoices},
 		part{"LastValid", e.lastValidChoices},
+		part{"NoDriver", e.choiceOfNoDriver},
 		part{"None", e.noChoices},
 	)
+	e.mustStillRun(p)
 }
 
 func (e *env) invalidChoicesAtStart() {
@@ -110,6 +112,14 @@ func (e *env) lastValidChoices() {
 	e.awaitAvailable()
 }
 
+// choiceOfNoDriver checks that a driver that the operator has installed stays.
+func (e *env) choiceOfNoDriver() {
+	e.choose("driver: Never\n")
+	e.eventually(soon, func() error { return e.reports(disabled, "driver: Never") })
+	_, err := e.deployment()
+	e.must(err)
+}
+
 // noChoices checks that each share type has its class again, also one that needs a share network.
 func (e *env) noChoices() {
 	e.must(e.management.of(collection{configMaps(), e.userConfigNamespace()}).
@@ -123,35 +133,17 @@ func (e *env) noChoices() {
 	})
 }
 
-// TestChoiceNotToInstallTheDriver also checks that the choices for a guest cluster are in the
-// management cluster.
-func TestChoiceNotToInstallTheDriver(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{
-		Flavour: flavour.HyperShift,
-		Before:  func(e *env) { e.choose("driver: Never\n") },
-	})
-	e.eventually(installed, func() error {
-		return errors.Join(e.reports(disabled, "driver: Never"),
-			e.hasCondition(ready, opv1.ConditionTrue, "DriverDisabled"))
-	})
-	e.awaitPolls(2)
-	e.must(e.hasClasses())
-	e.choose("class: {reclaimPolicy: Retain}\n")
-	e.awaitAvailable()
-	e.choose("driver: Never\n")
-	e.eventually(soon, func() error { return e.reports(disabled, "driver: Never") })
-	// The operator replaces the class, because its reclaim policy is immutable.
-	e.eventually(soon, func() error { return e.hasClasses("csi-manila-default") })
-	if _, err := e.deployment(); err != nil {
-		t.Error("the operator removed the driver that it had installed:", err)
-	}
-}
-
-// TestChoicesOfCinder ends with the choice of CSI-Addons for a guest cluster.
 func TestChoicesOfCinder(t *testing.T) {
 	t.Parallel()
-	e := newCinder(t, options{Flavour: flavour.HyperShift})
+	e := newCinder(t, options{})
+	e.parts(
+		part{"Class", e.choiceOfClass},
+		part{"VolumeTypes", e.choiceOfVolumeTypes},
+	)
+}
+
+// choiceOfClass checks that the operator replaces the class, and keeps it while a choice is invalid.
+func (e *cinderEnv) choiceOfClass() {
 	e.awaitAvailable()
 	const header = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\n"
 	has := func(policy, byDefault string) func() error {
@@ -179,31 +171,20 @@ func TestChoicesOfCinder(t *testing.T) {
 	e.deleteUserConfig()
 	e.within(prompt, has("Delete", "false"))
 	e.awaitAvailable()
-
-	e.installAddonsCRD()
-	before := e.workloads()
-	e.configureAddons(false)
-	e.eventually(installed, func() error {
-		return errors.Join(e.rolledOut(before, 1, true),
-			e.hasCondition("CinderCSIAddonsActive", opv1.ConditionTrue, "AsExpected",
-				"NetworkFence is not available in a guest cluster"))
-	})
-	e.awaitAvailable()
 }
 
 // defaultVolumeClass is the StorageClass of the volume type __DEFAULT__, of which the plain name is
 // no valid name.
 const defaultVolumeClass = "csi-cinder-default-76272578"
 
-// TestChoicesOfVolumeTypes checks that the operator lists the volume types only while they are
-// needed, and that it has the permissions for their StorageClasses.
-func TestChoicesOfVolumeTypes(t *testing.T) {
-	t.Parallel()
+// choiceOfVolumeTypes checks that the operator lists the volume types only while they are needed,
+// and that it has the permissions for their StorageClasses.
+func (e *cinderEnv) choiceOfVolumeTypes() {
 	const list = "GET /volume/v3/types"
-	e := newCinder(t, options{})
-	e.awaitAvailable()
 	e.awaitPolls(2)
-	e.must(checkEqual(0, e.cloud.Counters().Calls[list]))
+	before := e.cloud.Counters().Calls[list]
+	e.awaitPolls(2)
+	e.must(checkEqual(before, e.cloud.Counters().Calls[list]))
 	e.putUserConfig(map[string]string{"operator.yaml": `
 apiVersion: config.csi.openstack.org/v1alpha1
 kind: CinderConfig
@@ -228,46 +209,8 @@ classes: [{type: __DEFAULT__, name: archive, reclaimPolicy: Retain}]
 		return e.hasCondition(cinderConfigValid, opv1.ConditionTrue, "AsExpected")
 	})
 	e.must(e.hasClasses(standardClass, "archive", defaultVolumeClass))
-	before := e.cloud.Counters().Calls[list]
+	before = e.cloud.Counters().Calls[list]
 	e.awaitPolls(2)
 	e.must(checkEqual(before, e.cloud.Counters().Calls[list]))
 	e.awaitAvailable()
-}
-
-// TestChoicesOfPodsNeedNoRestart also turns on CSI-Addons, whose CRD is missing.
-func TestChoicesOfPodsNeedNoRestart(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
-	e.awaitAvailable()
-	p := e.operator
-	e.choose("sidecars: {releaseLeases: true, claimMetadata: true}\n" +
-		"tolerations: [{key: storage, operator: Exists}]\n" +
-		"csiAddons: {image: registry.example.com/addons}\n")
-	e.eventually(soon, func() error {
-		return errors.Join(e.podsAreChosen(true), e.hasCondition("ManilaCSIAddonsActive",
-			opv1.ConditionFalse, "NoCustomResourceDefinition", addonsCRD))
-	})
-	e.awaitAvailable()
-	e.choose("class: {reclaimPolicy: Retain}\n")
-	e.eventually(soon, func() error {
-		return errors.Join(e.podsAreChosen(false), e.hasNoCondition("ManilaCSIAddonsActive"))
-	})
-	e.awaitAvailable()
-	e.mustStillRun(p)
-}
-
-// podsAreChosen returns nil if the provisioner has the arguments of both choices, and the node
-// plugin the toleration, or if they have none of this.
-func (e *env) podsAreChosen(want bool) error {
-	controller, errController := e.workload(controllerName)
-	node, errNode := e.workload(nodeName)
-	provisioner, errContainer := controller.container("csi-provisioner")
-	if err := errors.Join(errController, errNode, errContainer); err != nil {
-		return err
-	}
-	return errors.Join(
-		checkEqual(want, node.Pod.Tolerations[0].Key == "storage"),
-		checkEqual(want, slices.Contains(provisioner.Args, "--extra-create-metadata")),
-		checkEqual(want, slices.Contains(provisioner.Args,
-			"--feature-gates=ReleaseLeaderElectionOnExit=true")))
 }

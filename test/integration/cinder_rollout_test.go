@@ -119,30 +119,11 @@ func (e *cinderEnv) rollsOutOncePerInput() {
 	e.eachInput(cinderInputs(), func(in input) { e.mustExplainRollout(in, "another content") })
 }
 
-// rollsOutMissingInputs checks that a missing input is listed as absent and that its creation rolls
-// out once. Pods mount the trusted CA bundle as soon as it has content.
-func (e *cinderEnv) rollsOutMissingInputs() {
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	for name, inputs := range e.allListedInputs() {
-		if got := inputs["secret/"+cinderCertificate]; got != "absent" {
-			e.t.Errorf("%s lists the missing certificate as %q, want absent", name, got)
-		}
-	}
-	e.must(e.allHaveTrustedCA("nothing"))
-	for _, name := range []string{"metrics certificate", "trusted CA bundle"} {
-		e.sub(name, func(*testing.T) {
-			e.mustExplainRollout(cinderInputs()[name], "at last")
-		})
-	}
-	e.must(e.allMountTrustedCA())
-}
-
 func TestCinderRollsOutChangedInputs(t *testing.T) {
 	t.Parallel()
 	e := newCinder(t, options{})
 	e.parts(
-		part{"RollsOutMissingInputs", e.rollsOutMissingInputs},
+		part{"FollowsZones", e.followsZones},
 		part{"RollsOutOncePerInput", e.rollsOutOncePerInput},
 	)
 }

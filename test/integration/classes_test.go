@@ -5,9 +5,6 @@ package integration
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -90,10 +87,9 @@ func TestStorageClassesAreMaintained(t *testing.T) {
 	e.parts(
 		part{"CreatesCompleteClasses", e.createsCompleteClasses},
 		part{"FollowsNewShareTypes", e.followsNewShareTypes},
-		part{"KeepsAdministratorsSettings", e.keepsAdministratorsSettings},
-		part{"RepairsClasses", e.repairsClasses},
 		part{"KeepsClassOfRefusedRepair", e.keepsClassOfRefusedRepair},
 		part{"FollowsStorageClassState", e.followsStorageClassState},
+		part{"KeepsNames", e.keepsNames},
 	)
 }
 
@@ -139,21 +135,6 @@ func (e *env) followsNewShareTypes() {
 		e.requests(since, ofResource("storageclasses"), request.isWrite))
 }
 
-// unusualTypes returns share types whose names collide or are invalid in Kubernetes.
-func unusualTypes() []string {
-	return []string{
-		"early_type", "taken",
-		"foo_bar", "foo-bar", "Foo-Bar", "with space", "a:b", "a/b", "-leading", "trailing-", "dot.",
-		"Üml", "日本語", "_",
-		strings.Repeat("long", 63), strings.Repeat("long", 62) + "lang",
-	}
-}
-
-// hasClassesOf returns nil if exactly these share types have classes.
-func (e *env) hasClassesOf(types []string) error {
-	return checkEqual(slices.Sorted(slices.Values(types)), slices.Sorted(maps.Keys(e.namesByType())))
-}
-
 // namesByType returns the names of the driver's classes by share type.
 func (e *env) namesByType() map[string]string {
 	e.t.Helper()
@@ -161,43 +142,23 @@ func (e *env) namesByType() map[string]string {
 	e.must(err)
 	names := map[string]string{}
 	for name, class := range classes {
-		shareType := class.Parameters["type"]
-		if other, found := names[shareType]; found {
-			e.t.Errorf("share type %q has two classes: %s, %s", shareType, other, name)
-		}
-		names[shareType] = name
+		names[class.Parameters["type"]] = name
 	}
 	return names
 }
 
-// TestStorageClassNamesAreStable checks that each share type gets a class with a unique valid name,
-// which depends neither on the order of the list nor on the process, and that the operator then
-// writes nothing. A class of another provisioner with the same name blocks and degrades nothing.
-func TestStorageClassNamesAreStable(t *testing.T) {
-	t.Parallel()
-	types := unusualTypes()
-	var foreign *storagev1.StorageClass
-	e := newEnv(t, options{Types: types, Before: func(e *env) {
-		foreign = e.createClass(&storagev1.StorageClass{
-			ObjectMeta:  metav1.ObjectMeta{Name: "csi-manila-taken"},
-			Provisioner: "example.com/other",
-		})
-	}})
-	e.awaitAvailable()
-	e.eventually(soon, func() error { return e.hasClassesOf(types) })
-	names := e.namesByType()
-	for shareType, want := range map[string]string{
-		"foo-bar": "csi-manila-foo-bar", "early_type": "csi-manila-early-type",
-	} {
-		if names[shareType] != want {
-			t.Errorf("the class of %s is %s, want %s", shareType, names[shareType], want)
-		}
+// keepsNames checks that names that collide depend neither on the order of the list nor on the
+// process.
+func (e *env) keepsNames() {
+	for _, name := range []string{"foo_bar", "foo-bar", "Foo-Bar"} {
+		e.addType(name)
 	}
-	e.cloud.SetShareTypeOrder(simulator.Shuffled)
-	e.awaitNoWrites()
-	e.expectNoWritesDuring(5)
-
-	// Create all classes again, in another order.
+	var names map[string]string
+	e.eventually(soon, func() error {
+		names = e.namesByType()
+		return checkEqual(8, len(names))
+	})
+	e.must(checkEqual("csi-manila-foo-bar", names["foo-bar"]))
 	e.stopOperator()
 	e.cloud.SetShareTypeOrder(simulator.Reversed)
 	for _, name := range names {
@@ -206,21 +167,6 @@ func TestStorageClassNamesAreStable(t *testing.T) {
 	e.startOperator()
 	e.eventually(soon, func() error { return checkEqual(names, e.namesByType()) })
 	e.must(e.notDegraded())
-
-	// A type that is added later has the name of an existing class.
-	e.addType("early-type")
-	e.eventually(soon, func() error { return e.hasClassesOf(append(types, "early-type")) })
-	later := e.namesByType()
-	e.restartOperator()
-	e.awaitPolls(2)
-	e.must(checkEqual(later, e.namesByType()))
-	delete(later, "early-type")
-	e.must(checkEqual(names, later))
-
-	now, err := e.guest.kube.StorageV1().StorageClasses().
-		Get(t.Context(), foreign.Name, metav1.GetOptions{})
-	e.must(err)
-	e.must(checkEqual(foreign, now))
 }
 
 func (e *env) followsStorageClassState() {
@@ -269,53 +215,6 @@ func (e *env) createClass(class *storagev1.StorageClass) *storagev1.StorageClass
 func (e *env) deleteClass(name string) {
 	e.t.Helper()
 	e.delete(resource("storage.k8s.io", "storageclasses"), "", name)
-}
-
-// keepsAdministratorsSettings checks annotations, such as the default class, and mount options.
-func (e *env) keepsAdministratorsSettings() {
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	since := e.mark()
-	want := []storagev1.StorageClass{
-		wantedClass(defaultClass, "default"), wantedClass(goldClass, goldType),
-	}
-	for i, isDefault := range []string{"true", "false"} {
-		class := &want[i]
-		class.Annotations = map[string]string{defaultAnnotation: isDefault, "example.com/note": "mine"}
-		class.MountOptions = []string{"nfsvers=4.1"}
-		_, err := e.guest.kube.StorageV1().StorageClasses().
-			Update(e.ctx(), class.DeepCopy(), metav1.UpdateOptions{})
-		e.must(err)
-	}
-	e.awaitPolls(3)
-	e.restartOperator()
-	e.awaitPolls(2)
-	for _, class := range want {
-		e.must(e.isClass(class))
-	}
-	e.expectNone("the operator wrote StorageClasses",
-		e.requests(since, ofResource("storageclasses"), request.isWrite))
-}
-
-// repairsClasses checks that a deleted class is created again and that one with other parameters is
-// replaced, with the administrator's settings.
-func (e *env) repairsClasses() {
-	e.awaitAvailable()
-	e.deleteClass(defaultClass)
-	e.eventually(soon, func() error { return e.isClass(wantedClass(defaultClass, "default")) })
-
-	e.stopOperator()
-	e.deleteClass(goldClass)
-	drifted := wantedClass(goldClass, goldType)
-	drifted.Annotations = map[string]string{defaultAnnotation: "true"}
-	drifted.MountOptions = []string{"nfsvers=4.1"}
-	drifted.Parameters["csi.storage.k8s.io/provisioner-secret-name"] = "another-secret"
-	e.createClass(&drifted)
-	e.startOperator()
-	repaired := wantedClass(goldClass, goldType)
-	repaired.Annotations, repaired.MountOptions = drifted.Annotations, drifted.MountOptions
-	e.eventually(soon, func() error { return e.isClass(repaired) })
-	e.must(e.notDegraded())
 }
 
 // keepsClassOfRefusedRepair checks that an outdated class stays, and a condition says why, while a

@@ -75,8 +75,7 @@ func TestStartsDriversIfManilaIsFound(t *testing.T) {
 }
 
 const (
-	denial                = "integration-test-denies-the-operator"
-	privilegedNodeBinding = "openstack-manila-node-privileged-binding"
+	denial = "integration-test-denies-the-operator"
 )
 
 // denyOperatorWrites makes the API server refuse the operator's writes to some resources. The

@@ -4,10 +4,7 @@ package integration
 
 import (
 	"fmt"
-	"strings"
 	"testing"
-
-	"gotest.tools/v3/assert"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -16,78 +13,12 @@ import (
 
 const shareTypesCall = "GET /share/v2/types"
 
-// malformed is an invalid clouds.yaml that contains a secret, which no message may quote.
-type malformed struct{ name, text, message string }
-
-func malformedCloudsYAML(secret string) []malformed {
-	return []malformed{
-		{"no YAML", "clouds: {openstack: {auth: {password: '" + secret + "\n", "not valid YAML"},
-		{
-			"no auth_url", "clouds: {openstack: {auth: {username: u, password: " + secret + "}}}\n",
-			"clouds.openstack.auth (line 1) lacks auth_url",
-		},
-		{"another type", "clouds:\n  openstack:\n    auth: [" + secret + "]\n", "(line 3)"},
-		{
-			"other entries", "clouds:\n  a: {auth: {auth_url: 'http://127.0.0.1', password: " + secret +
-				"}}\n" +
-				"  b: {auth: {auth_url: 'http://127.0.0.1', password: " + secret + "}}\n",
-			"no entry clouds.openstack",
-		},
-		{"no login", "clouds: {openstack: {auth: {auth_url: 'http://127.0.0.1:1/v3', domain_name: " +
-			secret + "}}}\n", "password"},
-		{"empty", "", "is empty"},
-	}
-}
-
-// TestInvalidCloudsYAMLIsReported checks that the same process uses clouds.yaml, and the region in
-// it, when it is fixed.
-func TestInvalidCloudsYAMLIsReported(t *testing.T) {
-	t.Parallel()
-	const secret, region = "leaked-by-a-malformed-file", "RegionTwo"
-	e := newEnv(t, options{
-		Idle: true, NoCredentials: true,
-		Cloud: simulator.Config{Regions: []string{simulator.DefaultRegion, region}},
-	})
-	e.secrets = append(e.secrets, secret)
-	e.createCloudConfig()
-	p := e.startOperator()
-	e.eventually(soon, func() error {
-		return e.hasCondition(disabled, opv1.ConditionTrue, "InvalidCredentials")
-	})
-	for _, m := range malformedCloudsYAML(secret) {
-		e.setClouds([]byte(m.text))
-		want := outageCase{name: m.name, reason: "InvalidCredentials", message: m.message}
-		e.eventually(soon, func() error { return e.reportsOutage(disabled, opv1.ConditionTrue, want) })
-		e.checkDriverForSecrets()
-		e.mustNotBeDeployed()
-	}
-	e.awaitNoWrites()
-	e.expectNoWritesDuring(3)
-	if total := e.cloud.Counters().Total(); total > 0 {
-		t.Errorf("the operator sent %d requests without a valid clouds.yaml", total)
-	}
-	text := string(e.cloud.CloudsYAML(simulator.Clouds{Region: region}))
-	e.setClouds([]byte(text))
-	e.awaitAvailable()
-	for _, r := range e.cloud.Log() {
-		assert.Check(t, r.Service != simulator.Share || r.Region == region,
-			"the operator requested share types of region %q, want %s", r.Region, region)
-	}
-	e.setClouds([]byte(strings.ReplaceAll(text, region, "RegionThree")))
-	e.eventually(soon, func() error {
-		return e.hasTestOf(opv1.ConditionFalse, "NotOffered", "RegionThree", keepsLogin)
-	})
-	e.must(e.hasNoCondition(disabled))
-	e.mustStillRun(p)
-}
-
 func TestLogsInOnce(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.parts(
 		part{"ProbesWithOneRequest", e.probesWithOneRequest},
 		part{"LogsInOnceForRevokedToken", e.logsInOnceForRevokedToken},
-		part{"ChangedCloudsYAMLCausesOneLogin", e.logsInOnceForChangedCloudsYAML},
 		part{"UsesRotatedCredentials", e.usesRotatedCredentials},
 	)
 }
@@ -137,26 +68,6 @@ func (e *env) logsInOnceForRevokedToken() {
 	}
 	e.expectNone("the operator wrote after a new login", e.writes(since))
 	e.must(e.available())
-}
-
-// logsInOnceForChangedCloudsYAML checks changes while the old token is still valid, and that the
-// operator accepts application credentials with an ID and with a name.
-func (e *env) logsInOnceForChangedCloudsYAML() {
-	e.rotate(simulator.Rotation{KeepTokens: true})
-	for _, auth := range []simulator.Auth{
-		simulator.ApplicationCredential, simulator.NamedApplicationCredential,
-	} {
-		e.sub(string(auth), func(*testing.T) {
-			want := e.cloud.Counters().LoginAttempts + 1
-			e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{Auth: auth}))
-			e.awaitPolls(4)
-			if logins := e.cloud.Counters().LoginAttempts; logins != want {
-				e.t.Errorf("there were %d logins, want %d", logins, want)
-			}
-			e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
-		})
-	}
-	e.awaitAvailable()
 }
 
 // rotate changes the credentials that the cloud accepts.

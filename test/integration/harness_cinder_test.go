@@ -170,13 +170,6 @@ func (e *cinderEnv) setZones(service simulator.Service, names ...string) {
 	e.must(e.cloud.SetZones(service, zones...))
 }
 
-// setMismatchedZones gives the services zones with which topology is impossible.
-func (e *cinderEnv) setMismatchedZones() {
-	e.t.Helper()
-	e.setZones(simulator.Compute, "az1")
-	e.setZones(simulator.Volume, "nova")
-}
-
 // hasOnlyDegraded returns nil if exactly these *Degraded conditions are True.
 func (e *env) hasOnlyDegraded(types ...string) error {
 	found, err := e.degraded()

@@ -199,14 +199,6 @@ func (e *env) setCredentials(data map[string][]byte) {
 	}
 }
 
-// retryLogin writes another login if the operator backs off after the outage.
-func (e *env) retryLogin(o outageCase) {
-	e.t.Helper()
-	if o.reason == refusedReason {
-		e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential}))
-	}
-}
-
 // putSecret creates or replaces a Secret of the guest cluster.
 func (e *env) putSecret(namespace, name string, data map[string][]byte) {
 	e.t.Helper()

@@ -144,24 +144,6 @@ func (e *env) followsTLSProfile() {
 			"modern", `{"type":"Modern","modern":{}}`, "VersionTLS13",
 			"TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256",
 		},
-		{
-			"custom", `{"type":"Custom","custom":{"minTLSVersion":"VersionTLS11",` +
-				`"ciphers":["ECDHE-RSA-AES128-GCM-SHA256"]}}`,
-			"VersionTLS11", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-		},
-		{
-			"custom without version",
-			`{"type":"Custom","custom":{"ciphers":["ECDHE-RSA-AES256-GCM-SHA384"]}}`,
-			"VersionTLS12", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-		},
-		{
-			"custom without ciphers", `{"type":"Custom","custom":{"minTLSVersion":"VersionTLS11"}}`,
-			"VersionTLS11", "",
-		},
-		{
-			"custom with empty ciphers",
-			`{"type":"Custom","custom":{"minTLSVersion":"VersionTLS13","ciphers":[]}}`, "VersionTLS13", "",
-		},
 		{"custom with nothing", `{"type":"Custom","custom":{}}`, "VersionTLS12", ""},
 		{"none", `null`, "VersionTLS12", ""},
 	} {
@@ -189,7 +171,6 @@ func TestContainersFollowConfigOfCluster(t *testing.T) {
 func (e *env) followsLogLevel() {
 	e.awaitAvailable()
 	for level, want := range map[opv1.LogLevel]string{
-		opv1.Debug: "4", opv1.Trace: "6",
 		opv1.TraceAll: "6", opv1.Normal: "2",
 	} {
 		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.LogLevel = level })

@@ -51,36 +51,27 @@ func (o optional) restoreCRD(
 	return wait.PollUntilContextTimeout(ctx, pollEvery, cleanUp, true, listable)
 }
 
-// TestOperatorFollowsCRDs starts an operator without the CRDs of optional objects, and without the
-// images for the CRD of CSI-Addons.
+// TestOperatorFollowsCRDs starts an operator without the CRD of an optional object.
 func TestOperatorFollowsCRDs(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Idle: true})
-	e.installAddonsCRD()
-	removed := map[string]*unstructured.Unstructured{}
-	for name, o := range optionals() {
-		removed[name] = o.removeCRD(e)
-	}
+	o := optionals()["ServiceMonitor"]
+	removed := o.removeCRD(e)
 	watch := e.watchConditions()
 	// Until the watch reports that a CRD is being deleted, the operator may create the object again.
 	const terminating = "create not allowed while custom resource definition is terminating"
 	e.allowed = func(r request) bool {
-		return r.Verb == "create" && r.Resource == optionals()["ServiceMonitor"].resource.Resource
+		return r.Verb == "create" && r.Resource == o.resource.Resource
 	}
 	e.startOperator()
 	e.awaitAvailable()
-	for name, o := range optionals() {
-		e.sub(name, func(*testing.T) { e.followsCRD(o, removed[name]) })
-	}
+	e.followsCRD(o, removed)
 	for _, c := range watch.conditions(e.scope) {
-		for _, o := range optionals() {
-			if c.Type == o.condition && c.Status != opv1.ConditionFalse &&
-				!strings.Contains(c.Message, terminating) {
-				t.Errorf("%s was %s (%s): %s", c.Type, c.Status, c.Reason, c.Message)
-			}
+		if c.Type == o.condition && c.Status != opv1.ConditionFalse &&
+			!strings.Contains(c.Message, terminating) {
+			t.Errorf("%s was %s (%s): %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
-	e.parts(part{"CSIAddonsNeedBothImages", e.addonsNeedBothImages})
 }
 
 // followsCRD checks that a missing CRD is no error, and that the object is created when the CRD
@@ -99,27 +90,4 @@ func (e *env) followsCRD(o optional, crd *unstructured.Unstructured) {
 	e.touchDriver(o.name) // triggers a sync without the CRD
 	e.awaitPolls(2)
 	e.must(e.notDegraded())
-}
-
-// addonsNeedBothImages checks that the operator names an image that is missing, and adds nothing.
-func (e *env) addonsNeedBothImages() {
-	e.mustRunWithoutAddons()
-	for i, given := range addonsImages() {
-		e.options.Env = []string{given}
-		e.restartOperator()
-		e.mustRunWithoutAddons()
-		missing, _, _ := strings.Cut(addonsImages()[1-i], "=")
-		if want := "environment variable " + missing + " is missing"; !strings.Contains(e.log(), want) {
-			e.t.Errorf("the log does not contain %q", want)
-		}
-	}
-}
-
-func (e *env) mustRunWithoutAddons() {
-	e.t.Helper()
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	e.must(e.rolledOut(e.workloads(), 0, false))
-	e.must(e.nodesHaveAddonsPermissions(false))
-	e.must(e.hasNoCondition("ManilaCSIAddonsActive"))
 }

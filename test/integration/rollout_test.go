@@ -18,8 +18,7 @@ const (
 	trustedCABundle    = "manila-csi-driver-trusted-ca-bundle"
 	trustedCAKey       = "ca-bundle.crt"
 	servingCertificate = "manila-csi-driver-controller-metrics-serving-cert"
-	// injectLabel makes the cluster network operator fill a ConfigMap with the trusted CA bundle.
-	injectLabel = "config.openshift.io/inject-trusted-cabundle"
+
 	// rolloutPromptly bounds the time from a changed rollout input to the changed pod template.
 	rolloutPromptly = 2 * time.Second
 )
@@ -156,7 +155,6 @@ func TestChangedInputRollsOutOnce(t *testing.T) {
 	e := newEnv(t, options{})
 	e.parts(
 		part{"IgnoresUnrelatedObjects", e.ignoresUnrelatedObjects},
-		part{"MountsTrustedCA", e.mountsTrustedCA},
 		part{"RollsOutOncePerInput", e.rollsOutOncePerInput},
 	)
 }
@@ -176,38 +174,11 @@ func (e *env) ignoresUnrelatedObjects() {
 	e.expectNone("the operator wrote", e.writes(since))
 }
 
-// mountsTrustedCA checks that csi-driver mounts the bundle as soon as the ConfigMap has content,
-// and not before.
-func (e *env) mountsTrustedCA() {
-	e.awaitAvailable()
-	config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
-		Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
-	e.must(err)
-	if got := config.Labels[injectLabel]; got != "true" {
-		e.t.Errorf("the label for the injection of the bundle is %q, want true", got)
-	}
-	e.must(e.allHaveTrustedCA("nothing"))
-	inputs()["trusted CA bundle"].put(e, "a bundle")
-	e.within(prompt, e.allMountTrustedCA)
-	e.awaitNoWrites()
-	got, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
-		Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
-	e.must(err)
-	if got.Data[trustedCAKey] != "a bundle" {
-		e.t.Errorf("the operator removed the bundle: %v", got.Data)
-	}
-}
-
-// allMountTrustedCA returns nil if csi-driver of each workload mounts the trusted CA bundle.
+// allMountTrustedCA returns nil if csi-driver of each workload mounts the trusted CA bundle where
+// programs look for CAs.
 func (e *env) allMountTrustedCA() error {
-	return e.allHaveTrustedCA("configMap " + e.subject.trustedCA +
-		" ca-bundle.crt->tls-ca-bundle.pem")
-}
-
-// allHaveTrustedCA returns nil if csi-driver of each workload has this source, or nothing, at the
-// path where programs look for CAs.
-func (e *env) allHaveTrustedCA(want string) error {
 	const path = "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem"
+	want := "configMap " + e.subject.trustedCA + " ca-bundle.crt->tls-ca-bundle.pem"
 	for _, name := range e.subject.Workloads {
 		w, err := e.workload(name)
 		if err != nil {

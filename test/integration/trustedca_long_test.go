@@ -58,7 +58,7 @@ func TestReachesCloudWithTrustedCA(t *testing.T) {
 func (e *env) hasTrustedCAConfigMap() error {
 	config, err := e.management.kube.CoreV1().ConfigMaps(e.subject.controllerNamespace).
 		Get(e.ctx(), e.subject.trustedCA, metav1.GetOptions{})
-	if err == nil && config.Labels[injectLabel] != "true" {
+	if err == nil && config.Labels["config.openshift.io/inject-trusted-cabundle"] != "true" {
 		err = errors.New("the label for the injection of the bundle is missing")
 	}
 	return err

@@ -80,8 +80,8 @@ func leftoversOf(generation string) leftovers {
 	}[generation]
 }
 
-// eachUpgrade runs a test for each earlier generation in each flavour. Without the tag long it runs
-// the test for one of them. The cluster with generation 4.22 also contains leftovers of 4.17. The
+// eachUpgrade runs a test for each earlier generation in one flavour, such that each flavour meets
+// each driver and each release. Without the tag long it runs the test for one of them. The cluster with generation 4.22 also contains leftovers of 4.17. The
 // operator does not run.
 func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 	t.Helper()
@@ -95,7 +95,8 @@ func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 			all, err := generations.Of(s.ClusterCSIDriver, f, namespace)
 			assert.NilError(t, err)
 			for i, g := range all {
-				if !long && (g.Name != "manila-4.22" || f != flavour.Standalone) {
+				if (f == flavour.Standalone) != ((i < 2) == s.isManila()) ||
+					!long && g.Name != "manila-4.22" {
 					continue
 				}
 				selected = true
