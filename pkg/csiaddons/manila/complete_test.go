@@ -11,6 +11,7 @@ import (
 
 	gophershares "github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"google.golang.org/grpc/codes"
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -68,10 +69,9 @@ func TestFenceFailsIfAShareHasAnotherProtocol(t *testing.T) {
 
 func TestClusterIDOfSeveralClustersIsRefused(t *testing.T) {
 	t.Parallel()
-	manifest, err := os.ReadFile("../../../assets/base/kubernetes/deployment.yaml")
-	if err != nil || !strings.Contains(string(manifest), "--cluster-id="+sharedCluster+"\n") {
-		t.Errorf("the manifests for Kubernetes do not contain the cluster ID %s: %v", sharedCluster, err)
-	}
+	manifest, err := os.ReadFile("../../../assets/base/kubernetes/environment.yaml")
+	assert.Check(t, err == nil && strings.Contains(string(manifest), "CLUSTER_ID: "+sharedCluster+"\n"),
+		"the manifests for Kubernetes do not contain the cluster ID %s: %v", sharedCluster, err)
 	f := newFixture(t)
 	share := f.share(sharedCluster, "rw 0.0.0.0/0")
 	c := f.controller()
