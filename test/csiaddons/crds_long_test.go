@@ -3,26 +3,34 @@
 package csiaddons
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	typed "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
 // crdFolder contains the CRDs of this repository.
@@ -47,74 +55,67 @@ func TestCRDs(t *testing.T) {
 // checkCRDs checks what the API server accepts with the CRDs of the CSI-Addons for Ceph and with
 // ours, and that the installation does not change the CRDs of other programs.
 func (w *world) checkCRDs() {
-	ours := w.ownCRDs()
-
-	foreign := map[string]*apiextensionsv1.CustomResourceDefinition{}
-	for name, crd := range ours {
-		foreign[name] = w.createCRD(existing(crd))
-	}
-	w.installCRDs(len(ours), "another program has installed it")
-	for name, before := range foreign {
-		after, err := w.crds().Get(w.Context(), before.Name, metav1.GetOptions{})
-		w.must(err)
-		if before.Generation != after.Generation || len(after.Annotations) > 0 {
-			w.Errorf("the installation has changed %s of another program", name)
-		}
-	}
-	w.checkObjects()
-	if got := w.storedReason(); got != "" {
-		w.Errorf("a CRD without the field stores the reason %q", got)
-	}
+	foreign := w.ownCRDs()
 	for _, crd := range foreign {
-		w.removeCRD(crd.Name)
+		removeOurFields(crd)
+		w.createCRD(crd)
+	}
+	w.installCRDs(len(foreign), "another program has installed it")
+	for name, before := range foreign {
+		after := w.crd(name)
+		assert.Check(w, before.Generation == after.Generation && len(after.Annotations) == 0,
+			"the installation has changed %s of another program", name)
+	}
+	w.checkObjects(false)
+	assert.Check(w, is.Equal(w.storedReason(), ""), "a reason in a CRD without the field")
+	for _, crd := range foreign {
+		w.must(w.client.Delete(w.Context(), crd))
+		w.awaitGone(crd)
 	}
 
 	w.installCRDs(0, "")
-	w.checkObjects()
-	if got := w.storedReason(); got != "Tested" {
-		w.Errorf("our CRD stores the reason %q, want Tested", got)
-	}
+	w.checkObjects(true)
+	assert.Check(w, is.Equal(w.storedReason(), "Tested"), "a reason in our CRD")
 
-	w.checkLimits()
 	w.setRevision("networkfences", "99")
 	w.setRevision("reclaimspacejobs", "2") // which had no limits
 	w.setRevision("csiaddonsnodes", "1")   // the same
-	tenant, node := w.largeJob(), w.largeNode()
+	tenant, node := w.createLarge("ReclaimSpaceJob", `{target: {persistentVolumeClaim: "${huge}"}}`),
+		w.createLarge("CSIAddonsNode", `{driver: {name: a, nodeID: b, endpoint: "${huge}"}}`)
 	w.installCRDs(1, "a later release has installed it (revision 99, not 2)")
-	w.checkLimits()
-	w.endLargeJob(tenant)
-	w.endLargeNode(node)
+	w.checkObjects(true)
+	w.endLarge(tenant, `{target: {persistentVolumeClaim: "${254}"}}`)
+	w.endLarge(node, `{driver: {name: a, nodeID: b, endpoint: "${endpoint}a"}}`)
 	w.setRevision("csiaddonsnodes", "2.1")
 	w.installCRDs(1, "its annotation "+v1alpha1.RevisionAnnotation+" is 2.1, which is no number")
 	for name, want := range map[string]string{
 		"networkfences": "99", "reclaimspacejobs": "4", "csiaddonsnodes": "2.1",
 	} {
-		got, err := w.crds().Get(w.Context(), name+"."+v1alpha1.Group, metav1.GetOptions{})
-		w.must(err)
-		if revision := got.Annotations[v1alpha1.RevisionAnnotation]; revision != want {
-			w.Errorf("%s has the revision %s, want %s", name, revision, want)
-		}
+		got := w.crd(name).Annotations[v1alpha1.RevisionAnnotation]
+		assert.Check(w, is.Equal(got, want), "the revision of %s", name)
 	}
 }
 
 // checkOtherVersion checks that the installation refuses a CRD of others that cannot be used.
 func (w *world) checkOtherVersion() {
 	w.Helper()
-	crd := existing(w.ownCRDs()["networkfences"])
+	crd := w.ownCRDs()["networkfences"]
+	w.must(client.IgnoreNotFound(w.client.Delete(w.Context(), crd.DeepCopy())))
+	w.awaitGone(crd.DeepCopy())
+	removeOurFields(crd)
 	crd.Spec.Versions[0].Name = "v2"
-	w.removeCRD(crd.Name)
 	w.createCRD(crd)
 	output, err := w.script("install-crds.sh", "--csi-addons")
-	if err == nil || !strings.Contains(output, "does not serve the version v1alpha1") {
-		w.Errorf("the script ended with %v:\n%s", err, output)
-	}
+	assert.Check(w, err != nil && strings.Contains(output, "does not serve the version v1alpha1"),
+		"the script ended with %v:\n%s", err, output)
 }
 
-func (w *world) crds() typed.CustomResourceDefinitionInterface {
+// crd returns a CRD of the cluster by the plural of its kind.
+func (w *world) crd(plural string) *apiextensionsv1.CustomResourceDefinition {
 	w.Helper()
-	client, err := typed.NewForConfig(w.config)
-	w.must(err)
-	return client.CustomResourceDefinitions()
+	found := &apiextensionsv1.CustomResourceDefinition{}
+	w.must(w.client.Get(w.Context(), types.NamespacedName{Name: plural + "." + v1alpha1.Group}, found))
+	return found
 }
 
 // ownCRDs returns the CRDs of this repository by the plural of their kind.
@@ -130,17 +131,13 @@ func (w *world) ownCRDs() map[string]*apiextensionsv1.CustomResourceDefinition {
 		w.must(yaml.UnmarshalStrict(text, crd))
 		crds[crd.Spec.Names.Plural] = crd
 	}
-	if len(crds) != 5 {
-		w.Fatalf("found %d CRDs, want 5", len(crds))
-	}
+	assert.Assert(w, is.Len(crds, 5))
 	return crds
 }
 
-// existing returns the CRD of the CSI-Addons for Ceph, with a field that ours does not contain.
-func existing(
-	own *apiextensionsv1.CustomResourceDefinition,
-) *apiextensionsv1.CustomResourceDefinition {
-	crd := own.DeepCopy()
+// removeOurFields makes a CRD that of the CSI-Addons for Ceph, with a field that ours does not
+// contain.
+func removeOurFields(crd *apiextensionsv1.CustomResourceDefinition) {
 	crd.Annotations = nil
 	version := &crd.Spec.Versions[0]
 	version.AdditionalPrinterColumns = nil
@@ -154,7 +151,6 @@ func existing(
 	status.Properties["fieldOfALaterRelease"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
 	version.Schema.OpenAPIV3Schema.Properties["status"] = status
 	removeLimits(version.Schema.OpenAPIV3Schema.Properties["spec"])
-	return crd
 }
 
 // removeLimits removes the limits of texts from a schema. The CSI-Addons for Ceph have none.
@@ -167,30 +163,12 @@ func removeLimits(schema apiextensionsv1.JSONSchemaProps) {
 }
 
 // createCRD creates a CRD and waits until the API server serves it.
-func (w *world) createCRD(crd *apiextensionsv1.CustomResourceDefinition,
-) *apiextensionsv1.CustomResourceDefinition {
+func (w *world) createCRD(crd *apiextensionsv1.CustomResourceDefinition) {
 	w.Helper()
-	_, err := w.crds().Create(w.Context(), crd, metav1.CreateOptions{})
-	w.must(err)
-	var created *apiextensionsv1.CustomResourceDefinition
+	w.create(crd)
 	w.eventually(func(ctx context.Context) (bool, error) {
-		created, err = w.crds().Get(ctx, crd.Name, metav1.GetOptions{})
-		return err == nil && slices.ContainsFunc(created.Status.Conditions,
-			func(condition apiextensionsv1.CustomResourceDefinitionCondition) bool {
-				return condition.Type == apiextensionsv1.Established &&
-					condition.Status == apiextensionsv1.ConditionTrue
-			}), err
-	})
-	return created
-}
-
-func (w *world) removeCRD(name string) {
-	w.Helper()
-	err := w.crds().Delete(w.Context(), name, metav1.DeleteOptions{})
-	w.must(client.IgnoreNotFound(err))
-	w.eventually(func(ctx context.Context) (bool, error) {
-		_, err := w.crds().Get(ctx, name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		err := w.client.Get(ctx, client.ObjectKeyFromObject(crd), crd)
+		return apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established), err
 	})
 }
 
@@ -203,9 +181,8 @@ func (w *world) setRevision(plural, revision string) {
 	other := regexp.MustCompile(annotation).ReplaceAllLiteral(text,
 		[]byte(v1alpha1.RevisionAnnotation+`: "`+revision+`"`))
 	other = regexp.MustCompile(`\n *maxLength: \d+`).ReplaceAllLiteral(other, nil)
-	_, err = w.crds().Patch(w.Context(), plural+"."+v1alpha1.Group, types.ApplyPatchType,
-		other, metav1.PatchOptions{FieldManager: "csi-addons-openstack"})
-	w.must(err)
+	w.must(w.client.Patch(w.Context(), w.crd(plural), client.RawPatch(types.ApplyPatchType, other),
+		client.FieldOwner("csi-addons-openstack")))
 }
 
 // installCRDs runs the script, which must print a reason so many times.
@@ -231,22 +208,136 @@ func (w *world) script(name string, args ...string) (string, error) {
 // storedReason writes a status with a field that only our CRD contains, and returns what is stored.
 func (w *world) storedReason() string {
 	w.Helper()
-	jobs := w.dynamic.Resource(v1alpha1.GroupVersion().WithResource("reclaimspacejobs")).
-		Namespace("default")
-	job := w.object("kind: ReclaimSpaceJob\nspec: {target: {persistentVolumeClaim: data}}")
-	created, err := jobs.Create(w.Context(), job, metav1.CreateOptions{})
-	w.must(err)
-	w.must(unstructured.SetNestedField(created.Object, "Failed", "status", "result"))
-	w.must(unstructured.SetNestedField(created.Object, "Tested", "status", "reason"))
-	updated, err := jobs.UpdateStatus(w.Context(), created, metav1.UpdateOptions{})
-	w.must(err)
-	result, _, err := unstructured.NestedString(updated.Object, "status", "result")
-	w.must(err)
-	if diff := cmp.Diff("Failed", result); diff != "" {
-		w.Errorf("result (-want +got):\n%s", diff)
+	job, stored := newJob("stored", "data"), &v1alpha1.ReclaimSpaceJob{}
+	w.create(job)
+	job.Status.Result, job.Status.Reason = v1alpha1.OperationFailed, "Tested"
+	w.must(w.client.Status().Update(w.Context(), job))
+	w.must(w.client.Get(w.Context(), client.ObjectKeyFromObject(job), stored))
+	w.must(w.client.Delete(w.Context(), job))
+	assert.Check(w, is.Equal(stored.Status.Result, v1alpha1.OperationFailed))
+	return stored.Status.Reason
+}
+
+// parse parses YAML in which ${63} is a text of 63 bytes.
+func (w *world) parse(text string, into any) {
+	w.Helper()
+	known := map[string]int{
+		"endpoint": wire.MaxEndpoint, "schedule": controller.MaxSchedule,
+		"huge": 1 << 20, // as much as fits into an object
 	}
-	reason, _, err := unstructured.NestedString(updated.Object, "status", "reason")
+	w.must(yaml.UnmarshalStrict([]byte(os.Expand(text, func(length string) string {
+		number, _ := strconv.Atoi(length) // 0 if it is a name
+		return strings.Repeat("a", cmp.Or(number, known[length]))
+	})), into))
+}
+
+// object returns an object with a name of its own.
+func object(kind string, spec map[string]any) *unstructured.Unstructured {
+	found := &unstructured.Unstructured{Object: map[string]any{"kind": kind}}
+	if spec != nil {
+		found.Object["spec"] = maps.Clone(spec)
+	}
+	found.SetAPIVersion(v1alpha1.GroupVersion().String())
+	found.SetGenerateName("test-")
+	if !strings.HasPrefix(kind, "NetworkFence") {
+		found.SetNamespace(metav1.NamespaceDefault)
+	}
+	return found
+}
+
+// checkObjects lets the API server check the objects of a file with the CRDs that are installed.
+func (w *world) checkObjects(ours bool) {
+	w.Helper()
+	text, err := os.ReadFile("testdata/objects.yaml")
 	w.must(err)
-	w.must(jobs.Delete(w.Context(), created.GetName(), metav1.DeleteOptions{}))
-	return reason
+	var all []struct {
+		Kind         string
+		Spec, Stored map[string]any
+		Refused      string
+		Ours         bool
+		Changes      []struct {
+			Spec    map[string]any
+			Refused string
+		}
+	}
+	w.parse(string(text), &all)
+	for _, one := range all {
+		if one.Ours && !ours {
+			continue
+		}
+		created, what := object(one.Kind, one.Spec), fmt.Sprintf("%s %.200v", one.Kind, one.Spec)
+		w.expect(what, one.Refused, func(ctx context.Context) error {
+			return w.client.Create(ctx, created.DeepCopy(), client.DryRunAll)
+		})
+		if one.Refused != "" {
+			continue
+		}
+		w.create(created)
+		if one.Stored != nil {
+			got, want := string(w.json(created.Object["spec"])), string(w.json(one.Stored))
+			assert.Check(w, is.Equal(got, want), what)
+		}
+		for _, change := range one.Changes {
+			patch := client.RawPatch(types.MergePatchType, w.json(map[string]any{"spec": change.Spec}))
+			w.expect(fmt.Sprintf("%s becomes %.200v", what, change.Spec), change.Refused,
+				func(ctx context.Context) error {
+					return w.client.Patch(ctx, created.DeepCopy(), patch, client.DryRunAll)
+				})
+		}
+		w.must(w.client.Delete(w.Context(), created))
+	}
+}
+
+func (w *world) json(value any) []byte {
+	w.Helper()
+	text, err := json.Marshal(value)
+	w.must(err)
+	return text
+}
+
+// expect waits until the API server returns an error with a text, or no error if the text is empty:
+// it may still use the previous CRD.
+func (w *world) expect(what, text string, request func(context.Context) error) {
+	w.Helper()
+	var got error
+	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, soon, true,
+		func(ctx context.Context) (bool, error) {
+			got = request(ctx)
+			return (got == nil) == (text == "") && strings.Contains(fmt.Sprint(got), text), nil
+		})
+	assert.Check(w, err, "%s: the API server returns %v, want %q", what, got, text)
+}
+
+// createLarge creates an object that fills the memory of the controller, as a tenant can, or
+// somebody with root on a node.
+func (w *world) createLarge(kind, spec string) *unstructured.Unstructured {
+	w.Helper()
+	var parsed map[string]any
+	w.parse(spec, &parsed)
+	large := object(kind, parsed)
+	large.SetFinalizers([]string{v1alpha1.CSIAddonsNodeFinalizer})
+	w.expect(kind, "", func(ctx context.Context) error { return w.client.Create(ctx, large) })
+	return large
+}
+
+// endLarge writes the status of an object that the CRD does not allow any more, deletes it, and
+// removes its finalizer, as the controller does: it has only a part of the object. The rest must
+// stay.
+func (w *world) endLarge(large *unstructured.Unstructured, part string) {
+	w.Helper()
+	written := large.DeepCopy()
+	var spec map[string]any
+	w.parse(part, &spec)
+	written.Object["spec"], written.Object["status"] = spec, map[string]any{"message": "a"}
+	w.must(w.client.Status().Update(w.Context(), written))
+	w.must(w.client.Status().Patch(w.Context(), written,
+		client.RawPatch(types.MergePatchType, []byte(`{"status": {"message": "b"}}`))))
+	message, _, _ := unstructured.NestedString(written.Object, "status", "message")
+	same := string(w.json(large.Object["spec"])) == string(w.json(written.Object["spec"]))
+	assert.Check(w, same && message == "b",
+		"a write of the status has the message %q, and keeps the specification: %t", message, same)
+	w.must(w.client.Delete(w.Context(), large))
+	w.must(w.client.Patch(w.Context(), large,
+		client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
+	w.awaitGone(large)
 }

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -124,7 +125,8 @@ func (c *cluster) connect(ctx context.Context) error {
 	fast := c.plane.Config()
 	fast.QPS = -1
 	known := runtime.NewScheme()
-	err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known))
+	err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known),
+		apiextensionsv1.AddToScheme(known))
 	if err != nil {
 		return err
 	}
