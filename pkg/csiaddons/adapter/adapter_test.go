@@ -157,15 +157,6 @@ func manilaController() []string {
 	}
 }
 
-func TestControllerOfManilaNeedsALogin(t *testing.T) {
-	t.Parallel()
-	_, err := start(t, manilaController()...).Fence.UnfenceClusterNetwork(t.Context(),
-		&fence.UnfenceClusterNetworkRequest{Cidrs: []*fence.CIDR{{Cidr: "10.0.0.5/32"}}})
-	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "/missing/folder") {
-		t.Errorf("the error of a controller without a login is %v", err)
-	}
-}
-
 // inCloud runs the controller service of Manila with a share of a PersistentVolume in a simulated
 // cloud, the login in a folder, and a plugin that reports a version.
 func inCloud(t *testing.T, folder, pluginVersion string) (

@@ -89,4 +89,6 @@ func TestLoginFollowsTheMountedSecret(t *testing.T) {
 	expect(1, "")
 	must(t, os.Mkdir(filepath.Join(folder, "..data", "os-folder"), 0o700))
 	expect(0, unusable)
+	must(t, os.RemoveAll(folder))
+	expect(0, unusable)
 }

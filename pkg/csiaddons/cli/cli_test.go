@@ -4,17 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	csi "github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/csi-addons/spec/lib/go/encryptionkeyrotation"
 	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
-	"github.com/csi-addons/spec/lib/go/reclaimspace"
-	"github.com/csi-addons/spec/lib/go/replication"
-	"github.com/csi-addons/spec/lib/go/volumegroup"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	"gotest.tools/v3/assert"
@@ -33,101 +28,63 @@ func execute(t *testing.T, d *fakedriver.Driver, args ...string) (int, string, s
 	return code, stdout.String(), stderr.String()
 }
 
-// stagedAt is where kubelet stages the volume: the SHA-256 of volume-1 is the name of a folder.
-const stagedAt = "/staging/" + driverName +
-	"/d134c5a3656b7cd8339ec605c01ab63fed6fcaca8cb3067abde8a02c5bfacdc0/globalmount"
-
 func TestOperationsSendTheFlagsToTheDriver(t *testing.T) {
 	t.Parallel()
-	stage, cloud := map[string]string{"of": "stage"}, map[string]string{"of": "cloud"}
-	parameters := map[string]string{"zone": "a"}
-	used := &csi.VolumeCapability{
-		AccessMode: &csi.VolumeCapability_AccessMode{},
-		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
-	}
-	one := &replication.ReplicationSource{Type: &replication.ReplicationSource_Volume{
-		Volume: &replication.ReplicationSource_VolumeSource{VolumeId: "volume-1"},
-	}}
-	group := &replication.ReplicationSource{Type: &replication.ReplicationSource_Volumegroup{
-		Volumegroup: &replication.ReplicationSource_VolumeGroupSource{VolumeGroupId: "group-1"},
-	}}
-	cidrs := []*fence.CIDR{{Cidr: "10.0.0.1/32"}, {Cidr: "fd00::/64"}}
-	const volume, fenced = "--persistentvolume=data", "--cidrs=10.0.0.1/32,fd00::/64"
-	const ofCloud, zone = "--secret=csi/cloud", "--parameters=zone=a"
-	const content = "--volumegroupreplicationcontent=content"
-	const rotation = "EncryptionKeyRotation --stagingpath=/staging " + volume + " " + ofCloud
-	const modification = "ModifyVolumeGroupMembership --volumeids=1 " + content
-	for args, want := range map[string]proto.Message{
-		"GetIdentity":     &identity.GetIdentityRequest{},
-		"GetCapabilities": &identity.GetCapabilitiesRequest{},
-		"Probe":           &identity.ProbeRequest{},
-		"ControllerReclaimSpace " + volume: &reclaimspace.ControllerReclaimSpaceRequest{
-			VolumeId: "volume-1", Secrets: stage,
-		},
-		"NodeReclaimSpace --stagingpath=/staging " + volume: &reclaimspace.NodeReclaimSpaceRequest{
-			VolumeId: "volume-1", VolumePath: stagedAt, StagingTargetPath: stagedAt,
-			VolumeCapability: used, Secrets: stage,
-		},
-		rotation: &encryptionkeyrotation.EncryptionKeyRotateRequest{
-			VolumeId: "volume-1", VolumePath: stagedAt, VolumeCapability: used, Secrets: cloud,
-		},
-		"NetworkFence --clusterid=c " + fenced + " " + ofCloud: &fence.FenceClusterNetworkRequest{
-			Cidrs: cidrs, Secrets: cloud, Parameters: map[string]string{"clusterID": "c"},
-		},
-		"NetworkUnFence " + fenced + " " + zone: &fence.UnfenceClusterNetworkRequest{
-			Cidrs: cidrs, Parameters: parameters,
-		},
-		"GetFenceClients " + zone: &fence.GetFenceClientsRequest{
-			Parameters: parameters,
-		},
-		"ListClusterFence " + ofCloud: &fence.ListClusterFenceRequest{Secrets: cloud},
-		"EnableVolumeReplication " + volume + " " + zone: &replication.EnableVolumeReplicationRequest{
-			ReplicationSource: one, Secrets: stage, Parameters: parameters,
-		},
-		"DisableVolumeReplication " + content: &replication.DisableVolumeReplicationRequest{
-			ReplicationSource: group,
-		},
-		"PromoteVolume --force --legacy " + volume: &replication.PromoteVolumeRequest{
-			ReplicationSource: one, Secrets: stage, Force: true,
-			VolumeId: "volume-1", //nolint:staticcheck // what --legacy sets
-		},
-		"DemoteVolume --volumegroupid=group-1 " + ofCloud: &replication.DemoteVolumeRequest{
-			ReplicationSource: group, Secrets: cloud,
-		},
-		"ResyncVolume " + volume: &replication.ResyncVolumeRequest{
-			ReplicationSource: one, Secrets: stage,
-		},
-		"GetVolumeReplicationInfo " + volume: &replication.GetVolumeReplicationInfoRequest{
-			ReplicationSource: one, Secrets: stage,
-		},
-		"GetReplicationDestinationInfo " + content: &replication.GetReplicationDestinationInfoRequest{
-			ReplicationSource: group,
-		},
-		"CreateVolumeGroup --volumegroupname=g --volumeids=1,2": &volumegroup.CreateVolumeGroupRequest{
-			Name: "g", VolumeIds: []string{"1", "2"},
-		},
-		modification: &volumegroup.ModifyVolumeGroupMembershipRequest{
-			VolumeGroupId: "group-1", VolumeIds: []string{"1"},
-		},
-		"DeleteVolumeGroup --volumegroupid=group-1": &volumegroup.DeleteVolumeGroupRequest{
-			VolumeGroupId: "group-1",
-		},
-		"ControllerGetVolumeGroup " + content: &volumegroup.ControllerGetVolumeGroupRequest{
-			VolumeGroupId: "group-1",
-		},
-		"ListVolumeGroups " + ofCloud: &volumegroup.ListVolumeGroupsRequest{
-			Secrets: cloud,
-		},
+	const (
+		volume, content = " --persistentvolume=data", " --volumegroupreplicationcontent=content"
+		cidrs, zone     = " --cidrs=10.0.0.1/32,fd00::/64", " --parameters=zone=a"
+		ofCloud, staged = " --secret=csi/cloud", " --stagingpath=/staging"
+		inGroup         = " --volumegroupid=group-1"
+
+		id           = `"volumeId": "volume-1"`
+		fenced       = `"cidrs": [{"cidr": "10.0.0.1/32"}, {"cidr": "fd00::/64"}]`
+		stage, cloud = `, "secrets": {"of": "stage"}`, `"secrets": {"of": "cloud"}`
+		one          = `"replicationSource": {"volume": {"volumeId": "volume-1"}}`
+		group        = `"replicationSource": {"volumegroup": {"volumeGroupId": "group-1"}}`
+		ofGroup      = `"volumeGroupId": "group-1"`
+		used         = `, "volumeCapability": {"accessMode": {}, "mount": {}}`
+		parameters   = `"parameters": {"zone": "a"}`
+		// The SHA-256 of volume-1 is the name of a folder.
+		path = `Path": "/staging/` + driverName +
+			`/d134c5a3656b7cd8339ec605c01ab63fed6fcaca8cb3067abde8a02c5bfacdc0/globalmount"`
+	)
+	for args, want := range map[string]string{ // the method and its request
+		"GetIdentity": `GetIdentity {}`, "GetCapabilities": `GetCapabilities {}`, "Probe": `Probe {}`,
+		"ControllerReclaimSpace" + volume: `ControllerReclaimSpace {` + id + stage + `}`,
+		"NodeReclaimSpace" + staged + volume: `NodeReclaimSpace {` + id + stage + used + `, "volume` +
+			path + `, "stagingTarget` + path + `}`,
+		"EncryptionKeyRotation" + staged + volume + ofCloud: `EncryptionKeyRotate {` + id + used +
+			`, "volume` + path + `, ` + cloud + `}`,
+		"NetworkFence --clusterid=c" + cidrs + ofCloud: `FenceClusterNetwork {` + fenced + `, ` + cloud +
+			`, "parameters": {"clusterID": "c"}}`,
+		"NetworkUnFence" + cidrs + zone: `UnfenceClusterNetwork {` + fenced + `, ` + parameters + `}`,
+		"GetFenceClients" + zone:        `GetFenceClients {` + parameters + `}`,
+		"ListClusterFence" + ofCloud:    `ListClusterFence {` + cloud + `}`,
+		"EnableVolumeReplication" + volume + zone: `EnableVolumeReplication {` + one + stage + `, ` +
+			parameters + `}`,
+		"DisableVolumeReplication" + content: `DisableVolumeReplication {` + group + `}`,
+		"PromoteVolume --force --legacy" + volume: `PromoteVolume {` + one + stage + `, "force": true, ` +
+			id + `}`,
+		"DemoteVolume" + inGroup + ofCloud:        `DemoteVolume {` + group + `, ` + cloud + `}`,
+		"ResyncVolume" + volume:                   `ResyncVolume {` + one + stage + `}`,
+		"GetVolumeReplicationInfo" + volume:       `GetVolumeReplicationInfo {` + one + stage + `}`,
+		"GetReplicationDestinationInfo" + content: `GetReplicationDestinationInfo {` + group + `}`,
+		"CreateVolumeGroup --volumegroupname=g --volumeids=1,2": `CreateVolumeGroup {"name": "g", ` +
+			`"volumeIds": ["1", "2"]}`,
+		"ModifyVolumeGroupMembership --volumeids=1" + content: `ModifyVolumeGroupMembership {` + ofGroup +
+			`, "volumeIds": ["1"]}`,
+		"DeleteVolumeGroup" + inGroup:        `DeleteVolumeGroup {` + ofGroup + `}`,
+		"ControllerGetVolumeGroup" + content: `ControllerGetVolumeGroup {` + ofGroup + `}`,
+		"ListVolumeGroups" + ofCloud:         `ListVolumeGroups {` + cloud + `}`,
 	} {
 		d := fakedriver.Serve(t, answers(nil).answer)
 		code, _, stderr := execute(t, d, strings.Fields("--operation="+args)...)
-		if code != exitOK {
-			t.Errorf("%s: exit code %d: %s", args, code, stderr)
-			continue
-		}
-		name := string(want.ProtoReflect().Descriptor().Name())
-		got := d.Last(strings.TrimSuffix(name, "Request"))
-		assert.Check(t, is.DeepEqual(want, got, protocmp.Transform()), "%s: request of the driver", args)
+		method, request, _ := strings.Cut(want, " ")
+		got := d.Last(method)
+		assert.Assert(t, code == exitOK && got != nil, "%s: exit code %d: %s", args, code, stderr)
+		wanted := got.ProtoReflect().New().Interface()
+		assert.NilError(t, protojson.Unmarshal([]byte(request), wanted))
+		assert.Check(t, is.DeepEqual(wanted, got, protocmp.Transform()), "%s: request", args)
 	}
 }
 

@@ -71,43 +71,30 @@ func connect(t *testing.T, address string) *driver.Client {
 	return client
 }
 
-func TestDescriptionContainsNameAndServices(t *testing.T) {
+func TestDescriptionContainsServicesAndAValidName(t *testing.T) {
 	t.Parallel()
+	type services = []identity.Capability_Service_Type
 	const (
 		controller = identity.Capability_Service_CONTROLLER_SERVICE
 		node       = identity.Capability_Service_NODE_SERVICE
-		unknown    = identity.Capability_Service_Type(99)
 	)
-	for _, test := range []struct {
-		services []identity.Capability_Service_Type
-		want     driver.Description
-	}{
-		{nil, driver.Description{Name: "a"}},
-		{[]identity.Capability_Service_Type{node, unknown}, driver.Description{Name: "a", Node: true}},
-		{
-			[]identity.Capability_Service_Type{node, controller},
-			driver.Description{Name: "a", Node: true, Controller: true},
-		},
+	longest := strings.Repeat("a", 63)
+	for name, want := range map[string]driver.Description{
+		longest: {Name: longest, Node: true, Controller: true}, "Example.CSI.openstack.org": {Node: true},
+		"": {}, longest + "a": {}, "a_b": {}, "a/b": {}, "a.": {}, "a b": {},
 	} {
-		socket := filepath.Join(t.TempDir(), "s")
-		fake{name: "a", services: test.services}.serve(t, socket)
-		got, err := connect(t, "unix://"+socket).Describe(t.Context())
-		assert.NilError(t, err)
-		assert.Check(t, is.DeepEqual(test.want, got), "description")
-	}
-}
-
-func TestNameOfTheDriverIsValid(t *testing.T) {
-	t.Parallel()
-	for name, valid := range map[string]bool{
-		"": false, strings.Repeat("a", 63): true, strings.Repeat("a", 64): false,
-		"Example.CSI.openstack.org": true, "a_b": false, "a/b": false, "a.": false, "a b": false,
-	} {
-		socket := filepath.Join(t.TempDir(), "s")
-		fake{name: name}.serve(t, socket)
-		if _, err := connect(t, socket).Describe(t.Context()); (err == nil) != valid {
-			t.Errorf("for the name %q the error is %v", name, err)
+		d := fake{name: name, services: services{node, 99}} // nobody knows the latter
+		if want.Controller {
+			d.services = append(d.services, controller)
 		}
+		socket := filepath.Join(t.TempDir(), "s")
+		d.serve(t, socket)
+		got, err := connect(t, "unix://"+socket).Describe(t.Context())
+		if want.Node {
+			want.Name = name
+		}
+		assert.Check(t, (err == nil) == want.Node, "for the name %q the error is %v", name, err)
+		assert.Check(t, is.DeepEqual(want, got), "description of %q", name)
 	}
 }
 

@@ -41,21 +41,6 @@ func TestEndOfAFenceWithoutAnyShareFails(t *testing.T) {
 	f.expectRules(share, "rw 0.0.0.0/0")
 }
 
-func TestFencedShareThatLosesTheIDOfTheClusterIsStillFencedAndRestored(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	share, other := f.share(cluster, "rw 0.0.0.0/0"), f.share(cluster, "rw 0.0.0.0/0")
-	f.must(f.fence(f.controller(), fenced))
-	f.must(gophershares.SetMetadata(f.Context(), f.manila, share, gophershares.SetMetadataOpts{
-		Metadata: map[string]string{clusterKey: "green"},
-	}).Err)
-	f.must(f.fence(f.controller(), neighbor))
-	f.expectAccess(share, "", "", "rw")
-	f.must(f.unfence(f.controller(), fenced, neighbor))
-	f.expectRules(share, "rw 0.0.0.0/0")
-	f.expectRules(other, "rw 0.0.0.0/0")
-}
-
 func TestFenceFailsIfAShareHasAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -70,8 +55,9 @@ func TestFenceFailsIfAShareHasAnotherProtocol(t *testing.T) {
 func TestClusterIDOfSeveralClustersIsRefused(t *testing.T) {
 	t.Parallel()
 	manifest, err := os.ReadFile("../../../assets/base/kubernetes/environment.yaml")
-	assert.Check(t, err == nil && strings.Contains(string(manifest), "CLUSTER_ID: "+sharedCluster+"\n"),
-		"the manifests for Kubernetes do not contain the cluster ID %s: %v", sharedCluster, err)
+	assert.NilError(t, err)
+	assert.Check(t, strings.Contains(string(manifest), "CLUSTER_ID: "+sharedCluster+"\n"),
+		"the manifests for Kubernetes do not contain the cluster ID %s", sharedCluster)
 	f := newFixture(t)
 	share := f.share(sharedCluster, "rw 0.0.0.0/0")
 	c := f.controller()

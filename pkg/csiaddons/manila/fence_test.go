@@ -1,6 +1,8 @@
 package manila
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -58,20 +60,29 @@ func TestFenceRevokesAndUnfenceRestoresExactly(t *testing.T) {
 	}
 }
 
+// Fences can nest, and end in any order.
 func TestSecondFenceKeepsTheFirst(t *testing.T) {
 	t.Parallel()
+	const network = "10.0.0.0/24"
 	f := newFixture(t)
 	share := f.share(cluster, "rw 0.0.0.0/0", "rw 10.0.0.5")
 	f.must(f.fence(f.controller(), fenced+"/32"))
-	f.must(f.fence(f.controller(), neighbor+"/32"))
+	f.must(f.fence(f.controller(), network))
+	f.must(f.unfence(f.controller(), fenced+"/32"))
 	f.expectAccess(share, "", "", "rw")
+	f.must(f.fence(f.controller(), fenced+"/32"))
+	f.must(f.fence(f.controller(), neighbor+"/32"))
 	listed, err := f.controller().ListClusterFence(t.Context(), &fence.ListClusterFenceRequest{})
 	f.must(err)
 	got := []string{}
 	for _, cidr := range listed.GetCidrs() {
 		got = append(got, cidr.GetCidr())
 	}
-	assert.Check(t, is.DeepEqual([]string{"10.0.0.5/32", "10.0.0.6/32"}, got), "fenced networks")
+	assert.Check(t, is.DeepEqual([]string{network, "10.0.0.5/32", "10.0.0.6/32"}, got))
+	for range 2 { // a repetition changes nothing
+		f.must(f.unfence(f.controller(), network))
+		f.expectAccess(share, "", "", "rw")
+	}
 	f.must(f.unfence(f.controller(), fenced+"/32"))
 	f.expectAccess(share, "rw", "", "rw")
 	f.must(f.unfence(f.controller(), neighbor+"/32"))
@@ -218,28 +229,6 @@ func TestAddressesAreFencedWithTheDefaults(t *testing.T) {
 	}
 }
 
-func TestFencesThatNestEndInAnyOrder(t *testing.T) {
-	t.Parallel()
-	for name, ends := range map[string][]string{
-		"the larger first": {"10.0.0.0/24", fenced + "/32"}, "the smaller first": {fenced, "10.0.0.0/24"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			share := f.share(cluster, "rw 0.0.0.0/0")
-			f.must(f.fence(f.controller(), "10.0.0.0/24"))
-			f.must(f.fence(f.controller(), fenced))
-			f.expectAccess(share, "", "", "rw")
-			f.must(f.unfence(f.controller(), ends[0]))
-			f.must(f.unfence(f.controller(), ends[0])) // a repetition changes nothing
-			neighborAccess := map[bool]string{true: "rw", false: ""}[name == "the larger first"]
-			f.expectAccess(share, "", neighborAccess, "rw")
-			f.must(f.unfence(f.controller(), ends[1]))
-			f.expectRules(share, "rw 0.0.0.0/0")
-		})
-	}
-}
-
 func TestInvalidNetworksAreRefused(t *testing.T) {
 	t.Parallel()
 	c := NewController(Config{}, nil)
@@ -325,22 +314,6 @@ func TestRuleThatManilaCouldNotApplyIsGrantedAgain(t *testing.T) {
 	f.expectRules(share, "rw 0.0.0.0/0")
 }
 
-func TestShareThatCannotChangeDoesNotKeepOthersFromChanging(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	broken, healthy := f.share(cluster, "rw 10.0.0.5"), f.share(cluster, "rw 10.0.0.5")
-	fault := f.fault(simulator.Fault{
-		Mode: simulator.Status, Status: http.StatusBadGateway, Method: http.MethodPost,
-		PathPrefix: "/share/v2/shares/" + broken,
-	})
-	f.refused(f.fence(f.controller(), fenced), codes.Unavailable, broken)
-	f.expectAccess(broken, "rw", "", "")
-	f.expectAccess(healthy, "", "", "")
-	f.must(f.cloud.ClearFaults(fault))
-	f.must(f.fence(f.controller(), fenced))
-	f.expectAccess(broken, "", "", "")
-}
-
 func TestUnreachableCloudIsUnavailable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -388,4 +361,38 @@ func TestOperationContinuesAfterARestart(t *testing.T) {
 			f.must(gophershares.Delete(t.Context(), f.manila, share).ExtractErr())
 		}
 	}
+}
+
+// reports returns what a plugin reports.
+func reports(vendorVersion string, err error) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return vendorVersion, err }
+}
+
+func TestPluginThatNeedsTheIDsOfAccessRulesRefusesAFence(t *testing.T) {
+	t.Parallel()
+	for version, refused := range map[string]string{
+		"0.9.0@v1.34.1": "v1.34.1", "0.9.0@v1.34.99-3-g1a2b3c4": "v1.34.99", "0.9.0@1.20.0": "v1.20.0",
+		"0.9.0@v1.34.1\x1b[31m": "v1.34.1",
+		"0.9.0@v1.35.0":         "", "0.9.0@v1.35.0-rc.1": "", "0.9.0@v1.36.0": "", "1.0.0@v2.0.0": "",
+		"0.9.0@": "", "0.9.0": "", "": "", "0.9.0@1a2b3c4": "", "0.9.0@latest": "",
+	} {
+		f := &fixture{T: t}
+		c := Controller{config: Config{PluginVersion: reports(version, nil)}}
+		if err := c.checkPlugin(t.Context()); refused == "" {
+			f.must(err)
+		} else {
+			f.refused(err, codes.FailedPrecondition, "manila-csi-plugin has the version "+refused+", and")
+		}
+	}
+}
+
+func TestFenceNeedsAnAnswerOfThePlugin(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 0.0.0.0/0")
+	c := f.controller()
+	c.config.PluginVersion = reports("", errors.New("no such file"))
+	f.refused(f.fence(c, fenced), codes.Unavailable, "reading the version of manila-csi-plugin")
+	f.expectRules(share, "rw 0.0.0.0/0")
+	f.must(f.unfence(c, fenced))
 }

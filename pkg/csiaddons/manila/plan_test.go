@@ -4,13 +4,10 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
-
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // The test compares the access of each address of the networks of randomNetwork.
@@ -31,7 +28,8 @@ func TestRulesWhileFencedAllowWhatTheSmallestRuleAllowed(t *testing.T) {
 			}
 			after = append(after, w.rule)
 		}
-		for _, network := range networks(t, "10.0.0.0/24", "fd00::/120") {
+		for _, text := range []string{"10.0.0.0/24", "fd00::/120"} {
+			network := netip.MustParsePrefix(text)
 			for address := network.Addr(); network.Contains(address); address = address.Next() {
 				want := levelOf(address, slices.Concat(originals, kept))
 				if overlapsAny(netip.PrefixFrom(address, address.BitLen()), target) {
@@ -74,27 +72,11 @@ func levelOf(address netip.Addr, rules []rule) (level string) {
 	return level
 }
 
-// Manila's driver for NetApp sorts the texts of rules in descending order, and ONTAP uses the first
-// rule that contains a client.
-func TestFenceChangesNoLevelOfABackendThatSortsTexts(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	share := f.share(cluster, "ro 0.0.0.0/0", "rw 100.64.0.0/10")
-	f.must(f.fence(f.controller(), fenced))
-	rules := f.list(share)
-	slices.SortFunc(rules, func(a, b openstack.AccessRule) int { return strings.Compare(b.To, a.To) })
-	got := map[string]string{}
-	for _, client := range []string{fenced, neighbor, "100.63.255.255", "100.64.0.1", "100.128.0.0"} {
-		for _, r := range rules {
-			if got[client] == "" && networks(t, r.To)[0].Contains(netip.MustParseAddr(client)) {
-				got[client] = r.Level
-			}
-		}
+// randomNetwork returns a network of IPv4 or IPv6 with 2^low to 2^high addresses, near the others.
+func randomNetwork(random *rand.Rand, low, high int) netip.Prefix {
+	address := netip.AddrFrom4([4]byte{10, 0, 0, byte(random.UintN(256))})
+	if random.IntN(8) == 0 {
+		address = netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(random.UintN(256))})
 	}
-	want := map[string]string{
-		neighbor: readOnly, "100.63.255.255": readOnly, "100.64.0.1": readWrite, "100.128.0.0": readOnly,
-	}
-	assert.Check(t, is.DeepEqual(want, got), "levels")
-	f.must(f.unfence(f.controller(), fenced))
-	f.expectRules(share, "ro 0.0.0.0/0", "rw 100.64.0.0/10")
+	return netip.PrefixFrom(address, address.BitLen()-low-random.IntN(high-low+1)).Masked()
 }
