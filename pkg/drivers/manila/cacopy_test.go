@@ -1,12 +1,10 @@
 package manila
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
-	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
@@ -60,44 +57,31 @@ func (b copyBench) put(t *testing.T, side flavour.Side, object *corev1.ConfigMap
 	assert.NilError(t, err)
 }
 
-// run syncs once, and returns all requests to the guest side and the writes to the management
-// cluster.
-func (b copyBench) run(t *testing.T) ([]string, error) {
+// run syncs once, and returns the writes to the guest side.
+func (b copyBench) run(t *testing.T) []string {
 	t.Helper()
-	b.settle(t, flavour.ControlPlane, b.fake.Namespaces.UserConfig, b.fake.Namespaces.CloudConfig)
-	b.settle(t, flavour.Guest, Namespace, "cloud-provider-config")
+	b.catchUp(t)
 	b.fake.Guest.ClearActions()
 	b.fake.ControlPlane.ClearActions()
-	err := b.Sync(t.Context(), factory.NewSyncContext("test", b.events))
-	if b.fake.Guest != b.fake.ControlPlane && len(b.fake.ControlPlane.Actions()) > 0 {
-		t.Errorf("requests to the management cluster: %v", b.fake.ControlPlane.Actions())
+	assert.NilError(t, b.Sync(t.Context(), factory.NewSyncContext("test", b.events)))
+	if b.fake.Guest != b.fake.ControlPlane {
+		assert.Check(t, is.Len(b.fake.ControlPlane.Actions(), 0), "requests to the management cluster")
 	}
-	var requests []string
 	for _, action := range b.fake.Guest.Actions() {
-		if action.GetNamespace() != Namespace || action.GetResource().Resource != "configmaps" {
-			t.Errorf("the guest is asked to %s %s in %q", action.GetVerb(), action.GetResource().Resource,
-				action.GetNamespace())
-		}
-		if action.GetVerb() != "get" { // before each write, by library-go
-			requests = append(requests, action.GetVerb())
-		}
+		assert.Check(t, is.Equal(action.GetNamespace(), Namespace))
 	}
-	if settled := len(b.fake.Guest.Actions()) == 0; settled != (len(requests) == 0) {
-		t.Errorf("requests %v without a write", b.fake.Guest.Actions())
-	}
-	return requests, err
+	written := clustertest.Writes(b.fake.Guest)
+	b.catchUp(t)
+	return written
 }
 
-// settle waits until the cache of a side contains the ConfigMap of its API server.
-func (b copyBench) settle(t *testing.T, side flavour.Side, namespace, name string) {
+// catchUp waits until the caches have what the API servers have.
+func (b copyBench) catchUp(t *testing.T) {
 	t.Helper()
-	clients := b.fake.Side(side)
-	cached := clients.ObjectInformers.For(namespace, name).Core().V1().ConfigMaps().Lister()
-	settleOne(t,
-		func() (*corev1.ConfigMap, error) {
-			return clients.Kube.CoreV1().ConfigMaps(namespace).Get(t.Context(), name, metav1.GetOptions{})
-		},
-		func() (*corev1.ConfigMap, error) { return cached.ConfigMaps(namespace).Get(name) })
+	n := b.fake.Namespaces
+	clustertest.CatchUp(t, b.fake.ControlPlane.CoreV1().ConfigMaps(n.UserConfig), n.CloudConfig,
+		b.source.Get)
+	clustertest.CatchUp(t, b.fake.Guest.CoreV1().ConfigMaps(Namespace), caConfigMap, b.copied.Get)
 }
 
 // data returns the data of the copy, nil if the copy does not exist.
@@ -117,116 +101,52 @@ func (b copyBench) data(t *testing.T) map[string]string {
 func TestCopyFollowsSource(t *testing.T) {
 	t.Parallel()
 	type data = map[string]string
+	const created, updated, deleted = "create", "update", "delete"
 	for _, f := range flavour.All() {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
 			b := newCopyBench(t, clustertest.Seed{Flavour: f})
 			source := func(d data) func() {
-				return func() { b.put(t, flavour.ControlPlane, sourceOf(f, d)) }
+				object := sourceOf(f, d)
+				object.BinaryData = map[string][]byte{"b": {1}}
+				object.Labels = map[string]string{"for": "others"}
+				return func() { b.put(t, flavour.ControlPlane, object) }
 			}
 			copied := func(d data) func() { return func() { b.put(t, flavour.Guest, copyWith(d)) } }
 			nothing := func() {}
 			for _, step := range []struct {
-				name     string
-				do       func()
-				requests []string
-				want     data
+				name, want string
+				do         func()
+				ca         string // in the copy, which contains nothing else
 			}{
-				{"no source", nothing, nil, nil},
-				{"foreign copy", copied(data{"a": "b"}), []string{"delete"}, nil},
-				{
-					"source", source(data{"ca-bundle.pem": "A", "config": "x"}),
-					[]string{"create"},
-					data{"ca-bundle.pem": "A"},
-				},
-				{"settled", nothing, nil, data{"ca-bundle.pem": "A"}},
-				{
-					"renewed", source(data{"ca-bundle.pem": "B", "config": "x"}),
-					[]string{"update"},
-					data{"ca-bundle.pem": "B"},
-				},
-				{
-					"edited copy", copied(data{"ca-bundle.pem": "C", "config": "x"}),
-					[]string{"update"},
-					data{"ca-bundle.pem": "B"},
-				},
-				{
-					"copy of an earlier release", copied(data{"ca-bundle.pem": "B", "config": "x", "y": ""}),
-					[]string{"update"},
-					data{"ca-bundle.pem": "B"},
-				},
-				{"no copy", copied(nil), []string{"create"}, data{"ca-bundle.pem": "B"}},
-				{"source gone", source(nil), []string{"delete"}, nil},
-				{"settled without", nothing, nil, nil},
+				{"no source", "", nothing, ""},
+				{"foreign copy", deleted, copied(data{"a": "b"}), ""},
+				{"source", created, source(data{"ca-bundle.pem": "A", "config": "password"}), "A"},
+				{"settled", "", nothing, "A"},
+				{"renewed", updated, source(data{"ca-bundle.pem": "B", "config": "x"}), "B"},
+				{"edited copy", updated, copied(data{"ca-bundle.pem": "C", "config": "x"}), "B"},
+				{"copy of an earlier release", updated, copied(data{"ca-bundle.pem": "B", "y": ""}), "B"},
+				{"no copy", created, copied(nil), "B"},
+				{"source without a CA", deleted, source(data{"config": "x", "ca-bundle.pem": ""}), ""},
+				{"source again", created, source(data{"ca-bundle.pem": "B"}), "B"},
+				{"source gone", deleted, source(nil), ""},
+				{"settled without", "", nothing, ""},
 			} {
 				step.do()
-				requests, err := b.run(t)
-				b.settle(t, flavour.Guest, Namespace, "cloud-provider-config")
-				if diff := cmp.Diff(step.requests, requests); err != nil || diff != "" {
-					t.Errorf("%s: %v; requests (-want +got):\n%s", step.name, err, diff)
+				var writes []string
+				if step.want != "" {
+					writes = []string{step.want + " configmaps/cloud-provider-config"}
 				}
-				assert.Check(t, is.DeepEqual(step.want, b.data(t)), "%s: the copy", step.name)
+				assert.Check(t, is.DeepEqual(writes, b.run(t)), step.name)
+				got := b.copied.Get()
+				if step.ca == "" {
+					assert.Check(t, got == nil, step.name)
+					continue
+				}
+				assert.Check(t, is.DeepEqual(data{"ca-bundle.pem": step.ca}, got.Data), step.name)
+				assert.Check(t, len(got.Labels)+len(got.BinaryData) == 0, step.name)
 			}
 		})
-	}
-}
-
-func TestSourceWithoutCAHasNoCopy(t *testing.T) {
-	t.Parallel()
-	for _, f := range flavour.All() {
-		for _, data := range []map[string]string{
-			{"cloud.conf": "x"}, {"cloud.conf": "x", "ca-bundle.pem": ""},
-		} {
-			b := newCopyBench(t, seedWith(f, []runtime.Object{sourceOf(f, data)},
-				[]runtime.Object{copyWith(map[string]string{"ca-bundle.pem": "A"})}))
-			requests, err := b.run(t)
-			if diff := cmp.Diff([]string{"delete"}, requests); err != nil || diff != "" {
-				t.Errorf("%s: %v; requests for %v (-want +got):\n%s", f, err, data, diff)
-			}
-		}
-	}
-}
-
-// TestCopyContainsTheCAOnly uses a source with binary keys, and with metadata for other components.
-func TestCopyContainsTheCAOnly(t *testing.T) {
-	t.Parallel()
-	for _, f := range flavour.All() {
-		source := sourceOf(f,
-			map[string]string{"ca-bundle.pem": "A", "config": "[Global]\npassword = hunter2"})
-		source.BinaryData, source.Labels = map[string][]byte{"b": {1}}, map[string]string{"for": "others"}
-		b := newCopyBench(t, seedWith(f, []runtime.Object{source}, nil))
-		for _, wantRequests := range [][]string{{"create"}, nil} {
-			requests, err := b.run(t)
-			if diff := cmp.Diff(wantRequests, requests); err != nil || diff != "" {
-				t.Errorf("%s: %v; requests (-want +got):\n%s", f, err, diff)
-			}
-		}
-		got, err := b.fake.Guest.CoreV1().ConfigMaps(Namespace).Get(t.Context(), "cloud-provider-config",
-			metav1.GetOptions{})
-		assert.NilError(t, err)
-		diff := cmp.Diff(map[string]string{"ca-bundle.pem": "A"}, got.Data)
-		if diff != "" || len(got.Labels)+len(got.BinaryData) > 0 {
-			t.Errorf("%s: labels %v, binary data %v; data (-want +got):\n%s", f, got.Labels, got.BinaryData,
-				diff)
-		}
-	}
-}
-
-func TestCopyOfAnUnmanagedOperator(t *testing.T) {
-	t.Parallel()
-	edited := []runtime.Object{copyWith(map[string]string{"ca-bundle.pem": "mine"})}
-	for _, f := range flavour.All() {
-		source := []runtime.Object{sourceOf(f, map[string]string{"ca-bundle.pem": "A"})}
-		for name, seed := range map[string]clustertest.Seed{
-			"no copy": seedWith(f, source, nil), "edited copy": seedWith(f, source, edited),
-			"no source": seedWith(f, nil, edited),
-		} {
-			b := newCopyBench(t, seed)
-			b.fake.State.Set(t, csiDriver(opv1.Unmanaged, opv1.ManagedStorageClass))
-			if requests, err := b.run(t); err != nil || requests != nil {
-				t.Errorf("%s, %s: got %v, %v; want neither request nor error", f, name, requests, err)
-			}
-		}
 	}
 }
 
@@ -245,20 +165,25 @@ func TestEventsTriggerCopyOfCA(t *testing.T) {
 			t.Parallel()
 			b := newCopyBench(t, clustertest.Seed{Flavour: f})
 			refuseUpdates(b.fake)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			go b.Run(ctx, 1)
-			has := func(ca string) { eventually(t, func() bool { return b.data(t)["ca-bundle.pem"] == ca }) }
+			go b.Run(t.Context(), 1)
+			has := func(ca string) {
+				t.Helper()
+				clustertest.Eventually(t, func() bool { return b.data(t)["ca-bundle.pem"] == ca }, ca)
+			}
+			reports := func(condition string) {
+				t.Helper()
+				clustertest.Eventually(t, func() bool { return b.condition(t) == condition }, condition)
+			}
 			b.put(t, flavour.ControlPlane, sourceOf(f, map[string]string{"ca-bundle.pem": "A"}))
 			has("A")
 			b.put(t, flavour.Guest, copyWith(nil))
 			has("A")
-			eventually(t, func() bool { return b.condition(t) == "False As expected" })
+			reports("False As expected")
 			b.put(t, flavour.ControlPlane, sourceOf(f, map[string]string{"ca-bundle.pem": "refused"}))
-			eventually(t, func() bool { return b.condition(t) == "True "+want })
+			reports("True " + want)
 			b.put(t, flavour.ControlPlane, sourceOf(f, map[string]string{"ca-bundle.pem": "B"}))
 			has("B")
-			eventually(t, func() bool { return b.condition(t) == "False As expected" })
+			reports("False As expected")
 			b.put(t, flavour.ControlPlane, sourceOf(f, nil))
 			has("")
 		})

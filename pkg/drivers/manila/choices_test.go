@@ -1,7 +1,6 @@
 package manila
 
 import (
-	"maps"
 	"strings"
 	"testing"
 
@@ -37,10 +36,9 @@ func (b classBench) choose(t *testing.T, text string) {
 	t.Helper()
 	configMap := chosen(text)
 	api := b.fake.Guest.CoreV1().ConfigMaps(configMap.Namespace)
-	if _, err := api.Update(t.Context(), configMap, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() bool { return maps.Equal(b.choices.Get().Data, configMap.Data) })
+	_, err := api.Update(t.Context(), configMap, metav1.UpdateOptions{})
+	assert.NilError(t, err)
+	clustertest.CatchUp(t, api, configMap.Name, b.choices.Get)
 	b.fake.Guest.ClearActions()
 }
 
@@ -99,7 +97,7 @@ classes:
 	nodes.Parameters["nfs-shareClient"] = "10.0.0.0/16,10.1.0.0/16"
 	nodes.Parameters["appendShareMetadata"] = `{"team":"storage"}`
 	want := []*storagev1.StorageClass{gold, net, nodes}
-	assert.Check(t, is.DeepEqual(want, b.served(t), asServed()...), "classes")
+	assert.Check(t, is.DeepEqual(want, b.fake.StorageClasses(t), asServed()...), "classes")
 	b.writes(t)
 	b.state(t, opv1.RemovedStorageClass)
 	b.writes(t, "delete storageclasses/csi-manila-gold", "delete storageclasses/csi-manila-net",
@@ -109,31 +107,23 @@ classes:
 // TestTypesThatNeedANetwork: without choices, these types get a class as before.
 func TestTypesThatNeedANetwork(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name, text string
-		want       []string
-	}{
-		{"without choices", "", []string{
+	for text, want := range map[string][]string{
+		"": {
 			"create storageclasses/csi-manila-gold", "create storageclasses/csi-manila-net",
-		}},
-		{"with choices", "driver: Auto\n", []string{"create storageclasses/csi-manila-gold"}},
+		},
+		"driver: Auto\n": {"create storageclasses/csi-manila-gold"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			b := newClassBench(t)
-			if test.text != "" {
-				b = newClassBench(t, chosen(test.text))
-			}
-			b.offer("gold", "net")
-			b.writes(t, test.want...)
-			want := `share type "net" needs a share network, which StorageClass csi-manila-net does not ` +
-				"name, so Manila creates no shares. Set shareNetworkID for the share type in key " +
-				"operator.yaml of ConfigMap manila-csi-config, or exclude the share type there"
-			if c := b.condition(t); c.Status != opv1.ConditionFalse || c.Message != want {
-				t.Errorf("condition %+v", c)
-			}
-			assert.Check(t, is.DeepEqual([]string{"ShareTypeWithoutNetwork"}, b.warnings(t)), "warnings")
-		})
+		b := newClassBench(t)
+		if text != "" {
+			b = newClassBench(t, chosen(text))
+		}
+		b.offer("gold", "net")
+		b.writes(t, want...)
+		message := `share type "net" needs a share network, which StorageClass csi-manila-net does not ` +
+			"name, so Manila creates no shares. Set shareNetworkID for the share type in key " +
+			"operator.yaml of ConfigMap manila-csi-config, or exclude the share type there"
+		assert.Check(t, is.Equal(b.condition(t).Message, message))
+		assert.Check(t, is.DeepEqual([]string{"ShareTypeWithoutNetwork"}, b.warnings(t)))
 	}
 }
 

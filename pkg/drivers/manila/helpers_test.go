@@ -1,18 +1,12 @@
 package manila
 
 import (
-	"context"
-	"slices"
 	"testing"
 	"time"
 
-	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -85,14 +79,6 @@ func sourceOf(f flavour.Flavour, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: meta, Data: data}
 }
 
-// seedWith returns a seed with objects of the control plane side and of the guest side.
-func seedWith(f flavour.Flavour, controller, guest []runtime.Object) clustertest.Seed {
-	if f == flavour.Standalone {
-		return clustertest.Seed{Flavour: f, Guest: slices.Concat(controller, guest)}
-	}
-	return clustertest.Seed{Flavour: f, ControlPlane: controller, Guest: guest}
-}
-
 func csiDriver(
 	management opv1.ManagementState, classes opv1.StorageClassStateName,
 ) *opv1.ClusterCSIDriver {
@@ -103,58 +89,4 @@ func csiDriver(
 			StorageClassState: classes,
 		},
 	}
-}
-
-// settleOne waits until an informer and the API server have the same object, or none.
-func settleOne[T metav1.Object](t *testing.T, served, cached func() (T, error)) {
-	t.Helper()
-	listed := func(object T, err error) ([]T, error) {
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil, nil
-		case err != nil:
-			return nil, err
-		}
-		return []T{object}, nil
-	}
-	settle(t, func() ([]T, error) { return listed(served()) },
-		func() ([]T, error) { return listed(cached()) })
-}
-
-// settle waits until an informer has the same objects as the API server, apart from managed fields.
-func settle[T metav1.Object](t *testing.T, served, cached func() ([]T, error)) {
-	t.Helper()
-	err := poll(t, func(context.Context) (bool, error) {
-		want, err := served()
-		if err != nil {
-			return false, err
-		}
-		got, err := cached()
-		if err != nil || len(got) != len(want) {
-			return false, err
-		}
-		for _, w := range want {
-			w.SetManagedFields(nil)
-			found := false
-			for _, g := range got {
-				found = found || equality.Semantic.DeepEqual(w, g)
-			}
-			if !found {
-				return false, nil
-			}
-		}
-		return true, nil
-	})
-	assert.NilError(t, err, "the informer does not catch up")
-}
-
-func poll(t *testing.T, done wait.ConditionWithContextFunc) error {
-	t.Helper()
-	return wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true, done)
-}
-
-func eventually(t *testing.T, done func() bool) {
-	t.Helper()
-	err := poll(t, func(context.Context) (bool, error) { return done(), nil })
-	assert.NilError(t, err, "it does not happen")
 }

@@ -3,16 +3,22 @@ package manila
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
+	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 // Pods read their login and the CA at each call.
@@ -34,7 +40,8 @@ func TestCredentialsAreNoRolloutInputs(t *testing.T) {
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()
-			fake, s := dependenciesOf(t, seedWith(f, controller, guest))
+			fake, s := dependenciesOf(t,
+				clustertest.Seed{Flavour: f, ControlPlane: controller, Guest: guest})
 			components, err := Driver().Setup(s)
 			assert.NilError(t, err)
 			fake.Start(t)
@@ -47,12 +54,8 @@ func TestCredentialsAreNoRolloutInputs(t *testing.T) {
 				components.ControllerHooks).Deployment(nil, &deployment))
 			assert.NilError(t, hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), s.Events,
 				components.NodeHooks).DaemonSet(nil, &daemonSet))
-			for name, hashes := range map[string]map[string]string{
-				"Deployment": deployment.Spec.Template.Annotations,
-				"DaemonSet":  daemonSet.Spec.Template.Annotations,
-			} {
-				assert.Check(t, len(hashes) <= 0, "hashes on the %s are %v, want none", name, hashes)
-			}
+			assert.Check(t, is.Len(deployment.Spec.Template.Annotations, 0))
+			assert.Check(t, is.Len(daemonSet.Spec.Template.Annotations, 0))
 		})
 	}
 }
@@ -60,7 +63,7 @@ func TestCredentialsAreNoRolloutInputs(t *testing.T) {
 func TestSettingLimitsAccessRulesOfShares(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[int][]string{0: {"-a"}, 128: {"-a", "--max-access-rules=128"}} {
-		_, s := dependenciesOf(t, seedWith(flavour.Standalone, nil, nil))
+		_, s := dependencies(t)
 		s.Settings.CSIAddons.MaxAccessRules = limit
 		components, err := Driver().Setup(s)
 		assert.NilError(t, err)
@@ -74,16 +77,51 @@ func TestSettingLimitsAccessRulesOfShares(t *testing.T) {
 			assert.NilError(t, change(nil, deployment))
 		}
 		containers := deployment.Spec.Template.Spec.Containers
-		if diff := cmp.Diff(want, containers[1].Args); diff != "" || len(containers[0].Args) != 1 {
-			t.Errorf("arguments with the limit %d (-want +got):\n%s", limit, diff)
-		}
+		assert.Check(t, is.DeepEqual(want, containers[1].Args), "limit %d", limit)
+		assert.Check(t, is.Len(containers[0].Args, 1), "limit %d", limit)
 	}
 }
 
-// TestLeaseHasNameOfEarlierOperator: OpenShift's csi-operator uses the same Lease, so only one of
-// the two is active during an upgrade or a rollback.
-func TestLeaseHasNameOfEarlierOperator(t *testing.T) {
+// OpenShift's csi-operator uses the same Lease, so only one of the two is active during an upgrade
+// or a rollback. VolumeSnapshotClasses name the Secret that the operator writes.
+func TestNamesThatOthersUse(t *testing.T) {
 	t.Parallel()
-	assert.Check(t, is.Equal(Driver().Component, "openstack-manila-csi-driver-operator"),
-		"the operator leads as")
+	assert.Check(t, is.Equal(Driver().Component, "openstack-manila-csi-driver-operator"), "Lease")
+	for _, f := range flavour.All() {
+		loaded, err := bundle.Load(Driver().Assets, f)
+		assert.NilError(t, err)
+		snapshots := loaded.Select(bundle.SnapshotClass, flavour.Guest)
+		assert.Assert(t, is.Len(snapshots, 1))
+		var class struct {
+			Driver     string
+			Parameters map[string]string
+		}
+		assert.NilError(t, yaml.Unmarshal(snapshots[0].Data, &class))
+		const key = "csi.storage.k8s.io/snapshotter-secret-"
+		assert.Check(t, is.Equal(class.Driver, string(Name)))
+		assert.Check(t, is.Equal(class.Parameters[key+"name"], loginSecret))
+		assert.Check(t, is.Contains([]string{"${NODE_NAMESPACE}", Namespace},
+			class.Parameters[key+"namespace"]))
+	}
+}
+
+func TestUnmanagedOperatorWritesNothing(t *testing.T) {
+	t.Parallel()
+	for _, state := range []opv1.ManagementState{opv1.Unmanaged, opv1.Removed} {
+		fake, s := dependencies(t, sourceOf(flavour.Standalone, map[string]string{"ca-bundle.pem": "A"}),
+			wanted("csi-manila-gone", "gone"))
+		accepted := &clustertest.Credentials{Read: func() (openstack.Content, error) {
+			data := map[string][]byte{openstack.CloudsKey: []byte(cloudsYAML(aCloud))}
+			return openstack.Content{Data: data}, nil
+		}}
+		classes := newClasses(s)
+		classes.list([]string{"a"})
+		controllers := []factory.Controller{newSecretSyncController(s, accepted), newCACopier(s), classes}
+		fake.Start(t)
+		fake.State.Set(t, csiDriver(state, opv1.RemovedStorageClass))
+		for _, c := range controllers {
+			assert.NilError(t, c.Sync(t.Context(), factory.NewSyncContext("test", s.Events)))
+			assert.Check(t, is.Len(clustertest.Writes(fake.Guest), 0), "%s, %s", c.Name(), state)
+		}
+	}
 }

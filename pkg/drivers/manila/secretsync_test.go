@@ -8,14 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
-	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
@@ -34,17 +32,6 @@ func cloudsYAML(auth string) string {
 	return "clouds: {openstack: {auth: {auth_url: '" + authURL + "', " + auth + "}}}"
 }
 
-func secret(name string, data map[string]string) *corev1.Secret {
-	ret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name}, Type: corev1.SecretTypeOpaque,
-		Data: map[string][]byte{},
-	}
-	for key, value := range data {
-		ret.Data[key] = []byte(value)
-	}
-	return ret
-}
-
 // secretBench runs single syncs of the controller.
 type secretBench struct {
 	factory.Controller
@@ -59,7 +46,7 @@ type secretBench struct {
 
 func newSecretBench(t *testing.T, f flavour.Flavour) *secretBench {
 	t.Helper()
-	fake, s := dependenciesOf(t, seedWith(f, nil, nil))
+	fake, s := dependenciesOf(t, clustertest.Seed{Flavour: f})
 	recorder, ok := s.Events.(events.InMemoryRecorder)
 	assert.Assert(t, ok, "no recorder in memory")
 	b := &secretBench{fake: fake, events: recorder, dependencies: s, clouds: cloudsYAML(aCloud)}
@@ -75,16 +62,8 @@ func newSecretBench(t *testing.T, f flavour.Flavour) *secretBench {
 // run syncs once and returns what was written.
 func (b *secretBench) run(t *testing.T) ([]string, error) {
 	t.Helper()
-	cached := b.fake.Secret(flavour.Guest, Namespace, loginSecret)
-	eventually(t, func() bool {
-		served, err := b.fake.Guest.CoreV1().Secrets(Namespace).
-			Get(t.Context(), loginSecret, metav1.GetOptions{})
-		found := cached.Get()
-		if err != nil || found == nil {
-			return err != nil && found == nil
-		}
-		return cmp.Equal(served.Data, found.Data)
-	})
+	clustertest.CatchUp(t, b.fake.Guest.CoreV1().Secrets(Namespace), loginSecret,
+		b.fake.Secret(flavour.Guest, Namespace, loginSecret).Get)
 	b.fake.Guest.ClearActions()
 	err := b.Sync(t.Context(), factory.NewSyncContext("test", b.events))
 	return clustertest.Writes(b.fake.Guest), err
@@ -94,9 +73,8 @@ func (b *secretBench) run(t *testing.T) ([]string, error) {
 func (b *secretBench) expect(t *testing.T, step, password string, want ...string) {
 	t.Helper()
 	got, err := b.run(t)
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Fatalf("%s: %v; writes (-want +got):\n%s", step, err, diff)
-	}
+	assert.NilError(t, err, step)
+	assert.Assert(t, is.DeepEqual(want, got), "%s: writes", step)
 	wanted := map[string]string{
 		"os-authURL": authURL, "os-userName": "u", "os-password": password, "os-projectName": "p",
 		"os-domainName": "D", "os-userDomainName": "D", "os-projectDomainName": "D",
@@ -122,10 +100,14 @@ func (b *secretBench) data(t *testing.T) map[string]string {
 
 func (b *secretBench) update(t *testing.T, data map[string]string) {
 	t.Helper()
-	if _, err := b.fake.Guest.CoreV1().Secrets(Namespace).Update(t.Context(),
-		secret(loginSecret, data), metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
+	changed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: loginSecret}}
+	changed.Type, changed.Data = corev1.SecretTypeOpaque, map[string][]byte{}
+	for key, value := range data {
+		changed.Data[key] = []byte(value)
 	}
+	_, err := b.fake.Guest.CoreV1().Secrets(Namespace).Update(t.Context(), changed,
+		metav1.UpdateOptions{})
+	assert.NilError(t, err)
 }
 
 const (
@@ -159,9 +141,8 @@ func TestDriverGetsTheAcceptedLogin(t *testing.T) {
 			b.accepted.Refused = nil
 			b.expect(t, "accepted", "hunter3", updated)
 			b.clouds = cloudsYAML("application_credential_id: i, application_credential_secret: s")
-			if _, err := b.run(t); err != nil {
-				t.Fatal(err)
-			}
+			_, err := b.run(t)
+			assert.NilError(t, err)
 			want := map[string]string{
 				"os-authURL": authURL, "os-applicationCredentialID": "i",
 				"os-applicationCredentialSecret": "s", "os-certAuthority": aCA,
@@ -190,19 +171,9 @@ func TestMalformedCredentialsAreAnErrorAndChangeNothing(t *testing.T) {
 	b.clouds = "clouds:\n  openstack:\n    auth: hunter3\n"
 	writes, err := b.run(t)
 	const want = "key clouds.yaml of Secret a/b does not have the format of clouds.yaml (line 3)"
-	if err == nil || !strings.HasPrefix(err.Error(), want) || len(writes) > 0 ||
-		!strings.HasSuffix(err.Error(), "; the driver keeps its present credentials") {
-		t.Errorf("got writes %v and error %v, want %q", writes, err, want)
-	}
-}
-
-func TestSecretOfAnUnmanagedOperator(t *testing.T) {
-	t.Parallel()
-	b := newSecretBench(t, flavour.Standalone)
-	b.fake.State.Set(t, csiDriver(opv1.Unmanaged, opv1.ManagedStorageClass))
-	if got, err := b.run(t); err != nil || got != nil {
-		t.Errorf("got %v, %v; want neither write nor error", got, err)
-	}
+	assert.Check(t, is.ErrorContains(err, want))
+	assert.Check(t, is.ErrorContains(err, "; the driver keeps its present credentials"))
+	assert.Check(t, is.Len(writes, 0))
 }
 
 // TestLogContainsNoValues runs the controller at the highest log level.

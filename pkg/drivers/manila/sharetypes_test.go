@@ -35,60 +35,29 @@ func typesOf(names []string) []openstack.Type {
 
 func TestShareTypesDecideAvailability(t *testing.T) {
 	t.Parallel()
-	failed := func(reason openstack.Reason) error {
-		return &openstack.Error{Reason: reason, Message: "why"}
-	}
+	outage := errors.New("odd")
 	for _, test := range []struct {
-		name            string
-		cloud           lister
-		available       bool
-		reason, message string
-		failed          bool
-		found           []string
+		cloud lister
+		want  cloudprobe.Availability
+		err   error
 	}{
-		{
-			name: "share types", cloud: lister{types: []string{"b", "a"}}, available: true,
-			found: []string{"b", "a"},
-		},
-		{
-			name: "no share types", reason: "NoShareTypes",
-			message: "Manila offers no share types to this project. Ask the cloud's administrator to " +
+		{lister{types: []string{"b", "a"}}, cloudprobe.Availability{Available: true}, nil},
+		{lister{}, cloudprobe.Availability{
+			Reason: "NoShareTypes",
+			Message: "Manila offers no share types to this project. Ask the cloud's administrator to " +
 				"create one, or to make one public; the operator detects the change automatically",
-		},
+		}, nil},
 		{
-			name: "no Manila", cloud: lister{err: failed(openstack.NotOffered)}, reason: "NoManila",
-			message: "why",
+			lister{err: &openstack.Error{Reason: openstack.NotOffered, Message: "why"}},
+			cloudprobe.Availability{Reason: "NoManila", Message: "why"},
+			nil,
 		},
-		{
-			name: "unreachable", cloud: lister{err: failed(openstack.CloudUnreachable)}, failed: true,
-			reason: "CloudUnreachable", message: "why",
-		},
-		{
-			name: "refused", cloud: lister{err: failed(openstack.AuthenticationFailed)}, failed: true,
-			reason: "AuthenticationFailed", message: "why",
-		},
-		{
-			name: "malformed", cloud: lister{err: failed(openstack.InvalidCredentials)}, failed: true,
-			reason: "InvalidCredentials", message: "why",
-		},
-		{
-			name: "anything else", cloud: lister{err: errors.New("odd")}, failed: true,
-			reason: "CloudUnreachable", message: "odd",
-		},
+		{lister{err: outage}, cloudprobe.Availability{}, outage},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			found, availability, err := listShareTypes(test.cloud.ShareTypes)(t.Context())
-			assert.Check(t, is.DeepEqual(typesOf(test.found), found), "share types")
-			reason, message := availability.Reason, availability.Message
-			if err != nil {
-				reason, message = string(openstack.ReasonOf(err)), err.Error()
-			}
-			if availability.Available != test.available || (err != nil) != test.failed ||
-				reason != test.reason || message != test.message {
-				t.Errorf("got %+v, %v", availability, err)
-			}
-		})
+		found, availability, err := listShareTypes(test.cloud.ShareTypes)(t.Context())
+		assert.Check(t, is.DeepEqual(typesOf(test.cloud.types), found))
+		assert.Check(t, is.DeepEqual(test.want, availability))
+		assert.Check(t, is.ErrorIs(err, test.err))
 	}
 }
 

@@ -1,10 +1,8 @@
 package manila
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
@@ -26,7 +23,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -67,11 +63,7 @@ func (b classBench) run(t *testing.T) ([]string, error) {
 	t.Helper()
 	err := b.Sync(t.Context(), nil)
 	written := clustertest.Writes(b.fake.Guest)
-	settle(t, func() ([]*storagev1.StorageClass, error) { return b.served(t), nil },
-		func() ([]*storagev1.StorageClass, error) {
-			classes := b.cluster.Side(flavour.Guest).Informers.InformersFor("").Storage().V1()
-			return classes.StorageClasses().Lister().List(labels.Everything())
-		})
+	b.fake.StorageClasses(t)
 	b.fake.Guest.ClearActions()
 	return written, err
 }
@@ -90,30 +82,26 @@ func (b classBench) warnings(t *testing.T) []string {
 	return reasons
 }
 
+// messages returns the messages of the events with a reason.
+func (b classBench) messages(t *testing.T, reason string) []string {
+	t.Helper()
+	recorder, ok := b.recorder.(events.InMemoryRecorder)
+	assert.Assert(t, ok, "events go to a %T", b.recorder)
+	var messages []string
+	for _, event := range recorder.Events() {
+		if event.Reason == reason {
+			messages = append(messages, event.Message)
+		}
+	}
+	return messages
+}
+
 // writes calls run, and expects these writes and no error.
 func (b classBench) writes(t *testing.T, want ...string) {
 	t.Helper()
 	got, err := b.run(t)
 	assert.NilError(t, err)
 	assert.Assert(t, is.DeepEqual(want, got), "writes")
-}
-
-func (b classBench) served(t *testing.T) []*storagev1.StorageClass {
-	t.Helper()
-	list, err := b.fake.Guest.StorageV1().StorageClasses().List(t.Context(), metav1.ListOptions{})
-	assert.NilError(t, err)
-	var ret []*storagev1.StorageClass
-	for i := range list.Items {
-		ret = append(ret, &list.Items[i])
-	}
-	return ret
-}
-
-func (b classBench) class(t *testing.T, name string) *storagev1.StorageClass {
-	t.Helper()
-	class, err := b.fake.Guest.StorageV1().StorageClasses().Get(t.Context(), name, metav1.GetOptions{})
-	assert.NilError(t, err)
-	return class
 }
 
 // asServed removes the fields that the API server adds.
@@ -160,18 +148,9 @@ func TestClassesAreMadeOnce(t *testing.T) {
 	want := []*storagev1.StorageClass{
 		wanted("csi-manila-default", "default"), wanted("csi-manila-gold-1", "Gold_1"),
 	}
-	assert.Check(t, is.DeepEqual(want, b.served(t), asServed()...), "classes")
+	assert.Check(t, is.DeepEqual(want, b.fake.StorageClasses(t), asServed()...), "classes")
 	for range 3 {
 		b.list([]string{"Gold_1", "default"})
-		b.writes(t)
-	}
-}
-
-func TestClassesOutliveTheirTypes(t *testing.T) {
-	t.Parallel()
-	b := newClassBench(t, wanted("csi-manila-default", "default"), wanted("csi-manila-gold", "gold"))
-	for _, types := range [][]string{{"default"}, nil, {}} {
-		b.list(types)
 		b.writes(t)
 	}
 }
@@ -213,9 +192,7 @@ func TestConditionNamesShareTypesThatAreNotServed(t *testing.T) {
 	assert.Check(t, is.DeepEqual(reasons, b.warnings(t)), "warnings of two syncs")
 	b.list([]string{"default", "gold"})
 	b.writes(t)
-	if c := b.condition(t); c.Status != opv1.ConditionTrue || c.Reason != "AsExpected" {
-		t.Errorf("condition %+v although each share type has a class", c)
-	}
+	assert.Check(t, is.Equal(b.condition(t).Reason, "AsExpected"))
 }
 
 func TestConditionNamesAtMostTenShareTypes(t *testing.T) {
@@ -234,9 +211,7 @@ func TestConditionNamesAtMostTenShareTypes(t *testing.T) {
 	}
 	b.state(t, opv1.UnmanagedStorageClass)
 	b.writes(t)
-	if c := b.condition(t); c.Status != opv1.ConditionTrue {
-		t.Errorf("condition %+v of classes that the operator does not maintain", c)
-	}
+	assert.Check(t, is.Equal(b.condition(t).Status, opv1.ConditionTrue))
 }
 
 func TestCollidingTypesSettle(t *testing.T) {
@@ -244,74 +219,10 @@ func TestCollidingTypesSettle(t *testing.T) {
 	b := newClassBench(t)
 	b.list([]string{"foo_bar", "foo-bar", "in valid"})
 	got, err := b.run(t)
-	assert.Assert(t, err == nil && len(got) == 3, "got %v, %v; want three classes", got, err)
+	assert.NilError(t, err)
+	assert.Assert(t, is.Len(got, 3))
 	b.list([]string{"in valid", "foo-bar", "foo_bar"})
 	b.writes(t)
-}
-
-func TestWhatTheAdministratorSetStays(t *testing.T) {
-	t.Parallel()
-	class := wanted("csi-manila-default", "default")
-	class.Annotations = map[string]string{defaultClass: "true", "example.com/note": "mine"}
-	class.Labels = map[string]string{"example.com/team": "a"}
-	class.MountOptions = []string{"nfsvers=4.1"}
-	class.AllowedTopologies = []corev1.TopologySelectorTerm{{
-		MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
-			{Key: "zone", Values: []string{"a"}},
-		},
-	}}
-
-	t.Run("nothing is written", func(t *testing.T) {
-		t.Parallel()
-		b := newClassBench(t, class.DeepCopy())
-		b.list([]string{"default"})
-		b.writes(t)
-	})
-	t.Run("not when immutable fields change either", func(t *testing.T) {
-		t.Parallel()
-		older := class.DeepCopy()
-		delete(older.Parameters, "csi.storage.k8s.io/controller-expand-secret-name")
-		delete(older.Parameters, "csi.storage.k8s.io/controller-expand-secret-namespace")
-		b := newClassBench(t, older)
-		b.list([]string{"default"})
-		b.writes(t, "delete storageclasses/csi-manila-default",
-			"create storageclasses/csi-manila-default")
-		assert.Check(t, is.DeepEqual(class, b.class(t, "csi-manila-default"), asServed()...), "class")
-		b.writes(t)
-	})
-	t.Run("a mutable field is updated in place", func(t *testing.T) {
-		t.Parallel()
-		changed := class.DeepCopy()
-		changed.AllowVolumeExpansion = nil
-		b := newClassBench(t, changed)
-		b.list([]string{"default"})
-		b.writes(t, "update storageclasses/csi-manila-default")
-		assert.Check(t, is.DeepEqual(class, b.class(t, "csi-manila-default"), asServed()...), "class")
-	})
-}
-
-func TestForeignClassesAreNotTouched(t *testing.T) {
-	t.Parallel()
-	foreign := wanted("csi-manila-default", "default")
-	foreign.Provisioner = "other.example.com"
-	second := wanted(hashedName("gold"), "gold")
-	second.Provisioner = "other.example.com"
-	third := wanted("csi-manila-gold", "gold")
-	third.Provisioner = "other.example.com"
-	b := newClassBench(t, foreign, second, third)
-	b.list([]string{"default", "gold"})
-
-	got, err := b.run(t)
-	assert.Check(t, is.DeepEqual([]string{"create storageclasses/" + hashedName("default")}, got),
-		"writes")
-	assert.Check(t, err, "a name that is taken degrades the driver")
-	_, err = b.run(t)
-	if diff := cmp.Diff([]string{"StorageClassNameTaken"}, b.warnings(t)); err != nil || diff != "" {
-		t.Errorf("warnings of two syncs, error %v (-want +got):\n%s", err, diff)
-	}
-	for _, want := range []*storagev1.StorageClass{foreign, second, third} {
-		assert.Check(t, is.DeepEqual(want, b.class(t, want.Name), asServed()...), "class")
-	}
 }
 
 // TestFreedNameIsUsedAtOnce deletes the StorageClass of another driver, as the condition advises.
@@ -324,74 +235,15 @@ func TestFreedNameIsUsedAtOnce(t *testing.T) {
 	go b.Run(t.Context(), 1)
 	reported := func(status opv1.ConditionStatus) {
 		t.Helper()
-		if err := poll(t, func(context.Context) (bool, error) {
+		clustertest.Eventually(t, func() bool {
 			c := b.condition(t)
-			return c != nil && c.Status == status, nil
-		}); err != nil {
-			t.Fatalf("waiting for ManilaShareTypesServed=%s: %v", status, err)
-		}
+			return c != nil && c.Status == status
+		}, "ManilaShareTypesServed="+string(status))
 	}
 	reported(opv1.ConditionFalse)
 	assert.NilError(t, b.fake.Guest.StorageV1().StorageClasses().Delete(t.Context(), second.Name,
 		metav1.DeleteOptions{}))
 	reported(opv1.ConditionTrue)
-}
-
-// TestClassTheCacheDoesNotKnow creates a class between the read from the cache and the write.
-func TestClassTheCacheDoesNotKnow(t *testing.T) {
-	t.Parallel()
-	b := newClassBench(t)
-	foreign := wanted("csi-manila-default", "other")
-	react := func(clienttesting.Action) (bool, runtime.Object, error) {
-		return false, nil, b.fake.Guest.Tracker().Add(foreign.DeepCopy())
-	}
-	b.fake.Guest.PrependReactor("create", "storageclasses", react)
-	b.list([]string{"default"})
-	if _, err := b.run(t); err == nil {
-		t.Error("got no error")
-	}
-	assert.Check(t, is.DeepEqual(foreign, b.class(t, "csi-manila-default"), asServed()...), "class")
-}
-
-// TestCacheBehindOwnCreateIsNoFailure syncs again before the cache contains the class that the
-// first sync created.
-func TestCacheBehindOwnCreateIsNoFailure(t *testing.T) {
-	t.Parallel()
-	b := newClassBench(t)
-	react := func(clienttesting.Action) (bool, runtime.Object, error) {
-		assert.Check(t, b.fake.Guest.Tracker().Add(wanted("csi-manila-default", "default")))
-		return false, nil, nil
-	}
-	b.fake.Guest.PrependReactor("create", "storageclasses", react)
-	b.list([]string{"default"})
-	if _, err := b.run(t); err != nil {
-		t.Errorf("the operator's own StorageClass is a failure: %v", err)
-	}
-}
-
-func TestOneTypeFails(t *testing.T) {
-	t.Parallel()
-	b := newClassBench(t)
-	react := func(action clienttesting.Action) (bool, runtime.Object, error) {
-		create, ok := action.(clienttesting.CreateAction)
-		class, isClass := create.GetObject().(*storagev1.StorageClass)
-		if ok && isClass && class.Name == "csi-manila-b" {
-			return true, nil, errors.New("no")
-		}
-		return false, nil, nil
-	}
-	b.fake.Guest.PrependReactor("create", "storageclasses", react)
-	b.list([]string{"c", "b", "a"})
-	_, err := b.run(t)
-	if want := `StorageClass csi-manila-b of share type "b": no`; err == nil || err.Error() != want {
-		t.Errorf("got error %v, want %s", err, want)
-	}
-	var names []string
-	for _, class := range b.served(t) {
-		names = append(names, class.Name)
-	}
-	slices.Sort(names)
-	assert.Check(t, is.DeepEqual([]string{"csi-manila-a", "csi-manila-c"}, names), "classes")
 }
 
 func TestStorageClassState(t *testing.T) {
@@ -406,9 +258,9 @@ func TestStorageClassState(t *testing.T) {
 	b.writes(t, "delete storageclasses/csi-manila-a", "delete storageclasses/"+hashedName("b c"))
 	b.writes(t)
 	b.state(t, "Perhaps")
-	if got, err := b.run(t); err == nil || !strings.Contains(err.Error(), "Perhaps") || got != nil {
-		t.Errorf("got %v, %v; want no write and an error about the unknown state", got, err)
-	}
+	got, err := b.run(t)
+	assert.Check(t, is.ErrorContains(err, "Perhaps"))
+	assert.Check(t, is.Len(got, 0))
 }
 
 func TestRemovedStateDeletesClasses(t *testing.T) {
@@ -429,12 +281,69 @@ func TestRemovedStateDeletesClasses(t *testing.T) {
 		"delete storageclasses/csi-manila-older")
 }
 
-func TestClassesOfAnUnmanagedOperator(t *testing.T) {
+// TestUnprintableTypesGetNoClass: no object contains a name that would break a terminal or a web
+// page, and the other types get their classes.
+func TestUnprintableTypesGetNoClass(t *testing.T) {
 	t.Parallel()
-	for _, state := range []opv1.ManagementState{opv1.Unmanaged, opv1.Removed} {
-		b := newClassBench(t, wanted("csi-manila-gone", "gone"))
-		b.list([]string{"a"})
-		b.fake.State.Set(t, csiDriver(state, opv1.RemovedStorageClass))
-		b.writes(t)
+	b := newClassBench(t)
+	b.list([]string{
+		"gold", "new\nline", "nul\x00", "\x1b[31mred", "over\u202eride", "zero\u200bwidth",
+		"soft\u00adhyphen", "Zürich/1 (größer)",
+	})
+	b.writes(t, "create storageclasses/"+hashedName("Zürich/1 (größer)"),
+		"create storageclasses/csi-manila-gold")
+	b.writes(t)
+	told := b.messages(t, "ShareTypeIgnored")
+	if len(told) != 1 || !strings.Contains(told[0], `"new\nline"`) ||
+		!strings.HasSuffix(told[0], "and 1 more") {
+		t.Fatalf("told %q, want one warning with the first types, quoted", told)
 	}
+	if strings.ContainsFunc(told[0], func(r rune) bool { return r < ' ' || r == '\u202e' }) {
+		t.Errorf("the warning has characters that cannot be printed: %q", told[0])
+	}
+}
+
+// TestCloudThatInventsTypes: however many types a cloud lists one after the other, the classes in
+// the cluster stay bounded.
+func TestCloudThatInventsTypes(t *testing.T) {
+	t.Parallel()
+	var objects []runtime.Object
+	for i := range 999 {
+		name := fmt.Sprintf("gone-%d", i)
+		objects = append(objects, wanted(classNames().Plain(name), name))
+	}
+	objects = append(objects,
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}, Provisioner: "other"})
+	b := newClassBench(t, objects...)
+	b.list([]string{"gone-0", "new-a", "new-b", "new-c"})
+	b.writes(t, "create storageclasses/csi-manila-new-a")
+	b.writes(t)
+	told := b.messages(t, "ShareTypeIgnored")
+	want := `the driver has 1000 StorageClasses, and the operator creates no more, so 2 share types ` +
+		`get none: "new-b", "new-c". Exclude share types in key operator.yaml of ConfigMap ` +
+		`manila-csi-config, or delete StorageClasses that nobody uses`
+	assert.Check(t, is.DeepEqual([]string{want}, told), "events")
+}
+
+// TestMessageOfManyFailures: a condition does not grow with the number of types, and the other
+// types get their classes.
+func TestMessageOfManyFailures(t *testing.T) {
+	t.Parallel()
+	b := newClassBench(t)
+	react := func(action clienttesting.Action) (bool, runtime.Object, error) {
+		class, ok := action.(clienttesting.CreateAction).GetObject().(*storagev1.StorageClass)
+		return ok && class.Name != "csi-manila-gold", nil, errors.New("refused")
+	}
+	b.fake.Guest.PrependReactor("create", "storageclasses", react)
+	types := []string{"gold", "a"}
+	for i := range 200 {
+		types = append(types, fmt.Sprintf("type-%03d-%s", i, strings.Repeat("x", 200)))
+	}
+	b.list(types)
+	_, err := b.run(t)
+	assert.Check(t, is.ErrorContains(err, `StorageClass csi-manila-a of share type "a": refused`))
+	message := err.Error()
+	assert.Check(t, len(message) < 5000 && strings.HasSuffix(message, "and 196 more"), message)
+	classes := b.fake.StorageClasses(t)
+	assert.Check(t, len(classes) == 1 && classes[0].Name == "csi-manila-gold", "%v", classes)
 }
