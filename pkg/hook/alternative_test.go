@@ -40,45 +40,32 @@ func tlsSettings() *opv1.OperatorSpec {
 	return spec
 }
 
-func TestAlternativeReplacesTheManifestOfADeployment(t *testing.T) {
-	t.Parallel()
-	for use, want := range map[bool]string{false: "own", true: "name: other"} {
-		got, err := alternative(use, "Deployment", "").Deployment()(tlsSettings(), []byte("own"))
-		assert.Check(t, err == nil && strings.Contains(string(got), want),
-			"used is %v: the manifest is %q (%v), want %q", use, got, err, want)
-	}
-}
-
-func TestAlternativeReplacesADaemonSet(t *testing.T) {
+func TestAlternativeReplacesWorkloads(t *testing.T) {
 	t.Parallel()
 	const args = `"--v=${LOG_LEVEL}", "--min=${TLS_MIN_VERSION}", "--ciphers=${TLS_CIPHER_SUITES}"`
-	for use, want := range map[bool][]string{
-		false: {"own"},
-		true:  {"other", "--v=4", "--min=VersionTLS12", "--ciphers=TLS_A,TLS_B"},
+	for _, test := range []struct {
+		use               bool
+		args, deployment  string
+		daemonSet, failed string
+	}{
+		{false, args, "own", "own", ""},
+		{true, args, "name: other", "other --v=4 --min=VersionTLS12 --ciphers=TLS_A,TLS_B", ""},
+		{true, "${CLUSTER_ID}", "", "own", "there is no value for the placeholders CLUSTER_ID"},
+		{true, "{a: b}", "", "own", "decoding its manifest"},
 	} {
+		got, err := alternative(test.use, "Deployment", test.args).
+			Deployment()(tlsSettings(), []byte("own"))
+		assert.NilError(t, err)
+		assert.Check(t, is.Contains(string(got), test.deployment))
 		daemonSet := &appsv1.DaemonSet{}
 		daemonSet.Name = "own"
-		change := alternative(use, "DaemonSet", args).DaemonSet().DaemonSet
-		assert.NilError(t, change(tlsSettings(), daemonSet))
-		got := []string{daemonSet.Name}
+		err = alternative(test.use, "DaemonSet", test.args).DaemonSet().
+			DaemonSet(tlsSettings(), daemonSet)
+		assert.Check(t, err == nil && test.failed == "" || is.ErrorContains(err, test.failed)().Success())
+		words := []string{daemonSet.Name}
 		for _, container := range daemonSet.Spec.Template.Spec.Containers {
-			got = append(got, container.Args...)
+			words = append(words, container.Args...)
 		}
-		assert.Check(t, is.DeepEqual(want, got), "used is %v: name and arguments", use)
-	}
-}
-
-func TestInvalidAlternativeLeavesTheDaemonSet(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"${CLUSTER_ID}": "there is no value for the placeholders CLUSTER_ID",
-		"{a: b}":        "decoding its manifest",
-	} {
-		daemonSet := &appsv1.DaemonSet{}
-		daemonSet.Name = "own"
-		err := alternative(true, "DaemonSet", args).DaemonSet().DaemonSet(tlsSettings(), daemonSet)
-		if err == nil || !strings.Contains(err.Error(), want) || daemonSet.Name != "own" {
-			t.Errorf("%s: the error is %v for DaemonSet %q, want %q", args, err, daemonSet.Name, want)
-		}
+		assert.Check(t, is.Equal(strings.Join(words, " "), test.daemonSet), "name and arguments")
 	}
 }

@@ -33,7 +33,7 @@ func TestMissingCertificateIsRemovedFromThePods(t *testing.T) {
 		}}
 	}
 	given := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-x", Name: "driver"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "driver"},
 	}
 	given.Spec.Template.Spec = corev1.PodSpec{
 		Volumes: []corev1.Volume{volume("cert", "serving-cert"), volume("socket", "another")},

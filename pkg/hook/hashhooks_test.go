@@ -41,11 +41,10 @@ func TestContentRollsOutWhenItIsAccepted(t *testing.T) {
 	}
 	r := newRoller(t, clustertest.Seed{}, inputs)
 	first := r.deploy(t, func(rolled) bool { return true })
-	if want := "configmap/conf=absent,secret/credentials=absent"; first.list() != want ||
-		len(first.pods[0])+len(first.pods[1]) > 0 || len(r.emitted()) > 0 {
-		t.Errorf("without accepted content the list is %q, want %q; the pods have %v", first.list(), want,
-			first.pods)
-	}
+	assert.Check(t, is.Equal(first.list(), "configmap/conf=absent,secret/credentials=absent"))
+	assert.Check(t, is.Len(first.pods[0], 0))
+	assert.Check(t, is.Len(first.pods[1], 0))
+	assert.Check(t, is.Len(r.emitted(), 0))
 	accept("1")
 	created := r.deploy(t, func(rolled) bool { return true })
 	const rollsOut = "driver: rollout triggered: secret/credentials "
@@ -62,25 +61,19 @@ func TestContentRollsOutWhenItIsAccepted(t *testing.T) {
 	content = nil
 	r.restart(inputs)
 	kept := r.deploy(t, func(rolled) bool { return true })
-	if diff := cmp.Diff(created, kept, cmp.AllowUnexported(rolled{})); diff != "" ||
-		len(r.emitted()) > 0 {
-		t.Errorf("without accepted content the workloads change (-before +after):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(created, kept, cmp.AllowUnexported(rolled{})), "without content")
+	assert.Check(t, is.Len(r.emitted(), 0))
 	accept("2")
 	changed := r.deploy(t, func(rolled) bool { return true })
 	for i, pods := range changed.pods {
-		if pods[annotation] == "" || pods[annotation] == created.pods[i][annotation] {
-			t.Errorf("the hash of other content is %q", pods[annotation])
-		}
+		assert.Check(t, pods[annotation] != "" && pods[annotation] != created.pods[i][annotation])
 	}
 	expect("changed")
 	content = nil
-	conf := &corev1.ConfigMap{
+	put(t, r.Guest, corev1.SchemeGroupVersion.WithResource("configmaps"), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "conf"},
 		Data:       map[string]string{"a": "b"},
-	}
-	_, err := r.Guest.CoreV1().ConfigMaps(guest).Create(t.Context(), conf, metav1.CreateOptions{})
-	must(t, err)
+	})
 	other := r.deploy(t, func(now rolled) bool { return len(now.pods[0]) == 2 })
 	assert.Check(t, other.pods[0][annotation] == changed.pods[0][annotation],
 		"another input changes the hash")
@@ -113,17 +106,13 @@ func TestPodsKeepWhatBelongsToTheirHash(t *testing.T) {
 	content = map[string][]byte{"k": []byte("1")}
 	_, _, accepted := r.sync(t)
 	for i := range kept.spec {
-		if kept.spec[i].Hostname != "deployed" || accepted.spec[i].Hostname != "" {
-			t.Errorf("the host names are %q and, with accepted content, %q", kept.spec[i].Hostname,
-				accepted.spec[i].Hostname)
-		}
-		diff := cmp.Diff(map[string]string{annotation: plainHash}, kept.pods[i])
-		assert.Check(t, diff == "" && !maps.Equal(kept.pods[i], accepted.pods[i]),
-			"annotations of the pods (-want +got):\n%s", diff)
+		assert.Check(t, is.Equal(kept.spec[i].Hostname, "deployed"))
+		assert.Check(t, is.Equal(accepted.spec[i].Hostname, ""), "with accepted content")
+		assert.Check(t, is.DeepEqual(map[string]string{annotation: plainHash}, kept.pods[i]))
+		assert.Check(t, !maps.Equal(kept.pods[i], accepted.pods[i]))
 	}
-	if list := kept.list(); list != "secret/credentials=5g44eg" || len(r.emitted()) > 0 {
-		t.Errorf("the list is %q, events are %q", list, r.emitted())
-	}
+	assert.Check(t, is.Equal(kept.list(), "secret/credentials=5g44eg"))
+	assert.Check(t, is.Len(r.emitted(), 0))
 }
 
 // An upgrade restarts no pods for an object that they do not depend on any more.
@@ -140,7 +129,5 @@ func TestPodsKeepHashesOfEarlierReleases(t *testing.T) {
 	assert.Check(t, is.DeepEqual(wanted, deployment), "Deployment")
 	assert.Check(t, is.DeepEqual(wanted.Spec.Template, daemonSet.Spec.Template),
 		"pods of the DaemonSet")
-	if told := r.emitted(); len(told) > 0 {
-		t.Errorf("events are %q", told)
-	}
+	assert.Check(t, is.Len(r.emitted(), 0), "events")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/library-go/pkg/operator/resource/resourcehash"
@@ -28,26 +29,16 @@ func TestHashCannotBeTestedWithoutTheKey(t *testing.T) {
 	hash := sum(&key, name, data)
 	plain, err := resourcehash.GetSecretHash(&corev1.Secret{Data: data})
 	assert.NilError(t, err)
-	if strings.Contains(hash, strings.TrimRight(plain, "=")) || hash == sum(&other, name, data) {
-		t.Errorf("the hash %q can be computed without the key", hash)
-	}
+	assert.Check(t, !strings.Contains(hash, strings.TrimRight(plain, "=")) &&
+		hash != sum(&other, name, data), "the hash %q can be computed without the key", hash)
 	assert.Check(t, len(hash) <= 20 && !strings.ContainsAny(hash, ",=/"),
 		"%q is no short text that an annotation can list", hash)
-	if same := sum(&key, name, map[string][]byte{
-		"cacert":      nil,
-		"clouds.yaml": []byte("password: 123456"),
-	}); same != hash {
-		t.Errorf("the same content has the hashes %q and %q", hash, same)
-	}
-	if hash == sum(&key, name, map[string][]byte{"clouds.yaml": []byte("password: 1234567")}) ||
-		hash == sum(&key, "Secret ns/mine", data) {
-		t.Error("another content or another object has the same hash")
-	}
-	if !key.made(hash) || other.made(hash) || unset.made(hash) || key.made(plain) ||
-		key.made("absent") {
-		t.Error("a hash is not known by its key")
-	}
-	if _, err := unset.hash(name, data); err == nil || unset.Value() != nil {
-		t.Error("without a value there is a hash")
-	}
+	same := map[string][]byte{"cacert": nil, "clouds.yaml": []byte("password: 123456")}
+	assert.Check(t, is.Equal(sum(&key, name, same), hash), "hash of the same content")
+	longer := map[string][]byte{"clouds.yaml": []byte("password: 1234567")}
+	assert.Check(t, hash != sum(&key, name, longer) && hash != sum(&key, "Secret ns/mine", data))
+	assert.Check(t, key.made(hash) && !other.made(hash) && !unset.made(hash) && !key.made(plain) &&
+		!key.made("absent"), "a hash is not known by its key")
+	_, err = unset.hash(name, data)
+	assert.Check(t, err != nil && unset.Value() == nil, "without a value there is a hash")
 }

@@ -49,42 +49,24 @@ func filled(t *testing.T, clusterID string, spec *opv1.OperatorSpec, manifest st
 
 func TestManifestFillsPlaceholders(t *testing.T) {
 	t.Parallel()
-	spec := &opv1.OperatorSpec{LogLevel: opv1.Debug}
-	spec.ObservedConfig.Raw = []byte(`{"targetcsiconfig":{"servingInfo":{
-		"minTLSVersion":"VersionTLS12","cipherSuites":["TLS_A","TLS_B"]}}}`)
-	got, err := filled(t, "cluster-1", spec, manifestWithPlaceholders)
+	got, err := filled(t, "cluster-1", tlsSettings(), manifestWithPlaceholders)
 	assert.NilError(t, err)
 	want := strings.NewReplacer("${CLUSTER_ID}", "cluster-1", "${LOG_LEVEL}", "4",
 		"${TLS_MIN_VERSION}", "VersionTLS12",
 		"${TLS_CIPHER_SUITES}", "TLS_A,TLS_B", "${LEADER_ELECTION_LEASE_DURATION}", "137s").
 		Replace(manifestWithPlaceholders)
 	assert.Check(t, is.DeepEqual(want, got), "manifest")
-}
-
-func TestInvalidManifestIsAnError(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct{ clusterID, manifest, want string }{
-		"no TLS settings": {
-			"cluster-1", manifestWithPlaceholders,
-			"TLS_CIPHER_SUITES, TLS_MIN_VERSION",
-		},
-		"no cluster ID": {
-			"", "kind: Deployment",
-			"status.infrastructureName of Infrastructure cluster is missing",
-		},
-		"YAML": {
+	for _, tt := range []struct{ clusterID, manifest, want string }{
+		{"cluster-1", manifestWithPlaceholders, "TLS_CIPHER_SUITES, TLS_MIN_VERSION"},
+		{"", "kind: Deployment", "status.infrastructureName of Infrastructure cluster is missing"},
+		{
 			"x\"\n  y: \"", "kind: Deployment",
 			"status.infrastructureName of Infrastructure cluster is",
 		},
-		"an unknown text":   {"cluster-1", "image: ${X_IMAGE}", "X_IMAGE"},
-		"what is no object": {"cluster-1", "spec: {replicas: x}", "decoding its manifest"},
+		{"cluster-1", "image: ${X_IMAGE}", "X_IMAGE"},
+		{"cluster-1", "spec: {replicas: x}", "decoding its manifest"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if _, err := filled(t, tt.clusterID, &opv1.OperatorSpec{}, tt.manifest); err == nil ||
-				!strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want an error about %s", err, tt.want)
-			}
-		})
+		_, err := filled(t, tt.clusterID, &opv1.OperatorSpec{}, tt.manifest)
+		assert.Check(t, is.ErrorContains(err, tt.want))
 	}
 }

@@ -103,48 +103,33 @@ func TestDesiredVersionIsSet(t *testing.T) {
 	t.Parallel()
 	before := complete()
 	before.ObservedGeneration = 1
-	operator := func(annotations map[string]string) *appsv1.Deployment {
-		return deployment(operatorName, annotations, complete())
+	operator := func(desired string) *appsv1.Deployment {
+		return deployment(operatorName, versions(desired, ""), complete())
 	}
-	for _, test := range []struct {
-		name, version string
-		cluster       []*appsv1.Deployment
-		want          map[string]string
+	for name, test := range map[string]struct {
+		version string
+		cluster []*appsv1.Deployment
+		want    string
 	}{
-		{"told", "4.21", nil, versions("4.21", "")},
-		{
-			"told otherwise than the operator's Deployment", "4.21",
-			[]*appsv1.Deployment{operator(versions("4.20", "4.20"))},
-			versions("4.21", ""),
+		"told otherwise than the operator's Deployment": {
+			"4.21", []*appsv1.Deployment{operator("4.20")}, "4.21",
 		},
-		{
-			"the operator's Deployment says it", "",
-			[]*appsv1.Deployment{operator(versions("4.21", ""))},
-			versions("4.21", ""),
+		"the operator's Deployment says it": {"", []*appsv1.Deployment{operator("4.21")}, "4.21"},
+		"another Deployment says it": {
+			"", []*appsv1.Deployment{deployment("other", versions("4.21", ""), complete())}, "",
 		},
-		{"another Deployment says it", "", []*appsv1.Deployment{deployment("other", versions("4.21", ""),
-			complete())}, versions("", "")},
-		{
-			"the operator's Deployment says nothing", "",
-			[]*appsv1.Deployment{operator(nil)},
-			versions("", ""),
+		"the operator's Deployment says nothing": {"", []*appsv1.Deployment{operator("")}, ""},
+		"nobody has filled the operator's Deployment": {
+			"", []*appsv1.Deployment{operator("${RELEASE_VERSION}")}, "",
 		},
-		{
-			"nobody has filled the operator's Deployment", "",
-			[]*appsv1.Deployment{operator(versions("${RELEASE_VERSION}", ""))},
-			versions("", ""),
-		},
-		{"no Deployment of the operator", "", nil, versions("", "")},
-		{
-			"the operator is being replaced", "",
-			[]*appsv1.Deployment{deployment(operatorName, versions("4.21", ""), before)},
-			versions("", ""),
+		"the operator is being replaced": {
+			"", []*appsv1.Deployment{deployment(operatorName, versions("4.21", ""), before)}, "",
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, _ := released(t, test.version, test.cluster...)
-			assert.Check(t, is.DeepEqual(test.want, got), "annotations")
+			assert.Check(t, is.DeepEqual(versions(test.want, ""), got), "annotations")
 		})
 	}
 }
@@ -152,78 +137,45 @@ func TestDesiredVersionIsSet(t *testing.T) {
 // The test upgrades from 4.20 to 4.21.
 func TestVersionIsSetAfterTheRollout(t *testing.T) {
 	t.Parallel()
-	progressing := func(status corev1.ConditionStatus, reason string) appsv1.DeploymentStatus {
+	changed := func(change func(*appsv1.DeploymentStatus)) appsv1.DeploymentStatus {
 		s := complete()
-		s.Conditions[1].Status, s.Conditions[1].Reason = status, reason
+		change(&s)
 		return s
 	}
-	observed := complete()
-	observed.ObservedGeneration = 1
-	scaled := complete()
-	scaled.UpdatedReplicas = 0
-	unconditional := complete()
-	unconditional.Conditions = nil
-	for _, test := range []struct {
-		name  string
-		live  *appsv1.Deployment
-		given map[string]string
-		want  map[string]string
+	observed := changed(func(s *appsv1.DeploymentStatus) { s.ObservedGeneration = 1 })
+	updated := complete()
+	updated.Conditions[1].Reason = "ReplicaSetUpdated"
+	for name, test := range map[string]struct {
+		live         map[string]string
+		status       appsv1.DeploymentStatus
+		given, after string // the current release in the manifest, and in the cluster
 	}{
-		{
-			"at the old release", deployment("controller", versions("4.20", "4.20"), complete()),
-			versions("4.21", ""), versions("4.21", "4.20"),
+		"at the old release": {versions("4.20", "4.20"), complete(), "", "4.20"},
+		"just changed":       {versions("4.21", "4.20"), observed, "", "4.20"},
+		"changed and scaled at once": {
+			versions("4.21", "4.20"),
+			changed(func(s *appsv1.DeploymentStatus) { s.UpdatedReplicas = 0 }), "", "4.20",
 		},
-		{
-			"just changed", deployment("controller", versions("4.21", "4.20"), observed),
-			versions("4.21", ""), versions("4.21", "4.20"),
+		"rolling out": {versions("4.21", "4.20"), updated, "", "4.20"},
+		"stuck": {
+			versions("4.21", "4.20"), changed(func(s *appsv1.DeploymentStatus) {
+				s.Conditions[1].Status = corev1.ConditionFalse
+			}), "", "4.20",
 		},
-		{
-			"changed and scaled at once", deployment("controller", versions("4.21", "4.20"), scaled),
-			versions("4.21", ""), versions("4.21", "4.20"),
+		"of unknown progress": {
+			versions("4.21", "4.20"),
+			changed(func(s *appsv1.DeploymentStatus) { s.Conditions = nil }), "", "4.20",
 		},
-		{
-			"rolling out", deployment("controller", versions("4.21", "4.20"),
-				progressing(corev1.ConditionTrue, "ReplicaSetUpdated")),
-			versions("4.21", ""), versions("4.21", "4.20"),
-		},
-		{
-			"stuck", deployment("controller", versions("4.21", "4.20"),
-				progressing(corev1.ConditionFalse, "ProgressDeadlineExceeded")),
-			versions("4.21", ""), versions("4.21", "4.20"),
-		},
-		{
-			"of unknown progress", deployment("controller", versions("4.21", "4.20"), unconditional),
-			versions("4.21", ""), versions("4.21", "4.20"),
-		},
-		{
-			"rolled out", deployment("controller", versions("4.21", "4.20"), complete()),
-			versions("4.21", "4.21"), versions("4.21", "4.21"),
-		},
-		{
-			"new and rolling out", deployment("controller", versions("4.21", ""), observed),
-			versions("4.21", ""), versions("4.21", ""),
-		},
-		{
-			"new and rolled out", deployment("controller", versions("4.21", ""), complete()),
-			versions("4.21", "4.21"), versions("4.21", "4.21"),
-		},
-		{
-			"rolling out for another reason",
-			deployment("controller", versions("4.21", "4.21"),
-				progressing(corev1.ConditionTrue, "ReplicaSetUpdated")),
-			versions("4.21", ""), versions("4.21", "4.21"),
-		},
-		{
-			"of a release that did not report", deployment("controller", nil, complete()),
-			versions("4.21", ""), versions("4.21", ""),
-		},
+		"rolled out":                       {versions("4.21", "4.20"), complete(), "4.21", "4.21"},
+		"new and rolled out":               {versions("4.21", ""), complete(), "4.21", "4.21"},
+		"rolling out for another reason":   {versions("4.21", "4.21"), updated, "", "4.21"},
+		"of a release that did not report": {nil, complete(), "", ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			given, merged := released(t, "4.21", test.live)
-			assert.Check(t, is.DeepEqual([]map[string]string{test.given, test.want},
-				[]map[string]string{given, merged}),
-				"annotations of the manifest and in the cluster")
+			given, merged := released(t, "4.21", deployment("controller", test.live, test.status))
+			assert.Check(t, is.DeepEqual(versions("4.21", test.given), given), "manifest")
+			assert.Check(t, is.DeepEqual(versions("4.21", test.after), merged), "in the cluster")
 		})
 	}
 }

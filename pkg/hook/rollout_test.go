@@ -13,9 +13,13 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/openshift/library-go/pkg/operator/events"
@@ -59,14 +63,17 @@ func newRoller(t *testing.T, seed clustertest.Seed,
 func (r *roller) restart(inputs func(*clustertest.Fake, flavour.Side) []hook.Workload) {
 	r.heard, r.recorder = 0, events.NewInMemoryRecorder("test",
 		clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
-	controllers, nodes := r.Side(flavour.ControlPlane).ObjectInformers.For(r.Namespaces.ControlPlane,
-		"driver"), r.Side(flavour.Guest).ObjectInformers.For(guest, "driver")
+	controllers := r.informers(flavour.ControlPlane, "driver").Apps().V1().Deployments().Lister()
+	nodes := r.informers(flavour.Guest, "driver").Apps().V1().DaemonSets().Lister()
 	r.hooks = [2]hook.Workload{
-		hook.RollOutDeployment(&r.key, controllers.Apps().V1().Deployments().Lister(), r.recorder,
-			inputs(r.Fake, flavour.ControlPlane)),
-		hook.RollOutDaemonSet(&r.key, nodes.Apps().V1().DaemonSets().Lister(), r.recorder,
-			inputs(r.Fake, flavour.Guest)),
+		hook.RollOutDeployment(&r.key, controllers, r.recorder, inputs(r.Fake, flavour.ControlPlane)),
+		hook.RollOutDaemonSet(&r.key, nodes, r.recorder, inputs(r.Fake, flavour.Guest)),
 	}
+}
+
+// informers returns those of an object in the namespace of a side.
+func (r *roller) informers(side flavour.Side, name string) informers.SharedInformerFactory {
+	return r.Side(side).ObjectInformers.For(r.Namespaces.On(side), name)
 }
 
 // rolled contains the annotations after the hooks.
@@ -88,8 +95,7 @@ func (r *roller) sync(t *testing.T) (*appsv1.Deployment, *appsv1.DaemonSet, roll
 	result := rolled{
 		own: [2]map[string]string{deployment.Annotations, daemonSet.Annotations},
 		pods: [2]map[string]string{
-			deployment.Spec.Template.Annotations,
-			daemonSet.Spec.Template.Annotations,
+			deployment.Spec.Template.Annotations, daemonSet.Spec.Template.Annotations,
 		},
 		spec: [2]corev1.PodSpec{deployment.Spec.Template.Spec, daemonSet.Spec.Template.Spec},
 	}
@@ -114,25 +120,15 @@ func (r *roller) deploy(t *testing.T, wanted func(rolled) bool) rolled {
 		return wanted(result)
 	})
 	r.sync(t) // further syncs with an old cache emit no events
-	deployments := r.ControlPlane.AppsV1().Deployments(r.Namespaces.ControlPlane)
-	daemonSets := r.Guest.AppsV1().DaemonSets(guest)
-	if _, err := deployments.Update(t.Context(), deployment, metav1.UpdateOptions{}); err != nil {
-		_, err = deployments.Create(t.Context(), deployment, metav1.CreateOptions{})
-		must(t, err)
-	}
-	if _, err := daemonSets.Update(t.Context(), daemonSet, metav1.UpdateOptions{}); err != nil {
-		_, err = daemonSets.Create(t.Context(), daemonSet, metav1.CreateOptions{})
-		must(t, err)
-	}
+	put(t, r.ControlPlane, appsv1.SchemeGroupVersion.WithResource("deployments"), deployment)
+	put(t, r.Guest, appsv1.SchemeGroupVersion.WithResource("daemonsets"), daemonSet)
 	until(t, func() bool {
-		a, err := r.Side(flavour.ControlPlane).ObjectInformers.For(r.Namespaces.ControlPlane,
-			"driver").Apps().V1().Deployments().Lister().Deployments(r.Namespaces.ControlPlane).Get("driver")
-		if err != nil || !maps.Equal(a.Annotations, deployment.Annotations) {
-			return false
-		}
-		b, err := r.Side(flavour.Guest).ObjectInformers.For(guest,
-			"driver").Apps().V1().DaemonSets().Lister().DaemonSets(guest).Get("driver")
-		return err == nil && maps.Equal(b.Annotations, daemonSet.Annotations)
+		a, errA := r.informers(flavour.ControlPlane, "driver").Apps().V1().Deployments().Lister().
+			Deployments(r.Namespaces.ControlPlane).Get("driver")
+		b, errB := r.informers(flavour.Guest, "driver").Apps().V1().DaemonSets().Lister().
+			DaemonSets(guest).Get("driver")
+		return errA == nil && maps.Equal(a.Annotations, deployment.Annotations) &&
+			errB == nil && maps.Equal(b.Annotations, daemonSet.Annotations)
 	})
 	return result
 }
@@ -154,6 +150,21 @@ func until(t *testing.T, done func() bool) {
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
 		func(context.Context) (bool, error) { return done(), nil })
 	assert.Assert(t, err == nil, "it does not come about")
+}
+
+// put creates or updates an object.
+func put(t *testing.T, client *fake.Clientset, resource schema.GroupVersionResource,
+	object interface {
+		runtime.Object
+		metav1.Object
+	},
+) {
+	t.Helper()
+	err := client.Tracker().Update(resource, object, object.GetNamespace())
+	if apierrors.IsNotFound(err) {
+		err = client.Tracker().Create(resource, object, object.GetNamespace())
+	}
+	assert.NilError(t, err)
 }
 
 func must(t *testing.T, err error) {
@@ -184,11 +195,8 @@ func TestChangedInputsRollOut(t *testing.T) {
 	r := newRoller(t, clustertest.Seed{Flavour: flavour.HyperShift}, credentials)
 	secrets := r.ControlPlane.CoreV1().Secrets(hosted)
 	first := r.deploy(t, func(rolled) bool { return true })
-	if want := "configmap/conf=absent,secret/credentials=absent"; first.list() != want ||
-		len(first.pods[0]) > 0 {
-		t.Errorf("without inputs the list is %q, want %q; the pods have %v", first.list(), want,
-			first.pods[0])
-	}
+	assert.Check(t, is.Equal(first.list(), "configmap/conf=absent,secret/credentials=absent"))
+	assert.Check(t, is.Len(first.pods[0], 0))
 	_, err := secrets.Create(t.Context(), secret(hosted, "1"), metav1.CreateOptions{})
 	must(t, err)
 	second := r.deploy(t, func(now rolled) bool { return len(now.pods[0]) == 1 })
@@ -197,17 +205,14 @@ func TestChangedInputsRollOut(t *testing.T) {
 	third := r.deploy(t, func(now rolled) bool { return now.list() != second.list() })
 	const rollsOut = "RolloutInputChanged: Deployment clusters-a/driver: rollout triggered: " +
 		"secret/credentials "
-	assert.Check(t, is.DeepEqual([]string{rollsOut + "changed", rollsOut + "created"},
-		r.emitted()),
-		"events")
+	assert.Check(t, is.DeepEqual([]string{rollsOut + "changed", rollsOut + "created"}, r.emitted()))
 
 	for range 2 { // the second time in a new process
 		must(t, secrets.Delete(t.Context(), "credentials", metav1.DeleteOptions{}))
 		var gone []string
 		until(t, func() bool {
-			_, _, _ = r.sync(t)
-			gone = append(gone,
-				r.emitted()...)
+			r.sync(t)
+			gone = append(gone, r.emitted()...)
 			return len(gone) > 0
 		})
 		lost := r.deploy(t, func(rolled) bool { return true })
@@ -215,20 +220,19 @@ func TestChangedInputsRollOut(t *testing.T) {
 			"a missing Secret changes the workloads")
 		want := "RolloutInputMissing: Secret clusters-a/credentials is missing. " +
 			"Deployment clusters-a/driver does not roll out"
-		if again := r.emitted(); len(gone) != 1 || !strings.HasPrefix(gone[0], want) || len(again) > 0 {
-			t.Errorf("events are %q and %q, want one that starts with %q", gone, again, want)
-		}
+		assert.Check(t, len(gone) == 1 && strings.HasPrefix(gone[0], want), "events are %q", gone)
+		assert.Check(t, is.Len(r.emitted(), 0))
 		_, err = secrets.Create(t.Context(), secret(hosted, "2"), metav1.CreateOptions{})
 		must(t, err)
 		until(t, func() bool {
-			_, err := r.Side(flavour.ControlPlane).ObjectInformers.For(hosted,
-				"credentials").Core().V1().Secrets().Lister().Secrets(hosted).Get("credentials")
+			_, err := r.informers(flavour.ControlPlane, "credentials").Core().V1().Secrets().Lister().
+				Secrets(hosted).Get("credentials")
 			return err == nil
 		})
 		back := r.deploy(t, func(rolled) bool { return true })
-		diff := cmp.Diff(third, back, cmp.AllowUnexported(rolled{}))
-		assert.Check(t, diff == "" && len(r.emitted()) <= 0,
-			"a Secret that is back as it was changes the workloads (-before +after):\n%s", diff)
+		assert.Check(t, is.DeepEqual(third, back, cmp.AllowUnexported(rolled{})),
+			"a Secret that is back as it was changes the workloads")
+		assert.Check(t, is.Len(r.emitted(), 0))
 		r.restart(credentials)
 	}
 
@@ -247,13 +251,8 @@ func TestSidesHaveSeparateInputs(t *testing.T) {
 		ControlPlane: []runtime.Object{secret(hosted, "1")},
 	}, credentials)
 	_, _, both := r.sync(t)
-	if both.own[0][diagnosis.InputsAnnotation] == both.own[1][diagnosis.InputsAnnotation] {
-		t.Errorf("both workloads list %q", both.list())
-	}
-	if _, err := r.Guest.CoreV1().Secrets(guest).Update(t.Context(), secret(guest, "2"),
-		metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	assert.Check(t, both.list() != both.own[1][diagnosis.InputsAnnotation], both.list())
+	put(t, r.Guest, corev1.SchemeGroupVersion.WithResource("secrets"), secret(guest, "2"))
 	until(t, func() bool {
 		_, _, now := r.sync(t)
 		assert.Assert(t, is.DeepEqual(both.own[0], now.own[0]),
@@ -278,21 +277,17 @@ func TestUpgradeReplacesPlainHashes(t *testing.T) {
 	deployment.Annotations, daemonSet.Annotations = annotations, annotations
 	deployment.Spec.Template.Annotations = annotations
 	daemonSet.Spec.Template.Annotations = annotations
-	r := newRoller(t, clustertest.Seed{Guest: []runtime.Object{
-		secret(guest, "1"), deployment,
-		daemonSet,
-	}}, credentials)
+	r := newRoller(t, clustertest.Seed{
+		Guest: []runtime.Object{secret(guest, "1"), deployment, daemonSet},
+	}, credentials)
 	_, _, after := r.sync(t)
 	for _, annotations := range slices.Concat(after.own[:], after.pods[:]) {
-		if hash := annotations[old+"credentials.secret"]; hash == "" || hash == plainHash {
-			t.Errorf("the hash of the Secret is %q", hash)
-		}
+		hash := annotations[old+"credentials.secret"]
+		assert.Check(t, hash != "" && hash != plainHash, "the hash of the Secret is %q", hash)
 		assert.Check(t, is.Equal(annotations[old+"conf.configmap"], plainHash),
 			"the hash of the missing ConfigMap")
 	}
-	if list := after.list(); strings.Contains(list, "secret/credentials=5g44eg") {
-		t.Errorf("the list is %q", list)
-	}
+	assert.Check(t, !strings.Contains(after.list(), "secret/credentials=5g44eg"), after.list())
 	for _, event := range r.emitted() {
 		assert.Check(t, !strings.Contains(event, "RolloutInputChanged"), "event %q", event)
 	}
@@ -308,21 +303,17 @@ func TestLongNamesFitIntoAnnotations(t *testing.T) {
 			return []hook.Workload{hook.SecretHash(f.Cluster, side, name)}
 		})
 	_, _, result := r.sync(t)
+	assert.Check(t, is.Len(result.pods[0], 1))
 	for key := range result.pods[0] {
-		assert.Check(t, len(key) == 63, "the annotation %q has %d characters, want 63", key, len(key))
-	}
-	if len(result.pods[0]) != 1 {
-		t.Errorf("the pods have the annotations %v", result.pods[0])
+		assert.Check(t, is.Len(key, 63))
 	}
 }
 
 // The bundle stays mounted while its ConfigMap is deleted and created again.
 func TestTrustedCABundleIsMountedOnceItExists(t *testing.T) {
 	t.Parallel()
-	r := newRoller(t, clustertest.Seed{}, func(f *clustertest.Fake,
-		side flavour.Side,
-	) []hook.Workload {
-		return []hook.Workload{hook.TrustedCABundle(f.Cluster, side, "trusted")}
+	r := newRoller(t, clustertest.Seed{}, func(f *clustertest.Fake, s flavour.Side) []hook.Workload {
+		return []hook.Workload{hook.TrustedCABundle(f.Cluster, s, "trusted")}
 	})
 	mounts := func(now rolled) [2][4]int {
 		var counts [2][4]int
@@ -334,52 +325,39 @@ func TestTrustedCABundleIsMountedOnceItExists(t *testing.T) {
 		}
 		return counts
 	}
-	configMaps := r.Guest.CoreV1().ConfigMaps(guest)
-	put := func(data map[string]string) {
+	// write changes the data in the cluster and in the cache, nil deletes the ConfigMap.
+	write := func(data map[string]string) {
 		t.Helper()
+		resource := corev1.SchemeGroupVersion.WithResource("configmaps")
 		trusted := &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "trusted"},
-			Data:       data,
+			ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "trusted"}, Data: data,
 		}
-		if _, err := configMaps.Update(t.Context(), trusted, metav1.UpdateOptions{}); err != nil {
-			_, err = configMaps.Create(t.Context(), trusted, metav1.CreateOptions{})
-			must(t, err)
+		if data != nil {
+			put(t, r.Guest, resource, trusted)
+		} else {
+			_ = r.Guest.Tracker().Delete(resource, guest, "trusted") // it may be missing
 		}
-	}
-	cached := func(want map[string]string) {
-		t.Helper()
 		until(t, func() bool {
-			found, err := r.Side(flavour.Guest).ObjectInformers.For(guest,
-				"trusted").Core().V1().ConfigMaps().Lister().ConfigMaps(guest).Get("trusted")
-			return want == nil && err != nil || err == nil && maps.Equal(found.Data, want)
+			found, err := r.informers(flavour.Guest, "trusted").Core().V1().ConfigMaps().Lister().
+				ConfigMaps(guest).Get("trusted")
+			return data == nil && err != nil || err == nil && maps.Equal(found.Data, data)
 		})
 	}
 	// the driver, not its init container, not its sidecar
 	never, once := [2][4]int{}, [2][4]int{{1, 0, 1, 0}, {1, 0, 1, 0}}
 	for _, data := range []map[string]string{nil, {"other": "x"}} {
-		if data != nil {
-			put(data)
-			cached(data)
-		}
-		if now := r.deploy(t, func(rolled) bool { return true }); mounts(now) != never ||
-			len(now.pods[0]) > 0 {
-			t.Errorf("with %v the bundle is mounted: %v", data, mounts(now))
-		}
+		write(data)
+		now := r.deploy(t, func(rolled) bool { return true })
+		assert.Check(t, is.Equal(mounts(now), never), "mounts with %v", data)
+		assert.Check(t, is.Len(now.pods[0], 0))
 	}
 	bundle := map[string]string{"ca-bundle.crt": "PEM"}
-	put(bundle)
-	cached(bundle)
+	write(bundle)
 	mounted := r.deploy(t, func(rolled) bool { return true })
-	if mounts(mounted) != once || len(mounted.pods[0]) != 1 {
-		t.Errorf("mounts are %v, want %v; annotations are %v", mounts(mounted), once, mounted.pods)
-	}
-	must(t, configMaps.Delete(t.Context(), "trusted", metav1.DeleteOptions{}))
-	cached(nil)
+	assert.Check(t, is.Equal(mounts(mounted), once), "mounts")
+	assert.Check(t, is.Len(mounted.pods[0], 1), "annotations")
 	for _, data := range []map[string]string{nil, {}, bundle} {
-		if data != nil {
-			put(data)
-			cached(data)
-		}
+		write(data)
 		now := r.deploy(t, func(rolled) bool { return true })
 		assert.Check(t, is.DeepEqual(mounted, now, cmp.AllowUnexported(rolled{})),
 			"with %v the workloads change", data)
