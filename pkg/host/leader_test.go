@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -29,9 +29,7 @@ func TestWorkReturnsBeforeTheLeaseIsReleased(t *testing.T) {
 	defer cancel()
 	err := lead(ctx, server.options(), func(work context.Context, _ Options) error {
 		server.note("work")
-		if holder := server.holder(); holder == "" {
-			t.Error("works without the lease")
-		}
+		assert.Check(t, server.holder() != "", "works without the lease")
 		cancel()
 		<-work.Done()
 		// Work stops more slowly than the Lease is renewed.
@@ -41,32 +39,7 @@ func TestWorkReturnsBeforeTheLeaseIsReleased(t *testing.T) {
 	})
 	assert.Check(t, err)
 	assert.Check(t, is.DeepEqual([]string{"lease taken", "work", "work ended", "lease released"},
-		server.notes()),
-		"order")
-}
-
-func TestErrorOfWorkIsReturned(t *testing.T) {
-	t.Parallel()
-	server := newAPIServer(t)
-	failure := errors.New("cannot work")
-	if err := lead(bounded(t), server.options(),
-		func(context.Context, Options) error { return failure }); !errors.Is(err, failure) {
-		t.Errorf("got %v, want %v", err, failure)
-	}
-	assert.Check(t, is.DeepEqual([]string{"lease taken", "lease released"}, server.notes()), "order")
-}
-
-func TestLostLeaseIsAnError(t *testing.T) {
-	t.Parallel()
-	server := newAPIServer(t)
-	o := server.options()
-	o.Operator.LeaderElection.RenewDeadline.Duration = time.Second
-	err := lead(bounded(t), o, func(work context.Context, _ Options) error {
-		server.set(func() { server.down = true })
-		<-work.Done()
-		return nil
-	})
-	assert.Check(t, errors.Is(err, errLeaseLost), "got %v, want %v", err, errLeaseLost)
+		server.notes()))
 }
 
 // TestWithoutTheLeaseNothingIsWritten runs work that ignores its context, because a process that
@@ -91,14 +64,12 @@ func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
 			o.Operator.LeaderElection.RenewDeadline.Duration = 2 * time.Second
 			err := lead(bounded(t), o, func(ctx context.Context, o Options) error {
 				kube, err := kubernetes.NewForConfig(o.Config)
-				if err != nil {
-					return err
-				}
+				assert.NilError(t, err)
 				checkWrites(t, kube, func() { server.set(func() { lose(server) }) })
 				<-ctx.Done() // the first refused write ends it
 				return nil
 			})
-			assert.Check(t, errors.Is(err, errLeaseLost), "got %v, want %v", err, errLeaseLost)
+			assert.Check(t, is.ErrorIs(err, errLeaseLost))
 		})
 	}
 }
@@ -116,9 +87,7 @@ func checkWrites(t *testing.T, kube kubernetes.Interface, lose func()) {
 	err := wait.PollUntilContextCancel(bounded(t), 10*time.Millisecond, true,
 		func(context.Context) (bool, error) { return errors.Is(write(), lease.ErrExpired), nil })
 	assert.Check(t, err, "writes without the lease do not end")
-	if err := write(); !errors.Is(err, lease.ErrExpired) {
-		t.Errorf("writing without the lease: %v", err)
-	}
+	assert.Check(t, is.ErrorIs(write(), lease.ErrExpired))
 	err = kube.CoreV1().RESTClient().Get().
 		AbsPath("/apis/config.openshift.io/v1/infrastructures/cluster").Do(t.Context()).Error()
 	assert.Check(t, err, "reading without the lease")
@@ -141,76 +110,66 @@ func TestProcessThatNeverLedStopsWithoutError(t *testing.T) {
 		t.Error("works while another leads")
 		return nil
 	})
-	if err != nil || server.holder() != "another" {
-		t.Errorf("got %v, lease held by %q", err, server.holder())
+	assert.Check(t, err)
+	assert.Check(t, is.Equal(server.holder(), "another"))
+}
+
+func TestErrorOfWorkIsReturned(t *testing.T) {
+	t.Parallel()
+	for disabled, want := range map[bool][]string{
+		false: {"lease taken", "lease released"}, true: nil,
+	} {
+		server := newAPIServer(t)
+		o := server.options()
+		o.Operator.LeaderElection.Disable = disabled
+		failure := errors.New("cannot work")
+		err := lead(bounded(t), o, func(context.Context, Options) error { return failure })
+		assert.Check(t, is.ErrorIs(err, failure))
+		assert.Check(t, is.DeepEqual(want, server.notes()), "without leader election: %t", disabled)
 	}
 }
 
-func TestWorkRunsWithoutLeaderElection(t *testing.T) {
-	t.Parallel()
-	o := newAPIServer(t).options()
-	o.Operator.LeaderElection.Disable = true
-	failure := errors.New("cannot work")
-	err := lead(bounded(t), o, func(context.Context, Options) error { return failure })
-	assert.Check(t, errors.Is(err, failure), "got %v, want %v", err, failure)
-}
-
-func TestInvalidLeaderElectionIsAnError(t *testing.T) {
-	t.Parallel()
-	o := newAPIServer(t).options()
-	o.Operator.LeaderElection.RenewDeadline.Duration = time.Hour
-	err := lead(bounded(t), o, func(context.Context, Options) error {
-		t.Error("works without election")
-		return nil
-	})
-	assert.Check(t, err != nil && strings.HasPrefix(err.Error(), "preparing leader election: "),
-		"got %v, want the election's fault", err)
-}
-
+// The guest cluster must not choose the durations.
 func TestLeaderElectionDurationsDependOnTheTopology(t *testing.T) {
 	t.Parallel()
 	single := infrastructure(configv1.SingleReplicaTopologyMode)
-	given := configv1.LeaderElection{LeaseDuration: metav1.Duration{Duration: 200 * time.Second}}
 	for name, tt := range map[string]struct {
 		infrastructure string
-		notOpenShift   bool
-		given          configv1.LeaderElection
-		want           []time.Duration
+		change         func(*Options)
+		reads          bool
+		want           [3]time.Duration // in seconds
 	}{
-		"highly available, or not known": {want: []time.Duration{
-			137 * time.Second, 107 * time.Second,
-			26 * time.Second,
-		}},
+		"highly available, or not known": {"", func(*Options) {}, true, [3]time.Duration{137, 107, 26}},
 		"single replica": {
-			infrastructure: single,
-			want:           []time.Duration{270 * time.Second, 240 * time.Second, 60 * time.Second},
+			single, func(*Options) {}, true, [3]time.Duration{270, 240, 60},
 		},
 		"not OpenShift": {
-			infrastructure: single, notOpenShift: true,
-			want: []time.Duration{137 * time.Second, 107 * time.Second, 26 * time.Second},
+			single, func(o *Options) { o.NotOpenShift = true }, false, [3]time.Duration{137, 107, 26},
 		},
-		"given": {
-			infrastructure: single,
-			given:          given,
-			want:           []time.Duration{200 * time.Second, 107 * time.Second, 26 * time.Second},
+		"hosted": {
+			single, func(o *Options) { o.Served = rest.CopyConfig(o.Config) }, false,
+			[3]time.Duration{137, 107, 26},
 		},
+		"given": {single, func(o *Options) {
+			o.Operator.LeaderElection.LeaseDuration.Duration = 200 * time.Second
+		}, false, [3]time.Duration{200, 107, 26}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := newAPIServer(t)
 			server.infrastructure = tt.infrastructure
 			o := server.options()
-			o.Operator.LeaderElection, o.NotOpenShift = tt.given, tt.notOpenShift
+			o.Operator.LeaderElection = configv1.LeaderElection{}
+			tt.change(&o)
 			got, err := o.election(t.Context())
 			assert.NilError(t, err)
-			assert.Check(t, is.DeepEqual(tt.want, []time.Duration{
-				got.LeaseDuration, got.RenewDeadline,
-				got.RetryPeriod,
-			}),
-				"durations")
-			if lock := got.Lock.Describe(); lock != "ns/test-lock" || !got.ReleaseOnCancel {
-				t.Errorf("lock is %s, released is %v", lock, got.ReleaseOnCancel)
-			}
+			assert.Check(t, is.DeepEqual(tt.want, [3]time.Duration{
+				got.LeaseDuration / time.Second, got.RenewDeadline / time.Second,
+				got.RetryPeriod / time.Second,
+			}), "durations")
+			assert.Check(t, is.Equal(len(server.received()) > 0, tt.reads), "reads the topology")
+			assert.Check(t, is.Equal(got.Lock.Describe(), "ns/test-lock"))
+			assert.Check(t, got.ReleaseOnCancel)
 		})
 	}
 }
@@ -220,9 +179,7 @@ func TestWorkThatDoesNotReturnIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started := make(chan struct{})
 		close(started)
-		if err := outcome(t.Context(), started, make(chan error)); err == nil ||
-			err.Error() != "the controllers did not stop within 10s" {
-			t.Errorf("got %v, want the bound", err)
-		}
+		err := outcome(t.Context(), started, make(chan error))
+		assert.Check(t, is.Error(err, "the controllers did not stop within 10s"))
 	})
 }

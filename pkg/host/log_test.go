@@ -34,8 +34,7 @@ func logEverywhere(ctx context.Context, text string) int {
 		func() { log.WithName("name").WithValues("value", text).Error(err, text, "key", err) },
 		func() { utilruntime.HandleError(err) },
 		func() {
-			utilruntime.HandleErrorWithContext(klog.NewContext(ctx, log), err, "message", "key",
-				text)
+			utilruntime.HandleErrorWithContext(klog.NewContext(ctx, log), err, "message", "key", text)
 		},
 	}
 	for _, way := range ways {
@@ -87,12 +86,9 @@ func TestLogEntriesAreSafe(t *testing.T) {
 			out := &bytes.Buffer{}
 			LogTo(out)
 			entries := logEverywhere(t.Context(), text)
-			if got := len(regexp.MustCompile(`(?m)^[^ \t\n]`).FindAll(out.Bytes(), -1)); got != entries {
-				t.Errorf("%d lines look like entries, want %d", got, entries)
-			}
-			if out.Len() > entries*(3*maxEntry) {
-				t.Errorf("the log has %d bytes", out.Len())
-			}
+			got := regexp.MustCompile(`(?m)^[^ \t\n]`).FindAll(out.Bytes(), -1)
+			assert.Check(t, is.Len(got, entries), "lines that look like entries")
+			assert.Check(t, out.Len() <= entries*(3*maxEntry), "the log has %d bytes", out.Len())
 			if strings.Contains(out.String(), "secret") ||
 				strings.ContainsAny(out.String(), "\x1b\x00\u009b\r") || !utf8.Valid(out.Bytes()) {
 				t.Errorf("the log has %.3000q", out)
@@ -107,8 +103,7 @@ func TestLogFollowsTheLevelOfKlog(t *testing.T) {
 	out := &bytes.Buffer{}
 	LogTo(out)
 	for level, want := range map[opv1.LogLevel]int{
-		opv1.Normal: 0, opv1.Debug: 3, opv1.Trace: 6,
-		opv1.TraceAll: 9,
+		opv1.Normal: 0, opv1.Debug: 3, opv1.Trace: 6, opv1.TraceAll: 9,
 	} {
 		assert.NilError(t, loglevel.SetLogLevel(level))
 		out.Reset()
@@ -117,9 +112,7 @@ func TestLogFollowsTheLevelOfKlog(t *testing.T) {
 			klog.V(klog.Level(v)).InfoS("text")
 			klog.Background().V(v).Info("text")
 		}
-		if got := strings.Count(out.String(), "\n"); got != want {
-			t.Errorf("at %s: %d entries, want %d", level, got, want)
-		}
+		assert.Check(t, is.Equal(strings.Count(out.String(), "\n"), want), "entries at %s", level)
 	}
 }
 
@@ -127,8 +120,7 @@ func TestLogReturnsWriteErrors(t *testing.T) {
 	t.Parallel()
 	reader, writer := io.Pipe()
 	assert.NilError(t, reader.Close())
-	if n, err := (safeLog{writer}).Write([]byte("text\n")); n != 0 ||
-		!errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("wrote %d bytes, error %v", n, err)
-	}
+	n, err := safeLog{writer}.Write([]byte("text\n"))
+	assert.Check(t, is.ErrorIs(err, io.ErrClosedPipe))
+	assert.Check(t, is.Equal(n, 0))
 }

@@ -89,24 +89,20 @@ func cluster(t *testing.T, ca *crypto.CA) *fake.Clientset {
 			Extra: map[string]authenticationv1.ExtraValue{"scope": {"a"}},
 		},
 	}
-	kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool,
-		runtime.Object, error,
-	) {
-		object := action.(clienttesting.CreateAction).GetObject()
-		review := object.(*authenticationv1.TokenReview).DeepCopy()
-		review.Status.User = users[review.Spec.Token]
-		review.Status.Authenticated = review.Status.User.Username != ""
-		return true, review, nil
-	})
-	kube.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool,
-		runtime.Object, error,
-	) {
-		object := action.(clienttesting.CreateAction).GetObject()
-		review := object.(*authorizationv1.SubjectAccessReview).DeepCopy()
-		want := authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"}
-		review.Status.Allowed = slices.Contains(review.Spec.Groups, "readers") &&
-			review.Spec.Extra["scope"] != nil && *review.Spec.NonResourceAttributes == want
-		return true, review, nil
+	kube.PrependReactor("create", "*", func(
+		action clienttesting.Action,
+	) (bool, runtime.Object, error) {
+		object := action.(clienttesting.CreateAction).GetObject().DeepCopyObject()
+		switch review := object.(type) {
+		case *authenticationv1.TokenReview:
+			review.Status.User = users[review.Spec.Token]
+			review.Status.Authenticated = review.Status.User.Username != ""
+		case *authorizationv1.SubjectAccessReview:
+			want := authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"}
+			review.Status.Allowed = slices.Contains(review.Spec.Groups, "readers") &&
+				review.Spec.Extra["scope"] != nil && *review.Spec.NonResourceAttributes == want
+		}
+		return true, object, nil
 	})
 	return kube
 }
@@ -148,44 +144,28 @@ func TestMetricsRequireAuthorization(t *testing.T) {
 	t.Parallel()
 	ca, foreign := newCA(t, "cluster"), newCA(t, "foreign")
 	address := serving(t, Options{Name: "test"}, configv1.ServingInfo{}, cluster(t, ca))
+	mine, others := clientCertificate(t, ca, prometheus), clientCertificate(t, ca, "other")
+	forged := clientCertificate(t, foreign, prometheus)
 	tests := map[string]struct {
 		request
 		want int
 	}{
-		"healthz":   {request{path: "/healthz"}, http.StatusOK},
-		"readyz":    {request{path: "/readyz"}, http.StatusOK},
-		"livez":     {request{path: "/livez"}, http.StatusOK},
-		"nothing":   {request{path: "/"}, http.StatusNotFound},
-		"anonymous": {request{path: "/metrics"}, http.StatusUnauthorized},
-		"unknown token": {
-			request{path: "/metrics", token: "nonsense"},
-			http.StatusUnauthorized,
-		},
-		"another user": {request{path: "/metrics", token: "other"}, http.StatusForbidden},
-		"permitted user, on OpenShift": {
-			request{path: "/metrics", token: "reader"}, http.StatusForbidden,
-		},
-		"Prometheus": {request{path: "/metrics", token: "scraper"}, http.StatusOK},
-		"Prometheus writing": {
-			request{method: http.MethodPost, path: "/metrics", token: "scraper"},
-			http.StatusForbidden,
-		},
-		"administrator": {request{path: "/metrics", token: "admin"}, http.StatusOK},
-		"Prometheus' certificate": {request{
-			path:        "/metrics",
-			certificate: clientCertificate(t, ca, prometheus),
-		}, http.StatusOK},
-		"another's certificate": {request{
-			path:        "/metrics",
-			certificate: clientCertificate(t, ca, "other"),
-		}, http.StatusForbidden},
-		"foreign certificate": {request{
-			path:        "/metrics",
-			certificate: clientCertificate(t, foreign, prometheus),
-		}, http.StatusUnauthorized},
-		"foreign certificate with a token": {
-			request{path: "/metrics", token: "scraper", certificate: clientCertificate(t, foreign,
-				prometheus)}, http.StatusOK,
+		"healthz":            {request{path: "/healthz"}, http.StatusOK},
+		"readyz":             {request{path: "/readyz"}, http.StatusOK},
+		"livez":              {request{path: "/livez"}, http.StatusOK},
+		"nothing":            {request{path: "/"}, http.StatusNotFound},
+		"anonymous":          {request{path: "/metrics"}, http.StatusUnauthorized},
+		"unknown token":      {request{path: "/metrics", token: "nonsense"}, http.StatusUnauthorized},
+		"another user":       {request{path: "/metrics", token: "other"}, http.StatusForbidden},
+		"reader, OpenShift":  {request{path: "/metrics", token: "reader"}, http.StatusForbidden},
+		"Prometheus":         {request{path: "/metrics", token: "scraper"}, http.StatusOK},
+		"Prometheus writing": {request{"POST", "/metrics", "scraper", nil, ""}, http.StatusForbidden},
+		"administrator":      {request{path: "/metrics", token: "admin"}, http.StatusOK},
+		"certificate":        {request{path: "/metrics", certificate: mine}, http.StatusOK},
+		"of another user":    {request{path: "/metrics", certificate: others}, http.StatusForbidden},
+		"of a foreign CA":    {request{path: "/metrics", certificate: forged}, http.StatusUnauthorized},
+		"of a foreign CA with a token": {
+			request{path: "/metrics", token: "scraper", certificate: forged}, http.StatusOK,
 		},
 	}
 	for name, tt := range tests {
@@ -219,19 +199,13 @@ func TestPermittedUsersReadMetricsOutsideOpenShift(t *testing.T) {
 				"token %s is answered with %d (%v), want %d", token, got, err, want)
 		}
 	}
-	n := 0
-	for _, action := range kube.Actions() {
-		if action.Matches("create", "subjectaccessreviews") {
-			n++
-		}
-	}
-	assert.Check(t, n == 4, "four users cause %d SubjectAccessReviews, want 4", n)
+	assert.Check(t, is.Equal(creations(kube, "subjectaccessreviews"), 4), "of four users")
 }
 
-// reviews returns the number of TokenReviews.
-func reviews(kube *fake.Clientset) (n int) {
+// creations returns how many objects a client created.
+func creations(kube *fake.Clientset, resource string) (n int) {
 	for _, action := range kube.Actions() {
-		if action.Matches("create", "tokenreviews") {
+		if action.Matches("create", resource) {
 			n++
 		}
 	}
@@ -252,9 +226,7 @@ func TestTokensAreReviewedOnce(t *testing.T) {
 		ask(fmt.Sprint("guess", i/2), http.StatusUnauthorized)
 	}
 	ask("scraper", http.StatusOK)
-	if got := reviews(kube); got != 51 {
-		t.Errorf("51 tokens cause %d TokenReviews", got)
-	}
+	assert.Check(t, is.Equal(creations(kube, "tokenreviews"), 51), "of 51 tokens")
 }
 
 // The server limits the duration of a connection and the size of a request.
@@ -279,24 +251,16 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 
 func TestMetricsAreOpenWithoutAuthentication(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*Options){
-		"no authentication": func(o *Options) { o.Operator.Authentication.Disabled = true },
-		"no authorization":  func(o *Options) { o.Operator.Authorization.Disabled = true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o := Options{Name: "test"}
-			change(&o)
-			kube := fake.NewClientset()
-			address := serving(t, o, configv1.ServingInfo{}, kube)
-			if got, err := (request{path: "/metrics"}).send(t.Context(), address); got != http.StatusOK ||
-				err != nil {
-				t.Errorf("got %d, %v", got, err)
-			}
-			if len(kube.Actions()) > 0 {
-				t.Errorf("asks the API server: %v", kube.Actions())
-			}
-		})
+	authentication, authorization := Options{Name: "test"}, Options{Name: "test"}
+	authentication.Operator.Authentication.Disabled = true
+	authorization.Operator.Authorization.Disabled = true
+	for _, o := range []Options{authentication, authorization} {
+		kube := fake.NewClientset()
+		address := serving(t, o, configv1.ServingInfo{}, kube)
+		got, err := request{path: "/metrics"}.send(t.Context(), address)
+		assert.NilError(t, err)
+		assert.Check(t, is.Equal(got, http.StatusOK))
+		assert.Check(t, is.Len(kube.Actions(), 0), "requests to the API server")
 	}
 }
 
@@ -305,27 +269,20 @@ func TestServerUsesTheTLSProfile(t *testing.T) {
 	const strong = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
 	o := Options{Name: "test"}
 	o.Operator.Authentication.Disabled = true
+	version13 := configv1.ServingInfo{MinTLSVersion: "VersionTLS13"}
+	ciphers := configv1.ServingInfo{CipherSuites: []string{strong}}
 	tests := map[string]struct {
-		info         configv1.ServingInfo
-		version      uint16
-		suite        uint16
-		wantRejected bool
+		info           configv1.ServingInfo
+		version, suite uint16
+		wantRejected   bool
 	}{
-		"version 1.3": {
-			configv1.ServingInfo{MinTLSVersion: "VersionTLS13"},
-			tls.VersionTLS13, 0, false,
-		},
-		"version below": {
-			configv1.ServingInfo{MinTLSVersion: "VersionTLS13"},
-			tls.VersionTLS12, 0, true,
-		},
+		"version 1.3":   {version13, tls.VersionTLS13, 0, false},
+		"version below": {version13, tls.VersionTLS12, 0, true},
 		"listed cipher": {
-			configv1.ServingInfo{CipherSuites: []string{strong}},
-			tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, false,
+			ciphers, tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, false,
 		},
 		"cipher that is not": {
-			configv1.ServingInfo{CipherSuites: []string{strong}},
-			tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, true,
+			ciphers, tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, true,
 		},
 		"version 1.1 by default":   {configv1.ServingInfo{}, tls.VersionTLS11, 0, true},
 		"version 1.2 by default":   {configv1.ServingInfo{}, tls.VersionTLS12, 0, false},
@@ -351,10 +308,9 @@ func TestServerUsesTheTLSProfile(t *testing.T) {
 				return
 			}
 			defer func() { _ = conn.Close() }()
-			if state := conn.(*tls.Conn).ConnectionState(); state.Version != tt.version ||
-				state.NegotiatedProtocol == "h2" {
-				t.Errorf("TLS version %x, protocol %q", state.Version, state.NegotiatedProtocol)
-			}
+			state := conn.(*tls.Conn).ConnectionState()
+			assert.Check(t, is.Equal(state.Version, tt.version))
+			assert.Check(t, state.NegotiatedProtocol != "h2")
 		})
 	}
 }
@@ -362,8 +318,9 @@ func TestServerUsesTheTLSProfile(t *testing.T) {
 func TestCertificateIsReadAtEachHandshake(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	info := configv1.ServingInfo{CertInfo: configv1.CertInfo{CertFile: filepath.Join(folder,
-		"tls.crt"), KeyFile: filepath.Join(folder, "tls.key")}}
+	info := configv1.ServingInfo{CertInfo: configv1.CertInfo{
+		CertFile: filepath.Join(folder, "tls.crt"), KeyFile: filepath.Join(folder, "tls.key"),
+	}}
 	o := Options{Name: "test"}
 	o.Operator.Authentication.Disabled = true
 	address := serving(t, o, info, fake.NewClientset())
@@ -374,16 +331,13 @@ func TestCertificateIsReadAtEachHandshake(t *testing.T) {
 		config, err := newCA(t, "service").MakeServerCert(sets.New(name), time.Hour)
 		assert.NilError(t, err)
 		cert, key := pemOf(t, config)
-		for file, content := range map[string][]byte{info.CertFile: cert, info.KeyFile: key} {
-			assert.NilError(t, os.WriteFile(file, content, 0o600))
-		}
+		assert.NilError(t, os.WriteFile(info.CertFile, cert, 0o600))
+		assert.NilError(t, os.WriteFile(info.KeyFile, key, 0o600))
 		assert.Check(t, is.DeepEqual([]string{name}, served(t, address).DNSNames),
 			"names of the certificate")
 	}
 	assert.NilError(t, os.Remove(info.KeyFile))
-	if got := served(t, address); !got.Equal(self) {
-		t.Errorf("without a key it serves as %v", got.DNSNames)
-	}
+	assert.Check(t, served(t, address).Equal(self), "without a key")
 }
 
 func served(t *testing.T, address string) *x509.Certificate {

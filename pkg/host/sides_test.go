@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -21,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
-	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/library-go/pkg/crypto"
 )
 
@@ -65,18 +63,12 @@ func TestEventsAreInTheServedClusterAndTheLeaseInTheOwn(t *testing.T) {
 	assert.Check(t, err)
 	assert.Check(t, is.DeepEqual([]string{"lease taken", "lease released"}, own.notes()),
 		"lease in the process's own cluster")
-	if served.notes() != nil {
-		t.Errorf("lease in the served cluster: %q", served.notes())
-	}
+	assert.Check(t, is.Len(served.notes(), 0), "lease in the served cluster")
 	for _, event := range served.eventsOfWork() {
-		want := corev1.ObjectReference{
-			APIVersion: "v1", Kind: "Namespace", Namespace: "guest",
-			Name: "guest",
-		}
-		if diff := cmp.Diff(want, event.InvolvedObject); diff != "" || event.Namespace != "guest" ||
-			event.Reason != "Tested" {
-			t.Errorf("event %s/%s about (-want +got):\n%s", event.Namespace, event.Reason, diff)
-		}
+		assert.Check(t, is.DeepEqual(corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Namespace", Namespace: "guest", Name: "guest",
+		}, event.InvolvedObject))
+		assert.Check(t, is.Equal(event.Namespace+"/"+event.Reason, "guest/Tested"))
 	}
 	for _, request := range served.received() {
 		assert.Check(t, request == "POST /api/v1/namespaces/guest/events",
@@ -87,9 +79,7 @@ func TestEventsAreInTheServedClusterAndTheLeaseInTheOwn(t *testing.T) {
 		assert.Check(t, request == "POST /api/v1/namespaces/ns/events",
 			"the process's own cluster is asked: %s", request)
 	}
-	if events := own.eventsOfWork(); len(events) > 0 {
-		t.Errorf("the process's own cluster gets events: %v", events)
-	}
+	assert.Check(t, is.Len(own.eventsOfWork(), 0), "events in the process's own cluster")
 }
 
 // Without a pod, the events refer to the namespace.
@@ -106,29 +96,11 @@ func TestStandaloneEventsAreAboutTheDeployment(t *testing.T) {
 		return nil
 	})
 	assert.Check(t, err)
-	if !slices.ContainsFunc(server.received(), aboutWorkloads) {
-		t.Errorf("no pod was looked for: %q", server.received())
-	}
+	assert.Check(t, slices.ContainsFunc(server.received(), aboutWorkloads), "no pod was looked for")
 	for _, event := range server.eventsOfWork() {
 		assert.Check(t, event.Namespace == "ns" && event.InvolvedObject.Name == "ns",
 			"event in %s about %s", event.Namespace, event.InvolvedObject.Name)
 	}
-}
-
-func TestGuestClusterDoesNotChangeLeaderElection(t *testing.T) {
-	t.Parallel()
-	own, served, o := sides(t)
-	own.infrastructure = infrastructure(configv1.SingleReplicaTopologyMode)
-	served.infrastructure = infrastructure(configv1.SingleReplicaTopologyMode)
-	o.Operator.LeaderElection = configv1.LeaderElection{}
-	got, err := o.election(t.Context())
-	if want := 137 * time.Second; err != nil || got.LeaseDuration != want {
-		t.Errorf("lease of %v, %v; want %v", got.LeaseDuration, err, want)
-	}
-	if sent := slices.Concat(own.received(), served.received()); sent != nil {
-		t.Errorf("the operator read the topology: %q", sent)
-	}
-	assert.Check(t, is.Equal(got.Lock.Describe(), "ns/test-lock"), "lock")
 }
 
 // hanging returns the configuration of a cluster that never responds.
@@ -146,9 +118,7 @@ func TestTopologyRequestTimesOut(t *testing.T) {
 		start := time.Now()
 		assert.Check(t, !o.isSingleReplica(t.Context()),
 			"a cluster that does not respond is a single replica")
-		if waited := time.Since(start); waited != topologyTimeout {
-			t.Errorf("waited %v, want %v", waited, topologyTimeout)
-		}
+		assert.Check(t, is.Equal(time.Since(start), topologyTimeout))
 	})
 }
 
@@ -202,8 +172,7 @@ func access(t *testing.T, ca *crypto.CA) http.Handler {
 					ListMeta: metav1.ListMeta{ResourceVersion: "1"},
 					Items: []corev1.ConfigMap{{
 						ObjectMeta: metav1.ObjectMeta{
-							Namespace: clientCANamespace, Name: clientCAName,
-							ResourceVersion: "1",
+							Namespace: clientCANamespace, Name: clientCAName, ResourceVersion: "1",
 						},
 						Data: map[string]string{clientCAKey: string(bundle)},
 					}},
@@ -234,8 +203,8 @@ func TestServedClusterAuthenticatesScrapes(t *testing.T) {
 	err := Run(ctx, o, func(ctx context.Context, _ Process) error {
 		defer cancel()
 		socket := o.Operator.ServingInfo.BindAddress
-		mine, foreign := clientCertificate(t, servedCA, prometheus), clientCertificate(t, ownCA,
-			prometheus)
+		mine := clientCertificate(t, servedCA, prometheus)
+		foreign := clientCertificate(t, ownCA, prometheus)
 		until(t, "a client certificate of the served cluster",
 			func() bool { return scrape(ctx, socket, "", mine) == http.StatusOK })
 		assert.Check(t, is.Equal(scrape(ctx, socket, "", foreign), http.StatusUnauthorized),
@@ -244,9 +213,8 @@ func TestServedClusterAuthenticatesScrapes(t *testing.T) {
 		return nil
 	})
 	assert.Check(t, err)
-	if !slices.Contains(served.received(), "POST /apis/authentication.k8s.io/v1/tokenreviews") {
-		t.Errorf("no token was reviewed by the served cluster: %q", served.received())
-	}
+	assert.Check(t, is.Contains(served.received(),
+		"POST /apis/authentication.k8s.io/v1/tokenreviews"))
 	for _, request := range own.received() {
 		assert.Check(t, request == "POST /api/v1/namespaces/ns/events",
 			"the process's own cluster is asked: %s", request)
