@@ -1,11 +1,11 @@
 package cluster_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
@@ -38,14 +38,12 @@ func TestConnectSendsNothing(t *testing.T) {
 			})
 			assert.NilError(t, err)
 			one := got.Side(flavour.ControlPlane) == got.Side(flavour.Guest)
-			assert.Check(t, one == (test.flavour == flavour.Standalone), "the sides are one: %t", one)
+			assert.Check(t, is.Equal(one, test.flavour == flavour.Standalone), "the sides are one")
+			assert.Check(t, is.Equal(got.HostedControlPlanes == nil, one), "no HostedControlPlanes")
 			for side, want := range map[flavour.Side][]string{
-				flavour.Guest:        test.guest,
-				flavour.ControlPlane: test.controller,
+				flavour.Guest: test.guest, flavour.ControlPlane: test.controller,
 			} {
-				if namespaces := got.Side(side).Informers.Namespaces(); !namespaces.Equal(sets.New(want...)) {
-					t.Errorf("%s informers of %v, want %v", side, namespaces, want)
-				}
+				assert.Check(t, is.DeepEqual(sets.New(want...), got.Side(side).Informers.Namespaces()), side)
 			}
 			assert.Check(t, config.QPS == 0, "the caller's config is changed")
 		})
@@ -54,59 +52,25 @@ func TestConnectSendsNothing(t *testing.T) {
 
 func TestStorageClassStateIsChecked(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name   string
-		driver *opv1.ClusterCSIDriver
-		want   opv1.StorageClassStateName
-	}{
-		{"no ClusterCSIDriver", nil, opv1.ManagedStorageClass},
-		{"unset", driverWith(""), opv1.ManagedStorageClass},
-		{"Managed", driverWith(opv1.ManagedStorageClass), opv1.ManagedStorageClass},
-		{"Unmanaged", driverWith(opv1.UnmanagedStorageClass), opv1.UnmanagedStorageClass},
-		{"Removed", driverWith(opv1.RemovedStorageClass), opv1.RemovedStorageClass},
+	for state, want := range map[opv1.StorageClassStateName]opv1.StorageClassStateName{
+		"missing":                  opv1.ManagedStorageClass,
+		"":                         opv1.ManagedStorageClass,
+		opv1.UnmanagedStorageClass: opv1.UnmanagedStorageClass,
+		opv1.RemovedStorageClass:   opv1.RemovedStorageClass,
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			f := clustertest.New(t, clustertest.Seed{ClusterCSIDriver: test.driver})
-			f.Start(t)
-			if got, err := f.StorageClassState("x"); err != nil || got != test.want {
-				t.Errorf("got %s, %v; want %s", got, err, test.want)
-			}
-		})
+		driver := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+		if driver.Spec.StorageClassState = state; state == "missing" {
+			driver = nil
+		}
+		f := clustertest.New(t, clustertest.Seed{ClusterCSIDriver: driver})
+		f.Start(t)
+		got, err := f.StorageClassState("x")
+		assert.NilError(t, err)
+		assert.Check(t, is.Equal(got, want), "storageClassState is %q", state)
 	}
-}
-
-func TestStorageClassStateOfUnknownTypeIsAnError(t *testing.T) {
-	t.Parallel()
 	f := clustertest.New(t, clustertest.Seed{})
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
 	assert.NilError(t, f.State.Informer().GetStore().Add(object))
-	if _, err := f.StorageClassState("x"); err == nil {
-		t.Error("got no error")
-	}
-}
-
-func driverWith(state opv1.StorageClassStateName) *opv1.ClusterCSIDriver {
-	return &opv1.ClusterCSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: "x"},
-		Spec:       opv1.ClusterCSIDriverSpec{StorageClassState: state},
-	}
-}
-
-// starts counts calls of Start.
-type starts int
-
-func (s *starts) Start(<-chan struct{}) { *s++ }
-
-func TestStartStartsEveryInformerFactory(t *testing.T) {
-	t.Parallel()
-	f := clustertest.New(t, clustertest.Seed{})
-	var further starts
-	f.AddInformerFactory(&further)
-	assert.Check(t, further == 0, "started before Start")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	if f.Cluster.Start(ctx); further != 1 {
-		t.Errorf("started %d times", further)
-	}
+	_, err := f.StorageClassState("x")
+	assert.Check(t, err != nil, "an object of another type")
 }

@@ -61,65 +61,39 @@ func TestStableMessageRemovesWhatChanges(t *testing.T) {
 		"order of lines":     {"line 2: b\nline 12: a\n", "line 2: b\nline 12: a"},
 	}
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := stableMessage(tt.message)
-			assert.Check(t, is.DeepEqual(tt.want, got), "message")
-			assert.Check(t, is.Equal(stableMessage(got), got), "stabilized twice")
-		})
+		got := stableMessage(tt.message)
+		assert.Check(t, is.Equal(got, tt.want), name)
+		assert.Check(t, is.Equal(stableMessage(got), got), "%s: stabilized twice", name)
 	}
 }
 
 func TestConditionsGetAReasonAndAMessage(t *testing.T) {
 	t.Parallel()
 	const fine, fault = "AsExpected: As expected", "Error: Unknown error; see the operator log"
-	tests := map[string]map[opv1.ConditionStatus]string{
-		"FooDegraded": {
-			opv1.ConditionTrue: fault, opv1.ConditionFalse: fine, opv1.ConditionUnknown: fault,
-		},
-		"FooAvailable": {
-			opv1.ConditionTrue: fine, opv1.ConditionFalse: fault, opv1.ConditionUnknown: fault,
-		},
-		"FooUpgradeable": {
-			opv1.ConditionTrue: fine, opv1.ConditionFalse: fault, opv1.ConditionUnknown: fault,
-		},
-		"FooProgressing": {
-			opv1.ConditionTrue: fine, opv1.ConditionFalse: fine, opv1.ConditionUnknown: fault,
-		},
-		"FooReachable": {
-			opv1.ConditionTrue: fine, opv1.ConditionFalse: fault, opv1.ConditionUnknown: fault,
-		},
-	}
-	for name, byStatus := range tests {
-		for status, want := range byStatus {
-			t.Run(name+string(status), func(t *testing.T) {
-				t.Parallel()
-				empty := applyopv1.OperatorCondition().WithType(name).WithStatus(status)
-				complete(empty)
-				assert.Check(t, is.Equal(*empty.Reason+": "+*empty.Message, want))
-				given := applyopv1.OperatorCondition().
-					WithType(name).
-					WithStatus(status).
-					WithReason("Why").
-					WithMessage("what\n")
-				complete(given)
-				if got := *given.Reason + ": " + *given.Message; got != "Why: what" {
-					t.Errorf("got %q, want what was given", got)
-				}
-			})
+	for name, want := range map[string][3]string{ // if True, False, Unknown
+		"FooDegraded":    {fault, fine, fault},
+		"FooAvailable":   {fine, fault, fault},
+		"FooUpgradeable": {fine, fault, fault},
+		"FooProgressing": {fine, fine, fault},
+		"FooReachable":   {fine, fault, fault},
+	} {
+		for i, status := range []opv1.ConditionStatus{
+			opv1.ConditionTrue, opv1.ConditionFalse, opv1.ConditionUnknown,
+		} {
+			c := applyopv1.OperatorCondition().WithType(name).WithStatus(status)
+			complete(c)
+			assert.Check(t, is.Equal(*c.Reason+": "+*c.Message, want[i]), "%s is %s", name, status)
+			complete(c.WithReason("Why").WithMessage("what\n"))
+			assert.Check(t, is.Equal(*c.Reason+": "+*c.Message, "Why: what"))
 		}
 	}
 }
 
 func TestConflictsAreNotReported(t *testing.T) {
 	t.Parallel()
-	overtaken := apierrors.NewConflict(
-		schema.GroupResource{Group: "apps", Resource: "deployments"},
-		"driver",
-		errors.New(
-			"the object has been modified; please apply your changes to the latest version and try again",
-		),
-	)
+	overtaken := apierrors.NewConflict(schema.GroupResource{Group: "apps", Resource: "deployments"},
+		"driver", errors.New("the object has been modified; please apply your changes to the latest "+
+			"version and try again"))
 	degraded := func(message string) *applyopv1.OperatorConditionApplyConfiguration {
 		return applyopv1.OperatorCondition().WithType("ADegraded").WithStatus(opv1.ConditionTrue).
 			WithMessage(message)
@@ -139,10 +113,7 @@ func TestConflictsAreNotReported(t *testing.T) {
 		"another error":             {degraded("no"), true},
 		"another kind of condition": {degraded(overtaken.Error()).WithType("AProgressing"), true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			status := applyopv1.OperatorStatus().WithConditions(test.condition)
-			assert.Check(t, is.Equal(CompleteStatus(status), test.want), "written")
-		})
+		status := applyopv1.OperatorStatus().WithConditions(test.condition)
+		assert.Check(t, is.Equal(CompleteStatus(status), test.want), "%s: written", name)
 	}
 }

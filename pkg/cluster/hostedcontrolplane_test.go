@@ -3,13 +3,12 @@ package cluster_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -46,15 +46,13 @@ func deleted(object *unstructured.Unstructured) *unstructured.Unstructured {
 func withHosted(t *testing.T, objects ...*unstructured.Unstructured) *clustertest.Fake {
 	t.Helper()
 	f := clustertest.New(t, clustertest.Seed{
-		Flavour:           flavour.HyperShift,
-		OperatorNamespace: controlPlane, DriverNamespace: "driver",
+		Flavour: flavour.HyperShift, OperatorNamespace: controlPlane, DriverNamespace: "driver",
 	})
 	for _, object := range objects {
 		client := f.Side(flavour.ControlPlane).Dynamic.Resource(cluster.HostedControlPlanes()).
 			Namespace(object.GetNamespace())
-		if _, err := client.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.Create(t.Context(), object, metav1.CreateOptions{})
+		assert.NilError(t, err)
 	}
 	f.Start(t)
 	return f
@@ -62,63 +60,31 @@ func withHosted(t *testing.T, objects ...*unstructured.Unstructured) *clustertes
 
 func TestHostedControlPlaneIsDecoded(t *testing.T) {
 	t.Parallel()
-	seconds := int64(30)
 	spec := map[string]any{
 		"nodeSelector": map[string]any{"role": "infra"},
-		"tolerations": []any{map[string]any{
-			"key": "k", "operator": "Exists",
-			"tolerationSeconds": seconds,
-		}},
+		"tolerations": []any{
+			map[string]any{"key": "k", "operator": "Exists", "tolerationSeconds": int64(30)},
+		},
 		"labels":                       map[string]any{"team": "a"},
 		"controllerAvailabilityPolicy": "HighlyAvailable",
+		"pullSecret":                   int64(1), // it is not read
 	}
-	full := cluster.HostedControlPlaneSpec{
+	want := cluster.HostedControlPlaneSpec{
 		NodeSelector: map[string]string{"role": "infra"},
-		Tolerations: []corev1.Toleration{{
-			Key: "k", Operator: corev1.TolerationOpExists,
-			TolerationSeconds: &seconds,
-		}},
+		Tolerations: []corev1.Toleration{
+			{Key: "k", Operator: corev1.TolerationOpExists, TolerationSeconds: ptr.To[int64](30)},
+		},
 		Labels:                       map[string]string{"team": "a"},
 		ControllerAvailabilityPolicy: cluster.HighlyAvailable,
 	}
-	for _, test := range []struct {
-		name    string
-		objects []*unstructured.Unstructured
-		want    cluster.HostedControlPlaneSpec
-	}{
-		{"all that is followed", []*unstructured.Unstructured{hosted(controlPlane, "a", spec)}, full},
-		{
-			"no policy",
-			[]*unstructured.Unstructured{hosted(controlPlane, "a", map[string]any{})},
-			cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: cluster.SingleReplica},
-		},
-		{
-			"single",
-			[]*unstructured.Unstructured{hosted(controlPlane, "a",
-				map[string]any{"controllerAvailabilityPolicy": "SingleReplica"})},
-			cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: cluster.SingleReplica},
-		},
-		{
-			"fields that are not followed",
-			[]*unstructured.Unstructured{hosted(controlPlane, "a",
-				map[string]any{"platform": map[string]any{"type": "OpenStack"}, "pullSecret": int64(1)})},
-			cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: cluster.SingleReplica},
-		},
-		{"another in another namespace", []*unstructured.Unstructured{
-			hosted(controlPlane, "a", spec),
-			hosted("clusters-b", "b", nil),
-		}, full},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			got, err := withHosted(t, test.objects...).HostedControlPlane()
-			assert.NilError(t, err)
-			if diff := cmp.Diff(test.want, got.Spec); diff != "" || got.Name != "a" ||
-				got.Namespace != controlPlane {
-				t.Errorf("%s/%s (-want +got):\n%s", got.Namespace, got.Name, diff)
-			}
-		})
-	}
+	got, err := withHosted(t, hosted(controlPlane, "a", spec)).HostedControlPlane()
+	assert.NilError(t, err)
+	assert.Check(t, is.DeepEqual(want, got.Spec))
+	assert.Check(t, is.Equal(got.Namespace+"/"+got.Name, controlPlane+"/a"))
+	got, err = withHosted(t, hosted(controlPlane, "a", map[string]any{})).HostedControlPlane()
+	assert.NilError(t, err)
+	want = cluster.HostedControlPlaneSpec{ControllerAvailabilityPolicy: cluster.SingleReplica}
+	assert.Check(t, is.DeepEqual(want, got.Spec), "the default")
 }
 
 func TestUnusableHostedControlPlaneIsAnError(t *testing.T) {
@@ -130,21 +96,12 @@ func TestUnusableHostedControlPlaneIsAnError(t *testing.T) {
 		// want contains parts of the message: what is wrong, where, and what to do.
 		want []string
 	}{
-		{"none", nil, []string{
-			"no HostedControlPlane is " + place, "stay unchanged",
-			"remove an operator that was left behind",
-		}},
 		{
 			"only elsewhere",
 			[]*unstructured.Unstructured{hosted("clusters-b", "b", nil)},
-			[]string{"no HostedControlPlane is " + place},
-		},
-		{
-			"two",
-			[]*unstructured.Unstructured{hosted(controlPlane, "b", nil), hosted(controlPlane, "a", nil)},
 			[]string{
-				"2 HostedControlPlanes are " + place + " (a, b)", "stay unchanged",
-				"delete all others",
+				"no HostedControlPlane is " + place, "stay unchanged",
+				"remove an operator that was left behind",
 			},
 		},
 		{
@@ -153,7 +110,9 @@ func TestUnusableHostedControlPlaneIsAnError(t *testing.T) {
 				hosted(controlPlane, "c", nil),
 				deleted(hosted(controlPlane, "b", nil)), hosted(controlPlane, "a", nil),
 			},
-			[]string{"3 HostedControlPlanes are " + place + " (a, b, c)"},
+			[]string{
+				"3 HostedControlPlanes are " + place + " (a, b, c)", "stay unchanged", "delete all others",
+			},
 		},
 		{
 			"being deleted",
@@ -186,13 +145,12 @@ func TestUnusableHostedControlPlaneIsAnError(t *testing.T) {
 			_, first := f.HostedControlPlane()
 			assert.Assert(t, first != nil, "got no error")
 			for _, part := range test.want {
-				assert.Check(t, strings.Contains(first.Error(), part), "%q does not say %q", first, part)
+				assert.Check(t, is.ErrorContains(first, part))
 			}
 			// Each change of the message would cause a write of the status, and an event.
 			for range 10 {
-				if _, err := f.HostedControlPlane(); err == nil || err.Error() != first.Error() {
-					t.Fatalf("first %q, then %q", first, err)
-				}
+				_, err := f.HostedControlPlane()
+				assert.Check(t, is.Error(err, first.Error()))
 			}
 		})
 	}
@@ -234,19 +192,15 @@ func TestListErrorOfHostedControlPlanesIsReported(t *testing.T) {
 				})
 			f.Start(t)
 			_, err := f.HostedControlPlane()
-			assert.Assert(t, err != nil, "got no error")
 			for _, part := range test.want {
-				assert.Check(t, strings.Contains(err.Error(), part), "%q does not say %q", err, part)
+				assert.Check(t, is.ErrorContains(err, part))
 			}
 			granted.Store(true)
-			last := err
-			if wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true,
-				func(context.Context) (bool, error) {
-					_, last = f.HostedControlPlane()
-					return last == nil, nil
-				}) != nil {
-				t.Errorf("with the permissions the error is still %q", last)
-			}
+			assert.Check(t, wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second,
+				true, func(context.Context) (bool, error) {
+					_, err := f.HostedControlPlane()
+					return err == nil, nil
+				}))
 		})
 	}
 }
@@ -275,11 +229,9 @@ func TestHostedControlPlaneIsTrimmedInMemory(t *testing.T) {
 			})
 		assert.NilError(t, err, "waiting for the %s", label)
 		for _, cached := range f.HostedControlPlanes.GetStore().List() {
-			object, ok := cached.(*unstructured.Unstructured)
-			assert.Assert(t, ok, "the cache holds a %T", cached)
-			if _, found := object.Object["status"]; found || object.GetManagedFields() != nil {
-				t.Errorf("the %s is cached as %v", label, object.Object)
-			}
+			object := cached.(*unstructured.Unstructured)
+			_, found := object.Object["status"]
+			assert.Check(t, !found && object.GetManagedFields() == nil, "the %s: %v", label, object.Object)
 		}
 	}
 }
@@ -288,38 +240,13 @@ func TestHostedControlPlaneIsTrimmedInMemory(t *testing.T) {
 func TestHostedControlPlanesAreReadFromOneNamespace(t *testing.T) {
 	t.Parallel()
 	f := withHosted(t, hosted(controlPlane, "a", nil), hosted("clusters-b", "b", nil))
-	if cached := f.HostedControlPlanes.GetStore().ListKeys(); !cmp.Equal(cached,
-		[]string{controlPlane + "/a"}) {
-		t.Errorf("the cache holds %q", cached)
-	}
-	asked := func(side flavour.Side) (reads []string) {
-		client, ok := f.Side(side).Dynamic.(*dynamicfake.FakeDynamicClient)
-		if !ok {
-			t.Fatalf("the %s side has a %T", side, f.Side(side).Dynamic)
+	assert.Check(t, is.DeepEqual([]string{controlPlane + "/a"},
+		f.HostedControlPlanes.GetStore().ListKeys()))
+	for _, side := range flavour.Sides() {
+		for _, action := range f.Side(side).Dynamic.(*dynamicfake.FakeDynamicClient).Actions() {
+			_, creates := action.(clienttesting.CreateAction)
+			assert.Check(t, action.GetResource() != cluster.HostedControlPlanes() || creates ||
+				side == flavour.ControlPlane && action.GetNamespace() == controlPlane, "%s: %v", side, action)
 		}
-		for _, action := range client.Actions() {
-			_, lists := action.(clienttesting.ListAction)
-			_, watches := action.(clienttesting.WatchAction)
-			if action.GetResource() == cluster.HostedControlPlanes() && (lists || watches) {
-				reads = append(reads, action.GetNamespace())
-			}
-		}
-		return reads
 	}
-	reads := asked(flavour.ControlPlane)
-	assert.Check(t, len(reads) != 0, "the management cluster was not asked")
-	for _, namespace := range reads {
-		assert.Check(t, namespace == controlPlane,
-			"the management cluster was asked about namespace %q", namespace)
-	}
-	if reads := asked(flavour.Guest); reads != nil {
-		t.Errorf("the guest was asked about namespaces %q", reads)
-	}
-}
-
-func TestStandaloneHasNoHostedControlPlanes(t *testing.T) {
-	t.Parallel()
-	f := clustertest.New(t, clustertest.Seed{})
-	f.Start(t)
-	assert.Check(t, f.HostedControlPlanes == nil, "there is an informer")
 }

@@ -31,9 +31,7 @@ func TestObjectInformersSelectOneObject(t *testing.T) {
 	named.For("b", "y").Core().V1().ConfigMaps().Informer()
 	assert.Check(t, named.For("a", "x").Core().V1().Secrets().Informer() == secrets.Informer(),
 		"the same object has two informers")
-	if len(kube.Actions()) > 0 {
-		t.Errorf("sent before Start: %v", kube.Actions())
-	}
+	assert.Check(t, is.Len(kube.Actions(), 0), "sent before Start")
 	named.Start(t.Context())
 	for object, types := range named.WaitForCacheSync(t.Context().Done()) {
 		for kind, synced := range types {

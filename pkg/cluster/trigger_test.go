@@ -42,7 +42,7 @@ func TestTriggerCallsAllHandlersWithTheName(t *testing.T) {
 				DeleteFunc: func(any) { events <- "deleted" },
 			},
 		})
-		must(t, err)
+		assert.NilError(t, err)
 	}
 	assert.Check(t, !trigger.HasSynced() && !trigger.Exists(), "the trigger runs before Start")
 	f.Start(t)
@@ -51,11 +51,9 @@ func TestTriggerCallsAllHandlersWithTheName(t *testing.T) {
 		assert.Check(t, is.DeepEqual(any(want), receive(t, events)), "added")
 	}
 	assert.Check(t, trigger.Exists(), "the object does not exist")
-	must(t, f.Guest.RbacV1().Roles("a").Delete(t.Context(), "x", metav1.DeleteOptions{}))
+	assert.NilError(t, f.Guest.RbacV1().Roles("a").Delete(t.Context(), "x", metav1.DeleteOptions{}))
 	for range 2 {
-		if got := receive(t, events); got != "deleted" {
-			t.Errorf("got %v, want the deletion", got)
-		}
+		assert.Check(t, is.Equal(receive(t, events), any("deleted")))
 	}
 	assert.Check(t, !trigger.Exists(), "the object exists after its deletion")
 }
@@ -88,9 +86,4 @@ func receive(t *testing.T, from <-chan any) any {
 		t.Fatal("timed out")
 		return nil
 	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	assert.NilError(t, err)
 }
