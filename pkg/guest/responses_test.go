@@ -190,9 +190,9 @@ func TestMetadataIsReadFromWholeObjects(t *testing.T) {
 	}
 	list, err := client.Resource(resource).List(t.Context(), metav1.ListOptions{})
 	assert.NilError(t, err)
-	if len(list.Items) != 1 || list.Items[0].Name != "a" || len(list.Items[0].Finalizers) != 1 {
-		t.Errorf("got %+v", list.Items)
-	}
+	assert.Assert(t, is.Len(list.Items, 1))
+	assert.Check(t, is.DeepEqual(metav1.ObjectMeta{Name: "a", Finalizers: []string{"b"}},
+		list.Items[0].ObjectMeta))
 }
 
 // transportFunc is a server without a network.

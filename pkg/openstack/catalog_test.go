@@ -1,6 +1,7 @@
 package openstack_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -32,7 +33,7 @@ func catalogFixture(t *testing.T, entries func(base string) string) *fixture {
 			writeJSON(w, http.StatusOK, fmt.Sprintf(`{"share_types":[{"name":%q}]}`, r.URL.Path))
 		default: // an address that moved
 			status, _ := strconv.Atoi(strings.Split(r.URL.Path, "/")[1]) // none of other addresses
-			w.WriteHeader(max(status, http.StatusNotFound))
+			w.WriteHeader(cmp.Or(status, http.StatusNotFound))
 		}
 	}))
 	t.Cleanup(server.Close)
@@ -47,14 +48,10 @@ func writeJSON(w http.ResponseWriter, status int, body string) {
 	_, _ = w.Write([]byte(body))
 }
 
-// entry returns a catalog entry with these URLs.
-func entry(serviceType string, urls ...string) string {
-	var endpoints []string
-	for _, u := range urls {
-		quoted, _ := json.Marshal(u) // never returns an error for a string
-		endpoints = append(endpoints, fmt.Sprintf(`{"interface":"public","url":%s}`, quoted))
-	}
-	return fmt.Sprintf(`{"type":%q,"endpoints":[%s]}`, serviceType, strings.Join(endpoints, ","))
+// entry returns a catalog entry of Manila.
+func entry(url string) string {
+	quoted, _ := json.Marshal(url) // never returns an error for a string
+	return fmt.Sprintf(`{"type":"sharev2","endpoints":[{"interface":"public","url":%s}]}`, quoted)
 }
 
 func TestMalformedURLInCatalogIsNeitherUsedNorPrinted(t *testing.T) {
@@ -69,7 +66,7 @@ func TestMalformedURLInCatalogIsNeitherUsedNorPrinted(t *testing.T) {
 	} {
 		t.Run(u[:min(len(u), 30)], func(t *testing.T) {
 			t.Parallel()
-			s := catalogFixture(t, func(string) string { return entry("sharev2", u) })
+			s := catalogFixture(t, func(string) string { return entry(u) })
 			message := s.wantFailure(s.client(), openstack.CloudUnreachable)
 			wantFragment(t, message,
 				"catalog contains an address of the shared file system service (Manila) "+
@@ -86,7 +83,7 @@ func TestMovedServiceIsLookedUpOnce(t *testing.T) {
 		address, catalogs := old, 0
 		s := catalogFixture(t, func(base string) string {
 			catalogs++
-			return entry("sharev2", base+address)
+			return entry(base + address)
 		})
 		client := s.client()
 		_, err := client.ShareTypes(t.Context()) // the catalog of the login is new

@@ -173,7 +173,7 @@ func TestMetadataOfAllSharesIsLimited(t *testing.T) {
 		writeJSON(w, http.StatusOK, `{"shares":[`+strings.Join(page, ",")+`]}`)
 	}))
 	t.Cleanup(server.Close)
-	s := catalogFixture(t, func(string) string { return entry("sharev2", server.URL+"/v2") })
+	s := catalogFixture(t, func(string) string { return entry(server.URL + "/v2") })
 	requests, err := s.client().Shares(t.Context())
 	check(t, err)
 	_, err = requests.List(t.Context(), "cluster", "blue")
