@@ -60,8 +60,6 @@ func runUnderRolesOfOpenShift(t *testing.T, o options, credentials bool) {
 		e.parts(
 			part{"WaitsForUsefulCredentials", e.waitsForUsefulCredentials},
 			part{"KeepsLoginOfUsefulCredentials", e.keepsLoginOfUsefulCredentials},
-			part{"KeepsLoginDuringOutage", e.keepsLoginDuringOutage},
-			part{"UsesUnverifiedCertificates", e.usesUnverifiedCertificates},
 			part{"UpdatesFormerLogin", e.updatesFormerLogin},
 			part{"CredentialsReportExpiry", e.reportsExpiry},
 		)

@@ -142,7 +142,8 @@ func TestChoicesOfCinder(t *testing.T) {
 	)
 }
 
-// choiceOfClass checks that the operator replaces the class, and keeps it while a choice is invalid.
+// choiceOfClass checks that the operator replaces the class, and that an invalid choice changes
+// nothing.
 func (e *cinderEnv) choiceOfClass() {
 	e.awaitAvailable()
 	const header = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\n"

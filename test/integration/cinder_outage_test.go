@@ -62,8 +62,8 @@ func TestCinderDegradesAfterGracePeriod(t *testing.T) {
 	)
 }
 
-// degradesAfterGracePeriod checks that the message does not change during the outage, and that a new
-// process keeps topology and pods.
+// degradesAfterGracePeriod checks that the message does not change during the outage, and that a
+// new process keeps topology and pods.
 func (e *cinderEnv) degradesAfterGracePeriod() {
 	before := e.awaitIdle()
 	began := time.Now()

@@ -29,10 +29,6 @@ import (
 // the operator probes the cloud once and then each minute.
 func TestStartsDriversIfManilaIsFound(t *testing.T) {
 	t.Parallel()
-	_, help := runOperator(t, installed, nil, "start", "--help")
-	if !strings.Contains(help, "--poll-interval") || !strings.Contains(help, "default 1m0s") {
-		t.Errorf("start --help does not contain the default 1m0s of --poll-interval:\n%s", help)
-	}
 	e := newEnv(t, options{Types: []string{"default", "gold"}, PollInterval: -1, Idle: true})
 	watch := e.watchConditions()
 	p := e.startOperator()

@@ -106,9 +106,9 @@ func (e *env) rolledOut(before map[string]workload, rollouts int64, present bool
 			return fmt.Errorf("the generation of %s is %d, want %d", name, now.Generation, want)
 		}
 		for _, container := range []string{addonsSidecar, addonsAdapter} {
-			if _, err := now.container(container); (err == nil) !=
+			if found := now.hasContainer(container); found !=
 				(present && slices.Contains(added, container)) {
-				return fmt.Errorf("%s has container %s: %v", name, container, err == nil)
+				return fmt.Errorf("%s has container %s: %v", name, container, found)
 			}
 		}
 	}
@@ -273,10 +273,12 @@ func (e *env) servesOtherControllers() {
 		if err != nil {
 			return err
 		}
-		_, missing := controller.container(addonsSidecar)
+		if !controller.hasContainer(addonsSidecar) {
+			return errors.New("there is no sidecar")
+		}
 		_, err = e.management.kube.NetworkingV1().NetworkPolicies(e.subject.controllerNamespace).
 			Get(e.ctx(), "openstack-cinder-csi-driver-ingress-csi-addons", metav1.GetOptions{})
-		return errors.Join(missing, err)
+		return err
 	})
 	e.awaitAvailable()
 }

@@ -48,20 +48,12 @@ func TestDriverFollowsManila(t *testing.T) {
 	var end func()
 	e := newEnv(t, options{Before: func(e *env) {
 		end = all[0].begin(e)
-		e.addOldConditions("CSIControllerDisabled")
+		e.addTrueConditions("PreConditionNotSatisfied", "of an earlier release", "CSIControllerDisabled")
 	}})
 	e.parts(
 		part{"MissingManilaDisablesDriver", func() { e.staysDisabled(all, end) }},
 		part{"DriverStaysWhenManilaDisappears", e.keepsDriverWithoutManila},
-		part{"RemovesDisabledConditionsOfEarlierReleases", e.removesOldConditions},
 	)
-}
-
-// addOldConditions adds *Disabled conditions of an earlier release.
-func (e *env) addOldConditions(types ...string) {
-	e.t.Helper()
-	e.addTrueConditions("PreConditionNotSatisfied",
-		"Pre-condition not satisfied: manila does not provide any share types", types...)
 }
 
 // staysDisabled checks that nothing is degraded, and that the drivers start as soon as the cloud
@@ -124,21 +116,4 @@ func (e *env) keepsDriverWithoutManila() {
 	})
 	e.addType("default")
 	e.eventually(soon, func() error { return e.hasNoCondition(disabled) })
-}
-
-// removesOldConditions checks the case that the cloud offers Manila. Status False would not be
-// enough, because cluster-storage-operator evaluates only the type.
-func (e *env) removesOldConditions() {
-	e.awaitAvailable()
-	e.stopOperator()
-	e.addOldConditions(disabled, "CSIControllerDisabled")
-	e.startOperator()
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	all, err := e.conditions()
-	e.must(err)
-	if found := all.WithSuffix("Disabled"); len(found) > 0 {
-		e.t.Errorf("conditions %v were not removed", found)
-	}
-	e.expectNoWritesDuring(3)
 }

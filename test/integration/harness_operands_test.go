@@ -120,14 +120,9 @@ func (e *env) eachContainer(check func(w workload, c corev1.Container) error) er
 	return nil
 }
 
-// container returns a container of the pod template.
-func (w workload) container(name string) (corev1.Container, error) {
-	for _, c := range w.containers() {
-		if c.Name == name {
-			return c, nil
-		}
-	}
-	return corev1.Container{}, fmt.Errorf("%s has no container %s", w.Name, name)
+// hasContainer reports whether the pod template has a container.
+func (w workload) hasContainer(name string) bool {
+	return slices.ContainsFunc(w.containers(), func(c corev1.Container) bool { return c.Name == name })
 }
 
 // containers returns all containers of the pod template, init containers first.
@@ -227,36 +222,4 @@ func (w *conditionWatch) end(s *scope) [][]opv1.OperatorCondition {
 	<-w.done
 	s.must(w.err)
 	return w.versions
-}
-
-// volumeSources describes the keys of a volume: kind, name, "optional", key and file.
-func volumeSources(pod corev1.PodSpec, volume string) []string {
-	var sources []string
-	add := func(kind, name string, optional *bool, items []corev1.KeyToPath) {
-		if optional != nil && *optional {
-			name += " optional"
-		}
-		for _, item := range items {
-			sources = append(sources, fmt.Sprintf("%s %s %s->%s", kind, name, item.Key, item.Path))
-		}
-	}
-	for _, v := range pod.Volumes {
-		switch {
-		case v.Name != volume:
-		case v.ConfigMap != nil:
-			add("configMap", v.ConfigMap.Name, v.ConfigMap.Optional, v.ConfigMap.Items)
-		case v.Secret != nil:
-			add("secret", v.Secret.SecretName, v.Secret.Optional, v.Secret.Items)
-		case v.Projected != nil:
-			for _, s := range v.Projected.Sources {
-				if s.Secret != nil {
-					add("secret", s.Secret.Name, s.Secret.Optional, s.Secret.Items)
-				}
-				if s.ConfigMap != nil {
-					add("configMap", s.ConfigMap.Name, s.ConfigMap.Optional, s.ConfigMap.Items)
-				}
-			}
-		}
-	}
-	return sources
 }

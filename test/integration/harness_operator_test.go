@@ -5,12 +5,8 @@ package integration
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
-	"testing"
 	"time"
-
-	"gotest.tools/v3/assert"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
@@ -146,34 +142,6 @@ func (e *env) address() (string, error) {
 		return "", errors.New("the operator does not serve yet")
 	}
 	return address, nil
-}
-
-// runOperator runs Manila's operator until it ends.
-func runOperator(
-	t *testing.T, bound time.Duration, environment []string, args ...string,
-) (int, string) {
-	t.Helper()
-	return runProgram(t, manila().Program, bound, environment, args...)
-}
-
-// runProgram runs an operator's program until it ends without a signal. It returns the exit code
-// and the output.
-func runProgram(
-	t *testing.T, program string, bound time.Duration, environment []string, args ...string,
-) (int, string) {
-	t.Helper()
-	log := filepath.Join(t.TempDir(), program)
-	p, err := process.Start(process.Options{
-		Name: program, Path: filepath.Join(shared.bin, program), Args: args, Env: environment, Log: log,
-	})
-	assert.NilError(t, err)
-	defer p.Kill()
-	code, ended := p.Wait(bound)
-	output, err := os.ReadFile(log)
-	if err := errors.Join(ended, err); err != nil {
-		t.Fatalf("%v:\n%s", err, output)
-	}
-	return code, string(output)
 }
 
 // tail returns the last lines of a text.

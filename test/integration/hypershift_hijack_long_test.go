@@ -141,7 +141,6 @@ func (e *env) patchAPIService(ctx context.Context, spec string) error {
 // crash the operator or make it use much memory. The operator starts meanwhile.
 func (e *hostedEnv) survivesHijackedAPIGroup() {
 	e.stopOperator()
-	e.setConfig("") // with short Leases the operator could lose its own
 	respond := e.hijack()
 	e.startOperator()
 	pid := e.operator.PID()

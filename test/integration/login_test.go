@@ -5,7 +5,6 @@ package integration
 import (
 	"errors"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/cert"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -127,8 +125,6 @@ func (e *env) uselessCredentials() []uselessCredentials {
 	clouds := func(text string) map[string][]byte {
 		return map[string][]byte{"clouds.yaml": []byte(text), "cacert": e.ca}
 	}
-	another, _, err := cert.GenerateSelfSignedCertKey("cloud.example", nil, nil)
-	e.must(err)
 	return []uselessCredentials{
 		{
 			"unscoped", "InvalidCredentials", "key clouds.yaml of Secret",
@@ -137,14 +133,6 @@ func (e *env) uselessCredentials() []uselessCredentials {
 		{
 			"wrong password", refusedReason, "HTTP 401",
 			clouds(strings.ReplaceAll(good, e.options.Cloud.Credentials.Password, wrongPassword)),
-		},
-		{
-			"mistyped host name", unreachableReason, "host name keystone.invalid",
-			clouds(regexp.MustCompile(`://[^:/]*`).ReplaceAllString(good, "://keystone.invalid")),
-		},
-		{
-			"CA that does not fit", unreachableReason, "unknown authority",
-			map[string][]byte{"clouds.yaml": []byte(good), "cacert": another},
 		},
 		{"missing", "InvalidCredentials", "is missing", nil},
 	}
@@ -220,43 +208,4 @@ func (e *env) keepsLoginOfUsefulCredentials() {
 	e.setClouds(append(e.cloud.CloudsYAML(simulator.Clouds{}), "# another\n"...))
 	e.mustRollOutOnly(before, e.rolledOutByLogin()...)
 	e.eventually(soon, e.credentialsAccepted)
-}
-
-// keepsLoginDuringOutage checks that credentials that OpenStack cannot test change nothing.
-func (e *env) keepsLoginDuringOutage() {
-	before := e.awaitIdle()
-	recovered := e.fault(statusFault(simulator.Identity, http.StatusServiceUnavailable))
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.NamedApplicationCredential}))
-	e.eventually(soon, func() error {
-		return e.hasTestOf(opv1.ConditionFalse, unreachableReason, "HTTP 503", keepsLogin)
-	})
-	e.awaitNoWrites()
-	e.must(e.stillHas(before))
-	recovered()
-	e.mustRollOutOnly(before, e.rolledOutByLogin()...)
-}
-
-// usesUnverifiedCertificates checks verify: false with a CA that does not fit.
-func (e *env) usesUnverifiedCertificates() {
-	before := e.awaitIdle()
-	another, _, err := cert.GenerateSelfSignedCertKey("cloud.example", nil, nil)
-	e.must(err)
-	text := string(e.cloud.CloudsYAML(simulator.Clouds{}))
-	e.setCredentials(map[string][]byte{"cacert": another, "clouds.yaml": []byte(
-		strings.Replace(text, "    auth:\n", "    verify: false\n    auth:\n", 1))})
-	if e.subject.isManila() {
-		e.eventually(soon, func() error {
-			login, err := e.login()
-			if err == nil && login["os-TLSInsecure"] != "true" {
-				err = errors.New("the driver verifies certificates")
-			}
-			return err
-		})
-		e.mustRollOutOnly(before)
-	} else {
-		e.mustRollOutOnly(before, e.subject.Workloads...) // each reads cloud-conf
-		e.must(e.hasConf("ca-file = " + caFromConfigMap + "\ntls-insecure = true\n"))
-	}
-	e.eventually(soon, e.credentialsAccepted)
-	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 }

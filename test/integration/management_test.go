@@ -195,8 +195,6 @@ func TestObjectsAreMaintained(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Env: []string{"CSI_FSGROUP_POLICY=File"}})
 	e.parts(
-		part{"CreatesRBACBeforeWorkloads", e.createsRBACBeforeWorkloads},
-		part{"WritesCSIDriverOnce", e.writesCSIDriverOnce},
 		part{"RecreatesOptionalObjects", e.recreatesOptionalObjects},
 		part{"AcceptsMonitoring", e.acceptsMonitoring},
 		part{"KeepsDeletionPolicy", e.keepsDeletionPolicy},
@@ -204,49 +202,6 @@ func TestObjectsAreMaintained(t *testing.T) {
 		part{"RefusesRemoved", e.refusesRemoved},
 		part{"WritesNothingWhileUnmanaged", e.writesNothingWhileUnmanaged},
 	)
-}
-
-func (e *env) createsRBACBeforeWorkloads() {
-	e.awaitAvailable()
-	created := func(resources ...string) []request {
-		return e.requests(e.began, ofVerb("create"), successful, func(r request) bool {
-			return slices.Contains(resources, r.Resource)
-		})
-	}
-	rbac := created("serviceaccounts", "roles", "rolebindings", "clusterroles",
-		"clusterrolebindings")
-	workloads := created("deployments", "daemonsets")
-	if len(rbac) < 14 || len(workloads) != 3 {
-		e.t.Fatalf("%d RBAC objects and %d workloads were created, want 14 at least and 3", len(rbac),
-			len(workloads))
-	}
-	first := slices.MinFunc(workloads, func(a, b request) int { return a.Time.Compare(b.Time) })
-	for _, r := range rbac {
-		if r.Time.After(first.Time) {
-			e.t.Errorf("%s precedes %s", first, r)
-		}
-	}
-}
-
-// writesCSIDriverOnce checks that the CSIDriver is not written again.
-func (e *env) writesCSIDriverOnce() {
-	e.awaitAvailable()
-	e.must(e.hasCSIDriver())
-	created, err := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
-	e.must(err)
-	since := e.awaitNoWrites()
-	e.awaitPolls(5)
-	e.touchDriver("1")
-	e.awaitPolls(1)
-	now, err := e.guest.kube.StorageV1().CSIDrivers().Get(e.ctx(), driverName, metav1.GetOptions{})
-	e.must(err)
-	if now.UID != created.UID || now.ResourceVersion != created.ResourceVersion {
-		e.t.Errorf("the CSIDriver has UID %s and version %s, had %s and %s", now.UID, now.ResourceVersion,
-			created.UID, created.ResourceVersion)
-	}
-	e.expectNone("the operator wrote", e.writes(since))
-	e.expectNone("the operator deleted",
-		e.requests(e.began, ofResource("csidrivers"), ofVerb("delete")))
 }
 
 // hasCSIDriver returns nil if the CSIDriver has the policy of CSI_FSGROUP_POLICY.

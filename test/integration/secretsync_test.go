@@ -20,7 +20,6 @@ const (
 	cloudProviderConfig  = "cloud-provider-config"
 	openshiftConfig      = "openshift-config"
 	caKeyOfCloudProvider = "ca-bundle.pem"
-	caFromConfigMap      = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
 )
 
 // hasTranslation returns nil if csi-manila-secrets contains exactly this data.
@@ -59,7 +58,7 @@ func (e *env) repairsTranslation() {
 	want := e.passwordTranslation()
 	repaired := func() error { return e.hasTranslation(want) }
 	e.eventually(installed, repaired)
-	e.must(e.hasCondition(secretSyncDegraded, opv1.ConditionFalse, ""))
+	e.awaitAvailable()
 	e.patch(secrets(), operandNamespace, loginSecret,
 		`{"stringData":{"os-region":"elsewhere","os-trustID":"mine"},"data":{"os-password":null}}`)
 	e.within(prompt, repaired)
@@ -84,7 +83,8 @@ func (e *env) keepsTranslationOfInvalidCloudsYAML() {
 	e.within(soon, func() error {
 		got, err := e.operandSecret(loginSecret)
 		if err == nil {
-			err = checkEqual(e.cloud.Credentials().ApplicationCredentialID, got["os-applicationCredentialID"])
+			want := e.cloud.Credentials().ApplicationCredentialID
+			err = checkEqual(want, got["os-applicationCredentialID"])
 		}
 		return errors.Join(err, e.hasCondition(secretSyncDegraded, opv1.ConditionFalse, ""))
 	})

@@ -14,13 +14,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 
@@ -46,43 +44,43 @@ type upgrade struct {
 	before map[string]*unstructured.Unstructured
 }
 
-// leftovers are the names of some of the objects that a generation leaves: objects that the
-// operator deletes, a binding that the test changes, and roles that stay because of this change.
-type leftovers struct {
-	deleted []string
-	changed string
-	kept    []string
-}
-
-func leftoversOf(generation string) leftovers {
-	return map[string]leftovers{
+// leftoversOf returns the names of some of the objects that a generation leaves and the operator
+// deletes.
+func leftoversOf(generation string) []string {
+	return map[string][]string{
 		"manila-4.17": {
-			deleted: []string{
-				"manila-controller-privileged-binding", "manila-node-privileged-binding",
-				"manila-privileged-role",
-			},
-			changed: "manila-kube-rbac-proxy-binding", kept: []string{"manila-kube-rbac-proxy-role"},
+			"manila-controller-privileged-binding", "manila-node-privileged-binding",
+			"manila-privileged-role",
 		},
-		"manila-4.22": {deleted: []string{
+		"manila-4.22": {
 			"openstack-manila-csi-main-snapshotter-binding", "manila-controller-privileged-binding",
 			"manila-node-privileged-binding", "manila-privileged-role",
-		}},
-		"manila-5.1": {deleted: []string{"openstack-manila-csi-main-snapshotter-binding"}},
-		"cinder-4.17": {
-			deleted: []string{"openstack-cinder-controller-privileged-binding"},
-			changed: "openstack-cinder-csi-main-snapshotter-binding",
 		},
-		"cinder-4.22": {deleted: []string{
+		"manila-5.1":  {"openstack-manila-csi-main-snapshotter-binding"},
+		"cinder-4.17": {"openstack-cinder-controller-privileged-binding"},
+		"cinder-4.22": {
 			"openstack-cinder-csi-main-snapshotter-binding",
 			"openstack-cinder-controller-privileged-binding",
-		}},
-		"cinder-5.1": {deleted: []string{"openstack-cinder-csi-main-snapshotter-binding"}},
+		},
+		"cinder-5.1": {"openstack-cinder-csi-main-snapshotter-binding"},
 	}[generation]
 }
 
+// hostedMetrics returns the names of the objects with which earlier operators exposed the metrics
+// of the sidecars in a hosted control plane.
+func (u *upgrade) hostedMetrics() []string {
+	return ofSubject(u.subject, []string{
+		metricsService, "openstack-manila-kube-rbac-proxy-role",
+		"openstack-manila-kube-rbac-proxy-binding",
+	}, []string{
+		cinderController + "-metrics", "openstack-cinder-kube-rbac-proxy-role",
+		"openstack-cinder-kube-rbac-proxy-binding",
+	})
+}
+
 // eachUpgrade runs a test for each earlier generation in one flavour, such that each flavour meets
-// each driver and each release. Without the tag long it runs the test for one of them. The cluster with generation 4.22 also contains leftovers of 4.17. The
-// operator does not run.
+// each driver and each release. Without the tag long it runs the test for one of them. The cluster
+// with generation 4.22 also contains leftovers of 4.17. The operator does not run.
 func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 	t.Helper()
 	selected := false
@@ -135,9 +133,6 @@ func (u *upgrade) installDriver() {
 		u.install(permissionsOf(g))
 	}
 	u.install(u.earlier.Objects)
-	if u.isHosted() {
-		u.issueCertificate()
-	}
 	u.eventually(installed, u.isRolledOut)
 	u.writeConditions()
 	u.before = map[string]*unstructured.Unstructured{}
@@ -326,66 +321,33 @@ func ownerOf(object metav1.Object) string {
 func TestUpgradeAndRollback(t *testing.T) {
 	t.Parallel()
 	eachUpgrade(t, func(u *upgrade) {
-		names := leftoversOf(u.earlier.Name)
+		deleted := leftoversOf(u.earlier.Name)
 		if u.isHosted() {
-			names.deleted = append(names.deleted, u.hostedMetrics()...)
+			deleted = append(deleted, u.hostedMetrics()...)
 		}
 		if u.earlier.Name == "manila-4.17" {
-			u.mustRemoveLeftoversWhileDisabled(names)
+			u.mustRemoveLeftoversWhileDisabled(deleted)
 		}
 		u.installDriver()
-		u.changeBinding(names.changed)
-		u.retainSnapshots()
 		watch := u.watchConditions()
 		// The static objects are written before OpenStack accepts the credentials.
 		answer := u.fault(simulator.Fault{
 			Mode: simulator.Slow, Service: simulator.Identity, Method: http.MethodPost,
 			Delay: 5 * time.Second,
 		})
-		u.mustWaitForEarlierOperator()
+		u.startOperator()
 		u.awaitAvailable()
-		u.eventually(soon, func() error { return u.areGone(names.deleted) })
-		if u.isHosted() {
-			u.eventually(soon, u.hasNoCertificate)
-		}
+		u.eventually(soon, func() error { return u.areGone(deleted) })
 		u.awaitNoWrites()
 		answer()
-		u.mustHaveUpdatedInPlace(names)
+		u.mustHaveUpdatedInPlace(deleted)
 		u.mustHaveOwnConditionsOnly()
 		u.mustHaveStayedAvailable(watch)
 		u.mustRollBack()
-		if u.earlier.Name == "manila-4.17" && u.flavour == flavour.Standalone {
-			u.mustWaitForStaticObjects()
-		} else {
-			u.startOperator()
-		}
+		u.startOperator()
 		u.awaitAvailable()
-		u.eventually(soon, func() error { return u.areGone(names.deleted) })
+		u.eventually(soon, func() error { return u.areGone(deleted) })
 	})
-}
-
-// changeBinding adds a subject to a binding of the earlier operator.
-func (u *upgrade) changeBinding(name string) {
-	u.t.Helper()
-	for _, o := range u.earlier.Objects {
-		if o.GetName() != name {
-			continue
-		}
-		side, in := u.on(o)
-		u.must(side.patch(u.ctx(), in, name, `{"subjects":[{"kind":"ServiceAccount",`+
-			`"name":"default","namespace":"default"}]}`))
-	}
-}
-
-// retainSnapshots sets the deletion policy of the VolumeSnapshotClass, as an administrator may.
-func (u *upgrade) retainSnapshots() {
-	u.t.Helper()
-	for _, o := range u.earlier.Objects {
-		if o.GetKind() == "VolumeSnapshotClass" {
-			side, in := u.on(o)
-			u.must(side.patch(u.ctx(), in, o.GetName(), `{"deletionPolicy":"Retain"}`))
-		}
-	}
 }
 
 // areGone returns nil if no object of the earlier operator or an older one has one of the names,
@@ -412,16 +374,14 @@ func (u *upgrade) areGone(names []string) error {
 // mustHaveUpdatedInPlace checks that the operator created no object again except StorageClasses
 // with other immutable fields, deleted only RBAC objects and Services, and replaced the pods of
 // each workload once.
-func (u *upgrade) mustHaveUpdatedInPlace(names leftovers) {
+func (u *upgrade) mustHaveUpdatedInPlace(deleted []string) {
 	u.t.Helper()
 	for _, o := range u.earlier.Objects {
 		before := u.before[describe(o)]
 		after, err := u.get(o)
 		if apierrors.IsNotFound(err) {
-			stays := append([]string{names.changed}, names.kept...)
-			deletable := o.GroupVersionKind().Group == rbacv1.GroupName ||
-				slices.Contains(names.deleted, o.GetName())
-			if !deletable || slices.Contains(stays, o.GetName()) {
+			if o.GroupVersionKind().Group != rbacv1.GroupName &&
+				!slices.Contains(deleted, o.GetName()) {
 				u.t.Errorf("the operator deleted %s", describe(o))
 			}
 			continue
@@ -429,10 +389,6 @@ func (u *upgrade) mustHaveUpdatedInPlace(names leftovers) {
 		u.must(err)
 		if after.GetUID() != before.GetUID() && !mustBeRecreated(before, after) {
 			u.t.Errorf("the operator created %s again", describe(o))
-		}
-		if policy := after.Object["deletionPolicy"]; o.GetKind() == "VolumeSnapshotClass" &&
-			policy != "Retain" {
-			u.t.Errorf("the deletion policy of %s is %v, want Retain", describe(o), policy)
 		}
 		if o.GetKind() == "Deployment" || o.GetKind() == "DaemonSet" {
 			was, _, _ := unstructured.NestedMap(before.Object, "spec", "selector")
@@ -524,29 +480,9 @@ func (u *upgrade) mustRollBack() {
 	}
 }
 
-// mustWaitForStaticObjects starts the operator while the API server refuses a static object. The
-// controller that removes leftovers waits without requests.
-func (u *upgrade) mustWaitForStaticObjects() {
-	u.t.Helper()
-	u.delete(resource("policy", "poddisruptionbudgets"), operandNamespace, disruptionBudget)
-	allow := u.denyOperatorWrites()
-	u.startOperator()
-	isRefused := func() error {
-		return u.hasCondition("OpenStackManilaDriverGuestStaticResourcesControllerDegraded",
-			opv1.ConditionTrue, "SyncError", "not today")
-	}
-	u.eventually(soon, isRefused)
-	since := u.mark()
-	u.throughout(5*time.Second, isRefused)
-	u.expectNone("the operator read the Deployment again",
-		u.requests(since, ofResource("deployments"), ofVerb("get")))
-	u.must(allow(u.ctx()))
-	u.eventually(time.Minute, u.notDegraded)
-}
-
 // mustRemoveLeftoversWhileDisabled runs the operator in a cluster without workloads, with a cloud
 // that does not offer Manila.
-func (u *upgrade) mustRemoveLeftoversWhileDisabled(names leftovers) {
+func (u *upgrade) mustRemoveLeftoversWhileDisabled(deleted []string) {
 	u.t.Helper()
 	u.install(permissionsOf(u.earlier))
 	u.addTrueConditions("Earlier", "of an earlier release", u.stale...)
@@ -555,7 +491,7 @@ func (u *upgrade) mustRemoveLeftoversWhileDisabled(names leftovers) {
 		return u.hasCondition(disabled, opv1.ConditionTrue, "NoShareTypes")
 	})
 	u.eventually(soon, func() error {
-		errs := []error{u.areGone(names.deleted)}
+		errs := []error{u.areGone(deleted)}
 		for _, conditionType := range u.stale {
 			errs = append(errs, u.hasNoCondition(conditionType))
 		}
@@ -563,35 +499,4 @@ func (u *upgrade) mustRemoveLeftoversWhileDisabled(names leftovers) {
 	})
 	u.must(u.hasNoWorkloads())
 	u.stopOperator()
-}
-
-// mustWaitForEarlierOperator starts the operator while the earlier one holds the Lease.
-func (u *upgrade) mustWaitForEarlierOperator() {
-	u.t.Helper()
-	u.setConfig("leaderElection:\n  retryPeriod: 1s\n")
-	leases := u.management.kube.CoordinationV1().Leases(u.management.namespace)
-	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: u.subject.Component + "-lock"},
-		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("the-earlier-operator"), LeaseDurationSeconds: ptr.To[int32](600),
-			AcquireTime: ptr.To(metav1.NowMicro()), RenewTime: ptr.To(metav1.NowMicro()),
-		},
-	}
-	u.must(ignoreNotFound(leases.Delete(u.ctx(), lease.Name, metav1.DeleteOptions{})))
-	_, err := leases.Create(u.ctx(), lease, metav1.CreateOptions{})
-	u.must(err)
-	since := u.mark()
-	u.startOperator()
-	u.eventually(installed, func() error {
-		if tries := u.requests(since, ofResource("leases")); len(tries) < 3 {
-			return fmt.Errorf("the operator tried %d times to lead, want 3", len(tries))
-		}
-		return nil
-	})
-	u.expectNone("the operator wrote although another one leads", u.writes(since))
-	// An operator releases its Lease when it ends.
-	_, err = leases.Patch(u.ctx(), lease.Name, types.MergePatchType,
-		[]byte(`{"spec":{"holderIdentity":"","leaseDurationSeconds":1}}`), metav1.PatchOptions{})
-	u.must(err)
-	u.eventually(soon, u.isLed)
 }
