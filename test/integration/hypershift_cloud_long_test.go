@@ -35,20 +35,10 @@ func (e *hostedEnv) usesCAOfConfigMap() {
 	e.awaitAvailable()
 	e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
 	e.eventually(prompt, func() error { return e.hasTranslation(withCA) })
-	copied := func() error {
-		_, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
-			Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
-		return err
-	}
-	e.eventually(prompt, copied)
+	e.eventually(prompt, e.hasCopyOfCA)
 	e.must(e.management.putConfigMap(e.ctx(), hostedNamespace, hostedCloudCA,
 		map[string]string{"secret": "of the owner"}))
-	e.eventually(prompt, func() error {
-		if err := copied(); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the copy still exists without its source (%w)", err)
-		}
-		return nil
-	})
+	e.eventually(prompt, e.hasNoCopyOfCA)
 	e.eventually(soon, func() error {
 		return e.hasTestOf(opv1.ConditionFalse, unreachableReason, "unknown authority", keepsLogin)
 	})

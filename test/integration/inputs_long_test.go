@@ -3,23 +3,23 @@
 package integration
 
 import (
+	"fmt"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
+// TestInputsAreOptional checks that the driver starts with nothing but credentials, that the
+// creation of each other input rolls out once, and that the operator removes its copy of the CA.
 func TestInputsAreOptional(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Cloud: simulator.Config{TLS: true}, Before: func(e *env) {
 		e.delete(secrets(), operandNamespace, credentialsSecret)
 		e.delete(configMaps(), openshiftConfig, cloudProviderConfig)
 	}})
-	e.startsWithoutInputs()
-}
-
-// startsWithoutInputs checks that the driver starts with nothing but credentials, and that the
-// creation of each other input rolls out once.
-func (e *env) startsWithoutInputs() {
 	e.eventually(soon, func() error {
 		return e.reports(disabled, operandNamespace+"/"+credentialsSecret, "missing")
 	})
@@ -34,4 +34,23 @@ func (e *env) startsWithoutInputs() {
 		e.sub(name, func(*testing.T) { e.mustExplainRollout(in, "at last") })
 	}
 	e.createCloudConfig()
+	e.eventually(prompt, e.hasCopyOfCA)
+	e.putConfigMap(openshiftConfig, cloudProviderConfig, map[string]string{})
+	e.eventually(prompt, e.hasNoCopyOfCA)
+	e.awaitAvailable()
+}
+
+// hasCopyOfCA returns nil if the operands' namespace contains the copy of the CA.
+func (e *env) hasCopyOfCA() error {
+	_, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
+		Get(e.ctx(), cloudProviderConfig, metav1.GetOptions{})
+	return err
+}
+
+// hasNoCopyOfCA returns nil if the operator has removed the copy, because its source has no CA.
+func (e *env) hasNoCopyOfCA() error {
+	if err := e.hasCopyOfCA(); !apierrors.IsNotFound(err) {
+		return fmt.Errorf("the copy still exists without its source (%w)", err)
+	}
+	return nil
 }
