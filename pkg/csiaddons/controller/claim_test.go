@@ -89,9 +89,7 @@ func (s *scene) want(schedule, from string) {
 	if schedule != "" {
 		want = []string{schedule, from}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		s.Errorf("schedule and its origin (-want +got):\n%s", diff)
-	}
+	assert.Check(s, is.DeepEqual(want, got), "schedule and its origin")
 }
 
 func TestFirstScheduleCounts(t *testing.T) {
@@ -186,9 +184,8 @@ func TestOnlyVolumesThatCanReclaimSpaceAreScheduled(t *testing.T) {
 		s := newScene(t, annotations{scheduleKey: "@daily"}, nil, nil)
 		one.change(s)
 		s.want("", "")
-		if s.again != one.again {
-			t.Errorf("%s: the claim is checked again after %v, want %v", name, s.again, one.again)
-		}
+		assert.Check(t, s.again == one.again,
+			"%s: the claim is checked again after %v, want %v", name, s.again, one.again)
 	}
 }
 
@@ -261,9 +258,8 @@ func TestCronJobsOfOthers(t *testing.T) {
 		var got []string
 		for _, found := range s.reconcile() {
 			got = append(got, found.Name+" "+found.Spec.Schedule)
-			if found.Name == "data-reclaimspace" && metav1.GetControllerOf(&found) == nil {
-				t.Errorf("%s: %s has no owner", one.name, found.Name)
-			}
+			assert.Check(t, found.Name != "data-reclaimspace" || metav1.GetControllerOf(&found) != nil,
+				"%s: %s has no owner", one.name, found.Name)
 		}
 		slices.Sort(got)
 		assert.Check(t, is.DeepEqual(one.want, strings.Join(got, ", ")),

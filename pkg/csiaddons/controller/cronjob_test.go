@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
@@ -82,9 +82,7 @@ func (f *fixture) wantJobs(hours ...string) {
 		got = append(got, scheduled[len("2026-03-01T"):len("2026-03-01T")+2])
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(append([]string{}, hours...), got); diff != "" {
-		f.Errorf("hours of the jobs (-want +got):\n%s", diff)
-	}
+	assert.Check(f, is.DeepEqual(append([]string{}, hours...), got), "hours of the jobs")
 }
 
 // An object can be created between a time of its schedule and the start of the job for this time.
@@ -116,9 +114,8 @@ func TestCronJobCreatesOneJobForEachTime(t *testing.T) {
 	}
 	f.end(v1alpha1.OperationSucceeded)
 	c = f.after(30 * time.Minute)
-	if c.Status.Active != nil || c.Status.LastSuccessfulTime == nil {
-		t.Errorf("after the end of the job, the status is %+v", c.Status)
-	}
+	assert.Check(t, c.Status.Active == nil && c.Status.LastSuccessfulTime != nil,
+		"after the end of the job, the status is %+v", c.Status)
 	f.after(3 * time.Hour) // 14:31: only the last of the missed times gets a job
 	f.wantJobs("11", "14")
 	c = f.after(-48 * time.Hour) // the clock is set back to a day before
@@ -133,9 +130,7 @@ func TestForbidLetsThePreviousJobEnd(t *testing.T) {
 	f.after(time.Hour)
 	c := f.after(time.Hour)
 	f.wantJobs("11")
-	if c.Status.Reason != ReasonActive {
-		t.Errorf("the reason is %q", c.Status.Reason)
-	}
+	assert.Check(t, c.Status.Reason == ReasonActive, "the reason is %q", c.Status.Reason)
 	f.end(v1alpha1.OperationSucceeded)
 	f.after(time.Minute)
 	f.wantJobs("11", "12")
@@ -200,9 +195,8 @@ func TestSuspendedAndInvalidCronJobsCreateNoJobs(t *testing.T) {
 	} {
 		f := newFixture(t, one.change)
 		c := f.after(5 * time.Hour)
-		if c.Status.Reason != one.reason || c.Status.NextScheduleTime != nil {
-			t.Errorf("the status is %+v, want the reason %s", c.Status, one.reason)
-		}
+		assert.Check(t, c.Status.Reason == one.reason && c.Status.NextScheduleTime == nil,
+			"the status is %+v, want the reason %s", c.Status, one.reason)
 		f.wantJobs()
 	}
 }

@@ -44,9 +44,7 @@ func servedDrivers() connection.Drivers {
 
 func (w *world) must(err error) {
 	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	assert.NilError(w, err)
 }
 
 // read reads an object again.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -103,6 +104,35 @@ func TestResultOfACallIsRecordedOnce(t *testing.T) {
 	}
 }
 
+func TestAnswerOfADriverIsTheResultOfTheJob(t *testing.T) {
+	t.Parallel()
+	for reason, one := range map[string]struct {
+		answer  *wire.ReclaimSpaceResponse
+		failure error
+	}{
+		ReasonReclaimed: { // the usage grows while the driver works
+			&wire.ReclaimSpaceResponse{
+				PreUsage:  &wire.StorageConsumption{UsageBytes: 10},
+				PostUsage: &wire.StorageConsumption{UsageBytes: 20},
+			}, nil,
+		},
+		ReasonUnimplemented: {nil, status.Error(codes.Unimplemented, "the device cannot discard")},
+	} {
+		r, w, job := calling(t, func() (*wire.ReclaimSpaceResponse, error) {
+			return one.answer, one.failure
+		})
+		w.reconcile(r, job)
+		space := job.Status.ReclaimedSpace
+		assert.Check(t, job.Status.Result == v1alpha1.OperationSucceeded && job.Status.Reason == reason &&
+			(space == nil) == (one.answer == nil) && (space == nil || space.IsZero()),
+			"the status is %+v, want the reason %s", job.Status, reason)
+		for _, event := range []string{"Normal Started ", "Normal Succeeded "} {
+			got := <-w.events.Events
+			assert.Check(t, strings.HasPrefix(got, event), "the event is %q, want %q", got, event)
+		}
+	}
+}
+
 // The sidecar of the CSI-Addons for Ceph answers so if it cannot read the PersistentVolume.
 func TestRefusedCallIsRetriedUpToTheLimit(t *testing.T) {
 	t.Parallel()
@@ -118,14 +148,12 @@ func TestRefusedCallIsRetriedUpToTheLimit(t *testing.T) {
 		job.Spec.BackOffLimit = ptr.To(int32(1))
 		w.must(w.Update(t.Context(), job))
 		after := w.reconcile(r, job)
-		if job.Status.Result != "" || job.Status.Reason != ReasonRetrying {
-			t.Errorf("after a refused call, the status is %+v", job.Status)
-		}
+		assert.Check(t, job.Status.Result == "" && job.Status.Reason == ReasonRetrying,
+			"after a refused call, the status is %+v", job.Status)
 		r.Clock = testingclock.NewFakePassiveClock(r.Clock.Now().Add(after))
 		w.reconcile(r, job)
-		if job.Status.Result == "" || job.Status.Reason != want || calls != 2 {
-			t.Errorf("after %d calls, the status is %+v, want the reason %s", calls, job.Status, want)
-		}
+		assert.Check(t, job.Status.Result != "" && job.Status.Reason == want && calls == 2,
+			"after %d calls, the status is %+v, want the reason %s", calls, job.Status, want)
 	}
 }
 
@@ -168,9 +196,8 @@ func TestJobOfAnEarlierReleaseIsFinished(t *testing.T) {
 		w.must(json.Unmarshal([]byte(written), &job.Status))
 		w.must(w.Status().Update(t.Context(), job))
 		w.reconcile(r, job)
-		if job.Status.Result != v1alpha1.OperationSucceeded {
-			t.Errorf("a job %s ends with %+v", name, job.Status)
-		}
+		assert.Check(t, job.Status.Result == v1alpha1.OperationSucceeded,
+			"a job %s ends with %+v", name, job.Status)
 	}
 }
 
@@ -189,9 +216,7 @@ func TestStatusOfAQueuedJobIsWrittenAgainAfterAConflict(t *testing.T) {
 	}
 	r.Client = w
 	w.reconcile(r, waits)
-	if waits.Status.Reason != ReasonBusy {
-		t.Errorf("the status is %+v", waits.Status)
-	}
+	assert.Check(t, waits.Status.Reason == ReasonBusy, "the status is %+v", waits.Status)
 }
 
 // Each check of a job that waits reads from the API server, and the calls of other jobs must not

@@ -99,9 +99,8 @@ func TestJobWaitsForAClaimUntilItsDeadline(t *testing.T) {
 		}
 		clock.SetTime(start.Add(one.deadline))
 		w.reconcile(r, j)
-		if j.Status.Result != v1alpha1.OperationFailed || j.Status.Reason != one.want {
-			t.Errorf("after %v the status is %+v, want the reason %s", one.deadline, j.Status, one.want)
-		}
+		assert.Check(t, j.Status.Result == v1alpha1.OperationFailed && j.Status.Reason == one.want,
+			"after %v the status is %+v, want the reason %s", one.deadline, j.Status, one.want)
 	}
 }
 

@@ -143,9 +143,8 @@ func TestJobThatLeavesWakesTheNext(t *testing.T) {
 	assert.Check(t, l.acquire(job("last"), on("a", "", job("last"))),
 		"the last job does not start its call")
 	l.release(on("a", "", job("last")))
-	if len(l.calls)+len(l.waiting)+len(l.last) != 0 {
-		t.Errorf("after the last call, the limits contain %+v", l.limits)
-	}
+	assert.Check(t, len(l.calls)+len(l.waiting)+len(l.last) == 0,
+		"after the last call, the limits contain %+v", l.limits)
 }
 
 // If several calls end at the same time, the job that starts its call wakes the next one.

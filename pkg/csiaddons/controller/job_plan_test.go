@@ -148,8 +148,7 @@ func TestJobOfAnUnusedVolumeSucceeds(t *testing.T) {
 		}
 		w.reconcile(r, job)
 		succeeded := job.Status.Result == v1alpha1.OperationSucceeded && job.Status.Message == success
-		if job.Status.Reason != one.reason || succeeded != (one.reason == ReasonNotInUse) {
-			t.Errorf("the status is %+v, want the reason %s", job.Status, one.reason)
-		}
+		assert.Check(t, job.Status.Reason == one.reason && succeeded == (one.reason == ReasonNotInUse),
+			"the status is %+v, want the reason %s", job.Status, one.reason)
 	}
 }

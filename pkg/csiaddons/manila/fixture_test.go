@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/fence"
-	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
 	gophershares "github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -120,20 +120,15 @@ func (f *fixture) expectRules(share string, want ...string) {
 	var got []string
 	for _, r := range f.list(share) {
 		got = append(got, r.Level+" "+r.To)
-		if len(r.Metadata) > 0 || r.State != activeState {
-			f.Errorf("the access rule %v is not as it was", r)
-		}
+		assert.Check(f, len(r.Metadata) == 0 && r.State == activeState,
+			"the access rule %v is not as it was", r)
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		f.Errorf("access rules (-want +got):\n%s", diff)
-	}
+	assert.Check(f, is.DeepEqual(want, got), "access rules")
 	metadata := f.metadata(share)
 	delete(metadata, clusterKey) // no fence changes it: see observed
-	if len(metadata) > 0 {
-		f.Errorf("the share has the metadata %v", metadata)
-	}
+	assert.Check(f, len(metadata) == 0, "the share has the metadata %v", metadata)
 }
 
 func (f *fixture) metadata(share string) map[string]string {
@@ -156,9 +151,8 @@ func (f *fixture) expectAccess(share string, want ...string) {
 	got := []string{
 		f.access(share, fenced), f.access(share, neighbor), f.access(share, stranger),
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		f.Errorf("access of the fenced client, its neighbor and a stranger (-want +got):\n%s", diff)
-	}
+	assert.Check(f, is.DeepEqual(want, got),
+		"access of the fenced client, its neighbor and a stranger")
 }
 
 // controller returns a new controller, as after a restart.
@@ -201,9 +195,7 @@ func (f *fixture) unfence(c *Controller, texts ...string) error {
 // must fails the test unless the error is nil.
 func (f *fixture) must(err error) {
 	f.Helper()
-	if err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, err)
 }
 
 // noCrash is more than the number of changes of any operation.
@@ -282,7 +274,6 @@ func (f *fixture) fault(fault simulator.Fault) (id string) {
 // refused fails the test unless an error has a code, and contains a text.
 func (f *fixture) refused(err error, code codes.Code, text string) {
 	f.Helper()
-	if status.Code(err) != code || !strings.Contains(err.Error(), text) {
-		f.Errorf("the error is %v, want %v with %q", err, code, text)
-	}
+	assert.Check(f, status.Code(err) == code && strings.Contains(err.Error(), text),
+		"the error is %v, want %v with %q", err, code, text)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/grpc/codes"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -46,9 +47,8 @@ func TestSidecarAnnouncesItselfWhenTheDriverIsReady(t *testing.T) {
 		v1alpha1.CreatedByPodUIDAnnotation: "uid-a", v1alpha1.LastUpdatedAtAnnotation: "20",
 		v1alpha1.CertificatePinAnnotation: "sha256:",
 	} {
-		if !strings.HasPrefix(got.Annotations[key], prefix) {
-			t.Errorf("annotation %s is %q", key, got.Annotations[key])
-		}
+		assert.Check(t, strings.HasPrefix(got.Annotations[key], prefix),
+			"annotation %s is %q", key, got.Annotations[key])
 	}
 	if n := f.answers.probes.Load(); n < 2 {
 		t.Errorf("the driver was probed %d times before it was ready", n)
@@ -91,8 +91,7 @@ func TestSidecarSaysThatAFinalizerKeepsTheAnnouncement(t *testing.T) {
 			node.SetFinalizers([]string{"example.com/forever"})
 		})
 	err := f.announcer().apply(t.Context())
-	assert.Check(t, err != nil && strings.Contains(err.Error(), "example.com/forever"),
-		"the error does not name the finalizer: %v", err)
+	assert.Check(t, is.ErrorContains(err, "example.com/forever"))
 }
 
 // announcer returns an announcer that does not run yet.
@@ -121,9 +120,7 @@ func (f *fixture) create(other v1alpha1.CSIAddonsNodeDriver,
 	}
 	_, err := f.dynamic.Resource(resource()).Namespace("csi").Create(f.Context(), node,
 		metav1.CreateOptions{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, err)
 }
 
 func TestSidecarUsesAFreePortIfAnotherProcessHasThePort(t *testing.T) {

@@ -188,14 +188,10 @@ func reviewAccess(action clienttesting.Action) (bool, runtime.Object, error) {
 func (f *fixture) run(args ...string) {
 	f.Helper()
 	settings, err := loadSettings(f.T, append(podFlags("--controller-port=0"), args...)...)
-	if err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, err)
 	f.driver = fakedriver.Serve(f.T, f.answers.answer)
 	client, err := driver.New(f.driver.Socket)
-	if err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, err)
 	f.Cleanup(func() { _ = client.Close() })
 	s := &Sidecar{
 		Settings: settings, Driver: client, Kube: f.kube, Dynamic: f.dynamic, Metrics: f.metrics,
@@ -217,17 +213,14 @@ func (f *fixture) run(args ...string) {
 func (f *fixture) announced(ctx context.Context) *v1alpha1.CSIAddonsNode {
 	f.Helper()
 	list, err := f.dynamic.Resource(resource()).Namespace("csi").List(ctx, metav1.ListOptions{})
-	if err != nil || len(list.Items) > 1 {
-		f.Fatalf("there are %d CSIAddonsNodes: %v", len(list.Items), err)
-	}
+	assert.Assert(f, err == nil && len(list.Items) <= 1,
+		"there are %d CSIAddonsNodes: %v", len(list.Items), err)
 	if len(list.Items) == 0 {
 		return nil
 	}
 	node := &v1alpha1.CSIAddonsNode{}
 	err = runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[0].Object, node)
-	if err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, err)
 	return node
 }
 
@@ -246,9 +239,7 @@ func (f *fixture) awaitAnnounced() *v1alpha1.CSIAddonsNode {
 func (f *fixture) connect(pin string, options ...grpc.DialOption) *grpc.ClientConn {
 	f.Helper()
 	address, err := wire.ParseEndpoint(f.awaitAnnounced().Spec.Driver.EndPoint)
-	if err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, err)
 	transport := insecure.NewCredentials()
 	if pin != "" {
 		transport = credentials.NewTLS(wire.PinnedTLS(pin))
@@ -256,9 +247,7 @@ func (f *fixture) connect(pin string, options ...grpc.DialOption) *grpc.ClientCo
 	port := strconv.FormatUint(uint64(address.Port), 10)
 	connection, err := grpc.NewClient("passthrough:///"+net.JoinHostPort("127.0.0.1", port),
 		append(options, grpc.WithTransportCredentials(transport))...)
-	if err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, err)
 	f.Cleanup(func() { _ = connection.Close() })
 	return connection
 }

@@ -156,9 +156,8 @@ func TestLostLeaseEndsTheSidecarBeforeTheLeaseExpires(t *testing.T) {
 	case <-time.After(soon):
 		t.Fatal("the sidecar runs on without the Lease")
 	}
-	if time.Now().After(expires) {
-		t.Errorf("the sidecar ended %v after the Lease", time.Since(expires))
-	}
+	assert.Check(t, !time.Now().After(expires),
+		"the sidecar ended %v after the Lease", time.Since(expires))
 	began := time.Now()
 	err := <-operation
 	if took := time.Since(began); status.Code(err) != codes.Unavailable || took > stopTimeout/2 {

@@ -49,52 +49,43 @@ func cloudSecret() *corev1.Secret {
 
 func TestNodeReclaimsSpaceOfTheStagedVolume(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.run("--stagingpath=/staging")
-	answer, err := f.reclaimOnNode("data")
-	assert.NilError(t, err)
-	want := &wire.ReclaimSpaceResponse{PreUsage: &wire.StorageConsumption{UsageBytes: 200}}
-	assert.Check(t, is.DeepEqual(want, answer, protocmp.Transform()), "answer")
+	block := persistentVolume()
+	block.Name, block.Spec.VolumeMode = "block", ptr.To(corev1.PersistentVolumeBlock)
+	block.Spec.AccessModes = append(block.Spec.AccessModes, corev1.ReadWriteMany)
+	block.Spec.CSI.NodeStageSecretRef = nil
 	// The name of the folder is the SHA-256 of volume-1.
-	path := "/staging/" + driverName +
+	const ofBlock, ofFiles = "/staging/volumeDevices/staging/block", "/staging/" + driverName +
 		"/d134c5a3656b7cd8339ec605c01ab63fed6fcaca8cb3067abde8a02c5bfacdc0/globalmount"
-	f.checkRequest("NodeReclaimSpace", &reclaimspace.NodeReclaimSpaceRequest{
-		VolumeId: "volume-1", VolumePath: path, StagingTargetPath: path,
-		VolumeCapability: &csi.VolumeCapability{
-			AccessMode: &csi.VolumeCapability_AccessMode{
-				Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
-			},
-			AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{
-				FsType: "ext4", MountFlags: []string{"noatime"},
-			}},
-		},
-		Secrets: map[string]string{"user": "hidden"},
-	})
-}
-
-func TestBlockVolumesHaveAnotherStagingPath(t *testing.T) {
-	t.Parallel()
-	volume := persistentVolume()
-	volume.Name, volume.Spec.VolumeMode = "block", ptr.To(corev1.PersistentVolumeBlock)
-	volume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{
-		corev1.ReadWriteOnce, corev1.ReadWriteMany,
-	}
-	volume.Spec.CSI.NodeStageSecretRef = nil
-	f := newFixture(t, volume)
+	f := newFixture(t, block)
 	f.run("--stagingpath=/staging")
-	if _, err := f.reclaimOnNode("block"); err != nil {
-		t.Fatal(err)
-	}
-	const path = "/staging/volumeDevices/staging/block"
-	f.checkRequest("NodeReclaimSpace", &reclaimspace.NodeReclaimSpaceRequest{
-		VolumeId: "volume-1", VolumePath: path, StagingTargetPath: path,
-		VolumeCapability: &csi.VolumeCapability{
-			AccessMode: &csi.VolumeCapability_AccessMode{
-				Mode: csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
+	for volume, want := range map[string]*reclaimspace.NodeReclaimSpaceRequest{
+		"data": {
+			VolumePath: ofFiles, StagingTargetPath: ofFiles, Secrets: map[string]string{"user": "hidden"},
+			VolumeCapability: &csi.VolumeCapability{
+				AccessMode: &csi.VolumeCapability_AccessMode{
+					Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
+				},
+				AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{
+					FsType: "ext4", MountFlags: []string{"noatime"},
+				}},
 			},
-			AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
 		},
-	})
+		"block": {
+			VolumePath: ofBlock, StagingTargetPath: ofBlock,
+			VolumeCapability: &csi.VolumeCapability{
+				AccessMode: &csi.VolumeCapability_AccessMode{
+					Mode: csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
+				},
+				AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
+			},
+		},
+	} {
+		answer, err := f.reclaimOnNode(volume)
+		assert.NilError(t, err)
+		assert.Check(t, is.Equal(answer.GetPreUsage().GetUsageBytes(), int64(200)))
+		want.VolumeId = "volume-1"
+		f.checkRequest("NodeReclaimSpace", want)
+	}
 }
 
 func TestErrorsOfTheDriverReachTheController(t *testing.T) {

@@ -1,14 +1,18 @@
 package sidecar
 
 import (
+	"context"
 	"crypto/tls"
-	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 )
 
 func TestDefaultsAreThoseOfTheExistingSystem(t *testing.T) {
@@ -67,17 +71,57 @@ func TestEveryFlagOfTheExistingSystemIsAccepted(t *testing.T) {
 
 func TestErrorNamesEveryFault(t *testing.T) {
 	t.Parallel()
-	_, err := loadSettings(t, "--timeout=0s", "--tls-min-version=1")
-	_, errOfCurve := loadSettings(t, podFlags("--tls-curve-preferences=secp256r1")...)
-	assert.Assert(t, err != nil, "there is no error")
-	if errOfCurve == nil || !strings.Contains(errOfCurve.Error(), `"secp256r1" is not the name`) {
-		t.Errorf("for an unknown curve the error is %v", errOfCurve)
-	}
+	_, err := loadSettings(t, podFlags("--tls-curve-preferences=secp256r1")...)
+	assert.Check(t, is.ErrorContains(err, `"secp256r1" is not the name`))
+	_, err = loadSettings(t, "--timeout=0s", "--tls-min-version=1")
 	for _, want := range []string{
 		"--node-id is missing", "--pod is missing", "--namespace is missing", "--pod-uid is missing",
 		"--timeout is 0s", "--tls-min-version",
 	} {
-		assert.Check(t, strings.Contains(err.Error(), want),
-			"the error does not contain %q: %v", want, err)
+		assert.Check(t, is.ErrorContains(err, want))
 	}
+}
+
+func TestSidecarServesAddressesOfManilasNodes(t *testing.T) {
+	t.Parallel()
+	settings, err := loadSettings(t, podFlags("--manila-node-addresses=10.0.0.5,fd00::5")...)
+	assert.NilError(t, err)
+	client, err := connect(settings)
+	assert.NilError(t, err)
+	defer func() { _ = client.Close() }()
+	got, err := client.Describe(t.Context())
+	assert.NilError(t, err)
+	assert.Check(t, is.DeepEqual(driver.Description{Name: "manila.csi.openstack.org", Node: true}, got))
+	answer, err := client.Fence.GetFenceClients(t.Context(), &fence.GetFenceClientsRequest{})
+	if err != nil || answer.GetClients()[0].GetId() != "worker-1" ||
+		answer.GetClients()[0].GetAddresses()[1].GetCidr() != "fd00::5/128" {
+		t.Errorf("the clients are %v, %v", answer, err)
+	}
+}
+
+func TestDeadlineOfTheCallerReplacesTheTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // the time of the bubble stands still
+		for caller, want := range map[time.Duration]time.Duration{
+			0:                time.Minute, // none
+			30 * time.Second: 30 * time.Second,
+			30 * time.Minute: 30 * time.Minute,
+			5 * time.Hour:    maxDeadline,
+		} {
+			ctx, cancel := t.Context(), func() {}
+			if caller > 0 {
+				ctx, cancel = context.WithTimeout(ctx, caller)
+			}
+			check := func(ctx context.Context, _ any) (any, error) {
+				if end, _ := ctx.Deadline(); time.Until(end) != want {
+					t.Errorf("%v: the operation may take %v, want %v", caller, time.Until(end), want)
+				}
+				return nil, nil
+			}
+			if _, err := (&Settings{Timeout: time.Minute}).limit(ctx, nil, nil, check); err != nil {
+				t.Error(err)
+			}
+			cancel()
+		}
+	})
 }

@@ -3,6 +3,7 @@ package connection
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -126,23 +127,18 @@ func TestImpostorsAreNotConnected(t *testing.T) {
 func TestErrorsKeepTheCSIAddonsNode(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("failed")
+	reading := func(kind client.Object) interceptor.Funcs {
+		return interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
+			o client.Object, opts ...client.GetOption,
+		) error {
+			if reflect.TypeOf(o) == reflect.TypeOf(kind) {
+				return failed
+			}
+			return c.Get(ctx, key, o, opts...)
+		}}
+	}
 	for name, fails := range map[string]interceptor.Funcs{
-		"reading a pod": {Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
-			o client.Object, opts ...client.GetOption,
-		) error {
-			if _, ok := o.(*corev1.Pod); ok {
-				return failed
-			}
-			return c.Get(ctx, key, o, opts...)
-		}},
-		"reading a Node": {Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
-			o client.Object, opts ...client.GetOption,
-		) error {
-			if _, ok := o.(*corev1.Node); ok {
-				return failed
-			}
-			return c.Get(ctx, key, o, opts...)
-		}},
+		"reading a pod": reading(&corev1.Pod{}), "reading a Node": reading(&corev1.Node{}),
 		"listing": {List: func(context.Context, client.WithWatch, client.ObjectList,
 			...client.ListOption,
 		) error {

@@ -160,9 +160,8 @@ func TestSidecarsOfControllersAreFirstAfterARestart(t *testing.T) {
 		node, q := reported("a", "worker"), &requestCounter{}
 		node.Status.Capabilities = []string{capability}
 		controllersFirst(t.Context(), event.CreateEvent{Object: node}, q)
-		if q.count != want {
-			t.Errorf("for a sidecar with %s there are %d requests, want %d", capability, q.count, want)
-		}
+		assert.Check(t, q.count == want,
+			"for a sidecar with %s there are %d requests, want %d", capability, q.count, want)
 	}
 }
 

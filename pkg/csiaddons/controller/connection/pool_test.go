@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/identity"
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"gotest.tools/v3/assert"
@@ -90,9 +89,7 @@ func (f *fixture) connect() *grpc.Server {
 	f.Helper()
 	var config net.ListenConfig
 	listener, err := config.Listen(f.Context(), "tcp", f.address)
-	if err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, err)
 	f.address = listener.Addr().String()
 	server := grpc.NewServer()
 	identity.RegisterIdentityServer(server, f)
@@ -101,12 +98,9 @@ func (f *fixture) connect() *grpc.Server {
 	target := Target{Driver: "cinder", Address: f.address, Security: Plaintext}
 	_, err = f.Reconciler.connect(f.Context(), object(f.name), target)
 	got := f.pool.Of(f.name)
-	if err != nil || got == nil {
-		f.Fatalf("the sidecar is not connected: %v", err)
-	}
-	if diff := cmp.Diff([]string{ReclaimOnline, NodeService}, got.Capabilities); diff != "" {
-		f.Errorf("capabilities (-want +got):\n%s", diff)
-	}
+	assert.Assert(f, err == nil && got != nil, "the sidecar is not connected: %v", err)
+	assert.Check(f, is.DeepEqual([]string{ReclaimOnline, NodeService}, got.Capabilities),
+		"capabilities")
 	f.check(true)
 	return server
 }
@@ -121,9 +115,7 @@ func object(name types.NamespacedName) *v1alpha1.CSIAddonsNode {
 func (f *fixture) check(up bool) {
 	f.Helper()
 	families, err := f.registry.Gather()
-	if err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, err)
 	connected := -1.0
 	for _, family := range families {
 		if family.GetName() == "csi_addons_sidecars_connected" {
@@ -193,9 +185,7 @@ func TestStatusSaysWhetherTheSidecarAnswers(t *testing.T) {
 			t.Errorf("the event is %q, want %q", got, want)
 		}
 	}
-	if len(recorder.Events) != 0 {
-		t.Errorf("an event repeats: %s", <-recorder.Events)
-	}
+	assert.Check(t, is.Len(recorder.Events, 0), "an event repeats")
 }
 
 // add adds a connected sidecar.

@@ -135,9 +135,7 @@ func TestStartIsWrittenBeforeEachCall(t *testing.T) {
 	within(t, func(w *world) {
 		crash := func(context.Context, string, *wire.NetworkFenceRequest) error {
 			w.expect("a", ReasonStarted, "Pod  changes the access of the clients: Fenced")
-			if w.writes != 1 {
-				t.Errorf("the status was written %d times before the call", w.writes)
-			}
+			assert.Check(t, w.writes == 1, "the status was written %d times before the call", w.writes)
 			w.writing = func(*v1alpha1.NetworkFence) error { return apierrors.NewInternalError(nil) }
 			return nil
 		}

@@ -95,9 +95,7 @@ func TestWaitingNetworkFenceDoesNotEndALaterFence(t *testing.T) {
 		if conditions := w.get("a").Status.Conditions; len(conditions) != 1 {
 			t.Errorf("after the end the conditions are %+v", conditions)
 		}
-		if slices.Contains(w.calls, "unfence "+lost) {
-			t.Errorf("the calls are %q", w.calls)
-		}
+		assert.Check(t, !slices.Contains(w.calls, "unfence "+lost), "the calls are %q", w.calls)
 	})
 }
 
@@ -145,9 +143,7 @@ func TestAllCIDRsAreRemembered(t *testing.T) {
 	assert.Check(t, is.DeepEqual(f.Spec.Cidrs, ended(f)), "CIDRs")
 	const limit = 32768 // of a message in the CustomResourceDefinition
 	found := meta.FindStatusCondition(f.Status.Conditions, ConditionPartlyUnfenced)
-	if len(found.Message) > limit {
-		t.Errorf("the message has %d characters", len(found.Message))
-	}
+	assert.Check(t, len(found.Message) <= limit, "the message has %d characters", len(found.Message))
 	// Somebody may have written another message.
 	found.Message = "0 -1 1024 99999999999999999999 x 3"
 	assert.Check(t, is.DeepEqual([]string{f.Spec.Cidrs[0], f.Spec.Cidrs[3]}, ended(f)), "CIDRs")

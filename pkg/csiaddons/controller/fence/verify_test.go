@@ -167,9 +167,8 @@ func TestFenceInterruptsAVerification(t *testing.T) {
 		assert.Check(t, took >= slow && took <= 2*slow+5*time.Second, "an end of a fence took %v", took)
 		w.pass(verifyInterval)
 		for _, cidr := range []string{"10.0.0.1/32", "10.0.0.2/32", "10.0.0.3/32"} {
-			if !slices.Contains(w.calls, "fence "+cidr) {
-				t.Errorf("%s is not verified by the calls %q", cidr, w.calls)
-			}
+			assert.Check(t, slices.Contains(w.calls, "fence "+cidr),
+				"%s is not verified by the calls %q", cidr, w.calls)
 		}
 	}, class("a", manila, "x", "a"), class("b", manila, "x", "b"), class("c", manila, "x", "c"),
 		ofClass("a", "a", "10.0.0.1/32"), ofClass("b", "b", "10.0.0.2/32"),

@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	gocmp "github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -249,9 +250,7 @@ func (w *world) pass(duration time.Duration) {
 
 func (w *world) must(err error) {
 	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	assert.NilError(w, err)
 }
 
 // Leader returns the sidecar of the leader.
@@ -276,9 +275,7 @@ func (s *fakeDriver) call(ctx context.Context, state string, request *wire.Netwo
 ) error {
 	call := state + " " + strings.Join(slices.Sorted(slices.Values(request.GetCidrs())), ",")
 	s.mu.Lock()
-	if s.busy[s.name] {
-		s.Errorf("the driver %s gets a second call: %s", s.name, call)
-	}
+	assert.Check(s, !s.busy[s.name], "the driver %s gets a second call: %s", s.name, call)
 	s.busy[s.name] = true
 	s.calls = append(s.calls, call)
 	answer := s.answer
@@ -431,9 +428,7 @@ func (w *world) expectCalls(want ...string) {
 	w.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if diff := gocmp.Diff(want, w.calls); diff != "" {
-		w.Errorf("calls (-want +got):\n%s", diff)
-	}
+	assert.Check(w, is.DeepEqual(want, w.calls), "calls")
 	w.calls = nil
 }
 
