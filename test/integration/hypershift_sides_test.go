@@ -9,11 +9,7 @@ import (
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // TestHyperShiftUsesBothClusters checks a new driver, and then changes to its objects.
@@ -49,41 +45,9 @@ func (e *hostedEnv) emitsEventsInGuestCluster() {
 	}
 }
 
-// hostedPermissions returns the verbs by resource that cluster-storage-operator grants in the
-// control plane's namespace. It grants nothing else in the management cluster.
-func hostedPermissions(s subject) map[string][]string {
-	read := []string{"get", "list", "watch"}
-	full := append([]string{"create", "update", "patch", "delete"}, read...)
-	verbs := map[string][]string{"hostedcontrolplanes": read}
-	for _, resource := range []string{
-		"pods", "services", "endpoints", "events", "configmaps", "secrets", "serviceaccounts",
-		"deployments", "poddisruptionbudgets", "leases",
-	} {
-		verbs[resource] = full
-	}
-	if s.isManila() {
-		verbs["replicasets"] = []string{"get"}
-	}
-	return verbs
-}
-
-// usesRightClusterAndRBAC checks that neither cluster accepts the credentials of the other, and
-// that no request of the operator is refused: while it starts, when objects change, and after a
-// restart.
+// usesRightClusterAndRBAC checks that no request of the operator is refused or sent to the wrong
+// cluster: while it starts, when objects change, and after a restart.
 func (e *hostedEnv) usesRightClusterAndRBAC() {
-	management, err := clientcmd.BuildConfigFromFlags("", e.podDir.Kubeconfig(e.subject.Name))
-	e.must(err)
-	guest, err := clientcmd.BuildConfigFromFlags("", e.podDir.GuestKubeconfig(e.subject.Name))
-	e.must(err)
-	e.mustBeRefused(&rest.Config{
-		Host: guest.Host, BearerToken: management.BearerToken,
-		BearerTokenFile: management.BearerTokenFile,
-		TLSClientConfig: rest.TLSClientConfig{CAData: guest.CAData},
-	})
-	e.mustBeRefused(&rest.Config{Host: management.Host, TLSClientConfig: rest.TLSClientConfig{
-		CAData: management.CAData, CertData: guest.CertData, KeyData: guest.KeyData,
-	}})
-
 	e.awaitAvailable()
 	e.patchControlPlane(`{"labels":{"team":"storage"},` +
 		`"controllerAvailabilityPolicy":"HighlyAvailable"}`)
@@ -106,15 +70,13 @@ func (e *hostedEnv) usesRightClusterAndRBAC() {
 	if len(all) < 200 {
 		e.t.Errorf("there are only %d requests of the operator in the audit logs", len(all))
 	}
-	verbs := hostedPermissions(e.subject)
 	foreign := ofSubject(e.subject, cinderCredentials, credentialsSecret)
 	for _, r := range all {
 		switch {
 		case r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized:
 			e.t.Errorf("the API server refused a request: %s", r)
-		case r.Cluster == e.management &&
-			(r.Namespace != hostedNamespace || !slices.Contains(verbs[r.Resource], r.Verb)):
-			e.t.Errorf("RBAC does not allow this request in the management cluster: %s", r)
+		case r.Cluster == e.management && r.Namespace != hostedNamespace:
+			e.t.Errorf("the request is about another namespace of the management cluster: %s", r)
 		case r.Cluster == e.guest &&
 			(r.Namespace == hostedNamespace || slices.Contains(managementResources(), r.Resource)):
 			e.t.Errorf("the operator sent this request to the wrong cluster: %s", r)
@@ -130,20 +92,6 @@ func managementResources() []string {
 	return []string{
 		"deployments", "poddisruptionbudgets", "leases", "hostedcontrolplanes", "services",
 		"replicasets",
-	}
-}
-
-// mustBeRefused checks that the API server returns 401.
-func (e *env) mustBeRefused(config *rest.Config) {
-	e.t.Helper()
-	config.UserAgent = "integration-test"
-	client, err := kubernetes.NewForConfig(config)
-	e.must(err)
-	for _, namespace := range []string{hostedNamespace, operatorNamespace} {
-		_, err := client.CoreV1().Secrets(namespace).List(e.ctx(), metav1.ListOptions{})
-		if !apierrors.IsUnauthorized(err) {
-			e.t.Errorf("%s returned %v for credentials of the other cluster, want 401", config.Host, err)
-		}
 	}
 }
 
