@@ -79,8 +79,8 @@ func (u *upgrade) hostedMetrics() []string {
 }
 
 // eachUpgrade runs a test for each earlier generation in one flavour, such that each flavour meets
-// each driver and each release. Without the tag long it runs the test for one of them. The cluster
-// with generation 4.22 also contains leftovers of 4.17. The operator does not run.
+// each driver and each release that it had. Without the tag long it runs the test for one of them.
+// The cluster with generation 4.22 also contains leftovers of 4.17. The operator does not run.
 func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 	t.Helper()
 	selected := false
@@ -93,8 +93,8 @@ func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 			all, err := generations.Of(s.ClusterCSIDriver, f, namespace)
 			assert.NilError(t, err)
 			for i, g := range all {
-				if (f == flavour.Standalone) != ((i < 2) == s.isManila()) ||
-					!long && g.Name != "manila-4.22" {
+				hosted := g.Name == "manila-5.1" || g.Name == "cinder-4.22"
+				if hosted != (f == flavour.HyperShift) || !long && g.Name != "manila-4.22" {
 					continue
 				}
 				selected = true
