@@ -91,7 +91,8 @@ func TestSidecarServesAddressesOfManilasNodes(t *testing.T) {
 	defer func() { _ = client.Close() }()
 	got, err := client.Describe(t.Context())
 	assert.NilError(t, err)
-	assert.Check(t, is.DeepEqual(driver.Description{Name: "manila.csi.openstack.org", Node: true}, got))
+	want := driver.Description{Name: "manila.csi.openstack.org", Node: true}
+	assert.Check(t, is.DeepEqual(want, got))
 	answer, err := client.Fence.GetFenceClients(t.Context(), &fence.GetFenceClientsRequest{})
 	if err != nil || answer.GetClients()[0].GetId() != "worker-1" ||
 		answer.GetClients()[0].GetAddresses()[1].GetCidr() != "fd00::5/128" {
