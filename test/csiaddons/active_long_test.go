@@ -3,43 +3,16 @@
 package csiaddons
 
 import (
-	"context"
-	"strings"
-	"sync"
 	"testing"
+	"time"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 )
-
-// runController starts the controller. The channel receives how it ends.
-func (w *world) runController(args ...string) <-chan error {
-	w.Helper()
-	c, ended := w.newController(w.config, args...), make(chan error, 1)
-	ctx, cancel := context.WithCancel(w.Context())
-	var running sync.WaitGroup
-	running.Go(func() { ended <- c.Run(ctx) })
-	w.Cleanup(running.Wait)
-	w.Cleanup(cancel)
-	return ended
-}
-
-// awaitExit waits until the controller ends with an error; "" means none.
-func (w *world) awaitExit(ended <-chan error, want string) {
-	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), soon)
-	defer cancel()
-	select {
-	case err := <-ended:
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			w.Errorf("the controller ends with %v, want %q", err, want)
-		}
-	case <-ctx.Done():
-		w.Fatalf("the controller runs for %v although it must restart", soon)
-	}
-}
 
 // TestNamespaceWithoutRoleBinding runs the controller for three drivers: the namespace of one does
 // not exist, and that of another has no RoleBinding. The controller serves the third one, and ends
@@ -52,7 +25,7 @@ func TestNamespaceWithoutRoleBinding(t *testing.T) {
 		"--driver-namespaces=cinder=" + driverNamespace, "--driver-namespaces=new=created",
 		"--driver-namespaces=manila=unbound",
 	}
-	ended := w.runController(args...)
+	ended, _ := w.runController(w.config, args...)
 	w.addSidecar(w.addPod(driverNamespace, "plugin", "worker-1"), nodeDriver("cinder"))
 	w.awaitSidecar("cinder", connected)
 	w.addVolume("data", "cinder", "worker-1")
@@ -64,7 +37,12 @@ func TestNamespaceWithoutRoleBinding(t *testing.T) {
 	w.addJob("waiting", "other")
 
 	w.bindDriverRole("unbound", managerAccount)
-	w.awaitExit(ended, "it may read namespace unbound")
+	select {
+	case err := <-ended:
+		assert.Check(w, is.ErrorContains(err, "it may read namespace unbound"))
+	case <-time.After(soon):
+		w.Fatalf("the controller runs for %v although it must restart", soon)
+	}
 	w.addSidecar(w.addPod("unbound", "plugin", "worker-1"), nodeDriver("manila"))
 	w.startController(args...)
 	if job := w.awaitEnd("waiting"); job.Status.Result != v1alpha1.OperationSucceeded {

@@ -5,17 +5,16 @@ package csiaddons
 import (
 	"context"
 	"testing"
-	"time"
 
 	specfence "github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -74,9 +73,8 @@ func TestNetworkFences(t *testing.T) {
 			w.Errorf("after a restart the driver gets a call to fence %v", got)
 		}
 	}
-	if len(d.unfenced) > 0 {
-		w.Errorf("after a deletion the driver gets %d more calls to unfence", len(d.unfenced))
-	}
+	assert.Check(w, len(d.unfenced) == 0,
+		"after a deletion the driver gets %d more calls to unfence", len(d.unfenced))
 }
 
 // fenceDriver returns a driver that fences.
@@ -142,15 +140,10 @@ func (w *world) awaitFence(name string, result v1alpha1.OperationResult, reason 
 ) *v1alpha1.NetworkFence {
 	w.Helper()
 	f := &v1alpha1.NetworkFence{}
-	err := wait.PollUntilContextTimeout(w.Context(), 20*time.Millisecond, soon, true,
-		func(ctx context.Context) (bool, error) {
-			err := w.client.Get(ctx, types.NamespacedName{Name: name}, f)
-			return f.Status.Result == result && f.Status.Reason == reason, err
-		})
-	if err != nil {
-		w.Fatalf("NetworkFence %s has the status %+v, want %s, %s: %v", name, f.Status, result, reason,
-			err)
-	}
+	w.eventually(func(ctx context.Context) (bool, error) {
+		err := w.client.Get(ctx, types.NamespacedName{Name: name}, f)
+		return f.Status.Result == result && f.Status.Reason == reason, err
+	}, name, result, reason, &f.Status)
 	return f
 }
 

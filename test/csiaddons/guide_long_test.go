@@ -8,11 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/hack/images/release"
@@ -56,9 +55,8 @@ func (w *world) followQuoted(command string) {
 	w.Helper()
 	page, err := os.ReadFile("../../docs/csi-addons/install.md")
 	w.must(err)
-	if !strings.Contains(string(page), "`"+command+"`") {
-		w.Errorf("docs/csi-addons/install.md does not contain the command %q", command)
-	}
+	assert.Check(w, strings.Contains(string(page), "`"+command+"`"),
+		"docs/csi-addons/install.md does not contain the command %q", command)
 	w.follow(command)
 }
 
@@ -92,9 +90,8 @@ func (w *world) leave(folder string) {
 		"KUBECONFIG="+w.dir.AdminKubeconfig(), "PATH="+w.kubernetes+":"+os.Getenv("PATH"))
 	w.must(err)
 	for name := range strings.Lines(left) {
-		if strings.Contains(name, "csiaddons") || strings.Contains(name, "csi-addons") {
-			w.Errorf("after the removal, %s is left", name)
-		}
+		assert.Check(w, !strings.Contains(name, "csiaddons") && !strings.Contains(name, "csi-addons"),
+			"after the removal, %s is left", name)
 	}
 }
 
@@ -111,9 +108,7 @@ func (w *world) uninstall(released client.Object) {
 	w.awaitGone(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}})
 	var jobs v1alpha1.ReclaimSpaceJobList
 	w.must(w.client.List(w.Context(), &jobs))
-	if len(jobs.Items) == 0 {
-		w.Error("make undeploy has deleted the ReclaimSpaceJobs")
-	}
+	assert.Check(w, len(jobs.Items) != 0, "make undeploy has deleted the ReclaimSpaceJobs")
 }
 
 // leaveReplication deletes an object of a kind that only the CSI-Addons for Ceph process.
@@ -121,23 +116,13 @@ func (w *world) leaveReplication() client.Object {
 	w.Helper()
 	const group, plural, kind = "replication.storage.openshift.io", "volumereplications",
 		"VolumeReplication"
-	w.createCRD(&apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1alpha1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{
-					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"},
-				},
-			}},
-		},
-	})
-	left := &unstructured.Unstructured{}
-	left.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: kind})
-	left.SetNamespace("default")
-	left.SetName("data")
+	crd := w.ownCRDs()["reclaimspacejobs"]
+	removeOurFields(crd)
+	crd.Name, crd.Spec.Group = plural+"."+group, group
+	crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind}
+	w.createCRD(crd)
+	left := object(kind, map[string]any{"target": map[string]any{}})
+	left.SetAPIVersion(group + "/v1alpha1")
 	left.SetFinalizers([]string{group})
 	w.eventually(func(ctx context.Context) (bool, error) { // the API server may not serve it yet
 		return w.client.Create(ctx, left) == nil, nil
@@ -171,7 +156,5 @@ func (w *world) checkGuides() {
 			}
 		}
 	}
-	if found != 4 {
-		w.Errorf("docs/csi-addons/try.md creates objects %d times, want 4", found)
-	}
+	assert.Check(w, found == 4, "docs/csi-addons/try.md creates objects %d times, want 4", found)
 }

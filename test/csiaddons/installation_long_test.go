@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/csi-addons/spec/lib/go/identity"
+	"gotest.tools/v3/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -94,9 +95,8 @@ func (w *world) refuseOther() {
 	}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}}, other)
 	output, err := w.script("own-controller.sh")
-	if err == nil || !strings.Contains(output, "is not that of this project") {
-		w.Errorf("beside another controller, the script ended with %v:\n%s", err, output)
-	}
+	assert.Check(w, err != nil && strings.Contains(output, "is not that of this project"),
+		"beside another controller, the script ended with %v:\n%s", err, output)
 	w.must(w.client.Delete(w.Context(), other))
 	w.awaitGone(other)
 }
@@ -273,9 +273,7 @@ func (w *world) checkPermissions() {
 			w.Errorf("the controller may %s %s, and does not need it", one.verb, one.resource)
 		}
 	}
-	if len(granted) == 0 {
-		w.Error("the controller has no permissions")
-	}
+	assert.Check(w, len(granted) != 0, "the controller has no permissions")
 	for namespace, want := range map[string]bool{
 		cinderNamespace: true, manilaNamespace: true, "default": false, "kube-system": false,
 	} {
@@ -308,9 +306,7 @@ func (w *world) rulesOfController() map[string][]rbacv1.PolicyRule {
 	for _, role := range roles.Items {
 		found[role.Name] = role.Rules
 	}
-	if len(found) < 5 {
-		w.Fatalf("found only the roles %v", slices.Sorted(maps.Keys(found)))
-	}
+	assert.Assert(w, len(found) >= 5, "found only the roles %v", slices.Sorted(maps.Keys(found)))
 	return found
 }
 
@@ -343,9 +339,8 @@ func (w *world) checkUnverified() {
 		Name: managerAccount,
 	}
 	user := "system:serviceaccount:" + systemNamespace + ":csi-addons-unverified"
-	if !w.may(managerUser, token) || w.may(user, token) {
-		w.Error("the controller cannot create tokens, or the ServiceAccount of unverified sidecars can")
-	}
+	assert.Check(w, w.may(managerUser, token) && !w.may(user, token),
+		"the controller cannot create tokens, or the ServiceAccount of unverified sidecars can")
 	for _, rules := range w.rulesOfController() {
 		for _, rule := range rules {
 			for _, resource := range rule.Resources {

@@ -18,20 +18,7 @@ import (
 func TestReclaimSpaceJobSurvives(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	entered, cancelled := make(chan struct{}, 10), make(chan struct{}, 10)
-	d := &fakeDriver{
-		name: "cinder", services: services{nodeService, controllerService},
-		reclaims: reclaims{online, offline}, onNode: answers(30, 20, nil),
-	}
-	d.inController = func(ctx context.Context) (usage, error) {
-		if d.controllerCalls.Load() > 1 {
-			return usage{pre: 20, post: 5}, nil
-		}
-		entered <- struct{}{}
-		<-ctx.Done()
-		cancelled <- struct{}{}
-		return usage{}, status.FromContextError(ctx.Err()).Err()
-	}
+	d, entered, cancelled := hangingDriver()
 	pod := w.addPod(driverNamespace, "plugin", "worker-1")
 	stopSidecar := w.addSidecar(pod, d)
 	w.addVolume("data", "cinder", "worker-1")
@@ -58,6 +45,26 @@ func TestReclaimSpaceJobSurvives(t *testing.T) {
 		job.Status.Retries != 0 {
 		t.Errorf("the job ended with %+v", job.Status)
 	}
+}
+
+// hangingDriver returns a driver that reclaims 10 bytes on the node, and 15 in the controller
+// service, whose first call does not end before it is cancelled.
+func hangingDriver() (d *fakeDriver, entered, cancelled chan struct{}) {
+	entered, cancelled = make(chan struct{}, 10), make(chan struct{}, 10)
+	d = &fakeDriver{
+		name: "cinder", services: services{nodeService, controllerService},
+		reclaims: reclaims{online, offline}, onNode: answers(30, 20, nil),
+	}
+	d.inController = func(ctx context.Context) (usage, error) {
+		if d.controllerCalls.Load() > 1 {
+			return usage{pre: 20, post: 5}, nil
+		}
+		entered <- struct{}{}
+		<-ctx.Done()
+		cancelled <- struct{}{}
+		return usage{}, status.FromContextError(ctx.Err()).Err()
+	}
+	return d, entered, cancelled
 }
 
 // receive waits for a message.

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/status"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,21 +43,12 @@ func TestLeaderChangesDuringAJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var running, most atomic.Int32
-	entered, cancelled := make(chan struct{}, 10), make(chan struct{}, 10)
-	d := &fakeDriver{
-		name: "cinder", services: services{nodeService, controllerService},
-		reclaims: reclaims{online, offline}, onNode: answers(30, 20, nil),
-	}
+	d, entered, cancelled := hangingDriver()
+	hang := d.inController
 	d.inController = func(ctx context.Context) (usage, error) {
 		most.Store(max(most.Load(), running.Add(1)))
 		defer running.Add(-1)
-		if d.controllerCalls.Load() > 1 {
-			return usage{pre: 20, post: 5}, nil
-		}
-		entered <- struct{}{}
-		<-ctx.Done()
-		cancelled <- struct{}{}
-		return usage{}, status.FromContextError(ctx.Err()).Err()
+		return hang(ctx)
 	}
 	w.addSidecar(w.addPod(driverNamespace, "plugin", "worker-1"), d)
 	w.addVolume("data", "cinder", "worker-1")
@@ -73,15 +63,7 @@ func TestLeaderChangesDuringAJob(t *testing.T) {
 		network.RoundTripper = next
 		return network
 	})
-	first, ended := w.newController(config, args...), make(chan error, 1)
-	go func() {
-		ended <- first.Run(t.Context())
-		close(ended)
-	}()
-	t.Cleanup(func() { // before another test uses the cluster
-		for range ended {
-		}
-	})
+	ended, _ := w.runController(config, args...)
 	w.awaitSidecar("cinder", connected)
 	w.addJob("job", "data")
 	w.receive(entered, "the call of the job")

@@ -68,9 +68,7 @@ func (s *cephSidecar) check(ctx context.Context, request any, _ *grpc.UnaryServe
 ) (any, error) {
 	values := metadata.ValueFromIncomingContext(ctx, "authorization")
 	if !s.secure {
-		if len(values) > 0 {
-			s.Error("a sidecar without authentication gets a token")
-		}
+		assert.Check(s, len(values) == 0, "a sidecar without authentication gets a token")
 		return handle(ctx, request)
 	}
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{
@@ -171,9 +169,8 @@ func (w *world) checkSidecarsOfTheOtherSystem() {
 			Driver: name, Cidrs: []string{"10.0.0.2/32"}, Secret: &v1alpha1.SecretSpec{},
 		})
 		refused := w.awaitFence(name+"-alone", v1alpha1.OperationFailed, fence.ReasonRetrying)
-		if !strings.Contains(details(refused), "the Secret is missing") {
-			w.Errorf("without a Secret the status is %+v", refused.Status)
-		}
+		assert.Check(w, strings.Contains(details(refused), "the Secret is missing"),
+			"without a Secret the status is %+v", refused.Status)
 	}
 	for name, reclaimed := range map[string]string{"ceph": "2Mi", "open": "2Mi", "own": "8"} {
 		w.addVolume(name, name, "worker-1")
@@ -215,9 +212,8 @@ func (w *world) checkControllerOfTheOtherSystem() {
 		found := w.awaitSidecar(d.name, anyState)
 		prefix := "pod://" + pod.Name + "." + pod.Namespace + ":"
 		port, ok := strings.CutPrefix(found.Spec.Driver.EndPoint, prefix)
-		if !ok || found.Spec.Driver.NodeID != "worker-1" {
-			w.Errorf("the CSIAddonsNode is %+v", found.Spec.Driver)
-		}
+		assert.Check(w, ok && found.Spec.Driver.NodeID == "worker-1",
+			"the CSIAddonsNode is %+v", found.Spec.Driver)
 		w.awaitLeader(name+"-csi-openstack-org-csi-addons", "rook-"+name+"-0")
 		connection, err := grpc.NewClient("passthrough:///"+net.JoinHostPort("127.0.0.1", port),
 			grpc.WithTransportCredentials(mode.transport))
@@ -227,9 +223,8 @@ func (w *world) checkControllerOfTheOtherSystem() {
 		if name == "secure" {
 			_, err := identity.NewIdentityClient(connection).
 				GetCapabilities(w.Context(), &identity.GetCapabilitiesRequest{})
-			if status.Code(err) != codes.Unauthenticated {
-				w.Errorf("without a token the error is %v", err)
-			}
+			assert.Check(w, status.Code(err) == codes.Unauthenticated,
+				"without a token the error is %v", err)
 		}
 	}
 }
@@ -243,28 +238,23 @@ func (w *world) callAsOtherController(ctx context.Context, connection *grpc.Clie
 	w.Helper()
 	answer, err := identity.NewIdentityClient(connection).
 		GetCapabilities(ctx, &identity.GetCapabilitiesRequest{})
-	if err != nil || len(answer.GetCapabilities()) != 6 {
-		w.Errorf("%s: the capabilities are %v, %v", d.name, answer, err)
-	}
+	assert.Check(w, err == nil && len(answer.GetCapabilities()) == 6,
+		"%s: the capabilities are %v, %v", d.name, answer, err)
 	spaces := wire.NewReclaimSpaceClient(connection)
 	used, err := spaces.NodeReclaimSpace(ctx, &wire.ReclaimSpaceRequest{PvName: volume})
-	if err != nil || used.GetPreUsage().GetUsageBytes() != 3 {
-		w.Errorf("%s: the answer about reclaimed space is %v, %v", d.name, used, err)
-	}
+	assert.Check(w, err == nil && used.GetPreUsage().GetUsageBytes() == 3,
+		"%s: the answer about reclaimed space is %v, %v", d.name, used, err)
 	_, err = spaces.ControllerReclaimSpace(ctx, &wire.ReclaimSpaceRequest{PvName: volume})
-	if status.Code(err) != codes.Unimplemented {
-		w.Errorf("%s: the answer of the controller service is %v", d.name, err)
-	}
+	assert.Check(w, status.Code(err) == codes.Unimplemented,
+		"%s: the answer of the controller service is %v", d.name, err)
 	fences := wire.NewNetworkFenceClient(connection)
 	clients, err := fences.GetFenceClients(ctx, &wire.FenceClientsRequest{})
-	if err != nil || clients.GetClients()[0].GetCidrs()[0] != storageAddress {
-		w.Errorf("%s: the clients are %v, %v", d.name, clients, err)
-	}
+	assert.Check(w, err == nil && clients.GetClients()[0].GetCidrs()[0] == storageAddress,
+		"%s: the clients are %v, %v", d.name, clients, err)
 	lost := &wire.NetworkFenceRequest{Cidrs: []string{"10.0.0.1/32"}}
 	_, err = fences.FenceClusterNetwork(ctx, lost)
-	if err != nil || (<-d.fenced).GetCidrs()[0].GetCidr() != "10.0.0.1/32" {
-		w.Errorf("%s: the fence fails with %v", d.name, err)
-	}
+	assert.Check(w, err == nil && (<-d.fenced).GetCidrs()[0].GetCidr() == "10.0.0.1/32",
+		"%s: the fence fails with %v", d.name, err)
 	if _, err = fences.UnFenceClusterNetwork(ctx, lost); err != nil {
 		w.Errorf("%s: the end of the fence fails with %v", d.name, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -96,12 +97,10 @@ func (s *scale) checkRound() {
 	for i := range list.Items {
 		job := &list.Items[i]
 		claims[job.Namespace+"/"+job.Spec.Target.PersistentVolumeClaim] = true
-		if job.Status.Result != v1alpha1.OperationSucceeded || job.Status.Retries != 0 {
-			s.Errorf("job %s/%s ended with %+v", job.Namespace, job.Name, job.Status)
-		}
+		assert.Check(s, job.Status.Result == v1alpha1.OperationSucceeded && job.Status.Retries == 0,
+			"job %s/%s ended with %+v", job.Namespace, job.Name, job.Status)
 	}
 	calls := s.driver.nodeCalls.Load()
-	if len(list.Items) != roundJobs || len(claims) != roundJobs || calls != roundJobs {
-		s.Errorf("%d jobs of %d claims made %d calls", len(list.Items), len(claims), calls)
-	}
+	assert.Check(s, len(list.Items) == roundJobs && len(claims) == roundJobs && calls == roundJobs,
+		"%d jobs of %d claims made %d calls", len(list.Items), len(claims), calls)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -291,9 +292,7 @@ func (s *scale) poll(what string, condition wait.ConditionWithContextFunc) {
 				return condition(ctx)
 			}
 		})
-	if err != nil {
-		s.Fatalf("waited %v until %s: %v", bound, what, err)
-	}
+	assert.Assert(s, err == nil, "waited %v until %s: %v", bound, what, err)
 }
 
 // pause waits while the controller runs.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,24 +34,19 @@ func TestSchedulesByAnnotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: team, Annotations: annotations{
-			scheduleKey: "@daily", v1alpha1.ReclaimSpaceDriversAnnotation: "manila, cinder",
-		},
+		Name: team, Annotations: annotations{scheduleKey: "@daily"},
 	}}, &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: className, Annotations: annotations{scheduleKey: "@monthly"},
 		},
 		Provisioner: "cinder",
 	})
-	args := []string{"--driver-namespaces=cinder=" + driverNamespace + ",manila=" + driverNamespace}
-	pod := w.addPod(driverNamespace, "plugin", "worker-1")
-	stopSidecar := w.addSidecar(pod, nodeDriver("cinder"))
-	stop := w.startController(args...)
+	const args = "--driver-namespaces=cinder=" + driverNamespace
+	w.addSidecar(w.addPod(driverNamespace, "plugin", "worker-1"), nodeDriver("cinder"))
+	stop := w.startController(args)
 	w.awaitSidecar("cinder", connected)
 	w.addClaim("default", "own", "cinder", annotations{scheduleKey: "@weekly"})
 	w.addClaim(team, "data", "cinder", nil)
-	w.addClaim(team, "off", "cinder", annotations{v1alpha1.ReclaimSpaceEnableAnnotation: "false"})
-	w.addClaim(team, "share", "manila", nil) // cannot reclaim space
 	w.addClaim("default", "plain", "cinder", nil)
 
 	w.awaitSchedule("default/own", "@weekly", "PersistentVolumeClaim")
@@ -59,12 +55,6 @@ func TestSchedulesByAnnotation(t *testing.T) {
 
 	w.annotate(&corev1.PersistentVolumeClaim{}, "own", "@hourly")
 	w.awaitSchedule("default/own", "@hourly", "PersistentVolumeClaim")
-
-	// Without the driver, schedules stay, and still follow their annotations.
-	stopSidecar()
-	w.awaitSidecar("cinder", func(node *v1alpha1.CSIAddonsNode) bool {
-		return node.Status.State == v1alpha1.CSIAddonsNodeRetrying
-	})
 	w.annotate(&corev1.Namespace{}, team, "@hourly")
 	w.awaitSchedule(team+"/data", "@hourly", "Namespace")
 	w.annotate(&storagev1.StorageClass{}, className, "0 0 1 */2 *")
@@ -73,11 +63,9 @@ func TestSchedulesByAnnotation(t *testing.T) {
 	// A restart creates nothing new.
 	stop()
 	w.annotate(&storagev1.StorageClass{}, className, "@yearly")
-	stop = w.startController(args...)
+	w.startController(args)
 	after := w.awaitSchedule("default/plain", "@yearly", "StorageClass")
-	if before.UID != after.UID {
-		t.Errorf("the ReclaimSpaceCronJob %s was replaced", after.Name)
-	}
+	assert.Check(t, before.UID == after.UID, "the ReclaimSpaceCronJob %s was replaced", after.Name)
 
 	// A user deletes what the annotation demands.
 	w.must(w.client.Delete(t.Context(), after))
@@ -90,12 +78,6 @@ func TestSchedulesByAnnotation(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "data"},
 	}))
 	w.awaitNoSchedule(team + "/data")
-	for _, name := range []string{team + "/off", team + "/share"} {
-		if one, err := w.scheduleOf(t.Context(), name); err != nil || one != nil {
-			t.Errorf("claim %s has the ReclaimSpaceCronJob %+v, %v", name, one, err)
-		}
-	}
-	stop()
 }
 
 // annotate sets the schedule of an object; claims are in the namespace default.

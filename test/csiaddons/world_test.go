@@ -18,6 +18,7 @@ import (
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -155,14 +156,19 @@ func (w *world) part(name string, run func(*world)) {
 
 func (w *world) must(err error) {
 	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	assert.NilError(w, err)
 }
 
-func (w *world) eventually(condition wait.ConditionWithContextFunc) {
+// eventually waits for a condition, and shows objects if it does not come.
+func (w *world) eventually(condition wait.ConditionWithContextFunc, shown ...any) {
 	w.Helper()
-	w.must(wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, soon, true, condition))
+	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, soon, true, condition)
+	for _, one := range shown {
+		if err != nil {
+			w.Logf("%+v", one)
+		}
+	}
+	w.must(err)
 }
 
 // addDriverNamespace creates a namespace that the controller may serve, with a RoleBinding as those
@@ -211,19 +217,27 @@ func (w *world) newController(config *rest.Config, args ...string) *controller.C
 	return &controller.Controller{Settings: s, Config: config, Metrics: connection.NewMetrics(nil)}
 }
 
-// startController runs the controller with the permissions of its manifests. The returned function
-// stops it, and can be called again.
+// runController runs the controller with the permissions of its manifests until it is stopped, or
+// the test ends. The channel receives how it ends.
+func (w *world) runController(config *rest.Config, args ...string) (<-chan error, func()) {
+	w.Helper()
+	c, ended := w.newController(config, args...), make(chan error, 1)
+	ctx, cancel := context.WithCancel(w.Context())
+	var running sync.WaitGroup
+	running.Go(func() { ended <- c.Run(ctx) })
+	w.Cleanup(running.Wait)
+	w.Cleanup(cancel)
+	return ended, cancel
+}
+
+// startController runs the controller, which must end without an error. The returned function stops
+// it, and can be called again.
 func (w *world) startController(args ...string) func() {
 	w.Helper()
-	c := w.newController(w.config, args...)
-	ctx, cancel := context.WithCancel(w.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx) }()
+	ended, cancel := w.runController(w.config, args...)
 	stop := sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			w.Errorf("the controller ended with %v", err)
-		}
+		assert.Check(w, <-ended, "the controller ended with")
 	})
 	w.Cleanup(stop)
 	return stop
@@ -407,14 +421,10 @@ func (w *world) awaitJob(name string, accept func(*v1alpha1.ReclaimSpaceJob) boo
 ) *v1alpha1.ReclaimSpaceJob {
 	w.Helper()
 	job := &v1alpha1.ReclaimSpaceJob{}
-	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, soon, true,
-		func(ctx context.Context) (bool, error) {
-			err := w.client.Get(ctx, types.NamespacedName{Namespace: "default", Name: name}, job)
-			return err == nil && accept(job), err
-		})
-	if err != nil {
-		w.Fatalf("job %s is not as expected: %v: %+v", name, err, job.Status)
-	}
+	w.eventually(func(ctx context.Context) (bool, error) {
+		err := w.client.Get(ctx, types.NamespacedName{Namespace: "default", Name: name}, job)
+		return err == nil && accept(job), err
+	}, name, &job.Status)
 	return job
 }
 
@@ -432,22 +442,15 @@ func (w *world) awaitSidecar(driverOf string, accept func(*v1alpha1.CSIAddonsNod
 	w.Helper()
 	var found *v1alpha1.CSIAddonsNode
 	var list v1alpha1.CSIAddonsNodeList
-	err := wait.PollUntilContextTimeout(w.Context(), 50*time.Millisecond, soon, true,
-		func(ctx context.Context) (bool, error) {
-			if err := w.client.List(ctx, &list); err != nil {
-				return false, err
+	w.eventually(func(ctx context.Context) (bool, error) {
+		err := w.client.List(ctx, &list)
+		for i := range list.Items {
+			if node := &list.Items[i]; node.Spec.Driver.Name == driverOf && accept(node) {
+				found = node
 			}
-			for i := range list.Items {
-				if node := &list.Items[i]; node.Spec.Driver.Name == driverOf && accept(node) {
-					found = node
-					return true, nil
-				}
-			}
-			return false, nil
-		})
-	if err != nil {
-		w.Fatalf("no CSIAddonsNode of driver %s is as expected: %v: %+v", driverOf, err, list.Items)
-	}
+		}
+		return found != nil, err
+	}, driverOf, &list)
 	return found
 }
 
