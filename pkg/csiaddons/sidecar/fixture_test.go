@@ -7,9 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
+	"github.com/csi-addons/spec/lib/go/reclaimspace"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
@@ -21,6 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 	"gotest.tools/v3/assert"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -31,6 +36,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -305,4 +311,63 @@ func (f *fixture) checkRequest(method string, want proto.Message) {
 	if diff := cmp.Diff(want, f.driver.Last(method), protocmp.Transform()); diff != "" {
 		f.Errorf("request %s of the driver (-want +got):\n%s", method, diff)
 	}
+}
+
+const driverName = "example.csi.openstack.org"
+
+// soon bounds a wait on a busy machine.
+const soon = time.Minute
+
+// answers are those of the driver.
+type answers struct {
+	services []identity.Capability_Service_Type
+	probes   atomic.Int32
+	notReady int32 // probes that return "not ready"
+	// block makes calls of the controller service wait until they are cancelled.
+	block chan struct{}
+}
+
+func (a *answers) answer(ctx context.Context, method string) (proto.Message, error) {
+	switch method {
+	case "GetIdentity":
+		return &identity.GetIdentityResponse{Name: driverName, VendorVersion: "v1"}, nil
+	case "GetCapabilities":
+		response := &identity.GetCapabilitiesResponse{}
+		for _, service := range a.services {
+			response.Capabilities = append(response.Capabilities, &identity.Capability{
+				Type: &identity.Capability_Service_{Service: &identity.Capability_Service{Type: service}},
+			})
+		}
+		return response, nil
+	case "Probe":
+		ready := a.probes.Add(1) > a.notReady
+		return &identity.ProbeResponse{Ready: wrapperspb.Bool(ready)}, nil
+	case "ControllerReclaimSpace":
+		if a.block == nil {
+			return nil, status.Error(codes.Unimplemented, "the cloud cannot discard")
+		}
+		close(a.block)
+		<-ctx.Done()
+		return nil, status.FromContextError(ctx.Err()).Err()
+	case "NodeReclaimSpace":
+		return &reclaimspace.NodeReclaimSpaceResponse{
+			PreUsage: &reclaimspace.StorageConsumption{UsageBytes: 200},
+		}, nil
+	case "FenceClusterNetwork":
+		return nil, grpc.SetTrailer(ctx, metadata.Pairs(wire.ChangedSharesTrailer, "3"))
+	case "GetFenceClients":
+		return &fence.GetFenceClientsResponse{Clients: []*fence.ClientDetails{
+			{Id: "worker-1", Addresses: []*fence.CIDR{{Cidr: "10.0.0.1/32"}}},
+		}}, nil
+	default:
+		return nil, nil
+	}
+}
+
+// eventually waits until a condition is true.
+func eventually(t *testing.T, what string, condition func(context.Context) bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, soon, true,
+		func(ctx context.Context) (bool, error) { return condition(ctx), nil })
+	assert.Assert(t, err == nil, "waited %v for this: %s", soon, what)
 }

@@ -2,7 +2,10 @@ package connection
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -181,3 +184,31 @@ type requestCounter struct {
 }
 
 func (c *requestCounter) AddWithOpts(priorityqueue.AddOpts, ...reconcile.Request) { c.count++ }
+
+// The texts of a CSIAddonsNode can be large. An event has at most 1,024 bytes.
+func TestMessagesOfProblemsAreLimited(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"a", strings.Repeat("a", 1<<20), strings.Repeat("ü", 1<<20)} {
+		got := problemf(ReasonNotOwned, "Pod %s", text).Error()
+		assert.Check(t, len(got) <= 1024 && utf8.ValidString(got) && strings.HasPrefix(got, "Pod "),
+			"the message has %d bytes: %.100q", len(got), got)
+	}
+}
+
+// A sidecar that answers and drops at once, again and again, must not collect requests for later.
+func TestQueueHasOneRequestForEachObject(t *testing.T) {
+	t.Parallel()
+	q := priorityqueue.New[reconcile.Request]("test")
+	defer q.ShutDown()
+	dropped, other := types.NamespacedName{Name: "dropped"}, types.NamespacedName{Name: "other"}
+	for _, after := range []time.Duration{time.Millisecond, time.Hour, 0, time.Millisecond} {
+		Enqueue(q, dropped, First, after)
+	}
+	Enqueue(q, other, last, 10*time.Millisecond)
+	for _, want := range []types.NamespacedName{dropped, other} {
+		got, priority, _ := q.GetWithPriority()
+		q.Done(got)
+		assert.Check(t, got.NamespacedName == want && (priority > 0) == (want == dropped),
+			"got %v with priority %d, want %v; that of an event is 0", got, priority, want)
+	}
+}
