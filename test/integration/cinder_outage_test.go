@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -27,9 +28,8 @@ func (e *cinderEnv) mustHaveWaited(began time.Time) {
 	conditions, err := e.conditions()
 	e.must(err)
 	took := conditions[cinderDegraded].LastTransitionTime.Sub(began)
-	if took < grace-time.Second {
-		e.t.Errorf("the driver was degraded after %v, want %v", took, grace)
-	}
+	assert.Check(e.t, took >= grace-time.Second,
+		"the driver was degraded after %v, want %v", took, grace)
 }
 
 // awaitReachable waits until the condition about the cloud has the status.
@@ -83,9 +83,8 @@ func (e *cinderEnv) degradesAfterGracePeriod() {
 	e.expectNoWritesFor(6 * time.Second)
 	after, err := e.driver()
 	e.must(err)
-	if diff := cmp.Diff(reported.Status.Conditions, after.Status.Conditions); diff != "" {
-		e.t.Errorf("the conditions changed during one outage:\n%s", diff)
-	}
+	assert.Check(e.t, is.DeepEqual(reported.Status.Conditions, after.Status.Conditions),
+		"the conditions changed during one outage")
 	e.restartOperator()
 	e.awaitReachable(opv1.ConditionFalse)
 	e.awaitNoWrites()

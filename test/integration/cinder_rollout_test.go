@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -86,18 +88,13 @@ func (e *env) mustExplainRollout(in input, content string) {
 			}
 			continue
 		}
-		if err := rolledOnce(before[name], after); err != nil {
-			e.t.Error(err)
-		}
-		if now[input] == listed[name][input] {
-			e.t.Errorf("%s lists the old hash of %s: %v", name, input, now)
-		}
+		assert.Check(e.t, rolledOnce(before[name], after))
+		assert.Check(e.t, now[input] != listed[name][input],
+			"%s lists the old hash of %s: %v", name, input, now)
 		delete(now, input)
 		others := maps.Clone(listed[name])
 		delete(others, input)
-		if diff := cmp.Diff(others, now); diff != "" {
-			e.t.Errorf("%s lists other inputs as changed:\n%s", name, diff)
-		}
+		assert.Check(e.t, is.DeepEqual(others, now), "%s lists other inputs as changed", name)
 		e.eventually(soon, func() error { return e.hasEvent("RolloutInputChanged", name, input) })
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,9 +44,8 @@ func (e *cinderEnv) settles() {
 	e.cloud.ResetLog()
 	e.expectNoWritesFor(6 * time.Second)
 	counters := e.cloud.Counters()
-	if counters.LoginAttempts > 0 || counters.Requests[simulator.Compute] > 0 {
-		e.t.Errorf("there were other requests than for the zones of volumes: %v", counters.Calls)
-	}
+	assert.Check(e.t, counters.LoginAttempts <= 0 && counters.Requests[simulator.Compute] <= 0,
+		"there were other requests than for the zones of volumes: %v", counters.Calls)
 }
 
 // standardStorageClass is the StorageClass of claims without a class.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -47,9 +48,7 @@ func (e *env) explainsRefusedPods() {
 func (w *conditionWatch) conditions(s *scope) []opv1.OperatorCondition {
 	s.t.Helper()
 	conditions := slices.Concat(w.end(s)...)
-	if len(conditions) == 0 {
-		s.t.Fatal("the watch recorded no condition")
-	}
+	assert.Assert(s.t, len(conditions) != 0, "the watch recorded no condition")
 	return conditions
 }
 

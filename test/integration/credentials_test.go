@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"gotest.tools/v3/assert"
+
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -37,9 +39,7 @@ func (e *env) probesWithOneRequest() {
 	if n := float64(counters.Calls[shareTypesCall]); n < before || n > after+1 {
 		e.t.Errorf("%v requests for share types during %v to %v polls, want one each", n, before, after)
 	}
-	if counters.LoginAttempts != 1 {
-		e.t.Errorf("%d logins, want 1", counters.LoginAttempts)
-	}
+	assert.Check(e.t, counters.LoginAttempts == 1, "%d logins, want 1", counters.LoginAttempts)
 	others := counters.Total() - counters.Calls[shareTypesCall] - counters.LoginAttempts
 	if others > 2 {
 		e.t.Errorf("%d requests are neither logins nor lists of share types, want at most the discovery "+
@@ -53,9 +53,7 @@ func (e *env) logsInOnceForRevokedToken() {
 	e.awaitNoWrites()
 	since := e.mark()
 	revoked := e.cloud.RevokeTokens()
-	if revoked != 1 {
-		e.t.Errorf("the operator held %d tokens, want 1", revoked)
-	}
+	assert.Check(e.t, revoked == 1, "the operator held %d tokens, want 1", revoked)
 	e.eventually(soon, func() error {
 		if logins := e.cloud.Counters().Logins; logins != 2 {
 			return fmt.Errorf("there were %d logins, want a second", logins)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"gotest.tools/v3/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -25,15 +26,11 @@ func (e *env) finish() {
 	e.checkRequests()
 	e.checkSecrets(ctx, metrics)
 	e.checkConditions(ctx)
-	if err := e.failure(); err != nil {
-		e.t.Error(err)
-	}
+	assert.Check(e.t, e.failure())
 	if e.t.Failed() {
 		e.dump(ctx)
 	}
-	if err := e.cloud.Close(); err != nil {
-		e.t.Errorf("stopping the cloud: %v", err)
-	}
+	assert.Check(e.t, e.cloud.Close(), "stopping the cloud")
 }
 
 func (e *env) checkLog() {
@@ -45,21 +42,18 @@ func (e *env) checkLog() {
 		}
 	}
 	for _, body := range []string{"Request Body", "Response Body", "curl -v"} {
-		if strings.Contains(log, body) {
-			e.t.Errorf("the operator's log contains %q: bodies and headers contain Secrets", body)
-		}
+		assert.Check(e.t, !strings.Contains(log, body),
+			"the operator's log contains %q: bodies and headers contain Secrets", body)
 	}
 }
 
 func (e *env) checkRequests() {
 	for _, r := range e.requests(e.began) {
 		refused := r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized
-		if refused && !r.deletesAddons() && (e.allowed == nil || !e.allowed(r)) {
-			e.t.Errorf("the API server refused a request of the operator: %s", r)
-		}
-		if r.readsNamespace() && !e.mayReadNamespace(r) {
-			e.t.Errorf("the operator reads all objects of a namespace: %s", r)
-		}
+		assert.Check(e.t, !refused || r.deletesAddons() || (e.allowed != nil && e.allowed(r)),
+			"the API server refused a request of the operator: %s", r)
+		assert.Check(e.t, !r.readsNamespace() || e.mayReadNamespace(r),
+			"the operator reads all objects of a namespace: %s", r)
 	}
 }
 
@@ -83,14 +77,10 @@ func (e *env) mayReadNamespace(r request) bool {
 // an entry in conditions.md, which contains one name for the conditions that both drivers have.
 func (e *env) checkConditions(ctx context.Context) {
 	page, err := os.ReadFile("../../docs/conditions.md")
-	if err != nil {
-		e.t.Error(err)
-	}
+	assert.Check(e.t, err)
 	driver, err := e.guest.openst.OperatorV1().ClusterCSIDrivers().
 		Get(ctx, e.subject.ClusterCSIDriver, metav1.GetOptions{})
-	if err != nil {
-		e.t.Error(err)
-	}
+	assert.Check(e.t, err)
 	operators := regexp.MustCompile("^(Manila|Cinder|OpenStack|ConfigObservation|Ready)")
 	for _, c := range driver.Status.Conditions {
 		name := regexp.MustCompile("(Available|Degraded|Progressing)$").ReplaceAllString(c.Type, "")

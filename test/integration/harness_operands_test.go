@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,9 +101,7 @@ func (e *env) workloads() map[string]workload {
 // mustHaveWorkloads fails the test if the workloads differ from before.
 func (e *env) mustHaveWorkloads(before map[string]workload) {
 	e.t.Helper()
-	if diff := cmp.Diff(before, e.workloads()); diff != "" {
-		e.t.Errorf("the workloads changed (-before +after):\n%s", diff)
-	}
+	assert.Check(e.t, is.DeepEqual(before, e.workloads()), "the workloads changed")
 }
 
 // eachContainer calls check for all containers of all workloads until it returns an error.

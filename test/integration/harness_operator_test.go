@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 	"github.com/openstack-csi/csi-operator/test/stopwatch"
@@ -108,25 +110,20 @@ func (e *env) awaitEnd(bound time.Duration) {
 	e.operator = nil // expected to end
 	code, err := p.Wait(bound)
 	e.must(err)
-	if code != 0 {
-		e.t.Errorf("the operator ended with code %d, want 0", code)
-	}
+	assert.Check(e.t, code == 0, "the operator ended with code %d, want 0", code)
 }
 
 // mustStillRun fails the test if p is no longer the running operator.
 func (e *env) mustStillRun(p *operatorRun) {
 	e.t.Helper()
-	if p != e.operator || !p.Running() {
-		e.t.Error("the operator process ended during the test")
-	}
+	assert.Check(e.t, p == e.operator && p.Running(), "the operator process ended during the test")
 }
 
 // log returns the log of all operator processes of this test.
 func (e *env) log() string {
 	text, err := os.ReadFile(e.runner().Log())
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		e.t.Errorf("reading the operator's log: %v", err)
-	}
+	assert.Check(e.t, err == nil || errors.Is(err, os.ErrNotExist),
+		"reading the operator's log: %v", err)
 	return string(text)
 }
 

@@ -5,6 +5,8 @@ package integration
 import (
 	"context"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // scope is a running test or subtest.
@@ -15,9 +17,7 @@ type scope struct {
 // must fails the test if err is not nil.
 func (s *scope) must(err error) {
 	s.t.Helper()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	assert.NilError(s.t, err)
 }
 
 // ctx returns the test's context.
@@ -51,8 +51,6 @@ func (s *scope) parts(all ...part) {
 func (s *scope) afterwards(restore func(context.Context) error) {
 	ctx := context.WithoutCancel(s.ctx())
 	s.t.Cleanup(func() {
-		if err := restore(ctx); err != nil {
-			s.t.Errorf("cleaning up after the test: %v", err)
-		}
+		assert.Check(s.t, restore(ctx), "cleaning up after the test")
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -136,16 +137,12 @@ func (e *env) mustContainNoSecrets(what, text string, secrets secretTexts) {
 func (e *env) checkSecrets(ctx context.Context, metrics string) {
 	e.t.Helper()
 	secrets, err := e.secretTexts(ctx)
-	if err != nil {
-		e.t.Errorf("collecting secrets: %v", err)
-	}
+	assert.Check(e.t, err, "collecting secrets")
 	e.mustContainNoSecrets("the operator's log", e.log(), secrets)
 	e.mustContainNoSecrets("the operator's metrics", metrics, secrets)
 	for _, c := range e.clusters() {
 		text, err := textFrom(c.dir.AuditLog(), e.began.offsets[c])
-		if err != nil {
-			e.t.Errorf("reading the audit log: %v", err)
-		}
+		assert.Check(e.t, err, "reading the audit log")
 		e.mustContainNoSecrets("the audit log of the "+c.name+" cluster", text, secrets)
 		for _, resource := range readableResources() {
 			e.checkObjects(ctx, c, resource, secrets)
@@ -182,17 +179,13 @@ func (e *env) checkObjects(
 ) {
 	e.t.Helper()
 	objects, err := c.list(ctx, collection{resource, metav1.NamespaceAll})
-	if err != nil {
-		e.t.Error(err)
-	}
+	assert.Check(e.t, err)
 	for _, object := range objects {
 		if resource == configMaps() && object.GetName() == cinderUserConfig {
 			continue // only the administrator writes it
 		}
 		leaks, err := leaksOf(resource, object, secrets)
-		if err != nil {
-			e.t.Error(err)
-		}
+		assert.Check(e.t, err)
 		if len(leaks) > 0 {
 			e.t.Errorf("%s %s of the %s cluster contains the secrets %q", resource.Resource, key(object),
 				c.name, leaks)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/test/stopwatch"
 )
 
@@ -35,9 +37,7 @@ func (e *env) eventually(bound time.Duration, check func() error) {
 		if e.operator != nil && !e.operator.Running() {
 			e.t.Fatalf("the operator ended (%v) while waiting for: %v", e.operator.Err(), err)
 		}
-		if watch.Elapsed() > bound {
-			e.t.Fatalf("not within %v: %v", bound, err)
-		}
+		assert.Assert(e.t, watch.Elapsed() <= bound, "not within %v: %v", bound, err)
 	}
 }
 
@@ -55,9 +55,7 @@ func (e *env) within(bound time.Duration, check func() error) {
 func (e *env) throughout(d time.Duration, check func() error) {
 	e.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); pause(e.t) {
-		if err := check(); err != nil {
-			e.t.Fatal(err)
-		}
+		assert.NilError(e.t, check())
 	}
 }
 

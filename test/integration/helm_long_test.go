@@ -270,9 +270,8 @@ func (h *helmCluster) mustHaveClouds(secret fixtures.Credential) {
 	h.t.Helper()
 	data, err := h.cluster.secret(h.ctx(), secret.Namespace, secret.Name)
 	h.must(err)
-	if data["clouds.yaml"] != string(h.cloud.CloudsYAML(simulator.Clouds{})) {
-		h.t.Errorf("Secret %s contains another clouds.yaml", secret.Name)
-	}
+	assert.Check(h.t, data["clouds.yaml"] == string(h.cloud.CloudsYAML(simulator.Clouds{})),
+		"Secret %s contains another clouds.yaml", secret.Name)
 }
 
 // removes follows the section of the page that removes one driver, whose objects have these names.
@@ -287,14 +286,10 @@ func (h *helmCluster) removes(section, driver, names string) {
 	found := h.objects()
 	for name := range rendered(h.t, helms()["helm4"]+" template "+chart+" --kube-version=1.36.0 "+
 		"--set=csiAddons.enabled=true,"+h.remaining()+".enabled=true") {
-		if !slices.Contains(found, name) {
-			h.t.Errorf("the other operator lacks %s", name)
-		}
+		assert.Check(h.t, slices.Contains(found, name), "the other operator lacks %s", name)
 	}
 	for _, name := range found {
-		if regexp.MustCompile(names).MatchString(name) {
-			h.t.Errorf("%s is left", name)
-		}
+		assert.Check(h.t, !regexp.MustCompile(names).MatchString(name), "%s is left", name)
 	}
 	h.operator = h.operators[h.remaining()].Operator
 	h.eventually(h.notReady)

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -57,9 +57,7 @@ func TestSurvivesHostileCloud(t *testing.T) {
 			}
 			after, err := e.classes()
 			e.must(err)
-			if diff := cmp.Diff(before, after); diff != "" {
-				e.t.Errorf("StorageClasses changed (-before +after):\n%s", diff)
-			}
+			assert.Check(e.t, is.DeepEqual(before, after), "StorageClasses changed")
 		})
 	}
 	e.expectNone("the operator wrote objects of the driver",
@@ -114,9 +112,7 @@ func (e *env) peakMemory() int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.operator.PID()))
 	e.must(err)
 	found := peakLine.FindSubmatch(status)
-	if found == nil {
-		e.t.Fatal("/proc does not contain the peak memory")
-	}
+	assert.Assert(e.t, found != nil, "/proc does not contain the peak memory")
 	kilobytes, err := strconv.ParseInt(string(found[1]), 10, 64)
 	e.must(err)
 	return kilobytes << 10

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -153,9 +154,8 @@ func (e *hostedEnv) survivesHijackedAPIGroup() {
 	if peak := e.peakMemory(); peak > 300<<20 {
 		e.t.Errorf("peak memory is %d MiB", peak>>20)
 	}
-	if e.operator.PID() != pid || !e.operator.Running() {
-		e.t.Error("the operator process ended during the test")
-	}
+	assert.Check(e.t, e.operator.PID() == pid && e.operator.Running(),
+		"the operator process ended during the test")
 	e.must(e.restoreAPIService(e.ctx()))
 	e.awaitAvailable()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -94,9 +95,7 @@ func (e *env) mustBeInState(before steadyState) {
 	}
 	pods, err := e.driverPods()
 	e.must(err)
-	if diff := cmp.Diff(before.pods, pods); diff != "" {
-		e.t.Errorf("pods of the driver were replaced or restarted:\n%s", diff)
-	}
+	assert.Check(e.t, is.DeepEqual(before.pods, pods), "pods of the driver were replaced or restarted")
 }
 
 // mustReconcileBothSides checks that the operator reacts to changes in both clusters and in the
@@ -237,9 +236,8 @@ func (e *hostedEnv) survivesShortOutageOfBothAPIs() {
 	e.eventually(recoveryBound, e.available)
 	e.mustBeInState(before)
 	e.mustReconcileBothSides("both")
-	if took < renewal && (p != e.operator || !p.Running()) {
-		e.t.Errorf("another process recovered from an outage of %v", took)
-	}
+	assert.Check(e.t, took >= renewal || (p == e.operator && p.Running()),
+		"another process recovered from an outage of %v", took)
 }
 
 func (e *hostedEnv) startsWithoutGuestAPI() {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -38,9 +39,8 @@ func (e *hostedEnv) emitsEventsInGuestCluster() {
 		}
 		for _, r := range written {
 			lease := strings.HasPrefix(r.Name, e.subject.Component+"-lock.")
-			if r.Namespace != s.namespace || lease != (s == e.management) {
-				e.t.Errorf("unexpected event: %s", r)
-			}
+			assert.Check(e.t, r.Namespace == s.namespace && lease == (s == e.management),
+				"unexpected event: %s", r)
 		}
 	}
 }
@@ -67,9 +67,8 @@ func (e *hostedEnv) usesRightClusterAndRBAC() {
 	e.awaitAvailable()
 	e.awaitNoWrites()
 	all := e.requests(e.began)
-	if len(all) < 200 {
-		e.t.Errorf("there are only %d requests of the operator in the audit logs", len(all))
-	}
+	assert.Check(e.t, len(all) >= 200,
+		"there are only %d requests of the operator in the audit logs", len(all))
 	foreign := ofSubject(e.subject, cinderCredentials, credentialsSecret)
 	for _, r := range all {
 		switch {
@@ -105,12 +104,8 @@ func (e *hostedEnv) guestAuthorizesMetrics() {
 	reviews := e.requests(e.began, func(r request) bool {
 		return slices.Contains([]string{"tokenreviews", "subjectaccessreviews"}, r.Resource)
 	})
-	if len(reviews) == 0 {
-		e.t.Error("the operator sent no reviews")
-	}
+	assert.Check(e.t, len(reviews) != 0, "the operator sent no reviews")
 	for _, r := range reviews {
-		if r.Cluster != e.guest {
-			e.t.Errorf("the operator sent a review to the wrong cluster: %s", r)
-		}
+		assert.Check(e.t, r.Cluster == e.guest, "the operator sent a review to the wrong cluster: %s", r)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,9 +27,8 @@ func TestInputsAreOptional(t *testing.T) {
 	e.mustNotBeDeployed()
 	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 	for name, w := range e.awaitIdle().workloads {
-		if len(w.Hashes)+len(w.TemplateHashes) > 0 {
-			e.t.Errorf("%s has hashes %v, want none for missing objects", name, w.Hashes)
-		}
+		assert.Check(e.t, len(w.Hashes)+len(w.TemplateHashes) <= 0,
+			"%s has hashes %v, want none for missing objects", name, w.Hashes)
 	}
 	for name, in := range inputs() {
 		e.sub(name, func(*testing.T) { e.mustExplainRollout(in, "at last") })

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
@@ -40,17 +41,15 @@ func (k *plainKubernetes) leaves(before []string) {
 	k.follow("Remove Cinder")
 	for _, object := range k.objects() {
 		_, name, _ := strings.Cut(object, " openshift-cluster-csi-drivers/")
-		if name != "" && name != "default" && name != "kube-root-ca.crt" {
-			k.t.Errorf("after the removal of both drivers, %s is left", object)
-		}
+		assert.Check(k.t, name == "" || name == "default" || name == "kube-root-ca.crt",
+			"after the removal of both drivers, %s is left", object)
 	}
 	k.follow("Remove what both drivers use")
 	after := slices.DeleteFunc(k.objects(), func(object string) bool {
 		return strings.Contains(object, " monitoring/") || object == "Namespace /monitoring"
 	})
-	if diff := cmp.Diff(before, after); diff != "" {
-		k.t.Errorf("objects before the installation and after the removal (-before +after):\n%s", diff)
-	}
+	assert.Check(k.t, is.DeepEqual(before, after),
+		"objects before the installation and after the removal")
 }
 
 // mustDiffer checks that exactly the objects of a driver are gone. The names of those of the other

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -287,9 +288,7 @@ func (k *plainKubernetes) eventually(check func() error) {
 		if err == nil {
 			return
 		}
-		if watch.Elapsed() > installed {
-			k.t.Fatalf("not within %v: %v", installed, err)
-		}
+		assert.Assert(k.t, watch.Elapsed() <= installed, "not within %v: %v", installed, err)
 	}
 }
 
@@ -390,9 +389,7 @@ func (k *plainKubernetes) mustNotReadOpenShift() {
 	user := "system:serviceaccount:" + k.operator.Namespace + ":" + k.operator.Name
 	requests, err := k.cluster.requestsSince(0, sender{user, k.operator.Program})
 	k.must(err)
-	if len(requests) == 0 {
-		k.t.Error("the audit log contains no request of the operator")
-	}
+	assert.Check(k.t, len(requests) != 0, "the audit log contains no request of the operator")
 	for _, r := range requests {
 		if r.Code == 401 || r.Code == 403 || strings.Contains(r.URI, "config.openshift.io") {
 			k.t.Errorf("unexpected request: %s", r)
@@ -414,11 +411,8 @@ func (k *plainKubernetes) mustNotWarn() {
 		own++
 		// With two writers of a ClusterCSIDriver, library-go repeats a write after a conflict.
 		conflict := strings.Contains(e.Message, "the object has been modified")
-		if e.Type == corev1.EventTypeWarning && !conflict {
-			k.t.Errorf("%d events %s of %s: %s", e.Count, e.Reason, e.Source.Component, e.Message)
-		}
+		assert.Check(k.t, e.Type != corev1.EventTypeWarning || conflict,
+			"%d events %s of %s: %s", e.Count, e.Reason, e.Source.Component, e.Message)
 	}
-	if own == 0 {
-		k.t.Error("there are no events of the operator")
-	}
+	assert.Check(k.t, own != 0, "there are no events of the operator")
 }

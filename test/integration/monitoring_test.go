@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -35,9 +36,8 @@ func (e *env) acceptsMonitoring() {
 			return nil
 		}))
 	}
-	if kinds["ServiceMonitor"] == 0 || kinds["PrometheusRule"] == 0 {
-		e.t.Errorf("there are only %v", kinds)
-	}
+	assert.Check(e.t, kinds["ServiceMonitor"] != 0 && kinds["PrometheusRule"] != 0,
+		"there are only %v", kinds)
 }
 
 // createStrictly creates an object in a dry run that refuses unknown fields. It returns the kind.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
@@ -32,14 +34,12 @@ func TestOLMInstallsCSIAddons(t *testing.T) {
 	all := addonsObjects(t, "install/cinder-manila")
 	omitted := maps.Clone(all)
 	for name, object := range addonsObjects(t, "generated/olm/prerequisites") {
-		if diff := cmp.Diff(all[name], object); diff != "" {
-			t.Errorf("the prerequisite %s (-without OLM +with OLM):\n%s", name, diff)
-		}
+		assert.Check(t, is.DeepEqual(all[name], object),
+			"the prerequisite %s (-without OLM +with OLM)", name)
 		delete(omitted, name)
 	}
-	if diff := cmp.Diff(omitted, fromAddonsBundle(t, omitted)); diff != "" {
-		t.Errorf("what OLM creates differs (-without OLM +with OLM):\n%s", diff)
-	}
+	assert.Check(t, is.DeepEqual(omitted, fromAddonsBundle(t, omitted)),
+		"what OLM creates differs (-without OLM +with OLM)")
 }
 
 // fromAddonsBundle returns what OLM creates from the bundle. The bundle contains neither the names
@@ -53,9 +53,7 @@ func fromAddonsBundle(
 	const account = namespace + "csi-addons-controller-manager"
 	version := readAddonsManifest(t, "clusterserviceversion.yaml")
 	strategy, _, err := unstructured.NestedMap(version, "spec", "install", "spec")
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	created := map[string]map[string]any{
 		"ServiceAccount" + account: replaced["ServiceAccount"+account],
 		"Service" + namespace + "csi-addons-controller-manager-metrics-service": readAddonsManifest(t,
@@ -113,12 +111,8 @@ func withField(object map[string]any, field string, value any) map[string]any {
 func readAddonsManifest(t *testing.T, file string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(addonsAssets, "generated", "olm", "manifests", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, err)
 	var object unstructured.Unstructured
-	if err := yaml.Unmarshal(text, &object); err != nil {
-		t.Fatal(err)
-	}
+	assert.NilError(t, yaml.Unmarshal(text, &object))
 	return object.Object
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
@@ -20,14 +21,10 @@ import (
 func TestKubectlBuildsThePrerequisitesOfOLM(t *testing.T) {
 	t.Parallel()
 	folders, err := filepath.Glob("../../assets/drivers/*/generated/standalone/olm/prerequisites")
-	if err != nil || len(folders) == 0 {
-		t.Fatalf("no OLM bundles: %v", err)
-	}
+	assert.Assert(t, err == nil && len(folders) != 0, "no OLM bundles: %v", err)
 	for _, folder := range folders {
 		manifests, err := filepath.Glob(filepath.Join(folder, "../../operator/*.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		assert.NilError(t, err)
 		fromOLM := []string{
 			"ClusterRole", "ClusterRoleBinding", "ConfigMap", "Deployment", "Service", "ServiceAccount",
 		}
@@ -36,13 +33,10 @@ func TestKubectlBuildsThePrerequisitesOfOLM(t *testing.T) {
 			kinds = append(kinds, object.GetKind())
 		}
 		for _, kind := range fromOLM {
-			if slices.Contains(kinds, kind) {
-				t.Errorf("%s contains a %s", folder, kind)
-			}
+			assert.Check(t, !slices.Contains(kinds, kind), "%s contains a %s", folder, kind)
 		}
-		if len(kinds) == 0 || len(kinds) >= len(manifests)-len(fromOLM) {
-			t.Errorf("%s contains %d of %d manifests: %q", folder, len(kinds), len(manifests), kinds)
-		}
+		assert.Check(t, len(kinds) != 0 && len(kinds) < len(manifests)-len(fromOLM),
+			"%s contains %d of %d manifests: %q", folder, len(kinds), len(manifests), kinds)
 	}
 }
 

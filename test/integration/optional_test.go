@@ -6,7 +6,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -71,9 +72,7 @@ func (e *env) recreatesOptionalObjects() {
 			for _, object := range []map[string]any{first.Object, second.Object} {
 				delete(object, "metadata")
 			}
-			if diff := cmp.Diff(first.Object, second.Object); diff != "" {
-				e.t.Errorf("the content differs (-first +second):\n%s", diff)
-			}
+			assert.Check(e.t, is.DeepEqual(first.Object, second.Object), "the content differs")
 		})
 	}
 }
@@ -95,9 +94,8 @@ func (e *env) keepsDeletionPolicy() {
 		}
 		parameters, _, err := unstructured.NestedStringMap(class.Object, "parameters")
 		policy, force := class.Object["deletionPolicy"], parameters["force-create"]
-		if policy != "Retain" || force != "true" {
-			e.t.Fatalf("the deletion policy is %v, force-create is %q", policy, force)
-		}
+		assert.Assert(e.t, policy == "Retain" && force == "true",
+			"the deletion policy is %v, force-create is %q", policy, force)
 		secret := parameters["csi.storage.k8s.io/snapshotter-secret-name"]
 		return errors.Join(err, checkEqual(loginSecret, secret))
 	}

@@ -258,9 +258,7 @@ func (e *env) mustHaveNeededPermissions(controller account) {
 	} {
 		for container, rules := range table {
 			for _, rule := range rules {
-				if err := controller.may(e, true, namespace, rule); err != nil {
-					e.t.Errorf("%s: %v", container, err)
-				}
+				assert.Check(e.t, controller.may(e, true, namespace, rule), container)
 			}
 		}
 	}

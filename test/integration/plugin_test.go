@@ -45,15 +45,13 @@ func TestPluginWorksWithItsClusterRole(t *testing.T) {
 	e.createClaim()
 
 	output := e.mustRun(1, "status", "-o", "json")
-	if strings.Contains(output, "notVisible") || !strings.Contains(output, `"leads"`) {
-		e.t.Errorf("the operator does not lead, or objects are not visible:\n%s", output)
-	}
+	assert.Check(e.t, !strings.Contains(output, "notVisible") && strings.Contains(output, `"leads"`),
+		"the operator does not lead, or objects are not visible:\n%s", output)
 	const cause = "no provisioner leads, so new claims wait: Lease manila-csi-openstack-org belongs " +
 		"to pod gone, which is gone."
 	output = strings.Join(strings.Fields(e.mustRun(1, "why", "pvc/plugin", "-n", "default")), " ")
-	if !strings.Contains(output, cause) || strings.Contains(output, "Not visible") {
-		e.t.Errorf("want %q in:\n%s", cause, output)
-	}
+	assert.Check(e.t, strings.Contains(output, cause) && !strings.Contains(output, "Not visible"),
+		"want %q in:\n%s", cause, output)
 	for _, object := range []string{
 		"deployment/" + e.subject.Workloads[0], "ds/" + e.subject.Workloads[1],
 	} {
@@ -70,9 +68,8 @@ func TestPluginWorksWithItsClusterRole(t *testing.T) {
 	e.mustRun(0, "status", "manila", "--wait")
 	e.stopOperator() // it releases its Lease before it ends
 	output = strings.Join(strings.Fields(e.mustRun(1, "status", "manila")), " ")
-	if !strings.Contains(output, "the operator does not run") {
-		e.t.Errorf("without the operator the output is:\n%s", output)
-	}
+	assert.Check(e.t, strings.Contains(output, "the operator does not run"),
+		"without the operator the output is:\n%s", output)
 }
 
 // TestKubectlCompletesThePlugin runs kubectl as a shell does. It looks for the plugin, and for the
@@ -116,9 +113,7 @@ func (e *env) gathersNoSecrets(flags ...string) string {
 		search(path, string(content))
 		return err
 	}))
-	if files < 20 {
-		e.t.Errorf("must-gather wrote only %d files", files)
-	}
+	assert.Check(e.t, files >= 20, "must-gather wrote only %d files", files)
 	return dir
 }
 
@@ -237,9 +232,8 @@ func TestPluginNamesWhatAGuestClusterDoesNotShow(t *testing.T) {
 		{"status", "manila"}, {"why", "pvc/plugin", "--namespace=default"},
 	} {
 		output := e.mustRun(code, command...)
-		if !strings.Contains(output, "Not visible: hosted control plane") {
-			e.t.Errorf("the output is:\n%s", output)
-		}
+		assert.Check(e.t, strings.Contains(output, "Not visible: hosted control plane"),
+			"the output is:\n%s", output)
 		output = e.mustRun(1, append(command, management...)...)
 		if !strings.Contains(output, "which is gone") || strings.Contains(output, "Not visible") {
 			e.t.Errorf("with the management cluster the output is:\n%s", output)

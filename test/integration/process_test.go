@@ -58,9 +58,7 @@ func (e *env) releasesLeaseAtEnd() {
 	e.within(prompt, e.isLed)
 	second, err := e.leaseHolder()
 	e.must(err)
-	if second == first {
-		e.t.Errorf("both operators have the identity %s", second)
-	}
+	assert.Check(e.t, second != first, "both operators have the identity %s", second)
 }
 
 // endsForChangedConfig checks that the next process reads the new configuration.
@@ -133,9 +131,8 @@ func (e *env) mustSettle() {
 	}
 	took := time.Since(since.time)
 	for object, n := range reads {
-		if n > 1+int(took/time.Minute) {
-			e.t.Errorf("%s was read %d times in %v, want once a minute at most", object, n, took)
-		}
+		assert.Check(e.t, n <= 1+int(took/time.Minute),
+			"%s was read %d times in %v, want once a minute at most", object, n, took)
 	}
 	e.expectNone("the operator listed objects that it watches", e.requests(since, ofVerb("list")))
 }
@@ -178,9 +175,7 @@ func TestOperatorRunsAndEnds(t *testing.T) {
 // writesConditionsAfterDocumentedCommand checks that the operator writes its conditions again.
 func (e *env) writesConditionsAfterDocumentedCommand() {
 	driver, patch := documentedCommand(e.t)
-	if driver != driverName {
-		e.t.Fatalf("the documented command is for %s", driver)
-	}
+	assert.Assert(e.t, driver == driverName, "the documented command is for %s", driver)
 	e.awaitAvailable()
 	const foreign = "OfAnotherOperatorDegraded"
 	e.addTrueConditions("Left", "of another operator", foreign)

@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -174,9 +175,8 @@ func (e *env) writesOutageOnce() {
 	const most = 4
 	now, err := e.driver()
 	e.must(err)
-	if diff := cmp.Diff(written, now); diff != "" {
-		e.t.Errorf("the operator changed the status again during the outage (-first +last):\n%s", diff)
-	}
+	assert.Check(e.t, is.DeepEqual(written, now),
+		"the operator changed the status again during the outage")
 	if writes := e.requests(since, statusWrites, successful); len(writes) > most {
 		e.t.Errorf("the operator wrote the status %d times during an outage, want at most %d:\n%s",
 			len(writes), most, list(writes))

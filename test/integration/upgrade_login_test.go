@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -87,9 +88,7 @@ func (e *env) updatesFormerLogin() {
 	unchanged := func() {
 		e.t.Helper()
 		e.awaitNoWrites()
-		if diff := cmp.Diff(before, e.podTemplates()); diff != "" {
-			e.t.Errorf("the pods change (-before +after):\n%s", diff)
-		}
+		assert.Check(e.t, is.DeepEqual(before, e.podTemplates()), "the pods change")
 	}
 	for _, u := range all {
 		e.sub(u.name, func(*testing.T) {

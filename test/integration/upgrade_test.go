@@ -435,9 +435,8 @@ func (u *upgrade) mustHaveOwnConditionsOnly() {
 	all, err := u.conditions()
 	u.must(err)
 	for _, c := range all {
-		if c.Reason == "Earlier" {
-			u.t.Errorf("condition %s=%s of the earlier operator stays", c.Type, c.Status)
-		}
+		assert.Check(u.t, c.Reason != "Earlier",
+			"condition %s=%s of the earlier operator stays", c.Type, c.Status)
 	}
 	for _, conditionType := range u.earlier.Conditions.Kept {
 		if _, found := all[conditionType]; !found && !strings.HasSuffix(conditionType, "Disabled") {
@@ -450,9 +449,8 @@ func (u *upgrade) mustHaveOwnConditionsOnly() {
 func (u *upgrade) mustHaveStayedAvailable(watch *conditionWatch) {
 	u.t.Helper()
 	for _, conditions := range watch.end(u.scope) {
-		if !readiness.Of(conditions).IsOffered(u.subject.isManila()) {
-			u.t.Fatalf("storage was not available with the conditions %+v", conditions)
-		}
+		assert.Assert(u.t, readiness.Of(conditions).IsOffered(u.subject.isManila()),
+			"storage was not available with the conditions %+v", conditions)
 	}
 }
 

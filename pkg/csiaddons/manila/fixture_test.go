@@ -256,9 +256,7 @@ func (o *observed) SetMetadata(ctx context.Context, id string, entries map[strin
 }
 
 func (o *observed) DeleteMetadata(ctx context.Context, id, key string) error {
-	if key == clusterKey {
-		o.t.Errorf("a request deletes the ID of the cluster from share %s", id)
-	}
+	assert.Check(o.t, key != clusterKey, "a request deletes the ID of the cluster from share %s", id)
 	return o.change(func() error { return o.shares.DeleteMetadata(ctx, id, key) })
 }
 

@@ -86,9 +86,7 @@ func runOn(t *testing.T, output *os.File, arguments ...string) *devcluster {
 
 func (d *devcluster) must(err error) {
 	d.t.Helper()
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	assert.NilError(d.t, err)
 }
 
 func (d *devcluster) read(path string) string {
@@ -110,18 +108,14 @@ func (d *devcluster) eventually(what string, holds func() bool) {
 				return holds(), nil
 			}
 		})
-	if err != nil {
-		d.t.Fatalf("waiting until %s: %v", what, err)
-	}
+	assert.NilError(d.t, err, "waiting until %s", what)
 }
 
 func (d *devcluster) mustPrint(texts ...string) {
 	d.t.Helper()
 	output := d.read(d.output)
 	for _, text := range texts {
-		if !strings.Contains(output, text) {
-			d.t.Errorf("the output lacks %q", text)
-		}
+		assert.Check(d.t, strings.Contains(output, text), "the output lacks %q", text)
 	}
 }
 
@@ -139,9 +133,8 @@ func (d *devcluster) execute(lines ...string) {
 func (d *devcluster) mustRefuse(line, want string) {
 	d.t.Helper()
 	_, err := runCommand(d.t.Context(), d.dir, line)
-	if err == nil || !strings.Contains(err.Error(), want) {
-		d.t.Errorf("%s gives %v, want %q", line, err, want)
-	}
+	assert.Check(d.t, err != nil && strings.Contains(err.Error(), want),
+		"%s gives %v, want %q", line, err, want)
 }
 
 func (d *devcluster) client(kubeconfig string) kubernetes.Interface {
@@ -240,9 +233,7 @@ func TestRunEndsWithScheduler(t *testing.T) {
 func (d *devcluster) kill(component string) {
 	d.t.Helper()
 	found := process.Find(string(d.dir), filepath.Join(os.Getenv("K8S_BIN_DIR"), component))
-	if len(found) != 1 {
-		d.t.Fatalf("process IDs of %s: %v", component, found)
-	}
+	assert.Assert(d.t, len(found) == 1, "process IDs of %s: %v", component, found)
 	d.must(syscall.Kill(found[0], syscall.SIGKILL))
 }
 
@@ -324,9 +315,8 @@ func (d *devcluster) checkCredentials(guest paths.Dir) {
 	} {
 		old, before := version(control, source), login()
 		d.execute("cloud rotate-credentials")
-		if version(control, source) != old || login() != before {
-			d.t.Errorf("Secret %s or its login changed before its deletion", source)
-		}
+		assert.Check(d.t, version(control, source) == old && login() == before,
+			"Secret %s or its login changed before its deletion", source)
 		d.must(control.Delete(d.t.Context(), source, metav1.DeleteOptions{}))
 		d.eventually("the driver has the login in the new Secret "+source, func() bool {
 			now := login()

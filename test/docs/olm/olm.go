@@ -106,9 +106,7 @@ func Start(t *testing.T, options Options) *OLM {
 
 func (o *OLM) must(err error) {
 	o.t.Helper()
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	assert.NilError(o.t, err)
 }
 
 // start runs a program of OLM until the test ends.

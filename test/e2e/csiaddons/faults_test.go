@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shareaccessrules"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
@@ -148,9 +149,8 @@ func (f *faults) suffer(of fault, settled func()) {
 	f.T.Logf("%s on %s after %v: everything worked after %v; the longest pause of a writer was %v",
 		of.name, node.Name(), moment.Round(time.Millisecond), took.Round(time.Second),
 		pause.Round(time.Second))
-	if took > of.bound {
-		f.T.Errorf("%s: everything worked after %v, want %v", of.name, took, of.bound)
-	}
+	assert.Check(f.T, took <= of.bound,
+		"%s: everything worked after %v, want %v", of.name, took, of.bound)
 }
 
 // restart kills a service of a node, which starts it again.

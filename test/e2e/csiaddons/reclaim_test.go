@@ -92,12 +92,10 @@ func (v *volume) mustHaveShrunk(full, reported, tolerance int64) {
 	freed := full - v.allocated()
 	v.x.T.Logf("the volume shrank from %d bytes by %d bytes; the driver reports %d", full, freed,
 		reported)
-	if freed < fileSize-slack || freed > fileSize+slack {
-		v.x.T.Errorf("the pod deleted %d bytes, but the volume shrank by %d", fileSize, freed)
-	}
-	if reported < freed-mebibyte || reported > freed+tolerance {
-		v.x.T.Errorf("the driver reports %d bytes, but the volume shrank by %d", reported, freed)
-	}
+	assert.Check(v.x.T, freed >= fileSize-slack && freed <= fileSize+slack,
+		"the pod deleted %d bytes, but the volume shrank by %d", fileSize, freed)
+	assert.Check(v.x.T, reported >= freed-mebibyte && reported <= freed+tolerance,
+		"the driver reports %d bytes, but the volume shrank by %d", reported, freed)
 }
 
 // mustHaveReclaimed checks the status of a job that has reclaimed space on a node, and returns how

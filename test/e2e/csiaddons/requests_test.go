@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"gotest.tools/v3/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/ptr"
@@ -37,12 +38,10 @@ func (f *faults) mustHaveSentLittle(since time.Time, faults int) {
 		writes := 0
 		for _, e := range events {
 			object := ptr.Deref(e.ObjectRef, auditv1.ObjectReference{})
-			if ptr.Deref(e.ResponseStatus, metav1.Status{}).Code == http.StatusForbidden {
-				f.T.Errorf("%s: the API server forbade %s %s", program, e.Verb, e.RequestURI)
-			}
-			if strings.HasPrefix(e.Verb, "delete") && object.Resource != "csiaddonsnodes" {
-				f.T.Errorf("%s deletes: %s %s", program, e.Verb, e.RequestURI)
-			}
+			assert.Check(f.T, ptr.Deref(e.ResponseStatus, metav1.Status{}).Code != http.StatusForbidden,
+				"%s: the API server forbade %s %s", program, e.Verb, e.RequestURI)
+			assert.Check(f.T, !strings.HasPrefix(e.Verb, "delete") || object.Resource == "csiaddonsnodes",
+				"%s deletes: %s %s", program, e.Verb, e.RequestURI)
 			// Kubernetes stores nothing of a review.
 			if !slices.Contains([]string{"get", "list", "watch"}, e.Verb) &&
 				!strings.HasSuffix(object.Resource, "reviews") && object.Resource != "leases" {

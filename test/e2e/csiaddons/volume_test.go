@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -120,10 +121,8 @@ func (v *volume) writeAndDelete() int64 {
 	before := v.allocated()
 	v.run(writeAndDelete)
 	full := v.allocated()
-	if full < before+fileSize/2 {
-		v.x.T.Fatalf("the volume takes %d bytes before and %d after %d were written", before, full,
-			fileSize)
-	}
+	assert.Assert(v.x.T, full >= before+fileSize/2,
+		"the volume takes %d bytes before and %d after %d were written", before, full, fileSize)
 	return full
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"gotest.tools/v3/assert"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -186,9 +187,7 @@ func (f *faults) mustHaveNoOtherVolumes() {
 		known[v.Spec.CSI.VolumeHandle] = true
 	}
 	for _, id := range f.stored() {
-		if !known[id] {
-			f.T.Errorf("the cloud contains %s, which no PersistentVolume uses", id)
-		}
+		assert.Check(f.T, known[id], "the cloud contains %s, which no PersistentVolume uses", id)
 	}
 }
 

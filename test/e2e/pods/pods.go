@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -57,9 +58,7 @@ type Test struct {
 // Must fails the test after an error.
 func (x *Test) Must(err error) {
 	x.T.Helper()
-	if err != nil {
-		x.T.Fatal(err)
-	}
+	assert.NilError(x.T, err)
 }
 
 // Eventually calls check until it returns nil.
@@ -77,9 +76,7 @@ func (x *Test) Within(limit time.Duration, what string, check func() error) {
 			last = check()
 			return last == nil, nil
 		})
-	if err != nil {
-		x.T.Fatalf("waiting %v until %s: %v: %v", limit, what, err, last)
-	}
+	assert.Assert(x.T, err == nil, "waiting %v until %s: %v: %v", limit, what, err, last)
 }
 
 // CleanUp calls work after the test.
@@ -87,9 +84,7 @@ func (x *Test) CleanUp(work func(context.Context) error) {
 	x.T.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), CleanupTimeout)
 		defer cancel()
-		if err := work(ctx); err != nil {
-			x.T.Error(err)
-		}
+		assert.Check(x.T, work(ctx))
 	})
 }
 

@@ -141,9 +141,7 @@ func (x *test) kubectl(args ...string) string {
 	cmd := exec.CommandContext(x.T.Context(), filepath.Join(x.Cluster.Binaries, "kubectl"),
 		append([]string{"--kubeconfig=" + x.Cluster.Dir.AdminKubeconfig()}, args...)...)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		x.T.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
-	}
+	assert.Assert(x.T, err == nil, "kubectl %s: %v: %s", strings.Join(args, " "), err, out)
 	return string(out)
 }
 
@@ -170,9 +168,7 @@ func (x *test) watchAvailable() func() map[string]int32 {
 					mu.Unlock()
 				}
 			}
-			if ctx.Err() == nil {
-				x.T.Errorf("the watch of Deployment %s ended before the drains", w.name)
-			}
+			assert.Check(x.T, ctx.Err() != nil, "the watch of Deployment %s ended before the drains", w.name)
 		})
 	}
 	return func() map[string]int32 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -58,10 +59,8 @@ func (x *test) mustBindAfter(
 	took := time.Since(replaced)
 	x.T.Logf("claim %s was bound %v after the change, and %v after the new pod was available", name,
 		time.Since(changed).Round(time.Millisecond), took.Round(time.Millisecond))
-	if took > longest {
-		x.T.Errorf("claim %s was bound %v after the new pod was available, want at most %v", name, took,
-			longest)
-	}
+	assert.Check(x.T, took <= longest,
+		"claim %s was bound %v after the new pod was available, want at most %v", name, took, longest)
 }
 
 // killLeaders freezes the sidecars of a controller, so that they release nothing, and deletes their

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -82,15 +83,12 @@ func statusOf(pod corev1.Pod, container string) corev1.ContainerStatus {
 func (x *test) freeze(pod corev1.Pod, container string) {
 	x.T.Helper()
 	_, id, ok := strings.Cut(statusOf(pod, container).ContainerID, "://")
-	if !ok {
-		x.T.Fatalf("container %s of pod %s does not run: %v", container, pod.Name,
-			pod.Status.ContainerStatuses)
-	}
+	assert.Assert(x.T, ok,
+		"container %s of pod %s does not run: %v", container, pod.Name, pod.Status.ContainerStatuses)
 	processes, err := processesOf(id)
 	x.Must(err)
-	if len(processes) == 0 {
-		x.T.Fatalf("the machine has no process of container %s of pod %s", id, pod.Name)
-	}
+	assert.Assert(x.T, len(processes) != 0,
+		"the machine has no process of container %s of pod %s", id, pod.Name)
 	for _, process := range processes {
 		x.Must(syscall.Kill(process, syscall.SIGSTOP))
 	}

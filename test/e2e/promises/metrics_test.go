@@ -122,9 +122,8 @@ func (x *test) metricsURLs() map[string]string {
 		}
 	}
 	// One Service of each operator, and one of each driver.
-	if len(services) != 2*len(x.Cluster.Operators) {
-		x.T.Fatalf("the metrics Services with pods are %v", services)
-	}
+	assert.Assert(x.T, len(services) == 2*len(x.Cluster.Operators),
+		"the metrics Services with pods are %v", services)
 	x.T.Logf("the Services %v have %d ports with metrics", services, len(urls))
 	return urls
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -64,9 +65,7 @@ func (x *test) installEarlier(release string) (withdraw func()) {
 	withdraw = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), pods.CleanupTimeout)
 		defer cancel()
-		if err := x.Cluster.WithdrawEarlierRoles(ctx); err != nil {
-			x.T.Error(err)
-		}
+		assert.Check(x.T, x.Cluster.WithdrawEarlierRoles(ctx))
 	})
 	x.T.Cleanup(withdraw)
 	x.Must(x.Cluster.InstallEarlier(x.T.Context(), release))

@@ -176,9 +176,7 @@ func (w *writer) mustBeUndisturbed() {
 	defer w.mu.Unlock()
 	w.test.T.Logf("pod %s wrote %d records, with a pause of at most %v", w.pod, w.last,
 		w.pause.Round(time.Millisecond))
-	if w.pause > longestPause {
-		w.test.T.Errorf("pod %s wrote nothing for %v", w.pod, w.pause)
-	}
+	assert.Check(w.test.T, w.pause <= longestPause, "pod %s wrote nothing for %v", w.pod, w.pause)
 }
 
 // mustContain checks that a file contains all records up to at least the last, each once and in

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 	"github.com/openstack-csi/csi-operator/test/e2e/pods"
@@ -167,7 +169,5 @@ func (r *Tour) pressCtrlC() {
 	}
 	left := process.KillLeftovers(filepath.Join(r.folder, ".devcluster"),
 		os.Getenv("K8S_BIN_DIR"), os.Getenv("BIN_DIR"))
-	if left > 0 {
-		r.T.Errorf("Ctrl-C leaves %d processes", left)
-	}
+	assert.Check(r.T, left <= 0, "Ctrl-C leaves %d processes", left)
 }
