@@ -160,7 +160,7 @@ func (e *env) keepsNames() {
 	})
 	e.must(checkEqual("csi-manila-foo-bar", names["foo-bar"]))
 	e.stopOperator()
-	e.cloud.SetShareTypeOrder(simulator.Reversed)
+	e.cloud.ReverseShareTypes()
 	for _, name := range names {
 		e.deleteClass(name)
 	}

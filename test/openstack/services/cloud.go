@@ -202,8 +202,8 @@ func (c *Cloud) RemoveShareType(name string) error {
 	return nil
 }
 
-// SetShareTypeOrder is not possible: Manila decides.
-func (c *Cloud) SetShareTypeOrder(simulator.Order) {
+// ReverseShareTypes is not possible: Manila decides.
+func (c *Cloud) ReverseShareTypes() {
 	c.keep("ordering share types", errors.ErrUnsupported)
 }
 

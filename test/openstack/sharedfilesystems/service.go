@@ -36,7 +36,7 @@ type Service struct {
 
 	mu        sync.Mutex // protects the fields below and their values; not held during an operation
 	types     []Type
-	order     Order
+	reversed  bool
 	shares    *rest.Store[*Share]
 	snapshots *rest.Store[*Snapshot]
 }

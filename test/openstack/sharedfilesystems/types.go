@@ -4,7 +4,6 @@ package sharedfilesystems
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
@@ -19,17 +18,6 @@ type Type struct {
 	// ShareServers is true for a type whose shares need a share network.
 	ShareServers bool
 }
-
-// Order is the order in which share types are listed. Manila promises none. The zero value is the
-// order in which they were added.
-type Order string
-
-// Other orders.
-const (
-	Reversed Order = "reversed"
-	// Shuffled is a new random order for each list.
-	Shuffled Order = "shuffled"
-)
 
 func (t Type) id() string { return state.NamedID("share type", t.Name) }
 
@@ -63,11 +51,11 @@ func (s *Service) RemoveType(name string) error {
 	return nil
 }
 
-// SetTypeOrder changes the order in which share types are listed.
-func (s *Service) SetTypeOrder(order Order) {
+// ReverseTypes reverses the order in which share types are listed. Manila promises none.
+func (s *Service) ReverseTypes() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.order = order
+	s.reversed = !s.reversed
 }
 
 // findType returns a share type by name or ID. Manila's default share type is here the first one.
@@ -88,11 +76,8 @@ func (s *Service) listTypes(r *rest.Request) (rest.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	types := slices.Clone(s.types)
-	switch s.order {
-	case Reversed:
+	if s.reversed {
 		slices.Reverse(types)
-	case Shuffled:
-		rand.Shuffle(len(types), func(i, j int) { types[i], types[j] = types[j], types[i] })
 	}
 	list := []any{}
 	for _, shareType := range types {

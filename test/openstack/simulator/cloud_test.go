@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -19,19 +18,4 @@ func TestIssuedTokensIncludeRevokedOnes(t *testing.T) {
 		cloud.RevokeTokens()
 	}
 	assert.Check(t, is.DeepEqual(want, cloud.IssuedTokens()), "tokens")
-}
-
-func TestListsOfShareTypesAreShuffled(t *testing.T) {
-	t.Parallel()
-	cloud, ctx := run(t, Config{ShareTypes: named("a", "b")})
-	service := manilaClient(ctx, t, cloud)
-	cloud.SetShareTypeOrder(Shuffled)
-	orders := map[string]bool{}
-	for range 200 {
-		names, err := typeNames(ctx, service)
-		must(t, err)
-		orders[strings.Join(names, "")] = true
-	}
-	assert.Check(t, is.DeepEqual(map[string]bool{"ab": true, "ba": true}, orders),
-		"orders of 200 lists")
 }

@@ -18,16 +18,8 @@ type (
 	Machine = compute.Machine
 	// ShareType is a share type of Manila.
 	ShareType = sharedfilesystems.Type
-	// Order is the order in which share types are listed.
-	Order = sharedfilesystems.Order
 	// Access is what a client may do with a share: "rw", "ro" or "".
 	Access = sharedfilesystems.Level
-)
-
-// Orders of share types.
-const (
-	Reversed = sharedfilesystems.Reversed
-	Shuffled = sharedfilesystems.Shuffled
 )
 
 // AddServer adds a server. A Machine needs Config.State, because volumes have no data without it.
@@ -46,8 +38,8 @@ func (s *Simulator) AddShareType(added ShareType) error { return s.shares.AddTyp
 // RemoveShareType deletes the share type of that name.
 func (s *Simulator) RemoveShareType(name string) error { return s.shares.RemoveType(name) }
 
-// SetShareTypeOrder changes the order in which share types are listed.
-func (s *Simulator) SetShareTypeOrder(order Order) { s.shares.SetTypeOrder(order) }
+// ReverseShareTypes reverses the order in which share types are listed.
+func (s *Simulator) ReverseShareTypes() { s.shares.ReverseTypes() }
 
 // ShareAccess returns what a client with that address may do with a share, and whether the share
 // exists.

@@ -33,7 +33,7 @@ type Cloud interface {
 	ShareTypes() []simulator.ShareType
 	AddShareType(added simulator.ShareType) error
 	RemoveShareType(name string) error
-	SetShareTypeOrder(order simulator.Order)
+	ReverseShareTypes()
 
 	Zones(service simulator.Service) []simulator.Zone
 	SetZones(service simulator.Service, zones ...simulator.Zone) error
