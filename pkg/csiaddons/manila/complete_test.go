@@ -14,6 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -163,4 +164,29 @@ func TestRuleThatIsAddedDuringAFenceFailsTheFence(t *testing.T) {
 	f.refused(f.fence(c, fenced), codes.Unavailable, "for 10.0.0.0/8 was added during the operation")
 	f.must(f.fence(f.controller(), fenced))
 	f.expectAccess(share, "", "rw", "")
+}
+
+// unreadable cannot read access rules for the last time.
+type unreadable struct {
+	shares
+	reads, last int
+}
+
+func (u *unreadable) Rules(ctx context.Context, id string) ([]openstack.AccessRule, error) {
+	if u.reads++; u.reads == u.last {
+		return nil, errCrash
+	}
+	return u.shares.Rules(ctx, id)
+}
+
+func TestFenceThatCannotBeVerifiedFails(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.share(cluster, "rw 10.0.0.0/24")
+	c, requests := f.controller(), &unreadable{shares: f.requests(), last: noCrash}
+	c.connect = func(context.Context) (shares, error) { return requests, nil }
+	f.must(f.fence(c, fenced))
+	f.must(f.unfence(f.controller(), fenced))
+	requests.reads, requests.last = 0, requests.reads
+	f.refused(f.fence(c, fenced), codes.Unavailable, errCrash.Error())
 }
