@@ -124,23 +124,34 @@ func TestErrorsBeforeTheFirstAnswer(t *testing.T) {
 	assert.Check(t, b.data(t, flavour.Guest) == nil)
 }
 
-// A mistake of the administrator does not keep a new password from the driver.
+// A mistake of the administrator does not keep a new password from the driver. A login that needs
+// another cloud-conf waits until the mistake is corrected.
 func TestLoginIsWrittenBesideAMistake(t *testing.T) {
 	t.Parallel()
 	for name, mistake := range map[string]keys{
 		"configuration": {userConfigKey: "\n["}, "topology": {userTopologyKey: "maybe"},
 	} {
 		b := newFixture(t, standalone())
+		ca := authority("known")
+		b.putCredentials(t, keys{openstack.CloudsKey: clouds("openstack"), openstack.CAKey: ca})
 		assert.NilError(t, b.sync(t))
 		before := b.data(t, flavour.Guest)
 		b.put(t, mistake)
 		b.restart() // which forgets what cloud-conf must contain
 		rotated := strings.ReplaceAll(clouds("openstack"), password, "another")
-		b.putCredentials(t, keys{openstack.CloudsKey: rotated})
+		b.putCredentials(t, keys{openstack.CloudsKey: rotated, openstack.CAKey: ca})
 		assert.Check(t, b.sync(t) != nil, "the mistake in %s is not reported", name)
 		assert.Check(t, b.config.loginWritten(), name)
 		assert.Check(t, is.DeepEqual(before, b.data(t, flavour.Guest)), name)
 		controller, _ := hashes(t, b)
 		assert.Check(t, is.Len(controller, 2), "hashes of the new login and of cloud-conf, %s", name)
+		for _, unfit := range []keys{
+			{openstack.CloudsKey: clouds("openstack"), openstack.CAKey: authority("new")},
+			{openstack.CloudsKey: clouds("other"), openstack.CAKey: ca},
+		} {
+			b.putCredentials(t, unfit)
+			assert.Check(t, b.sync(t) != nil, "the mistake in %s is not reported", name)
+			assert.Check(t, !b.config.loginWritten(), "login beside another cloud-conf, %s", name)
+		}
 	}
 }
