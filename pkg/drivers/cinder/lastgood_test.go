@@ -151,7 +151,7 @@ func TestLoginIsWrittenBesideAMistake(t *testing.T) {
 		} {
 			b.putCredentials(t, unfit)
 			assert.Check(t, b.sync(t) != nil, "the mistake in %s is not reported", name)
-			assert.Check(t, !b.config.loginWritten(), "login beside another cloud-conf, %s", name)
+			assert.Check(t, !b.config.written(), "login beside another cloud-conf, %s", name)
 		}
 	}
 }
