@@ -115,9 +115,12 @@ func TestProxyIsChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := newConfig(t, "Proxy", `{"status": `+tt.content+`}`).Proxies.Get("cluster")
+			proxies := newConfig(t, "Proxy", `{"status": `+tt.content+`}`).Proxies
+			got, err := proxies.Get("cluster")
 			if tt.field != "" {
 				wantFault(t, err, "Proxy cluster of the guest cluster", tt.field)
+				_, errList := proxies.List(nil)
+				assert.Check(t, is.Error(errList, err.Error()))
 				assert.Check(t, !strings.Contains(err.Error(), "secret"), "a password is shown: %v", err)
 				return
 			}
