@@ -150,7 +150,8 @@ func (e *env) namesByType() map[string]string {
 // keepsNames checks that names that collide depend neither on the order of the list nor on the
 // process.
 func (e *env) keepsNames() {
-	for _, name := range []string{"foo_bar", "foo-bar", "Foo-Bar"} {
+	// The operator may see the first type alone.
+	for _, name := range []string{"foo-bar", "foo_bar", "Foo-Bar"} {
 		e.addType(name)
 	}
 	var names map[string]string
