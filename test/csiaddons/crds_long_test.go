@@ -52,6 +52,16 @@ func TestCRDs(t *testing.T) {
 	w.part("a CRD without our version", (*world).checkOtherVersion)
 }
 
+// part runs a part of a test, which does not depend on the other parts.
+func (w *world) part(name string, run func(*world)) {
+	w.Helper()
+	w.Run(name, func(t *testing.T) {
+		part := *w
+		part.T = t
+		run(&part)
+	})
+}
+
 // checkCRDs checks what the API server accepts with the CRDs of the CSI-Addons for Ceph and with
 // ours, and that the installation does not change the CRDs of other programs.
 func (w *world) checkCRDs() {

@@ -144,16 +144,6 @@ func (w *world) awaitCRDs() {
 	}
 }
 
-// part runs a part of a test, which does not depend on the other parts.
-func (w *world) part(name string, run func(*world)) {
-	w.Helper()
-	w.Run(name, func(t *testing.T) {
-		part := *w
-		part.T = t
-		run(&part)
-	})
-}
-
 func (w *world) must(err error) {
 	w.Helper()
 	assert.NilError(w, err)

@@ -202,10 +202,8 @@ func (c *Cloud) RemoveShareType(name string) error {
 	return nil
 }
 
-// ReverseShareTypes is not possible: Manila decides.
-func (c *Cloud) ReverseShareTypes() {
-	c.keep("ordering share types", errors.ErrUnsupported)
-}
+// ReverseShareTypes does nothing: Manila decides the order, and promises none.
+func (c *Cloud) ReverseShareTypes() {}
 
 // Zones returns the availability zones of Compute or Volume.
 func (c *Cloud) Zones(service simulator.Service) []simulator.Zone {
