@@ -294,7 +294,7 @@ test-openstack: build k8s ## Test with real services of OpenStack (Debian 12)
 .PHONY: test-running-openstack
 test-running-openstack:
 	go test -tags openstack -count 1 -timeout 60m -p 1 -parallel 1 ./pkg/openstack \
-		./pkg/credential ./test/openstack/services ./test/openstack/comparison $(TESTFLAGS)
+		./pkg/credential ./test/openstack/comparison $(TESTFLAGS)
 	BIN_DIR=$(BIN_DIR) go test -tags integration,long -count 1 -timeout 60m -parallel 1 -v \
 		-run "$$(echo '$(OPENSTACK_TESTS)' | tr ' ' '|')" \
 		./test/integration -standalone=1 -hypershift=1 $(TESTFLAGS)

@@ -56,7 +56,8 @@ func withFolder(call func(string) error) error {
 	return call(temp)
 }
 
-// packages tries mutants of all packages that match patterns, and have tests if their own run.
+// packages tries mutants of the packages that match patterns. Without -tests, it leaves out packages
+// that have no tests.
 func (r runner) packages(ctx context.Context, patterns []string) error {
 	format := `{{.ImportPath}}{{range .GoFiles}} {{$.Dir}}/{{.}}{{end}}`
 	if len(r.tests) == 0 {
@@ -142,7 +143,8 @@ func (mutantError) Error() string { return "mutant" }
 const survived = "survived"
 
 // test runs the tests of a package with a mutant in an overlay, so that the tree does not change.
-// It returns who noticed the mutant, or nothing if it does not compile.
+// It returns the names of the tests that fail, survived if none does, or "" if the mutant does not
+// compile.
 func (r runner) test(ctx context.Context, path string, m mutant) (string, error) {
 	source, err := os.ReadFile(m.file)
 	if err != nil {

@@ -181,7 +181,8 @@ const (
 	ReasonAsExpected = "AsExpected"
 	// ReasonDeploying means that a workload has no available pod, or is rolled out.
 	ReasonDeploying = "Deploying"
-	// ReasonDriverDisabled means that the cloud does not offer what the driver needs.
+	// ReasonDriverDisabled means that the cloud does not offer what the driver needs, or that the
+	// administrator does not want the driver.
 	ReasonDriverDisabled = "DriverDisabled"
 )
 

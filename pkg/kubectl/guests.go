@@ -111,7 +111,7 @@ func (s *session) readGuest(
 		report, err = there.status(ctx, chosen)
 	}
 	if ctx.Err() != nil {
-		err = fmt.Errorf("no answer in time, which is %v for a guest", guestTimeout)
+		err = fmt.Errorf("the guest cluster did not answer within %v", guestTimeout)
 	}
 	if err != nil {
 		report = s.newStatus()
@@ -120,8 +120,8 @@ func (s *session) readGuest(
 	return Guest{plane.GetNamespace() + "/" + plane.GetName(), report}, there.notVisible()
 }
 
-// guestConfig reads the kubeconfig of a guest cluster. Of the kubeconfig it uses what is data, so
-// that nobody who can write it makes this machine run a program, read a file, or use a proxy.
+// guestConfig reads the kubeconfig of a guest cluster. It uses only the server, CA, client
+// certificate, key and token, so that nobody who can write it makes this machine run a program, read a file, or use a proxy.
 func guestConfig(
 	ctx context.Context, management *cluster, plane unstructured.Unstructured,
 ) (*rest.Config, error) {

@@ -93,7 +93,7 @@ func TestAllGuestsPrintsTheWorstFirst(t *testing.T) {
       no kubeconfig in key kubeconfig
   !!  clusters-secret/secret: reading Secret clusters-secret/admin-kubeconfig:
       secrets "admin-kubeconfig" is forbidden: RBAC
-  !!  clusters-silent/silent: no answer in time, which is 10s for a guest
+  !!  clusters-silent/silent: the guest cluster did not answer within 10s
   ok  clusters-a/a
 `
 		if diff := cmp.Diff(want, stdout); diff != "" || code != exitFailed || stderr != "" {

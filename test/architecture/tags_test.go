@@ -14,7 +14,7 @@ import (
 )
 
 // TestTagsChooseTheTests checks that `make vet` knows all tags, that a command of the Makefile uses
-// each of them, and that exactly the files with the tag long are named *_long_test.go.
+// each of them, and that a file has the tag long if and only if its name ends with _long_test.go.
 func TestTagsChooseTheTests(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../../Makefile")

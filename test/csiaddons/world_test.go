@@ -227,7 +227,7 @@ func (w *world) startController(args ...string) func() {
 	ended, cancel := w.runController(w.config, args...)
 	stop := sync.OnceFunc(func() {
 		cancel()
-		assert.Check(w, <-ended, "the controller ended with")
+		assert.Check(w, <-ended, "the end of the controller")
 	})
 	w.Cleanup(stop)
 	return stop

@@ -12,9 +12,9 @@ import (
 // growth is by how much a figure may exceed the recorded one.
 const growth = 1.1
 
-// Figure fails a test or benchmark if a file contains a figure with its name and less than 10/11 of
-// the value. slack is the precision of the measurement. With the flag -update it writes the figure
-// first, with three digits.
+// Figure fails a test or benchmark if a value exceeds the figure that a file records for it by more
+// than a tenth and slack, the precision of the measurement. With the flag -update it first writes the
+// value into the file, with three digits.
 func Figure(tb testing.TB, file, name string, value, slack float64) {
 	tb.Helper()
 	recorded := map[string]map[string]float64{} // by test

@@ -251,7 +251,7 @@ func TestPluginNamesWhatAGuestClusterDoesNotShow(t *testing.T) {
 		_, err := os.Stat(filepath.Join(dir, namespace, file))
 		e.must(err)
 	}
-	const states = "  !!  default/silent: no answer in time, which is 10s for a guest\n" +
+	const states = "  !!  default/silent: the guest cluster did not answer within 10s\n" +
 		"  ok  " + hostedNamespace + "/" + guestName + "\n"
 	assert.Equal(e.t, end(), states)
 }

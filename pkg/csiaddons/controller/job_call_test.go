@@ -275,8 +275,8 @@ func TestJobLimitsItsCallsToAnHour(t *testing.T) {
 	} {
 		r := &Jobs{Options: Options{ReclaimSpaceTimeout: configured}}
 		j := &v1alpha1.ReclaimSpaceJob{}
-		assert.Check(t, is.Equal(r.timeout(j), configured), "a call takes at most")
+		assert.Check(t, is.Equal(r.timeout(j), configured), "the timeout of a call")
 		j.Spec.Timeout = ptr.To(int64(1) << 62)
-		assert.Check(t, is.Equal(r.timeout(j), want), "a job lets its calls take")
+		assert.Check(t, is.Equal(r.timeout(j), want), "the timeout of the calls of a job")
 	}
 }

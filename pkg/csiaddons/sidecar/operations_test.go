@@ -280,5 +280,5 @@ func TestHTTPEndpointServesMetricsAndHealth(t *testing.T) {
 		t.Errorf("for an address in use the error is %v", err)
 	}
 	cancel()
-	assert.Check(t, <-ended, "the endpoint ends with")
+	assert.Check(t, <-ended, "the end of the endpoint")
 }

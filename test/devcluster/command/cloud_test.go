@@ -109,7 +109,7 @@ func TestCloudServeRunsUntilInterrupted(t *testing.T) {
 	assert.Check(t, err != nil && strings.Contains(err.Error(), "already"),
 		"a second cloud in the same folder gives %v", err)
 	interrupt()
-	assert.Check(t, <-ended, "serve ended with")
+	assert.Check(t, <-ended, "the end of serve")
 	if _, err := os.Stat(dir.Control()); !os.IsNotExist(err) {
 		t.Errorf("the file with the address is left: %v", err)
 	}
