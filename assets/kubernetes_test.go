@@ -1,13 +1,16 @@
 package assets_test
 
 import (
+	"encoding/json"
 	"io/fs"
 	"path"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -42,16 +45,20 @@ func TestKustomizationsForKubernetesNeedNothingOfOpenShift(t *testing.T) {
 				var deployment appsv1.Deployment
 				convert(t, object, &deployment)
 				pod := deployment.Spec.Template.Spec
-				from := pod.Containers[0].EnvFrom
-				assert.Assert(t, len(from) == 1 && len(pod.NodeSelector) <= 0,
-					"environment from %v, node selector %v", from, pod.NodeSelector)
-				environment := string(installed["ConfigMap "+from[0].ConfigMapRef.Name])
-				for _, variable := range []string{
-					`"CLUSTER_ID":"kubernetes"`, `"RELEASE_LEASES":"true"`, `"RUN_AS_USER":"1001"`,
-				} {
-					assert.Check(t, strings.Contains(environment, variable),
-						"the environment lacks %s: %s", variable, environment)
+				assert.Check(t, is.Len(pod.NodeSelector, 0), "node selector")
+				values := map[string]string{}
+				for _, variable := range pod.Containers[0].Env {
+					if variable.ValueFrom == nil || variable.ValueFrom.ConfigMapKeyRef == nil {
+						continue
+					}
+					from, config := variable.ValueFrom.ConfigMapKeyRef, corev1.ConfigMap{}
+					assert.NilError(t, json.Unmarshal(installed["ConfigMap "+from.Name], &config))
+					assert.Check(t, *from.Optional, "OpenShift has no ConfigMap %s", from.Name)
+					values[variable.Name] = config.Data[from.Key]
 				}
+				assert.Check(t, is.DeepEqual(map[string]string{
+					"CLUSTER_ID": "kubernetes", "RELEASE_LEASES": "true", "RUN_AS_USER": "1001",
+				}, values), "variables")
 			}
 			assert.Check(t, deployments == 1, "there are %d Deployments, want one", deployments)
 		})

@@ -131,7 +131,7 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 		{"manila.resources.limits.cpu=2", operator, `"resources":{"limits":{"cpu":2}}`},
 		{"manila.env.DRIVER_IMAGE=mine", operator, `{"name":"DRIVER_IMAGE","value":"mine"}`},
 		{"proxy.no=.svc", operator, `{"name":"NO_PROXY","value":".svc"}`},
-		{"clusterID=mine", operator, `"--cluster-id=mine"]`},
+		{"clusterID=mine", operator, `{"name":"CLUSTER_ID","value":"mine"}`},
 		{
 			"csiAddons.replicas=1", "Deployment csi-addons-system/csi-addons-controller-manager",
 			`"replicas":1`,
@@ -238,7 +238,7 @@ func (h *helmCluster) changesValues() {
 		return err
 	})
 	h.upgrade("csiAddons.enabled=true,snapshotController.enabled=true,clusterID=mine")
-	h.runs("kubectl get deployments --all-namespaces --output=yaml | grep -- --cluster-id=mine")
+	h.runs("kubectl get deployments --all-namespaces --output=yaml | grep -A1 CLUSTER_ID | grep mine")
 	h.runs("kubectl get networkfences.csiaddons.openshift.io,volumesnapshots -A")
 }
 

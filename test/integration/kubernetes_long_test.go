@@ -263,13 +263,15 @@ func (k *plainKubernetes) startOperator(driver string) func() {
 func (k *plainKubernetes) environment(o fixtures.Operator) []string {
 	k.t.Helper()
 	var variables []string
-	for _, from := range o.Container().EnvFrom {
-		config, err := k.cluster.kube.CoreV1().ConfigMaps(o.Namespace).
-			Get(k.ctx(), from.ConfigMapRef.Name, metav1.GetOptions{})
-		k.must(err)
-		for name, value := range config.Data {
-			variables = append(variables, name+"="+value)
+	for _, variable := range o.Container().Env {
+		if variable.ValueFrom == nil || variable.ValueFrom.ConfigMapKeyRef == nil {
+			continue
 		}
+		from := variable.ValueFrom.ConfigMapKeyRef
+		config, err := k.cluster.kube.CoreV1().ConfigMaps(o.Namespace).
+			Get(k.ctx(), from.Name, metav1.GetOptions{})
+		k.must(err)
+		variables = append(variables, variable.Name+"="+config.Data[from.Key])
 	}
 	return variables
 }

@@ -68,9 +68,6 @@ uninstallation is kept: namespaces, CustomResourceDefinitions, and the ClusterRo
 {{- range . }}{{ $secrets = append $secrets (dict "name" .) }}{{ end }}
 {{- $_ := set $pod "imagePullSecrets" $secrets }}
 {{- end }}
-{{- if and $container.envFrom (ne .root.Values.clusterID "kubernetes") }}
-{{- $_ := set $container "args" (append $container.args (print "--cluster-id=" .root.Values.clusterID)) }}
-{{- end }}
 {{- if .env }}
 {{- $env := list }}
 {{- range $container.env }}
