@@ -276,7 +276,7 @@ func checkVolumes(t *testing.T, asset string, pod corev1.PodSpec) {
 		assert.Check(t, mounted[volume.Name], "%s: nothing mounts volume %s", asset, volume.Name)
 		delete(mounted, volume.Name)
 	}
-	assert.Check(t, len(mounted) <= 0, "%s: mounts without a volume: %v", asset, mounted)
+	assert.Check(t, len(mounted) == 0, "%s: mounts without a volume: %v", asset, mounted)
 }
 
 func checkContainer(t *testing.T, asset string, container corev1.Container) {

@@ -45,5 +45,5 @@ func TestObjectsOfCSIAddonsHaveTheNamesThatOthersUse(t *testing.T) {
 		}
 		assert.Check(t, is.DeepEqual(want, service.Spec.Ports), "ports of the Service")
 	}
-	assert.Check(t, len(missing) <= 0, "objects are missing: %v", missing)
+	assert.Check(t, len(missing) == 0, "objects are missing: %v", missing)
 }

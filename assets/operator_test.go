@@ -94,7 +94,7 @@ func convert(t *testing.T, object *unstructured.Unstructured, into any) {
 func TestOperatorsHaveNarrowPermissions(t *testing.T) {
 	t.Parallel()
 	eachInstallation(t, func(t *testing.T, _ string, f flavour.Flavour, i installation) {
-		assert.Check(t, f != flavour.HyperShift || len(i["ClusterRole"]) <= 0,
+		assert.Check(t, f != flavour.HyperShift || len(i["ClusterRole"]) == 0,
 			"an operator of a hosted control plane has a ClusterRole")
 		for _, kind := range []string{"Role", "ClusterRole"} {
 			for role, rules := range i.rules(t, kind) {

@@ -56,8 +56,8 @@ func withFolder(call func(string) error) error {
 	return call(temp)
 }
 
-// packages tries mutants of the packages that match patterns. Without -tests, it leaves out packages
-// that have no tests.
+// packages tries mutants of the packages that match patterns. Without -tests, it leaves out
+// packages that have no tests.
 func (r runner) packages(ctx context.Context, patterns []string) error {
 	format := `{{.ImportPath}}{{range .GoFiles}} {{$.Dir}}/{{.}}{{end}}`
 	if len(r.tests) == 0 {

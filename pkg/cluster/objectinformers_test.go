@@ -51,7 +51,7 @@ func TestObjectInformersSelectOneObject(t *testing.T) {
 		}))
 	assert.Check(t, is.DeepEqual(want, got), "requests")
 	cached, err := secrets.Lister().Secrets("a").Get("x")
-	assert.Check(t, err == nil && len(cached.ManagedFields) <= 0,
+	assert.Check(t, err == nil && len(cached.ManagedFields) == 0,
 		"cached is %v, %v; want the Secret without managed fields", cached, err)
 }
 

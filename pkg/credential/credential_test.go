@@ -214,7 +214,7 @@ func TestNewCredentialsAreUsedWhenOpenStackAcceptsThem(t *testing.T) {
 			s.expectLogin(first)
 			s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
 			rings, generation := s.rings.Load(), s.w.Generation()
-			assert.Check(t, s.poll() <= 0 && s.rings.Load() == rings,
+			assert.Check(t, s.poll() == 0 && s.rings.Load() == rings,
 				"accepted credentials are tested or announced at each poll")
 			s.put(s.bad("a"))
 			s.sync()
@@ -273,7 +273,7 @@ func TestMalformedCredentialsNameLineAndFixAndSendNothing(t *testing.T) {
 	t.Parallel()
 	s, first := newAccepted(t)
 	s.put([]byte("clouds:\n  openstack:\n    auth: {}\n"))
-	assert.Check(t, s.sync()+s.poll() <= 0, "malformed credentials cause a login")
+	assert.Check(t, s.sync()+s.poll() == 0, "malformed credentials cause a login")
 	s.expectLogin(first)
 	for _, text := range []string{"(line 3) lacks auth_url", ": correct it. The driver keeps"} {
 		s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", text)
@@ -367,7 +367,7 @@ func TestMissingSecretIsReportedAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
 	const missing = "Secret openshift-x/credentials is missing: create it. "
-	assert.Check(t, s.sync() <= 0, "a missing Secret causes a login")
+	assert.Check(t, s.sync() == 0, "a missing Secret causes a login")
 	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", missing+"Nothing that runs changes")
 	first := s.good()
 	s.put(first)
@@ -391,7 +391,7 @@ func TestSecretOfTheGuestClusterIsNotRead(t *testing.T) {
 		Data:       map[string][]byte{openstack.CloudsKey: s.good()},
 	}, metav1.CreateOptions{})
 	check(t, err)
-	assert.Check(t, s.sync()+s.poll() <= 0, "the Secret of the guest cluster is sent to OpenStack")
+	assert.Check(t, s.sync()+s.poll() == 0, "the Secret of the guest cluster is sent to OpenStack")
 	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials",
 		"Secret clusters-a/credentials of the management cluster is missing")
 }
@@ -403,7 +403,7 @@ func TestUnmanagedOperatorTestsNothing(t *testing.T) {
 	var driver opv1.ClusterCSIDriver
 	driver.Spec.ManagementState = opv1.Unmanaged
 	s.State.Set(t, &driver)
-	assert.Check(t, s.sync() <= 0 && len(s.State.Conditions(t)) <= 0,
+	assert.Check(t, s.sync() == 0 && len(s.State.Conditions(t)) == 0,
 		"an unmanaged operator logs in or reports")
 }
 
@@ -479,7 +479,7 @@ func TestExpiryIsReportedAndRarelyRequested(t *testing.T) {
 			}
 		}
 	}
-	assert.Check(t, requests[true] <= 0 && requests[false] == 1,
+	assert.Check(t, requests[true] == 0 && requests[false] == 1,
 		"in six hours OpenStack was asked %v", requests)
 	expires := expiry.UTC().Format("2006-01-02 15:04")
 	for _, step := range []struct {

@@ -91,7 +91,7 @@ func TestInvalidObservedConfigCountsAsMissing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			spec, err := read(raw)
-			assert.Assert(t, err == nil && len(spec.ObservedConfig.Raw) <= 0,
+			assert.Assert(t, err == nil && len(spec.ObservedConfig.Raw) == 0,
 				"got %v, %v; want no observed configuration", spec, err)
 			_, err = readForWorkloads("", raw)
 			wantFault(t, err, "ClusterCSIDriver x",

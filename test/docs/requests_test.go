@@ -23,6 +23,6 @@ func TestExampleOfAccessRulesPermitsTheRequestsOfThePage(t *testing.T) {
 	needed, err := accessrules.Parse(page, "Requests that need a rule")
 	assert.NilError(t, err)
 	forbidden, unused := rules.Compare(needed.Calls())
-	assert.Check(t, len(forbidden) <= 0 && len(unused) <= 0,
+	assert.Check(t, len(forbidden) == 0 && len(unused) == 0,
 		"the example permits none of %q, and contains %v, which nothing sends", forbidden, unused)
 }

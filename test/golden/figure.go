@@ -13,8 +13,8 @@ import (
 const growth = 1.1
 
 // Figure fails a test or benchmark if a value exceeds the figure that a file records for it by more
-// than a tenth and slack, the precision of the measurement. With the flag -update it first writes the
-// value into the file, with three digits.
+// than a tenth and slack, the precision of the measurement. With the flag -update it first writes
+// the value into the file, with three digits.
 func Figure(tb testing.TB, file, name string, value, slack float64) {
 	tb.Helper()
 	recorded := map[string]map[string]float64{} // by test

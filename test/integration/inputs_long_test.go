@@ -27,7 +27,7 @@ func TestInputsAreOptional(t *testing.T) {
 	e.mustNotBeDeployed()
 	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{}))
 	for name, w := range e.awaitIdle().workloads {
-		assert.Check(e.t, len(w.Hashes)+len(w.TemplateHashes) <= 0,
+		assert.Check(e.t, len(w.Hashes)+len(w.TemplateHashes) == 0,
 			"%s has hashes %v, want none for missing objects", name, w.Hashes)
 	}
 	for name, in := range inputs() {

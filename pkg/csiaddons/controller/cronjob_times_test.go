@@ -101,6 +101,6 @@ func TestJobNamesAreValidAndUnique(t *testing.T) {
 	assert.Check(t, is.Equal(jobName("daily", now), "daily-1772323200"), "the name of the job")
 	long := strings.Repeat("a", 252)
 	first, second := jobName(long+"b", now), jobName(long+"c", now)
-	assert.Check(t, first != second && len(validation.IsDNS1123Subdomain(first)) <= 0,
+	assert.Check(t, first != second && len(validation.IsDNS1123Subdomain(first)) == 0,
 		"two long names lead to the jobs %s and %s", first, second)
 }

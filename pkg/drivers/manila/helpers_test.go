@@ -18,9 +18,8 @@ import (
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
-// aCA and anotherCA are certificates.
-const (
-	aCA = `-----BEGIN CERTIFICATE-----
+// aCA is a certificate.
+const aCA = `-----BEGIN CERTIFICATE-----
 MIIBczCCARmgAwIBAgIUVWo46ogMOP0GRr2zXBOY6X89vMcwCgYIKoZIzj0EAwIw
 DjEMMAoGA1UEAwwDY2ExMCAXDTI2MTEyMTIzMTc1OFoYDzIxMjYxMDI4MjMxNzU4
 WjAOMQwwCgYDVQQDDANjYTEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARaPCwB
@@ -31,18 +30,6 @@ HwYDVR0jBBgwFoAU0/V9iTn0hl+j3xJsgcjXWRTcEGIwDwYDVR0TAQH/BAUwAwEB
 jo95kCECIFmPU7SLKUKqwE9+LFUEc4rB+oOJQxaX0RXhRKMMWLuD
 -----END CERTIFICATE-----
 `
-	anotherCA = `-----BEGIN CERTIFICATE-----
-MIIBcjCCARmgAwIBAgIUbKLor+lgznxNKKyKz3Mu7tc101wwCgYIKoZIzj0EAwIw
-DjEMMAoGA1UEAwwDY2EyMCAXDTI2MTEyMTIzMTc1OFoYDzIxMjYxMDI4MjMxNzU4
-WjAOMQwwCgYDVQQDDANjYTIwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASUbyIr
-f3UBsdns7g4J8WxCsj31j4muiShO1rtfzgPfImCIwr9uWF1rJ6fsjDORchsvG2fr
-dhb6VeUdpQvpJoB6o1MwUTAdBgNVHQ4EFgQU2O6a6GxOBim+F20577QpTVobkxow
-HwYDVR0jBBgwFoAU2O6a6GxOBim+F20577QpTVobkxowDwYDVR0TAQH/BAUwAwEB
-/zAKBggqhkjOPQQDAgNHADBEAiAmcv5rg6iVuQRkObvS5icu0/xsVx3sSoJ+JyVy
-CFdnFAIgUpc2Uy7KBeSNW9/32VLtGsuPNb54x56lM25I0FdpZYA=
------END CERTIFICATE-----
-`
-)
 
 // hosted is the namespace of a hosted control plane.
 const hosted = "clusters-a"

@@ -40,7 +40,7 @@ func TestDriversPassCSISanity(t *testing.T) {
 			sockets = sockets[len(sockets)-2:]
 			known := slices.Sorted(maps.Keys(d.failures))
 			passed, failed := s.runSanity(t, d, sockets, "--ginkgo.skip="+anyOf(known))
-			assert.Check(t, len(failed) <= 0 && passed >= minimumPassed,
+			assert.Check(t, len(failed) == 0 && passed >= minimumPassed,
 				"csi-sanity: %d tests passed, these failed: %q", passed, failed)
 			_, failed = s.runSanity(t, d, sockets, "--ginkgo.focus="+anyOf(known))
 			assert.Check(t, is.DeepEqual(known, failed), "known failures")

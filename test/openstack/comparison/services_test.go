@@ -6,11 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"strings"
 	"testing"
-
-	"gotest.tools/v3/assert"
-	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/test/golden"
 	"github.com/openstack-csi/csi-operator/test/openstack/services"
@@ -20,14 +16,7 @@ func TestRecordedAnswersAreThoseOfTheServices(t *testing.T) {
 	t.Parallel()
 	access, err := services.LoadAccess(os.Getenv(services.AccessVariable))
 	check(t, err)
-	got := encode(t, answers(t, services.NewCloud(access, config())))
-	if golden.Update() {
-		check(t, os.WriteFile(answersFile, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(answersFile)
-	check(t, err)
-	assert.Check(t, is.DeepEqual(strings.Split(string(want), "\n"), strings.Split(got, "\n")),
-		"-update writes the new answers")
+	golden.Match(t, answersFile, encode(t, answers(t, services.NewCloud(access, config()))))
 }
 
 // encode returns JSON with the answer to each request in a line, in the order of the requests.

@@ -18,7 +18,7 @@ func TestDataOfAnEarlierCloudIsRemoved(t *testing.T) {
 	newData(t, folder, "volumes")
 	left, err := os.ReadDir(filepath.Join(folder, "volumes"))
 	must(t, err)
-	assert.Check(t, len(left) <= 0, "%v still exists", left)
+	assert.Check(t, len(left) == 0, "%v still exists", left)
 }
 
 func TestCopyThatFailsLeavesNothing(t *testing.T) {
@@ -36,7 +36,7 @@ func TestCopyThatFailsLeavesNothing(t *testing.T) {
 	}
 	left, err := os.ReadDir(filepath.Join(folder, "to"))
 	must(t, err)
-	assert.Check(t, len(left) <= 0, "failed copies left %v", left)
+	assert.Check(t, len(left) == 0, "failed copies left %v", left)
 }
 
 func TestCopyKeepsLinksModesAndHoles(t *testing.T) {
