@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -180,7 +181,16 @@ func TestColorsAreOnlyForTerminalsWithoutNoColor(t *testing.T) {
 // An object of the cluster must not control the terminal.
 func TestUnprintableCharactersAreReplaced(t *testing.T) {
 	t.Parallel()
+	const hostile = "a\x7f\u009b\u202e\ufffe\x1b[2J\n\"<é"
 	assert.Check(t, is.Equal(wrap("> ", "a\x1b[31mb\u009b c\n\td", 2), "> a [31mb c\n  d"))
+	text, err := toYAML(map[string]string{"a": hostile})
+	assert.NilError(t, err)
+	assert.Check(t, !strings.ContainsAny(string(text), "\x7f\u009b\ufffe\x1b"), "YAML: %q", text)
+	var got map[string]string
+	assert.NilError(t, yaml.Unmarshal(text, &got))
+	assert.Check(t, is.Equal(got["a"], hostile))
+	encoded := escape([]byte(`{"a": "` + "\u202e\u009b" + `"}`))
+	assert.Check(t, is.Equal(string(encoded), `{"a": "\u202e\u009b"}`))
 }
 
 func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {

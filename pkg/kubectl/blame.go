@@ -8,8 +8,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-// blame orders the links of an object, and those from its driver to the cloud: the cause comes first.
-// If the driver or OpenStack refused the request, nothing else is the cause.
+// blame orders the links of an object, and those from its driver to the cloud: the cause comes
+// first. If the driver or OpenStack refused the request, nothing else is the cause.
 func blame(own []Link, known certainty, s *system, sidecar diagnosis.Sidecar) []Link {
 	if s == nil {
 		return own

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,8 @@ import (
 const (
 	// guestTimeout is how long the state of one guest cluster may take.
 	guestTimeout = 10 * time.Second
+	// maxFinding limits the text of a finding in the list of all guests, in characters.
+	maxFinding = 500
 	// guestsAtOnce is the number of guest clusters that are read at the same time.
 	guestsAtOnce = 8
 )
@@ -73,7 +76,7 @@ func (s *session) showGuests(ctx context.Context, args []string) error {
 	}
 	_ = group.Wait() // what fails is a finding
 	report.NotVisible = slices.Compact(slices.Sorted(slices.Values(slices.Concat(hidden...))))
-	order := []State{Problem, Progress, Warning, OK}
+	order := append(diagnosis.Severities(), OK)
 	slices.SortFunc(report.Guests, func(a, b Guest) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, stateOf(a)), slices.Index(order, stateOf(b))),
 			cmp.Compare(a.Name, b.Name))
@@ -105,7 +108,11 @@ func (s *session) readGuest(
 	var report *Status
 	config, err := guestConfig(ctx, s.guest, plane)
 	if err == nil {
-		there.guest, err = o.dial(config, "")
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bounded{next} })
+		if there.guest, err = o.dial(config, ""); err != nil {
+			err = fmt.Errorf("using the kubeconfig that status.kubeConfig of the HostedControlPlane "+
+				"names: %w", err)
+		}
 	}
 	if err == nil {
 		report, err = there.status(ctx, chosen)
@@ -121,7 +128,8 @@ func (s *session) readGuest(
 }
 
 // guestConfig reads the kubeconfig of a guest cluster. It uses only the server, CA, client
-// certificate, key and token, so that nobody who can write it makes this machine run a program, read a file, or use a proxy.
+// certificate, key and token, so that nobody who can write it makes this machine run a program,
+// read a file, or use a proxy.
 func guestConfig(
 	ctx context.Context, management *cluster, plane unstructured.Unstructured,
 ) (*rest.Config, error) {
@@ -134,8 +142,9 @@ func guestConfig(
 	if err := management.Get(ctx, at, secret); err != nil {
 		return nil, fmt.Errorf("reading Secret %s: %w", at, err)
 	}
-	loaded, err := clientcmd.Load(secret.Data[ref["key"]])
-	if err != nil { // the error may quote the Secret
+	text := secret.Data[ref["key"]]
+	loaded, err := clientcmd.Load(text)
+	if err != nil || len(text) == 0 { // the error may quote the Secret
 		return nil, fmt.Errorf("Secret %s contains no kubeconfig in key %s", at, ref["key"])
 	}
 	current := ptr.Deref(loaded.Contexts[loaded.CurrentContext], clientcmdapi.Context{})
@@ -143,6 +152,10 @@ func guestConfig(
 	user := ptr.Deref(loaded.AuthInfos[current.AuthInfo], clientcmdapi.AuthInfo{})
 	if !strings.HasPrefix(server.Server, "https://") {
 		return nil, fmt.Errorf("the kubeconfig in Secret %s has no server with https", at)
+	}
+	if user.Token == "" && (len(user.ClientCertificateData) == 0 || len(user.ClientKeyData) == 0) {
+		return nil, fmt.Errorf("the kubeconfig in Secret %s contains neither a token nor a certificate "+
+			"with its key; programs and files that it names are not used", at)
 	}
 	return &rest.Config{
 		Host: server.Server, BearerToken: user.Token,
@@ -153,12 +166,57 @@ func guestConfig(
 	}, nil
 }
 
+// maxResponse limits the responses of guest clusters, in bytes. 40,000 claims need about as much.
+const maxResponse = 64 << 20
+
+// bounded is the transport to a guest cluster. Its administrator must neither use all memory of the
+// provider's machine, nor make it send requests, with the token, to another server.
+type bounded struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode/100 == 3 {
+		return nil, errors.Join(errRedirected, response.Body.Close())
+	}
+	response.Body = &boundedBody{response.Body, maxResponse}
+	return response, nil
+}
+
+var (
+	errRedirected = errors.New("the API server of the guest cluster redirects the request, which is " +
+		"not allowed")
+	errTooLong = fmt.Errorf("the API server of the guest cluster sends more than %d MiB, the most "+
+		"that this command reads", maxResponse>>20)
+)
+
+type boundedBody struct {
+	io.ReadCloser
+	left int
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, errTooLong
+	}
+	return n, err
+}
+
 // write prints a line for each guest, with its first finding.
 func (g *Guests) write(out io.Writer, p palette) {
 	for _, one := range g.Guests {
 		l := Link{State: stateOf(one), Text: one.Name}
 		if len(one.Findings) > 0 {
-			l.Text, l.Runbook = l.Text+": "+one.Findings[0].String(), one.Findings[0].Runbook
+			text := []rune(one.Findings[0].String())
+			if len(text) > maxFinding {
+				text = append(text[:maxFinding], '…')
+			}
+			l.Text, l.Runbook = l.Text+": "+string(text), one.Findings[0].Runbook
 		}
 		if more := len(one.Findings) - 1; more > 0 {
 			l.Text += fmt.Sprintf(" (and %d more)", more)

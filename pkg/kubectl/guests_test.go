@@ -2,6 +2,8 @@ package kubectl
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,7 +37,7 @@ func hosted(name, kubeconfig string) []client.Object {
 
 func guestKubeconfig(server string) string {
 	return "{current-context: a, clusters: [{name: a, cluster: {server: '" + server + "'}}], " +
-		"contexts: [{name: a, context: {cluster: a}}]}"
+		"contexts: [{name: a, context: {cluster: a, user: a}}], users: [{name: a, user: {token: t}}]}"
 }
 
 // management returns the client of a management cluster. The control plane of guest a is that of
@@ -127,6 +129,8 @@ users: [{name: a, user: {token: t, tokenFile: /token, client-certificate: /crt, 
 		},
 		strings.Replace(text, "https", "http", 1): nil,
 		guestKubeconfig(""):                       nil,
+		strings.Replace(guestKubeconfig("https://a"), "token: t", "tokenFile: /token", 1): nil,
+		"": nil,
 	} {
 		objects := hosted("a", kubeconfig)
 		from := &cluster{Client: fake.NewClientBuilder().WithObjects(objects[1]).Build()}
@@ -135,4 +139,30 @@ users: [{name: a, user: {token: t, tokenFile: /token, client-certificate: /crt, 
 			t.Errorf("error %v, configuration (-want +got):\n%s", err, diff)
 		}
 	}
+}
+
+// answers is a transport with answers of a guest cluster.
+type answers struct {
+	status int
+	body   io.Reader
+}
+
+func (a answers) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: a.status, Body: io.NopCloser(a.body)}, nil
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestGuestCannotRedirectOrFillTheMemory(t *testing.T) {
+	t.Parallel()
+	_, err := bounded{answers{http.StatusFound, endless{}}}.RoundTrip(nil) //nolint:bodyclose // none
+	assert.ErrorIs(t, err, errRedirected)
+	response, err := bounded{answers{http.StatusOK, endless{}}}.RoundTrip(nil)
+	assert.NilError(t, err)
+	n, err := io.Copy(io.Discard, response.Body)
+	assert.ErrorIs(t, err, errTooLong)
+	assert.Check(t, n <= maxResponse, "%d bytes are read", n)
+	assert.NilError(t, response.Body.Close())
 }

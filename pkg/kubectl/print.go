@@ -42,7 +42,7 @@ func (s *session) print(kind string, r result) error {
 		r.write(s.Out, palette(s.Color))
 		return nil
 	}
-	text, err := yaml.Marshal(r)
+	text, err := toYAML(r)
 	if err != nil {
 		return fmt.Errorf("encoding the result: %w", err)
 	}
@@ -53,11 +53,35 @@ func (s *session) print(kind string, r result) error {
 			return fmt.Errorf("encoding the result: %w", err)
 		}
 		var indented bytes.Buffer
-		_ = json.Indent(&indented, compact, "", "  ") // valid JSON
+		_ = json.Indent(&indented, escape(compact), "", "  ") // valid JSON
 		text = append(indented.Bytes(), '\n')
 	}
 	_, err = s.Out.Write(text)
 	return err
+}
+
+// toYAML encodes a value. sigs.k8s.io/yaml refuses texts with some control characters, which
+// anybody can write into an object.
+func toYAML(value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.JSONToYAML(escape(text))
+}
+
+// escape replaces characters in JSON that cannot be printed by their escape sequences, because they
+// could change the terminal.
+func escape(text []byte) []byte {
+	var escaped bytes.Buffer
+	for _, r := range string(text) {
+		if r <= 0xffff && r != '\n' && !unicode.IsPrint(r) {
+			fmt.Fprintf(&escaped, `\u%04x`, r)
+		} else {
+			escaped.WriteRune(r)
+		}
+	}
+	return escaped.Bytes()
 }
 
 // palette is whether the output is colored.

@@ -130,7 +130,7 @@ func (g *gathering) write(name string, content any) {
 	}
 	if err == nil {
 		// A value can be found only before YAML breaks it into lines.
-		encoded, err = yaml.Marshal(eachText("", redacted, func(_, text string) string {
+		encoded, err = toYAML(eachText("", redacted, func(_, text string) string {
 			return g.redact(text)
 		}))
 	}

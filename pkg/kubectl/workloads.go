@@ -127,7 +127,6 @@ func (s *session) workloadLinks(
 ) []Link {
 	links := []Link{s.workloadLink(object, templates)}
 	w := diagnosis.NewWorkload(object, pods)
-	w.Pods = pods
 	w.Failure = cmp.Or(w.Failure, diagnosis.FailedCreate(all))
 	if trouble := diagnosis.Pods(w); trouble != nil {
 		links = []Link{linkOf(*trouble), also(links[0])}
