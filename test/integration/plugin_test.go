@@ -280,7 +280,8 @@ func (e *env) startAllGuests() (end func() string) {
 		`{"status":{"kubeConfig":{"name":"silent","key":"kubeconfig"}}}`, "status"))
 	e.must(e.management.putSecret(e.ctx(), plane.GetNamespace(), name, map[string][]byte{
 		kubeconfigKey: fmt.Appendf(nil, "{current-context: a, contexts: [{name: a, context: {cluster: "+
-			"a}}], clusters: [{name: a, cluster: {server: 'https://%s'}}]}", silent.Addr()),
+			"a, user: a}}], users: [{name: a, user: {token: t}}], "+
+			"clusters: [{name: a, cluster: {server: 'https://%s'}}]}", silent.Addr()),
 	}))
 	output := make(chan string, 1)
 	go func() {
