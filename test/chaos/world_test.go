@@ -157,13 +157,13 @@ func (w *world) eventually(bound time.Duration, check func() error) (took time.D
 	for watch := stopwatch.Start(); ; w.pause(pollEvery) {
 		err := check()
 		if err == nil {
-			return watch.Elapsed()
+			return watch.Took()
 		}
 		if text := err.Error(); os.Getenv("DEBUG") != "" && text != last {
 			last = text
 			w.Logf("%s waiting: %s", time.Now().Format(time.TimeOnly), text[:min(len(text), 600)])
 		}
-		if watch.Elapsed() > bound {
+		if watch.Took() > bound {
 			w.dump()
 			w.Fatalf("not within %v: %v", bound, err)
 		}

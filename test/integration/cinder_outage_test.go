@@ -72,7 +72,7 @@ func (e *cinderEnv) degradesAfterGracePeriod() {
 	e.awaitReachable(opv1.ConditionFalse)
 	watch := stopwatch.Start()
 	e.eventually(soon, func() error { return e.reports(cinderDegraded, "HTTP 503", grace.String()) })
-	if took := watch.Elapsed(); took > grace+5*time.Second {
+	if took := watch.Took(); took > grace+5*time.Second {
 		e.t.Errorf("the driver was degraded %v after the condition %s", took, cinderReachable)
 	}
 	e.mustHaveWaited(began)

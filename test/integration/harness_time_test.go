@@ -37,7 +37,7 @@ func (e *env) eventually(bound time.Duration, check func() error) {
 		if e.operator != nil && !e.operator.Running() {
 			e.t.Fatalf("the operator ended (%v) while waiting for: %v", e.operator.Err(), err)
 		}
-		assert.Assert(e.t, watch.Elapsed() <= bound, "not within %v: %v", bound, err)
+		assert.Assert(e.t, watch.Took() <= bound, "not within %v: %v", bound, err)
 	}
 }
 
@@ -46,7 +46,7 @@ func (e *env) within(bound time.Duration, check func() error) {
 	e.t.Helper()
 	watch := stopwatch.Start()
 	e.eventually(soon, check)
-	if took := watch.Elapsed(); took > bound {
+	if took := watch.Took(); took > bound {
 		e.t.Errorf("it took %v, want %v at most", took.Round(time.Millisecond), bound)
 	}
 }

@@ -290,7 +290,7 @@ func (k *plainKubernetes) eventually(check func() error) {
 		if err == nil {
 			return
 		}
-		assert.Assert(k.t, watch.Elapsed() <= installed, "not within %v: %v", installed, err)
+		assert.Assert(k.t, watch.Took() <= installed, "not within %v: %v", installed, err)
 	}
 }
 

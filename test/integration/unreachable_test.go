@@ -72,7 +72,7 @@ func (e *env) reportsHangAtStart() {
 	e.eventually(soon, func() error {
 		return e.hasCondition(disabled, opv1.ConditionTrue, unreachableReason)
 	})
-	if took := p.started.Elapsed(); took > bound {
+	if took := p.started.Took(); took > bound {
 		e.t.Errorf("the first condition was set %v after the start of the process, want at most %v",
 			took, bound)
 	}
@@ -117,7 +117,7 @@ func (e *env) mustStopPromptly() {
 	e.t.Helper()
 	watch := stopwatch.Start()
 	e.stopOperator()
-	if took := watch.Elapsed(); took > 3*time.Second {
+	if took := watch.Took(); took > 3*time.Second {
 		e.t.Errorf("the operator ended after %v", took)
 	}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // Stopwatch measures how long something takes, without the time in which programs waited for a CPU:
-// bounds are about the operator, not about the load of the machine. A quarter of the elapsed time
-// counts in any case, so that every wait ends.
+// bounds are about the operator, not about the load of the machine. A share of the elapsed time counts
+// in any case, so that every wait ends.
 type Stopwatch struct {
 	// Began is the time of the start.
 	Began   time.Time
@@ -20,12 +20,25 @@ type Stopwatch struct {
 // Start returns a running Stopwatch.
 func Start() Stopwatch { return Stopwatch{time.Now(), starved()} }
 
-// Elapsed returns the time that counts since the start.
+// least is the share of the time that counts even if there was no CPU at all.
+const least = 4
+
+// Elapsed returns the time that counts since the start, for what must last at least that long.
 func (w Stopwatch) Elapsed() time.Duration {
-	const least = 4 // a quarter counts even if there was no CPU at all
 	passed := time.Since(w.Began)
-	return max(passed-(starved()-w.starved), passed/least)
+	return max(passed-w.waited(), passed/least)
 }
+
+// Took returns the time that counts since the start, for what may last at most that long. On a
+// machine without a free CPU, the least share of Elapsed counts from the second minute on: a bound
+// of five seconds is about 20 requests, each of which can then take a second.
+func (w Stopwatch) Took() time.Duration {
+	passed := time.Since(w.Began)
+	return max(passed-w.waited(), (passed-time.Minute)/least)
+}
+
+// waited returns how long some program has waited for a CPU since the start.
+func (w Stopwatch) waited() time.Duration { return starved() - w.starved }
 
 // starved returns how long some program has waited for a CPU since the machine started. It returns
 // 0 if the kernel does not report it.
