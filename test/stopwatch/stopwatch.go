@@ -9,8 +9,8 @@ import (
 )
 
 // Stopwatch measures how long something takes, without the time in which programs waited for a CPU:
-// bounds are about the operator, not about the load of the machine. A share of the elapsed time counts
-// in any case, so that every wait ends.
+// bounds are about the operator, not about the load of the machine. A share of the time counts in
+// any case, so that every wait ends.
 type Stopwatch struct {
 	// Began is the time of the start.
 	Began   time.Time
