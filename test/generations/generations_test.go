@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -105,92 +104,6 @@ func TestEveryFileBelongsToAGeneration(t *testing.T) {
 			return err
 		})
 		assert.NilError(t, err)
-	}
-}
-
-// lines returns the lines of each object as YAML, without indentation and release.
-func lines(t *testing.T, g generations.Generation) map[string][]string {
-	t.Helper()
-	_, release, _ := strings.Cut(g.Name, "-")
-	all := map[string][]string{}
-	for _, o := range g.Objects {
-		text, err := yaml.Marshal(o.Object)
-		assert.NilError(t, err)
-		key := o.GetKind() + "/" + o.GetName()
-		for line := range strings.Lines(strings.ReplaceAll(string(text), release, "")) {
-			all[key] = append(all[key], strings.TrimSpace(line))
-		}
-	}
-	return all
-}
-
-// without returns the lines of a that are not in b, or there less often, sorted.
-func without(a, b []string) []string {
-	rest := slices.Clone(a)
-	for _, line := range b {
-		if i := slices.Index(rest, line); i >= 0 {
-			rest = slices.Delete(rest, i, i+1)
-		}
-	}
-	slices.Sort(rest)
-	return rest
-}
-
-// From 4.23, pods name their ServiceAccount in another field, and the driver of Manila reads
-// clouds.yaml.
-func TestObjectsOf422DifferFromThoseOf51(t *testing.T) {
-	t.Parallel()
-	type difference struct{ Before, Since []string }
-	account := func(name string, since ...string) difference {
-		return difference{
-			[]string{"serviceAccount: " + name}, append(since, "serviceAccountName: "+name),
-		}
-	}
-	clouds := []string{
-		"- key: clouds.yaml", "- mountPath: /etc/openstack", "- name: cloud-credentials", "items:",
-		"name: cloud-credentials", "path: clouds.yaml", "readOnly: true", "secret:",
-		"secretName: manila-cloud-credentials",
-	}
-	for driver, want := range map[string]map[string]difference{
-		manilaDriver: {
-			"Deployment/openstack-manila-csi-controllerplugin": account(
-				"manila-csi-driver-controller-sa", clouds...),
-			"DaemonSet/openstack-manila-csi-nodeplugin": account(
-				"manila-csi-driver-node-sa", clouds...),
-			"DaemonSet/csi-nodeplugin-nfsplugin": account("manila-csi-driver-node-sa"),
-			"Secret/csi-manila-secrets": {
-				[]string{
-					"os-applicationCredentialID: example", "os-applicationCredentialSecret: example",
-					"os-authURL: https://keystone.example.com/v3", "os-region: RegionOne",
-				},
-				[]string{
-					"os-cloud: openstack", "os-cloudsFile: /etc/openstack/clouds.yaml",
-					`os-useClouds: "true"`,
-				},
-			},
-		},
-		cinderDriver: {
-			"Deployment/openstack-cinder-csi-driver-controller": account(
-				"openstack-cinder-csi-driver-controller-sa"),
-			"DaemonSet/openstack-cinder-csi-driver-node": account(
-				"openstack-cinder-csi-driver-node-sa"),
-		},
-	} {
-		for _, f := range flavour.All() {
-			all := of(t, driver, f)
-			before, since := lines(t, all[len(all)-2]), lines(t, all[len(all)-1])
-			got := map[string]difference{}
-			for key := range since {
-				d := difference{without(before[key], since[key]), without(since[key], before[key])}
-				if len(d.Before)+len(d.Since) > 0 {
-					got[key] = d
-				}
-			}
-			if diff := cmp.Diff(want, got); diff != "" || len(before) != len(since) {
-				t.Errorf("%s, %s: %d and %d objects (-want +got):\n%s",
-					driver, f, len(before), len(since), diff)
-			}
-		}
 	}
 }
 
