@@ -7,13 +7,11 @@ import (
 	"flag"
 	"fmt"
 	"net"
-	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
-	"k8s.io/klog/v2"
 )
 
 // livenessProbe stands in for the liveness probe of CSI drivers: /healthz returns 200 if the driver
@@ -33,19 +31,8 @@ func (p *livenessProbe) AddFlags(flags *flag.FlagSet) {
 }
 
 func (p *livenessProbe) Run(ctx context.Context) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", p.serveHealth)
 	address := cmp.Or(p.endpoint, net.JoinHostPort("", strconv.Itoa(p.port)))
-	return serveHTTP(ctx, address, mux, nil)
-}
-
-func (p *livenessProbe) serveHealth(w http.ResponseWriter, r *http.Request) {
-	if err := p.probe(r.Context()); err != nil {
-		klog.ErrorS(err, "Probe failed")
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	fmt.Fprint(w, "ok")
+	return serveHealth(ctx, address, p.probe)
 }
 
 // probe uses a new connection, so that a connection that hangs never outlives the probe.

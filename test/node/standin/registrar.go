@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 
@@ -52,7 +51,14 @@ func (r *registrar) Run(ctx context.Context) error {
 	registration.RegisterRegistrationServer(server, r)
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return serve(ctx, server, r.socket()) })
-	tasks.Go(func() error { return r.serveHealth(ctx) })
+	if r.endpoint != "" {
+		tasks.Go(func() error {
+			return serveHealth(ctx, r.endpoint, func(context.Context) error {
+				_, err := os.Stat(r.socket()) // kubelet must find it
+				return err
+			})
+		})
+	}
 	tasks.Go(func() error {
 		select {
 		case err := <-r.rejected:
@@ -82,22 +88,6 @@ func (r *registrar) driverName(ctx context.Context) (string, error) {
 // socket returns the path of the socket that kubelet finds.
 func (r *registrar) socket() string {
 	return filepath.Join(r.folder, r.name+"-reg.sock")
-}
-
-// serveHealth serves /healthz: the registrar is healthy while kubelet can find its socket.
-func (r *registrar) serveHealth(ctx context.Context) error {
-	if r.endpoint == "" {
-		return nil
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if _, err := os.Stat(r.socket()); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		fmt.Fprint(w, "ok")
-	})
-	return serveHTTP(ctx, r.endpoint, mux, nil)
 }
 
 // GetInfo tells kubelet where the driver is.

@@ -103,6 +103,20 @@ func serve(ctx context.Context, server *grpc.Server, socket string) error {
 	return server.Serve(listener)
 }
 
+// serveHealth serves /healthz, which returns 500 if a check fails.
+func serveHealth(ctx context.Context, address string, check func(context.Context) error) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		if err := check(r.Context()); err != nil {
+			klog.ErrorS(err, "Unhealthy")
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprint(w, "ok")
+	})
+	return serveHTTP(ctx, address, mux, nil)
+}
+
 // serveHTTP serves HTTP on an address until the context ends, or HTTPS if there is a TLS
 // configuration.
 func serveHTTP(
