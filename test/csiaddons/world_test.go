@@ -197,14 +197,18 @@ func (w *world) newController(config *rest.Config, args ...string) *controller.C
 	w.must(set.Parse(append([]string{
 		"--namespace=" + systemNamespace, "--pod=" + w.pod, "--leader-elect",
 		"--health-probe-bind-address=0", "--csi-addons-node-retry-delay=1",
-		// On a busy machine a renewal can take longer than the default of 10 s.
-		"--leader-election-lease-duration=60s", "--leader-election-renew-deadline=50s",
-	}, args...)))
+	}, append(patient(), args...)...)))
 	s, err := flags.Load()
 	w.must(err)
 	config = rest.CopyConfig(config)
 	config.Impersonate.UserName = managerUser
 	return &controller.Controller{Settings: s, Config: config, Metrics: connection.NewMetrics(nil)}
+}
+
+// patient returns flags of the controller and of sidecars. On a busy machine, a renewal of the Lease
+// can take longer than the default of 10 s.
+func patient() []string {
+	return []string{"--leader-election-lease-duration=60s", "--leader-election-renew-deadline=50s"}
 }
 
 // runController runs the controller with the permissions of its manifests until it is stopped, or
@@ -325,7 +329,7 @@ func (w *world) addSidecarAs(config *rest.Config, pod *corev1.Pod, d *fakeDriver
 	w.must(set.Parse(append([]string{
 		"--node-id=" + pod.Spec.NodeName, "--pod=" + pod.Name, "--namespace=" + pod.Namespace,
 		"--pod-uid=" + string(pod.UID), "--controller-port=0",
-	}, args...)))
+	}, append(patient(), args...)...)))
 	s, err := flags.Load()
 	w.must(err)
 	nodes, err := dynamic.NewForConfig(config)

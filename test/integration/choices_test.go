@@ -100,7 +100,7 @@ classes:
 
 func (e *env) lastValidChoices() {
 	e.choose("kubeletDir: /var/lib/k0s/kubelet\n")
-	e.within(prompt, func() error {
+	e.eventually(prompt, func() error {
 		return e.hasCondition(manilaConfigValid, opv1.ConditionFalse, "Invalid",
 			"line 3: kubeletDir: Forbidden: remove the field: the folder is fixed on OpenShift",
 			"the last valid configuration applies")
@@ -124,7 +124,7 @@ func (e *env) choiceOfNoDriver() {
 func (e *env) noChoices() {
 	e.must(e.management.of(collection{configMaps(), e.userConfigNamespace()}).
 		Delete(e.ctx(), manilaUserConfig, metav1.DeleteOptions{}))
-	e.within(prompt, func() error {
+	e.eventually(prompt, func() error {
 		return errors.Join(e.hasClasses("csi-manila-default", "csi-manila-gold", "csi-manila-gold-test",
 			"csi-manila-net", "csi-manila-silver", "nodes"),
 			e.hasCondition(manilaConfigValid, opv1.ConditionTrue, "AsExpected"),
@@ -158,19 +158,19 @@ func (e *cinderEnv) choiceOfClass() {
 				ptr.Deref(class.ReclaimPolicy, "missing"), class.Annotations[defaultAnnotation]))
 		}
 	}
-	e.must(has("Delete", "true")())
+	e.eventually(soon, has("Delete", "true"))
 	e.putUserConfig(map[string]string{
 		"operator.yaml": header + "defaultClass: other\nclass: {reclaimPolicy: Retain}\n",
 	})
-	e.within(prompt, has("Retain", "false"))
+	e.eventually(prompt, has("Retain", "false"))
 	e.putUserConfig(map[string]string{"operator.yaml": header + "driver: Never\n"})
-	e.within(prompt, func() error {
+	e.eventually(prompt, func() error {
 		return e.hasCondition(cinderConfigValid, opv1.ConditionFalse, "Invalid",
 			`line 3: unknown field "driver"`)
 	})
 	e.must(has("Retain", "false")())
 	e.deleteUserConfig()
-	e.within(prompt, has("Delete", "false"))
+	e.eventually(prompt, has("Delete", "false"))
 	e.awaitAvailable()
 }
 
@@ -193,7 +193,7 @@ types: {include: [__DEF*, 'gold*']}
 defaultClass: archive
 classes: [{type: __DEFAULT__, name: archive, reclaimPolicy: Retain}]
 `})
-	e.within(prompt, func() error {
+	e.eventually(prompt, func() error {
 		return errors.Join(e.hasClasses(standardClass, "archive", defaultVolumeClass),
 			e.hasCondition(cinderConfigValid, opv1.ConditionFalse, "PartlyIgnored",
 				`types.include[1]: "gold*" matches no volume type that Cinder offers`))
@@ -206,10 +206,11 @@ classes: [{type: __DEFAULT__, name: archive, reclaimPolicy: Retain}]
 		archive.Annotations[defaultAnnotation], byDefault.Parameters["type"],
 		*byDefault.ReclaimPolicy, byDefault.Annotations[defaultAnnotation])))
 	e.deleteUserConfig()
-	e.within(prompt, func() error {
+	e.eventually(prompt, func() error {
 		return e.hasCondition(cinderConfigValid, opv1.ConditionTrue, "AsExpected")
 	})
 	e.must(e.hasClasses(standardClass, "archive", defaultVolumeClass))
+	e.awaitPolls(1) // one that began with the choices
 	before = e.cloud.Counters().Calls[list]
 	e.awaitPolls(2)
 	e.must(checkEqual(before, e.cloud.Counters().Calls[list]))

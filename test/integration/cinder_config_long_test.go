@@ -106,7 +106,7 @@ func (e *cinderEnv) keepsConfigWhileUserConfigIsInvalid() {
 	e.secrets = append(e.secrets, secret)
 	before := e.awaitIdle()
 	e.putUserConfig(map[string]string{"config": "[BlockStorage]\n\n]" + secret + "\n"})
-	e.within(prompt, func() error {
+	e.eventually(prompt, func() error {
 		return e.reports(cinderDegraded, "line 3", openshiftConfig+"/"+cinderUserConfig, "key config")
 	})
 	e.checkDriverForSecrets()
@@ -114,7 +114,7 @@ func (e *cinderEnv) keepsConfigWhileUserConfigIsInvalid() {
 	e.awaitNoWrites()
 	e.must(e.stillHas(before))
 	e.putUserConfig(map[string]string{"config": attachLimit})
-	e.within(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
+	e.eventually(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
 	e.awaitAvailable()
 	e.must(e.stillHas(before))
 }

@@ -16,9 +16,9 @@ func (e *cinderEnv) repairsConfig() {
 	}
 	e.patch(configMaps(), operatorNamespace, cloudConf,
 		`{"data":{"cloud.conf":"[Global]\n","enable_topology":null,"ca-bundle.pem":"a leftover"}}`)
-	e.within(prompt, repaired)
+	e.eventually(prompt, repaired)
 	e.delete(configMaps(), operatorNamespace, cloudConf)
-	e.within(prompt, repaired)
+	e.eventually(prompt, repaired)
 	e.awaitAvailable()
 }
 
@@ -27,7 +27,7 @@ func (e *cinderEnv) repairsConfig() {
 func (e *cinderEnv) followsConfigOfAdministrator() {
 	is := func(conf, topology string) {
 		e.t.Helper()
-		e.within(prompt, func() error {
+		e.eventually(prompt, func() error {
 			return e.hasCloudConf(map[string]string{confKey: generatedConf + conf, topologyKey: topology})
 		})
 	}

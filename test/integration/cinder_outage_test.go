@@ -13,7 +13,6 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
-	"github.com/openstack-csi/csi-operator/test/stopwatch"
 )
 
 // grace is the grace period in these tests.
@@ -46,10 +45,9 @@ func (e *cinderEnv) survivesHang() {
 	before := e.awaitIdle()
 	e.fault(simulator.Fault{Mode: simulator.Hang})
 	e.triggerZoneProbe()
-	e.expectNoWritesFor(2 * time.Second)
 	e.must(e.stillHas(before))
 	e.putUserConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
-	e.within(prompt, func() error { return e.hasConf("\n[BlockStorage]\nrescan-on-resize = true\n") })
+	e.eventually(prompt, func() error { return e.hasConf("\n[BlockStorage]\nrescan-on-resize = true\n") })
 	e.mustStopPromptly()
 }
 
@@ -70,11 +68,9 @@ func (e *cinderEnv) degradesAfterGracePeriod() {
 	end := e.fault(statusFault("", http.StatusServiceUnavailable))
 	e.triggerZoneProbe()
 	e.awaitReachable(opv1.ConditionFalse)
-	watch := stopwatch.Start()
-	e.eventually(soon, func() error { return e.reports(cinderDegraded, "HTTP 503", grace.String()) })
-	if took := watch.Took(); took > grace+5*time.Second {
-		e.t.Errorf("the driver was degraded %v after the condition %s", took, cinderReachable)
-	}
+	e.eventually(grace+prompt, func() error {
+		return e.reports(cinderDegraded, "HTTP 503", grace.String())
+	})
 	e.mustHaveWaited(began)
 	e.must(e.hasOnlyDegraded(cinderDegraded))
 	e.awaitNoWrites()
@@ -90,7 +86,7 @@ func (e *cinderEnv) degradesAfterGracePeriod() {
 	e.awaitNoWrites()
 	e.must(e.stillHas(before))
 	end()
-	e.within(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
+	e.eventually(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
 	e.awaitAvailable()
 	e.must(e.stillHas(before))
 }

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -31,10 +32,12 @@ func TestCinderStarts(t *testing.T) {
 func (e *cinderEnv) createsConfigAndClass() {
 	e.awaitAvailable()
 	e.must(e.hasCloudConf(map[string]string{confKey: generatedConf, topologyKey: "true"}))
-	e.must(e.isClass(standardStorageClass("true")))
-	e.must(e.hasCondition(cinderReachable, opv1.ConditionTrue, "AsExpected"))
-	e.must(e.hasCondition(cinderProgressing, opv1.ConditionFalse, "AsExpected"))
-	e.must(e.hasCondition(cinderDegraded, opv1.ConditionFalse, ""))
+	e.eventually(soon, func() error {
+		return errors.Join(e.isClass(standardStorageClass("true")),
+			e.hasCondition(cinderReachable, opv1.ConditionTrue, "AsExpected"),
+			e.hasCondition(cinderProgressing, opv1.ConditionFalse, "AsExpected"),
+			e.hasCondition(cinderDegraded, opv1.ConditionFalse, ""))
+	})
 }
 
 // settles checks that the idle operator writes nothing and does not probe the cloud again soon.

@@ -40,7 +40,7 @@ func (e *cinderEnv) followsZones() {
 				return
 			}
 			e.triggerZoneProbe()
-			e.within(prompt, func() error {
+			e.eventually(prompt, func() error {
 				return e.hasTopology(map[string]string{"true": "false", "false": "true"}[topology])
 			})
 			e.eventually(prompt, func() error {

@@ -105,7 +105,7 @@ func (e *env) createsCompleteClasses() {
 	e.awaitNoWrites()
 	e.expectNoWritesDuring(2)
 	e.must(e.hasClasses(defaultClass, goldClass))
-	writes := e.requests(e.began, ofResource("storageclasses"), request.isWrite)
+	writes := e.requests(e.began, ofResource("storageclasses"), request.isWrite, successful)
 	if len(writes) != 2 {
 		e.t.Errorf("the classes were written %d times, want once each:\n%s", len(writes), list(writes))
 	}
@@ -115,10 +115,7 @@ func (e *env) createsCompleteClasses() {
 // class of a removed type stays.
 func (e *env) followsNewShareTypes() {
 	e.addType("silver")
-	// A probe is due within a second, and one may be under way.
-	e.eventually(3*time.Second, func() error {
-		return e.hasClasses(defaultClass, goldClass, silverClass)
-	})
+	e.eventually(soon, func() error { return e.hasClasses(defaultClass, goldClass, silverClass) })
 	since := e.mark()
 	e.must(e.cloud.RemoveShareType("silver"))
 	gone := func() error {
@@ -167,7 +164,7 @@ func (e *env) keepsNames() {
 	}
 	e.startOperator()
 	e.eventually(soon, func() error { return checkEqual(names, e.namesByType()) })
-	e.must(e.notDegraded())
+	e.eventually(soon, e.notDegraded)
 }
 
 func (e *env) followsStorageClassState() {
@@ -195,7 +192,7 @@ func (e *env) followsStorageClassState() {
 
 	e.setStorageClassState("")
 	e.eventually(soon, func() error { return e.hasClasses(append(all, "csi-manila-stone")...) })
-	e.must(e.available())
+	e.eventually(soon, e.available)
 }
 
 // setStorageClassState changes how the operator maintains StorageClasses.

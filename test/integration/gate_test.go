@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"errors"
 	"testing"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -65,26 +66,24 @@ func (e *env) staysDisabled(all []manilaProblem, end func()) {
 			end()
 			end = next
 		}
-		e.eventually(soon, func() error {
-			return e.reportsOutage(disabled, opv1.ConditionTrue, l.outageCase)
+		e.eventually(soon, func() error { // several controllers write these conditions
+			return errors.Join(e.reportsOutage(disabled, opv1.ConditionTrue, l.outageCase),
+				e.hasNoCondition("CSIControllerDisabled"), e.hasCondition(reachable, opv1.ConditionTrue, ""))
 		})
-		e.must(e.hasNoCondition("CSIControllerDisabled"))
-		e.must(e.hasCondition(reachable, opv1.ConditionTrue, ""))
 		e.mustNotBeDeployed()
 	}
 	e.eventually(soon, func() error { return e.hasEvent("ManilaDisabled") })
 	end()
 	e.awaitAvailable()
 	e.eventually(soon, func() error { return e.hasClasses("csi-manila-default") })
-	e.must(e.hasNoCondition(disabled))
+	e.eventually(soon, func() error { return e.hasNoCondition(disabled) })
 }
 
 // mustNotBeDeployed checks that nothing is degraded and that no object of the driver exists.
 func (e *env) mustNotBeDeployed() {
 	e.t.Helper()
-	e.must(e.notDegraded())
-	e.must(e.hasNoWorkloads())
-	e.must(e.hasClasses())
+	e.eventually(soon, e.notDegraded)
+	e.must(errors.Join(e.hasNoWorkloads(), e.hasClasses()))
 }
 
 // keepsDriverWithoutManila checks that the operator reports the missing Manila, keeps drivers and
@@ -99,7 +98,7 @@ func (e *env) keepsDriverWithoutManila() {
 			return e.reportsOutage(disabled, opv1.ConditionTrue, l.outageCase)
 		})
 		e.must(e.hasClasses("csi-manila-default"))
-		e.must(e.notDegraded())
+		e.eventually(soon, e.notDegraded)
 		end()
 		e.eventually(soon, func() error { return e.hasNoCondition(disabled) })
 	}

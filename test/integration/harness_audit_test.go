@@ -153,8 +153,9 @@ func (a *audit) mark() auditMark {
 	return mark
 }
 
-// requests returns the operator's requests since the mark that all filters accept. The requests to
-// one cluster precede those to the other.
+// requests returns the operator's requests that an API server received after the mark and that all
+// filters accept: it may log an earlier one later. The requests to one cluster precede those to the
+// other.
 func (a *audit) requests(since auditMark, filters ...func(request) bool) []request {
 	a.t.Helper()
 	var all []request
@@ -164,6 +165,7 @@ func (a *audit) requests(since auditMark, filters ...func(request) bool) []reque
 		a.must(err)
 		all = append(all, some...)
 	}
+	filters = append(filters, func(r request) bool { return !r.Time.Before(since.time) })
 	return slices.DeleteFunc(all, func(r request) bool {
 		return slices.ContainsFunc(filters, func(accept func(request) bool) bool {
 			return !accept(r)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
-	"github.com/openstack-csi/csi-operator/test/stopwatch"
 )
 
 // stopBound is how long the operator may take to end after SIGTERM: as long as in a pod.
@@ -22,7 +21,6 @@ const stopBound = 30 * time.Second
 type operatorRun struct {
 	*process.Process
 
-	started stopwatch.Stopwatch
 	// logged is the length of the log when the process started.
 	logged int
 }
@@ -58,7 +56,7 @@ func (e *env) operatorEnv() []string {
 // startOperator starts the operator. All processes of a test append to the same log.
 func (e *env) startOperator() *operatorRun {
 	e.t.Helper()
-	run := &operatorRun{started: stopwatch.Start(), logged: len(e.log())}
+	run := &operatorRun{logged: len(e.log())}
 	run.Process = e.startProgram(process.Options{
 		Name: "the operator", Path: e.runner().Path(), Args: e.operatorArgs(), Env: e.operatorEnv(),
 		Log: e.runner().Log(),

@@ -29,26 +29,13 @@ const (
 // not return nil within bound, or if the operator ends.
 func (e *env) eventually(bound time.Duration, check func() error) {
 	e.t.Helper()
-	for watch := stopwatch.Start(); ; pause(e.t) {
+	assert.NilError(e.t, stopwatch.Poll(bound, func() { pause(e.t) }, func() error {
 		err := check()
-		if err == nil {
-			return
-		}
-		if e.operator != nil && !e.operator.Running() {
+		if err != nil && e.operator != nil && !e.operator.Running() {
 			e.t.Fatalf("the operator ended (%v) while waiting for: %v", e.operator.Err(), err)
 		}
-		assert.Assert(e.t, watch.Took() <= bound, "not within %v: %v", bound, err)
-	}
-}
-
-// within waits until check returns nil and fails the test if that took longer than bound.
-func (e *env) within(bound time.Duration, check func() error) {
-	e.t.Helper()
-	watch := stopwatch.Start()
-	e.eventually(soon, check)
-	if took := watch.Took(); took > bound {
-		e.t.Errorf("it took %v, want %v at most", took.Round(time.Millisecond), bound)
-	}
+		return err
+	}))
 }
 
 // throughout fails the test as soon as check returns an error within the time.
@@ -90,16 +77,21 @@ func (e *env) awaitNoWrites() auditMark {
 	return e.awaitNoWritesFor(quiet)
 }
 
-// awaitNoWritesFor is awaitNoWrites with another duration. It is longer on a busy machine.
+// awaitNoWritesFor is awaitNoWrites with another duration. It is longer on a busy machine, and if
+// requests are slow.
 func (e *env) awaitNoWritesFor(quiet time.Duration) auditMark {
 	e.t.Helper()
-	since, watch := e.mark(), stopwatch.Start()
+	since, watch, polls := e.mark(), stopwatch.Start(), time.Duration(0)
 	e.eventually(installed, func() error {
+		polls++
+		if _, err := e.driver(); err != nil { // takes as long as a request of the operator
+			return err
+		}
 		if writes := e.requests(since, request.isWrite); len(writes) > 0 {
-			since, watch = e.mark(), stopwatch.Start()
+			since, watch, polls = e.mark(), stopwatch.Start(), 0
 			return fmt.Errorf("the operator keeps writing:\n%s", list(writes))
 		}
-		if watch.Elapsed() < quiet {
+		if watch.Elapsed() < quiet || polls*pollEvery < quiet {
 			return fmt.Errorf("the operator wrote nothing, but for less than %v", quiet)
 		}
 		return nil

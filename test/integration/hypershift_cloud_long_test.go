@@ -130,7 +130,7 @@ func (e *cinderEnv) usesCAOfConfigMap() {
 
 func (e *cinderEnv) ignoresConfigOfGuest() {
 	e.putUserConfig(map[string]string{"config": attachLimit})
-	e.within(prompt, func() error {
+	e.eventually(prompt, func() error {
 		conf, err := e.cloudConf()
 		if err == nil && !strings.HasSuffix(conf[confKey], attachLimit) {
 			err = fmt.Errorf("%s has no limit: %s", confKey, conf[confKey])

@@ -48,7 +48,7 @@ func (e *hostedEnv) followsHostedControlPlane() {
 	e.must(err)
 	e.must(checkEqual(before.Generation+1, after.Generation))
 	e.patchControlPlane(`{"controllerAvailabilityPolicy":"SingleReplica"}`)
-	e.within(prompt, func() error {
+	e.eventually(prompt, func() error {
 		after, err := e.deployment()
 		if err == nil {
 			err = checkEqual(before.Spec, after.Spec)

@@ -49,7 +49,7 @@ func (e *hostedEnv) reportsVersionAfterRollout() {
 	e.awaitNoWrites()
 	e.must(e.hasVersions("", ""))
 	e.setOperatorVersion(`"4.99.8"`)
-	e.within(prompt, func() error { return e.hasVersions("4.99.8", "4.99.8") })
+	e.eventually(prompt, func() error { return e.hasVersions("4.99.8", "4.99.8") })
 	e.awaitNoWrites()
 	for _, name := range e.subject.Workloads[1:] { // only the controller's Deployment has versions
 		node, err := e.daemonSet(name)

@@ -285,13 +285,7 @@ func (k *plainKubernetes) awaitAvailable() {
 // eventually waits until check returns nil.
 func (k *plainKubernetes) eventually(check func() error) {
 	k.t.Helper()
-	for watch := stopwatch.Start(); ; pause(k.t) {
-		err := check()
-		if err == nil {
-			return
-		}
-		assert.Assert(k.t, watch.Took() <= installed, "not within %v: %v", installed, err)
-	}
+	k.must(stopwatch.Poll(installed, func() { pause(k.t) }, check))
 }
 
 // notReady returns what prevents the driver from being ready.

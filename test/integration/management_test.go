@@ -48,7 +48,7 @@ func (e *env) writesNothingWhileUnmanaged() {
 	e.expectNone("the operator wrote while Unmanaged", e.writes(since))
 
 	e.setManagementState(opv1.Managed)
-	e.within(soon, func() error {
+	e.eventually(soon, func() error {
 		deployment, err := e.deployment()
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func (e *env) refusesRemoved() {
 	e.awaitAvailable()
 	since, before := e.awaitNoWrites(), e.workloads()
 	e.setManagementState(opv1.Removed)
-	e.within(prompt, func() error {
+	e.eventually(prompt, func() error {
 		return e.hasCondition("ManagementStateDegraded", opv1.ConditionTrue, "Removed")
 	})
 	e.must(e.reports("ManagementStateDegraded", "Removed is not supported",
@@ -86,7 +86,7 @@ func (e *env) refusesRemoved() {
 	e.expectNone("the operator deleted", e.requests(since, deletions))
 	e.mustHaveWorkloads(before)
 	e.setManagementState(opv1.Managed)
-	e.within(prompt, func() error {
+	e.eventually(prompt, func() error {
 		return e.hasCondition("ManagementStateDegraded", opv1.ConditionFalse, "")
 	})
 }
@@ -136,13 +136,13 @@ func (e *env) repairsStaticObjects() {
 			e.sub(kind+" edited", func(*testing.T) {
 				e.eventually(prompt, o.check)
 				e.patch(objects, o.namespace, o.name, edit)
-				e.within(prompt, o.check)
+				e.eventually(prompt, o.check)
 			})
 		}
 		e.sub(kind+" deleted", func(*testing.T) {
 			e.eventually(prompt, o.check)
 			e.delete(objects, o.namespace, o.name)
-			e.within(prompt, o.check)
+			e.eventually(prompt, o.check)
 		})
 	}
 	e.eventually(soon, e.notDegraded)

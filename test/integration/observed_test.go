@@ -68,11 +68,11 @@ func (e *env) followsProxy() {
 		"HTTP_PROXY": "http://proxy.example.com:3128", "HTTPS_PROXY": "http://proxy.example.com:3129",
 		"NO_PROXY": ".cluster.local,10.0.0.0/16",
 	}
-	e.within(prompt, func() error { return e.hasProxy(want) })
+	e.eventually(prompt, func() error { return e.hasProxy(want) })
 	e.awaitAvailable()
 
 	e.setProxy(nil)
-	e.within(prompt, func() error { return e.hasProxy(map[string]string{}) })
+	e.eventually(prompt, func() error { return e.hasProxy(map[string]string{}) })
 	e.awaitAvailable()
 }
 
@@ -138,7 +138,7 @@ func (e *env) followsTLSProfile() {
 	} {
 		e.sub(profile.name, func(*testing.T) {
 			e.setTLSProfile(profile.text)
-			e.within(prompt, func() error { return e.hasTLSSettings(profile.version, profile.ciphers) })
+			e.eventually(prompt, func() error { return e.hasTLSSettings(profile.version, profile.ciphers) })
 			e.throughout(pollEvery, e.hasCompleteArguments)
 		})
 	}
@@ -163,7 +163,7 @@ func (e *env) followsLogLevel() {
 		opv1.TraceAll: "6", opv1.Normal: "2",
 	} {
 		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.LogLevel = level })
-		e.within(prompt, func() error { return e.hasVerbosity(want) })
+		e.eventually(prompt, func() error { return e.hasVerbosity(want) })
 	}
 }
 
@@ -204,5 +204,5 @@ func (e *env) logsNoBodies() {
 		return nil
 	})
 	e.delete(secrets(), operandNamespace, loginSecret)
-	e.within(prompt, func() error { return e.hasTranslation(e.passwordTranslation()) })
+	e.eventually(prompt, func() error { return e.hasTranslation(e.passwordTranslation()) })
 }

@@ -79,7 +79,7 @@ func TestOperatorFollowsCRDs(t *testing.T) {
 func (e *env) followsCRD(o optional, crd *unstructured.Unstructured) {
 	e.eventually(soon, func() error { return e.hasCondition(o.condition, opv1.ConditionFalse, "") })
 	e.must(o.restoreCRD(e.ctx(), e, crd))
-	e.within(prompt, func() error { return o.exists(e) })
+	e.eventually(prompt, func() error { return o.exists(e) })
 	e.must(e.guest.dynamic.Resource(crds()).Delete(e.ctx(), o.crd, metav1.DeleteOptions{}))
 	e.eventually(soon, func() error {
 		if err := o.exists(e); !apierrors.IsNotFound(err) {

@@ -60,13 +60,13 @@ func (e *env) recreatesOptionalObjects() {
 	for name, o := range all {
 		e.sub(name, func(*testing.T) {
 			// Available does not include objects of optional CRDs.
-			e.within(prompt, func() error { return o.exists(e) })
+			e.eventually(prompt, func() error { return o.exists(e) })
 			first, err := o.get(e)
 			e.must(err)
 			e.must(e.guest.of(o.collection).Delete(e.ctx(), o.name, metav1.DeleteOptions{}))
 			// The operator does not watch the object. Any event of the ClusterCSIDriver triggers a sync.
 			e.touchDriver(name)
-			e.within(prompt, func() error { return o.exists(e) })
+			e.eventually(prompt, func() error { return o.exists(e) })
 			second, err := o.get(e)
 			e.must(err)
 			for _, object := range []map[string]any{first.Object, second.Object} {
@@ -101,7 +101,7 @@ func (e *env) keepsDeletionPolicy() {
 	}
 	change()
 	e.touchDriver("policy") // the operator does not watch the object
-	e.within(prompt, isRepaired)
+	e.eventually(prompt, isRepaired)
 	e.stopOperator()
 	change()
 	e.startOperator()

@@ -83,7 +83,7 @@ func rolledOnce(before, after workload) error {
 // awaitChangedTemplates waits until the pod templates of the workloads have other hashes.
 func (e *env) awaitChangedTemplates(before map[string]workload, rolled []string) {
 	e.t.Helper()
-	e.within(rolloutPromptly, func() error {
+	e.eventually(rolloutPromptly, func() error {
 		for _, name := range rolled {
 			w, err := e.workload(name)
 			if err == nil && maps.Equal(w.TemplateHashes, before[name].TemplateHashes) {

@@ -61,9 +61,9 @@ func (e *env) repairsTranslation() {
 	e.awaitAvailable()
 	e.patch(secrets(), operandNamespace, loginSecret,
 		`{"stringData":{"os-region":"elsewhere","os-trustID":"mine"},"data":{"os-password":null}}`)
-	e.within(prompt, repaired)
+	e.eventually(prompt, repaired)
 	e.delete(secrets(), operandNamespace, loginSecret)
-	e.within(prompt, repaired)
+	e.eventually(prompt, repaired)
 }
 
 // keepsTranslationOfInvalidCloudsYAML checks that a condition names Secret and key, and that a
@@ -73,14 +73,14 @@ func (e *env) keepsTranslationOfInvalidCloudsYAML() {
 	e.secrets = append(e.secrets, secret)
 	want := e.passwordTranslation()
 	e.setClouds([]byte("clouds: {openstack: {auth: {password: '" + secret + "\n"))
-	e.within(prompt, func() error {
+	e.eventually(prompt, func() error {
 		return e.reports(secretSyncDegraded, "not valid YAML",
 			"key clouds.yaml of Secret "+operandNamespace+"/"+credentialsSecret)
 	})
 	e.checkDriverForSecrets()
 	e.must(e.hasTranslation(want))
 	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential}))
-	e.within(soon, func() error {
+	e.eventually(soon, func() error {
 		got, err := e.operandSecret(loginSecret)
 		if err == nil {
 			want := e.cloud.Credentials().ApplicationCredentialID

@@ -67,15 +67,10 @@ func TestOutageKeepsDriver(t *testing.T) {
 }
 
 func (e *env) reportsHangAtStart() {
-	const bound = 2 * time.Second
-	p := e.startOperator()
-	e.eventually(soon, func() error {
+	e.startOperator()
+	e.eventually(2*time.Second, func() error {
 		return e.hasCondition(disabled, opv1.ConditionTrue, unreachableReason)
 	})
-	if took := p.started.Took(); took > bound {
-		e.t.Errorf("the first condition was set %v after the start of the process, want at most %v",
-			took, bound)
-	}
 	e.mustNotBeDeployed()
 	e.awaitNoWrites()
 }
@@ -101,7 +96,7 @@ func (e *env) staysDisabledDuringOutages(end func()) {
 	e.eventually(soon, func() error { return e.hasEvent("ManilaCloudUnreachable") })
 	end()
 	e.awaitAvailable()
-	e.must(e.hasNoCondition(disabled))
+	e.eventually(soon, func() error { return e.hasNoCondition(disabled) })
 }
 
 // reportsOutage returns nil if the condition reports the outage.
@@ -112,12 +107,13 @@ func (e *env) reportsOutage(conditionType string, status opv1.ConditionStatus, f
 	return nil
 }
 
-// mustStopPromptly checks that the operator ends soon after SIGTERM.
+// mustStopPromptly checks that the operator ends after SIGTERM before it gives its work up, which is
+// after 10 s.
 func (e *env) mustStopPromptly() {
 	e.t.Helper()
 	watch := stopwatch.Start()
 	e.stopOperator()
-	if took := watch.Took(); took > 3*time.Second {
+	if took := watch.Took(); took > 8*time.Second {
 		e.t.Errorf("the operator ended after %v", took)
 	}
 }

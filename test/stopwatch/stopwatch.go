@@ -37,6 +37,25 @@ func (w Stopwatch) Took() time.Duration {
 	return max(passed-w.waited(), (passed-time.Minute)/least)
 }
 
+// Poll calls check, with pauses, until it returns nil or the bound is over, and returns its last
+// error. In the first two minutes one call and its pause count at most as much as on a fast machine:
+// if each request takes three seconds, for whatever reason, check is called as often as elsewhere.
+func Poll(bound time.Duration, pause func(), check func() error) error {
+	const call, patience = 200 * time.Millisecond, 2 * time.Minute
+	watch := Start()
+	for calls := time.Duration(1); ; calls++ {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		counted := min(watch.Took(), calls*call)
+		if max(counted, time.Since(watch.Began)-patience) > bound {
+			return fmt.Errorf("not within %v: %w", bound, err)
+		}
+		pause()
+	}
+}
+
 // waited returns how long some program has waited for a CPU since the start.
 func (w Stopwatch) waited() time.Duration { return starved() - w.starved }
 
