@@ -1,5 +1,3 @@
-//go:build linux
-
 package blockstorage
 
 import (
@@ -27,8 +25,6 @@ func (s *Service) createVolume(r *rest.Request) (rest.Answer, error) {
 	if err := r.Decode("volume", &wanted); err != nil {
 		return rest.Answer{}, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	volume := &Volume{
 		Record: r.NewRecord(), Zone: wanted.Zone, SnapshotID: wanted.SnapshotID,
 		SourceID: wanted.SourceID,
@@ -141,7 +137,7 @@ func (s *Service) findSource(wanted volumeRequest) (source, error) {
 		if err != nil {
 			return source{}, err
 		}
-		if volume.Status != rest.Available && volume.Status != inUse {
+		if volume.Status != rest.Available && volume.Status != InUse {
 			return source{}, rest.BadRequest("Invalid volume: Originating source volume status must be " +
 				"one of 'available, in-use' values")
 		}

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package blockstorage simulates Cinder: volumes, their types, and snapshots. The simulator
 // serves it, and package compute attaches its volumes.
 //
@@ -12,7 +10,8 @@ package blockstorage
 import (
 	"context"
 	"errors"
-	"sync"
+	"slices"
+	"strings"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 	"github.com/openstack-csi/csi-operator/test/openstack/state"
@@ -25,15 +24,16 @@ type Config struct {
 	Worker *state.Worker
 	// Zones returns the names of the availability zones; volumes are in the first by default.
 	Zones func() []string
+	// Extended is called after an attached volume was extended.
+	Extended func(ctx context.Context, serverID, volumeID string) error
 }
 
 // Service is a simulated Cinder. New creates it.
 type Service struct {
-	config   Config
-	api      *rest.Service
-	extended func(ctx context.Context, serverID, volumeID string) error
+	// API is the REST API.
+	API *rest.Service
 
-	mu        sync.Mutex // protects the fields below and their values; not held during an operation
+	config    Config
 	volumes   *rest.Store[*Volume]
 	snapshots *rest.Store[*Snapshot]
 }
@@ -47,28 +47,19 @@ func New(config Config) (*Service, error) {
 	volumes, errVolumes := state.NewData(config.Folder, "volumes")
 	snapshots, errSnapshots := state.NewData(config.Folder, "snapshots")
 	s.volumes = &rest.Store[*Volume]{
-		Lock: &s.mu, Worker: config.Worker, Data: volumes, Name: "volume", Links: "volumes_links",
+		Worker: config.Worker, Data: volumes, Name: "volume", Links: "volumes_links",
 		Missing: missing("Volume"), Describe: describe, CanDelete: s.canDelete,
 	}
 	s.snapshots = &rest.Store[*Snapshot]{
-		Lock: &s.mu, Worker: config.Worker, Data: snapshots, Name: "snapshot",
+		Worker: config.Worker, Data: snapshots, Name: "snapshot",
 		Links: "snapshots_links", Missing: missing("Snapshot"), Describe: describeSnapshot,
 		Summarize: summarizeSnapshot, CanDelete: canDeleteSnapshot,
 		Keep: func(r *rest.Request, snapshot *Snapshot) bool {
 			return r.Matches("volume_id", snapshot.VolumeID)
 		},
 	}
-	s.api = s.newAPI()
+	s.API = s.newAPI()
 	return s, errors.Join(errVolumes, errSnapshots)
-}
-
-// API returns the REST API.
-func (s *Service) API() *rest.Service { return s.api }
-
-// NotifyExtended sets the function that is called after an attached volume was extended. Call it
-// before the first request.
-func (s *Service) NotifyExtended(f func(ctx context.Context, serverID, volumeID string) error) {
-	s.extended = f
 }
 
 // missing returns the error 404 of records of a kind.
@@ -77,11 +68,10 @@ func missing(kind string) func(id string) error {
 }
 
 func (s *Service) newAPI() *rest.Service {
-	api := rest.NewService(rest.Versions{
+	return rest.NewService(rest.Versions{
 		Minimum: rest.Version{Major: 3, Minor: 0}, Maximum: rest.Version{Major: 3, Minor: 70},
 		Service: "volume",
-	})
-	for pattern, handler := range map[string]rest.Handler{
+	}, s.config.Worker, map[string]rest.Handler{
 		"GET /types":                listTypes,
 		"GET /volumes/detail":       filtered(s.volumes.List, "name", "status"),
 		"POST /volumes":             s.createVolume,
@@ -96,8 +86,58 @@ func (s *Service) newAPI() *rest.Service {
 		"GET /backups/{id}": func(r *rest.Request) (rest.Answer, error) {
 			return rest.Answer{}, rest.NotFound("Backup %s could not be found.", r.PathValue("id"))
 		},
-	} {
-		api.Handle(pattern, handler)
+	})
+}
+
+// defaultType is the volume type that Cinder creates when it is installed.
+const defaultType = "__DEFAULT__"
+
+// typeID returns the ID of a volume type, which is the same in each run.
+func typeID(name string) string { return state.NamedID("volume type", name) }
+
+// checkType returns an error unless a text names the default type, the only one.
+func checkType(nameOrID string) error {
+	switch nameOrID {
+	case "", defaultType, typeID(defaultType):
+		return nil
 	}
-	return api
+	return rest.NotFound("Volume type with name %s could not be found.", nameOrID)
+}
+
+// listTypes answers with the only volume type; API reference: List all volume types.
+func listTypes(*rest.Request) (rest.Answer, error) {
+	return rest.Answer{Content: map[string]any{"volume_types": []any{map[string]any{
+		"id": typeID(defaultType), "name": defaultType, "description": nil, "is_public": true,
+		"os-volume-type-access:is_public": true,
+	}}}}, nil
+}
+
+// filtered rejects unknown filters, as Cinder does since 3.31. Earlier versions ignore them.
+func filtered(list rest.Handler, filters ...string) rest.Handler {
+	return func(r *rest.Request) (rest.Answer, error) {
+		if err := checkFilters(r, filters); err != nil {
+			return rest.Answer{}, err
+		}
+		return list(r)
+	}
+}
+
+func checkFilters(r *rest.Request, allowed []string) error {
+	if !r.Version.AtLeast(31) {
+		return nil
+	}
+	allowed = append(allowed, "limit", "marker", "offset", "sort", "sort_key", "sort_dir",
+		"all_tenants", "with_count")
+	var unknown []string
+	for key := range r.URL.Query() {
+		if !slices.Contains(allowed, strings.TrimSuffix(key, "~")) {
+			unknown = append(unknown, key)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	slices.Sort(unknown)
+	return rest.BadRequest("Invalid filters %s are found in query options.",
+		strings.Join(unknown, ","))
 }

@@ -1,5 +1,3 @@
-//go:build linux
-
 package blockstorage
 
 import (
@@ -33,15 +31,13 @@ func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
 		return rest.Answer{}, rest.BadRequest("Invalid input for field/attribute snapshot. " +
 			"'volume_id' is a required property")
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	volume, err := s.volumes.Find(wanted.VolumeID)
 	if err != nil {
 		return rest.Answer{}, err
 	}
 	statuses := []string{rest.Available}
 	if wanted.Force || r.Version.AtLeast(66) {
-		statuses = append(statuses, inUse)
+		statuses = append(statuses, InUse)
 	}
 	if !slices.Contains(statuses, volume.Status) {
 		return rest.Answer{}, rest.BadRequest("Invalid volume: Volume %s status must be %s, but current "+

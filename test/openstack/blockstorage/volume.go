@@ -1,21 +1,20 @@
-//go:build linux
-
 package blockstorage
 
 import (
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 )
 
 // The states that only volumes have.
 const (
+	Reserved       = "reserved"
+	InUse          = "in-use"
+	Detaching      = "detaching"
 	errorExtending = "error_extending"
-	reserved       = "reserved"
-	inUse          = "in-use"
-	detaching      = "detaching"
 )
 
 // Volume is the record of a volume.
@@ -26,6 +25,27 @@ type Volume struct {
 	SnapshotID, SourceID string
 	Attachment           Attachment
 }
+
+// Attachment is the attachment of a volume to a server. The zero value is none.
+type Attachment struct {
+	ID, ServerID string
+	// Device is the name in the server, such as /dev/vdb.
+	Device   string
+	Attached time.Time
+}
+
+// Change calls a function with a volume, of which it may change status and attachment. It returns the
+// error of the function, or the error 404. The caller holds the lock of the worker.
+func (s *Service) Change(volumeID string, change func(*Volume) error) error {
+	volume, err := s.volumes.Find(volumeID)
+	if err != nil {
+		return err
+	}
+	return change(volume)
+}
+
+// File returns the file with the data of a volume, or "" in a cloud without a folder.
+func (s *Service) File(volumeID string) string { return s.volumes.Data.Path(volumeID) }
 
 // canDelete returns the error of a volume that must stay.
 func (s *Service) canDelete(volume *Volume) error {
@@ -55,15 +75,13 @@ func (s *Service) actOnVolume(r *rest.Request) (rest.Answer, error) {
 	if err := r.Decode(action, &wanted); err != nil {
 		return rest.Answer{}, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	volume, err := s.volumes.Find(r.PathValue("id"))
 	if err != nil {
 		return rest.Answer{}, err
 	}
 	expected := rest.Available
-	if r.Version.AtLeast(42) && volume.Status == inUse {
-		expected = inUse
+	if r.Version.AtLeast(42) && volume.Status == InUse {
+		expected = InUse
 	}
 	switch {
 	case wanted.NewSize <= volume.Size:
@@ -89,8 +107,45 @@ func (s *Service) extend(ctx context.Context, id, server string, size int) error
 	if err := s.volumes.Data.MakeFile(id, int64(size)*gibibyte); err != nil {
 		return err
 	}
-	if server == "" || s.extended == nil {
+	if server == "" || s.config.Extended == nil {
 		return nil
 	}
-	return s.extended(ctx, server, id)
+	return s.config.Extended(ctx, server, id)
+}
+
+// describe returns a volume with the fields of the microversion; API reference: Show a volume's
+// details.
+func describe(r *rest.Request, v *Volume) map[string]any {
+	attachments := []any{}
+	if v.Attachment.ID != "" && v.Status != Reserved {
+		attachments = append(attachments, map[string]any{
+			"id": v.ID, "attachment_id": v.Attachment.ID, "volume_id": v.ID,
+			"server_id": v.Attachment.ServerID, "host_name": nil, "device": v.Attachment.Device,
+			"attached_at": rest.Time(v.Attachment.Attached),
+		})
+	}
+	description := map[string]any{
+		"id": v.ID, "status": v.Status, "size": v.Size, "availability_zone": v.Zone,
+		"created_at": rest.Time(v.Created), "updated_at": rest.Time(v.Updated),
+		"name": rest.Optional(v.Name), "description": rest.Optional(v.Description),
+		"volume_type": v.Type, "snapshot_id": rest.Optional(v.SnapshotID),
+		"source_volid": rest.Optional(v.SourceID), "metadata": rest.Metadata(v.Metadata),
+		"links": r.Links("volumes", v.ID), "user_id": v.UserID, "bootable": "false",
+		"encrypted": false, "replication_status": nil, "consistencygroup_id": nil,
+		"multiattach": false, "attachments": attachments,
+		"os-vol-tenant-attr:tenant_id": v.ProjectID,
+	}
+	if r.Version.AtLeast(13) {
+		description["group_id"] = nil
+	}
+	if r.Version.AtLeast(48) {
+		description["shared_targets"], description["service_uuid"] = true, nil
+	}
+	if r.Version.AtLeast(63) {
+		description["volume_type_id"] = typeID(v.Type)
+	}
+	if r.Version.AtLeast(65) {
+		description["consumes_quota"] = true
+	}
+	return description
 }

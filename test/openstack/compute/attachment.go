@@ -1,18 +1,16 @@
-//go:build linux
-
 package compute
 
 import (
 	"context"
-	"errors"
 	"net/http"
+	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/blockstorage"
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
-	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
 
-// attach begins to attach a volume; API reference: Attach a volume to an instance.
+// attach begins to attach a volume; API reference: Attach a volume to an instance. A volume that
+// cannot be attached is available again, as in Nova.
 func (s *Service) attach(r *rest.Request) (rest.Answer, error) {
 	var wanted struct {
 		VolumeID string `json:"volumeId"`
@@ -20,110 +18,100 @@ func (s *Service) attach(r *rest.Request) (rest.Answer, error) {
 	if err := r.Decode("volumeAttachment", &wanted); err != nil {
 		return rest.Answer{}, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	server, err := s.server(r.PathValue("server"))
 	if err != nil {
 		return rest.Answer{}, err
 	}
-	volume, err := s.config.Volumes.Attachable(wanted.VolumeID)
-	if err != nil {
-		return rest.Answer{}, err
-	}
-	if volume.ServerID != "" {
-		return rest.Answer{}, rest.BadRequest("Invalid volume: volume %s is already attached to "+
-			"instances: %s", volume.VolumeID, volume.ServerID)
-	}
 	device := "/dev/vdb" // the machine chooses another name
-	if err := s.config.Volumes.Reserve(volume.VolumeID, server.ID, device); err != nil {
-		return rest.Answer{}, inCinder(err)
-	}
-	s.startAttaching(server.Server, volume, r.Outcome)
-	return rest.Answer{Content: map[string]any{"volumeAttachment": map[string]any{
-		"id": volume.VolumeID, "volumeId": volume.VolumeID, "serverId": server.ID, "device": device,
-	}}}, nil
-}
-
-// inCinder returns an error of Cinder as Nova passes it on.
-func inCinder(err error) error {
-	var known *rest.Error
-	if errors.As(err, &known) && known.Status == http.StatusBadRequest {
-		return rest.BadRequest("Invalid input received: %s (HTTP 400)", known.Message)
-	}
-	return err
-}
-
-// startAttaching attaches a reserved volume in the background. A volume that cannot be attached is
-// available again, as in Nova.
-func (s *Service) startAttaching(
-	server Server, volume blockstorage.Attachable, outcome state.Outcome,
-) {
-	var device string
-	s.config.Worker.Start(outcome,
-		func(ctx context.Context) (err error) {
-			if server.Machine != nil {
-				device, err = server.Machine.Attach(ctx, volume.VolumeID, volume.File)
-			}
-			return err
-		},
-		func(err error) {
-			if err != nil {
-				s.config.Volumes.RemoveAttachment(volume.VolumeID)
-				return
-			}
-			s.config.Volumes.CompleteAttachment(volume.VolumeID, device)
-		})
-}
-
-// detach begins to detach a volume; API reference: Detach a volume from an instance.
-func (s *Service) detach(r *rest.Request) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	server, volume, err := s.attachment(r)
+	id, volumes := wanted.VolumeID, s.config.Volumes
+	err = volumes.Change(id, func(v *blockstorage.Volume) error {
+		switch {
+		case v.Attachment.ServerID != "":
+			return rest.BadRequest("Invalid volume: volume %s is already attached to instances: %s", id,
+				v.Attachment.ServerID)
+		case v.Status != rest.Available:
+			return rest.BadRequest("Invalid input received: Invalid volume: Volume %s status must be "+
+				"available or downloading to reserve, but the current status is %s. (HTTP 400)", id,
+				v.Status)
+		}
+		v.Attachment = blockstorage.Attachment{ID: rest.NewID(), ServerID: server.ID, Device: device}
+		v.Set(blockstorage.Reserved)
+		return nil
+	})
 	if err != nil {
 		return rest.Answer{}, err
 	}
-	if err := s.config.Volumes.BeginDetaching(volume.VolumeID); err != nil {
-		var known *rest.Error
-		if errors.As(err, &known) {
-			err = rest.BadRequest("Invalid volume: %s", inCinder(err))
+	answer := rest.Answer{Content: map[string]any{"volumeAttachment": map[string]any{
+		"id": id, "volumeId": id, "serverId": server.ID, "device": device,
+	}}}
+	s.start(r, id, func(ctx context.Context) (err error) {
+		if server.Machine != nil {
+			device, err = server.Machine.Attach(ctx, id, volumes.File(id))
 		}
+		return err
+	}, func(v *blockstorage.Volume, err error) {
+		if err != nil {
+			release(v)
+			return
+		}
+		v.Attachment.Device, v.Attachment.Attached = device, time.Now()
+		v.Set(blockstorage.InUse)
+	})
+	return answer, nil
+}
+
+// detach begins to detach a volume; API reference: Detach a volume from an instance. A volume that
+// cannot be detached stays attached.
+func (s *Service) detach(r *rest.Request) (rest.Answer, error) {
+	server, err := s.server(r.PathValue("server"))
+	if err != nil {
 		return rest.Answer{}, err
 	}
-	s.startDetaching(server.Server, volume, r.Outcome)
+	id := r.PathValue("volume")
+	err = s.config.Volumes.Change(id, func(v *blockstorage.Volume) error {
+		switch {
+		case v.Attachment.ServerID != server.ID:
+			return rest.NotFound("Instance %s is not attached to volume %s", server.ID, id)
+		case v.Status != blockstorage.InUse:
+			return rest.BadRequest("Invalid volume: Invalid input received: Invalid volume: Unable to " +
+				"detach volume. Volume status must be 'in-use' and attach_status must be 'attached' to " +
+				"detach. (HTTP 400)")
+		}
+		v.Set(blockstorage.Detaching)
+		return nil
+	})
+	if err != nil {
+		return rest.Answer{}, err
+	}
+	s.start(r, id, func(ctx context.Context) error {
+		if server.Machine == nil {
+			return nil
+		}
+		return server.Machine.Detach(ctx, id)
+	}, func(v *blockstorage.Volume, err error) {
+		if err != nil {
+			v.Set(blockstorage.InUse)
+			return
+		}
+		release(v)
+	})
 	return rest.Answer{Status: http.StatusAccepted}, nil
 }
 
-// startDetaching detaches a volume in the background. A volume that cannot be detached stays
-// attached.
-func (s *Service) startDetaching(
-	server Server, volume blockstorage.Attachable, outcome state.Outcome,
-) {
-	s.config.Worker.Start(outcome,
-		func(ctx context.Context) error {
-			if server.Machine == nil {
-				return nil
-			}
-			return server.Machine.Detach(ctx, volume.VolumeID)
-		},
-		func(err error) {
-			if err != nil {
-				s.config.Volumes.RollBackDetaching(volume.VolumeID)
-				return
-			}
-			s.config.Volumes.RemoveAttachment(volume.VolumeID)
-		})
+// release makes a volume not attached.
+func release(v *blockstorage.Volume) {
+	v.Attachment = blockstorage.Attachment{}
+	v.Set(rest.Available)
 }
 
-// attachment returns the server and the attached volume of a path, or the error 404.
-func (s *Service) attachment(r *rest.Request) (record, blockstorage.Attachable, error) {
-	server, err := s.server(r.PathValue("server"))
-	if err != nil {
-		return record{}, blockstorage.Attachable{}, err
-	}
-	volume, err := s.config.Volumes.Attachable(r.PathValue("volume"))
-	if err == nil && volume.ServerID != server.ID {
-		err = rest.NotFound("Instance %s is not attached to volume %s", server.ID, volume.VolumeID)
-	}
-	return server, volume, err
+// start begins an operation on a volume, which exists while it has an attachment.
+func (s *Service) start(r *rest.Request, volumeID string, work func(context.Context) error,
+	complete func(*blockstorage.Volume, error),
+) {
+	s.config.Worker.Start(r.Outcome, work, func(err error) {
+		_ = s.config.Volumes.Change(volumeID, func(v *blockstorage.Volume) error {
+			complete(v, err)
+			return nil
+		})
+	})
 }

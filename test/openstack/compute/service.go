@@ -1,12 +1,11 @@
-//go:build linux
-
 // Package compute simulates Nova: servers, volume attachments, and the metadata service. The
 // simulator serves it. A server can have a Machine, which makes devices of its volumes.
 package compute
 
 import (
 	"context"
-	"sync"
+	"encoding/json"
+	"net/http"
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/blockstorage"
@@ -45,11 +44,11 @@ type Config struct {
 
 // Service is a simulated Nova. New creates it. Attachments belong to the volumes.
 type Service struct {
-	config Config
-	api    *rest.Service
+	// API is the REST API.
+	API *rest.Service
 
-	mu      sync.Mutex // protects servers; held while an attachment begins
-	servers map[string]record
+	config  Config
+	servers map[string]record // the lock of the worker protects them
 }
 
 // record is a server and when it was added.
@@ -61,29 +60,21 @@ type record struct {
 // New returns a Nova without servers.
 func New(config Config) *Service {
 	s := &Service{config: config, servers: map[string]record{}}
-	s.api = rest.NewService(rest.Versions{
+	s.API = rest.NewService(rest.Versions{
 		Minimum: rest.Version{Major: 2, Minor: 1}, Maximum: rest.Version{Major: 2, Minor: 93},
 		Service: "compute", Header: "X-OpenStack-Nova-API-Version",
+	}, config.Worker, map[string]rest.Handler{
+		"GET /servers/{server}":                                   s.showServer,
+		"POST /servers/{server}/os-volume_attachments":            s.attach,
+		"DELETE /servers/{server}/os-volume_attachments/{volume}": s.detach,
 	})
-	const attachments = "/servers/{server}/os-volume_attachments"
-	for pattern, handler := range map[string]rest.Handler{
-		"GET /servers/{server}":               s.showServer,
-		"POST " + attachments:                 s.attach,
-		"DELETE " + attachments + "/{volume}": s.detach,
-	} {
-		s.api.Handle(pattern, handler)
-	}
-	config.Volumes.NotifyExtended(s.resize)
 	return s
 }
 
-// API returns the REST API.
-func (s *Service) API() *rest.Service { return s.api }
-
 // Add adds a server.
 func (s *Service) Add(server Server) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.config.Worker.Lock()
+	defer s.config.Worker.Unlock()
 	s.servers[server.ID] = record{Server: server, created: time.Now()}
 }
 
@@ -96,13 +87,68 @@ func (s *Service) server(id string) (record, error) {
 	return server, nil
 }
 
-// resize tells the machine of a server that a volume was extended.
-func (s *Service) resize(ctx context.Context, serverID, volumeID string) error {
-	s.mu.Lock()
+// Resize tells the machine of a server that a volume was extended.
+func (s *Service) Resize(ctx context.Context, serverID, volumeID string) error {
+	s.config.Worker.Lock()
 	machine := s.servers[serverID].Machine
-	s.mu.Unlock()
+	s.config.Worker.Unlock()
 	if machine == nil {
 		return nil
 	}
 	return machine.Resize(ctx, volumeID)
+}
+
+func (s *Service) showServer(r *rest.Request) (rest.Answer, error) {
+	server, err := s.server(r.PathValue("server"))
+	if err != nil {
+		return rest.Answer{}, err
+	}
+	return rest.Answer{Content: map[string]any{"server": s.describe(r, server)}}, nil
+}
+
+// describe returns a server with the fields that a user sees, without its volumes; API reference:
+// Show Server Details. The flavor has its fields since 2.47 for any version, and there are no
+// addresses and no image.
+func (s *Service) describe(r *rest.Request, server record) map[string]any {
+	// Nova writes these times with a zone and without fractions.
+	created := server.created.UTC().Format(time.RFC3339)
+	return map[string]any{
+		"id": server.ID, "name": server.Name, "status": "ACTIVE", "progress": 0,
+		"tenant_id": s.config.ProjectID(), "user_id": s.config.UserID(),
+		"metadata": map[string]string{},
+		"hostId":   state.NamedID("host", server.ID), "image": "",
+		"flavor": map[string]any{
+			"vcpus": 2, "ram": 4096, "disk": 20, "ephemeral": 0, "swap": 0, "original_name": "m1.node",
+			"extra_specs": map[string]string{},
+		},
+		"created": created, "updated": created, "addresses": map[string]any{},
+		"accessIPv4": "", "accessIPv6": "", "links": r.Links("servers", server.ID),
+		"OS-DCF:diskConfig": "MANUAL", "OS-EXT-AZ:availability_zone": server.Zone, "config_drive": "",
+		"key_name": nil, "OS-SRV-USG:launched_at": rest.Time(server.created),
+		"OS-SRV-USG:terminated_at": nil, "OS-EXT-STS:task_state": nil,
+		"OS-EXT-STS:vm_state": "active", "OS-EXT-STS:power_state": 1,
+	}
+}
+
+// Metadata returns the metadata service of a server, which the server finds at 169.254.169.254. It
+// serves meta_data.json of every version; Compute documentation: Metadata service.
+func (s *Service) Metadata(serverID string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /openstack/{version}/meta_data.json",
+		func(w http.ResponseWriter, _ *http.Request) {
+			s.config.Worker.Lock()
+			server, err := s.server(serverID)
+			s.config.Worker.Unlock()
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusNotFound)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(map[string]any{ // the client is gone if this fails
+				"uuid": server.ID, "name": server.Name, "hostname": server.Name, "launch_index": 0,
+				"availability_zone": server.Zone, "project_id": s.config.ProjectID(), "devices": []any{},
+				"dedicated_cpus": []int{},
+			})
+		})
+	return mux
 }

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package port reserves TCP ports. The OpenStack simulator and the devcluster's control plane use
 // it for servers that are unreachable for a while.
 package port

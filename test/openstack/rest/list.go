@@ -1,13 +1,8 @@
 package rest
 
 import (
-	"cmp"
-	"errors"
-	"maps"
 	"regexp"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -50,71 +45,6 @@ func (r *Request) integer(name string) (int, error) {
 		return 0, BadRequest("%s param must be positive", name)
 	}
 	return number, nil
-}
-
-// Collection says how a service lists records of one type.
-type Collection[T any] struct {
-	// Name is the key of the list in the answer, such as volumes.
-	Name string
-	// Links is the key of the link to the next page.
-	Links string
-	// NextPath is the path of the next page; that of the request if it is empty.
-	NextPath string
-	// Keep returns whether the query asks for a record.
-	Keep     func(T) bool
-	Created  func(T) time.Time
-	Describe func(T) map[string]any
-	// Missing returns the error of a marker that does not exist; 404 if it is nil.
-	Missing func(marker string) error
-}
-
-// Answer lists the records that the query asks for, the newest first: limit records (all if it is
-// zero) after the one with the ID marker, and after offset more. The keys of records are IDs.
-func (c Collection[T]) Answer(r *Request, records map[string]T) (Answer, error) {
-	ids := slices.SortedFunc(maps.Keys(records), func(a, b string) int {
-		return cmp.Or(c.Created(records[b]).Compare(c.Created(records[a])), strings.Compare(b, a))
-	})
-	ids = slices.DeleteFunc(ids, func(id string) bool { return !c.Keep(records[id]) })
-	ids, full, err := c.page(r, ids)
-	if err != nil {
-		return Answer{}, err
-	}
-	list := []any{}
-	for _, id := range ids {
-		list = append(list, c.Describe(records[id]))
-	}
-	content := map[string]any{c.Name: list}
-	if full { // services do not check whether there are more
-		query := r.URL.Query()
-		query.Set("marker", ids[len(ids)-1])
-		href := r.Endpoint + cmp.Or(c.NextPath, r.URL.Path) + "?" + query.Encode()
-		content[c.Links] = []map[string]string{{"rel": "next", "href": href}}
-	}
-	return Answer{Content: content}, nil
-}
-
-// page returns the part of a list that the query asks for, and whether it has limit records.
-func (c Collection[T]) page(r *Request, ids []string) (page []string, full bool, err error) {
-	limit, errLimit := r.integer("limit")
-	offset, errOffset := r.integer("offset")
-	if err := errors.Join(errLimit, errOffset); err != nil {
-		return nil, false, err
-	}
-	if marker := r.URL.Query().Get("marker"); marker != "" {
-		i := slices.Index(ids, marker)
-		switch {
-		case i < 0 && c.Missing != nil:
-			return nil, false, c.Missing(marker)
-		case i < 0:
-			return nil, false, NotFound("")
-		}
-		ids = ids[i+1:]
-	}
-	ids = ids[min(offset, len(ids)):]
-	if limit == 0 || limit > len(ids) {
-		return ids, false, nil
-	}
-	return ids[:limit], true, nil
 }
 
 // Matches returns whether the query does not filter by a key, or by that value.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
@@ -15,6 +16,7 @@ import (
 // Service is the API of one service. NewService creates it.
 type Service struct {
 	versions Versions
+	lock     sync.Locker
 	mux      *http.ServeMux
 }
 
@@ -47,13 +49,17 @@ type Handler func(*Request) (Answer, error)
 
 type requestKey struct{}
 
-// NewService returns a service without resources.
-func NewService(versions Versions) *Service {
-	s := &Service{versions: versions, mux: http.NewServeMux()}
+// NewService returns a service with handlers by their patterns; see Handle. It holds the lock while
+// a handler runs.
+func NewService(versions Versions, lock sync.Locker, handlers map[string]Handler) *Service {
+	s := &Service{versions: versions, lock: lock, mux: http.NewServeMux()}
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		clear(w.Header()) // such answers have no version
 		WriteUnknownPath(w)
 	})
+	for pattern, handler := range handlers {
+		s.Handle(pattern, handler)
+	}
 	return s
 }
 
@@ -71,7 +77,9 @@ func (s *Service) Handle(pattern string, handler Handler) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		request := *r.Context().Value(requestKey{}).(*Request)
 		request.Request = r
+		s.lock.Lock()
 		answer, err := handler(&request)
+		s.lock.Unlock()
 		write(w, answer, err)
 	})
 }

@@ -1,12 +1,12 @@
-//go:build linux
-
 package rest
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -51,10 +51,8 @@ func (r *Record) Base() *Record { return r }
 func (r *Record) Set(status string) { r.Status, r.Updated = status, time.Now() }
 
 // Store contains the records of one kind. Its methods Show, List and Delete answer requests. Hold
-// the lock while you call the others.
+// the lock of the worker while you call the methods.
 type Store[T interface{ Base() *Record }] struct {
-	// Lock protects the records. It is not held during an operation.
-	Lock   *sync.Mutex
 	Worker *state.Worker
 	Data   state.Data
 	// Name is the key of a record in an answer, such as volume. Links is the key of the link to the
@@ -77,13 +75,17 @@ type Store[T interface{ Base() *Record }] struct {
 // Find returns a record, or the error of an ID that does not exist.
 func (s *Store[T]) Find(id string) (T, error) {
 	record, found := s.records[id]
-	switch {
-	case found:
-		return record, nil
-	case s.Missing != nil:
-		return record, s.Missing(id)
+	if !found {
+		return record, s.missing(id)
 	}
-	return record, NotFound("")
+	return record, nil
+}
+
+func (s *Store[T]) missing(id string) error {
+	if s.Missing != nil {
+		return s.Missing(id)
+	}
+	return NotFound("")
 }
 
 // Count returns how many records have a property.
@@ -108,22 +110,14 @@ type Operation struct {
 
 // Start begins an operation. The result is closed when it is complete.
 func (s *Store[T]) Start(r *Request, record T, o Operation) <-chan struct{} {
-	work := o.Work
-	if work == nil {
-		work = func(context.Context) error { return nil }
-	}
 	base := record.Base()
-	return s.Worker.Start(r.Outcome, work, func(err error) {
-		s.Lock.Lock()
-		defer s.Lock.Unlock()
+	return s.Worker.Start(r.Outcome, o.Work, func(err error) {
 		if err != nil {
 			base.Set(o.Failure)
 			return
 		}
 		base.Set(o.Success)
-		if o.Size > 0 {
-			base.Size = o.Size
-		}
+		base.Size = cmp.Or(o.Size, base.Size)
 	})
 }
 
@@ -146,8 +140,6 @@ func (s *Store[T]) Hold(id string, done <-chan struct{}) {
 
 // Show answers with the record of the path.
 func (s *Store[T]) Show(r *Request) (Answer, error) {
-	s.Lock.Lock()
-	defer s.Lock.Unlock()
 	record, err := s.Find(r.PathValue("id"))
 	if err != nil {
 		return Answer{}, err
@@ -155,30 +147,66 @@ func (s *Store[T]) Show(r *Request) (Answer, error) {
 	return Answer{Content: map[string]any{s.Name: s.Describe(r, record)}}, nil
 }
 
-// List answers with the records that the query asks for.
+// List answers with the records that the query asks for, the newest first: limit records (all if it
+// is zero) after the one with the ID marker, and after offset more.
 func (s *Store[T]) List(r *Request) (Answer, error) {
-	s.Lock.Lock()
-	defer s.Lock.Unlock()
-	describe := s.Summarize
-	if describe == nil {
-		describe = s.Describe
+	var found []T
+	for _, record := range s.records {
+		base := record.Base()
+		if r.Matches("name", base.Name) && r.Matches("status", base.Status) &&
+			(s.Keep == nil || s.Keep(r, record)) {
+			found = append(found, record)
+		}
 	}
-	return Collection[T]{
-		Name: s.Name + "s", Links: s.Links, NextPath: s.NextPath, Missing: s.Missing,
-		Keep: func(record T) bool {
-			base := record.Base()
-			return r.Matches("name", base.Name) && r.Matches("status", base.Status) &&
-				(s.Keep == nil || s.Keep(r, record))
-		},
-		Created:  func(record T) time.Time { return record.Base().Created },
-		Describe: func(record T) map[string]any { return describe(r, record) },
-	}.Answer(r, s.records)
+	slices.SortFunc(found, func(a, b T) int {
+		one, other := a.Base(), b.Base()
+		return cmp.Or(other.Created.Compare(one.Created), strings.Compare(other.ID, one.ID))
+	})
+	found, full, err := s.page(r, found)
+	if err != nil {
+		return Answer{}, err
+	}
+	describe := s.Describe
+	if s.Summarize != nil {
+		describe = s.Summarize
+	}
+	list := []any{}
+	for _, record := range found {
+		list = append(list, describe(r, record))
+	}
+	content := map[string]any{s.Name + "s": list}
+	if full { // services do not check whether there are more
+		query := r.URL.Query()
+		query.Set("marker", found[len(found)-1].Base().ID)
+		href := r.Endpoint + cmp.Or(s.NextPath, r.URL.Path) + "?" + query.Encode()
+		content[s.Links] = []map[string]string{{"rel": "next", "href": href}}
+	}
+	return Answer{Content: content}, nil
+}
+
+// page returns the part of a list that the query asks for, and whether it has limit records.
+func (s *Store[T]) page(r *Request, all []T) (page []T, full bool, err error) {
+	limit, errLimit := r.integer("limit")
+	offset, errOffset := r.integer("offset")
+	if err := errors.Join(errLimit, errOffset); err != nil {
+		return nil, false, err
+	}
+	if marker := r.URL.Query().Get("marker"); marker != "" {
+		i := slices.IndexFunc(all, func(record T) bool { return record.Base().ID == marker })
+		if i < 0 {
+			return nil, false, s.missing(marker)
+		}
+		all = all[i+1:]
+	}
+	all = all[min(offset, len(all)):]
+	if limit == 0 || limit > len(all) {
+		return all, false, nil
+	}
+	return all[:limit], true, nil
 }
 
 // Delete begins to delete the record of the path.
 func (s *Store[T]) Delete(r *Request) (Answer, error) {
-	s.Lock.Lock()
-	defer s.Lock.Unlock()
 	record, err := s.Find(r.PathValue("id"))
 	if err == nil {
 		err = s.CanDelete(record)
@@ -191,16 +219,13 @@ func (s *Store[T]) Delete(r *Request) (Answer, error) {
 	outcome := r.Outcome
 	outcome.Held = slices.Concat(outcome.Held, s.copies[base.ID])
 	delete(s.copies, base.ID)
-	s.Worker.StartRemoval(outcome,
+	s.Worker.Start(outcome, func(context.Context) error { return s.Data.Remove(base.ID) },
 		func(err error) {
-			s.Lock.Lock()
-			defer s.Lock.Unlock()
 			if err != nil {
 				base.Set(ErrorDeleting)
 				return
 			}
 			delete(s.records, base.ID)
-		},
-		func() error { return s.Data.Remove(base.ID) })
+		})
 	return Answer{Status: http.StatusAccepted}, nil
 }

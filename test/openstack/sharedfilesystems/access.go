@@ -1,9 +1,6 @@
-//go:build linux
-
 package sharedfilesystems
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -42,8 +39,8 @@ const (
 // type ip, and whether the share exists. The rule with the smallest network decides. If rules of
 // several levels contain the client, backends choose differently, so nothing may depend on that.
 func (s *Service) Access(shareID string, client netip.Addr) (level Level, found bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.config.Worker.Lock()
+	defer s.config.Worker.Unlock()
 	share, err := s.shares.Find(shareID)
 	if err != nil {
 		return NoAccess, false
@@ -114,8 +111,6 @@ func (s *Service) allow(r *rest.Request, action string) (rest.Answer, error) {
 	if wanted.Level == "" {
 		wanted.Level = string(ReadWrite)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	share, err := s.share(r.PathValue("id"))
 	if err != nil {
 		return rest.Answer{}, err
@@ -131,9 +126,7 @@ func (s *Service) allow(r *rest.Request, action string) (rest.Answer, error) {
 		return rest.Answer{}, err
 	}
 	share.Rules = append(share.Rules, rule)
-	s.config.Worker.Start(r.Outcome, func(context.Context) error { return nil }, func(err error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	s.config.Worker.Start(r.Outcome, nil, func(err error) {
 		switch {
 		case err != nil:
 			rule.State = rest.Failed
@@ -192,8 +185,6 @@ func (s *Service) deny(r *rest.Request, action string) (rest.Answer, error) {
 	if err := r.Decode(action, &wanted); err != nil {
 		return rest.Answer{}, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	share, err := s.share(r.PathValue("id"))
 	if err != nil {
 		return rest.Answer{}, err
@@ -204,9 +195,7 @@ func (s *Service) deny(r *rest.Request, action string) (rest.Answer, error) {
 	}
 	rule := share.Rules[i]
 	rule.State, rule.Updated = queuedToDeny, time.Now()
-	s.config.Worker.Start(r.Outcome, func(context.Context) error { return nil }, func(err error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	s.config.Worker.Start(r.Outcome, nil, func(err error) {
 		if err != nil {
 			rule.State = rest.Failed
 			return
@@ -233,8 +222,6 @@ func (s *Service) listRulesOfShare(r *rest.Request) (rest.Answer, error) {
 }
 
 func (s *Service) listRules(r *rest.Request, shareID string) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	share, err := s.share(shareID)
 	if err != nil {
 		return rest.Answer{}, err

@@ -1,5 +1,3 @@
-//go:build linux
-
 package sharedfilesystems
 
 import (
@@ -38,8 +36,6 @@ func (s *Service) createShare(r *rest.Request) (rest.Answer, error) {
 		return rest.Answer{}, rest.BadRequest("Invalid input received: Share size '%s' must be an "+
 			"integer and greater than 0.", text)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	share := &Share{
 		Record: r.NewRecord(), Protocol: strings.ToUpper(wanted.Protocol), Zone: wanted.Zone,
 		SnapshotID: wanted.SnapshotID, Public: wanted.Public,

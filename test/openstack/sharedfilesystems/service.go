@@ -1,5 +1,3 @@
-//go:build linux
-
 // Package sharedfilesystems simulates Manila: shares, access rules, export locations, snapshots and
 // share types. The simulator serves it.
 //
@@ -10,7 +8,6 @@ package sharedfilesystems
 import (
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 	"github.com/openstack-csi/csi-operator/test/openstack/state"
@@ -31,11 +28,11 @@ type Config struct {
 
 // Service is a simulated Manila. New creates it.
 type Service struct {
-	config Config
-	api    *rest.Service
+	// API is the REST API.
+	API *rest.Service
 
-	mu        sync.Mutex // protects the fields below and their values; not held during an operation
-	types     []Type
+	config    Config
+	types     []Type // the lock of the worker protects this and the fields below
 	reversed  bool
 	shares    *rest.Store[*Share]
 	snapshots *rest.Store[*Snapshot]
@@ -47,33 +44,29 @@ func New(config Config) (*Service, error) {
 	shares, errShares := state.NewData(config.Folder, "shares")
 	snapshots, errSnapshots := state.NewData(config.Folder, "share-snapshots")
 	s.shares = &rest.Store[*Share]{
-		Lock: &s.mu, Worker: config.Worker, Data: shares, Name: "share", Links: "shares_links",
+		Worker: config.Worker, Data: shares, Name: "share", Links: "shares_links",
 		NextPath: "/shares", Describe: describeShare, CanDelete: s.canDelete,
 		Keep: func(r *rest.Request, share *Share) bool {
 			return rest.Contains(share.Metadata, rest.Keywords(r.URL.Query().Get("metadata")))
 		},
 	}
 	s.snapshots = &rest.Store[*Snapshot]{
-		Lock: &s.mu, Worker: config.Worker, Data: snapshots, Name: "snapshot",
+		Worker: config.Worker, Data: snapshots, Name: "snapshot",
 		Links: "share_snapshots_links", NextPath: "/snapshots", Describe: describeSnapshot,
 		CanDelete: canDeleteSnapshot,
 		Keep: func(r *rest.Request, snapshot *Snapshot) bool {
 			return r.Matches("share_id", snapshot.ShareID)
 		},
 	}
-	s.api = s.newAPI()
+	s.API = s.newAPI()
 	return s, errors.Join(errShares, errSnapshots)
 }
 
-// API returns the REST API.
-func (s *Service) API() *rest.Service { return s.api }
-
 func (s *Service) newAPI() *rest.Service {
-	api := rest.NewService(rest.Versions{
+	return rest.NewService(rest.Versions{
 		Minimum: rest.Version{Major: 2, Minor: 0}, Maximum: rest.Version{Major: 2, Minor: 73},
 		Header: "X-OpenStack-Manila-API-Version",
-	})
-	for pattern, handler := range map[string]rest.Handler{
+	}, s.config.Worker, map[string]rest.Handler{
 		"GET /shares/detail":                 s.shares.List,
 		"POST /shares":                       s.createShare,
 		"GET /shares/{id}":                   s.shares.Show,
@@ -92,8 +85,5 @@ func (s *Service) newAPI() *rest.Service {
 		"GET /messages": func(*rest.Request) (rest.Answer, error) {
 			return rest.Answer{Content: map[string]any{"messages": []any{}}}, nil
 		},
-	} {
-		api.Handle(pattern, handler)
-	}
-	return api
+	})
 }

@@ -1,5 +1,3 @@
-//go:build linux
-
 package sharedfilesystems
 
 import (
@@ -25,8 +23,6 @@ func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
 	if err := decode(r, "snapshot", &wanted); err != nil {
 		return rest.Answer{}, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	share, err := s.share(wanted.ShareID)
 	switch {
 	case err != nil:

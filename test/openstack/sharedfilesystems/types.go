@@ -1,5 +1,3 @@
-//go:build linux
-
 package sharedfilesystems
 
 import (
@@ -23,15 +21,15 @@ func (t Type) id() string { return state.NamedID("share type", t.Name) }
 
 // Types returns all share types, in the order in which they were added.
 func (s *Service) Types() []Type {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.config.Worker.Lock()
+	defer s.config.Worker.Unlock()
 	return slices.Clone(s.types)
 }
 
 // AddType creates a share type. It fails if there is one with the same name.
 func (s *Service) AddType(added Type) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.config.Worker.Lock()
+	defer s.config.Worker.Unlock()
 	if slices.ContainsFunc(s.types, func(t Type) bool { return t.Name == added.Name }) {
 		return fmt.Errorf("share type %q exists already", added.Name)
 	}
@@ -41,8 +39,8 @@ func (s *Service) AddType(added Type) error {
 
 // RemoveType deletes the share type of that name.
 func (s *Service) RemoveType(name string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.config.Worker.Lock()
+	defer s.config.Worker.Unlock()
 	i := slices.IndexFunc(s.types, func(t Type) bool { return t.Name == name })
 	if i < 0 {
 		return fmt.Errorf("share type %q does not exist", name)
@@ -53,8 +51,8 @@ func (s *Service) RemoveType(name string) error {
 
 // ReverseTypes reverses the order in which share types are listed. Manila promises none.
 func (s *Service) ReverseTypes() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.config.Worker.Lock()
+	defer s.config.Worker.Unlock()
 	s.reversed = !s.reversed
 }
 
@@ -73,8 +71,6 @@ func (s *Service) findType(nameOrID string) (Type, bool) {
 
 // listTypes answers a request for the share types.
 func (s *Service) listTypes(r *rest.Request) (rest.Answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	types := slices.Clone(s.types)
 	if s.reversed {
 		slices.Reverse(types)

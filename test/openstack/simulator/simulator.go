@@ -94,6 +94,9 @@ func (s *Simulator) addServices() (err error) {
 	}
 	s.volumes, err = blockstorage.New(blockstorage.Config{
 		Folder: s.config.State, Worker: s.worker, Zones: names(Volume),
+		Extended: func(ctx context.Context, serverID, volumeID string) error {
+			return s.servers.Resize(ctx, serverID, volumeID)
+		},
 	})
 	if err != nil {
 		return err
@@ -111,7 +114,7 @@ func (s *Simulator) addServices() (err error) {
 		return err
 	}
 	s.apis = map[Service]*rest.Service{
-		Volume: s.volumes.API(), Compute: s.servers.API(), Share: s.shares.API(),
+		Volume: s.volumes.API, Compute: s.servers.API, Share: s.shares.API,
 	}
 	for _, service := range []Service{Compute, Volume} {
 		s.apis[service].Handle("GET /os-availability-zone", s.zoneList(service))

@@ -1,5 +1,3 @@
-//go:build linux
-
 package state
 
 import (
@@ -8,9 +6,6 @@ import (
 	"sync"
 	"time"
 )
-
-// ErrInjected is the error of an operation that a fault makes fail.
-var ErrInjected = errors.New("a fault of the simulator makes this operation fail")
 
 // Outcome is what faults do to an operation that a request starts. The zero value is no fault.
 type Outcome struct {
@@ -21,14 +16,16 @@ type Outcome struct {
 }
 
 // Worker performs the operations that a service begins when it answers a request and completes
-// later. NewWorker creates it; Close ends it.
+// later. Its lock protects the records of all services: it is held while they answer a request, and
+// while an operation is completed, but not during the work. NewWorker creates it; Close ends it.
 type Worker struct {
+	sync.Mutex
+
 	duration time.Duration
 	report   func(error)
 
 	ctx     context.Context
 	cancel  context.CancelFunc
-	mu      sync.Mutex // makes "is it closed" and "add to the group" one step
 	pending sync.WaitGroup
 	active  int           // operations that are not complete
 	idle    chan struct{} // closed while there are none
@@ -44,15 +41,13 @@ func NewWorker(duration time.Duration, report func(error)) *Worker {
 	return w
 }
 
-// Start performs an operation in the background: work, and then complete with the error of work. A
-// worker that is closed meanwhile calls neither or only work. The returned channel is closed when
-// the operation is complete.
+// Start performs an operation in the background: work, unless it is nil, and then complete with the
+// error of work. A worker that is closed meanwhile calls neither or only work. The returned channel
+// is closed when the operation is complete. The caller holds the lock.
 func (w *Worker) Start(
 	outcome Outcome, work func(context.Context) error, complete func(error),
 ) <-chan struct{} {
 	done := make(chan struct{})
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.ctx.Err() != nil {
 		return done
 	}
@@ -60,40 +55,54 @@ func (w *Worker) Start(
 		w.idle = make(chan struct{})
 	}
 	w.pending.Go(func() {
-		defer w.end()
-		if !w.wait(outcome) {
-			return
+		err := w.perform(outcome, work)
+		w.Lock()
+		defer w.Unlock()
+		if w.ctx.Err() == nil {
+			complete(err)
+			close(done)
 		}
-		err := ErrInjected
-		if !outcome.Fail {
-			err = work(w.ctx)
+		if w.active--; w.active == 0 {
+			close(w.idle)
 		}
-		if w.ctx.Err() != nil {
-			return
-		}
-		if err != nil && !outcome.Fail {
-			w.report(err)
-		}
-		complete(err)
-		close(done)
 	})
 	return done
 }
 
-// end counts an operation that has ended.
-func (w *Worker) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.active--; w.active == 0 {
-		close(w.idle)
+// perform calls work when the operation may begin, unless the worker is closed before.
+func (w *Worker) perform(outcome Outcome, work func(context.Context) error) error {
+	timer := time.NewTimer(w.duration)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.ctx.Done():
 	}
+	for _, held := range outcome.Held {
+		select {
+		case <-held:
+		case <-w.ctx.Done():
+		}
+	}
+	switch {
+	case w.ctx.Err() != nil:
+		return w.ctx.Err()
+	case outcome.Fail:
+		return errors.New("a fault of the simulator makes this operation fail")
+	case work == nil:
+		return nil
+	}
+	err := work(w.ctx)
+	if err != nil && w.ctx.Err() == nil {
+		w.report(err)
+	}
+	return err
 }
 
 // Settle waits until all operations are complete, but no longer than a bound.
 func (w *Worker) Settle(ctx context.Context, bound time.Duration) {
-	w.mu.Lock()
+	w.Lock()
 	idle := w.idle
-	w.mu.Unlock()
+	w.Unlock()
 	timer := time.NewTimer(bound)
 	defer timer.Stop()
 	select {
@@ -103,43 +112,10 @@ func (w *Worker) Settle(ctx context.Context, bound time.Duration) {
 	}
 }
 
-// StartRemoval removes something in the background: forget removes the record, or notes the error
-// of a fault; then remove removes the data. Clients do not wait for the data.
-func (w *Worker) StartRemoval(outcome Outcome, forget func(error), remove func() error) {
-	w.Start(outcome, func(context.Context) error { return nil }, func(failure error) {
-		forget(failure)
-		if failure != nil {
-			return
-		}
-		if err := remove(); err != nil {
-			w.report(err)
-		}
-	})
-}
-
-// wait returns true when the operation may begin, false when the worker is closed.
-func (w *Worker) wait(outcome Outcome) bool {
-	timer := time.NewTimer(w.duration)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-w.ctx.Done():
-		return false
-	}
-	for _, held := range outcome.Held {
-		select {
-		case <-held:
-		case <-w.ctx.Done():
-			return false
-		}
-	}
-	return w.ctx.Err() == nil
-}
-
 // Close ends all operations and waits for them. It may be called again.
 func (w *Worker) Close() {
-	w.mu.Lock()
+	w.Lock()
 	w.cancel()
-	w.mu.Unlock()
+	w.Unlock()
 	w.pending.Wait()
 }
