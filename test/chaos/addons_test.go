@@ -6,27 +6,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 
 	"github.com/csi-addons/spec/lib/go/identity"
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
-	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/sidecar"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 	"github.com/openstack-csi/csi-operator/test/fakedriver"
@@ -63,11 +58,13 @@ type addons struct {
 	// largest such number.
 	calls, running, most atomic.Int32
 	jobs                 int
+	sidecar              *replica
 }
 
 // installAddons installs CSI-Addons and a driver, but starts no program.
-func (w *world) installAddons(kubectl string) {
+func (w *world) installAddons() {
 	w.Helper()
+	kubectl := filepath.Join(w.kubernetes, "kubectl")
 	config := rest.CopyConfig(w.guest.config)
 	writer, err := fixtures.NewWriter(config)
 	w.must(err)
@@ -98,7 +95,7 @@ func decode(w *world, text string) []*unstructured.Unstructured {
 // startAddons starts the sidecar of the driver, and two replicas of the controller.
 func (w *world) startAddons() {
 	w.Helper()
-	go w.serveDriver(w.awaitDriverPod())
+	w.startSidecar()
 	pods := &corev1.PodList{}
 	w.eventually(soon, func() error {
 		err := w.addons.client.List(w.Context(), pods, client.InNamespace(addonsNamespace))
@@ -113,33 +110,22 @@ func (w *world) startAddons() {
 	w.programs = append(w.programs, p)
 	w.renewTokens(p)
 	for _, pod := range pods.Items[:2] {
-		w.addReplica(p, pod.Name)
+		r := &replica{program: p, name: pod.Name, address: w.reserveAddress()}
+		kubeconfig := filepath.Join(string(w.dir), r.name+".kubeconfig")
+		w.connectAccount(r, kubeconfig)
+		r.options = process.Options{
+			Name: r.name, Path: filepath.Join(w.bin, addonsProgram),
+			Args: []string{
+				"--kubeconfig=" + kubeconfig, "--namespace=" + addonsNamespace, "--pod=" + r.name,
+				"--leader-elect", "--health-probe-bind-address=0", "--csi-addons-node-retry-delay=1",
+				"--metrics-secure=false", "--metrics-bind-address=" + r.address,
+				"--driver-namespaces=cinder.csi.openstack.org=openshift-cluster-csi-drivers",
+			},
+			Env: []string{"GOGC=10"}, Log: filepath.Join(string(w.dir), r.name+".log"),
+		}
+		p.replicas = append(p.replicas, r)
+		w.start(r)
 	}
-}
-
-// addReplica starts a replica of the controller for one of its pods.
-func (w *world) addReplica(p *program, pod string) {
-	w.Helper()
-	r := &replica{program: p, name: pod}
-	kubeconfig := filepath.Join(string(w.dir), r.name+".kubeconfig")
-	account := &clientcmdapi.AuthInfo{TokenFile: w.tokenFile(p)}
-	listener, err := (&net.ListenConfig{}).Listen(w.Context(), "tcp", "127.0.0.1:0")
-	w.must(err)
-	w.must(listener.Close())
-	r.metrics = "http://" + listener.Addr().String() + "/metrics"
-	w.writeKubeconfig(w.newProxyTo(r, w.guest), account, kubeconfig)
-	r.options = process.Options{
-		Name: r.name, Path: filepath.Join(w.bin, addonsProgram),
-		Args: []string{
-			"--kubeconfig=" + kubeconfig, "--namespace=" + addonsNamespace, "--pod=" + pod,
-			"--leader-elect", "--health-probe-bind-address=0", "--csi-addons-node-retry-delay=1",
-			"--metrics-secure=false", "--metrics-bind-address=" + listener.Addr().String(),
-			"--driver-namespaces=cinder.csi.openstack.org=openshift-cluster-csi-drivers",
-		},
-		Env: []string{"GOGC=10"}, Log: filepath.Join(string(w.dir), r.name+".log"),
-	}
-	p.replicas = append(p.replicas, r)
-	w.start(r)
 }
 
 // awaitDriverPod waits until kwok has started the pod, and gives it the address of this machine.
@@ -161,40 +147,20 @@ func (w *world) awaitDriverPod() *corev1.Pod {
 	return pod
 }
 
-// serveDriver runs the sidecar beside a driver until the test ends. Kubelet restarts it.
-func (w *world) serveDriver(pod *corev1.Pod) {
-	served := fakedriver.Serve(w.T, w.addons.answer)
-	for w.Context().Err() == nil {
-		if err := w.runSidecar(pod, served.Socket); err != nil {
-			w.Logf("the sidecar ended: %v", err)
-		}
-	}
-}
-
-func (w *world) runSidecar(pod *corev1.Pod, socket string) error {
-	var flags sidecar.Flags
-	set := pflag.NewFlagSet("sidecar", pflag.ContinueOnError)
-	flags.AddTo(set)
-	err := set.Parse([]string{
-		"--node-id=" + pod.Spec.NodeName, "--pod=" + pod.Name, "--namespace=" + pod.Namespace,
-		"--pod-uid=" + string(pod.UID), "--controller-port=0",
-	})
-	if err != nil {
-		return err
-	}
-	settings, err := flags.Load()
-	if err != nil {
-		return err
-	}
-	served, err := driver.New(socket)
-	if err != nil {
-		return err
-	}
-	one := &sidecar.Sidecar{
-		Settings: settings, Driver: served, Kube: w.guest.kube, Dynamic: w.guest.dynamic,
-		Metrics: sidecar.NewMetrics(nil),
-	}
-	return errors.Join(one.Run(w.Context()), served.Close())
+// startSidecar serves the driver, and starts its sidecar, which is not behind a proxy.
+func (w *world) startSidecar() {
+	w.Helper()
+	pod := w.awaitDriverPod()
+	w.addons.sidecar = &replica{name: "sidecar", options: process.Options{
+		Name: "sidecar", Path: filepath.Join(w.bin, "csi-addons-sidecar"),
+		Args: []string{
+			"--kubeconfig=" + w.env.Dir.AdminKubeconfig(), "--node-id=" + pod.Spec.NodeName,
+			"--pod=" + pod.Name, "--namespace=" + pod.Namespace, "--pod-uid=" + string(pod.UID),
+			"--csi-addons-address=" + fakedriver.Serve(w.T, w.addons.answer).Socket, "--controller-port=0",
+		},
+		Log: filepath.Join(string(w.dir), "sidecar.log"),
+	}}
+	w.start(w.addons.sidecar)
 }
 
 // answer answers the calls of the driver. A call to reclaim space takes a while.

@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -23,9 +22,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/controlplane"
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -40,8 +41,8 @@ type fault struct {
 	// refused, each controller tries to write its condition, less and less often.
 	writes, requests int
 	mode
-	// inject causes the fault and ends it. It gets the state before the fault.
-	inject func(w *world, random *rand.Rand, before state) error
+	// inject causes the fault and ends it.
+	inject func(w *world, random *rand.Rand) error
 }
 
 // mode describes what a fault affects.
@@ -80,9 +81,12 @@ func faults() []fault {
 	}
 }
 
-// installed returns what the programs may send while they install everything and are killed.
+// installed returns the first fault: the programs are killed while they install everything.
 func installed(kills int) fault {
-	return fault{name: "install", writes: 300 + 20*kills, requests: 2000 + 400*kills}
+	writes, requests := 300+20*kills, 2000+400*kills
+	return fault{
+		"install", installBound, writes, requests, mode{isProcess: true}, killOperators(kills),
+	}
 }
 
 // killed returns a fault that kills operators.
@@ -113,19 +117,23 @@ func (w *world) awaitLeader(p *program) *replica {
 	return found
 }
 
-func killLeader(w *world, random *rand.Rand, before state) error {
+// leaderAtWork returns the leader of a program while it repairs objects.
+func (w *world) leaderAtWork(random *rand.Rand) *replica {
+	w.Helper()
 	leader := w.awaitLeader(pick(random, w.programs))
-	w.drift(before, random.IntN)
+	w.drift(random)
 	w.pause(between(random, 0, 300*time.Millisecond))
-	leader.kill()
+	return leader
+}
+
+func killLeader(w *world, random *rand.Rand) error {
+	w.leaderAtWork(random).kill()
 	return nil
 }
 
 // freezeLeader freezes a leader until another one has taken over, and lets both run.
-func freezeLeader(w *world, random *rand.Rand, before state) error {
-	leader := w.awaitLeader(pick(random, w.programs))
-	w.drift(before, random.IntN)
-	w.pause(between(random, 0, 300*time.Millisecond))
+func freezeLeader(w *world, random *rand.Rand) error {
+	leader := w.leaderAtWork(random)
 	if err := leader.freeze(); err != nil {
 		return err
 	}
@@ -140,11 +148,16 @@ func freezeLeader(w *world, random *rand.Rand, before state) error {
 	return nil
 }
 
-// killOperators kills leaders several times in the middle of their work.
-func killOperators(times int) func(*world, *rand.Rand, state) error {
-	return func(w *world, random *rand.Rand, before state) error {
+// killOperators starts the programs if they do not run, and kills leaders several times in the
+// middle of their work.
+func killOperators(times int) func(*world, *rand.Rand) error {
+	return func(w *world, random *rand.Rand) error {
+		if w.before == nil {
+			w.startOperators()
+			w.startAddons()
+		}
 		for range times {
-			w.drift(before, random.IntN)
+			w.drift(random)
 			w.killAtWork(random)
 		}
 		return nil
@@ -155,8 +168,7 @@ func killOperators(times int) func(*world, *rand.Rand, state) error {
 // Lease, so that the next one need not wait.
 func (w *world) killAtWork(random *rand.Rand) {
 	w.Helper()
-	p := pick(random, w.programs)
-	leader := w.awaitLeader(p)
+	leader := w.awaitLeader(pick(random, w.programs))
 	const mostWrites, longest = 40, 3 * time.Second
 	writes, deadline := random.IntN(mostWrites), time.Now().Add(between(random, 0, longest))
 	mark := w.journal.mark()
@@ -168,29 +180,15 @@ func (w *world) killAtWork(random *rand.Rand) {
 	leader.kill()
 	leases := w.journal.since(0, func(c *call) bool { return c.isElection() && c.replica == leader })
 	last := leases[len(leases)-1]
-	side := w.control
-	if last.side == w.guest.name {
-		side = w.guest
-	}
-	lease := object{
-		&unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
-			"namespace": last.info.Namespace, "name": last.info.Name,
-		}}}, side,
-		schema.GroupVersionResource{
-			Group: "coordination.k8s.io", Version: "v1", Resource: "leases",
-		},
-	}
-	w.must(lease.patch(w, `{"spec":{"holderIdentity":""}}`))
+	_, err := last.side.kube.CoordinationV1().Leases(last.info.Namespace).Patch(w.Context(),
+		last.info.Name, types.MergePatchType, []byte(`{"spec":{"holderIdentity":""}}`),
+		metav1.PatchOptions{})
+	w.must(err)
 }
 
-// pickSide returns a side, with the name of the guest cluster.
-func (w *world) pickSide(random *rand.Rand) (flavour.Side, string) {
-	return flavour.Side(pick(random, w.sides()).name), w.env.Guest
-}
-
-func stopAPI(how controlplane.How) func(*world, *rand.Rand, state) error {
-	return func(w *world, random *rand.Rand, _ state) error {
-		side, guest := w.pickSide(random)
+func stopAPI(how controlplane.How) func(*world, *rand.Rand) error {
+	return func(w *world, random *rand.Rand) error {
+		side, guest := flavour.Side(pick(random, w.sides()).name), w.env.Guest
 		if err := w.cluster.StopAPI(w.Context(), side, guest, how); err != nil {
 			return err
 		}
@@ -200,36 +198,34 @@ func stopAPI(how controlplane.How) func(*world, *rand.Rand, state) error {
 }
 
 // failRequests lets a tenth of the requests fail while the operators repair objects.
-func failRequests(w *world, random *rand.Rand, before state) error {
+func failRequests(w *world, random *rand.Rand) error {
 	const tenth = 0.1
 	w.trouble.fail(tenth)
 	defer w.trouble.fail(0)
 	for range 4 {
-		w.drift(before, random.IntN)
-		w.trouble.cutWatches() // the operators list and watch again
+		w.drift(random)
+		w.cutWatches() // the operators list and watch again
 		w.pause(between(random, 2*time.Second, 4*time.Second))
 	}
 	return nil
 }
 
 // cutWatches breaks all watches each second.
-func cutWatches(w *world, random *rand.Rand, before state) error {
+func cutWatches(w *world, random *rand.Rand) error {
 	for range 8 + random.IntN(5) {
-		w.trouble.cutWatches()
+		w.cutWatches()
 		w.pause(time.Second)
 	}
-	w.drift(before, random.IntN)
-	w.trouble.cutWatches()
+	w.drift(random)
+	w.cutWatches()
 	return nil
 }
 
-func pauseEtcd(w *world, random *rand.Rand, before state) error {
-	w.drift(before, random.IntN)
-	dir := w.dir
-	if w.env.Guest != "" && random.IntN(2) == 0 {
-		dir = w.env.Dir
-	}
-	found := process.Find(filepath.Join(dir.ControlPlanes(), "main"), w.etcd)
+func pauseEtcd(w *world, random *rand.Rand) error {
+	w.drift(random)
+	dir := pick(random, []paths.Dir{w.dir, w.env.Dir}) // standalone they are the same
+	found := process.Find(filepath.Join(dir.ControlPlanes(), "main"),
+		filepath.Join(w.kubernetes, "etcd"))
 	if len(found) != 1 {
 		return fmt.Errorf("found %d processes of etcd", len(found))
 	}
@@ -242,19 +238,20 @@ func pauseEtcd(w *world, random *rand.Rand, before state) error {
 
 // expireTokens makes Keystone and the API servers refuse all tokens. The programs get new ones
 // later.
-func expireTokens(w *world, random *rand.Rand, _ state) error {
+func expireTokens(w *world, random *rand.Rand) error {
 	w.cloud.RevokeTokens()
 	mark := w.journal.mark()
-	if err := w.expireTokens(); err != nil {
-		return err
+	for _, p := range w.programs {
+		err := p.side.kube.CoreV1().Secrets(p.namespace).
+			Delete(w.Context(), p.tokenSecret(), metav1.DeleteOptions{})
+		if err != nil {
+			return err
+		}
 	}
 	w.eventually(soon, func() error { // the API server remembers tokens for ten seconds
-		refused := map[*program]bool{}
-		for _, c := range w.journal.since(mark, all) {
-			refused[c.replica.program] = refused[c.replica.program] || c.code == http.StatusUnauthorized
-		}
 		for _, p := range w.programs {
-			if !refused[p] {
+			refused := func(c *call) bool { return c.code == http.StatusUnauthorized }
+			if len(w.journal.of(p, mark, refused)) == 0 {
 				return fmt.Errorf("the API server does not refuse %s", p.name)
 			}
 		}
@@ -265,7 +262,7 @@ func expireTokens(w *world, random *rand.Rand, _ state) error {
 	return nil
 }
 
-func flapKeystone(w *world, random *rand.Rand, _ state) error {
+func flapKeystone(w *world, random *rand.Rand) error {
 	for range 3 + random.IntN(4) {
 		failure, err := w.cloud.SetFault(pick(random, []simulator.Fault{
 			{Mode: simulator.Unreachable},
@@ -290,14 +287,11 @@ func flapKeystone(w *world, random *rand.Rand, _ state) error {
 
 // editObjects edits ConfigMaps, Secrets and ClusterCSIDrivers in a tight loop, and restores those
 // that no operator owns.
-func editObjects(w *world, random *rand.Rand, before state) error {
-	var edited []object
-	for _, resource := range []string{"configmaps", "secrets", "clustercsidrivers"} {
-		edited = append(edited, before.owned(nil, resource)...)
-	}
-	edited = slices.DeleteFunc(edited, func(o object) bool {
-		name := o.GetName()
-		return name == "kube-root-ca.crt" || strings.Contains(name, "kubeconfig") || o.isHashKey()
+func editObjects(w *world, random *rand.Rand) error {
+	edited := w.objects(func(o object) bool {
+		resources, name := []string{"configmaps", "secrets", "clustercsidrivers"}, o.GetName()
+		return slices.Contains(resources, o.resource.Resource) && name != "kube-root-ca.crt" &&
+			!strings.Contains(name, "kubeconfig") && !o.isHashKey()
 	})
 	for end := time.Now().Add(between(random, 4*time.Second, 8*time.Second)); time.Now().Before(end); {
 		one := pick(random, edited)
@@ -318,7 +312,7 @@ func editObjects(w *world, random *rand.Rand, before state) error {
 	}
 	var errs []error
 	for _, one := range edited {
-		if _, other := w.foreign[one.key()]; other {
+		if !w.isOwned(one) {
 			errs = append(errs, w.restore(one))
 		}
 		errs = append(errs, one.patch(w, `{"metadata":{"annotations":{"chaos":null}}}`))
@@ -347,13 +341,10 @@ func (w *world) restore(o object) error {
 }
 
 // deleteObjects deletes objects that the operators own.
-func deleteObjects(w *world, random *rand.Rand, before state) error {
-	var owned []object
-	for _, resource := range resources() {
-		owned = append(owned, before.owned(w.foreign, resource.Resource)...)
-	}
-	slices.SortFunc(owned, func(a, b object) int { return strings.Compare(a.key(), b.key()) })
-	owned = slices.DeleteFunc(owned, func(o object) bool { return o.isHashKey() || o.isAddons() })
+func deleteObjects(w *world, random *rand.Rand) error {
+	owned := w.objects(func(o object) bool {
+		return w.isOwned(o) && !o.isHashKey() && !o.isAddons()
+	})
 	deleted := map[string]bool{}
 	w.deleted = func(key string) bool { return deleted[key] }
 	for range 3 + random.IntN(6) {
@@ -370,12 +361,8 @@ func deleteObjects(w *world, random *rand.Rand, before state) error {
 	return nil
 }
 
-// deleteCRD deletes a CustomResourceDefinition with all its objects, creates it again, and then the
-// objects that no operator owns.
-func deleteCRD(w *world, random *rand.Rand, before state) error {
-	crds := w.guest.dynamic.Resource(schema.GroupVersionResource{
-		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
-	})
+// deleteCRD deletes a CustomResourceDefinition with all its objects, and creates it again.
+func deleteCRD(w *world, random *rand.Rand) error {
 	name := pick(random, []string{
 		"clustercsidrivers.operator.openshift.io", "csiaddonsnodes.csiaddons.openshift.io",
 		"volumesnapshotclasses.snapshot.storage.k8s.io", "servicemonitors.monitoring.coreos.com",
@@ -383,73 +370,49 @@ func deleteCRD(w *world, random *rand.Rand, before state) error {
 	w.Logf("the CRD is %s", name)
 	resource, _, _ := strings.Cut(name, ".")
 	w.deleted = func(key string) bool { return strings.HasPrefix(key, w.guest.name+" "+resource+" ") }
-	crd, err := crds.Get(w.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	if err := crds.Delete(w.Context(), name, metav1.DeleteOptions{}); err != nil {
-		return err
-	}
-	w.awaitGone(func() error {
-		_, err := crds.Get(w.Context(), name, metav1.GetOptions{})
-		return err
-	})
-	w.pause(between(random, 0, 5*time.Second))
-	unstructured.RemoveNestedField(crd.Object, "status")
-	crd.SetResourceVersion("")
-	if _, err := crds.Create(w.Context(), crd, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	return w.restoreDeleted(before)
-}
-
-// awaitGone waits until get does not find an object.
-func (w *world) awaitGone(get func() error) {
-	w.Helper()
-	w.eventually(soon, func() error {
-		if err := get(); !apierrors.IsNotFound(err) {
-			return errors.Join(errors.New("the object still exists"), err)
-		}
-		return nil
+	return w.replace(random, name, schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 	})
 }
 
-// restoreDeleted creates the deleted objects that no operator owns.
-func (w *world) restoreDeleted(before state) error {
-	for _, key := range slices.Sorted(maps.Keys(before)) {
-		if _, foreign := w.foreign[key]; foreign && w.deleted(key) {
-			w.edits++
-			w.eventually(soon, func() error { return w.restore(before[key]) })
-		}
-	}
-	return nil
-}
-
-// deleteNamespace deletes the namespace of Manila's driver, and creates it again with what belongs
-// to administrators.
-func deleteNamespace(w *world, random *rand.Rand, before state) error {
+// deleteNamespace deletes the namespace of Manila's driver, and creates it again.
+func deleteNamespace(w *world, random *rand.Rand) error {
 	const name = "openshift-manila-csi-driver"
-	namespaces := w.guest.kube.CoreV1().Namespaces()
-	found, err := namespaces.Get(w.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
 	w.deleted = func(key string) bool {
 		return strings.HasPrefix(key, w.guest.name+" ") && strings.Contains(key, " "+name+"/")
 	}
-	if err := namespaces.Delete(w.Context(), name, metav1.DeleteOptions{}); err != nil {
+	return w.replace(random, name, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+}
+
+// replace deletes an object that contains others, creates it again, and then the deleted objects
+// that no operator owns.
+func (w *world) replace(
+	random *rand.Rand, name string, resource schema.GroupVersionResource,
+) error {
+	client := w.guest.dynamic.Resource(resource)
+	found, err := client.Get(w.Context(), name, metav1.GetOptions{})
+	if err != nil {
 		return err
 	}
-	w.awaitGone(func() error {
-		_, err := namespaces.Get(w.Context(), name, metav1.GetOptions{})
+	if err := client.Delete(w.Context(), name, metav1.DeleteOptions{}); err != nil {
 		return err
+	}
+	w.eventually(soon, func() error {
+		if _, err := client.Get(w.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return errors.Join(fmt.Errorf("%s still exists", name), err)
+		}
+		return nil
 	})
-	w.pause(between(random, 0, 3*time.Second))
-	found.ResourceVersion, found.UID = "", ""
-	if _, err := namespaces.Create(w.Context(), found, metav1.CreateOptions{}); err != nil {
+	w.pause(between(random, 0, 5*time.Second))
+	created := &unstructured.Unstructured{Object: object{Unstructured: found}.content()}
+	if _, err := client.Create(w.Context(), created, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	return w.restoreDeleted(before)
+	for _, one := range w.objects(func(o object) bool { return !w.isOwned(o) && w.deleted(o.key()) }) {
+		w.edits++
+		w.eventually(soon, func() error { return w.restore(one) })
+	}
+	return nil
 }
 
 // deny answers the API server that a request is not allowed.
@@ -465,7 +428,7 @@ func deny(response http.ResponseWriter, request *http.Request) {
 
 // refuseByWebhook lets a webhook refuse what the programs write, either because it denies it or
 // because nobody serves it.
-func refuseByWebhook(w *world, random *rand.Rand, before state) error {
+func refuseByWebhook(w *world, random *rand.Rand) error {
 	server := httptest.NewTLSServer(http.HandlerFunc(deny))
 	defer server.Close()
 	denies := random.IntN(2) == 0
@@ -502,7 +465,7 @@ func refuseByWebhook(w *world, random *rand.Rand, before state) error {
 		}()
 	}
 	for range 3 {
-		w.drift(before, random.IntN)
+		w.drift(random)
 		w.pause(between(random, time.Second, 4*time.Second))
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 	"github.com/openstack-csi/csi-operator/test/stopwatch"
 )
 
@@ -73,23 +75,18 @@ func (o object) isHashKey() bool { return strings.HasSuffix(o.GetName(), "-hash-
 
 // content returns what must not change.
 func (o object) content() map[string]any {
-	copied := o.DeepCopy()
-	copied.SetManagedFields(nil)
-	copied.SetResourceVersion("")
-	copied.SetUID("")
-	copied.SetGeneration(0)
-	copied.SetCreationTimestamp(metav1.Time{})
-	copied.SetOwnerReferences(nil)
-	annotations := copied.GetAnnotations()
-	delete(annotations, "deployment.kubernetes.io/revision")
-	delete(annotations, "deprecated.daemonset.template.generation")
-	delete(annotations, "storage.openshift.io/stable-generation")
-	copied.SetAnnotations(annotations)
-	delete(copied.Object, "status")
-	for _, field := range []string{"clusterIP", "clusterIPs"} { // of Services
-		unstructured.RemoveNestedField(copied.Object, "spec", field)
+	copied := o.DeepCopy().Object
+	for _, path := range []string{
+		"metadata managedFields", "metadata resourceVersion", "metadata uid", "metadata generation",
+		"metadata creationTimestamp", "metadata ownerReferences", "status",
+		"spec clusterIP", "spec clusterIPs", // of Services
+		"metadata annotations deployment.kubernetes.io/revision",
+		"metadata annotations deprecated.daemonset.template.generation",
+		"metadata annotations storage.openshift.io/stable-generation",
+	} {
+		unstructured.RemoveNestedField(copied, strings.Fields(path)...)
 	}
-	return copied.Object
+	return copied
 }
 
 // state contains objects by their keys.
@@ -126,15 +123,21 @@ func (w *world) snapshot() state {
 	return all
 }
 
-// owned returns the objects of a resource that operators created, in the order of their keys.
-func (s state) owned(foreign state, resource string) []object {
+// objects returns the objects of before that the filter accepts, in the order of their keys.
+func (w *world) objects(accept func(object) bool) []object {
 	var found []object
-	for _, key := range slices.Sorted(maps.Keys(s)) {
-		if _, other := foreign[key]; !other && s[key].resource.Resource == resource {
-			found = append(found, s[key])
+	for _, key := range slices.Sorted(maps.Keys(w.before)) {
+		if accept(w.before[key]) {
+			found = append(found, w.before[key])
 		}
 	}
 	return found
+}
+
+// isOwned returns true for an object that an operator created.
+func (w *world) isOwned(o object) bool {
+	_, foreign := w.foreign[o.key()]
+	return !foreign
 }
 
 // equal returns nil if the objects are the same as before, with the same content.
@@ -170,22 +173,26 @@ func (o object) patch(w *world, text string) error {
 func (o object) isAddons() bool { return strings.Contains(o.GetName(), "csi-addons") }
 
 // drift changes objects that operators created, and that they repair soon.
-func (w *world) drift(before state, more func(n int) int) {
+func (w *world) drift(random *rand.Rand) {
 	w.Helper()
+	if w.before == nil {
+		return // the operators still create them
+	}
 	for _, change := range []struct{ resource, patch string }{
 		{"clusterrolebindings", `{"subjects":null}`},
 		{"clusterroles", `{"rules":null}`},
 		{"poddisruptionbudgets", `{"spec":{"maxUnavailable":3}}`},
 	} {
-		found := slices.DeleteFunc(before.owned(w.foreign, change.resource), object.isAddons)
-		one := found[more(len(found))]
+		one := pick(random, w.objects(func(o object) bool {
+			return o.resource.Resource == change.resource && w.isOwned(o) && !o.isAddons()
+		}))
 		w.eventually(soon, func() error { return one.patch(w, change.patch) })
 	}
 }
 
 // converged returns nil if the drivers are ready, the objects are those of before, and a replica of
 // each program leads that has renewed its Lease after a mark.
-func (w *world) converged(before state, healed int) error {
+func (w *world) converged(healed int) error {
 	for _, p := range w.programs {
 		leader := w.leader(p)
 		renewed := w.journal.since(healed, func(c *call) bool {
@@ -212,17 +219,17 @@ func (w *world) converged(before state, healed int) error {
 	if len(found.Missing) > 0 {
 		return errors.New(strings.Join(found.Missing, "; "))
 	}
-	if before == nil {
+	if w.before == nil {
 		return nil
 	}
 	now, err := w.list()
 	if err != nil {
 		return err
 	}
-	return now.equal(before)
+	return now.equal(w.before)
 }
 
-// awaitQuiet waits until no program has written for a while. It returns the mark of that moment.
+// awaitQuiet waits until no program has written for a while.
 func (w *world) awaitQuiet(bound time.Duration) {
 	w.Helper()
 	mark, watch := w.journal.mark(), stopwatch.Start()
@@ -261,11 +268,12 @@ func (w *world) leader(p *program) *replica {
 func (c call) String() string {
 	return fmt.Sprintf("%s %s: %s %s/%s %s/%s on %s: %d", c.began.Format("15:04:05.000"),
 		c.replica.name, c.info.Verb, c.info.Resource, c.info.Subresource, c.info.Namespace, c.info.Name,
-		c.side, c.code)
+		c.side.name, c.code)
 }
 
-// checkCalls checks what the programs sent since a mark.
-func (w *world) checkCalls(f fault, mark int) {
+// checkCalls checks what the programs sent since a mark. It returns the most writes and requests of
+// a program.
+func (w *world) checkCalls(f fault, mark int) (mostWrites, mostRequests int) {
 	w.Helper()
 	for _, c := range w.journal.since(mark, all) {
 		refused := c.code == http.StatusForbidden && !f.isForbidden ||
@@ -281,15 +289,26 @@ func (w *world) checkCalls(f fault, mark int) {
 	for _, p := range w.programs {
 		w.checkLeaders(p, mark)
 		writes, requests := w.journal.of(p, mark, (*call).isWrite), w.journal.of(p, mark, all)
+		w.Logf("%s: %v", p.name, kinds(writes))
 		if limit := f.writes + 4*w.edits; len(writes) > limit {
-			w.Errorf("%s sent %d writes, want %d at most: %s", p.name, len(writes), limit, most(writes))
+			w.Errorf("%s sent %d writes, want %d at most", p.name, len(writes), limit)
 		}
 		if limit := f.requests + 20*w.edits; len(requests) > limit {
-			w.Errorf("%s sent %d requests, want %d at most: %s", p.name, len(requests), limit,
-				most(requests))
+			w.Errorf("%s sent %d requests, want %d at most: %v", p.name, len(requests), limit,
+				kinds(requests))
 		}
-		w.Logf("%s: %s", p.name, most(writes))
+		mostWrites, mostRequests = max(mostWrites, len(writes)), max(mostRequests, len(requests))
 	}
+	return mostWrites, mostRequests
+}
+
+// kinds counts requests.
+func kinds(calls []call) map[string]int {
+	counts := map[string]int{}
+	for _, c := range calls {
+		counts[fmt.Sprint(c.info.Verb, " ", c.info.Resource, " ", c.code)]++
+	}
+	return counts
 }
 
 // checkLeaders checks that only the replica writes that wrote the Lease last.
@@ -310,11 +329,11 @@ func (w *world) checkLeaders(p *program, mark int) {
 }
 
 // checkObjects checks that no object was replaced except those that the fault deleted, and that no
-// workload was rolled out without a reason.
-func (w *world) checkObjects(f fault, before state) {
+// workload was rolled out without a reason. What exists now is the state before the next fault.
+func (w *world) checkObjects(f fault) {
 	w.Helper()
 	now := w.snapshot()
-	for key, was := range before {
+	for key, was := range w.before {
 		is, found := now[key]
 		switch {
 		case w.deleted(key):
@@ -327,12 +346,13 @@ func (w *world) checkObjects(f fault, before state) {
 				is.GetGeneration())
 		}
 	}
+	w.before = now
 }
 
-// checkLogs checks that no replica has crashed.
+// checkLogs checks that no program has crashed.
 func (w *world) checkLogs() {
 	w.Helper()
-	for _, r := range w.replicas() {
+	for _, r := range append(w.replicas(), w.addons.sidecar) {
 		text, err := os.ReadFile(r.options.Log) // of all its processes
 		w.must(err)
 		for _, crash := range []string{"panic:", "Observed a panic", "DATA RACE", "fatal error:"} {
@@ -343,54 +363,58 @@ func (w *world) checkLogs() {
 	}
 }
 
-// sample is what a process used after a fault.
-type sample struct {
-	usage
+// role is a process while it leads, or while it does not.
+type role struct {
+	*replica
 
-	program, name string
-	leads         bool
+	process *process.Process
+	leads   bool
+}
+
+// measure adds a sample of each process.
+func (w *world) measure() {
+	w.Helper()
+	for _, r := range w.replicas() {
+		if p := r.running(); p != nil {
+			var used usage
+			// A fault may have broken a connection to the API server: Prometheus also reads again.
+			w.eventually(soon, func() (err error) {
+				used, err = r.measure(w.Context(), w.scraper)
+				return err
+			})
+			one := role{r, p, w.leader(r.program) == r}
+			w.samples[one] = append(w.samples[one], used)
+		}
+	}
 }
 
 // checkGrowth compares what each process used first and last, while it led or did not lead. Fewer
 // than eight samples say nothing, but there is another process of each program.
 func (w *world) checkGrowth() {
 	w.Helper()
-	compared := map[string]bool{}
-	type role struct {
-		pid   int
-		leads bool
-	}
-	byProcess := map[role][]sample{}
-	for _, s := range w.samples {
-		one := role{s.pid, s.leads}
-		byProcess[one] = append(byProcess[one], s)
-	}
-	for _, all := range byProcess {
-		const least = 8
-		if len(all) < least {
+	compared := map[*program]bool{}
+	for one, samples := range w.samples {
+		const least, tenth = 8, 10
+		if len(samples) < least {
 			continue
 		}
-		compared[all[0].program] = true
-		half := len(all) / 2
-		highest := func(part []sample) (most sample) {
-			for _, s := range part {
-				most.goroutines = max(most.goroutines, s.goroutines)
-				most.memory = max(most.memory, s.memory)
-			}
-			return most
+		compared[one.program] = true
+		var most [2]usage // of each half: the first samples show the start, which uses most memory
+		for i, s := range samples {
+			half := &most[2*i/len(samples)]
+			half.goroutines, half.memory = max(half.goroutines, s.goroutines), max(half.memory, s.memory)
 		}
-		// The first samples show the start, which uses most memory.
-		first, last := highest(all[:half]), highest(all[half:])
-		w.Logf("%s, %d samples: %d goroutines and %d MB at most in the first half, %d and %d in the "+
-			"second", all[0].name, len(all), first.goroutines, first.memory, last.goroutines, last.memory)
-		const tenth = 10
-		if last.goroutines > first.goroutines+first.goroutines/tenth+tenth ||
-			last.memory > first.memory+first.memory/tenth+tenth {
-			w.Errorf("%s grows", all[0].name)
+		first, last := most[0], most[1]
+		w.Logf("%s, %d samples: %.0f goroutines and %.0f MB at most in the first half, %.0f and %.0f in "+
+			"the second", one.name, len(samples), first.goroutines, first.memory, last.goroutines,
+			last.memory)
+		if last.goroutines > first.goroutines*(tenth+1)/tenth+tenth ||
+			last.memory > first.memory*(tenth+1)/tenth+tenth {
+			w.Errorf("%s grows", one.name)
 		}
 	}
 	for _, p := range w.programs {
-		if !compared[p.name] {
+		if !compared[p] {
 			w.Errorf("no process of %s ran long enough to show whether it grows", p.name)
 		}
 	}

@@ -3,15 +3,11 @@
 package chaos
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"log"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -20,13 +16,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // longestHang is how long the proxies let a request hang at most.
@@ -37,12 +33,10 @@ type trouble struct {
 	mu     sync.Mutex
 	random *rand.Rand
 	// share of the requests fails.
-	share   float64
-	watches map[*call]context.CancelFunc
-}
-
-func newTrouble(random *rand.Rand) *trouble {
-	return &trouble{random: random, watches: map[*call]context.CancelFunc{}}
+	share float64
+	// watching ends when all watches break.
+	watching context.Context
+	cut      context.CancelFunc
 }
 
 // fail makes a share of the requests fail from now on.
@@ -69,38 +63,34 @@ func (t *trouble) next() (status int, delay time.Duration) {
 	return status, delay
 }
 
-// watch returns a context that ends when cutWatches is called.
-func (t *trouble) watch(ctx context.Context, c *call) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.watches[c] = cancel
-	return ctx, func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.watches, c)
-		cancel()
-	}
+// cutWatches breaks all watches.
+func (w *world) cutWatches() {
+	w.trouble.mu.Lock()
+	defer w.trouble.mu.Unlock()
+	w.trouble.cut()
+	w.trouble.watching, w.trouble.cut = context.WithCancel(w.Context())
 }
 
-// cutWatches breaks all watches.
-func (t *trouble) cutWatches() {
+// watch returns a context that ends when cutWatches is called.
+func (t *trouble) watch(ctx context.Context) (context.Context, func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, cancel := range t.watches {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(t.watching, cancel)
+	return ctx, func() {
+		stop()
 		cancel()
 	}
 }
 
 // call is a request of a replica.
 type call struct {
-	replica    *replica
-	side       string
-	info       *request.RequestInfo
-	began      time.Time
-	answered   time.Time // zero if there was no answer
-	code       int
-	isInvented bool // the proxy answered
+	replica  *replica
+	side     *side
+	info     *request.RequestInfo
+	began    time.Time
+	answered time.Time
+	code     int // 0 if the API server did not answer
 }
 
 // isWrite returns true for requests that change objects other than Leases and events. Reviews and
@@ -113,7 +103,7 @@ func (c *call) isWrite() bool {
 }
 
 // succeeded returns true if the API server did what the request asked for.
-func (c *call) succeeded() bool { return !c.isInvented && c.code >= 200 && c.code < 300 }
+func (c *call) succeeded() bool { return c.code >= 200 && c.code < 300 }
 
 // journal contains the requests of all replicas.
 type journal struct {
@@ -128,10 +118,10 @@ func (j *journal) begin(c *call) {
 	j.calls = append(j.calls, c)
 }
 
-func (j *journal) answer(c *call, code int, invented bool) {
+func (j *journal) answer(c *call, code int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	c.answered, c.code, c.isInvented = time.Now(), code, invented
+	c.answered, c.code = time.Now(), code
 }
 
 // mark returns the current end of the journal.
@@ -162,73 +152,59 @@ func (j *journal) of(p *program, mark int, accept func(*call) bool) []call {
 // all accepts every request.
 func all(*call) bool { return true }
 
-// most returns the most frequent kinds of requests.
-func most(calls []call) string {
-	counts := map[string]int{}
-	for _, c := range calls {
-		counts[fmt.Sprintf("%s %s %d", c.info.Verb, c.info.Resource, c.code)]++
-	}
-	kinds := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
-	})
-	const shown = 8
-	for i, kind := range kinds {
-		kinds[i] = fmt.Sprintf("%d %s", counts[kind], kind)
-	}
-	return strings.Join(kinds[:min(len(kinds), shown)], ", ")
-}
-
 // proxy is between one replica and one API server. It forwards credentials.
 type proxy struct {
+	*world
+
 	replica *replica
-	side    string
-	trouble *trouble
-	journal *journal
-	server  *httptest.Server
+	side    *side
 	forward *httputil.ReverseProxy
 }
 
 type callKey struct{}
 
-// newProxy starts a proxy, which runs until the test ends. A client certificate of the
-// configuration is used for all requests.
-func newProxy(t *testing.T, w *world, r *replica, side string, config *rest.Config) *proxy {
-	t.Helper()
-	transport, err := rest.TransportFor(&rest.Config{
-		Host: config.Host, TLSClientConfig: config.TLSClientConfig,
-	})
+// connect starts a proxy between a replica and an API server, which runs until the test ends, and
+// writes a kubeconfig of the proxy. The proxy uses the client certificate, if there is one, for all
+// requests.
+func (w *world) connect(
+	r *replica, s *side, client rest.TLSClientConfig, account *clientcmdapi.AuthInfo, path string,
+) {
+	w.Helper()
+	transport, err := rest.TransportFor(&rest.Config{Host: s.config.Host, TLSClientConfig: client})
 	w.must(err)
-	target, err := url.Parse(config.Host)
+	target, err := url.Parse(s.config.Host)
 	w.must(err)
-	p := &proxy{replica: r, side: side, trouble: w.trouble, journal: &w.journal}
 	silent := log.New(io.Discard, "", 0)
-	p.forward = &httputil.ReverseProxy{
+	server := httptest.NewUnstartedServer(&proxy{w, r, s, &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
 		FlushInterval: -1,
 		ErrorLog:      silent,
 		ModifyResponse: func(response *http.Response) error {
 			c, _ := response.Request.Context().Value(callKey{}).(*call)
-			p.journal.answer(c, response.StatusCode, false)
+			w.journal.answer(c, response.StatusCode)
 			return nil
 		},
 		// The client notices that there is no answer.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { hangUp() },
-	}
-	p.server = httptest.NewUnstartedServer(p)
-	p.server.EnableHTTP2, p.server.Config.ErrorLog = true, silent
-	p.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	p.server.StartTLS()
-	t.Cleanup(func() {
-		p.server.CloseClientConnections()
-		p.server.Close()
-	})
-	return p
-}
+	}})
+	server.EnableHTTP2, server.Config.ErrorLog = true, silent
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	w.Cleanup(server.Close)
+	w.Cleanup(server.CloseClientConnections)
 
-// ca returns the certificate of the proxy.
-func (p *proxy) ca() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
+	config := clientcmdapi.NewConfig()
+	config.Clusters["proxy"] = &clientcmdapi.Cluster{
+		Server: server.URL,
+		CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{
+			Type: "CERTIFICATE", Bytes: server.Certificate().Raw,
+		}),
+	}
+	config.AuthInfos["pod"] = account
+	config.Contexts["pod"] = &clientcmdapi.Context{Cluster: "proxy", AuthInfo: "pod"}
+	config.CurrentContext = "pod"
+	w.must(clientcmd.WriteToFile(*config, path))
 }
 
 // hangUp ends a request without an answer.
@@ -236,7 +212,11 @@ func hangUp() { panic(http.ErrAbortHandler) } //nolint:forbidigo // net/http req
 
 // ServeHTTP implements http.Handler.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	info, err := factory().NewRequestInfo(r)
+	// It reads requests as the API server does.
+	factory := request.RequestInfoFactory{
+		APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
+	}
+	info, err := factory.NewRequestInfo(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -244,44 +224,24 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{replica: p.replica, side: p.side, info: info}
 	p.journal.begin(c)
 	ctx := context.WithValue(r.Context(), callKey{}, c)
-	if status, delay := p.trouble.next(); status != 0 {
-		p.invent(ctx, w, c, status, delay)
-		return
-	}
-	if info.Verb == "watch" {
-		watching, done := p.trouble.watch(ctx, c)
-		defer done()
-		ctx = watching
-	}
-	p.forward.ServeHTTP(w, r.WithContext(ctx))
-}
-
-// invent answers in place of the API server.
-func (p *proxy) invent(
-	ctx context.Context, w http.ResponseWriter, c *call, status int, delay time.Duration,
-) {
-	if status < 0 {
+	switch status, delay := p.trouble.next(); {
+	case status < 0:
 		select {
 		case <-ctx.Done():
 		case <-time.After(delay):
 		}
 		hangUp()
+	case status > 0:
+		if status == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "1")
+		}
+		http.Error(w, "the proxy refuses the request", status)
+		return
 	}
-	p.journal.answer(c, status, true)
-	w.Header().Set("Content-Type", "application/json")
-	if status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", "1")
+	if info.Verb == "watch" {
+		watching, done := p.trouble.watch(ctx)
+		defer done()
+		ctx = watching
 	}
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(metav1.Status{ // this fails only if the client is gone
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Code: int32(status), Message: "the proxy refuses the request",
-	})
-}
-
-// factory reads requests as the API server does.
-func factory() *request.RequestInfoFactory {
-	return &request.RequestInfoFactory{
-		APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
-	}
+	p.forward.ServeHTTP(w, r.WithContext(ctx))
 }

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -40,11 +38,10 @@ type replica struct {
 	name    string
 	options process.Options
 	config  string // the path of the configuration of an operator
-	metrics string // the URL of the metrics; an operator logs the address
+	address string // of the metrics
 
 	mu      sync.Mutex
 	process *process.Process
-	logged  int64 // the length of the log when the process started
 	frozen  bool
 	started time.Time // of the process
 }
@@ -52,8 +49,8 @@ type replica struct {
 // configure writes the configuration of an operator, which then ends to read it.
 func (r *replica) configure(election string) error {
 	return paths.WriteFile(r.config, []byte("apiVersion: operator.openshift.io/v1alpha1\n"+
-		"kind: GenericOperatorConfig\nservingInfo:\n  bindAddress: 127.0.0.1:0\n"+
-		"leaderElection:\n"+election))
+		"kind: GenericOperatorConfig\nservingInfo:\n  bindAddress: "+r.address+
+		"\nleaderElection:\n"+election))
 }
 
 // run starts the process again whenever it ends, until ctx is done.
@@ -80,10 +77,6 @@ func (r *replica) run(ctx context.Context) error {
 func (r *replica) start() (*process.Process, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.logged = 0
-	if info, err := os.Stat(r.options.Log); err == nil {
-		r.logged = info.Size()
-	}
 	p, err := process.Start(r.options)
 	r.process, r.frozen, r.started = p, false, time.Now()
 	return p, err
@@ -126,52 +119,27 @@ func (r *replica) thaw() {
 	}
 }
 
-// log returns what the current process has logged.
-func (r *replica) log() (string, error) {
+// since returns when the process started.
+func (r *replica) since() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	text, err := os.ReadFile(r.options.Log)
-	return string(text[min(int64(len(text)), r.logged):]), err
+	return r.started
 }
 
 // usage is what a process uses.
 type usage struct {
-	pid        int
-	goroutines int
-	memory     int // in MB
+	goroutines, memory float64 // in MB
 }
 
-// measure reads what the process with an ID uses. The token permits to read its metrics.
-func (r *replica) measure(ctx context.Context, pid int, token string) (usage, error) {
-	u := usage{pid: pid}
-	text, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(u.pid), "statm"))
+// measure reads what the process uses from its metrics. The token permits to read them.
+func (r *replica) measure(ctx context.Context, token string) (u usage, err error) {
+	scheme := "http://"
+	if r.config != "" {
+		scheme = "https://"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+r.address+"/metrics", nil)
 	if err != nil {
 		return u, err
-	}
-	var total, resident int
-	if _, err := fmt.Sscan(string(text), &total, &resident); err != nil {
-		return u, err
-	}
-	u.memory = resident * os.Getpagesize() / 1_000_000
-	url := r.metrics
-	if url == "" {
-		logged, err := r.log()
-		if err != nil {
-			return u, err
-		}
-		_, address, _ := strings.Cut(logged, `"Serving health and metrics" address="`)
-		address, _, _ = strings.Cut(address, `"`)
-		url = "https://" + address + "/metrics"
-	}
-	u.goroutines, err = goroutines(ctx, url, token)
-	return u, err
-}
-
-// goroutines reads the number of goroutines from the metrics of a program.
-func goroutines(ctx context.Context, url, token string) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, err
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	transport := &http.Transport{
@@ -180,25 +148,18 @@ func goroutines(ctx context.Context, url, token string) (int, error) {
 	}
 	response, err := (&http.Client{Transport: transport, Timeout: soon}).Do(request)
 	if err != nil {
-		return 0, err
+		return u, err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, err
+	for name, value := range map[string]*float64{
+		"go_goroutines": &u.goroutines, "process_resident_memory_bytes": &u.memory,
+	} {
+		_, text, _ := strings.Cut(string(body), "\n"+name+" ")
+		if _, missing := fmt.Sscan(text, value); missing != nil {
+			err = errors.Join(err, fmt.Errorf("status %d without %s", response.StatusCode, name))
+		}
 	}
-	_, value, found := strings.Cut(string(body), "\ngo_goroutines ")
-	if !found {
-		return 0, fmt.Errorf("status %d without go_goroutines", response.StatusCode)
-	}
-	var number int
-	_, err = fmt.Sscan(value, &number)
-	return number, err
-}
-
-// since returns when the process started.
-func (r *replica) since() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.started
+	u.memory /= 1_000_000
+	return u, err
 }

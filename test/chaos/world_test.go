@@ -4,10 +4,8 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +29,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 	"github.com/openstack-csi/csi-operator/test/devcluster/view"
+	"github.com/openstack-csi/csi-operator/test/openstack/port"
 	"github.com/openstack-csi/csi-operator/test/openstack/testcloud"
 	"github.com/openstack-csi/csi-operator/test/stopwatch"
 )
@@ -60,42 +59,47 @@ type side struct {
 // world is a devcluster whose operators reach the API servers through proxies.
 type world struct {
 	*testing.T
+	options
 
-	random  *rand.Rand
-	bin     string
-	dir     paths.Dir
-	cluster *devcluster.Cluster
-	env     *devcluster.Environment
-	cloud   testcloud.Cloud
-	source  *view.Source
-	etcd    string // its program
+	bin, kubernetes string // the folders of programs
+	dir             paths.Dir
+	cluster         *devcluster.Cluster
+	env             *devcluster.Environment
+	cloud           testcloud.Cloud
+	source          *view.Source
 	// guest contains the nodes, control the operators. Standalone they are the same.
 	guest, control *side
 
-	trouble  *trouble
+	trouble  trouble
 	journal  journal
 	programs []*program
 	addons   *addons
-	samples  []sample
+	results  map[string][]result // by fault
+	samples  map[role][]usage
 	scraper  string // a token that may read metrics
 	// deleted accepts the keys of objects that the fault deleted, and edits counts its changes.
 	deleted func(key string) bool
 	edits   int
-	// foreign contains the objects that no operator created.
-	foreign state
+	// foreign contains the objects that no operator created, before all before the fault: none before
+	// everything is installed.
+	foreign, before state
 }
 
 // newWorld starts a devcluster. Nothing runs in it yet.
-func newWorld(t *testing.T, o options, guests int) *world {
+func newWorld(t *testing.T, guests int) *world {
 	t.Helper()
 	w := &world{
-		T: t, random: o.newRandom("world"), bin: o.bin,
-		dir: paths.Dir(filepath.Join(o.dir, t.Name())), trouble: newTrouble(o.newRandom("proxies")),
+		T: t, options: newOptions(t), bin: os.Getenv("BIN_DIR"), kubernetes: os.Getenv("K8S_BIN_DIR"),
+		results: map[string][]result{}, samples: map[role][]usage{},
 	}
+	w.dir = paths.Dir(filepath.Join(w.logs, "cluster"))
+	process.KillOnSignal(w.logs, w.kubernetes, w.bin)
+	w.trouble.random = w.newRandom("proxies")
+	w.trouble.watching, w.trouble.cut = context.WithCancel(t.Context())
 	operators, err := fixtures.Operators([]string{"manila", "cinder"})
 	w.must(err)
 	w.cluster, err = devcluster.Start(t.Context(), devcluster.Options{
-		Dir: w.dir, Binaries: o.kubernetes, Operators: operators, Guests: guests, Progress: io.Discard,
+		Dir: w.dir, Binaries: w.kubernetes, Operators: operators, Guests: guests, Progress: io.Discard,
 	})
 	w.must(err)
 	t.Cleanup(w.cluster.Stop)
@@ -107,7 +111,7 @@ func newWorld(t *testing.T, o options, guests int) *world {
 	if guests > 0 {
 		w.guest = w.newSide(flavour.Guest, w.env.Config())
 	}
-	w.installAddons(filepath.Join(o.kubernetes, "kubectl"))
+	w.installAddons()
 	w.scraper = w.newScraper()
 	w.foreign = w.snapshot()
 	return w
@@ -153,15 +157,10 @@ func (w *world) pause(d time.Duration) {
 // eventually waits until check returns nil, and returns how long that took.
 func (w *world) eventually(bound time.Duration, check func() error) (took time.Duration) {
 	w.Helper()
-	last := ""
 	for watch := stopwatch.Start(); ; w.pause(pollEvery) {
 		err := check()
 		if err == nil {
 			return watch.Took()
-		}
-		if text := err.Error(); os.Getenv("DEBUG") != "" && text != last {
-			last = text
-			w.Logf("%s waiting: %s", time.Now().Format(time.TimeOnly), text[:min(len(text), 600)])
 		}
 		if watch.Took() > bound {
 			w.dump()
@@ -195,7 +194,7 @@ func (w *world) startOperators() {
 	for _, o := range w.env.Operators {
 		p := &program{name: o.Program, side: w.control, namespace: o.Namespace, account: o.Name}
 		for _, suffix := range []string{"a", "b"} {
-			r := &replica{program: p, name: o.Program + "-" + suffix}
+			r := &replica{program: p, name: o.Program + "-" + suffix, address: w.reserveAddress()}
 			runner := operator.Runner{
 				Operator: o, Guest: w.env.Guest, Bin: w.bin, Env: o.Env(),
 				Dir: paths.Dir(filepath.Join(string(w.dir), "replicas", r.name)),
@@ -242,52 +241,37 @@ func (w *world) writeFiles(r *replica, runner operator.Runner) {
 			r.config = runner.Dir.OperatorConfig(name)
 			w.must(r.configure(shortElection))
 		case strings.HasPrefix(runner.Dir.GuestKubeconfig(name), to):
-			w.writeGuestKubeconfig(r, w.env.Dir.GuestKubeconfig(name), runner.Dir.GuestKubeconfig(name))
+			admin, err := clientcmd.BuildConfigFromFlags("", w.env.Dir.GuestKubeconfig(name))
+			w.must(err)
+			w.connect(r, w.guest, admin.TLSClientConfig, &clientcmdapi.AuthInfo{},
+				runner.Dir.GuestKubeconfig(name))
 		default:
 			w.must(os.MkdirAll(filepath.Dir(to), 0o755))
 			w.must(os.Symlink(from, to))
 		}
 	}
-	account := &clientcmdapi.AuthInfo{TokenFile: w.tokenFile(r.program)}
-	w.writeKubeconfig(w.newProxyTo(r, w.control), account, runner.Dir.Kubeconfig(name))
+	w.connectAccount(r, runner.Dir.Kubeconfig(name))
 }
 
-// newProxyTo starts a proxy between a replica and a side, for a client with a token.
-func (w *world) newProxyTo(r *replica, s *side) *proxy {
+// connectAccount connects a replica to the side with its ServiceAccount.
+func (w *world) connectAccount(r *replica, path string) {
 	w.Helper()
-	return newProxy(w.T, w, r, s.name, &rest.Config{
-		Host: s.config.Host, TLSClientConfig: rest.TLSClientConfig{CAData: s.config.CAData},
-	})
+	s := r.program.side
+	w.connect(r, s, rest.TLSClientConfig{CAData: s.config.CAData},
+		&clientcmdapi.AuthInfo{TokenFile: w.tokenFile(r.program)}, path)
+}
+
+// reserveAddress returns an address of this machine that no other program gets.
+func (w *world) reserveAddress() string {
+	w.Helper()
+	reserved, err := port.Reserve("127.0.0.1:0")
+	w.must(err)
+	w.Cleanup(func() { w.must(reserved.Release()) })
+	return fmt.Sprintf("127.0.0.1:%d", reserved.Port())
 }
 
 func (w *world) tokenFile(p *program) string {
 	return filepath.Join(string(w.dir), p.name+".token")
-}
-
-func (w *world) writeKubeconfig(p *proxy, account *clientcmdapi.AuthInfo, path string) {
-	w.Helper()
-	config := clientcmdapi.NewConfig()
-	config.Clusters["proxy"] = &clientcmdapi.Cluster{
-		Server: p.server.URL, CertificateAuthorityData: p.ca(),
-	}
-	config.AuthInfos["pod"] = account
-	config.Contexts["pod"] = &clientcmdapi.Context{Cluster: "proxy", AuthInfo: "pod"}
-	config.CurrentContext = "pod"
-	w.must(clientcmd.WriteToFile(*config, path))
-}
-
-// writeGuestKubeconfig writes a copy of a kubeconfig for a proxy, which has the client certificate.
-func (w *world) writeGuestKubeconfig(r *replica, from, to string) {
-	w.Helper()
-	upstream, err := clientcmd.BuildConfigFromFlags("", from)
-	w.must(err)
-	p := newProxy(w.T, w, r, w.guest.name, upstream)
-	config, err := clientcmd.LoadFromFile(from)
-	w.must(err)
-	for _, c := range config.Clusters {
-		c.Server, c.CertificateAuthorityData = p.server.URL, p.ca()
-	}
-	w.must(clientcmd.WriteToFile(*config, to))
 }
 
 // tokenSecret is the name of the Secret to which a token of a program is bound: the API server
@@ -314,14 +298,16 @@ func (w *world) renewTokens(programs ...*program) {
 	}
 }
 
-// expireTokens makes the API servers refuse the tokens of all programs.
-func (w *world) expireTokens() error {
-	var errs []error
-	for _, p := range w.programs {
-		errs = append(errs, p.side.kube.CoreV1().Secrets(p.namespace).
-			Delete(w.Context(), p.tokenSecret(), metav1.DeleteOptions{}))
-	}
-	return errors.Join(errs...)
+// newScraper returns a token that may read the metrics of the operators.
+func (w *world) newScraper() string {
+	w.Helper()
+	const namespace, name = "openshift-monitoring", "prometheus-k8s"
+	_, err := w.guest.kube.CoreV1().ServiceAccounts(namespace).Create(w.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	w.must(err)
+	token, err := w.guest.token(w.Context(), namespace, name, nil)
+	w.must(err)
+	return token
 }
 
 // token returns a token of a ServiceAccount for a day.
