@@ -205,7 +205,7 @@ func (w *world) newController(config *rest.Config, args ...string) *controller.C
 	return &controller.Controller{Settings: s, Config: config, Metrics: connection.NewMetrics(nil)}
 }
 
-// patient returns flags of the controller and of sidecars. On a busy machine, a renewal of the Lease
+// patient returns flags of the controller and of sidecars. On a busy machine, renewing the Lease
 // can take longer than the default of 10 s.
 func patient() []string {
 	return []string{"--leader-election-lease-duration=60s", "--leader-election-renew-deadline=50s"}

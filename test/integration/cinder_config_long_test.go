@@ -114,7 +114,9 @@ func (e *cinderEnv) keepsConfigWhileUserConfigIsInvalid() {
 	e.awaitNoWrites()
 	e.must(e.stillHas(before))
 	e.putUserConfig(map[string]string{"config": attachLimit})
-	e.eventually(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
+	e.eventually(prompt, func() error {
+		return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "")
+	})
 	e.awaitAvailable()
 	e.must(e.stillHas(before))
 }

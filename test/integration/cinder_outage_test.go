@@ -47,7 +47,9 @@ func (e *cinderEnv) survivesHang() {
 	e.triggerZoneProbe()
 	e.must(e.stillHas(before))
 	e.putUserConfig(map[string]string{"config": "[BlockStorage]\nrescan-on-resize = true\n"})
-	e.eventually(prompt, func() error { return e.hasConf("\n[BlockStorage]\nrescan-on-resize = true\n") })
+	e.eventually(prompt, func() error {
+		return e.hasConf("\n[BlockStorage]\nrescan-on-resize = true\n")
+	})
 	e.mustStopPromptly()
 }
 
@@ -86,7 +88,9 @@ func (e *cinderEnv) degradesAfterGracePeriod() {
 	e.awaitNoWrites()
 	e.must(e.stillHas(before))
 	end()
-	e.eventually(prompt, func() error { return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "") })
+	e.eventually(prompt, func() error {
+		return e.hasCondition(cinderDegraded, opv1.ConditionFalse, "")
+	})
 	e.awaitAvailable()
 	e.must(e.stillHas(before))
 }

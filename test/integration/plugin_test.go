@@ -265,8 +265,8 @@ func TestPluginNamesWhatAGuestClusterDoesNotShow(t *testing.T) {
 	assert.Equal(t, got, want)
 }
 
-// allGuests returns a function that asks for the states of a guest cluster without a problem, and of
-// one that does not answer, which takes 10 s. It sends the output.
+// allGuests returns a function that asks for the states of a guest cluster without a problem, and
+// of one that does not answer, which takes 10 s. It sends the output.
 func (e *env) allGuests(output chan<- string) func() {
 	e.t.Helper()
 	leader, err := e.controllerPod()

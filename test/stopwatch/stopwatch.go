@@ -38,8 +38,8 @@ func (w Stopwatch) Took() time.Duration {
 }
 
 // Poll calls check, with pauses, until it returns nil or the bound is over, and returns its last
-// error. In the first two minutes one call and its pause count at most as much as on a fast machine:
-// if each request takes three seconds, for whatever reason, check is called as often as elsewhere.
+// error. In the first two minutes one call and its pause count at most as much as on a fast
+// machine: if each request takes three seconds, check is called as often as elsewhere.
 func Poll(bound time.Duration, pause func(), check func() error) error {
 	const call, patience = 200 * time.Millisecond, 2 * time.Minute
 	watch := Start()

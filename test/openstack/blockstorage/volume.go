@@ -34,8 +34,8 @@ type Attachment struct {
 	Attached time.Time
 }
 
-// Change calls a function with a volume, of which it may change status and attachment. It returns the
-// error of the function, or the error 404. The caller holds the lock of the worker.
+// Change calls a function with a volume, of which it may change status and attachment. It returns
+// the error of the function, or the error 404. The caller holds the lock of the worker.
 func (s *Service) Change(volumeID string, change func(*Volume) error) error {
 	volume, err := s.volumes.Find(volumeID)
 	if err != nil {
