@@ -4,24 +4,18 @@ package integration
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
-	"gotest.tools/v3/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-func TestConditionsDescribeProblemsOfTheCluster(t *testing.T) {
+// TestReadyExplainsRefusedPods lets PodSecurity refuse the pods of the DaemonSets.
+func TestReadyExplainsRefusedPods(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
-	e.explainsRefusedPods()
-}
-
-// explainsRefusedPods lets PodSecurity refuse the pods of the DaemonSets.
-func (e *env) explainsRefusedPods() {
 	e.awaitAvailable()
 	in := collection{resource("", "namespaces"), ""}
 	enforce := func(ctx context.Context, level string) error {
@@ -42,20 +36,4 @@ func (e *env) explainsRefusedPods() {
 		e.delete(resource("apps", "daemonsets"), operandNamespace, name)
 	}
 	e.awaitAvailable()
-}
-
-// conditions stops the watch and returns the conditions of all versions one after the other.
-func (w *conditionWatch) conditions(s *scope) []opv1.OperatorCondition {
-	s.t.Helper()
-	conditions := slices.Concat(w.end(s)...)
-	assert.Assert(s.t, len(conditions) != 0, "the watch recorded no condition")
-	return conditions
-}
-
-// message returns the message of a condition.
-func (e *env) message(conditionType string) string {
-	e.t.Helper()
-	all, err := e.conditions()
-	e.must(err)
-	return all[conditionType].Message
 }

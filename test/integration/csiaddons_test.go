@@ -6,13 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -132,21 +129,20 @@ func addonsPermissions() (everywhere, beside []rbacv1.PolicyRule) {
 func (e *env) nodesHaveAddonsPermissions(present bool) error {
 	namespace := e.subject.OperandNamespace
 	node := account{e.guest, namespace, ofSubject(e.subject, nodeAccount, cinderNode+"-sa")}
-	own := map[string][]rbacv1.PolicyRule{
-		"": {allow("security.openshift.io", "securitycontextconstraints", "use", "privileged")},
-	}
-	everywhere := maps.Clone(own)
+	var everywhere, beside []rbacv1.PolicyRule
 	if present {
-		everywhere["sidecar"], own["beside"] = addonsPermissions()
+		everywhere, beside = addonsPermissions()
 	}
+	everywhere = append(everywhere,
+		allow("security.openshift.io", "securitycontextconstraints", "use", "privileged"))
 	return errors.Join(
-		node.hasPermissions(e, namespace, flat(own, everywhere)),
-		node.hasPermissions(e, metav1.NamespaceDefault, flat(everywhere)),
+		node.hasPermissions(e, namespace, slices.Concat(everywhere, beside)...),
+		node.hasPermissions(e, metav1.NamespaceDefault, everywhere...),
 	)
 }
 
 // controllersHaveAddons returns nil if the controllers have the permissions of the sidecar, and if
-// the controller of CSI-Addons and Prometheus reach them, or if none of this is so.
+// the controller of CSI-Addons reaches them, or if neither is so.
 func (e *env) controllersHaveAddons(present bool) error {
 	namespace := e.subject.controllerNamespace
 	controller := account{
@@ -168,35 +164,7 @@ func (e *env) controllersHaveAddons(present bool) error {
 	if (err == nil) != present {
 		errs = append(errs, fmt.Errorf("the NetworkPolicy exists: %v", err == nil))
 	}
-	return errors.Join(append(errs, e.monitorsAddons(prefix, present))...)
-}
-
-// monitorsAddons returns nil if the metrics Service has a port for the sidecar, and the
-// ServiceMonitor an endpoint, or if neither has one.
-func (e *env) monitorsAddons(prefix string, present bool) error {
-	if e.isHosted() {
-		return nil // neither is an operand there
-	}
-	service, err := e.management.kube.CoreV1().Services(e.subject.controllerNamespace).
-		Get(e.ctx(), prefix+"-controller-metrics", metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	isAddons := func(p corev1.ServicePort) bool { return p.Name == "csi-addons-m" }
-	if slices.ContainsFunc(service.Spec.Ports, isAddons) != present {
-		return fmt.Errorf("the ports of the Service are %v", service.Spec.Ports)
-	}
-	in := collection{
-		resource("monitoring.coreos.com", "servicemonitors"), e.subject.controllerNamespace,
-	}
-	monitor, err := e.management.of(in).Get(e.ctx(), prefix+"-controller-monitor", metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	if strings.Contains(fmt.Sprint(monitor.Object["spec"]), "csi-addons-m") != present {
-		return fmt.Errorf("the ServiceMonitor is %v", monitor.Object["spec"])
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // followsAddonsCRD checks that the arrival of the CRD causes exactly one rollout, that CSI-Addons

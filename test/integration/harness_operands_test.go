@@ -83,9 +83,6 @@ func (e *env) daemonSet(name string) (*appsv1.DaemonSet, error) {
 		Get(e.ctx(), name, metav1.GetOptions{})
 }
 
-// workloadNames returns the names of Manila's workloads.
-func workloadNames() []string { return manila().Workloads }
-
 // workloads returns all workloads of the driver by name.
 func (e *env) workloads() map[string]workload {
 	e.t.Helper()

@@ -102,11 +102,11 @@ func (e *env) restartOperator() {
 
 // awaitEnd waits until the operator ends with code 0 without a signal, as it does when a file that
 // it has read changes.
-func (e *env) awaitEnd(bound time.Duration) {
+func (e *env) awaitEnd() {
 	e.t.Helper()
 	p := e.operator
 	e.operator = nil // expected to end
-	code, err := p.Wait(bound)
+	code, err := p.Wait(cleanUp)
 	e.must(err)
 	assert.Check(e.t, code == 0, "the operator ended with code %d, want 0", code)
 }

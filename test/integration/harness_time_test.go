@@ -38,14 +38,6 @@ func (e *env) eventually(bound time.Duration, check func() error) {
 	}))
 }
 
-// throughout fails the test as soon as check returns an error within the time.
-func (e *env) throughout(d time.Duration, check func() error) {
-	e.t.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); pause(e.t) {
-		assert.NilError(e.t, check())
-	}
-}
-
 // expectNoWritesFor fails the test if the operator writes anything within the time, which is longer
 // on a busy machine.
 func (e *env) expectNoWritesFor(d time.Duration) {

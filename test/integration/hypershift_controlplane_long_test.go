@@ -11,7 +11,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // hostedNamespaceOfMessages is the name of the control plane's namespace in messages.
@@ -27,7 +26,6 @@ func TestHyperShiftFollowsHostedControlPlane(t *testing.T) {
 			part{"ReportsMissingRBAC", e.reportsMissingRBAC},
 			part{"WaitsForHostedControlPlane", e.waitsForHostedControlPlane},
 			part{"FollowsChanges", e.followsHostedControlPlane},
-			part{"ChangesNothingWithoutHostedControlPlane", e.changesNothingWithoutHostedControlPlane},
 		)
 	})
 }
@@ -86,42 +84,10 @@ func (e *env) hasOneDegraded(texts ...string) error {
 	return e.reports(degraded[0].Type, texts...)
 }
 
-// addControlPlane creates another HostedControlPlane.
-func (e *hostedEnv) addControlPlane(name string) {
-	e.t.Helper()
-	object := unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "hypershift.openshift.io/v1beta1", "kind": "HostedControlPlane",
-		"spec": map[string]any{},
-	}}
-	object.SetNamespace(hostedNamespace)
-	object.SetName(name)
-	_, err := e.management.create(e.ctx(), hostedControlPlanes(), object)
-	e.must(err)
-}
-
 func (e *env) deleteControlPlane(name string) {
 	e.t.Helper()
 	in := collection{hostedControlPlanes(), hostedNamespace}
 	e.must(e.management.of(in).Delete(e.ctx(), name, metav1.DeleteOptions{}))
-}
-
-// changesNothingWithoutHostedControlPlane checks a deleted HostedControlPlane: a condition says
-// where and what happens, and the operator recovers.
-func (e *hostedEnv) changesNothingWithoutHostedControlPlane() {
-	e.awaitAvailable()
-	since, before := e.awaitNoWrites(), e.workloads()
-	p := e.operator
-	e.deleteControlPlane(guestName)
-	e.eventually(soon, func() error {
-		return e.hasOneDegraded("no HostedControlPlane", "until there is one", hostedNamespaceOfMessages)
-	})
-	e.awaitNoWrites()
-	e.must(e.sameGenerations(before))
-	e.addControlPlane(guestName)
-	e.awaitAvailable()
-	e.must(e.sameGenerations(before))
-	e.expectNone("the operator deleted", e.requests(since, deletions))
-	e.mustStillRun(p)
 }
 
 // sameGenerations returns nil if the generations of the workloads have not changed.
@@ -140,7 +106,12 @@ func (e *env) sameGenerations(before map[string]workload) error {
 
 func (e *hostedEnv) waitsForHostedControlPlane() {
 	e.mustNotDeploy("no HostedControlPlane")
-	e.addControlPlane(guestName)
+	e.apply(e.management, `
+apiVersion: hypershift.openshift.io/v1beta1
+kind: HostedControlPlane
+metadata: {namespace: `+hostedNamespace+`, name: `+guestName+`}
+spec: {}
+`)
 	e.awaitAvailable()
 }
 

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -158,4 +160,18 @@ func (e *hostedEnv) survivesHijackedAPIGroup() {
 		"the operator process ended during the test")
 	e.must(e.restoreAPIService(e.ctx()))
 	e.awaitAvailable()
+}
+
+var peakLine = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
+
+// peakMemory returns the operator's peak resident memory in bytes.
+func (e *env) peakMemory() int64 {
+	e.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.operator.PID()))
+	e.must(err)
+	found := peakLine.FindSubmatch(status)
+	assert.Assert(e.t, found != nil, "/proc does not contain the peak memory")
+	kilobytes, err := strconv.ParseInt(string(found[1]), 10, 64)
+	e.must(err)
+	return kilobytes << 10
 }

@@ -65,60 +65,43 @@ func hostileWrites(driver string) map[string]hostileWrite {
 	return all
 }
 
-// ofTLSProfile returns a custom TLS profile with the value in a field.
-func ofTLSProfile(field string, value any) map[string]any {
-	profile := nested(value, "spec", "tlsSecurityProfile", "custom", field)
-	profile["spec"].(map[string]any)["tlsSecurityProfile"].(map[string]any)["type"] = "Custom"
-	return profile
-}
-
 // hostileConfig returns the changes of the objects that describe the guest cluster.
 func hostileConfig() map[string]hostileWrite {
+	const tls = "spec.tlsSecurityProfile."
 	all := map[string]hostileWrite{}
-	infrastructures, apiServers, proxies := configResource("infrastructures"),
-		configResource("apiservers"), configResource("proxies")
+	add := func(name, resource, field string, value any) {
+		patch := nested(value, strings.Split(field, ".")...)
+		if strings.HasPrefix(field, tls+"custom.") {
+			patch["spec"].(map[string]any)["tlsSecurityProfile"].(map[string]any)["type"] = "Custom"
+		}
+		all[name] = hostileWrite{
+			configResource(resource), "cluster", strings.HasPrefix(field, "status"), patch, field,
+		}
+	}
 	for name, value := range invalidNames() {
-		all["cluster ID "+name] = hostileWrite{
-			infrastructures, "cluster", true,
-			nested(value, "status", "infrastructureName"), "status.infrastructureName",
-		}
-		all["TLS version "+name] = hostileWrite{
-			apiServers, "cluster", false, ofTLSProfile("minTLSVersion", value),
-			"spec.tlsSecurityProfile.custom.minTLSVersion",
-		}
+		add("cluster ID "+name, "infrastructures", "status.infrastructureName", value)
+		add("TLS version "+name, "apiservers", tls+"custom.minTLSVersion", value)
 	}
 	for name, value := range map[string]any{
 		"YAML": injected, "megabyte": "http://" + megabyte(), "number": 5,
 	} {
 		for _, field := range []string{"httpProxy", "httpsProxy", "noProxy"} {
-			all[field+" "+name] = hostileWrite{
-				proxies, "cluster", true, nested(value, "status", field), "status." + field,
-			}
+			add(field+" "+name, "proxies", "status."+field, value)
 		}
 	}
-	all["TLS profile"] = hostileWrite{
-		apiServers, "cluster", false, nested(injected, "spec", "tlsSecurityProfile", "type"),
-		"spec.tlsSecurityProfile.type",
+	add("TLS profile", "apiservers", tls+"type", injected)
+	add("ciphers of another type", "apiservers", tls+"custom.ciphers", injected)
+	add("many ciphers", "apiservers", tls+"custom.ciphers",
+		strings.Split(strings.Repeat("AES128-SHA ", 5000), " "))
+	add("topology", "infrastructures", "status.controlPlaneTopology", injected)
+	other := func(name, resource, path string, value any, field string) {
+		add(name, resource, path, value)
+		write := all[name]
+		write.field = field
+		all[name] = write
 	}
-	all["ciphers of another type"] = hostileWrite{
-		apiServers, "cluster", false, ofTLSProfile("ciphers", injected),
-		"tlsSecurityProfile.custom.ciphers",
-	}
-	all["unknown ciphers"] = hostileWrite{
-		apiServers, "cluster", false, ofTLSProfile("ciphers", []any{injected, megabyte()}), "",
-	}
-	all["topology"] = hostileWrite{
-		infrastructures, "cluster", true,
-		nested(injected, "status", "controlPlaneTopology"), "status.controlPlaneTopology",
-	}
-	all["status of another type"] = hostileWrite{
-		infrastructures, "cluster", true, nested("x", "status"), "field status of",
-	}
-	ciphers := strings.Split(strings.Repeat("AES128-SHA ", 5000), " ")
-	all["many ciphers"] = hostileWrite{
-		apiServers, "cluster", false, ofTLSProfile("ciphers", ciphers),
-		"spec.tlsSecurityProfile.custom.ciphers",
-	}
+	other("status of another type", "infrastructures", "status", "x", "field status of")
+	other("unknown ciphers", "apiservers", tls+"custom.ciphers", []any{injected, megabyte()}, "")
 	return all
 }
 
@@ -227,10 +210,7 @@ func (e *env) merge(a hostileWrite) {
 		subresources = []string{"status"}
 	}
 	e.eventually(soon, func() error {
-		_, err := e.guest.dynamic.Resource(a.resource).
-			Patch(e.ctx(), a.object, types.MergePatchType, text,
-				metav1.PatchOptions{FieldManager: "a-tenant"}, subresources...)
-		return err
+		return e.guest.patch(e.ctx(), collection{a.resource, ""}, a.object, string(text), subresources...)
 	})
 }
 
@@ -248,7 +228,7 @@ func (e *env) undo(a hostileWrite, first map[string]any) {
 	}})
 	e.must(err)
 	_, err = e.guest.dynamic.Resource(a.resource).
-		Patch(e.ctx(), a.object, types.JSONPatchType, text, metav1.PatchOptions{FieldManager: "a-tenant"},
+		Patch(e.ctx(), a.object, types.JSONPatchType, text, metav1.PatchOptions{},
 			subresources...)
 	e.must(err)
 }
@@ -449,8 +429,5 @@ func (e *env) plantObjects() {
 	}}
 	patch, err := json.Marshal(status)
 	e.must(err)
-	_, err = e.guest.dynamic.Resource(clusterCSIDrivers()).
-		Patch(e.ctx(), e.subject.ClusterCSIDriver, types.MergePatchType, patch,
-			metav1.PatchOptions{FieldManager: "a-tenant"}, "status")
-	e.must(err)
+	e.patch(clusterCSIDrivers(), "", e.subject.ClusterCSIDriver, string(patch), "status")
 }

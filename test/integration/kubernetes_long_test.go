@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,8 +14,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -73,7 +72,6 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 				k.run(command)
 			}
 			k.run("kubectl wait volumesnapshotclass/" + section.snapshots + " --for=create --timeout=1m")
-			k.mustServeMetrics()
 			k.mustNotWarn()
 			k.rotatesCredentials()
 			k.mustNotReadOpenShift()
@@ -108,9 +106,8 @@ type plainKubernetes struct {
 	cloud   *simulator.Simulator
 	// release is the folder of the files of a release.
 	release string
-	// operator is the operator that was started last, log the path of its log.
+	// operator is the operator that was started last.
 	operator fixtures.Operator
-	log      string
 }
 
 func startPlainKubernetes(t *testing.T) *plainKubernetes {
@@ -245,7 +242,6 @@ func (k *plainKubernetes) startOperator(driver string) func() {
 		Operator: o, Bin: shared.bin, Dir: k.dir, Progress: io.Discard,
 		Env: append(k.environment(o), o.Env()...),
 	}
-	k.log = runner.Log()
 	p := k.startProgram(process.Options{
 		Name: "the operator", Path: runner.Path(), Env: runner.Environment(), Log: runner.Log(),
 		Args: append(runner.Args(), "--listen=127.0.0.1:0"),
@@ -347,37 +343,6 @@ func (k *plainKubernetes) rotatesCredentials() {
 		"CredentialsAccepted")
 }
 
-// mustServeMetrics fails the test if the operator does not serve its metrics, with a certificate
-// that it made itself, to a user whom RBAC permits to read them.
-func (k *plainKubernetes) mustServeMetrics() {
-	k.t.Helper()
-	log, err := os.ReadFile(k.log)
-	k.must(err)
-	_, rest, _ := strings.Cut(string(log), `"Serving health and metrics" address="`)
-	address, _, _ := strings.Cut(rest, `"`)
-	token, err := k.cluster.kube.CoreV1().ServiceAccounts("monitoring").
-		CreateToken(k.ctx(), "prometheus", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	k.must(err)
-	client := newOperatorClient()
-	defer client.CloseIdleConnections()
-	k.eventually(func() error {
-		request, err := http.NewRequestWithContext(k.ctx(), http.MethodGet,
-			"https://"+address+"/metrics", http.NoBody)
-		if err != nil {
-			return err
-		}
-		request.Header.Set("Authorization", "Bearer "+token.Status.Token)
-		response, err := client.Do(request)
-		if err != nil {
-			return err
-		}
-		if response.StatusCode != http.StatusOK {
-			err = fmt.Errorf("the operator answers a permitted reader with %s", response.Status)
-		}
-		return errors.Join(err, response.Body.Close())
-	})
-}
-
 // mustNotReadOpenShift fails the test if the API server refused a request of the operator, or if
 // the operator requested an object that only OpenShift serves.
 func (k *plainKubernetes) mustNotReadOpenShift() {
@@ -411,4 +376,56 @@ func (k *plainKubernetes) mustNotWarn() {
 			"%d events %s of %s: %s", e.Count, e.Reason, e.Source.Component, e.Message)
 	}
 	assert.Check(k.t, own != 0, "there are no events of the operator")
+}
+
+// objects returns all objects of the cluster, as `Kind namespace/name`, except those that each
+// cluster contains.
+func (k *plainKubernetes) objects() []string {
+	k.t.Helper()
+	output, err := guide.Output(k.ctx(), `kubectl get --all-namespaces --output=jsonpath=`+
+		`'{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}' `+
+		`"$(kubectl api-resources --verbs=list,delete --output=name |
+			grep -vE '^(events|endpoint)' | paste -sd,)" |
+			grep -vE '^(ConfigMap|Lease|ServiceAccount) (default|kube-[a-z-]+)/'`,
+		"PATH="+shared.kubernetes+":"+os.Getenv("PATH"), "KUBECONFIG="+k.dir.AdminKubeconfig())
+	k.must(err)
+	found := strings.Split(strings.TrimSpace(output), "\n")
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// leaves removes one driver after the other by the commands of the guide, and what both use. No
+// object of the first is left, and the second stays complete. In the end the cluster contains what
+// it contained before, and what the user created.
+func (k *plainKubernetes) leaves(before []string) {
+	k.t.Helper()
+	k.run("kubectl delete volumesnapshots,pvc --all --wait=false")
+	all := k.objects()
+	k.follow("Remove Manila")
+	k.mustDiffer(all, k.objects(), "manila")
+	k.follow("Remove Cinder")
+	for _, object := range k.objects() {
+		_, name, _ := strings.Cut(object, " openshift-cluster-csi-drivers/")
+		assert.Check(k.t, name == "" || name == "default" || name == "kube-root-ca.crt",
+			"after the removal of both drivers, %s is left", object)
+	}
+	k.follow("Remove what both drivers use")
+	after := slices.DeleteFunc(k.objects(), func(object string) bool {
+		return strings.Contains(object, " monitoring/") || object == "Namespace /monitoring"
+	})
+	assert.Check(k.t, is.DeepEqual(before, after),
+		"objects before the installation and after the removal")
+}
+
+// mustDiffer checks that exactly the objects of a driver are gone. The names of those of the other
+// driver do not contain its name.
+func (k *plainKubernetes) mustDiffer(before, after []string, driver string) {
+	k.t.Helper()
+	of := func(object string) bool { return strings.Contains(object, driver) }
+	for _, object := range before {
+		gone := !slices.Contains(after, object)
+		if gone != of(object) && !strings.HasPrefix(object, "IPAddress ") { // of a Service
+			k.t.Errorf("after the removal of %s, %s is gone: %v", driver, object, gone)
+		}
+	}
 }

@@ -3,24 +3,30 @@
 package integration
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"slices"
+	"io/fs"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
+	"gotest.tools/v3/assert"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 const (
 	provisionerBinding = "openstack-manila-csi-main-provisioner-binding"
 	metricsService     = "manila-csi-driver-controller-metrics"
-	disruptionBudget   = "openstack-manila-csi-controllerplugin-pdb"
 	nodeAccount        = "manila-csi-driver-node-sa"
 )
 
@@ -91,104 +97,78 @@ func (e *env) refusesRemoved() {
 	})
 }
 
-// repairedObject is a static object of the driver and a check of its content.
+// repairedObject is a static object of the driver.
 type repairedObject struct {
-	group, resource, namespace, name string
+	collection
+
+	name string
 	// edits are changes that the operator must revert.
 	edits []string
-	check func() error
 }
 
-func (e *env) repairedObjects() map[string]repairedObject {
-	return map[string]repairedObject{
-		"ClusterRoleBinding": {
-			"rbac.authorization.k8s.io", "clusterrolebindings", "", provisionerBinding,
+func repairedObjects() []repairedObject {
+	return []repairedObject{
+		{
+			collection{resource("rbac.authorization.k8s.io", "clusterrolebindings"), ""},
+			provisionerBinding,
 			[]string{`{"subjects":[]}`},
-			e.hasBinding,
 		},
-		"Service": {
-			"", "services", operandNamespace, metricsService,
+		{
+			collection{resource("", "services"), operandNamespace},
+			metricsService,
 			[]string{`{"spec":{"ports":[{"name":"other","port":1,"protocol":"TCP"}]}}`},
-			e.hasService,
 		},
-		"PodDisruptionBudget": {
-			"policy", "poddisruptionbudgets", operandNamespace, disruptionBudget,
+		{
+			collection{resource("policy", "poddisruptionbudgets"), operandNamespace},
+			"openstack-manila-csi-controllerplugin-pdb",
 			[]string{`{"spec":{"maxUnavailable":2}}`},
-			e.hasDisruptionBudget,
 		},
-		"ServiceAccount": {"", "serviceaccounts", operandNamespace, nodeAccount, nil, e.hasNodeAccount},
-		"CSIDriver": {
-			"storage.k8s.io", "csidrivers", "", driverName,
-			[]string{
-				`{"metadata":{"annotations":{"csi.openshift.io/managed":"false"}}}`,
-				`{"spec":{"fsGroupPolicy":"None"}}`, `{"spec":{"podInfoOnMount":true}}`,
-			},
-			e.hasCSIDriver,
-		},
+		{collection{resource("", "serviceaccounts"), operandNamespace}, nodeAccount, nil},
+		{collection{resource("storage.k8s.io", "csidrivers"), ""}, driverName, []string{
+			`{"metadata":{"annotations":{"csi.openshift.io/managed":"false"}}}`,
+			`{"spec":{"fsGroupPolicy":"None"}}`, `{"spec":{"podInfoOnMount":true}}`,
+		}},
 	}
 }
 
+// content returns what the operator determines of the object.
+func (o repairedObject) content(e *env) (map[string]any, error) {
+	object, err := e.guest.of(o.collection).Get(e.ctx(), o.name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	annotations := object.GetAnnotations()
+	for _, fields := range []string{"metadata", "status", "spec clusterIP", "spec clusterIPs"} {
+		unstructured.RemoveNestedField(object.Object, strings.Fields(fields)...)
+	}
+	return map[string]any{"annotations": annotations, "object": object.Object}, nil
+}
+
+// repairsStaticObjects edits objects, and deletes them in the end.
 func (e *env) repairsStaticObjects() {
 	e.awaitAvailable()
-	for kind, o := range e.repairedObjects() {
-		objects := resource(o.group, o.resource)
-		for _, edit := range o.edits {
-			e.sub(kind+" edited", func(*testing.T) {
-				e.eventually(prompt, o.check)
-				e.patch(objects, o.namespace, o.name, edit)
-				e.eventually(prompt, o.check)
+	e.must(e.hasCSIDriver())
+	for _, o := range repairedObjects() {
+		want, err := o.content(e)
+		e.must(err)
+		for _, edit := range append(o.edits, "") {
+			e.sub(o.resource.Resource+" "+edit, func(*testing.T) {
+				if edit == "" {
+					e.delete(o.resource, o.namespace, o.name)
+				} else {
+					e.patch(o.resource, o.namespace, o.name, edit)
+				}
+				e.eventually(prompt, func() error {
+					got, err := o.content(e)
+					if err != nil {
+						return err
+					}
+					return checkEqual(want, got)
+				})
 			})
 		}
-		e.sub(kind+" deleted", func(*testing.T) {
-			e.eventually(prompt, o.check)
-			e.delete(objects, o.namespace, o.name)
-			e.eventually(prompt, o.check)
-		})
 	}
 	e.eventually(soon, e.notDegraded)
-}
-
-func (e *env) hasNodeAccount() error {
-	_, err := e.guest.kube.CoreV1().ServiceAccounts(operandNamespace).
-		Get(e.ctx(), nodeAccount, metav1.GetOptions{})
-	return err
-}
-
-func (e *env) hasBinding() error {
-	binding, err := e.guest.kube.RbacV1().ClusterRoleBindings().
-		Get(e.ctx(), provisionerBinding, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	return checkEqual([]rbacv1.Subject{{
-		Kind: "ServiceAccount", Namespace: operandNamespace, Name: controllerAccount,
-	}}, binding.Subjects)
-}
-
-func (e *env) hasService() error {
-	service, err := e.guest.kube.CoreV1().Services(operandNamespace).
-		Get(e.ctx(), metricsService, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	var ports []int32
-	for _, port := range service.Spec.Ports {
-		ports = append(ports, port.Port)
-	}
-	slices.Sort(ports)
-	return checkEqual([]int32{9203, 9204, 9205}, ports)
-}
-
-func (e *env) hasDisruptionBudget() error {
-	budget, err := e.guest.kube.PolicyV1().PodDisruptionBudgets(operandNamespace).
-		Get(e.ctx(), disruptionBudget, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	if got := budget.Spec.MaxUnavailable; got == nil || got.IntValue() != 1 {
-		return fmt.Errorf("maxUnavailable of %s is %v, want 1", disruptionBudget, got)
-	}
-	return nil
 }
 
 func TestObjectsAreMaintained(t *testing.T) {
@@ -214,4 +194,45 @@ func (e *env) hasCSIDriver() error {
 		driver.Annotations["csi.openshift.io/managed"], ptr.Deref(driver.Spec.FSGroupPolicy, ""),
 		*driver.Spec.PodInfoOnMount,
 	})
+}
+
+// acceptsMonitoring checks that the CRDs of Prometheus Operator have all fields of the generated
+// ServiceMonitors and of the PrometheusRule. Without this check, the API server would ignore a
+// misspelt field.
+func (e *env) acceptsMonitoring() {
+	kinds := map[string]int{}
+	assets := os.DirFS("../../assets")
+	for _, folder := range []string{"drivers", "monitoring"} {
+		e.must(fs.WalkDir(assets, folder, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".yaml") {
+				return err
+			}
+			text, err := fs.ReadFile(assets, path)
+			if err != nil || !bytes.Contains(text, []byte("\napiVersion: monitoring.coreos.com/")) {
+				return err
+			}
+			e.sub(path, func(*testing.T) { kinds[e.createStrictly(text)]++ })
+			return nil
+		}))
+	}
+	assert.Check(e.t, kinds["ServiceMonitor"] != 0 && kinds["PrometheusRule"] != 0,
+		"there are only %v", kinds)
+}
+
+// createStrictly creates an object in a dry run that refuses unknown fields. It returns the kind.
+func (e *env) createStrictly(text []byte) string {
+	e.t.Helper()
+	names := strings.NewReplacer("${NAMESPACE}", flavour.DefaultNamespace,
+		"${OPERATOR_NAMESPACE}", flavour.DefaultNamespace)
+	object := &unstructured.Unstructured{}
+	e.must(yaml.Unmarshal([]byte(names.Replace(string(text))), &object.Object))
+	object.SetName("strict") // the operator may have created an object with its name
+	kind := object.GetKind()
+	resource := resource("monitoring.coreos.com", strings.ToLower(kind)+"s")
+	_, err := e.guest.of(collection{resource, object.GetNamespace()}).Create(e.ctx(), object,
+		metav1.CreateOptions{
+			DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
+		})
+	e.must(err)
+	return kind
 }

@@ -6,12 +6,16 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
@@ -61,4 +65,106 @@ func kustomize(t *testing.T, folder string) []*unstructured.Unstructured {
 		}
 		objects = append(objects, object)
 	}
+}
+
+const addonsAssets = "../../assets/csi-addons"
+
+// addonsObjects returns the content of the objects of a kustomization, by kind, namespace and name.
+func addonsObjects(t *testing.T, folder string) map[string]map[string]any {
+	t.Helper()
+	objects := map[string]map[string]any{}
+	for _, object := range kustomize(t, filepath.Join(addonsAssets, folder)) {
+		objects[object.GetKind()+" "+key(*object)] = object.Object
+	}
+	return objects
+}
+
+// TestOLMInstallsCSIAddons compares what OLM creates from the bundle of CSI-Addons, together with
+// the prerequisites, with what kubectl installs without OLM.
+func TestOLMInstallsCSIAddons(t *testing.T) {
+	t.Parallel()
+	all := addonsObjects(t, "install/cinder-manila")
+	omitted := maps.Clone(all)
+	for name, object := range addonsObjects(t, "generated/olm/prerequisites") {
+		assert.Check(t, is.DeepEqual(all[name], object),
+			"the prerequisite %s (-without OLM +with OLM)", name)
+		delete(omitted, name)
+	}
+	assert.Check(t, is.DeepEqual(omitted, fromAddonsBundle(t, omitted)),
+		"what OLM creates differs (-without OLM +with OLM)")
+}
+
+// fromAddonsBundle returns what OLM creates from the bundle. The bundle contains neither the names
+// of Roles and bindings nor the metadata of the other objects: these are from the objects that it
+// replaces.
+func fromAddonsBundle(
+	t *testing.T, replaced map[string]map[string]any,
+) map[string]map[string]any {
+	t.Helper()
+	const namespace = " csi-addons-system/"
+	const account = namespace + "csi-addons-controller-manager"
+	version := readAddonsManifest(t, "clusterserviceversion.yaml")
+	strategy, _, err := unstructured.NestedMap(version, "spec", "install", "spec")
+	assert.NilError(t, err)
+	created := map[string]map[string]any{
+		"ServiceAccount" + account: replaced["ServiceAccount"+account],
+		"Service" + namespace + "csi-addons-controller-manager-metrics-service": readAddonsManifest(t,
+			"controller_metrics_service.yaml"),
+	}
+	for _, entry := range strategy["deployments"].([]any) {
+		name := "Deployment" + namespace + entry.(map[string]any)["name"].(string)
+		created[name] = withField(replaced[name], "spec", entry.(map[string]any)["spec"])
+	}
+	lists := map[string]string{"permissions": "Role", "clusterPermissions": "ClusterRole"}
+	for list, kind := range lists {
+		for _, entry := range strategy[list].([]any) {
+			maps.Copy(created, grantedByOLM(t, kind, entry.(map[string]any), replaced))
+		}
+	}
+	return created
+}
+
+// grantedByOLM returns the Role with the rules of an entry of a ClusterServiceVersion, and its
+// binding.
+func grantedByOLM(
+	t *testing.T, kind string, entry map[string]any, replaced map[string]map[string]any,
+) map[string]map[string]any {
+	t.Helper()
+	granted := map[string]map[string]any{}
+	for name, role := range replaced {
+		if role["kind"] != kind || !cmp.Equal(role["rules"], entry["rules"]) {
+			continue
+		}
+		granted[name] = role
+		roleName := role["metadata"].(map[string]any)["name"]
+		for name, binding := range replaced {
+			to, _ := binding["roleRef"].(map[string]any)
+			if to["kind"] == kind && to["name"] == roleName {
+				granted[name] = withField(binding, "subjects", []any{map[string]any{
+					"kind": "ServiceAccount", "name": entry["serviceAccountName"],
+					"namespace": "csi-addons-system",
+				}})
+			}
+		}
+	}
+	if len(granted) != 2 {
+		t.Errorf("the rules %v are those of %d objects, want a %s and its binding",
+			entry["rules"], len(granted), kind)
+	}
+	return granted
+}
+
+func withField(object map[string]any, field string, value any) map[string]any {
+	changed := maps.Clone(object)
+	changed[field] = value
+	return changed
+}
+
+func readAddonsManifest(t *testing.T, file string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(addonsAssets, "generated", "olm", "manifests", file))
+	assert.NilError(t, err)
+	var object unstructured.Unstructured
+	assert.NilError(t, yaml.Unmarshal(text, &object))
+	return object.Object
 }

@@ -5,9 +5,11 @@ package integration
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/assert"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -66,7 +68,9 @@ func TestOperatorFollowsCRDs(t *testing.T) {
 	e.startOperator()
 	e.awaitAvailable()
 	e.followsCRD(o, removed)
-	for _, c := range watch.conditions(e.scope) {
+	versions := watch.end(e.scope)
+	assert.Assert(t, len(versions) != 0, "the watch recorded no condition")
+	for _, c := range slices.Concat(versions...) {
 		if c.Type == o.condition && c.Status != opv1.ConditionFalse &&
 			!strings.Contains(c.Message, terminating) {
 			t.Errorf("%s was %s (%s): %s", c.Type, c.Status, c.Reason, c.Message)

@@ -17,18 +17,17 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
+
+	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl"
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
 
@@ -40,7 +39,8 @@ func TestPluginWorksWithItsClusterRole(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{})
 	e.awaitAvailable()
-	e.createViewer(e.guest)
+	e.eventually(soon, func() error { return e.hasCondition(ready, opv1.ConditionTrue, "") })
+	e.createViewer()
 	e.createSidecarLeases("gone")
 	e.createClaim()
 
@@ -129,26 +129,41 @@ func (e *env) mustRun(code int, args ...string) string {
 	return stdout.String()
 }
 
-// createViewer creates the ClusterRole of assets/kubectl, and binds it to the viewer.
-func (e *env) createViewer(in *cluster) {
+// apply writes objects to a cluster, and deletes them when the test ends.
+func (e *env) apply(to *cluster, text string) (remove func(context.Context) error) {
 	e.t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "assets", "kubectl", "clusterrole.yaml"))
+	writer, err := fixtures.NewWriter(to.config)
 	e.must(err)
-	var role rbacv1.ClusterRole
-	e.must(yaml.UnmarshalStrict(text, &role))
-	roles, bindings := in.kube.RbacV1().ClusterRoles(), in.kube.RbacV1().ClusterRoleBindings()
-	_, err = roles.Create(e.ctx(), &role, metav1.CreateOptions{})
+	var objects []*unstructured.Unstructured
+	for document := range strings.SplitSeq(text, "\n---\n") {
+		object := &unstructured.Unstructured{}
+		e.must(yaml.Unmarshal([]byte(document), &object.Object))
+		e.must(writer.Write(e.ctx(), object))
+		objects = append(objects, object)
+	}
+	remove = func(ctx context.Context) (err error) {
+		for _, object := range objects {
+			err = errors.Join(err, writer.Delete(ctx, object))
+		}
+		return err
+	}
+	e.afterwards(remove)
+	return remove
+}
+
+// createViewer creates the ClusterRole of assets/kubectl, and binds it to the viewer.
+func (e *env) createViewer() {
+	e.t.Helper()
+	role, err := os.ReadFile(filepath.Join("..", "..", "assets", "kubectl", "clusterrole.yaml"))
 	e.must(err)
-	_, err = bindings.Create(e.ctx(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: viewer}},
-	}, metav1.CreateOptions{})
-	e.must(err)
-	e.afterwards(func(ctx context.Context) error {
-		return errors.Join(roles.Delete(ctx, role.Name, metav1.DeleteOptions{}),
-			bindings.Delete(ctx, role.Name, metav1.DeleteOptions{}))
-	})
+	e.apply(e.guest, string(role)+`
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: openstack-csi-viewer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: openstack-csi-viewer}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: `+viewer+`}]
+`)
 }
 
 // createSidecarLeases plays the sidecars of Manila, which no simulated pod runs.
@@ -157,48 +172,35 @@ func (e *env) createSidecarLeases(holder string) {
 	for _, sidecar := range []diagnosis.Sidecar{
 		diagnosis.Provisioner, diagnosis.Resizer, diagnosis.Snapshotter,
 	} {
-		client := e.guest.kube.CoordinationV1().Leases(e.subject.OperandNamespace)
-		name := sidecar.Lease(e.subject.ClusterCSIDriver)
-		e.must(ignoreNotFound(client.Delete(e.ctx(), name, metav1.DeleteOptions{})))
-		_, err := client.Create(e.ctx(), &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: coordinationv1.LeaseSpec{
-				HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](3600),
-				RenewTime: ptr.To(metav1.NewMicroTime(time.Now())),
-			},
-		}, metav1.CreateOptions{})
-		e.must(err)
+		e.apply(e.guest, fmt.Sprintf(`
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {namespace: %s, name: %s}
+spec: {holderIdentity: %q, leaseDurationSeconds: 3600, renewTime: %q}
+`, e.subject.OperandNamespace, sidecar.Lease(e.subject.ClusterCSIDriver), holder,
+			time.Now().UTC().Format(metav1.RFC3339Micro)))
 	}
-	e.afterwards(func(ctx context.Context) error {
-		return ignoreNotFound(e.guest.kube.CoordinationV1().Leases(e.subject.OperandNamespace).
-			DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
-	})
 }
 
 // createClaim creates a claim that nobody serves.
 func (e *env) createClaim() {
 	e.t.Helper()
-	claims := e.guest.kube.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault)
-	_, err := claims.Create(e.ctx(), &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "plugin"},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: ptr.To("csi-manila-default"),
-			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
-			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: quantity.MustParse("1Gi")},
-			},
-		},
-	}, metav1.CreateOptions{})
-	e.must(err)
-	e.afterwards(func(ctx context.Context) error {
-		return claims.Delete(ctx, "plugin", metav1.DeleteOptions{})
-	})
+	e.apply(e.guest, `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {namespace: default, name: plugin}
+spec:
+  storageClassName: csi-manila-default
+  accessModes: [ReadWriteMany]
+  resources: {requests: {storage: 1Gi}}
+`)
 	e.eventually(soon, func() error {
-		claim, err := claims.Get(e.ctx(), "plugin", metav1.GetOptions{})
-		if err == nil && claim.Status.Phase != corev1.ClaimPending {
-			err = fmt.Errorf("the claim is %q", claim.Status.Phase)
+		claim, err := e.guest.kube.CoreV1().PersistentVolumeClaims(metav1.NamespaceDefault).
+			Get(e.ctx(), "plugin", metav1.GetOptions{})
+		if err != nil {
+			return err
 		}
-		return err
+		return checkEqual(corev1.ClaimPending, claim.Status.Phase)
 	})
 }
 
@@ -221,7 +223,8 @@ func TestPluginNamesWhatAGuestClusterDoesNotShow(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{Flavour: flavour.HyperShift})
 	e.awaitAvailable()
-	e.createViewer(e.guest)
+	e.eventually(soon, func() error { return e.hasCondition(ready, opv1.ConditionTrue, "") })
+	e.createViewer()
 	e.createSidecarLeases("unknown")
 	e.createClaim()
 	management := []string{
@@ -277,21 +280,20 @@ func (e *env) allGuests(output chan<- string) func() {
 	silent, err := (&net.ListenConfig{}).Listen(e.ctx(), "tcp", "127.0.0.1:0")
 	e.must(err)
 	e.t.Cleanup(func() { _ = silent.Close() })
-	const name = "silent"
-	plane := unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "hypershift.openshift.io/v1beta1", "kind": "HostedControlPlane",
-	}}
-	plane.SetNamespace(metav1.NamespaceDefault)
-	plane.SetName(name)
-	_, err = e.management.create(e.ctx(), hostedControlPlanes(), plane)
-	e.must(err)
-	e.must(e.management.patch(e.ctx(), collection{hostedControlPlanes(), plane.GetNamespace()}, name,
-		`{"status":{"kubeConfig":{"name":"silent","key":"kubeconfig"}}}`, "status"))
-	e.must(e.management.putSecret(e.ctx(), plane.GetNamespace(), name, map[string][]byte{
-		kubeconfigKey: fmt.Appendf(nil, "{current-context: a, contexts: [{name: a, context: {cluster: "+
-			"a, user: a}}], users: [{name: a, user: {token: t}}], "+
-			"clusters: [{name: a, cluster: {server: 'https://%s'}}]}", silent.Addr()),
-	}))
+	e.apply(e.management, fmt.Sprintf(`
+apiVersion: hypershift.openshift.io/v1beta1
+kind: HostedControlPlane
+metadata: {namespace: default, name: silent}
+status: {kubeConfig: {name: silent, key: kubeconfig}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {namespace: default, name: silent}
+stringData:
+  kubeconfig: >-
+    {current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}],
+    users: [{name: a, user: {token: t}}], clusters: [{name: a, cluster: {server: 'https://%s'}}]}
+`, silent.Addr()))
 	return func() {
 		var stdout, stderr bytes.Buffer
 		kubectl.Main(e.ctx(), []string{

@@ -30,18 +30,11 @@ func (e *env) leaseHolder() (string, error) {
 	return ptr.Deref(lease.Spec.HolderIdentity, ""), nil
 }
 
-func (e *env) isLed() error {
+// isLed returns nil if there is a leader, or if there is none.
+func (e *env) isLed(want bool) error {
 	holder, err := e.leaseHolder()
-	if err == nil && holder == "" {
-		err = errors.New("there is no leader")
-	}
-	return err
-}
-
-func (e *env) isNotLed() error {
-	holder, err := e.leaseHolder()
-	if err == nil && holder != "" {
-		err = fmt.Errorf("%s is still the leader", holder)
+	if err == nil && (holder != "") != want {
+		err = fmt.Errorf("the leader is %q", holder)
 	}
 	return err
 }
@@ -49,13 +42,13 @@ func (e *env) isNotLed() error {
 // releasesLeaseAtEnd checks that the next operator becomes the leader without waiting.
 func (e *env) releasesLeaseAtEnd() {
 	e.awaitAvailable()
-	e.must(e.isLed())
 	first, err := e.leaseHolder()
 	e.must(err)
+	assert.Check(e.t, first != "", "there is no leader")
 	e.stopOperator()
-	e.must(e.isNotLed())
+	e.must(e.isLed(false))
 	e.startOperator()
-	e.eventually(prompt, e.isLed)
+	e.eventually(prompt, func() error { return e.isLed(true) })
 	second, err := e.leaseHolder()
 	e.must(err)
 	assert.Check(e.t, second != first, "both operators have the identity %s", second)
@@ -65,10 +58,10 @@ func (e *env) releasesLeaseAtEnd() {
 func (e *env) endsForChangedConfig() {
 	e.awaitAvailable()
 	e.setConfig("  minTLSVersion: VersionTLS13\n")
-	e.awaitEnd(installed)
-	e.must(e.isNotLed())
+	e.awaitEnd()
+	e.must(e.isLed(false))
 	e.startOperator()
-	e.eventually(soon, e.isLed)
+	e.eventually(soon, func() error { return e.isLed(true) })
 	e.awaitAvailable()
 }
 

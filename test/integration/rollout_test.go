@@ -11,9 +11,132 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
+
+const inputsAnnotation = "operator.openshift.io/rollout-inputs"
+
+func cinderInputs() map[string]input {
+	both := []string{cinderController, cinderNode}
+	return map[string]input{
+		"credentials": {
+			func(e *env, content string) {
+				e.setClouds(append(e.cloud.CloudsYAML(simulator.Clouds{}), "# "+content+"\n"...))
+			}, both[:1], "secret/" + cinderCredentials,
+		},
+		"configuration": {
+			func(e *env, content string) {
+				e.putUserConfig(map[string]string{"config": "[BlockStorage]\nof-a-later-release = \"" +
+					content + "\"\n"})
+			}, both, "configmap/" + cloudConf,
+		},
+		"trusted CA bundle": {
+			func(e *env, content string) {
+				e.patch(configMaps(), operatorNamespace, cinderTrustedCA,
+					fmt.Sprintf(`{"data":{%q:%q}}`, trustedCAKey, content))
+			}, both, "configmap/" + cinderTrustedCA,
+		},
+		"metrics certificate": {
+			func(e *env, content string) {
+				e.putSecret(operatorNamespace, cinderCertificate,
+					map[string][]byte{"tls.crt": []byte(content), "tls.key": []byte("key")})
+			}, both, "secret/" + cinderCertificate,
+		},
+	}
+}
+
+// listedInputs returns the rollout inputs in a workload's annotation. It returns an error if the
+// pods have the annotation, which would make them roll out.
+func (e *env) listedInputs(name string) (map[string]string, error) {
+	w, err := e.workload(name)
+	if err != nil {
+		return nil, err
+	}
+	if w.PodInputs != "" {
+		return nil, fmt.Errorf("the pods of %s have the annotation: %s", name, w.PodInputs)
+	}
+	listed := map[string]string{}
+	for input := range strings.SplitSeq(w.Inputs, ",") {
+		object, hash, ok := strings.Cut(input, "=")
+		if !ok || hash == "" || len(hash) > 20 {
+			return nil, fmt.Errorf("annotation of %s: %q is not kind/name=hash with a short hash", name,
+				input)
+		}
+		listed[object] = hash
+	}
+	return listed, nil
+}
+
+// mustExplainRollout changes the input and waits for exactly one rollout of exactly its workloads.
+// An event and the annotation must explain it.
+func (e *env) mustExplainRollout(in input, content string) {
+	e.t.Helper()
+	before, listed, input := e.workloads(), e.allListedInputs(), in.listed
+	in.put(e, content)
+	e.awaitChangedTemplates(before, in.rolls)
+	e.awaitAvailable()
+	e.eventually(soon, func() error { return e.hasNewPods(in.rolls) })
+	e.awaitNoWrites()
+	for name, after := range e.workloads() {
+		now, err := e.listedInputs(name)
+		e.must(err)
+		if !slices.Contains(in.rolls, name) {
+			if diff := cmp.Diff(before[name], after) + cmp.Diff(listed[name], now); diff != "" {
+				e.t.Errorf("%s changed, although it does not read the input:\n%s", name, diff)
+			}
+			continue
+		}
+		assert.Check(e.t, rolledOnce(before[name], after))
+		assert.Check(e.t, now[input] != listed[name][input],
+			"%s lists the old hash of %s: %v", name, input, now)
+		delete(now, input)
+		others := maps.Clone(listed[name])
+		delete(others, input)
+		assert.Check(e.t, is.DeepEqual(others, now), "%s lists other inputs as changed", name)
+		e.eventually(soon, func() error { return e.hasEvent("RolloutInputChanged", name, input) })
+	}
+}
+
+func (e *env) allListedInputs() map[string]map[string]string {
+	e.t.Helper()
+	all := map[string]map[string]string{}
+	for _, name := range e.subject.Workloads {
+		listed, err := e.listedInputs(name)
+		e.must(err)
+		all[name] = listed
+	}
+	return all
+}
+
+// rollsOutOncePerInput creates all inputs, and changes one after the other. Only the workloads that
+// read the input roll out, within two seconds, and an event and an annotation explain why.
+func (e *cinderEnv) rollsOutOncePerInput() {
+	e.awaitAvailable()
+	all := cinderInputs()
+	for _, in := range all {
+		in.put(e.env, "the first content")
+	}
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	e.awaitAvailable()
+	for name, in := range all {
+		e.sub(name, func(*testing.T) { e.mustExplainRollout(in, "another content") })
+	}
+}
+
+func TestCinderRollsOutChangedInputs(t *testing.T) {
+	t.Parallel()
+	e := newCinder(t, options{})
+	e.parts(
+		part{"FollowsZones", e.followsZones},
+		part{"RollsOutOncePerInput", e.rollsOutOncePerInput},
+	)
+}
 
 const (
 	trustedCAKey       = "ca-bundle.crt"
@@ -30,31 +153,6 @@ type input struct {
 	rolls []string
 	// listed is its name in the annotation of the workloads.
 	listed string
-}
-
-// inputs returns all rollout inputs and the workloads that they roll out.
-func inputs() map[string]input {
-	return map[string]input{
-		"trusted CA bundle": {
-			put: func(e *env, content string) {
-				config, err := e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
-					Get(e.ctx(), trustedCABundle, metav1.GetOptions{})
-				e.must(err)
-				config.Data = map[string]string{trustedCAKey: content}
-				_, err = e.guest.kube.CoreV1().ConfigMaps(operandNamespace).
-					Update(e.ctx(), config, metav1.UpdateOptions{})
-				e.must(err)
-			},
-			rolls: workloadNames(), listed: "configmap/" + trustedCABundle,
-		},
-		"metrics certificate": {
-			put: func(e *env, content string) {
-				e.putSecret(operandNamespace, servingCertificate,
-					map[string][]byte{"tls.crt": []byte(content), "tls.key": []byte("key")})
-			},
-			rolls: []string{controllerName, nodeName}, listed: "secret/" + servingCertificate,
-		},
-	}
 }
 
 // rolledOnce returns nil if a workload changed exactly once since before, by one hash that is the
@@ -127,30 +225,6 @@ func (e *env) hasNewPods(names []string) error {
 		}
 	}
 	return nil
-}
-
-// eachInput creates all inputs, and then runs a subtest for each.
-func (e *env) eachInput(all map[string]input, test func(input)) {
-	e.t.Helper()
-	e.awaitAvailable()
-	names := slices.Sorted(maps.Keys(all))
-	for _, name := range names {
-		all[name].put(e, "the first content")
-	}
-	e.awaitAvailable()
-	e.awaitNoWrites()
-	e.awaitAvailable()
-	for _, name := range names {
-		e.sub(name, func(*testing.T) { test(all[name]) })
-	}
-}
-
-// TestChangedInputRollsOutOnce checks that only the workloads that read the input roll out, and
-// that an event and an annotation explain why.
-func TestChangedInputRollsOutOnce(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, options{})
-	e.eachInput(inputs(), func(in input) { e.mustExplainRollout(in, "another content") })
 }
 
 // allMountTrustedCA returns nil if each workload mounts the trusted CA bundle. The golden files

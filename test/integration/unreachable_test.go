@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -36,14 +35,6 @@ type outageCase struct {
 
 func statusFault(service simulator.Service, code int) simulator.Fault {
 	return simulator.Fault{Mode: simulator.Status, Service: service, Status: code}
-}
-
-// returnsStatus returns an outage in which the named service returns an HTTP status.
-func returnsStatus(name string, service simulator.Service, code int) outageCase {
-	status := strconv.Itoa(code)
-	return outageCase{
-		name + " returns " + status, unreachableReason, statusFault(service, code), "HTTP " + status,
-	}
 }
 
 func refusesConnections() outageCase {
@@ -82,7 +73,10 @@ func (e *env) staysDisabledDuringOutages(end func()) {
 	e.eventually(soon, func() error { return e.hasCondition(disabled, opv1.ConditionTrue, "") })
 	for _, f := range []outageCase{
 		refusesConnections(),
-		returnsStatus("Keystone", simulator.Identity, http.StatusServiceUnavailable),
+		{
+			"Keystone returns 503", unreachableReason,
+			statusFault(simulator.Identity, http.StatusServiceUnavailable), "HTTP 503",
+		},
 	} {
 		next := e.fault(f.fault)
 		end()
