@@ -109,9 +109,10 @@ func (c *ControlPlane) addAdmin() error {
 }
 
 // watchAPIServer reports an API server that does not answer any more, because envtest does not
-// report the end of its processes.
+// report the end of its processes. On a busy machine, etcd may need more than the two seconds in
+// which the API server expects its answer.
 func (c *ControlPlane) watchAPIServer(ctx context.Context) {
-	const patience = 3
+	const patience = 12
 	var err error
 	for misses := 0; misses < patience; misses++ {
 		select {
