@@ -90,20 +90,6 @@ func (e *env) deleteControlPlane(name string) {
 	e.must(e.management.of(in).Delete(e.ctx(), name, metav1.DeleteOptions{}))
 }
 
-// sameGenerations returns nil if the generations of the workloads have not changed.
-func (e *env) sameGenerations(before map[string]workload) error {
-	for name, was := range before {
-		now, err := e.workload(name)
-		if err != nil {
-			return err
-		}
-		if now.Generation != was.Generation {
-			return fmt.Errorf("%s has generation %d after %d", name, now.Generation, was.Generation)
-		}
-	}
-	return nil
-}
-
 func (e *hostedEnv) waitsForHostedControlPlane() {
 	e.mustNotDeploy("no HostedControlPlane")
 	e.apply(e.management, `

@@ -71,7 +71,7 @@ func (e *env) awaitSteadyState() steadyState {
 func (e *env) mustBeInState(before steadyState) {
 	e.t.Helper()
 	e.expectNone("the operator deleted", e.requests(before.since, deletions))
-	e.must(e.sameGenerations(before.workloads))
+	e.must(e.hasRolledOut(before.workloads))
 	for name, was := range before.workloads {
 		now, err := e.workload(name)
 		e.must(err)

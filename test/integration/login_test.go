@@ -72,24 +72,27 @@ func (e *env) awaitIdle() driverState {
 	return e.driverState()
 }
 
+// hasRolledOut returns nil if these workloads have changed once, and no other one has.
+func (e *env) hasRolledOut(before map[string]workload, names ...string) error {
+	want, got := map[string]int64{}, map[string]int64{}
+	for name, was := range before {
+		now, err := e.workload(name)
+		if err != nil {
+			return err
+		}
+		want[name], got[name] = 0, now.Generation-was.Generation
+		if slices.Contains(names, name) {
+			want[name] = 1
+		}
+	}
+	return checkEqual(want, got)
+}
+
 // mustRollOutOnly waits until the pod templates of these workloads have changed once, and checks
 // that no other one changes.
 func (e *env) mustRollOutOnly(before driverState, names ...string) {
 	e.t.Helper()
-	check := func() error {
-		want, got := map[string]int64{}, map[string]int64{}
-		for name, was := range before.workloads {
-			now, err := e.workload(name)
-			if err != nil {
-				return err
-			}
-			want[name], got[name] = 0, now.Generation-was.Generation
-			if slices.Contains(names, name) {
-				want[name] = 1
-			}
-		}
-		return checkEqual(want, got)
-	}
+	check := func() error { return e.hasRolledOut(before.workloads, names...) }
 	e.eventually(soon, check)
 	e.awaitAvailable()
 	e.awaitNoWrites()
