@@ -236,9 +236,9 @@ chaos: export KILLS ?= 25
 chaos: test-chaos ## Let everything fail around the operators for DURATION; SEED=n repeats a run
 
 .PHONY: test-node
-test-node: build k8s node ## Test real nodes, as root
-	BIN_DIR=$(BIN_DIR) go test -tags integration -count 1 -timeout 20m -parallel 6 -v \
-		./test/node/... $(TESTFLAGS)
+test-node: build k8s node node-images ## Test real nodes, as root
+	BIN_DIR=$(BIN_DIR) go test -tags e2e,integration -count 1 -timeout 20m -p 1 -v \
+		./test/node/... ./test/e2e/nodes $(TESTFLAGS)
 
 .PHONY: test-promises
 test-promises: build k8s node node-images olm ## Test promises of operators on real nodes, as root
