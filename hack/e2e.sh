@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds programs of the end-to-end tests from Go modules into the folder $1. $2 says which:
-# csi-sanity, with the drivers that it tests, storage, which are Kubernetes' storage tests, or
-# monitoring, a sidecar whose metrics are scraped. It skips what is up to date. `make
-# test-csi-sanity`, `make test-storage` and `make test-monitoring` call it.
+# csi-sanity, storage, which are Kubernetes' storage tests, or monitoring, a sidecar whose metrics
+# are scraped. It skips what is up to date. `make test-csi-sanity`, `make test-storage` and `make
+# test-monitoring` call it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,11 +14,7 @@ sanity=test/e2e/programs/csi-test storage=test/devcluster/kubernetes
 drivers=test/node/images/programs
 
 case $2 in
-csi-sanity)
-	# Its sources are in this repository, so Go decides what is up to date.
-	go build -ldflags '-s -w' -o "${out}/nfsplugin" ./test/node/standin
-	sources=("${sanity}/go.mod" "${drivers}/go.mod")
-	;;
+csi-sanity) sources=("${sanity}/go.mod") ;;
 storage) sources=("${storage}"/{go.mod,storage/*.go}) ;;
 monitoring) sources=("${drivers}/go.mod") ;;
 *)
@@ -30,11 +26,7 @@ wanted=$( (cat "${sources[@]}" hack/e2e.sh && go env GOVERSION GOARCH) | sha256s
 [ "$(cat "${out}/$2.sha256" 2>/dev/null)" != "${wanted}" ] || exit 0
 echo "Building the programs of $2 into ${out} (minutes, once)"
 case $2 in
-csi-sanity)
-	go -C "${sanity}" build -ldflags '-s -w' -o "${new}/" tool
-	go -C "${drivers}" build -ldflags '-s -w' -o "${new}/" \
-		k8s.io/cloud-provider-openstack/cmd/{cinder,manila}-csi-plugin
-	;;
+csi-sanity) go -C "${sanity}" build -ldflags '-s -w' -o "${new}/" tool ;;
 storage)
 	go -C "${storage}" build -ldflags '-s -w' -o "${new}/" github.com/onsi/ginkgo/v2/ginkgo
 	go -C "${storage}" test -c -ldflags '-s -w' -o "${new}/storage.test" ./storage

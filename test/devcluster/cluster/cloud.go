@@ -43,7 +43,7 @@ func (c *Cluster) newCloud() (testcloud.Cloud, error) {
 	if c.opts.Nodes.Count == 0 {
 		return testcloud.New(config)
 	}
-	config.State = c.opts.Dir.OpenStackState()
+	config.State, config.Settle = c.opts.Dir.OpenStackState(), c.opts.Settle
 	config.ComputeZones, config.VolumeZones = c.opts.Nodes.zones(), c.opts.Nodes.zones()
 	var err error
 	c.real.cloud, err = simulator.New(config)

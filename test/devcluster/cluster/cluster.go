@@ -24,6 +24,8 @@ type Options struct {
 	// With NoCloud there is no OpenStack, and there are no credentials. With TLS OpenStack serves
 	// HTTPS with a private CA.
 	NoCloud, TLS bool
+	// Settle is how long the simulator's answers wait for its operations, with real nodes.
+	Settle time.Duration
 	// Cloud is an OpenStack that runs already and that the caller closes. Without it, the cluster
 	// runs one.
 	Cloud testcloud.Cloud

@@ -41,6 +41,8 @@ type Options struct {
 	NodeGrace time.Duration
 	// With TLS, OpenStack serves HTTPS with a private CA.
 	TLS bool
+	// Settle is how long OpenStack's answers wait for its operations.
+	Settle time.Duration
 	// Idle operators are installed without pods, so no driver runs.
 	Idle bool
 	// CSIAddons installs CSI-Addons, which the operators add to their drivers.
@@ -138,7 +140,7 @@ func (c *Cluster) plan(o Options) (devcluster.Options, error) {
 	nodes.Zones, nodes.Grace = o.Zones, o.NodeGrace
 	return devcluster.Options{
 		Dir: c.Dir, Binaries: c.Binaries, TLS: o.TLS, Operators: c.Operators, Nodes: nodes,
-		Idle: o.Idle, CSIAddons: o.CSIAddons, Progress: o.Progress,
+		Idle: o.Idle, CSIAddons: o.CSIAddons, Settle: o.Settle, Progress: o.Progress,
 	}, err
 }
 

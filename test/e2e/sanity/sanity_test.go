@@ -1,4 +1,4 @@
-//go:build integration
+//go:build e2e
 
 package sanity
 
@@ -11,55 +11,39 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
+	"time"
 
-	"golang.org/x/sys/unix"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/yaml"
 
+	"github.com/openstack-csi/csi-operator/test/e2e/cluster"
 	"github.com/openstack-csi/csi-operator/test/e2e/report"
-	"github.com/openstack-csi/csi-operator/test/openstack/accessrules"
 )
 
 func TestDriversPassCSISanity(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	t.Cleanup(func() { s.mustHaveSentListedRequests(t) }) // after the parallel tests
+	c, err := cluster.Start(t.Context(), cluster.Options{
+		Name: "csi-sanity", Drivers: []string{"cinder", "manila"}, Settle: time.Minute,
+		Progress: os.Stderr,
+	})
+	assert.NilError(t, err)
+	t.Cleanup(c.Stop)
+	t.Cleanup(func() { c.MustHaveSentListedRequests(t) }) // after the parallel tests
 	for _, d := range drivers() {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			var sockets []string
-			for _, c := range d.containers {
-				sockets = append(sockets, s.startDriver(t, c))
-			}
-			sockets = sockets[len(sockets)-2:]
+			s := newSite(t, c, d)
 			known := slices.Sorted(maps.Keys(d.failures))
-			passed, failed := s.runSanity(t, d, sockets, "--ginkgo.skip="+anyOf(known))
+			passed, failed := s.runSanity(t, "--ginkgo.skip="+anyOf(known))
 			assert.Check(t, len(failed) == 0 && passed >= minimumPassed,
 				"csi-sanity: %d tests passed, these failed: %q", passed, failed)
-			_, failed = s.runSanity(t, d, sockets, "--ginkgo.focus="+anyOf(known))
+			_, failed = s.runSanity(t, "--ginkgo.focus="+anyOf(known))
 			assert.Check(t, is.DeepEqual(known, failed), "known failures")
 			t.Logf("csi-sanity: %d passed, %d failed as expected", passed, len(failed))
 		})
 	}
-}
-
-// mustHaveSentListedRequests checks that docs/openstack-requests.md contains each request that
-// OpenStack has received.
-func (s *site) mustHaveSentListedRequests(t *testing.T) {
-	t.Helper()
-	page, err := accessrules.Read("../../../docs/openstack-requests.md")
-	assert.NilError(t, err)
-	unlisted, unused := page.Compare(s.cloud.Counters().Calls)
-	for _, call := range unlisted {
-		t.Errorf("docs/openstack-requests.md has no row for %s", call)
-	}
-	t.Logf("rows of docs/openstack-requests.md without a request: %v", unused)
 }
 
 // anyOf returns a regular expression that matches the names of tests.
@@ -71,54 +55,64 @@ func anyOf(names []string) string {
 	return strings.Join(quoted, "|")
 }
 
-// startDriver starts a container with a driver. It returns the path of its socket in the node.
-func (s *site) startDriver(t *testing.T, c container) string {
-	t.Helper()
-	pod := s.pod(t, c.namespace, c.workload)
-	// An init container that restarts runs beside the others.
-	all := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
-	i := slices.IndexFunc(all, func(found corev1.Container) bool {
-		return found.Name == c.name
-	})
-	if i < 0 {
-		t.Fatalf("pod %s has no container %s", pod.Name, c.name)
-	}
-	return s.runContainer(t, pod, all[i],
-		filepath.Join(os.Getenv("E2E_BIN_DIR"), c.program))
+// site is where csi-sanity tests a driver.
+type site struct {
+	driver
+
+	cluster *cluster.Cluster
+	// node is the folder of the node on this machine. pod is the folder of the controller's pod in the
+	// node: the NFS driver mounts only below such folders, and the kubelet deletes unknown ones.
+	node, pod string
 }
 
-// runSanity runs csi-sanity with the sockets of the controller service and of the node service. It
-// returns the number of tests that passed, and the names of those that failed.
-func (s *site) runSanity(
-	t *testing.T, d driver, sockets []string, selection string,
-) (passed int, failed []string) {
+// newSite returns the site of a driver, and gives the node csi-sanity and a short name for the
+// socket of the controller service: the path of a socket has at most 107 bytes.
+func newSite(t *testing.T, c *cluster.Cluster, d driver) site {
 	t.Helper()
-	// The NFS driver mounts only below this folder.
-	pods := filepath.Join(kubeletFolder, "pods")
-	folder := filepath.Join(pods, "csi-sanity-"+string(uuid.NewUUID()))
-	files := filepath.Join(s.node, folder)
-	assert.NilError(t, os.MkdirAll(files, 0o755))
-	parameters, secrets := s.classes(t, d)
+	pods, err := c.Client.CoreV1().Pods(d.namespace).List(t.Context(), metav1.ListOptions{})
+	assert.NilError(t, err)
+	s := site{driver: d, cluster: c, node: c.Dir.Node(c.Nodes()[0].Name())}
+	for _, pod := range pods.Items {
+		if strings.HasPrefix(pod.Name, d.controller+"-") {
+			s.pod = "/var/lib/kubelet/pods/" + string(pod.UID)
+		}
+	}
+	assert.Assert(t, s.pod != "", "Deployment %s has no pod", d.controller)
+	program, err := os.ReadFile(filepath.Join(os.Getenv("E2E_BIN_DIR"), "csi-sanity"))
+	assert.NilError(t, err)
+	assert.NilError(t, os.Mkdir(filepath.Join(s.node, s.folder()), 0o755))
+	assert.NilError(t, os.WriteFile(filepath.Join(s.node, s.folder(), "program"), program, 0o755))
+	assert.NilError(t, os.Symlink(s.pod+"/volumes/kubernetes.io~empty-dir/socket-dir",
+		filepath.Join(s.node, "tmp", s.name)))
+	return s
+}
+
+// folder returns a folder in the node for the files of csi-sanity.
+func (s site) folder() string { return s.pod + "/csi-sanity" }
+
+// runSanity runs csi-sanity in the namespaces of the node. It returns the number of tests that
+// passed, and the names of those that failed.
+func (s site) runSanity(t *testing.T, selection string) (passed int, failed []string) {
+	t.Helper()
+	files := filepath.Join(s.node, s.folder())
+	parameters, secrets := s.classes(t)
 	writeYAML(t, filepath.Join(files, "parameters.yaml"), parameters)
 	writeYAML(t, filepath.Join(files, "secrets.yaml"), secrets)
-	root := s.newRoot(t, filepath.Base(files))
-	mount(t, filepath.Join(s.node, kubeletFolder), filepath.Join(root, kubeletFolder),
-		unix.MS_BIND|unix.MS_REC, "")
-	bindFile(t, filepath.Join(os.Getenv("E2E_BIN_DIR"), "csi-sanity"),
-		filepath.Join(root, "csi-sanity"))
+	pid, err := os.ReadFile(filepath.Join(s.node, "pid"))
+	assert.NilError(t, err)
 	const gib = 1 << 30
-	cmd := exec.CommandContext(t.Context(), "/csi-sanity", selection,
-		"--csi.controllerendpoint=unix://"+sockets[0], "--csi.endpoint=unix://"+sockets[1],
-		"--csi.mountdir="+folder+"/target", "--csi.stagingdir="+folder+"/staging",
+	out, ended := exec.CommandContext(t.Context(), "nsenter", "--target="+string(pid), "--mount",
+		"--pid", "--root", "--wd", s.folder()+"/program", selection,
+		"--csi.controllerendpoint=unix:///tmp/"+s.name+"/csi.sock",
+		"--csi.endpoint=unix:///var/lib/kubelet/plugins/"+s.name+"/csi.sock",
+		"--csi.mountdir="+s.folder()+"/target", "--csi.stagingdir="+s.folder()+"/staging",
 		fmt.Sprintf("--csi.testvolumesize=%d", gib), fmt.Sprintf("--csi.testvolumeexpandsize=%d", 2*gib),
-		"--csi.testvolumeparameters="+folder+"/parameters.yaml",
-		"--csi.secrets="+folder+"/secrets.yaml",
-		"--ginkgo.json-report="+folder+"/report.json", "--ginkgo.no-color")
-	cmd.SysProcAttr, cmd.Dir = &syscall.SysProcAttr{Chroot: root}, "/"
-	out, ended := cmd.CombinedOutput()
-	passed, failed = readReport(t, filepath.Join(files, "report.json"))
+		"--csi.testvolumeparameters="+s.folder()+"/parameters.yaml",
+		"--csi.secrets="+s.folder()+"/secrets.yaml",
+		"--ginkgo.json-report="+s.folder()+"/report.json", "--ginkgo.no-color",
+	).CombinedOutput()
 	t.Logf("csi-sanity %s: %v\n%s", selection, ended, out)
-	return passed, failed
+	return readReport(t, filepath.Join(files, "report.json"))
 }
 
 func writeYAML(t *testing.T, file string, content any) {
@@ -152,11 +146,12 @@ func readReport(t *testing.T, file string) (passed int, failed []string) {
 }
 
 // classes returns the parameters of volumes, and the Secrets of calls in the form of csi-sanity.
-func (s *site) classes(t *testing.T, d driver) (
+func (s site) classes(t *testing.T) (
 	parameters map[string]string, secrets map[string]map[string]string,
 ) {
 	t.Helper()
-	class, err := s.client.StorageV1().StorageClasses().Get(t.Context(), d.class, metav1.GetOptions{})
+	class, err := s.cluster.Client.StorageV1().StorageClasses().
+		Get(t.Context(), s.class, metav1.GetOptions{})
 	assert.NilError(t, err)
 	parameters, secrets = map[string]string{}, map[string]map[string]string{}
 	for name, value := range class.Parameters {
@@ -189,9 +184,10 @@ func callsWith(kind string) []string {
 	}[kind]
 }
 
-func (s *site) secret(t *testing.T, namespace, name string) map[string]string {
+func (s site) secret(t *testing.T, namespace, name string) map[string]string {
 	t.Helper()
-	found, err := s.client.CoreV1().Secrets(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	found, err := s.cluster.Client.CoreV1().Secrets(namespace).
+		Get(t.Context(), name, metav1.GetOptions{})
 	assert.NilError(t, err)
 	values := map[string]string{}
 	for key, value := range found.Data {
