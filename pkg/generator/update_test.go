@@ -2,7 +2,6 @@ package generator_test
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -89,9 +88,7 @@ func TestUpdateWritesNothingOnError(t *testing.T) {
 	edit{two, "10302", "10301"}.apply(t, tree)
 	root := writeTree(t, tree)
 	want := files(t, os.DirFS(root))
-	if err := generator.Update(root); err == nil {
-		t.Fatal("no error")
-	}
+	assert.Assert(t, generator.Update(root) != nil, "no error")
 	assert.Check(t, is.DeepEqual(want, files(t, os.DirFS(root))))
 }
 
@@ -127,10 +124,8 @@ func TestCommandReturnsExitCodeAndMessage(t *testing.T) {
 				args = []string{"--assets", writeTree(t, test.tree)}
 			}
 			var stderr strings.Builder
-			if code := generator.Main(args, io.Writer(&stderr)); code != test.code ||
-				!strings.Contains(stderr.String(), test.want) {
-				t.Errorf("exit code %d, %q", code, stderr.String())
-			}
+			assert.Check(t, is.Equal(generator.Main(args, &stderr), test.code))
+			assert.Check(t, is.Contains(stderr.String(), test.want))
 		})
 	}
 }
@@ -158,8 +153,7 @@ func TestKustomizationOfCSIAddonsMustFitItsObjects(t *testing.T) {
 			tree["csi-addons/clusterserviceversion.yaml"] = &fstest.MapFile{Data: []byte("a: b\n")}
 			tree[folder+"kustomization.yaml"] = &fstest.MapFile{Data: []byte(test.kustomization)}
 			err := generator.Update(writeTree(t, tree))
-			assert.Check(t, err != nil && strings.Contains(err.Error(), test.want),
-				"the error is %v, want %s", err, test.want)
+			assert.Check(t, is.ErrorContains(err, test.want))
 		})
 	}
 }
