@@ -12,6 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -75,8 +78,8 @@ func TestSeverityDependsOnTheSuffix(t *testing.T) {
 	} {
 		statuses := []opv1.ConditionStatus{opv1.ConditionTrue, opv1.ConditionFalse, opv1.ConditionUnknown}
 		for i, status := range statuses {
-			assert.Check(t, is.Equal(diagnosis.SeverityOf(conditionType, status), want[i]),
-				"%s=%s has severity", conditionType, status)
+			got := diagnosis.SeverityOf(conditionType, status)
+			assert.Check(t, is.Equal(got, want[i]), "%s=%s", conditionType, status)
 		}
 	}
 }
@@ -121,5 +124,121 @@ func TestKeysOfInputsAreThoseOfExistingClusters(t *testing.T) {
 	} {
 		got := diagnosis.InputAnnotation(input[0], input[1], input[2])
 		assert.Check(t, got == "operator.openshift.io/dep-"+want, "the key of %v is %s", input, got)
+	}
+}
+
+// Neither the message of a condition that is True, nor an init container that has ended, is why.
+func TestPodTroubleIsWhyAPodIsNotReady(t *testing.T) {
+	t.Parallel()
+	const placed, unready = "{type: PodScheduled, status: 'True', message: x}",
+		"{type: Ready, status: 'False'"
+	for status, want := range map[string]string{
+		"phase: Succeeded": "",
+		"conditions: [{type: Ready, status: 'True'}]": "",
+		"phase: Failed": "Problem PodFailed has failed (Failed): there is no message",
+		"{phase: Failed, reason: Evicted, message: m}": "Problem PodFailed has failed (Evicted): m",
+		"conditions: [{type: PodScheduled, status: 'False', message: m}]": "Problem Unschedulable " +
+			"cannot be scheduled: m",
+		"{conditions: [" + placed + ", " + unready + "}], containerStatuses: [{name: a}]}": "Problem " +
+			"NotReady is not ready",
+		"{conditions: [" + unready + ", message: m}], containerStatuses: [{name: a}]}": "Problem " +
+			"NotReady is not ready: m",
+		"phase: Pending": "Progress Pending starts",
+		"containerStatuses: [{state: {waiting: {reason: ContainerCreating}}}]": "Progress " +
+			"ContainerCreating starts (ContainerCreating)",
+		"{initContainerStatuses: [{state: {waiting: {reason: PodInitializing}}}], " +
+			"containerStatuses: [{name: a}]}": "Progress PodInitializing starts (PodInitializing)",
+		"containerStatuses: [{state: {waiting: {reason: PodInitializing}}}, {name: a, state: " +
+			"{waiting: {reason: ImagePullBackOff, message: 'x ErrImagePull: m'}}}]": "Problem " +
+			"ImagePullBackOff container a is in ImagePullBackOff: m",
+		"containerStatuses: [{name: a, state: {waiting: {reason: RunContainerError}}}]": "Problem " +
+			"CreateContainerError container a is in RunContainerError: there is no message",
+		"initContainerStatuses: [{name: a, state: {terminated: {exitCode: 137, reason: OOMKilled, " +
+			"message: m}}}]": "Problem CrashLoopBackOff container a is in CrashLoopBackOff (exit 137, out " +
+			"of memory): m",
+		"{initContainerStatuses: [{ready: true, state: {terminated: {exitCode: 0}}}], " +
+			"containerStatuses: [{name: a}]}": "Problem NotReady is not ready",
+	} {
+		pod := &corev1.Pod{}
+		assert.NilError(t, yaml.UnmarshalStrict([]byte(status), &pod.Status), status)
+		got := fmt.Sprintln(diagnosis.PodTrouble(pod))
+		assert.Check(t, is.Equal(strings.TrimSpace(got), want), status)
+		pod.DeletionTimestamp = &metav1.Time{}
+		got = fmt.Sprintln(diagnosis.PodTrouble(pod))
+		assert.Check(t, is.Equal(strings.TrimSpace(got), ""), "deleted: %s", status)
+	}
+}
+
+func TestShortIsOneLineWithoutCredentials(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"two\n lines":                      "two lines",
+		`Password: "a b" for me`:           "Password: *** for me",
+		"Authorization: Bearer abc.def":    "Authorization: Bearer ***",
+		"pull https://me:pw@registry/x":    "pull https://***@registry/x",
+		`err="{\"password\":\"hunter2\"}"`: `err="{\"password\":***`,
+		"Authorization: Basic abc=":        "Authorization: Basic ***",
+		"run --os-password hunter2 now":    "run --os-password *** now",
+		`{"X-Subject-Token": ["gAAAA"]}`:   `{"X-Subject-Token": [***]}`,
+		`{"password": "a\"b c", "x": 1}`:   `{"password": ***, "x": 1}`,
+		"passcode=123 ok":                  "passcode=*** ok",
+		"https://user:p@ss/w@host/path":    "https://***@host/path",
+		`token: "cut off`:                  "token: ***",
+		strings.Repeat("ä", 300):           strings.Repeat("ä", 255) + "…",
+	} {
+		assert.Check(t, is.Equal(diagnosis.Short(text), want), "%q becomes", text)
+	}
+}
+
+func TestSnapshotIsIgnoredIfNoControllerHasChangedIt(t *testing.T) {
+	t.Parallel()
+	created := time.Unix(1000, 0)
+	status := []metav1.ManagedFieldsEntry{{Manager: "kubectl"}, {Manager: "x", Subresource: "status"}}
+	for name, test := range map[string]struct {
+		age        time.Duration
+		finalizers []string
+		fields     []metav1.ManagedFieldsEntry
+		want       bool
+	}{
+		"new":        {age: diagnosis.SnapshotGrace},
+		"old":        {age: diagnosis.SnapshotGrace + 1, fields: status[:1], want: true},
+		"of backups": {age: time.Hour, finalizers: []string{"example.com/backup"}, want: true},
+		"protected": {
+			age:        time.Hour,
+			finalizers: []string{"snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection"},
+		},
+		"with an unknown class": {age: time.Hour, fields: status},
+	} {
+		snapshot := &metav1.ObjectMeta{
+			CreationTimestamp: metav1.NewTime(created), Finalizers: test.finalizers,
+			ManagedFields: test.fields,
+		}
+		assert.Check(t, is.Equal(diagnosis.IsIgnored(snapshot, created.Add(test.age)), test.want), name)
+	}
+}
+
+func TestWorkloadIsRolledOutWithTheNewestPodsOnly(t *testing.T) {
+	t.Parallel()
+	type status = appsv1.DeploymentStatus
+	of := func(s status) metav1.Object { return &appsv1.Deployment{Status: s} }
+	ofNodes := func(s appsv1.DaemonSetStatus) metav1.Object { return &appsv1.DaemonSet{Status: s} }
+	unseen := of(status{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1})
+	unseen.SetGeneration(1)
+	for name, test := range map[string]struct {
+		object metav1.Object
+		want   bool
+	}{
+		"yes":           {of(status{Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}), true},
+		"not seen":      {unseen, false},
+		"earlier pods":  {of(status{Replicas: 2, UpdatedReplicas: 1, AvailableReplicas: 2}), false},
+		"not available": {of(status{Replicas: 1, UpdatedReplicas: 1}), false},
+		"nodes": {ofNodes(appsv1.DaemonSetStatus{
+			DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberAvailable: 2,
+		}), true},
+		"a node": {ofNodes(appsv1.DaemonSetStatus{
+			DesiredNumberScheduled: 2, UpdatedNumberScheduled: 1, NumberAvailable: 2,
+		}), false},
+	} {
+		assert.Check(t, is.Equal(diagnosis.NewWorkload(test.object, nil).RolledOut, test.want), name)
 	}
 }
