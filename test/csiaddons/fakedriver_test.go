@@ -100,26 +100,18 @@ func (d *fakeDriver) GetIdentity(context.Context, *identity.GetIdentityRequest,
 func (d *fakeDriver) GetCapabilities(context.Context, *identity.GetCapabilitiesRequest,
 ) (*identity.GetCapabilitiesResponse, error) {
 	response := &identity.GetCapabilitiesResponse{}
-	for _, service := range d.services {
-		response.Capabilities = append(response.Capabilities, &identity.Capability{
-			Type: &identity.Capability_Service_{
-				Service: &identity.Capability_Service{Type: service},
-			},
-		})
+	add := func(c *identity.Capability) { response.Capabilities = append(response.Capabilities, c) }
+	for _, one := range d.services {
+		service := &identity.Capability_Service{Type: one}
+		add(&identity.Capability{Type: &identity.Capability_Service_{Service: service}})
 	}
-	for _, reclaim := range d.reclaims {
-		response.Capabilities = append(response.Capabilities, &identity.Capability{
-			Type: &identity.Capability_ReclaimSpace_{
-				ReclaimSpace: &identity.Capability_ReclaimSpace{Type: reclaim},
-			},
-		})
+	for _, one := range d.reclaims {
+		reclaim := &identity.Capability_ReclaimSpace{Type: one}
+		add(&identity.Capability{Type: &identity.Capability_ReclaimSpace_{ReclaimSpace: reclaim}})
 	}
 	for _, one := range d.fences {
-		response.Capabilities = append(response.Capabilities, &identity.Capability{
-			Type: &identity.Capability_NetworkFence_{
-				NetworkFence: &identity.Capability_NetworkFence{Type: one},
-			},
-		})
+		network := &identity.Capability_NetworkFence{Type: one}
+		add(&identity.Capability{Type: &identity.Capability_NetworkFence_{NetworkFence: network}})
 	}
 	return response, nil
 }

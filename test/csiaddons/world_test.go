@@ -64,22 +64,10 @@ type world struct {
 	pod string
 }
 
-// borrow waits for a cluster, and resets it. It contains nothing of CSI-Addons.
+// borrow waits for a cluster that contains nothing of CSI-Addons.
 func borrow(t *testing.T) *world {
 	t.Helper()
-	requested := time.Now()
-	w := &world{T: t, cluster: <-free, began: time.Now()}
-	t.Cleanup(func() {
-		t.Logf("used a cluster for %.1f s, after waiting %.1f s", time.Since(w.began).Seconds(),
-			w.began.Sub(requested).Seconds())
-		free <- w.cluster
-	})
-	if w.plane == nil {
-		w.must(w.start(t.Context()))
-	} else {
-		w.must(w.reset(t.Context()))
-	}
-	return w
+	return &world{T: t, cluster: clusters.Borrow(t), began: time.Now()}
 }
 
 // newWorld installs the manifests of the controller, and creates the namespace of drivers and a

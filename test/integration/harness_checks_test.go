@@ -33,6 +33,18 @@ func (e *env) finish() {
 	assert.Check(e.t, e.cloud.Close(), "stopping the cloud")
 }
 
+// metricsText returns what the operator serves at /metrics, or "" if it does not serve.
+func (e *env) metricsText(ctx context.Context) string {
+	if e.operator == nil || !e.operator.Running() {
+		return ""
+	}
+	text, err := e.scrape(ctx)
+	if err != nil {
+		e.t.Logf("the metrics are not searched for secrets: %v", err)
+	}
+	return text
+}
+
 func (e *env) checkLog() {
 	log := e.log()
 	crashes := []string{"panic:", "Observed a panic", "DATA RACE", "fatal error:", "goroutine 1 ["}

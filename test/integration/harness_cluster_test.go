@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -23,6 +24,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	devcluster "github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/site"
 )
 
 // administrator is the field manager of changes that tests make as an administrator.
@@ -36,7 +38,6 @@ type testCluster struct {
 
 	flavour flavour.Flavour
 	name    string
-	bin     string
 	podDir  paths.Dir // contains the files that operators find in their pods
 
 	options devcluster.Options
@@ -44,18 +45,35 @@ type testCluster struct {
 	failed  chan error // contains the error of a component that ended
 }
 
-// start starts the cluster and connects to it.
-func (c *testCluster) start(ctx context.Context) error {
-	var err error
-	if c.running, err = devcluster.Start(ctx, c.options); err != nil {
+func (c *testCluster) String() string { return c.name }
+
+// Prepare starts the cluster and connects to it, or resets it if it runs already.
+func (c *testCluster) Prepare(ctx context.Context) error {
+	if c.running != nil {
+		var errs []error
+		for _, each := range c.clusters() {
+			errs = append(errs, each.store.Reset(ctx))
+		}
+		return errors.Join(append(errs, c.failure())...)
+	}
+	started, err := devcluster.Start(ctx, c.options)
+	if err != nil {
 		return fmt.Errorf("starting %s: %w", c.name, err)
 	}
-	if err := c.connect(ctx); err != nil {
-		c.running.Stop()
+	if err := c.connect(ctx, started.Environments()[0]); err != nil {
+		started.Stop()
 		return fmt.Errorf("connecting to %s: %w", c.name, err)
 	}
-	go func() { c.failed <- c.running.Wait(context.WithoutCancel(ctx)) }()
+	c.running = started
+	go func() { c.failed <- started.Wait(context.WithoutCancel(ctx)) }()
 	return nil
+}
+
+// Stop stops the cluster, if it runs.
+func (c *testCluster) Stop() {
+	if c.running != nil {
+		c.running.Stop()
+	}
 }
 
 // failure returns an error if a component of the cluster has ended.
@@ -76,27 +94,24 @@ func (c *testCluster) clusters() []*cluster {
 	return slices.Compact([]*cluster{c.guest, c.management})
 }
 
-func (c *testCluster) connect(ctx context.Context) error {
-	environment := c.running.Environments()[0]
-	c.podDir = environment.Dir
+func (c *testCluster) connect(ctx context.Context, in *devcluster.Environment) error {
+	c.podDir = in.Dir
 	c.management = &cluster{
 		name: string(flavour.ControlPlane), dir: c.options.Dir, namespace: operatorNamespace,
-		restored: configCollections(), config: environment.ControlConfig(),
 	}
 	c.guest = c.management
 	if c.isHosted() {
 		c.management.namespace = hostedNamespace
-		c.management.restored = controlPlaneCollections()
 		c.guest = &cluster{
 			name: string(flavour.Guest), dir: c.podDir, namespace: operatorNamespace,
-			operatorUser: guestAdmin, restored: configCollections(), config: environment.Config(),
+			operatorUser: guestAdmin,
 		}
 	}
-	var errs []error
-	for _, each := range c.clusters() {
-		errs = append(errs, each.connect(ctx))
+	err := c.management.connect(ctx, in.ControlConfig(), in.ControlEtcd())
+	if err == nil && c.isHosted() {
+		err = c.guest.connect(ctx, in.Config(), in.Etcd())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // cluster gives access to one API server as an administrator.
@@ -107,35 +122,29 @@ type cluster struct {
 	namespace string
 	// operatorUser is the user of all operators here, if they have no ServiceAccounts.
 	operatorUser string
-	// restored are the collections whose original content the reset restores.
-	restored []collection
 
-	config   *rest.Config
-	kube     kubernetes.Interface
-	openst   operatorclient.Interface
-	dynamic  dynamic.Interface
-	baseline baseline
+	config  *rest.Config
+	kube    kubernetes.Interface
+	openst  operatorclient.Interface
+	dynamic dynamic.Interface
+	store   *site.Store
 }
 
-func (c *cluster) connect(ctx context.Context) error {
-	err := c.dial()
-	if err == nil {
-		c.baseline, err = c.recordBaseline(ctx)
-	}
-	return err
-}
-
-// dial creates the clients.
-func (c *cluster) dial() error {
-	c.config.QPS, c.config.UserAgent = -1, "integration-test"
+// connect creates the clients, and records what the cluster contains.
+func (c *cluster) connect(ctx context.Context, config *rest.Config, etcd string) error {
+	config.QPS, config.UserAgent = -1, "integration-test"
+	c.config = config
 	var err error
-	if c.kube, err = kubernetes.NewForConfig(c.config); err != nil {
+	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
-	if c.openst, err = operatorclient.NewForConfig(c.config); err != nil {
+	if c.openst, err = operatorclient.NewForConfig(config); err != nil {
 		return err
 	}
-	c.dynamic, err = dynamic.NewForConfig(c.config)
+	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return err
+	}
+	c.store, err = site.NewStore(ctx, etcd)
 	return err
 }
 
@@ -184,6 +193,17 @@ func (c *cluster) patch(
 	_, err := c.of(in).
 		Patch(ctx, name, types.MergePatchType, []byte(text), options, subresources...)
 	return err
+}
+
+// create creates an object with the content of an earlier one.
+func (c *cluster) create(
+	ctx context.Context, resource schema.GroupVersionResource, first unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
+	object := first.DeepCopy()
+	object.SetResourceVersion("")
+	object.SetUID("")
+	object.SetManagedFields(nil)
+	return c.of(collection{resource, first.GetNamespace()}).Create(ctx, object, metav1.CreateOptions{})
 }
 
 // secret returns the data of a Secret.

@@ -87,18 +87,14 @@ func newEnv(t *testing.T, o options) *env {
 	t.Helper()
 	e := &env{scope: &scope{t: t}, options: o.withDefaults(), client: newOperatorClient()}
 	t.Cleanup(e.client.CloseIdleConnections)
-	e.borrowCluster()
-	e.must(e.failure())
+	e.testCluster = shared.pools[e.options.Flavour].Borrow(t)
 	e.subject = e.options.Subject.in(e.testCluster)
 	e.audit = &audit{e.scope, e.testCluster, e.subject}
 	name := strings.NewReplacer("/", "_", " ", "_").Replace(t.Name())
-	e.files = paths.Dir(filepath.Join(shared.dir, "tests", name))
+	e.files = paths.Dir(filepath.Join(shared.Dir, "tests", name))
 	e.linkKubeconfigs()
-	e.must(e.reset(t.Context()))
 	if e.isHosted() {
 		e.awaitGuestKubeconfig(soon)
-	}
-	if e.isHosted() {
 		e.changeDriver(func(d *opv1.ClusterCSIDriver) { d.Spec.OperatorLogLevel = opv1.TraceAll })
 	}
 	credentials := e.options.Cloud.Credentials
@@ -118,21 +114,6 @@ func newEnv(t *testing.T, o options) *env {
 		e.startOperator()
 	}
 	return e
-}
-
-// borrowCluster waits for a cluster. The cleanup that returns it runs last.
-func (e *env) borrowCluster() {
-	e.t.Helper()
-	requested := time.Now()
-	borrowed, err := shared.borrow(e.ctx(), e.options.Flavour)
-	e.must(err)
-	e.testCluster = borrowed
-	began := time.Now()
-	e.t.Cleanup(func() {
-		e.t.Logf("used %s for %.1f s, after waiting %.1f s",
-			borrowed.name, time.Since(began).Seconds(), began.Sub(requested).Seconds())
-		shared.giveBack(borrowed)
-	})
 }
 
 func (o options) withDefaults() options {

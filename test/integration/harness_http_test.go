@@ -75,19 +75,25 @@ func (e *env) prometheusToken(ctx context.Context) (string, error) {
 	return e.scraper, nil
 }
 
+// scrape returns what the operator serves at /metrics.
+func (e *env) scrape(ctx context.Context) (string, error) {
+	token, err := e.prometheusToken(ctx)
+	if err != nil {
+		return "", err
+	}
+	status, text, err := e.fetch(ctx, "/metrics", token)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("the operator returned %d for /metrics: %s", status, text)
+	}
+	return text, err
+}
+
 // metric returns the sum of the samples of a metric whose labels contain all given texts, such as
 // `service="Manila"`.
 func (e *env) metric(name string, labels ...string) (float64, error) {
-	token, err := e.prometheusToken(e.ctx())
+	text, err := e.scrape(e.ctx())
 	if err != nil {
 		return 0, err
-	}
-	status, text, err := e.get("/metrics", token)
-	if err != nil {
-		return 0, err
-	}
-	if status != http.StatusOK {
-		return 0, fmt.Errorf("the operator returned %d for /metrics: %s", status, text)
 	}
 	return sumSamples(text, name, labels...)
 }

@@ -31,18 +31,6 @@ func hostedControlPlanes() schema.GroupVersionResource {
 	}
 }
 
-// controlPlaneCollections returns the objects that the namespace of the hosted control plane
-// contains before an operator runs.
-func controlPlaneCollections() []collection {
-	return []collection{
-		{hostedControlPlanes(), hostedNamespace},
-		{secrets(), hostedNamespace},
-		{configMaps(), hostedNamespace},
-		{resource("apps", "deployments"), hostedNamespace},
-		{resource("", "serviceaccounts"), hostedNamespace},
-	}
-}
-
 // hostedEnv is the environment of an operator of a hosted control plane.
 type hostedEnv struct{ *env }
 

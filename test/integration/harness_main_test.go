@@ -21,46 +21,32 @@
 package integration
 
 import (
-	"cmp"
-	"context"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
-
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	devcluster "github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
-	"github.com/openstack-csi/csi-operator/test/devcluster/process"
+	"github.com/openstack-csi/csi-operator/test/site"
 )
 
-// clusterPools contains the clusters that all tests share.
-type clusterPools struct {
-	dir        string // contains all state and the operators' logs
-	bin        string // contains the programs
-	kubernetes string // contains the Kubernetes binaries
-	pools      map[flavour.Flavour]pool
-	all        []*testCluster // of all pools
+// suite is what all tests share.
+type suite struct {
+	site.Folders
+
+	pools map[flavour.Flavour]*site.Pool[*testCluster]
+	all   []*testCluster // of all pools
 	// operators are those that cluster-storage-operator deploys, by driver.
 	operators map[string]fixtures.Operator
 }
 
-// pool contains the clusters of one flavour that no test uses.
-type pool struct {
-	idle   chan *testCluster // running
-	unused chan *testCluster // not started yet
-}
-
 // shared is set by TestMain before any test runs.
-var shared *clusterPools //nolint:gochecknoglobals // TestMain cannot pass values to tests.
+var shared *suite //nolint:gochecknoglobals // TestMain cannot pass values to tests.
 
 func TestMain(m *testing.M) {
 	pairs := 1 // a running API server costs CPU time even if it is idle
@@ -73,36 +59,26 @@ func TestMain(m *testing.M) {
 			"maximum number of pairs of management and guest cluster"),
 	}
 	flag.Parse()
-	log.SetLogger(logr.Discard())  // envtest's messages repeat errors
-	klog.SetLogger(logr.Discard()) // informers repeat that an API server is stopped
-	os.Exit(withClusters(limits, m.Run))
-}
-
-// withClusters runs the tests and removes the clusters. It keeps the logs if a test failed.
-func withClusters(limits map[flavour.Flavour]*int, run func() int) int {
-	c, err := newClusterPools(limits)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "devcluster:", err)
-		return 1
-	}
-	shared = c
-	process.KillOnSignal(c.dir, c.kubernetes, c.bin)
-	code := run()
-	c.stop()
-	if code == 0 && ranWholeSuite() {
-		code = c.checkPermissions()
-	}
-	if code != 0 {
-		fmt.Fprintln(os.Stderr, "All logs are kept in", c.dir)
+	os.Exit(site.Run("csi-operator-integration", func(f site.Folders) int {
+		var err error
+		if shared, err = newSuite(f, limits); err != nil {
+			fmt.Fprintln(os.Stderr, "devcluster:", err)
+			return 1
+		}
+		code := m.Run()
+		for _, pool := range shared.pools {
+			pool.Stop()
+		}
+		if code == 0 && ranWholeSuite() {
+			code = shared.checkPermissions()
+		}
 		return code
-	}
-	_ = os.RemoveAll(c.dir)
-	return code
+	}))
 }
 
 // checkPermissions returns 1 if the Roles of the operators contain a permission without use.
-func (c *clusterPools) checkPermissions() int {
-	unused, err := c.unusedPermissions()
+func (s *suite) checkPermissions() int {
+	unused, err := s.unusedPermissions()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "comparing the Roles with the audit logs:", err)
 		return 1
@@ -113,93 +89,38 @@ func (c *clusterPools) checkPermissions() int {
 	return min(len(unused), 1)
 }
 
-func newClusterPools(limits map[flavour.Flavour]*int) (*clusterPools, error) {
-	c := &clusterPools{
-		pools: map[flavour.Flavour]pool{}, operators: map[string]fixtures.Operator{},
-	}
-	// Control planes use most of the CPU time. With four times the memory they use a quarter less.
-	if err := os.Setenv("GOGC", "400"); err != nil {
-		return nil, err
-	}
-	var err error
-	if c.bin, err = filepath.Abs(cmp.Or(os.Getenv("BIN_DIR"), "../../bin")); err != nil {
-		return nil, err
-	}
-	c.kubernetes, err = filepath.Abs(cmp.Or(os.Getenv("K8S_BIN_DIR"), "../../bin/k8s"))
-	if err != nil {
-		return nil, err
-	}
-	if c.dir, err = os.MkdirTemp("", "csi-operator-integration-"); err != nil {
-		return nil, err
+func newSuite(folders site.Folders, limits map[flavour.Flavour]*int) (*suite, error) {
+	s := &suite{
+		Folders: folders, pools: map[flavour.Flavour]*site.Pool[*testCluster]{},
+		operators: map[string]fixtures.Operator{},
 	}
 	operators, err := fixtures.AllOperators()
 	if err != nil {
 		return nil, err
 	}
 	for _, o := range operators {
-		c.operators[o.Driver] = o
+		s.operators[o.Driver] = o
 	}
 	for f, limit := range limits {
 		if *limit < 1 {
 			return nil, fmt.Errorf("-%s=%d is below 1", f, *limit)
 		}
-		p := pool{make(chan *testCluster, *limit), make(chan *testCluster, *limit)}
+		guests := 0
+		if f == flavour.HyperShift {
+			guests = 1
+		}
+		var clusters []*testCluster
 		for i := range *limit {
 			name := fmt.Sprintf("%s-%d", f, i+1)
-			options := devcluster.Options{
-				Dir: paths.Dir(filepath.Join(c.dir, name)), Binaries: c.kubernetes, NoCloud: true,
-				Operators: operators, Progress: io.Discard,
-			}
-			if f == flavour.HyperShift {
-				options.Guests = 1
-			}
-			one := &testCluster{
-				flavour: f, name: name, bin: c.bin, options: options, failed: make(chan error, 1),
-			}
-			c.all = append(c.all, one)
-			p.unused <- one
+			clusters = append(clusters, &testCluster{
+				flavour: f, name: name, failed: make(chan error, 1), options: devcluster.Options{
+					Dir: paths.Dir(filepath.Join(s.Dir, name)), Binaries: s.Kubernetes, NoCloud: true,
+					Operators: operators, Guests: guests, Progress: io.Discard,
+				},
+			})
 		}
-		c.pools[f] = p
+		s.pools[f] = site.NewPool(clusters)
+		s.all = append(s.all, clusters...)
 	}
-	return c, nil
-}
-
-// borrow returns a running cluster of a flavour that no other test uses. It prefers a cluster that
-// runs already.
-func (c *clusterPools) borrow(ctx context.Context, f flavour.Flavour) (*testCluster, error) {
-	p := c.pools[f]
-	select {
-	case borrowed := <-p.idle:
-		return borrowed, nil
-	default:
-	}
-	select {
-	case borrowed := <-p.idle:
-		return borrowed, nil
-	case borrowed := <-p.unused:
-		if err := borrowed.start(ctx); err != nil {
-			p.unused <- borrowed
-			return nil, err
-		}
-		return borrowed, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// giveBack makes a cluster available to other tests.
-func (c *clusterPools) giveBack(returned *testCluster) {
-	c.pools[returned.flavour].idle <- returned
-}
-
-// stop stops all clusters. It must be called after all tests.
-func (c *clusterPools) stop() {
-	var stopping sync.WaitGroup
-	for _, p := range c.pools {
-		close(p.idle)
-		for idle := range p.idle {
-			stopping.Go(idle.running.Stop)
-		}
-	}
-	stopping.Wait()
+	return s, nil
 }

@@ -29,7 +29,7 @@ type operatorRun struct {
 func (e *env) runner() operator.Runner {
 	return operator.Runner{
 		Operator: e.subject.Operator, Guest: e.running.Environments()[0].Guest,
-		Bin: e.bin, Dir: e.files,
+		Bin: shared.Bin, Dir: e.files,
 		Env: e.subject.Env(),
 	}
 }

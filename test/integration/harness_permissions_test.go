@@ -61,17 +61,17 @@ func ranWholeSuite() bool {
 
 // unusedPermissions compares the Roles of the operators with the audit logs of all clusters. It
 // returns the permissions that no request used and that have no reason.
-func (c *clusterPools) unusedPermissions() ([]string, error) {
+func (s *suite) unusedPermissions() ([]string, error) {
 	var unused []string
 	for _, f := range flavour.All() {
-		for _, o := range c.operators {
+		for _, o := range s.operators {
 			if f == flavour.HyperShift {
 				var err error
 				if o, err = o.Hosted(guestName); err != nil {
 					return nil, err
 				}
 			}
-			requests, err := c.requestsOf(f, o)
+			requests, err := s.requestsOf(f, o)
 			if err != nil {
 				return nil, err
 			}
@@ -88,9 +88,9 @@ func (c *clusterPools) unusedPermissions() ([]string, error) {
 
 // requestsOf returns the requests of an operator to the clusters in which operators of a flavour
 // run.
-func (c *clusterPools) requestsOf(f flavour.Flavour, o fixtures.Operator) ([]request, error) {
+func (s *suite) requestsOf(f flavour.Flavour, o fixtures.Operator) ([]request, error) {
 	var all []request
-	for _, used := range c.all {
+	for _, used := range s.all {
 		if used.flavour != f || used.management == nil {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
-	"net/http"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -17,8 +17,8 @@ import (
 	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -124,28 +124,39 @@ func found(text string, secrets []string) []string {
 	})
 }
 
-// mustContainNoSecrets searches a text that contains no object.
-func (e *env) mustContainNoSecrets(what, text string, secrets secretTexts) {
+// mustContainNoSecrets fails the test if a text contains one of the secrets.
+func (e *env) mustContainNoSecrets(what, text string, secrets []string) {
 	e.t.Helper()
-	if found := found(text, slices.Concat(secrets.always, secrets.proxies)); len(found) > 0 {
+	if found := found(text, secrets); len(found) > 0 {
 		e.t.Errorf("%s: it contains the secrets %q", what, found)
 	}
 }
 
-// checkSecrets searches for secrets in the operator's log and metrics, the audit logs, and the
-// objects of readableResources.
+// checkSecrets searches for secrets in the operator's log and metrics, the audit logs, and all
+// objects except Secrets.
 func (e *env) checkSecrets(ctx context.Context, metrics string) {
 	e.t.Helper()
 	secrets, err := e.secretTexts(ctx)
 	assert.Check(e.t, err, "collecting secrets")
-	e.mustContainNoSecrets("the operator's log", e.log(), secrets)
-	e.mustContainNoSecrets("the operator's metrics", metrics, secrets)
+	all := slices.Concat(secrets.always, secrets.proxies)
+	e.mustContainNoSecrets("the operator's log", e.log(), all)
+	e.mustContainNoSecrets("the operator's metrics", metrics, all)
 	for _, c := range e.clusters() {
 		text, err := textFrom(c.dir.AuditLog(), e.began.offsets[c])
 		assert.Check(e.t, err, "reading the audit log")
-		e.mustContainNoSecrets("the audit log of the "+c.name+" cluster", text, secrets)
-		for _, resource := range readableResources() {
-			e.checkObjects(ctx, c, resource, secrets)
+		e.mustContainNoSecrets("the audit log of the "+c.name+" cluster", text, all)
+		objects, err := c.store.Objects(ctx)
+		assert.Check(e.t, err)
+		for key, object := range objects {
+			if strings.HasPrefix(key, "secrets/") ||
+				strings.HasSuffix(key, "/"+cinderUserConfig) { // only the administrator writes it
+				continue
+			}
+			key += " of the " + c.name + " cluster"
+			e.mustContainNoSecrets(key, string(object), secrets.always)
+			if len(secrets.proxies) > 0 && !strings.HasPrefix(key, "config.openshift.io/proxies/") {
+				e.mustContainNoSecrets(key, outsideOfProxies(object), secrets.proxies)
+			}
 		}
 	}
 }
@@ -157,103 +168,57 @@ func textFrom(path string, offset int64) (string, error) {
 		return "", err
 	}
 	defer file.Close()
-	if _, err := file.Seek(offset, io.SeekStart); err != nil {
-		return "", err
-	}
-	text, err := io.ReadAll(file)
+	text, err := io.ReadAll(io.NewSectionReader(file, offset, math.MaxInt64-offset))
 	return string(text), err
-}
-
-// readableResources returns the resources that a test may change, except Secrets.
-func readableResources() []schema.GroupVersionResource {
-	all := append(resettableResources(), clusterCSIDrivers())
-	for _, in := range configCollections() {
-		all = append(all, in.resource)
-	}
-	return slices.DeleteFunc(all, func(r schema.GroupVersionResource) bool { return r == secrets() })
-}
-
-// checkObjects searches all objects of a resource for secrets.
-func (e *env) checkObjects(
-	ctx context.Context, c *cluster, resource schema.GroupVersionResource, secrets secretTexts,
-) {
-	e.t.Helper()
-	objects, err := c.list(ctx, collection{resource, metav1.NamespaceAll})
-	assert.Check(e.t, err)
-	for _, object := range objects {
-		if resource == configMaps() && object.GetName() == cinderUserConfig {
-			continue // only the administrator writes it
-		}
-		leaks, err := leaksOf(resource, object, secrets)
-		assert.Check(e.t, err)
-		if len(leaks) > 0 {
-			e.t.Errorf("%s %s of the %s cluster contains the secrets %q", resource.Resource, key(object),
-				c.name, leaks)
-		}
-	}
 }
 
 // checkDriverForSecrets searches the ClusterCSIDriver, which contains the conditions, for the
 // planted secrets.
 func (e *env) checkDriverForSecrets() {
 	e.t.Helper()
-	e.checkObjects(e.ctx(), e.guest, clusterCSIDrivers(), secretTexts{always: e.secrets})
+	driver, err := e.driver()
+	e.must(err)
+	text, err := json.Marshal(driver)
+	e.must(err)
+	e.mustContainNoSecrets("the ClusterCSIDriver", string(text), e.secrets)
 }
 
-// leaksOf returns the secrets that an object contains and must not contain.
-func leaksOf(
-	resource schema.GroupVersionResource, object unstructured.Unstructured, secrets secretTexts,
-) ([]string, error) {
-	text, err := object.MarshalJSON()
-	if err != nil {
-		return nil, err
+// fieldsOf returns the fields of an object in etcd, which contains Kubernetes' own types as protobuf
+// and others as JSON.
+func fieldsOf(object []byte) (map[string]any, error) {
+	decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(object, nil, nil)
+	if err == nil {
+		return runtime.DefaultUnstructuredConverter.ToUnstructured(decoded)
 	}
-	leaks := found(string(text), secrets.always)
-	if resource == configResource("proxies") {
-		return leaks, nil
-	}
-	text, err = json.Marshal(withoutProxies(object.Object))
-	return append(leaks, found(string(text), secrets.proxies)...), err
+	var fields map[string]any
+	return fields, json.Unmarshal(object, &fields)
 }
 
-// withoutProxies returns a copy of a part of an object without the fields that contain proxies: the
+// outsideOfProxies returns an object in etcd as JSON without the fields that contain proxies. An
+// object that cannot be decoded has none.
+func outsideOfProxies(object []byte) string {
+	if fields, err := fieldsOf(object); err == nil {
+		if text, err := json.Marshal(withoutProxies(fields)); err == nil {
+			return string(text)
+		}
+	}
+	return string(object)
+}
+
+// withoutProxies returns a part of an object without the fields that contain proxies: the
 // environment of containers, and the observed configuration of a ClusterCSIDriver.
 func withoutProxies(part any) any {
 	switch part := part.(type) {
 	case map[string]any:
-		kept := map[string]any{}
+		delete(part, "env")
+		delete(part, "observedConfig")
 		for name, field := range part {
-			if name != "env" && name != "observedConfig" {
-				kept[name] = withoutProxies(field)
-			}
+			part[name] = withoutProxies(field)
 		}
-		return kept
 	case []any:
-		kept := make([]any, 0, len(part))
-		for _, element := range part {
-			kept = append(kept, withoutProxies(element))
+		for i, element := range part {
+			part[i] = withoutProxies(element)
 		}
-		return kept
-	default:
-		return part
 	}
-}
-
-// metricsText returns what the operator serves at /metrics, or "" if it does not serve.
-func (e *env) metricsText(ctx context.Context) string {
-	e.t.Helper()
-	if e.operator == nil || !e.operator.Running() {
-		return ""
-	}
-	token, err := e.prometheusToken(ctx)
-	if err != nil {
-		e.t.Logf("the metrics are not searched for secrets: %v", err)
-		return ""
-	}
-	status, text, err := e.fetch(ctx, "/metrics", token)
-	if err != nil || status != http.StatusOK {
-		e.t.Logf("the metrics are not searched for secrets: status %d, %v", status, err)
-		return ""
-	}
-	return text
+	return part
 }

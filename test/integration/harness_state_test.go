@@ -209,20 +209,16 @@ func (e *env) hasClasses(names ...string) error {
 
 // hasNoWorkloads returns nil if no workload of the driver exists.
 func (e *env) hasNoWorkloads() error {
-	var found []string
 	for _, c := range e.clusters() {
-		for _, kind := range []string{"deployments", "daemonsets"} {
-			objects, err := c.addedObjects(e.ctx(), resource("apps", kind))
-			if err != nil {
-				return err
-			}
-			for _, object := range objects {
-				found = append(found, kind+" "+key(object))
+		added, err := c.store.Added(e.ctx())
+		if err != nil {
+			return err
+		}
+		for _, key := range added {
+			if strings.HasPrefix(key, "deployments/") || strings.HasPrefix(key, "daemonsets/") {
+				return fmt.Errorf("there is %s, want no workloads", key)
 			}
 		}
-	}
-	if len(found) > 0 {
-		return fmt.Errorf("there are %v, want no workloads", found)
 	}
 	return nil
 }

@@ -32,8 +32,8 @@ const chart = repository + "/assets/helm/generated/openstack-csi"
 // helms returns both majors of Helm, by name.
 func helms() map[string]string {
 	return map[string]string{
-		"helm3": filepath.Join(shared.bin, "tools", "helm3"),
-		"helm4": filepath.Join(shared.bin, "tools", "helm4"),
+		"helm3": filepath.Join(shared.Bin, "tools", "helm3"),
+		"helm4": filepath.Join(shared.Bin, "tools", "helm4"),
 	}
 }
 
@@ -62,7 +62,7 @@ func TestHelmChartEqualsKustomizations(t *testing.T) {
 	} {
 		want := map[string]*unstructured.Unstructured{}
 		for _, folder := range test.folders {
-			maps.Copy(want, rendered(t, filepath.Join(shared.kubernetes, "kubectl")+" kustomize "+
+			maps.Copy(want, rendered(t, filepath.Join(shared.Kubernetes, "kubectl")+" kustomize "+
 				filepath.Join(repository, "assets", folder)))
 		}
 		for name, helm := range helms() {

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -145,27 +144,27 @@ func hostileDriver(driver string) map[string]hostileWrite {
 // the holder of the Lease.
 func (e *env) controlPlaneObjects() map[string]string {
 	e.t.Helper()
+	all, err := e.management.store.Objects(e.ctx())
+	e.must(err)
 	content := map[string]string{}
-	for _, resource := range resettableResources() {
-		objects, err := e.management.list(e.ctx(), collection{resource, hostedNamespace})
-		if apierrors.IsMethodNotSupported(err) || resource.Resource == "events" ||
-			resource.Resource == "pods" || resource.Resource == "replicasets" {
+	for key, object := range all {
+		resource, _, _ := strings.Cut(key, "/")
+		if !strings.Contains(key, "/"+hostedNamespace+"/") ||
+			slices.Contains([]string{"events", "pods", "replicasets"}, resource) {
 			continue
 		}
+		fields, err := fieldsOf(object)
 		e.must(err)
-		for _, object := range objects {
-			delete(object.Object, "status")
-			object.SetManagedFields(nil)
-			object.SetResourceVersion("")
-			shown := any(object.Object)
-			if resource.Resource == "leases" {
-				spec, _ := object.Object["spec"].(map[string]any)
-				shown = []any{spec["holderIdentity"], spec["leaseTransitions"]}
-			}
-			text, err := json.MarshalIndent(shown, "", " ")
-			e.must(err)
-			content[resource.Resource+" "+object.GetNamespace()+"/"+object.GetName()] = string(text)
+		delete(fields, "status")
+		unstructured.RemoveNestedField(fields, "metadata", "managedFields")
+		shown := any(fields)
+		if resource == "leases" {
+			spec, _ := fields["spec"].(map[string]any)
+			shown = []any{spec["holderIdentity"], spec["leaseTransitions"]}
 		}
+		text, err := json.MarshalIndent(shown, "", " ")
+		e.must(err)
+		content[key] = string(text)
 	}
 	return content
 }

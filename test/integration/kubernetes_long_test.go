@@ -113,17 +113,17 @@ type plainKubernetes struct {
 func startPlainKubernetes(t *testing.T) *plainKubernetes {
 	t.Helper()
 	k := &plainKubernetes{
-		scope: &scope{t: t}, dir: paths.Dir(filepath.Join(shared.dir, t.Name())),
+		scope: &scope{t: t}, dir: paths.Dir(filepath.Join(shared.Dir, t.Name())),
 	}
 	plane, err := controlplane.Start(k.ctx(), controlplane.Options{
-		Binaries: shared.kubernetes, Dir: filepath.Join(k.dir.ControlPlanes(), "main"),
+		Binaries: shared.Kubernetes, Dir: filepath.Join(k.dir.ControlPlanes(), "main"),
 		Logs: k.dir.Logs(), AuditLog: k.dir.AuditLog(), Kubeconfig: k.dir.AdminKubeconfig(),
-		Stages: filepath.Join(shared.kubernetes, "manifests", "stages"),
+		Stages: filepath.Join(shared.Kubernetes, "manifests", "stages"),
 	})
 	k.must(err)
 	t.Cleanup(plane.Stop)
-	k.cluster = &cluster{name: "kubernetes", dir: k.dir, config: plane.Config()}
-	k.must(k.cluster.dial())
+	k.cluster = &cluster{name: "kubernetes", dir: k.dir}
+	k.must(k.cluster.connect(k.ctx(), plane.Config(), plane.Etcd()))
 	k.must(k.createNodes(plane.Config()))
 	k.cloud, err = simulator.New(simulator.Config{
 		ShareTypes: []simulator.ShareType{{Name: "default"}},
@@ -176,7 +176,7 @@ func (k *plainKubernetes) writeRelease(version, folder string) {
 	k.must(os.WriteFile(filepath.Join(root, "CHANGELOG.md"), []byte("## v1.0.0\n## v0.9.0\n"), 0o600))
 	digest := "@sha256:" + strings.Repeat("0", 64)
 	files, err := release.Options{
-		Root: root, Version: version, Kubectl: filepath.Join(shared.kubernetes, "kubectl"),
+		Root: root, Version: version, Kubectl: filepath.Join(shared.Kubernetes, "kubectl"),
 	}.Manifests(k.ctx(), map[string]string{
 		"manila-csi-driver-operator":           "registry.example.com/manila" + digest,
 		"openstack-cinder-csi-driver-operator": "registry.example.com/cinder" + digest,
@@ -209,7 +209,7 @@ func (k *plainKubernetes) follow(heading string) {
 // run runs a command of the guide on a machine without Go and git.
 func (k *plainKubernetes) run(command string) {
 	k.t.Helper()
-	path := []string{k.programs(), shared.kubernetes, os.Getenv("PATH")}
+	path := []string{k.programs(), shared.Kubernetes, os.Getenv("PATH")}
 	k.must(guide.Run(k.ctx(), command, "PATH="+strings.Join(path, string(os.PathListSeparator)),
 		"KUBECONFIG="+k.dir.AdminKubeconfig(), "CLOUDS="+k.clouds(),
 		"RELEASE="+k.release))
@@ -239,7 +239,7 @@ func (k *plainKubernetes) startOperator(driver string) func() {
 	k.must(err)
 	k.must(paths.WriteFile(k.dir.Kubeconfig(o.Name), kubeconfig))
 	runner := operator.Runner{
-		Operator: o, Bin: shared.bin, Dir: k.dir, Progress: io.Discard,
+		Operator: o, Bin: shared.Bin, Dir: k.dir, Progress: io.Discard,
 		Env: append(k.environment(o), o.Env()...),
 	}
 	p := k.startProgram(process.Options{
@@ -387,7 +387,7 @@ func (k *plainKubernetes) objects() []string {
 		`"$(kubectl api-resources --verbs=list,delete --output=name |
 			grep -vE '^(events|endpoint)' | paste -sd,)" |
 			grep -vE '^(ConfigMap|Lease|ServiceAccount) (default|kube-[a-z-]+)/'`,
-		"PATH="+shared.kubernetes+":"+os.Getenv("PATH"), "KUBECONFIG="+k.dir.AdminKubeconfig())
+		"PATH="+shared.Kubernetes+":"+os.Getenv("PATH"), "KUBECONFIG="+k.dir.AdminKubeconfig())
 	k.must(err)
 	found := strings.Split(strings.TrimSpace(output), "\n")
 	slices.Sort(found)

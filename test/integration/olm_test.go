@@ -47,7 +47,7 @@ func TestKubectlBuildsThePrerequisitesOfOLM(t *testing.T) {
 // kustomize returns the objects that `kubectl kustomize` prints for a folder.
 func kustomize(t *testing.T, folder string) []*unstructured.Unstructured {
 	t.Helper()
-	program := filepath.Join(shared.kubernetes, "kubectl")
+	program := filepath.Join(shared.Kubernetes, "kubectl")
 	cmd := exec.CommandContext(t.Context(), program, "kustomize", folder)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -74,7 +74,7 @@ func addonsObjects(t *testing.T, folder string) map[string]map[string]any {
 	t.Helper()
 	objects := map[string]map[string]any{}
 	for _, object := range kustomize(t, filepath.Join(addonsAssets, folder)) {
-		objects[object.GetKind()+" "+key(*object)] = object.Object
+		objects[object.GetKind()+" "+object.GetNamespace()+"/"+object.GetName()] = object.Object
 	}
 	return objects
 }

@@ -63,7 +63,7 @@ func TestDocumentedCommandsGrantOtherSecrets(t *testing.T) {
 // kubectl runs kubectl as administrator of the guest cluster.
 func (e *env) kubectl(args ...string) {
 	e.t.Helper()
-	program := filepath.Join(shared.kubernetes, "kubectl")
+	program := filepath.Join(shared.Kubernetes, "kubectl")
 	args = append([]string{"--kubeconfig=" + e.guest.dir.AdminKubeconfig()}, args...)
 	output, err := exec.CommandContext(e.ctx(), program, args...).CombinedOutput()
 	if err != nil {

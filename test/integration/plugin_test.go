@@ -79,7 +79,7 @@ func TestKubectlCompletesThePlugin(t *testing.T) {
 	completion, err := filepath.Abs("../../cmd/kubectl-openstack_csi")
 	assert.NilError(t, err)
 	output, err := guide.Output(t.Context(), "kubectl __complete openstack-csi why ''", "PATH="+
-		strings.Join([]string{shared.bin, shared.kubernetes, completion, os.Getenv("PATH")}, ":"))
+		strings.Join([]string{shared.Bin, shared.Kubernetes, completion, os.Getenv("PATH")}, ":"))
 	assert.Check(t, err == nil && strings.Contains("\n"+output, "\npvc/\n"),
 		"want pvc/, error %v:\n%s", err, output)
 }

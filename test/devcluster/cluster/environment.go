@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
@@ -46,6 +45,12 @@ func (s *Environment) Config() *rest.Config { return s.target.Config() }
 // ControlConfig returns the configuration of an administrator of the cluster in which the operators
 // run.
 func (s *Environment) ControlConfig() *rest.Config { return s.control.Config() }
+
+// Etcd returns the URL of the etcd of that cluster.
+func (s *Environment) Etcd() string { return s.target.Etcd() }
+
+// ControlEtcd returns the URL of the etcd of the cluster in which the operators run.
+func (s *Environment) ControlEtcd() string { return s.control.Etcd() }
 
 func (s *Environment) isHosted() bool { return s.Guest != "" }
 
@@ -143,32 +148,11 @@ func (s *Environment) volumes() []kubeletvolumes.Volume {
 func (s *Environment) UseRolesOfOpenShift(
 	ctx context.Context, o fixtures.Operator, release string,
 ) error {
-	return s.replaceRoles(ctx, o, fixtures.Operator.Roles, rolesOfRelease(release))
-}
-
-// RestoreRoles undoes UseRolesOfOpenShift.
-func (s *Environment) RestoreRoles(
-	ctx context.Context, o fixtures.Operator, release string,
-) error {
-	return s.replaceRoles(ctx, o, rolesOfRelease(release), fixtures.Operator.Roles)
-}
-
-type rolesOf func(o fixtures.Operator, hosted bool) ([]*unstructured.Unstructured, error)
-
-func rolesOfRelease(release string) rolesOf {
-	return func(o fixtures.Operator, hosted bool) ([]*unstructured.Unstructured, error) {
-		return o.RolesOfOpenShift(hosted, release)
-	}
-}
-
-func (s *Environment) replaceRoles(
-	ctx context.Context, o fixtures.Operator, old, replacement rolesOf,
-) error {
-	removed, err := old(o, s.isHosted())
+	removed, err := o.Roles(s.isHosted())
 	if err != nil {
 		return err
 	}
-	added, err := replacement(o, s.isHosted())
+	added, err := o.RolesOfOpenShift(s.isHosted(), release)
 	if err != nil {
 		return err
 	}

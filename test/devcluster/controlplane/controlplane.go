@@ -66,6 +66,9 @@ func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.admin.Co
 // Client returns a client of a member of system:masters.
 func (c *ControlPlane) Client() kubernetes.Interface { return c.client }
 
+// Etcd returns the URL of etcd.
+func (c *ControlPlane) Etcd() string { return c.plane.Etcd.URL.String() }
+
 // Failed delivers the first unexpected end of a component.
 func (c *ControlPlane) Failed() <-chan error { return c.failed }
 
