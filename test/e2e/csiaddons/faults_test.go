@@ -56,9 +56,9 @@ func kinds() []fault {
 type faults struct {
 	*test
 
-	random  *rand.Rand
-	ledger  *ledger
-	writers []string
+	random *rand.Rand
+	// disks and shares are the writers of volumes of Cinder and of shares of Manila.
+	disks, shares []*pods.Writer
 	// networks are those of the nodes, and class is a NetworkFenceClass.
 	networks map[string]netip.Prefix
 	class    string
@@ -71,10 +71,11 @@ func TestNodesFail(t *testing.T) {
 	f := newFaults(t)
 	attached := f.watchDevices()
 	for i, node := range f.Cluster.Nodes() {
-		f.startWriter(fmt.Sprint("volume-", i), pods.Cinder(), node.Name())
-		f.startWriter(fmt.Sprint("share-", i), pods.Manila(), node.Name())
+		f.disks = append(f.disks,
+			f.WriteInStatefulSet(fmt.Sprint("volume-", i), pods.Cinder(), node.Name()))
+		f.shares = append(f.shares,
+			f.WriteInStatefulSet(fmt.Sprint("share-", i), pods.Manila(), node.Name()))
 	}
-	f.mustProgress("before the first fault")
 	last := f.startWork("work-0")
 	last.await()
 	began, plan := time.Now(), f.plan()
@@ -90,8 +91,8 @@ func TestNodesFail(t *testing.T) {
 	last.remove()
 	last.awaitGone()
 	f.mustHaveSentLittle(began, len(plan))
-	for _, name := range f.writers {
-		f.mustHaveWritten(name)
+	for _, w := range f.writers() {
+		w.MustHaveWritten()
 	}
 	f.mustHaveNoOtherVolumes()
 	f.Must(attached())
@@ -106,7 +107,6 @@ func newFaults(t *testing.T) *faults {
 	f.Must(err)
 	t.Logf("SEED=%d repeats this run", seed)
 	f.random = rand.New(rand.NewPCG(seed, 0))
-	f.ledger = f.openLedger()
 	f.start(&v1alpha1.NetworkFenceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: f.class},
 		Spec:       v1alpha1.NetworkFenceClassSpec{Provisioner: manilaDriver},
@@ -117,6 +117,18 @@ func newFaults(t *testing.T) *faults {
 	}
 	f.networks = f.clients(f.class, names...)
 	return f
+}
+
+func (f *faults) writers() []*pods.Writer { return slices.Concat(f.disks, f.shares) }
+
+// mustProgress waits until all writers write, and returns the longest time in which any of them has
+// written nothing.
+func (f *faults) mustProgress() (pause time.Duration) {
+	f.T.Helper()
+	for _, w := range f.writers() {
+		pause = max(pause, w.MustProgress())
+	}
+	return pause
 }
 
 // plan returns all kinds of faults, those of services twice, in the order of the seed.
@@ -140,10 +152,12 @@ func (f *faults) suffer(of fault, settled func()) {
 	case <-time.After(moment):
 	case <-f.T.Context().Done():
 	}
-	f.ledger.forgetPauses()
+	for _, w := range f.writers() {
+		w.ForgetPause()
+	}
 	struck := time.Now()
 	of.strike(f, node)
-	pause := f.mustProgress(of.name)
+	pause := f.mustProgress()
 	settled()
 	took := time.Since(struck)
 	f.T.Logf("%s on %s after %v: everything worked after %v; the longest pause of a writer was %v",
@@ -169,11 +183,9 @@ func (f *faults) reboot(node *cluster.Node) {
 func (f *faults) lose(node *cluster.Node) {
 	f.T.Helper()
 	rules := map[*volume][]shareaccessrules.ShareAccess{}
-	for _, writer := range f.writers {
-		if strings.HasPrefix(writer, "share") {
-			share := f.volumeOf("data-" + writer + "-0")
-			rules[share] = f.rules(share)
-		}
+	for _, w := range f.shares {
+		share := f.volumeOf(w.Claim)
+		rules[share] = f.rules(share)
 	}
 	lost := time.Now()
 	f.Must(node.CutPower())
@@ -198,12 +210,12 @@ func (f *faults) lose(node *cluster.Node) {
 		},
 	}
 	f.start(fence)
-	f.awaitFence(fence, metav1.ConditionTrue)
+	f.awaitFence(fence, metav1.ConditionTrue, pods.Timeout)
 	f.T.Logf("node %s was fenced after %v", node.Name(), time.Since(lost).Round(time.Second))
 	for share := range rules {
 		f.mustHaveAccess(share, f.networks[node.Name()], "")
 	}
-	f.mustProgress("node lost")
+	f.mustProgress()
 	f.T.Logf("all writers wrote without node %s after %v", node.Name(),
 		time.Since(lost).Round(time.Second))
 
@@ -216,7 +228,7 @@ func (f *faults) lose(node *cluster.Node) {
 		})
 	})
 	f.setState(fence, v1alpha1.Unfenced)
-	f.awaitFence(fence, metav1.ConditionFalse)
+	f.awaitFence(fence, metav1.ConditionFalse, pods.Timeout)
 	for share, before := range rules {
 		f.mustHaveRules(share, before)
 	}

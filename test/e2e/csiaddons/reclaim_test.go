@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -30,6 +32,9 @@ const (
 	// slack is what ext4 may write to the volume between two measurements: its journal of 16 MiB, and
 	// metadata.
 	slack = 20 * mebibyte
+	// jobLimit and firstJobLimit are the time limits of the tests of kubernetes-csi-addons.
+	jobLimit      = 10 * time.Minute
+	firstJobLimit = 3 * time.Minute
 	// device is the path of a volume without a file system in a pod.
 	device = "/dev/volume"
 )
@@ -37,7 +42,7 @@ const (
 // cinderVolume returns a volume with ext4 that a pod uses.
 func (x *test) cinderVolume(name string) *volume {
 	x.T.Helper()
-	return x.mount(name, pods.ClaimSpec(pods.Cinder()), pods.Spec(sleep, name))
+	return x.mount(name, pods.ClaimSpec(pods.Cinder()), pods.Spec(pods.Sleep, name))
 }
 
 // start creates an object, and deletes it after the test.
@@ -98,13 +103,14 @@ func (v *volume) mustHaveShrunk(full, reported, tolerance int64) {
 		"the driver reports %d bytes, but the volume shrank by %d", reported, freed)
 }
 
-// mustHaveReclaimed checks the status of a job that has reclaimed space on a node, and returns how
-// much. The Deployment of Cinder has no sidecar.
+// mustHaveReclaimed checks the status of a job that has reclaimed space on a node, with the message
+// that the tests of kubernetes-csi-addons read, and returns how much. The Deployment of Cinder has no
+// sidecar.
 func (x *test) mustHaveReclaimed(job *v1alpha1.ReclaimSpaceJob) int64 {
 	x.T.Helper()
 	s := job.Status
 	if s.Result != v1alpha1.OperationSucceeded || s.ReclaimedSpace == nil ||
-		reasonOf(job, "NodeReclaimed") != "Reclaimed" ||
+		!strings.Contains(s.Message, "successfully") || reasonOf(job, "NodeReclaimed") != "Reclaimed" ||
 		reasonOf(job, "ControllerReclaimed") != "" {
 		x.T.Fatalf("job %s has the status %+v", job.Name, s)
 	}
@@ -161,7 +167,7 @@ func (x *test) command(v *volume, more ...string) (string, error) {
 	x.T.Helper()
 	pod, err := x.podOf(x.T.Context(), cinderNamespace, cinderNode, v.node)
 	x.Must(err)
-	return x.exec(cinderNamespace, pod, "csi-addons", append([]string{
+	return x.Exec(cinderNamespace, pod, "csi-addons", append([]string{
 		"csi-addons",
 		"--operation=NodeReclaimSpace", "--persistentvolume=" + v.name,
 	}, more...)...)
@@ -172,29 +178,29 @@ func TestReclaimSpaceCronJobReturnsSpaceToTheCloud(t *testing.T) {
 	v := x.cinderVolume("cron")
 	fresh := v.allocated()
 	full := v.writeAndDelete()
-	_, job := x.schedule(v.pod)
-	v.mustHaveShrunk(full, x.mustHaveReclaimed(job), fresh+slack)
-}
-
-// schedule reclaims the space of a claim each minute, and returns the first job when it has ended.
-func (x *test) schedule(claim string) (*v1alpha1.ReclaimSpaceCronJob, *v1alpha1.ReclaimSpaceJob) {
-	x.T.Helper()
 	cron := &v1alpha1.ReclaimSpaceCronJob{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pods.Namespace, Name: claim},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pods.Namespace, Name: v.pod},
 		Spec: v1alpha1.ReclaimSpaceCronJobSpec{
 			Schedule:    "*/1 * * * *",
-			JobTemplate: v1alpha1.ReclaimSpaceJobTemplateSpec{Spec: jobSpec(claim)},
+			JobTemplate: v1alpha1.ReclaimSpaceJobTemplateSpec{Spec: jobSpec(v.pod)},
 		},
 	}
 	x.start(cron)
 	var job *v1alpha1.ReclaimSpaceJob
-	x.Within(firstJobLimit, "ReclaimSpaceCronJob "+claim+" has a job", func() error {
+	x.Within(firstJobLimit, "the ReclaimSpaceCronJob has a job", func() error {
 		var err error
 		job, err = x.firstJob(cron)
 		return err
 	})
 	x.awaitEnd(job)
-	return cron, job
+	v.mustHaveShrunk(full, x.mustHaveReclaimed(job), fresh+slack)
+	x.Eventually("the status contains the time of the schedule", func() error {
+		err := x.client.Get(t.Context(), client.ObjectKeyFromObject(cron), cron)
+		if err == nil && cron.Status.LastScheduleTime == nil {
+			err = fmt.Errorf("the status is %+v", cron.Status)
+		}
+		return err
+	})
 }
 
 // firstJob returns the first job of a ReclaimSpaceCronJob.
@@ -246,7 +252,7 @@ func useDevice(claim *corev1.PersistentVolumeClaimSpec, pod *corev1.PodSpec) {
 
 func TestSpaceOfABlockVolumeIsNotReclaimed(t *testing.T) {
 	x := use(t)
-	claim, pod := pods.ClaimSpec(pods.Cinder()), pods.Spec(sleep, "block")
+	claim, pod := pods.ClaimSpec(pods.Cinder()), pods.Spec(pods.Sleep, "block")
 	useDevice(&claim, &pod)
 	v := x.mount("block", claim, pod)
 	v.run(fmt.Sprintf("dd if=/dev/urandom of=%s bs=%d count=8 conv=fsync", device, mebibyte))

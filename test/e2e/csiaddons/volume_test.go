@@ -3,13 +3,11 @@
 package csiaddons
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 	"gotest.tools/v3/assert"
@@ -24,8 +22,6 @@ const mebibyte = 1 << 20
 const (
 	// fileSize is what a pod writes to a volume and deletes.
 	fileSize = 200 * mebibyte
-	// sleep is the script of a pod in which tests run commands.
-	sleep = "trap 'exit 0' TERM; while :; do sleep 1; done"
 	// writeAndDelete writes a file of fileSize and deletes it.
 	writeAndDelete = "dd if=/dev/urandom of=" + pods.DataPath + "/file bs=1M count=200 conv=fsync\n" +
 		"rm " + pods.DataPath + "/file\nsync"
@@ -47,7 +43,7 @@ func (x *test) mount(
 	x.T.Helper()
 	x.Claim(name, claim)
 	x.Create(name, pod)
-	node := x.running(name).Spec.NodeName
+	node := x.Running(name).Spec.NodeName
 	v := x.volumeOf(name)
 	v.pod, v.node = name, node
 	return v
@@ -68,41 +64,10 @@ func (x *test) volumeOf(claim string) *volume {
 	return v
 }
 
-// running waits until a pod runs.
-func (x *test) running(name string) *corev1.Pod {
-	x.T.Helper()
-	var pod *corev1.Pod
-	x.Eventually("pod "+name+" runs", func() error {
-		var err error
-		pod, err = x.Pods().Get(x.T.Context(), name, metav1.GetOptions{})
-		if err == nil && pod.Status.Phase != corev1.PodRunning {
-			err = x.Describe(pod)
-		}
-		return err
-	})
-	return pod
-}
-
-// exec runs a command in a pod as a user does, and returns its output.
-func (x *test) exec(namespace, pod, container string, command ...string) (string, error) {
-	args := append([]string{
-		"--kubeconfig=" + x.Cluster.Dir.AdminKubeconfig(),
-		"--namespace=" + namespace, "exec", pod, "--container=" + container, "--",
-	}, command...)
-	cmd := exec.CommandContext(x.T.Context(), filepath.Join(x.Cluster.Binaries, "kubectl"), args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("running %s in pod %s: %w: %s", strings.Join(command, " "), pod, err,
-			stderr.String())
-	}
-	return stdout.String(), nil
-}
-
 // run runs a script in the pod of the volume.
 func (v *volume) run(script string) string {
 	v.x.T.Helper()
-	output, err := v.x.exec(pods.Namespace, v.pod, "main", "sh", "-ec", script)
+	output, err := v.x.Exec(pods.Namespace, v.pod, "main", "sh", "-ec", script)
 	v.x.Must(err)
 	return output
 }

@@ -75,13 +75,11 @@ func (f *faults) startWork(name string) *work {
 			}},
 			&corev1.PersistentVolumeClaim{ObjectMeta: meta, Spec: pods.ClaimSpec(class)})
 	}
-	for _, writer := range f.writers {
-		if strings.HasPrefix(writer, "volume") {
-			w.objects = append(w.objects, &v1alpha1.ReclaimSpaceJob{
-				ObjectMeta: metav1.ObjectMeta{Name: name + "-" + writer, Namespace: pods.Namespace},
-				Spec:       jobSpec("data-" + writer + "-0"),
-			})
-		}
+	for _, writer := range f.disks {
+		w.objects = append(w.objects, &v1alpha1.ReclaimSpaceJob{
+			ObjectMeta: metav1.ObjectMeta{Name: name + "-" + writer.Pod, Namespace: pods.Namespace},
+			Spec:       jobSpec(writer.Claim),
+		})
 	}
 	for _, object := range w.objects {
 		f.start(object)

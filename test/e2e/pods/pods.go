@@ -3,9 +3,13 @@
 package pods
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +31,8 @@ const (
 	Namespace = "default"
 	// DataPath is the folder of the volume in a pod.
 	DataPath = "/data"
+	// Sleep is the script of a pod in which tests run commands.
+	Sleep = "trap 'exit 0' TERM; while :; do sleep 1; done"
 	// Timeout bounds every wait, for a busy machine.
 	Timeout = 5 * time.Minute
 	// CleanupTimeout bounds what happens after a test.
@@ -172,10 +178,33 @@ func (x *Test) Remove(ctx context.Context, name string) error {
 		})
 }
 
-// Output returns what a pod has printed.
-func (x *Test) Output(pod string) string {
+// Running waits until a pod runs.
+func (x *Test) Running(name string) *corev1.Pod {
 	x.T.Helper()
-	out, err := x.Pods().GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(x.T.Context())
-	x.Must(err)
-	return string(out)
+	var pod *corev1.Pod
+	x.Eventually("pod "+name+" runs", func() error {
+		var err error
+		pod, err = x.Pods().Get(x.T.Context(), name, metav1.GetOptions{})
+		if err == nil && pod.Status.Phase != corev1.PodRunning {
+			err = x.Describe(pod)
+		}
+		return err
+	})
+	return pod
+}
+
+// Exec runs a command in a pod as a user does, and returns its output.
+func (x *Test) Exec(namespace, pod, container string, command ...string) (string, error) {
+	args := append([]string{
+		"--kubeconfig=" + x.Cluster.Dir.AdminKubeconfig(),
+		"--namespace=" + namespace, "exec", pod, "--container=" + container, "--",
+	}, command...)
+	cmd := exec.CommandContext(x.T.Context(), filepath.Join(x.Cluster.Binaries, "kubectl"), args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("running %s in pod %s: %w: %s", strings.Join(command, " "), pod, err,
+			stderr.String())
+	}
+	return stdout.String(), nil
 }

@@ -3,8 +3,6 @@
 package promises
 
 import (
-	"context"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -15,20 +13,13 @@ import (
 // does: a claim is bound, and its snapshot becomes ready.
 func TestGuideTakesSnapshot(t *testing.T) {
 	x := use(t, kind{tls: true})
-	env := []string{
-		"KUBECONFIG=" + x.Cluster.Dir.AdminKubeconfig(),
-		"PATH=" + x.Cluster.Binaries + string(os.PathListSeparator) + os.Getenv("PATH"),
-	}
-	x.CleanUp(func(ctx context.Context) error {
-		return guide.Run(ctx, "kubectl delete volumesnapshot/shared pvc/shared --ignore-not-found",
-			env...)
-	})
+	x.runAfter("kubectl delete volumesnapshot/shared pvc/shared --ignore-not-found")
 	page := filepath.Join("..", "..", "..", "docs", "kubernetes.md")
 	for _, heading := range []string{"Create a volume", "Take a snapshot", "Troubleshooting"} {
 		commands, err := guide.Commands(page, heading)
 		x.Must(err)
 		for _, command := range commands {
-			x.Must(guide.Run(t.Context(), command, env...))
+			x.run(command)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -29,7 +28,7 @@ func TestClaimsAreBoundSoonAfterARollout(t *testing.T) {
 	for i, o := range x.Cluster.Operators {
 		w := workload{o.OperandNamespace, o.Workloads[0], true}
 		x.mustBindAfter(15*time.Second, w, o.Driver+"-after-rollout", classes[o.Driver], func() {
-			x.patchDrivers(map[string]any{"logLevel": levels[i]})
+			x.run(x.setInDrivers("logLevel", string(levels[i])))
 		})
 		x.mustBindAfter(30*time.Second, w, o.Driver+"-after-kill", classes[o.Driver], func() {
 			x.killLeaders(w)
@@ -74,7 +73,7 @@ func (x *test) killLeaders(w workload) {
 				x.freeze(pod, c.Name)
 			}
 		}
-		x.Must(x.Cluster.Client.CoreV1().Pods(pod.Namespace).Delete(x.T.Context(), pod.Name,
-			metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}))
+		x.run("kubectl delete pod --force --grace-period=0 --wait=false -n " + pod.Namespace + " " +
+			pod.Name)
 	}
 }

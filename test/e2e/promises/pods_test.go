@@ -3,9 +3,10 @@
 package promises
 
 import (
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"context"
+	"os"
 
+	"github.com/openstack-csi/csi-operator/test/docs/guide"
 	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 )
 
@@ -17,36 +18,44 @@ const (
 // test is a running test with its cluster.
 type test struct{ *pods.Test }
 
-// write creates a claim and a pod that writes records to it.
-func (x *test) write(name string, of pods.Class) *writer {
+// write creates a writer of each driver.
+func (x *test) write(name string) writers {
 	x.T.Helper()
-	x.Claim(name, pods.ClaimSpec(of))
-	x.Create(name, pods.Spec(writeRecords, name))
-	return x.follow(name)
+	return writers{x.Write(name+"-volume", pods.Cinder()), x.Write(name+"-share", pods.Manila())}
 }
 
-// mustHaveWritten ends the pod of a writer, and checks the records in a new pod.
-func (x *test) mustHaveWritten(w *writer, claim string) {
+// writers are pods that write to volumes of different drivers.
+type writers []*pods.Writer
+
+func (all writers) mustBeUndisturbed() {
+	for _, w := range all {
+		w.MustBeUndisturbed()
+	}
+}
+
+func (all writers) mustHaveWritten() {
+	for _, w := range all {
+		w.MustHaveWritten()
+	}
+}
+
+// terminal returns the environment of a terminal of an administrator.
+func (x *test) terminal() []string {
+	return []string{
+		"KUBECONFIG=" + x.Cluster.Dir.AdminKubeconfig(),
+		"PATH=" + x.Cluster.Binaries + ":" + os.Getenv("BIN_DIR") + ":" + os.Getenv("PATH"),
+	}
+}
+
+// run runs a command in the terminal, and returns what it prints.
+func (x *test) run(command string) string {
 	x.T.Helper()
-	x.Must(x.Remove(x.T.Context(), w.pod))
-	w.mu.Lock()
-	last, err := w.last, w.err
-	w.mu.Unlock()
+	output, err := guide.Output(x.T.Context(), command, x.terminal()...)
 	x.Must(err)
-	mustContain(x.T, x.read(claim), last)
+	return output
 }
 
-// read returns the records of a claim.
-func (x *test) read(claim string) string {
-	x.T.Helper()
-	name := claim + "-reader"
-	x.Create(name, pods.Spec("cat "+records, claim))
-	x.Eventually("pod "+name+" has read", func() error {
-		pod, err := x.Pods().Get(x.T.Context(), name, metav1.GetOptions{})
-		if err == nil && pod.Status.Phase != corev1.PodSucceeded {
-			err = x.Describe(pod)
-		}
-		return err
-	})
-	return x.Output(name)
+// runAfter runs a command after the test.
+func (x *test) runAfter(command string) {
+	x.CleanUp(func(ctx context.Context) error { return guide.Run(ctx, command, x.terminal()...) })
 }

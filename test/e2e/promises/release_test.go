@@ -72,9 +72,9 @@ func TestOLMInstallsOnNodes(t *testing.T) {
 // writes lets a pod write to a volume, and checks what it wrote.
 func (x *test) writes(class pods.Class) {
 	x.T.Helper()
-	w := x.writeInStatefulSet(class.Name, class)
-	w.mustBeUndisturbed()
-	x.mustHaveWrittenInStatefulSet(w, class.Name)
+	w := x.WriteInStatefulSet(class.Name, class, "")
+	w.MustBeUndisturbed()
+	w.MustHaveWritten()
 }
 
 // published are the files of a release for the commands of pages.
@@ -133,8 +133,5 @@ func (x *test) publish() published {
 	}
 	clouds := filepath.Join(folder, "clouds.yaml")
 	x.Must(os.WriteFile(clouds, x.Cluster.Cloud().CloudsYAML(simulator.Clouds{}), 0o600))
-	return published{folder, []string{
-		"KUBECONFIG=" + x.Cluster.Dir.AdminKubeconfig(), "RELEASE=" + folder, "CLOUDS=" + clouds,
-		"PATH=" + x.Cluster.Binaries + string(os.PathListSeparator) + os.Getenv("PATH"),
-	}}
+	return published{folder, append(x.terminal(), "RELEASE="+folder, "CLOUDS="+clouds)}
 }

@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 	"github.com/openstack-csi/csi-operator/test/node/supervisor"
 )
 
@@ -15,25 +14,21 @@ import (
 // while pods write. The services then still know the volumes: they unmount and mount them.
 func TestVolumesSurviveRestartsOfNodeServices(t *testing.T) {
 	x := use(t, kind{tls: true})
-	volume := x.write("restart-volume", pods.Cinder())
-	share := x.write("restart-share", pods.Manila())
+	w := x.write("restart")
 	for _, service := range []string{supervisor.Kubelet, supervisor.Containerd} {
 		for _, node := range x.Cluster.Nodes() {
 			x.Must(node.Restart(t.Context(), service))
 		}
-		volume.mustBeUndisturbed()
-		share.mustBeUndisturbed()
+		w.mustBeUndisturbed()
 	}
 	x.Must(x.Cluster.WaitUntilReady(t.Context()))
-	x.mustHaveWritten(volume, "restart-volume")
-	x.mustHaveWritten(share, "restart-share")
+	w.mustHaveWritten()
 }
 
 // TestVolumesSurviveRestartsOfDriverPods deletes all pods of both drivers while pods write.
 func TestVolumesSurviveRestartsOfDriverPods(t *testing.T) {
 	x := use(t, kind{tls: true})
-	volume := x.write("deleted-drivers-volume", pods.Cinder())
-	share := x.write("deleted-drivers-share", pods.Manila())
+	writers := x.write("deleted-drivers")
 	x.mustReplacePods(x.workloads(), func() {
 		for _, w := range x.workloads() {
 			for _, pod := range x.podsOf(w) {
@@ -42,8 +37,6 @@ func TestVolumesSurviveRestartsOfDriverPods(t *testing.T) {
 			}
 		}
 	})
-	volume.mustBeUndisturbed()
-	share.mustBeUndisturbed()
-	x.mustHaveWritten(volume, "deleted-drivers-volume")
-	x.mustHaveWritten(share, "deleted-drivers-share")
+	writers.mustBeUndisturbed()
+	writers.mustHaveWritten()
 }

@@ -4,13 +4,11 @@ package promises
 
 import (
 	"context"
-	"strings"
+	"fmt"
 	"sync"
 	"testing"
 
 	"gotest.tools/v3/assert"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 )
@@ -25,35 +23,32 @@ func TestUpgradesKeepEveryRecord(t *testing.T) {
 			x := &test{&pods.Test{T: t, Cluster: x.Cluster}}
 			x.scaleOperators(0)
 			withdraw := x.installEarlier(release)
-			volume := x.writeInStatefulSet("volume", pods.Cinder())
-			share := x.writeInStatefulSet("share", pods.Manila())
+			all := writers{
+				x.WriteInStatefulSet("volume", pods.Cinder(), ""),
+				x.WriteInStatefulSet("share", pods.Manila(), ""),
+			}
 			x.mustReplacePods(x.workloads(), func() {
 				withdraw()
 				x.scaleOperators(1)
 			})
-			volume.mustBeUndisturbed()
-			share.mustBeUndisturbed()
-			for _, w := range []*writer{volume, share} {
-				x.Must(x.Remove(t.Context(), w.pod))
-				w = x.follow(w.pod)
-				x.mustHaveWrittenInStatefulSet(w, strings.TrimSuffix(w.pod, "-0"))
+			all.mustBeUndisturbed()
+			for _, w := range all {
+				x.Must(x.Remove(t.Context(), w.Pod))
+				w.MustProgress()
 			}
+			all.mustHaveWritten()
 		})
 	}
 }
 
 // scaleOperators sets the number of pods of the operators, and waits for it.
-func (x *test) scaleOperators(replicas int32) {
+func (x *test) scaleOperators(replicas int) {
 	x.T.Helper()
 	var operators []workload
 	for _, o := range x.Cluster.Operators {
-		_, err := x.Cluster.Client.AppsV1().Deployments(o.Namespace).UpdateScale(x.T.Context(), o.Name,
-			&autoscalingv1.Scale{
-				ObjectMeta: metav1.ObjectMeta{Name: o.Name, Namespace: o.Namespace},
-				Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
-			}, metav1.UpdateOptions{})
-		x.Must(err)
-		operators = append(operators, workload{o.Namespace, o.Name, true})
+		w := workload{o.Namespace, o.Name, true}
+		x.run(fmt.Sprintf("kubectl scale --replicas=%d %s", replicas, w.object()))
+		operators = append(operators, w)
 	}
 	x.awaitRollouts(operators)
 }

@@ -6,40 +6,23 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// TestWhyNamesTheCause makes claims and a snapshot wait, each for another cause.
-// `kubectl openstack-csi why` names the cause in its first sentence. Claims of which the cause ends
-// are bound.
+// TestWhyNamesTheCause makes claims and pods wait, each for a cause that sidecars, a kubelet or a
+// driver report. `kubectl openstack-csi why` names the cause in its first sentence. Claims of which
+// the cause ends are bound.
 func TestWhyNamesTheCause(t *testing.T) {
 	x := use(t, kind{tls: true})
-	x.ignoreSnapshot("why-snapshot") // the grace period of a snapshot passes meanwhile
-	for _, part := range []struct {
-		name string
-		run  func(*test)
-	}{
-		{"lease", (*test).explainsLease},
-		{"image", (*test).explainsImage},
-		{"share-type", (*test).explainsShareType},
-		{"login", (*test).explainsLogin},
-		{"quota", (*test).explainsQuota},
-		{"snapshot", (*test).explainsSnapshot},
-	} {
-		t.Run(part.name, func(t *testing.T) {
-			part.run(&test{&pods.Test{T: t, Cluster: x.Cluster}})
-		})
-	}
+	x.explainsLease()
+	x.explainsImage()
+	x.explainsLogin()
+	x.explainsQuota()
 }
 
 // explainsLease kills the leader of the provisioner. Its Lease then expires after 15 s.
@@ -57,48 +40,22 @@ func (x *test) explainsLease() {
 
 // explainsImage selects an image that no node can pull. Pods that run stay.
 func (x *test) explainsImage() {
-	const set = "kubectl set env deployment/manila-csi-driver-operator " +
-		"--namespace=openshift-cluster-csi-drivers DRIVER_IMAGE="
-	image, err := guide.Output(x.T.Context(), "kubectl get deployment "+
-		"manila-csi-driver-operator --namespace=openshift-cluster-csi-drivers -o "+
-		`jsonpath='{.spec.template.spec.containers[0].env[?(@.name=="DRIVER_IMAGE")].value}'`,
-		x.terminal()...)
-	x.Must(err)
-	restore := func(ctx context.Context) error { return guide.Run(ctx, set+image, x.terminal()...) }
-	x.CleanUp(restore)
-	x.Must(guide.Run(x.T.Context(), set+"registry.invalid/driver:none", x.terminal()...))
+	const operator = "deployment/manila-csi-driver-operator -n openshift-cluster-csi-drivers "
+	const driver = "clustercsidriver/manila.csi.openstack.org "
+	image := x.run("kubectl get " + operator +
+		`-o jsonpath='{.spec.template.spec.containers[0].env[?(@.name=="DRIVER_IMAGE")].value}'`)
+	restore := "kubectl set env " + operator + "DRIVER_IMAGE=" + image
+	x.runAfter(restore)
+	x.run("kubectl set env " + operator + "DRIVER_IMAGE=registry.invalid/driver:none")
 	x.Eventually("Ready names the container", func() error {
-		ready, err := guide.Output(x.T.Context(), "kubectl get clustercsidriver "+
-			"manila.csi.openstack.org -o "+
-			`jsonpath='{.status.conditions[?(@.type=="Ready")].message}'`, x.terminal()...)
-		if err == nil && !strings.Contains(ready, "container csi-driver is in ImagePullBackOff") {
-			err = fmt.Errorf("the message of Ready is %q", ready)
-		}
-		return err
+		return guide.Run(x.T.Context(), "kubectl get "+driver+
+			`-o jsonpath='{.status.conditions[?(@.type=="Ready")].message}' | tee /dev/stderr |
+			grep -q "container csi-driver is in ImagePullBackOff"`, x.terminal()...)
 	})
 	// The container has the same image.
 	x.awaitCause("daemonset/openstack-manila-csi-nodeplugin",
 		"container wait-for-nfs-plugin is in ImagePullBackOff")
-	x.Must(restore(x.T.Context()))
-	x.Must(guide.Run(x.T.Context(), "kubectl wait clustercsidriver/manila.csi.openstack.org "+
-		"--for=condition=Ready --timeout=5m", x.terminal()...))
-}
-
-// explainsShareType removes the share type of a StorageClass.
-func (x *test) explainsShareType() {
-	cloud, class := x.Cluster.Cloud(), pods.Class{Name: "csi-manila-why", Mode: pods.Manila().Mode}
-	x.Must(cloud.AddShareType(simulator.ShareType{Name: "why"}))
-	classes := x.Cluster.Client.StorageV1().StorageClasses()
-	x.CleanUp(func(ctx context.Context) error {
-		return classes.Delete(ctx, class.Name, metav1.DeleteOptions{})
-	})
-	x.Eventually("the share type has a StorageClass", func() error {
-		_, err := classes.Get(x.T.Context(), class.Name, metav1.GetOptions{})
-		return err
-	})
-	x.Must(cloud.RemoveShareType("why"))
-	x.Claim("why-share-type", pods.ClaimSpec(class))
-	x.awaitCause("pvc/why-share-type", `share type "why" is gone`)
+	x.run(restore + "\nkubectl wait " + driver + "--for=condition=Ready --timeout=5m")
 }
 
 // explainsLogin lets OpenStack refuse the credentials of operators and drivers.
@@ -140,64 +97,19 @@ func (x *test) explainsQuota() {
 	x.awaitBound("why-quota")
 }
 
-// ignoreSnapshot stops the snapshot controller, and creates a VolumeSnapshot.
-func (x *test) ignoreSnapshot(name string) {
-	x.T.Helper()
-	const controller = "deployment/snapshot-controller -n kube-system "
-	x.CleanUp(func(ctx context.Context) error {
-		return guide.Run(ctx, "kubectl scale --replicas=1 "+controller+
-			"\nkubectl delete volumesnapshot/"+name+"\nkubectl rollout status "+controller, x.terminal()...)
-	})
-	x.Must(guide.Run(x.T.Context(), "kubectl scale --replicas=0 "+controller+`
-kubectl wait pods -n kube-system -l app=snapshot-controller --for=delete
-kubectl create -f - <<END
-apiVersion: snapshot.storage.k8s.io/v1
-kind: VolumeSnapshot
-metadata: {name: `+name+`}
-spec:
-  volumeSnapshotClassName: csi-manila-standard
-  source: {persistentVolumeClaimName: none}
-END
-`, x.terminal()...))
-}
-
-// explainsSnapshot also waits for the condition. The operator lists VolumeSnapshots when it starts,
-// and then every five minutes.
-func (x *test) explainsSnapshot() {
-	x.Within(diagnosis.SnapshotGrace+time.Minute, "why names the cause", func() error {
-		return x.hasCause("volumesnapshot/why-snapshot",
-			"no snapshot controller has processed the snapshot")
-	})
-	x.scaleOperators(0)
-	x.scaleOperators(1)
-	x.Must(guide.Run(x.T.Context(), "kubectl wait clustercsidriver/manila.csi.openstack.org "+
-		"--for=condition=ManilaSnapshotsServed=False --timeout=2m", x.terminal()...))
-}
-
-// terminal returns the environment of a terminal of an administrator.
-func (x *test) terminal() []string {
-	return []string{
-		"KUBECONFIG=" + x.Cluster.Dir.AdminKubeconfig(),
-		"PATH=" + x.Cluster.Binaries + ":" + os.Getenv("BIN_DIR") + ":" + os.Getenv("PATH"),
-	}
-}
-
-// awaitCause waits until the plugin names the cause for an object.
+// awaitCause waits until the plugin's first sentence names the cause for an object.
 func (x *test) awaitCause(object, cause string) {
 	x.T.Helper()
-	x.Eventually("why names the cause", func() error { return x.hasCause(object, cause) })
-}
-
-// hasCause returns nil if the plugin's first sentence is the cause.
-func (x *test) hasCause(object, cause string) error {
-	output, err := guide.Output(x.T.Context(), "kubectl openstack-csi why "+object, x.terminal()...)
-	first, _, _ := strings.Cut(output, "\n  ") // the first link of the chain
-	if text := strings.Join(strings.Fields(first), " "); err == nil ||
-		!strings.HasPrefix(text, object+" is ") || !strings.Contains(text, cause) {
-		return fmt.Errorf("want exit code 1 and %q: %w\n%s", cause, err, output)
-	}
-	x.T.Logf("%s", output)
-	return nil
+	x.Eventually("why names the cause", func() error {
+		output, err := guide.Output(x.T.Context(), "kubectl openstack-csi why "+object, x.terminal()...)
+		first, _, _ := strings.Cut(output, "\n  ") // the first link of the chain
+		if text := strings.Join(strings.Fields(first), " "); err == nil ||
+			!strings.HasPrefix(text, object+" is ") || !strings.Contains(text, cause) {
+			return fmt.Errorf("want exit code 1 and %q: %w\n%s", cause, err, output)
+		}
+		x.T.Logf("%s", output)
+		return nil
+	})
 }
 
 // awaitBound waits until a claim is bound, which is then no problem for the plugin.
