@@ -22,7 +22,7 @@ const (
 	installed = 40 * time.Second
 	// cleanUp bounds what follows a test: checks, the end of the operator, and the removal of objects.
 	// It is no property of the operator, and long because the time on a busy machine counts.
-	cleanUp = 2 * time.Minute
+	cleanUp = 5 * time.Minute
 )
 
 // eventually waits until check returns nil. It fails the test with the last error if check does
