@@ -336,9 +336,10 @@ bench: build k8s ## Measure the operators, and those of BENCH_GUESTS guest clust
 	$(DRAW)
 
 .PHONY: bench-fleet
+bench-fleet: export BENCH_GUESTS ?= 5,10,20
 bench-fleet: build k8s ## Measure fleets of 5, 10 and 20 guest clusters (30 min, 10 GB)
-	BIN_DIR=$(BIN_DIR) go test -tags bench -count 1 -timeout 120m -v -run Fleet ./test/bench \
-		$(TESTFLAGS)
+	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench Fleet -benchtime 1x -timeout 120m \
+		./test/bench $(TESTFLAGS)
 	$(DRAW)
 
 .PHONY: bench-scale

@@ -4,11 +4,11 @@ package bench
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,13 +18,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
+	"golang.org/x/sync/errgroup"
+	"gotest.tools/v3/assert"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/audit"
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
@@ -32,99 +38,164 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/devcluster/process"
-	"github.com/openstack-csi/csi-operator/test/devcluster/view"
+	"github.com/openstack-csi/csi-operator/test/devcluster/readiness"
+	"github.com/openstack-csi/csi-operator/test/openstack/testcloud"
 )
 
-// stepBound bounds each step of a measurement.
-const stepBound = 20 * time.Minute
+const (
+	// stepBound bounds each step of a measurement.
+	stepBound = 20 * time.Minute
+	// creators is the number of requests of the test at the same time.
+	creators = 16
+	// nextRelease is the suffix of the images of the release that follows.
+	nextRelease = "-next"
+)
 
 // site is a devcluster whose operators the test starts and stops.
 type site struct {
 	testing.TB
 
-	cluster *cluster.Cluster
-	dir     paths.Dir
-	bin     string // the folder of the operators
-	// processes are the running operators.
-	processes []*process.Process
-	sources   []*view.Source
+	cloud  testcloud.Cloud
+	places []*place
+	dir    paths.Dir
+	bin    string        // the folder of the operators
+	every  time.Duration // between two checks of what the test waits for
+	// running are the operators, in the order of the places.
+	running []*running
+}
+
+// place is a standalone cluster, or a guest cluster with its control plane.
+type place struct {
+	*cluster.Environment
+
+	// control is the cluster with the operators, guest that with the nodes.
+	control, guest client.Client
+}
+
+// running is the process of an operator.
+type running struct {
+	*process.Process
+	fixtures.Operator
+
+	place *place
 }
 
 // newSite starts a devcluster with a number of guest clusters, or a standalone cluster.
 func newSite(tb testing.TB, guests int) *site {
 	tb.Helper()
-	s := &site{TB: tb, dir: paths.Dir(tb.TempDir()), bin: filepath.Join(tb.TempDir(), "bin")}
+	s := &site{
+		TB: tb, dir: paths.Dir(tb.TempDir()), bin: filepath.Join(tb.TempDir(), "bin"),
+		every: time.Second,
+	}
 	s.must(copyOperators(s.bin))
 	process.KillOnSignal(string(s.dir), os.Getenv("K8S_BIN_DIR"), s.bin)
 	installed, err := fixtures.Operators([]string{"manila", "cinder"})
 	s.must(err)
-	s.cluster, err = cluster.Start(tb.Context(), cluster.Options{
+	c, err := cluster.Start(tb.Context(), cluster.Options{
 		Dir: s.dir, Binaries: os.Getenv("K8S_BIN_DIR"), Operators: installed, Guests: guests,
 		Progress: io.Discard,
 	})
 	s.must(err)
-	tb.Cleanup(s.cluster.Stop)
-	for _, e := range s.cluster.Environments() {
-		source, err := view.NewSource(e)
-		s.must(err)
-		s.sources = append(s.sources, source)
+	tb.Cleanup(c.Stop)
+	tb.Cleanup(s.stop)
+	s.cloud = c.Cloud()
+	for _, e := range c.Environments() {
+		s.places = append(s.places, &place{
+			Environment: e, control: s.newClient(e.ControlConfig()), guest: s.newClient(e.Config()),
+		})
 	}
 	return s
 }
 
-func (s *site) must(err error) {
+func (s *site) newClient(config *rest.Config) client.Client {
 	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
+	config.QPS = -1
+	known := runtime.NewScheme()
+	s.must(errors.Join(scheme.AddToScheme(known), opv1.Install(known)))
+	c, err := client.New(config, client.Options{Scheme: known})
+	s.must(err)
+	return c
 }
 
-// start starts all operators at the same moment, with their environment after a change.
-func (s *site) start(change func(variable string) string) {
+// copyOperators copies the operators to a new folder. It writes them in parts of 32 KiB, as a
+// container runtime unpacks an image: the larger a part, the larger the folios of the cache, and
+// the kernel maps a whole folio when a process uses one of its pages.
+func copyOperators(folder string) error {
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
+	for _, operator := range operators() {
+		program, err := os.ReadFile(filepath.Join(programs(), operator))
+		if err != nil {
+			return err
+		}
+		file, err := os.OpenFile(filepath.Join(folder, operator), os.O_CREATE|os.O_WRONLY, 0o700)
+		if err != nil {
+			return err
+		}
+		for part := range slices.Chunk(program, 32<<10) {
+			_, failure := file.Write(part)
+			err = errors.Join(err, failure)
+		}
+		if err := errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *site) must(err error) {
 	s.Helper()
-	for _, e := range s.cluster.Environments() {
-		for _, o := range e.Operators {
-			r := operator.Runner{Operator: o, Guest: e.Guest, Dir: e.Dir, Bin: s.bin}
-			for _, variable := range o.Env() {
-				r.Env = append(r.Env, change(variable))
+	assert.NilError(s, err)
+}
+
+// start starts the operators of the given programs, by default all, at the same moment, with the
+// suffix at the names of the images in their environment.
+func (s *site) start(suffix string, programs ...string) {
+	s.Helper()
+	for _, p := range s.places {
+		for _, o := range p.Operators {
+			if len(programs) > 0 && !slices.Contains(programs, o.Program) {
+				continue
+			}
+			r := operator.Runner{Operator: o, Guest: p.Guest, Dir: p.Dir, Bin: s.bin, Env: o.Env()}
+			for i, variable := range r.Env {
+				if name, _, _ := strings.Cut(variable, "="); strings.HasSuffix(name, "_IMAGE") {
+					r.Env[i] += suffix
+				}
 			}
 			started, err := process.Start(process.Options{
 				Name: r.Name(), Path: r.Path(), Args: r.Args(), Env: r.Environment(), Log: r.Log(),
 			})
 			s.must(err)
-			s.processes = append(s.processes, started)
-			s.Cleanup(func() { started.Stop(time.Minute) })
+			s.running = append(s.running, &running{started, o, p})
 		}
 	}
 }
 
-func unchanged(variable string) string { return variable }
-
 // stop stops all operators.
 func (s *site) stop() {
 	var ending sync.WaitGroup
-	for _, p := range s.processes {
-		ending.Go(func() { p.Stop(time.Minute) })
+	for _, r := range s.running {
+		ending.Go(func() { r.Stop(time.Minute) })
 	}
 	ending.Wait()
-	s.processes = nil
+	s.running = nil
 }
 
 // await polls a condition while the operators run.
 func (s *site) await(what string, condition wait.ConditionWithContextFunc) {
 	s.Helper()
-	err := wait.PollUntilContextTimeout(s.Context(), time.Second, stepBound, true,
+	err := wait.PollUntilContextTimeout(s.Context(), s.every, stepBound, true,
 		func(ctx context.Context) (bool, error) {
-			for _, p := range s.processes {
-				if !p.Running() {
-					return false, p.ExitError()
+			for _, r := range s.running {
+				if !r.Running() {
+					return false, r.ExitError()
 				}
 			}
 			return condition(ctx)
 		})
-	if err != nil {
-		s.Fatalf("waiting until %s: %v", what, err)
-	}
+	assert.Assert(s, err == nil, "waiting until %s: %v", what, err)
 }
 
 // pause waits while the operators run.
@@ -136,14 +207,73 @@ func (s *site) pause(d time.Duration) {
 	})
 }
 
-// ready returns whether the drivers of all clusters are ready.
-func (s *site) ready(ctx context.Context) (bool, error) {
-	var clusters []view.Cluster
-	for _, source := range s.sources {
-		state, err := source.Read(ctx, nil)
-		clusters = append(clusters, view.Cluster{State: state, Err: err})
+// each calls a function for many numbers, several at the same time.
+func (s *site) each(n int, do func(context.Context, int) error) {
+	s.Helper()
+	group, ctx := errgroup.WithContext(s.Context())
+	group.SetLimit(creators)
+	for i := range n {
+		group.Go(func() error { return do(ctx, i) })
 	}
-	return len(view.Missing(clusters)) == 0, nil
+	s.must(group.Wait())
+}
+
+// ready returns whether the drivers of all operators are available, and nothing progresses.
+func (s *site) ready(ctx context.Context) (bool, error) {
+	for _, r := range s.running {
+		driver := &opv1.ClusterCSIDriver{}
+		err := r.place.guest.Get(ctx, client.ObjectKey{Name: r.ClusterCSIDriver}, driver)
+		if err != nil || readiness.Of(driver.Status.Conditions).Available(len(r.Workloads)) != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// deployment reads the Deployment with the controller of the driver.
+func (r *running) deployment(ctx context.Context) (*appsv1.Deployment, error) {
+	d, namespace := &appsv1.Deployment{}, r.OperandNamespace
+	if r.place.Guest != "" {
+		namespace = r.Namespace
+	}
+	return d, r.place.control.Get(ctx, client.ObjectKey{Namespace: namespace, Name: r.Workloads[0]}, d)
+}
+
+// workload is the state of a Deployment or a DaemonSet.
+type workload struct {
+	isNext    bool  // the template has the images of the next release
+	isCurrent bool  // all pods are those of the template
+	nodes     int32 // of a DaemonSet, otherwise the largest number
+}
+
+// reached returns whether a function accepts all workloads of the drivers.
+func (s *site) reached(accept func(workload) bool) wait.ConditionWithContextFunc {
+	isNext := func(template corev1.PodTemplateSpec) bool {
+		all := template.Spec.Containers
+		return len(all) > 0 && strings.HasSuffix(all[0].Image, nextRelease)
+	}
+	return func(ctx context.Context) (bool, error) {
+		for _, r := range s.running {
+			d, err := r.deployment(ctx)
+			isCurrent := d.Status.ObservedGeneration == d.Generation &&
+				d.Status.UpdatedReplicas == d.Status.Replicas &&
+				d.Status.Replicas == ptr.Deref(d.Spec.Replicas, 1)
+			if err != nil || !accept(workload{isNext(d.Spec.Template), isCurrent, math.MaxInt32}) {
+				return false, err
+			}
+			for _, name := range r.Workloads[1:] {
+				d, key := &appsv1.DaemonSet{}, client.ObjectKey{Namespace: r.OperandNamespace, Name: name}
+				err := r.place.guest.Get(ctx, key, d)
+				nodes := d.Status.DesiredNumberScheduled
+				isCurrent := d.Status.ObservedGeneration == d.Generation &&
+					d.Status.UpdatedNumberScheduled == nodes && d.Status.NumberReady == nodes
+				if err != nil || !accept(workload{isNext(d.Spec.Template), isCurrent, nodes}) {
+					return false, err
+				}
+			}
+		}
+		return true, nil
+	}
 }
 
 // memoryOf returns a field of the smaps_rollup of the processes of a program in MB: the median and
@@ -151,32 +281,38 @@ func (s *site) ready(ctx context.Context) (bool, error) {
 func (s *site) memoryOf(program, field string) (median, sum float64) {
 	s.Helper()
 	var values []float64
-	for _, p := range s.processes {
-		folder := filepath.Join("/proc", strconv.Itoa(p.PID()))
-		command, err := os.ReadFile(filepath.Join(folder, "cmdline"))
-		s.must(err)
-		path, _, _ := strings.Cut(string(command), "\x00")
-		if program != "" && filepath.Base(path) != program {
-			continue
+	for _, r := range s.running {
+		if program == "" || program == r.Program {
+			value := s.megabytes(r, "smaps_rollup", field)
+			values, sum = append(values, value), sum+value
 		}
-		text, err := os.ReadFile(filepath.Join(folder, "smaps_rollup"))
-		s.must(err)
-		_, after, _ := strings.Cut(string(text), "\n"+field+":")
-		var kilobytes float64
-		_, err = fmt.Sscan(after, &kilobytes)
-		s.must(err)
-		values = append(values, kilobytes/kilobyte)
-		sum += kilobytes / kilobyte
 	}
 	slices.Sort(values)
 	return values[len(values)/2], sum
 }
 
+// megabytes reads a field of a file about a process, which contains KiB, as those of Linux do.
+func (s *site) megabytes(r *running, file, field string) float64 {
+	s.Helper()
+	text, err := os.ReadFile(r.proc(file))
+	s.must(err)
+	_, after, _ := strings.Cut(string(text), "\n"+field+":")
+	var kilobytes float64
+	_, err = fmt.Sscan(after, &kilobytes)
+	s.must(err)
+	return kilobytes / kilobyte
+}
+
+func (r *running) proc(file string) string {
+	return filepath.Join("/proc", strconv.Itoa(r.PID()), file)
+}
+
 // request is a request of an operator in an audit log, except a watch.
 type request struct {
 	at time.Time
-	// folder is that of the API server, program that of the operator.
-	folder, program string
+	// isGuest says that the API server of a guest cluster got it; program is that of the operator.
+	isGuest bool
+	program string
 	// what is the verb and the resource.
 	what string
 	// writes is true unless the request only reads.
@@ -187,12 +323,12 @@ type request struct {
 func (s *site) requests(since time.Time) []request {
 	s.Helper()
 	var all []request
-	folders := []string{string(s.dir)}
-	for _, e := range s.cluster.Environments() {
-		folders = append(folders, string(e.Dir))
+	folders := []paths.Dir{s.dir}
+	for _, p := range s.places {
+		folders = append(folders, p.Dir)
 	}
 	for _, folder := range slices.Compact(folders) {
-		events, err := audit.Read(paths.Dir(folder).AuditLog(), since, isOfOperator)
+		events, err := audit.Read(folder.AuditLog(), since, isOfOperator)
 		s.must(err)
 		for _, e := range events {
 			if e.Verb == "watch" {
@@ -201,7 +337,7 @@ func (s *site) requests(since time.Time) []request {
 			program, _, _ := strings.Cut(e.UserAgent, "/")
 			object := ptr.Deref(e.ObjectRef, auditv1.ObjectReference{})
 			all = append(all, request{
-				at: e.RequestReceivedTimestamp.Time, folder: folder, program: program,
+				at: e.RequestReceivedTimestamp.Time, isGuest: folder != s.dir, program: program,
 				what:   strings.TrimSuffix(e.Verb+" "+object.Resource+"/"+object.Subresource, "/"),
 				writes: !slices.Contains([]string{"get", "list"}, e.Verb),
 			})
@@ -211,12 +347,12 @@ func (s *site) requests(since time.Time) []request {
 }
 
 // bySide returns the times of requests to the management API server and to all others.
-func (s *site) bySide(all []request) (management, guest []time.Time) {
+func bySide(all []request) (management, guest []time.Time) {
 	for _, one := range all {
-		if one.folder == string(s.dir) {
-			management = append(management, one.at)
-		} else {
+		if one.isGuest {
 			guest = append(guest, one.at)
+		} else {
+			management = append(management, one.at)
 		}
 	}
 	return management, guest
@@ -229,53 +365,12 @@ func isOfOperator(line []byte) bool {
 	})
 }
 
-// logRequests logs requests, the most frequent first.
+// logRequests logs requests.
 func (s *site) logRequests(what string, all []request) {
 	s.Helper()
 	counts := map[string]int{}
 	for _, one := range all {
 		counts[one.program+" "+one.what]++
 	}
-	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b))
-	})
-	var lines []string
-	for _, key := range keys[:min(len(keys), 12)] {
-		lines = append(lines, fmt.Sprintf("%6d %s", counts[key], key))
-	}
-	s.Logf("%d requests %s:\n%s", len(all), what, strings.Join(lines, "\n"))
-}
-
-// peak returns the largest number of times within one second.
-func peak(times []time.Time) int {
-	slices.SortFunc(times, time.Time.Compare)
-	most, first := 0, 0
-	for i, last := range times {
-		for last.Sub(times[first]) >= time.Second {
-			first++
-		}
-		most = max(most, i-first+1)
-	}
-	return most
-}
-
-// watches returns the number of watches that an API server serves.
-func (s *site) watches(config *rest.Config) float64 {
-	s.Helper()
-	client, err := kubernetes.NewForConfig(config)
-	s.must(err)
-	text, err := client.RESTClient().Get().AbsPath("/metrics").DoRaw(s.Context())
-	s.must(err)
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
-	s.must(err)
-	sum := 0.0
-	for _, metric := range families["apiserver_longrunning_requests"].GetMetric() {
-		for _, label := range metric.GetLabel() {
-			if label.GetName() == "verb" && label.GetValue() == "WATCH" {
-				sum += metric.GetGauge().GetValue()
-			}
-		}
-	}
-	return sum
+	s.Logf("%d requests %s: %v", len(all), what, counts)
 }
