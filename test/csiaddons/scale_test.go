@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +22,9 @@ import (
 	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,8 +32,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/test/golden"
 )
-
-const figures = "../bench/testdata/figures.json"
 
 const (
 	nodes      = 200
@@ -48,6 +47,8 @@ const (
 
 	// maxMemory is the limit of the memory of the controller in MiB, for 1,000 scheduled claims.
 	maxMemory = 5
+	// memorySlack is the precision of the memory in MiB.
+	memorySlack = 10
 	// creators is the number of requests of the test at the same time.
 	creators = 16
 	// bound bounds each step.
@@ -58,18 +59,19 @@ const (
 // TestSchedulesOfManyClaims measures what schedules of 5,000 claims on 200 nodes cost: memory of
 // the controller, requests to the API server, and how the starts of jobs spread.
 func TestSchedulesOfManyClaims(t *testing.T) { //nolint:paralleltest // it measures
-	s := &scale{world: newWorld(t), claims: scheduledClaims}
+	s := &scale{world: newWorld(t)}
 	s.addNodes()
 	s.addAttachments()
 	s.startWithMetrics()
-	s.poll("sidecars are connected", s.allConnected)
+	awaitAll(s, "sidecars are connected", nodes, &v1alpha1.CSIAddonsNodeList{}, connected)
 	empty := s.measure("nodes and attached volumes, without claims")
 	s.addClaims()
 	before := s.measure("claims without schedules")
 	requests := s.requests()
 	started := time.Now()
 	s.schedule("@daily")
-	s.poll("claims are scheduled", s.allScheduled)
+	awaitAll(s, "claims are scheduled", scheduledClaims, &v1alpha1.ReclaimSpaceCronJobList{},
+		func(c *v1alpha1.ReclaimSpaceCronJob) bool { return c.Status.NextScheduleTime != nil })
 	s.recordTime("all claims are scheduled", started)
 	s.logRequests("to schedule all claims", requests)
 	s.logSpread()
@@ -103,7 +105,7 @@ func (s *scale) checkShares() {
 // and what it keeps of each claim and its schedule.
 func (s *scale) compare(empty, before, after memory) {
 	s.Helper()
-	thousands := float64(s.claims) / 1000
+	const thousands = scheduledClaims / 1000
 	rss, heap := (after.rss-before.rss)/thousands, (after.heap-empty.heap)/thousands
 	s.Logf("memory for 1,000 claims: %.2f MiB of RSS and %.2f MiB of heap without schedules, "+
 		"%.2f MiB of RSS and %.2f MiB of heap more with schedules", (before.rss-empty.rss)/thousands,
@@ -118,7 +120,6 @@ func (s *scale) compare(empty, before, after memory) {
 type scale struct {
 	*world
 
-	claims  int             // with a volume that is attached
 	driver  *fakeDriver     // on all nodes
 	address string          // of the metrics of the controller
 	ended   <-chan struct{} // closed when the controller has ended
@@ -174,7 +175,7 @@ func (s *scale) each(n int, do func(context.Context, int) error) {
 // memory whether claims have schedules or not.
 func (s *scale) addAttachments() {
 	s.Helper()
-	s.each(s.claims, func(ctx context.Context, i int) error {
+	s.each(scheduledClaims, func(ctx context.Context, i int) error {
 		volume := volumeName(namespaceName(i%namespaces), claimName(i))
 		attachment := &storagev1.VolumeAttachment{
 			ObjectMeta: metav1.ObjectMeta{Name: volume},
@@ -203,21 +204,17 @@ func (s *scale) addClaims() {
 	for i := range namespaces {
 		s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaceName(i)}})
 	}
-	s.each(s.claims, func(ctx context.Context, i int) error {
+	s.each(scheduledClaims, func(ctx context.Context, i int) error {
 		namespace, class := i%namespaces, "plain"
 		if namespace >= claimsThemselves+annotatedNamespaces {
 			class = className
 		}
 		return s.addBound(ctx, namespaceName(namespace), claimName(i), class, "cinder")
 	})
-	s.poll("claims are bound", func(ctx context.Context) (bool, error) {
-		var list corev1.PersistentVolumeClaimList
-		err := s.client.List(ctx, &list)
-		return len(list.Items) == s.claims && !slices.ContainsFunc(list.Items,
-			func(claim corev1.PersistentVolumeClaim) bool {
-				return claim.Status.Phase != corev1.ClaimBound
-			}), err
-	})
+	awaitAll(s, "claims are bound", scheduledClaims, &corev1.PersistentVolumeClaimList{},
+		func(claim *corev1.PersistentVolumeClaim) bool {
+			return claim.Status.Phase == corev1.ClaimBound
+		})
 }
 
 func namespaceName(i int) string { return fmt.Sprintf("team-%d", i) }
@@ -257,7 +254,7 @@ func (s *scale) schedule(text string) {
 			ObjectMeta: metav1.ObjectMeta{Name: namespaceName(claimsThemselves + i)},
 		}, patch))
 	}
-	s.each(s.claims, func(ctx context.Context, i int) error {
+	s.each(scheduledClaims, func(ctx context.Context, i int) error {
 		if i%namespaces >= claimsThemselves {
 			return nil
 		}
@@ -266,18 +263,19 @@ func (s *scale) schedule(text string) {
 	})
 }
 
-func (s *scale) allConnected(ctx context.Context) (bool, error) {
-	var list v1alpha1.CSIAddonsNodeList
-	err := s.client.List(ctx, &list)
-	return len(list.Items) == nodes && !slices.ContainsFunc(list.Items,
-		func(node v1alpha1.CSIAddonsNode) bool { return !connected(&node) }), err
-}
-
-func (s *scale) allScheduled(ctx context.Context) (bool, error) {
-	var list v1alpha1.ReclaimSpaceCronJobList
-	err := s.client.List(ctx, &list)
-	return len(list.Items) == s.claims && !slices.ContainsFunc(list.Items,
-		func(one v1alpha1.ReclaimSpaceCronJob) bool { return one.Status.NextScheduleTime == nil }), err
+// awaitAll waits until a function accepts as many objects of a list as there are.
+func awaitAll[T any](s *scale, what string, n int, list client.ObjectList, accept func(*T) bool) {
+	s.Helper()
+	s.poll(what, func(ctx context.Context) (bool, error) {
+		accepted := 0
+		err := cmp.Or(s.client.List(ctx, list), meta.EachListItem(list, func(one runtime.Object) error {
+			if accept(any(one).(*T)) {
+				accepted++
+			}
+			return nil
+		}))
+		return accepted == n, err
+	})
 }
 
 // poll waits for a condition that costs the API server much.
@@ -298,54 +296,53 @@ func (s *scale) poll(what string, condition wait.ConditionWithContextFunc) {
 // pause waits while the controller runs.
 func (s *scale) pause(d time.Duration) {
 	s.Helper()
-	select {
-	case <-time.After(d):
-	case <-s.Context().Done():
-		s.Fatal("interrupted")
-	}
+	end := time.Now().Add(d)
+	s.poll("time has passed", func(context.Context) (bool, error) {
+		return time.Now().After(end), nil
+	})
 }
 
 // memory is the memory of the controller in MiB.
 type memory struct{ heap, rss float64 }
 
+func memoryOf(metrics map[string]float64) memory {
+	const mib = 1 << 20
+	return memory{
+		heap: metrics["go_gc_heap_live_bytes"] / mib,
+		rss:  metrics["process_resident_memory_bytes"] / mib,
+	}
+}
+
 // measure returns the memory after the next garbage collection, which Go starts every two minutes.
 func (s *scale) measure(what string) memory {
 	s.Helper()
-	s.poll("the controller is idle", func(ctx context.Context) (bool, error) {
-		depth, err := s.metrics(ctx)
-		return depth["workqueue_depth"] == 0, err
-	})
-	before, err := s.metrics(s.Context())
-	s.must(err)
 	const last = "go_gc_cycles_total_gc_cycles_total"
-	var now map[string]float64
-	s.poll("garbage is collected", func(ctx context.Context) (bool, error) {
+	var before, now map[string]float64
+	s.poll("the controller is idle", func(ctx context.Context) (_ bool, err error) {
+		before, err = s.metrics(ctx)
+		return before["workqueue_depth"] == 0, err
+	})
+	s.poll("garbage is collected", func(ctx context.Context) (_ bool, err error) {
 		now, err = s.metrics(ctx)
 		return now[last] > before[last]+1, err // the first may have started before
 	})
-	const mib = 1 << 20
-	got := memory{
-		heap: now["go_gc_heap_live_bytes"] / mib, rss: now["process_resident_memory_bytes"] / mib,
-	}
+	got := memoryOf(now)
 	s.Logf("%s: live heap %.1f MiB", what, got.heap)
-	s.recordMemory(what, got)
+	s.record(what+" RSS-MiB", got.rss, memorySlack)
 	return got
 }
 
-// recordMemory fails the test if the controller needs much more memory than recorded.
-func (s *scale) recordMemory(what string, got memory) {
+// record fails the test if a figure is much higher than the recorded one.
+func (s *scale) record(what string, value, slack float64) {
 	s.Helper()
-	const slack = 10
-	s.Logf("%s: RSS %.1f MiB", what, got.rss)
-	golden.Figure(s, figures, what+" RSS-MiB", got.rss, slack)
+	s.Logf("%s: %.1f", what, value)
+	golden.Figure(s, "../bench/testdata/figures.json", what, value, slack)
 }
 
 // recordTime records the seconds since a time, which depend on the machine.
 func (s *scale) recordTime(what string, since time.Time) {
 	s.Helper()
-	seconds := time.Since(since).Seconds()
-	s.Logf("%s: %.0f s", what, seconds)
-	golden.Figure(s, figures, what+" s", seconds, math.Inf(1))
+	s.record(what+" s", time.Since(since).Seconds(), math.Inf(1))
 }
 
 // metrics returns the metrics of the controller, the sum of each.
@@ -374,24 +371,15 @@ func (s *scale) metrics(ctx context.Context) (map[string]float64, error) {
 	return found, err
 }
 
-// logRequests logs the requests since an earlier count, the most frequent first.
+// logRequests logs the requests since an earlier count.
 func (s *scale) logRequests(what string, since map[request]int) {
 	s.Helper()
-	now := s.requests()
-	for one, count := range since {
-		now[one] -= count
+	sum, now := 0, s.requests()
+	for one := range now {
+		now[one] -= since[one]
+		sum += now[one]
 	}
-	var lines []string
-	sum := 0
-	for _, one := range slices.SortedFunc(maps.Keys(now), func(a, b request) int {
-		return cmp.Or(now[b]-now[a], strings.Compare(a.resource+a.verb, b.resource+b.verb))
-	}) {
-		if now[one] > 0 {
-			lines = append(lines, fmt.Sprintf("%6d %s %s", now[one], one.verb, one.resource))
-			sum += now[one]
-		}
-	}
-	s.Logf("%d requests %s:\n%s", sum, what, strings.Join(lines, "\n"))
+	s.Logf("%d requests %s: %v", sum, what, now)
 }
 
 // logSpread logs how many jobs will start in each minute after the schedule.
@@ -411,9 +399,87 @@ func (s *scale) logSpread() {
 		minutes[0].Format("15:04"), minutes[len(minutes)-1].Format("15:04"), counts[0],
 		counts[len(counts)-1], counts[len(counts)/2],
 		slices.Max(slices.Collect(maps.Values(perSecond))))
-	most := 3 * s.claims / 120 // the window is two hours
+	most := 3 * scheduledClaims / 120 // the window is two hours
 	if len(minutes) < 100 || counts[len(counts)-1] > most {
 		s.Errorf("the jobs start in %d minutes, up to %d in one: %v", len(minutes),
 			counts[len(counts)-1], counts)
 	}
+}
+
+// TestRoundOfManyClaims measures what a round of jobs costs that are due at the same time: requests
+// to the API server, time, and memory of the controller. The schedules become due while the
+// controller does not run, so the result does not depend on the time that their creation takes.
+func TestRoundOfManyClaims(t *testing.T) { //nolint:paralleltest // it measures
+	s := &scale{world: newWorld(t)}
+	s.addNodes()
+	s.addAttachments()
+	s.addClaims()
+	s.addDueSchedules()
+	started := time.Now()
+	s.startWithMetrics("--cronjob-stagger-window=0")
+	peak := s.awaitRound()
+	s.recordTime("all jobs have ended", started)
+	t.Logf("live heap up to %.1f MiB", peak.heap)
+	s.record("at most RSS-MiB", peak.rss, memorySlack)
+	s.logRequests("of a round", nil)
+	s.checkRound()
+}
+
+// addDueSchedules creates a ReclaimSpaceCronJob for each claim that was due once since then.
+func (s *scale) addDueSchedules() {
+	s.Helper()
+	scheduled := func(i int) *v1alpha1.ReclaimSpaceCronJob {
+		c := &v1alpha1.ReclaimSpaceCronJob{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespaceName(i % namespaces), Name: claimName(i)},
+			Spec:       v1alpha1.ReclaimSpaceCronJobSpec{Schedule: "@yearly"},
+		}
+		c.Spec.JobTemplate.Spec.Target.PersistentVolumeClaim = claimName(i)
+		return c
+	}
+	s.each(scheduledClaims, func(ctx context.Context, i int) error {
+		return s.client.Create(ctx, scheduled(i))
+	})
+	due := time.Now().UTC().Truncate(time.Minute).Add(time.Minute)
+	s.pause(time.Until(due))
+	patch := client.RawPatch("application/merge-patch+json",
+		fmt.Appendf(nil, `{"spec": {"schedule": "%d %d * * *"}}`, due.Minute(), due.Hour()))
+	s.each(scheduledClaims, func(ctx context.Context, i int) error {
+		return s.client.Patch(ctx, scheduled(i), patch)
+	})
+}
+
+// awaitRound waits until all jobs have ended, and returns the most memory of the controller.
+func (s *scale) awaitRound() memory {
+	s.Helper()
+	awaitAll(s, "sidecars are connected", nodes, &v1alpha1.CSIAddonsNodeList{}, connected)
+	var peak memory
+	s.poll("calls have ended", func(ctx context.Context) (bool, error) {
+		found, err := s.metrics(ctx)
+		now := memoryOf(found)
+		peak.heap, peak.rss = max(peak.heap, now.heap), max(peak.rss, now.rss)
+		return found["csi_addons_operations_total"] >= scheduledClaims, err
+	})
+	awaitAll(s, "schedules contain the end of their jobs", scheduledClaims,
+		&v1alpha1.ReclaimSpaceCronJobList{}, func(c *v1alpha1.ReclaimSpaceCronJob) bool {
+			return c.Status.LastSuccessfulTime != nil
+		})
+	return peak
+}
+
+// checkRound checks that each volume was served once.
+func (s *scale) checkRound() {
+	s.Helper()
+	var list v1alpha1.ReclaimSpaceJobList
+	s.must(s.client.List(s.Context(), &list))
+	claims := map[string]bool{}
+	for i := range list.Items {
+		job := &list.Items[i]
+		claims[job.Namespace+"/"+job.Spec.Target.PersistentVolumeClaim] = true
+		assert.Check(s, job.Status.Result == v1alpha1.OperationSucceeded && job.Status.Retries == 0,
+			"job %s/%s ended with %+v", job.Namespace, job.Name, job.Status)
+	}
+	calls := s.driver.nodeCalls.Load()
+	assert.Check(s, len(list.Items) == scheduledClaims && len(claims) == scheduledClaims &&
+		calls == scheduledClaims, "%d jobs of %d claims made %d calls", len(list.Items), len(claims),
+		calls)
 }
