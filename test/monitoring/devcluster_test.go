@@ -13,55 +13,34 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
-
-// createClaim creates a claim of a StorageClass.
-func (s *site) createClaim(class string) {
-	s.Helper()
-	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "claim"},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
-			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			},
-			StorageClassName: &class,
-		},
-	}
-	claims := s.kube.CoreV1().PersistentVolumeClaims("default")
-	_, err := claims.Create(s.Context(), claim, metav1.CreateOptions{})
-	must(s.T, err)
-}
 
 // TestEveryExpressionHasDataOfADevcluster scrapes both operators, a csi-provisioner and the metrics
 // of the controller of CSI-Addons, which is not connected to real sidecars: no pod runs.
 func TestEveryExpressionHasDataOfADevcluster(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	token := s.token()
-	var targets []target
+	authorization := map[string]any{"credentials": s.token()}
+	var targets []map[string]any
 	for _, o := range s.operators {
 		one := s.target(o.Namespace, o.Name, "https", o.Address)
-		one.token = token
+		one["authorization"] = authorization
 		targets = append(targets, one)
 	}
 	sidecar := s.target("openshift-manila-csi-driver", "manila-csi-driver-controller-monitor",
 		"provisioner-m", s.startProvisioner())
-	sidecar.scheme = "http" // without kube-rbac-proxy
-	addons := target{
-		address: serveAddons(t), path: "/metrics", scheme: "http",
-		labels: map[string]string{"job": "csi-addons"},
+	sidecar["scheme"] = "http" // without kube-rbac-proxy
+	addons := map[string]any{
+		"job_name":       "csi-addons",
+		"static_configs": []any{map[string]any{"targets": []string{serveAddons(t)}}},
 	}
 	file := filepath.Join(s.folder, "rules.yaml")
 	rules := writeRules(t, file)
-	p := startPrometheus(t, s.folder, file, append(targets, sidecar, addons))
+	s.startPrometheus(file, append(targets, sidecar, addons))
 	for _, selector := range selectors(rules) {
-		p.await(selector)
+		s.await(selector)
 	}
 	for _, expression := range []string{
 		`openstack_csi_condition{driver="manila.csi.openstack.org",type="Ready"} == 1`,
@@ -74,9 +53,9 @@ func TestEveryExpressionHasDataOfADevcluster(t *testing.T) {
 		`ALERTS{alertname="OpenStackCSICredentialsExpire",alertstate="pending"}`,
 		`ALERTS{alertname="OpenStackCSIOperationsFail",method_name=~".+/CreateVolume"}`,
 	} {
-		p.await(expression)
+		s.await(expression)
 	}
-	p.mustEvaluate(len(rules))
+	s.mustEvaluate(len(rules))
 }
 
 // selectors returns the selectors of series in the expressions, except those of kube-state-metrics,

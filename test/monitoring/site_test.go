@@ -4,8 +4,12 @@ package monitoring
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,28 +18,35 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/go-logr/logr"
 	"google.golang.org/protobuf/proto"
+	"gotest.tools/v3/assert"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/operator"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 	"github.com/openstack-csi/csi-operator/test/fakedriver"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// patience bounds each wait, on a busy machine.
-const patience = 5 * time.Minute
+const (
+	// patience bounds each wait, on a busy machine.
+	patience = 5 * time.Minute
+	// stopGrace is how long a program may take to stop.
+	stopGrace = 30 * time.Second
+)
 
 // expiringCloud is an OpenStack whose users log in with an application credential that expires.
 type expiringCloud struct{ *simulator.Simulator }
@@ -61,15 +72,15 @@ func newCloud(t *testing.T) expiringCloud {
 	return expiringCloud{cloud}
 }
 
-// site is a devcluster with both operators.
+// site is a devcluster with both operators, and a Prometheus.
 type site struct {
 	*testing.T
 
 	folder    string
-	kube      kubernetes.Interface
-	dynamic   dynamic.Interface
+	client    client.Client
 	operators []fixtures.Operator
 	dir       paths.Dir
+	url       string // of Prometheus
 }
 
 // newSite starts the cluster and the operators, which end with the test.
@@ -88,9 +99,7 @@ func newSite(t *testing.T) *site {
 	t.Cleanup(c.Stop)
 	environment := c.Environments()[0]
 	s.operators = environment.Operators
-	s.kube, err = kubernetes.NewForConfig(environment.Config())
-	must(t, err)
-	s.dynamic, err = dynamic.NewForConfig(environment.Config())
+	s.client, err = client.New(environment.Config(), client.Options{})
 	must(t, err)
 	for _, o := range environment.Operators {
 		runner := operator.Runner{
@@ -104,69 +113,58 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// serviceMonitor contains the fields of a ServiceMonitor from which Prometheus Operator makes
-// targets.
-type serviceMonitor struct {
-	Spec struct {
-		Selector  metav1.LabelSelector `json:"selector"`
-		Endpoints []struct {
-			Port        string `json:"port"`
-			Path        string `json:"path"`
-			Scheme      string `json:"scheme"`
-			HonorLabels bool   `json:"honorLabels"`
-		} `json:"endpoints"`
-	} `json:"spec"`
-}
-
-// target returns what Prometheus Operator makes of an endpoint of a ServiceMonitor, with another
-// address.
-func (s *site) target(namespace, monitor, port, address string) target {
+// target returns the configuration of Prometheus that Prometheus Operator makes of an endpoint of a
+// ServiceMonitor, with another address.
+func (s *site) target(namespace, name, port, address string) map[string]any {
 	s.Helper()
-	found := s.awaitMonitor(namespace, monitor)
-	selector, err := metav1.LabelSelectorAsSelector(&found.Spec.Selector)
-	must(s.T, err)
-	var service string
-	s.eventually("ServiceMonitor "+monitor+" selects a Service", func(ctx context.Context) error {
-		services, err := s.kube.CoreV1().Services(namespace).
-			List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{
+		Group: "monitoring.coreos.com", Version: "v1", Kind: "ServiceMonitor",
+	})
+	services := &corev1.ServiceList{}
+	var monitor struct {
+		Spec struct {
+			Selector  metav1.LabelSelector `json:"selector"`
+			Endpoints []struct {
+				Port        string `json:"port"`
+				Path        string `json:"path"`
+				Scheme      string `json:"scheme"`
+				HonorLabels bool   `json:"honorLabels"`
+			} `json:"endpoints"`
+		} `json:"spec"`
+	}
+	s.eventually("ServiceMonitor "+name+" selects a Service", func(ctx context.Context) error {
+		err := s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+		if err != nil {
+			return err
+		}
+		must(s.T, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &monitor))
+		selector, err := metav1.LabelSelectorAsSelector(&monitor.Spec.Selector)
+		must(s.T, err)
+		err = s.client.List(ctx, services, client.InNamespace(namespace),
+			client.MatchingLabelsSelector{Selector: selector})
 		if err == nil && len(services.Items) != 1 {
 			err = fmt.Errorf("it selects %d Services, want one", len(services.Items))
 		}
-		if err == nil {
-			service = services.Items[0].Name
-		}
 		return err
 	})
-	for _, endpoint := range found.Spec.Endpoints {
+	for _, endpoint := range monitor.Spec.Endpoints {
 		if endpoint.Port == port {
-			return target{
-				address: address, path: endpoint.Path, scheme: endpoint.Scheme,
-				honorLabels: endpoint.HonorLabels,
-				labels: map[string]string{
-					"namespace": namespace, "service": service, "job": service, "endpoint": port,
-				},
+			service := services.Items[0].Name
+			return map[string]any{
+				"job_name": service, "metrics_path": endpoint.Path, "scheme": endpoint.Scheme,
+				"honor_labels": endpoint.HonorLabels,
+				"tls_config":   map[string]any{"insecure_skip_verify": true},
+				"static_configs": []any{map[string]any{
+					"targets": []string{address}, "labels": map[string]string{
+						"namespace": namespace, "service": service, "job": service, "endpoint": port,
+					},
+				}},
 			}
 		}
 	}
-	s.Fatalf("ServiceMonitor %s has no endpoint %s", monitor, port)
-	return target{}
-}
-
-// awaitMonitor waits until an operator has created a ServiceMonitor.
-func (s *site) awaitMonitor(namespace, name string) serviceMonitor {
-	s.Helper()
-	monitors := s.dynamic.Resource(schema.GroupVersionResource{
-		Group: "monitoring.coreos.com", Version: "v1", Resource: "servicemonitors",
-	}).Namespace(namespace)
-	var object *unstructured.Unstructured
-	s.eventually("ServiceMonitor "+name+" exists", func(ctx context.Context) (err error) {
-		object, err = monitors.Get(ctx, name, metav1.GetOptions{})
-		return err
-	})
-	var monitor serviceMonitor
-	convert := runtime.DefaultUnstructuredConverter.FromUnstructured
-	must(s.T, convert(object.Object, &monitor))
-	return monitor
+	s.Fatalf("ServiceMonitor %s has no endpoint %s", name, port)
+	return nil
 }
 
 func (s *site) eventually(what string, check func(context.Context) error) {
@@ -177,22 +175,19 @@ func (s *site) eventually(what string, check func(context.Context) error) {
 			last = check(ctx)
 			return last == nil, nil
 		})
-	if err != nil {
-		s.Fatalf("waiting until %s: %v", what, last)
-	}
+	assert.Assert(s, err == nil, "waiting until %s: %v", what, last)
 }
 
 // token returns the token of the ServiceAccount with which OpenShift scrapes.
 func (s *site) token() string {
 	s.Helper()
-	accounts := s.kube.CoreV1().ServiceAccounts("openshift-monitoring")
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "prometheus-k8s"}}
-	_, err := accounts.Create(s.Context(), account, metav1.CreateOptions{})
-	must(s.T, client.IgnoreAlreadyExists(err))
-	token, err := accounts.CreateToken(s.Context(), account.Name, &authenticationv1.TokenRequest{},
-		metav1.CreateOptions{})
-	must(s.T, err)
-	return token.Status.Token
+	account := &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-monitoring", Name: "prometheus-k8s"},
+	}
+	must(s.T, client.IgnoreAlreadyExists(s.client.Create(s.Context(), account)))
+	request := &authenticationv1.TokenRequest{}
+	must(s.T, s.client.SubResource("token").Create(s.Context(), account, request))
+	return request.Status.Token
 }
 
 // startProvisioner starts csi-provisioner with a driver of Manila that creates no volume, and
@@ -205,12 +200,17 @@ func (s *site) startProvisioner() string {
 		filepath.Join(s.folder, "provisioner.log"), "--csi-address="+driver.Socket,
 		"--kubeconfig="+s.dir.AdminKubeconfig(), "--http-endpoint="+address, "--leader-election",
 		"--leader-election-namespace=default")
-	const class = "csi-manila-default"
-	s.eventually("the StorageClass exists", func(ctx context.Context) error {
-		_, err := s.kube.StorageV1().StorageClasses().Get(ctx, class, metav1.GetOptions{})
-		return err
-	})
-	s.createClaim(class)
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claim"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			},
+			StorageClassName: ptr.To("csi-manila-default"),
+		},
+	}
+	must(s.T, s.client.Create(s.Context(), claim))
 	return address
 }
 
@@ -237,4 +237,96 @@ func answer(_ context.Context, method string) (proto.Message, error) {
 		return nil, errors.New("the quota is exhausted")
 	}
 	return nil, nil
+}
+
+// startPrometheus starts Debian's Prometheus with the alerts. It runs until the test ends.
+func (s *site) startPrometheus(rules string, scrapes []map[string]any) {
+	s.Helper()
+	config, err := yaml.Marshal(map[string]any{
+		"global":     map[string]any{"scrape_interval": "1s", "evaluation_interval": "1s"},
+		"rule_files": []string{rules}, "scrape_configs": scrapes,
+	})
+	must(s.T, err)
+	file := filepath.Join(s.folder, "prometheus.yaml")
+	must(s.T, paths.WriteFile(file, config))
+	address := freeAddress(s.T)
+	start(s.T, "/usr/bin/prometheus", filepath.Join(s.folder, "prometheus.log"),
+		"--config.file="+file, "--storage.tsdb.path="+filepath.Join(s.folder, "tsdb"),
+		"--web.listen-address="+address)
+	s.url = "http://" + address
+}
+
+// start starts a program, which ends with the test.
+func start(t *testing.T, program, log string, args ...string) {
+	t.Helper()
+	p, err := process.Start(process.Options{
+		Name: filepath.Base(program), Path: program, Args: args, Log: log,
+	})
+	must(t, err)
+	t.Cleanup(func() {
+		if !p.Running() {
+			t.Error(p.ExitError())
+		}
+		p.Stop(stopGrace)
+	})
+}
+
+// freeAddress returns an address of this machine that no program uses now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	must(t, listener.Close())
+	return listener.Addr().String()
+}
+
+// get decodes the data in an answer of the API of Prometheus.
+func (s *site) get(ctx context.Context, path string, data any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer := struct {
+		Error string
+		Data  any
+	}{Data: data}
+	err = json.NewDecoder(response.Body).Decode(&answer)
+	if err == nil && answer.Error != "" {
+		err = fmt.Errorf("%s: %s", path, answer.Error)
+	}
+	return err
+}
+
+// await waits until an expression has data.
+func (s *site) await(expression string) {
+	s.Helper()
+	s.eventually(expression+" has data", func(ctx context.Context) error {
+		var data struct{ Result []any }
+		err := s.get(ctx, "/api/v1/query?query="+url.QueryEscape(expression), &data)
+		if err == nil && len(data.Result) == 0 {
+			err = errors.New("it has none")
+		}
+		return err
+	})
+}
+
+// mustEvaluate checks that Prometheus evaluates all rules without an error.
+func (s *site) mustEvaluate(rules int) {
+	s.Helper()
+	var data struct {
+		Groups []struct {
+			Rules []struct{ Name, Health, LastError string }
+		}
+	}
+	must(s.T, s.get(s.Context(), "/api/v1/rules", &data))
+	assert.Assert(s, len(data.Groups) == 1 && len(data.Groups[0].Rules) == rules,
+		"Prometheus has the rules %v, want %d", data.Groups, rules)
+	for _, r := range data.Groups[0].Rules {
+		assert.Check(s, r.Health == "ok", "evaluating %s: %s %s", r.Name, r.Health, r.LastError)
+	}
 }
