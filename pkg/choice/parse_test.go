@@ -2,11 +2,17 @@ package choice_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
@@ -58,9 +64,8 @@ func TestEveryFieldIsAccepted(t *testing.T) {
 	t.Parallel()
 	config, faults := choice.Parse(choice.Manila, complete, false)
 	assert.Assert(t, len(faults) == 0, "got %v", faults)
-	if config.Types.Include[1] != "fast-*" || config.Classes[1].ShareClients[0] != "10.0.1.0/24" {
-		t.Errorf("got %+v", config)
-	}
+	assert.Check(t, config.Types.Include[1] == "fast-*" &&
+		config.Classes[1].ShareClients[0] == "10.0.1.0/24", "got %+v", config)
 }
 
 func TestAllFaultsAreReportedWithLineAndField(t *testing.T) {
@@ -172,10 +177,7 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 		},
 		"field of another": {header + "enable_topology: true\n", `3: unknown field "enable_topology"`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			assert.Check(t, is.DeepEqual(test.want, faultsOf(choice.Manila, test.text)))
-		})
+		assert.Check(t, is.DeepEqual(test.want, faultsOf(choice.Manila, test.text)), name)
 	}
 }
 
@@ -231,9 +233,8 @@ func TestInvalidOptionsOfNodesAreReportedWithLineAndFix(t *testing.T) {
 		"tolerations: [{key: a, operator: Exists, value: x}]": `3: tolerations[0].value: Invalid ` +
 			`value: "x": remove it, or use the operator Equal`,
 	} {
-		if got := faultsOf(choice.Manila, header+text); !strings.HasPrefix(got, want) {
-			t.Errorf("%s:\ngot  %s\nwant %s", text, got, want)
-		}
+		got := faultsOf(choice.Manila, header+text)
+		assert.Check(t, strings.HasPrefix(got, want), "%s:\ngot  %s\nwant %s", text, got, want)
 	}
 	_, faults := choice.Parse(choice.Cinder, strings.Replace(header, "Manila", "Cinder", 1)+
 		"kubeletDir: /var/lib/kubelet\n", true)
@@ -242,4 +243,118 @@ func TestInvalidOptionsOfNodesAreReportedWithLineAndFix(t *testing.T) {
 		Problem: "kubeletDir: Forbidden: remove the field: the folder is fixed on OpenShift",
 	}}
 	assert.Check(t, is.DeepEqual(want, faults))
+}
+
+func TestWithoutChoicesNothingChanges(t *testing.T) {
+	t.Parallel()
+	var none *choice.Config
+	class := &storagev1.StorageClass{}
+	none.ClassOf("gold").Apply(class)
+	none.MarkDefault(class)
+	assert.Check(t, is.DeepEqual(&storagev1.StorageClass{}, class))
+	assert.Check(t, none.Installs() && none.Selects(choice.Manila, "gold") &&
+		!none.Selects(choice.Cinder, "gold") && !none.NeedsVolumeTypes() && none.More() == nil &&
+		!none.OwnsDefault(), "nil is not the default")
+}
+
+func TestPatternsSelectTypes(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		selection       choice.Selection
+		shares, volumes string
+	}{
+		"none":     {choice.Selection{Include: []string{}}, "", ""},
+		"all":      {choice.Selection{}, "gold gold-test silver", ""},
+		"some":     {choice.Selection{Include: []string{"gold*"}}, "gold gold-test", "gold gold-test"},
+		"excluded": {choice.Selection{Exclude: []string{"*-test"}}, "gold silver", ""},
+		"both": {
+			choice.Selection{Include: []string{"gold*"}, Exclude: []string{"*t"}}, "gold", "gold",
+		},
+	} {
+		config := &choice.Config{Types: test.selection}
+		for kind, want := range map[choice.Kind]string{
+			choice.Manila: test.shares, choice.Cinder: test.volumes,
+		} {
+			got := slices.DeleteFunc([]string{"gold", "gold-test", "silver"},
+				func(name string) bool { return !config.Selects(kind, name) })
+			assert.Check(t, is.Equal(strings.Join(got, " "), want), "%s: %s", name, kind)
+		}
+	}
+}
+
+func TestValuesOfATypeHavePrecedence(t *testing.T) {
+	t.Parallel()
+	config := &choice.Config{
+		DefaultClass: "gold",
+		Class: choice.Class{
+			ReclaimPolicy: "Retain", MountOptions: []string{"a"}, Availability: "az1",
+			Labels: map[string]string{"all": "x", "both": "x"},
+		},
+		Classes: []choice.NamedClass{{Type: "gold", Class: choice.Class{
+			ReclaimPolicy: "Delete", MountOptions: []string{"b"},
+			Labels: map[string]string{"both": "y"},
+		}}},
+	}
+	class := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "gold", Annotations: map[string]string{"mine": "x"}},
+		Parameters: map[string]string{"type": "gold"},
+	}
+	config.ClassOf("gold").Apply(class)
+	config.MarkDefault(class)
+	want := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "gold", Labels: map[string]string{"all": "x", "both": "y"},
+			Annotations: map[string]string{
+				"mine": "x", "storageclass.kubernetes.io/is-default-class": "true",
+			},
+		},
+		Parameters:    map[string]string{"type": "gold", "availability": "az1"},
+		ReclaimPolicy: new(corev1.PersistentVolumeReclaimDelete),
+		MountOptions:  []string{"b"},
+	}
+	assert.Check(t, is.DeepEqual(want, class))
+	assert.Check(t, is.DeepEqual("x", config.Class.Labels["both"]), "the choices changed")
+}
+
+// FuzzParse proves that a text is either valid choices, or has printable faults in its lines, and
+// that valid choices change only what they are about.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{
+		complete, header, "", "[]", "a: &a [*a]", "\xff", "\t", "%", "---\n---\n",
+		"{apiVersion: 1, kind: [], class: {labels: {? [] : x}}}",
+		header + "classes: [{type: \"\\0\", name: x}, {type: ~}, 5]\n",
+		header + "class: {<<: {labels: 5}}\n",
+		header + "class: {mountOptions: [.nan, 1e999, 2026-01-01, !!binary eA==]}\n",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, kind := range []choice.Kind{choice.Manila, choice.Cinder} {
+			config, faults := choice.Parse(kind, text, false)
+			assert.Assert(t, (config == nil) == (len(faults) > 0), "got %v and %v", config, faults)
+			for _, fault := range faults {
+				last := strings.Count(text, "\n") + strings.Count(text, "\r") + 2
+				assert.Check(t, fault.Line >= 1 && fault.Line <= last &&
+					!strings.ContainsFunc(fault.Problem, hidden), "got line %d: %q", fault.Line, fault.Problem)
+			}
+			if config != nil {
+				checkClasses(t, config)
+			}
+		}
+	})
+}
+
+func hidden(r rune) bool { return !unicode.IsGraphic(r) && r != '\n' }
+
+func checkClasses(t *testing.T, config *choice.Config) {
+	t.Helper()
+	for _, chosen := range append(config.More(), choice.NamedClass{Class: config.ClassOf("gold")}) {
+		class := &storagev1.StorageClass{
+			Provisioner: "x", Parameters: map[string]string{"type": "gold"},
+		}
+		chosen.Apply(class)
+		config.MarkDefault(class)
+		assert.Check(t, class.Provisioner == "x" && class.Parameters["type"] == "gold", "got %v", class)
+		assert.Check(t, is.Len(metav1validation.ValidateLabels(class.Labels, nil), 0))
+	}
 }

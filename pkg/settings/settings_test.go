@@ -227,14 +227,11 @@ func TestOptionalImagesAreUsedTogether(t *testing.T) {
 			"",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			optional := [][]string{{"A_IMAGE"}, {"B_IMAGE"}, {"C_IMAGE"}}
-			got, err := loadOptional(t, test.env, optional[:1], optional, "--namespace=ns")
-			assert.NilError(t, err)
-			assert.Check(t, is.DeepEqual(test.want, got.Images), "images")
-			assert.Check(t, is.Equal(strings.Join(got.Warnings, "; "), test.warning), "warnings")
-		})
+		optional := [][]string{{"A_IMAGE"}, {"B_IMAGE"}, {"C_IMAGE"}}
+		got, err := loadOptional(t, test.env, optional[:1], optional, "--namespace=ns")
+		assert.NilError(t, err)
+		assert.Check(t, is.DeepEqual(test.want, got.Images), "images: %s", name)
+		assert.Check(t, is.Equal(strings.Join(got.Warnings, "; "), test.warning), name)
 	}
 	invalid := map[string]string{"A_IMAGE": "a", "B_IMAGE": "b c"}
 	_, err := loadOptional(t, invalid, nil, [][]string{{"A_IMAGE"}, {"B_IMAGE"}}, "--namespace=ns")

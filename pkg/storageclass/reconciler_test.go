@@ -26,6 +26,8 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // fixture is a Reconciler with a fake API server, and a cache that contains only what a test adds.
@@ -97,21 +99,13 @@ func (f *fixture) expectWrites(t *testing.T, want ...string) {
 func (f *fixture) rejectCreates(
 	match func(create clienttesting.CreateActionImpl, class *storagev1.StorageClass) bool,
 ) {
-	f.api.PrependReactor(
-		"create",
-		"storageclasses",
+	f.api.PrependReactor("create", "storageclasses",
 		func(action clienttesting.Action) (bool, runtime.Object, error) {
 			create := action.(clienttesting.CreateActionImpl)
-			if class := create.GetObject().(*storagev1.StorageClass); match(create, class) {
-				return true, nil, apierrors.NewForbidden(
-					storagev1.Resource("storageclasses"),
-					class.Name,
-					errors.New("by policy"),
-				)
-			}
-			return false, nil, nil
-		},
-	)
+			class := create.GetObject().(*storagev1.StorageClass)
+			return match(create, class), nil, apierrors.NewForbidden(
+				storagev1.Resource("storageclasses"), class.Name, errors.New("by policy"))
+		})
 }
 
 func required() *storagev1.StorageClass {
@@ -156,56 +150,41 @@ func TestReconcileCreatesAndRepairs(t *testing.T) {
 	t.Parallel()
 	unexpandable := customized()
 	unexpandable.AllowVolumeExpansion = nil
+	type served = []*storagev1.StorageClass
 	for name, test := range map[string]struct {
-		served *storagev1.StorageClass
+		served served
 		want   *storagev1.StorageClass
 		writes []string
 	}{
 		"missing":         {nil, required(), []string{"create"}},
-		"good":            {customized(), customized(), nil},
-		"mutable field":   {unexpandable, customized(), []string{"update"}},
-		"immutable field": {outdated(), customized(), []string{"try", "delete", "create"}},
+		"good":            {served{customized()}, customized(), nil},
+		"mutable field":   {served{unexpandable}, customized(), []string{"update"}},
+		"immutable field": {served{outdated()}, customized(), []string{"try", "delete", "create"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			if test.served != nil {
-				f = newFixture(t, test.served)
-			}
-			assert.NilError(t, f.reconcile(t))
-			f.expectWrites(t, test.writes...)
-			f.expectClass(t, test.want)
-		})
+		t.Log(name)
+		f := newFixture(t, test.served...)
+		assert.NilError(t, f.reconcile(t))
+		f.expectWrites(t, test.writes...)
+		f.expectClass(t, test.want)
 	}
 }
 
 func TestOutdatedCacheCausesNoError(t *testing.T) {
 	t.Parallel()
-	t.Run("cache without the created class", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t)
-		for range 2 {
-			assert.NilError(t, f.reconcile(t))
-		}
-		f.expectWrites(t, "create")
+	created, updated, raced := newFixture(t), newFixture(t, customized()), newFixture(t)
+	for range 2 { // the cache does not contain the created class
+		assert.NilError(t, created.reconcile(t))
+	}
+	created.expectWrites(t, "create")
+	assert.NilError(t, updated.cache.Add(outdated())) // the class before its update
+	assert.NilError(t, updated.reconcile(t))
+	updated.expectWrites(t)
+	raced.api.PrependReactor("create", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		assert.Check(t, raced.api.Tracker().Add(customized())) // created between two requests
+		return false, nil, nil
 	})
-	t.Run("cache with the class before its update", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t, customized())
-		assert.NilError(t, f.cache.Add(outdated()))
-		assert.NilError(t, f.reconcile(t))
-		f.expectWrites(t)
-	})
-	t.Run("class created between two requests", func(t *testing.T) {
-		t.Parallel()
-		f := newFixture(t)
-		f.api.PrependReactor("create", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-			assert.Check(t, f.api.Tracker().Add(customized()))
-			return false, nil, nil
-		})
-		assert.NilError(t, f.reconcile(t))
-		f.expectClass(t, customized())
-	})
+	assert.NilError(t, raced.reconcile(t))
+	raced.expectClass(t, customized())
 }
 
 func TestClassOfAnotherOwnerIsPreserved(t *testing.T) {
@@ -213,9 +192,7 @@ func TestClassOfAnotherOwnerIsPreserved(t *testing.T) {
 	foreign := customized()
 	foreign.Provisioner = "other.example.com"
 	f := newFixture(t, foreign)
-	if err := f.reconcile(t); !errors.Is(err, ErrNameTaken) {
-		t.Errorf("got %v, want ErrTaken", err)
-	}
+	assert.Check(t, is.ErrorIs(f.reconcile(t), ErrNameTaken))
 	f.expectWrites(t)
 	f.expectClass(t, foreign)
 }
@@ -226,9 +203,7 @@ func TestRejectedDryRunDeletesNothing(t *testing.T) {
 	f.rejectCreates(func(_ clienttesting.CreateActionImpl, class *storagev1.StorageClass) bool {
 		return isRepaired(class)
 	})
-	if err := f.reconcile(t); !apierrors.IsForbidden(err) {
-		t.Errorf("got %v, want the rejection", err)
-	}
+	assert.Check(t, apierrors.IsForbidden(f.reconcile(t)))
 	f.expectWrites(t, "try")
 	f.expectClass(t, outdated())
 }
@@ -241,9 +216,7 @@ func TestRefusedUpdateIsAnError(t *testing.T) {
 	refused := errors.New("refused")
 	f.api.PrependReactor("update", "storageclasses",
 		func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refused })
-	if err := f.reconcile(t); !errors.Is(err, refused) {
-		t.Errorf("got %v, want the refusal", err)
-	}
+	assert.Check(t, is.ErrorIs(f.reconcile(t), refused))
 }
 
 // The API server accepts the repaired class only in a dry run.
@@ -259,9 +232,7 @@ func TestRejectedRepairRestoresTheOldClass(t *testing.T) {
 		writes []string
 	}{{0, cycle}, {time.Minute, nil}, {replaceBackoff, cycle}} {
 		f.clock.SetTime(f.clock.Now().Add(step.later))
-		if err := f.reconcile(t); !apierrors.IsForbidden(err) {
-			t.Errorf("got %v, want the rejection", err)
-		}
+		assert.Check(t, apierrors.IsForbidden(f.reconcile(t)))
 		f.expectWrites(t, step.writes...)
 		f.expectClass(t, outdated())
 	}
@@ -275,9 +246,7 @@ func TestDeletedClassIsRecreatedWithItsContent(t *testing.T) {
 	f.rejectCreates(func(create clienttesting.CreateActionImpl, _ *storagev1.StorageClass) bool {
 		return failing && len(create.CreateOptions.DryRun) == 0
 	})
-	if err := f.reconcile(t); err == nil {
-		t.Fatal("got no error")
-	}
+	assert.Assert(t, f.reconcile(t) != nil)
 	f.expectWrites(t, "try", "delete", "create", "create")
 	failing = false
 	assert.NilError(t, f.reconcile(t))
@@ -290,9 +259,7 @@ func TestRepairWaitsForFinalizers(t *testing.T) {
 	held := outdated()
 	held.Finalizers, held.DeletionTimestamp = []string{"example.com/hold"}, ptr.To(metav1.Unix(0, 0))
 	f := newFixture(t, held)
-	if err := f.reconcile(t); err == nil {
-		t.Error("no error about a StorageClass that is being deleted")
-	}
+	assert.Check(t, f.reconcile(t) != nil, "no error about a StorageClass that is being deleted")
 	f.expectWrites(t)
 	resource := storagev1.SchemeGroupVersion.WithResource("storageclasses")
 	assert.NilError(t, f.api.Tracker().Delete(resource, "", "gold"))
@@ -307,17 +274,14 @@ type cancellingAPI struct {
 	stop func()
 }
 
-func (s cancellingAPI) Delete(
-	ctx context.Context,
-	name string,
-	options metav1.DeleteOptions,
+func (s cancellingAPI) Delete(ctx context.Context, name string, options metav1.DeleteOptions,
 ) error {
 	s.stop()
 	return s.StorageClassInterface.Delete(ctx, name, options)
 }
 
-func (s cancellingAPI) Create(
-	ctx context.Context, class *storagev1.StorageClass, options metav1.CreateOptions,
+func (s cancellingAPI) Create(ctx context.Context, class *storagev1.StorageClass,
+	options metav1.CreateOptions,
 ) (*storagev1.StorageClass, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -333,4 +297,45 @@ func TestShutdownDoesNotInterruptARepair(t *testing.T) {
 	isOurs := func(*storagev1.StorageClass) bool { return true }
 	assert.NilError(t, f.Reconcile(ctx, required(), isOurs))
 	f.expectClass(t, customized())
+}
+
+// The tests of the driver plugins cover the rest of the controller.
+
+func TestListWakesOnlyOnChange(t *testing.T) {
+	t.Parallel()
+	woken := 0
+	c := &Controller{}
+	_, _ = c.changed.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(any, any) { woken++ },
+	})
+	list := func(names ...string) {
+		var types []openstack.Type
+		for _, name := range names {
+			types = append(types, openstack.Type{Name: name})
+		}
+		c.SetTypes(types)
+	}
+	for _, types := range [][]string{{"a", "b"}, {"b", "a"}, {"b", "a", "a"}} {
+		list(types...)
+	}
+	assert.Check(t, is.Equal(woken, 1), "by one list in three spellings")
+	list()
+	assert.Check(t, is.Equal(woken, 2), "when the types are gone")
+}
+
+// In the state Removed the operator deletes the additional StorageClasses, and no others.
+func TestAdditionalClassHasTheNameAndTypeOfAChoice(t *testing.T) {
+	t.Parallel()
+	config := &choice.Config{Classes: []choice.NamedClass{{Type: "gold", Name: "mine"}}}
+	c := &Controller{Names: classes.Names{Provisioner: "manila.csi.openstack.org"}}
+	for _, one := range []struct {
+		name, shareType string
+		want            bool
+	}{{"mine", "gold", true}, {"mine", "silver", false}, {"other", "gold", false}} {
+		class := &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: one.name}, Provisioner: c.Provisioner,
+			Parameters: map[string]string{classes.TypeParameter: one.shareType},
+		}
+		assert.Check(t, is.Equal(c.isAdditional(config, class), one.want), "%+v", one)
+	}
 }

@@ -1,6 +1,7 @@
 package classes
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -18,8 +19,6 @@ import (
 func names() Names {
 	return Names{Provisioner: "manila.csi.openstack.org", Prefix: "csi-manila-"}
 }
-
-func hashedName(typeName string) string { return names().Hashed(typeName) }
 
 func classOf(name, shareType string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{
@@ -48,99 +47,57 @@ func TestClassNameOfOneType(t *testing.T) {
 		{"empty", "", "csi-manila-e3b0c442"},
 		{"too long", long, "csi-manila-" + strings.Repeat("long-", 46) + "lon-3aace5fb"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			got := names().Of([]string{test.shareType}, nil)[test.shareType]
-			assert.Check(t, got == test.want, "got %q, want %q", got, test.want)
-			if faults := validation.IsDNS1123Subdomain(got); faults != nil {
-				t.Errorf("%q is no name: %v", got, faults)
-			}
-		})
+		got := names().Of([]string{test.shareType}, nil)[test.shareType]
+		assert.Check(t, is.Equal(got, test.want), test.name)
+		assert.Check(t, is.Len(validation.IsDNS1123Subdomain(got), 0), "faults of %q", got)
 	}
 }
 
+// Each type is listed twice.
 func TestClassNamesOfMany(t *testing.T) {
 	t.Parallel()
 	const plain = "csi-manila-foo-bar"
+	hashed := names().Hashed
+	mimic := strings.TrimPrefix(hashed("foo_bar"), names().Prefix) // as the class of another type
 	foreign := classOf(plain, "foo-bar")
 	foreign.Provisioner = "other.example.com"
-	for _, test := range []struct {
-		name     string
-		types    []string
-		existing []*storagev1.StorageClass
-		want     map[string]string
+	type named = map[string]string
+	type classes = []*storagev1.StorageClass
+	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // to be repeatable
+	for name, test := range map[string]struct {
+		existing classes
+		want     named
 	}{
-		{
-			name:  "the type that is spelled like the name has it",
-			types: []string{"foo_bar", "foo-bar", "Foo-Bar"},
-			want: map[string]string{
-				"foo-bar": plain, "foo_bar": hashedName("foo_bar"), "Foo-Bar": hashedName("Foo-Bar"),
-			},
+		"the type that is spelled like the name has it": {nil, named{
+			"foo-bar": plain, "foo_bar": hashed("foo_bar"), "Foo-Bar": hashed("Foo-Bar"),
+		}},
+		"none is spelled like the name": {nil, named{
+			"foo_bar": hashed("foo_bar"), "Foo-Bar": hashed("Foo-Bar"),
+		}},
+		"the first keeps its class when others come": {classes{classOf(plain, "foo_bar")}, named{
+			"foo_bar": plain, "foo-bar": hashed("foo-bar"), "Foo-Bar": hashed("Foo-Bar"),
+		}},
+		"a class with a hash stays when the others are gone": {
+			classes{classOf(hashed("foo_bar"), "foo_bar")}, named{"foo_bar": hashed("foo_bar")},
 		},
-		{
-			name:  "none is spelled like the name",
-			types: []string{"foo_bar", "Foo-Bar"},
-			want:  map[string]string{"foo_bar": hashedName("foo_bar"), "Foo-Bar": hashedName("Foo-Bar")},
+		"another provisioner holds the plain name": {
+			classes{foreign}, named{"foo-bar": hashed("foo-bar")},
 		},
-		{
-			name:     "the first keeps its class when others come",
-			types:    []string{"foo-bar", "foo_bar", "Foo-Bar"},
-			existing: []*storagev1.StorageClass{classOf(plain, "foo_bar")},
-			want: map[string]string{
-				"foo_bar": plain, "foo-bar": hashedName("foo-bar"), "Foo-Bar": hashedName("Foo-Bar"),
-			},
+		"a class of a type that is gone holds the plain name": {
+			classes{classOf(plain, "FOO_BAR")}, named{"foo-bar": hashed("foo-bar")},
 		},
-		{
-			name:     "a class with a hash stays when the others are gone",
-			types:    []string{"foo_bar"},
-			existing: []*storagev1.StorageClass{classOf(hashedName("foo_bar"), "foo_bar")},
-			want:     map[string]string{"foo_bar": hashedName("foo_bar")},
-		},
-		{
-			name:     "another provisioner holds the plain name",
-			types:    []string{"foo-bar"},
-			existing: []*storagev1.StorageClass{foreign},
-			want:     map[string]string{"foo-bar": hashedName("foo-bar")},
-		},
-		{
-			name:     "a class of a type that is gone holds the plain name",
-			types:    []string{"foo-bar"},
-			existing: []*storagev1.StorageClass{classOf(plain, "FOO_BAR")},
-			want:     map[string]string{"foo-bar": hashedName("foo-bar")},
-		},
-		{
-			name:  "listed twice",
-			types: []string{"gold", "gold"},
-			want:  map[string]string{"gold": "csi-manila-gold"},
-		},
-		{
-			name:  "none",
-			types: nil,
-			want:  map[string]string{},
-		},
+		"a type has the name of the class of another type": {nil, named{
+			"foo-bar": plain, "foo_bar": hashed("foo_bar"), mimic: hashed(mimic),
+		}},
+		"one":  {nil, named{"gold": "csi-manila-gold"}},
+		"none": {nil, named{}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // to be repeatable
-			for range 10 {
-				random.Shuffle(len(test.types),
-					func(i, j int) { test.types[i], test.types[j] = test.types[j], test.types[i] })
-				assert.Assert(t, is.DeepEqual(test.want, names().Of(test.types, ByName(test.existing))),
-					"names")
-			}
-		})
+		types := slices.Repeat(slices.Sorted(maps.Keys(test.want)), 2)
+		for range 10 {
+			random.Shuffle(len(types), func(i, j int) { types[i], types[j] = types[j], types[i] })
+			assert.Assert(t, is.DeepEqual(test.want, names().Of(types, ByName(test.existing))), name)
+		}
 	}
-}
-
-// TestTypeNamedLikeClassGetsHash uses a type with the name of the class of another type.
-func TestTypeNamedLikeClassGetsHash(t *testing.T) {
-	t.Parallel()
-	mimic := strings.TrimPrefix(hashedName("foo_bar"), names().Prefix)
-	got := names().Of([]string{"foo-bar", "foo_bar", mimic}, nil)
-	want := map[string]string{
-		"foo-bar": "csi-manila-foo-bar", "foo_bar": hashedName("foo_bar"), mimic: hashedName(mimic),
-	}
-	assert.Check(t, is.DeepEqual(want, got), "names")
 }
 
 // TestClassNamesFollowRules checks rules that apply to all sets of types, with random sets.
@@ -163,26 +120,19 @@ func TestClassNamesFollowRules(t *testing.T) {
 		got := names().Of(types, existing)
 		taken := map[string]string{}
 		for shareType, name := range got {
-			if faults := validation.IsDNS1123Subdomain(name); faults != nil {
-				t.Fatalf("%q gets the name %q: %v", shareType, name, faults)
-			}
-			if other, ok := taken[name]; ok {
-				t.Fatalf("%q and %q both get the name %q", shareType, other, name)
-			}
+			assert.Assert(t, is.Len(validation.IsDNS1123Subdomain(name), 0), "%q of %q", name, shareType)
+			other, ok := taken[name]
+			assert.Assert(t, !ok, "%q and %q both get the name %q", shareType, other, name)
 			taken[name] = shareType
 		}
 		for name, class := range existing {
-			if shareType := class.Parameters[TypeParameter]; got[shareType] != name {
-				t.Fatalf("%q moves from %q to %q when others come", shareType, name, got[shareType])
-			}
+			assert.Equal(t, got[class.Parameters[TypeParameter]], name, "it moves when others come")
 		}
 		shuffled := slices.Clone(types)
 		random.Shuffle(len(shuffled),
 			func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		assert.Assert(t, is.DeepEqual(got, names().Of(shuffled, existing)),
-			"names of %q depend on the order", types)
-		assert.Assert(t, is.DeepEqual(got, names().Of(types, made(got))),
-			"names of %q change once the classes exist", types)
+		assert.DeepEqual(t, got, names().Of(shuffled, existing)) // in any order
+		assert.DeepEqual(t, got, names().Of(types, made(got)))   // once the classes exist
 	}
 }
 
@@ -209,12 +159,8 @@ func FuzzClassNames(f *testing.F) {
 		}
 		got := names().Of([]string{a, b}, nil)
 		for shareType, name := range got {
-			if faults := validation.IsDNS1123Subdomain(name); len(faults) > 0 {
-				t.Errorf("class %q of type %q: %v", name, shareType, faults)
-			}
+			assert.Check(t, is.Len(validation.IsDNS1123Subdomain(name), 0), "%q of %q", name, shareType)
 		}
-		if a != b && got[a] == got[b] {
-			t.Errorf("types %q and %q share the class %q", a, b, got[a])
-		}
+		assert.Check(t, a == b || got[a] != got[b], "types %q and %q share the class %q", a, b, got[a])
 	})
 }
