@@ -4,6 +4,7 @@ package assets_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,18 +12,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -57,8 +58,7 @@ func bundles(t *testing.T, f flavour.Flavour) map[string]*bundle.Bundle {
 
 // withCSIAddons returns the assets of a driver while CSI-Addons is active, or nil if the driver has
 // none for it.
-func withCSIAddons(
-	t *testing.T, driver string, f flavour.Flavour, base *bundle.Bundle,
+func withCSIAddons(t *testing.T, driver string, f flavour.Flavour, base *bundle.Bundle,
 ) *bundle.Bundle {
 	t.Helper()
 	addons, err := bundle.LoadCSIAddons(drivers(t)[driver], f)
@@ -152,8 +152,7 @@ func TestServiceAccountsAndRBACComeFirst(t *testing.T) {
 			for _, asset := range b.Assets() {
 				kind := kindOf(t, asset)
 				first := kind == "ServiceAccount" || strings.Contains(kind, "Role")
-				assert.Check(t, !first || others == "",
-					"%s, %s: %s comes after %s", driver, f, asset.Name, others)
+				assert.Check(t, !first || others == "", "%s, %s: %s is after %s", driver, f, asset.Name, others)
 				if !first {
 					others = asset.Name
 				}
@@ -164,9 +163,7 @@ func TestServiceAccountsAndRBACComeFirst(t *testing.T) {
 
 func kindOf(t *testing.T, asset bundle.Asset) string {
 	t.Helper()
-	var object unstructured.Unstructured
-	assert.NilError(t, yaml.Unmarshal(asset.Data, &object.Object))
-	return object.GetKind()
+	return parse(t, asset.Data).GetKind()
 }
 
 // textOf returns the text of an asset.
@@ -213,10 +210,8 @@ func TestNamesOfExistingClustersStay(t *testing.T) {
 	eachBundle(t, func(t *testing.T, driver string, _ flavour.Flavour, b *bundle.Bundle) {
 		for file, want := range tests[driver] {
 			object, _ := workload(t, b, file)
-			if diff := cmp.Diff(want.selector, object.Spec.Selector.MatchLabels); diff != "" ||
-				object.Name != want.name {
-				t.Errorf("%s: name %q, selector %s", file, object.Name, diff)
-			}
+			assert.Check(t, is.Equal(object.Name, want.name))
+			assert.Check(t, is.DeepEqual(want.selector, object.Spec.Selector.MatchLabels), file)
 		}
 	})
 }
@@ -232,9 +227,8 @@ func TestPodsFollowTheConventions(t *testing.T) {
 			for _, annotation := range []string{
 				"config.openshift.io/inject-proxy", "config.openshift.io/inject-proxy-cabundle",
 			} {
-				if first, _, _ := strings.Cut(object.Annotations[annotation], ","); first != "csi-driver" {
-					t.Errorf("%s: annotation %s is missing", asset.Name, annotation)
-				}
+				first, _, _ := strings.Cut(object.Annotations[annotation], ",")
+				assert.Check(t, is.Equal(first, "csi-driver"), "%s: annotation %s", asset.Name, annotation)
 			}
 			checkVolumes(t, asset.Name, pod)
 			for _, container := range append(pod.InitContainers, pod.Containers...) {
@@ -250,11 +244,9 @@ func TestPodsFollowTheConventions(t *testing.T) {
 func checkNode(t *testing.T, asset string, object appsv1.DaemonSet, pod corev1.PodSpec) {
 	t.Helper()
 	const eviction = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
-	assert.Check(t, object.Spec.Template.Annotations[eviction] == "false",
-		"%s: the autoscaler may evict it", asset)
-	if pod.NodeSelector["kubernetes.io/os"] != "linux" || pod.Containers[0].LivenessProbe == nil {
-		t.Errorf("%s: it is not bound to Linux, or has no liveness probe", asset)
-	}
+	assert.Check(t, is.Equal(object.Spec.Template.Annotations[eviction], "false"), asset)
+	assert.Check(t, is.Equal(pod.NodeSelector["kubernetes.io/os"], "linux"), asset)
+	assert.Check(t, pod.Containers[0].LivenessProbe != nil, asset)
 	for _, container := range pod.Containers {
 		for _, arg := range container.Args {
 			assert.Check(t, !strings.HasPrefix(arg, "--health-port") && !strings.Contains(arg, "0.0.0.0:"),
@@ -287,15 +279,197 @@ func checkContainer(t *testing.T, asset string, container corev1.Container) {
 	_, memory := container.Resources.Requests[corev1.ResourceMemory]
 	good := root && memory && container.ImagePullPolicy == corev1.PullIfNotPresent &&
 		container.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError
-	if !good {
-		t.Errorf("%s: container %s lacks a read-only root, requests, pull or termination policy",
-			asset, container.Name)
-	}
+	assert.Check(t, good, "%s: %s: read-only root, requests, pull or termination policy", asset,
+		container.Name)
 	logs := slices.Contains(container.Args, "--v=${LOG_LEVEL}")
 	needed := container.Args != nil && container.Image != "${KUBE_RBAC_PROXY_IMAGE}"
 	assert.Check(t, !needed || logs, "%s: container %s ignores the log level", asset, container.Name)
 	for _, arg := range container.Args {
-		assert.Check(t, !strings.Contains(arg, "Topology="),
-			"%s: container %s sets the Topology gate", asset, container.Name)
+		assert.Check(t, !strings.Contains(arg, "Topology="), "%s: %s", asset, container.Name)
+	}
+}
+
+func TestCinderObjectsHaveTheNamesOfExistingClusters(t *testing.T) {
+	t.Parallel()
+	for _, f := range flavour.All() {
+		b, err := bundle.Load(cinder.Assets(), f)
+		assert.NilError(t, err)
+		got := map[string]string{}
+		for _, asset := range b.Assets() {
+			object := parse(t, asset.Data)
+			if kind := object.GetKind(); !strings.Contains(kind, "Role") {
+				got[asset.Name] = fmt.Sprint(kind, " ", name(object), " ", asset.Role)
+			}
+		}
+		const own = "${NAMESPACE}/openstack-cinder-csi-driver-"
+		const ofNode = "${NODE_NAMESPACE}/openstack-cinder-csi-driver-"
+		const ofOperator = "${OPERATOR_NAMESPACE}/openstack-cinder-csi-driver-operator "
+		want := map[string]string{
+			"controller.yaml":          "Deployment " + own + "controller controllerWorkload",
+			"controller_sa.yaml":       "ServiceAccount " + own + "controller-sa static",
+			"controller_pdb.yaml":      "PodDisruptionBudget " + own + "controller-pdb static",
+			"cabundle_cm.yaml":         "ConfigMap " + own + "trusted-ca-bundle static",
+			"node.yaml":                "DaemonSet " + ofNode + "node nodeWorkload",
+			"node_sa.yaml":             "ServiceAccount " + ofNode + "node-sa static",
+			"csidriver.yaml":           "CSIDriver /cinder.csi.openstack.org csiDriver",
+			"storageclass.yaml":        "StorageClass /standard-csi storageClass",
+			"volumesnapshotclass.yaml": "VolumeSnapshotClass /standard-csi snapshotClass",
+		}
+		if f == flavour.Standalone { // in a management cluster the operator may not write ServiceMonitors
+			want["service.yaml"] = "Service " + own + "controller-metrics static"
+			want["servicemonitor.yaml"] = "ServiceMonitor " + own + "controller-monitor serviceMonitor"
+			want["operator_servicemonitor.yaml"] = "ServiceMonitor " + ofOperator + "operatorMonitor"
+		} else { // the nodes are in the guest cluster, which has its own trusted CAs
+			want["node_cabundle_cm.yaml"] = "ConfigMap " + ofNode + "trusted-ca-bundle static"
+		}
+		assert.Check(t, is.DeepEqual(want, got), f)
+	}
+}
+
+// eachPod runs a check for each workload with a role, of all drivers in all flavours.
+func eachPod(t *testing.T, role bundle.Role, check func(t *testing.T, pod corev1.PodSpec)) {
+	t.Helper()
+	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
+		for _, asset := range b.Assets() {
+			if asset.Role == role {
+				_, pod := workload(t, b, asset.Name)
+				check(t, pod)
+			}
+		}
+	})
+}
+
+// takenHostPorts returns the ports that other components use on nodes of a cluster on OpenStack.
+// 10302 and 10303 are free there: only drivers of AWS, Azure and Google Cloud use them.
+func takenHostPorts() map[int32]string {
+	return map[int32]string{
+		6443: "kube-apiserver", 9001: "machine-config-daemon", 9100: "node-exporter",
+		9101: "network operator", 9102: "ovn-kubernetes", 9103: "ovn-kubernetes", 9537: "crio",
+		9637: "crio", 10010: "crio", 10248: "kubelet", 10250: "kubelet", 10251: "kube-scheduler",
+		10255: "kubelet", 10256: "ovn-kubernetes", 10257: "kube-controller-manager",
+		10258: "cloud-controller-manager", 10259: "kube-scheduler", 10260: "cloud-controller-manager",
+		10263: "cloud-node-manager", 10306: "SMB CSI driver", 10308: "SMB CSI driver",
+		10357: "cluster-policy-controller", 29101: "network operator", 29102: "ovn-kubernetes",
+		29103: "ovn-kubernetes", 29652: "upstream NFS CSI driver", 29653: "upstream NFS CSI driver",
+	}
+}
+
+// If two pods use one port of a node, one of them stays Pending.
+func TestHostPortsAreFree(t *testing.T) {
+	t.Parallel()
+	eachPod(t, bundle.NodeWorkload, func(t *testing.T, pod corev1.PodSpec) {
+		assert.Check(t, pod.HostNetwork, "the pod is not on the host's network: this test checks nothing")
+		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+			for _, port := range container.Ports {
+				owner := takenHostPorts()[port.ContainerPort]
+				assert.Check(t, owner == "", "port %d belongs to: %s", port.ContainerPort, owner)
+			}
+		}
+	})
+}
+
+// The pods comply with the Pod Security level "restricted" without defaults of an SCC.
+func TestControllersAreRestricted(t *testing.T) {
+	t.Parallel()
+	eachPod(t, bundle.ControllerWorkload, func(t *testing.T, pod corev1.PodSpec) {
+		s := ptr.Deref(pod.SecurityContext, corev1.PodSecurityContext{})
+		assert.Check(t, ptr.Deref(s.RunAsNonRoot, false) && s.SeccompProfile != nil &&
+			s.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
+			"pod: runAsNonRoot or the seccomp profile RuntimeDefault is missing: %v", s)
+		assert.Check(t, !pod.HostNetwork && !pod.HostPID && !pod.HostIPC, "namespaces of the host")
+		for _, volume := range pod.Volumes {
+			assert.Check(t, volume.HostPath == nil, "volume %s is a path of the host", volume.Name)
+		}
+		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+			checkRestricted(t, container)
+		}
+	})
+}
+
+func checkRestricted(t *testing.T, container corev1.Container) {
+	t.Helper()
+	s := ptr.Deref(container.SecurityContext, corev1.SecurityContext{})
+	assert.Check(t, !ptr.Deref(s.Privileged, false) && !ptr.Deref(s.AllowPrivilegeEscalation, true),
+		"%s may gain privileges", container.Name)
+	assert.Check(t, s.Capabilities != nil && slices.Contains(s.Capabilities.Drop, "ALL") &&
+		len(s.Capabilities.Add) == 0, "%s keeps capabilities: %v", container.Name, s.Capabilities)
+	assert.Check(t, s.RunAsUser == nil && s.RunAsNonRoot == nil && s.SeccompProfile == nil,
+		"%s overrides what is set for the pod: %v", container.Name, s)
+}
+
+// addAddonsPrivileges adds the containers of CSI-Addons, if the pod has them.
+func addAddonsPrivileges(listed map[string]string, driver string, pod corev1.PodSpec) {
+	isSidecar := func(c corev1.Container) bool { return c.Name == "csi-addons" }
+	if !slices.ContainsFunc(pod.Containers, isSidecar) {
+		return
+	}
+	if driver == "cinder" {
+		listed["csi-addons"] = "spc_t: it uses a socket of a privileged container"
+		listed["openstack-csi-addons"] = "privileged: it discards the unused blocks of file systems"
+	}
+}
+
+// nodePrivileges lists what the containers of the DaemonSet of a driver may do. The others of a pod
+// have none of these privileges.
+func nodePrivileges(driver string) map[string]string {
+	const (
+		mounts     = "privileged: it mounts file systems in the mount namespace of the node"
+		identifies = "privileged: it mounts the config drive to read the ID of the node"
+		sockets    = "spc_t: it uses sockets in folders of the kubelet"
+	)
+	switch driver {
+	case "manila":
+		return map[string]string{
+			"csi-driver": identifies, "csi-liveness-probe": sockets,
+			"csi-node-driver-registrar": sockets, "wait-for-nfs-plugin": sockets,
+		}
+	case "nfs":
+		return map[string]string{"csi-driver": mounts, "csi-liveness-probe": sockets}
+	default:
+		return map[string]string{
+			"csi-driver": mounts, "csi-liveness-probe": sockets, "csi-node-driver-registrar": sockets,
+		}
+	}
+}
+
+func TestNodeContainersHaveOnlyListedPrivileges(t *testing.T) {
+	t.Parallel()
+	eachBundle(t, func(t *testing.T, driver string, _ flavour.Flavour, b *bundle.Bundle) {
+		_, pod := workload(t, b, "node.yaml")
+		assert.Check(t, !pod.HostPID && !pod.HostIPC, "namespaces of the node")
+		listed := nodePrivileges(driver)
+		addAddonsPrivileges(listed, driver, pod)
+		for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+			privilege, _, _ := strings.Cut(listed[container.Name], ":")
+			assert.Check(t, is.Equal(nodePrivilege(container), privilege), container.Name)
+			if privilege != "privileged" {
+				checkUnprivileged(t, container)
+			}
+			delete(listed, container.Name)
+		}
+		assert.Check(t, len(listed) == 0, "there are no containers %v", listed)
+	})
+}
+
+// nodePrivilege returns the privilege that gives a container access to the node.
+func nodePrivilege(container corev1.Container) string {
+	s := ptr.Deref(container.SecurityContext, corev1.SecurityContext{})
+	if ptr.Deref(s.Privileged, false) {
+		return "privileged"
+	}
+	return ptr.Deref(s.SELinuxOptions, corev1.SELinuxOptions{}).Type
+}
+
+// checkUnprivileged expects a container without capabilities and without access to devices. Only
+// containers that mount may propagate mounts.
+func checkUnprivileged(t *testing.T, container corev1.Container) {
+	t.Helper()
+	s := container.SecurityContext
+	assert.Check(t, !ptr.Deref(s.AllowPrivilegeEscalation, true) && s.Capabilities != nil &&
+		slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) && len(s.Capabilities.Add) == 0 &&
+		s.SeccompProfile != nil && s.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
+		"%s may gain privileges, keeps capabilities or has no seccomp profile: %v", container.Name, s)
+	for _, mount := range container.VolumeMounts {
+		assert.Check(t, mount.MountPropagation == nil, "%s: %s", container.Name, mount.MountPath)
 	}
 }

@@ -7,16 +7,21 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/patch"
 )
 
 // olmBundle is a folder with the OLM bundle of an operator.
@@ -44,10 +49,7 @@ type olmPermissions struct {
 // eachOLMBundle runs a test for the operator of each leading driver.
 func eachOLMBundle(t *testing.T, test func(t *testing.T, i installation, b olmBundle)) {
 	t.Helper()
-	for driver, fsys := range drivers(t) {
-		if companionOf(t, fsys) != "" {
-			continue
-		}
+	for driver, fsys := range leading(t) {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			folder := bundle.Folder(flavour.Standalone)
@@ -114,20 +116,17 @@ func (b olmBundle) prerequisites(t *testing.T, i installation) installation {
 		Patches   []struct{ Patch string }
 	}
 	b.read(t, "prerequisites/kustomization.yaml", &kustomization)
-	assert.Check(t, is.DeepEqual([]string{"../../operator"}, kustomization.Resources),
-		"resources of the prerequisites")
+	assert.Check(t, is.DeepEqual([]string{"../../operator"}, kustomization.Resources))
 	kept := maps.Clone(i)
 	delete(kept, "Kustomization")
 	for _, entry := range kustomization.Patches {
-		deleted := &unstructured.Unstructured{}
-		assert.NilError(t, yaml.Unmarshal([]byte(entry.Patch), &deleted.Object))
+		deleted := parse(t, []byte(entry.Patch))
 		kind := deleted.GetKind()
 		before := len(kept[kind])
 		kept[kind] = slices.DeleteFunc(slices.Clone(kept[kind]), func(o *unstructured.Unstructured) bool {
 			return deleted.Object["$patch"] == "delete" && name(o) == name(deleted)
 		})
-		assert.Check(t, len(kept[kind]) == before-1,
-			"a patch of the prerequisites deletes no object: %s", entry.Patch)
+		assert.Check(t, is.Len(kept[kind], before-1), "no object for the patch %s", entry.Patch)
 	}
 	return kept
 }
@@ -196,10 +195,10 @@ func (i installation) granted(t *testing.T, object *unstructured.Unstructured) [
 	var binding rbacv1.RoleBinding // a ClusterRoleBinding has the same fields
 	convert(t, object, &binding)
 	account := i["ServiceAccount"][0].GetName()
-	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != account {
-		t.Errorf("%s binds %v, not ServiceAccount %s", object.GetName(), binding.Subjects, account)
-	}
-	rules, found := i.rules(t, binding.RoleRef.Kind)[binding.Namespace+"/"+binding.RoleRef.Name]
+	assert.Check(t, len(binding.Subjects) == 1 && binding.Subjects[0].Name == account,
+		"%s binds %v, not ServiceAccount %s", object.GetName(), binding.Subjects, account)
+	key := roleKey{binding.Namespace, binding.RoleRef.Name}
+	rules, found := rulesOfRoles(t, i[binding.RoleRef.Kind])[key]
 	if !found {
 		return []string{"those of " + binding.RoleRef.Name}
 	}
@@ -214,4 +213,117 @@ func (i installation) granted(t *testing.T, object *unstructured.Unstructured) [
 
 func name(object *unstructured.Unstructured) string {
 	return object.GetNamespace() + "/" + object.GetName()
+}
+
+// Of OpenShift's API groups only operator.openshift.io is served, for ClusterCSIDrivers.
+func TestKustomizationsForKubernetesNeedNothingOfOpenShift(t *testing.T) {
+	t.Parallel()
+	for driver, fsys := range leading(t) {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			deployments := 0
+			installed := installedOnKubernetes(t, fsys)
+			for name, text := range installed {
+				object := parse(t, text)
+				group := object.GroupVersionKind().Group
+				assert.Check(t, group == "operator.openshift.io" || !strings.HasSuffix(group, ".openshift.io"))
+				assert.Check(t, object.GetKind() != "ClusterRole" ||
+					!strings.Contains(string(text), "config.openshift.io"), name)
+				if object.GetKind() != "Deployment" {
+					continue
+				}
+				deployments++
+				var deployment appsv1.Deployment
+				convert(t, object, &deployment)
+				pod := deployment.Spec.Template.Spec
+				assert.Check(t, is.Len(pod.NodeSelector, 0), "node selector")
+				values := map[string]string{}
+				for _, variable := range pod.Containers[0].Env {
+					if variable.ValueFrom == nil || variable.ValueFrom.ConfigMapKeyRef == nil {
+						continue
+					}
+					from, config := variable.ValueFrom.ConfigMapKeyRef, corev1.ConfigMap{}
+					assert.NilError(t, json.Unmarshal(installed["ConfigMap "+from.Name], &config))
+					assert.Check(t, *from.Optional, "OpenShift has no ConfigMap %s", from.Name)
+					values[variable.Name] = config.Data[from.Key]
+				}
+				assert.Check(t, is.DeepEqual(map[string]string{
+					"CLUSTER_ID": "kubernetes", "RELEASE_LEASES": "true", "RUN_AS_USER": "1001",
+				}, values), "variables")
+			}
+			assert.Check(t, deployments == 1, "there are %d Deployments, want one", deployments)
+		})
+	}
+}
+
+// installedOnKubernetes returns the manifests of the operator as `kubectl apply -k` changes them.
+func installedOnKubernetes(t *testing.T, fsys fs.FS) map[string][]byte {
+	t.Helper()
+	folder := path.Join(bundle.Folder(flavour.Standalone), "kubernetes")
+	manifests := map[string][]byte{}
+	for _, from := range []string{path.Join(folder, "../operator"), folder} {
+		for kind, objects := range readInstallation(t, fsys, from) {
+			for _, object := range objects {
+				text, err := object.MarshalJSON()
+				assert.NilError(t, err)
+				manifests[kind+" "+object.GetName()] = text
+			}
+		}
+	}
+	text := manifests["Kustomization "]
+	delete(manifests, "Kustomization ")
+	var kustomization struct {
+		Patches []struct {
+			Patch  string                      `json:"patch"`
+			Target struct{ Kind, Name string } `json:"target"`
+		} `json:"patches"`
+	}
+	assert.NilError(t, yaml.Unmarshal(text, &kustomization))
+	for _, p := range kustomization.Patches {
+		if p.Target.Kind == "" {
+			deleted := parse(t, []byte(p.Patch))
+			delete(manifests, deleted.GetKind()+" "+deleted.GetName())
+			continue
+		}
+		name := p.Target.Kind + " " + p.Target.Name
+		patched, err := patch.JSON6902(manifests[name], []byte(p.Patch), "")
+		assert.NilError(t, err, name)
+		manifests[name] = patched
+	}
+	return manifests
+}
+
+// Administrators of CSI-Addons bind these roles, scrape this Service by name, and admit the pods to
+// sidecars by their labels. The controller of kubernetes-csi-addons has the same names and labels.
+func TestObjectsOfCSIAddonsHaveTheNamesThatOthersUse(t *testing.T) {
+	t.Parallel()
+	missing := map[string]bool{
+		"Role csi-addons-leader-election-role":                  true,
+		"RoleBinding csi-addons-leader-election-rolebinding":    true,
+		"ClusterRole csi-addons-proxy-role":                     true,
+		"ClusterRoleBinding csi-addons-proxy-rolebinding":       true,
+		"ClusterRole csi-addons-metrics-reader":                 true,
+		"Service csi-addons-controller-manager-metrics-service": true,
+	}
+	for _, object := range kustomized(t, "csi-addons/controller") {
+		delete(missing, object.GetKind()+" "+object.GetName())
+		if object.GetKind() == "Deployment" {
+			labels, _, _ := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata",
+				"labels")
+			want := map[string]string{
+				"app.kubernetes.io/name": "csi-addons", "control-plane": "controller-manager",
+			}
+			assert.Check(t, is.DeepEqual(want, labels), "labels of the pods")
+		}
+		if object.GetKind() != "Service" {
+			continue
+		}
+		var service corev1.Service
+		convert(t, object, &service)
+		want := []corev1.ServicePort{
+			{Name: "https", Port: 8443, TargetPort: intstr.FromString("metrics")},
+		}
+		assert.Check(t, is.DeepEqual(want, service.Spec.Ports), "ports of the Service")
+	}
+	assert.Check(t, len(missing) == 0, "objects are missing: %v", missing)
 }

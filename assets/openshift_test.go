@@ -1,8 +1,11 @@
 package assets_test
 
 import (
+	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +35,7 @@ func TestEveryReleaseOfOpenShiftGrantsWhatRolesContain(t *testing.T) {
 	assert.NilError(t, err)
 	for _, o := range operators {
 		objects := rbacObjects(t, bundles(t, flavour.Standalone)[o.Driver], o.OperandNamespace)
+		assert.Check(t, len(objects) != 0, "the bundle contains no RBAC objects")
 		known := rulesOfRoles(t, slices.Concat(cluster, objects))
 		for _, release := range fixtures.Releases() {
 			written, err := o.RolesOfOpenShift(false, release)
@@ -39,10 +43,9 @@ func TestEveryReleaseOfOpenShiftGrantsWhatRolesContain(t *testing.T) {
 			granted := rulesOfRoles(t, written)
 			for _, object := range objects {
 				held := granted.in(object.GetNamespace())
-				if ok, missing := validation.Covers(held, rulesOf(t, object, known)); !ok {
-					t.Errorf("%s %s: OpenShift %s does not grant this to %s: %v",
-						object.GetKind(), object.GetName(), release, o.Name, missing)
-				}
+				_, missing := validation.Covers(held, rulesOf(t, object, known))
+				assert.Check(t, is.Len(missing, 0), "OpenShift %s does not grant this to %s: %s %s",
+					release, o.Name, object.GetKind(), object.GetName())
 			}
 		}
 	}
@@ -65,9 +68,8 @@ func TestManifestForOpenShiftGrantsWhatClusterStorageOperatorDoesNot(t *testing.
 			assert.NilError(t, err)
 			missing = missing.Union(uncovered(rulesOfRoles(t, written), rulesOfRoles(t, needed)))
 			all := rulesOfRoles(t, slices.Concat(written, given))
-			if rest := uncovered(all, rulesOfRoles(t, needed)); len(rest) > 0 {
-				t.Errorf("%s on %s lacks %v", o.Name, release, sets.List(rest))
-			}
+			rest := uncovered(all, rulesOfRoles(t, needed))
+			assert.Check(t, is.Len(rest, 0), "%s on %s lacks permissions", o.Name, release)
 		}
 		granted := uncovered(roles{}, rulesOfRoles(t, given))
 		assert.Check(t, is.DeepEqual(sets.List(missing), sets.List(granted)), "permissions of %s", o.Name)
@@ -91,14 +93,11 @@ func uncovered(held, needed roles) sets.Set[string] {
 }
 
 // manifestFor returns the Roles of assets/csi-addons/openshift that are bound to an operator.
-func manifestFor(t *testing.T, o fixtures.Operator) []*unstructured.Unstructured {
+func manifestFor(t *testing.T, o fixtures.Operator) (bound []*unstructured.Unstructured) {
 	t.Helper()
-	var all, bound []*unstructured.Unstructured
 	names := sets.New[roleKey]()
-	for _, text := range kustomized(t, "csi-addons/openshift") {
-		object := &unstructured.Unstructured{}
-		assert.NilError(t, yaml.Unmarshal([]byte(text), &object.Object))
-		all = append(all, object)
+	objects := kustomized(t, "csi-addons/openshift")
+	for _, object := range objects {
 		var binding rbacv1.RoleBinding // a ClusterRoleBinding has the same fields
 		convert := runtime.DefaultUnstructuredConverter.FromUnstructured
 		assert.NilError(t, convert(object.Object, &binding))
@@ -107,7 +106,7 @@ func manifestFor(t *testing.T, o fixtures.Operator) []*unstructured.Unstructured
 			names.Insert(roleKey{binding.Namespace, binding.RoleRef.Name})
 		}
 	}
-	for _, object := range all {
+	for _, object := range objects {
 		if strings.HasSuffix(object.GetKind(), "Role") &&
 			names.Has(roleKey{object.GetNamespace(), object.GetName()}) {
 			bound = append(bound, object)
@@ -117,23 +116,29 @@ func manifestFor(t *testing.T, o fixtures.Operator) []*unstructured.Unstructured
 }
 
 // kustomized returns the objects that the files of a kustomization contain.
-func kustomized(t *testing.T, folder string) []string {
+func kustomized(t *testing.T, folder string) (objects []*unstructured.Unstructured) {
 	t.Helper()
 	var kustomization struct {
 		Resources []string `json:"resources"`
 	}
 	text, err := os.ReadFile(filepath.Join(folder, "kustomization.yaml"))
-	if err == nil {
-		err = yaml.Unmarshal(text, &kustomization)
-	}
 	assert.NilError(t, err)
-	var objects []string
+	assert.NilError(t, yaml.Unmarshal(text, &kustomization))
 	for _, name := range kustomization.Resources {
 		text, err := os.ReadFile(filepath.Join(folder, name))
 		assert.NilError(t, err)
-		objects = append(objects, strings.Split(string(text), "\n---\n")...)
+		for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+			objects = append(objects, parse(t, document))
+		}
 	}
 	return objects
+}
+
+func parse(t *testing.T, text []byte) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	assert.NilError(t, yaml.Unmarshal(text, &object.Object))
+	return object
 }
 
 // The operators are administrators in a guest cluster. They must not write RBAC objects in the
@@ -149,11 +154,9 @@ func TestRBACObjectsOfHyperShiftAreInTheGuestCluster(t *testing.T) {
 }
 
 // rbacObjects returns the RBAC objects of a bundle whose objects are in a namespace.
-func rbacObjects(
-	t *testing.T, b *bundle.Bundle, namespace string,
-) []*unstructured.Unstructured {
+func rbacObjects(t *testing.T, b *bundle.Bundle, namespace string,
+) (objects []*unstructured.Unstructured) {
 	t.Helper()
-	var objects []*unstructured.Unstructured
 	for _, asset := range b.Assets() {
 		if !strings.Contains(kindOf(t, asset), "Role") {
 			continue
@@ -162,11 +165,8 @@ func rbacObjects(
 			"${"+bundle.NodeNamespace+"}", namespace,
 			"${"+bundle.OperatorNamespace+"}", flavour.DefaultNamespace,
 		).Replace(string(asset.Data))
-		object := &unstructured.Unstructured{}
-		assert.NilError(t, yaml.Unmarshal([]byte(text), &object.Object), asset.Name)
-		objects = append(objects, object)
+		objects = append(objects, parse(t, []byte(text)))
 	}
-	assert.Check(t, len(objects) != 0, "the bundle contains no RBAC objects")
 	return objects
 }
 
@@ -201,16 +201,15 @@ func rulesOfRoles(t *testing.T, objects []*unstructured.Unstructured) roles {
 
 // rulesOf returns the rules of a Role or ClusterRole, or those of the known role that a binding
 // names.
-func rulesOf(
-	t *testing.T, object *unstructured.Unstructured, known roles,
-) []rbacv1.PolicyRule {
+func rulesOf(t *testing.T, object *unstructured.Unstructured, known roles) []rbacv1.PolicyRule {
 	t.Helper()
 	var content struct {
 		Rules   []rbacv1.PolicyRule `json:"rules"`
 		RoleRef rbacv1.RoleRef      `json:"roleRef"`
 	}
-	convert := runtime.DefaultUnstructuredConverter.FromUnstructured
-	assert.NilError(t, convert(object.Object, &content))
+	text, err := object.MarshalJSON()
+	assert.NilError(t, err)
+	assert.NilError(t, yaml.Unmarshal(text, &content))
 	if content.RoleRef.Name == "" {
 		return content.Rules
 	}
@@ -219,8 +218,132 @@ func rulesOf(
 		key.namespace = object.GetNamespace()
 	}
 	rules, exists := known[key]
-	if !exists {
-		t.Errorf("%s %s names unknown %s", object.GetKind(), object.GetName(), key.name)
-	}
+	assert.Check(t, exists, "%s %s names unknown %s", object.GetKind(), object.GetName(), key.name)
 	return rules
+}
+
+// secretRoles are ClusterRoles of OpenShift that allow reading every Secret of a cluster.
+func secretRoles() []string {
+	return []string{
+		"openshift-csi-main-snapshotter-role",
+		"openshift-csi-provisioner-configmap-and-secret-reader-role",
+	}
+}
+
+func TestRolesGrantNamedSecretsOnly(t *testing.T) {
+	t.Parallel()
+	want := map[string][]string{"manila": {"csi-manila-secrets"}}
+	eachBundle(t, func(t *testing.T, driver string, _ flavour.Flavour, b *bundle.Bundle) {
+		var names []string
+		objects := rbacObjects(t, b, "node")
+		for _, object := range objects {
+			role, _, _ := unstructured.NestedString(object.Object, "roleRef", "name")
+			assert.Check(t, !slices.Contains(secretRoles(), role), "%s allows reading every Secret", role)
+		}
+		for _, rules := range rulesOfRoles(t, objects) {
+			for _, rule := range rules {
+				for _, all := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
+					assert.Check(t, !slices.Contains(all, rbacv1.ResourceAll), "a wildcard: %v", rule)
+				}
+				if slices.Contains(rule.Resources, "secrets") {
+					assert.Check(t, len(rule.ResourceNames) != 0 && slices.Equal(rule.Verbs, []string{"get"}),
+						"a rule allows more than reading named Secrets: %v", rule)
+					names = append(names, rule.ResourceNames...)
+				}
+			}
+		}
+		assert.Check(t, is.DeepEqual(want[driver], names), "Secrets")
+	})
+}
+
+// installation contains the manifests that install the operator of a driver, by kind.
+type installation map[string][]*unstructured.Unstructured
+
+// eachInstallation runs a test for the operator of each leading driver in each flavour.
+func eachInstallation(
+	t *testing.T, test func(t *testing.T, driver string, f flavour.Flavour, i installation),
+) {
+	t.Helper()
+	for driver, fsys := range leading(t) {
+		for _, f := range flavour.All() {
+			t.Run(driver+"/"+string(f), func(t *testing.T) {
+				t.Parallel()
+				test(t, driver, f, readInstallation(t, fsys, path.Join(bundle.Folder(f), "operator")))
+			})
+		}
+	}
+}
+
+// leading returns the asset folders of the drivers that have an operator.
+func leading(t *testing.T) map[string]fs.FS {
+	t.Helper()
+	found := drivers(t)
+	for driver, fsys := range found {
+		text, err := fs.ReadFile(fsys, "driver.yaml")
+		assert.NilError(t, err)
+		if parse(t, text).Object["companionOf"] != nil {
+			delete(found, driver)
+		}
+	}
+	return found
+}
+
+func readInstallation(t *testing.T, fsys fs.FS, folder string) installation {
+	t.Helper()
+	found := installation{}
+	err := fs.WalkDir(fsys, folder, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(fsys, file)
+		if err != nil {
+			return err
+		}
+		object := parse(t, text)
+		assert.Check(t, !strings.Contains(string(text), "${"), "%s contains a placeholder", file)
+		found[object.GetKind()] = append(found[object.GetKind()], object)
+		return nil
+	})
+	assert.NilError(t, err)
+	return found
+}
+
+func convert(t *testing.T, object *unstructured.Unstructured, into any) {
+	t.Helper()
+	text, err := object.MarshalJSON()
+	assert.NilError(t, err)
+	assert.NilError(t, yaml.UnmarshalStrict(text, into), "%s %s", object.GetKind(), object.GetName())
+}
+
+// The operator may do nothing that an attacker could use to get the permissions of others.
+func TestOperatorsHaveNarrowPermissions(t *testing.T) {
+	t.Parallel()
+	eachInstallation(t, func(t *testing.T, _ string, f flavour.Flavour, i installation) {
+		assert.Check(t, f != flavour.HyperShift || len(i["ClusterRole"]) == 0, "it has a ClusterRole")
+		for _, kind := range []string{"Role", "ClusterRole"} {
+			for role, rules := range rulesOfRoles(t, i[kind]) {
+				for _, rule := range rules {
+					checkRule(t, kind, role.name, rule)
+				}
+			}
+		}
+	})
+}
+
+func checkRule(t *testing.T, kind, role string, rule rbacv1.PolicyRule) {
+	t.Helper()
+	has := func(list []string, values ...string) bool {
+		return slices.ContainsFunc(list, func(one string) bool { return slices.Contains(values, one) })
+	}
+	for _, list := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
+		assert.Check(t, !has(list, "*"), "%s contains a wildcard: %v", role, rule)
+	}
+	assert.Check(t, !has(rule.Verbs, "escalate", "impersonate", "deletecollection"), "%s", role)
+	assert.Check(t, !has(rule.Resources, "pods/exec", "serviceaccounts/token"), "%s: %v", role, rule)
+	assert.Check(t, kind != "ClusterRole" || !has(rule.Resources, "secrets", "configmaps"),
+		"%s reads Secrets or ConfigMaps of all namespaces: %v", role, rule)
+	named := len(rule.ResourceNames) > 0
+	creates := slices.Equal(rule.Verbs, []string{"create"})
+	assert.Check(t, !has(rule.Resources, "secrets") || named || creates, "%s: %v", role, rule)
+	assert.Check(t, !has(rule.Verbs, "bind", "use") || named, "%s names no role: %v", role, rule)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 // asOperator is an environment variable that makes the test binary run the operator.
@@ -41,9 +42,7 @@ func TestStartReportsAllMissingSettingsInOneLine(t *testing.T) {
 	t.Parallel()
 	code, stderr := run(t, nil, "start", "--config=/nowhere/config.yaml", "--poll-interval=1h")
 	assert.Check(t, code != 0, "exits with 0")
-	if lines := strings.Count(stderr, "\n"); lines != 1 {
-		t.Errorf("%d lines, want one:\n%s", lines, stderr)
-	}
+	assert.Check(t, is.Equal(strings.Count(stderr, "\n"), 1), "lines of %s", stderr)
 	for _, want := range []string{
 		"--namespace", "--config", "/nowhere/config.yaml", "--poll-interval",
 		" DRIVER_IMAGE", "NFS_DRIVER_IMAGE", "PROVISIONER_IMAGE", "RESIZER_IMAGE", "SNAPSHOTTER_IMAGE",
@@ -57,6 +56,5 @@ func TestStartReportsAllMissingSettingsInOneLine(t *testing.T) {
 func TestUnknownArgumentIsRejected(t *testing.T) {
 	t.Parallel()
 	code, stderr := run(t, nil, "start", "now")
-	assert.Check(t, code != 0 && strings.Contains(stderr, `unknown command "now"`),
-		"exits with %d:\n%s", code, stderr)
+	assert.Check(t, code != 0 && strings.Contains(stderr, `unknown command "now"`), stderr)
 }
