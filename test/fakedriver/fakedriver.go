@@ -27,6 +27,8 @@ type Answer func(ctx context.Context, method string) (proto.Message, error)
 type Driver struct {
 	// Socket is the path of its socket.
 	Socket string
+	// Stop ends the driver before the test ends.
+	Stop func()
 
 	answer   Answer
 	mu       sync.Mutex
@@ -43,7 +45,8 @@ func Serve(t *testing.T, answer Answer) *Driver {
 	assert.NilError(t, err)
 	server := grpc.NewServer(grpc.UnknownServiceHandler(d.handle))
 	go func() { _ = server.Serve(listener) }() // ends without an error when it is stopped
-	t.Cleanup(server.Stop)
+	d.Stop = server.Stop
+	t.Cleanup(d.Stop)
 	return d
 }
 

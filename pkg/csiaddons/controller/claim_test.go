@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -70,9 +69,7 @@ func (s *scene) reconcile() []v1alpha1.ReclaimSpaceCronJob {
 	s.must(err)
 	s.again = result.RequeueAfter
 	s.read(after)
-	if diff := cmp.Diff(before, after); diff != "" {
-		s.Errorf("the claim changed (-before +after):\n%s", diff)
-	}
+	assert.Check(s, is.DeepEqual(before, after), "the claim changed")
 	var list v1alpha1.ReclaimSpaceCronJobList
 	s.must(s.List(s.Context(), &list))
 	return list.Items
@@ -184,8 +181,7 @@ func TestOnlyVolumesThatCanReclaimSpaceAreScheduled(t *testing.T) {
 		s := newScene(t, annotations{scheduleKey: "@daily"}, nil, nil)
 		one.change(s)
 		s.want("", "")
-		assert.Check(t, s.again == one.again,
-			"%s: the claim is checked again after %v, want %v", name, s.again, one.again)
+		assert.Check(t, is.Equal(s.again, one.again), "%s: the time until the next check", name)
 	}
 }
 
@@ -201,10 +197,8 @@ func TestClaimsAreScheduledWhenTheirDriverCanReclaimSpace(t *testing.T) {
 		node *v1alpha1.CSIAddonsNode
 		want int
 	}{{node, 0}, {able, 1}, {able, 0}, {node, 0}} {
-		if got := s.claims.offering(t.Context(), one.node); len(got) != one.want {
-			t.Errorf("with the capabilities %v, the claims %v are checked, want %d",
-				one.node.Status.Capabilities, got, one.want)
-		}
+		got := s.claims.offering(t.Context(), one.node)
+		assert.Check(t, is.Len(got, one.want), "with %v", one.node.Status.Capabilities)
 	}
 }
 
@@ -262,8 +256,7 @@ func TestCronJobsOfOthers(t *testing.T) {
 				"%s: %s has no owner", one.name, found.Name)
 		}
 		slices.Sort(got)
-		assert.Check(t, is.DeepEqual(one.want, strings.Join(got, ", ")),
-			"%s: ReclaimSpaceCronJobs", one.name)
+		assert.Check(t, is.Equal(strings.Join(got, ", "), one.want), one.name)
 	}
 }
 
@@ -272,13 +265,12 @@ func TestUsersKeepOtherFields(t *testing.T) {
 	s := newScene(t, annotations{scheduleKey: "@daily"}, nil, nil)
 	one := s.reconcile()[0]
 	owner := metav1.GetControllerOf(&one)
-	assert.Check(t, owner != nil && owner.UID == "1" && owner.BlockOwnerDeletion == nil,
-		"the owner is %+v, want the claim, without blocking its deletion", owner)
+	assert.Check(t, owner != nil && owner.UID == "1" && owner.BlockOwnerDeletion == nil, "%+v", owner)
 	one.Spec.Schedule, one.Spec.Suspend = "@yearly", ptr.To(true)
 	s.must(s.Update(t.Context(), &one))
 	got := s.reconcile()[0]
-	assert.Check(t, got.Spec.Schedule == "@daily" && ptr.Deref(got.Spec.Suspend, false),
-		"the spec is %+v, want the schedule of the annotation and suspend of the user", got.Spec)
+	assert.Check(t, is.Equal(got.Spec.Schedule, "@daily"))
+	assert.Check(t, ptr.Deref(got.Spec.Suspend, false))
 }
 
 func TestInvalidSchedulesAreReportedAtTheirOrigin(t *testing.T) {
@@ -289,10 +281,9 @@ func TestInvalidSchedulesAreReportedAtTheirOrigin(t *testing.T) {
 		s.want("0 0 * * 1,1,1,1,1,1,1,1,1,1,1,1,... (too long)", namespaceKind)
 	}
 	event := <-s.events.Events
-	if !strings.Contains(event, ReasonInvalidSchedule) || !strings.Contains(event, scheduleKey) ||
-		len(s.events.Events) > 0 {
-		t.Errorf("the first event is %q, and %d follow", event, len(s.events.Events))
-	}
+	assert.Check(t, strings.Contains(event, ReasonInvalidSchedule) &&
+		strings.Contains(event, scheduleKey) && len(s.events.Events) == 0,
+		"the first event is %q, and %d follow", event, len(s.events.Events))
 }
 
 // One of a deleted claim with the same name is no problem: Kubernetes deletes it.
@@ -305,8 +296,7 @@ func TestTakenNameIsReported(t *testing.T) {
 		s := newScene(t, annotations{scheduleKey: "@daily"}, nil, nil)
 		s.must(s.Create(t.Context(), existing))
 		s.want("@monthly", "")
-		if got := len(s.events.Events); got != want || s.again != unknownInterval {
-			t.Errorf("%d events, want %d; the next check follows after %v", got, want, s.again)
-		}
+		assert.Check(t, is.Len(s.events.Events, want))
+		assert.Check(t, is.Equal(s.again, unknownInterval), "the time until the next check")
 	}
 }

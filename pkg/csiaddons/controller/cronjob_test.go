@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
@@ -85,6 +87,13 @@ func (f *fixture) wantJobs(hours ...string) {
 	assert.Check(f, is.DeepEqual(append([]string{}, hours...), got), "hours of the jobs")
 }
 
+// wantNext compares the next time of the schedule.
+func (f *fixture) wantNext(want string) {
+	f.Helper()
+	got := f.c.Status.NextScheduleTime
+	assert.Check(f, got != nil && got.Time.Equal(at(f.T, want)), "the status is %+v", f.c.Status)
+}
+
 // An object can be created between a time of its schedule and the start of the job for this time.
 func TestAJobStartsAtNextScheduleTime(t *testing.T) {
 	t.Parallel()
@@ -108,20 +117,15 @@ func TestCronJobCreatesOneJobForEachTime(t *testing.T) {
 	c := f.after(2 * time.Minute)
 	f.after(0)
 	f.wantJobs("11")
-	if c.Status.Active == nil || c.Status.NextScheduleTime == nil ||
-		!c.Status.NextScheduleTime.Equal(ptr.To(metav1.NewTime(at(t, "2026-03-01T12:00:00Z")))) {
-		t.Errorf("the status is %+v", c.Status)
-	}
+	assert.Check(t, c.Status.Active != nil)
+	f.wantNext("2026-03-01T12:00:00Z")
 	f.end(v1alpha1.OperationSucceeded)
 	c = f.after(30 * time.Minute)
-	assert.Check(t, c.Status.Active == nil && c.Status.LastSuccessfulTime != nil,
-		"after the end of the job, the status is %+v", c.Status)
+	assert.Check(t, c.Status.Active == nil && c.Status.LastSuccessfulTime != nil, "%+v", c.Status)
 	f.after(3 * time.Hour) // 14:31: only the last of the missed times gets a job
 	f.wantJobs("11", "14")
-	c = f.after(-48 * time.Hour) // the clock is set back to a day before
-	if !c.Status.NextScheduleTime.Equal(ptr.To(metav1.NewTime(at(t, "2026-02-27T15:00:00Z")))) {
-		t.Errorf("after the clock was set back, the status is %+v", c.Status)
-	}
+	f.after(-48 * time.Hour) // the clock is set back to a day before
+	f.wantNext("2026-02-27T15:00:00Z")
 }
 
 func TestForbidLetsThePreviousJobEnd(t *testing.T) {
@@ -147,18 +151,13 @@ func TestJobsStartAfterTheMinimumInterval(t *testing.T) {
 		f.after(time.Minute)
 	}
 	f.wantJobs("10")
-	c := f.after(0)
-	if c.Status.Reason != ReasonMinInterval || c.Status.NextScheduleTime == nil ||
-		!c.Status.NextScheduleTime.Equal(ptr.To(metav1.NewTime(at(t, "2026-03-01T11:30:00Z")))) {
-		t.Errorf("the status is %+v", c.Status)
-	}
+	assert.Check(t, is.Equal(f.after(0).Status.Reason, ReasonMinInterval))
+	f.wantNext("2026-03-01T11:30:00Z")
 	f.after(time.Minute)
 	f.wantJobs("10", "11")
 	f.r.Options.MinInterval = time.Minute
 	f.end(v1alpha1.OperationSucceeded)
-	if c := f.after(time.Minute); c.Status.Reason != "" {
-		t.Errorf("the status is %+v", c.Status)
-	}
+	assert.Check(t, is.Equal(f.after(time.Minute).Status.Reason, ""))
 }
 
 func TestReplaceDeletesThePreviousJob(t *testing.T) {
@@ -195,8 +194,7 @@ func TestSuspendedAndInvalidCronJobsCreateNoJobs(t *testing.T) {
 	} {
 		f := newFixture(t, one.change)
 		c := f.after(5 * time.Hour)
-		assert.Check(t, c.Status.Reason == one.reason && c.Status.NextScheduleTime == nil,
-			"the status is %+v, want the reason %s", c.Status, one.reason)
+		assert.Check(t, c.Status.Reason == one.reason && c.Status.NextScheduleTime == nil, "%v", c.Status)
 		f.wantJobs()
 	}
 }
@@ -228,7 +226,89 @@ func TestHistoryIsLimited(t *testing.T) {
 	for _, job := range f.jobs() {
 		assert.Check(t, job.Status.Result == v1alpha1.OperationFailed, "job %s is kept", job.Name)
 	}
-	if got := len(f.jobs()); got != 2 {
-		t.Errorf("%d failed jobs are kept, want 2", got)
+	assert.Check(t, is.Len(f.jobs(), 2), "failed jobs")
+}
+
+func at(t *testing.T, text string) time.Time {
+	t.Helper()
+	found, err := time.Parse(time.RFC3339, text)
+	assert.NilError(t, err)
+	return found
+}
+
+func TestDueAt(t *testing.T) {
+	t.Parallel()
+	const summer = "TZ=Europe/Berlin 0 3 * * *"
+	for name, one := range map[string]struct {
+		schedule, since, now string // in 2026
+		last, next           string // "" means none
+		missed               bool
+	}{
+		"not due yet": {"@daily", "03-01 10:00", "03-01 23:59", "", "03-02 00:00", false},
+		"due":         {"@daily", "03-01 10:00", "03-02 00:00", "03-02 00:00", "03-03 00:00", false},
+		"missed for months": {
+			"*/5 * * * *", "03-01 10:01", "09-02 00:02", "09-02 00:00", "09-02 00:05", true,
+		},
+		"missed over a weekend": {
+			"0 9-17 * * 1-5", "03-06 12:30", "03-08 12:00", "03-06 17:00", "03-09 09:00", true,
+		},
+		"every": {
+			"@every 90m", "03-01 00:00", "03-01 10:00", "03-01 09:00", "03-01 10:30", true,
+		},
+		"in summer time": {summer, "07-01 00:00", "07-01 01:30", "07-01 01:00", "07-02 01:00", false},
+		"across the change to summer time": {
+			"CRON_" + summer, "03-28 12:00", "03-29 12:00", "03-29 01:00", "03-30 01:00", false,
+		},
+	} {
+		times, err := parse(one.schedule)
+		assert.NilError(t, err, name)
+		const layout = "2006-01-02 15:04"
+		since, _ := time.Parse(layout, "2026-"+one.since)
+		now, _ := time.Parse(layout, "2026-"+one.now)
+		got := dueAt(times, since, now)
+		last := ""
+		if !got.last.IsZero() {
+			last = got.last.UTC().Format(layout)[len("2026-"):]
+		}
+		next := got.next.UTC().Format(layout)[len("2026-"):]
+		assert.Check(t, is.DeepEqual([]string{one.last, one.next}, []string{last, next}), name)
+		assert.Check(t, is.Equal(got.missed, one.missed), name)
 	}
+}
+
+func TestInvalidSchedulesAreErrors(t *testing.T) {
+	t.Parallel()
+	for _, schedule := range []string{
+		"", "daily", "* * * *", "TZ=Europe/Berlin", "CRON_TZ=", "TZ=Nowhere/City * * * * *",
+		"0 0 30 2 *", "@every -1h", strings.Repeat("1,", 200) + "1 * * * *",
+	} {
+		_, err := parse(schedule)
+		assert.Check(t, err != nil, "the schedule %q is accepted", schedule)
+	}
+}
+
+// 5,000 objects with the same schedule start evenly over the window.
+func TestOffsetsSpreadEvenly(t *testing.T) {
+	t.Parallel()
+	const objects, window = 5000, 2 * time.Hour
+	perMinute := map[int]int{}
+	for i := range objects {
+		got := offset(types.UID(fmt.Sprintf("%08x-0000-4000-8000", i*7919)), 24*time.Hour, window)
+		perMinute[int(got/time.Minute)]++
+	}
+	for minute := range 120 {
+		n := perMinute[minute] // about 42
+		assert.Check(t, n >= 10 && n <= 100, "%d of %d objects start in minute %d", n, objects, minute)
+	}
+	short, off := offset("a", time.Minute, window), offset("a", time.Hour, 0)
+	assert.Check(t, short < time.Minute && off == 0, "of a minute %v, turned off %v", short, off)
+}
+
+func TestJobNamesAreValidAndUnique(t *testing.T) {
+	t.Parallel()
+	now := at(t, "2026-03-01T00:00:00Z")
+	assert.Check(t, is.Equal(jobName("daily", now), "daily-1772323200"), "the name of the job")
+	long := strings.Repeat("a", 252)
+	first, second := jobName(long+"b", now), jobName(long+"c", now)
+	assert.Check(t, first != second && len(validation.IsDNS1123Subdomain(first)) == 0, first)
 }

@@ -100,10 +100,8 @@ func TestResultOfACallIsRecordedOnce(t *testing.T) {
 	})
 	w.reconcile(r, job)
 	space := job.Status.ReclaimedSpace
-	if lose || calls != 1 || job.Status.Result != v1alpha1.OperationSucceeded || space == nil ||
-		space.Value() != 20 {
-		t.Errorf("after %d calls, the status is %+v, want 20 reclaimed bytes", calls, job.Status)
-	}
+	assert.Check(t, !lose && calls == 1 && job.Status.Result == v1alpha1.OperationSucceeded &&
+		space != nil && space.Value() == 20, "after %d calls, the status is %+v", calls, job.Status)
 }
 
 func TestAnswerOfADriverIsTheResultOfTheJob(t *testing.T) {
@@ -150,12 +148,11 @@ func TestRefusedCallIsRetriedUpToTheLimit(t *testing.T) {
 		job.Spec.BackOffLimit = ptr.To(int32(1))
 		w.must(w.Update(t.Context(), job))
 		after := w.reconcile(r, job)
-		assert.Check(t, job.Status.Result == "" && job.Status.Reason == ReasonRetrying,
-			"after a refused call, the status is %+v", job.Status)
+		assert.Check(t, job.Status.Result == "" && job.Status.Reason == ReasonRetrying, "%+v", job.Status)
 		r.Clock = testingclock.NewFakePassiveClock(r.Clock.Now().Add(after))
 		w.reconcile(r, job)
-		assert.Check(t, job.Status.Result != "" && job.Status.Reason == want && calls == 2,
-			"after %d calls, the status is %+v, want the reason %s", calls, job.Status, want)
+		assert.Check(t, job.Status.Result != "" && job.Status.Reason == want, "%+v", job.Status)
+		assert.Check(t, is.Equal(calls, 2))
 	}
 }
 
@@ -198,8 +195,7 @@ func TestJobOfAnEarlierReleaseIsFinished(t *testing.T) {
 		w.must(json.Unmarshal([]byte(written), &job.Status))
 		w.must(w.Status().Update(t.Context(), job))
 		w.reconcile(r, job)
-		assert.Check(t, job.Status.Result == v1alpha1.OperationSucceeded,
-			"a job %s ends with %+v", name, job.Status)
+		assert.Check(t, is.Equal(job.Status.Result, v1alpha1.OperationSucceeded), "a job %s", name)
 	}
 }
 
@@ -208,14 +204,12 @@ func TestJobOfAnEarlierReleaseIsFinished(t *testing.T) {
 func TestStatusOfAQueuedJobIsWrittenAgainAfterAConflict(t *testing.T) {
 	t.Parallel()
 	r, w, waits := calling(t, nil)
-	assert.Assert(t, r.limits.acquire(job("runs"), on("a", "", job("runs"))),
-		"the first job has no call")
+	assert.Assert(t, r.limits.acquire(job("runs"), on("a", "", job("runs"))))
 	outdated := apierrors.NewConflict(schema.GroupResource{}, "job", errors.New("outdated"))
 	r.Client = writing(w, func(func() error) error { return outdated })
 	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(waits)}
-	if _, err := r.Reconcile(t.Context(), request); !apierrors.IsConflict(err) {
-		t.Errorf("the first attempt ends with %v", err)
-	}
+	_, err := r.Reconcile(t.Context(), request)
+	assert.Check(t, apierrors.IsConflict(err), "the first attempt ends with %v", err)
 	r.Client = w
 	w.reconcile(r, waits)
 	assert.Check(t, waits.Status.Reason == ReasonBusy, "the status is %+v", waits.Status)
@@ -234,10 +228,9 @@ func TestThousandsOfWaitingJobsAreCheckedRarelyAndLast(t *testing.T) {
 	result, err := r.Reconcile(t.Context(), reconcile.Request{
 		NamespacedName: client.ObjectKeyFromObject(waits),
 	})
-	if err != nil || result.RequeueAfter < others*perWaiting ||
-		ptr.Deref(result.Priority, 0) != handler.LowPriority {
-		t.Errorf("the job is checked again as %+v, %v", result, err)
-	}
+	assert.Check(t, err == nil && result.RequeueAfter >= others*perWaiting &&
+		ptr.Deref(result.Priority, 0) == handler.LowPriority,
+		"the job is checked again as %+v, %v", result, err)
 }
 
 // A clock that jumps neither ends a job early nor delays it for long.
@@ -261,10 +254,8 @@ func TestRetryFollowsAfterADelay(t *testing.T) {
 		j.Status.Retries, j.Status.StartTime = one.retries, &metav1.Time{Time: now}
 		r.set(j, ConditionRunning, false, ReasonRetrying, "failed")
 		r.Clock = testingclock.NewFakePassiveClock(now.Add(one.jump))
-		if got := r.untilRetry(j); got != one.want || r.left(j, ReasonRetrying) <= 0 {
-			t.Errorf("%v after retry %d, the next follows in %v, want %v", one.jump, one.retries, got,
-				one.want)
-		}
+		assert.Check(t, is.Equal(r.untilRetry(j), one.want), "until the retry after %+v", one)
+		assert.Check(t, r.left(j, ReasonRetrying) > 0)
 	}
 }
 
@@ -279,4 +270,139 @@ func TestJobLimitsItsCallsToAnHour(t *testing.T) {
 		j.Spec.Timeout = ptr.To(int64(1) << 62)
 		assert.Check(t, is.Equal(r.timeout(j), want), "the timeout of the calls of a job")
 	}
+}
+
+func jobFor(claim string) *v1alpha1.ReclaimSpaceJob {
+	job := &v1alpha1.ReclaimSpaceJob{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "job"}}
+	job.Spec.Target.PersistentVolumeClaim = claim
+	return job
+}
+
+// newReconciler returns a reconciler with one call, the driver "a" and some objects.
+func newReconciler(t *testing.T, objects ...client.Object) (*Jobs, *world) {
+	t.Helper()
+	w, l := newWorld(t, objects...), newLimited(t, 1, 1)
+	return &Jobs{
+		Client: w, Live: w, Drivers: servedDrivers(), Events: w.events,
+		Clock:   testingclock.NewFakePassiveClock(time.Now()),
+		Options: Options{ReclaimSpaceTimeout: time.Minute}, limits: l.limits, Metrics: l.metrics,
+		Sidecars: fakeSidecars{},
+	}, w
+}
+
+// reconcile reconciles a job and reads it again. It returns when the job is checked again.
+func (w *world) reconcile(r *Jobs, job *v1alpha1.ReclaimSpaceJob) time.Duration {
+	w.Helper()
+	result, err := r.Reconcile(w.Context(), reconcile.Request{
+		NamespacedName: client.ObjectKeyFromObject(job),
+	})
+	w.must(err)
+	w.read(job)
+	return result.RequeueAfter
+}
+
+// A tenant can create many such jobs, and the controller checks them again and again.
+func TestJobWithoutABoundClaimReadsNothingFromTheAPIServer(t *testing.T) {
+	t.Parallel()
+	for reason, claims := range map[string][]client.Object{
+		ReasonClaimNotFound: nil,
+		ReasonClaimNotBound: {claimOfTenant("1", corev1.ClaimPending)},
+	} {
+		job := jobFor("data")
+		r, w := newReconciler(t, append(claims, job)...)
+		r.Live = interceptor.NewClient(w, interceptor.Funcs{
+			Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object,
+				_ ...client.GetOption,
+			) error {
+				t.Errorf("%s: the controller reads %T %s from the API server", reason, o, key)
+				return nil
+			},
+		})
+		w.reconcile(r, job)
+		w.reconcile(r, job)
+		assert.Check(t, job.Status.Reason == reason && job.Status.Result == "", "%+v", job.Status)
+	}
+}
+
+// A job ends at its deadline, and not only at the next check after it.
+func TestJobWaitsForAClaimUntilItsDeadline(t *testing.T) {
+	t.Parallel()
+	pending := claimOfTenant("1", corev1.ClaimPending)
+	for _, one := range []struct {
+		claims         []client.Object
+		seconds        int64 // of the spec
+		deadline, step time.Duration
+		want           string
+	}{
+		{nil, 600, time.Minute, 10 * time.Second, ReasonClaimNotFound},
+		{nil, 15, 15 * time.Second, 5 * time.Second, ReasonClaimNotFound},
+		{[]client.Object{pending}, 0, 10 * time.Minute, 50 * time.Second, ReasonClaimNotBound},
+	} {
+		j := jobFor("data")
+		j.Spec.RetryDeadlineSeconds = &one.seconds
+		r, w := newReconciler(t, append(one.claims, j)...)
+		start := time.Now().Truncate(time.Second)
+		clock := testingclock.NewFakePassiveClock(start)
+		r.Clock = clock
+		w.reconcile(r, j)
+		clock.SetTime(start.Add(one.deadline - one.step))
+		assert.Check(t, is.Equal(w.reconcile(r, j), one.step), "the time until the next check")
+		assert.Check(t, j.Status.Result == "", "%v before the deadline: %+v", one.step, j.Status)
+		clock.SetTime(start.Add(one.deadline))
+		w.reconcile(r, j)
+		assert.Check(t, is.Equal(j.Status.Result, v1alpha1.OperationFailed))
+		assert.Check(t, is.Equal(j.Status.Reason, one.want))
+	}
+}
+
+// The cache may contain a claim that was deleted, and created again with another volume.
+func TestJobWaitsWhileItsClaimInTheCacheIsOutdated(t *testing.T) {
+	t.Parallel()
+	for name, one := range map[string]struct {
+		change func(*corev1.PersistentVolume)
+		bound  bool
+	}{
+		"bound to the claim": {func(*corev1.PersistentVolume) {}, true},
+		"bound to the next claim": {
+			func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "2" }, false,
+		},
+		"released": {
+			func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeReleased }, false,
+		},
+		"available": {func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil }, false},
+		"deleted":   {func(v *corev1.PersistentVolume) { v.Name = "other" }, false},
+	} {
+		volume := volumeFor("1")
+		one.change(volume)
+		r, _ := newReconciler(t, claimOfTenant("1", corev1.ClaimBound), volume)
+		found, err := r.volume(t.Context(), jobFor("data"))
+		problem, waits := errors.AsType[*obstacle](err)
+		assert.Check(t, one.bound == (err == nil && found.Name == "pv") && one.bound != waits &&
+			(!waits || problem.reason == ReasonClaimNotBound && !problem.final),
+			"%s: the job has the volume %+v: %v", name, found, err)
+	}
+}
+
+// An API server answers such names with errors.
+func TestJobWithAnInvalidNameOfAClaimEnds(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "a/b", "..", strings.Repeat("a", 300)} {
+		_, err := (&Jobs{}).volume(t.Context(), jobFor(name))
+		problem, ok := errors.AsType[*obstacle](err)
+		assert.Check(t, ok && problem.final && problem.reason == ReasonNoTarget,
+			"the claim %.20q has the problem %v", name, err)
+	}
+}
+
+func TestVolumeOfTheFormerDriverBelongsToCinder(t *testing.T) {
+	t.Parallel()
+	volume := volumeFor("1")
+	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
+		Cinder: &corev1.CinderPersistentVolumeSource{VolumeID: "v"},
+	}
+	job := jobFor("data")
+	r, w := newReconciler(t, claimOfTenant("1", corev1.ClaimBound), volume, job)
+	w.reconcile(r, job)
+	const want = "serve the driver cinder.csi.openstack.org"
+	assert.Check(t, is.Contains(job.Status.Message, want))
 }

@@ -9,15 +9,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/spf13/pflag"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -110,11 +113,10 @@ func TestOtherControllerPreventsTheStart(t *testing.T) {
 	} {
 		p := newPreflight(t, func(string) error { return nil }, one.object)
 		err := p.check(t.Context())
-		switch {
-		case one.want == "" && err != nil:
-			t.Errorf("beside %s, the controller does not start: %v", name, err)
-		case one.want != "" && (err == nil || !strings.Contains(err.Error(), one.want)):
-			t.Errorf("beside %s, the check returns %v, want %s", name, err, one.want)
+		if one.want == "" {
+			assert.Check(t, err, name)
+		} else {
+			assert.Check(t, is.ErrorContains(err, one.want), name)
 		}
 	}
 }
@@ -129,11 +131,8 @@ func TestControllerEndsWithTheCauseAfterAMinute(t *testing.T) {
 			p := &preflight{settings: allowed.settings, client: kube}
 			start := time.Now()
 			err := p.await(t.Context())
-			assert.Check(t, err != nil && strings.Contains(err.Error(), want),
-				"the controller ends with %v, want %q", err, want)
-			if waited := time.Since(start); waited > preflightTimeout {
-				t.Errorf("the controller ends after %v", waited)
-			}
+			assert.Check(t, is.ErrorContains(err, want))
+			assert.Check(t, time.Since(start) <= preflightTimeout, "it ends after %v", time.Since(start))
 		})
 	}
 }
@@ -157,16 +156,12 @@ func TestRunningControllerEndsWhenItMustRestart(t *testing.T) {
 		got := [][]string{p.served, p.forbidden()}
 		assert.Check(t, is.DeepEqual([][]string{{"a"}, {"b"}}, got), "served and forbidden namespaces")
 		err := p.Start(t.Context())
-		assert.Check(t, err != nil && strings.Contains(err.Error(), "it may read namespace b"),
-			"the controller ends with %v", err)
-		if passed := time.Since(start); passed < 10*time.Minute || passed > 11*time.Minute {
-			t.Errorf("the controller ends after %v", passed)
-		}
+		assert.Check(t, is.ErrorContains(err, "it may read namespace b"))
+		passed := time.Since(start).Truncate(time.Minute)
+		assert.Check(t, is.Equal(passed, 10*time.Minute), "the controller ends after")
 		other := deployment(storageNamespace, 1)
 		assert.NilError(t, p.client.Create(t.Context(), other))
-		if err := p.Start(t.Context()); !errors.Is(err, errOther) {
-			t.Errorf("beside another controller, the controller ends with %v", err)
-		}
+		assert.Check(t, is.ErrorIs(p.Start(t.Context()), errOther), "beside another controller")
 	})
 }
 
@@ -199,9 +194,8 @@ func TestFinalizersOfAnotherControllerPreventTheStart(t *testing.T) {
 				},
 			})
 			err := p.await(t.Context())
-			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-				t.Errorf("beside the finalizer %s, the controller ends with %v, want %q", finalizer, err, want)
-			}
+			assert.Check(t, (err == nil) == (want == ""), "beside the finalizer %s: %v", finalizer, err)
+			assert.Check(t, err == nil || strings.Contains(err.Error(), want), "want %q: %v", want, err)
 			p.settings.IgnoreFinalizers = true
 			assert.Check(t, p.await(t.Context()), "with --ignore-finalizers, the controller ends with")
 		})
@@ -260,4 +254,169 @@ func published(t *testing.T, files ...string) map[string]any {
 		}
 	}
 	return map[string]any{"components": map[string]any{"schemas": schemas}}
+}
+
+func load(t *testing.T, args ...string) (*Settings, error) {
+	t.Helper()
+	var flags Flags
+	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	flags.AddTo(set)
+	assert.NilError(t, set.Parse(args))
+	return flags.Load()
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	s, err := load(t, "--namespace=csi-addons-system", "--driver-namespaces=a=b")
+	assert.NilError(t, err)
+	want := Options{
+		ReclaimSpaceTimeout: 3 * time.Minute, MaxConcurrent: 100, NodeRetryDelay: 5, Precedence: "pvc",
+		MinInterval: time.Minute, StaggerWindow: 2,
+	}
+	assert.Check(t, is.DeepEqual(want, s.Options), "options")
+}
+
+func TestDriversHaveNamespacesAndSecurity(t *testing.T) {
+	t.Parallel()
+	s, err := load(t, "--namespace=n", "--driver-namespaces=a=one,b=two", "--driver-namespaces=a=two",
+		"--insecure-drivers=a", "--plaintext-drivers=b")
+	assert.NilError(t, err)
+	want := connection.Drivers{
+		"a": {Namespaces: []string{"one", "two"}, Security: connection.Unverified},
+		"b": {Namespaces: []string{"two"}, Security: connection.Plaintext},
+	}
+	assert.Check(t, is.DeepEqual(want, s.Drivers), "drivers")
+}
+
+func TestOneErrorNamesAllFaults(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		args, want []string
+	}{
+		{
+			[]string{
+				"--max-concurrent-per-driver=0", "--max-concurrent-reconciles=0",
+				"--schedule-precedence=x",
+				"--driver-namespaces=a", "--reclaim-space-timeout=0s", "--cronjob-stagger-window=-1",
+				"--csi-addons-node-retry-delay=0",
+				"--unverified-service-account=csi-addons-controller-manager",
+			},
+			[]string{
+				"--unverified-service-account",
+				"--namespace is missing", "--max-concurrent-per-driver", "max-concurrent-reconciles",
+				"schedule-precedence", "--driver-namespaces",
+				"reclaim-space-timeout", "cronjob-stagger-window", "csi-addons-node-retry-delay",
+			},
+		},
+		// A tenant may be able to create a namespace with any name, so no name is trusted by default.
+		{nil, []string{"--driver-namespaces is missing"}},
+		{
+			[]string{"--driver-namespaces=a=b", "--insecure-drivers=example.com"},
+			[]string{`"example.com" must be in`},
+		},
+	} {
+		_, err := load(t, one.args...)
+		assert.Assert(t, err != nil, "the flags %v are accepted", one.args)
+		for _, want := range one.want {
+			assert.Check(t, is.ErrorContains(err, want))
+		}
+	}
+}
+
+func someOptions() Options {
+	return Options{ReclaimSpaceTimeout: time.Minute, MaxConcurrent: 1, NodeRetryDelay: 1}
+}
+
+func TestConfigMapReplacesOptionsOfFlags(t *testing.T) {
+	t.Parallel()
+	got, warnings := someOptions().with(map[string]string{
+		"reclaim-space-timeout": "5m", "csi-addons-node-retry-delay": "9",
+		"schedule-precedence": "sc-only", "cronjob-stagger-window": "3", "min-schedule-interval": "1h",
+		"max-group-pvcs": "100",
+	})
+	want := Options{
+		ReclaimSpaceTimeout: 5 * time.Minute, MaxConcurrent: 1, NodeRetryDelay: 9,
+		Precedence: "sc-only", MinInterval: time.Hour, StaggerWindow: 3,
+	}
+	assert.Check(t, is.DeepEqual(want, got), "options")
+	assert.Check(t, len(warnings) == 0 && got.classOnly(), "warnings %q", warnings)
+	got, warnings = want.with(map[string]string{
+		"colour": "blue", "reclaim-space-timeout": "never", "max-concurrent-reconciles": "0",
+		"csi-addons-node-retry-delay": "9999999999", "schedule-precedence": "x",
+	})
+	assert.Check(t, is.DeepEqual(want, got), "options")
+	assert.Check(t, is.Len(warnings, 5))
+}
+
+// A ConfigMap that is invalid must not end the controller: it would end again and again.
+func TestOnlyOtherValidOptionsEndTheController(t *testing.T) {
+	t.Parallel()
+	for name, one := range map[string]struct {
+		data         map[string]string
+		ends, warned bool
+	}{
+		"no data":             {nil, false, false},
+		"the same":            {map[string]string{"reclaim-space-timeout": "60s"}, false, false},
+		"another":             {map[string]string{"reclaim-space-timeout": "2m"}, true, false},
+		"another and invalid": {map[string]string{"reclaim-space-timeout": "2m", "a": "b"}, false, true},
+	} {
+		p := newPreflight(t, func(string) error { return nil })
+		ended, recorder := false, events.NewFakeRecorder(2)
+		p.events, p.restart = recorder, func() { ended = true }
+		p.settings.Options = someOptions()
+		assert.NilError(t, p.await(t.Context()))
+		assert.NilError(t, p.client.Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: ConfigMap}, Data: one.data,
+		}))
+		for range 2 { // an unchanged ConfigMap causes one event
+			assert.NilError(t, p.checkOptions(t.Context()))
+		}
+		assert.Check(t, is.Equal(ended, one.ends), "%s: the controller ends", name)
+		assert.Check(t, is.Equal(len(recorder.Events) == 1, one.warned), "%s: it warns", name)
+	}
+}
+
+func TestCachesContainOnlyWhatTheControllerReads(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 20<<10)
+	written := metav1.ObjectMeta{
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+		Annotations: map[string]string{
+			"kubectl.kubernetes.io/last-applied-configuration": "{}",
+			"notcsiaddons.openshift.io/a":                      "b",
+			v1alpha1.ReclaimSpaceScheduleAnnotation:            long,
+			v1alpha1.StateAnnotation:                           v1alpha1.ManagedState,
+		},
+	}
+	kept := metav1.ObjectMeta{Annotations: map[string]string{
+		v1alpha1.ReclaimSpaceScheduleAnnotation: long[:maxAnnotation],
+		v1alpha1.StateAnnotation:                v1alpha1.ManagedState,
+	}}
+	addresses := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}
+	for _, one := range []struct{ object, want client.Object }{
+		{&v1alpha1.NetworkFence{ObjectMeta: written}, &v1alpha1.NetworkFence{ObjectMeta: kept}},
+		{
+			&corev1.Node{Status: corev1.NodeStatus{
+				Addresses: addresses, Images: []corev1.ContainerImage{{Names: []string{"a"}}},
+			}},
+			&corev1.Node{Status: corev1.NodeStatus{Addresses: addresses}},
+		},
+		{
+			&corev1.Pod{
+				Spec:   corev1.PodSpec{NodeName: "a", Containers: []corev1.Container{{Name: "b"}}},
+				Status: corev1.PodStatus{PodIP: "10.0.0.2", Phase: corev1.PodRunning, HostIP: "10.0.0.1"},
+			},
+			&corev1.Pod{
+				Spec:   corev1.PodSpec{NodeName: "a"},
+				Status: corev1.PodStatus{PodIP: "10.0.0.2", Phase: corev1.PodRunning},
+			},
+		},
+	} {
+		_, err := shrink(one.object)
+		assert.NilError(t, err)
+		assert.Check(t, is.DeepEqual(one.want, one.object), "%T in the cache", one.object)
+	}
+	gone := toolscache.DeletedFinalStateUnknown{Key: "a"}
+	got, err := shrink(gone)
+	assert.Check(t, err == nil && got == any(gone), "a last state that is unknown: %v, %v", got, err)
 }

@@ -2,7 +2,6 @@ package manila
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -191,8 +190,7 @@ func TestErrorNamesTheNetworksToLeaveOut(t *testing.T) {
 	f.must(f.fence(c, rack[:4]...))
 	f.must(f.unfence(c, rack[:4]...))
 	f.allow(share, "user", "rw alice")
-	assert.Check(t, is.DeepEqual(rack, named(f.fence(c, rack...))),
-		"refused networks because of a rule for a user")
+	assert.Check(t, is.DeepEqual(rack, named(f.fence(c, rack...))), "with a PersistentVolume")
 	f.volumes = []Volume{{ShareName: "a"}}
 	assert.Check(t, is.DeepEqual(rack, named(f.fence(c, rack...))),
 		"refused networks because of a PersistentVolume")
@@ -220,10 +218,8 @@ func TestAddressesAreFencedWithTheDefaults(t *testing.T) {
 		for _, client := range test.lost {
 			assert.Check(t, is.Equal(f.access(share, client), ""), "%s has the access", client)
 		}
-		if level, rules := f.access(share, test.other), len(f.list(share)); level != "rw" ||
-			rules != test.rules {
-			t.Errorf("the share has %d rules, and another client the access %q", rules, level)
-		}
+		assert.Check(t, is.Equal(f.access(share, test.other), "rw"), "access of another client")
+		assert.Check(t, is.Len(f.list(share), test.rules))
 		f.must(f.unfence(f.controller(), test.lost...))
 		f.expectRules(share, test.rule)
 	}
@@ -276,13 +272,11 @@ func TestForgedRecordIsRefused(t *testing.T) {
 		share := f.share(cluster, "rw 0.0.0.0/0")
 		f.must(f.requests().SetMetadata(t.Context(), share, entry))
 		f.refused(f.fence(f.controller(), fenced), codes.FailedPrecondition, "in its metadata")
-		if rules := f.list(share); len(rules) != 1 {
-			t.Errorf("the access rules are %v", rules)
-		}
+		assert.Check(t, is.Len(f.list(share), 1))
 	}
 }
 
-func TestBusyManilaIsRetried(t *testing.T) {
+func TestBusyManilaIsRetriedAndAMissingOneIsNot(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	share := f.share(cluster, "rw 0.0.0.0/0")
@@ -291,6 +285,8 @@ func TestBusyManilaIsRetried(t *testing.T) {
 	})
 	f.must(f.fence(f.controller(), fenced))
 	f.expectAccess(share, "", "rw", "rw")
+	f.must(f.cloud.Close())
+	f.refused(f.fence(f.controller(), fenced), codes.Unavailable, "")
 }
 
 func TestRuleThatManilaCouldNotApplyIsGrantedAgain(t *testing.T) {
@@ -312,13 +308,6 @@ func TestRuleThatManilaCouldNotApplyIsGrantedAgain(t *testing.T) {
 	f.refused(f.unfence(f.controller(), fenced), codes.Unavailable, "Manila failed to grant access to")
 	f.must(f.unfence(f.controller(), fenced))
 	f.expectRules(share, "rw 0.0.0.0/0")
-}
-
-func TestUnreachableCloudIsUnavailable(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.must(f.cloud.Close())
-	f.refused(f.fence(f.controller(), fenced), codes.Unavailable, "")
 }
 
 // TestOperationContinuesAfterARestart ends the process after each change of a fence, and of an
@@ -384,15 +373,4 @@ func TestPluginThatNeedsTheIDsOfAccessRulesRefusesAFence(t *testing.T) {
 			f.refused(err, codes.FailedPrecondition, "manila-csi-plugin has the version "+refused+", and")
 		}
 	}
-}
-
-func TestFenceNeedsAnAnswerOfThePlugin(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	share := f.share(cluster, "rw 0.0.0.0/0")
-	c := f.controller()
-	c.config.PluginVersion = reports("", errors.New("no such file"))
-	f.refused(f.fence(c, fenced), codes.Unavailable, "reading the version of manila-csi-plugin")
-	f.expectRules(share, "rw 0.0.0.0/0")
-	f.must(f.unfence(c, fenced))
 }

@@ -120,12 +120,11 @@ func (f *fixture) expectRules(share string, want ...string) {
 	var got []string
 	for _, r := range f.list(share) {
 		got = append(got, r.Level+" "+r.To)
-		assert.Check(f, len(r.Metadata) == 0 && r.State == activeState,
-			"the access rule %v is not as it was", r)
+		assert.Check(f, len(r.Metadata) == 0 && r.State == activeState, "the access rule %v", r)
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	assert.Check(f, is.DeepEqual(want, got), "access rules")
+	assert.Check(f, is.DeepEqual(want, got), "access")
 	metadata := f.metadata(share)
 	delete(metadata, clusterKey) // no fence changes it: see observed
 	assert.Check(f, len(metadata) == 0, "the share has the metadata %v", metadata)
@@ -249,9 +248,8 @@ func (o *observed) Revoke(ctx context.Context, id, ruleID string) error {
 }
 
 func (o *observed) SetMetadata(ctx context.Context, id string, entries map[string]string) error {
-	if _, found := entries[clusterKey]; found {
-		o.t.Errorf("a request writes the ID of the cluster to share %s", id)
-	}
+	_, found := entries[clusterKey]
+	assert.Check(o.t, !found, "a request writes the ID of the cluster to share %s", id)
 	return o.change(func() error { return o.shares.SetMetadata(ctx, id, entries) })
 }
 

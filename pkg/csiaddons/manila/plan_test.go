@@ -35,8 +35,7 @@ func TestRulesWhileFencedAllowWhatTheSmallestRuleAllowed(t *testing.T) {
 				if overlapsAny(netip.PrefixFrom(address, address.BitLen()), target) {
 					want = ""
 				}
-				assert.Check(t, is.Equal(levelOf(address, after), want),
-					"seed %d: %v has the level", seed, address)
+				assert.Check(t, is.Equal(levelOf(address, after), want), "seed %d: %v", seed, address)
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -134,10 +135,9 @@ func (s *slowCloud) complete(t *testing.T, call func(context.Context, ...string)
 		}
 		before, took := left, time.Since(start)
 		_, _ = fmt.Sscanf(status.Convert(err).Message(), "%d of", &left)
-		if status.Code(err) != codes.DeadlineExceeded || left >= before ||
-			took > callTimeout-answerTime || !strings.Contains(err.Error(), all) {
-			t.Fatalf("after %v the error is %v", took, err)
-		}
+		assert.Assert(t, status.Code(err) == codes.DeadlineExceeded && left < before &&
+			took <= callTimeout-answerTime && strings.Contains(err.Error(), all),
+			"after %v the error is %v", took, err)
 	}
 }
 
@@ -149,9 +149,7 @@ func TestManySharesOfASlowCloudAreFencedInTime(t *testing.T) {
 		cloud := newSlowCloud(2500, 1200*time.Millisecond)
 		began := time.Now()
 		cloud.complete(t, cloud.fence)
-		if took := time.Since(began); took > limit {
-			t.Errorf("the fence took %v", took)
-		}
+		assert.Check(t, time.Since(began) <= limit, "the fence took %v", time.Since(began))
 	})
 }
 
@@ -178,9 +176,7 @@ func TestRefusedNetworkAtMostDoublesTheTime(t *testing.T) {
 		cloud := newCloud()
 		start = time.Now()
 		err := cloud.fence(t.Context(), append(rack, hard)...)
-		if got := refusedNetworks(err); !slices.Equal(got, []string{hard}) {
-			t.Fatalf("refused networks %v: %v", got, err)
-		}
+		assert.Assert(t, is.DeepEqual([]string{hard}, refusedNetworks(err)), "refused networks: %v", err)
 		assert.NilError(t, cloud.fence(t.Context(), rack...))
 		if took := time.Since(start); took > 2*alone {
 			t.Errorf("with a refused network the fence took %v instead of %v", took, alone)

@@ -2,14 +2,23 @@ package manila
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"net/netip"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
+	gophershares "github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 func TestSharesOfPersistentVolumesAreFencedAndRestored(t *testing.T) {
@@ -120,17 +129,189 @@ func TestReleasedPersistentVolumeWithoutItsShareIsIgnored(t *testing.T) {
 	f.expectAccess(released, "", "rw", "rw")
 }
 
-func TestListOfPersistentVolumesIsNeededOnlyForAFence(t *testing.T) {
+func TestVolumesAndThePluginMustAnswerOnlyForAFence(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	share := f.share(cluster, "rw 0.0.0.0/0")
-	c := f.controller()
-	c.config.Volumes = func(context.Context) ([]Volume, error) {
+	noVolumes, noPlugin := f.controller(), f.controller()
+	noVolumes.config.Volumes = func(context.Context) ([]Volume, error) {
 		return nil, status.Error(codes.Unavailable, "no API server")
 	}
-	f.refused(f.fence(c, fenced), codes.Unavailable, "no API server")
-	f.expectRules(share, "rw 0.0.0.0/0")
-	f.must(f.fence(f.controller(), fenced))
+	noPlugin.config.PluginVersion = reports("", errors.New("no such file"))
+	for want, c := range map[string]*Controller{
+		"no API server": noVolumes, "reading the version of manila-csi-plugin": noPlugin,
+	} {
+		f.refused(f.fence(c, fenced), codes.Unavailable, want)
+		f.expectRules(share, "rw 0.0.0.0/0")
+		f.must(f.fence(f.controller(), fenced))
+		f.must(f.unfence(c, fenced))
+		f.expectRules(share, "rw 0.0.0.0/0")
+	}
+}
+
+func TestFenceAndItsEndFailWithoutAnyShare(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.share("green", "rw 0.0.0.0/0")
+	c := f.controller()
+	f.refused(f.fence(c, fenced), codes.FailedPrecondition, `no share in the project has`)
+	share := f.share(cluster, "rw 0.0.0.0/0")
+	f.must(f.fence(c, fenced))
+	empty := f.fault(simulator.Fault{
+		Mode: simulator.Foreign, Method: http.MethodGet, PathPrefix: "/share/v2/shares/detail",
+		Answer: &simulator.Answer{Status: http.StatusOK, Body: `{"shares":[]}`},
+	})
+	f.refused(f.unfence(c, fenced), codes.FailedPrecondition, "no share in the project has")
+	f.expectAccess(share, "", "rw", "rw")
+	f.must(f.cloud.ClearFaults(empty))
 	f.must(f.unfence(c, fenced))
 	f.expectRules(share, "rw 0.0.0.0/0")
+}
+
+func TestFenceFailsIfAShareHasAnotherProtocol(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 0.0.0.0/0")
+	f.shareOf("CIFS", cluster)
+	err := f.fence(f.controller(), fenced)
+	f.refused(err, codes.FailedPrecondition, "1 of 2 shares of the cluster do not use NFS")
+	f.expectRules(share, "rw 0.0.0.0/0")
+	f.must(f.unfence(f.controller(), fenced))
+}
+
+func TestClusterIDOfSeveralClustersIsRefused(t *testing.T) {
+	t.Parallel()
+	manifest, err := os.ReadFile("../../../assets/base/kubernetes/environment.yaml")
+	assert.NilError(t, err)
+	assert.Check(t, is.Contains(string(manifest), "CLUSTER_ID: "+sharedCluster+"\n"))
+	f := newFixture(t)
+	share := f.share(sharedCluster, "rw 0.0.0.0/0")
+	c := f.controller()
+	c.config.Cluster = sharedCluster
+	f.refused(f.fence(c, fenced), codes.FailedPrecondition, "--cluster-id")
+	f.refused(f.unfence(c, fenced), codes.FailedPrecondition, "--cluster-id")
+	f.expectAccess(share, "rw", "rw", "rw")
+}
+
+func TestShareThatDoesNotSettleDoesNotKeepOthersFromChanging(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	busy, healthy := f.share(cluster), f.share(cluster, "rw 0.0.0.0/0")
+	stalled := f.fault(simulator.Fault{
+		Mode: simulator.Stall, Method: http.MethodPost, PathPrefix: "/share/v2/shares/" + busy, Times: 1,
+	})
+	f.must(gophershares.GrantAccess(t.Context(), f.manila, busy, gophershares.GrantAccessOpts{
+		AccessType: ipType, AccessLevel: readWrite, AccessTo: "0.0.0.0/0",
+	}).Err)
+	c := f.controller()
+	c.settle = time.Millisecond
+	err := f.fence(c, fenced)
+	f.refused(err, codes.Unavailable, "1 of 2 shares did not change: share "+busy+": earlier changes")
+	f.expectAccess(healthy, "", "rw", "rw")
+	f.cloud.ResetLog()
+	done := make(chan error, 1)
+	go func() { done <- f.fence(f.controller(), fenced) }() // waits for the request
+	_, err = f.cloud.WaitRequest(t.Context(), func(request simulator.Request) bool {
+		return strings.HasPrefix(request.Path, "/share/v2/share-access-rules")
+	})
+	f.must(err)
+	f.must(f.cloud.ClearFaults(stalled))
+	f.must(<-done)
+	f.expectAccess(busy, "", "rw", "rw")
+}
+
+func TestOnlyAShareThatDoesNotExistIsIgnored(t *testing.T) {
+	t.Parallel()
+	const missing = `{"itemNotFound":{"code":404,"message":"gone"}}`
+	for name, fault := range map[string]simulator.Fault{
+		"lists of access rules": {PathPrefix: "/share/v2/share-access-rules"},
+		"changes":               {PathPrefix: "/share/v2/shares/", Method: http.MethodPost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			share := f.share(cluster, "rw 0.0.0.0/0")
+			fault.Mode, fault.Answer = simulator.Foreign, &simulator.Answer{
+				Status: http.StatusNotFound, Body: missing,
+			}
+			set := f.fault(fault)
+			f.refused(f.fence(f.controller(), fenced), codes.Unavailable, "1 of 1 shares did not change")
+			f.expectAccess(share, "rw", "rw", "rw")
+			f.must(f.cloud.ClearFaults(set))
+			f.must(f.fence(f.controller(), fenced))
+			f.expectAccess(share, "", "rw", "rw")
+		})
+	}
+}
+
+func TestShareThatIsDeletedMeanwhileIsIgnored(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share, other := f.share(cluster, "rw 0.0.0.0/0"), f.share(cluster, "rw 0.0.0.0/0")
+	c, _ := f.crashAfter(noCrash, func() {
+		if f.access(share, fenced) != "" { // once
+			f.must(gophershares.Delete(t.Context(), f.manila, share).ExtractErr())
+			f.must(wait.PollUntilContextTimeout(t.Context(), time.Millisecond, patience, true,
+				func(context.Context) (bool, error) {
+					_, exists := f.cloud.ShareAccess(share, netip.MustParseAddr(fenced))
+					return !exists, nil
+				}))
+		}
+	})
+	f.must(f.fence(c, fenced))
+	f.expectAccess(other, "", "rw", "rw")
+}
+
+// Nobody can mount a share that Manila deletes, and some are in this status for ever.
+func TestShareThatManilaDeletesIsSkipped(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share, other := f.shareOf("CIFS", cluster), f.share(cluster, "rw 0.0.0.0/0")
+	f.fault(simulator.Fault{Mode: simulator.Stall, Method: http.MethodDelete})
+	f.must(gophershares.Delete(t.Context(), f.manila, share).ExtractErr())
+	f.must(f.fence(f.controller(), fenced))
+	f.expectAccess(other, "", "rw", "rw")
+	f.must(f.unfence(f.controller(), fenced))
+	f.expectRules(other, "rw 0.0.0.0/0")
+}
+
+func TestRuleThatIsAddedDuringAFenceFailsTheFence(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share := f.share(cluster, "rw 10.0.0.0/24")
+	added := false
+	c, _ := f.crashAfter(noCrash, func() {
+		if !added {
+			added = true
+			f.allow(share, ipType, "rw 10.0.0.0/8")
+		}
+	})
+	f.refused(f.fence(c, fenced), codes.Unavailable, "for 10.0.0.0/8 was added during the operation")
+	f.must(f.fence(f.controller(), fenced))
+	f.expectAccess(share, "", "rw", "")
+}
+
+// unreadable cannot read access rules for the last time.
+type unreadable struct {
+	shares
+	reads, last int
+}
+
+func (u *unreadable) Rules(ctx context.Context, id string) ([]openstack.AccessRule, error) {
+	if u.reads++; u.reads == u.last {
+		return nil, errCrash
+	}
+	return u.shares.Rules(ctx, id)
+}
+
+func TestFenceThatCannotBeVerifiedFails(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.share(cluster, "rw 10.0.0.0/24")
+	c, requests := f.controller(), &unreadable{shares: f.requests(), last: noCrash}
+	c.connect = func(context.Context) (shares, error) { return requests, nil }
+	f.must(f.fence(c, fenced))
+	f.must(f.unfence(f.controller(), fenced))
+	requests.reads, requests.last = 0, requests.reads
+	f.refused(f.fence(c, fenced), codes.Unavailable, errCrash.Error())
 }

@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"strconv"
@@ -22,8 +21,6 @@ import (
 	"google.golang.org/grpc/status"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
-	"k8s.io/apimachinery/pkg/runtime"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
@@ -70,7 +67,7 @@ func TestOnlyTheControllerMayCall(t *testing.T) {
 	assert.Check(t, is.Equal(f.requests("create", "tokenreviews"), 0), "checks of other tokens")
 	for token, want := range map[string]codes.Code{
 		controllerToken: codes.OK, unauthorizedToken: codes.PermissionDenied,
-		forgedToken: codes.Unauthenticated,
+		forgedToken: codes.Unauthenticated, noAnswerToken: codes.Unavailable,
 	} {
 		assert.Check(t, is.Equal(f.caller()(token), want), "call with the token %q", token)
 	}
@@ -85,26 +82,9 @@ func TestFlagSelectsAnotherAudience(t *testing.T) {
 		f := newFixture(t)
 		f.run("--token-audience=" + audience)
 		for _, token := range []string{apiServerToken, sharedToken, controllerToken} {
-			want := codes.Unauthenticated
-			if token == accepted {
-				want = codes.OK
-			}
-			assert.Check(t, is.Equal(f.caller()(token), want),
-				"for the audience %q a call with the token %q returns", audience, token)
+			want := map[bool]codes.Code{true: codes.OK, false: codes.Unauthenticated}[token == accepted]
+			assert.Check(t, is.Equal(f.caller()(token), want), "audience %q, token %q", audience, token)
 		}
-	}
-}
-
-func TestUnavailableAPIServerIsNoReasonToAcceptAToken(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.kube.PrependReactor("create", "tokenreviews",
-		func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, errors.New("no answer")
-		})
-	f.run()
-	if got := f.caller()(controllerToken); got != codes.Unavailable {
-		t.Errorf("the call returns %v, want %v", got, codes.Unavailable)
 	}
 }
 
@@ -114,17 +94,12 @@ func TestChecksOfTokensAreLimited(t *testing.T) {
 	f.run()
 	call, began := f.caller(), time.Now()
 	for n := range 2 * reviewBurst {
-		if got := call(forgedToken + strconv.Itoa(n)); got != codes.Unauthenticated {
-			t.Fatalf("the forged token %d leads to %v", n, got)
-		}
+		assert.Equal(t, call(forgedToken+strconv.Itoa(n)), codes.Unauthenticated)
 	}
-	if took := time.Since(began); took < (reviewBurst-1)*time.Second/reviewsPerSecond {
-		t.Errorf("%d tokens were checked in %v", 2*reviewBurst, took)
-	}
+	took := time.Since(began)
+	assert.Check(t, took >= (reviewBurst-1)*time.Second/reviewsPerSecond, "checks took %v", took)
 	// A new connection of the controller waits for its check, too.
-	if got := f.caller()(controllerToken); got != codes.OK {
-		t.Errorf("the call of the controller returns %v while another client is limited", got)
-	}
+	assert.Check(t, is.Equal(f.caller()(controllerToken), codes.OK), "while another one is limited")
 }
 
 func TestRepeatedTokenCausesNoRequest(t *testing.T) {
@@ -139,9 +114,8 @@ func TestRepeatedTokenCausesNoRequest(t *testing.T) {
 			assert.Check(t, is.Equal(call(token), want), "call with the token %q", token)
 		}
 		took := time.Since(began)
-		if n := f.requests("create", "tokenreviews"); n > 1+int(took/refusedFor) {
-			t.Errorf("the token %q was checked %d times in %v", token, n, took)
-		}
+		n := f.requests("create", "tokenreviews")
+		assert.Check(t, n <= 1+int(took/refusedFor), "token %q: %d checks in %v", token, n, took)
 	}
 }
 
@@ -169,8 +143,7 @@ func TestNextTokenOfAnAcceptedClientIsNotLimited(t *testing.T) {
 		ctx := metadata.NewIncomingContext(t.Context(),
 			metadata.Pairs(wire.TokenHeader, wire.TokenPrefix+test.token))
 		err := a.accept(peer.NewContext(ctx, &peer.Peer{AuthInfo: test.caller}))
-		assert.Check(t, status.Code(err) == test.want,
-			"the %s token leads to %v, want %v", test.when, err, test.want)
+		assert.Check(t, is.Equal(status.Code(err), test.want), "the %s token: %v", test.when, err)
 	}
 }
 
@@ -200,8 +173,7 @@ func TestLargeRequestsAreRefused(t *testing.T) {
 	f.run()
 	_, err := f.reclaimOnNode(strings.Repeat("a", maxRequest))
 	checks := f.requests("create", "tokenreviews")
-	assert.Check(t, status.Code(err) == codes.ResourceExhausted && checks == 0,
-		"a large request returns %v after %d checks of tokens", err, checks)
+	assert.Check(t, status.Code(err) == codes.ResourceExhausted && checks == 0, "%v, %d", err, checks)
 }
 
 func TestControllerRefusesAnotherCertificate(t *testing.T) {
@@ -211,12 +183,9 @@ func TestControllerRefusesAnotherCertificate(t *testing.T) {
 	pin := f.awaitAnnounced().Annotations[v1alpha1.CertificatePinAnnotation]
 	_, err := identity.NewIdentityClient(f.connect("sha256:0")).
 		GetIdentity(f.with(controllerToken), &identity.GetIdentityRequest{})
-	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "has the pin "+pin) {
-		t.Errorf("with another pin the call returns: %v", err)
-	}
-	if n := f.requests("create", "tokenreviews"); n != 0 {
-		t.Errorf("the sidecar has seen %d tokens of a controller that expects another certificate", n)
-	}
+	assert.Check(t, status.Code(err) == codes.Unavailable &&
+		strings.Contains(err.Error(), "has the pin "+pin), "with another pin the call returns: %v", err)
+	assert.Check(t, is.Equal(f.requests("create", "tokenreviews"), 0), "the sidecar has seen tokens")
 }
 
 func TestInsecureModeNeedsTheFlag(t *testing.T) {
@@ -248,9 +217,8 @@ func TestClientWithoutAnAcceptedTokenIsDisconnectedAfterATime(t *testing.T) {
 			assert.NilError(t, caller.SetReadDeadline(time.Now().Add(2*tokenTimeout)))
 			began := time.Now()
 			_, err = io.ReadFull(caller, make([]byte, 1))
-			if took := time.Since(began); (took == tokenTimeout) == accepted {
-				t.Errorf("accepted: %v: the connection ends after %v: %v", accepted, took, err)
-			}
+			assert.Check(t, (time.Since(began) == tokenTimeout) != accepted,
+				"accepted: %v: the connection ends after %v: %v", accepted, time.Since(began), err)
 		})
 	}
 }
@@ -283,10 +251,6 @@ func TestSilentClientsDoNotDisconnectTheController(t *testing.T) {
 	call(own)
 	began := time.Now()
 	call(f.connectPinned())
-	if took := time.Since(began); took < connectTimeout/2 {
-		t.Errorf("a connection beyond the limit took %v: it did not wait until silent ones end", took)
-	}
-	if n := connections.Load(); n != 1 {
-		t.Errorf("the controller had to connect %d times", n)
-	}
+	assert.Check(t, time.Since(began) >= connectTimeout/2, "it did not wait until silent ones end")
+	assert.Check(t, is.Equal(connections.Load(), int32(1)), "the controller had to connect again")
 }

@@ -2,11 +2,13 @@ package sidecar
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,7 +16,6 @@ import (
 	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
 	"github.com/csi-addons/spec/lib/go/reclaimspace"
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
@@ -27,6 +28,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -55,8 +57,8 @@ const (
 
 	// The controller and another ServiceAccount, the audience of the pod.
 	controllerToken, unauthorizedToken = forPod + "controller", forPod + "unauthorized"
-	// The controller again, and nobody, the audience of the pod.
-	nextToken, forgedToken = forPod + "next", forPod + "forged"
+	// The controller again, and nobody, the audience of the pod. For the last one there is no answer.
+	nextToken, forgedToken, noAnswerToken = forPod + "next", forPod + "forged", forPod + "no-answer"
 	// The controller: the audiences of another pod, of no pod, and of the API server.
 	otherPodToken  = "of-other-pod"
 	sharedToken    = "e30.eyJhdWQiOlsiY3NpYWRkb25zLm9wZW5zaGlmdC5pbyJdfQ.a"
@@ -169,13 +171,14 @@ func reviewToken(action clienttesting.Action) (bool, runtime.Object, error) {
 		sharedToken:       {"csiaddons.openshift.io", controllerUser},
 		apiServerToken:    {"", controllerUser},
 	}
-	found, ok := known[review.Spec.Token]
-	asked := strings.Join(review.Spec.Audiences, ",")
-	if review.Status.Authenticated = ok && asked == found[0]; !review.Status.Authenticated {
-		return true, review, nil
+	if review.Spec.Token == noAnswerToken {
+		return true, nil, errors.New("no answer")
 	}
-	review.Status.User.Username = found[1]
-	review.Status.Audiences = review.Spec.Audiences
+	found, ok := known[review.Spec.Token]
+	if ok && strings.Join(review.Spec.Audiences, ",") == found[0] {
+		review.Status.Authenticated, review.Status.User.Username = true, found[1]
+		review.Status.Audiences = review.Spec.Audiences
+	}
 	return true, review, nil
 }
 
@@ -204,23 +207,17 @@ func (f *fixture) run(args ...string) {
 	}
 	ctx, cancel := context.WithCancel(f.Context())
 	f.stop = cancel
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f.ended <- s.Run(ctx)
-	}()
-	f.Cleanup(func() {
-		cancel()
-		<-done
-	})
+	var running sync.WaitGroup
+	running.Go(func() { f.ended <- s.Run(ctx) })
+	f.Cleanup(running.Wait)
+	f.Cleanup(cancel)
 }
 
 // announced returns the only CSIAddonsNode, or nil.
 func (f *fixture) announced(ctx context.Context) *v1alpha1.CSIAddonsNode {
 	f.Helper()
 	list, err := f.dynamic.Resource(resource()).Namespace("csi").List(ctx, metav1.ListOptions{})
-	assert.Assert(f, err == nil && len(list.Items) <= 1,
-		"there are %d CSIAddonsNodes: %v", len(list.Items), err)
+	assert.Assert(f, err == nil && len(list.Items) <= 1, "%d objects: %v", len(list.Items), err)
 	if len(list.Items) == 0 {
 		return nil
 	}
@@ -308,9 +305,7 @@ func (f *fixture) requests(verb, resource string) int {
 // checkRequest compares the last request that the driver received.
 func (f *fixture) checkRequest(method string, want proto.Message) {
 	f.Helper()
-	if diff := cmp.Diff(want, f.driver.Last(method), protocmp.Transform()); diff != "" {
-		f.Errorf("request %s of the driver (-want +got):\n%s", method, diff)
-	}
+	assert.Check(f, is.DeepEqual(want, f.driver.Last(method), protocmp.Transform()), method)
 }
 
 const driverName = "example.csi.openstack.org"

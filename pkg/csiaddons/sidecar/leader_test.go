@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,14 +46,12 @@ func TestPodThatIsNotTheLeaderNamesIt(t *testing.T) {
 	client := wire.NewNetworkFenceClient(f.connectPinned())
 	_, err := client.FenceClusterNetwork(f.with(controllerToken), request)
 	_, errOfEnd := client.UnFenceClusterNetwork(f.with(controllerToken), request)
-	if status.Code(err) != codes.FailedPrecondition ||
-		status.Code(errOfEnd) != codes.FailedPrecondition {
-		t.Errorf("fencing returns %v, and unfencing %v", err, errOfEnd)
+	for _, err := range []error{err, errOfEnd} {
+		assert.Check(t, is.Equal(status.Code(err), codes.FailedPrecondition))
 	}
 	// What belongs to the node needs no leader.
-	if _, err := f.reclaimOnNode("data"); err != nil {
-		t.Errorf("an operation of the node returns %v", err)
-	}
+	_, err = f.reclaimOnNode("data")
+	assert.Check(t, err)
 }
 
 func TestOperationsNeedTheirService(t *testing.T) {
@@ -67,13 +66,11 @@ func TestOperationsNeedTheirService(t *testing.T) {
 		f := newFixture(t)
 		f.answers.services = []identity.Capability_Service_Type{service}
 		f.run()
-		if err := reclaim(f); status.Code(err) != codes.FailedPrecondition {
-			t.Errorf("with %v, the operation of the other service returns %v", service, err)
-		}
+		err := reclaim(f)
+		assert.Check(t, status.Code(err) == codes.FailedPrecondition, "with only %v: %v", service, err)
 		// Only pods with the controller service take part in elections.
-		if service == identity.Capability_Service_NODE_SERVICE && f.requests("get", "leases") > 0 {
-			t.Error("the sidecar has read a Lease")
-		}
+		assert.Check(t, service == identity.Capability_Service_CONTROLLER_SERVICE ||
+			f.requests("get", "leases") == 0, "the sidecar has read a Lease")
 	}
 }
 
@@ -82,18 +79,18 @@ func (f *fixture) awaitHolder(holder string) {
 	f.Helper()
 	eventually(f.T, "the pod holds the Lease", func(ctx context.Context) bool {
 		lease := f.lease(ctx)
-		return lease != nil && ptr.Deref(lease.Spec.HolderIdentity, "") == holder
+		return lease != nil && ptr.Deref(lease.HolderIdentity, "") == holder
 	})
 }
 
 // lease returns the Lease of the driver, or nil.
-func (f *fixture) lease(ctx context.Context) *coordinationv1.Lease {
+func (f *fixture) lease(ctx context.Context) *coordinationv1.LeaseSpec {
 	lease, err := f.kube.CoordinationV1().Leases("csi").
 		Get(ctx, wire.LeaseName(driverName), metav1.GetOptions{})
 	if err != nil {
 		return nil
 	}
-	return lease
+	return &lease.Spec
 }
 
 // startOperation starts an operation of the controller service, waits until the driver executes it,
@@ -148,21 +145,18 @@ func TestLostLeaseEndsTheSidecarBeforeTheLeaseExpires(t *testing.T) {
 		"--leader-election-retry-period=200ms")
 	operation := f.startOperation()
 	lost.Store(true)
-	expires := f.lease(t.Context()).Spec.RenewTime.Add(lease)
+	expires := f.lease(t.Context()).RenewTime.Add(lease)
 	select {
 	case err := <-f.ended:
-		assert.Check(t, err != nil && strings.Contains(err.Error(), "lost the Lease csi/example-csi"),
-			"the sidecar ended with %v", err)
+		assert.Check(t, is.ErrorContains(err, "lost the Lease csi/example-csi"))
 	case <-time.After(soon):
 		t.Fatal("the sidecar runs on without the Lease")
 	}
-	assert.Check(t, !time.Now().After(expires),
-		"the sidecar ended %v after the Lease", time.Since(expires))
+	assert.Check(t, !time.Now().After(expires), "it ended %v after the Lease", time.Since(expires))
 	began := time.Now()
 	err := <-operation
-	if took := time.Since(began); status.Code(err) != codes.Unavailable || took > stopTimeout/2 {
-		t.Errorf("the operation ended after %v with %v, want %v at once", took, err, codes.Unavailable)
-	}
+	assert.Check(t, is.Equal(status.Code(err), codes.Unavailable), "the operation")
+	assert.Check(t, time.Since(began) <= stopTimeout/2, "it ended after %v", time.Since(began))
 }
 
 // After a pause of the process another pod may hold the Lease.
@@ -195,9 +189,7 @@ func TestLeaseOfAnEarlierProcessDoesNotMakeThePodTheLeader(t *testing.T) {
 		return f.requests("get", "leases") > 0
 	})
 	for range 10 {
-		if err := f.reclaim(); status.Code(err) != codes.FailedPrecondition {
-			t.Fatalf("the call returns %v", err)
-		}
+		assert.Equal(t, status.Code(f.reclaim()), codes.FailedPrecondition)
 	}
 }
 
@@ -209,9 +201,7 @@ func TestLeaseNamesThePodWithHyphensForDots(t *testing.T) {
 	f.awaitHolder("plugin-0")
 	f.stop()
 	assert.Check(t, <-f.ended, "the sidecar ended with")
-	if lease := f.lease(t.Context()); ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
-		t.Errorf("after the end of the sidecar the Lease is %v", lease)
-	}
+	f.awaitHolder("")
 }
 
 func TestLeaseIsReleasedAfterTheLastOperation(t *testing.T) {
@@ -226,11 +216,7 @@ func TestLeaseIsReleasedAfterTheLastOperation(t *testing.T) {
 		t.Errorf("the sidecar ends before the operation: %v", err)
 	case <-time.After(stopTimeout / 2):
 	}
-	if lease := f.lease(t.Context()); ptr.Deref(lease.Spec.HolderIdentity, "") != "pod-a" {
-		t.Errorf("the sidecar released the Lease before the operation ended: %v", lease)
-	}
-	if err := <-operation; status.Code(err) != codes.Unavailable { // after stopTimeout
-		t.Errorf("the call returns %v when the sidecar stops", err)
-	}
+	assert.Check(t, is.Equal(*f.lease(t.Context()).HolderIdentity, "pod-a"))
+	assert.Check(t, is.Equal(status.Code(<-operation), codes.Unavailable), "after stopTimeout")
 	f.awaitHolder("")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -101,10 +100,8 @@ func TestErrorsOfTheDriverReachTheController(t *testing.T) {
 	f := newFixture(t)
 	f.run()
 	err := f.awaitTerm()
-	if status.Code(err) != codes.Unimplemented ||
-		status.Convert(err).Message() != "the cloud cannot discard" {
-		t.Errorf("the call returns %v", err)
-	}
+	assert.Check(t, status.Code(err) == codes.Unimplemented &&
+		status.Convert(err).Message() == "the cloud cannot discard", "the call returns %v", err)
 	f.checkRequest("ControllerReclaimSpace", &reclaimspace.ControllerReclaimSpaceRequest{
 		VolumeId: "volume-1", Parameters: map[string]string{"zone": "a"},
 		Secrets: map[string]string{"user": "hidden"},
@@ -120,10 +117,8 @@ func TestOnlyVolumesOfTheDriverReachIt(t *testing.T) {
 	f := newFixture(t, foreign, local, noSecret)
 	f.kube.PrependReactor("get", "persistentvolumes",
 		func(action clienttesting.Action) (bool, runtime.Object, error) {
-			if action.(clienttesting.GetAction).GetName() == "unreadable" {
-				return true, nil, errors.New("no answer")
-			}
-			return false, nil, nil
+			unreadable := action.(clienttesting.GetAction).GetName() == "unreadable"
+			return unreadable, nil, errors.New("no answer")
 		})
 	f.run()
 	for name, want := range map[string]codes.Code{
@@ -131,33 +126,37 @@ func TestOnlyVolumesOfTheDriverReachIt(t *testing.T) {
 		"../x": codes.InvalidArgument, "nothing": codes.NotFound, "unreadable": codes.Unavailable,
 		"no-secret": codes.NotFound,
 	} {
-		if _, err := f.reclaimOnNode(name); status.Code(err) != want {
-			t.Errorf("for volume %q the call returns %v, want %v", name, err, want)
-		}
+		_, err := f.reclaimOnNode(name)
+		assert.Check(t, is.Equal(status.Code(err), want), "volume %q: %v", name, err)
 	}
-	if got := f.driver.Last("NodeReclaimSpace"); got != nil {
-		t.Errorf("the driver received %v", got)
-	}
+	assert.Check(t, is.Nil(f.driver.Last("NodeReclaimSpace")))
 }
 
-func TestFencePassesClientsAndSecretOn(t *testing.T) {
+func TestFencePassesClientsAndAValidSecretOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.run()
 	_ = f.awaitTerm()
 	client := wire.NewNetworkFenceClient(f.connectPinned())
+	for name, invalid := range map[string]*wire.NetworkFenceRequest{
+		"name alone":      {SecretName: "cloud"},
+		"namespace alone": {SecretNamespace: "csi"},
+		"path":            {SecretName: "../cloud", SecretNamespace: "csi"},
+	} {
+		_, err := client.FenceClusterNetwork(f.with(controllerToken), invalid)
+		assert.Check(t, status.Code(err) == codes.InvalidArgument &&
+			f.driver.Last("FenceClusterNetwork") == nil, "%s: the call returns %v", name, err)
+	}
 	request := &wire.NetworkFenceRequest{
 		Parameters: map[string]string{"zone": "a"}, SecretName: "cloud", SecretNamespace: "csi",
 		Cidrs: []string{"10.0.0.1/32", "fd00::/64"},
 	}
 	var trailer metadata.MD
 	_, err := client.FenceClusterNetwork(f.with(controllerToken), request, grpc.Trailer(&trailer))
-	if got := trailer.Get(wire.ChangedSharesTrailer); err != nil || !slices.Equal(got, []string{"3"}) {
-		t.Errorf("the driver has changed %q shares, want 3: %v", got, err)
-	}
-	if _, err := client.UnFenceClusterNetwork(f.with(controllerToken), request); err != nil {
-		t.Error(err)
-	}
+	assert.NilError(t, err)
+	assert.Check(t, is.DeepEqual([]string{"3"}, trailer.Get(wire.ChangedSharesTrailer)))
+	_, err = client.UnFenceClusterNetwork(f.with(controllerToken), request)
+	assert.Check(t, err)
 	cidrs := []*fence.CIDR{{Cidr: "10.0.0.1/32"}, {Cidr: "fd00::/64"}}
 	secrets := map[string]string{"user": "hidden"}
 	f.checkRequest("FenceClusterNetwork", &fence.FenceClusterNetworkRequest{
@@ -180,27 +179,7 @@ func TestFenceClientsNeedNoSecretAndNoLeader(t *testing.T) {
 		{Id: "worker-1", Cidrs: []string{"10.0.0.1/32"}},
 	}}
 	assert.Check(t, is.DeepEqual(want, answer, protocmp.Transform()), "answer")
-	if n := f.requests("get", "secrets"); n > 0 {
-		t.Errorf("the sidecar has read %d Secrets", n)
-	}
-}
-
-func TestFencesWithInvalidSecretsDoNotReachTheDriver(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.run()
-	_ = f.awaitTerm()
-	client := wire.NewNetworkFenceClient(f.connectPinned())
-	for name, request := range map[string]*wire.NetworkFenceRequest{
-		"name alone":      {SecretName: "cloud"},
-		"namespace alone": {SecretNamespace: "csi"},
-		"path":            {SecretName: "../cloud", SecretNamespace: "csi"},
-	} {
-		_, err := client.FenceClusterNetwork(f.with(controllerToken), request)
-		if status.Code(err) != codes.InvalidArgument || f.driver.Last("FenceClusterNetwork") != nil {
-			t.Errorf("%s: the call returns %v", name, err)
-		}
-	}
+	assert.Check(t, is.Equal(f.requests("get", "secrets"), 0))
 }
 
 func TestMetricsCountOperationsAndConnections(t *testing.T) {
@@ -275,10 +254,8 @@ func TestHTTPEndpointServesMetricsAndHealth(t *testing.T) {
 			return err == nil && strings.Contains(string(content), want)
 		})
 	}
-	if err := serveMetrics(t.Context(), address); err == nil ||
-		!strings.Contains(err.Error(), "--http-endpoint") {
-		t.Errorf("for an address in use the error is %v", err)
-	}
+	err = serveMetrics(t.Context(), address)
+	assert.Check(t, is.ErrorContains(err, "--http-endpoint"), "for an address in use")
 	cancel()
 	assert.Check(t, <-ended, "the end of the endpoint")
 }

@@ -105,23 +105,18 @@ func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 			err := c.refresh(t.Context(), sidecar, node, []v1alpha1.NetworkFenceClass{class})
 			close(recorder.Events)
 			event := strings.TrimPrefix(<-recorder.Events, "Warning ")
-			if !strings.HasPrefix(event, test.reason) || (err == nil) != (event == "") ||
-				len(recorder.Events) > 0 {
-				t.Errorf("the event is %q, and %d more, want the reason %q: %v", event,
-					len(recorder.Events), test.reason, err)
-			}
+			assert.Check(t, strings.HasPrefix(event, test.reason) && (err == nil) == (event == "") &&
+				len(recorder.Events) == 0,
+				"the event is %q, and %d more, want the reason %q: %v", event, len(recorder.Events),
+				test.reason, err)
 			found := &v1alpha1.CSIAddonsNode{}
 			assert.NilError(t, cluster.Get(t.Context(), client.ObjectKeyFromObject(node), found))
-			assert.Check(t, is.Equal(strings.Join(byClient(found), " "), test.status),
-				"the status contains the clients")
+			assert.Check(t, is.Equal(strings.Join(byClient(found), " "), test.status), "clients")
 			// The addresses stay with the Node if somebody deletes the pod.
-			if owned := len(found.OwnerReferences) == 1; owned !=
-				(test.status != "" && test.security == connection.Pinned) {
-				t.Errorf("the CSIAddonsNode has the owners %+v", found.OwnerReferences)
-			}
-			if got := found.Annotations[v1alpha1.NetworkFenceClassNamesAnnotation]; got != `["shares"]` {
-				t.Errorf("the annotation with the classes is %q", got)
-			}
+			assert.Check(t, (len(found.OwnerReferences) == 1) ==
+				(test.status != "" && test.security == connection.Pinned), "owners %+v", found.OwnerReferences)
+			got := found.Annotations[v1alpha1.NetworkFenceClassNamesAnnotation]
+			assert.Check(t, is.Equal(got, `["shares"]`), "the annotation with the classes")
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,19 +13,24 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
+// notNow is an error of a driver.
+func notNow(code codes.Code) error { return status.Error(code, "not now") }
+
 // refuse returns a driver that returns an error for some clients.
-func refuse(code codes.Code, client string,
-) func(context.Context, string, *wire.NetworkFenceRequest) error {
-	return func(_ context.Context, call string, _ *wire.NetworkFenceRequest) error {
+func refuse(err error, client string) func(context.Context, string) error {
+	return func(_ context.Context, call string) error {
 		if strings.Contains(call, client) {
-			return status.Error(code, "not now")
+			return err
 		}
 		return nil
 	}
@@ -36,10 +42,9 @@ func TestResultOfAnEarlierSpecDoesNotStay(t *testing.T) {
 	within(t, func(w *world) {
 		w.expect("a", ReasonFenced, "The clients have no access")
 		w.expectCalls("fence " + lost)
-		w.answer = func(context.Context, string, *wire.NetworkFenceRequest) error {
-			if got := w.get("a").Status; got.Result != "" || got.Reason != ReasonStarted {
-				t.Errorf("during the call the status is %+v", got)
-			}
+		w.answer = func(context.Context, string) error {
+			got := w.get("a").Status
+			assert.Check(t, got.Result == "" && got.Reason == ReasonStarted, "status in the call: %+v", got)
 			return nil
 		}
 		w.unfence("a")
@@ -96,9 +101,8 @@ func TestDeletionCausesNoCall(t *testing.T) {
 		w.expect("a", ReasonFenced, "")
 		w.leaderless = true
 		w.delete(networkFence("a", v1alpha1.Fenced))
-		if got := w.client.Get(t.Context(), clientKey("a"), a); !apierrors.IsNotFound(got) {
-			t.Errorf("the finalizer stays: %v", got)
-		}
+		err := w.client.Get(t.Context(), clientKey("a"), a)
+		assert.Check(t, apierrors.IsNotFound(err), "the finalizer stays: %v", err)
 		w.expectCalls()
 	}, a, class("shares", manila))
 }
@@ -133,7 +137,7 @@ func TestNetworkFenceThatHasChangedIsNotExecuted(t *testing.T) {
 func TestStartIsWrittenBeforeEachCall(t *testing.T) {
 	t.Parallel()
 	within(t, func(w *world) {
-		crash := func(context.Context, string, *wire.NetworkFenceRequest) error {
+		crash := func(context.Context, string) error {
 			w.expect("a", ReasonStarted, "Pod  changes the access of the clients: Fenced")
 			assert.Check(t, w.writes == 1, "the status was written %d times before the call", w.writes)
 			w.writing = func(*v1alpha1.NetworkFence) error { return apierrors.NewInternalError(nil) }
@@ -156,7 +160,7 @@ func TestFailureIsRepeatedUntilItEnds(t *testing.T) {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
 			within(t, func(w *world) {
-				w.answer = refuse(code, lost)
+				w.answer = refuse(notNow(code), lost)
 				w.create(networkFence("a", v1alpha1.Fenced, lost))
 				w.expect("a", ReasonRetrying, code.String()+": not now")
 				w.pass(time.Minute)
@@ -179,7 +183,7 @@ func TestDriverHasOneCallAtATime(t *testing.T) {
 	other := networkFence("other", v1alpha1.Fenced, lost)
 	other.Spec.Driver = ceph
 	within(t, func(w *world) {
-		w.answer = func(_ context.Context, call string, _ *wire.NetworkFenceRequest) error {
+		w.answer = func(_ context.Context, call string) error {
 			if strings.HasSuffix(call, shared) {
 				<-time.After(time.Minute)
 			}
@@ -187,9 +191,8 @@ func TestDriverHasOneCallAtATime(t *testing.T) {
 		}
 		w.create(networkFence("a", v1alpha1.Fenced, shared))
 		w.create(networkFence("b", v1alpha1.Unfenced, lost))
-		if got := w.get("b").Status; got.Result != "" || got.Reason != ReasonWaiting {
-			t.Errorf("during another call the status is %+v", got)
-		}
+		got := w.get("b").Status
+		assert.Check(t, got.Result == "" && got.Reason == ReasonWaiting, "status in the call: %+v", got)
 		w.create(other)
 		w.expect("other", ReasonFenced, "")
 		w.pass(time.Minute)
@@ -216,20 +219,14 @@ func TestOneRefusedAmongTwenty(t *testing.T) {
 	}{
 		"named": {named.Err(), []int{20, 19, 1}, ReasonFenced},
 		"not named": {
-			status.Error(codes.Internal, "not now"), slices.Concat([]int{20}, slices.Repeat([]int{1}, 20)),
-			ReasonFenced,
+			notNow(codes.Internal), slices.Concat([]int{20}, slices.Repeat([]int{1}, 20)), ReasonFenced,
 		},
-		"no driver": {status.Error(codes.Unavailable, "not now"), []int{20, 20}, ReasonRetrying},
+		"no driver": {notNow(codes.Unavailable), []int{20, 20}, ReasonRetrying},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			within(t, func(w *world) {
-				w.answer = func(_ context.Context, call string, _ *wire.NetworkFenceRequest) error {
-					if strings.Contains(call, refused) {
-						return test.failure
-					}
-					return nil
-				}
+				w.answer = refuse(test.failure, refused)
 				for i := range 20 {
 					w.must(w.client.Create(t.Context(),
 						networkFence(fmt.Sprintf("node-%d", i), v1alpha1.Fenced, address(i))))
@@ -239,8 +236,7 @@ func TestOneRefusedAmongTwenty(t *testing.T) {
 				for _, call := range w.calls[:len(test.sizes)] {
 					sizes = append(sizes, strings.Count(call, "/"))
 				}
-				assert.Check(t, slices.Equal(sizes, test.sizes),
-					"the numbers of clients of the calls are %v, want %v", sizes, test.sizes)
+				assert.Check(t, is.DeepEqual(test.sizes, sizes), "numbers of clients")
 				for i := range 20 {
 					reason := test.unrefused
 					if address(i) == refused {
@@ -286,7 +282,7 @@ func TestCallThatTakesTooLongIsContinued(t *testing.T) {
 	t.Parallel()
 	within(t, func(w *world) {
 		left := 1000
-		w.answer = func(ctx context.Context, call string, _ *wire.NetworkFenceRequest) error {
+		w.answer = func(ctx context.Context, call string) error {
 			if strings.HasPrefix(call, "unfence") {
 				return nil
 			}
@@ -310,4 +306,132 @@ func TestCallThatTakesTooLongIsContinued(t *testing.T) {
 		w.expectCalls("fence "+lost, "fence "+lost, "fence "+lost, "unfence "+shared, "fence "+lost,
 			"fence "+lost)
 	})
+}
+
+func clientKey(name string) types.NamespacedName { return types.NamespacedName{Name: name} }
+
+// waitsForB returns two NetworkFences, of which a waits for the end of b.
+func waitsForB(w *world) {
+	w.create(networkFence("b", v1alpha1.Fenced, shared))
+	w.create(networkFence("a", v1alpha1.Unfenced, shared, lost))
+	w.expect("a", ReasonFencedByAnother, "1 of 2 CIDRs stay fenced, because another NetworkFence "+
+		"fences them too, such as b")
+	w.expectCalls("fence "+shared, "unfence "+lost)
+}
+
+// A fence takes precedence over the end of a fence, however the CIDRs are spelled.
+func TestSpellingsOfACIDRAreOneCIDR(t *testing.T) {
+	t.Parallel()
+	const network, spelled = "11.67.12.0/24", "11.67.12.42/24"
+	within(t, func(w *world) {
+		w.create(networkFence("b", v1alpha1.Unfenced, spelled, "fd00::7/64"))
+		w.create(networkFence("a", v1alpha1.Fenced, spelled, network))
+		w.expect("a", ReasonFenced, "NetworkFence b unfences some of them")
+		w.expectCalls("unfence "+network+",fd00::/64", "fence "+network)
+		w.change("b", func(*v1alpha1.NetworkFenceSpec) {})
+		w.expect("b", ReasonFencedByAnother, "1 of 2 CIDRs stay fenced")
+		w.expectCalls("unfence fd00::/64")
+		w.expectQuiet(time.Minute)
+		w.delete(networkFence("a", v1alpha1.Fenced))
+		w.pass(waitInterval)
+		w.expect("b", ReasonUnfenced, "The fence of the clients has ended")
+		w.expectCalls("unfence " + network)
+		w.expectQuiet(time.Minute)
+	})
+}
+
+func TestNetworkFencesOfOtherStorageDoNotMatter(t *testing.T) {
+	t.Parallel()
+	ofDriver := networkFence("driver", v1alpha1.Fenced, shared)
+	ofDriver.Spec.Driver = ceph
+	ofCluster := networkFence("cluster", v1alpha1.Fenced, shared)
+	ofCluster.Spec.Parameters = map[string]string{clusterParameter: "green"}
+	// Nobody knows the driver of a NetworkFence whose class is gone.
+	unknown := ofClass("gone", "class", lost)
+	end := networkFence("end", v1alpha1.Unfenced, shared, lost)
+	end.Spec.Parameters = map[string]string{clusterParameter: "blue"}
+	within(t, func(w *world) {
+		w.expect("end", ReasonFencedByAnother, "1 of 2 CIDRs stay fenced, because another NetworkFence "+
+			"fences them too, such as class")
+		assert.Check(t, slices.Contains(w.calls, "unfence "+shared) && len(w.calls) == 3, "%q", w.calls)
+	}, ofDriver, ofCluster, unknown, end)
+}
+
+func TestWaitingNetworkFenceDoesNotEndALaterFence(t *testing.T) {
+	t.Parallel()
+	within(t, func(w *world) {
+		waitsForB(w)
+		w.leaderless = true
+		w.expectQuiet(time.Minute)
+		w.leaderless = false
+		w.create(networkFence("later", v1alpha1.Fenced, lost))
+		w.expect("later", ReasonFenced, "")
+		w.expectCalls("fence " + lost)
+		w.delete(networkFence("later", v1alpha1.Fenced))
+		w.restart()
+		w.expectCalls("fence " + shared) // a verification
+		w.expectQuiet(time.Minute)
+
+		// A call that fails does not make the controller forget.
+		w.answer = refuse(notNow(codes.Unavailable), "unfence")
+		w.delete(networkFence("b", v1alpha1.Fenced))
+		w.pass(waitInterval)
+		w.expect("a", ReasonRetrying, "not now")
+		w.answer = nil
+		w.must(w.client.Create(t.Context(), networkFence("last", v1alpha1.Fenced, lost)))
+		w.restart()
+		w.expect("a", ReasonUnfenced, "NetworkFence last fences some of them")
+		assert.Check(t, is.Len(w.get("a").Status.Conditions, 1))
+		assert.Check(t, !slices.Contains(w.calls, "unfence "+lost), "the calls are %q", w.calls)
+	})
+}
+
+func TestWaitingNetworkFenceIsQuietWithTheSchemaOfAnotherProgram(t *testing.T) {
+	t.Parallel()
+	within(t, func(w *world) {
+		w.writing = func(written *v1alpha1.NetworkFence) error {
+			written.Status.Reason = ""
+			return nil
+		}
+		w.create(networkFence("b", v1alpha1.Fenced, shared))
+		w.create(networkFence("a", v1alpha1.Unfenced, shared, lost))
+		w.expectCalls("fence "+shared, "unfence "+lost)
+		w.expectQuiet(time.Minute)
+	})
+}
+
+func TestNewSpecUnfencesAllAgain(t *testing.T) {
+	t.Parallel()
+	within(t, func(w *world) {
+		waitsForB(w)
+		w.change("a", func(spec *v1alpha1.NetworkFenceSpec) {
+			spec.Cidrs = []string{lost, "10.0.0.7/32", shared}
+		})
+		w.expect("a", ReasonFencedByAnother, "1 of 3 CIDRs")
+		w.expectCalls("unfence " + lost + ",10.0.0.7/32")
+		w.unfence("b")
+		w.expect("b", ReasonUnfenced, "")
+		w.pass(waitInterval)
+		w.expect("a", ReasonUnfenced, "")
+	})
+}
+
+func TestAllCIDRsAreRemembered(t *testing.T) {
+	t.Parallel()
+	// Longer than in the API server, which limits the message.
+	const longest = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255/128"
+	f, r := networkFence("a", v1alpha1.Unfenced), &Reconciler{
+		Clock: clocktesting.NewFakePassiveClock(time.Now()),
+	}
+	for i := range maxCIDRs {
+		f.Spec.Cidrs = append(f.Spec.Cidrs, longest+strconv.Itoa(i))
+	}
+	r.remember(f, outcome{ended: f.Spec.Cidrs, fenced: metav1.ConditionUnknown})
+	assert.Check(t, is.DeepEqual(f.Spec.Cidrs, ended(f)), "CIDRs")
+	const limit = 32768 // of a message in the CustomResourceDefinition
+	found := meta.FindStatusCondition(f.Status.Conditions, ConditionPartlyUnfenced)
+	assert.Check(t, len(found.Message) <= limit, "the message has %d characters", len(found.Message))
+	// Somebody may have written another message.
+	found.Message = "0 -1 1024 99999999999999999999 x 3"
+	assert.Check(t, is.DeepEqual([]string{f.Spec.Cidrs[0], f.Spec.Cidrs[3]}, ended(f)), "CIDRs")
 }

@@ -3,16 +3,15 @@ package fence
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
 // withFences runs a test with two NetworkFences that are done, and one that ends a fence. The next
@@ -45,9 +44,8 @@ func TestFencesAreVerifiedTogetherEveryTenMinutes(t *testing.T) {
 		w.expectCalls(all)
 		w.pass(2*verifyInterval + time.Minute)
 		w.expectCalls(all, all)
-		if sent := w.sent(); w.writes != before || len(sent) > 0 {
-			t.Errorf("fences that hold cause %d writes and the events %q", w.writes-before, sent)
-		}
+		assert.Check(t, is.Len(w.sent(), 0), "events of fences that hold")
+		assert.Check(t, is.Equal(w.writes, before), "writes for fences that hold")
 	})
 }
 
@@ -59,27 +57,22 @@ func TestFenceThatDoesNotHoldIsReported(t *testing.T) {
 		w.start()
 		sent := w.sent()
 		for _, event := range sent {
-			if !strings.Contains(event, "Warning FenceRepaired") || !strings.Contains(event, "3 shares") {
-				t.Errorf("the event is %q", event)
-			}
+			assert.Check(t, strings.Contains(event, "Warning FenceRepaired") &&
+				strings.Contains(event, "3 shares"), "the event is %q", event)
 		}
 		assert.Check(t, len(sent) == 2, "the events are %q", sent)
 		w.changed = "-1; many"
 		w.pass(verifyInterval)
-		if sent := w.sent(); len(sent) > 0 {
-			t.Errorf("the text of a driver becomes an event: %q", sent)
-		}
+		assert.Check(t, is.Len(w.sent(), 0), "the text of a driver becomes an event")
 
 		// A fence that is lost is repeated.
-		w.answer = refuse(codes.Unavailable, "fence")
+		w.answer = refuse(notNow(codes.Unavailable), "fence")
 		w.pass(verifyInterval)
 		for _, name := range []string{"a", "b"} {
 			w.expect(name, ReasonRetrying, "not now")
 		}
 		w.expect("end", ReasonUnfenced, "")
-		if event := w.sent()[0]; !strings.Contains(event, "Warning Retrying") {
-			t.Errorf("the event is %q", event)
-		}
+		assert.Check(t, is.Contains(w.sent()[0], "Warning Retrying"))
 		w.answer = nil
 		w.pass(5 * time.Minute)
 		for _, name := range []string{"a", "b"} {
@@ -117,8 +110,7 @@ func TestVerificationOfManyClientsNeedsSeveralCalls(t *testing.T) {
 		for _, call := range w.calls {
 			sizes[strings.Count(call, "/")]++
 		}
-		assert.Check(t, sizes[maxCIDRs] == 1 && len(w.calls) == 2,
-			"the numbers of CIDRs of calls are %v", sizes)
+		assert.Check(t, sizes[maxCIDRs] == 1 && len(w.calls) == 2, "numbers of CIDRs: %v", sizes)
 	}, networkFence("a", v1alpha1.Fenced, many...),
 		networkFence("b", v1alpha1.Fenced, many[0], lost))
 }
@@ -127,7 +119,7 @@ func TestVerificationOfManyClientsNeedsSeveralCalls(t *testing.T) {
 func TestVerificationThatTakesTooLongContinues(t *testing.T) {
 	t.Parallel()
 	withFences(t, func(w *world) {
-		w.answer = func(ctx context.Context, _ string, _ *wire.NetworkFenceRequest) error {
+		w.answer = func(ctx context.Context, _ string) error {
 			w.answer = nil
 			<-ctx.Done()
 			return ctxError(ctx)
@@ -145,7 +137,7 @@ func TestFenceInterruptsAVerification(t *testing.T) {
 	t.Parallel()
 	within(t, func(w *world) {
 		const slow = 170 * time.Second
-		w.answer = func(ctx context.Context, _ string, _ *wire.NetworkFenceRequest) error {
+		w.answer = func(ctx context.Context, _ string) error {
 			select {
 			case <-ctx.Done():
 				return ctxError(ctx)
@@ -160,15 +152,12 @@ func TestFenceInterruptsAVerification(t *testing.T) {
 		assert.Check(t, took <= slow+5*time.Second, "an urgent fence took %v", took)
 		w.expect("urgent", ReasonFenced, "")
 		w.pass(time.Second)
-		if calls := w.calls; len(calls) != 3 || calls[0] != calls[2] || calls[1] != "fence "+lost {
-			t.Errorf("the calls are %q", calls)
-		}
+		assert.Check(t, is.DeepEqual([]string{w.calls[0], "fence " + lost, w.calls[0]}, w.calls))
 		took = w.await(networkFence("end", v1alpha1.Unfenced, "10.0.0.9/32"))
 		assert.Check(t, took >= slow && took <= 2*slow+5*time.Second, "an end of a fence took %v", took)
 		w.pass(verifyInterval)
 		for _, cidr := range []string{"10.0.0.1/32", "10.0.0.2/32", "10.0.0.3/32"} {
-			assert.Check(t, slices.Contains(w.calls, "fence "+cidr),
-				"%s is not verified by the calls %q", cidr, w.calls)
+			assert.Check(t, is.Contains(w.calls, "fence "+cidr))
 		}
 	}, class("a", manila, "x", "a"), class("b", manila, "x", "b"), class("c", manila, "x", "c"),
 		ofClass("a", "a", "10.0.0.1/32"), ofClass("b", "b", "10.0.0.2/32"),

@@ -66,7 +66,7 @@ type world struct {
 	calls []string // such as "fence 10.0.0.5/32"
 	busy  map[string]bool
 	// answer is what a driver does in a call; nil means nothing.
-	answer func(ctx context.Context, call string, request *wire.NetworkFenceRequest) error
+	answer func(ctx context.Context, call string) error
 	// changed is the number of shares that a fence has changed, and leaderless means that no pod of a
 	// driver is the leader.
 	changed    string
@@ -94,19 +94,19 @@ func within(t *testing.T, test func(*world), objects ...client.Object) {
 
 // observe returns functions that report the changes of objects, as the API server does.
 func (w *world) observe() interceptor.Funcs {
-	report := func(c client.Client, o client.Object, change func() error) error {
-		read := func() client.Object {
-			found := o.DeepCopyObject().(client.Object)
-			if c.Get(w.Context(), client.ObjectKeyFromObject(o), found) != nil {
-				return nil
-			}
-			return found
+	read := func(c client.Client, o client.Object) client.Object {
+		found := o.DeepCopyObject().(client.Object)
+		if c.Get(w.Context(), client.ObjectKeyFromObject(o), found) != nil {
+			return nil
 		}
-		before := read()
+		return found
+	}
+	report := func(c client.Client, o client.Object, change func() error) error {
+		before := read(c, o)
 		if err := change(); err != nil {
 			return err
 		}
-		after := read()
+		after := read(c, o)
 		if after != nil && after.GetDeletionTimestamp() != nil {
 			after.SetGeneration(after.GetGeneration() + 1) // as the API server, unlike the fake one, does
 		}
@@ -114,20 +114,17 @@ func (w *world) observe() interceptor.Funcs {
 		return nil
 	}
 	return interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object,
-			options ...client.CreateOption,
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, by ...client.CreateOption,
 		) error {
-			return report(c, o, func() error { return c.Create(ctx, o, options...) })
+			return report(c, o, func() error { return c.Create(ctx, o, by...) })
 		},
-		Update: func(ctx context.Context, c client.WithWatch, o client.Object,
-			options ...client.UpdateOption,
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, by ...client.UpdateOption,
 		) error {
-			return report(c, o, func() error { return c.Update(ctx, o, options...) })
+			return report(c, o, func() error { return c.Update(ctx, o, by...) })
 		},
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object,
-			options ...client.DeleteOption,
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, by ...client.DeleteOption,
 		) error {
-			return report(c, o, func() error { return c.Delete(ctx, o, options...) })
+			return report(c, o, func() error { return c.Delete(ctx, o, by...) })
 		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, resource string, o client.Object,
 			options ...client.SubResourceUpdateOption,
@@ -288,7 +285,7 @@ func (s *fakeDriver) call(ctx context.Context, state string, request *wire.Netwo
 	if answer == nil {
 		return nil
 	}
-	return answer(ctx, call, request)
+	return answer(ctx, call)
 }
 
 // FenceClusterNetwork implements wire.NetworkFenceClient.
@@ -400,27 +397,22 @@ func (w *world) expect(name, reason, message string) {
 	w.Helper()
 	got := w.get(name).Status
 	found := meta.FindStatusCondition(got.Conditions, ConditionFenced)
-	if found == nil {
-		w.Errorf("NetworkFence %s has no condition, want the reason %s", name, reason)
-		return
-	}
+	assert.Assert(w, found != nil, "NetworkFence %s has no condition", name)
 	wanted := map[string]metav1.ConditionStatus{
 		ReasonFenced: metav1.ConditionTrue, ReasonUnfenced: metav1.ConditionFalse,
 	}
-	if got.Reason != reason || !strings.Contains(found.Message, message) || found.Reason != reason ||
-		found.Status != cmp.Or(wanted[reason], metav1.ConditionUnknown) {
-		w.Errorf("NetworkFence %s has the reason %s (condition: %s, %s): %s, want %s: %s", name,
-			got.Reason, found.Status, found.Reason, found.Message, reason, message)
-	}
+	assert.Check(w, got.Reason == reason && strings.Contains(found.Message, message) &&
+		found.Reason == reason && found.Status == cmp.Or(wanted[reason], metav1.ConditionUnknown),
+		"NetworkFence %s has the reason %s (condition: %s, %s): %s, want %s: %s", name, got.Reason,
+		found.Status, found.Reason, found.Message, reason, message)
 	want := map[string]string{
 		ReasonFenced:          "fencing operation successful",
 		ReasonUnfenced:        "unfencing operation successful",
 		ReasonFencedByAnother: "unfencing operation successful",
 	}[reason]
-	if succeeded := got.Result == v1alpha1.OperationSucceeded; succeeded != (want != "") ||
-		got.Message != cmp.Or(want, found.Message) {
-		w.Errorf("NetworkFence %s has the result %q with the message %q", name, got.Result, got.Message)
-	}
+	assert.Check(w, (got.Result == v1alpha1.OperationSucceeded) == (want != "") &&
+		got.Message == cmp.Or(want, found.Message), "NetworkFence %s has the result %q: %q", name,
+		got.Result, got.Message)
 }
 
 // expectCalls compares the calls since the last comparison.
@@ -445,9 +437,8 @@ func (w *world) expectQuiet(duration time.Duration) {
 	w.Helper()
 	before, _ := w.writes, w.sent()
 	w.pass(duration)
-	if sent := w.sent(); w.writes != before || len(sent) > 0 {
-		w.Errorf("in %v there are %d writes and the events %q", duration, w.writes-before, sent)
-	}
+	assert.Check(w, is.Len(w.sent(), 0), "events in %v", duration)
+	assert.Check(w, is.Equal(w.writes, before), "writes in %v", duration)
 	w.expectCalls()
 }
 
