@@ -46,8 +46,7 @@ func CheckClass(t *testing.T, class, plain *storagev1.StorageClass) {
 			t.Errorf("parameter %s is %q, want %q", key, class.Parameters[key], value)
 		}
 	}
-	if class.Provisioner != plain.Provisioner ||
-		len(validation.IsDNS1123Subdomain(class.Name)) > 0 ||
+	if class.Provisioner != plain.Provisioner || len(validation.IsDNS1123Subdomain(class.Name)) > 0 ||
 		len(metav1validation.ValidateLabels(class.Labels, nil)) > 0 {
 		t.Errorf("got %+v", class)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -73,11 +74,12 @@ func New(tb testing.TB, seed Seed) *Fake {
 		controller = newClients(f.ControlPlane)
 	}
 	for _, hosted := range seed.HostedControlPlanes {
-		putHostedControlPlane(tb, controller.Dynamic, hosted)
+		put(tb, controller.Dynamic, cluster.HostedControlPlanes(), hosted)
 	}
 	f.Cluster = cluster.New(seed.Flavour, namespaces, controller, guestSide)
 	for _, object := range seed.Config {
-		putConfig(tb, guestSide.Dynamic, object)
+		kind := reflect.TypeOf(object).Elem().Name()
+		put(tb, guestSide.Dynamic, configResource(kind), object)
 	}
 	f.Config = guest.NewConfig(guestSide.Dynamic, "")
 	f.AddInformerFactory(f.Config)
@@ -152,32 +154,21 @@ func configResource(kind string) schema.GroupVersionResource {
 	return resource
 }
 
-// putConfig creates an object of config.openshift.io.
-func putConfig(tb testing.TB, client dynamic.Interface, object runtime.Object) {
+// put creates or replaces an object of a resource whose kind is the name of its type.
+func put(
+	tb testing.TB, client dynamic.Interface, resource schema.GroupVersionResource, object any,
+) {
 	tb.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	assert.NilError(tb, err)
+	wanted := &unstructured.Unstructured{Object: content}
 	kind := reflect.TypeOf(object).Elem().Name()
-	created := &unstructured.Unstructured{Object: content}
-	created.SetGroupVersionKind(configv1.GroupVersion.WithKind(kind))
-	if _, err := client.Resource(configResource(kind)).Create(tb.Context(), created,
-		metav1.CreateOptions{}); err != nil {
-		tb.Fatal(err)
+	wanted.SetGroupVersionKind(resource.GroupVersion().WithKind(kind))
+	api := client.Resource(resource).Namespace(wanted.GetNamespace())
+	_, err = api.Create(tb.Context(), wanted, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = api.Update(tb.Context(), wanted, metav1.UpdateOptions{})
 	}
-}
-
-// putHostedControlPlane creates a HostedControlPlane.
-func putHostedControlPlane(tb testing.TB, client dynamic.Interface,
-	hosted *cluster.HostedControlPlane,
-) {
-	tb.Helper()
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(hosted)
-	assert.NilError(tb, err)
-	object := &unstructured.Unstructured{Object: content}
-	resource := cluster.HostedControlPlanes()
-	object.SetGroupVersionKind(resource.GroupVersion().WithKind("HostedControlPlane"))
-	_, err = client.Resource(resource).Namespace(hosted.Namespace).
-		Create(tb.Context(), object, metav1.CreateOptions{})
 	assert.NilError(tb, err)
 }
 
@@ -190,15 +181,24 @@ func newClients(kube *kubefake.Clientset) *cluster.Clients {
 		configResource("Proxy"):          "ProxyList",
 	}
 	return &cluster.Clients{
-		Kube: kube,
-		Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-			kinds),
+		Kube:     kube,
+		Dynamic:  dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds),
 		Metadata: newMetadata(kube),
 	}
 }
 
 func clusterCSIDrivers() schema.GroupVersionResource {
 	return opv1.GroupVersion.WithResource("clustercsidrivers")
+}
+
+// Writes returns the writes to the guest side, and then those to another cluster of the control
+// plane, like the function Writes.
+func (f *Fake) Writes() []string {
+	writes := Writes(f.Guest)
+	if f.ControlPlane != f.Guest {
+		writes = append(writes, Writes(f.ControlPlane)...)
+	}
+	return writes
 }
 
 // Writes returns the writes that client received, as "verb resource/name", and clears them. It
@@ -210,19 +210,18 @@ func Writes(client *kubefake.Clientset) []string {
 			len(create.CreateOptions.DryRun) > 0 {
 			continue
 		}
+		var name string
 		switch a := action.(type) {
 		case interface{ GetObject() runtime.Object }: // create, update
-			name := "?"
-			if object, err := meta.Accessor(a.GetObject()); err == nil {
+			object, err := meta.Accessor(a.GetObject())
+			if name = "?"; err == nil {
 				name = object.GetName()
 			}
-			writes = append(writes, fmt.Sprintf("%s %s/%s", action.GetVerb(), action.GetResource().Resource,
-				name))
 		case interface{ GetName() string }: // get, delete, patch
-			if action.GetVerb() != "get" {
-				writes = append(writes, fmt.Sprintf("%s %s/%s", action.GetVerb(), action.GetResource().Resource,
-					a.GetName()))
-			}
+			name = a.GetName()
+		}
+		if verb := action.GetVerb(); name != "" && verb != "get" {
+			writes = append(writes, fmt.Sprintf("%s %s/%s", verb, action.GetResource().Resource, name))
 		}
 	}
 	client.ClearActions()

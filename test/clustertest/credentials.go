@@ -59,3 +59,15 @@ func (*Credentials) Generation() int { return 1 }
 
 // Informer returns an informer without events.
 func (*Credentials) Informer() factory.Informer { return &cluster.Signal{} }
+
+// CA is a self-signed certificate.
+const CA = `-----BEGIN CERTIFICATE-----
+MIIBNDCB56ADAgECAhQ3ezIqX0LKB6HikMgrQU3n5T9LwDAFBgMrZXAwDzENMAsG
+A1UEAwwEdGVzdDAgFw0yNjExMjEyMjQ5NTBaGA8yMTI2MTAyODIyNDk1MFowDzEN
+MAsGA1UEAwwEdGVzdDAqMAUGAytlcAMhANqlbNQCt7SFh/NgLzM1z526f/NITIqi
+0ol0f85B0qYKo1MwUTAdBgNVHQ4EFgQUgSf3aw5fmd/zqhSbTEbdh4NE5AUwHwYD
+VR0jBBgwFoAUgSf3aw5fmd/zqhSbTEbdh4NE5AUwDwYDVR0TAQH/BAUwAwEB/zAF
+BgMrZXADQQCIPCQukXEizv6X3vcNPcx50Y8jPlPbVw81e3qxlOupFFad/96Kf6Ha
+2Iir4GVXI8MOfnTkfcahhQaCUSNa4pIH
+-----END CERTIFICATE-----
+`

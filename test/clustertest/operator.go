@@ -8,10 +8,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -23,8 +21,8 @@ import (
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 )
 
-// syncTimeout limits the wait for an informer of a fake.
-const syncTimeout = 30 * time.Second
+// syncTimeout limits each wait.
+const syncTimeout = time.Minute
 
 // Operator is a fake client of one ClusterCSIDriver: the fake of library-go, made safe for
 // concurrent use, with a real informer.
@@ -34,7 +32,7 @@ type Operator struct {
 	Clock clock.PassiveClock
 
 	mu       sync.Mutex
-	client   dynamic.NamespaceableResourceInterface
+	client   dynamic.Interface
 	informer cache.SharedIndexInformer
 	started  bool
 	// applied is the last status of each field manager.
@@ -50,7 +48,7 @@ func newOperator(client dynamic.Interface,
 			&opv1.OperatorSpec{ManagementState: opv1.Managed}, &opv1.OperatorStatus{}, nil),
 		Clock:    clock.RealClock{},
 		applied:  map[string]*applyopv1.OperatorStatusApplyConfiguration{},
-		client:   client.Resource(clusterCSIDrivers()),
+		client:   client,
 		informer: informers.ForResource(clusterCSIDrivers()).Informer(),
 	}
 }
@@ -58,16 +56,7 @@ func newOperator(client dynamic.Interface,
 // Set replaces the ClusterCSIDriver, also in the cache if the informer runs.
 func (o *Operator) Set(tb testing.TB, driver *opv1.ClusterCSIDriver) {
 	tb.Helper()
-	driver = driver.DeepCopy()
-	driver.SetGroupVersionKind(opv1.GroupVersion.WithKind("ClusterCSIDriver"))
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(driver)
-	assert.NilError(tb, err)
-	object := &unstructured.Unstructured{Object: content}
-	if _, err = o.client.Create(tb.Context(), object,
-		metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
-		_, err = o.client.Update(tb.Context(), object, metav1.UpdateOptions{})
-	}
-	assert.NilError(tb, err)
+	put(tb, o.client, clusterCSIDrivers(), driver)
 	_, _, version, err := o.GetOperatorState()
 	if err == nil {
 		_, _, err = o.UpdateOperatorSpec(tb.Context(), version, driver.Spec.OperatorSpec.DeepCopy())
@@ -82,7 +71,7 @@ func (o *Operator) Set(tb testing.TB, driver *opv1.ClusterCSIDriver) {
 func (o *Operator) sync(tb testing.TB) {
 	tb.Helper()
 	o.started = true
-	held, err := o.client.List(tb.Context(), metav1.ListOptions{})
+	held, err := o.client.Resource(clusterCSIDrivers()).List(tb.Context(), metav1.ListOptions{})
 	assert.NilError(tb, err)
 	err = wait.PollUntilContextTimeout(tb.Context(), time.Millisecond, syncTimeout, true,
 		func(context.Context) (bool, error) {

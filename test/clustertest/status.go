@@ -12,6 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
@@ -39,6 +40,13 @@ func (o *Operator) SortedConditions(tb testing.TB) []opv1.OperatorCondition {
 	slices.SortFunc(conditions,
 		func(a, b opv1.OperatorCondition) int { return strings.Compare(a.Type, b.Type) })
 	return conditions
+}
+
+// Condition returns a condition without its transition time, empty if it does not exist.
+func (o *Operator) Condition(tb testing.TB, conditionType string) opv1.OperatorCondition {
+	tb.Helper()
+	found := v1helpers.FindOperatorCondition(o.SortedConditions(tb), conditionType)
+	return ptr.Deref(found, opv1.OperatorCondition{})
 }
 
 // RefuseWrites makes the next n writes of the status fail.

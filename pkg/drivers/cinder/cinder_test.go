@@ -8,11 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -103,6 +104,34 @@ func TestRolloutInputsFollowTheContent(t *testing.T) {
 	expect("certificates are not verified", 2, 1)
 }
 
+// On HyperShift both clusters contain a cloud-conf. The hash of the login also waits for the login
+// and for cloud-conf, because the pods read both when they start.
+func TestHashesWaitForWhatThePodsRead(t *testing.T) {
+	t.Parallel()
+	login := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: hosted, Name: loginSecret}}
+	for name, test := range map[string]struct {
+		side    flavour.Side
+		missing runtime.Object
+		want    [2]int // of the controller and of nodes
+	}{
+		"login":                   {flavour.ControlPlane, login, [2]int{1, 1}},
+		"cloud-conf":              {flavour.ControlPlane, cloudConf(hosted, nil), [2]int{0, 1}},
+		"cloud-conf of the guest": {flavour.Guest, written("true"), [2]int{2, 0}},
+	} {
+		b := newFixture(t, hyperShift())
+		expect := func(want [2]int, when string) {
+			controller, node := hashes(t, b)
+			assert.Check(t, is.Equal([2]int{len(controller), len(node)}, want), "hashes %s", when)
+		}
+		expect([2]int{0, 0}, "before the first sync")
+		assert.NilError(t, b.sync(t))
+		expect([2]int{2, 1}, "after it")
+		clustertest.Delete(t, b.client(test.side), test.missing)
+		b.catchUp(t)
+		expect(test.want, "without "+name)
+	}
+}
+
 // The pods of an earlier release mount the driver Secret.
 func TestControllerKeepsItsLoginUntilAnotherIsWritten(t *testing.T) {
 	t.Parallel()
@@ -116,19 +145,15 @@ func TestControllerKeepsItsLoginUntilAnotherIsWritten(t *testing.T) {
 	generated, deployed := volume(loginSecret), volume(credentialsSecret)
 	keepLogin(&generated, &deployed)
 	assert.Check(t, is.DeepEqual(deployed, generated), "volumes")
-	if keepLogin(&generated, &corev1.PodSpec{}); !cmp.Equal(deployed, generated) {
-		t.Error("a new Deployment gets another volume")
-	}
+	keepLogin(&generated, &corev1.PodSpec{})
+	assert.Check(t, is.DeepEqual(deployed, generated), "volumes of a new Deployment")
 	b.accepted.Refused = &openstack.Error{Reason: openstack.AuthenticationFailed, Message: "refused"}
 	assert.NilError(t, b.sync(t))
-	if controller, _ := hashes(t, b); len(controller) > 0 {
-		t.Errorf("hashes before the login are %v", controller)
-	}
+	controller, _ := hashes(t, b)
+	assert.Check(t, is.Len(controller, 0), "hashes before the login")
 }
 
-// TestWorkloadsWaitForCloudConfOfTheOperator checks that workloads start only with the final
-// content, so that an upgrade from an earlier operator rolls them out once. Until OpenStack accepts
-// the credentials, the operator writes nothing.
+// An upgrade from an earlier operator rolls the workloads out once, with the final content.
 func TestWorkloadsWaitForCloudConfOfTheOperator(t *testing.T) {
 	t.Parallel()
 	own := keys{configKey: configText, topologyKey: "true"}
@@ -169,8 +194,6 @@ func TestWorkloadsWaitForCloudConfOfTheOperator(t *testing.T) {
 	}
 }
 
-// TestManifestsMountFilesOfCloudConf compares the paths in cloud.conf with the paths at which the
-// manifests mount the files.
 func TestManifestsMountFilesOfCloudConf(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {

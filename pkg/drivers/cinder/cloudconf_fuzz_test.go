@@ -90,21 +90,18 @@ func checkRoundTrip(t *testing.T, user []byte) {
 func checkFault(t *testing.T, user []byte, err error) {
 	t.Helper()
 	var fault *cinder.SyntaxError
-	if !errors.As(err, &fault) || !slices.Contains(faults(), fault.Problem) {
-		t.Fatalf("error %v, want a *SyntaxError with a known problem", err)
-	}
+	assert.Assert(t, errors.As(err, &fault) && slices.Contains(faults(), fault.Problem),
+		"error %v, want a *SyntaxError with a known problem", err)
 	lines := bytes.SplitAfter(user, []byte("\n"))
-	if fault.Line < 1 || fault.Line > len(lines) {
-		t.Fatalf("line %d of %d", fault.Line, len(lines))
-	}
+	last := len(lines)
+	assert.Assert(t, fault.Line >= 1 && fault.Line <= last, "line %d of %d", fault.Line, last)
 	// The scanner reads one character ahead, so it reports NUL at the start of a line before an error
 	// at the end of the previous line.
 	if fault.Problem == faultEncoding {
 		return
 	}
-	if _, err := cinder.CloudConf(bytes.Join(lines[:fault.Line-1], nil), options()); err != nil {
-		t.Fatalf("fault %v, but there is one before: %v", fault, err)
-	}
+	_, err = cinder.CloudConf(bytes.Join(lines[:fault.Line-1], nil), options())
+	assert.NilError(t, err, "fault %v, but there is one before", fault)
 }
 
 func FuzzCloudConf(f *testing.F) {

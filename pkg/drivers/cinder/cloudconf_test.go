@@ -138,23 +138,20 @@ func TestCloudConfGlobal(t *testing.T) {
 		"entry in Unicode": {CloudsFile: cloudsFile, Cloud: "Wolke ☁"},
 		"paths to quote":   {CloudsFile: "/a b/c;d", Cloud: "x", CAFile: "/e #f"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			conf, err := cinder.CloudConf([]byte(inTree), o)
-			assert.NilError(t, err)
-			want := map[string]globalConfig{"": {
-				UseClouds: true, CloudsFile: o.CloudsFile, Cloud: o.Cloud, CAFile: o.CAFile,
-			}}
-			assert.Check(t, is.DeepEqual(want, readGlobal(t, conf)), "[Global] as the driver reads it")
-			assert.Check(t, (o.CAFile != "") == strings.Contains(string(conf), "ca-file"),
-				"ca-file with CA %q:\n%s", o.CAFile, conf)
-			for _, stranger := range []string{
-				secret, "secret-name", "region", "Metadata", "LoadBalancer", "trust-device-path",
-			} {
-				assert.Check(t, !strings.Contains(string(conf), stranger),
-					"cloud.conf has %q:\n%s", stranger, conf)
-			}
-		})
+		conf, err := cinder.CloudConf([]byte(inTree), o)
+		assert.NilError(t, err, name)
+		want := map[string]globalConfig{"": {
+			UseClouds: true, CloudsFile: o.CloudsFile, Cloud: o.Cloud, CAFile: o.CAFile,
+		}}
+		assert.Check(t, is.DeepEqual(want, readGlobal(t, conf)), "[Global], %s", name)
+		assert.Check(t, (o.CAFile != "") == strings.Contains(string(conf), "ca-file"),
+			"ca-file with CA %q:\n%s", o.CAFile, conf)
+		for _, stranger := range []string{
+			secret, "secret-name", "region", "Metadata", "LoadBalancer", "trust-device-path",
+		} {
+			assert.Check(t, !strings.Contains(string(conf), stranger),
+				"cloud.conf has %q:\n%s", stranger, conf)
+		}
 	}
 }
 
@@ -163,10 +160,8 @@ func TestOptionsThatCannotBeWritten(t *testing.T) {
 	for _, cloud := range []string{"a\rb", "a\x00b", "a\xffb"} {
 		conf, err := cinder.CloudConf(nil, cinder.Options{CloudsFile: cloudsFile, Cloud: cloud})
 		var fault *cinder.SyntaxError
-		if conf != nil || err == nil || errors.As(err, &fault) {
-			t.Errorf("cloud %q: got %q and error %v, want an error that does not blame the user's text",
-				cloud, conf, err)
-		}
+		assert.Check(t, conf == nil && err != nil && !errors.As(err, &fault),
+			"cloud %q: got %q and %v, want an error that does not blame the user's text", cloud, conf, err)
 	}
 }
 
@@ -193,16 +188,15 @@ func faults() []string {
 	}
 }
 
-func brokenTexts() map[string]struct {
+// broken is a text that the driver cannot read.
+type broken struct {
 	user    string
 	line    int
 	problem string
-} {
-	return map[string]struct {
-		user    string
-		line    int
-		problem string
-	}{
+}
+
+func brokenTexts() map[string]broken {
+	return map[string]broken{
 		"header without end":        {"[Global\npassword = " + secret, 1, faultSection},
 		"header without name":       {"[]\n", 1, faultSection},
 		"header of a string":        {"[\"" + secret + "\"]", 1, faultSection},
@@ -247,9 +241,7 @@ func TestBrokenCloudConf(t *testing.T) {
 			t.Parallel()
 			conf, err := cinder.CloudConf([]byte(test.user), options())
 			var fault *cinder.SyntaxError
-			if conf != nil || !errors.As(err, &fault) {
-				t.Fatalf("got %q and error %v, want a *SyntaxError", conf, err)
-			}
+			assert.Assert(t, conf == nil && errors.As(err, &fault), "got %q and error %v", conf, err)
 			want := cinder.SyntaxError{Line: test.line, Problem: test.problem}
 			assert.Check(t, is.DeepEqual(want, *fault), "error")
 			assert.Check(t, !strings.Contains(err.Error(), secret), "error holds a secret: %v", err)
@@ -258,7 +250,7 @@ func TestBrokenCloudConf(t *testing.T) {
 	}
 }
 
-// TestLargeCloudConfIsReadInTime bounds the time for 1 MiB, the maximum size of a ConfigMap.
+// 1 MiB is the maximum size of a ConfigMap.
 func TestLargeCloudConfIsReadInTime(t *testing.T) {
 	t.Parallel()
 	checkRoundTrip(t, []byte("[BlockStorage]\n"+strings.Repeat("a = 12\n", 1<<20/7)))

@@ -1,6 +1,7 @@
 package cinder
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -29,12 +29,12 @@ const (
 )
 
 // expectConf configures the driver, and expects a cloud-conf on each side.
-func (b *fixture) expectConf(t *testing.T, want map[string]string) {
+func (b *fixture) expectConf(t *testing.T, name string, want map[string]string) {
 	t.Helper()
 	assert.Check(t, !b.config.written(), "there is a configuration before it was written")
 	assert.NilError(t, b.sync(t))
 	for _, side := range b.config.sides() {
-		assert.Check(t, is.DeepEqual(want, b.data(t, side)), "cloud-conf of the %s", side)
+		assert.Check(t, is.DeepEqual(want, b.data(side)), "cloud-conf of the %s, %s", side, name)
 	}
 	assert.Check(t, is.Equal(b.condition(t, progressingType), "False AsExpected"))
 	assert.Check(t, b.config.written())
@@ -80,18 +80,14 @@ func TestCloudConfContent(t *testing.T) {
 		},
 		"another cloud": {keys{openstack.CloudsKey: clouds("my cloud")}, manilasCopy(), other},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			newFixture(t, clustertest.Seed{
-				Guest:  objects{credentials(flavour.DefaultNamespace, test.secret), test.object},
-				Config: objects{infrastructureWith("cloud-provider-config", "config")},
-			}).expectConf(t, test.want)
-		})
+		newFixture(t, clustertest.Seed{
+			Guest:  objects{credentials(flavour.DefaultNamespace, test.secret), test.object},
+			Config: objects{infrastructureWith("cloud-provider-config", "config")},
+		}).expectConf(t, name, test.want)
 	}
 }
 
-// TestGuestClusterDoesNotChangeCloudConf checks the sources of cloud-conf on HyperShift: objects of
-// the guest cluster have no effect, because its administrator must not configure the controllers.
+// The administrator of a guest cluster must not configure the controllers.
 func TestGuestClusterDoesNotChangeCloudConf(t *testing.T) {
 	t.Parallel()
 	theirs := objects{
@@ -110,9 +106,7 @@ func TestGuestClusterDoesNotChangeCloudConf(t *testing.T) {
 		},
 		"its administrator's choice, and the CA of the cloud": {
 			objects{
-				in(hosted, userObject(userConfigMap, keys{
-					userConfigKey: userText, userTopologyKey: "false",
-				})),
+				in(hosted, userObject(userConfigMap, keys{userConfigKey: userText, userTopologyKey: "false"})),
 				in(hosted, userObject("openstack-cloud-config", keys{
 					bundleKey: authority("ConfigMap's"), "cloud.conf": "x = 1", "config": "x = 1", "": "x = 1",
 				})),
@@ -123,19 +117,14 @@ func TestGuestClusterDoesNotChangeCloudConf(t *testing.T) {
 			},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			seed := hyperShift()
-			seed.ControlPlane = append(seed.ControlPlane, test.controller...)
-			seed.Guest = append(seed.Guest, theirs...)
-			seed.Config = objects{infrastructureWith("theirs", "config")}
-			newFixture(t, seed).expectConf(t, test.want)
-		})
+		seed := hyperShift()
+		seed.ControlPlane = append(seed.ControlPlane, test.controller...)
+		seed.Guest = append(seed.Guest, theirs...)
+		seed.Config = objects{infrastructureWith("theirs", "config")}
+		newFixture(t, seed).expectConf(t, name, test.want)
 	}
 }
 
-// TestRequestsStayOnTheirSide checks that no request goes to the wrong side or to a namespace that
-// the driver does not use.
 func TestRequestsStayOnTheirSide(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, hyperShift())
@@ -155,8 +144,6 @@ func TestRequestsStayOnTheirSide(t *testing.T) {
 	}
 }
 
-// TestCloudConfIsWrittenOnlyIfItDiffers checks that the controller writes a ConfigMap only if it is
-// missing or differs, once, and on this side only.
 func TestCloudConfIsWrittenOnlyIfItDiffers(t *testing.T) {
 	t.Parallel()
 	const created, updated = "create configmaps/cloud-conf", "update configmaps/cloud-conf"
@@ -165,9 +152,8 @@ func TestCloudConfIsWrittenOnlyIfItDiffers(t *testing.T) {
 		assert.NilError(t, b.sync(t))
 		assert.Check(t, is.DeepEqual(slices.Repeat([]string{created}, len(b.config.sides())), b.writes()))
 		for _, side := range b.config.sides() {
-			want := b.data(t, side)
+			want := b.data(side)
 			namespace := b.Namespaces.On(side)
-			api := b.client(side).CoreV1().ConfigMaps(namespace)
 			foreign, binary := maps.Clone(want), cloudConf(namespace, want)
 			foreign["foreign"], binary.BinaryData = "x", map[string][]byte{"foreign": {1}}
 			for name, spoiled := range map[string]*corev1.ConfigMap{
@@ -175,30 +161,24 @@ func TestCloudConfIsWrittenOnlyIfItDiffers(t *testing.T) {
 				"changed":                  cloudConf(namespace, keys{topologyKey: "true"}),
 				"with foreign binary keys": binary, "deleted": nil,
 			} {
-				var writes []string
-				if spoiled == nil {
-					writes = []string{created}
-					assert.NilError(t, api.Delete(t.Context(), configMap, metav1.DeleteOptions{}))
-				} else {
-					_, err := api.Update(t.Context(), spoiled, metav1.UpdateOptions{})
-					assert.NilError(t, err)
+				writes := []string{updated}
+				if name == "equal" {
+					writes = nil
 				}
-				if name != "equal" && spoiled != nil {
-					writes = []string{updated}
+				if clustertest.Put(t, b.client(side), cmp.Or(spoiled, binary)); spoiled == nil {
+					writes = []string{created}
+					clustertest.Delete(t, b.client(side), binary)
 				}
 				b.catchUp(t)
-				b.writes()
 				assert.NilError(t, b.sync(t))
 				assert.Check(t, is.DeepEqual(writes, clustertest.Writes(b.client(side))), "%s, %s", f, name)
 				assert.Check(t, is.Len(b.writes(), 0), "writes to the other side, %s, %s", f, name)
-				assert.Check(t, is.DeepEqual(want, b.data(t, side)), "%s, %s", f, name)
+				assert.Check(t, is.DeepEqual(want, b.data(side)), "%s, %s", f, name)
 			}
 		}
 	}
 }
 
-// TestFailureOnOneSideDoesNotBlockTheOther checks that a failure on one side does not block the
-// other, for a new cloud-conf and for a change.
 func TestFailureOnOneSideDoesNotBlockTheOther(t *testing.T) {
 	t.Parallel()
 	for failing, want := range map[flavour.Side]string{
@@ -218,7 +198,7 @@ func TestFailureOnOneSideDoesNotBlockTheOther(t *testing.T) {
 				return down && action.GetVerb() != "get", nil, errors.New("refused")
 			})
 			assert.Check(t, is.Error(b.sync(t), want))
-			assert.Check(t, !b.config.written() && b.data(t, other) != nil)
+			assert.Check(t, !b.config.written() && b.data(other) != nil)
 			assert.Check(t, is.Equal(b.condition(t, progressingType), "False SyncError"))
 			down = false
 			assert.NilError(t, b.sync(t))
@@ -227,7 +207,7 @@ func TestFailureOnOneSideDoesNotBlockTheOther(t *testing.T) {
 			b.put(t, keys{userConfigKey: userText})
 			assert.Check(t, is.Error(b.sync(t), want))
 			for _, side := range flavour.Sides() {
-				changed := strings.Contains(b.data(t, side)[configKey], userText)
+				changed := strings.Contains(b.data(side)[configKey], userText)
 				assert.Check(t, is.Equal(changed, side == other), "the %s side has the change", side)
 			}
 		})
@@ -249,8 +229,6 @@ func TestUnmanagedOperatorNeitherProbesNorWrites(t *testing.T) {
 	}
 }
 
-// TestEventsTriggerReconcileOfCloudConf runs the real controllers and checks that an event of any
-// source, or of cloud-conf, triggers a reconcile of cloud-conf.
 func TestEventsTriggerReconcileOfCloudConf(t *testing.T) {
 	t.Parallel()
 	for f, seed := range seeds() {
@@ -264,7 +242,7 @@ func TestEventsTriggerReconcileOfCloudConf(t *testing.T) {
 				t.Helper()
 				clustertest.Eventually(t, func() bool {
 					return !slices.ContainsFunc(b.config.sides(), func(side flavour.Side) bool {
-						return !strings.Contains(b.data(t, side)[key], part)
+						return !strings.Contains(b.data(side)[key], part)
 					})
 				}, what)
 			}
@@ -283,11 +261,9 @@ func TestEventsTriggerReconcileOfCloudConf(t *testing.T) {
 			expect("their CA", bundleKey, "Secret's")
 			for _, side := range b.config.sides() {
 				namespace := b.Namespaces.On(side)
-				api := b.client(side).CoreV1().ConfigMaps(namespace)
-				assert.NilError(t, api.Delete(t.Context(), configMap, metav1.DeleteOptions{}))
+				clustertest.Delete(t, b.client(side), cloudConf(namespace, nil))
 				expect("the configuration that was deleted", configKey, "cloud = other")
-				_, err := api.Update(t.Context(), cloudConf(namespace, nil), metav1.UpdateOptions{})
-				assert.NilError(t, err)
+				clustertest.Put(t, b.client(side), cloudConf(namespace, nil))
 				expect("the configuration that was edited", configKey, "cloud = other")
 			}
 		})

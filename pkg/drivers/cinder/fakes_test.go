@@ -12,19 +12,15 @@ import (
 
 	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	configv1 "github.com/openshift/api/config/v1"
-	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
@@ -246,7 +242,8 @@ func (b *fixture) catchUp(t *testing.T) {
 func (b *fixture) put(t *testing.T, data map[string]string) {
 	t.Helper()
 	if data == nil {
-		b.remove(t, userObject(userConfigMap, nil))
+		clustertest.Delete(t, b.ControlPlane, in(b.Namespaces.UserConfig, userObject(userConfigMap, nil)))
+		b.catchUp(t)
 		return
 	}
 	b.apply(t, userObject(userConfigMap, data))
@@ -256,34 +253,12 @@ func (b *fixture) put(t *testing.T, data map[string]string) {
 func (b *fixture) apply(t *testing.T, objects ...runtime.Object) {
 	t.Helper()
 	for _, object := range objects {
-		resource, namespace, _ := b.located(object)
-		tracker := b.ControlPlane.Tracker()
-		err := tracker.Create(resource, object, namespace)
-		if apierrors.IsAlreadyExists(err) {
-			err = tracker.Update(resource, object, namespace)
+		if user, ok := object.(*corev1.ConfigMap); ok {
+			user.Namespace = b.Namespaces.UserConfig
 		}
-		assert.NilError(t, err)
 	}
+	clustertest.Put(t, b.ControlPlane, objects...)
 	b.catchUp(t)
-}
-
-// remove deletes an object that apply wrote.
-func (b *fixture) remove(t *testing.T, object runtime.Object) {
-	t.Helper()
-	resource, namespace, name := b.located(object)
-	assert.NilError(t, b.ControlPlane.Tracker().Delete(resource, namespace, name))
-	b.catchUp(t)
-}
-
-func (b *fixture) located(object runtime.Object) (
-	resource schema.GroupVersionResource, namespace, name string,
-) {
-	if secret, ok := object.(*corev1.Secret); ok {
-		return corev1.SchemeGroupVersion.WithResource("secrets"), secret.Namespace, secret.Name
-	}
-	configMap := object.(*corev1.ConfigMap)
-	configMap.Namespace = b.Namespaces.UserConfig
-	return corev1.SchemeGroupVersion.WithResource("configmaps"), configMap.Namespace, configMap.Name
 }
 
 // putCredentials writes the credentials' Secret.
@@ -292,50 +267,24 @@ func (b *fixture) putCredentials(t *testing.T, data map[string]string) {
 	b.apply(t, credentials(b.Namespaces.ControlPlane, data))
 }
 
-// data returns the data of cloud-conf on a side, nil if cloud-conf does not exist.
-func (b *fixture) data(t *testing.T, side flavour.Side) map[string]string {
-	t.Helper()
-	found, err := b.Side(side).Kube.CoreV1().ConfigMaps(b.Namespaces.On(side)).
-		Get(t.Context(), configMap, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	assert.NilError(t, err)
-	return found.Data
-}
-
-// found returns a condition, whose status is "" if it does not exist.
-func (b *fixture) found(t *testing.T, conditionType string) opv1.OperatorCondition {
-	t.Helper()
-	return ptr.Deref(v1helpers.FindOperatorCondition(b.State.Conditions(t), conditionType),
-		opv1.OperatorCondition{})
+// data returns the cached data of cloud-conf on a side, nil if cloud-conf does not exist.
+func (b *fixture) data(side flavour.Side) map[string]string {
+	return ptr.Deref(b.config.cloudConf(side).Get(), corev1.ConfigMap{}).Data
 }
 
 // condition is "status reason" of a condition.
 func (b *fixture) condition(t *testing.T, conditionType string) string {
 	t.Helper()
-	found := b.found(t, conditionType)
+	found := b.State.Condition(t, conditionType)
 	return string(found.Status) + " " + found.Reason
 }
 
 // messages returns the messages of the events with a reason.
-func (b *fixture) messages(reason string) []string {
-	var found []string
-	for _, event := range b.events.Events() {
-		if event.Reason == reason {
-			found = append(found, event.Message)
-		}
-	}
-	return found
-}
+func (b *fixture) messages(reason string) []string { return clustertest.Messages(b.events, reason) }
 
 // writes returns the writes to both sides, except those of the login.
 func (b *fixture) writes() []string {
-	ret := clustertest.Writes(b.Guest)
-	if b.ControlPlane != b.Guest {
-		ret = append(ret, clustertest.Writes(b.ControlPlane)...)
-	}
-	return slices.DeleteFunc(ret, func(write string) bool {
+	return slices.DeleteFunc(b.Writes(), func(write string) bool {
 		return strings.HasSuffix(write, loginSecret)
 	})
 }
@@ -365,20 +314,8 @@ func userObject(name string, data map[string]string) *corev1.ConfigMap {
 
 // authority returns a CA bundle that starts with a name.
 func authority(name string) string {
-	return name + "\n" + testCA
+	return name + "\n" + clustertest.CA
 }
-
-// testCA is a self-signed certificate.
-const testCA = `-----BEGIN CERTIFICATE-----
-MIIBNDCB56ADAgECAhQ3ezIqX0LKB6HikMgrQU3n5T9LwDAFBgMrZXAwDzENMAsG
-A1UEAwwEdGVzdDAgFw0yNjExMjEyMjQ5NTBaGA8yMTI2MTAyODIyNDk1MFowDzEN
-MAsGA1UEAwwEdGVzdDAqMAUGAytlcAMhANqlbNQCt7SFh/NgLzM1z526f/NITIqi
-0ol0f85B0qYKo1MwUTAdBgNVHQ4EFgQUgSf3aw5fmd/zqhSbTEbdh4NE5AUwHwYD
-VR0jBBgwFoAUgSf3aw5fmd/zqhSbTEbdh4NE5AUwDwYDVR0TAQH/BAUwAwEB/zAF
-BgMrZXADQQCIPCQukXEizv6X3vcNPcx50Y8jPlPbVw81e3qxlOupFFad/96Kf6Ha
-2Iir4GVXI8MOfnTkfcahhQaCUSNa4pIH
------END CERTIFICATE-----
-`
 
 // cloudConf is a ConfigMap that an earlier run of the operator wrote.
 func cloudConf(namespace string, data map[string]string) *corev1.ConfigMap {

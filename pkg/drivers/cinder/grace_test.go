@@ -67,7 +67,7 @@ func TestOutageKeepsTheTopology(t *testing.T) {
 				b.put(t, keys{userConfigKey: userText})
 				assert.Check(t, b.sync(t) != nil)
 				want := keys{configKey: configText + "\n" + userText, topologyKey: enabled}
-				assert.Check(t, is.DeepEqual(want, b.data(t, flavour.Guest)))
+				assert.Check(t, is.DeepEqual(want, b.data(flavour.Guest)))
 			})
 		}
 	}
@@ -109,8 +109,7 @@ func TestGracePeriodContinuesAfterARestart(t *testing.T) {
 	}
 }
 
-// The start of the cluster may cause the first failure after a downtime. This failure does not
-// degrade the driver, however many events trigger probes.
+// The start of the cluster may cause the first failure after a downtime.
 func TestDowntimeOfTheOperatorIsNotAnOutage(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone(written("true")))
@@ -140,48 +139,36 @@ func TestChoiceOfTheAdministratorNeedsNoProbe(t *testing.T) {
 		b.cloud.fail(openstack.CloudUnreachable)
 		b.accepted.Refused = &openstack.Error{Reason: openstack.CloudUnreachable, Message: "no answer"}
 		assert.NilError(t, b.sync(t), "before the first login")
-		assert.Check(t, is.Equal(b.found(t, progressingType).Message, "no answer"))
+		assert.Check(t, is.Equal(b.State.Condition(t, progressingType).Message, "no answer"))
 		b.accepted.Refused = nil
 		for range 3 {
 			assert.NilError(t, b.sync(t))
 			assert.Check(t, is.Equal(b.condition(t, progressingType), "False AsExpected"))
 			b.advance(grace)
 		}
-		assert.Check(t, is.Equal(b.data(t, flavour.Guest)[topologyKey], word))
+		assert.Check(t, is.Equal(b.data(flavour.Guest)[topologyKey], word))
 		assert.Check(t, is.Equal(b.condition(t, reachableType), "False CloudUnreachable"))
 	}
 }
 
-// TestTopologyOfEarlierRunStays checks that the topology that an earlier run wrote to the control
-// plane side stays while the cloud is unreachable. The guest side has no effect, because its
-// administrator can write it.
+// The administrator of a guest cluster can write the cloud-conf of its side.
 func TestTopologyOfEarlierRunStays(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		controller, want string
-	}{
-		"earlier run":          {"false", "false"},
-		"not of this operator": {"perhaps", ""},
-		"no cloud-conf":        {"", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			seed := hyperShift()
-			seed.Guest = append(seed.Guest, written("true"))
-			if test.controller != "" {
-				earlier := cloudConf(hosted, keys{topologyKey: test.controller})
-				seed.ControlPlane = append(seed.ControlPlane, earlier)
-			}
-			b := newFixture(t, seed)
-			b.cloud.fail(openstack.CloudUnreachable)
-			assert.NilError(t, b.sync(t))
-			if test.want == "" {
-				assert.Check(t, is.Equal(b.condition(t, progressingType), "True WaitingForOpenStack"))
-				return
-			}
-			for _, side := range flavour.Sides() {
-				assert.Check(t, is.Equal(b.data(t, side)[topologyKey], test.want), "the %s", side)
-			}
-		})
+	for earlier, want := range map[string]string{"false": "false", "perhaps": "", "none": ""} {
+		seed := hyperShift()
+		seed.Guest = append(seed.Guest, written("true"))
+		if earlier != "none" {
+			seed.ControlPlane = append(seed.ControlPlane, cloudConf(hosted, keys{topologyKey: earlier}))
+		}
+		b := newFixture(t, seed)
+		b.cloud.fail(openstack.CloudUnreachable)
+		assert.NilError(t, b.sync(t))
+		if want == "" {
+			assert.Check(t, is.Equal(b.condition(t, progressingType), "True WaitingForOpenStack"))
+			continue
+		}
+		for _, side := range flavour.Sides() {
+			assert.Check(t, is.Equal(b.data(side)[topologyKey], want), "the %s", side)
+		}
 	}
 }

@@ -61,17 +61,14 @@ func TestSettingsAreReadFromEachSource(t *testing.T) {
 			"theirs" + ofInstalled + "|the operator's|false",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			seed := clustertest.Seed{Guest: test.objects}
-			if test.config != nil {
-				seed.Config = objects{test.config}
-			}
-			got, err := newFixture(t, seed).config.sources.user()
-			assert.NilError(t, err)
-			assert.Check(t, is.Equal(fmt.Sprintf("%s from %s|%s|%s", got.config.value, got.config.source,
-				got.ca.value, got.topology.value), test.want))
-		})
+		seed := clustertest.Seed{Guest: test.objects}
+		if test.config != nil {
+			seed.Config = objects{test.config}
+		}
+		got, err := newFixture(t, seed).config.sources.user()
+		assert.NilError(t, err, name)
+		assert.Check(t, is.Equal(fmt.Sprintf("%s from %s|%s|%s", got.config.value, got.config.source,
+			got.ca.value, got.topology.value), test.want), name)
 	}
 }
 
@@ -93,7 +90,6 @@ func TestAdministratorChoosesTopology(t *testing.T) {
 	}
 }
 
-// TestSettingsWithoutEffectAreFound finds what has no effect in a text that the driver can read.
 func TestSettingsWithoutEffectAreFound(t *testing.T) {
 	t.Parallel()
 	const (
@@ -128,8 +124,6 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 	}
 }
 
-// TestIgnoredSettingsAreReported checks that a condition without effect on CSO names the source and
-// the fix, and clears after the fix.
 func TestIgnoredSettingsAreReported(t *testing.T) {
 	t.Parallel()
 	const (
@@ -145,7 +139,8 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 		"topology and ignored zones": {nil, keys{userConfigKey: ignoresZones}, []string{
 			"ignore-volume-az in key config of " + own + " contradicts topology",
 		}},
-		"ignored zones alone": {nil, keys{userConfigKey: ignoresZones, topologyKey: "0"}, nil},
+		"ignored zones, with one": {nil, keys{userConfigKey: ignoresZones}, nil},
+		"ignored zones alone":     {nil, keys{userConfigKey: ignoresZones, topologyKey: "0"}, nil},
 		"zones without servers": {
 			nil,
 			choices("class: {availability: ceph}\nclasses: [{type: a, name: b, availability: c}]\n"),
@@ -193,8 +188,11 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 			seed.Config = objects{infrastructureWith("cloud-provider-config", "config")}
 			b := newFixture(t, seed)
 			zones := up("az1", "az2")
-			if strings.HasPrefix(name, "names") {
+			switch {
+			case strings.HasPrefix(name, "names"):
 				zones = up("az1", "zone 3")
+			case strings.HasSuffix(name, "with one"):
+				zones = up("az1")
 			}
 			b.cloud.lists(zones, zones)
 			b.apply(t, userObject(userConfigMap, test.own))
@@ -202,7 +200,7 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 				b.put(t, nil)
 			}
 			assert.NilError(t, b.sync(t), "what is ignored is an error")
-			found := b.found(t, validType)
+			found := b.State.Condition(t, validType)
 			if test.want == nil {
 				assert.Check(t, is.Equal(b.condition(t, validType), "True AsExpected"), found.Message)
 				return
@@ -222,8 +220,6 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 	}
 }
 
-// TestReportOfManyMistakesIsBounded checks that the condition is bounded, and that the operator
-// writes it in addition to an error.
 func TestReportOfManyMistakesIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
@@ -233,13 +229,11 @@ func TestReportOfManyMistakesIsBounded(t *testing.T) {
 	}
 	b.put(t, data)
 	assert.Check(t, b.sync(t) != nil, "a text that cannot be read is no error")
-	lines := strings.Split(b.found(t, validType).Message, "\n")
+	lines := strings.Split(b.State.Condition(t, validType).Message, "\n")
 	assert.Check(t, is.Len(lines, 11))
 	assert.Check(t, is.Equal(lines[10], "and 4990 more"))
 }
 
-// TestMessageNamesClusterOfIgnoredSettings checks that the message names the cluster of the
-// ConfigMap.
 func TestMessageNamesClusterOfIgnoredSettings(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, hyperShift())
@@ -247,9 +241,9 @@ func TestMessageNamesClusterOfIgnoredSettings(t *testing.T) {
 	b.put(t, keys{"cloud.conf": userText})
 	assert.NilError(t, b.sync(t))
 	const own = "ConfigMap clusters-a/cinder-csi-config of the management cluster"
-	message := b.found(t, validType).Message
+	message := b.State.Condition(t, validType).Message
 	assert.Check(t, strings.HasPrefix(message, "key cloud.conf of "+own+" is ignored"), message)
-	message = b.found(t, progressingType).Message
+	message = b.State.Condition(t, progressingType).Message
 	want := "set key enable_topology of " + own + " to true or false"
 	assert.Check(t, strings.HasSuffix(message, want), message)
 }

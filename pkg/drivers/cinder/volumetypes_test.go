@@ -42,7 +42,7 @@ func (b *fixture) syncClasses(t *testing.T) []string {
 func (b *fixture) ignored(t *testing.T) string {
 	t.Helper()
 	assert.NilError(t, b.configure(t))
-	found := b.found(t, validType)
+	found := b.State.Condition(t, validType)
 	if found.Status == opv1.ConditionTrue {
 		return ""
 	}
@@ -103,8 +103,7 @@ classes:
 	assert.Check(t, is.Equal(b.ignored(t), ""))
 }
 
-// TestClassesOfVolumeTypesStay covers types that are gone or not selected any more, and the
-// StorageClassState.
+// Types are gone, or are not selected any more.
 func TestClassesOfVolumeTypesStay(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
@@ -147,7 +146,7 @@ func TestChoicesOfVolumeTypesWithoutEffectAreReported(t *testing.T) {
 	assert.Check(t, is.Equal(b.ignored(t), ""), "reported without choices")
 }
 
-// TestFailedListOfVolumeTypesChangesNothing: zones and topology do not depend on volume types.
+// Zones and topology do not depend on volume types.
 func TestFailedListOfVolumeTypesChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())

@@ -14,7 +14,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// Each step is one sync.
 func TestComputeZonesAreListedWhenTheyAreOutdated(t *testing.T) {
 	t.Parallel()
 	type step struct {
@@ -97,7 +96,7 @@ func TestContradictionIsProbedAtTheNextPoll(t *testing.T) {
 		assert.NilError(t, b.sync(t))
 		b.advance(poll)
 	}
-	assert.Check(t, is.Equal(b.data(t, flavour.Guest)[topologyKey], "false"))
+	assert.Check(t, is.Equal(b.data(flavour.Guest)[topologyKey], "false"))
 	probes := b.cloud.probes
 	assert.NilError(t, b.sync(t))
 	assert.Check(t, is.Equal(b.cloud.probes, probes), "probes after the change")

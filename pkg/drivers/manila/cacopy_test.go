@@ -8,14 +8,14 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -46,15 +46,12 @@ func newCopyBench(t *testing.T, seed clustertest.Seed) copyBench {
 // put writes the ConfigMap to a side, or deletes it if it has no data.
 func (b copyBench) put(t *testing.T, side flavour.Side, object *corev1.ConfigMap) {
 	t.Helper()
-	api := b.fake.Side(side).Kube.CoreV1().ConfigMaps(object.Namespace)
-	var err error
+	client := b.fake.Side(side).Kube.(*kubefake.Clientset)
 	if object.Data == nil {
-		err = api.Delete(t.Context(), object.Name, metav1.DeleteOptions{})
-	} else if _, err = api.Update(t.Context(), object,
-		metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
-		_, err = api.Create(t.Context(), object, metav1.CreateOptions{})
+		clustertest.Delete(t, client, object)
+		return
 	}
-	assert.NilError(t, err)
+	clustertest.Put(t, client, object)
 }
 
 // run syncs once, and returns the writes to the guest side.
@@ -84,20 +81,6 @@ func (b copyBench) catchUp(t *testing.T) {
 	clustertest.CatchUp(t, b.fake.Guest.CoreV1().ConfigMaps(Namespace), caConfigMap, b.copied.Get)
 }
 
-// data returns the data of the copy, nil if the copy does not exist.
-func (b copyBench) data(t *testing.T) map[string]string {
-	t.Helper()
-	found, err := b.fake.Guest.CoreV1().ConfigMaps(Namespace).Get(t.Context(), "cloud-provider-config",
-		metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	assert.NilError(t, err)
-	return found.Data
-}
-
-// TestCopyFollowsSource creates, changes and deletes a source, and checks that the copy contains
-// the CA and nothing else.
 func TestCopyFollowsSource(t *testing.T) {
 	t.Parallel()
 	type data = map[string]string
@@ -112,6 +95,8 @@ func TestCopyFollowsSource(t *testing.T) {
 				object.Labels = map[string]string{"for": "others"}
 				return func() { b.put(t, flavour.ControlPlane, object) }
 			}
+			binary := copyWith(data{"ca-bundle.pem": "B"})
+			binary.BinaryData = map[string][]byte{"b": {1}}
 			copied := func(d data) func() { return func() { b.put(t, flavour.Guest, copyWith(d)) } }
 			nothing := func() {}
 			for _, step := range []struct {
@@ -126,6 +111,7 @@ func TestCopyFollowsSource(t *testing.T) {
 				{"renewed", updated, source(data{"ca-bundle.pem": "B", "config": "x"}), "B"},
 				{"edited copy", updated, copied(data{"ca-bundle.pem": "C", "config": "x"}), "B"},
 				{"copy of an earlier release", updated, copied(data{"ca-bundle.pem": "B", "y": ""}), "B"},
+				{"binary data", updated, func() { b.put(t, flavour.Guest, binary) }, "B"},
 				{"no copy", created, copied(nil), "B"},
 				{"source without a CA", deleted, source(data{"config": "x", "ca-bundle.pem": ""}), ""},
 				{"source again", created, source(data{"ca-bundle.pem": "B"}), "B"},
@@ -150,8 +136,6 @@ func TestCopyFollowsSource(t *testing.T) {
 	}
 }
 
-// TestEventsTriggerCopyOfCA checks that changes of source and copy trigger the controller, and that
-// its condition reports failures.
 func TestEventsTriggerCopyOfCA(t *testing.T) {
 	t.Parallel()
 	for f, want := range map[flavour.Flavour]string{
@@ -168,7 +152,9 @@ func TestEventsTriggerCopyOfCA(t *testing.T) {
 			go b.Run(t.Context(), 1)
 			has := func(ca string) {
 				t.Helper()
-				clustertest.Eventually(t, func() bool { return b.data(t)["ca-bundle.pem"] == ca }, ca)
+				clustertest.Eventually(t, func() bool {
+					return ptr.Deref(b.copied.Get(), corev1.ConfigMap{}).Data[caConfigMapKey] == ca
+				}, ca)
 			}
 			reports := func(condition string) {
 				t.Helper()
@@ -207,10 +193,6 @@ func refuseUpdates(fake *clustertest.Fake) {
 // condition returns the status and the message of ResourceSyncControllerDegraded (decision 0029).
 func (b copyBench) condition(t *testing.T) string {
 	t.Helper()
-	found := v1helpers.FindOperatorCondition(b.fake.State.Conditions(t),
-		"ResourceSyncControllerDegraded")
-	if found == nil {
-		return ""
-	}
+	found := b.fake.State.Condition(t, "ResourceSyncControllerDegraded")
 	return string(found.Status) + " " + found.Message
 }

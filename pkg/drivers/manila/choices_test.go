@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
+	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -35,10 +35,9 @@ func chosen(text string) *corev1.ConfigMap {
 func (b classBench) choose(t *testing.T, text string) {
 	t.Helper()
 	configMap := chosen(text)
-	api := b.fake.Guest.CoreV1().ConfigMaps(configMap.Namespace)
-	_, err := api.Update(t.Context(), configMap, metav1.UpdateOptions{})
-	assert.NilError(t, err)
-	clustertest.CatchUp(t, api, configMap.Name, b.choices.Get)
+	clustertest.Put(t, b.fake.Guest, configMap)
+	clustertest.CatchUp(t, b.fake.Guest.CoreV1().ConfigMaps(configMap.Namespace), configMap.Name,
+		b.choices.Get)
 	b.fake.Guest.ClearActions()
 }
 
@@ -107,12 +106,8 @@ classes:
 // TestTypesThatNeedANetwork: without choices, these types get a class as before.
 func TestTypesThatNeedANetwork(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string][]string{
-		"": {
-			"create storageclasses/csi-manila-gold", "create storageclasses/csi-manila-net",
-		},
-		"driver: Auto\n": {"create storageclasses/csi-manila-gold"},
-	} {
+	const gold, net = "create storageclasses/csi-manila-gold", "create storageclasses/csi-manila-net"
+	for text, want := range map[string][]string{"": {gold, net}, "driver: Auto\n": {gold}} {
 		b := newClassBench(t)
 		if text != "" {
 			b = newClassBench(t, chosen(text))
@@ -123,7 +118,7 @@ func TestTypesThatNeedANetwork(t *testing.T) {
 			"name, so Manila creates no shares. Set shareNetworkID for the share type in key " +
 			"operator.yaml of ConfigMap manila-csi-config, or exclude the share type there"
 		assert.Check(t, is.Equal(b.condition(t).Message, message))
-		assert.Check(t, is.DeepEqual([]string{"ShareTypeWithoutNetwork"}, b.warnings(t)))
+		assert.Check(t, is.DeepEqual([]string{"ShareTypeWithoutNetwork"}, b.warnings()))
 	}
 }
 
@@ -161,16 +156,15 @@ func TestUserConfigIsReported(t *testing.T) {
 	expect := func(status opv1.ConditionStatus, reason, message string) {
 		t.Helper()
 		assert.NilError(t, components.UserConfig.Sync(t.Context(), nil))
-		want := &opv1.OperatorCondition{
+		want := opv1.OperatorCondition{
 			Type: "ManilaUserConfigValid", Status: status, Reason: reason, Message: message,
 		}
-		got := v1helpers.FindOperatorCondition(fake.State.SortedConditions(t), want.Type)
-		assert.Check(t, is.DeepEqual(want, got), "condition")
+		assert.Check(t, is.DeepEqual(want, fake.State.Condition(t, want.Type)), "condition")
 	}
 	expect(opv1.ConditionFalse, "PartlyIgnored", "key operator.yml of ConfigMap "+
 		"openshift-config/manila-csi-config is ignored: only key operator.yaml is read. Rename or "+
 		"remove it")
-	b := classBench{newClasses(s), fake, s.Events}
+	b := classBench{newClasses(s), fake, s.Events.(events.InMemoryRecorder)}
 	b.offer("gold")
 	const advice = " matches no share type that Manila offers: correct or remove it"
 	want := []string{

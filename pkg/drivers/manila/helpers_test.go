@@ -18,19 +18,6 @@ import (
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
-// aCA is a certificate.
-const aCA = `-----BEGIN CERTIFICATE-----
-MIIBczCCARmgAwIBAgIUVWo46ogMOP0GRr2zXBOY6X89vMcwCgYIKoZIzj0EAwIw
-DjEMMAoGA1UEAwwDY2ExMCAXDTI2MTEyMTIzMTc1OFoYDzIxMjYxMDI4MjMxNzU4
-WjAOMQwwCgYDVQQDDANjYTEwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAARaPCwB
-cDM1EWFBACjEkCxQSyWukHxdIal73fqbhlfRIT1IzHtkohraRSyqKKmrJP62EMkJ
-ZAgjXNqbdGobrPFvo1MwUTAdBgNVHQ4EFgQU0/V9iTn0hl+j3xJsgcjXWRTcEGIw
-HwYDVR0jBBgwFoAU0/V9iTn0hl+j3xJsgcjXWRTcEGIwDwYDVR0TAQH/BAUwAwEB
-/zAKBggqhkjOPQQDAgNIADBFAiEA/HULoxN0CLb1LwkXIyBIfB7PnOeT+80dWIjp
-jo95kCECIFmPU7SLKUKqwE9+LFUEc4rB+oOJQxaX0RXhRKMMWLuD
------END CERTIFICATE-----
-`
-
 // hosted is the namespace of a hosted control plane.
 const hosted = "clusters-a"
 
@@ -43,9 +30,7 @@ func dependencies(
 }
 
 // dependenciesOf returns the Dependencies of the seed, with a managed driver.
-func dependenciesOf(
-	tb testing.TB, seed clustertest.Seed,
-) (*clustertest.Fake, plugin.Dependencies) {
+func dependenciesOf(tb testing.TB, seed clustertest.Seed) (*clustertest.Fake, plugin.Dependencies) {
 	tb.Helper()
 	seed.OperatorNamespace, seed.DriverNamespace = hosted, Namespace
 	seed.ClusterCSIDriver = csiDriver(opv1.Managed, opv1.ManagedStorageClass)

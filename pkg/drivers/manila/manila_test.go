@@ -1,14 +1,13 @@
 package manila
 
 import (
+	"slices"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -24,39 +23,13 @@ import (
 // Pods read their login and the CA at each call.
 func TestCredentialsAreNoRolloutInputs(t *testing.T) {
 	t.Parallel()
-	object := func(namespace, name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: namespace, Name: name}
-	}
-	guest := []runtime.Object{
-		&corev1.Secret{ObjectMeta: object(Namespace, "manila-cloud-credentials")},
-		&corev1.ConfigMap{ObjectMeta: object(Namespace, "cloud-provider-config")},
-	}
-	for f, controller := range map[flavour.Flavour][]runtime.Object{
-		flavour.Standalone: nil,
-		flavour.HyperShift: {
-			&corev1.Secret{ObjectMeta: object(hosted, "manila-cloud-credentials")},
-			&corev1.ConfigMap{ObjectMeta: object(hosted, "openstack-cloud-config")},
-		},
-	} {
-		t.Run(string(f), func(t *testing.T) {
-			t.Parallel()
-			fake, s := dependenciesOf(t,
-				clustertest.Seed{Flavour: f, ControlPlane: controller, Guest: guest})
-			components, err := Driver().Setup(s)
-			assert.NilError(t, err)
-			fake.Start(t)
-			var deployment appsv1.Deployment
-			var daemonSet appsv1.DaemonSet
-			var key hook.Key
-			key.Set(make([]byte, hook.KeySize))
-			none := fake.Side(flavour.Guest).ObjectInformers.For(Namespace, "none").Apps().V1()
-			assert.NilError(t, hook.RollOutDeployment(&key, none.Deployments().Lister(), s.Events,
-				components.ControllerHooks).Deployment(nil, &deployment))
-			assert.NilError(t, hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), s.Events,
-				components.NodeHooks).DaemonSet(nil, &daemonSet))
-			assert.Check(t, is.Len(deployment.Spec.Template.Annotations, 0))
-			assert.Check(t, is.Len(daemonSet.Spec.Template.Annotations, 0))
-		})
+	for _, f := range flavour.All() {
+		_, s := dependenciesOf(t, clustertest.Seed{Flavour: f})
+		components, err := Driver().Setup(s)
+		assert.NilError(t, err)
+		for _, h := range slices.Concat(components.ControllerHooks, components.NodeHooks) {
+			assert.Check(t, is.Len(h.RolloutInputs, 0), "%s", f)
+		}
 	}
 }
 

@@ -47,8 +47,7 @@ type secretBench struct {
 func newSecretBench(t *testing.T, f flavour.Flavour) *secretBench {
 	t.Helper()
 	fake, s := dependenciesOf(t, clustertest.Seed{Flavour: f})
-	recorder, ok := s.Events.(events.InMemoryRecorder)
-	assert.Assert(t, ok, "no recorder in memory")
+	recorder := s.Events.(events.InMemoryRecorder)
 	b := &secretBench{fake: fake, events: recorder, dependencies: s, clouds: cloudsYAML(aCloud)}
 	b.accepted = &clustertest.Credentials{Read: func() (openstack.Content, error) {
 		data := map[string][]byte{openstack.CloudsKey: []byte(b.clouds)}
@@ -98,16 +97,21 @@ func (b *secretBench) data(t *testing.T) map[string]string {
 	return data
 }
 
+// secretOf returns the Secret with this data.
+func secretOf(data map[string]string) *corev1.Secret {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: loginSecret},
+		Type:       corev1.SecretTypeOpaque, Data: map[string][]byte{},
+	}
+	for key, value := range data {
+		secret.Data[key] = []byte(value)
+	}
+	return secret
+}
+
 func (b *secretBench) update(t *testing.T, data map[string]string) {
 	t.Helper()
-	changed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: loginSecret}}
-	changed.Type, changed.Data = corev1.SecretTypeOpaque, map[string][]byte{}
-	for key, value := range data {
-		changed.Data[key] = []byte(value)
-	}
-	_, err := b.fake.Guest.CoreV1().Secrets(Namespace).Update(t.Context(), changed,
-		metav1.UpdateOptions{})
-	assert.NilError(t, err)
+	clustertest.Put(t, b.fake.Guest, secretOf(data))
 }
 
 const (
@@ -115,7 +119,6 @@ const (
 	updated = "update secrets/csi-manila-secrets"
 )
 
-// The Secret is in the guest cluster. It contains the accepted login and its CA, and nothing else.
 func TestDriverGetsTheAcceptedLogin(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
@@ -128,15 +131,12 @@ func TestDriverGetsTheAcceptedLogin(t *testing.T) {
 			foreign["os-applicationCredentialID"] = "of another time"
 			b.update(t, foreign)
 			b.expect(t, "a foreign key", "hunter2", updated)
-			b.ca = aCA
+			b.ca = clustertest.CA
 			b.expect(t, "a CA", "hunter2", updated)
 			b.clouds = strings.Replace(b.clouds, "hunter2", "hunter3", 1)
-			b.accepted.Refused = &openstack.Error{
-				Reason: openstack.AuthenticationFailed, Message: "refused",
-			}
+			b.accepted.Refused = &openstack.Error{Reason: openstack.AuthenticationFailed, Message: "refused"}
 			b.expect(t, "refused", "hunter2")
-			assert.NilError(t, b.fake.Guest.CoreV1().Secrets(Namespace).Delete(t.Context(), loginSecret,
-				metav1.DeleteOptions{}))
+			clustertest.Delete(t, b.fake.Guest, secretOf(nil))
 			b.expect(t, "deleted during the refusal", "hunter2", created)
 			b.accepted.Refused = nil
 			b.expect(t, "accepted", "hunter3", updated)
@@ -145,14 +145,14 @@ func TestDriverGetsTheAcceptedLogin(t *testing.T) {
 			assert.NilError(t, err)
 			want := map[string]string{
 				"os-authURL": authURL, "os-applicationCredentialID": "i",
-				"os-applicationCredentialSecret": "s", "os-certAuthority": aCA,
+				"os-applicationCredentialSecret": "s", "os-certAuthority": clustertest.CA,
 			}
 			assert.Check(t, is.DeepEqual(want, b.data(t)), "Secret of another kind of login")
 		})
 	}
 }
 
-// Without an accepted login, such as after a restart during an outage, the Secret stays.
+// As after a restart during an outage.
 func TestSecretStaysWithoutAnAcceptedLogin(t *testing.T) {
 	t.Parallel()
 	b := newSecretBench(t, flavour.Standalone)
@@ -200,14 +200,10 @@ func TestLogContainsNoValues(t *testing.T) { //nolint:paralleltest // klog is on
 	}
 	stop()
 	told.WriteString(log.String())
-	if !strings.Contains(told.String(), "changes:") ||
-		!strings.Contains(told.String(), "SecretUpdated") {
-		t.Errorf("neither the log nor the events say what changes:\n%s", told.String())
-	}
+	assert.Check(t, is.Contains(told.String(), "changes:"), "the log")
+	assert.Check(t, is.Contains(told.String(), "SecretUpdated"), "the events")
 	for _, value := range []string{"hunter2", "hunter3", "hunter4", "hunter5", "aHVudGVy"} {
-		if strings.Contains(told.String(), value) {
-			t.Errorf("%q is told:\n%s", value, told.String())
-		}
+		assert.Check(t, !strings.Contains(told.String(), value), "%q is told:\n%s", value, told.String())
 	}
 }
 

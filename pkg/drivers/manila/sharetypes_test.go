@@ -61,7 +61,6 @@ func TestShareTypesDecideAvailability(t *testing.T) {
 	}
 }
 
-// TestFailedProbeKeepsShareTypes also covers a cloud without Manila; only a list replaces a list.
 func TestFailedProbeKeepsShareTypes(t *testing.T) {
 	t.Parallel()
 	_, s := dependencies(t)

@@ -19,7 +19,6 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/events"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
@@ -34,13 +33,13 @@ const defaultClass = "storageclass.kubernetes.io/is-default-class"
 type classBench struct {
 	*storageClassController
 	fake     *clustertest.Fake
-	recorder events.Recorder
+	recorder events.InMemoryRecorder
 }
 
 func newClassBench(t *testing.T, objects ...runtime.Object) classBench {
 	t.Helper()
 	fake, s := dependencies(t, objects...)
-	b := classBench{newClasses(s), fake, s.Events}
+	b := classBench{newClasses(s), fake, s.Events.(events.InMemoryRecorder)}
 	fake.Start(t)
 	fake.Guest.ClearActions()
 	return b
@@ -69,31 +68,13 @@ func (b classBench) run(t *testing.T) ([]string, error) {
 }
 
 // warnings returns the reasons of the warnings so far.
-func (b classBench) warnings(t *testing.T) []string {
-	t.Helper()
-	recorder, ok := b.recorder.(events.InMemoryRecorder)
-	assert.Assert(t, ok, "events go to a %T", b.recorder)
-	var reasons []string
-	for _, event := range recorder.Events() {
+func (b classBench) warnings() (reasons []string) {
+	for _, event := range b.recorder.Events() {
 		if event.Type == corev1.EventTypeWarning {
 			reasons = append(reasons, event.Reason)
 		}
 	}
 	return reasons
-}
-
-// messages returns the messages of the events with a reason.
-func (b classBench) messages(t *testing.T, reason string) []string {
-	t.Helper()
-	recorder, ok := b.recorder.(events.InMemoryRecorder)
-	assert.Assert(t, ok, "events go to a %T", b.recorder)
-	var messages []string
-	for _, event := range recorder.Events() {
-		if event.Reason == reason {
-			messages = append(messages, event.Message)
-		}
-	}
-	return messages
 }
 
 // writes calls run, and expects these writes and no error.
@@ -153,12 +134,18 @@ func TestClassesAreMadeOnce(t *testing.T) {
 		b.list([]string{"Gold_1", "default"})
 		b.writes(t)
 	}
+	b.list([]string{"foo_bar", "foo-bar", "in valid"}) // the names of two collide
+	got, err := b.run(t)
+	assert.NilError(t, err)
+	assert.Assert(t, is.Len(got, 3))
+	b.list([]string{"in valid", "foo-bar", "foo_bar"})
+	b.writes(t)
 }
 
-// condition returns the condition about share types, or nil.
-func (b classBench) condition(t *testing.T) *opv1.OperatorCondition {
+// condition returns the condition about share types.
+func (b classBench) condition(t *testing.T) opv1.OperatorCondition {
 	t.Helper()
-	return v1helpers.FindOperatorCondition(b.fake.State.SortedConditions(t), "ManilaShareTypesServed")
+	return b.fake.State.Condition(t, "ManilaShareTypesServed")
 }
 
 func TestConditionNamesShareTypesThatAreNotServed(t *testing.T) {
@@ -171,12 +158,10 @@ func TestConditionNamesShareTypesThatAreNotServed(t *testing.T) {
 	b := newClassBench(t, wanted("csi-manila-default", "default"), wanted("csi-manila-gold", "gold"),
 		foreign, second, own)
 	b.writes(t)
-	if c := b.condition(t); c != nil {
-		t.Fatalf("condition %+v before the first list of share types", c)
-	}
+	assert.Check(t, is.Equal(b.condition(t).Type, ""), "before the first list of share types")
 	b.list([]string{"default", "taken", "bell\a"})
 	b.writes(t)
-	want := &opv1.OperatorCondition{
+	want := opv1.OperatorCondition{
 		Type: "ManilaShareTypesServed", Status: opv1.ConditionFalse, Reason: "PartlyServed",
 		Message: `share type "gold" is gone, so Manila creates no shares for StorageClass ` +
 			"csi-manila-gold. Ask the administrator of the cloud for the share type, or delete the " +
@@ -189,7 +174,7 @@ func TestConditionNamesShareTypesThatAreNotServed(t *testing.T) {
 	assert.Check(t, is.DeepEqual(want, b.condition(t)), "condition")
 	b.writes(t)
 	reasons := []string{"StorageClassNameTaken", "ShareTypeIgnored", "ShareTypeGone"}
-	assert.Check(t, is.DeepEqual(reasons, b.warnings(t)), "warnings of two syncs")
+	assert.Check(t, is.DeepEqual(reasons, b.warnings()), "warnings of two syncs")
 	b.list([]string{"default", "gold"})
 	b.writes(t)
 	assert.Check(t, is.Equal(b.condition(t).Reason, "AsExpected"))
@@ -206,23 +191,11 @@ func TestConditionNamesAtMostTenShareTypes(t *testing.T) {
 	b.list(nil) // Manila offers no share type any more
 	b.writes(t)
 	message := b.condition(t).Message
-	if strings.Count(message, " is gone") != 10 || !strings.HasSuffix(message, "\nand 2 more") {
-		t.Errorf("the message is\n%s", message)
-	}
+	assert.Check(t, is.Equal(strings.Count(message, " is gone"), 10), message)
+	assert.Check(t, strings.HasSuffix(message, "\nand 2 more"), message)
 	b.state(t, opv1.UnmanagedStorageClass)
 	b.writes(t)
 	assert.Check(t, is.Equal(b.condition(t).Status, opv1.ConditionTrue))
-}
-
-func TestCollidingTypesSettle(t *testing.T) {
-	t.Parallel()
-	b := newClassBench(t)
-	b.list([]string{"foo_bar", "foo-bar", "in valid"})
-	got, err := b.run(t)
-	assert.NilError(t, err)
-	assert.Assert(t, is.Len(got, 3))
-	b.list([]string{"in valid", "foo-bar", "foo_bar"})
-	b.writes(t)
 }
 
 // TestFreedNameIsUsedAtOnce deletes the StorageClass of another driver, as the condition advises.
@@ -235,14 +208,10 @@ func TestFreedNameIsUsedAtOnce(t *testing.T) {
 	go b.Run(t.Context(), 1)
 	reported := func(status opv1.ConditionStatus) {
 		t.Helper()
-		clustertest.Eventually(t, func() bool {
-			c := b.condition(t)
-			return c != nil && c.Status == status
-		}, "ManilaShareTypesServed="+string(status))
+		clustertest.Eventually(t, func() bool { return b.condition(t).Status == status }, string(status))
 	}
 	reported(opv1.ConditionFalse)
-	assert.NilError(t, b.fake.Guest.StorageV1().StorageClasses().Delete(t.Context(), second.Name,
-		metav1.DeleteOptions{}))
+	clustertest.Delete(t, b.fake.Guest, second)
 	reported(opv1.ConditionTrue)
 }
 
@@ -281,8 +250,7 @@ func TestRemovedStateDeletesClasses(t *testing.T) {
 		"delete storageclasses/csi-manila-older")
 }
 
-// TestUnprintableTypesGetNoClass: no object contains a name that would break a terminal or a web
-// page, and the other types get their classes.
+// A name could break a terminal or a web page.
 func TestUnprintableTypesGetNoClass(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t)
@@ -293,18 +261,14 @@ func TestUnprintableTypesGetNoClass(t *testing.T) {
 	b.writes(t, "create storageclasses/"+hashedName("Zürich/1 (größer)"),
 		"create storageclasses/csi-manila-gold")
 	b.writes(t)
-	told := b.messages(t, "ShareTypeIgnored")
-	if len(told) != 1 || !strings.Contains(told[0], `"new\nline"`) ||
-		!strings.HasSuffix(told[0], "and 1 more") {
-		t.Fatalf("told %q, want one warning with the first types, quoted", told)
-	}
-	if strings.ContainsFunc(told[0], func(r rune) bool { return r < ' ' || r == '\u202e' }) {
-		t.Errorf("the warning has characters that cannot be printed: %q", told[0])
-	}
+	told := clustertest.Messages(b.recorder, "ShareTypeIgnored")
+	assert.Assert(t, len(told) == 1 && strings.Contains(told[0], `"new\nline"`) &&
+		strings.HasSuffix(told[0], "and 1 more"), "%q is not one warning with the first types", told)
+	unprintable := func(r rune) bool { return r < ' ' || r == '\u202e' }
+	assert.Check(t, !strings.ContainsFunc(told[0], unprintable), "%q", told[0])
 }
 
-// TestCloudThatInventsTypes: however many types a cloud lists one after the other, the classes in
-// the cluster stay bounded.
+// A cloud may list other types each time.
 func TestCloudThatInventsTypes(t *testing.T) {
 	t.Parallel()
 	var objects []runtime.Object
@@ -318,15 +282,13 @@ func TestCloudThatInventsTypes(t *testing.T) {
 	b.list([]string{"gone-0", "new-a", "new-b", "new-c"})
 	b.writes(t, "create storageclasses/csi-manila-new-a")
 	b.writes(t)
-	told := b.messages(t, "ShareTypeIgnored")
+	told := clustertest.Messages(b.recorder, "ShareTypeIgnored")
 	want := `the driver has 1000 StorageClasses, and the operator creates no more, so 2 share types ` +
 		`get none: "new-b", "new-c". Exclude share types in key operator.yaml of ConfigMap ` +
 		`manila-csi-config, or delete StorageClasses that nobody uses`
 	assert.Check(t, is.DeepEqual([]string{want}, told), "events")
 }
 
-// TestMessageOfManyFailures: a condition does not grow with the number of types, and the other
-// types get their classes.
 func TestMessageOfManyFailures(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t)

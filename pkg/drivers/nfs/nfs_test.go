@@ -13,17 +13,13 @@ import (
 func TestDriverIsCompanionOfManila(t *testing.T) {
 	t.Parallel()
 	driver := nfs.Companion("leader.example.com", "a-namespace")
-	if driver.Name != "leader.example.com" || driver.Namespace != "a-namespace" ||
-		driver.Setup != nil {
-		t.Errorf("got %+v, want the leader's name and namespace, and no behaviour", driver)
-	}
+	assert.Check(t, driver.Name == "leader.example.com" && driver.Namespace == "a-namespace" &&
+		driver.Setup == nil, "got %+v, want the leader's name and namespace, and no behaviour", driver)
 	for _, f := range flavour.All() {
 		loaded, err := bundle.Load(driver.Assets, f)
 		assert.NilError(t, err)
 		got := loaded.Select(bundle.NodeWorkload, flavour.Guest)
-		if len(got) != 1 || len(loaded.Assets()) != 1 {
-			t.Errorf("%s: %d assets, want a DaemonSet of the guest and nothing else", f,
-				len(loaded.Assets()))
-		}
+		assert.Check(t, len(got) == 1 && len(loaded.Assets()) == 1,
+			"%s: %d assets, want a DaemonSet of the guest and nothing else", f, len(loaded.Assets()))
 	}
 }
