@@ -26,7 +26,7 @@ func choices(text string) *corev1.ConfigMap {
 	}
 }
 
-// TestInvalidChoicesAtStartLeaveEveryWorkloadUnchanged: also that of a companion driver.
+// This includes the workload of a companion driver.
 func TestInvalidChoicesAtStartLeaveEveryWorkloadUnchanged(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, clustertest.Seed{

@@ -39,9 +39,8 @@ func TestHelpListsAllFlags(t *testing.T) {
 	flags.AddTo(set)
 	assert.Assert(t, set.HasFlags(), "no flags to look for")
 	set.VisitAll(func(f *pflag.Flag) {
-		if !strings.Contains(out, "--"+f.Name+" ") || !strings.Contains(out, f.Usage) {
-			t.Errorf("no --%s with its usage in:\n%s", f.Name, out)
-		}
+		assert.Check(t, strings.Contains(out, "--"+f.Name+" ") && strings.Contains(out, f.Usage),
+			"no --%s with its usage in:\n%s", f.Name, out)
 	})
 }
 

@@ -21,9 +21,8 @@ func TestOnlyOnOpenShiftAMissingProxyIsAWarning(t *testing.T) {
 	for clusterID, want := range map[string]int{"": 1, "kubernetes": 0} {
 		d := assembled(t, flavour.Standalone, plugins()...)[0]
 		var err error
-		if d.cluster.Config, err = guest.NewStaticConfig("kubernetes"); err != nil {
-			t.Fatal(err)
-		}
+		d.cluster.Config, err = guest.NewStaticConfig("kubernetes")
+		assert.NilError(t, err)
 		d.settings.ClusterID = clusterID
 		observer, err := d.configObserver("ConfigObserver")
 		assert.NilError(t, err)
@@ -37,9 +36,8 @@ func TestOnlyOnOpenShiftAMissingProxyIsAWarning(t *testing.T) {
 		}
 		assert.Check(t, is.Equal(warnings, want), "cluster ID %q: %v", clusterID, recorder.Events())
 		spec, _, _, err := d.operator.GetOperatorState()
-		if err != nil || spec.ObservedConfig.Object == nil && spec.ObservedConfig.Raw == nil {
-			t.Errorf("cluster ID %q: the TLS profile is not observed: %v", clusterID, err)
-		}
+		observed := err == nil && (spec.ObservedConfig.Object != nil || spec.ObservedConfig.Raw != nil)
+		assert.Check(t, observed, "cluster ID %q: the TLS profile is not observed: %v", clusterID, err)
 	}
 }
 

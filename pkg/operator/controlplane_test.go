@@ -2,7 +2,6 @@ package operator
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,12 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/yaml"
 
 	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
 
-	cinder "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -38,10 +35,8 @@ func observedProxy() *opv1.OperatorSpec {
 	)}}
 }
 
-// fitted returns a Deployment after the hooks of the flavour.
-func fitted(
-	t *testing.T, f flavour.Flavour, p plugin.Driver, given func(*driver) *appsv1.Deployment,
-) *appsv1.Deployment {
+// fit changes a Deployment with the hooks of the flavour.
+func fit(t *testing.T, f flavour.Flavour, p plugin.Driver, deployment *appsv1.Deployment) {
 	t.Helper()
 	seed := clustertest.Seed{
 		Flavour: f, OperatorNamespace: "operators", DriverNamespace: p.Namespace,
@@ -69,32 +64,15 @@ func fitted(
 		For(d.cluster.Namespaces.ControlPlane, "driver").Apps().V1().Deployments().Lister()
 	changes, _ := hook.DeploymentHooks(d.controlPlaneHooks(deployments))
 	fake.Start(t)
-	deployment := given(d)
 	for _, change := range changes {
 		assert.NilError(t, change(observedProxy(), deployment))
 	}
-	return deployment
-}
-
-// environment returns the values of all variables of a container with this name.
-func environment(c *corev1.Container, name string) (values []string) {
-	for _, variable := range c.Env {
-		if variable.Name == name {
-			values = append(values, variable.Value)
-		}
-	}
-	return values
 }
 
 // eachDeployment runs a test for each driver with a Deployment.
 func eachDeployment(t *testing.T, test func(t *testing.T, name string, p plugin.Driver)) {
 	t.Helper()
-	for name, p := range map[string]plugin.Driver{
-		"Manila": plugins()[0],
-		"Cinder": {
-			Name: opv1.CinderCSIDriver, ConditionPrefix: "OpenStackCinder", Assets: cinder.Assets(),
-		},
-	} {
+	for name, p := range map[string]plugin.Driver{"Manila": plugins()[0], "Cinder": cinderPlugin()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, name, p)
@@ -102,29 +80,10 @@ func eachDeployment(t *testing.T, test func(t *testing.T, name string, p plugin.
 	}
 }
 
-// The proxy of the guest cluster must not reach the control plane, nor may a variable exist twice.
-func TestEachContainerGetsTheProxyOfTheManagementClusterOnce(t *testing.T) {
-	t.Parallel()
-	eachDeployment(t, func(t *testing.T, _ string, p plugin.Driver) {
-		pod := fitted(t, flavour.HyperShift, p, func(d *driver) *appsv1.Deployment {
-			asset, _, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
-			assert.NilError(t, err)
-			deployment := &appsv1.Deployment{}
-			assert.NilError(t, yaml.UnmarshalStrict(asset.Data, deployment))
-			return deployment
-		}).Spec.Template.Spec
-		for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
-			for _, variable := range proxied() {
-				assert.Check(t, is.DeepEqual([]string{"management"}, environment(&c, variable)),
-					"%s in %s", variable, c.Name)
-			}
-		}
-	})
-}
-
+// The proxy of the guest cluster must not reach the control plane.
 func TestHooksFitTheDeploymentToItsFlavour(t *testing.T) {
 	t.Parallel()
-	bare := func(*driver) *appsv1.Deployment {
+	bare := func() *appsv1.Deployment {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "operators", Name: "bare",
 			Annotations: map[string]string{"config.openshift.io/inject-proxy": "csi-driver"},
@@ -142,21 +101,19 @@ func TestHooksFitTheDeploymentToItsFlavour(t *testing.T) {
 			return []string{"management", "management", "management"}
 		},
 	} {
-		t.Run(string(f), func(t *testing.T) {
-			t.Parallel()
-			d := bare(nil)
-			d.Spec.Replicas = ptr.To[int32](2)
-			pod := &d.Spec.Template.Spec
-			for i, value := range want(pod) {
-				pod.Containers[0].Env = append(pod.Containers[0].Env,
-					corev1.EnvVar{Name: proxied()[i], Value: value})
-			}
-			if f == flavour.HyperShift {
-				d.Annotations[hook.DesiredVersionAnnotation] = "4.21"
-				d.Spec.Template.Labels = map[string]string{"team": "a"}
-			}
-			assert.Check(t, is.DeepEqual(d, fitted(t, f, plugins()[0], bare)), "Deployment")
-		})
+		d, got := bare(), bare()
+		d.Spec.Replicas = ptr.To[int32](2)
+		pod := &d.Spec.Template.Spec
+		for i, value := range want(pod) {
+			pod.Containers[0].Env = append(pod.Containers[0].Env,
+				corev1.EnvVar{Name: proxied()[i], Value: value})
+		}
+		if f == flavour.HyperShift {
+			d.Annotations[hook.DesiredVersionAnnotation] = "4.21"
+			d.Spec.Template.Labels = map[string]string{"team": "a"}
+		}
+		fit(t, f, plugins()[0], got)
+		assert.Check(t, is.DeepEqual(d, got), "%s", f)
 	}
 }
 
@@ -183,23 +140,17 @@ func TestHooksOfThePluginOverrideTheOthers(t *testing.T) {
 // The releases of the control plane and of the guest cluster may differ, and so their images.
 func TestPlaceholdersOfEachSide(t *testing.T) {
 	t.Parallel()
+	images := func(namespace, suffix string) []string {
+		return []string{namespace, "driver" + suffix, "nfs_driver" + suffix, "liveness_probe" + suffix}
+	}
 	for f, want := range map[flavour.Flavour]map[flavour.Side][]string{
 		flavour.Standalone: {
-			flavour.ControlPlane: {
-				operandNamespace, "driver_image", "nfs_driver_image",
-				"liveness_probe_image",
-			},
-			flavour.Guest: {
-				operandNamespace, "driver_image", "nfs_driver_image",
-				"liveness_probe_image",
-			},
+			flavour.ControlPlane: images(operandNamespace, "_image"),
+			flavour.Guest:        images(operandNamespace, "_image"),
 		},
 		flavour.HyperShift: {
-			flavour.ControlPlane: {
-				"operators", "driver_control_plane_image",
-				"nfs_driver_control_plane_image", "liveness_probe_control_plane_image",
-			},
-			flavour.Guest: {"operators", "driver_image", "nfs_driver_image", "liveness_probe_image"},
+			flavour.ControlPlane: images("operators", "_control_plane_image"),
+			flavour.Guest:        images("operators", "_image"),
 		},
 	} {
 		o := newTestOperator(t, f, plugins()...)

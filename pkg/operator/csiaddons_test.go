@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -32,7 +31,6 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	cinder "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -114,18 +112,12 @@ func (f *addonsFixture) start() {
 	})
 }
 
-// eventually waits until check returns nil.
-func (f *addonsFixture) eventually(check func() error) {
+// eventually waits until a comparison succeeds.
+func (f *addonsFixture) eventually(compare func() is.Comparison) {
 	f.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(f.Context(), 50*time.Millisecond, addonsTimeout, true,
-		func(context.Context) (bool, error) {
-			last = check()
-			return last == nil, nil
-		})
-	if err != nil {
-		f.Fatalf("waited %v: %v", addonsTimeout, last)
-	}
+	_ = wait.PollUntilContextTimeout(f.Context(), 50*time.Millisecond, addonsTimeout, true,
+		func(context.Context) (bool, error) { return compare()().Success(), nil })
+	assert.Assert(f, compare(), "waited %v", addonsTimeout)
 }
 
 // installCRD creates the CRD of CSI-Addons.
@@ -176,18 +168,17 @@ func (f *addonsFixture) templates(resource string) []corev1.PodTemplateSpec {
 	})
 }
 
-// rolledOut returns nil if both workloads had this sequence of pods: with CSI-Addons or without.
-func (f *addonsFixture) rolledOut(want ...bool) error {
-	for _, resource := range []string{"deployments", "daemonsets"} {
-		var got []bool
-		for _, template := range f.templates(resource) {
-			got = append(got, hasSidecar(template))
+// rolledOut compares the sequence of pods of both workloads: with CSI-Addons or without.
+func (f *addonsFixture) rolledOut(want ...bool) func() is.Comparison {
+	return func() is.Comparison {
+		got := map[string][]bool{}
+		for _, resource := range []string{"deployments", "daemonsets"} {
+			for _, template := range f.templates(resource) {
+				got[resource] = append(got[resource], hasSidecar(template))
+			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			return fmt.Errorf("pods of %s have CSI-Addons (-want +got):\n%s", resource, diff)
-		}
+		return is.DeepEqual(map[string][]bool{"deployments": want, "daemonsets": want}, got)
 	}
-	return nil
 }
 
 func hasSidecar(template corev1.PodTemplateSpec) bool {
@@ -196,29 +187,23 @@ func hasSidecar(template corev1.PodTemplateSpec) bool {
 	})
 }
 
-// hasPolicies returns a check of the number of NetworkPolicies.
-func (f *addonsFixture) hasPolicies(want int) func() error {
-	return func() error {
+// hasPolicies compares the number of NetworkPolicies.
+func (f *addonsFixture) hasPolicies(want int) func() is.Comparison {
+	return func() is.Comparison {
 		list, err := f.kube.NetworkingV1().NetworkPolicies("").List(f.Context(), metav1.ListOptions{})
-		if err == nil && len(list.Items) != want {
-			err = fmt.Errorf("there are %d NetworkPolicies, want %d", len(list.Items), want)
-		}
-		return err
+		assert.NilError(f, err)
+		return is.Len(list.Items, want)
 	}
 }
 
-// reports returns nil if exactly one event says that the API server refuses a resource.
-func (f *addonsFixture) reports(resource string) error {
-	var found []string
-	for _, event := range f.events.Events() {
-		if event.Reason == "CSIAddonsForbidden" && strings.Contains(event.Message, resource) {
-			found = append(found, event.Message)
-		}
+// reports expects exactly one event that says that the API server refuses a resource.
+func (f *addonsFixture) reports(resource string) func() is.Comparison {
+	return func() is.Comparison {
+		found := clustertest.Messages(f.events, "CSIAddonsForbidden")
+		return is.Len(slices.DeleteFunc(found, func(message string) bool {
+			return !strings.Contains(message, resource)
+		}), 1)
 	}
-	if len(found) != 1 {
-		return fmt.Errorf("events about %s: %q", resource, found)
-	}
-	return nil
 }
 
 // touch changes the ClusterCSIDriver, which makes each controller reconcile.
@@ -238,13 +223,13 @@ func TestPodsRollOutOnceWhenCSIAddonsComeAndGo(t *testing.T) {
 	}
 	f := newAddonsFixture(t)
 	f.start()
-	f.eventually(func() error { return f.rolledOut(false) })
+	f.eventually(f.rolledOut(false))
 	f.eventually(f.isActive(opv1.ConditionFalse, "NoCustomResourceDefinition"))
 	f.installCRD()
-	f.eventually(func() error { return f.rolledOut(false, true) })
+	f.eventually(f.rolledOut(false, true))
 	f.eventually(f.isActive(opv1.ConditionTrue, "AsExpected"))
 	f.eventually(f.hasPolicies(1))
-	f.eventually(func() error { return f.hasGrants(granted...) })
+	f.eventually(f.hasGrants(granted...))
 	f.removeCRD()
 	f.eventually(f.isInstalled(false))
 	f.clock.Step(removalDelay - time.Second)
@@ -257,12 +242,12 @@ func TestPodsRollOutOnceWhenCSIAddonsComeAndGo(t *testing.T) {
 	f.removeCRD()
 	f.eventually(f.isInstalled(false))
 	f.clock.Step(removalDelay)
-	f.eventually(func() error {
+	f.eventually(func() is.Comparison {
 		f.touch()
 		return f.hasPolicies(0)()
 	})
-	f.eventually(func() error { return f.hasGrants() })
-	f.eventually(func() error { return f.rolledOut(false, true, false) })
+	f.eventually(f.hasGrants())
+	f.eventually(f.rolledOut(false, true, false))
 	for _, resource := range []string{"deployments", "daemonsets"} {
 		templates := f.templates(resource)
 		assert.Check(t, is.DeepEqual(templates[0], templates[2]),
@@ -270,41 +255,33 @@ func TestPodsRollOutOnceWhenCSIAddonsComeAndGo(t *testing.T) {
 	}
 }
 
-// isInstalled returns a check of the operator's cache of the CRD.
-func (f *addonsFixture) isInstalled(want bool) func() error {
-	return func() error {
-		if got := f.addons.crd.Exists(); got != want {
-			return fmt.Errorf("the CRD exists: %v", got)
-		}
-		return nil
-	}
+// isInstalled compares the operator's cache of the CRD.
+func (f *addonsFixture) isInstalled(want bool) func() is.Comparison {
+	return func() is.Comparison { return is.Equal(f.addons.crd.Exists(), want) }
 }
 
 // hasGrants compares the Roles, RoleBindings and ports of Services that are for CSI-Addons.
-func (f *addonsFixture) hasGrants(want ...string) error {
-	roles, errRoles := f.kube.RbacV1().Roles("").List(f.Context(), metav1.ListOptions{})
-	bindings, errBindings := f.kube.RbacV1().RoleBindings("").List(f.Context(), metav1.ListOptions{})
-	services, errServices := f.kube.CoreV1().Services("").List(f.Context(), metav1.ListOptions{})
-	if err := errors.Join(errRoles, errBindings, errServices); err != nil {
-		return err
-	}
-	var got []string
-	for _, role := range roles.Items {
-		got = append(got, "Role "+role.Name)
-	}
-	for _, binding := range bindings.Items {
-		got = append(got, "RoleBinding "+binding.Name)
-	}
-	for _, service := range services.Items {
-		for _, port := range service.Spec.Ports {
-			got = append(got, "port "+port.Name)
+func (f *addonsFixture) hasGrants(want ...string) func() is.Comparison {
+	return func() is.Comparison {
+		roles, errRoles := f.kube.RbacV1().Roles("").List(f.Context(), metav1.ListOptions{})
+		bindings, errBindings := f.kube.RbacV1().RoleBindings("").List(f.Context(), metav1.ListOptions{})
+		services, errServices := f.kube.CoreV1().Services("").List(f.Context(), metav1.ListOptions{})
+		assert.NilError(f, errors.Join(errRoles, errBindings, errServices))
+		var got []string
+		for _, role := range roles.Items {
+			got = append(got, "Role "+role.Name)
 		}
+		for _, binding := range bindings.Items {
+			got = append(got, "RoleBinding "+binding.Name)
+		}
+		for _, service := range services.Items {
+			for _, port := range service.Spec.Ports {
+				got = append(got, "port "+port.Name)
+			}
+		}
+		got = slices.DeleteFunc(got, func(name string) bool { return !strings.Contains(name, "addons") })
+		return is.DeepEqual(want, got, cmpopts.EquateEmpty())
 	}
-	got = slices.DeleteFunc(got, func(name string) bool { return !strings.Contains(name, "addons") })
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		return fmt.Errorf("permissions and ports of CSI-Addons (-want +got):\n%s", diff)
-	}
-	return nil
 }
 
 // mustRepairPolicies deletes the NetworkPolicies, and waits until the operator has created them.
@@ -315,21 +292,17 @@ func (f *addonsFixture) mustRepairPolicies() {
 	assert.Assert(f, err == nil && len(list.Items) == 1, "NetworkPolicies: %v (%v)", list, err)
 	assert.NilError(f, policies.NetworkPolicies(list.Items[0].Namespace).
 		Delete(f.Context(), list.Items[0].Name, metav1.DeleteOptions{}))
-	f.eventually(func() error {
+	f.eventually(func() is.Comparison {
 		f.touch() // the operator does not watch the object
 		return f.hasPolicies(1)()
 	})
 }
 
-// isActive returns a check of the condition about CSI-Addons.
-func (f *addonsFixture) isActive(want opv1.ConditionStatus, reason string) func() error {
-	return func() error {
-		conditions := f.cluster.State.Conditions(f.T)
-		c := v1helpers.FindOperatorCondition(conditions, "OpenStackCinderCSIAddonsActive")
-		if c == nil || c.Status != want || c.Reason != reason {
-			return fmt.Errorf("the condition is %+v, want %s %s", c, want, reason)
-		}
-		return nil
+// isActive compares the condition about CSI-Addons.
+func (f *addonsFixture) isActive(want opv1.ConditionStatus, reason string) func() is.Comparison {
+	return func() is.Comparison {
+		got := f.cluster.State.Condition(f, "OpenStackCinderCSIAddonsActive")
+		return is.Equal(string(got.Status)+" "+got.Reason, string(want)+" "+reason)
 	}
 }
 
@@ -339,11 +312,11 @@ func TestDriverRunsWithoutPermissionToWatchTheCRD(t *testing.T) {
 	grant := forbid(f.metadata(), "customresourcedefinitions")
 	f.installCRD()
 	f.start()
-	f.eventually(func() error { return f.rolledOut(false) })
+	f.eventually(f.rolledOut(false))
 	f.eventually(f.isActive(opv1.ConditionFalse, "Forbidden"))
-	f.eventually(func() error { return f.reports("customresourcedefinitions") })
+	f.eventually(f.reports("customresourcedefinitions"))
 	grant()
-	f.eventually(func() error { return f.rolledOut(false, true) })
+	f.eventually(f.rolledOut(false, true))
 	f.eventually(f.isActive(opv1.ConditionTrue, "AsExpected"))
 }
 
@@ -355,17 +328,13 @@ func TestDriverRunsWithoutObjectsOfCSIAddons(t *testing.T) {
 	forbid(&f.kube.Fake, "networkpolicies")
 	f.installCRD()
 	f.start()
-	f.eventually(func() error { return f.rolledOut(true) })
-	f.eventually(func() error { return f.reports("networkpolicies") })
+	f.eventually(f.rolledOut(true))
+	f.eventually(f.reports("networkpolicies"))
 	f.eventually(f.isActive(opv1.ConditionFalse, "Forbidden"))
-	f.eventually(func() error {
-		c := v1helpers.FindOperatorCondition(f.cluster.State.Conditions(t),
-			"OpenStackCinderDriverCSIAddonsControllerDegraded")
-		if c == nil || c.Status != opv1.ConditionFalse || c.Reason != "Forbidden" ||
-			!strings.Contains(c.Message, "networkpolicies") {
-			return fmt.Errorf("the condition is %+v", c)
-		}
-		return nil
+	f.eventually(func() is.Comparison {
+		c := f.cluster.State.Condition(t, "OpenStackCinderDriverCSIAddonsControllerDegraded")
+		text := string(c.Status) + " " + c.Reason + " " + c.Message
+		return is.Regexp("(?s)^False Forbidden .*networkpolicies", text)
 	})
 }
 
@@ -387,11 +356,11 @@ func TestObjectsOfCSIAddonsAreRemovedWithItsImages(t *testing.T) {
 				err := controller.Sync(t.Context(), factory.NewSyncContext("test", d.events))
 				assert.NilError(t, err)
 			}
-			f.eventually(func() error {
+			f.eventually(func() is.Comparison {
 				sync()
 				return f.isActive(opv1.ConditionTrue, "AsExpected")()
 			})
-			assert.NilError(t, f.hasPolicies(1)())
+			assert.Check(t, f.hasPolicies(1)())
 			if forbidden {
 				forbid(&f.kube.Fake, "*")
 			}
@@ -403,7 +372,8 @@ func TestObjectsOfCSIAddonsAreRemovedWithItsImages(t *testing.T) {
 			sync()
 			assert.Check(t, is.Len(f.kube.Actions(), 0), "a further sync")
 			if !forbidden {
-				assert.Check(t, errors.Join(f.hasPolicies(0)(), f.hasGrants()))
+				assert.Check(t, f.hasPolicies(0)())
+				assert.Check(t, f.hasGrants()())
 			}
 		})
 	}
@@ -442,44 +412,42 @@ func TestChoicesConfigureCSIAddonsWithoutARestart(t *testing.T) {
 	delete(f.operator.settings.Images, bundle.CSIAddonsSidecarImage)
 	f.installCRD()
 	f.start()
-	f.eventually(func() error { return f.rolledOut(false) })
+	f.eventually(f.rolledOut(false))
 	const config = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\ncsiAddons: " +
 		"{image: registry.example/csi_addons_sidecar_image, apiServerTokens: %v}\n"
 	chosen := choices(fmt.Sprintf(config, true))
-	configMaps := f.kube.CoreV1().ConfigMaps(chosen.Namespace)
-	_, err := configMaps.Create(t.Context(), chosen, metav1.CreateOptions{})
-	assert.NilError(t, err)
-	f.eventually(func() error { return f.rolledOut(false, true) })
+	clustertest.Put(t, f.kube, chosen)
+	f.eventually(f.rolledOut(false, true))
 	f.eventually(f.lastPodsAre(true, true, true))
 	f.eventually(f.hasPolicies(1))
 	f.clock.Step(deletionDelay)
-	chosen = choices(fmt.Sprintf(config, false))
-	_, err = configMaps.Update(t.Context(), chosen, metav1.UpdateOptions{})
-	assert.NilError(t, err)
+	clustertest.Put(t, f.kube, choices(fmt.Sprintf(config, false)))
 	f.eventually(f.hasPolicies(0))
 	f.eventually(f.lastPodsAre(false, true, false))
-	f.eventually(func() error { return f.hasGrants("Role "+name, "RoleBinding "+name+"-node") })
-	assert.NilError(t, configMaps.Delete(t.Context(), chosen.Name, metav1.DeleteOptions{}))
+	f.eventually(f.hasGrants("Role "+name, "RoleBinding "+name+"-node"))
+	clustertest.Delete(t, f.kube, chosen)
 	f.eventually(f.lastPodsAre(false, false, false))
 }
 
-// lastPodsAre returns a check of the last pods of both workloads: which have CSI-Addons, and
-// whether they accept tokens for the API server.
-func (f *addonsFixture) lastPodsAre(inDeployment, inDaemonSet, acceptTokens bool) func() error {
-	return func() error {
-		for resource, want := range map[string]bool{
-			"deployments": inDeployment, "daemonsets": inDaemonSet,
-		} {
+// lastPodsAre compares the last pods of both workloads: which have CSI-Addons, and whether they
+// accept tokens for the API server.
+func (f *addonsFixture) lastPodsAre(
+	inDeployment, inDaemonSet, acceptTokens bool,
+) func() is.Comparison {
+	return func() is.Comparison {
+		got := map[string][2]bool{}
+		for _, resource := range []string{"deployments", "daemonsets"} {
 			written := f.templates(resource)
 			last := written[len(written)-1]
-			accepts := slices.ContainsFunc(last.Spec.Containers, func(c corev1.Container) bool {
-				return slices.Contains(c.Args, "--token-audience=")
-			})
-			if hasSidecar(last) != want || accepts != acceptTokens {
-				return fmt.Errorf("the containers of %s are %v", resource, last.Spec.Containers)
+			got[resource] = [2]bool{
+				hasSidecar(last), slices.ContainsFunc(last.Spec.Containers, func(c corev1.Container) bool {
+					return slices.Contains(c.Args, "--token-audience=")
+				}),
 			}
 		}
-		return nil
+		return is.DeepEqual(map[string][2]bool{
+			"deployments": {inDeployment, acceptTokens}, "daemonsets": {inDaemonSet, acceptTokens},
+		}, got)
 	}
 }
 

@@ -140,15 +140,12 @@ func TestEachControllerStartsInItsPhase(t *testing.T) {
 		},
 	}
 	for f, needed := range tests {
-		t.Run(string(f), func(t *testing.T) {
-			t.Parallel()
-			want := map[phase][]string{always: fromTheStart, driverNeeded: needed, workloads: last}
-			got := map[phase][]string{}
-			for phase, controllers := range built(t, assembled(t, f, plugins()...)) {
-				got[phase] = names(controllers)
-			}
-			assert.Check(t, is.DeepEqual(want, got), "controllers by phase")
-		})
+		want := map[phase][]string{always: fromTheStart, driverNeeded: needed, workloads: last}
+		got := map[phase][]string{}
+		for phase, controllers := range built(t, assembled(t, f, plugins()...)) {
+			got[phase] = names(controllers)
+		}
+		assert.Check(t, is.DeepEqual(want, got), "controllers by phase, %s", f)
 	}
 }
 
@@ -202,8 +199,7 @@ func TestAllDriversUseTheTrustedCABundleOfTheLeader(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
 		for _, d := range assembled(t, f, plugins()...) {
-			assert.Check(t, len(d.trustedCAHooks(flavour.ControlPlane)) > 0, "%s: %s", f,
-				d.ConditionPrefix)
+			assert.Check(t, len(d.trustedCAHooks(flavour.ControlPlane)) > 0, "%s: %s", f, d.ConditionPrefix)
 		}
 	}
 }

@@ -2,17 +2,15 @@ package operator
 
 import (
 	"bytes"
-	"context"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -52,37 +50,22 @@ func (r hashKeyRun) sync(t *testing.T) {
 	assert.NilError(t, r.controller.Sync(t.Context(), factory.NewSyncContext("test", r.events)))
 }
 
-// awaitCache waits until the lookup of the Secret in the cache has the expected result.
-func awaitCache(t *testing.T, f *clustertest.Fake, done func(*corev1.Secret, error) bool) {
-	t.Helper()
-	lister := f.Side(flavour.ControlPlane).ObjectInformers.For(hashKeyNamespace, hashKeyName).
-		Core().V1().Secrets().Lister()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
-		func(context.Context) (bool, error) {
-			return done(lister.Secrets(hashKeyNamespace).Get(hashKeyName)), nil
-		})
-	assert.NilError(t, err, "the cache does not have the expected Secret")
-}
-
-// stored waits until the cache contains the Secret of the API server, and returns its key.
+// stored waits until the cache contains the Secret of the API server, and returns its key, nil if
+// there is no Secret.
 func stored(t *testing.T, f *clustertest.Fake) []byte {
 	t.Helper()
-	live, err := f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).
-		Get(t.Context(), hashKeyName, metav1.GetOptions{})
-	assert.NilError(t, err)
-	awaitCache(t, f, func(cached *corev1.Secret, err error) bool {
-		return err == nil && bytes.Equal(cached.Data["key"], live.Data["key"])
-	})
-	return live.Data["key"]
+	cached := f.Secret(flavour.ControlPlane, hashKeyNamespace, hashKeyName)
+	secrets := f.ControlPlane.CoreV1().Secrets(hashKeyNamespace)
+	clustertest.CatchUp(t, secrets, hashKeyName, cached.Get)
+	return ptr.Deref(cached.Get(), corev1.Secret{}).Data["key"]
 }
 
 // With another key, unchanged rollout inputs would cause a rollout. The guest cluster does not
 // contain the key. While Unmanaged, the operator reads it.
 func TestEachRunUsesTheSameHashKey(t *testing.T) {
 	t.Parallel()
-	f := clustertest.New(
-		t, clustertest.Seed{Flavour: flavour.HyperShift, OperatorNamespace: hashKeyNamespace},
-	)
+	seed := clustertest.Seed{Flavour: flavour.HyperShift, OperatorNamespace: hashKeyNamespace}
+	f := clustertest.New(t, seed)
 	setSpec(t, f.State, opv1.OperatorSpec{ManagementState: opv1.Unmanaged})
 	first, second := newHashKeyRun(t, f), newHashKeyRun(t, f)
 	f.Start(t)
@@ -103,7 +86,7 @@ func TestEachRunUsesTheSameHashKey(t *testing.T) {
 	setSpec(t, f.State, opv1.OperatorSpec{ManagementState: opv1.Managed})
 	assert.NilError(t, f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).
 		Delete(t.Context(), hashKeyName, metav1.DeleteOptions{}))
-	awaitCache(t, f, func(_ *corev1.Secret, err error) bool { return err != nil })
+	assert.Check(t, is.Len(stored(t, f), 0))
 	first.sync(t)
 	assert.Check(t, is.DeepEqual(value, stored(t, f)), "key in the Secret after it was deleted")
 }
@@ -122,20 +105,16 @@ func TestOnlyAnInvalidHashKeyIsReplaced(t *testing.T) {
 		"no key":     {nil, false, updated},
 		"half a key": {used[:hook.KeySize/2], false, updated},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := clustertest.New(t, clustertest.Seed{
-				OperatorNamespace: hashKeyNamespace, Guest: []runtime.Object{&corev1.Secret{
-					ObjectMeta: metav1.ObjectMeta{Namespace: hashKeyNamespace, Name: hashKeyName},
-					Type:       corev1.SecretTypeOpaque, Data: map[string][]byte{"key": test.value},
-				}},
-			})
-			run := newHashKeyRun(t, f) // its cache is empty: nothing is started
-			run.sync(t)
-			if got := run.key.Value(); bytes.Equal(got, used) != test.want || len(got) != hook.KeySize {
-				t.Errorf("the key in use is kept: %t, want %t", !test.want, test.want)
-			}
-			assert.Check(t, is.DeepEqual(test.verbs, clustertest.Writes(f.Guest)), "writes")
+		f := clustertest.New(t, clustertest.Seed{
+			OperatorNamespace: hashKeyNamespace, Guest: []runtime.Object{&corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: hashKeyNamespace, Name: hashKeyName},
+				Type:       corev1.SecretTypeOpaque, Data: map[string][]byte{"key": test.value},
+			}},
 		})
+		run := newHashKeyRun(t, f) // its cache is empty: nothing is started
+		run.sync(t)
+		got := run.key.Value()
+		assert.Check(t, bytes.Equal(got, used) == test.want && len(got) == hook.KeySize, name)
+		assert.Check(t, is.DeepEqual(test.verbs, clustertest.Writes(f.Guest)), "writes, %s", name)
 	}
 }

@@ -72,9 +72,7 @@ func (r *legacyRun) of(o *unstructured.Unstructured) dynamic.ResourceInterface {
 }
 
 // get returns the object in the cluster, or nil.
-func (r *legacyRun) get(
-	t *testing.T, o *unstructured.Unstructured,
-) *unstructured.Unstructured {
+func (r *legacyRun) get(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	live, err := r.of(o).Get(t.Context(), o.GetName(), metav1.GetOptions{})
 	assert.Assert(t, err == nil || apierrors.IsNotFound(err), err)
@@ -198,15 +196,13 @@ func TestLegacyControllerWaitsUntilTheLeftoversAreReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newLegacyRun(t)
+			kube := r.cluster.Side(flavour.ControlPlane).Kube.(*kubefake.Clientset)
 			if deployed {
-				deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+				clustertest.Put(t, kube, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 					Namespace: operandNamespace, Name: "openstack-manila-csi-controllerplugin",
-				}}
-				assert.NilError(t, r.cluster.Side(flavour.ControlPlane).Kube.(*kubefake.Clientset).
-					Tracker().Add(deployment))
+				}})
 			}
 			replace := r.initialSyncs.track(func(context.Context, factory.SyncContext) error { return nil })
-			kube := r.cluster.Side(flavour.ControlPlane).Kube.(*kubefake.Clientset)
 			kube.ClearActions()
 			for range 3 {
 				assert.NilError(t, r.sync(t))
@@ -278,9 +274,8 @@ func TestDriverWithoutEarlierReleasesNeedsNoLegacyController(t *testing.T) {
 	for name, build := range map[string]func(string) (factory.Controller, error){
 		"conditions": d.staleConditions, "RBAC objects": d.legacyController,
 	} {
-		if controller, err := build("Test"); controller != nil || err != nil {
-			t.Errorf("there is a controller of %s (error %v)", name, err)
-		}
+		controller, err := build("Test")
+		assert.Check(t, controller == nil && err == nil, "a controller of %s, %v", name, err)
 	}
 }
 
@@ -288,12 +283,10 @@ func TestDriverWithoutEarlierReleasesNeedsNoLegacyController(t *testing.T) {
 func TestStaleConditionsDependOnTheFlavour(t *testing.T) {
 	t.Parallel()
 	const ours = "OpenStackManilaDriverControlPlaneStaticResourcesControllerDegraded"
-	for f, want := range map[flavour.Flavour]bool{
-		flavour.Standalone: true, flavour.HyperShift: false,
-	} {
+	for _, f := range flavour.All() {
 		generations, err := assembled(t, f, plugins()...)[0].generations()
 		assert.NilError(t, err)
-		assert.Check(t, is.Equal(slices.Contains(legacy.StaleConditions(generations), ours), want),
-			"%s: %s is stale", f, ours)
+		stale := slices.Contains(legacy.StaleConditions(generations), ours)
+		assert.Check(t, is.Equal(stale, f == flavour.Standalone), "%s: %s is stale", f, ours)
 	}
 }

@@ -39,23 +39,20 @@ func TestManagementStateDegradedExplainsTheState(t *testing.T) {
 		"force":   {opv1.Force, opv1.ConditionTrue, "Unknown", unknown("Force")},
 		"unknown": {"Perhaps", opv1.ConditionTrue, "Unknown", unknown("Perhaps")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client := newFakeClient(t)
-			setSpec(t, client, opv1.OperatorSpec{ManagementState: test.state})
-			d := &driver{
-				Driver: plugin.Driver{Name: "x.example"},
-				shared: &shared{operator: client, events: process().Events},
-			}
-			controller, err := d.managementState("ManagementState")
-			assert.NilError(t, err)
-			err = controller.Sync(t.Context(), factory.NewSyncContext("test", d.events))
-			assert.NilError(t, err)
-			want := []opv1.OperatorCondition{
-				condition("ManagementStateDegraded", test.status, test.reason, test.message),
-			}
-			assert.Check(t, is.DeepEqual(want, client.SortedConditions(t)), "conditions")
-		})
+		client := newFakeClient(t)
+		setSpec(t, client, opv1.OperatorSpec{ManagementState: test.state})
+		d := &driver{
+			Driver: plugin.Driver{Name: "x.example"},
+			shared: &shared{operator: client, events: process().Events},
+		}
+		controller, err := d.managementState("ManagementState")
+		assert.NilError(t, err)
+		err = controller.Sync(t.Context(), factory.NewSyncContext("test", d.events))
+		assert.NilError(t, err)
+		want := []opv1.OperatorCondition{
+			condition("ManagementStateDegraded", test.status, test.reason, test.message),
+		}
+		assert.Check(t, is.DeepEqual(want, client.SortedConditions(t)), name)
 	}
 }
 
@@ -65,15 +62,12 @@ func TestControllersWriteOnlyInTheStateManaged(t *testing.T) {
 	for state, reconciles := range map[opv1.ManagementState]bool{
 		opv1.Managed: true, opv1.Unmanaged: false, opv1.Removed: false, opv1.Force: false, "": false,
 	} {
-		t.Run(string(state), func(t *testing.T) {
-			t.Parallel()
-			d := assembled(t, flavour.Standalone, plugins()...)[0]
-			setSpec(t, d.operator, opv1.OperatorSpec{ManagementState: state})
-			for _, c := range built(t, []*driver{d})[driverNeeded] {
-				assert.NilError(t, c.Sync(t.Context(), factory.NewSyncContext("test", d.events)))
-			}
-			writes := created(d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset))
-			assert.Check(t, (len(writes) > 0) == reconciles, "writes are %v", writes)
-		})
+		d := assembled(t, flavour.Standalone, plugins()...)[0]
+		setSpec(t, d.operator, opv1.OperatorSpec{ManagementState: state})
+		for _, c := range built(t, []*driver{d})[driverNeeded] {
+			assert.NilError(t, c.Sync(t.Context(), factory.NewSyncContext("test", d.events)))
+		}
+		writes := created(d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset))
+		assert.Check(t, (len(writes) > 0) == reconciles, "%s: writes are %v", state, writes)
 	}
 }

@@ -46,8 +46,7 @@ func TestEachConditionIsAGauge(t *testing.T) {
 		series + "AAvailable": 0, series + "BAvailable": 0,
 		"openstack_csi_condition_reason driver=manila.csi.openstack.org reason=FailedCreate " +
 			"type=AAvailable": 1,
-		"openstack_csi_condition_reason driver=manila.csi.openstack.org reason=Other " +
-			"type=BAvailable": 1,
+		"openstack_csi_condition_reason driver=manila.csi.openstack.org reason=Other type=BAvailable": 1,
 	})
 	// The series of a condition that was removed ends, so that no alert reports it forever.
 	client.SetConditions(t, condition("A", opv1.ConditionFalse, "", ""))
@@ -81,8 +80,7 @@ func mustServe(t *testing.T, registry metrics.KubeRegistry, want map[string]floa
 			for _, label := range metric.GetLabel() {
 				series += " " + label.GetName() + "=" + label.GetValue()
 			}
-			got[series] = metric.GetGauge().GetValue() +
-				float64(metric.GetHistogram().GetSampleCount())
+			got[series] = metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
 		}
 	}
 	assert.Check(t, is.DeepEqual(want, got), "series")

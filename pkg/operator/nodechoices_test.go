@@ -2,7 +2,6 @@ package operator
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 
@@ -69,15 +68,12 @@ func checkNodeChoices(t *testing.T, driverName string, asset bundle.Asset, addon
 	assert.NilError(t, d.nodeChoicesHook(lister).DaemonSet(nil, daemonSet))
 	pod := &daemonSet.Spec.Template.Spec
 	text, err := json.Marshal(pod)
-	if err != nil || strings.Contains(string(text), "/var/lib/kubelet") ||
-		!strings.Contains(string(text), `"/var/lib/k0s/kubelet`) {
-		t.Errorf("%s: error %v, pod %s", driverName, err, text)
-	}
+	assert.Check(t, err == nil && !strings.Contains(string(text), "/var/lib/kubelet") &&
+		strings.Contains(string(text), `"/var/lib/k0s/kubelet`), "%s: %v, pod %s", driverName, err, text)
 	for _, argument := range []string{"--stagingpath=", "--staging-path="} {
 		folder := argument + "/var/lib/k0s/kubelet/plugins/kubernetes.io/csi"
-		if addons && driverName == "OpenStackCinder" && !strings.Contains(string(text), folder) {
-			t.Errorf("%s is missing in %s", folder, text)
-		}
+		assert.Check(t, !addons || driverName != "OpenStackCinder" ||
+			strings.Contains(string(text), folder), "%s is missing in %s", folder, text)
 	}
 	want := corev1.PodSpec{
 		NodeSelector: map[string]string{"kubernetes.io/os": "linux", "example.com/openstack": "true"},
@@ -87,8 +83,6 @@ func checkNodeChoices(t *testing.T, driverName string, asset bundle.Asset, addon
 	}
 	got := corev1.PodSpec{NodeSelector: pod.NodeSelector, Tolerations: pod.Tolerations}
 	assert.Check(t, is.DeepEqual(want, got), driverName)
-	warned := slices.ContainsFunc(recorder.Events(), func(e *corev1.Event) bool {
-		return e.Reason == "KubeletDirChanged"
-	})
+	warned := len(clustertest.Messages(recorder, "KubeletDirChanged")) > 0
 	assert.Check(t, is.Equal(warned, driverName != "NFS"), "%s: %v", driverName, recorder.Events())
 }

@@ -1,10 +1,8 @@
 package operator
 
 import (
-	"context"
 	"maps"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -13,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
@@ -91,17 +88,11 @@ func newMonitored(t *testing.T, clusterID string) monitored {
 func (m monitored) await(namespace, name string) *unstructured.Unstructured {
 	m.Helper()
 	var monitor *unstructured.Unstructured
-	err := wait.PollUntilContextTimeout(m.Context(), time.Millisecond, time.Minute, true,
-		func(ctx context.Context) (exists bool, err error) {
-			err = m.controller.Sync(ctx, factory.NewSyncContext("test", m.events))
-			if err != nil {
-				return false, err
-			}
-			monitor, err = m.monitors.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-			return err == nil, nil
-		})
-	if err != nil {
-		m.Fatalf("waiting for ServiceMonitor %s/%s: %v", namespace, name, err)
-	}
+	clustertest.Eventually(m, func() bool {
+		err := m.controller.Sync(m.Context(), factory.NewSyncContext("test", m.events))
+		assert.NilError(m, err)
+		monitor, err = m.monitors.Namespace(namespace).Get(m.Context(), name, metav1.GetOptions{})
+		return err == nil
+	}, "ServiceMonitor "+namespace+"/"+name)
 	return monitor
 }

@@ -10,7 +10,6 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/status"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -71,24 +70,20 @@ func TestReadySummarizesTheOtherConditions(t *testing.T) {
 				"field spec.logLevel is not a string"),
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d, client := assembled(t, flavour.Standalone, plugins()...)[0], newFakeClient(t)
-			client.SetConditions(t, test.conditions...)
-			setSpec(t, client, opv1.OperatorSpec{ManagementState: test.state})
-			d.operator = client
-			if test.state == "" {
-				d.operator = undecodable{client}
-			}
-			controller, err := d.readyController("ReadyController")
-			assert.NilError(t, err)
-			for range 2 {
-				assert.NilError(t, controller.Sync(t.Context(), factory.NewSyncContext("test", d.events)))
-				got := v1helpers.FindOperatorCondition(client.SortedConditions(t), "Ready")
-				assert.Check(t, is.DeepEqual(&test.want, got), "condition")
-			}
-			assert.Check(t, is.Equal(client.Writes(), 1), "writes")
-		})
+		d, client := assembled(t, flavour.Standalone, plugins()...)[0], newFakeClient(t)
+		client.SetConditions(t, test.conditions...)
+		setSpec(t, client, opv1.OperatorSpec{ManagementState: test.state})
+		d.operator = client
+		if test.state == "" {
+			d.operator = undecodable{client}
+		}
+		controller, err := d.readyController("ReadyController")
+		assert.NilError(t, err)
+		for range 2 {
+			assert.NilError(t, controller.Sync(t.Context(), factory.NewSyncContext("test", d.events)))
+			assert.Check(t, is.DeepEqual(test.want, client.Condition(t, "Ready")), name)
+		}
+		assert.Check(t, is.Equal(client.Writes(), 1), "writes, %s", name)
 	}
 }
 

@@ -50,9 +50,7 @@ func newRunnerFixture(t *testing.T) *runnerFixture {
 		always: &fakeController{}, needed: &fakeController{}, workload: &fakeController{},
 		client: newFakeClient(t),
 	}
-	common := &shared{
-		cluster: &cluster.Cluster{}, operator: f.client, needed: make(chan struct{}),
-	}
+	common := &shared{cluster: &cluster.Cluster{}, operator: f.client, needed: make(chan struct{})}
 	leader := plugin.Driver{Name: "leader"}
 	f.runner = &runner{
 		drivers: []*driver{

@@ -16,7 +16,6 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -43,30 +42,26 @@ func TestEditedServicePortsAreRepaired(t *testing.T) {
 		"as wanted": {[]*corev1.Service{service(9203)}, nil, nil},
 		"missing":   {nil, nil, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			kube := fake.NewClientset()
-			cached := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-			for _, s := range tt.cached {
-				assert.NilError(t, cached.Add(s))
-			}
-			for _, s := range tt.live {
-				assert.NilError(t, kube.Tracker().Add(s))
-			}
-			required := service(9203)
-			required.Spec.ClusterIP = ""
-			s := &servicePorts{kube: kube, required: []requiredService{
-				{Service: required, lister: corelisters.NewServiceLister(cached)},
-			}}
-			assert.NilError(t, s.sync(t.Context()))
-			assert.Check(t, is.DeepEqual(tt.writes, clustertest.Writes(kube)), "writes")
-			if tt.live != nil {
-				got, err := kube.CoreV1().Services("operands").
-					Get(t.Context(), "metrics", metav1.GetOptions{})
-				assert.NilError(t, err)
-				assert.Check(t, is.DeepEqual(service(9203).Spec, got.Spec))
-			}
-		})
+		kube := fake.NewClientset()
+		cached := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+		for _, s := range tt.cached {
+			assert.NilError(t, cached.Add(s))
+		}
+		for _, s := range tt.live {
+			assert.NilError(t, kube.Tracker().Add(s))
+		}
+		required := service(9203)
+		required.Spec.ClusterIP = ""
+		s := &servicePorts{kube: kube, required: []requiredService{
+			{Service: required, lister: corelisters.NewServiceLister(cached)},
+		}}
+		assert.NilError(t, s.sync(t.Context()))
+		assert.Check(t, is.DeepEqual(tt.writes, clustertest.Writes(kube)), "writes, %s", name)
+		if tt.live != nil {
+			got, err := kube.CoreV1().Services("operands").Get(t.Context(), "metrics", metav1.GetOptions{})
+			assert.NilError(t, err)
+			assert.Check(t, is.DeepEqual(service(9203).Spec, got.Spec), name)
+		}
 	}
 }
 
@@ -83,8 +78,7 @@ func TestFailedPortRepairIsReportedAndDelaysNoWorkload(t *testing.T) {
 	assert.Assert(t, err == nil && len(list.Items) == 1, "Services are %v, %v", list, err)
 	edited := &list.Items[0]
 	edited.Spec.Ports[0].Port++
-	resource := corev1.SchemeGroupVersion.WithResource("services")
-	assert.NilError(t, kube.Tracker().Update(resource, edited, edited.Namespace))
+	clustertest.Put(t, kube, edited)
 	kube.PrependReactor("update", "services",
 		func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, errors.New("not today")
@@ -98,9 +92,7 @@ func TestFailedPortRepairIsReportedAndDelaysNoWorkload(t *testing.T) {
 	err = controller.Sync(t.Context(), syncCtx)
 	assert.Check(t, is.ErrorContains(err, want), "the error requeues the repair")
 	assert.Check(t, d.initialSyncs.done(), "the ports of a Service are a prerequisite of workloads")
-	_, status, _, err := d.operator.GetOperatorState()
-	assert.NilError(t, err)
-	got := v1helpers.FindOperatorCondition(status.Conditions, name+"Degraded")
-	assert.Assert(t, got != nil && got.Status == opv1.ConditionTrue, "the condition is %+v", got)
+	got := d.operator.(*clustertest.Operator).Condition(t, name+"Degraded")
+	assert.Check(t, is.Equal(got.Status, opv1.ConditionTrue))
 	assert.Check(t, is.Contains(got.Message, want))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -12,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
@@ -67,15 +65,11 @@ func (f *snapshotClassFixture) create(t *testing.T) *unstructured.Unstructured {
 	clustertest.PutCRD(t, f.cluster.Side(flavour.Guest).Metadata,
 		"volumesnapshotclasses.snapshot.storage.k8s.io")
 	var class *unstructured.Unstructured
-	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
-		func(ctx context.Context) (bool, error) {
-			if err := f.sync(ctx); err != nil {
-				return false, err
-			}
-			class, err = f.classes.Get(ctx, f.name, metav1.GetOptions{})
-			return err == nil, nil
-		})
-	assert.NilError(t, err, "with the CRD")
+	clustertest.Eventually(t, func() bool {
+		assert.NilError(t, f.sync(t.Context()))
+		class, err = f.classes.Get(t.Context(), f.name, metav1.GetOptions{})
+		return err == nil
+	}, "the class, after its CRD")
 	f.mustHaveEvent(t, "VolumeSnapshotClassCreated")
 	return class
 }
@@ -83,12 +77,8 @@ func (f *snapshotClassFixture) create(t *testing.T) *unstructured.Unstructured {
 // mustHaveEvent checks that an event with this reason names the class.
 func (f *snapshotClassFixture) mustHaveEvent(t *testing.T, reason string) {
 	t.Helper()
-	for _, event := range f.events.(events.InMemoryRecorder).Events() {
-		if event.Reason == reason && strings.Contains(event.Message, "/"+f.name+" ") {
-			return
-		}
-	}
-	t.Errorf("no event %s names the VolumeSnapshotClass", reason)
+	messages := clustertest.Messages(f.events.(events.InMemoryRecorder), reason)
+	assert.Check(t, is.Contains(strings.Join(messages, "\n"), "/"+f.name+" "), reason)
 }
 
 // With Delete, the cloud loses snapshots that the administrator wants to retain. Without

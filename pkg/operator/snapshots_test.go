@@ -16,7 +16,6 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -56,9 +55,7 @@ func (f *snapshotsFixture) add(name string, age time.Duration, finalizers ...str
 	snapshot.SetGroupVersionKind(version.WithKind("VolumeSnapshot"))
 	err := f.snapshots.Tracker().
 		Create(version.WithResource("volumesnapshots"), snapshot, snapshot.Namespace)
-	if err != nil {
-		f.Fatal(err)
-	}
+	assert.NilError(f, err)
 }
 
 // fail makes lists fail.
@@ -67,15 +64,12 @@ func (f *snapshotsFixture) fail(err error) {
 		func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
 }
 
-// condition syncs once, and returns the condition or nil.
-func (f *snapshotsFixture) condition() *opv1.OperatorCondition {
+// condition syncs once, and returns the condition.
+func (f *snapshotsFixture) condition() opv1.OperatorCondition {
 	f.Helper()
 	err := f.controller.Sync(f.Context(), factory.NewSyncContext("test", f.driver.events))
-	if err != nil {
-		f.Fatal(err)
-	}
-	return v1helpers.FindOperatorCondition(f.client.SortedConditions(f.T),
-		"OpenStackManilaSnapshotsServed")
+	assert.NilError(f, err)
+	return f.client.Condition(f, "OpenStackManilaSnapshotsServed")
 }
 
 func TestSnapshotsThatNoControllerProcessesAreReported(t *testing.T) {
@@ -83,20 +77,19 @@ func TestSnapshotsThatNoControllerProcessesAreReported(t *testing.T) {
 	f := newSnapshotsFixture(t)
 	f.add("young", time.Minute)
 	f.add("bound", time.Hour, "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection")
-	if c := f.condition(); c == nil || c.Status != opv1.ConditionTrue || c.Reason != "AsExpected" {
-		t.Errorf("condition %+v, want True", c)
-	}
+	c := f.condition()
+	assert.Check(t, c.Status == opv1.ConditionTrue && c.Reason == "AsExpected", "condition %+v", c)
 	f.add("a", 10*time.Minute)
 	f.add("oldest", time.Hour)
 	want := condition("OpenStackManilaSnapshotsServed", opv1.ConditionFalse, "NoSnapshotController",
 		"No snapshot controller has processed VolumeSnapshot shop/oldest for more than 5m0s. Install a "+
 			"snapshot controller, or check the logs of the one in the cluster")
-	assert.Check(t, is.DeepEqual(&want, f.condition()), "condition")
+	assert.Check(t, is.DeepEqual(want, f.condition()), "condition")
 	f.fail(errors.New("etcdserver: request timed out"))
-	assert.Check(t, is.DeepEqual(&want, f.condition()), "condition while the list fails")
+	assert.Check(t, is.DeepEqual(want, f.condition()), "condition while the list fails")
 	f.fail(apierrors.NewNotFound(schema.GroupResource{Resource: "volumesnapshots"}, ""))
 	for range 2 {
-		assert.Check(t, f.condition() == nil, "a condition without the CRD")
+		assert.Check(t, is.Equal(f.condition().Type, ""), "without the CRD")
 	}
 	assert.Check(t, is.Equal(f.client.Writes(), 3), "writes of True, of False, and of the removal")
 }

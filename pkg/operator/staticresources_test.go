@@ -19,6 +19,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 // created returns the resources that were created, in order and without repetitions. The order of
@@ -54,23 +55,20 @@ func TestRBACIsAppliedFirst(t *testing.T) {
 		},
 	}
 	for f, want := range tests {
-		t.Run(string(f), func(t *testing.T) {
-			t.Parallel()
-			d := assembled(t, f, plugins()...)[0]
-			for _, c := range built(t, []*driver{d})[driverNeeded] {
-				if !strings.Contains(c.Name(), "StaticResourcesController") {
-					continue
-				}
-				assert.NilError(t, c.Sync(t.Context(), factory.NewSyncContext(c.Name(), d.events)))
+		d := assembled(t, f, plugins()...)[0]
+		for _, c := range built(t, []*driver{d})[driverNeeded] {
+			if !strings.Contains(c.Name(), "StaticResourcesController") {
+				continue
 			}
-			got := map[flavour.Side][]string{}
-			for side := range want {
-				got[side] = created(d.cluster.Side(side).Kube.(*fake.Clientset))
-			}
-			assert.Check(t, is.DeepEqual(want, got), "creations by side")
-			// The controllers of the hash key and of the trusted CA bundle have not run.
-			assert.Check(t, is.Equal(d.initialSyncs.pending.Load(), int32(2)), "pending initial syncs")
-		})
+			assert.NilError(t, c.Sync(t.Context(), factory.NewSyncContext(c.Name(), d.events)))
+		}
+		got := map[flavour.Side][]string{}
+		for side := range want {
+			got[side] = created(d.cluster.Side(side).Kube.(*fake.Clientset))
+		}
+		assert.Check(t, is.DeepEqual(want, got), "creations by side, %s", f)
+		// The controllers of the hash key and of the trusted CA bundle have not run.
+		assert.Check(t, is.Equal(d.initialSyncs.pending.Load(), int32(2)), "pending initial syncs")
 	}
 }
 
@@ -146,15 +144,12 @@ func TestOnlyAWorkloadOfTheControlPlaneCountsAsDeployed(t *testing.T) {
 		"guest's daemon set":      {flavour.HyperShift, flavour.Guest, daemonSet, false},
 	}
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := assembled(t, tt.flavour, plugins()...)[0]
-			kube := d.cluster.Side(tt.side).Kube.(*fake.Clientset)
-			assert.NilError(t, kube.Tracker().Add(tt.object))
-			got, err := d.deployed(t.Context())
-			assert.NilError(t, err)
-			assert.Check(t, is.Equal(got, tt.want), "deployed")
-		})
+		d := assembled(t, tt.flavour, plugins()...)[0]
+		kube := d.cluster.Side(tt.side).Kube.(*fake.Clientset)
+		clustertest.Put(t, kube, tt.object)
+		got, err := d.deployed(t.Context())
+		assert.NilError(t, err)
+		assert.Check(t, is.Equal(got, tt.want), name)
 	}
 }
 

@@ -1,18 +1,13 @@
 package operator
 
 import (
-	"context"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -83,29 +78,15 @@ func (b *classFixture) sync(t *testing.T) []string {
 	err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events))
 	assert.NilError(t, err)
 	writes := clustertest.Writes(b.Guest)
-	served := b.classes(t)
-	lister := b.Side(flavour.Guest).Informers.InformersFor("").Storage().V1().StorageClasses().Lister()
-	err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
-		func(context.Context) (bool, error) {
-			cached, err := lister.List(labels.Everything())
-			known := len(cached) == len(served)
-			for _, class := range cached {
-				want := served[class.Name]
-				known = known && want != nil && cmp.Equal(class.Annotations, want.Annotations)
-			}
-			return known, err
-		})
-	assert.NilError(t, err, "the cache does not contain the StorageClasses")
+	b.StorageClasses(t)
 	return writes
 }
 
 func (b *classFixture) classes(t *testing.T) map[string]*storagev1.StorageClass {
 	t.Helper()
-	list, err := b.Guest.StorageV1().StorageClasses().List(t.Context(), metav1.ListOptions{})
-	assert.NilError(t, err)
 	ret := map[string]*storagev1.StorageClass{}
-	for i := range list.Items {
-		ret[list.Items[i].Name] = &list.Items[i]
+	for _, class := range b.StorageClasses(t) {
+		ret[class.Name] = class
 	}
 	return ret
 }
@@ -176,30 +157,22 @@ func TestDefaultClassOfTheAdministratorIsPreserved(t *testing.T) {
 		classes []runtime.Object
 		want    string
 	}{
-		"the only one":                   {nil, "true"},
-		"beside one that is not default": {[]runtime.Object{class("other", "false")}, "true"},
-		"beside a default":               {[]runtime.Object{class("other", "true")}, "false"},
-		"given up":                       {[]runtime.Object{own(t, "false")}, "false"},
-		"given up for another": {
-			[]runtime.Object{own(t, "false"), class("other", "true")}, "false",
-		},
-		"two defaults, as chosen": {
-			[]runtime.Object{own(t, "true"), class("other", "true")}, "true",
-		},
-		"annotation removed":             {[]runtime.Object{own(t, "")}, "true"},
-		"annotation removed for another": {[]runtime.Object{own(t, ""), class("other", "true")}, "false"},
+		"the only one":            {nil, "true"},
+		"beside one that is none": {[]runtime.Object{class("other", "false")}, "true"},
+		"beside a default":        {[]runtime.Object{class("other", "true")}, "false"},
+		"given up":                {[]runtime.Object{own(t, "false")}, "false"},
+		"given up for another":    {[]runtime.Object{own(t, "false"), class("other", "true")}, "false"},
+		"two defaults, as chosen": {[]runtime.Object{own(t, "true"), class("other", "true")}, "true"},
+		"removed":                 {[]runtime.Object{own(t, "")}, "true"},
+		"removed for another":     {[]runtime.Object{own(t, ""), class("other", "true")}, "false"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass, test.classes...)
-			for range 2 {
-				b.sync(t)
-				assert.Check(t, is.Equal(b.classes(t)[standard].Annotations[defaultAnnotation], test.want),
-					"the annotation")
-			}
-			assert.Check(t, b.classes(t)["other"] == nil || len(clustertest.Writes(b.Guest)) == 0,
-				"another's StorageClass was written")
-		})
+		b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass, test.classes...)
+		for range 2 {
+			b.sync(t)
+			assert.Check(t, is.Equal(b.classes(t)[standard].Annotations[defaultAnnotation], test.want), name)
+		}
+		assert.Check(t, b.classes(t)["other"] == nil || len(clustertest.Writes(b.Guest)) == 0,
+			"another's StorageClass was written, %s", name)
 	}
 }
 

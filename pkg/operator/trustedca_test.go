@@ -29,26 +29,22 @@ func TestTrustedCABundleIsThatOfTheOperatorsCluster(t *testing.T) {
 	for f, namespace := range map[flavour.Flavour]string{
 		flavour.Standalone: "operands", flavour.HyperShift: "operators",
 	} {
-		t.Run(string(f), func(t *testing.T) {
-			t.Parallel()
-			drivers := plugins()
-			for i := range drivers {
-				drivers[i].Namespace = "operands"
-			}
-			d := assembled(t, f, drivers...)[0]
-			trusted := d.trustedCA
-			assert.Check(t, strings.HasPrefix(trusted.Name, "ConfigMap "+namespace+"/"), trusted.Name)
-			for _, asset := range slices.Concat(d.staticAssets(flavour.Guest),
-				d.staticAssets(flavour.ControlPlane)) {
-				assert.Check(t, asset.Name != trusted.asset.Name, "the ConfigMap has a second writer")
-			}
-			assert.Check(t, trusted.pem() == nil, "without a ConfigMap")
-			for _, bundle := range []string{"CA", ""} {
-				fill(t, trusted, namespace, bundle)
-				if got := trusted.pem(); string(got) != bundle || bundle == "" && got != nil {
-					t.Errorf("got %q, want %q, or nil without certificates", got, bundle)
-				}
-			}
-		})
+		drivers := plugins()
+		for i := range drivers {
+			drivers[i].Namespace = "operands"
+		}
+		d := assembled(t, f, drivers...)[0]
+		trusted := d.trustedCA
+		assert.Check(t, strings.HasPrefix(trusted.Name, "ConfigMap "+namespace+"/"), trusted.Name)
+		for _, asset := range slices.Concat(d.staticAssets(flavour.Guest),
+			d.staticAssets(flavour.ControlPlane)) {
+			assert.Check(t, asset.Name != trusted.asset.Name, "the ConfigMap has a second writer")
+		}
+		assert.Check(t, trusted.pem() == nil, "without a ConfigMap")
+		for _, bundle := range []string{"CA", ""} {
+			fill(t, trusted, namespace, bundle)
+			got := trusted.pem()
+			assert.Check(t, string(got) == bundle && (got == nil) == (bundle == ""), "%q", got)
+		}
 	}
 }
