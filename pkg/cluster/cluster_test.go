@@ -28,25 +28,22 @@ func TestConnectSendsNothing(t *testing.T) {
 		{flavour.Standalone, []string{"", "openshift-config"}, []string{"", "openshift-config"}},
 		{flavour.HyperShift, []string{""}, nil},
 	} {
-		t.Run(string(test.flavour), func(t *testing.T) {
-			t.Parallel()
-			config := &rest.Config{Host: "https://own.invalid"}
-			got, err := cluster.Connect(cluster.Options{
-				ControlPlane: config, Guest: config, Flavour: test.flavour,
-				Namespaces: test.flavour.Namespaces("operator", "driver"), Driver: "x",
-				Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
-			})
-			assert.NilError(t, err)
-			one := got.Side(flavour.ControlPlane) == got.Side(flavour.Guest)
-			assert.Check(t, is.Equal(one, test.flavour == flavour.Standalone), "the sides are one")
-			assert.Check(t, is.Equal(got.HostedControlPlanes == nil, one), "no HostedControlPlanes")
-			for side, want := range map[flavour.Side][]string{
-				flavour.Guest: test.guest, flavour.ControlPlane: test.controller,
-			} {
-				assert.Check(t, is.DeepEqual(sets.New(want...), got.Side(side).Informers.Namespaces()), side)
-			}
-			assert.Check(t, config.QPS == 0, "the caller's config is changed")
+		config := &rest.Config{Host: "https://own.invalid"}
+		got, err := cluster.Connect(cluster.Options{
+			ControlPlane: config, Guest: config, Flavour: test.flavour,
+			Namespaces: test.flavour.Namespaces("operator", "driver"), Driver: "x",
+			Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0)),
 		})
+		assert.NilError(t, err)
+		one := got.Side(flavour.ControlPlane) == got.Side(flavour.Guest)
+		assert.Check(t, is.Equal(one, test.flavour == flavour.Standalone), "the sides are one")
+		assert.Check(t, is.Equal(got.HostedControlPlanes == nil, one), "no HostedControlPlanes")
+		for side, want := range map[flavour.Side][]string{
+			flavour.Guest: test.guest, flavour.ControlPlane: test.controller,
+		} {
+			assert.Check(t, is.DeepEqual(sets.New(want...), got.Side(side).Informers.Namespaces()), side)
+		}
+		assert.Check(t, config.QPS == 0, "the caller's config is changed")
 	}
 }
 

@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
@@ -90,38 +88,29 @@ func TestHostedControlPlaneIsDecoded(t *testing.T) {
 func TestUnusableHostedControlPlaneIsAnError(t *testing.T) {
 	t.Parallel()
 	const place = "in namespace clusters-a of the management cluster"
-	for _, test := range []struct {
-		name    string
-		objects []*unstructured.Unstructured
+	type objects = []*unstructured.Unstructured
+	for name, test := range map[string]struct {
+		objects objects
 		// want contains parts of the message: what is wrong, where, and what to do.
 		want []string
 	}{
-		{
-			"only elsewhere",
-			[]*unstructured.Unstructured{hosted("clusters-b", "b", nil)},
-			[]string{
-				"no HostedControlPlane is " + place, "stay unchanged",
-				"remove an operator that was left behind",
-			},
+		"only elsewhere": {
+			objects{hosted("clusters-b", "b", nil)},
+			[]string{"no HostedControlPlane is " + place, "remove an operator that was left behind"},
 		},
-		{
-			"three, of which one is being deleted",
-			[]*unstructured.Unstructured{
+		"three, of which one is being deleted": {
+			objects{
 				hosted(controlPlane, "c", nil),
 				deleted(hosted(controlPlane, "b", nil)), hosted(controlPlane, "a", nil),
 			},
-			[]string{
-				"3 HostedControlPlanes are " + place + " (a, b, c)", "stay unchanged", "delete all others",
-			},
+			[]string{"3 HostedControlPlanes are " + place + " (a, b, c)", "delete all others"},
 		},
-		{
-			"being deleted",
-			[]*unstructured.Unstructured{deleted(hosted(controlPlane, "a", nil))},
-			[]string{"HostedControlPlane a " + place + " is being deleted", "stay unchanged"},
+		"being deleted": {
+			objects{deleted(hosted(controlPlane, "a", nil))},
+			[]string{"HostedControlPlane a " + place + " is being deleted"},
 		},
-		{
-			"labels and a node selector that no pod may have",
-			[]*unstructured.Unstructured{hosted(controlPlane, "a", map[string]any{
+		"labels and a node selector that no pod may have": {
+			objects{hosted(controlPlane, "a", map[string]any{
 				"labels": map[string]any{"team": "a b"}, "nodeSelector": map[string]any{"not valid": ""},
 			})},
 			[]string{
@@ -129,22 +118,20 @@ func TestUnusableHostedControlPlaneIsAnError(t *testing.T) {
 				"spec.nodeSelector", "stay unchanged until it is fixed",
 			},
 		},
-		{
-			"not to be decoded",
-			[]*unstructured.Unstructured{hosted(controlPlane, "a",
-				map[string]any{"nodeSelector": "master"})},
+		"not to be decoded": {
+			objects{hosted(controlPlane, "a", map[string]any{"nodeSelector": "master"})},
 			[]string{
 				"decoding the HostedControlPlane " + place + ": a: ", "spec.nodeSelector",
 				"stay unchanged until it is fixed",
 			},
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := withHosted(t, test.objects...)
 			_, first := f.HostedControlPlane()
 			assert.Assert(t, first != nil, "got no error")
-			for _, part := range test.want {
+			for _, part := range append(test.want, "stay unchanged") {
 				assert.Check(t, is.ErrorContains(first, part))
 			}
 			// Each change of the message would cause a write of the status, and an event.
@@ -196,16 +183,14 @@ func TestListErrorOfHostedControlPlanesIsReported(t *testing.T) {
 				assert.Check(t, is.ErrorContains(err, part))
 			}
 			granted.Store(true)
-			assert.Check(t, wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second,
-				true, func(context.Context) (bool, error) {
-					_, err := f.HostedControlPlane()
-					return err == nil, nil
-				}))
+			clustertest.Eventually(t, func() bool {
+				_, err := f.HostedControlPlane()
+				return err == nil
+			}, "the list")
 		})
 	}
 }
 
-// The cache keeps only the fields that operators read, from the first list and from updates.
 func TestHostedControlPlaneIsTrimmedInMemory(t *testing.T) {
 	t.Parallel()
 	bulky := func(label string) *unstructured.Unstructured {
@@ -218,16 +203,14 @@ func TestHostedControlPlaneIsTrimmedInMemory(t *testing.T) {
 	client := f.Side(flavour.ControlPlane).Dynamic.Resource(cluster.HostedControlPlanes()).
 		Namespace(controlPlane)
 	for _, label := range []string{"first", "second"} {
-		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
-			func(context.Context) (bool, error) {
-				// Repeated, because the fake loses an update between the informer's list and its watch.
-				if _, err := client.Update(t.Context(), bulky(label), metav1.UpdateOptions{}); err != nil {
-					return false, err
-				}
-				got, err := f.HostedControlPlane()
-				return err == nil && got.Spec.Labels["l"] == label, err
-			})
-		assert.NilError(t, err, "waiting for the %s", label)
+		clustertest.Eventually(t, func() bool {
+			// Repeated, because the fake loses an update between the informer's list and its watch.
+			_, err := client.Update(t.Context(), bulky(label), metav1.UpdateOptions{})
+			assert.NilError(t, err)
+			got, err := f.HostedControlPlane()
+			assert.NilError(t, err)
+			return got.Spec.Labels["l"] == label
+		}, "the "+label)
 		for _, cached := range f.HostedControlPlanes.GetStore().List() {
 			object := cached.(*unstructured.Unstructured)
 			_, found := object.Object["status"]

@@ -1,16 +1,13 @@
 package cluster_test
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -44,11 +41,10 @@ func TestObjectInformersSelectOneObject(t *testing.T) {
 	}
 	var got map[string]bool
 	// An informer has synced before it watches.
-	assert.Check(t, wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
-		func(context.Context) (bool, error) {
-			got = sent(t, kube.Actions())
-			return len(got) >= len(want), nil
-		}))
+	clustertest.Eventually(t, func() bool {
+		got = sent(t, kube.Actions())
+		return len(got) >= len(want)
+	}, "the watches")
 	assert.Check(t, is.DeepEqual(want, got), "requests")
 	cached, err := secrets.Lister().Secrets("a").Get("x")
 	assert.Check(t, err == nil && len(cached.ManagedFields) == 0,

@@ -18,8 +18,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
-// TestPollsOfManyOperatorsSpread: operators that start at the same moment poll at different ones,
-// each once in an interval.
+// The operators start at the same moment, and each polls once in an interval.
 func TestPollsOfManyOperatorsSpread(t *testing.T) {
 	t.Parallel()
 	const intervals, interval = 5, time.Minute

@@ -25,8 +25,7 @@ func (h *handlers) AddEventHandler(
 
 func (*handlers) HasSynced() bool { return true }
 
-// TestStatusIsDelayed: changes of the spec and of annotations are events at once, and many changes
-// of the status are one event later.
+// Changes of the spec and of annotations are events at once.
 func TestStatusIsDelayed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -51,7 +50,7 @@ func TestTriggerCallsAllHandlersWithTheName(t *testing.T) {
 		assert.Check(t, is.DeepEqual(any(want), receive(t, events)), "added")
 	}
 	assert.Check(t, trigger.Exists(), "the object does not exist")
-	assert.NilError(t, f.Guest.RbacV1().Roles("a").Delete(t.Context(), "x", metav1.DeleteOptions{}))
+	clustertest.Delete(t, f.Guest, &rbacv1.Role{ObjectMeta: want.ObjectMeta})
 	for range 2 {
 		assert.Check(t, is.Equal(receive(t, events), any("deleted")))
 	}
@@ -69,11 +68,9 @@ func TestOnlyOptionalTriggerSyncsWhileItIsRefused(t *testing.T) {
 		trigger := f.Side(flavour.Guest).Trigger(roles, "a", "x")
 		trigger.Optional = optional
 		f.Cluster.Start(t.Context())
-		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, wait.ForeverTestTimeout, true,
-			func(context.Context) (bool, error) { return apierrors.IsForbidden(trigger.Refusal()), nil })
-		if err != nil || trigger.HasSynced() != optional || trigger.Exists() {
-			t.Errorf("optional is %v, synced %v: %v", optional, trigger.HasSynced(), err)
-		}
+		refused := func() bool { return apierrors.IsForbidden(trigger.Refusal()) }
+		clustertest.Eventually(t, refused, "the refusal")
+		assert.Check(t, trigger.HasSynced() == optional && !trigger.Exists(), "optional: %v", optional)
 	}
 }
 
