@@ -21,8 +21,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
-// TestMissingCertificateIsRemovedFromThePods checks that pods start without a Secret that only
-// OpenShift creates, and use it once it exists, also while it is deleted and created again.
+// Only OpenShift creates the Secret.
 func TestMissingCertificateIsRemovedFromThePods(t *testing.T) {
 	t.Parallel()
 	certificate := corev1.VolumeMount{Name: "cert", MountPath: "/etc/tls/private"}
@@ -32,9 +31,7 @@ func TestMissingCertificateIsRemovedFromThePods(t *testing.T) {
 			Secret: &corev1.SecretVolumeSource{SecretName: secret},
 		}}
 	}
-	given := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "driver"},
-	}
+	given := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "driver"}}
 	given.Spec.Template.Spec = corev1.PodSpec{
 		Volumes: []corev1.Volume{volume("cert", "serving-cert"), volume("socket", "another")},
 		Containers: []corev1.Container{
@@ -67,16 +64,14 @@ func TestMissingCertificateIsRemovedFromThePods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := clustertest.New(t, clustertest.Seed{
-				DriverNamespace: "openshift-x", Guest: test.objects,
-			})
+			f := clustertest.New(t, clustertest.Seed{DriverNamespace: "openshift-x", Guest: test.objects})
 			h := hook.OptionalCertificate(f.Cluster, flavour.ControlPlane, "serving-cert")
 			current := given.DeepCopy()
 			current.Spec.Template.Annotations = map[string]string{
 				dependency + "openshift-x.serving-cert.secret": test.hash,
 			}
 			deployments := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-			must(t, deployments.Add(current))
+			assert.NilError(t, deployments.Add(current))
 			var key hook.Key
 			key.Set([]byte(strings.Repeat("k", hook.KeySize)))
 			f.Start(t)

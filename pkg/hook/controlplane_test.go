@@ -166,9 +166,7 @@ func TestProxySetsVariablesOnce(t *testing.T) {
 		{proxy, given, append([]corev1.EnvVar{from, variable("HTTP_PROXY", "c")}, proxy...)},
 	} {
 		pods := func(env []corev1.EnvVar) (ret corev1.PodTemplateSpec) {
-			containers := []corev1.Container{
-				{Name: "a", Env: env}, {Name: "b", Env: slices.Clone(env)},
-			}
+			containers := []corev1.Container{{Name: "a", Env: env}, {Name: "b", Env: slices.Clone(env)}}
 			ret.Spec = corev1.PodSpec{InitContainers: containers, Containers: containers}
 			return *ret.DeepCopy()
 		}

@@ -8,7 +8,6 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
@@ -70,10 +69,7 @@ func TestContentRollsOutWhenItIsAccepted(t *testing.T) {
 	}
 	expect("changed")
 	content = nil
-	put(t, r.Guest, corev1.SchemeGroupVersion.WithResource("configmaps"), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "conf"},
-		Data:       map[string]string{"a": "b"},
-	})
+	clustertest.Put(t, r.Guest, conf(guest))
 	other := r.deploy(t, func(now rolled) bool { return len(now.pods[0]) == 2 })
 	assert.Check(t, other.pods[0][annotation] == changed.pods[0][annotation],
 		"another input changes the hash")
@@ -122,8 +118,8 @@ func TestPodsKeepHashesOfEarlierReleases(t *testing.T) {
 		func(*clustertest.Fake, flavour.Side) []hook.Workload { return nil })
 	wanted, daemonSet := workloads()
 	deployment := wanted.DeepCopy()
-	must(t, r.hooks[0].Deployment(nil, deployment))
-	must(t, r.hooks[1].DaemonSet(nil, daemonSet))
+	assert.NilError(t, r.hooks[0].Deployment(nil, deployment))
+	assert.NilError(t, r.hooks[1].DaemonSet(nil, daemonSet))
 	wanted.Spec.Template.Annotations = map[string]string{annotation: plainHash}
 	wanted.Annotations[diagnosis.InputsAnnotation] = ""
 	assert.Check(t, is.DeepEqual(wanted, deployment), "Deployment")

@@ -59,10 +59,7 @@ func TestManifestFillsPlaceholders(t *testing.T) {
 	for _, tt := range []struct{ clusterID, manifest, want string }{
 		{"cluster-1", manifestWithPlaceholders, "TLS_CIPHER_SUITES, TLS_MIN_VERSION"},
 		{"", "kind: Deployment", "status.infrastructureName of Infrastructure cluster is missing"},
-		{
-			"x\"\n  y: \"", "kind: Deployment",
-			"status.infrastructureName of Infrastructure cluster is",
-		},
+		{"x\"\n  y: \"", "kind: Deployment", "status.infrastructureName of Infrastructure cluster is"},
 		{"cluster-1", "image: ${X_IMAGE}", "X_IMAGE"},
 		{"cluster-1", "spec: {replicas: x}", "decoding its manifest"},
 	} {

@@ -126,11 +126,8 @@ func TestDesiredVersionIsSet(t *testing.T) {
 			"", []*appsv1.Deployment{deployment(operatorName, versions("4.21", ""), before)}, "",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, _ := released(t, test.version, test.cluster...)
-			assert.Check(t, is.DeepEqual(versions(test.want, ""), got), "annotations")
-		})
+		got, _ := released(t, test.version, test.cluster...)
+		assert.Check(t, is.DeepEqual(versions(test.want, ""), got), name)
 	}
 }
 
@@ -171,11 +168,8 @@ func TestVersionIsSetAfterTheRollout(t *testing.T) {
 		"rolling out for another reason":   {versions("4.21", "4.21"), updated, "", "4.21"},
 		"of a release that did not report": {nil, complete(), "", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			given, merged := released(t, "4.21", deployment("controller", test.live, test.status))
-			assert.Check(t, is.DeepEqual(versions("4.21", test.given), given), "manifest")
-			assert.Check(t, is.DeepEqual(versions("4.21", test.after), merged), "in the cluster")
-		})
+		given, merged := released(t, "4.21", deployment("controller", test.live, test.status))
+		assert.Check(t, is.DeepEqual(versions("4.21", test.given), given), "manifest, %s", name)
+		assert.Check(t, is.DeepEqual(versions("4.21", test.after), merged), "in the cluster, %s", name)
 	}
 }

@@ -1,7 +1,6 @@
 package hook_test
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -13,13 +12,9 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/openshift/library-go/pkg/operator/events"
@@ -101,9 +96,8 @@ func (r *roller) sync(t *testing.T) (*appsv1.Deployment, *appsv1.DaemonSet, roll
 	}
 	for i, pods := range result.pods {
 		for key, hash := range pods {
-			if !strings.HasPrefix(key, dependency) || result.own[i][key] != hash {
-				t.Errorf("the pods have %s=%s, their workload has %q", key, hash, result.own[i][key])
-			}
+			assert.Check(t, strings.HasPrefix(key, dependency) && result.own[i][key] == hash,
+				"the pods have %s=%s, their workload has %q", key, hash, result.own[i][key])
 		}
 	}
 	return deployment, daemonSet, result
@@ -115,21 +109,21 @@ func (r *roller) deploy(t *testing.T, wanted func(rolled) bool) rolled {
 	var result rolled
 	var deployment *appsv1.Deployment
 	var daemonSet *appsv1.DaemonSet
-	until(t, func() bool {
+	clustertest.Eventually(t, func() bool {
 		deployment, daemonSet, result = r.sync(t)
 		return wanted(result)
-	})
+	}, "the wanted result")
 	r.sync(t) // further syncs with an old cache emit no events
-	put(t, r.ControlPlane, appsv1.SchemeGroupVersion.WithResource("deployments"), deployment)
-	put(t, r.Guest, appsv1.SchemeGroupVersion.WithResource("daemonsets"), daemonSet)
-	until(t, func() bool {
+	clustertest.Put(t, r.ControlPlane, deployment)
+	clustertest.Put(t, r.Guest, daemonSet)
+	clustertest.Eventually(t, func() bool {
 		a, errA := r.informers(flavour.ControlPlane, "driver").Apps().V1().Deployments().Lister().
 			Deployments(r.Namespaces.ControlPlane).Get("driver")
 		b, errB := r.informers(flavour.Guest, "driver").Apps().V1().DaemonSets().Lister().
 			DaemonSets(guest).Get("driver")
 		return errA == nil && maps.Equal(a.Annotations, deployment.Annotations) &&
 			errB == nil && maps.Equal(b.Annotations, daemonSet.Annotations)
-	})
+	}, "the cache of the workloads")
 	return result
 }
 
@@ -143,33 +137,6 @@ func (r *roller) emitted() []string {
 	r.heard = len(all)
 	slices.Sort(told)
 	return told
-}
-
-func until(t *testing.T, done func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 30*time.Second, true,
-		func(context.Context) (bool, error) { return done(), nil })
-	assert.Assert(t, err == nil, "it does not come about")
-}
-
-// put creates or updates an object.
-func put(t *testing.T, client *fake.Clientset, resource schema.GroupVersionResource,
-	object interface {
-		runtime.Object
-		metav1.Object
-	},
-) {
-	t.Helper()
-	err := client.Tracker().Update(resource, object, object.GetNamespace())
-	if apierrors.IsNotFound(err) {
-		err = client.Tracker().Create(resource, object, object.GetNamespace())
-	}
-	assert.NilError(t, err)
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	assert.NilError(t, err)
 }
 
 // credentials are inputs of both workloads.
@@ -187,34 +154,38 @@ func secret(namespace, value string) *corev1.Secret {
 	}
 }
 
+func conf(namespace string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "conf"},
+		Data:       map[string]string{"a": "b"},
+	}
+}
+
 // Inputs are absent, created, changed, deleted, and created again with the same and with other
 // content. A deleted input changes neither workload nor pods, because new pods could not start; an
 // event names it.
 func TestChangedInputsRollOut(t *testing.T) {
 	t.Parallel()
 	r := newRoller(t, clustertest.Seed{Flavour: flavour.HyperShift}, credentials)
-	secrets := r.ControlPlane.CoreV1().Secrets(hosted)
 	first := r.deploy(t, func(rolled) bool { return true })
 	assert.Check(t, is.Equal(first.list(), "configmap/conf=absent,secret/credentials=absent"))
 	assert.Check(t, is.Len(first.pods[0], 0))
-	_, err := secrets.Create(t.Context(), secret(hosted, "1"), metav1.CreateOptions{})
-	must(t, err)
+	clustertest.Put(t, r.ControlPlane, secret(hosted, "1"))
 	second := r.deploy(t, func(now rolled) bool { return len(now.pods[0]) == 1 })
-	_, err = secrets.Update(t.Context(), secret(hosted, "2"), metav1.UpdateOptions{})
-	must(t, err)
+	clustertest.Put(t, r.ControlPlane, secret(hosted, "2"))
 	third := r.deploy(t, func(now rolled) bool { return now.list() != second.list() })
 	const rollsOut = "RolloutInputChanged: Deployment clusters-a/driver: rollout triggered: " +
 		"secret/credentials "
 	assert.Check(t, is.DeepEqual([]string{rollsOut + "changed", rollsOut + "created"}, r.emitted()))
 
 	for range 2 { // the second time in a new process
-		must(t, secrets.Delete(t.Context(), "credentials", metav1.DeleteOptions{}))
+		clustertest.Delete(t, r.ControlPlane, secret(hosted, ""))
 		var gone []string
-		until(t, func() bool {
+		clustertest.Eventually(t, func() bool {
 			r.sync(t)
 			gone = append(gone, r.emitted()...)
 			return len(gone) > 0
-		})
+		}, "an event")
 		lost := r.deploy(t, func(rolled) bool { return true })
 		assert.Check(t, is.DeepEqual(third, lost, cmp.AllowUnexported(rolled{})),
 			"a missing Secret changes the workloads")
@@ -222,13 +193,9 @@ func TestChangedInputsRollOut(t *testing.T) {
 			"Deployment clusters-a/driver does not roll out"
 		assert.Check(t, len(gone) == 1 && strings.HasPrefix(gone[0], want), "events are %q", gone)
 		assert.Check(t, is.Len(r.emitted(), 0))
-		_, err = secrets.Create(t.Context(), secret(hosted, "2"), metav1.CreateOptions{})
-		must(t, err)
-		until(t, func() bool {
-			_, err := r.informers(flavour.ControlPlane, "credentials").Core().V1().Secrets().Lister().
-				Secrets(hosted).Get("credentials")
-			return err == nil
-		})
+		clustertest.Put(t, r.ControlPlane, secret(hosted, "2"))
+		cached := r.Secret(flavour.ControlPlane, hosted, "credentials")
+		clustertest.Eventually(t, func() bool { return cached.Get() != nil }, "the cache of the Secret")
 		back := r.deploy(t, func(rolled) bool { return true })
 		assert.Check(t, is.DeepEqual(third, back, cmp.AllowUnexported(rolled{})),
 			"a Secret that is back as it was changes the workloads")
@@ -236,29 +203,29 @@ func TestChangedInputsRollOut(t *testing.T) {
 		r.restart(credentials)
 	}
 
-	_, err = secrets.Update(t.Context(), secret(hosted, "3"), metav1.UpdateOptions{})
-	must(t, err)
+	clustertest.Put(t, r.ControlPlane, secret(hosted, "3"))
 	r.deploy(t, func(now rolled) bool { return now.list() != third.list() })
 	assert.Check(t, is.DeepEqual([]string{rollsOut + "changed"}, r.emitted()),
 		"events of a new process")
 }
 
-// Both clusters contain a Secret of the same name and content.
+// Both clusters contain inputs of the same names and content.
 func TestSidesHaveSeparateInputs(t *testing.T) {
 	t.Parallel()
 	r := newRoller(t, clustertest.Seed{
-		Flavour: flavour.HyperShift, Guest: []runtime.Object{secret(guest, "1")},
-		ControlPlane: []runtime.Object{secret(hosted, "1")},
+		Flavour: flavour.HyperShift, Guest: []runtime.Object{secret(guest, "1"), conf(guest)},
+		ControlPlane: []runtime.Object{secret(hosted, "1"), conf(hosted)},
 	}, credentials)
 	_, _, both := r.sync(t)
 	assert.Check(t, both.list() != both.own[1][diagnosis.InputsAnnotation], both.list())
-	put(t, r.Guest, corev1.SchemeGroupVersion.WithResource("secrets"), secret(guest, "2"))
-	until(t, func() bool {
+	assert.Check(t, len(both.pods[0]) == 2 && len(both.pods[1]) == 2, "an input is of another cluster")
+	clustertest.Put(t, r.Guest, secret(guest, "2"))
+	clustertest.Eventually(t, func() bool {
 		_, _, now := r.sync(t)
 		assert.Assert(t, is.DeepEqual(both.own[0], now.own[0]),
 			"the guest's Secret changes the Deployment")
 		return !maps.Equal(both.pods[1], now.pods[1])
-	})
+	}, "another hash of the guest's Secret")
 	assert.Check(t, len(r.emitted()) <= 0, "there is an event about workloads that do not exist yet")
 }
 
@@ -328,20 +295,18 @@ func TestTrustedCABundleIsMountedOnceItExists(t *testing.T) {
 	// write changes the data in the cluster and in the cache, nil deletes the ConfigMap.
 	write := func(data map[string]string) {
 		t.Helper()
-		resource := corev1.SchemeGroupVersion.WithResource("configmaps")
 		trusted := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: guest, Name: "trusted"}, Data: data,
 		}
-		if data != nil {
-			put(t, r.Guest, resource, trusted)
-		} else {
-			_ = r.Guest.Tracker().Delete(resource, guest, "trusted") // it may be missing
+		clustertest.Put(t, r.Guest, trusted)
+		if data == nil {
+			clustertest.Delete(t, r.Guest, trusted)
 		}
-		until(t, func() bool {
-			found, err := r.informers(flavour.Guest, "trusted").Core().V1().ConfigMaps().Lister().
-				ConfigMaps(guest).Get("trusted")
-			return data == nil && err != nil || err == nil && maps.Equal(found.Data, data)
-		})
+		cached := r.ConfigMap(flavour.Guest, guest, "trusted")
+		clustertest.Eventually(t, func() bool {
+			found := cached.Get()
+			return data == nil && found == nil || found != nil && maps.Equal(found.Data, data)
+		}, "the cache of the ConfigMap")
 	}
 	// the driver, not its init container, not its sidecar
 	never, once := [2][4]int{}, [2][4]int{{1, 0, 1, 0}, {1, 0, 1, 0}}
