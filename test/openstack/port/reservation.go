@@ -1,5 +1,5 @@
-// Package port reserves TCP ports. The OpenStack simulator and the devcluster's control plane use
-// it for servers that are unreachable for a while.
+// Package port reserves TCP ports. The OpenStack simulator, the devcluster's control plane and
+// test/chaos use it for servers that are unreachable for a while.
 package port
 
 import (
