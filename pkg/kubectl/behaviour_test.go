@@ -3,10 +3,14 @@ package kubectl
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -18,12 +22,19 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 )
@@ -31,10 +42,17 @@ import (
 // run executes a command, and returns the exit code, the output and the errors.
 func run(t *testing.T, o *options, colored bool, args ...string) (int, string, string) {
 	t.Helper()
+	args = slices.Insert(slices.Clone(args), min(1, len(args)), "--kubeconfig="+kubeconfig(t))
 	var stdout, stderr bytes.Buffer
-	code := execute(t.Context(), o, append(args, "--kubeconfig="+kubeconfig(t)),
-		Streams{Out: &stdout, Err: &stderr, Color: colored})
+	code := execute(t.Context(), o, args, Streams{Out: &stdout, Err: &stderr, Color: colored})
 	return code, stdout.String(), stderr.String()
+}
+
+// complete is run for the completion of words in the namespace shop.
+func complete(t *testing.T, o *options, words string) (int, string, string) {
+	t.Helper()
+	args := append([]string{"__complete", "--namespace=shop"}, strings.Split(words, " ")...)
+	return run(t, o, false, args...)
 }
 
 func TestExitCodeSaysWhetherTheServerAnswers(t *testing.T) {
@@ -64,9 +82,8 @@ func TestExitCodeSaysWhetherTheServerAnswers(t *testing.T) {
 		if strings.HasSuffix(args, "--server=") {
 			args += hangs.URL
 		}
-		if code, _, stderr := run(t, newOptions(), false, strings.Fields(args)...); code != want {
-			t.Errorf("%q: exit code %d, want %d: %s", args, code, want, stderr)
-		}
+		code, _, stderr := run(t, newOptions(), false, strings.Fields(args)...)
+		assert.Check(t, is.Equal(code, want), "%q: %s", args, stderr)
 	}
 }
 
@@ -90,16 +107,21 @@ func TestErrorsNameTheFix(t *testing.T) {
 	} {
 		code, stdout, stderr := run(t, none.options(t), false, strings.Fields(args)...)
 		got := strings.Join(strings.Fields(stdout+stderr), " ")
-		assert.Check(t, code != exitOK && strings.Contains(got, want),
-			"%q: exit code %d, want %q in: %s", args, code, want, got)
+		assert.Check(t, code != exitOK && strings.Contains(got, want), "%q: code %d: %s", args, code, got)
 	}
+}
+
+// absentAndHealthy returns a cluster whose operator does not run, and one without a problem.
+func absentAndHealthy(t *testing.T) (absent, healthy *scenario) {
+	t.Helper()
+	absent, healthy = &scenario{}, &scenario{}
+	decode(t, "testdata/status_operator_absent.yaml", absent)
+	return absent, healthy
 }
 
 func TestWaitEndsWhenDriversAreReady(t *testing.T) {
 	t.Parallel()
-	var broken, healthy scenario
-	decode(t, "testdata/status_operator_absent.yaml", &broken)
-	decode(t, "testdata/status_healthy.yaml", &healthy)
+	broken, healthy := absentAndHealthy(t)
 	o := healthy.options(t)
 	o.interval = time.Millisecond
 	var requests atomic.Int32
@@ -115,25 +137,20 @@ func TestWaitEndsWhenDriversAreReady(t *testing.T) {
 	code, stdout, stderr := run(t, o, false, "status", "manila", "--wait")
 	const progress = "Manila: the operator does not run, so conditions may be out of date. Check " +
 		"Deployment openshift-cluster-csi-drivers/manila-csi-driver-operator\n"
-	if diff := cmp.Diff(progress, stderr); code != exitOK || diff != "" ||
-		strings.Contains(stdout, "!!") {
-		t.Errorf("exit code %d, output:\n%s\nprogress (-want +got):\n%s", code, stdout, diff)
-	}
+	assert.Check(t, code == exitOK && !strings.Contains(stdout, "!!"), "code %d:\n%s", code, stdout)
+	assert.Check(t, is.DeepEqual(progress, stderr), "progress")
 	o = broken.options(t)
 	o.interval = time.Millisecond
 	code, stdout, stderr = run(t, o, false, "status", "--wait", "--timeout=1s")
-	if code != exitDeadline || !strings.Contains(stdout, "!! Manila") ||
-		!strings.HasSuffix(stderr, "the time limit has passed: --timeout=1s\n") {
-		t.Errorf("exit code %d:\n%s\n%s", code, stdout, stderr)
-	}
+	assert.Check(t, code == exitDeadline && strings.Contains(stdout, "!! Manila") &&
+		strings.HasSuffix(stderr, "the time limit has passed: --timeout=1s\n"),
+		"exit code %d:\n%s\n%s", code, stdout, stderr)
 }
 
 // The clock moves, so ages change.
 func TestWatchPrintsWhatChanges(t *testing.T) {
 	t.Parallel()
-	var broken, healthy scenario
-	decode(t, "testdata/status_operator_absent.yaml", &broken)
-	decode(t, "testdata/status_healthy.yaml", &healthy)
+	broken, healthy := absentAndHealthy(t)
 	o := healthy.options(t)
 	o.interval = time.Millisecond
 	start, requests := o.clock.Now(), atomic.Int32{}
@@ -154,25 +171,21 @@ func TestWatchPrintsWhatChanges(t *testing.T) {
 		clock.SetTime(start.Add(time.Duration(requests.Load()) * 20 * time.Millisecond))
 		return c.Get(ctx, key, object)
 	}))
-	var stdout, stderr bytes.Buffer
+	var stdout strings.Builder
 	code := execute(ctx, o, []string{"status", "-w", "--kubeconfig=" + kubeconfig(t)},
-		Streams{Out: &stdout, Err: &stderr})
+		Streams{Out: &stdout, Err: &stdout})
 	first, last, _ := strings.Cut(stdout.String(), "\n\n")
-	if code != exitOK || !strings.HasPrefix(first, "!! Manila") ||
-		!strings.HasPrefix(last, "DRIVER ") || strings.Count(last, "DRIVER") != 2 {
-		t.Errorf("exit code %d, %s, output:\n%s", code, &stderr, &stdout)
-	}
+	assert.Check(t, code == exitOK && strings.HasPrefix(first, "!! Manila") &&
+		strings.HasPrefix(last, "DRIVER ") && strings.Count(last, "DRIVER") == 2,
+		"exit code %d, output:\n%s", code, &stdout)
 }
 
 func TestColorsAreOnlyForTerminalsWithoutNoColor(t *testing.T) {
 	t.Parallel()
-	var broken scenario
-	decode(t, "testdata/status_operator_absent.yaml", &broken)
+	broken, _ := absentAndHealthy(t)
 	for _, colored := range []bool{true, false} {
 		_, stdout, _ := run(t, broken.options(t), colored, "status")
-		if got := strings.Contains(stdout, "\x1b[31m!!\x1b[0m Manila"); got != colored {
-			t.Errorf("colored %t:\n%s", colored, stdout)
-		}
+		assert.Check(t, is.Equal(strings.Contains(stdout, "\x1b[31m!!\x1b[0m Manila"), colored), stdout)
 	}
 	none := func(string) (string, bool) { return "1", true }
 	assert.Check(t, !Standard(none).Color, "with NO_COLOR the output is colored")
@@ -214,9 +227,7 @@ func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {
 	got := drivers()
 	for i := range got {
 		for _, sidecar := range got[i].sidecars {
-			if lease := sidecar.Lease(got[i].name); strings.Contains(lease, ".") {
-				t.Errorf("no Lease is named %s", lease)
-			}
+			assert.Check(t, !strings.Contains(sidecar.Lease(got[i].name), "."), "no Lease has this name")
 		}
 		got[i].title, got[i].kind, got[i].credentials, got[i].sidecars = "", "", "", nil
 		got[i].loginSecret, got[i].loginOf = "", nil
@@ -235,23 +246,18 @@ func TestPodsMountTheLogin(t *testing.T) {
 		i := slices.IndexFunc(volumes, func(v corev1.Volume) bool {
 			return v.Secret != nil && v.Secret.SecretName == d.loginSecret
 		})
-		if i < 0 {
-			t.Errorf("no volume contains Secret %s", d.loginSecret)
-			continue
-		}
+		assert.Assert(t, i >= 0, "no volume contains Secret %s", d.loginSecret)
 		login := &openstack.Login{}
 		login.AuthURL, login.Password = "u", "p"
 		data := d.loginOf(login)
 		for _, item := range volumes[i].Secret.Items {
-			assert.Check(t, data[item.Key] != "",
-				"pods read key %s of Secret %s, want one of %v", item.Key, d.loginSecret, data)
+			assert.Check(t, data[item.Key] != "", "pods read key %s of %v", item.Key, data)
 		}
 	}
 }
 
 func TestCompletionKnowsKindsAndNames(t *testing.T) {
 	t.Parallel()
-	config := "--kubeconfig=" + kubeconfig(t)
 	var healthy scenario
 	for word, want := range map[string]string{
 		"why ":              "daemonset/",
@@ -260,12 +266,9 @@ func TestCompletionKnowsKindsAndNames(t *testing.T) {
 		"status ":           "cinder\nmanila\n",
 		"why daemonset/ops": "",
 	} {
-		args := append([]string{"__complete", config, "--namespace=shop"}, strings.Split(word, " ")...)
-		var stdout, stderr bytes.Buffer
-		code := execute(t.Context(), healthy.options(t), args, Streams{Out: &stdout, Err: &stderr})
-		if code != exitOK || !strings.Contains(stdout.String(), want) {
-			t.Errorf("%q: exit code %d:\n%s%s", word, code, stdout.String(), stderr.String())
-		}
+		code, stdout, stderr := complete(t, healthy.options(t), word)
+		assert.Check(t, is.Equal(code, exitOK), stderr)
+		assert.Check(t, is.Contains(stdout, want), word)
 	}
 }
 
@@ -282,8 +285,115 @@ func TestTextOfTheClusterAddsNoLine(t *testing.T) {
 	}
 	var out bytes.Buffer
 	report.write(&out, false)
-	if text := out.String(); strings.ContainsAny(text, "\u202e\x1b") ||
-		strings.Contains(text, "\nManila  True") || strings.Count(text, "a Manila True [2J") != 2 {
-		t.Errorf("got %q", text)
+	text := out.String()
+	assert.Check(t, !strings.ContainsAny(text, "\u202e\x1b") && !strings.Contains(text,
+		"\nManila  True") && strings.Count(text, "a Manila True [2J") == 2, "got %q", text)
+}
+
+func TestCauseOfARolloutIsEverythingThatChanged(t *testing.T) {
+	t.Parallel()
+	workload := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "a", Annotations: map[string]string{diagnosis.InputsAnnotation: "secret/s=2"},
+	}}
+	template := func(hash string, images ...string) *corev1.PodTemplateSpec {
+		pod := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
+			Annotations: map[string]string{diagnosis.InputAnnotation("a", "secret", "s"): hash},
+		}}
+		for i, image := range images {
+			pod.Spec.Containers = append(pod.Spec.Containers,
+				corev1.Container{Name: []string{"driver", "sidecar"}[i], Image: image})
+		}
+		return pod
 	}
+	for name, test := range map[string]struct {
+		before, now *corev1.PodTemplateSpec
+		want        string
+	}{
+		"rotation": {template("1", "v1"), template("2", "v1"), "secret/s changed"},
+		"image":    {template("2", "v1"), template("2", "v2"), "the image of driver changed"},
+		"upgrade": {
+			template("1", "v1"), template("2", "v2", "v2"),
+			"the image of driver, sidecar changed, and secret/s changed",
+		},
+		"something else": {template("2", "v1"), template("2", "v1"), "the pod template changed"},
+	} {
+		assert.Check(t, is.Equal(cause(workload, test.before, test.now), test.want), name)
+	}
+}
+
+// The ClusterRole allows what the commands of the golden files, and completion, request. So it
+// allows no request for Secrets.
+func TestClusterRoleAllowsExactlyWhatStatusAndWhyRequest(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	for _, file := range scenarioFiles(t) {
+		var s scenario
+		decode(t, file, &s)
+		run(t, recording(t, &s, used), false, strings.Fields(s.Args)...)
+	}
+	_, scenarios := situations(t)
+	for _, s := range scenarios {
+		run(t, recording(t, s, used), false, strings.Fields(s.Args)...)
+	}
+	for kind := range explainers() {
+		var s scenario
+		complete(t, recording(t, &s, used), "why "+kind+"/")
+	}
+	diff := cmp.Diff(slices.Sorted(maps.Keys(allowed(t))), slices.Sorted(maps.Keys(used)))
+	assert.Check(t, diff == "", "permissions (-allowed +used):\n%s", diff)
+}
+
+// allowed returns the permissions of the ClusterRole.
+func allowed(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	var role rbacv1.ClusterRole
+	decode(t, "../../assets/kubectl/clusterrole.yaml", &role)
+	for _, rule := range role.Rules {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				all[fmt.Sprintf("%s %s.%s", verb, resource, rule.APIGroups[0])] = true
+			}
+		}
+	}
+	return all
+}
+
+// The page names what must-gather lists. The ClusterRole allows the rest, which is for the status.
+func TestPageNamesThePermissionsOfMustGather(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/kubectl.md")
+	assert.NilError(t, err)
+	_, section, _ := strings.Cut(string(page), "\n`must-gather` needs ")
+	section, _, _ = strings.Cut(section, "\n## ")
+	words := regexp.MustCompile(`\w+`).FindAllString(strings.ToLower(section), -1)
+	for _, kind := range slices.Concat(clusterKinds(), namespacedKinds(), userKinds()) {
+		assert.Check(t, is.Contains(words, path.Base(folder(kind))))
+	}
+	used, role := map[string]bool{}, allowed(t)
+	run(t, recording(t, &scenario{}, used), false, "must-gather", filepath.Join(t.TempDir(), "out"))
+	for permission := range used {
+		_, resource, _ := strings.Cut(permission, " ")
+		resource, _, _ = strings.Cut(resource, ".")
+		assert.Check(t, role[permission] || slices.Contains(words, resource), "nowhere: %s", permission)
+	}
+}
+
+// recording returns options whose client records the permissions that a command needs.
+func recording(t *testing.T, s *scenario, used map[string]bool) *options {
+	t.Helper()
+	o := s.options(t)
+	inner := s.client(t).(client.WithWatch)
+	add := func(verb string, object runtime.Object) error {
+		kind, err := apiutil.GVKForObject(object, inner.Scheme())
+		if err != nil {
+			return err
+		}
+		kind.Kind = strings.TrimSuffix(kind.Kind, "List")
+		resource, _ := meta.UnsafeGuessKindToResource(kind)
+		used[fmt.Sprintf("%s %s.%s", verb, resource.Resource, resource.Group)] = true
+		return nil
+	}
+	connectTo(o, interceptor.NewClient(inner, onRead(add)))
+	return o
 }

@@ -1,13 +1,23 @@
 package kubectl
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/openstack-csi/csi-operator/test/openstack/administrator"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -60,23 +70,17 @@ func TestCheckTestsTheLogin(t *testing.T) {
 	for _, want := range []string{
 		accepted, "ok Cinder offers 1 types to this project", "ok Manila offers 1 types to this project",
 	} {
-		assert.Check(t, strings.Contains(got, want), "%q is not in: %s", want, got)
+		assert.Check(t, is.Contains(got, want))
 	}
-	if got := runChecked(t, true, exitOK, "check --clouds "+file); !strings.Contains(got, accepted) ||
-		!strings.HasPrefix(got, "DRIVER READY") {
-		t.Errorf("after the installation: %s", got)
-	}
+	got = runChecked(t, true, exitOK, "check --clouds "+file)
+	assert.Check(t, strings.HasPrefix(got, "DRIVER READY") && strings.Contains(got, accepted), got)
 	cloud.RotateCredentials(simulator.Rotation{})
 	const refused = "from this machine: OpenStack's identity service"
-	if got := runChecked(t, false, exitFailed, "check --clouds "+file); !strings.HasPrefix(got,
-		"the cluster is not ready for an installation: "+refused) ||
-		!strings.Contains(got, "project and domain in "+file) {
-		t.Errorf("with a wrong password: %s", got)
-	}
-	if got := runChecked(t, true, exitFailed, "check --clouds "+file); !strings.HasPrefix(got,
-		"!! cloud "+refused) {
-		t.Errorf("with a wrong password after the installation: %s", got)
-	}
+	got = runChecked(t, false, exitFailed, "check --clouds "+file)
+	assert.Check(t, strings.HasPrefix(got, "the cluster is not ready for an installation: "+refused) &&
+		strings.Contains(got, "project and domain in "+file), got)
+	got = runChecked(t, true, exitFailed, "check --clouds "+file)
+	assert.Check(t, strings.HasPrefix(got, "!! cloud "+refused), got)
 }
 
 func TestCheckComparesTheTypesOfOpenStack(t *testing.T) {
@@ -94,12 +98,11 @@ func TestCheckComparesTheTypesOfOpenStack(t *testing.T) {
 		"StorageClasses: 1 created, 2 changed, 0 as they are", "+++ StorageClass/second",
 		"+ csi.storage.k8s.io/node-stage-secret-name: csi-manila-secrets",
 	} {
-		assert.Check(t, strings.Contains(got, want), "%q is not in: %s", want, got)
+		assert.Check(t, is.Contains(got, want))
 	}
 	cloud.RotateCredentials(simulator.Rotation{})
 	got = runChecked(t, false, exitFailed, "check -f "+choices+" --clouds "+file)
-	assert.Check(t, !strings.Contains(got, "StorageClasses:"),
-		"without the types of OpenStack: %s", got)
+	assert.Check(t, !strings.Contains(got, "StorageClasses:"), got)
 }
 
 // In the environment of the test no cluster answers.
@@ -107,10 +110,7 @@ func TestCheckOfAFileNeedsNoCluster(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("KUBECONFIG", filepath.Join(folder, "none"))
 	t.Setenv("HOME", folder)
-	dead := filepath.Join(folder, "dead")
-	write(t, dead, []byte("apiVersion: v1\nkind: Config\ncurrent-context: a\n"+
-		"contexts: [{name: a, context: {cluster: a}}]\n"+
-		"clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n"))
+	dead := kubeconfig(t)
 	for args, want := range map[string]int{
 		"check -f testdata/operator.wrong.yaml --kubeconfig=" + dead:  exitFailed,
 		"check -f testdata/operator.cinder.yaml --kubeconfig=" + dead: exitUnreachable,
@@ -119,11 +119,101 @@ func TestCheckOfAFileNeedsNoCluster(t *testing.T) {
 		"check -f testdata/missing.yaml":                              exitUsage,
 		"check":                                                       exitUsage,
 	} {
-		var stdout, stderr strings.Builder
+		var output strings.Builder
 		code := execute(t.Context(), newOptions(), strings.Fields(args),
-			Streams{Out: &stdout, Err: &stderr})
-		if code != want {
-			t.Errorf("%s: exit code %d, want %d: %s%s", args, code, want, &stdout, &stderr)
-		}
+			Streams{Out: &output, Err: &output})
+		assert.Check(t, is.Equal(code, want), "%s: %s", args, &output)
 	}
+}
+
+// stock creates a volume and a share with the ID of a cluster, and returns their IDs.
+func stock(t *testing.T, cloud *simulator.Simulator, cluster string) (volume, share string) {
+	t.Helper()
+	manila, err := administrator.Shares(t.Context(), cloud.CloudsYAML(simulator.Clouds{}))
+	assert.NilError(t, err)
+	share, err = administrator.CreateShare(t.Context(), manila, shares.CreateOpts{
+		ShareProto: "NFS", Size: 1,
+		Metadata: map[string]string{"manila.csi.openstack.org/cluster": cluster},
+	})
+	assert.NilError(t, err)
+	cinder, err := openstack.NewBlockStorageV3(manila.ProviderClient, gophercloud.EndpointOpts{})
+	assert.NilError(t, err)
+	created, err := volumes.Create(t.Context(), cinder, volumes.CreateOpts{
+		Size: 1, Metadata: map[string]string{"cinder.csi.openstack.org/cluster": cluster},
+	}, nil).Extract()
+	assert.NilError(t, err)
+	for ctx := t.Context(); created.Status == "creating" && ctx.Err() == nil; {
+		created, err = volumes.Get(ctx, cinder, created.ID).Extract()
+		assert.NilError(t, err)
+	}
+	return created.ID, share
+}
+
+// marked returns a scenario of a cluster with an ID, whose PersistentVolumes have handles.
+func marked(t *testing.T, id string, handles map[string]string) *scenario {
+	t.Helper()
+	s := &scenario{}
+	var all []unstructured.Unstructured
+	decode(t, "testdata/objects.yaml", &all)
+	for _, u := range all {
+		handle, fields := handles[u.GetName()], u.Object
+		switch {
+		case u.GetKind() == "PersistentVolume" && handle != "":
+			_ = unstructured.SetNestedField(fields, handle, "spec", "csi", "volumeHandle")
+		case u.GetKind() == "Deployment" && findDriver("cinder").controller == u.GetName(),
+			u.GetKind() == "Deployment" && findDriver("manila").controller == u.GetName():
+			pod := []string{"spec", "template", "spec", "containers"}
+			containers, _, _ := unstructured.NestedSlice(fields, pod...)
+			containers[0].(map[string]any)["args"] = []any{"--cluster=" + id}
+			_ = unstructured.SetNestedSlice(fields, containers, pod...)
+		default:
+			continue
+		}
+		s.Objects = append(s.Objects, u)
+	}
+	return s
+}
+
+func TestVolumesShowsWhatIsOrphaned(t *testing.T) {
+	t.Parallel()
+	cloud, file := newCloud(t, simulator.Config{ShareTypes: []simulator.ShareType{{Name: "a"}}})
+	volume, share := stock(t, cloud, "c1")
+	lost, lostShare := stock(t, cloud, "c1")
+	other, _ := stock(t, cloud, "c2")
+	s := marked(t, "c1", map[string]string{"pvc-2": volume})
+	code, stdout, stderr := run(t, s.options(t), false, "volumes", "-A", "-o=json", "--clouds="+file)
+	var list Volumes
+	assert.NilError(t, json.Unmarshal([]byte(stdout), &list), "%s%s", stdout, stderr)
+	assert.Check(t, is.Equal(code, exitFailed))
+	var got []string
+	for _, v := range list.Volumes {
+		got = append(got, fmt.Sprintln(v.Claim, v.PersistentVolume, v.ID, v.Cloud, v.State, v.Orphan))
+	}
+	const none = "no PersistentVolume true\n"
+	want := []string{
+		"bound pvc-1 share-1 missing Bound true\n",
+		"disk pvc-2 " + volume + " available Bound false\n",
+		"  " + lost + " available " + none, "  " + share + " available " + none,
+		"  " + lostShare + " available " + none,
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	assert.Check(t, is.DeepEqual(want, got), "volumes")
+	assert.Check(t, strings.Contains(stderr, "This machine sent it") &&
+		!strings.Contains(stdout, other), "%s%s", stdout, stderr)
+	_, _, stderr = run(t, marked(t, "c1", nil).options(t), false, "volumes", "-A", "--clouds="+file)
+	assert.Check(t, is.Contains(stderr, "OpenStack contains no volume of this list"))
+	s = marked(t, sharedID, nil)
+	code, _, stderr = run(t, s.options(t), false, "volumes", "--clouds="+file)
+	assert.Check(t, code == exitFailed && strings.Contains(stderr, "Choose an ID"), stderr)
+}
+
+func TestWhatOpenStackCreatesOrDeletesIsNoOrphan(t *testing.T) {
+	t.Parallel()
+	in := &contents{of: map[string]map[string]stored{findDriver("manila").name: {
+		"a": {"creating_from_snapshot", true}, "b": {"deleting", true}, "c": {"error_deleting", true},
+	}}}
+	list := &Volumes{}
+	assert.NilError(t, list.compare(t.Context(), in, &volumeFacts{}, true))
+	assert.Check(t, len(list.Volumes) == 1 && list.Volumes[0].ID == "c", "%+v", list.Volumes)
 }

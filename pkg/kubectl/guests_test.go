@@ -8,8 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -98,14 +98,12 @@ func TestAllGuestsPrintsTheWorstFirst(t *testing.T) {
   !!  clusters-silent/silent: the guest cluster did not answer within 10s
   ok  clusters-a/a
 `
-		if diff := cmp.Diff(want, stdout); diff != "" || code != exitFailed || stderr != "" {
-			t.Errorf("exit code %d, %s (-want +got):\n%s", code, stderr, diff)
-		}
+		assert.Check(t, code == exitFailed && stderr == "", "exit code %d, %s", code, stderr)
+		assert.Check(t, is.DeepEqual(want, stdout))
 		_, stdout, _ = run(t, o, false, "status", "--all-guests", "-o=json")
-		if !strings.Contains(stdout, `"kind": "Guests"`) || strings.Count(stdout, `"guest": `) != 5 ||
-			strings.Contains(stdout, "null") {
-			t.Errorf("as JSON: %s", stdout)
-		}
+		assert.Check(t, strings.Contains(stdout, `"kind": "Guests"`) &&
+			strings.Count(stdout, `"guest": `) == 5 && !strings.Contains(stdout, "null"),
+			"as JSON: %s", stdout)
 	})
 }
 
@@ -135,9 +133,8 @@ users: [{name: a, user: {token: t, tokenFile: /token, client-certificate: /crt, 
 		objects := hosted("a", kubeconfig)
 		from := &cluster{Client: fake.NewClientBuilder().WithObjects(objects[1]).Build()}
 		got, err := guestConfig(t.Context(), from, *objects[0].(*unstructured.Unstructured))
-		if diff := cmp.Diff(want, got); diff != "" || (err == nil) != (want != nil) {
-			t.Errorf("error %v, configuration (-want +got):\n%s", err, diff)
-		}
+		assert.Check(t, is.DeepEqual(want, got), "configuration")
+		assert.Check(t, (err == nil) == (want != nil), "error %v", err)
 	}
 }
 

@@ -1,10 +1,10 @@
 package kubectl
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,27 +62,14 @@ func mustMatchGolden(t *testing.T, file string) {
 	t.Helper()
 	var s scenario
 	decode(t, file, &s)
-	var stdout, stderr bytes.Buffer
-	o := s.options(t)
-	code := execute(t.Context(), o, append(strings.Fields(s.Args), "--kubeconfig="+kubeconfig(t)),
-		Streams{Out: &stdout, Err: &stderr})
-	got := fmt.Sprintf("$ kubectl openstack-csi %s\n%s%sexit code %d\n", s.Args, stdout.String(),
-		stderr.String(), code)
-	for line := range strings.Lines(stdout.String()) {
+	code, stdout, stderr := run(t, s.options(t), false, strings.Fields(s.Args)...)
+	got := fmt.Sprintf("$ kubectl openstack-csi %s\n%s%sexit code %d\n", s.Args, stdout, stderr, code)
+	for line := range strings.Lines(stdout) {
 		assert.Check(t, utf8.RuneCountInString(line) <= width+1 || strings.Contains(s.Args, " -o"),
 			"longer than %d columns: %s", width, line)
 	}
+	assert.Check(t, s.Args != "status" || code != exitOK || strings.Count(got, "\n") <= 24, "%s", got)
 	golden.Match(t, strings.TrimSuffix(file, ".yaml")+".txt", got)
-}
-
-// The command, its output and the next prompt.
-func TestStatusOfAHealthyClusterFitsInATerminal(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("testdata/status_healthy.txt")
-	assert.NilError(t, err)
-	if lines := bytes.Count(text, []byte("\n")); lines > 24 {
-		t.Errorf("%d lines", lines)
-	}
 }
 
 func decode(t *testing.T, file string, into any) {
@@ -163,31 +150,27 @@ func (s *scenario) client(t *testing.T) client.Client {
 		typed, err := types.New(u.GroupVersionKind())
 		assert.NilError(t, err)
 		err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, typed, true)
-		if err != nil {
-			t.Fatal(u.GetKind(), u.GetName(), err)
-		}
+		assert.NilError(t, err, "%s %s", u.GetKind(), u.GetName())
 		if !slices.Contains(s.Remove, u.GetKind()+" "+u.GetName()) {
 			objects[u.GetKind()+"/"+u.GetNamespace()+"/"+u.GetName()] = typed
 		}
 	}
-	builder := fake.NewClientBuilder().WithScheme(types).
+	return fake.NewClientBuilder().WithScheme(types).
 		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string {
 			return []string{string(o.(*corev1.Event).InvolvedObject.UID)}
 		}).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
 			return []string{o.(*corev1.Pod).Spec.NodeName}
 		}).
-		WithInterceptorFuncs(s.refusals(types))
-	for _, object := range objects {
-		builder = builder.WithRuntimeObjects(object)
-	}
-	return builder.Build()
+		WithRuntimeObjects(slices.Collect(maps.Values(objects))...).
+		WithInterceptorFuncs(s.refusals(types)).Build()
 }
 
 // refusals refuses requests for the forbidden kinds.
 func (s *scenario) refusals(types *runtime.Scheme) interceptor.Funcs {
+	kinds := &cluster{Client: fake.NewClientBuilder().WithScheme(types).Build()}
 	funcs := onRead(func(_ string, object runtime.Object) error {
-		kind := (&cluster{Client: fake.NewClientBuilder().WithScheme(types).Build()}).kind(object)
+		kind := kinds.kind(object)
 		if slices.Contains(s.Forbidden, kind) {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", errors.New("RBAC"))
 		}
@@ -226,5 +209,133 @@ func onRead(check func(verb string, object runtime.Object) error) interceptor.Fu
 			}
 			return c.List(ctx, list, options...)
 		},
+	}
+}
+
+// situation is what is wrong in a cluster, and what the first lines of a command should say.
+type situation struct {
+	Name      string           `json:"name"`
+	Args      string           `json:"args"`
+	Objects   []map[string]any `json:"objects"`
+	Remove    []string         `json:"remove"` // kind and name
+	Forbidden []string         `json:"forbidden"`
+	Denied    []string         `json:"denied"` // verb and resource
+	// Conditions are status, reason and message of conditions by driver and type.
+	Conditions map[string]map[string][3]string `json:"conditions"`
+	// First is how the output starts, without line breaks. It contains Has, and Never in no line.
+	First string `json:"first"`
+	Has   string `json:"has"`
+	Never string `json:"never"`
+	Code  int    `json:"code"`
+	// Log is that of each container. Without it logs may not be read.
+	Log string `json:"log"`
+}
+
+// situations reads testdata/situations.yaml. Objects are completed from objects.yaml, or else from
+// the template of their kind.
+func situations(t *testing.T) (all []situation, scenarios []*scenario) {
+	t.Helper()
+	var table struct {
+		Templates  []map[string]any `json:"templates"`
+		Situations []situation      `json:"situations"`
+	}
+	decode(t, "testdata/situations.yaml", &table)
+	var cluster []map[string]any
+	decode(t, "testdata/objects.yaml", &cluster)
+	for _, one := range table.Situations {
+		s := &scenario{Args: one.Args, Remove: one.Remove, Forbidden: one.Forbidden, Denied: one.Denied}
+		for _, object := range one.Objects {
+			base := lookUp(cluster, object)
+			if base == nil {
+				base = lookUp(table.Templates, map[string]any{"kind": object["kind"]})
+			}
+			s.Objects = append(s.Objects, completed(base, object))
+		}
+		for driver, conditions := range one.Conditions {
+			object := map[string]any{
+				"kind": "ClusterCSIDriver", "metadata": map[string]any{"name": driver},
+			}
+			var list []any
+			for name, c := range conditions {
+				list = append(list, map[string]any{
+					"type": name, "status": c[0], "reason": c[1], "message": c[2],
+					"lastTransitionTime": "2026-11-24T11:48:00Z",
+				})
+			}
+			change := map[string]any{"status": map[string]any{"conditions": list}}
+			s.Objects = append(s.Objects, completed(lookUp(cluster, object), change))
+		}
+		scenarios = append(scenarios, s)
+	}
+	return table.Situations, scenarios
+}
+
+// lookUp returns the object with the kind, and the name if there is one; nil if there is none.
+func lookUp(all []map[string]any, like map[string]any) map[string]any {
+	wanted := unstructured.Unstructured{Object: like}
+	for _, object := range all {
+		u := unstructured.Unstructured{Object: object}
+		if u.GetKind() == wanted.GetKind() &&
+			(u.GetName() == wanted.GetName() || like["metadata"] == nil) {
+			return object
+		}
+	}
+	return nil
+}
+
+func completed(base, change map[string]any) unstructured.Unstructured {
+	u := unstructured.Unstructured{Object: merged(base, change).(map[string]any)}
+	if u.GetKind() == "Event" {
+		involved := u.Object["involvedObject"].(map[string]any)
+		u.SetName(involved["uid"].(string) + "." + u.Object["reason"].(string))
+	}
+	if u.GetUID() == "" {
+		_ = unstructured.SetNestedField(u.Object, u.GetName(), "metadata", "uid")
+	}
+	return u
+}
+
+// merged replaces what differs. Conditions are merged by type.
+func merged(base, change any) any {
+	to, isMap := change.(map[string]any)
+	from, wasMap := base.(map[string]any)
+	if !isMap || !wasMap {
+		return change
+	}
+	all := maps.Clone(from)
+	for key, value := range to {
+		all[key] = merged(from[key], value)
+		if earlier, ok := from[key].([]any); key == "conditions" && ok {
+			all[key] = conditions(earlier, value.([]any))
+		}
+	}
+	return all
+}
+
+func conditions(earlier, changed []any) []any {
+	return append(slices.Clone(changed), slices.DeleteFunc(slices.Clone(earlier), func(e any) bool {
+		return slices.ContainsFunc(changed, func(c any) bool {
+			return c.(map[string]any)["type"] == e.(map[string]any)["type"]
+		})
+	})...)
+}
+
+// The first line says what stops the object, where, and what to do.
+func TestFirstLineIsTheCause(t *testing.T) {
+	t.Parallel()
+	all, scenarios := situations(t)
+	for i, one := range all {
+		t.Run(strings.ReplaceAll(one.Name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			o := scenarios[i].options(t)
+			if one.Log != "" {
+				o.readLogs = logsOf(func(*corev1.Pod) (string, error) { return one.Log, nil })
+			}
+			code, stdout, stderr := run(t, o, false, strings.Fields(one.Args)...)
+			got := strings.Join(strings.Fields(stdout+stderr), " ")
+			assert.Check(t, strings.HasPrefix(got, one.First) && code == one.Code &&
+				strings.Contains(got, one.Has) && (one.Never == "" || !strings.Contains(got, one.Never)),
+				"exit code %d, want %d and %q:\n%s%s", code, one.Code, one.First, stdout, stderr)
+		})
 	}
 }

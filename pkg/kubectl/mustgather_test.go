@@ -100,8 +100,7 @@ func gather(t *testing.T, o *options, more ...client.Object) (dir, output string
 	dir = filepath.Join(t.TempDir(), "out")
 	code, stdout, stderr := run(t, o, false, "must-gather", dir)
 	first, rest, _ := strings.Cut(stdout, "\n")
-	assert.Assert(t, code == exitOK && strings.HasPrefix(first, "The folder "+dir),
-		"exit code %d:\n%s%s", code, stdout, stderr)
+	assert.Assert(t, code == exitOK && strings.HasPrefix(first, "The folder "+dir), stdout+stderr)
 	return dir, rest + stderr
 }
 
@@ -124,9 +123,8 @@ func TestMustGatherContainsNoSecret(t *testing.T) {
 	dir, output := gather(t, o, slices.Concat(append(secrets, leak), ofAdministrators(), ofUsers())...)
 	mustNotContain(t, dir, output, append(texts, "planted"))
 	mustHaveFiles(t, dir)
-	if code, _, stderr := run(t, o, false, "must-gather", dir); code != exitUsage {
-		t.Errorf("a folder that is not empty: exit code %d: %s", code, stderr)
-	}
+	code, _, _ := run(t, o, false, "must-gather", dir)
+	assert.Check(t, is.Equal(code, exitUsage), "a folder that is not empty")
 }
 
 // mustNotContain checks that neither the output nor a file contains a text, also not as base64.
@@ -180,11 +178,8 @@ func mustHaveFiles(t *testing.T, dir string) {
 		other:                                                       noAnswer,
 	} {
 		content, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			t.Error(err)
-		} else if !strings.Contains(string(content), want) {
-			t.Errorf("%s does not contain %q:\n%s", file, want, content)
-		}
+		assert.Check(t, err)
+		assert.Check(t, is.Contains(string(content), want), file)
 	}
 }
 
@@ -228,10 +223,8 @@ func TestMustGatherFindsSecretsInOtherForms(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "namespaces", manilaNamespace, "core",
 		"configmaps.yaml"))
 	var list corev1.ConfigMapList
-	if err := errors.Join(err, yaml.UnmarshalStrict(text, &list)); err != nil || list.Kind != "List" ||
-		list.Items[0].Namespace != manilaNamespace {
-		t.Errorf("the structure of the file is lost, %v:\n%s", err, text)
-	}
+	assert.NilError(t, errors.Join(err, yaml.UnmarshalStrict(text, &list)))
+	assert.Check(t, list.Kind == "List" && list.Items[0].Namespace == manilaNamespace, "%s", text)
 }
 
 // Whoever serves the API of snapshots chooses the names of objects.
@@ -241,9 +234,8 @@ func TestMustGatherWritesOnlyIntoItsFolder(t *testing.T) {
 	class := &snapshotv1.VolumeSnapshotClass{Driver: "x", DeletionPolicy: "Delete"}
 	class.Name = "../../../../outside"
 	dir, _ := gather(t, healthy.options(t), class)
-	if entries, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(entries) != 1 {
-		t.Errorf("want only the folder: %v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	assert.Check(t, err == nil && len(entries) == 1, "want only the folder: %v, %v", entries, err)
 	files, err := filepath.Glob(filepath.Join(dir, "cluster-scoped-resources", "*",
 		"volumesnapshotclasses", "*outside.yaml"))
 	assert.Check(t, err == nil && len(files) == 1, "want a file for the object: %v, %v", files, err)

@@ -2,10 +2,12 @@ package kubectl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +24,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/crypto"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 const (
@@ -136,19 +140,23 @@ func (c *rotatingCluster) rotate(args ...string) (int, string) {
 	var output bytes.Buffer
 	code := execute(ctx, o, append([]string{"rotate", "--kubeconfig=" + kubeconfig(c.T)}, args...),
 		Streams{Out: &output, Err: &output})
-	if strings.Contains(output.String(), secretText) {
-		c.Errorf("the output contains a secret:\n%s", &output)
-	}
+	assert.Check(c, !strings.Contains(output.String(), secretText), "a secret: %s", &output)
 	return code, output.String()
+}
+
+// mustRotate runs the command, and compares the exit code and a part of the output.
+func (c *rotatingCluster) mustRotate(want int, says string, args ...string) {
+	c.Helper()
+	code, output := c.rotate(args...)
+	assert.Assert(c, code == want && strings.Contains(output, says),
+		"exit code %d, want %d and %q:\n%s", code, want, says, output)
 }
 
 func (c *rotatingCluster) data(namespace, name string) map[string][]byte {
 	c.Helper()
 	var s corev1.Secret
 	err := c.Get(c.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &s)
-	if client.IgnoreNotFound(err) != nil {
-		c.Fatal(err)
-	}
+	assert.NilError(c, client.IgnoreNotFound(err))
 	return s.Data
 }
 
@@ -221,23 +229,17 @@ func TestRotationChangesNothing(t *testing.T) {
 			t.Parallel()
 			c := newRotatingCluster(t, test.objects...)
 			code, output := c.rotate(test.args...)
-			if code != test.code || !strings.Contains(output, test.says) ||
-				!strings.Contains(output, nothingChanged) {
-				t.Errorf("exit code %d:\n%s", code, output)
-			}
+			assert.Check(t, code == test.code && strings.Contains(output, test.says) &&
+				strings.Contains(output, nothingChanged), "exit code %d:\n%s", code, output)
 			data := c.data(rootNamespace, rootSecret)
-			if len(c.data(rootNamespace, backupSecret)) > 0 ||
-				len(data) > 0 && !bytes.Equal(data[cloudsKey], old) {
-				t.Error("a Secret was changed")
-			}
+			assert.Check(t, len(c.data(rootNamespace, backupSecret)) == 0 &&
+				(len(data) == 0 || bytes.Equal(data[cloudsKey], old)), "a Secret was changed")
 		})
 	}
 	for _, args := range [][]string{
 		{}, {valid, "--undo"}, {valid, valid}, {"--undo", "--cacert=" + valid},
 	} {
-		if code, _ := newRotatingCluster(t, root()).rotate(args...); code != exitUsage {
-			t.Errorf("%q: exit code %d", args, code)
-		}
+		newRotatingCluster(t, root()).mustRotate(exitUsage, "", args...)
 	}
 }
 
@@ -249,12 +251,9 @@ func TestRotationSaysWhatItMayNotRead(t *testing.T) {
 		all := c.WithWatch
 		c.WithWatch = interceptor.NewClient(all,
 			(&scenario{Forbidden: []string{kind}}).refusals(all.Scheme()))
-		code, output := c.rotate(file(t, clouds("b")))
+		c.mustRotate(exitFailed, kind, file(t, clouds("b")))
 		c.WithWatch = all
-		data := c.data(rootNamespace, rootSecret)
-		if code != exitFailed || !strings.Contains(output, kind) || !bytes.Equal(data[cloudsKey], old) {
-			t.Errorf("%s: exit code %d, Secret %q:\n%s", kind, code, data, output)
-		}
+		assert.Check(t, is.DeepEqual(old, c.data(rootNamespace, rootSecret)[cloudsKey]), kind)
 	}
 }
 
@@ -272,10 +271,8 @@ func TestRotationNamesTheSecretOfAHostedCluster(t *testing.T) {
 	hosted.SetName("a")
 	hosted.SetAnnotations(map[string]string{"hypershift.openshift.io/cluster": "clusters/a"})
 	c := newRotatingCluster(t, guest, hosted)
-	code, output := c.rotate(file(t, clouds("b")), "--management-namespace=clusters-a",
-		"--management-kubeconfig="+kubeconfig(t))
-	assert.Check(t, code == exitFailed && strings.Contains(output, "in Secret clusters/cloud: follow"),
-		"exit code %d:\n%s", code, output)
+	c.mustRotate(exitFailed, "in Secret clusters/cloud: follow", file(t, clouds("b")),
+		"--management-namespace=clusters-a", "--management-kubeconfig="+kubeconfig(t))
 }
 
 // In a rotation that does not finish, only the first of two Deployments changes. An undo that
@@ -315,25 +312,16 @@ func TestRotationGoesBackAfterUnfinishedOnes(t *testing.T) {
 				secret(rootNamespace, rootSecret, map[string][]byte{cloudsKey: clouds("a")}))
 			for _, s := range steps {
 				c.rolls = map[string]bool{"early": true, "late": s.finishes}
-				argument, want := s.argument, exitFailed
-				if argument == "" {
-					argument = file(t, clouds(s.to))
-				}
+				argument := cmp.Or(s.argument, file(t, clouds(s.to)))
+				code, says := exitFailed, "canceled, waiting until the operator has changed "+
+					"Deployment/late in openshift-cluster-csi-drivers. Run the"
 				if s.finishes {
-					want = exitOK
+					code, says = exitOK, ""
 				}
-				code, output := c.rotate(argument)
-				if code != want || !s.finishes && !strings.Contains(output, "canceled, waiting until the "+
-					"operator has changed Deployment/late in openshift-cluster-csi-drivers. Run the") {
-					t.Errorf("to %s: exit code %d:\n%s", s.to, code, output)
-				}
-				assert.Check(t, bytes.Equal(c.data(rootNamespace, rootSecret)[cloudsKey], clouds(s.to)),
-					"the root Secret does not contain %s", s.to)
-				if s.saved == "" {
-					s.saved = "a"
-				}
-				assert.Check(t, bytes.Equal(c.data(rootNamespace, backupSecret)[cloudsKey], clouds(s.saved)),
-					"after %s the backup does not contain %s", s.to, s.saved)
+				c.mustRotate(code, says, argument)
+				assert.Check(t, is.DeepEqual(clouds(s.to), c.data(rootNamespace, rootSecret)[cloudsKey]))
+				saved := clouds(cmp.Or(s.saved, "a"))
+				assert.Check(t, is.DeepEqual(saved, c.data(rootNamespace, backupSecret)[cloudsKey]), s.to)
 			}
 		})
 	}
@@ -358,27 +346,15 @@ func mustWaitForCopies(c *rotatingCluster) {
 	c.rolls = map[string]bool{"early": true, "late": true}
 	conf := file(c.T, []byte("[Global]\nx=1"))
 	fresh := file(c.T, clouds("b"))
-	if _, output := c.rotate(fresh, "--timeout=1s"); !strings.Contains(output, "--clouds-conf") {
-		c.Errorf("want a warning about clouds.conf:\n%s", output)
-	}
-	code, output := c.rotate(fresh, "--clouds-conf="+conf, "--timeout=3s")
-	if code != exitDeadline || !strings.Contains(output, "has passed, waiting until the cloud "+
-		"credential operator has copied the credentials to Secret openstack-cloud-credentials") {
-		c.Errorf("exit code %d:\n%s", code, output)
-	}
+	c.mustRotate(exitDeadline, "--clouds-conf", fresh, "--timeout=1s")
+	c.mustRotate(exitDeadline, "has passed, waiting until the cloud credential operator has copied "+
+		"the credentials to Secret openstack-cloud-credentials", fresh, "--clouds-conf="+conf,
+		"--timeout=3s")
 	c.copies, c.rewrites = true, true
-	if code, output := c.rotate(fresh, "--clouds-conf="+conf, "--timeout=1m"); code != exitOK {
-		c.Errorf("exit code %d:\n%s", code, output)
-	}
-	if got := string(c.data(rootNamespace, rootSecret)[confKey]); got != "[Global]\nx=1" {
-		c.Errorf("clouds.conf is %q", got)
-	}
-	if code, output := c.rotate("--undo", "--timeout=1m"); code != exitOK {
-		c.Errorf("exit code %d:\n%s", code, output)
-	}
-	if got := string(c.data(rootNamespace, rootSecret)[confKey]); got != "[Global]" {
-		c.Errorf("after undo clouds.conf is %q", got)
-	}
+	c.mustRotate(exitOK, "", fresh, "--clouds-conf="+conf, "--timeout=1m")
+	assert.Check(c, is.Equal(string(c.data(rootNamespace, rootSecret)[confKey]), "[Global]\nx=1"))
+	c.mustRotate(exitOK, "", "--undo", "--timeout=1m")
+	assert.Check(c, is.Equal(string(c.data(rootNamespace, rootSecret)[confKey]), "[Global]"), "undo")
 }
 
 // Without a cloud credential operator the Secrets of the drivers are changed, each with its own
@@ -398,10 +374,8 @@ func TestRotationChangesTheSecretsOfTheDriversOnKubernetes(t *testing.T) {
 	c := newRotatingCluster(t, objects...)
 	c.rolls = map[string]bool{"early": true, "late": true}
 	ca := newCA(t)
-	code, output := c.rotate(file(t, clouds("b")), "--cacert="+file(t, ca), "--timeout=1m")
-	if code != exitOK || !strings.Contains(output, "Changing clouds.yaml, cacert of Secret open") {
-		t.Fatalf("exit code %d:\n%s", code, output)
-	}
+	c.mustRotate(exitOK, "Changing clouds.yaml, cacert of Secret open", file(t, clouds("b")),
+		"--cacert="+file(t, ca), "--timeout=1m")
 	for key, data := range before {
 		namespace, name, _ := strings.Cut(key, "/")
 		want := map[string][]byte{cloudsKey: clouds("b"), caKey: ca}
@@ -410,11 +384,139 @@ func TestRotationChangesTheSecretsOfTheDriversOnKubernetes(t *testing.T) {
 		}
 		assert.Check(t, is.DeepEqual(want, c.data(namespace, name)), key)
 	}
-	if code, output := c.rotate("--undo", "--timeout=1m"); code != exitOK {
-		t.Fatalf("exit code %d:\n%s", code, output)
-	}
+	c.mustRotate(exitOK, "", "--undo", "--timeout=1m")
 	for key, want := range before {
 		namespace, name, _ := strings.Cut(key, "/")
 		assert.Check(t, is.DeepEqual(want, c.data(namespace, name)), "after undo %s", key)
+	}
+}
+
+// loginOf returns the Secret that an operator generates from a clouds.yaml.
+func loginOf(t *testing.T, driver string, clouds []byte) *corev1.Secret {
+	t.Helper()
+	login, err := openstack.Content{Data: map[string][]byte{cloudsKey: clouds}}.Login()
+	assert.NilError(t, err)
+	d, data := findDriver(driver), map[string][]byte{}
+	for key, value := range d.loginOf(login) {
+		data[key] = []byte(value)
+	}
+	return secret(d.namespace, d.loginSecret, data)
+}
+
+// refusing makes the operator of Manila refuse the login for several reasons, one after the other,
+// and then do what accept does.
+func (c *rotatingCluster) refusing(accept func(client.Client), reasons ...string) {
+	polls, inner := 0, c.WithWatch
+	c.WithWatch = onGet(inner, func(
+		ctx context.Context, of client.WithWatch, key client.ObjectKey, object client.Object,
+	) error {
+		if err := of.Get(ctx, key, object); err != nil {
+			return err
+		}
+		status, ok := object.(*opv1.ClusterCSIDriver)
+		if !ok {
+			return nil
+		}
+		const repetitions = 3
+		now := polls / repetitions
+		if polls++; now >= len(reasons) {
+			accept(inner)
+			return nil
+		}
+		status.Status.Conditions = []opv1.OperatorCondition{
+			{Type: "ManilaCloudReachable", Status: opv1.ConditionFalse, Message: "no route"},
+			{
+				Type: "ManilaCredentialsAccepted", Status: opv1.ConditionFalse,
+				Reason: "AuthenticationFailed", Message: reasons[now],
+			},
+			{Type: "OtherCredentialsAccepted", Status: opv1.ConditionTrue, Message: "fine"},
+		}
+		return nil
+	})
+}
+
+// No workload lists the Secret of Manila's driver.
+func TestRotationWaitsForTheLoginOfTheDriver(t *testing.T) {
+	t.Parallel()
+	const (
+		refused       = "ManilaCredentialsAccepted=False AuthenticationFailed: HTTP 40"
+		first, second = refused + "1\n", refused + "3\n"
+		unmanaged     = "ClusterCSIDriver manila.csi.openstack.org is Unmanaged, so its operator " +
+			"changes nothing. Set spec.managementState to Managed\n"
+		tested = "Waiting until the operator has given the login in Secret " +
+			"manila-cloud-credentials to the driver of Manila\n"
+		copied = "Waiting until the cloud credential operator has copied the credentials to Secret " +
+			"manila-cloud-credentials in openshift-manila-csi-driver\n"
+		workload = "workload of a driver without a login"
+		changed  = "Waiting until the operator has changed Deployment/late in " +
+			"openshift-cluster-csi-drivers\n"
+		nothing = "No driver has a login, so there is nothing to wait for\n"
+	)
+	fresh := bytes.Replace(clouds("b"), []byte("username: u"), []byte("username: v"), 1)
+	credentials := func(namespace, name string) client.Object {
+		return secret(namespace, name, map[string][]byte{cloudsKey: clouds("a")})
+	}
+	ofManila, login := credentials(manilaNamespace, manilaSecret), loginOf(t, "Manila", clouds("a"))
+	for name, test := range map[string]struct {
+		objects  []client.Object
+		accepted bool
+		code     int
+		says     []string
+	}{
+		"accepted after refusals": {
+			[]client.Object{ofManila, login}, true, exitOK, []string{tested, first, second},
+		},
+		"never accepted": {
+			[]client.Object{ofManila, login}, false, exitDeadline, []string{tested, first, second},
+		},
+		"not copied": {
+			[]client.Object{ofManila, login, credentials(rootNamespace, rootSecret)},
+			false, exitDeadline,
+			[]string{copied},
+		},
+		"driver without a login": {
+			[]client.Object{ofManila}, false, exitOK, []string{first, nothing},
+		},
+		"driver without credentials": {
+			[]client.Object{login, credentials(flavour.DefaultNamespace, cinderSecret)}, false, exitOK, nil,
+		},
+		"Unmanaged": {
+			[]client.Object{ofManila, login},
+			false, exitDeadline,
+			[]string{tested, first, second, unmanaged},
+		},
+		workload: {
+			[]client.Object{ofManila, credentials(flavour.DefaultNamespace, cinderSecret)},
+			false, exitFailed,
+			[]string{changed, first},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			driver := &opv1.ClusterCSIDriver{
+				ObjectMeta: metav1.ObjectMeta{Name: string(opv1.ManilaCSIDriver)},
+			}
+			driver.Spec.ManagementState = opv1.ManagementState(name)
+			c := newRotatingCluster(t, append(test.objects, driver)...)
+			c.rolls = map[string]bool{"early": true, "late": name != workload}
+			accept, timeout := func(client.Client) {}, "--timeout=3s"
+			if test.accepted {
+				timeout = "--timeout=1m"
+				accept = func(to client.Client) {
+					assert.Check(t, to.Update(t.Context(), loginOf(t, "Manila", fresh)))
+				}
+			}
+			c.refusing(accept, "HTTP 401", "HTTP 403")
+			code, output := c.rotate(file(t, fresh), timeout)
+			assert.Check(t, code == test.code && !strings.Contains(output, "Reachable"),
+				"exit code %d, want %d:\n%s", code, test.code, output)
+			for _, text := range []string{
+				tested, copied, changed, first, second, unmanaged, nothing, "driver of Cinder",
+			} {
+				want := slices.Contains(test.says, text)
+				n := strings.Count(output, text)
+				assert.Check(t, n <= 1 && want == (n == 1), "%q %d times\n%s", text, n, output)
+			}
+		})
 	}
 }

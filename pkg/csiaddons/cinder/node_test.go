@@ -63,9 +63,8 @@ func TestRequestIsRefusedBeforeAnyFileIsOpened(t *testing.T) {
 			t.Errorf("%s: a file is opened", name)
 			return nil, os.ErrInvalid
 		}
-		if _, err := node.NodeReclaimSpace(t.Context(), test.request); status.Code(err) != test.want {
-			t.Errorf("%s: the error is %v, want %v", name, err, test.want)
-		}
+		_, err := node.NodeReclaimSpace(t.Context(), test.request)
+		assert.Check(t, is.Equal(status.Code(err), test.want), "%s: %v", name, err)
 	}
 }
 
@@ -95,9 +94,8 @@ func TestPathMustBeThatOfTheVolumeBelowTheStagingFolder(t *testing.T) {
 		request := validRequest()
 		request.VolumePath = path
 		node := NewNode(Folders{Staging: staging, Devices: dir})
-		if _, err := node.NodeReclaimSpace(t.Context(), request); status.Code(err) != want {
-			t.Errorf("for the path %s the error is %v, want %v", path, err, want)
-		}
+		_, err := node.NodeReclaimSpace(t.Context(), request)
+		assert.Check(t, is.Equal(status.Code(err), want), "%s: %v", path, err)
 	}
 }
 
@@ -124,15 +122,13 @@ func TestSecondOperationOnAVolumeIsAborted(t *testing.T) {
 	t.Parallel()
 	node := openedFolder(t)
 	node.trim = func(ctx context.Context, _ *staged, _ progress) (progress, error) {
-		if _, err := reclaim(ctx, node, validRequest()); status.Code(err) != codes.Aborted {
-			t.Errorf("the error of the second operation is %v", err)
-		}
+		_, err := reclaim(ctx, node, validRequest())
+		assert.Check(t, is.Equal(status.Code(err), codes.Aborted), "the second operation")
 		return progress{discarded: 4096}, nil
 	}
 	for range 2 { // the first one releases the volume
-		if freed, err := reclaim(t.Context(), node, validRequest()); freed != 4096 || err != nil {
-			t.Errorf("the operation reports %d bytes and the error %v", freed, err)
-		}
+		freed, err := reclaim(t.Context(), node, validRequest())
+		assert.Check(t, freed == 4096 && err == nil, "it reports %d bytes and %v", freed, err)
 	}
 }
 
@@ -166,11 +162,10 @@ func TestOperationContinuesACancelledOne(t *testing.T) {
 	} {
 		ranges = nil
 		freed, err := reclaim(operation.ctx, node, operation.request)
-		if status.Code(err) != operation.code || freed != operation.freed ||
-			!slices.Equal(ranges, operation.ranges) {
-			t.Errorf("operation %d discards the ranges %v, and reports %d bytes and the error %v", i,
-				ranges, freed, err)
-		}
+		assert.Check(t, status.Code(err) == operation.code && freed == operation.freed &&
+			slices.Equal(ranges, operation.ranges),
+			"operation %d discards the ranges %v, and reports %d bytes and the error %v", i, ranges, freed,
+			err)
 	}
 }
 
@@ -205,7 +200,6 @@ func TestFreedSpaceIsTheSmallestBound(t *testing.T) {
 		if test.before.counts {
 			node.freed(volumeID, test.before, 0)
 		}
-		assert.Check(t, is.Equal(node.freed(volumeID, test.after, test.discarded), test.want),
-			"%s: the estimate", name)
+		assert.Check(t, is.Equal(node.freed(volumeID, test.after, test.discarded), test.want), name)
 	}
 }

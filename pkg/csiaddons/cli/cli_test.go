@@ -11,7 +11,6 @@ import (
 
 	"github.com/csi-addons/spec/lib/go/fence"
 	"github.com/csi-addons/spec/lib/go/identity"
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -106,13 +105,11 @@ func TestLongFlagsMayHaveOneHyphen(t *testing.T) {
 		"-operation=Probe", "-operation Probe -o json", "--operation=Probe -timeout=1m",
 		"-operation=Probe -ojson",
 	} {
-		if code, _, stderr := execute(t, d, strings.Fields(args)...); code != exitOK {
-			t.Errorf("%s: exit code %d: %s", args, code, stderr)
-		}
+		code, _, stderr := execute(t, d, strings.Fields(args)...)
+		assert.Check(t, is.Equal(code, exitOK), "%s: %s", args, stderr)
 	}
-	if code, _, _ := execute(t, d, "-operations=Probe"); code != exitUsage {
-		t.Errorf("an unknown flag has the exit code %d", code)
-	}
+	code, _, _ := execute(t, d, "-operations=Probe")
+	assert.Check(t, is.Equal(code, exitUsage), "an unknown flag")
 }
 
 func TestAnswerIsPrintedAsTableOrJSON(t *testing.T) {
@@ -135,9 +132,8 @@ func TestAnswerIsPrintedAsTableOrJSON(t *testing.T) {
 	} {
 		code, stdout, stderr := execute(t, d,
 			"--operation=GetFenceClients", "-o", output)
-		if diff := cmp.Diff(want, stdout); diff != "" || code != exitOK {
-			t.Errorf("exit code %d, %s, output (-want +got):\n%s", code, stderr, diff)
-		}
+		assert.Check(t, code == exitOK, "exit code %d: %s", code, stderr)
+		assert.Check(t, is.DeepEqual(want, stdout), "output")
 	}
 }
 
@@ -183,10 +179,9 @@ func TestExitCodeSaysWhatFailed(t *testing.T) {
 		"--operation=DemoteVolume --persistentvolume=data --volumegroupid=1": {exitUsage, "either"},
 	} {
 		code, stdout, stderr := execute(t, d, strings.Fields(args)...)
-		if code != want.code || !strings.Contains(stderr, want.text) || stdout != "" {
-			t.Errorf("%s: exit code %d, want %d; error %q, want %q; output %q", args, code, want.code,
-				stderr, want.text, stdout)
-		}
+		assert.Check(t, code == want.code && strings.Contains(stderr, want.text) && stdout == "",
+			"%s: exit code %d, want %d; error %q, want %q; output %q", args, code, want.code, stderr,
+			want.text, stdout)
 	}
 }
 
