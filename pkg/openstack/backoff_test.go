@@ -35,7 +35,6 @@ func (s *fixture) wantDelays(client *openstack.Client, message string, delays ..
 func TestRefusedLoginBacksOff(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
-	s.clouds(simulator.Clouds{})
 	client := s.client()
 	s.refuse(simulator.Identity, 401)
 	message := s.wantFailure(client, openstack.AuthenticationFailed)
@@ -70,7 +69,6 @@ func TestRefusedRenewalBacksOff(t *testing.T) {
 			t.Parallel()
 			s := newSimulated(t, simulator.Config{TokenTTL: time.Hour})
 			test.prepare(s)
-			s.clouds(simulator.Clouds{})
 			client := s.client()
 			check(t, client.Check(t.Context()))
 			if test.first == openstack.AuthenticationFailed {
@@ -87,7 +85,6 @@ func TestRefusedRenewalBacksOff(t *testing.T) {
 	}
 }
 
-// Requests that run at the same time send one login with credentials that are refused.
 func TestConcurrentRequestsSendOneRefusedLogin(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
@@ -105,12 +102,9 @@ func TestConcurrentRequestsSendOneRefusedLogin(t *testing.T) {
 	assert.Check(t, is.Equal(s.counters().Calls[loginCall], 1))
 }
 
-// Clients that share the back-off send one login with credentials that are refused, also if they
-// start at the same time.
 func TestClientsShareTheBackoff(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
-	s.clouds(simulator.Clouds{})
 	s.cloud.RotateCredentials(simulator.Rotation{})
 	backoff, clients := openstack.NewBackoff(s.clock), []*openstack.Client{}
 	for range 10 {
@@ -134,11 +128,9 @@ func TestClientsShareTheBackoff(t *testing.T) {
 	}
 }
 
-// A client that waits for the login of another one ends with its context.
 func TestWaitForTheLoginOfAnotherClientEnds(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
-	s.clouds(simulator.Clouds{})
 	s.fault(mode(simulator.Hang))
 	backoff := openstack.NewBackoff(s.clock)
 	client := openstack.NewClient(s.source(), backoff)
@@ -168,7 +160,6 @@ func (s *fixture) waitUntilOneHangs() {
 func TestChangedCredentialsAreTriedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{TLS: true})
-	s.clouds(simulator.Clouds{})
 	s.write("ca.crt", s.ca())
 	client := s.client()
 	s.refuse(simulator.Identity, 401)
@@ -193,7 +184,6 @@ func TestChangedCredentialsAreTriedAtOnce(t *testing.T) {
 func TestLoginWithoutResponseDoesNotBackOff(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
-	s.clouds(simulator.Clouds{})
 	s.refuse("", 503)
 	client := s.client()
 	for range 3 {

@@ -58,9 +58,7 @@ func faultyResponses() map[string]failure {
 
 // attempt sends a request that returns a number of results, expects it to fail, and returns the
 // message.
-func (s *fixture) attempt(
-	want failure, request func(context.Context) (int, error),
-) string {
+func (s *fixture) attempt(want failure, request func(context.Context) (int, error)) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -139,7 +137,6 @@ func TestFailedLoginsAreClassified(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSimulated(t, simulator.Config{TLS: true})
-			s.clouds(simulator.Clouds{})
 			s.write("ca.crt", s.ca())
 			s.fault(test.fault)
 			client := s.client()
@@ -201,7 +198,6 @@ func TestUnreachableCloudGetsAtMostTwoConnectionsPerCall(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, connected before: %t", mode, connected), func(t *testing.T) {
 				t.Parallel()
 				s := newSimulated(t, simulator.Config{})
-				s.clouds(simulator.Clouds{})
 				client := s.client()
 				if connected {
 					s.wantTypes(client, "gold", "silver")

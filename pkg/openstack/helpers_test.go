@@ -41,7 +41,7 @@ type fixture struct {
 }
 
 // newFixture starts a cloud: the real services if they run, the simulator otherwise. It is for
-// tests of what the services do.
+// tests of what the services do. Its credentials are in clouds.yaml.
 func newFixture(t *testing.T, config simulator.Config) *fixture {
 	t.Helper()
 	cloud, err := testcloud.New(withTypes(config))
@@ -74,6 +74,7 @@ func start(t *testing.T, running testcloud.Cloud) *fixture {
 		dir: t.TempDir(),
 	}
 	s.clock = clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	s.clouds(simulator.Clouds{})
 	return s
 }
 
@@ -140,7 +141,6 @@ func (s *fixture) clientOf(source openstack.Source) *openstack.Client {
 // connected returns a client with a session, and resets the counters.
 func (s *fixture) connected() *openstack.Client {
 	s.t.Helper()
-	s.clouds(simulator.Clouds{})
 	client := s.client()
 	s.wantTypes(client, "gold", "silver")
 	s.cloud.ResetLog()

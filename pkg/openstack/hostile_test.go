@@ -55,9 +55,7 @@ func hostileAnswers() map[string]hostileAnswer {
 		"endless refusal": {
 			answer{Status: 401, Body: strings.Repeat("no ", 1000), Size: endless}, "HTTP 401",
 		},
-		"gzip bomb": {
-			answer{Gzip: true, Start: start + `"`, Body: text, Size: 1 << 30}, tooLong,
-		},
+		"gzip bomb": {answer{Gzip: true, Start: start + `"`, Body: text, Size: 1 << 30}, tooLong},
 		"broken gzip": {
 			answer{Header: map[string]string{"Content-Encoding": "gzip"}, Body: "not gzip"}, "",
 		},
@@ -94,7 +92,6 @@ func TestHostileAnswersCauseStableErrors(t *testing.T) {
 			t.Run(fmt.Sprintf("%s of %s", name, service), func(t *testing.T) {
 				t.Parallel()
 				s := newSimulated(t, simulator.Config{})
-				s.clouds(simulator.Clouds{})
 				client, answer := s.client(), test.Answer
 				if service == simulator.Share {
 					s.wantTypes(client, "gold", "silver")

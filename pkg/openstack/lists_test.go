@@ -46,11 +46,9 @@ func shareTypes() listRequest {
 func listRequests() map[string]listRequest {
 	const cinder = "block storage service (Cinder)"
 	return map[string]listRequest{
-		"share_types": shareTypes(),
-		"volume_types": {
-			simulator.Volume, "volumev3", cinder, counted((*openstack.Client).VolumeTypes),
-		},
-		"volumes": {simulator.Volume, "volumev3", cinder, counted((*openstack.Client).Volumes)},
+		"share_types":  shareTypes(),
+		"volume_types": {simulator.Volume, "volumev3", cinder, counted((*openstack.Client).VolumeTypes)},
+		"volumes":      {simulator.Volume, "volumev3", cinder, counted((*openstack.Client).Volumes)},
 		"availabilityZoneInfo": {
 			simulator.Volume, "volumev3", cinder, counted((*openstack.Client).VolumeZones),
 		},
@@ -206,7 +204,6 @@ func zoneLists() map[simulator.Service]zoneList {
 func TestZonesAreListedInTheOrderOfTheService(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
-	s.clouds(simulator.Clouds{})
 	client := s.client()
 	for service, list := range zoneLists() {
 		check(t, s.cloud.SetZones(service, simulator.Zone{Name: "b", Unavailable: true},
@@ -224,7 +221,6 @@ func TestZonesAreListedInTheOrderOfTheService(t *testing.T) {
 func TestTypesAndVolumesAreThoseOfTheServices(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, simulator.Config{ShareTypes: []simulator.ShareType{}})
-	s.clouds(simulator.Clouds{})
 	client := s.client()
 	s.wantTypes(client)
 	check(t, s.cloud.AddShareType(simulator.ShareType{Name: "late"}))
@@ -251,7 +247,6 @@ func TestVolumesHaveMetadata(t *testing.T) {
 	}}, found))
 }
 
-// TestTenThousandShareTypesAreListed covers the size of the answer, which contains each type twice.
 // The real services need hours to create so many.
 func TestTenThousandShareTypesAreListed(t *testing.T) {
 	t.Parallel()
@@ -262,6 +257,5 @@ func TestTenThousandShareTypesAreListed(t *testing.T) {
 		config.ShareTypes = append(config.ShareTypes, simulator.ShareType{Name: names[i]})
 	}
 	s := newSimulated(t, config)
-	s.clouds(simulator.Clouds{})
 	s.wantTypes(s.client(), names...)
 }

@@ -94,11 +94,9 @@ func TestLoginWithoutProjectSaysWhatToDo(t *testing.T) {
 	const add = noProject + "add project_id, or project_name with project_domain_name, to " +
 		"clouds.openstack.auth (line 3)"
 	for name, test := range map[string]mistake{
-		"project by ID": {auth(userByID, pass, "project_id: p"), ""},
-		"application credential": {
-			auth("application_credential_id: c", credentialSecret), "",
-		},
-		"no project": {auth(userByID, pass, "project_name: ''"), add},
+		"project by ID":          {auth(userByID, pass, "project_id: p"), ""},
+		"application credential": {auth("application_credential_id: c", credentialSecret), ""},
+		"no project":             {auth(userByID, pass, "project_name: ''"), add},
 		"a domain": {
 			auth(userByID, pass, "domain_id: d"),
 			add + ". A domain is no project: domain_id (line 7)",
@@ -126,12 +124,9 @@ func TestLoginWithoutProjectSaysWhatToDo(t *testing.T) {
 				"(line 7), application_credential_secret (line 8)",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			login, err := parsed(test.text)
-			check(t, err)
-			assert.Check(t, is.DeepEqual(test.want, login.NoProject), "advice")
-		})
+		login, err := parsed(test.text)
+		assert.NilError(t, err, name)
+		assert.Check(t, is.DeepEqual(test.want, login.NoProject), name)
 	}
 }
 
@@ -176,10 +171,7 @@ func TestRemarksNameKeysWithoutAnEffect(t *testing.T) {
 		},
 		"endpoints": {
 			entry("volume_endpoint_override: s3cr3t", "compute_interface: s3cr3t"),
-			[]string{
-				"volume_endpoint_override (line 8)" + catalog,
-				"compute_interface (line 9)" + catalog,
-			},
+			[]string{"volume_endpoint_override (line 8)" + catalog, "compute_interface (line 9)" + catalog},
 		},
 		"keys that others precede": {
 			entry("interface: public", "endpoint_type: internal", "regions: [A]",
@@ -199,15 +191,12 @@ func TestRemarksNameKeysWithoutAnEffect(t *testing.T) {
 			[]string{"auth.(a name that is not printed) (line 8) has no effect: auth has no such key"},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			login, err := parsed(test.text)
-			check(t, err)
-			for i := range test.want {
-				test.want[i] = fromNS + ": clouds.openstack." + test.want[i]
-			}
-			assert.Check(t, is.DeepEqual(test.want, login.Remarks), "remarks")
-		})
+		login, err := parsed(test.text)
+		assert.NilError(t, err, name)
+		for i := range test.want {
+			test.want[i] = fromNS + ": clouds.openstack." + test.want[i]
+		}
+		assert.Check(t, is.DeepEqual(test.want, login.Remarks), name)
 	}
 }
 

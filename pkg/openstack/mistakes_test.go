@@ -138,13 +138,10 @@ func mistakes(tb testing.TB) map[string]mistake {
 				"cloud-05 (line 7), cloud-06 (line 8), cloud-07 (line 9), cloud-08 (line 10), " +
 				"cloud-09 (line 11) and 20 more",
 		},
-		"one space too many": {changed(tb, "      password:", "       password:"), invalid(6)},
-		"a tab":              {changed(tb, "      password:", "\tpassword:"), invalid(6)},
-		"no colon": {
-			changed(tb, "project_name: project", "project_name project"),
-			invalid(8),
-		},
-		"quotation mark left open": {changed(tb, `username: "user"`, `username: "user`), invalid(5)},
+		"one space too many":  {changed(tb, "      password:", "       password:"), invalid(6)},
+		"a tab":               {changed(tb, "      password:", "\tpassword:"), invalid(6)},
+		"no colon":            {changed(tb, "project_name: project", "project_name project"), invalid(8)},
+		"open quotation mark": {changed(tb, `username: "user"`, `username: "user`), invalid(5)},
 		"long and broken": {
 			"clouds: [\n" + strings.Repeat("# comment\n", 5_000),
 			"is not valid YAML. Check the indentation and the quotation marks",

@@ -44,7 +44,6 @@ func TestProxyOfTheEnvironmentIsUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSimulated(t, simulator.Config{TLS: test.tls, AdvertisedHost: test.host})
-			s.clouds(simulator.Clouds{})
 			if test.tls {
 				s.write("ca.crt", s.ca())
 			}

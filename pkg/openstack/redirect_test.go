@@ -25,7 +25,6 @@ func redirect(service simulator.Service, status int, to string) simulator.Fault 
 func TestRedirectOfLoginNamesItsTarget(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
-	s.clouds(simulator.Clouds{})
 	own := strings.Split(s.front, "/")[2]
 	client := s.client() // which does not back off: someone may correct the front end
 	for target, want := range map[string]string{
@@ -85,7 +84,6 @@ func TestRedirectToAnotherServerIsRefused(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for _, service := range []simulator.Service{simulator.Identity, simulator.Share} {
 			s := newSimulated(t, simulator.Config{})
-			s.clouds(simulator.Clouds{})
 			s.fault(redirect(service, status, thief.URL))
 			wantFragment(t, s.refusedRedirect(s.client()), "it redirects the request to")
 		}
@@ -96,7 +94,6 @@ func TestRedirectToAnotherServerIsRefused(t *testing.T) {
 func TestRedirectWithinTheServerIsFollowed(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
-	s.clouds(simulator.Clouds{})
 	for _, fault := range []simulator.Fault{
 		redirect(simulator.Share, 301, "/share/v2/types"),
 		redirect(simulator.Identity, 307, "/identity/v3/auth/tokens?again"),

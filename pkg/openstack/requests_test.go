@@ -86,7 +86,6 @@ func (s *fixture) sendAllOfCSIAddons() {
 func TestEachRequestIsReportedWithItsService(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
-	s.clouds(simulator.Clouds{})
 	var got []string
 	client := s.clientOf(func() (openstack.Access, error) {
 		access, err := s.access(nil)

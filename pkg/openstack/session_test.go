@@ -65,7 +65,6 @@ func TestEachKindOfLoginLastsUntilItIsRotated(t *testing.T) {
 func TestChangedFilesCauseNewLogin(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{TLS: true})
-	s.clouds(simulator.Clouds{})
 	client := s.client()
 	s.wantFailure(client, openstack.CloudUnreachable)
 	s.write("ca.crt", s.ca())
@@ -90,7 +89,6 @@ func TestChangedFilesCauseNewLogin(t *testing.T) {
 func TestTrustedCABundleIsTrusted(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{TLS: true})
-	s.clouds(simulator.Clouds{})
 	var trusted []byte
 	client := s.clientOf(func() (openstack.Access, error) { return s.access(trusted) })
 	wantFragment(t, s.wantFailure(client, openstack.CloudUnreachable), "trustedCA of Proxy/cluster")
@@ -167,7 +165,6 @@ func connectedWithoutManila(
 	t.Helper()
 	s := start(t, simulator.Config{TokenTTL: time.Hour})
 	s.cloud.RemoveFromCatalog("sharev2")
-	s.clouds(simulator.Clouds{})
 	client := s.client()
 	message := s.wantFailure(client, openstack.NotOffered)
 	s.wantCalls(map[string]int{loginCall: 1})
@@ -233,7 +230,6 @@ func TestOnlyACatalogMeansNotOffered(t *testing.T) {
 func TestConcurrentCallsShareOneLogin(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
-	s.clouds(simulator.Clouds{})
 	client := s.client()
 	const callers = 8
 	var group sync.WaitGroup

@@ -23,7 +23,6 @@ const (
 // shares returns requests about shares of the fixture's cloud.
 func (s *fixture) shares() *openstack.Shares {
 	s.t.Helper()
-	s.clouds(simulator.Clouds{})
 	requests, err := s.client().Shares(s.t.Context())
 	check(s.t, err)
 	return requests
