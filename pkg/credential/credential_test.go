@@ -8,13 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -22,7 +19,6 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
-	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -57,7 +53,7 @@ type fixture struct {
 func newFixture(t *testing.T, f flavour.Flavour) *fixture {
 	t.Helper()
 	cloud, err := testcloud.New(simulator.Config{})
-	check(t, err)
+	assert.NilError(t, err)
 	return newFixtureOf(t, f, cloud)
 }
 
@@ -65,7 +61,7 @@ func newFixture(t *testing.T, f flavour.Flavour) *fixture {
 func newSimulated(t *testing.T, config simulator.Config) *fixture {
 	t.Helper()
 	cloud, err := simulator.New(config)
-	check(t, err)
+	assert.NilError(t, err)
 	return newFixtureOf(t, flavour.Standalone, cloud)
 }
 
@@ -82,8 +78,8 @@ func newAccepted(t *testing.T) (s *fixture, content []byte) {
 // Keystone creates no application credential with an expiry in the past.
 func newFixtureOf(t *testing.T, f flavour.Flavour, cloud testcloud.Cloud) *fixture {
 	t.Helper()
-	check(t, cloud.Start(t.Context()))
-	t.Cleanup(func() { check(t, cloud.Close()) })
+	assert.NilError(t, cloud.Start(t.Context()))
+	t.Cleanup(func() { assert.NilError(t, cloud.Close()) })
 	s := &fixture{
 		t: t, cloud: cloud, clock: clocktesting.NewFakeClock(time.Now().Truncate(time.Second)),
 		Fake: clustertest.New(t, clustertest.Seed{
@@ -106,35 +102,32 @@ func (s *fixture) restart() {
 	s.options.Events = s.events
 	s.w = credential.New(s.options)
 	s.registry = metrics.NewKubeRegistry()
-	check(s.t, s.w.Metrics.RegisterWith(s.registry.Register))
+	assert.NilError(s.t, s.w.Metrics.RegisterWith(s.registry.Register))
 	_, _ = s.w.Informer().
 		AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { s.rings.Add(1) }})
+}
+
+// secret returns the Secret with a clouds.yaml.
+func (s *fixture) secret(clouds []byte) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "credentials", Namespace: s.Namespaces.ControlPlane},
+		Data:       map[string][]byte{openstack.CloudsKey: clouds},
+	}
 }
 
 // put writes a clouds.yaml to the Secret and waits for the cache.
 func (s *fixture) put(clouds []byte) {
 	s.t.Helper()
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "credentials", Namespace: s.Namespaces.ControlPlane},
-		Data:       map[string][]byte{openstack.CloudsKey: clouds},
-	}
-	secrets := s.ControlPlane.CoreV1().Secrets(secret.Namespace)
-	_, err := secrets.Update(s.t.Context(), secret, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = secrets.Create(s.t.Context(), secret, metav1.CreateOptions{})
-	}
-	check(s.t, err)
-	s.cached(func(found *corev1.Secret) bool {
-		return found != nil && cmp.Equal(found.Data, secret.Data)
-	})
+	clustertest.Put(s.t, s.ControlPlane, s.secret(clouds))
+	s.catchUp()
 }
 
-// cached waits until the cache contains the Secret, nil if there is none.
-func (s *fixture) cached(is func(*corev1.Secret) bool) {
+// catchUp waits until the cache contains the Secret of the API server, or none.
+func (s *fixture) catchUp() {
 	s.t.Helper()
-	object := s.Cluster.Secret(flavour.ControlPlane, s.Namespaces.ControlPlane, "credentials")
-	check(s.t, wait.PollUntilContextTimeout(s.t.Context(), time.Millisecond, 30*time.Second, true,
-		func(context.Context) (bool, error) { return is(object.Get()), nil }))
+	cached := s.Cluster.Secret(flavour.ControlPlane, s.Namespaces.ControlPlane, "credentials")
+	secrets := s.ControlPlane.CoreV1().Secrets(s.Namespaces.ControlPlane)
+	clustertest.CatchUp(s.t, secrets, "credentials", cached.Get)
 }
 
 // good returns the clouds.yaml that the cloud accepts now.
@@ -152,7 +145,7 @@ func (s *fixture) bad(name string) []byte {
 func (s *fixture) sync() int {
 	s.t.Helper()
 	s.cloud.ResetLog()
-	check(s.t, s.w.Sync(s.t.Context(), factory.NewSyncContext("test", s.events)))
+	assert.NilError(s.t, s.w.Sync(s.t.Context(), factory.NewSyncContext("test", s.events)))
 	return s.cloud.Counters().Calls[loginCall]
 }
 
@@ -166,8 +159,8 @@ func (s *fixture) poll() int {
 // expect compares a condition; text is a part of its message.
 func (s *fixture) expect(name string, status opv1.ConditionStatus, reason, text string) {
 	s.t.Helper()
-	found := v1helpers.FindOperatorCondition(s.State.Conditions(s.t), name)
-	assert.Check(s.t, found != nil && found.Status == status && found.Reason == reason &&
+	found := s.State.Condition(s.t, name)
+	assert.Check(s.t, found.Status == status && found.Reason == reason &&
 		strings.Contains(found.Message, text), "%s is %+v; want %s with %q", name, found, reason, text)
 }
 
@@ -185,7 +178,7 @@ func (s *fixture) expectLogin(clouds []byte) {
 func (s *fixture) expectExpiry(want ...time.Duration) {
 	s.t.Helper()
 	families, err := s.registry.Gather()
-	check(s.t, err)
+	assert.NilError(s.t, err)
 	var got []time.Duration
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
@@ -244,7 +237,7 @@ func TestReturnToAcceptedCredentialsDuringAnOutage(t *testing.T) {
 	s.sync()
 	assert.Check(t, is.Equal(s.rings.Load()-rings, int32(1)), "notifications about a refusal")
 	_, err := s.cloud.SetFault(simulator.Fault{Mode: simulator.Status, Status: 503})
-	check(t, err)
+	assert.NilError(t, err)
 	s.put(s.bad("b"))
 	assert.Check(t, s.sync() > 0 && s.sync() == 0, "want one login until the next poll")
 	assert.Check(t, s.w.Malformed(), "an outage counts as malformed credentials")
@@ -255,7 +248,6 @@ func TestReturnToAcceptedCredentialsDuringAnOutage(t *testing.T) {
 	assert.Check(t, is.DeepEqual([]string{refused, refused, accepted}, s.emitted()), "events")
 }
 
-// However long OpenStack refuses credentials, and across restarts: nothing is accepted.
 func TestRefusedCredentialsAreNeverUsed(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, flavour.Standalone)
@@ -298,7 +290,7 @@ func TestUselessLoginIsNotUsed(t *testing.T) {
 	_, err := s.cloud.SetFault(simulator.Fault{
 		Mode: simulator.Status, Status: 404, Service: simulator.Share, Times: 1,
 	})
-	check(t, err)
+	assert.NilError(t, err)
 	assert.Check(t, is.Equal(s.poll(), 0), "the catalog is read with a new login")
 	s.expect(accepted, opv1.ConditionFalse, "NotOffered", "nothing is served there")
 	s.expectLogin(nil)
@@ -327,11 +319,11 @@ func TestAcceptedCredentialsAreTestedAgainAfterAnHour(t *testing.T) {
 	t.Parallel()
 	s, first := newAccepted(t)
 	_, err := s.cloud.SetFault(simulator.Fault{Mode: simulator.Status, Status: 503})
-	check(t, err)
+	assert.NilError(t, err)
 	s.clock.Step(time.Hour)
 	assert.Check(t, is.Equal(s.sync(), 1), "logins after an hour")
 	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
-	check(t, s.cloud.ClearFaults())
+	assert.NilError(t, s.cloud.ClearFaults())
 	s.cloud.RotateCredentials(simulator.Rotation{KeepTokens: true})
 	s.clock.Step(time.Hour)
 	rings := s.rings.Load()
@@ -340,7 +332,7 @@ func TestAcceptedCredentialsAreTestedAgainAfterAnHour(t *testing.T) {
 		"The driver uses these credentials")
 	s.expectLogin(first)
 	client, err := s.w.Client(t.Context())
-	check(t, err)
+	assert.NilError(t, err)
 	_, err = client.ShareTypes(t.Context())
 	assert.Check(t, err, "the session ends with a refused test")
 	assert.Check(t, s.rings.Load() != rings, "the refusal is not announced")
@@ -353,7 +345,7 @@ func TestEndOfTheSessionCausesATest(t *testing.T) {
 	s.sync()
 	s.cloud.RotateCredentials(simulator.Rotation{})
 	client, err := s.w.Client(t.Context())
-	check(t, err)
+	assert.NilError(t, err)
 	_, err = client.ShareTypes(t.Context())
 	assert.Assert(t, openstack.ReasonOf(err) == openstack.AuthenticationFailed,
 		"got %v, want a refused renewal", err)
@@ -372,9 +364,8 @@ func TestMissingSecretIsReportedAndChangesNothing(t *testing.T) {
 	first := s.good()
 	s.put(first)
 	s.sync()
-	check(t, s.ControlPlane.CoreV1().Secrets(namespace).
-		Delete(t.Context(), "credentials", metav1.DeleteOptions{}))
-	s.cached(func(found *corev1.Secret) bool { return found == nil })
+	clustertest.Delete(t, s.ControlPlane, s.secret(nil))
+	s.catchUp()
 	s.sync()
 	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", missing+"The driver keeps")
 	s.expectLogin(first)
@@ -384,13 +375,11 @@ func TestMissingSecretIsReportedAndChangesNothing(t *testing.T) {
 func TestSecretOfTheGuestClusterIsNotRead(t *testing.T) {
 	t.Parallel()
 	cloud, err := simulator.New(simulator.Config{})
-	check(t, err)
+	assert.NilError(t, err)
 	s := newFixtureOf(t, flavour.HyperShift, cloud)
-	_, err = s.Guest.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "credentials"},
-		Data:       map[string][]byte{openstack.CloudsKey: s.good()},
-	}, metav1.CreateOptions{})
-	check(t, err)
+	theirs := s.secret(s.good())
+	theirs.Namespace = namespace
+	clustertest.Put(t, s.Guest, theirs)
 	assert.Check(t, s.sync()+s.poll() == 0, "the Secret of the guest cluster is sent to OpenStack")
 	s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials",
 		"Secret clusters-a/credentials of the management cluster is missing")
@@ -452,7 +441,7 @@ func TestClientWaitsForTheFirstTest(t *testing.T) {
 	}()
 	s.put(s.good())
 	s.sync()
-	check(t, <-result)
+	assert.NilError(t, <-result)
 }
 
 // The condition becomes True 14 days before the expiry, and events follow at shorter intervals.
@@ -508,9 +497,4 @@ func TestExpiryIsReportedAndRarelyRequested(t *testing.T) {
 	s.sync()
 	s.expect(expiring, opv1.ConditionFalse, "AsExpected", "")
 	s.expectExpiry()
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	assert.NilError(t, err)
 }
