@@ -49,7 +49,6 @@ func TestStorageClassStateIsChecked(t *testing.T) {
 	}
 }
 
-// The transform drops other drivers, and keeps the decodable part of the own status.
 func TestOnlyDriverTrimsClusterCSIDrivers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ given, want string }{

@@ -69,15 +69,13 @@ func TestEstimateCoversDecodedLists(t *testing.T) {
 				size := int(reflect.TypeOf(tt.element).Size())
 				text := tt.start + strings.Repeat(element, 2*tt.limit/size)
 				count := accepted(t, "/apis/g/v1/x"+tt.query, text) / len(element)
-				if needed := count*size*5/4 + count*size*tt.copies; needed > tt.limit {
-					t.Errorf("%d elements are accepted, which need %d bytes, want %d", count, needed, tt.limit)
-				}
+				needed := count*size*5/4 + count*size*tt.copies
+				assert.Check(t, needed <= tt.limit, "%d elements need %d bytes", count, needed)
 			})
 		}
 	}
 }
 
-// TestLargeGuestsFit checks that the estimate leaves room for many objects that are not hostile.
 func TestLargeGuestsFit(t *testing.T) {
 	t.Parallel()
 	fields := metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{".":{},"f:a":{}}},` +
@@ -101,8 +99,7 @@ func TestLargeGuestsFit(t *testing.T) {
 	} {
 		text, err := json.Marshal(list)
 		assert.NilError(t, err)
-		if n := accepted(t, path, string(text)); n < len(text) {
-			t.Errorf("%s: only %d of %d bytes are accepted", path, n, len(text))
-		}
+		n := accepted(t, path, string(text))
+		assert.Check(t, n >= len(text), "%s: only %d of %d bytes are accepted", path, n, len(text))
 	}
 }

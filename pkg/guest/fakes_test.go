@@ -34,10 +34,9 @@ func newConfig(t *testing.T, kind, content string) *guest.Config {
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, kinds, object)
 	config := guest.NewConfig(client, " of the guest cluster")
 	config.Start(t.Context().Done())
-	if !cache.WaitForCacheSync(t.Context().Done(), config.Infrastructures.Informer().HasSynced,
-		config.APIServers.Informer().HasSynced, config.Proxies.Informer().HasSynced) {
-		t.Fatal("the informers have not synced")
-	}
+	assert.Assert(t, cache.WaitForCacheSync(t.Context().Done(),
+		config.Infrastructures.Informer().HasSynced, config.APIServers.Informer().HasSynced,
+		config.Proxies.Informer().HasSynced))
 	return config
 }
 

@@ -44,10 +44,8 @@ func FuzzObserved(f *testing.F) {
 		}
 		assert.NilError(t, json.Unmarshal(spec.ObservedConfig.Raw, &config))
 		info := config.TargetCSIConfig.ServingInfo
-		if text := info.MinTLSVersion + strings.Join(info.CipherSuites, ","); !safe.MatchString(text) ||
-			len(text) > 8192 || info.MinTLSVersion == "" {
-			t.Errorf("got %q", text)
-		}
+		text := info.MinTLSVersion + strings.Join(info.CipherSuites, ",")
+		assert.Check(t, safe.MatchString(text) && len(text) <= 8192 && info.MinTLSVersion != "", text)
 		for name := range config.TargetCSIConfig.Proxy {
 			assert.Check(t, strings.HasSuffix(name, "_PROXY"), "got the variable %q", name)
 		}
@@ -81,9 +79,7 @@ func FuzzClusterCSIDriver(f *testing.F) {
 		assert.NilError(t, store.Add(cached))
 		status, err := json.Marshal(object.Object["status"])
 		assert.NilError(t, err)
-		if err := json.Unmarshal(status, &opv1.OperatorStatus{}); err != nil {
-			t.Errorf("the status %s cannot be decoded: %v", status, err)
-		}
+		assert.Check(t, json.Unmarshal(status, &opv1.OperatorStatus{}), "status %s", status)
 		state, err := guest.StorageClassState(store, "x", "")
 		if err != nil {
 			wantPrintable(t, err.Error())

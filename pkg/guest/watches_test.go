@@ -103,8 +103,7 @@ func bookmark(annotations string) string {
 		`"metadata":{"resourceVersion":"1234567","annotations":%s}}}`+"\n", annotations)
 }
 
-// TestWatchesOfADayAreListedAgain checks that 4 MiB of bookmarks and updates lead to another list
-// without an error, and that this removes the objects of an endless watch from the cache.
+// A list removes the objects of an endless watch from the cache.
 func TestWatchesOfADayAreListedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
