@@ -38,18 +38,18 @@ const (
 // in the cloud says that its share belongs to the cluster.
 func TestFencedNodeLosesItsAccessUntilItIsUnfenced(t *testing.T) {
 	t.Run("claim", func(t *testing.T) {
-		use(t).fences("share", pods.ClaimSpec(pods.Manila()))
+		use(t).mustFence("share", pods.ClaimSpec(pods.Manila()))
 	})
 	t.Run("static PersistentVolume", func(t *testing.T) {
 		x := use(t)
-		x.fences("static", x.staticClaim("static"))
+		x.mustFence("static", x.staticClaim("static"))
 	})
 }
 
-// fences fences and unfences a node that has mounted the share of a claim. Fencing does not end a
-// mount that exists: the server of the share refuses its requests. The stand-in of NFS checks the
+// mustFence fences and unfences a node that has mounted the share of a claim. Fencing does not end
+// a mount that exists: the server of the share refuses its requests. The stand-in of NFS checks the
 // access only when it mounts, so the test also reads it in the cloud.
-func (x *test) fences(name string, claim corev1.PersistentVolumeClaimSpec) {
+func (x *test) mustFence(name string, claim corev1.PersistentVolumeClaimSpec) {
 	x.T.Helper()
 	const lost, other = "devcluster-node-1", "devcluster-node-2"
 	create := func(pod, node string) { x.Create(pod, onNode(node, pods.Spec(pods.Sleep, name))) }

@@ -104,8 +104,8 @@ func (v *volume) mustHaveShrunk(full, reported, tolerance int64) {
 }
 
 // mustHaveReclaimed checks the status of a job that has reclaimed space on a node, with the message
-// that the tests of kubernetes-csi-addons read, and returns how much. The Deployment of Cinder has no
-// sidecar.
+// that the tests of kubernetes-csi-addons read, and returns how much. The Deployment of Cinder has
+// no sidecar.
 func (x *test) mustHaveReclaimed(job *v1alpha1.ReclaimSpaceJob) int64 {
 	x.T.Helper()
 	s := job.Status

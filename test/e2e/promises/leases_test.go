@@ -67,13 +67,21 @@ func (x *test) mustBindAfter(
 // pod, and use the Lease of this pod at once.
 func (x *test) killLeaders(w workload) {
 	x.T.Helper()
+	x.freezeLeaders(w)
+	for _, pod := range x.podsOf(w) {
+		x.run("kubectl delete pod --force --grace-period=0 --wait=false -n " + pod.Namespace + " " +
+			pod.Name)
+	}
+}
+
+// freezeLeaders freezes the sidecars of a controller.
+func (x *test) freezeLeaders(w workload) {
+	x.T.Helper()
 	for _, pod := range x.podsOf(w) {
 		for _, c := range pod.Spec.Containers {
 			if strings.Contains(strings.Join(c.Args, " "), "--leader-election") {
 				x.freeze(pod, c.Name)
 			}
 		}
-		x.run("kubectl delete pod --force --grace-period=0 --wait=false -n " + pod.Namespace + " " +
-			pod.Name)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,16 +26,18 @@ func TestWhyNamesTheCause(t *testing.T) {
 	x.explainsQuota()
 }
 
-// explainsLease kills the leader of the provisioner. Its Lease then expires after 15 s.
+// explainsLease freezes the leader of the provisioner, whose Lease expires after 15 s.
 func (x *test) explainsLease() {
-	for _, o := range x.Cluster.Operators {
-		if o.Driver == "manila" {
-			x.killLeaders(workload{o.OperandNamespace, o.Workloads[0], true})
-		}
-	}
+	x.T.Helper()
+	i := slices.IndexFunc(x.controllers(), func(w workload) bool {
+		return w.name == "openstack-manila-csi-controllerplugin"
+	})
+	controller := x.controllers()[i]
+	x.freezeLeaders(controller)
 	x.Claim("why-lease", pods.ClaimSpec(pods.Manila()))
 	x.awaitCause("pvc/why-lease", "no provisioner leads, so new claims wait: Lease "+
 		"manila-csi-openstack-org")
+	x.killLeaders(controller)
 	x.awaitBound("why-lease")
 }
 

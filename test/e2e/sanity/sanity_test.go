@@ -24,6 +24,7 @@ import (
 )
 
 func TestDriversPassCSISanity(t *testing.T) {
+	t.Parallel()
 	c, err := cluster.Start(t.Context(), cluster.Options{
 		Name: "csi-sanity", Drivers: []string{"cinder", "manila"}, Settle: time.Minute,
 		Progress: os.Stderr,
