@@ -45,7 +45,6 @@ func compile(t *testing.T, kind choice.Kind) *jsonschema.Schema {
 	return compiled
 }
 
-// accepts returns whether the schema accepts a document.
 func accepts(t *testing.T, s *jsonschema.Schema, text string) error {
 	t.Helper()
 	converted, err := yaml.YAMLToJSON([]byte(text))

@@ -82,7 +82,6 @@ func defaultOf(f reflect.StructField) string {
 	return ""
 }
 
-// isList reports whether a field is a list of objects.
 func isList(f reflect.StructField) bool {
 	return f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct
 }

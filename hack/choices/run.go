@@ -1,3 +1,5 @@
+// Command choices writes docs/configuration.md and assets/schema from the types of pkg/choice.
+// hack/update.sh calls it.
 package main
 
 import (
@@ -101,4 +103,8 @@ func (g generator) comment(t reflect.Type, f reflect.StructField) string {
 		}
 	}
 	return ""
+}
+
+func main() {
+	os.Exit(run(".", os.Stderr))
 }

@@ -8,10 +8,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
-// schema is a JSON schema.
 type schema map[string]any
 
-// object returns the schema of a struct.
 func (g generator) object(t reflect.Type) schema {
 	properties, required := schema{}, []string{}
 	for _, f := range choice.Fields(g.kind, t) {

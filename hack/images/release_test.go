@@ -30,7 +30,6 @@ case "$2" in
 esac
 `
 
-// buildRelease returns the digests of the files of a release.
 func buildRelease(t *testing.T, root, output string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "kubectl")

@@ -1,3 +1,6 @@
+// Command images builds the images of the operators without a container engine, as OCI layouts, and
+// pushes them to a registry. It reads from the Dockerfiles how to build and run the programs. `make
+// images` calls it.
 package main
 
 import (
@@ -14,7 +17,6 @@ import (
 	"github.com/openstack-csi/csi-operator/hack/images/release"
 )
 
-// run builds the images, prints the path and the digest of each, and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -58,4 +60,8 @@ func parse(args []string, help io.Writer) (release.Options, error) {
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	return o, nil
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -25,7 +25,6 @@ type finder struct {
 	mutants      []mutant
 }
 
-// find returns the mutants of a file.
 func find(path, source string) ([]mutant, error) {
 	files := token.NewFileSet()
 	parsed, err := parser.ParseFile(files, path, source, parser.ParseComments)
@@ -111,7 +110,6 @@ func (f *finder) result(results []ast.Expr) {
 	}
 }
 
-// texts changes texts.
 func (f *finder) texts(values []ast.Expr) {
 	for _, value := range values {
 		if literal, ok := value.(*ast.BasicLit); ok && literal.Kind == token.STRING {

@@ -1,7 +1,10 @@
+// Command mutants shows which mistakes the unit tests of packages notice: it changes one place of
+// the code at a time, such as a condition, and prints which tests fail. `make mutants` calls it.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -13,7 +16,6 @@ import (
 	"strings"
 )
 
-// runner tries mutants.
 type runner struct {
 	seed  uint64
 	n     int
@@ -33,27 +35,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if flags.Parse(args) != nil {
 		return 2
 	}
-	root, err := os.Getwd()
-	if err == nil {
-		err = withFolder(func(temp string) error {
-			return runner{*seed, *n, strings.Fields(*tests), root, temp, stdout}.packages(ctx, flags.Args())
-		})
+	root, errRoot := os.Getwd()
+	temp, err := os.MkdirTemp("", "mutants")
+	if err = errors.Join(errRoot, err); err == nil {
+		defer os.RemoveAll(temp)
+		err = runner{*seed, *n, strings.Fields(*tests), root, temp, stdout}.packages(ctx, flags.Args())
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "mutants:", err)
 		return 1
 	}
 	return 0
-}
-
-// withFolder calls a function with a new folder, and removes it.
-func withFolder(call func(string) error) error {
-	temp, err := os.MkdirTemp("", "mutants")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(temp) }()
-	return call(temp)
 }
 
 // packages tries mutants of the packages that match patterns. Without -tests, it leaves out
@@ -115,7 +107,6 @@ func (r runner) tryPackage(ctx context.Context, path string, files []string) err
 	return nil
 }
 
-// find returns the mutants of a file.
 func (r runner) find(file string) ([]mutant, error) {
 	source, err := os.ReadFile(file)
 	if err != nil {
@@ -176,4 +167,8 @@ func (r runner) test(ctx context.Context, path string, m mutant) (string, error)
 		result += " " + found[1] + found[2] + found[3]
 	}
 	return result, nil
+}
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }

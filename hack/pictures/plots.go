@@ -69,7 +69,6 @@ func read(file string, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// save draws the plot.
 func (p picture) save(file string) error {
 	const width, height = 13 * vg.Centimeter, 8 * vg.Centimeter
 	drawn := plot.New()

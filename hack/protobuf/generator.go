@@ -1,3 +1,7 @@
+// Command protobuf writes the Go code of a protobuf file beside it. hack/code.sh calls it.
+//
+// Its first argument is the folder of the plugins protoc-gen-go and protoc-gen-go-grpc, its second
+// argument is the root of the tree with the files in the other arguments.
 package main
 
 import (
@@ -17,7 +21,6 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// run returns the exit status.
 func run(ctx context.Context, args []string, stderr io.Writer) int {
 	const needed = 3
 	if len(args) < needed {
@@ -34,7 +37,6 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	return 0
 }
 
-// generator runs plugins of the protobuf compiler.
 type generator struct {
 	plugins, root string
 	stderr        io.Writer
@@ -91,4 +93,8 @@ func (g generator) call(ctx context.Context, plugin string, request []byte) erro
 		}
 	}
 	return nil
+}
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stderr))
 }

@@ -1,3 +1,6 @@
+// Command sbom writes a software bill of materials (SBOM) of each program in its arguments:
+// PROGRAM.cdx.json in the format CycloneDX. It reads nothing but the programs, so that it works for
+// a program from an image, too. `make sbom` calls it.
 package main
 
 import (
@@ -26,11 +29,14 @@ func run(programs []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// write writes the SBOM of a program to a file.
 func write(program, file string) error {
 	content, err := bill.OfProgram(program)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(file, content, 0o644)
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/openstack-csi/csi-operator/hack/images/image"
 )
 
-// chartFolder contains the Helm chart.
 const chartFolder = "assets/helm/generated/openstack-csi"
 
 // chart returns the archive of the Helm chart with the version and the images of the release, or

@@ -150,7 +150,6 @@ func (o Options) images() (map[string]string, error) {
 	return images, err
 }
 
-// kustomize returns the objects of a kustomization, as kubectl builds it.
 func (o Options) kustomize(ctx context.Context, folder string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, o.Kubectl, "kustomize", filepath.Join(o.Root, folder))
 	text, err := cmd.Output()
@@ -163,7 +162,6 @@ func (o Options) kustomize(ctx context.Context, folder string) ([]byte, error) {
 	return text, nil
 }
 
-// withImages replaces the names of images by references.
 func withImages(text []byte, images map[string]string) []byte {
 	field := regexp.MustCompile(`(?m)^( *(?:- )?image: )(\S+)$`)
 	return field.ReplaceAllFunc(text, func(line []byte) []byte {
@@ -211,7 +209,6 @@ func separate(files map[string][]byte, prefix string) ([]byte, error) {
 	return []byte(strings.Join(common, separator)), nil
 }
 
-// identity returns the kind, the namespace and the name of an object.
 func identity(object string) (string, error) {
 	var read struct {
 		APIVersion string `json:"apiVersion"`

@@ -25,7 +25,6 @@ type olmBundle struct {
 	metadata []byte
 }
 
-// bundles returns the bundles with the version and the images of the release.
 func (o Options) bundles(images map[string]string) ([]olmBundle, error) {
 	folders, err := filepath.Glob(filepath.Join(o.Root, "assets/drivers/*/generated/standalone/olm"))
 	if err != nil {

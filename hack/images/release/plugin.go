@@ -22,7 +22,6 @@ import (
 // pluginFolder contains the plugin of kubectl, and the template of its manifest for Krew.
 const pluginFolder = "cmd/kubectl-openstack_csi"
 
-// archive is an archive of the plugin for a platform.
 type archive struct {
 	OS, Architecture, Program, File, SHA256 string
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/openstack-csi/csi-operator/hack/sbom/bill"
 )
 
-// compile builds the programs for a platform into a folder with the command of the Dockerfile.
 func (r release) compile(ctx context.Context, platform v1.Platform, folder string) error {
 	cmd := exec.CommandContext(ctx, "bash", "-c",
 		fmt.Sprintf("export %s; exec %s", r.Variables,
@@ -56,7 +55,6 @@ func (r release) image(platform v1.Platform, folder string) (v1.Image, error) {
 	return image.New(platform, config, r.commit.time, authorities, binaries)
 }
 
-// labels returns the labels of the Dockerfile and those of the release.
 func (r release) labels() map[string]string {
 	labels := maps.Clone(r.Labels)
 	labels["version"] = r.commit.version
@@ -110,7 +108,6 @@ func (r release) bills(platform v1.Platform, folder string, img v1.Image) ([]att
 	return attachments, nil
 }
 
-// repository returns the name of the image in the registry.
 func (r release) repository() string {
 	return path.Join(r.Push, r.name())
 }

@@ -29,7 +29,6 @@ import (
 //go:embed all:template
 var templates embed.FS
 
-// values fill the templates.
 type values struct {
 	Name  string // of the driver's folders, in lower case
 	Title string // the same with a capital letter, for names of conditions

@@ -16,7 +16,6 @@ import (
 
 const repository = "../../.."
 
-// copyOfAssets returns a folder with a copy of the assets, where a driver can be made.
 func copyOfAssets(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()

@@ -76,7 +76,6 @@ func describe(info *debug.BuildInfo, digest [sha256.Size]byte) (*cyclonedx.BOM, 
 	return bom, nil
 }
 
-// standardLibrary returns the component of Go's standard library.
 func standardLibrary(info *debug.BuildInfo) cyclonedx.Component {
 	// After a space, the version names experiments of the toolchain.
 	version, _, _ := strings.Cut(strings.TrimPrefix(info.GoVersion, "go"), " ")
