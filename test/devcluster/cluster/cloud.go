@@ -14,21 +14,19 @@ import (
 // Cloud returns OpenStack, or nil without a cloud.
 func (c *Cluster) Cloud() testcloud.Cloud { return c.cloud }
 
-// startCloud starts OpenStack with two share types.
 func (c *Cluster) startCloud(ctx context.Context) error {
 	if c.opts.NoCloud {
 		return nil
 	}
-	if c.opts.Cloud != nil {
-		c.cloud, c.openstack = c.opts.Cloud, describe(c.opts.Cloud)
-		return nil
-	}
-	cloud, err := c.newCloud()
-	if err != nil {
-		return err
-	}
-	if err := cloud.Start(context.WithoutCancel(ctx)); err != nil {
-		return err
+	cloud := c.opts.Cloud
+	if cloud == nil {
+		var err error
+		if cloud, err = c.newCloud(); err != nil {
+			return err
+		}
+		if err := cloud.Start(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
 	}
 	c.cloud, c.openstack = cloud, describe(cloud)
 	return nil

@@ -4,14 +4,18 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/devcluster/process"
 	"github.com/openstack-csi/csi-operator/test/openstack/testcloud"
 )
 
@@ -78,13 +82,11 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// step is a part of the start.
 type step struct {
 	name string
 	run  func(context.Context) error
 }
 
-// steps returns the steps of the start in their order.
 func (c *Cluster) steps() []step {
 	emptying := step{"clearing " + string(c.opts.Dir), func(context.Context) error {
 		return c.opts.Dir.Clear()
@@ -190,11 +192,32 @@ func (c *Cluster) startControlPlanes(ctx context.Context) error {
 	return c.startEnvironments(ctx)
 }
 
-// watch reports the failure of a control plane.
 func (c *Cluster) watch(p *controlPlane) {
 	select {
 	case err := <-p.Failed():
 		c.fail(err)
 	case <-c.stopped:
 	}
+}
+
+// Claim reserves a folder for the clusters of this process until the caller closes the result, at
+// the latest until this process ends. It fails if another process has claimed the folder, or if the
+// folder belongs to another program. It kills processes of the programs in the folders bins that an
+// earlier cluster in dir left, and returns their number.
+func Claim(dir paths.Dir, bins ...string) (claim io.Closer, killed int, err error) {
+	if err := dir.Own(); err != nil {
+		return nil, 0, err
+	}
+	file, err := os.OpenFile(dir.Lock(), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, 0, fmt.Errorf("opening the lock: %w", err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("a devcluster runs in %s already: stop it, or choose another --dir", dir)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	return file, process.KillLeftovers(string(dir), bins...), nil
 }

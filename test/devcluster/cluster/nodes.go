@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/openstack-csi/csi-operator/test/node"
+	"github.com/openstack-csi/csi-operator/test/node/images"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -191,6 +195,45 @@ func (c *Cluster) labelNodes(ctx context.Context) error {
 			Patch(ctx, n.Name(), types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
 			return fmt.Errorf("labelling node %s: %w", n.Name(), err)
+		}
+	}
+	return nil
+}
+
+// Folders contain what real nodes need.
+type Folders struct {
+	// Source is the source tree, which contains the images that `make node-images` built.
+	Source string
+	// Programs is the folder that `make build` filled, Nodes the folder that `make node` filled.
+	Programs, Nodes string
+}
+
+// RealNodes returns a number of real nodes. It fails if something is missing to run them.
+func RealNodes(count int, folders Folders) (Nodes, error) {
+	if err := node.Check(folders.Nodes); err != nil {
+		return Nodes{}, err
+	}
+	nodes := Nodes{
+		Count: count, Programs: folders.Nodes,
+		Supervisor: filepath.Join(folders.Programs, "devnode"),
+	}
+	return nodes, nodes.addImages(folders.Source)
+}
+
+// addImages adds the images that `make node-images` built in the source tree.
+func (n *Nodes) addImages(source string) error {
+	all, err := images.List(source)
+	if err != nil {
+		return fmt.Errorf("listing the images of a node: %w", err)
+	}
+	for _, image := range all {
+		if _, err := os.Stat(image.File); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("image %s is missing: `make node-images` builds %s",
+				image.Name, image.File)
+		}
+		n.Images = append(n.Images, image.File)
+		if strings.Contains(image.Name, "/pause:") {
+			n.Sandbox = image.Name
 		}
 	}
 	return nil

@@ -34,7 +34,6 @@ func (n *Node) supervise(ctx context.Context) error {
 	return nil
 }
 
-// watch reports the failure of the node.
 func (n *Node) watch(ended, cut <-chan struct{}) {
 	select {
 	case <-cut:

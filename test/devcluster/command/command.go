@@ -10,7 +10,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -19,6 +22,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/cluster"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/node"
 )
 
 // Main runs the command and returns its exit code. SIGINT, SIGTERM and SIGHUP stop it gracefully.
@@ -77,7 +81,9 @@ type flags struct {
 	nodes              string
 	csiAddons          bool
 	// check says that only the flags and this machine are checked.
-	check bool
+	check                      bool
+	noOperators, exitWhenReady bool
+	timeout                    time.Duration
 }
 
 // Flavours of a cluster.
@@ -103,7 +109,6 @@ func (f *flags) addCluster(cmd *cobra.Command) {
 		"drivers whose operators run, such as manila,cinder")
 }
 
-// places are the folders that the flags name, as absolute paths.
 type places struct {
 	dir      paths.Dir
 	binaries string
@@ -160,4 +165,42 @@ func (f *flags) clusterOptions(p places) (cluster.Options, error) {
 		return o, fmt.Errorf("flavour %s has no guests", standalone)
 	}
 	return o, nil
+}
+
+// Values of --nodes.
+const (
+	simulatedNodes = "simulated"
+	realNodes      = "real"
+	// maxNodes is the number of real nodes that the addresses of a cluster allow.
+	maxNodes = 9
+)
+
+// nodeOptions returns the real nodes that --nodes describes. It fails if something is missing to
+// run them.
+func (f *flags) nodeOptions(p places) (cluster.Nodes, error) {
+	if f.nodes == simulatedNodes && f.csiAddons {
+		return cluster.Nodes{}, fmt.Errorf("--csi-addons needs --nodes=%s: pods of simulated nodes run "+
+			"no programs", realNodes)
+	}
+	if f.nodes == simulatedNodes {
+		return cluster.Nodes{}, nil
+	}
+	kind, number, several := strings.Cut(f.nodes, ":")
+	count, err := 1, error(nil)
+	if several {
+		count, err = strconv.Atoi(number)
+	}
+	if kind != realNodes || err != nil || count < 1 || count > maxNodes {
+		return cluster.Nodes{}, fmt.Errorf("--nodes is %q: set it to %s, %s or %s:N, N from 1 to %d",
+			f.nodes, simulatedNodes, realNodes, realNodes, maxNodes)
+	}
+	if f.flavour != standalone {
+		return cluster.Nodes{}, fmt.Errorf("--nodes=%s needs flavour %s", f.nodes, standalone)
+	}
+	if f.check {
+		return cluster.Nodes{Count: count}, node.CheckMachine()
+	}
+	return cluster.RealNodes(count, cluster.Folders{
+		Source: p.source, Programs: p.bin, Nodes: p.nodePrograms,
+	})
 }

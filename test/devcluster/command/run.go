@@ -22,39 +22,30 @@ import (
 )
 
 func newRun(f *flags) *cobra.Command {
-	r := runFlags{flags: f}
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run a cluster and the operators until interrupted, and show what happens",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := r.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
-			if cmd.Context().Err() != nil && !r.exitWhenReady {
+			err := f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+			if cmd.Context().Err() != nil && !f.exitWhenReady {
 				return nil
 			}
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&r.noOperators, "no-operators", false,
+	cmd.Flags().BoolVar(&f.noOperators, "no-operators", false,
 		"do not start the operators, so that you can, for example with a debugger")
-	cmd.Flags().BoolVar(&r.exitWhenReady, "exit-when-ready", false,
+	cmd.Flags().BoolVar(&f.exitWhenReady, "exit-when-ready", false,
 		"exit 0 once all drivers are ready, and 1 if they are not in time")
 	cmd.Flags().BoolVar(&f.check, "check", false,
 		"check the flags, and the packages and permissions that real nodes need, and exit")
-	cmd.Flags().DurationVar(&r.timeout, "timeout", 3*time.Minute, "how long --exit-when-ready waits")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 3*time.Minute, "how long --exit-when-ready waits")
 	f.addCluster(cmd)
 	return cmd
 }
 
-// runFlags are the flags of run, and the global flags.
-type runFlags struct {
-	*flags
-	noOperators   bool
-	exitWhenReady bool
-	timeout       time.Duration
-}
-
-func (f runFlags) run(ctx context.Context, in io.Reader, terminal io.Writer) error {
+func (f *flags) run(ctx context.Context, in io.Reader, terminal io.Writer) error {
 	p, err := f.places()
 	if err != nil {
 		return err
@@ -99,7 +90,7 @@ func (f runFlags) run(ctx context.Context, in io.Reader, terminal io.Writer) err
 }
 
 // screen returns a view if a user can see it, and lines otherwise.
-func (f runFlags) screen(
+func (f *flags) screen(
 	p places, operators []fixtures.Operator, in io.Reader, out io.Writer,
 ) screen {
 	if f.exitWhenReady || !isTerminal(in) || !isTerminal(out) {
@@ -134,7 +125,6 @@ func isTerminal(stream any) bool {
 	return isFile && term.IsTerminal(int(file.Fd()))
 }
 
-// showAccess prints the kubeconfig of each cluster.
 func showAccess(out io.Writer, dir paths.Dir, environments []*cluster.Environment) {
 	fmt.Fprintf(out, "export KUBECONFIG=%s\n", dir.AdminKubeconfig())
 	for _, e := range environments {

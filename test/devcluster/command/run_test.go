@@ -129,7 +129,6 @@ func (d *devcluster) execute(lines ...string) {
 	}
 }
 
-// mustRefuse executes a command that must fail.
 func (d *devcluster) mustRefuse(line, want string) {
 	d.t.Helper()
 	_, err := runCommand(d.t.Context(), d.dir, line)
@@ -229,7 +228,6 @@ func TestRunEndsWithScheduler(t *testing.T) {
 	}
 }
 
-// kill kills the process of a component.
 func (d *devcluster) kill(component string) {
 	d.t.Helper()
 	found := process.Find(string(d.dir), filepath.Join(os.Getenv("K8S_BIN_DIR"), component))

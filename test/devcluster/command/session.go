@@ -23,7 +23,7 @@ const (
 
 // session runs operators on a running cluster, and prints what changes.
 type session struct {
-	runFlags
+	*flags
 
 	bin     string
 	cluster *cluster.Cluster
@@ -39,8 +39,8 @@ type screen interface {
 	Show(clusters []view.Cluster)
 }
 
-func newSession(f runFlags, p places, c *cluster.Cluster, s screen) *session {
-	return &session{runFlags: f, bin: p.bin, cluster: c, screen: s, start: time.Now()}
+func newSession(f *flags, p places, c *cluster.Cluster, s screen) *session {
+	return &session{flags: f, bin: p.bin, cluster: c, screen: s, start: time.Now()}
 }
 
 // run returns when ctx ends, when the user quits the view, when an operator or the cluster fails,
@@ -93,7 +93,6 @@ func (s *session) runners() []operator.Runner {
 	return runners
 }
 
-// watch polls the drivers.
 func (s *session) watch(ctx context.Context, ended, quit <-chan error) error {
 	timeout := time.After(s.timeout)
 	tick := time.NewTicker(pollInterval * time.Duration(len(s.sources)))
@@ -162,7 +161,6 @@ func (s *session) read(
 	return err
 }
 
-// shareTypes returns the share types that the user of the credentials sees.
 func (s *session) shareTypes() []string {
 	var names []string
 	for _, t := range s.cluster.Cloud().ShareTypes() {

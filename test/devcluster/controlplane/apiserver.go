@@ -130,7 +130,6 @@ func (c *ControlPlane) watchAPIServer(ctx context.Context) {
 	}
 }
 
-// get sends a request to the API server.
 func (c *ControlPlane) get(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()

@@ -108,7 +108,6 @@ func (c *ControlPlane) startWatched(ctx context.Context) error {
 	return nil
 }
 
-// stopComponents stops all components at the same time.
 func (c *ControlPlane) stopComponents() {
 	if c.expected != nil {
 		c.expected()

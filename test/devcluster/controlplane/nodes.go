@@ -50,7 +50,6 @@ func (c *ControlPlane) serveNodes(ctx context.Context, s *envtest.APIServer) err
 	return nil
 }
 
-// keys is the type of all keys.
 func keys() crypto.KeyPairGenerator { return crypto.ECDSAKeyPairGenerator{Curve: crypto.P256} }
 
 // newCA returns a CA with its certificate in PEM.

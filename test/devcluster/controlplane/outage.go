@@ -34,7 +34,6 @@ const (
 // Ways lists the ways for help texts.
 func Ways() string { return strings.Join([]string{string(Refuse), string(Hang)}, "|") }
 
-// outage is an API server that is unavailable.
 type outage struct {
 	how How
 	// frozen is the process that hangs. port is the reserved port of a process that has ended.

@@ -38,7 +38,6 @@ func TestClearKeepsFilesOfOthers(t *testing.T) {
 		"files")
 }
 
-// owned returns the folder of a devcluster.
 func owned(t *testing.T) Dir {
 	t.Helper()
 	dir := Dir(t.TempDir())

@@ -58,20 +58,19 @@ func (c Conditions) WithSuffix(suffix string) []opv1.OperatorCondition {
 
 // haveStatus returns nil if all conditions with the suffix have the status.
 func (c Conditions) haveStatus(suffix string, status opv1.ConditionStatus) error {
-	for _, found := range c.WithSuffix(suffix) {
-		if found.Status != status {
-			return fmt.Errorf("%s=%s, reason %s: %s",
-				found.Type, found.Status, found.Reason, found.Message)
-		}
-	}
-	return nil
+	return c.none(suffix, func(found opv1.ConditionStatus) bool { return found != status })
 }
 
 // NoneTrue returns nil if no condition with the suffix is True.
 func (c Conditions) NoneTrue(suffix string) error {
+	return c.none(suffix, func(found opv1.ConditionStatus) bool { return found == opv1.ConditionTrue })
+}
+
+func (c Conditions) none(suffix string, refused func(opv1.ConditionStatus) bool) error {
 	for _, found := range c.WithSuffix(suffix) {
-		if found.Status == opv1.ConditionTrue {
-			return fmt.Errorf("%s=True, reason %s: %s", found.Type, found.Reason, found.Message)
+		if refused(found.Status) {
+			return fmt.Errorf("%s=%s, reason %s: %s",
+				found.Type, found.Status, found.Reason, found.Message)
 		}
 	}
 	return nil

@@ -84,7 +84,6 @@ func (m *model) head(c Cluster) []row {
 	return rows
 }
 
-// guests returns the state of each guest cluster.
 func (m *model) guests(shown Cluster) []row {
 	var cells []string
 	for _, c := range m.clusters {
@@ -232,7 +231,6 @@ func (m *model) events(c Cluster, limit int) []row {
 	return rows
 }
 
-// logRows returns the end of the log of each operator.
 func (m *model) logRows(space int) []row {
 	var rows []row
 	files := m.logFiles()

@@ -87,10 +87,8 @@ const (
 	pageLogs       = "l"
 )
 
-// maxNotes limits the messages of the devcluster.
 const maxNotes = 100
 
-// model implements tea.Model.
 type model struct {
 	about         About
 	width, height int
@@ -178,7 +176,6 @@ func (m *model) readLogs() tea.Cmd {
 	}
 }
 
-// dir returns the folder of a cluster.
 func (m *model) dir(c Cluster) paths.Dir {
 	if c.Guest == "" {
 		return m.about.Dir

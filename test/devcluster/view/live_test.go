@@ -182,7 +182,6 @@ func TestFramesFitEverySize(t *testing.T) {
 	}
 }
 
-// mustFit checks the size of a frame.
 func mustFit(t *testing.T, frame string, width, height int) {
 	t.Helper()
 	lines := strings.Split(frame, "\n")

@@ -1,13 +1,17 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-// indent is the width of the first column.
 const indent = 11
 
 // row is a line of the terminal. Its text is plain: View makes it safe, cuts it and adds the style.
@@ -16,7 +20,6 @@ type row struct {
 	style ansi.Style
 }
 
-// column returns the first column.
 func column(label string) string { return fmt.Sprintf("%-*s", indent, label) }
 
 // flow returns rows of cells after a prefix. It returns nothing without cells.
@@ -88,4 +91,98 @@ func (m *model) commands(label string, commands ...string) []row {
 		}
 	}
 	return rows
+}
+
+// verdict is what pkg/diagnosis says about a cluster.
+type verdict struct {
+	severity diagnosis.Severity // of the worst finding
+	isReady  bool
+	text     string
+}
+
+func judge(c Cluster) verdict {
+	v := verdict{isReady: len(c.State.Drivers) > 0, text: "all conditions are ok"}
+	counts := map[diagnosis.Severity]int{}
+	for _, d := range c.State.Drivers {
+		v.isReady = v.isReady && diagnosis.Ready(d.Findings).Status == opv1.ConditionTrue
+		for _, f := range d.Findings {
+			counts[f.Severity]++
+		}
+	}
+	var parts []string
+	for _, severity := range diagnosis.Severities() {
+		if counts[severity] > 0 {
+			parts = append(parts, fmt.Sprintf("%s: %d", severity, counts[severity]))
+			v.severity, v.text = cmp.Or(v.severity, severity), strings.Join(parts, "   ")
+		}
+	}
+	switch {
+	case c.Err != nil:
+		v.severity, v.isReady, v.text = diagnosis.Problem, false, "no answer"
+	case len(c.State.Drivers) == 0:
+		v.severity, v.text = diagnosis.Progress, "starting"
+	}
+	return v
+}
+
+func (v verdict) title() string {
+	if v.isReady {
+		return "READY"
+	}
+	return "NOT READY"
+}
+
+func mark(severity diagnosis.Severity) string {
+	return map[diagnosis.Severity]string{
+		"": "    ", diagnosis.Problem: " x  ", diagnosis.Progress: " ~  ", diagnosis.Warning: " !  ",
+	}[severity]
+}
+
+func style(severity diagnosis.Severity) ansi.Style {
+	color := map[diagnosis.Severity]ansi.BasicColor{
+		"": ansi.Green, diagnosis.Problem: ansi.Red, diagnosis.Progress: ansi.Yellow,
+		diagnosis.Warning: ansi.Cyan,
+	}[severity]
+	return bold().ForegroundColor(color)
+}
+
+func bold() ansi.Style { return ansi.Style{}.Bold() }
+
+// workloads returns the Deployment and the DaemonSets in the words of an administrator.
+func (d *Driver) workloads() []string {
+	var cells []string
+	known := map[string]string{"Deployment": "controller", "DaemonSet": "nodes"}
+	for _, w := range d.Workloads {
+		name := known[w.Kind]
+		if name == "" {
+			name = w.Name
+		}
+		delete(known, w.Kind) // the second DaemonSet needs its name
+		cells = append(cells, name+" "+w.status())
+	}
+	return cells
+}
+
+func (d *Driver) classes() []string {
+	var cells []string
+	for _, c := range d.Classes {
+		cell := c.Name
+		if c.IsDefault {
+			cell += " (default)"
+		}
+		if c.IsGone {
+			cell += " (share type is gone)"
+		}
+		cells = append(cells, cell)
+	}
+	return cells
+}
+
+// qualified returns the type of a condition, after the name of the driver if the type does not
+// contain it.
+func (d *Driver) qualified(conditionType string) string {
+	if strings.Contains(strings.ToLower(conditionType), d.Name) {
+		return conditionType
+	}
+	return d.Name + " " + conditionType
 }
