@@ -77,7 +77,6 @@ func TestPackagesFollowTheRules(t *testing.T) {
 	}
 }
 
-// levelOf returns the part of a folder that a level matches, and the number of the level.
 func levelOf(folder string) (part string, number int) {
 	for _, l := range levels() {
 		if part = match(l.folder, folder); part != "" {

@@ -58,7 +58,6 @@ func TestLogsInPagesAreOfContainersThatExist(t *testing.T) {
 	assert.Check(t, found >= 8, "the pages contain only %d commands that print logs", found)
 }
 
-// deployments returns the manifests of operators and controllers.
 func deployments(t *testing.T) []string {
 	t.Helper()
 	var all []string

@@ -51,7 +51,6 @@ func replaceTable(
 	return before + "\n" + heading + "\n" + top + "|--|\n" + rows + "\n\n" + after
 }
 
-// rules returns a row for each rule of the diagnosis.
 func rules() (rows []string) {
 	for _, r := range diagnosis.Rules() {
 		suffix, expected := "`..."+r.Suffix+"`", "`"+string(r.Expected)+"`"
@@ -129,7 +128,6 @@ func reasons(t *testing.T) []string {
 	})
 }
 
-// nameOf returns the last name of an expression.
 func nameOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

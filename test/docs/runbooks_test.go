@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// alertRule is a rule of a PrometheusRule.
 type alertRule struct {
 	Alert, Expr string
 	Annotations map[string]string

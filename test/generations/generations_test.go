@@ -39,7 +39,6 @@ func of(t *testing.T, driver string, f flavour.Flavour) []generations.Generation
 	return found
 }
 
-// eachGeneration calls test for every generation in each flavour.
 func eachGeneration(
 	t *testing.T, test func(t *testing.T, f flavour.Flavour, g generations.Generation),
 ) {

@@ -104,7 +104,6 @@ func newPlace(t *testing.T, variables ...string) place {
 	return p
 }
 
-// readFile returns the content of a file of the repository.
 func readFile(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(repository, file))
@@ -146,7 +145,6 @@ func (p place) changeFiles(t *testing.T) {
 	assert.NilError(t, err)
 }
 
-// run runs a program in the folder.
 func (p place) run(t *testing.T, program string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -158,7 +156,6 @@ func (p place) run(t *testing.T, program string, args ...string) {
 	t.Logf("%s took %v", cmd, time.Since(start).Round(time.Second))
 }
 
-// digest returns the SHA-256 digest of a file in the folder.
 func (p place) digest(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(p.dir, file))

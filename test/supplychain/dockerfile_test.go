@@ -47,7 +47,6 @@ func TestDockerfilesBuildImagesThatRun(t *testing.T) {
 	}
 }
 
-// requireTools fails with what is missing on this machine.
 func requireTools(t *testing.T) {
 	t.Helper()
 	assert.Assert(t, os.Getuid() == 0,
@@ -67,7 +66,6 @@ func newBuildah(t *testing.T) buildah {
 	return buildah{t.TempDir()}
 }
 
-// run returns the output of a command of buildah.
 func (b buildah) run(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "buildah", append([]string{
@@ -122,7 +120,6 @@ func (b buildah) build(t *testing.T, file string, d dockerfile.Dockerfile) strin
 	return b.run(t, "mount", b.run(t, "from", "--pull-never", image))
 }
 
-// fileOf returns a file of an image.
 func fileOf(t *testing.T, img v1.Image, path string) []byte {
 	t.Helper()
 	content := mutate.Extract(img)

@@ -66,7 +66,6 @@ func buildImages(t *testing.T, p place) string {
 	return output
 }
 
-// readImage returns the image for the only platform in an OCI layout.
 func readImage(t *testing.T, folder string) v1.Image {
 	t.Helper()
 	img, err := image.OfLayout(folder)
@@ -81,7 +80,6 @@ func digestOf(t *testing.T, img v1.Image) string {
 	return digest.String()
 }
 
-// sizeOf returns the uncompressed size of the layers in bytes.
 func sizeOf(t *testing.T, img v1.Image) int64 {
 	t.Helper()
 	layers, err := img.Layers()

@@ -178,7 +178,7 @@ func inCloud(t *testing.T, folder, pluginVersion string) (
 }
 
 // expectAccess compares the access of the fenced client, and expects that others have access.
-func expectAccess(t *testing.T, cloud *simulator.Simulator, share string, want simulator.Access) {
+func expectAccess(t *testing.T, cloud *simulator.Simulator, share string, want string) {
 	t.Helper()
 	access, _ := cloud.ShareAccess(share, netip.MustParseAddr("10.0.0.5"))
 	other, _ := cloud.ShareAccess(share, netip.MustParseAddr("10.0.0.6"))

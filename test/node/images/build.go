@@ -2,8 +2,12 @@ package images
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -18,7 +22,6 @@ import (
 	"github.com/openstack-csi/csi-operator/hack/images/release"
 )
 
-// builder builds images below a folder.
 type builder struct {
 	root     string // of the repository
 	folder   string // for the programs and everything else that images are made of
@@ -101,7 +104,6 @@ func (b builder) parts(ctx context.Context, r recipe) ([]string, error) {
 	return parts, nil
 }
 
-// image returns an image made of parts.
 func (b builder) image(r recipe, parts []string) (v1.Image, error) {
 	if r.path == "" && r.base == scratch {
 		return image.OfLayout(b.layout(r))
@@ -134,14 +136,12 @@ func (b builder) image(r recipe, parts []string) (v1.Image, error) {
 	return image.New(platform, config, time.Unix(0, 0), layers...)
 }
 
-// buildOperators builds OCI layouts of all operators, as `make images` does.
 func (b builder) buildOperators(ctx context.Context) error {
 	return release.Build(ctx, release.Options{
 		Root: b.root, Output: b.folder, Platforms: []string{"linux/" + runtime.GOARCH},
 	}, b.progress)
 }
 
-// layout returns the folder with the OCI layout of an operator.
 func (b builder) layout(r recipe) string {
 	return filepath.Join(b.folder, r.name)
 }
@@ -165,4 +165,44 @@ func (b builder) run(ctx context.Context, folder, program string, args ...string
 		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
 	return nil
+}
+
+// keyOf returns the file that identifies the content of another file.
+func keyOf(file string) string {
+	return file + ".key"
+}
+
+// isCurrent returns whether the tar file of an image exists and was made of the recipe and of these
+// parts. It also returns the key that identifies them.
+func isCurrent(file string, r recipe, parts []string) (current bool, key string, err error) {
+	digest := sha256.New()
+	fmt.Fprintf(digest, "%+v\n", r)
+	for _, part := range parts {
+		if err := copyTo(digest, part); err != nil {
+			return false, "", err
+		}
+	}
+	key = hex.EncodeToString(digest.Sum(nil))
+	if _, err := os.Stat(file); err != nil {
+		return false, key, ignoreMissing(err)
+	}
+	last, err := os.ReadFile(keyOf(file))
+	return string(last) == key, key, ignoreMissing(err)
+}
+
+func copyTo(w io.Writer, file string) error {
+	content, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	_, err = io.Copy(w, content)
+	return err
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

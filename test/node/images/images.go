@@ -116,7 +116,6 @@ func fullName(image string) string {
 	return image
 }
 
-// baseName returns the last part of the name of an image, without the tag.
 func baseName(image string) string {
 	name, _, _ := strings.Cut(path.Base(image), ":")
 	return name

@@ -131,7 +131,6 @@ func (d *Disks) name(volumeID string, device *Device) error {
 	return nil
 }
 
-// link returns the name of a volume.
 func (d *Disks) link(volumeID string) string {
 	return filepath.Join(d.folder, "virtio-"+volumeID[:min(serialLength, len(volumeID))])
 }

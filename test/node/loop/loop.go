@@ -32,7 +32,6 @@ func (d *Device) Name() string { return path(d.number) }
 
 func path(number int) string { return "/dev/loop" + strconv.Itoa(number) }
 
-// id returns the number of the device in the kernel.
 func (d *Device) id() uint64 { return unix.Mkdev(loopMajor, uint32(d.number)) }
 
 // Attach returns a loop device of the file.

@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
+	"fmt"
+	"io/fs"
 	"net/http"
 	"strconv"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 )
 
@@ -46,7 +51,6 @@ func (p *nfsPlugin) Run(ctx context.Context) error {
 	return serve(ctx, server, socketPath(p.endpoint))
 }
 
-// identity is the identity service.
 type identity struct {
 	csi.UnimplementedIdentityServer
 }
@@ -65,4 +69,36 @@ func (identity) GetPluginCapabilities(
 
 func (identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	return &csi.ProbeResponse{}, nil
+}
+
+type kernel struct{}
+
+// Bind mounts a folder. The kernel makes a bind mount read-only only in a second step.
+func (k kernel) Bind(folder, target string, readOnly bool) error {
+	if err := unix.Mount(folder, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("binding %s at %s: %w", folder, target, err)
+	}
+	if !readOnly {
+		return nil
+	}
+	err := unix.MountSetattr(unix.AT_FDCWD, target, 0,
+		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	if err != nil {
+		return errors.Join(fmt.Errorf("making %s read-only: %w", target, err), k.Unmount(target))
+	}
+	return nil
+}
+
+// Unmount unmounts a target.
+func (kernel) Unmount(target string) error {
+	return unix.Unmount(target, 0)
+}
+
+// Mounted returns whether a target is the root of a mount.
+func (kernel) Mounted(target string) (bool, error) {
+	mounted, err := mountinfo.Mounted(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return mounted, err
 }

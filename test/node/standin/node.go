@@ -20,7 +20,6 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// node is the node service.
 type node struct {
 	csi.UnimplementedNodeServer
 
@@ -32,7 +31,6 @@ type node struct {
 	mounts      mounts
 }
 
-// mounts changes the mounts of the node.
 type mounts interface {
 	// Bind mounts a folder at a target.
 	Bind(folder, target string, readOnly bool) error

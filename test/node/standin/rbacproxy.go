@@ -104,7 +104,6 @@ func (p *proxy) certificate() (func(*tls.ClientHelloInfo) (*tls.Certificate, err
 	}, nil
 }
 
-// guard passes on the requests that the API server permits.
 type guard struct {
 	client kubernetes.Interface
 	next   http.Handler

@@ -24,7 +24,6 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// program is the job of a stand-in.
 type program interface {
 	// AddFlags declares the flags.
 	AddFlags(flags *flag.FlagSet)

@@ -41,7 +41,6 @@ func hierarchies() ([]string, error) {
 	return all, nil
 }
 
-// createGroups creates a group in each hierarchy.
 func createGroups(group string) error {
 	roots, err := hierarchies()
 	if err != nil {

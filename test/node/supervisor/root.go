@@ -81,7 +81,6 @@ func (n *node) mountPrograms(root string) error {
 	return bindReadOnly(n.config.Programs, filepath.Join(root, ProgramsPath))
 }
 
-// mountFolders mounts the folders of the node that are on disk.
 func (n *node) mountFolders(root string) error {
 	mounts := map[string]string{}
 	for _, name := range []string{"etc", "var", "tmp"} {

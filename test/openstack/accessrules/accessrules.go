@@ -71,7 +71,6 @@ func (r Rules) Calls() map[string]int {
 	return calls
 }
 
-// services returns the service of each type.
 func services() map[string]simulator.Service {
 	return map[string]simulator.Service{
 		"identity": simulator.Identity, "sharev2": simulator.Share, "volumev3": simulator.Volume,

@@ -46,7 +46,6 @@ func (s *Service) createVolume(r *rest.Request) (rest.Answer, error) {
 	return rest.Answer{Status: http.StatusAccepted, Content: content}, nil
 }
 
-// makeVolume creates the file of a volume.
 func (s *Service) makeVolume(ctx context.Context, volume *Volume, size int) error {
 	var err error
 	switch {
@@ -100,7 +99,6 @@ func (s *Service) fill(volume *Volume, wanted volumeRequest) error {
 	return nil
 }
 
-// source is what a volume is created from.
 type source struct {
 	kind, zone string
 	size       int

@@ -100,7 +100,6 @@ func (c *Client) build(ctx context.Context, r Request) (*http.Request, error) {
 	return request, nil
 }
 
-// fill replaces words in braces.
 func (c *Client) fill(text string) string {
 	for name, value := range c.values {
 		text = strings.ReplaceAll(text, "{"+name+"}", value)

@@ -51,7 +51,6 @@ type Service struct {
 	servers map[string]record // the lock of the worker protects them
 }
 
-// record is a server and when it was added.
 type record struct {
 	Server
 	created time.Time

@@ -64,7 +64,6 @@ func (v Versions) requested(header http.Header) (Version, error) {
 	return version, nil
 }
 
-// announce sets the headers with the version of an answer.
 func (v Versions) announce(header http.Header, version Version) {
 	if v.Service != "" {
 		header.Set(commonHeader, v.Service+" "+version.String())

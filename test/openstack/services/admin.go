@@ -21,7 +21,6 @@ import (
 // manilaVersion is the microversion of the requests of this package to Manila.
 const manilaVersion = "2.65"
 
-// kind is a service in the catalog.
 type kind struct {
 	service simulator.Service
 	program string
@@ -38,7 +37,6 @@ func kinds() []kind {
 	}
 }
 
-// admin sends requests as the user admin.
 type admin struct {
 	access   Access
 	identity *gophercloud.ServiceClient
@@ -48,7 +46,6 @@ type admin struct {
 	shareTypes map[string]string
 }
 
-// admin logs in.
 func (a Access) admin(ctx context.Context) (*admin, error) {
 	provider, err := openstack.AuthenticatedClient(ctx, gophercloud.AuthOptions{
 		IdentityEndpoint: a.identityURL(), Username: "admin", Password: a.Password,
@@ -79,7 +76,6 @@ func (a Access) client(
 	return &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: a.url(program, path)}
 }
 
-// project returns the ID of the project admin.
 func (a *admin) project() (string, error) {
 	result, ok := a.provider.GetAuthResult().(tokens.CreateResult)
 	if !ok {
@@ -146,7 +142,6 @@ func (a *admin) registerIdentity(ctx context.Context) (service string, err error
 	return service, nil
 }
 
-// memberRole returns the ID of the role of users.
 func (a *admin) memberRole(ctx context.Context) (string, error) {
 	pages, err := roles.List(a.identity, roles.ListOpts{Name: "member"}).AllPages(ctx)
 	if err != nil {

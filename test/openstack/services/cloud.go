@@ -248,7 +248,6 @@ func (c *Cloud) list(serviceType string, listed bool) {
 	}
 }
 
-// createEndpoints adds the endpoints of a region to the catalog of the project.
 func (c *Cloud) createEndpoints(region string) error {
 	if err := c.admin.createRegion(c.ctx, region); err != nil {
 		return err

@@ -2,6 +2,7 @@ package services
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,10 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // data contains the configuration of the services, and the Python programs that run them.
@@ -17,7 +22,6 @@ import (
 //go:embed data
 var data embed.FS
 
-// settings are the values in the configuration files.
 type settings struct {
 	// Dir is the folder with all files of the services.
 	Dir string
@@ -35,7 +39,6 @@ func (s settings) Database(name string) string {
 	return filepath.Join(s.Dir, "db", name+".sqlite")
 }
 
-// configuration returns the configuration file of a service.
 func (s settings) configuration(name string) string {
 	if name == brief {
 		// A later file overrides an earlier one.
@@ -52,7 +55,6 @@ func program(name string) string {
 	return name
 }
 
-// script returns the file of a Python program.
 func (s settings) script(name string) string { return filepath.Join(s.Dir, name) }
 
 // write writes all files of the services. A file NAME/NAME.conf is a template.
@@ -99,15 +101,10 @@ func (s settings) render(files fs.FS, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	rendered, err = s.with(rendered).execute(string(common))
+	complete := s
+	complete.Own = rendered
+	rendered, err = complete.execute(string(common))
 	return []byte(rendered), err
-}
-
-// with returns the settings with the own part of a service.
-func (s settings) with(own string) settings {
-	copied := s
-	copied.Own = own
-	return copied
 }
 
 // commonConfiguration is the file with what the configurations of the services have in common.
@@ -121,4 +118,63 @@ func (s settings) execute(text string) (string, error) {
 	var out bytes.Buffer
 	err = parsed.Execute(&out, s)
 	return out.String(), err
+}
+
+// createDatabases creates the databases of all services side by side, and the secrets of Keystone.
+func (s settings) createDatabases(ctx context.Context) error {
+	group, creating := errgroup.WithContext(ctx)
+	for name, steps := range map[string][][]string{
+		keystone: s.keystoneSteps(),
+		manila:   {{s.script("manila_tables.py"), s.configuration(manila)}},
+		cinder:   {s.manage(cinder, "db", "sync")},
+		nova:     s.novaSteps(),
+	} {
+		group.Go(func() error {
+			for _, arguments := range steps {
+				if err := s.python(creating, name+"-database", nil, arguments...); err != nil {
+					return fmt.Errorf("creating the databases of %s: %w", name, err)
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	files, err := filepath.Glob(s.Database("*"))
+	if err != nil {
+		return err
+	}
+	return s.python(ctx, "databases", nil, append([]string{s.script("wal.py")}, files...)...)
+}
+
+// manage returns the arguments of a management command.
+func (s settings) manage(name string, arguments ...string) []string {
+	return append([]string{s.script("manage.py"), name, s.configuration(name)}, arguments...)
+}
+
+func (s settings) keystoneSteps() [][]string {
+	owner := []string{
+		"--keystone-user", fmt.Sprint(os.Getuid()), "--keystone-group", fmt.Sprint(os.Getgid()),
+	}
+	return [][]string{
+		s.manage(keystone, "db_sync"),
+		s.manage(keystone, append([]string{"fernet_setup"}, owner...)...),
+		s.manage(keystone, "bootstrap", "--bootstrap-password", s.Password,
+			"--bootstrap-region-id", simulator.DefaultRegion, "--bootstrap-public-url", s.AuthURL,
+			"--bootstrap-internal-url", s.AuthURL, "--bootstrap-admin-url", s.AuthURL),
+	}
+}
+
+// novaSteps create the database of the API, and those of the two cells that Nova requires.
+func (s settings) novaSteps() [][]string {
+	url := func(name string) string { return "sqlite:///" + s.Database(name) }
+	return [][]string{
+		s.manage(nova, "api_db", "sync"),
+		s.manage(nova, "cell_v2", "map_cell0", "--database_connection", url("nova_cell0")),
+		s.manage(nova, "cell_v2", "create_cell", "--name", "cell1", "--transport-url", "fake:/",
+			"--database_connection", url("nova_cell1")),
+		s.manage(nova, "db", "sync"),
+		s.manage(nova, "--config-file", s.script("nova/cell1.conf"), "db", "sync", "--local_cell"),
+	}
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -39,7 +41,6 @@ func (s settings) command(ctx context.Context, log string, arguments ...string) 
 	return cmd, output, nil
 }
 
-// log returns the file of a log.
 func (s settings) log(name string) string { return filepath.Join(s.Dir, "log", name+".log") }
 
 // python runs a Python program to its end. An error contains the end of its output.
@@ -58,7 +59,6 @@ func (s settings) python(
 	return nil
 }
 
-// tail returns the end of a log.
 func (s settings) tail(name string) string {
 	const size = 2000
 	text, err := os.ReadFile(s.log(name))
@@ -68,16 +68,12 @@ func (s settings) tail(name string) string {
 	return s.log(name) + " ends with\n" + string(text[max(0, len(text)-size):])
 }
 
-// process is the API of one service.
 type process struct {
 	name    string
 	address string
 	cmd     *exec.Cmd
 	ended   chan struct{}
 }
-
-// errEnded means that the process of a service has ended although nothing stopped it.
-var errEnded = errors.New("the process has ended")
 
 // serve starts the API of a service on a socket that listens already. The process ends with the
 // context.
@@ -105,4 +101,33 @@ func (s settings) serve(
 		close(p.ended)
 	}()
 	return p, nil
+}
+
+// packages returns the Debian packages with the services. They contain libraries only: no daemon
+// starts when they are installed.
+func packages() []string {
+	return []string{"python3-keystone", "python3-manila", "python3-cinder", "python3-nova"}
+}
+
+// checkPackages returns an error with the command that installs the missing packages.
+func checkPackages(ctx context.Context) error {
+	missing, err := missingPackages(ctx)
+	if len(missing) == 0 || err != nil {
+		return err
+	}
+	return fmt.Errorf("the services of OpenStack need packages of Debian 12: run, as root, "+
+		"RUNLEVEL=1 apt-get install --no-install-recommends %s", strings.Join(missing, " "))
+}
+
+// missingPackages returns the packages that are not installed.
+func missingPackages(ctx context.Context) ([]string, error) {
+	const format = "-f=${Package} ${db:Status-Status}\n"
+	query := exec.CommandContext(ctx, "dpkg-query", append([]string{"-W", format}, packages()...)...)
+	installed, err := query.Output()
+	if _, unknown := errors.AsType[*exec.ExitError](err); err != nil && !unknown {
+		return nil, fmt.Errorf("listing the installed packages, which takes Debian: %w", err)
+	}
+	return slices.DeleteFunc(packages(), func(name string) bool {
+		return strings.Contains(string(installed), name+" installed\n")
+	}), nil
 }

@@ -1,12 +1,24 @@
+// Package services runs the real API services of OpenStack on this machine: Keystone, Manila,
+// Cinder and Nova from Debian packages, on SQLite databases. `make test-openstack` runs the tests
+// of the operators against them, and compares the simulator with them.
+//
+// Only the API processes run. They answer requests that read as a cloud does. They accept or reject
+// requests for changes, but no process carries out the changes: a new volume stays in the status
+// "creating". The hosts behind availability zones are rows in the databases.
+//
+// Start starts the services. Main runs a command while the services run. Each test has its own
+// Cloud: a project, a user and a catalog, behind the listeners of the simulator.
 package services
 
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -137,7 +149,7 @@ func (p *process) await(ctx context.Context) error {
 		func(ctx context.Context) (bool, error) {
 			select {
 			case <-p.ended:
-				return false, errEnded
+				return false, errors.New("the process has ended")
 			default:
 			}
 			ctx, cancel := context.WithTimeout(ctx, startTime)
@@ -152,4 +164,40 @@ func (p *process) await(ctx context.Context) error {
 			}
 			return true, response.Body.Close()
 		})
+}
+
+// Access is what a process needs to use services that another process has started.
+type Access struct {
+	// Dir is the folder with the files of the services.
+	Dir string
+	// Addresses are host and port of each service, by its name: keystone, manila, cinder, nova.
+	Addresses map[string]string
+	// Password of the user admin.
+	Password string
+	// ServiceIDs are the IDs of the services in the catalog, by their type.
+	ServiceIDs map[string]string
+	// MemberRole is the ID of the role of the users of tests.
+	MemberRole string
+}
+
+// Save writes the access to a file that only its owner can read.
+func (a Access) Save(file string) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o600)
+}
+
+// LoadAccess reads a file that Save has written.
+func LoadAccess(file string) (Access, error) {
+	var a Access
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &a)
+	}
+	if err != nil {
+		return Access{}, fmt.Errorf("reading the access to the OpenStack services: %w", err)
+	}
+	return a, nil
 }

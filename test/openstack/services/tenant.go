@@ -131,7 +131,6 @@ func (a *admin) createRegion(ctx context.Context, name string) error {
 	return nil
 }
 
-// createEndpoint creates the public endpoint of a service and returns its ID.
 func (a *admin) createEndpoint(
 	ctx context.Context, region string, k kind, address string,
 ) (id string, err error) {

@@ -1,6 +1,7 @@
 package sharedfilesystems
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -25,25 +26,16 @@ type Rule struct {
 	Created, Updated           time.Time
 }
 
-// Level is what a client may do with a share.
-type Level string
-
-// The levels of access.
-const (
-	NoAccess  Level = ""
-	ReadOnly  Level = "ro"
-	ReadWrite Level = "rw"
-)
-
-// Access returns what a client with that address may do with a share, by the active access rules of
-// type ip, and whether the share exists. The rule with the smallest network decides. If rules of
-// several levels contain the client, backends choose differently, so nothing may depend on that.
-func (s *Service) Access(shareID string, client netip.Addr) (level Level, found bool) {
+// Access returns what a client with that address may do with a share, "rw", "ro" or "", by the
+// active access rules of type ip, and whether the share exists. The rule with the smallest network
+// decides. If rules of several levels contain the client, backends choose differently, so nothing
+// may depend on that.
+func (s *Service) Access(shareID string, client netip.Addr) (level string, found bool) {
 	s.config.Worker.Lock()
 	defer s.config.Worker.Unlock()
 	share, err := s.shares.Find(shareID)
 	if err != nil {
-		return NoAccess, false
+		return "", false
 	}
 	bits := -1
 	for _, rule := range share.Rules {
@@ -52,7 +44,7 @@ func (s *Service) Access(shareID string, client netip.Addr) (level Level, found 
 			continue
 		}
 		if allowed.Bits() > bits {
-			level, bits = Level(rule.Level), allowed.Bits()
+			level, bits = rule.Level, allowed.Bits()
 		}
 	}
 	return level, true
@@ -108,16 +100,13 @@ func (s *Service) allow(r *rest.Request, action string) (rest.Answer, error) {
 	if err := r.Decode(action, &wanted); err != nil {
 		return rest.Answer{}, err
 	}
-	if wanted.Level == "" {
-		wanted.Level = string(ReadWrite)
-	}
 	share, err := s.share(r.PathValue("id"))
 	if err != nil {
 		return rest.Answer{}, err
 	}
 	rule := &Rule{
-		ID: rest.NewID(), Type: wanted.Type, To: wanted.To, Level: wanted.Level, State: queuedToApply,
-		Created: time.Now(),
+		ID: rest.NewID(), Type: wanted.Type, To: wanted.To, Level: cmp.Or(wanted.Level, "rw"),
+		State: queuedToApply, Created: time.Now(),
 	}
 	if r.Version.AtLeast(45) {
 		rule.Metadata = wanted.Metadata
@@ -158,7 +147,7 @@ func canAllow(r *rest.Request, share *Share, rule *Rule) error {
 	exists := slices.ContainsFunc(share.Rules,
 		func(other *Rule) bool { return other.Type == rule.Type && sameTarget(other, rule) })
 	switch {
-	case !slices.Contains([]Level{ReadOnly, ReadWrite}, Level(rule.Level)):
+	case rule.Level != "ro" && rule.Level != "rw":
 		return rest.BadRequest("Invalid access rule: Invalid share access level: %s.", rule.Level)
 	case exists:
 		return rest.BadRequest("Share access %s:%s exists.", rule.Type, rule.To)

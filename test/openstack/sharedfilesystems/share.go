@@ -35,7 +35,6 @@ func (s *Service) share(id string) (*Share, error) {
 	return share, nil
 }
 
-// canDelete returns the error of a share that must stay.
 func (s *Service) canDelete(share *Share) error {
 	if share.Status != rest.Available && share.Status != rest.Failed {
 		return rest.Forbidden("Invalid share: Share status must be one of ('available', 'error', " +
@@ -48,7 +47,6 @@ func (s *Service) canDelete(share *Share) error {
 	return nil
 }
 
-// extend begins to extend a share.
 func (s *Service) extend(r *rest.Request, action string) (rest.Answer, error) {
 	var wanted struct {
 		NewSize int `json:"new_size"`

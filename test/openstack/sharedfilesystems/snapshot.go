@@ -39,7 +39,6 @@ func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
 	return rest.Answer{Status: http.StatusAccepted, Content: content}, nil
 }
 
-// unprocessable returns an error with status 422.
 func unprocessable(message string) error {
 	return &rest.Error{Status: http.StatusUnprocessableEntity, Message: message}
 }

@@ -69,7 +69,6 @@ func (s *Service) findType(nameOrID string) (Type, bool) {
 	return s.types[i], true
 }
 
-// listTypes answers a request for the share types.
 func (s *Service) listTypes(r *rest.Request) (rest.Answer, error) {
 	types := slices.Clone(s.types)
 	if s.reversed {

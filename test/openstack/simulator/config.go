@@ -39,7 +39,7 @@ type Config struct {
 	// TLS serves HTTPS with a certificate of a private CA; see Simulator.CA.
 	TLS bool
 	// Regions of the catalog; the first is the default one. The paths of services of further regions
-	// start with the name of the region, and Request.Region contains the region of a request.
+	// start with the name of the region.
 	Regions []string
 	// ShareTypes that exist from the start; the first is the default one.
 	ShareTypes []ShareType
@@ -68,7 +68,6 @@ type Config struct {
 	Upstream http.Handler
 }
 
-// withDefaults returns the configuration with every empty field set.
 func (c Config) withDefaults() Config {
 	c.Host = cmp.Or(c.Host, "127.0.0.1")
 	if c.Report == nil {

@@ -107,7 +107,6 @@ func (f Fault) affects(services ...Service) bool {
 	return f.Service == "" || slices.Contains(services, f.Service)
 }
 
-// withDefaults returns the fault with default values, or an error that explains a mistake.
 func (f Fault) withDefaults(tls bool) (Fault, error) {
 	f.Method = strings.ToUpper(f.Method)
 	switch {
@@ -137,17 +136,14 @@ type activeFault struct {
 	cleared chan struct{}
 }
 
-// isOver returns whether the fault has reached its number of hits.
 func (f *activeFault) isOver() bool { return f.Times > 0 && f.hits >= f.Times }
 
-// faultSet is the list of active faults.
 type faultSet struct {
 	mu     sync.Mutex
 	last   int
 	active []*activeFault
 }
 
-// add activates a fault and returns it with its ID.
 func (s *faultSet) add(fault Fault) Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +175,6 @@ func (s *faultSet) clear(ids []string) ([]Fault, error) {
 	return cleared, nil
 }
 
-// list returns the faults in the order in which they were set.
 func (s *faultSet) list() []Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()

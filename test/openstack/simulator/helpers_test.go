@@ -22,7 +22,6 @@ import (
 // begins.
 const patience = 5 * time.Minute
 
-// run starts a simulator that ends with the test.
 func run(t *testing.T, config Config) (*Simulator, context.Context) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -34,7 +33,6 @@ func run(t *testing.T, config Config) (*Simulator, context.Context) {
 	return cloud, ctx
 }
 
-// login logs in with gophercloud and a clouds.yaml from the simulator.
 func login(
 	ctx context.Context, t *testing.T, cloud *Simulator, options Clouds,
 ) (*gophercloud.ProviderClient, gophercloud.EndpointOpts, error) {
@@ -53,7 +51,6 @@ func login(
 	return provider, endpoint, err
 }
 
-// manilaClient logs in and returns a Manila client.
 func manilaClient(
 	ctx context.Context, t *testing.T, cloud *Simulator,
 ) *gophercloud.ServiceClient {
@@ -61,7 +58,6 @@ func manilaClient(
 	return clientOf(ctx, t, cloud, openstack.NewSharedFileSystemV2, "")
 }
 
-// typeNames lists the names of the share types, as Manila orders them.
 func typeNames(ctx context.Context, service *gophercloud.ServiceClient) ([]string, error) {
 	page, err := sharetypes.List(service, sharetypes.ListOpts{}).AllPages(ctx)
 	if err != nil {
@@ -78,7 +74,6 @@ func typeNames(ctx context.Context, service *gophercloud.ServiceClient) ([]strin
 	return names, nil
 }
 
-// named makes share types.
 func named(names ...string) []ShareType {
 	var types []ShareType
 	for _, name := range names {
@@ -87,7 +82,6 @@ func named(names ...string) []ShareType {
 	return types
 }
 
-// set activates a fault.
 func set(t *testing.T, cloud *Simulator, fault Fault) Fault {
 	t.Helper()
 	added, err := cloud.SetFault(fault)
@@ -123,7 +117,6 @@ func eventually[T comparable](ctx context.Context, t *testing.T, want T, get fun
 	assert.NilError(t, err, "got %v, want %v", got, want)
 }
 
-// must fails the test on an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	assert.NilError(t, err)

@@ -18,7 +18,6 @@ const (
 		"Application credentials cannot request a scope."
 )
 
-// login answers a request for a token.
 func (s *Simulator) login(c *call) reply {
 	var request authRequest
 	if err := json.Unmarshal(c.body, &request); err != nil || len(request.Auth.Identity.Methods) == 0 {
@@ -46,7 +45,6 @@ func (s *Simulator) login(c *call) reply {
 	return s.issue(c, identity.Methods, restricted || scope != nil)
 }
 
-// issue returns a new token.
 func (s *Simulator) issue(c *call, methods []string, scoped bool) reply {
 	const layout = "2006-01-02T15:04:05.000000Z"
 	now, owner := time.Now().UTC(), s.credentials
@@ -87,7 +85,6 @@ func memberRole() map[string]any {
 	return map[string]any{"id": "9fe2ff9ee4384b1894a90878d3e92bab", "name": "member"}
 }
 
-// authorized returns whether the token of the call is valid.
 func (s *Simulator) authorized(c *call) bool {
 	return time.Now().Before(s.tokens[c.header.Get("X-Auth-Token")])
 }
@@ -116,7 +113,6 @@ func (s *Simulator) applicationCredential(c *call) reply {
 	}})
 }
 
-// catalogResponse returns the catalog to the holder of a token.
 func (s *Simulator) catalogResponse(c *call) reply {
 	return document(http.StatusOK, map[string]any{
 		"catalog": s.catalog(c), "links": map[string]string{"self": s.info.AuthURL + "/auth/catalog"},

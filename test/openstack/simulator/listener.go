@@ -34,7 +34,6 @@ type frontend struct {
 	connections map[*connection]struct{}
 }
 
-// connection is an accepted TCP connection.
 type connection struct {
 	*net.TCPConn
 	number   int
@@ -49,7 +48,6 @@ func (c *connection) Close() error {
 	return c.TCPConn.Close()
 }
 
-// abort closes the connection with a TCP reset.
 func (c *connection) abort() {
 	_ = c.SetLinger(0)
 	_ = c.Close()
@@ -57,7 +55,6 @@ func (c *connection) abort() {
 
 type connectionKey struct{}
 
-// newFrontend returns a frontend that does not listen yet.
 func newFrontend(s *Simulator, services []Service) *frontend {
 	return &frontend{
 		simulator: s, services: services, connections: map[*connection]struct{}{},
@@ -145,7 +142,6 @@ func (f *frontend) shut() error {
 	return nil
 }
 
-// drop resets all connections.
 func (f *frontend) drop() {
 	f.mu.Lock()
 	open := make([]*connection, 0, len(f.connections))
@@ -158,7 +154,6 @@ func (f *frontend) drop() {
 	}
 }
 
-// close ends everything.
 func (f *frontend) close() error {
 	f.switching.Lock()
 	defer f.switching.Unlock()

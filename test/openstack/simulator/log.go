@@ -13,9 +13,8 @@ type Request struct {
 	Number int
 	// Time of arrival.
 	Time time.Time
-	// Service and Region of the request. The service is empty if the path belongs to none.
+	// Service is empty if the path belongs to none.
 	Service Service
-	Region  string
 	Method  string
 	// Path of the URL, without the query.
 	Path string
@@ -58,7 +57,6 @@ func newCounters() Counters {
 // logLimit is the number of requests in the log. The counters have no limit.
 const logLimit = 10_000
 
-// journal is the request log with its counters.
 type journal struct {
 	mu          sync.Mutex
 	number      int
@@ -69,7 +67,6 @@ type journal struct {
 
 func newJournal() *journal { return &journal{counters: newCounters()} }
 
-// connect counts a connection and returns its number.
 func (j *journal) connect() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -84,7 +81,7 @@ func (j *journal) begin(c *call) *Request {
 	defer j.mu.Unlock()
 	j.number++
 	request := &Request{
-		Number: j.number, Time: time.Now(), Service: c.service, Region: c.region, Method: c.method,
+		Number: j.number, Time: time.Now(), Service: c.service, Method: c.method,
 		Path: c.urlPath, Connection: c.connection.number,
 	}
 	if len(j.requests) == logLimit {
@@ -113,14 +110,12 @@ func (j *journal) end(request *Request, status int) {
 	request.Status, request.Done = status, true
 }
 
-// loggedIn counts a token.
 func (j *journal) loggedIn() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.counters.Logins++
 }
 
-// list returns copies of the requests.
 func (j *journal) list() []Request {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -133,7 +128,6 @@ func (j *journal) list() []Request {
 	return requests
 }
 
-// count returns a copy of the counters.
 func (j *journal) count() Counters {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -143,7 +137,6 @@ func (j *journal) count() Counters {
 	return counters
 }
 
-// reset removes all requests and sets the counters to zero.
 func (j *journal) reset() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 func TestLogHoldsNoSecret(t *testing.T) {
@@ -62,4 +63,17 @@ func TestSimulatorIsSafeForConcurrentUse(t *testing.T) {
 	names, err := typeNames(ctx, manilaClient(ctx, t, cloud))
 	must(t, err)
 	assert.Check(t, len(names) == 5, "%d share types, want 5", len(names))
+}
+
+func TestIssuedTokensIncludeRevokedOnes(t *testing.T) {
+	t.Parallel()
+	cloud, ctx := run(t, Config{})
+	var want []string
+	for range 2 {
+		provider, _, err := login(ctx, t, cloud, Clouds{})
+		must(t, err)
+		want = append(want, provider.Token())
+		cloud.RevokeTokens()
+	}
+	assert.Check(t, is.DeepEqual(want, cloud.IssuedTokens()), "tokens")
 }

@@ -42,12 +42,10 @@ type call struct {
 	outcome      state.Outcome
 }
 
-// login returns whether the call requests a token.
 func (c *call) login() bool {
 	return c.service == Identity && c.method == http.MethodPost && c.path == "/v3/auth/tokens"
 }
 
-// reply is an answer to a call.
 type reply struct {
 	status int
 	header http.Header
@@ -214,7 +212,6 @@ func replyOf(answer *httptest.ResponseRecorder) reply {
 	return reply{status: answer.Code, header: answer.Header(), body: answer.Body.Bytes()}
 }
 
-// routeIdentity answers calls to Keystone.
 func (s *Simulator) routeIdentity(c *call) reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +243,6 @@ func garbage(c *call) reply {
 	}
 }
 
-// document is an answer in JSON.
 func document(status int, content any) reply {
 	body, err := json.Marshal(content)
 	if err != nil {

@@ -1,16 +1,21 @@
 package simulator
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"slices"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/compute"
+	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 	"github.com/openstack-csi/csi-operator/test/openstack/sharedfilesystems"
 )
 
-// This file contains the methods about servers, volumes and shares. Their types have names here, so
-// that callers need no other package.
+// The types of servers and shares have names here, so that callers need no other package.
 type (
 	// Server is a server of Nova.
 	Server = compute.Server
@@ -18,8 +23,6 @@ type (
 	Machine = compute.Machine
 	// ShareType is a share type of Manila.
 	ShareType = sharedfilesystems.Type
-	// Access is what a client may do with a share: "rw", "ro" or "".
-	Access = sharedfilesystems.Level
 )
 
 // AddServer adds a server. A Machine needs Config.State, because volumes have no data without it.
@@ -41,9 +44,9 @@ func (s *Simulator) RemoveShareType(name string) error { return s.shares.RemoveT
 // ReverseShareTypes reverses the order in which share types are listed.
 func (s *Simulator) ReverseShareTypes() { s.shares.ReverseTypes() }
 
-// ShareAccess returns what a client with that address may do with a share, and whether the share
-// exists.
-func (s *Simulator) ShareAccess(shareID string, client netip.Addr) (level Access, found bool) {
+// ShareAccess returns what a client with that address may do with a share, "rw", "ro" or "", and
+// whether the share exists.
+func (s *Simulator) ShareAccess(shareID string, client netip.Addr) (level string, found bool) {
 	return s.shares.Access(shareID, client)
 }
 
@@ -62,12 +65,116 @@ func (s *Simulator) Exports() http.Handler {
 		switch level, found := s.ShareAccess(r.PathValue("id"), client.Addr()); {
 		case !found:
 			http.Error(w, "the share does not exist", http.StatusNotFound)
-		case level == sharedfilesystems.NoAccess:
+		case level == "":
 			http.Error(w, "no access rule admits "+client.Addr().String(), http.StatusForbidden)
 		default:
 			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(map[string]Access{"access": level}) // the client may be gone
+			_ = json.NewEncoder(w).Encode(map[string]string{"access": level}) // the client may be gone
 		}
 	})
 	return mux
+}
+
+// versions returns what answers a request for the version documents of a service: of all its
+// versions if the version is empty. It returns nil for a version that does not exist.
+func (s *Simulator) versions(service Service, version string) func(*call) reply {
+	if version != "" && "/"+version != versionPath(service) {
+		return nil
+	}
+	return func(c *call) reply {
+		if c.method != http.MethodGet {
+			return failure(c, http.StatusMethodNotAllowed, "The method is not allowed.")
+		}
+		s.mu.Lock()
+		authorized := s.authorized(c)
+		s.mu.Unlock()
+		switch {
+		case service == Compute && version != "":
+			return document(http.StatusOK, map[string]any{"version": s.version(service)})
+		case service == Compute:
+			return document(http.StatusOK, map[string]any{"versions": []any{s.version(service)}})
+		case version == "":
+			return document(http.StatusMultipleChoices,
+				map[string]any{"versions": []any{s.version(service)}})
+		case !authorized:
+			return failure(c, http.StatusUnauthorized, errorAuthentication)
+		}
+		return document(http.StatusOK, map[string]any{"versions": []any{s.version(service)}})
+	}
+}
+
+func (s *Simulator) version(service Service) map[string]any {
+	versions := s.apis[service].Versions()
+	ids := map[Service]string{Share: "v2.0", Compute: "v2.1", Volume: "v3.0"}
+	updated := map[Service]string{
+		Share: "2015-08-27T11:33:21Z", Compute: "2013-07-23T11:33:21Z", Volume: "2022-08-31T00:00:00Z",
+	}
+	return map[string]any{
+		"id": ids[service], "status": "CURRENT", "version": versions.Maximum.String(),
+		"min_version": versions.Minimum.String(), "updated": updated[service],
+		"links": []map[string]string{
+			{"rel": "self", "href": s.endpoint(service, s.config.Regions[0]) + "/"},
+		},
+	}
+}
+
+// Zone is an availability zone of Nova or Cinder. The zero state is available. Shares are in the
+// zones of Nova.
+type Zone struct {
+	Name string
+	// Unavailable zones are listed as not available.
+	Unavailable bool
+}
+
+func (s *Simulator) zoneList(service Service) rest.Handler {
+	return func(*rest.Request) (rest.Answer, error) {
+		list := []any{}
+		for _, zone := range s.Zones(service) {
+			description := map[string]any{
+				"zoneName": zone.Name, "zoneState": map[string]bool{"available": !zone.Unavailable},
+			}
+			if service == Compute {
+				description["hosts"] = nil
+			}
+			list = append(list, description)
+		}
+		return rest.Answer{Content: map[string]any{"availabilityZoneInfo": list}}, nil
+	}
+}
+
+func (s *Simulator) zoneNames(service Service) []string {
+	var names []string
+	for _, zone := range s.Zones(service) {
+		if !zone.Unavailable {
+			names = append(names, zone.Name)
+		}
+	}
+	return names
+}
+
+// respond returns the answer of the services: those of Config.Upstream if set, otherwise the
+// simulated ones.
+func (s *Simulator) respond(ctx context.Context, c *call) reply {
+	if s.config.Upstream == nil {
+		return s.route(ctx, c)
+	}
+	forwarded := c.request.Clone(ctx)
+	forwarded.Body = io.NopCloser(bytes.NewReader(c.body))
+	forwarded.ContentLength = int64(len(c.body))
+	recorder := httptest.NewRecorder()
+	s.config.Upstream.ServeHTTP(recorder, forwarded)
+	if token := recorder.Header().Get("X-Subject-Token"); c.login() && token != "" {
+		s.record(token)
+	}
+	return replyOf(recorder)
+}
+
+// record keeps a token that the upstream has issued.
+func (s *Simulator) record(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.journal.loggedIn()
+	if !slices.Contains(s.issued, token) {
+		s.issued = append(s.issued, token)
+	}
 }

@@ -87,7 +87,6 @@ func New(config Config) (_ *Simulator, err error) {
 	return s, nil
 }
 
-// addServices creates the services other than Keystone.
 func (s *Simulator) addServices() (err error) {
 	names := func(service Service) func() []string {
 		return func() []string { return s.zoneNames(service) }

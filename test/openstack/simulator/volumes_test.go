@@ -17,7 +17,6 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-// newVolume creates a volume and waits until it is available.
 func newVolume(
 	ctx context.Context, t *testing.T, client *gophercloud.ServiceClient, opts volumes.CreateOpts,
 ) *volumes.Volume {
@@ -103,7 +102,6 @@ func TestVolumesAreSparseFilesAndCopiesContainTheirData(t *testing.T) {
 	})
 }
 
-// write writes text into a file at an offset.
 func write(t *testing.T, path string, offset int64, text string) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -113,7 +111,6 @@ func write(t *testing.T, path string, offset int64, text string) {
 	must(t, file.Close())
 }
 
-// read reads text from a file at an offset.
 func read(t *testing.T, path string, offset int64, length int) string {
 	t.Helper()
 	file, err := os.Open(path)

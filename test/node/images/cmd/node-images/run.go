@@ -1,3 +1,5 @@
+// Command node-images builds the images of everything that runs in the pods of a real node, and
+// prints their names and files. `make node-images` calls it.
 package main
 
 import (
@@ -51,4 +53,8 @@ func build(ctx context.Context, folder string, stdout io.Writer) error {
 		fmt.Fprintf(stdout, "%s %s\n", image.Name, image.File)
 	}
 	return nil
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
