@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/ptr"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
@@ -152,8 +151,10 @@ func TestEventsTriggerCopyOfCA(t *testing.T) {
 			go b.Run(t.Context(), 1)
 			has := func(ca string) {
 				t.Helper()
-				clustertest.Eventually(t, func() bool {
-					return ptr.Deref(b.copied.Get(), corev1.ConfigMap{}).Data[caConfigMapKey] == ca
+				configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
+				clustertest.Eventually(t, func() bool { // not in the cache, which may be old
+					found, err := b.fake.Guest.Tracker().Get(configMaps, Namespace, caConfigMap)
+					return err != nil && ca == "" || err == nil && isCopy(found.(*corev1.ConfigMap), ca)
 				}, ca)
 			}
 			reports := func(condition string) {
