@@ -58,17 +58,17 @@ func newRoller(t *testing.T, seed clustertest.Seed,
 func (r *roller) restart(inputs func(*clustertest.Fake, flavour.Side) []hook.Workload) {
 	r.heard, r.recorder = 0, events.NewInMemoryRecorder("test",
 		clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
-	controllers := r.informers(flavour.ControlPlane, "driver").Apps().V1().Deployments().Lister()
-	nodes := r.informers(flavour.Guest, "driver").Apps().V1().DaemonSets().Lister()
+	controllers := r.informers(flavour.ControlPlane).Apps().V1().Deployments().Lister()
+	nodes := r.informers(flavour.Guest).Apps().V1().DaemonSets().Lister()
 	r.hooks = [2]hook.Workload{
 		hook.RollOutDeployment(&r.key, controllers, r.recorder, inputs(r.Fake, flavour.ControlPlane)),
 		hook.RollOutDaemonSet(&r.key, nodes, r.recorder, inputs(r.Fake, flavour.Guest)),
 	}
 }
 
-// informers returns those of an object in the namespace of a side.
-func (r *roller) informers(side flavour.Side, name string) informers.SharedInformerFactory {
-	return r.Side(side).ObjectInformers.For(r.Namespaces.On(side), name)
+// informers returns those of the workload in the namespace of a side.
+func (r *roller) informers(side flavour.Side) informers.SharedInformerFactory {
+	return r.Side(side).ObjectInformers.For(r.Namespaces.On(side), "driver")
 }
 
 // rolled contains the annotations after the hooks.
@@ -117,9 +117,9 @@ func (r *roller) deploy(t *testing.T, wanted func(rolled) bool) rolled {
 	clustertest.Put(t, r.ControlPlane, deployment)
 	clustertest.Put(t, r.Guest, daemonSet)
 	clustertest.Eventually(t, func() bool {
-		a, errA := r.informers(flavour.ControlPlane, "driver").Apps().V1().Deployments().Lister().
+		a, errA := r.informers(flavour.ControlPlane).Apps().V1().Deployments().Lister().
 			Deployments(r.Namespaces.ControlPlane).Get("driver")
-		b, errB := r.informers(flavour.Guest, "driver").Apps().V1().DaemonSets().Lister().
+		b, errB := r.informers(flavour.Guest).Apps().V1().DaemonSets().Lister().
 			DaemonSets(guest).Get("driver")
 		return errA == nil && maps.Equal(a.Annotations, deployment.Annotations) &&
 			errB == nil && maps.Equal(b.Annotations, daemonSet.Annotations)

@@ -118,7 +118,7 @@ func (s *site) watches(config *rest.Config) (sum float64) {
 // measurePods reports the containers of the controller pods of a hosted control plane, without init
 // containers that end, and the memory that they request.
 func (s *site) measurePods(b *testing.B) {
-	s.Helper()
+	b.Helper()
 	var containers, memory float64
 	for _, r := range s.running[:len(operators())] {
 		deployment, err := r.deployment(s.Context())
@@ -140,7 +140,7 @@ func (s *site) measurePods(b *testing.B) {
 // the benchmark, so that runs with other numbers of guest clusters compare the same figures. It
 // returns the requests.
 func (s *site) measureIdle(b *testing.B, state string) []request {
-	s.Helper()
+	b.Helper()
 	s.pause(settling)
 	since := time.Now()
 	s.pause(window)
@@ -192,7 +192,7 @@ func peak(times []time.Time) int {
 // measureAmongOthers creates other objects in the namespaces of the hosted control planes, and then
 // changes one of each kind in each namespace periodically.
 func (s *site) measureAmongOthers(b *testing.B) {
-	s.Helper()
+	b.Helper()
 	for _, p := range s.places {
 		namespace := p.Operators[0].Namespace
 		s.each(otherDeployments, func(ctx context.Context, i int) error {

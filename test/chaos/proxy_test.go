@@ -34,9 +34,8 @@ type trouble struct {
 	random *rand.Rand
 	// share of the requests fails.
 	share float64
-	// watching ends when all watches break.
-	watching context.Context
-	cut      context.CancelFunc
+	// cut is closed when all watches break.
+	cut chan struct{}
 }
 
 // fail makes a share of the requests fail from now on.
@@ -67,20 +66,24 @@ func (t *trouble) next() (status int, delay time.Duration) {
 func (w *world) cutWatches() {
 	w.trouble.mu.Lock()
 	defer w.trouble.mu.Unlock()
-	w.trouble.cut()
-	w.trouble.watching, w.trouble.cut = context.WithCancel(w.Context())
+	close(w.trouble.cut)
+	w.trouble.cut = make(chan struct{})
 }
 
 // watch returns a context that ends when cutWatches is called.
 func (t *trouble) watch(ctx context.Context) (context.Context, func()) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	cut := t.cut
+	t.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(t.watching, cancel)
-	return ctx, func() {
-		stop()
-		cancel()
-	}
+	go func() {
+		defer cancel()
+		select {
+		case <-cut:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // call is a request of a replica.

@@ -95,7 +95,7 @@ func newWorld(t *testing.T, guests int) *world {
 	w.dir = paths.Dir(filepath.Join(w.logs, "cluster"))
 	process.KillOnSignal(w.logs, w.kubernetes, w.bin)
 	w.trouble.random = w.newRandom("proxies")
-	w.trouble.watching, w.trouble.cut = context.WithCancel(t.Context())
+	w.trouble.cut = make(chan struct{})
 	operators, err := fixtures.Operators([]string{"manila", "cinder"})
 	w.must(err)
 	w.cluster, err = devcluster.Start(t.Context(), devcluster.Options{

@@ -55,7 +55,8 @@ func (e *env) startsAddonsWithPermissions(release string) {
 	if e.subject.isManila() && release == "4.20" {
 		texts = append(texts, "networkpolicies.networking.k8s.io")
 	}
-	p := e.startOperator()
+	e.startOperator()
+	p := e.operator
 	e.awaitAvailable()
 	e.must(e.hasNoCondition(condition))
 

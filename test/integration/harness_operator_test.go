@@ -54,7 +54,7 @@ func (e *env) operatorEnv() []string {
 }
 
 // startOperator starts the operator. All processes of a test append to the same log.
-func (e *env) startOperator() *operatorRun {
+func (e *env) startOperator() {
 	e.t.Helper()
 	run := &operatorRun{logged: len(e.log())}
 	run.Process = e.startProgram(process.Options{
@@ -62,7 +62,6 @@ func (e *env) startOperator() *operatorRun {
 		Log: e.runner().Log(),
 	})
 	e.operator = run
-	return run
 }
 
 // startProgram starts a program.

@@ -183,8 +183,8 @@ func (e *env) checkDriverForSecrets() {
 	e.mustContainNoSecrets("the ClusterCSIDriver", string(text), e.secrets)
 }
 
-// fieldsOf returns the fields of an object in etcd, which contains Kubernetes' own types as protobuf
-// and others as JSON.
+// fieldsOf returns the fields of an object in etcd, which contains Kubernetes' own types as
+// protobuf and others as JSON.
 func fieldsOf(object []byte) (map[string]any, error) {
 	decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(object, nil, nil)
 	if err == nil {

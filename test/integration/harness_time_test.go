@@ -73,7 +73,7 @@ func (e *env) awaitNoWrites() auditMark {
 // requests are slow.
 func (e *env) awaitNoWritesFor(quiet time.Duration) auditMark {
 	e.t.Helper()
-	since, watch, polls := e.mark(), stopwatch.Start(), time.Duration(0)
+	since, watch, polls := e.mark(), stopwatch.Start(), 0
 	e.eventually(installed, func() error {
 		polls++
 		if _, err := e.driver(); err != nil { // takes as long as a request of the operator
@@ -83,7 +83,7 @@ func (e *env) awaitNoWritesFor(quiet time.Duration) auditMark {
 			since, watch, polls = e.mark(), stopwatch.Start(), 0
 			return fmt.Errorf("the operator keeps writing:\n%s", list(writes))
 		}
-		if watch.Elapsed() < quiet || polls*pollEvery < quiet {
+		if watch.Elapsed() < quiet || time.Duration(polls)*pollEvery < quiet {
 			return fmt.Errorf("the operator wrote nothing, but for less than %v", quiet)
 		}
 		return nil

@@ -138,7 +138,8 @@ func (e *env) startRotation(argument string) *process.Process {
 	e.t.Helper()
 	e.must(os.RemoveAll(e.rotationLog()))
 	p := e.startProgram(process.Options{
-		Name: "the rotation", Path: filepath.Join(shared.Bin, "kubectl-openstack_csi"), Log: e.rotationLog(),
+		Name: "the rotation", Path: filepath.Join(shared.Bin, "kubectl-openstack_csi"),
+		Log: e.rotationLog(),
 		Args: []string{
 			"rotate", "--kubeconfig=" + e.guest.dir.AdminKubeconfig(), "--timeout=" + rotationLimit.String(),
 			argument,

@@ -83,8 +83,8 @@ func NewPool[C Cluster](all []C) *Pool[C] {
 	return p
 }
 
-// Borrow waits for a cluster, prepares it, and returns it to the pool when the test ends. It prefers
-// one that runs already.
+// Borrow waits for a cluster, prepares it, and returns it to the pool when the test ends. It
+// prefers one that runs already.
 func (p *Pool[C]) Borrow(t *testing.T) C {
 	t.Helper()
 	requested := time.Now()

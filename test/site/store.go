@@ -33,8 +33,8 @@ func NewStore(ctx context.Context, url string) (*Store, error) {
 // prefix is that of all keys of Kubernetes.
 const prefix = "/registry/"
 
-// Objects returns all objects, as Kubernetes stores them, by keys such as "configmaps/default/a" and
-// "config.openshift.io/proxies/cluster".
+// Objects returns all objects, as Kubernetes stores them, by keys such as "configmaps/default/a"
+// and "config.openshift.io/proxies/cluster".
 func (s *Store) Objects(ctx context.Context) (map[string][]byte, error) {
 	text, err := s.call(ctx, "range", pair{Key: []byte(prefix), RangeEnd: []byte("/registry0")})
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Store) Added(ctx context.Context) ([]string, error) {
 
 const (
 	pollEvery = 100 * time.Millisecond
-	// calm is the number of times that a reset must find nothing to do, because controllers react to it.
+	// calm is the number of times that a reset must find nothing to do: controllers react to it.
 	calm = 3
 	// resetBound is no property of the product, and long because the time on a busy machine counts.
 	resetBound = 2 * time.Minute

@@ -43,12 +43,12 @@ func (w Stopwatch) Took() time.Duration {
 func Poll(bound time.Duration, pause func(), check func() error) error {
 	const call, patience = 200 * time.Millisecond, 2 * time.Minute
 	watch := Start()
-	for calls := time.Duration(1); ; calls++ {
+	for calls := 1; ; calls++ {
 		err := check()
 		if err == nil {
 			return nil
 		}
-		counted := min(watch.Took(), calls*call)
+		counted := min(watch.Took(), time.Duration(calls)*call)
 		if max(counted, time.Since(watch.Began)-patience) > bound {
 			return fmt.Errorf("not within %v: %w", bound, err)
 		}

@@ -141,7 +141,7 @@ func (f *fixture) metadata(share string) map[string]string {
 func (f *fixture) access(share, client string) string {
 	f.Helper()
 	level, _ := f.cloud.ShareAccess(share, netip.MustParseAddr(client))
-	return string(level)
+	return level
 }
 
 // expectAccess compares the access of the fenced client, its neighbor and a stranger.

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -267,9 +266,14 @@ func (b *fixture) putCredentials(t *testing.T, data map[string]string) {
 	b.apply(t, credentials(b.Namespaces.ControlPlane, data))
 }
 
-// data returns the cached data of cloud-conf on a side, nil if cloud-conf does not exist.
+// data returns the data of cloud-conf on a side, nil if cloud-conf does not exist.
 func (b *fixture) data(side flavour.Side) map[string]string {
-	return ptr.Deref(b.config.cloudConf(side).Get(), corev1.ConfigMap{}).Data
+	configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
+	found, err := b.client(side).Tracker().Get(configMaps, b.Namespaces.On(side), configMap)
+	if err != nil {
+		return nil
+	}
+	return found.(*corev1.ConfigMap).Data
 }
 
 // condition is "status reason" of a condition.

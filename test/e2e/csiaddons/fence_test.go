@@ -160,7 +160,7 @@ func (x *test) mustHaveRules(v *volume, before []shareaccessrules.ShareAccess) {
 func (x *test) mustHaveAccess(v *volume, node netip.Prefix, want string) {
 	x.T.Helper()
 	level, found := x.simulator().ShareAccess(v.id, node.Addr())
-	if !found || string(level) != want {
+	if !found || level != want {
 		x.T.Errorf("node %s has the access %q to share %s, want %q", node, level, v.id, want)
 	}
 }
