@@ -42,8 +42,7 @@ func TestWorkReturnsBeforeTheLeaseIsReleased(t *testing.T) {
 		server.notes()))
 }
 
-// TestWithoutTheLeaseNothingIsWritten runs work that ignores its context, because a process that
-// was frozen is not told that another one leads.
+// A process that was frozen is not told that another one leads.
 func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*apiServer){
@@ -78,8 +77,7 @@ func TestWithoutTheLeaseNothingIsWritten(t *testing.T) {
 func checkWrites(t *testing.T, kube kubernetes.Interface, lose func()) {
 	t.Helper()
 	write := func() error {
-		_, err := kube.CoreV1().Events("ns").
-			Create(t.Context(), &corev1.Event{}, metav1.CreateOptions{})
+		_, err := kube.CoreV1().Events("ns").Create(t.Context(), &corev1.Event{}, metav1.CreateOptions{})
 		return err
 	}
 	assert.Check(t, write(), "writing with the lease")
@@ -139,10 +137,8 @@ func TestLeaderElectionDurationsDependOnTheTopology(t *testing.T) {
 		reads          bool
 		want           [3]time.Duration // in seconds
 	}{
-		"highly available, or not known": {"", func(*Options) {}, true, [3]time.Duration{137, 107, 26}},
-		"single replica": {
-			single, func(*Options) {}, true, [3]time.Duration{270, 240, 60},
-		},
+		"replicas, or unknown": {"", func(*Options) {}, true, [3]time.Duration{137, 107, 26}},
+		"single replica":       {single, func(*Options) {}, true, [3]time.Duration{270, 240, 60}},
 		"not OpenShift": {
 			single, func(o *Options) { o.NotOpenShift = true }, false, [3]time.Duration{137, 107, 26},
 		},

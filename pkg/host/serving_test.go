@@ -183,8 +183,6 @@ func TestMetricsRequireAuthorization(t *testing.T) {
 	}
 }
 
-// TestPermittedUsersReadMetricsOutsideOpenShift checks that RBAC decides who reads the metrics,
-// without a request for each scrape.
 func TestPermittedUsersReadMetricsOutsideOpenShift(t *testing.T) {
 	t.Parallel()
 	kube := cluster(t, newCA(t, "cluster"))
@@ -212,7 +210,6 @@ func creations(kube *fake.Clientset, resource string) (n int) {
 	return n
 }
 
-// The server reviews a token once, and other tokens do not keep it from reviewing one.
 func TestTokensAreReviewedOnce(t *testing.T) {
 	t.Parallel()
 	kube := cluster(t, newCA(t, "cluster"))
@@ -229,7 +226,6 @@ func TestTokensAreReviewedOnce(t *testing.T) {
 	assert.Check(t, is.Equal(creations(kube, "tokenreviews"), 51), "of 51 tokens")
 }
 
-// The server limits the duration of a connection and the size of a request.
 func TestSlowClientsAreDisconnected(t *testing.T) {
 	t.Parallel()
 	o := Options{Name: "test"}
@@ -278,9 +274,7 @@ func TestServerUsesTheTLSProfile(t *testing.T) {
 	}{
 		"version 1.3":   {version13, tls.VersionTLS13, 0, false},
 		"version below": {version13, tls.VersionTLS12, 0, true},
-		"listed cipher": {
-			ciphers, tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, false,
-		},
+		"listed cipher": {ciphers, tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, false},
 		"cipher that is not": {
 			ciphers, tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, true,
 		},

@@ -213,8 +213,7 @@ func TestServedClusterAuthenticatesScrapes(t *testing.T) {
 		return nil
 	})
 	assert.Check(t, err)
-	assert.Check(t, is.Contains(served.received(),
-		"POST /apis/authentication.k8s.io/v1/tokenreviews"))
+	assert.Check(t, is.Contains(served.received(), "POST /apis/authentication.k8s.io/v1/tokenreviews"))
 	for _, request := range own.received() {
 		assert.Check(t, request == "POST /api/v1/namespaces/ns/events",
 			"the process's own cluster is asked: %s", request)
