@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -142,7 +143,7 @@ func (e *env) nodesHaveAddonsPermissions(present bool) error {
 }
 
 // controllersHaveAddons returns nil if the controllers have the permissions of the sidecar, and if
-// the controller of CSI-Addons reaches them, or if neither is so.
+// the controller of CSI-Addons and Prometheus reach them, or if none of this is so.
 func (e *env) controllersHaveAddons(present bool) error {
 	namespace := e.subject.controllerNamespace
 	controller := account{
@@ -163,6 +164,14 @@ func (e *env) controllersHaveAddons(present bool) error {
 		Get(e.ctx(), prefix+"-ingress-csi-addons", metav1.GetOptions{})
 	if (err == nil) != present {
 		errs = append(errs, fmt.Errorf("the NetworkPolicy exists: %v", err == nil))
+	}
+	if !e.isHosted() {
+		monitors := collection{resource("monitoring.coreos.com", "servicemonitors"), namespace}
+		monitor, err := e.management.of(monitors).
+			Get(e.ctx(), prefix+"-controller-monitor", metav1.GetOptions{})
+		if err != nil || strings.Contains(fmt.Sprint(monitor.Object), "csi-addons-m") != present {
+			errs = append(errs, err, fmt.Errorf("the ServiceMonitor is %v", monitor))
+		}
 	}
 	return errors.Join(errs...)
 }
