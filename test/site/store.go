@@ -137,11 +137,9 @@ func (s *Store) isKept(key string) bool {
 	case "clusterroles": // controllers aggregate these
 		return slices.Contains([]string{"admin", "edit", "view"}, name)
 	}
-	isRole := resource == "roles" || resource == "rolebindings" // operators have some in kube-system
 	ofEach := resource == "configmaps" && name == "kube-root-ca.crt" ||
 		resource == "serviceaccounts" && name == "default"
-	return strings.HasPrefix(namespace, "kube-") && !isRole ||
-		ofEach && s.first["namespaces/"+namespace] != nil
+	return strings.HasPrefix(namespace, "kube-") || ofEach && s.first["namespaces/"+namespace] != nil
 }
 
 // pair is an entry of etcd, or a request for entries. JSON contains keys and values in base64.
