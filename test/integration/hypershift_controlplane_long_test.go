@@ -11,6 +11,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // hostedNamespaceOfMessages is the name of the control plane's namespace in messages.
@@ -92,12 +93,12 @@ func (e *env) deleteControlPlane(name string) {
 
 func (e *hostedEnv) waitsForHostedControlPlane() {
 	e.mustNotDeploy("no HostedControlPlane")
-	e.apply(e.management, `
-apiVersion: hypershift.openshift.io/v1beta1
-kind: HostedControlPlane
-metadata: {namespace: `+hostedNamespace+`, name: `+guestName+`}
-spec: {}
-`)
+	in := collection{hostedControlPlanes(), hostedNamespace}
+	_, err := e.management.of(in).Create(e.ctx(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": in.resource.GroupVersion().String(), "kind": "HostedControlPlane",
+		"metadata": map[string]any{"name": guestName}, "spec": map[string]any{},
+	}}, metav1.CreateOptions{})
+	e.must(err)
 	e.awaitAvailable()
 }
 

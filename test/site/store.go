@@ -74,15 +74,17 @@ func (s *Store) Reset(ctx context.Context) error {
 	quiet := 0
 	err := wait.PollUntilContextTimeout(ctx, pollEvery, resetBound, true,
 		func(ctx context.Context) (bool, error) {
-			var err error
-			left, err = s.restore(ctx)
-			if quiet++; len(left) > 0 {
-				quiet = 0
+			changed, err := s.restore(ctx)
+			if err != nil {
+				return false, err
 			}
-			return quiet == calm, err
+			if quiet++; len(changed) > 0 {
+				left, quiet = changed, 0
+			}
+			return quiet == calm, nil
 		})
 	if err != nil {
-		return fmt.Errorf("resetting a cluster: %w; left: %v", err, left)
+		return fmt.Errorf("resetting a cluster: %w; changed last: %v", err, left)
 	}
 	return nil
 }
@@ -139,7 +141,9 @@ func (s *Store) isKept(key string) bool {
 	}
 	ofEach := resource == "configmaps" && name == "kube-root-ca.crt" ||
 		resource == "serviceaccounts" && name == "default"
-	return strings.HasPrefix(namespace, "kube-") || ofEach && s.first["namespaces/"+namespace] != nil
+	isRole := resource == "roles" || resource == "rolebindings" // operators have some in kube-system
+	return strings.HasPrefix(namespace, "kube-") && !isRole ||
+		ofEach && s.first["namespaces/"+namespace] != nil
 }
 
 // pair is an entry of etcd, or a request for entries. JSON contains keys and values in base64.
