@@ -3,7 +3,6 @@
 package integration
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -67,14 +66,10 @@ func runUnderRolesOfOpenShift(t *testing.T, o options, credentials bool) {
 	e.parts(part{"RecreatesObjects", e.recreatesObjects})
 }
 
-// useRolesOfOpenShift replaces the Roles of the operator until the test ends.
+// useRolesOfOpenShift replaces the Roles of the operator.
 func (e *env) useRolesOfOpenShift(release string) {
 	e.t.Helper()
-	environment, operator := e.running.Environments()[0], e.subject.Operator
-	e.afterwards(func(ctx context.Context) error {
-		return environment.RestoreRoles(ctx, operator, release)
-	})
-	e.must(environment.UseRolesOfOpenShift(e.ctx(), operator, release))
+	e.must(e.running.Environments()[0].UseRolesOfOpenShift(e.ctx(), e.subject.Operator, release))
 }
 
 func (e *env) recreatesObjects() {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
@@ -149,32 +148,11 @@ func (s *Environment) volumes() []kubeletvolumes.Volume {
 func (s *Environment) UseRolesOfOpenShift(
 	ctx context.Context, o fixtures.Operator, release string,
 ) error {
-	return s.replaceRoles(ctx, o, fixtures.Operator.Roles, rolesOfRelease(release))
-}
-
-// RestoreRoles undoes UseRolesOfOpenShift.
-func (s *Environment) RestoreRoles(
-	ctx context.Context, o fixtures.Operator, release string,
-) error {
-	return s.replaceRoles(ctx, o, rolesOfRelease(release), fixtures.Operator.Roles)
-}
-
-type rolesOf func(o fixtures.Operator, hosted bool) ([]*unstructured.Unstructured, error)
-
-func rolesOfRelease(release string) rolesOf {
-	return func(o fixtures.Operator, hosted bool) ([]*unstructured.Unstructured, error) {
-		return o.RolesOfOpenShift(hosted, release)
-	}
-}
-
-func (s *Environment) replaceRoles(
-	ctx context.Context, o fixtures.Operator, old, replacement rolesOf,
-) error {
-	removed, err := old(o, s.isHosted())
+	removed, err := o.Roles(s.isHosted())
 	if err != nil {
 		return err
 	}
-	added, err := replacement(o, s.isHosted())
+	added, err := o.RolesOfOpenShift(s.isHosted(), release)
 	if err != nil {
 		return err
 	}
