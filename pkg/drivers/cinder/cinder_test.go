@@ -1,7 +1,6 @@
 package cinder
 
 import (
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -21,38 +20,31 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
-	"github.com/openstack-csi/csi-operator/pkg/plugin"
-	"github.com/openstack-csi/csi-operator/pkg/settings"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
+// Conditions and events have these names.
 func TestComponentsOfTheDriver(t *testing.T) {
 	t.Parallel()
-	for _, f := range flavour.All() {
-		b := newFixture(t, clustertest.Seed{Flavour: f})
-		driver := Driver()
-		components, err := driver.Setup(plugin.Dependencies{
-			Cluster: b.Cluster, Settings: &settings.Settings{}, Events: b.events, Clock: b.clock,
-		})
-		assert.NilError(t, err)
-		assert.Check(t, !components.StartWhenAvailable && !components.Ready(), "%s", f)
-		// Conditions and events have these names.
-		names := []string{driver.ConditionPrefix, components.Probe.Name()}
-		for _, c := range components.Controllers {
-			names = append(names, c.Name())
-		}
-		for _, h := range slices.Concat(components.ControllerHooks, components.NodeHooks) {
-			for _, input := range h.RolloutInputs {
-				names = append(names, fmt.Sprintf("%s %s %v", input.Kind, input.Name, len(h.Informers) > 0))
-			}
-		}
-		want := []string{
-			"OpenStackCinder", "CinderCloudProbe", "OpenStackCinderConfigSync",
-			"CinderStorageClassController", "Secret openstack-cloud-credentials true",
-			"ConfigMap cloud-conf true", "ConfigMap cloud-conf true",
-		}
-		assert.Check(t, is.DeepEqual(want, names), "controllers and inputs, %s", f)
+	b, driver := newFixture(t, clustertest.Seed{}), Driver()
+	components, err := driver.Setup(b.dependencies)
+	assert.NilError(t, err)
+	assert.Check(t, !components.StartWhenAvailable && !components.Ready())
+	names := []string{driver.ConditionPrefix, components.Probe.Name()}
+	for _, c := range components.Controllers {
+		names = append(names, c.Name())
 	}
+	for _, h := range slices.Concat(components.ControllerHooks, components.NodeHooks) {
+		assert.Check(t, len(h.Informers) > 0)
+		for _, input := range h.RolloutInputs {
+			names = append(names, input.Kind+" "+input.Name)
+		}
+	}
+	assert.Check(t, is.DeepEqual([]string{
+		"OpenStackCinder", "CinderCloudProbe", "OpenStackCinderConfigSync",
+		"CinderStorageClassController", "Secret openstack-cloud-credentials",
+		"ConfigMap cloud-conf", "ConfigMap cloud-conf",
+	}, names))
 }
 
 // hashes returns the annotations that the inputs add to the pods of the controller, and to those on
@@ -63,12 +55,12 @@ func hashes(t *testing.T, b *fixture) (controller, node map[string]string) {
 	key.Set(make([]byte, hook.KeySize))
 	none := b.Side(flavour.Guest).ObjectInformers.For("none", "none").Apps().V1()
 	var deployment appsv1.Deployment
-	hooks := hook.RollOutDeployment(&key, none.Deployments().Lister(), b.events,
-		b.config.controllerHooks())
-	assert.NilError(t, hooks.Deployment(nil, &deployment))
 	var daemonSet appsv1.DaemonSet
-	hooks = hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), b.events, b.config.nodeHooks())
-	assert.NilError(t, hooks.DaemonSet(nil, &daemonSet))
+	controllers := hook.RollOutDeployment(&key, none.Deployments().Lister(), b.events,
+		b.config.controllerHooks())
+	assert.NilError(t, controllers.Deployment(nil, &deployment))
+	nodes := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), b.events, b.config.nodeHooks())
+	assert.NilError(t, nodes.DaemonSet(nil, &daemonSet))
 	return deployment.Spec.Template.Annotations, daemonSet.Spec.Template.Annotations
 }
 
@@ -98,9 +90,8 @@ func TestRolloutInputsFollowTheContent(t *testing.T) {
 	expect("other credentials", 1, 0)
 	b.put(t, keys{userConfigKey: userText})
 	expect("another configuration", 1, 1)
-	b.putCredentials(t, keys{
-		openstack.CloudsKey: strings.Replace(rotated, "{auth:", "{verify: false, auth:", 1),
-	})
+	insecure := strings.Replace(rotated, "{auth:", "{verify: false, auth:", 1)
+	b.putCredentials(t, keys{openstack.CloudsKey: insecure})
 	expect("certificates are not verified", 2, 1)
 }
 
@@ -135,62 +126,35 @@ func TestHashesWaitForWhatThePodsRead(t *testing.T) {
 // The pods of an earlier release mount the driver Secret.
 func TestControllerKeepsItsLoginUntilAnotherIsWritten(t *testing.T) {
 	t.Parallel()
-	b := newFixture(t, standalone())
 	volume := func(name string) corev1.PodSpec {
 		source := corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}
-		return corev1.PodSpec{Volumes: []corev1.Volume{{Name: "other"}, {
-			Name: loginVolume, VolumeSource: source,
-		}}}
+		login := corev1.Volume{Name: loginVolume, VolumeSource: source}
+		return corev1.PodSpec{Volumes: []corev1.Volume{{Name: "other"}, login}}
 	}
 	generated, deployed := volume(loginSecret), volume(credentialsSecret)
 	keepLogin(&generated, &deployed)
 	assert.Check(t, is.DeepEqual(deployed, generated), "volumes")
 	keepLogin(&generated, &corev1.PodSpec{})
 	assert.Check(t, is.DeepEqual(deployed, generated), "volumes of a new Deployment")
-	b.accepted.Refused = &openstack.Error{Reason: openstack.AuthenticationFailed, Message: "refused"}
-	assert.NilError(t, b.sync(t))
-	controller, _ := hashes(t, b)
-	assert.Check(t, is.Len(controller, 0), "hashes before the login")
 }
 
 // An upgrade from an earlier operator rolls the workloads out once, with the final content.
 func TestWorkloadsWaitForCloudConfOfTheOperator(t *testing.T) {
 	t.Parallel()
-	own := keys{configKey: configText, topologyKey: "true"}
-	earlier := keys{
-		configKey: "[BlockStorage]\nrescan-on-resize = true\n\n[Global]\nuse-clouds  = true\n" +
-			"clouds-file = " + mountedClouds + "\ncloud       = openstack\n",
-		topologyKey: "true",
-	}
-	for name, test := range map[string]struct {
-		flavour           flavour.Flavour
-		guest, controller keys
-	}{
-		"standalone, none":               {flavour.Standalone, nil, nil},
-		"standalone, earlier":            {flavour.Standalone, earlier, nil},
-		"HyperShift, earlier guest":      {flavour.HyperShift, earlier, own},
-		"HyperShift, earlier controller": {flavour.HyperShift, own, earlier},
+	earlier := keys{configKey: "[Global]\nuse-clouds  = true\n", topologyKey: "true"}
+	for name, existing := range map[string]objects{
+		"new cluster": nil, "upgrade": {cloudConf(flavour.DefaultNamespace, earlier)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			seed := seeds()[test.flavour]
-			if test.guest != nil {
-				seed.Guest = append(seed.Guest, cloudConf(flavour.DefaultNamespace, test.guest))
-			}
-			if test.controller != nil {
-				seed.ControlPlane = append(seed.ControlPlane, cloudConf(hosted, test.controller))
-			}
-			b := newFixture(t, seed)
-			assert.Check(t, !b.config.written(), "before the content is determined")
-			b.accepted.Refused = &openstack.Error{Reason: openstack.CloudUnreachable, Message: "no answer"}
-			b.writes()
-			assert.NilError(t, b.sync(t))
-			assert.Check(t, is.Len(b.writes(), 0))
-			assert.Check(t, !b.config.written(), "before the login")
-			b.accepted.Refused = nil
-			assert.NilError(t, b.sync(t))
-			assert.Check(t, b.config.written(), "after the login")
-		})
+		b := newFixture(t, standalone(existing...))
+		assert.Check(t, !b.config.written(), "before the content is determined, %s", name)
+		b.accepted.Refused = &openstack.Error{Reason: openstack.CloudUnreachable, Message: "no answer"}
+		b.writes()
+		assert.NilError(t, b.sync(t), name)
+		assert.Check(t, is.Len(b.writes(), 0), name)
+		assert.Check(t, !b.config.written(), "before the login, %s", name)
+		b.accepted.Refused = nil
+		assert.NilError(t, b.sync(t), name)
+		assert.Check(t, b.config.written(), "after the login, %s", name)
 	}
 }
 
@@ -216,15 +180,15 @@ func assetsOf[T any](tb testing.TB, f flavour.Flavour, role bundle.Role) []T {
 	tb.Helper()
 	loaded, err := bundle.Load(Driver().Assets, f)
 	assert.NilError(tb, err)
-	var ret []T
+	var found []T
 	for _, asset := range loaded.Assets() {
 		if asset.Role == role {
 			var object T
 			assert.NilError(tb, yaml.Unmarshal(asset.Data, &object), asset.Name)
-			ret = append(ret, object)
+			found = append(found, object)
 		}
 	}
-	return ret
+	return found
 }
 
 // files returns the files in the driver's container, with the object and the key of each.

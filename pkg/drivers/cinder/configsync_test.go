@@ -1,7 +1,6 @@
 package cinder
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -42,43 +41,40 @@ func (b *fixture) expectConf(t *testing.T, name string, want map[string]string) 
 
 func TestCloudConfContent(t *testing.T) {
 	t.Parallel()
-	installed := cloudProviderConfig
-	usual := keys{openstack.CloudsKey: clouds("openstack")}
-	withSecretCA := keys{
-		openstack.CloudsKey: clouds("openstack"), openstack.CAKey: authority("Secret's"),
-	}
-	content := func(section, topology, ca string) keys {
-		conf := keys{configKey: configText + section, topologyKey: topology}
-		if ca != "" {
-			conf[configKey], conf[bundleKey] = configText+caText+section, authority(ca)
-		}
-		return conf
-	}
-	other := content("", "true", "")
-	other[configKey] = strings.Replace(configText, "= openstack", `= "my cloud"`, 1)
+	ofConfigMap, ofSecret := authority("ConfigMap's"), authority("Secret's")
 	for name, test := range map[string]struct {
-		secret map[string]string
+		secret keys
 		object runtime.Object
-		want   map[string]string
+		want   keys
 	}{
-		"what Manila's operator makes does not count": {usual, manilasCopy(), content("", "true", "")},
+		"another cloud, and what Manila's operator makes": {
+			keys{openstack.CloudsKey: clouds("my cloud")},
+			manilasCopy(),
+			keys{
+				configKey:   strings.Replace(configText, "= openstack", `= "my cloud"`, 1),
+				topologyKey: "true",
+			},
+		},
 		"a user's choice": {
-			usual,
+			keys{openstack.CloudsKey: clouds("openstack")},
 			userObject(userConfigMap, keys{userConfigKey: userText, userTopologyKey: "false"}),
-			content("\n"+userText, "false", ""),
+			keys{configKey: configText + "\n" + userText, topologyKey: "false"},
 		},
-		"as installed": {
-			usual, installed(keys{"config": "[Global]\nsecret-name = x\n" + userText}),
-			content("\n"+userText, "true", ""),
-		},
-		"CA of the ConfigMap": {
-			usual, installed(keys{bundleKey: authority("ConfigMap's")}), content("", "true", "ConfigMap's"),
+		"as installed, with a CA": {
+			keys{openstack.CloudsKey: clouds("openstack")},
+			cloudProviderConfig(keys{
+				"config": "[Global]\nsecret-name = x\n" + userText, bundleKey: ofConfigMap,
+			}),
+			keys{
+				configKey: configText + caText + "\n" + userText, topologyKey: "true",
+				bundleKey: ofConfigMap,
+			},
 		},
 		"CA of both": {
-			withSecretCA, installed(keys{bundleKey: authority("ConfigMap's")}),
-			content("", "true", "Secret's"),
+			keys{openstack.CloudsKey: clouds("openstack"), openstack.CAKey: ofSecret},
+			cloudProviderConfig(keys{bundleKey: ofConfigMap}),
+			keys{configKey: configText + caText, topologyKey: "true", bundleKey: ofSecret},
 		},
-		"another cloud": {keys{openstack.CloudsKey: clouds("my cloud")}, manilasCopy(), other},
 	} {
 		newFixture(t, clustertest.Seed{
 			Guest:  objects{credentials(flavour.DefaultNamespace, test.secret), test.object},
@@ -146,32 +142,27 @@ func TestRequestsStayOnTheirSide(t *testing.T) {
 
 func TestCloudConfIsWrittenOnlyIfItDiffers(t *testing.T) {
 	t.Parallel()
-	const created, updated = "create configmaps/cloud-conf", "update configmaps/cloud-conf"
 	for f, seed := range seeds() {
 		b := newFixture(t, seed)
 		assert.NilError(t, b.sync(t))
-		assert.Check(t, is.DeepEqual(slices.Repeat([]string{created}, len(b.config.sides())), b.writes()))
+		created := slices.Repeat([]string{"create configmaps/cloud-conf"}, len(b.config.sides()))
+		assert.Check(t, is.DeepEqual(created, b.writes()), "%s", f)
+		assert.NilError(t, b.sync(t))
+		assert.Check(t, is.Len(b.writes(), 0), "an equal one is written, %s", f)
 		for _, side := range b.config.sides() {
 			want := b.data(side)
-			namespace := b.Namespaces.On(side)
-			foreign, binary := maps.Clone(want), cloudConf(namespace, want)
-			foreign["foreign"], binary.BinaryData = "x", map[string][]byte{"foreign": {1}}
-			for name, spoiled := range map[string]*corev1.ConfigMap{
-				"equal": cloudConf(namespace, want), "with foreign keys": cloudConf(namespace, foreign),
-				"changed":                  cloudConf(namespace, keys{topologyKey: "true"}),
-				"with foreign binary keys": binary, "deleted": nil,
+			for name, spoil := range map[string]func(*corev1.ConfigMap){
+				"foreign key":        func(c *corev1.ConfigMap) { c.Data["foreign"] = "x" },
+				"foreign binary key": func(c *corev1.ConfigMap) { c.BinaryData = map[string][]byte{"b": {1}} },
+				"changed":            func(c *corev1.ConfigMap) { delete(c.Data, configKey) },
 			} {
-				writes := []string{updated}
-				if name == "equal" {
-					writes = nil
-				}
-				if clustertest.Put(t, b.client(side), cmp.Or(spoiled, binary)); spoiled == nil {
-					writes = []string{created}
-					clustertest.Delete(t, b.client(side), binary)
-				}
+				spoiled := cloudConf(b.Namespaces.On(side), maps.Clone(want))
+				spoil(spoiled)
+				clustertest.Put(t, b.client(side), spoiled)
 				b.catchUp(t)
 				assert.NilError(t, b.sync(t))
-				assert.Check(t, is.DeepEqual(writes, clustertest.Writes(b.client(side))), "%s, %s", f, name)
+				writes := clustertest.Writes(b.client(side))
+				assert.Check(t, is.DeepEqual([]string{"update configmaps/cloud-conf"}, writes), name)
 				assert.Check(t, is.Len(b.writes(), 0), "writes to the other side, %s, %s", f, name)
 				assert.Check(t, is.DeepEqual(want, b.data(side)), "%s, %s", f, name)
 			}
@@ -181,36 +172,32 @@ func TestCloudConfIsWrittenOnlyIfItDiffers(t *testing.T) {
 
 func TestFailureOnOneSideDoesNotBlockTheOther(t *testing.T) {
 	t.Parallel()
-	for failing, want := range map[flavour.Side]string{
-		flavour.ControlPlane: "writing ConfigMap clusters-a/cloud-conf " +
-			"of the management cluster: refused",
-		flavour.Guest: "writing ConfigMap openshift-cluster-csi-drivers/cloud-conf " +
-			"of the guest cluster: refused",
+	for failing, object := range map[flavour.Side]string{
+		flavour.ControlPlane: "clusters-a/cloud-conf of the management cluster",
+		flavour.Guest:        "openshift-cluster-csi-drivers/cloud-conf of the guest cluster",
 	} {
-		t.Run(string(failing), func(t *testing.T) {
-			t.Parallel()
-			b := newFixture(t, hyperShift())
-			other := flavour.Sides()[1-slices.Index(flavour.Sides(), failing)]
-			down := true
-			b.client(failing).PrependReactor("*", "configmaps", func(
-				action clienttesting.Action,
-			) (bool, runtime.Object, error) {
-				return down && action.GetVerb() != "get", nil, errors.New("refused")
-			})
-			assert.Check(t, is.Error(b.sync(t), want))
-			assert.Check(t, !b.config.written() && b.data(other) != nil)
-			assert.Check(t, is.Equal(b.condition(t, progressingType), "False SyncError"))
-			down = false
-			assert.NilError(t, b.sync(t))
-			assert.Check(t, b.config.written())
-			down = true
-			b.put(t, keys{userConfigKey: userText})
-			assert.Check(t, is.Error(b.sync(t), want))
-			for _, side := range flavour.Sides() {
-				changed := strings.Contains(b.data(side)[configKey], userText)
-				assert.Check(t, is.Equal(changed, side == other), "the %s side has the change", side)
-			}
+		want := "writing ConfigMap " + object + ": refused"
+		b := newFixture(t, hyperShift())
+		other := flavour.Sides()[1-slices.Index(flavour.Sides(), failing)]
+		down := true
+		b.client(failing).PrependReactor("*", "configmaps", func(
+			action clienttesting.Action,
+		) (bool, runtime.Object, error) {
+			return down && action.GetVerb() != "get", nil, errors.New("refused")
 		})
+		assert.Check(t, is.Error(b.sync(t), want))
+		assert.Check(t, !b.config.written() && b.data(other) != nil, "%s", failing)
+		assert.Check(t, is.Equal(b.condition(t, progressingType), "False SyncError"))
+		down = false
+		assert.NilError(t, b.sync(t))
+		assert.Check(t, b.config.written(), "%s", failing)
+		down = true
+		b.put(t, keys{userConfigKey: userText})
+		assert.Check(t, is.Error(b.sync(t), want))
+		for _, side := range flavour.Sides() {
+			changed := strings.Contains(b.data(side)[configKey], userText)
+			assert.Check(t, is.Equal(changed, side == other), "the %s side has the change", side)
+		}
 	}
 }
 
@@ -220,52 +207,154 @@ func TestUnmanagedOperatorNeitherProbesNorWrites(t *testing.T) {
 		b := newFixture(t, seed)
 		unmanaged := opv1.OperatorSpec{ManagementState: opv1.Unmanaged}
 		b.State.Set(t, &opv1.ClusterCSIDriver{Spec: opv1.ClusterCSIDriverSpec{OperatorSpec: unmanaged}})
-		b.writes()
 		b.trigger(t)
 		assert.NilError(t, b.sync(t))
-		assert.Check(t, is.Len(b.writes(), 0), "%s", f)
+		assert.Check(t, is.Len(b.Writes(), 0), "%s", f)
 		assert.Check(t, is.Len(b.State.Conditions(t), 0), "%s", f)
-		assert.Check(t, b.cloud.probes+b.cloud.volumeLists == 0 && !b.config.loginWritten(), "%s", f)
+		assert.Check(t, is.Equal(b.cloud.volumeLists, 0), "%s", f)
 	}
 }
 
 func TestEventsTriggerReconcileOfCloudConf(t *testing.T) {
 	t.Parallel()
 	for f, seed := range seeds() {
-		t.Run(string(f), func(t *testing.T) {
-			t.Parallel()
-			seed.Config = objects{infrastructureWith("cloud-provider-config", "config")}
-			b := newFixture(t, seed)
-			go b.prober.Run(t.Context(), 1)
-			go b.config.Run(t.Context(), 1)
-			expect := func(what, key, part string) {
-				t.Helper()
-				clustertest.Eventually(t, func() bool {
-					return !slices.ContainsFunc(b.config.sides(), func(side flavour.Side) bool {
-						return !strings.Contains(b.data(side)[key], part)
-					})
-				}, what)
-			}
-			expect("the first configuration", configKey, "cloud = openstack")
-			probes := b.cloud.count()
-			b.put(t, keys{userConfigKey: userText})
-			expect("the user's configuration", configKey, "rescan-on-resize")
-			clustertest.Eventually(t, func() bool { return b.cloud.count() > probes }, "a probe")
-			b.apply(t, userObject(b.Namespaces.CloudConfig, keys{bundleKey: authority("ConfigMap's")}))
-			expect("the CA", bundleKey, "ConfigMap's")
-			b.putCredentials(t, keys{
-				openstack.CloudsKey: clouds("other"), openstack.CAKey: authority("Secret's"),
-			})
-			b.zones.changed.Notify() // as the event of the accepted login does
-			expect("other credentials", configKey, "cloud = other")
-			expect("their CA", bundleKey, "Secret's")
-			for _, side := range b.config.sides() {
-				namespace := b.Namespaces.On(side)
-				clustertest.Delete(t, b.client(side), cloudConf(namespace, nil))
-				expect("the configuration that was deleted", configKey, "cloud = other")
-				clustertest.Put(t, b.client(side), cloudConf(namespace, nil))
-				expect("the configuration that was edited", configKey, "cloud = other")
-			}
+		seed.Config = objects{infrastructureWith("cloud-provider-config", "config")}
+		b := newFixture(t, seed)
+		go b.prober.Run(t.Context(), 1)
+		go b.config.Run(t.Context(), 1)
+		expect := func(what, key, part string) {
+			t.Helper()
+			clustertest.Eventually(t, func() bool {
+				return !slices.ContainsFunc(b.config.sides(), func(side flavour.Side) bool {
+					return !strings.Contains(b.data(side)[key], part)
+				})
+			}, string(f)+": "+what)
+		}
+		expect("the first configuration", configKey, "cloud = openstack")
+		probes := b.cloud.probes.Load()
+		b.put(t, keys{userConfigKey: userText})
+		expect("the user's configuration", configKey, "rescan-on-resize")
+		clustertest.Eventually(t, func() bool { return b.cloud.probes.Load() > probes }, "a probe")
+		b.apply(t, userObject(b.Namespaces.CloudConfig, keys{bundleKey: authority("ConfigMap's")}))
+		expect("the CA", bundleKey, "ConfigMap's")
+		b.putCredentials(t, keys{
+			openstack.CloudsKey: clouds("other"), openstack.CAKey: authority("Secret's"),
 		})
+		b.zones.changed.Notify() // as the event of the accepted login does
+		expect("other credentials", configKey, "cloud = other")
+		expect("their CA", bundleKey, "Secret's")
+		for _, side := range b.config.sides() {
+			empty := cloudConf(b.Namespaces.On(side), nil)
+			clustertest.Delete(t, b.client(side), empty)
+			expect("the configuration that was deleted", configKey, "cloud = other")
+			clustertest.Put(t, b.client(side), empty)
+			expect("the configuration that was edited", configKey, "cloud = other")
+		}
+	}
+}
+
+// Each mistake would prevent the driver from starting, or would lose a setting.
+func TestLastGoodStays(t *testing.T) {
+	t.Parallel()
+	const (
+		own    = "of ConfigMap openshift-config/cinder-csi-config"
+		theirs = "key ca-bundle.pem of ConfigMap openshift-config/cloud-provider-config "
+		secret = "Secret openshift-cluster-csi-drivers/openstack-cloud-credentials"
+	)
+	chosen := func(key, text string) runtime.Object {
+		return userObject(userConfigMap, keys{key: text})
+	}
+	binary := func(name, key, text string) runtime.Object {
+		object := userObject(name, nil)
+		object.BinaryData = map[string][]byte{key: []byte(text)}
+		return object
+	}
+	login := func(clouds, ca string) runtime.Object {
+		data := keys{openstack.CloudsKey: clouds, openstack.CAKey: ca}
+		return credentials(flavour.DefaultNamespace, data)
+	}
+	for want, object := range map[string]runtime.Object{
+		"key config " + own + " cannot be used because of line 3": chosen(
+			userConfigKey, userText+"a = \""+password+"\n"),
+		"key enable_topology " + own + " is neither true nor false": chosen(userTopologyKey, password),
+		"key config " + own + " is binary data": binary(
+			userConfigMap, userConfigKey, "[BlockStorage]\n; "+password+"\xfc\n"),
+		"key enable_topology " + own + " is binary data": binary(
+			userConfigMap, userTopologyKey, "false\xff"),
+		"key clouds.yaml of " + secret: login("clouds: "+password, ""),
+		secret + " is missing":         nil,
+		"key cacert of " + secret + " contains no PEM certificate": login(
+			clouds("openstack"), password),
+		theirs + "contains no PEM certificate": cloudProviderConfig(keys{bundleKey: password}),
+		theirs + "is binary data":              binary("cloud-provider-config", bundleKey, "\xff"),
+		"generating cloud.conf: writing cloud into cloud.conf: the value contains NUL": login(
+			clouds(`"a\rb"`), ""),
+		"ConfigMap cloud-conf would exceed 1 MiB: key config " + own + " has 1048595 bytes, the CA of " +
+			"the cloud has 0 bytes": chosen(
+			userConfigKey, "[BlockStorage]\na = "+strings.Repeat("x", 1<<20)),
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			good := login(clouds("openstack"), "")
+			b := newFixture(t, standalone())
+			assert.NilError(t, b.sync(t))
+			before := b.data(flavour.Guest)
+			if object != nil {
+				b.apply(t, object)
+			} else {
+				clustertest.Delete(t, b.ControlPlane, good)
+				b.catchUp(t)
+			}
+			b.writes()
+			got := b.sync(t)
+			assert.ErrorContains(t, got, want)
+			assert.Check(t, !strings.Contains(got.Error(), password), "quotes what may be secret: %v", got)
+			assert.Check(t, is.Len(b.writes(), 0))
+			assert.Check(t, is.DeepEqual(before, b.data(flavour.Guest)), "cloud-conf")
+			assert.Check(t, is.Equal(b.condition(t, progressingType), "False SyncError"))
+			b.apply(t, good, userObject(userConfigMap, nil), cloudProviderConfig(nil))
+			assert.NilError(t, b.sync(t), "corrected")
+			assert.Check(t, is.Equal(b.condition(t, progressingType), "False AsExpected"))
+		})
+	}
+}
+
+func TestErrorsBeforeTheFirstAnswer(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, standalone(userObject(userConfigMap, keys{userConfigKey: "\n["})))
+	b.cloud.fail("CloudUnreachable")
+	assert.Check(t, is.ErrorContains(b.sync(t), "line 2"))
+	assert.Check(t, b.data(flavour.Guest) == nil)
+}
+
+// A mistake of the administrator does not keep a new password from the driver. A login that needs
+// another cloud-conf waits until the mistake is corrected.
+func TestLoginIsWrittenBesideAMistake(t *testing.T) {
+	t.Parallel()
+	for name, mistake := range map[string]keys{
+		"configuration": {userConfigKey: "\n["}, "topology": {userTopologyKey: "maybe"},
+	} {
+		b := newFixture(t, standalone())
+		ca := authority("known")
+		b.putCredentials(t, keys{openstack.CloudsKey: clouds("openstack"), openstack.CAKey: ca})
+		assert.NilError(t, b.sync(t))
+		before := b.data(flavour.Guest)
+		b.put(t, mistake)
+		b.restart() // which forgets what cloud-conf must contain
+		rotated := strings.ReplaceAll(clouds("openstack"), password, "another")
+		b.putCredentials(t, keys{openstack.CloudsKey: rotated, openstack.CAKey: ca})
+		assert.Check(t, b.sync(t) != nil, "the mistake in %s is not reported", name)
+		assert.Check(t, b.config.loginWritten(), name)
+		assert.Check(t, is.DeepEqual(before, b.data(flavour.Guest)), name)
+		controller, _ := hashes(t, b)
+		assert.Check(t, is.Len(controller, 2), "hashes of the new login and of cloud-conf, %s", name)
+		for _, unfit := range []keys{
+			{openstack.CloudsKey: clouds("openstack"), openstack.CAKey: authority("new")},
+			{openstack.CloudsKey: clouds("other"), openstack.CAKey: ca},
+		} {
+			b.putCredentials(t, unfit)
+			assert.Check(t, b.sync(t) != nil, "the mistake in %s is not reported", name)
+			assert.Check(t, !b.config.written(), "login beside another cloud-conf, %s", name)
+		}
 	}
 }

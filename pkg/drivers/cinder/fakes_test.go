@@ -6,7 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,33 +42,22 @@ const (
 	poll     = time.Minute
 )
 
-// session is another session with the cloud.
-type session struct{ *fakeCloud }
-
-// fakeCloud returns these zones, or an error.
+// fakeCloud returns these zones and volume types, or an error, and counts the requests.
 type fakeCloud struct {
-	mu              sync.Mutex
-	compute, volume []openstack.Zone
-	err, computeErr error // of all requests, and of those for compute zones
-	renewed         bool  // there is another session
-	// probes counts the requests for compute zones, volumeLists those for volume zones.
-	probes, volumeLists int
-	// types are the volume types, typesErr the error of a list of them; typeLists counts the lists.
-	types     []openstack.Type
-	typesErr  error
-	typeLists int
+	compute, volume        []openstack.Zone
+	err, computeErr        error        // of requests for zones, and only of those for compute zones
+	probes                 atomic.Int32 // requests for compute zones
+	types                  []openstack.Type
+	typesErr               error
+	volumeLists, typeLists int
 }
 
 func (f *fakeCloud) ComputeZones(context.Context) ([]openstack.Zone, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.probes++
+	f.probes.Add(1)
 	return f.compute, cmp.Or(f.computeErr, f.err)
 }
 
 func (f *fakeCloud) VolumeZones(context.Context) ([]openstack.Zone, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.volumeLists++
 	return f.volume, f.err
 }
@@ -76,13 +65,6 @@ func (f *fakeCloud) VolumeZones(context.Context) ([]openstack.Zone, error) {
 func (f *fakeCloud) VolumeTypes(context.Context) ([]openstack.Type, error) {
 	f.typeLists++
 	return f.types, f.typesErr
-}
-
-// count returns how many probes were sent.
-func (f *fakeCloud) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.probes
 }
 
 // lists makes probes succeed with these zones.
@@ -106,15 +88,16 @@ func (f *fakeCloud) fail(reason openstack.Reason) {
 // fixture is an operator of Cinder whose controllers the test syncs.
 type fixture struct {
 	*clustertest.Fake
-	clock    *clocktesting.FakeClock
-	cloud    *fakeCloud
-	events   events.InMemoryRecorder
-	zones    *zoneTracker
-	prober   *cloudprobe.Probe
-	config   *configSync
-	types    *volumeTypes
-	secret   cluster.Object[corev1.Secret]
-	accepted *clustertest.Credentials
+	dependencies plugin.Dependencies
+	clock        *clocktesting.FakeClock
+	cloud        *fakeCloud
+	events       events.InMemoryRecorder
+	zones        *zoneTracker
+	prober       *cloudprobe.Probe
+	config       *configSync
+	types        *volumeTypes
+	secret       cluster.Object[corev1.Secret]
+	accepted     *clustertest.Credentials
 }
 
 func newFixture(tb testing.TB, seed clustertest.Seed) *fixture {
@@ -136,6 +119,10 @@ func unstarted(tb testing.TB, seed clustertest.Seed) *fixture {
 		Fake: clustertest.New(tb, seed), clock: clock, cloud: &fakeCloud{},
 		events: events.NewInMemoryRecorder("test", clock),
 	}
+	b.dependencies = plugin.Dependencies{
+		Cluster: b.Cluster, Settings: &settings.Settings{CloudGracePeriod: grace, PollInterval: poll},
+		Events: b.events, Clock: clock,
+	}
 	b.State.Clock = clock
 	b.cloud.offer(true)
 	b.restart()
@@ -144,11 +131,7 @@ func unstarted(tb testing.TB, seed clustertest.Seed) *fixture {
 
 // restart creates new controllers, as a new process does.
 func (b *fixture) restart() {
-	s := plugin.Dependencies{
-		Cluster: b.Cluster, Settings: &settings.Settings{CloudGracePeriod: grace, PollInterval: poll},
-		Events: b.events, Clock: b.clock,
-	}
-	sources := newSources(b.Cluster)
+	s, sources := b.dependencies, newSources(b.Cluster)
 	b.secret = b.Secret(flavour.ControlPlane, b.Namespaces.ControlPlane, credentialsSecret)
 	b.accepted = &clustertest.Credentials{Read: func() (openstack.Content, error) {
 		secret := b.secret.Get()
@@ -161,12 +144,7 @@ func (b *fixture) restart() {
 		}, nil
 	}}
 	b.zones = newZoneTracker(s, sources, nil)
-	b.zones.connect = func(context.Context) (zoneLister, error) {
-		if b.cloud.renewed {
-			return session{b.cloud}, nil
-		}
-		return b.cloud, nil
-	}
+	b.zones.connect = func(context.Context) (zoneLister, error) { return b.cloud, nil }
 	b.types = newVolumeTypes(s, sources.choices, nil)
 	b.types.connect = func(context.Context) (typeLister, error) { return b.cloud, nil }
 	b.config = newConfigSync(s, sources, b.zones, b.types, b.accepted)
@@ -225,11 +203,11 @@ func (b *fixture) catchUp(t *testing.T) {
 		clustertest.CatchUp(t, b.client(side).CoreV1().ConfigMaps(b.Namespaces.On(side)), configMap,
 			b.config.cloudConf(side).Get)
 	}
-	configMaps := b.ControlPlane.CoreV1().ConfigMaps(b.Namespaces.UserConfig)
+	namespace, name := b.Namespaces.UserConfig, b.Namespaces.CloudConfig
+	configMaps := b.ControlPlane.CoreV1().ConfigMaps(namespace)
 	clustertest.CatchUp(t, configMaps, userConfigMap, b.config.sources.choices.Get)
-	name := b.Namespaces.CloudConfig
 	clustertest.CatchUp(t, configMaps, name, func() *corev1.ConfigMap {
-		found, _ := b.config.sources.installed.Lister().ConfigMaps(b.Namespaces.UserConfig).Get(name)
+		found, _ := b.config.sources.installed.Lister().ConfigMaps(namespace).Get(name)
 		return found
 	})
 	secrets := b.ControlPlane.CoreV1().Secrets(b.Namespaces.ControlPlane)
@@ -294,20 +272,18 @@ func (b *fixture) writes() []string {
 }
 
 func clouds(name string) string {
-	return `{clouds: {` + name +
-		`: {auth: {auth_url: "https://keystone.example", username: csi, password: ` +
+	return `{clouds: {` + name + `: {auth: {auth_url: "https://k.example", username: csi, password: ` +
 		password + `, project_name: p, user_domain_name: d, project_domain_name: d}}}}`
 }
 
 func credentials(namespace string, data map[string]string) *corev1.Secret {
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: credentialsSecret},
-		Data:       map[string][]byte{},
-	}
+	content := map[string][]byte{}
 	for key, value := range data {
-		secret.Data[key] = []byte(value)
+		content[key] = []byte(value)
 	}
-	return secret
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: credentialsSecret}, Data: content,
+	}
 }
 
 func userObject(name string, data map[string]string) *corev1.ConfigMap {
@@ -317,9 +293,7 @@ func userObject(name string, data map[string]string) *corev1.ConfigMap {
 }
 
 // authority returns a CA bundle that starts with a name.
-func authority(name string) string {
-	return name + "\n" + clustertest.CA
-}
+func authority(name string) string { return name + "\n" + clustertest.CA }
 
 // cloudConf is a ConfigMap that an earlier run of the operator wrote.
 func cloudConf(namespace string, data map[string]string) *corev1.ConfigMap {

@@ -13,7 +13,10 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const cinderChoices = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\n"
@@ -53,14 +56,10 @@ func (b *fixture) ignored(t *testing.T) string {
 func TestVolumeTypesAreNotListedWithoutAChoice(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
-	b.cloud.types = []openstack.Type{{Name: "gold"}}
-	for _, prepare := range []func(){
-		func() {},
-		func() { b.choose(t, "class: {reclaimPolicy: Retain}\n", "gold") },
-		func() { b.choose(t, "types: {include: []}\n", "gold") },
-		func() { b.choose(t, "types: 5\n", "gold") },
+	for _, choices := range []string{
+		"class: {reclaimPolicy: Retain}\n", "types: {include: []}\n", "types: 5\n",
 	} {
-		prepare()
+		b.choose(t, choices, "gold")
 		assert.Check(t, is.Len(b.syncClasses(t), 0))
 		assert.Check(t, is.Equal(b.cloud.typeLists, 0), "requests")
 	}
@@ -163,4 +162,30 @@ func TestFailedListOfVolumeTypesChangesNothing(t *testing.T) {
 	assert.Check(t, is.Equal(b.cloud.typeLists, lists), "requests in an outage")
 	b.cloud.fail(openstack.NotOffered) // a policy forbids the zones
 	assert.Check(t, is.DeepEqual([]string{"create storageclasses/csi-cinder-gold"}, b.syncClasses(t)))
+}
+
+// FuzzChoices: whatever an administrator writes and whatever a volume type is called, a
+// StorageClass is valid and belongs to its volume type. standard-csi belongs to none.
+func FuzzChoices(f *testing.F) {
+	for _, text := range []string{
+		"", cinderChoices, cinderChoices + "classes: [{type: gold, name: x, availability: az1}]\n",
+		cinderChoices + "types: {include: ['*']}\ndefaultClass: x\nclass: {labels: {a: b}}\n",
+		cinderChoices + "defaultClass: standard-csi\nclass: {availability: az1, mountOptions: [ro]}\n",
+	} {
+		f.Add(text, "gold")
+	}
+	types := newFixture(f, standalone()).types
+	standard := assetsOf[storagev1.StorageClass](f, flavour.Standalone, bundle.StorageClass)[0]
+	f.Fuzz(func(t *testing.T, text, name string) {
+		config, valid := clustertest.CheckChoices(t, types.Controller, types, text,
+			openstack.Type{Name: name})
+		if !valid {
+			return
+		}
+		class := standard.DeepCopy()
+		config.ClassOf("").Apply(class)
+		config.MarkDefault(class)
+		clustertest.CheckClass(t, class, &standard)
+		assert.Check(t, class.Parameters["type"] == "" && class.Name == standard.Name, "%+v", class)
+	})
 }
