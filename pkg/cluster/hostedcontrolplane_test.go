@@ -126,20 +126,17 @@ func TestUnusableHostedControlPlaneIsAnError(t *testing.T) {
 			},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := withHosted(t, test.objects...)
-			_, first := f.HostedControlPlane()
-			assert.Assert(t, first != nil, "got no error")
-			for _, part := range append(test.want, "stay unchanged") {
-				assert.Check(t, is.ErrorContains(first, part))
-			}
-			// Each change of the message would cause a write of the status, and an event.
-			for range 10 {
-				_, err := f.HostedControlPlane()
-				assert.Check(t, is.Error(err, first.Error()))
-			}
-		})
+		f := withHosted(t, test.objects...)
+		_, first := f.HostedControlPlane()
+		assert.Assert(t, first != nil, "got no error: %s", name)
+		for _, part := range append(test.want, "stay unchanged") {
+			assert.Check(t, is.ErrorContains(first, part), name)
+		}
+		// Each change of the message would cause a write of the status, and an event.
+		for range 10 {
+			_, err := f.HostedControlPlane()
+			assert.Check(t, is.Error(err, first.Error()), name)
+		}
 	}
 }
 
@@ -147,47 +144,35 @@ func TestUnusableHostedControlPlaneIsAnError(t *testing.T) {
 func TestListErrorOfHostedControlPlanesIsReported(t *testing.T) {
 	t.Parallel()
 	resource := cluster.HostedControlPlanes().GroupResource()
-	for name, test := range map[string]struct {
-		refusal error
-		want    []string
-	}{
-		"no permissions": {
-			apierrors.NewForbidden(resource, "", errors.New("account x may not list")),
-			[]string{
-				"account x may not list", "namespace clusters-a of the management cluster",
-				"stay unchanged", "the operator's Role",
-			},
+	for refusal, want := range map[error][]string{
+		apierrors.NewForbidden(resource, "", errors.New("account x may not list")): {
+			"account x may not list", "namespace clusters-a of the management cluster",
+			"stay unchanged", "the operator's Role",
 		},
-		"no such resource": {
-			apierrors.NewNotFound(resource, ""),
-			[]string{"not found", "CustomResourceDefinition"},
-		},
+		apierrors.NewNotFound(resource, ""): {"not found", "CustomResourceDefinition"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := clustertest.New(t, clustertest.Seed{
-				Flavour: flavour.HyperShift, OperatorNamespace: controlPlane, DriverNamespace: "driver",
-				HostedControlPlanes: []*cluster.HostedControlPlane{{
-					ObjectMeta: metav1.ObjectMeta{Namespace: controlPlane, Name: "a"},
-				}},
-			})
-			var granted atomic.Bool
-			client := f.Side(flavour.ControlPlane).Dynamic.(*dynamicfake.FakeDynamicClient)
-			client.PrependReactor("list", resource.Resource,
-				func(clienttesting.Action) (bool, runtime.Object, error) {
-					return !granted.Load(), nil, test.refusal
-				})
-			f.Start(t)
-			_, err := f.HostedControlPlane()
-			for _, part := range test.want {
-				assert.Check(t, is.ErrorContains(err, part))
-			}
-			granted.Store(true)
-			clustertest.Eventually(t, func() bool {
-				_, err := f.HostedControlPlane()
-				return err == nil
-			}, "the list")
+		f := clustertest.New(t, clustertest.Seed{
+			Flavour: flavour.HyperShift, OperatorNamespace: controlPlane, DriverNamespace: "driver",
+			HostedControlPlanes: []*cluster.HostedControlPlane{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: controlPlane, Name: "a"},
+			}},
 		})
+		var granted atomic.Bool
+		client := f.Side(flavour.ControlPlane).Dynamic.(*dynamicfake.FakeDynamicClient)
+		client.PrependReactor("list", resource.Resource,
+			func(clienttesting.Action) (bool, runtime.Object, error) {
+				return !granted.Load(), nil, refusal
+			})
+		f.Start(t)
+		_, err := f.HostedControlPlane()
+		for _, part := range want {
+			assert.Check(t, is.ErrorContains(err, part))
+		}
+		granted.Store(true)
+		clustertest.Eventually(t, func() bool {
+			_, err := f.HostedControlPlane()
+			return err == nil
+		}, "the list")
 	}
 }
 

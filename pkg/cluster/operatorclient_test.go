@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
@@ -129,24 +131,21 @@ func TestTransitionTimeIsThatOfTheLastTransition(t *testing.T) {
 		"returned condition":             {[]opv1.ConditionStatus{yes, "", yes}, 1, 2, 3},
 		"condition that returned before": {[]opv1.ConditionStatus{yes, "", yes, yes}, 2, 2, 3},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			for i, status := range test.steps {
-				f.clock.SetTime(time.Unix(int64(i), 0))
-				if status == "" {
-					f.apply(applyopv1.OperatorStatus())
-				} else {
-					f.apply(degraded(status))
-				}
-				if i <= test.last {
-					f.catchUp()
-				}
+		f := newFixture(t)
+		for i, status := range test.steps {
+			f.clock.SetTime(time.Unix(int64(i), 0))
+			if status == "" {
+				f.apply(applyopv1.OperatorStatus())
+			} else {
+				f.apply(degraded(status))
 			}
-			got := f.status().Conditions[0].LastTransitionTime.Unix()
-			assert.Check(t, is.Equal(got, test.want), "the step of the transition time")
-			assert.Check(t, is.Equal(f.writes, test.writes), "writes")
-		})
+			if i <= test.last {
+				f.catchUp()
+			}
+		}
+		got := f.status().Conditions[0].LastTransitionTime.Unix()
+		assert.Check(t, is.Equal(got, test.want), "the step of the transition time, %s", name)
+		assert.Check(t, is.Equal(f.writes, test.writes), "writes, %s", name)
 	}
 }
 
@@ -187,4 +186,45 @@ func TestGenerationIsKnownBeforeTheCacheContainsIt(t *testing.T) {
 	delete(f.object.Object, "status")
 	f.catchUp()
 	assert.Check(t, is.Len(generation(), 0), "generations of a new ClusterCSIDriver")
+}
+
+// The administrator owns the spec, one controller has applied the status, another one updated it.
+const owned = `
+apiVersion: operator.openshift.io/v1
+kind: ClusterCSIDriver
+metadata:
+  name: x
+  managedFields:
+  - {manager: admin, operation: Apply, apiVersion: operator.openshift.io/v1, fieldsType: FieldsV1,
+     fieldsV1: {"f:spec": {"f:logLevel": {}, "f:managementState": {}}}}
+  - {manager: applied, operation: Apply, apiVersion: operator.openshift.io/v1,
+     fieldsType: FieldsV1, subresource: status,
+     fieldsV1: {"f:status": {"f:conditions": {'k:{"type":"FooDegraded"}': {
+       ".": {}, "f:type": {}, "f:status": {}}}}}}
+  - {manager: updated, operation: Update, apiVersion: operator.openshift.io/v1,
+     fieldsType: FieldsV1, subresource: status,
+     fieldsV1: {"f:status": {"f:observedGeneration": {}}}}
+spec: {logLevel: Debug, managementState: Managed, operatorLogLevel: Trace}
+status:
+  observedGeneration: 3
+  conditions: [{type: FooDegraded, status: "False", reason: Why}, {type: Other, status: "True"}]
+`
+
+func TestExtractStatusReturnsAppliedFields(t *testing.T) {
+	t.Parallel()
+	object := &unstructured.Unstructured{}
+	assert.NilError(t, yaml.Unmarshal([]byte(owned), &object.Object))
+	for manager, want := range map[string]*applyopv1.OperatorStatusApplyConfiguration{
+		"applied": {Conditions: []applyopv1.OperatorConditionApplyConfiguration{
+			{Type: ptr.To("FooDegraded"), Status: ptr.To(opv1.ConditionFalse)},
+		}},
+		"updated": nil, "admin": nil, "nobody": nil,
+	} {
+		got, err := extractStatus(object, manager)
+		assert.NilError(t, err)
+		assert.Check(t, is.DeepEqual(want, got), "status of %s", manager)
+	}
+	object.Object["status"] = "text"
+	_, err := extractStatus(object, "applied")
+	assert.Check(t, err != nil, "an invalid status")
 }

@@ -2,7 +2,6 @@ package cluster_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -23,24 +22,21 @@ func TestPollsOfManyOperatorsSpread(t *testing.T) {
 	t.Parallel()
 	const intervals, interval = 5, time.Minute
 	for _, operators := range []int{40, 400} {
-		t.Run(fmt.Sprint(operators), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), intervals*interval)
-				defer cancel()
-				times := pollTimes(ctx, operators, interval)
-				most, first := 0, operators // after the first poll of each
-				for i, last := range times[operators:] {
-					for last-times[first] >= time.Second {
-						first++
-					}
-					most = max(most, operators+i-first+1)
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), intervals*interval)
+			defer cancel()
+			times := pollTimes(ctx, operators, interval)
+			most, first := 0, operators // after the first poll of each
+			for i, last := range times[operators:] {
+				for last-times[first] >= time.Second {
+					first++
 				}
-				assert.Check(t, most <= operators/3,
-					"%d of %d operators poll in the same second", most, operators)
-				assert.Check(t, len(times) > operators*intervals && len(times) <= operators*(intervals+1),
-					"%d operators poll %d times in %d intervals", operators, len(times), intervals)
-			})
+				most = max(most, operators+i-first+1)
+			}
+			assert.Check(t, most <= operators/3,
+				"%d of %d operators poll in the same second", most, operators)
+			assert.Check(t, len(times) > operators*intervals && len(times) <= operators*(intervals+1),
+				"%d operators poll %d times in %d intervals", operators, len(times), intervals)
 		})
 	}
 }
