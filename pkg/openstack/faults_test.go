@@ -1,13 +1,17 @@
 package openstack_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -15,9 +19,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
-
-// brief is how long a client waits for a response that comes too slowly.
-const brief = 100 * time.Millisecond
 
 // failure is a fault of the cloud and the expected error.
 type failure struct {
@@ -37,10 +38,6 @@ func foreign(service simulator.Service, response simulator.Answer) simulator.Fau
 	return simulator.Fault{Mode: simulator.Foreign, Service: service, Answer: &response}
 }
 
-func certificate(kind simulator.Certificate) simulator.Fault {
-	return simulator.Fault{Mode: simulator.BadCertificate, Certificate: kind}
-}
-
 func faultyResponses() map[string]failure {
 	const unreachable = openstack.CloudUnreachable
 	return map[string]failure{
@@ -56,26 +53,24 @@ func faultyResponses() map[string]failure {
 	}
 }
 
-// attempt sends a request that returns a number of results, expects it to fail, and returns the
-// message.
-func (s *fixture) attempt(want failure, request func(context.Context) (int, error)) string {
+// attempt sends a request, expects it to fail, and returns the message.
+func (s *fixture) attempt(client *openstack.Client, request listRequest, want failure) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	if want.fault.Mode == simulator.Hang {
-		ctx = s.expiring(ctx, want.fault.Mode, 0)
+	answer := want.fault.Answer
+	if want.fault.Mode == simulator.Hang || answer != nil && answer.Pause > 0 {
+		ctx = s.expiring(ctx, want.fault.Mode)
 	}
-	results, err := request(ctx)
+	results, err := request.count(client, ctx)
 	text := s.failure(results, err, want.reason)
 	wantFragment(s.t, text, want.fragment)
 	return text
 }
 
-// expiring returns a context whose deadline passes some time after a request meets a fault. With a
+// expiring returns a context whose deadline passes soon after a request meets a fault. With a
 // deadline at a fixed time, a busy machine could reach it before it sends the request.
-func (s *fixture) expiring(
-	ctx context.Context, mode simulator.Mode, after time.Duration,
-) context.Context {
+func (s *fixture) expiring(ctx context.Context, mode simulator.Mode) context.Context {
 	last := 0
 	for _, earlier := range s.cloud.Log() {
 		last = earlier.Number
@@ -86,7 +81,7 @@ func (s *fixture) expiring(
 			return r.Number > last && slices.Contains(r.Faults, mode)
 		})
 		if err == nil { // otherwise the caller has ended the context
-			time.AfterFunc(after, func() { expire(context.DeadlineExceeded) })
+			time.AfterFunc(10*time.Millisecond, func() { expire(context.DeadlineExceeded) })
 		}
 	}()
 	return ctx
@@ -95,7 +90,7 @@ func (s *fixture) expiring(
 // repeat repeats the request for share types and expects the same message each time.
 func (s *fixture) repeat(client *openstack.Client, want failure) {
 	s.t.Helper()
-	stable(s.t, repetitions, func() string { return s.attempt(want, shareTypes().of(client)) })
+	stable(s.t, repetitions, func() string { return s.attempt(client, shareTypes(), want) })
 }
 
 // The whole cloud fails before the first login, then recovers.
@@ -111,28 +106,24 @@ func TestFailedLoginsAreClassified(t *testing.T) {
 			status(code), refused, fmt.Sprintf("refused the login (HTTP %d)", code),
 		}
 	}
-	for _, code := range []int{200, 203, 204, 300, 304, 405, 407} {
+	for _, code := range []int{200, 203, 204, 300, 304, 404, 405, 407} {
 		tests[fmt.Sprintf("%d of another server", code)] = failure{
-			answer(code, ""), unreachable,
-			fmt.Sprintf("returned HTTP %d, which is no answer of Keystone to a login", code),
+			answer(code, ""), unreachable, fmt.Sprintf("returned HTTP %d, which is no answer of "+
+				"Keystone to a login. Check that auth_url is the URL of Keystone", code),
 		}
-	}
-	tests["404 of another server"] = failure{
-		answer(404, "<html>nothing here</html>"), unreachable, "returned HTTP 404, which is no " +
-			"answer of Keystone to a login. Check that auth_url is the URL of Keystone",
 	}
 	tests["400 of Keystone"] = failure{
 		answer(400, `{"error":{"code":400,"title":"Bad Request","message":"secret-x"}}`), unreachable,
 		"returned HTTP 400, which the operator does not expect. Check",
 	}
 	tests["no token"] = failure{answer(201, `{"token":{"project":{"id":"p"}}}`), unreachable, notAnAPI}
-	tests["wrong host"] = failure{
-		certificate(simulator.WrongHost), unreachable, "not valid for this host name",
+	for kind, fragment := range map[simulator.Certificate]string{
+		simulator.WrongHost: "not valid for this host name", simulator.OtherCA: "unknown authority",
+		simulator.Expired: "expired",
+	} {
+		fault := simulator.Fault{Mode: simulator.BadCertificate, Certificate: kind}
+		tests[string(kind)] = failure{fault, unreachable, fragment}
 	}
-	tests["other authority"] = failure{
-		certificate(simulator.OtherCA), unreachable, "unknown authority",
-	}
-	tests["expired"] = failure{certificate(simulator.Expired), unreachable, "expired"}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,7 +141,8 @@ func TestFailedLoginsAreClassified(t *testing.T) {
 	}
 }
 
-// Only Manila fails, then recovers. The session stays valid.
+// Only Manila fails, then recovers. The session stays valid. Then Manila fails after a new login:
+// gophercloud hides such errors in an error of another type.
 func TestFailedManilaRequestsAreClassified(t *testing.T) {
 	t.Parallel()
 	tests := faultyResponses()
@@ -168,24 +160,11 @@ func TestFailedManilaRequestsAreClassified(t *testing.T) {
 			s.wantTypes(client, "gold", "silver")
 			assert.Check(t, is.Equal(s.counters().LoginAttempts, 0))
 			s.unchanged(client)
-		})
-	}
-}
-
-// gophercloud wraps errors after a new login in an error type that hides them.
-func TestFailureAfterNewLoginIsClassified(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"500", "garbage", "hang"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSimulated(t, simulator.Config{})
-			client, test := s.connected(), faultyResponses()[name]
 			refusal := once(status(http.StatusUnauthorized))
-			refusal.Service, test.fault.Service = simulator.Share, simulator.Share
+			refusal.Service = simulator.Share
 			s.fault(refusal)
 			s.fault(test.fault)
-			s.attempt(test, shareTypes().of(client))
-			assert.Check(t, is.Equal(s.counters().Logins, 1))
+			s.attempt(client, shareTypes(), test)
 		})
 	}
 }
@@ -220,4 +199,110 @@ func TestHTTPSWithAnHTTPServerIsExplained(t *testing.T) {
 	s.front = strings.Replace(s.front, "http://", "https://", 1)
 	s.clouds(simulator.Clouds{})
 	s.repeat(s.client(), failure{reason: openstack.CloudUnreachable, fragment: "TLS handshake fails"})
+}
+
+// wantPrintable expects a message that a condition can contain.
+func wantPrintable(t *testing.T, message string) {
+	t.Helper()
+	assert.Check(t, len(message) <= 1000, "message has %d bytes: %.200s...", len(message), message)
+	for _, r := range message {
+		assert.Check(t, unicode.IsPrint(r), "message has the character %q: %q", r, message)
+	}
+}
+
+const (
+	tooLong    = "its response is larger than 8 MiB or contains more than 400000 values"
+	notAnAPI   = "not from an OpenStack API"
+	redirected = "it redirects the request to another server"
+)
+
+// The responses are of a hostile server; want is a part of the error if Manila returns one.
+func TestHostileAnswersCauseStableErrors(t *testing.T) {
+	t.Parallel()
+	type answer = simulator.Answer
+	const endless = -1
+	const start, oneName = `{"share_types":[`, `{"share_types":[{"name":"`
+	text := strings.Repeat("x", 64<<10)
+	moved := func(status int, to string) answer { return *redirect("", status, to).Answer }
+	for name, test := range map[string]struct {
+		answer answer
+		want   string
+	}{
+		"endless text":    {answer{Start: oneName, Body: text, Size: endless}, tooLong},
+		"endless types":   {answer{Start: start, Body: `{"name":"a","id":"1"},`, Size: endless}, tooLong},
+		"endless nesting": {answer{Body: strings.Repeat("[", 1000), Size: endless}, ""},
+		"endless error":   {answer{Status: 500, Body: text, Size: endless}, "returned HTTP 500"},
+		"endless refusal": {answer{Status: 401, Body: text, Size: endless}, "HTTP 401"},
+		"gzip bomb":       {answer{Gzip: true, Start: start + `"`, Body: text, Size: 1 << 30}, tooLong},
+		"broken gzip":     {answer{Header: map[string]string{"Content-Encoding": "gzip"}, Body: "x"}, ""},
+		"200000 types": {
+			answer{Start: start, Body: `{"name":"a"},`, Size: 200_000 * 13, End: `{"name":"b"}]}`}, tooLong,
+		},
+		"huge number": {
+			answer{Start: `{"share_types":`, Body: strings.Repeat("9", 1024), Size: 1 << 20, End: `}`}, "",
+		},
+		"huge header": {
+			answer{Header: map[string]string{"X-Big": strings.Repeat("x", 400<<10)}, Body: start + `]}`}, "",
+		},
+		"redirect loop":    {moved(302, "?again"), redirected},
+		"to another host":  {moved(307, "http://169.254.169.254/latest"), redirected},
+		"to a file":        {moved(302, "file:///etc/passwd"), redirected},
+		"with userinfo":    {moved(302, "https://secret-u:secret-p@k.example/"), redirected},
+		"control sequence": {answer{Status: 418, Body: "\x1b[31m\u202egarbage\x00"}, "returned HTTP 418"},
+		"slow":             {answer{Body: " ", Size: endless, Pause: time.Millisecond}, "no response in"},
+		"no JSON":          {answer{}, ""},
+		"an empty object":  {answer{Body: `{}`}, notAnAPI},
+		"a text":           {answer{Body: `"secret-x"`}, notAnAPI},
+		"null":             {answer{Body: `null`}, notAnAPI},
+		"a list":           {answer{Body: `[]`}, notAnAPI},
+		"a catalog of another shape": {
+			answer{Body: `{"token":{"project":{"id":"p"},"catalog":"secret-x"}}`}, notAnAPI,
+		},
+	} {
+		for _, service := range []simulator.Service{simulator.Share, simulator.Identity} {
+			t.Run(fmt.Sprintf("%s of %s", name, service), func(t *testing.T) {
+				t.Parallel()
+				s := newSimulated(t, simulator.Config{})
+				client, answer, want := s.client(), test.answer, failure{reason: openstack.CloudUnreachable}
+				if answer.Status == http.StatusUnauthorized {
+					want.reason = openstack.AuthenticationFailed
+				}
+				if service == simulator.Share {
+					s.wantTypes(client, "gold", "silver")
+					want.fragment = test.want
+				} else { // as for a successful login
+					answer.Status = cmp.Or(answer.Status, http.StatusCreated)
+					answer.Header = map[string]string{"X-Subject-Token": "secret-token"}
+					maps.Copy(answer.Header, test.answer.Header)
+				}
+				want.fault = foreign(service, answer)
+				s.fault(want.fault)
+				stable(t, 3, func() string { return s.attempt(client, shareTypes(), want) })
+				check(t, s.cloud.ClearFaults())
+				s.advance(time.Hour)
+				s.wantTypes(client, "gold", "silver")
+			})
+		}
+	}
+}
+
+// The test measures all allocations of the most expensive responses.
+//
+//nolint:paralleltest // other tests would allocate meanwhile
+func TestHostileResponsesUseBoundedMemory(t *testing.T) {
+	const most = 256 << 20 // all allocations, most of them at different times
+	s := newSimulated(t, simulator.Config{})
+	client := s.connected()
+	for _, body := range []string{`{"a":{}},`, `[],`, `"",`} {
+		s.fault(foreign(simulator.Share, simulator.Answer{
+			Start: `{"share_types":[`, Body: strings.Repeat(body, 1000), Size: -1,
+		}))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		s.wantFailure(client, openstack.CloudUnreachable)
+		runtime.ReadMemStats(&after)
+		used := after.TotalAlloc - before.TotalAlloc
+		assert.Check(t, used <= most, "an answer of %s allocates %d MiB", body, used>>20)
+		check(t, s.cloud.ClearFaults())
+	}
 }

@@ -85,15 +85,6 @@ func (s *fixture) clouds(options simulator.Clouds) {
 	s.write("clouds.yaml", strings.ReplaceAll(text, s.info.AuthURL, s.front))
 }
 
-// replace changes the text of clouds.yaml.
-func (s *fixture) replace(old, replacement string) {
-	s.t.Helper()
-	text, err := os.ReadFile(s.path("clouds.yaml"))
-	check(s.t, err)
-	assert.Assert(s.t, strings.Contains(string(text), old), "clouds.yaml has no %q", old)
-	s.write("clouds.yaml", strings.ReplaceAll(string(text), old, replacement))
-}
-
 func (s *fixture) path(name string) string { return filepath.Join(s.dir, name) }
 
 func (s *fixture) write(name, text string) {
@@ -104,25 +95,19 @@ func (s *fixture) write(name, text string) {
 // ca returns the private CA.
 func (s *fixture) ca() string { return string(s.cloud.CA()) }
 
-// source reads the fixture's files as the Secret and as the ConfigMap with the CA.
+// source reads the fixture's files as the Secret.
 func (s *fixture) source() openstack.Source {
 	return func() (openstack.Access, error) { return s.access(nil) }
 }
 
 func (s *fixture) access(trusted []byte) (openstack.Access, error) {
-	content := openstack.Content{
-		Name: "Secret operands/credentials", Data: map[string][]byte{},
-		CAName: "key ca-bundle.pem of ConfigMap operands/ca",
-	}
+	content := openstack.Content{Name: "Secret operands/credentials", Data: map[string][]byte{}}
 	for key, file := range map[string]string{
 		openstack.CloudsKey: "clouds.yaml", openstack.CAKey: "ca.crt",
 	} {
 		if text, err := os.ReadFile(s.path(file)); err == nil {
 			content.Data[key] = text
 		}
-	}
-	if text, err := os.ReadFile(s.path("legacy.pem")); err == nil {
-		content.CA = string(text)
 	}
 	login, err := content.Login()
 	if err != nil {
@@ -193,10 +178,7 @@ func (s *fixture) wantTypes(client *openstack.Client, want ...string) {
 // wantFailure expects a request to fail, and returns the message.
 func (s *fixture) wantFailure(client *openstack.Client, want openstack.Reason) string {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	names, err := client.ShareTypes(ctx)
-	return s.failure(len(names), err, want)
+	return s.attempt(client, shareTypes(), failure{reason: want})
 }
 
 // stable expects n equal messages, and returns the message.
@@ -231,6 +213,7 @@ func (s *fixture) failure(results int, err error, want openstack.Reason) string 
 	found := changing.FindString(text)
 	assert.Assert(s.t, found == "", "message holds %q, which may change: %v", found, err)
 	assert.Assert(s.t, !tokenish.MatchString(text), "message holds a secret: %v", err)
+	wantPrintable(s.t, err.Error())
 	return err.Error()
 }
 

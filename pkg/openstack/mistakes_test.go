@@ -6,9 +6,12 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
+
+const fromNS = "key clouds.yaml of Secret ns/name"
 
 // secret is part of every value that an error must not repeat. It looks like a part of a YAML
 // error, because the code extracts line numbers from such errors.
@@ -28,16 +31,6 @@ const cloudsText = `clouds:
     interface: public
 `
 
-// credentialText is a valid clouds.yaml with an application credential.
-const credentialText = `clouds:
-  openstack:
-    auth_type: v3applicationcredential
-    auth:
-      auth_url: https://keystone.example:5000/v3
-      application_credential_id: id
-      application_credential_secret: "` + secret + `"
-`
-
 // parsed returns the login of a clouds.yaml.
 func parsed(text string) (*openstack.Login, error) { return content(text).Login() }
 
@@ -50,9 +43,7 @@ func content(text string) openstack.Content {
 }
 
 // changed returns the valid clouds.yaml with one text replaced.
-func changed(tb testing.TB, old, replacement string) string {
-	tb.Helper()
-	assert.Assert(tb, strings.Contains(cloudsText, old), "the text has no %q", old)
+func changed(old, replacement string) string {
 	return strings.Replace(cloudsText, old, replacement, 1)
 }
 
@@ -78,40 +69,17 @@ type mistake struct{ text, want string }
 
 func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 	t.Parallel()
-	wantRefused(t, mistakes(t))
-	wantRefused(t, mistakesWithSecrets(t))
-}
-
-func mistakes(tb testing.TB) map[string]mistake {
-	tb.Helper()
-	invalid := func(line int) string {
-		return fmt.Sprintf("is not valid YAML (line %d). Check the indentation and the quotation marks",
-			line)
-	}
-	many := "clouds:\n"
-	for i := range 30 {
-		many += fmt.Sprintf("  cloud-%02d: {}\n", i)
-	}
-	return map[string]mistake{
-		"empty":          {"", "is empty"},
-		"only a comment": {"# nothing yet\n", "is empty"},
-		"null":           {"null\n", "is empty"},
-		"clouds misspelt": {
-			changed(tb, "clouds:", "cloud:"),
-			"has no top-level key clouds; its top-level keys are cloud (line 1)",
-		},
-		"the entry alone": {
-			"openstack:\n  auth: {}\n",
-			"has no top-level key clouds; its top-level keys are openstack (line 1)",
-		},
-		"secret as a key": {
-			"s3cr3t/=+ x: y\n",
-			"has no top-level key clouds; its top-level keys are (a name that is not printed) (line 1)",
-		},
-		"clouds is empty": {
-			"clouds:\n",
-			"has no entries in clouds (line 1): indent the entries below clouds",
-		},
+	wantRefused(t, mistakesWithSecrets())
+	const advice = ". Check the indentation and the quotation marks"
+	invalid := func(line int) string { return fmt.Sprintf("not valid YAML (line %d)", line) + advice }
+	const noClouds = "has no top-level key clouds; its top-level keys are "
+	wantRefused(t, map[string]mistake{
+		"empty":           {"", "is empty"},
+		"only a comment":  {"# nothing yet\n", "is empty"},
+		"null":            {"null\n", "is empty"},
+		"clouds misspelt": {changed("clouds:", "cloud:"), noClouds + "cloud (line 1)"},
+		"secret as a key": {"s3cr3t/=+ x: y\n", noClouds + "(a name that is not printed) (line 1)"},
+		"clouds is empty": {"clouds:\n", "has no entries in clouds (line 1): indent the entries"},
 		"entry not indented": {
 			"# comment\nclouds:\nopenstack:\n  auth: {}\n",
 			"has no entries in clouds (line 2): indent the entries below clouds; " +
@@ -122,7 +90,7 @@ func mistakes(tb testing.TB) map[string]mistake {
 			"has no clouds.openstack.auth (line 2): indent auth (line 3) below clouds.openstack",
 		},
 		"auth misspelt": {
-			changed(tb, "    auth:", "    auht:"),
+			changed("    auth:", "    auht:"),
 			"has no clouds.openstack.auth (line 2); the keys there are auht (line 3), " +
 				"region_name (line 10), interface (line 11)",
 		},
@@ -132,26 +100,19 @@ func mistakes(tb testing.TB) map[string]mistake {
 				"(a name that is not printed) (line 3)",
 		},
 		"many other entries": {
-			many,
-			"has no entry clouds.openstack: rename one of its entries to openstack: cloud-00 (line 2), " +
-				"cloud-01 (line 3), cloud-02 (line 4), cloud-03 (line 5), cloud-04 (line 6), " +
-				"cloud-05 (line 7), cloud-06 (line 8), cloud-07 (line 9), cloud-08 (line 10), " +
-				"cloud-09 (line 11) and 20 more",
+			"clouds: {a: , b: , c: , d: , e: , f: , g: , h: , i: , j: , k: , l: }",
+			"i (line 1), j (line 1) and 2 more",
 		},
-		"one space too many":  {changed(tb, "      password:", "       password:"), invalid(6)},
-		"a tab":               {changed(tb, "      password:", "\tpassword:"), invalid(6)},
-		"no colon":            {changed(tb, "project_name: project", "project_name project"), invalid(8)},
-		"open quotation mark": {changed(tb, `username: "user"`, `username: "user`), invalid(5)},
-		"long and broken": {
-			"clouds: [\n" + strings.Repeat("# comment\n", 5_000),
-			"is not valid YAML. Check the indentation and the quotation marks",
-		},
-		"too large": {strings.Repeat("#\n", 1<<16) + "#", "is larger than 128 KiB"},
+		"one space too many":  {changed("      password:", "       password:"), invalid(6)},
+		"a tab":               {changed("      password:", "\tpassword:"), invalid(6)},
+		"no colon":            {changed("project_name: project", "project_name project"), invalid(8)},
+		"open quotation mark": {changed(`username: "user"`, `username: "user`), invalid(5)},
+		"long and broken":     {"clouds: [" + strings.Repeat("\n# comment", 5_000), "YAML" + advice},
+		"too large":           {strings.Repeat("#\n", 1<<16) + "#", "is larger than 128 KiB"},
 		"a bomb of aliases": {
 			"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n" +
 				"c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n" +
-				"e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n" +
-				"g: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\nclouds: {openstack: {auth: *g}}\n",
+				"e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nclouds: {openstack: {auth: *e}}\n",
 			"has too many entries or aliases",
 		},
 		"many aliases": {
@@ -159,46 +120,227 @@ func mistakes(tb testing.TB) map[string]mistake {
 				strings.Repeat(",*r", 3000) + "]\n",
 			"has too many entries or aliases",
 		},
-	}
+	})
 }
 
 // mistakesWithSecrets are some in lines that contain a secret.
-func mistakesWithSecrets(tb testing.TB) map[string]mistake {
-	tb.Helper()
+func mistakesWithSecrets() map[string]mistake {
+	const url = "https://keystone.example:5000/v3"
 	const passwordLine = `      password: "` + secret + "\"\n"
 	return map[string]mistake{
 		"no map":             {"- " + secret, "does not have the format of clouds.yaml (line 1)"},
 		"plain text":         {`"` + secret + `"`, "(line 1)"},
 		"binary":             {"\x00\xff" + secret, "not valid YAML"},
-		"password is a list": {changed(tb, `"`+secret+`"`, `["`+secret+`"]`), "(line 6)"},
+		"password is a list": {changed(`"`+secret+`"`, `["`+secret+`"]`), "(line 6)"},
 		"auth is text":       {"clouds:\n  openstack:\n    auth: \"" + secret + `"`, "(line 3)"},
 		"entry is text":      {"clouds:\n  openstack: \"" + secret + `"`, "(line 2)"},
 		"verify is text":     {cloudsText + "    verify: \"" + secret + "\"\n", "(line 12)"},
 		"two faults": {cloudsText + "    verify: \"" + secret + "\"\n    regions: \"" +
 			secret + "\"\n", "(line 12, 13)"},
-		"password twice": {changed(tb, passwordLine, passwordLine+passwordLine), "(line 7)"},
-		"unknown anchor": {changed(tb, `"`+secret+`"`, "*s3cr3t"), "not valid YAML"},
-		"wrong tag": {
-			changed(tb, `"`+secret+`"`, `!!int "`+secret+`"`),
-			"not have the format of clouds.yaml",
-		},
+		"password twice": {changed(passwordLine, passwordLine+passwordLine), "(line 7)"},
+		"unknown anchor": {changed(`"`+secret+`"`, "*s3cr3t"), "not valid YAML"},
+		"wrong tag":      {changed(`"`+secret, `!!int "`+secret), "not have the format of clouds.yaml"},
 		"two domains": {
-			changed(tb, "user_domain_name: Default",
+			changed("user_domain_name: Default",
 				"user_domain_name: \""+secret+"\"\n      user_domain_id: \""+secret+`"`),
 			"has two domains of the user in clouds.openstack.auth: user_domain_name (line 7), " +
 				"user_domain_id (line 8). Remove one of them",
 		},
-		"auth_url is of a file": {
-			changed(tb, "https://keystone.example:5000/v3", "file:///"+secret),
-			"(line 4)",
-		},
+		"auth_url is of a file": {changed(url, "file:///"+secret), "(line 4)"},
 		"auth_url is no URL": {
-			changed(tb, "https://keystone.example:5000/v3", `"https://%zz`+secret+`"`),
-			"invalid clouds.openstack.auth.auth_url",
+			changed(url, `"https://%zz`+secret+`"`), "invalid clouds.openstack.auth.auth_url",
 		},
-		"unknown interface": {
-			changed(tb, "interface: public", `interface: "`+secret+`"`),
-			"unknown clouds.openstack.interface (line 11)",
+	}
+}
+
+func TestMissingFieldsNameTheKeyInTheWrongPlace(t *testing.T) {
+	t.Parallel()
+	const incomplete = "is incomplete: clouds.openstack.auth (line 3) lacks "
+	wantRefused(t, map[string]mistake{
+		"no domains": {
+			auth("username: u", pass, "project_name: p"),
+			incomplete + "user_domain_name or user_domain_id, project_domain_name or project_domain_id",
 		},
+		"everything beside auth": {
+			"clouds:\n  openstack:\n    auth:\n    auth_url: https://k\n    user_id: u\n" +
+				"    password: s3cr3t\n",
+			incomplete + "auth_url (auth_url (line 4) is not read: indent line 4 below auth), " +
+				"username or user_id or application_credential_id (user_id (line 5) is not read: " +
+				"indent line 5 below auth), password (",
+		},
+		"another spelling": {
+			auth("user: u", "Password: s3cr3t"),
+			incomplete + "username or user_id or application_credential_id (user (line 5) is not read: " +
+				"write username), password (Password (line 6) is not read: write password)",
+		},
+		"auth_type of an application credential": {
+			auth("username: u") + "    auth_type: v3applicationcredential\n",
+			incomplete + "application_credential_id, application_credential_secret",
+		},
+		"credential without a secret": {
+			auth("application_credential_id: c"), incomplete + "application_credential_secret",
+		},
+		"secret alone": {auth(credentialSecret), incomplete + "application_credential_id"},
+		"domain of an unscoped login": {
+			auth("username: u", pass, "domain_name: d"),
+			incomplete + "user_domain_name or user_domain_id",
+		},
+		"two users": {
+			auth("username: u", userByID, pass),
+			"has username (line 5), user_id (line 6) in clouds.openstack.auth: remove one of them",
+		},
+		"user by ID in a domain": {
+			auth(userByID, pass, "project_name: p", "domain_id: d"),
+			"has domain_id (line 8) with a user by ID in clouds.openstack.auth: remove the domain of the",
+		},
+		"a token": {
+			auth(userByID, pass, "token: s3cr3t"),
+			"has fields that are not supported: clouds.openstack.auth.token (line 7): tokens expire",
+		},
+		"a token as auth_type": {
+			auth("project_id: p") + "    auth_type: v3token\n",
+			"has fields that are not supported: clouds.openstack.auth_type (line 6): use password,",
+		},
+		"an unknown interface": {
+			auth(userByID, pass) + "    interface: public\n    endpoint_type: s3cr3t\n",
+			"has an unknown clouds.openstack.endpoint_type (line 8): use public, internal or admin",
+		},
+	})
+}
+
+func TestLoginWithoutProjectSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	const add = "add project_id, or project_name with project_domain_name, to " +
+		"clouds.openstack.auth (line 3)"
+	with := func(field string) string { return auth(userByID, pass, field) }
+	for name, test := range map[string]mistake{
+		"project by ID":          {with("project_id: p"), ""},
+		"application credential": {auth("application_credential_id: c", credentialSecret), ""},
+		"no project":             {with("project_name: ''"), add},
+		"a domain": {
+			with("domain_id: d"), add + ". A domain is no project: domain_id (line 7)",
+		},
+		"an old spelling": {
+			with("tenant_name: p"), "tenant_name (line 7) is not read: write project_name",
+		},
+		"a dash": {with("project-id: p"), "project-id (line 7) is not read: write project_id"},
+		"beside auth": {
+			with("") + "    project_name: p\n",
+			"project_name (line 8) is not read: indent line 8 below auth",
+		},
+		"beside auth in an old spelling": {
+			with("") + "    tenant_id: p\n",
+			"tenant_id (line 8) is not read: indent line 8 below auth and write project_id",
+		},
+		"password and application credential": {
+			auth(userByID, pass, "application_credential_id: c", credentialSecret, "project_id: p"),
+			"with a password the drivers use neither the application credential nor a project. " +
+				"Remove clouds.openstack.auth.password (line 6) or application_credential_id " +
+				"(line 7), application_credential_secret (line 8)",
+		},
+	} {
+		login, err := parsed(test.text)
+		assert.NilError(t, err, name)
+		if test.want != "" {
+			test.want = fromNS + " has no project in its login: " + test.want
+		}
+		assert.Check(t, is.Equal(login.NoProject, test.want), name)
+	}
+}
+
+func TestRemarksNameKeysWithoutAnEffect(t *testing.T) {
+	t.Parallel()
+	const catalog = " has no effect: the endpoints of OpenStack's catalog are used"
+	entry := func(lines ...string) string {
+		return auth(userByID, pass, "project_id: p") + "    " + strings.Join(lines, "\n    ") + "\n"
+	}
+	for name, test := range map[string]struct {
+		text string
+		want []string
+	}{
+		"nothing irrelevant": {
+			entry("volume_api_version: 3", "compute_api_version: '2.1'", "identity_api_version: 3",
+				"networks: [{name: a}]", "regions: [A]", "region_name: A", "insecure:", "verify: true",
+				"novelty: {a: b}"), nil,
+		},
+		"certificates that are not verified": {
+			entry("verify: false"),
+			[]string{
+				"verify (line 8) is false: the certificates of OpenStack are not verified. Write the CA " +
+					"of the cloud into key cacert of the Secret and remove verify",
+			},
+		},
+		"other spellings": {
+			entry("region: A", "insecure: true", "endpoint-type: internal"),
+			[]string{
+				"region (line 8) has no effect: write region_name",
+				"insecure (line 9) has no effect: write verify, with the opposite value",
+				"endpoint-type (line 10) has no effect: write endpoint_type",
+			},
+		},
+		"keys of the entry in auth": {
+			auth(userByID, pass, "project_id: p", "verify: false", "region: A", "allow_reauth: true",
+				"x: y"),
+			[]string{
+				"auth.verify (line 8) has no effect: write verify beside auth",
+				"auth.region (line 9) has no effect: write region_name beside auth",
+				"auth.x (line 11) has no effect: auth has no such key",
+			},
+		},
+		"endpoints": {
+			entry("volume_endpoint_override: s3cr3t", "compute_interface: s3cr3t"),
+			[]string{"volume_endpoint_override (line 8)" + catalog, "compute_interface (line 9)" + catalog},
+		},
+		"keys that others precede": {
+			entry("interface: public", "endpoint_type: internal", "regions: [A]",
+				"auth_type: v3applicationcredential"),
+			[]string{
+				"auth_type (line 11) has no effect: the drivers log in with the password",
+				"interface (line 8) has no effect beside endpoint_type",
+				"regions (line 10) has no effect: write region_name",
+			},
+		},
+		"a bundle of the system": {
+			entry("cacert: /etc/ssl/certs/ca-certificates.crt"),
+			[]string{"cacert (line 8) has no effect: the CAs of the system are used"},
+		},
+		"a name that may be a secret": {
+			auth(userByID, pass, "project_id: p", "s3cr3t/+: x"),
+			[]string{"auth.(a name that is not printed) (line 8) has no effect: auth has no such key"},
+		},
+	} {
+		login, err := parsed(test.text)
+		assert.NilError(t, err, name)
+		for i := range test.want {
+			test.want[i] = fromNS + ": clouds.openstack." + test.want[i]
+		}
+		assert.Check(t, is.DeepEqual(test.want, login.Remarks), name)
+	}
+}
+
+func TestRemarksAreFew(t *testing.T) {
+	t.Parallel()
+	fields := []string{userByID, pass}
+	for i := range 1000 {
+		fields = append(fields, fmt.Sprintf("x%d: y", i))
+	}
+	login, err := parsed(auth(fields...))
+	check(t, err)
+	assert.Check(t, is.Len(login.Remarks, 10))
+	wantPrintable(t, strings.Join(login.Remarks[5:], ""))
+}
+
+func TestKeysOfTheSecretAreNamedIfTheLoginIsIncomplete(t *testing.T) {
+	t.Parallel()
+	for want, data := range map[string]map[string][]byte{
+		"lacks password. Key secure.yaml is not read: move its content into clouds.yaml": {
+			openstack.CloudsKey: []byte(auth(userByID)), "secure.yaml": []byte("s3cr3t"),
+		},
+		"Secret ns/name has no key clouds.yaml; its keys are (a name that is not printed), x": {
+			"x": nil, "a b": nil,
+		},
+	} {
+		_, err := openstack.Content{Name: "Secret ns/name", Data: data}.Login()
+		assert.Check(t, err != nil && strings.HasSuffix(err.Error(), want), "got %v, want %s", err, want)
 	}
 }

@@ -128,18 +128,6 @@ func TestUnacceptedTokenCausesNewLogin(t *testing.T) {
 	}
 }
 
-// The token is revoked, and Keystone returns errors.
-func TestFailedNewLoginIsClassified(t *testing.T) {
-	t.Parallel()
-	s := newSimulated(t, simulator.Config{})
-	client := s.connected()
-	s.cloud.RevokeTokens()
-	s.refuse(simulator.Identity, 503)
-	s.repeat(client, failure{reason: openstack.CloudUnreachable, fragment: "identity service"})
-	check(t, s.cloud.ClearFaults())
-	s.wantTypes(client, "gold", "silver")
-}
-
 // A service refuses each token, because no access rule permits the request.
 func TestRefusedTokenCausesOneLoginForManyPolls(t *testing.T) {
 	t.Parallel()
@@ -213,9 +201,9 @@ func TestOnlyACatalogMeansNotOffered(t *testing.T) {
 		{Status: 503},
 		{Body: `{}`},
 		{Body: `null`},
+		{Body: `[]`},
 		{Body: `{"catalog":null}`},
 		{Body: `{"catalog":{}}`},
-		{Body: `[]`},
 	} {
 		fault := foreign(simulator.Identity, answer)
 		fault.Method = http.MethodGet
@@ -231,17 +219,28 @@ func TestConcurrentCallsShareOneLogin(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
 	client := s.client()
-	const callers = 8
-	var group sync.WaitGroup
-	for range callers {
-		group.Go(func() {
-			types, err := client.ShareTypes(t.Context())
-			assert.Check(t, err)
-			assert.Check(t, is.DeepEqual([]string{"gold", "silver"}, namesOf(types)))
-		})
+	const callers = 20 // more than the requests about shares that run at the same time
+	concurrently := func(call func()) {
+		var group sync.WaitGroup
+		for range callers {
+			group.Go(call)
+		}
+		group.Wait()
 	}
-	group.Wait()
+	concurrently(func() {
+		types, err := client.ShareTypes(t.Context())
+		assert.Check(t, err)
+		assert.Check(t, is.DeepEqual([]string{"gold", "silver"}, namesOf(types)))
+	})
 	s.wantCalls(map[string]int{loginCall: 1, typesCall: callers})
+	requests := s.shares()
+	s.cloud.RotateCredentials(simulator.Rotation{})
+	s.counters()
+	concurrently(func() {
+		_, _, err := requests.Find(t.Context(), shareID)
+		assert.Check(t, is.Equal(openstack.ReasonOf(err), openstack.AuthenticationFailed))
+	})
+	assert.Check(t, is.Equal(s.counters().Calls[loginCall], 1), "refused logins")
 }
 
 func TestCancelledContextEndsRunningAndWaitingCalls(t *testing.T) {
@@ -261,12 +260,7 @@ func TestCancelledContextEndsRunningAndWaitingCalls(t *testing.T) {
 	go ask()
 	cancel()
 	for range 2 {
-		select {
-		case err := <-failed:
-			wantFragment(t, s.failure(0, err, openstack.CloudUnreachable), "request cancelled")
-		case <-time.After(patience):
-			t.Fatal("the call does not end")
-		}
+		wantFragment(t, s.failure(0, <-failed, openstack.CloudUnreachable), "request cancelled")
 	}
 	check(t, s.cloud.ClearFaults())
 	s.wantTypes(client, "gold", "silver")
@@ -279,19 +273,13 @@ func TestCredentialExpiryIsRead(t *testing.T) {
 		auth         simulator.Auth
 		expiry, want time.Time
 		status       int
-		reason       openstack.Reason
 	}{
-		"by ID":      {auth: simulator.ApplicationCredential, expiry: expiry, want: expiry},
-		"by name":    {auth: simulator.NamedApplicationCredential, expiry: expiry, want: expiry},
-		"never":      {auth: simulator.ApplicationCredential},
-		"a password": {auth: simulator.Password, expiry: expiry},
-		"a policy forbids it": {
-			auth: simulator.ApplicationCredential, expiry: expiry, status: http.StatusForbidden,
-		},
-		"an outage": {
-			auth: simulator.ApplicationCredential, status: http.StatusServiceUnavailable,
-			reason: openstack.CloudUnreachable,
-		},
+		"by ID":               {simulator.ApplicationCredential, expiry, expiry, 0},
+		"by name":             {simulator.NamedApplicationCredential, expiry, expiry, 0},
+		"never":               {simulator.ApplicationCredential, time.Time{}, time.Time{}, 0},
+		"a password":          {simulator.Password, expiry, time.Time{}, 0},
+		"a policy forbids it": {simulator.ApplicationCredential, expiry, time.Time{}, 403},
+		"an outage":           {simulator.ApplicationCredential, expiry, time.Time{}, 503},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -305,8 +293,8 @@ func TestCredentialExpiryIsRead(t *testing.T) {
 				s.refuse(simulator.Identity, test.status)
 			}
 			got, err := client.CredentialExpiry(t.Context())
-			if test.reason != "" {
-				s.failure(0, err, test.reason)
+			if name == "an outage" {
+				s.failure(0, err, openstack.CloudUnreachable)
 				return
 			}
 			assert.Check(t, err == nil && got.Equal(test.want),

@@ -33,59 +33,39 @@ func share(id, cluster string) string {
 		id, cluster)
 }
 
-func TestOnlySharesWithTheMetadataAreListed(t *testing.T) {
+// Each letter is the ID of a share, in upper case as if the cloud ignored the filter of metadata.
+// Each word is a page.
+func TestListContainsAllSharesWithTheMetadata(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
 	requests := s.shares()
-	// As if the filter was ignored.
-	s.pages([]string{share(shareID, "blue"), share(ruleID, "green")}, []string{share(ruleID, "green")})
-	found, err := requests.List(t.Context(), "cluster", "blue")
-	check(t, err)
-	want := []openstack.Share{{
-		ID: shareID, Status: "available", Protocol: "NFS", Metadata: map[string]string{"cluster": "blue"},
-	}}
-	assert.Check(t, is.DeepEqual(want, found), "shares")
-}
-
-// pages answers the next requests with pages of shares.
-func (s *fixture) pages(pages ...[]string) {
-	s.t.Helper()
-	for _, page := range pages {
-		s.replyOnce(simulator.Share, `{"shares":[`+strings.Join(page, ",")+`]}`)
-	}
-}
-
-func TestListContainsAllSharesIfOneIsDeletedMeanwhile(t *testing.T) {
-	t.Parallel()
-	s := newSimulated(t, simulator.Config{})
-	requests := s.shares()
-	blue := func(ids ...string) (page []string) {
-		for _, id := range ids {
-			page = append(page, share(id, "blue"))
+	for pages, want := range map[string]string{
+		"aB B":                     "a",
+		"ab cd bc cd d":            "bcd", // somebody deletes share a after the first page
+		strings.Repeat("ab c ", 5): "",    // the list may lack some
+	} {
+		for page := range strings.FieldsSeq(pages) {
+			var items []string
+			for id := range strings.SplitSeq(page, "") {
+				cluster := map[bool]string{true: "blue", false: "green"}[id == strings.ToLower(id)]
+				items = append(items, share(id, cluster))
+			}
+			s.replyOnce(simulator.Share, `{"shares":[`+strings.Join(items, ",")+`]}`)
 		}
-		return page
+		found, err := requests.List(t.Context(), "cluster", "blue")
+		if want == "" {
+			wantFragment(t, s.failure(len(found), err, openstack.CloudUnreachable), "may lack some")
+			continue
+		}
+		check(t, err)
+		assert.Assert(t, is.Len(found, len(want)), "shares of %s", pages)
+		for i, share := range found {
+			assert.Check(t, is.DeepEqual(openstack.Share{
+				ID: want[i : i+1], Status: "available", Protocol: "NFS",
+				Metadata: map[string]string{"cluster": "blue"},
+			}, share), "share %d of %s", i, pages)
+		}
 	}
-	// The cloud returns two shares in a page. After the first page somebody deletes share a.
-	s.pages(blue("a", "b"), blue("c", "d"), blue("b", "c"), blue("c", "d"), blue("d"))
-	found, err := requests.List(t.Context(), "cluster", "blue")
-	check(t, err)
-	var ids []string
-	for _, f := range found {
-		ids = append(ids, f.ID)
-	}
-	assert.Check(t, is.DeepEqual([]string{"b", "c", "d"}, ids), "shares")
-}
-
-func TestListThatMayLackSharesIsAnError(t *testing.T) {
-	t.Parallel()
-	s := newSimulated(t, simulator.Config{})
-	requests := s.shares()
-	for range 5 {
-		s.pages([]string{share("a", "blue"), share("b", "blue")}, []string{share("c", "blue")})
-	}
-	found, err := requests.List(t.Context(), "cluster", "blue")
-	s.failure(len(found), err, openstack.CloudUnreachable)
-	assert.ErrorContains(t, err, "a list may lack some")
 }
 
 func TestOnlyManilasOwnAnswerMeansThatAShareDoesNotExist(t *testing.T) {
@@ -114,29 +94,24 @@ func TestOnlyManilasOwnAnswerMeansThatAShareDoesNotExist(t *testing.T) {
 func TestHostileAnswersAboutSharesCauseErrors(t *testing.T) {
 	t.Parallel()
 	full := strings.Repeat(share(shareID, "green")+",", 2000) + share(shareID, "green")
-	const rule = `{"access_list":[{"id":%q,"access_type":%q,"access_to":%q,"access_level":"rw",` +
-		`"state":%q,"metadata":%s}]}`
+	rule := func(id, kind, to, metadata string) string {
+		return fmt.Sprintf(`{"access_list":[{"id":%q,"access_type":%q,"access_to":%q,`+
+			`"access_level":"rw","state":"active","metadata":%s}]}`, id, kind, to, metadata)
+	}
+	long := strings.Repeat("b", 1024)
 	for name, test := range map[string]struct{ list, rules string }{
-		"an empty object": {`{}`, `{}`},
-		"null":            {`null`, `{"access_list":null}`},
-		"not an ID": {
-			`{"shares":[` + share("../x", "blue") + `]}`,
-			fmt.Sprintf(rule, "../x", "ip", "x", "active", "{}"),
-		},
+		"an empty object":      {`{}`, `{}`},
+		"null":                 {`null`, `{"access_list":null}`},
+		"not an ID":            {`{"shares":[` + share("..", "blue") + `]}`, rule("..", "ip", "x", "{}")},
 		"lists elsewhere":      {`{"volumes":[]}`, `[]`},
 		"pages without an end": {`{"shares":[` + full + `]}`, `{"access_list":{}}`},
-		"a word with spaces":   {`{"shares":{}}`, fmt.Sprintf(rule, ruleID, "i p", "x", "active", "{}")},
-		"no client":            {`{"shares":[1]}`, fmt.Sprintf(rule, ruleID, "ip", "", "active", "{}")},
-		"a long client": {
-			`{"shares":[{}]}`, fmt.Sprintf(rule, ruleID, "ip", strings.Repeat("1", 256), "active", "{}"),
-		},
+		"a word with spaces":   {`{"shares":{}}`, rule(ruleID, "i p", "x", "{}")},
+		"no client":            {`{"shares":[1]}`, rule(ruleID, "ip", "", "{}")},
+		"a long client":        {`{"shares":[{}]}`, rule(ruleID, "ip", long[:256], "{}")},
 		"long metadata": {
-			`{"shares":[` + share(shareID, strings.Repeat("b", 1024)) + `]}`,
-			fmt.Sprintf(rule, ruleID, "ip", "x", "active", `{"a":"`+strings.Repeat("b", 1024)+`"}`),
+			`{"shares":[` + share(shareID, long) + `]}`, rule(ruleID, "ip", "x", `{"a":"`+long+`"}`),
 		},
-		"metadata that are no text": {
-			`{"shares":""}`, fmt.Sprintf(rule, ruleID, "ip", "x", "active", `{"a":1}`),
-		},
+		"metadata that are no text": {`{"shares":""}`, rule(ruleID, "ip", "x", `{"a":1}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -231,8 +206,12 @@ func TestRequestsAboutSharesSurviveARevokedToken(t *testing.T) {
 	s.cloud.RevokeTokens()
 	_, err := requests.List(t.Context(), "cluster", "blue")
 	check(t, err)
-	s.refuse(simulator.Identity, 401)
+	s.refuse(simulator.Identity, 503)
 	s.cloud.RevokeTokens()
+	_, err = requests.List(t.Context(), "cluster", "blue")
+	wantFragment(t, s.failure(0, err, openstack.CloudUnreachable), "identity service")
+	check(t, s.cloud.ClearFaults())
+	s.refuse(simulator.Identity, 401)
 	_, err = requests.List(t.Context(), "cluster", "blue")
 	s.failure(0, err, openstack.AuthenticationFailed)
 }
