@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the programs of the Operator Lifecycle Manager, and copies its CustomResourceDefinitions,
-# into the folder $1. It skips what is up to date. `make test-olm` calls it.
+# into the folder $1. It skips what is up to date. `make olm` calls it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

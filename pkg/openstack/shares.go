@@ -206,7 +206,7 @@ func listPage(ctx context.Context, client *gophercloud.ServiceClient, options sh
 
 // Find returns a share, and whether it exists.
 func (s *Shares) Find(ctx context.Context, shareID string) (share Share, exists bool, err error) {
-	if !isID(shareID) { // it would become another path
+	if !isID(shareID) || shareID == "detail" { // it would become another path
 		return Share{}, false, nil
 	}
 	err = s.call(ctx, func(client *gophercloud.ServiceClient) error {

@@ -72,13 +72,15 @@ func TestOnlyManilasOwnAnswerMeansThatAShareDoesNotExist(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})
 	requests := s.shares()
-	_, exists, err := requests.Find(t.Context(), shareID)
-	check(t, err)
-	assert.Check(t, !exists, "a share exists that nobody created")
+	for _, id := range []string{shareID, "../x", "detail"} { // the path of the list ends with detail
+		_, exists, err := requests.Find(t.Context(), id)
+		check(t, err)
+		assert.Check(t, !exists, "share %s exists, which nobody created", id)
+	}
 	s.fault(once(foreign(simulator.Share, simulator.Answer{ // of a load balancer
 		Status: http.StatusNotFound, Body: `<h1>Not Found</h1>`,
 	})))
-	_, _, err = requests.Find(t.Context(), shareID)
+	_, _, err := requests.Find(t.Context(), shareID)
 	s.failure(0, err, openstack.NotOffered)
 	long := strings.Repeat("é", openstack.MaxMetadataValue+1)
 	for _, body := range []string{
