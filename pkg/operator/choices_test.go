@@ -9,9 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
-	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -26,24 +24,23 @@ func choices(text string) *corev1.ConfigMap {
 	}
 }
 
+// setUpChoices sets up a driver with the choices of Cinder.
+func setUpChoices(d plugin.Dependencies) (plugin.Components, error) {
+	choices := plugin.NewChoices(d.Cluster, "cinder-csi-config", choice.Cinder)
+	return plugin.Components{Choices: choices}, nil
+}
+
 // This includes the workload of a companion driver.
 func TestInvalidChoicesAtStartLeaveEveryWorkloadUnchanged(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, clustertest.Seed{
 		Guest:  []runtime.Object{choices("x: y\n")},
-		Config: infrastructure(configv1.HighlyAvailableTopologyMode),
+		Config: infrastructure(flavour.Standalone),
 	})
 	all := plugins()
-	all[0].Setup = func(plugin.Dependencies) (plugin.Components, error) {
-		return plugin.Components{
-			Choices: plugin.NewChoices(f.Cluster, "cinder-csi-config", choice.Cinder),
-		}, nil
-	}
-	drivers := assembled(t, flavour.Standalone, all...)
-	for _, d := range drivers {
-		d.cluster = f.Cluster
-	}
-	setSpec(t, drivers[0].operator, opv1.OperatorSpec{
+	all[0].Setup = setUpChoices
+	drivers := assembledIn(t, f, all...)
+	setSpec(t, f.State, opv1.OperatorSpec{
 		ManagementState: opv1.Managed,
 		ObservedConfig:  runtime.RawExtension{Raw: []byte(observedConfig)},
 	})
@@ -53,7 +50,6 @@ func TestInvalidChoicesAtStartLeaveEveryWorkloadUnchanged(t *testing.T) {
 	controllers := built(t, drivers)[workloads]
 	assert.Assert(t, is.Len(controllers, 3))
 	for _, c := range controllers {
-		err := c.Sync(t.Context(), factory.NewSyncContext(c.Name(), drivers[0].events))
-		assert.Check(t, is.ErrorContains(err, want), c.Name())
+		assert.Check(t, is.ErrorContains(syncOnce(t, drivers[0], c), want), c.Name())
 	}
 }

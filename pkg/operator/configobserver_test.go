@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
@@ -24,17 +23,14 @@ func TestOnlyOnOpenShiftAMissingProxyIsAWarning(t *testing.T) {
 		d.cluster.Config, err = guest.NewStaticConfig("kubernetes")
 		assert.NilError(t, err)
 		d.settings.ClusterID = clusterID
-		observer, err := d.configObserver("ConfigObserver")
-		assert.NilError(t, err)
-		recorder := d.events.(events.InMemoryRecorder)
-		assert.NilError(t, observer.Sync(t.Context(), factory.NewSyncContext("test", recorder)))
-		warnings := 0
-		for _, event := range recorder.Events() {
+		assert.NilError(t, syncer(t, d, d.configObserver)())
+		warnings, sent := 0, d.events.(events.InMemoryRecorder).Events()
+		for _, event := range sent {
 			if event.Type == corev1.EventTypeWarning {
 				warnings++
 			}
 		}
-		assert.Check(t, is.Equal(warnings, want), "cluster ID %q: %v", clusterID, recorder.Events())
+		assert.Check(t, is.Equal(warnings, want), "cluster ID %q: %v", clusterID, sent)
 		spec, _, _, err := d.operator.GetOperatorState()
 		observed := err == nil && (spec.ObservedConfig.Object != nil || spec.ObservedConfig.Raw != nil)
 		assert.Check(t, observed, "cluster ID %q: the TLS profile is not observed: %v", clusterID, err)

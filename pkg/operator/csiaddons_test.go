@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/fake"
@@ -27,22 +25,24 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	cinder "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/host"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
-// addonsTimeout limits each wait of these tests.
-const addonsTimeout = time.Minute
+const (
+	// addonsTimeout limits each wait of these tests.
+	addonsTimeout = time.Minute
+	addonsRole    = "openstack-cinder-csi-driver-csi-addons"
+	addonsPolicy  = "openstack-cinder-csi-driver-ingress-csi-addons"
+)
 
 // addonsFixture is an operator of Cinder with the images of CSI-Addons, in a fake cluster.
 type addonsFixture struct {
@@ -55,7 +55,6 @@ type addonsFixture struct {
 	cluster  *clustertest.Fake
 	addons   *csiAddons
 	driver   *opv1.ClusterCSIDriver
-	touched  int
 }
 
 func cinderPlugin() plugin.Driver {
@@ -69,15 +68,15 @@ func newAddonsFixture(t *testing.T) *addonsFixture {
 	driver := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: string(opv1.CinderCSIDriver)}}
 	driver.Spec.ManagementState = opv1.Managed
 	driver.Spec.ObservedConfig.Raw = []byte(observedConfig)
+	cluster := clustertest.New(t, clustertest.Seed{
+		OperatorNamespace: "operators", ClusterCSIDriver: driver,
+		Config: infrastructure(flavour.Standalone),
+	})
 	f := &addonsFixture{
 		T: t, operator: newTestOperator(t, flavour.Standalone, cinderPlugin()), driver: driver,
+		cluster: cluster, kube: cluster.Guest,
+		clock: clocktesting.NewFakeClock(time.Unix(1_000_000_000, 0)),
 	}
-	f.cluster = clustertest.New(t, clustertest.Seed{
-		OperatorNamespace: "operators", ClusterCSIDriver: driver,
-		Config: infrastructure(configv1.HighlyAvailableTopologyMode),
-	})
-	f.kube = f.cluster.Guest
-	f.clock = clocktesting.NewFakeClock(time.Unix(1_000_000_000, 0))
 	_, addons, err := loadBundles(f.operator.drivers, flavour.Standalone)
 	assert.NilError(t, err)
 	f.operator.csiAddons = addons
@@ -100,16 +99,9 @@ func (f *addonsFixture) start() {
 	r.controllers[always] = slices.DeleteFunc(r.controllers[always], func(c factory.Controller) bool {
 		return c.Name() == "ConfigObserver"
 	})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		r.run(ctx)
-	}()
-	f.Cleanup(func() {
-		cancel()
-		<-ended
-	})
+	var running sync.WaitGroup
+	running.Go(func() { r.run(f.Context()) })
+	f.Cleanup(running.Wait) // the context is done before
 }
 
 // eventually waits until a comparison succeeds.
@@ -133,19 +125,8 @@ func (f *addonsFixture) removeCRD() {
 
 // forbid rejects requests for a resource until the returned function is called.
 func forbid(fake *clienttesting.Fake, resource string) (grant func()) {
-	var granted atomic.Bool
-	fake.PrependReactor("*", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
-		if granted.Load() {
-			return false, nil, nil
-		}
-		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", nil)
-	})
-	return func() { granted.Store(true) }
-}
-
-// metadata returns the fake of the client that reads the CRD.
-func (f *addonsFixture) metadata() *clienttesting.Fake {
-	return &f.cluster.Side(flavour.Guest).Metadata.(*metadatafake.FakeMetadataClient).Fake
+	err := apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", nil)
+	return refuse(fake, "*", resource, err)
 }
 
 // templates returns the pod templates that the operator wrote to a workload, without repetitions.
@@ -168,32 +149,47 @@ func (f *addonsFixture) templates(resource string) []corev1.PodTemplateSpec {
 	})
 }
 
-// rolledOut compares the sequence of pods of both workloads: with CSI-Addons or without.
-func (f *addonsFixture) rolledOut(want ...bool) func() is.Comparison {
-	return func() is.Comparison {
-		got := map[string][]bool{}
-		for _, resource := range []string{"deployments", "daemonsets"} {
-			for _, template := range f.templates(resource) {
-				got[resource] = append(got[resource], hasSidecar(template))
-			}
+// What the pods of a workload contain.
+const (
+	driverOnly = "the driver"
+	withAddons = "the driver and CSI-Addons"
+	withTokens = "the driver and CSI-Addons, which accepts tokens for the API server"
+)
+
+func contents(template corev1.PodTemplateSpec) string {
+	for _, c := range template.Spec.Containers {
+		switch {
+		case c.Image != "registry.example/csi_addons_sidecar_image":
+		case slices.Contains(c.Args, "--token-audience="):
+			return withTokens
+		default:
+			return withAddons
 		}
-		return is.DeepEqual(map[string][]bool{"deployments": want, "daemonsets": want}, got)
 	}
+	return driverOnly
 }
 
-func hasSidecar(template corev1.PodTemplateSpec) bool {
-	return slices.ContainsFunc(template.Spec.Containers, func(c corev1.Container) bool {
-		return c.Image == "registry.example/csi_addons_sidecar_image"
-	})
-}
-
-// hasPolicies compares the number of NetworkPolicies.
-func (f *addonsFixture) hasPolicies(want int) func() is.Comparison {
+// rolledOut compares the sequence of pods of both workloads.
+func (f *addonsFixture) rolledOut(want ...string) func() is.Comparison {
 	return func() is.Comparison {
-		list, err := f.kube.NetworkingV1().NetworkPolicies("").List(f.Context(), metav1.ListOptions{})
-		assert.NilError(f, err)
-		return is.Len(list.Items, want)
+		got := map[string][]string{"Deployment": f.pods("deployments"), "DaemonSet": f.pods("daemonsets")}
+		return is.DeepEqual(map[string][]string{"Deployment": want, "DaemonSet": want}, got)
 	}
+}
+
+// lastPods compares the last pods of each workload.
+func (f *addonsFixture) lastPods(deployment, daemonSet string) func() is.Comparison {
+	return func() is.Comparison {
+		d, n := f.pods("deployments"), f.pods("daemonsets")
+		return is.DeepEqual([]string{deployment, daemonSet}, []string{d[len(d)-1], n[len(n)-1]})
+	}
+}
+
+func (f *addonsFixture) pods(resource string) (written []string) {
+	for _, template := range f.templates(resource) {
+		written = append(written, contents(template))
+	}
+	return written
 }
 
 // reports expects exactly one event that says that the API server refuses a resource.
@@ -209,45 +205,38 @@ func (f *addonsFixture) reports(resource string) func() is.Comparison {
 // touch changes the ClusterCSIDriver, which makes each controller reconcile.
 func (f *addonsFixture) touch() {
 	f.Helper()
-	f.touched++
-	f.driver.Annotations = map[string]string{"touched": strconv.Itoa(f.touched)}
+	f.driver.Annotations = map[string]string{"touched": time.Now().String()}
 	f.cluster.State.Set(f.T, f.driver)
 }
 
 func TestPodsRollOutOnceWhenCSIAddonsComeAndGo(t *testing.T) {
 	t.Parallel()
-	const name = "openstack-cinder-csi-driver-csi-addons"
-	granted := []string{
-		"Role " + name, "RoleBinding " + name + "-controller", "RoleBinding " + name + "-node",
-		"port csi-addons-m",
-	}
 	f := newAddonsFixture(t)
 	f.start()
-	f.eventually(f.rolledOut(false))
+	f.eventually(f.rolledOut(driverOnly))
 	f.eventually(f.isActive(opv1.ConditionFalse, "NoCustomResourceDefinition"))
 	f.installCRD()
-	f.eventually(f.rolledOut(false, true))
+	f.eventually(f.rolledOut(driverOnly, withTokens))
 	f.eventually(f.isActive(opv1.ConditionTrue, "AsExpected"))
-	f.eventually(f.hasPolicies(1))
-	f.eventually(f.hasGrants(granted...))
+	f.eventually(f.hasObjects(addonsRole, addonsRole+"-controller", addonsRole+"-node",
+		"csi-addons-m", addonsPolicy))
 	f.removeCRD()
 	f.eventually(f.isInstalled(false))
 	f.clock.Step(removalDelay - time.Second)
-	f.mustRepairPolicies()
+	f.mustRepairPolicy()
 	f.installCRD() // as an update of CSI-Addons does
 	f.eventually(f.isInstalled(true))
-	f.mustRepairPolicies()
+	f.mustRepairPolicy()
 	f.clock.Step(removalDelay)
-	f.mustRepairPolicies()
+	f.mustRepairPolicy()
 	f.removeCRD()
 	f.eventually(f.isInstalled(false))
 	f.clock.Step(removalDelay)
 	f.eventually(func() is.Comparison {
 		f.touch()
-		return f.hasPolicies(0)()
+		return f.hasObjects()()
 	})
-	f.eventually(f.hasGrants())
-	f.eventually(f.rolledOut(false, true, false))
+	f.eventually(f.rolledOut(driverOnly, withTokens, driverOnly))
 	for _, resource := range []string{"deployments", "daemonsets"} {
 		templates := f.templates(resource)
 		assert.Check(t, is.DeepEqual(templates[0], templates[2]),
@@ -260,41 +249,45 @@ func (f *addonsFixture) isInstalled(want bool) func() is.Comparison {
 	return func() is.Comparison { return is.Equal(f.addons.crd.Exists(), want) }
 }
 
-// hasGrants compares the Roles, RoleBindings and ports of Services that are for CSI-Addons.
-func (f *addonsFixture) hasGrants(want ...string) func() is.Comparison {
+// hasObjects compares the names of what is only for CSI-Addons: of Roles, RoleBindings, ports of
+// Services and NetworkPolicies.
+func (f *addonsFixture) hasObjects(want ...string) func() is.Comparison {
 	return func() is.Comparison {
-		roles, errRoles := f.kube.RbacV1().Roles("").List(f.Context(), metav1.ListOptions{})
-		bindings, errBindings := f.kube.RbacV1().RoleBindings("").List(f.Context(), metav1.ListOptions{})
-		services, errServices := f.kube.CoreV1().Services("").List(f.Context(), metav1.ListOptions{})
-		assert.NilError(f, errors.Join(errRoles, errBindings, errServices))
 		var got []string
+		all := metav1.ListOptions{}
+		roles, errRoles := f.kube.RbacV1().Roles("").List(f.Context(), all)
+		bindings, errBindings := f.kube.RbacV1().RoleBindings("").List(f.Context(), all)
+		services, errServices := f.kube.CoreV1().Services("").List(f.Context(), all)
+		policies, errPolicies := f.kube.NetworkingV1().NetworkPolicies("").List(f.Context(), all)
+		assert.NilError(f, errors.Join(errRoles, errBindings, errServices, errPolicies))
 		for _, role := range roles.Items {
-			got = append(got, "Role "+role.Name)
+			got = append(got, role.Name)
 		}
 		for _, binding := range bindings.Items {
-			got = append(got, "RoleBinding "+binding.Name)
+			got = append(got, binding.Name)
 		}
 		for _, service := range services.Items {
 			for _, port := range service.Spec.Ports {
-				got = append(got, "port "+port.Name)
+				got = append(got, port.Name)
 			}
+		}
+		for _, policy := range policies.Items {
+			got = append(got, policy.Name)
 		}
 		got = slices.DeleteFunc(got, func(name string) bool { return !strings.Contains(name, "addons") })
 		return is.DeepEqual(want, got, cmpopts.EquateEmpty())
 	}
 }
 
-// mustRepairPolicies deletes the NetworkPolicies, and waits until the operator has created them.
-func (f *addonsFixture) mustRepairPolicies() {
+// mustRepairPolicy deletes the NetworkPolicy, and waits until the operator has created it.
+func (f *addonsFixture) mustRepairPolicy() {
 	f.Helper()
-	policies := f.kube.NetworkingV1()
-	list, err := policies.NetworkPolicies("").List(f.Context(), metav1.ListOptions{})
-	assert.Assert(f, err == nil && len(list.Items) == 1, "NetworkPolicies: %v (%v)", list, err)
-	assert.NilError(f, policies.NetworkPolicies(list.Items[0].Namespace).
-		Delete(f.Context(), list.Items[0].Name, metav1.DeleteOptions{}))
+	policies := f.kube.NetworkingV1().NetworkPolicies(flavour.DefaultNamespace)
+	assert.NilError(f, policies.Delete(f.Context(), addonsPolicy, metav1.DeleteOptions{}))
 	f.eventually(func() is.Comparison {
 		f.touch() // the operator does not watch the object
-		return f.hasPolicies(1)()
+		_, err := policies.Get(f.Context(), addonsPolicy, metav1.GetOptions{})
+		return is.Nil(err)
 	})
 }
 
@@ -309,14 +302,15 @@ func (f *addonsFixture) isActive(want opv1.ConditionStatus, reason string) func(
 func TestDriverRunsWithoutPermissionToWatchTheCRD(t *testing.T) {
 	t.Parallel()
 	f := newAddonsFixture(t)
-	grant := forbid(f.metadata(), "customresourcedefinitions")
+	client := f.cluster.Side(flavour.Guest).Metadata.(*metadatafake.FakeMetadataClient)
+	grant := forbid(&client.Fake, "customresourcedefinitions")
 	f.installCRD()
 	f.start()
-	f.eventually(f.rolledOut(false))
+	f.eventually(f.rolledOut(driverOnly))
 	f.eventually(f.isActive(opv1.ConditionFalse, "Forbidden"))
 	f.eventually(f.reports("customresourcedefinitions"))
 	grant()
-	f.eventually(f.rolledOut(false, true))
+	f.eventually(f.rolledOut(driverOnly, withTokens))
 	f.eventually(f.isActive(opv1.ConditionTrue, "AsExpected"))
 }
 
@@ -328,7 +322,7 @@ func TestDriverRunsWithoutObjectsOfCSIAddons(t *testing.T) {
 	forbid(&f.kube.Fake, "networkpolicies")
 	f.installCRD()
 	f.start()
-	f.eventually(f.rolledOut(true))
+	f.eventually(f.rolledOut(withTokens))
 	f.eventually(f.reports("networkpolicies"))
 	f.eventually(f.isActive(opv1.ConditionFalse, "Forbidden"))
 	f.eventually(func() is.Comparison {
@@ -342,40 +336,31 @@ func TestDriverRunsWithoutObjectsOfCSIAddons(t *testing.T) {
 // not delete it cannot have created, and it does not try again.
 func TestObjectsOfCSIAddonsAreRemovedWithItsImages(t *testing.T) {
 	t.Parallel()
-	for name, forbidden := range map[string]bool{"permitted": false, "forbidden": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newAddonsFixture(t)
-			f.installCRD()
-			d := f.assembled(process())
-			f.cluster.Start(t)
-			controller, err := d.csiAddonsResources("OpenStackCinderDriverCSIAddonsController")
-			assert.NilError(t, err)
-			sync := func() {
-				t.Helper()
-				err := controller.Sync(t.Context(), factory.NewSyncContext("test", d.events))
-				assert.NilError(t, err)
-			}
-			f.eventually(func() is.Comparison {
-				sync()
-				return f.isActive(opv1.ConditionTrue, "AsExpected")()
-			})
-			assert.Check(t, f.hasPolicies(1)())
-			if forbidden {
-				forbid(&f.kube.Fake, "*")
-			}
-			clear(d.settings.Images)
-			f.clock.Step(deletionDelay)
-			sync()
-			assert.Check(t, is.Len(f.cluster.State.SortedConditions(t), 0), "conditions")
-			f.kube.ClearActions()
-			sync()
-			assert.Check(t, is.Len(f.kube.Actions(), 0), "a further sync")
-			if !forbidden {
-				assert.Check(t, f.hasPolicies(0)())
-				assert.Check(t, f.hasGrants()())
-			}
+	for _, forbidden := range []bool{false, true} {
+		f := newAddonsFixture(t)
+		f.installCRD()
+		d := f.assembled(process())
+		f.cluster.Start(t)
+		sync := syncer(t, d, d.csiAddonsResources)
+		f.eventually(func() is.Comparison {
+			assert.NilError(t, sync())
+			return f.isActive(opv1.ConditionTrue, "AsExpected")()
 		})
+		assert.Check(t, f.hasObjects(addonsRole, addonsRole+"-controller", addonsRole+"-node",
+			addonsPolicy)())
+		if forbidden {
+			forbid(&f.kube.Fake, "*")
+		}
+		clear(d.settings.Images)
+		f.clock.Step(deletionDelay)
+		assert.NilError(t, sync())
+		assert.Check(t, is.Len(f.cluster.State.SortedConditions(t), 0), "forbidden: %t", forbidden)
+		f.kube.ClearActions()
+		assert.NilError(t, sync())
+		assert.Check(t, is.Len(f.kube.Actions(), 0), "a further sync, forbidden: %t", forbidden)
+		if !forbidden {
+			assert.Check(t, f.hasObjects()())
+		}
 	}
 }
 
@@ -401,63 +386,33 @@ func TestCSIAddonsStayForAWhileAfterARestartWithoutTheCRD(t *testing.T) {
 // service of Cinder, so the pods of the Deployment have the containers only with API server tokens.
 func TestChoicesConfigureCSIAddonsWithoutARestart(t *testing.T) {
 	t.Parallel()
-	const name = "openstack-cinder-csi-driver-csi-addons"
 	f := newAddonsFixture(t)
 	f.operator.settings.CSIAddons.APIServerTokens = false
-	f.operator.drivers[0].Setup = func(d plugin.Dependencies) (plugin.Components, error) {
-		return plugin.Components{
-			Choices: plugin.NewChoices(d.Cluster, "cinder-csi-config", choice.Cinder),
-		}, nil
-	}
+	f.operator.drivers[0].Setup = setUpChoices
 	delete(f.operator.settings.Images, bundle.CSIAddonsSidecarImage)
 	f.installCRD()
 	f.start()
-	f.eventually(f.rolledOut(false))
+	f.eventually(f.rolledOut(driverOnly))
 	const config = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\ncsiAddons: " +
 		"{image: registry.example/csi_addons_sidecar_image, apiServerTokens: %v}\n"
 	chosen := choices(fmt.Sprintf(config, true))
 	clustertest.Put(t, f.kube, chosen)
-	f.eventually(f.rolledOut(false, true))
-	f.eventually(f.lastPodsAre(true, true, true))
-	f.eventually(f.hasPolicies(1))
+	f.eventually(f.rolledOut(driverOnly, withTokens))
+	f.eventually(f.hasObjects(addonsRole, addonsRole+"-controller", addonsRole+"-node",
+		"csi-addons-m", addonsPolicy))
 	f.clock.Step(deletionDelay)
 	clustertest.Put(t, f.kube, choices(fmt.Sprintf(config, false)))
-	f.eventually(f.hasPolicies(0))
-	f.eventually(f.lastPodsAre(false, true, false))
-	f.eventually(f.hasGrants("Role "+name, "RoleBinding "+name+"-node"))
+	f.eventually(f.hasObjects(addonsRole, addonsRole+"-node"))
+	f.eventually(f.lastPods(driverOnly, withAddons))
 	clustertest.Delete(t, f.kube, chosen)
-	f.eventually(f.lastPodsAre(false, false, false))
-}
-
-// lastPodsAre compares the last pods of both workloads: which have CSI-Addons, and whether they
-// accept tokens for the API server.
-func (f *addonsFixture) lastPodsAre(
-	inDeployment, inDaemonSet, acceptTokens bool,
-) func() is.Comparison {
-	return func() is.Comparison {
-		got := map[string][2]bool{}
-		for _, resource := range []string{"deployments", "daemonsets"} {
-			written := f.templates(resource)
-			last := written[len(written)-1]
-			got[resource] = [2]bool{
-				hasSidecar(last), slices.ContainsFunc(last.Spec.Containers, func(c corev1.Container) bool {
-					return slices.Contains(c.Args, "--token-audience=")
-				}),
-			}
-		}
-		return is.DeepEqual(map[string][2]bool{
-			"deployments": {inDeployment, acceptTokens}, "daemonsets": {inDaemonSet, acceptTokens},
-		}, got)
-	}
+	f.eventually(f.lastPods(driverOnly, driverOnly))
 }
 
 // assembled returns the driver. Nothing runs.
 func (f *addonsFixture) assembled(p host.Process) *driver {
 	f.Helper()
 	p.Clock = f.clock
-	drivers, err := f.operator.fillAssets(f.cluster.Cluster, p)
-	assert.NilError(f, errors.Join(err, setUp(drivers)))
-	return drivers[0]
+	return filled(f.T, f.operator, f.cluster, p)[0]
 }
 
 func TestConditionSaysThatGuestClustersHaveNoNetworkFence(t *testing.T) {

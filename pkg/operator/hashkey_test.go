@@ -9,16 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
-	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
@@ -27,27 +23,20 @@ const hashKeyNamespace, hashKeyName = "operators", "test-operator-hash-key"
 // hashKeyRun is one run of an operator on a fake cluster.
 type hashKeyRun struct {
 	*driver
-	controller factory.Controller
+	sync func() error
 }
 
 func newHashKeyRun(t *testing.T, f *clustertest.Fake) hashKeyRun {
 	t.Helper()
-	d := &driver{
-		Driver: plugin.Driver{ConditionPrefix: "Test"},
-		shared: &shared{
-			operatorName: "test-operator", cluster: f.Cluster, operator: f.Operator,
-			events: events.NewInMemoryRecorder("test", clock.RealClock{}), key: &hook.Key{},
-		},
-		initialSyncs: &initialSyncs{},
-	}
-	controller, err := d.hashKeyController("TestDriverHashKeyController")
-	assert.NilError(t, err)
-	return hashKeyRun{d, controller}
+	d := assembledIn(t, f, plugins()...)[0]
+	return hashKeyRun{d, syncer(t, d, d.hashKeyController)}
 }
 
-func (r hashKeyRun) sync(t *testing.T) {
-	t.Helper()
-	assert.NilError(t, r.controller.Sync(t.Context(), factory.NewSyncContext("test", r.events)))
+func hashKeySecret(key []byte) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: hashKeyNamespace, Name: hashKeyName},
+		Type:       corev1.SecretTypeOpaque, Data: map[string][]byte{"key": key},
+	}
 }
 
 // stored waits until the cache contains the Secret of the API server, and returns its key, nil if
@@ -66,28 +55,27 @@ func TestEachRunUsesTheSameHashKey(t *testing.T) {
 	t.Parallel()
 	seed := clustertest.Seed{Flavour: flavour.HyperShift, OperatorNamespace: hashKeyNamespace}
 	f := clustertest.New(t, seed)
-	setSpec(t, f.State, opv1.OperatorSpec{ManagementState: opv1.Unmanaged})
+	setState(t, f.State, opv1.Unmanaged)
 	first, second := newHashKeyRun(t, f), newHashKeyRun(t, f)
 	f.Start(t)
-	first.sync(t)
+	assert.NilError(t, first.sync())
 	assert.Check(t, first.key.Value() == nil && !first.initialSyncs.done(), "a key while Unmanaged")
-	setSpec(t, f.State, opv1.OperatorSpec{ManagementState: opv1.Managed})
-	first.sync(t)
+	setState(t, f.State, opv1.Managed)
+	assert.NilError(t, first.sync())
 	value := stored(t, f)
 	assert.Check(t, len(value) == hook.KeySize && !bytes.Equal(value, make([]byte, hook.KeySize)))
 	assert.Check(t, is.DeepEqual(value, first.key.Value()))
-	first.sync(t)
-	setSpec(t, f.State, opv1.OperatorSpec{ManagementState: opv1.Unmanaged})
-	second.sync(t)
+	assert.NilError(t, first.sync())
+	setState(t, f.State, opv1.Unmanaged)
+	assert.NilError(t, second.sync())
 	assert.Check(t, is.DeepEqual(value, second.key.Value()), "key of another run")
 	assert.Check(t, is.DeepEqual([]string{"create secrets/" + hashKeyName},
 		clustertest.Writes(f.ControlPlane)))
 	assert.Check(t, is.Len(clustertest.Writes(f.Guest), 0))
-	setSpec(t, f.State, opv1.OperatorSpec{ManagementState: opv1.Managed})
-	assert.NilError(t, f.ControlPlane.CoreV1().Secrets(hashKeyNamespace).
-		Delete(t.Context(), hashKeyName, metav1.DeleteOptions{}))
+	setState(t, f.State, opv1.Managed)
+	clustertest.Delete(t, f.ControlPlane, hashKeySecret(nil))
 	assert.Check(t, is.Len(stored(t, f), 0))
-	first.sync(t)
+	assert.NilError(t, first.sync())
 	assert.Check(t, is.DeepEqual(value, stored(t, f)), "key in the Secret after it was deleted")
 }
 
@@ -106,13 +94,10 @@ func TestOnlyAnInvalidHashKeyIsReplaced(t *testing.T) {
 		"half a key": {used[:hook.KeySize/2], false, updated},
 	} {
 		f := clustertest.New(t, clustertest.Seed{
-			OperatorNamespace: hashKeyNamespace, Guest: []runtime.Object{&corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Namespace: hashKeyNamespace, Name: hashKeyName},
-				Type:       corev1.SecretTypeOpaque, Data: map[string][]byte{"key": test.value},
-			}},
+			OperatorNamespace: hashKeyNamespace, Guest: []runtime.Object{hashKeySecret(test.value)},
 		})
 		run := newHashKeyRun(t, f) // its cache is empty: nothing is started
-		run.sync(t)
+		assert.NilError(t, run.sync())
 		got := run.key.Value()
 		assert.Check(t, bytes.Equal(got, used) == test.want && len(got) == hook.KeySize, name)
 		assert.Check(t, is.DeepEqual(test.verbs, clustertest.Writes(f.Guest)), "writes, %s", name)

@@ -13,9 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -37,74 +36,51 @@ const (
 // legacyRun is the controller in a cluster that contains everything that earlier releases left.
 type legacyRun struct {
 	*driver
-	controller factory.Controller
-	client     *dynamicfake.FakeDynamicClient
-	leftovers  []legacy.Leftover
+	sync      func() error
+	client    *dynamicfake.FakeDynamicClient
+	leftovers []legacy.Leftover
 }
 
 func newLegacyRun(t *testing.T) *legacyRun {
 	t.Helper()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
-	controller, err := d.legacyController("TestLegacyController")
-	assert.NilError(t, err)
-	client := d.cluster.Side(flavour.Guest).Dynamic.(*dynamicfake.FakeDynamicClient)
 	generations, err := d.generations()
 	assert.NilError(t, err)
 	r := &legacyRun{
-		driver: d, controller: controller, client: client, leftovers: legacy.Leftovers(generations),
+		driver: d, sync: syncer(t, d, d.legacyController), leftovers: legacy.Leftovers(generations),
+		client: d.cluster.Side(flavour.Guest).Dynamic.(*dynamicfake.FakeDynamicClient),
 	}
-	for _, g := range generations {
-		for _, o := range g.Leftovers {
-			if r.get(t, o.Unstructured) == nil {
-				_, err := r.of(o.Unstructured).Create(t.Context(), o.Unstructured, metav1.CreateOptions{})
-				assert.NilError(t, err)
-			}
-		}
+	for _, l := range r.leftovers {
+		assert.NilError(t, r.client.Tracker().Create(resourceOf(l), l.DeepCopy(), l.GetNamespace()))
 	}
 	assert.Assert(t, len(r.leftovers) > 0)
-	r.client.ClearActions()
 	return r
 }
 
-func (r *legacyRun) of(o *unstructured.Unstructured) dynamic.ResourceInterface {
-	resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
-	return r.client.Resource(resource).Namespace(o.GetNamespace())
-}
-
-// get returns the object in the cluster, or nil.
-func (r *legacyRun) get(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
-	t.Helper()
-	live, err := r.of(o).Get(t.Context(), o.GetName(), metav1.GetOptions{})
-	assert.Assert(t, err == nil || apierrors.IsNotFound(err), err)
-	return live
+func resourceOf(l legacy.Leftover) schema.GroupVersionResource {
+	resource, _ := meta.UnsafeGuessKindToResource(l.GroupVersionKind())
+	return resource
 }
 
 // change changes a field of a leftover.
 func (r *legacyRun) change(t *testing.T, name, field string, value any) {
 	t.Helper()
 	i := slices.IndexFunc(r.leftovers, func(l legacy.Leftover) bool { return l.GetName() == name })
-	live := r.get(t, r.leftovers[i].Unstructured)
+	live := r.leftovers[i].DeepCopy()
 	live.Object[field] = value
-	_, err := r.of(live).Update(t.Context(), live, metav1.UpdateOptions{})
+	err := r.client.Tracker().Update(resourceOf(r.leftovers[i]), live, live.GetNamespace())
 	assert.NilError(t, err)
-	r.client.ClearActions()
 }
 
 // left returns the names of the leftovers in the cluster.
-func (r *legacyRun) left(t *testing.T) []string {
-	t.Helper()
-	var names []string
+func (r *legacyRun) left() (names []string) {
 	for _, l := range r.leftovers {
-		if r.get(t, l.Unstructured) != nil {
+		_, err := r.client.Tracker().Get(resourceOf(l), l.GetNamespace(), l.GetName())
+		if err == nil { // NotFound is the only error of a tracker
 			names = append(names, l.GetName())
 		}
 	}
 	return names
-}
-
-func (r *legacyRun) sync(t *testing.T) error {
-	t.Helper()
-	return r.controller.Sync(t.Context(), factory.NewSyncContext("test", r.events))
 }
 
 // An administrator may change an object after the controller has read it.
@@ -114,12 +90,12 @@ func TestLegacyControllerDeletesOnlyLeftovers(t *testing.T) {
 	r.change(t, privilegedBinding, "metadata", map[string]any{
 		"name": privilegedBinding, "uid": "the-uid", "resourceVersion": "7",
 	})
-	setSpec(t, r.operator, opv1.OperatorSpec{ManagementState: opv1.Unmanaged})
-	assert.NilError(t, r.sync(t))
+	setState(t, r.operator, opv1.Unmanaged)
+	assert.NilError(t, r.sync())
 	assert.Check(t, is.Len(r.client.Actions(), 0), "while Unmanaged")
-	setSpec(t, r.operator, opv1.OperatorSpec{ManagementState: opv1.Managed})
-	assert.NilError(t, r.sync(t))
-	assert.Check(t, is.Len(r.left(t), 0), "leftovers that stay")
+	setState(t, r.operator, opv1.Managed)
+	assert.NilError(t, r.sync())
+	assert.Check(t, is.Len(r.left(), 0), "leftovers that stay")
 	var want, got []string
 	for _, l := range r.leftovers {
 		want = append(want, l.GetName())
@@ -158,62 +134,50 @@ func TestLegacyControllerKeepsChangedObjectsAndWhatTheyName(t *testing.T) {
 			[]string{privilegedBinding},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newLegacyRun(t)
-			r.change(t, test.object, test.field, test.value)
-			assert.NilError(t, r.sync(t))
-			assert.Check(t, is.DeepEqual(test.want, r.left(t)), "leftovers that stay")
-			r.client.ClearActions()
-			assert.NilError(t, r.sync(t))
-			assert.Check(t, is.Len(r.client.Actions(), 0), "a second sync")
-		})
+		r := newLegacyRun(t)
+		r.change(t, test.object, test.field, test.value)
+		assert.NilError(t, r.sync())
+		assert.Check(t, is.DeepEqual(test.want, r.left()), "leftovers that stay, %s", name)
+		r.client.ClearActions()
+		assert.NilError(t, r.sync())
+		assert.Check(t, is.Len(r.client.Actions(), 0), "a second sync, %s", name)
 	}
 }
 
 func TestLegacyControllerDeletesBindingsBeforeTheirRoles(t *testing.T) {
 	t.Parallel()
 	r := newLegacyRun(t)
-	refused := true
-	r.client.PrependReactor("delete", "clusterrolebindings",
-		func(clienttesting.Action) (bool, runtime.Object, error) {
-			return refused, nil, errors.New("refused by a webhook")
-		})
-	err := r.sync(t)
+	allow := refuse(&r.client.Fake, "delete", "clusterrolebindings",
+		errors.New("refused by a webhook"))
 	want := "deleting ClusterRoleBinding " + privilegedBinding +
 		", which an earlier release left: refused by a webhook"
-	assert.Check(t, is.Error(err, want))
-	assert.Check(t, is.Len(r.left(t), len(r.leftovers)), "while bindings cannot be deleted")
-	refused = false
-	assert.NilError(t, r.sync(t))
-	assert.Check(t, is.Len(r.left(t), 0), "after a retry")
+	assert.Check(t, is.Error(r.sync(), want))
+	assert.Check(t, is.Len(r.left(), len(r.leftovers)), "while bindings cannot be deleted")
+	allow()
+	assert.NilError(t, r.sync())
+	assert.Check(t, is.Len(r.left(), 0), "after a retry")
 }
 
 // The pods of an earlier release need the leftovers until they are replaced.
 func TestLegacyControllerWaitsUntilTheLeftoversAreReplaced(t *testing.T) {
 	t.Parallel()
-	for name, deployed := range map[string]bool{"deployed": true, "not deployed": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newLegacyRun(t)
-			kube := r.cluster.Side(flavour.ControlPlane).Kube.(*kubefake.Clientset)
-			if deployed {
-				clustertest.Put(t, kube, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-					Namespace: operandNamespace, Name: "openstack-manila-csi-controllerplugin",
-				}})
-			}
-			replace := r.initialSyncs.track(func(context.Context, factory.SyncContext) error { return nil })
-			kube.ClearActions()
-			for range 3 {
-				assert.NilError(t, r.sync(t))
-			}
-			assert.Check(t, !deployed || len(kube.Actions()) == 1, "while it waits: %v", kube.Actions())
-			assert.Check(t, is.Equal(len(r.left(t)) > 0, deployed),
-				"before they are replaced, leftovers stay")
-			assert.NilError(t, replace(t.Context(), nil))
-			assert.NilError(t, r.sync(t))
-			assert.Check(t, is.Len(r.left(t), 0), "leftovers that stay")
-		})
+	for _, deployed := range []bool{true, false} {
+		r := newLegacyRun(t)
+		kube := r.cluster.Side(flavour.ControlPlane).Kube.(*kubefake.Clientset)
+		if deployed {
+			clustertest.Put(t, kube, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+				Namespace: operandNamespace, Name: "openstack-manila-csi-controllerplugin",
+			}})
+		}
+		replace := r.initialSyncs.track(func(context.Context, factory.SyncContext) error { return nil })
+		for range 3 {
+			assert.NilError(t, r.sync())
+		}
+		assert.Check(t, !deployed || len(kube.Actions()) == 1, "while it waits: %v", kube.Actions())
+		assert.Check(t, is.Equal(len(r.left()) > 0, deployed), "leftovers stay until they are replaced")
+		assert.NilError(t, replace(t.Context(), nil))
+		assert.NilError(t, r.sync())
+		assert.Check(t, is.Len(r.left(), 0), "leftovers that stay; deployed: %t", deployed)
 	}
 }
 
@@ -236,34 +200,28 @@ func TestLegacyControllerKeepsTheServiceWhilePodsMayMountItsCertificate(t *testi
 		"pods of both releases":       {nil, appsv1.DeploymentStatus{}, true},
 		"pods of this release":        {nil, complete, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := assembled(t, flavour.HyperShift, plugins()...)[0]
-			deployment := &appsv1.Deployment{Status: test.status}
-			deployment.Namespace, deployment.Name = "operators", "openstack-manila-csi-controllerplugin"
-			deployment.Spec.Template.Spec.Volumes = test.volumes
-			fake := clustertest.New(t, clustertest.Seed{
-				Flavour: flavour.HyperShift, OperatorNamespace: "operators", DriverNamespace: d.Namespace,
-				ControlPlane: []runtime.Object{deployment},
-			})
-			d.cluster = fake.Cluster
-			controller, err := d.legacyController("TestLegacyController")
-			assert.NilError(t, err)
-			generations, err := d.generations()
-			assert.NilError(t, err)
-			leftovers := legacy.Leftovers(generations)
-			service := leftovers[len(leftovers)-1].Unstructured
-			services := d.cluster.Side(flavour.ControlPlane).Dynamic.
-				Resource(corev1.SchemeGroupVersion.WithResource("services")).Namespace("operators")
-			_, err = services.Create(t.Context(), service, metav1.CreateOptions{})
-			assert.NilError(t, err)
-			fake.Start(t)
-			err = controller.Sync(t.Context(), factory.NewSyncContext("test", d.events))
-			assert.NilError(t, err)
-			_, err = services.Get(t.Context(), service.GetName(), metav1.GetOptions{})
-			assert.Check(t, (err == nil || apierrors.IsNotFound(err)) && (err == nil) == test.stays,
-				"reading the Service returns %v, and it stays: want %t", err, test.stays)
+		deployment := &appsv1.Deployment{Status: test.status}
+		deployment.Namespace, deployment.Name = "operators", "openstack-manila-csi-controllerplugin"
+		deployment.Spec.Template.Spec.Volumes = test.volumes
+		fake := clustertest.New(t, clustertest.Seed{
+			Flavour: flavour.HyperShift, OperatorNamespace: "operators",
+			DriverNamespace: operandNamespace, ControlPlane: []runtime.Object{deployment},
 		})
+		d := assembledIn(t, fake, plugins()...)[0]
+		sync := syncer(t, d, d.legacyController)
+		generations, err := d.generations()
+		assert.NilError(t, err)
+		leftovers := legacy.Leftovers(generations)
+		service := leftovers[len(leftovers)-1].Unstructured
+		services := d.cluster.Side(flavour.ControlPlane).Dynamic.
+			Resource(corev1.SchemeGroupVersion.WithResource("services")).Namespace("operators")
+		_, err = services.Create(t.Context(), service, metav1.CreateOptions{})
+		assert.NilError(t, err)
+		fake.Start(t)
+		assert.NilError(t, sync())
+		_, err = services.Get(t.Context(), service.GetName(), metav1.GetOptions{})
+		assert.Check(t, (err == nil || apierrors.IsNotFound(err)) && (err == nil) == test.stays,
+			"%s: reading the Service returns %v, and it stays: want %t", name, err, test.stays)
 	}
 }
 

@@ -15,10 +15,8 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 )
 
@@ -58,7 +56,7 @@ func TestMissingRolesAreCreatedAtTheSameTime(t *testing.T) {
 		assert.NilError(t, err)
 		m := &missingRoles{
 			clients: (&resourceapply.ClientHolder{}).WithKubernetes(kube),
-			events:  events.NewInMemoryRecorder("test", clock.RealClock{}),
+			events:  process().Events,
 			read: func(asset string) ([]byte, error) {
 				kind, name, _ := strings.Cut(asset, "/")
 				return []byte("apiVersion: rbac.authorization.k8s.io/v1\nkind: " + kind +
@@ -87,7 +85,6 @@ func TestMissingRolesAreCreatedAtTheSameTime(t *testing.T) {
 		const folder = "/apis/rbac.authorization.k8s.io/v1/namespaces/ns/"
 		assert.Check(t, is.DeepEqual([]string{
 			folder + "roles", folder + "roles", folder + "rolebindings", folder + "rolebindings",
-		}, api.paths),
-			"creations")
+		}, api.paths), "creations")
 	})
 }

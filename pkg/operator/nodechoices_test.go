@@ -10,15 +10,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
@@ -58,10 +55,10 @@ func checkNodeChoices(t *testing.T, driverName string, asset bundle.Asset, addon
 	f := clustertest.New(t, clustertest.Seed{
 		Guest: []runtime.Object{choices(choicesOfNodes), daemonSet.DeepCopy()},
 	})
-	recorder := events.NewInMemoryRecorder("test", clock.RealClock{})
-	d := &driver{shared: &shared{
-		events: recorder, choices: plugin.NewChoices(f.Cluster, "cinder-csi-config", choice.Cinder),
-	}}
+	p := plugins()[1] // has no trusted CA bundle
+	p.Setup = setUpChoices
+	d := assembledIn(t, f, p)[0]
+	recorder := d.events.(events.InMemoryRecorder)
 	informers := f.Cluster.Side(flavour.Guest).ObjectInformers
 	lister := informers.For(daemonSet.Namespace, daemonSet.Name).Apps().V1().DaemonSets().Lister()
 	f.Start(t)

@@ -10,10 +10,8 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -148,11 +146,7 @@ func TestPodsAreListedOnlyWhileTheyAreMissing(t *testing.T) {
 	}
 	assert.Check(t, is.Len(kube.Actions(), 1))
 	now.SetTime(now.Now().Add(podsInterval))
-	kube.PrependReactor("list", "pods",
-		func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "",
-				errors.New("RBAC"))
-		})
+	refuse(&kube.Fake, "list", "pods", errors.New("RBAC"))
 	mustSay(t, r, "XAvailable", opv1.ConditionFalse, unchanged)
 	assert.Check(t, is.Len(kube.Actions(), 2))
 }

@@ -8,7 +8,6 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/status"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -36,52 +35,42 @@ func (undecodable) GetOperatorState() (*opv1.OperatorSpec, *opv1.OperatorStatus,
 
 func TestReadySummarizesTheOtherConditions(t *testing.T) {
 	t.Parallel()
-	problems := []opv1.OperatorCondition{
-		condition("ADegraded", opv1.ConditionTrue, "SyncError", "b.yaml: no\na.yaml: no"),
-		condition("BProgressing", opv1.ConditionTrue, "Deploying", "wait"),
-	}
+	const unmanaged = "The operator does not maintain the driver, and other conditions may be out " +
+		"of date. Set spec.managementState to Managed to resume"
 	for name, test := range map[string]struct {
-		state      opv1.ManagementState
-		conditions []opv1.OperatorCondition
-		want       opv1.OperatorCondition
+		state           opv1.ManagementState
+		conditions      []opv1.OperatorCondition
+		status          opv1.ConditionStatus
+		reason, message string
 	}{
 		"ready": {
 			opv1.Managed, available(opv1.ConditionTrue),
-			condition("Ready", opv1.ConditionTrue, "AsExpected", "The driver is ready"),
+			opv1.ConditionTrue, "AsExpected", "The driver is ready",
 		},
 		"a workload is missing": {
-			opv1.Managed, available(opv1.ConditionTrue)[1:],
-			condition("Ready", opv1.ConditionFalse, "Deploying",
-				"Available: The operator has reported the state of 2 of 3 workloads"),
-		},
-		"two problems": {
-			opv1.Managed, append(available(opv1.ConditionTrue), problems...),
-			condition("Ready", opv1.ConditionFalse, "SyncError",
-				"ADegraded: b.yaml: no; a.yaml: no; and 1 more"),
+			opv1.Managed, available(opv1.ConditionTrue)[1:], opv1.ConditionFalse,
+			"Deploying", "Available: The operator has reported the state of 2 of 3 workloads",
 		},
 		"unmanaged": {
 			opv1.Unmanaged, available(opv1.ConditionFalse),
-			condition("Ready", opv1.ConditionUnknown, "Unmanaged", "The operator does not maintain the "+
-				"driver, and other conditions may be out of date. Set spec.managementState to Managed to "+
-				"resume"),
+			opv1.ConditionUnknown, "Unmanaged", unmanaged,
 		},
 		"undecodable": {
-			"", nil, condition("Ready", opv1.ConditionFalse, "SyncError",
-				"field spec.logLevel is not a string"),
+			"", nil, opv1.ConditionFalse, "SyncError", "field spec.logLevel is not a string",
 		},
 	} {
-		d, client := assembled(t, flavour.Standalone, plugins()...)[0], newFakeClient(t)
+		d := assembled(t, flavour.Standalone, plugins()...)[0]
+		client := d.operator.(*clustertest.Operator)
 		client.SetConditions(t, test.conditions...)
-		setSpec(t, client, opv1.OperatorSpec{ManagementState: test.state})
-		d.operator = client
+		setState(t, client, test.state)
 		if test.state == "" {
 			d.operator = undecodable{client}
 		}
-		controller, err := d.readyController("ReadyController")
-		assert.NilError(t, err)
+		want := condition("Ready", test.status, test.reason, test.message)
+		sync := syncer(t, d, d.readyController)
 		for range 2 {
-			assert.NilError(t, controller.Sync(t.Context(), factory.NewSyncContext("test", d.events)))
-			assert.Check(t, is.DeepEqual(test.want, client.Condition(t, "Ready")), name)
+			assert.NilError(t, sync())
+			assert.Check(t, is.DeepEqual(want, client.Condition(t, "Ready")), name)
 		}
 		assert.Check(t, is.Equal(client.Writes(), 1), "writes, %s", name)
 	}
@@ -104,11 +93,9 @@ func TestClusterStorageOperatorIgnoresConditionsForAdministrators(t *testing.T) 
 	}
 	want := combined(available(opv1.ConditionTrue))
 	for _, conditionType := range []string{
-		"Ready", "ManilaShareTypesServed", "ManilaSnapshotsServed", "CinderSnapshotsServed",
-		"ManilaCSIAddonsActive", "CinderCSIAddonsActive", "ManilaUserConfigValid",
-		"CinderUserConfigValid", "ManilaCloudReachable", "CinderCloudReachable",
-		"ManilaCredentialsAccepted", "CinderCredentialsAccepted", "ManilaCredentialsExpireSoon",
-		"CinderCredentialsExpireSoon",
+		"Ready", "ManilaShareTypesServed", "ManilaSnapshotsServed", "ManilaCSIAddonsActive",
+		"ManilaUserConfigValid", "ManilaCloudReachable", "ManilaCredentialsAccepted",
+		"ManilaCredentialsExpireSoon",
 	} {
 		for _, of := range []opv1.ConditionStatus{
 			opv1.ConditionTrue, opv1.ConditionFalse, opv1.ConditionUnknown,

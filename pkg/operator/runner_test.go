@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -68,14 +69,11 @@ func newRunnerFixture(t *testing.T) *runnerFixture {
 func (f *runnerFixture) start(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		f.run(ctx)
-		close(done)
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { f.run(ctx) })
 	return func() {
 		cancel()
-		<-done
+		running.Wait()
 	}
 }
 
@@ -123,11 +121,10 @@ func TestWorkloadsStartAfterTheirPrerequisites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newRunnerFixture(t)
 		fail := errors.New("not yet")
-		syncs := []factory.SyncFunc{}
+		sync := func(context.Context, factory.SyncContext) error { return fail }
+		var syncs []factory.SyncFunc
 		for _, d := range f.drivers {
-			syncs = append(
-				syncs, d.initialSyncs.track(func(context.Context, factory.SyncContext) error { return fail }),
-			)
+			syncs = append(syncs, d.initialSyncs.track(sync))
 		}
 		stop := f.start(t)
 		for _, observed := range []string{"", "{", "{}", onlyVersion, observedConfig} {
@@ -149,23 +146,18 @@ func TestWorkloadsStartAfterTheirPrerequisites(t *testing.T) {
 
 func TestWorkloadsStartAfterTheTimeout(t *testing.T) {
 	t.Parallel()
-	for name, observed := range map[string]string{
-		"nothing observed": "", "nothing applied": observedConfig,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				f := newRunnerFixture(t)
-				for _, d := range f.drivers {
-					d.initialSyncs.track(nil)
-				}
-				f.observe(t, observed)
-				stop := f.start(t)
-				<-time.After(prerequisitesTimeout - time.Second - time.Millisecond)
-				f.expect(t, "before the timeout", 1, 0)
-				f.expect(t, "after the timeout", 1, 1)
-				stop()
-			})
+	for _, observed := range []string{"", observedConfig} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newRunnerFixture(t)
+			for _, d := range f.drivers {
+				d.initialSyncs.track(nil)
+			}
+			f.observe(t, observed)
+			stop := f.start(t)
+			<-time.After(prerequisitesTimeout - time.Second - time.Millisecond)
+			f.expect(t, "before the timeout, observed "+observed, 1, 0)
+			f.expect(t, "after the timeout, observed "+observed, 1, 1)
+			stop()
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
-	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -41,31 +41,28 @@ func TestSidecarsGetTheLeasesOfTheirCluster(t *testing.T) {
 		"Kubernetes that releases":    {flavour.Standalone, "a", true, leasesOfKubernetes + releaseGate},
 		"Kubernetes without releases": {flavour.Standalone, "a", false, leasesOfKubernetes},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			eachDeployment(t, func(t *testing.T, driver string, p plugin.Driver) {
-				d := assembled(t, tt.flavour, p)[0]
-				d.settings.ClusterID, d.settings.ReleaseLeases = tt.clusterID, tt.releases
-				want := map[string]string{
-					"csi-provisioner": tt.want, "csi-resizer": tt.want, "csi-snapshotter": tt.want,
-				}
-				if driver == "Cinder" {
-					want["csi-attacher"] = tt.want
-				}
-				assert.Check(t, is.DeepEqual(want, leaseArguments(rendered(t, d))), "arguments about Leases")
+		for _, p := range []plugin.Driver{plugins()[0], cinderPlugin()} {
+			fake := clustertest.New(t, clustertest.Seed{
+				Flavour: tt.flavour, Config: infrastructure(tt.flavour),
 			})
-		})
+			d := assembledIn(t, fake, p)[0]
+			fake.Start(t)
+			d.settings.ClusterID, d.settings.ReleaseLeases = tt.clusterID, tt.releases
+			want := map[string]string{
+				"csi-provisioner": tt.want, "csi-resizer": tt.want, "csi-snapshotter": tt.want,
+			}
+			if p.Name == opv1.CinderCSIDriver {
+				want["csi-attacher"] = tt.want
+			}
+			got := leaseArguments(rendered(t, d))
+			assert.Check(t, is.DeepEqual(want, got), "arguments about Leases, %s, %s", p.Name, name)
+		}
 	}
 }
 
 // rendered returns the Deployment after the hooks about Leases.
 func rendered(t *testing.T, d *driver) *appsv1.Deployment {
 	t.Helper()
-	fake := clustertest.New(t, clustertest.Seed{
-		Flavour: d.settings.Flavour, Config: infrastructure(configv1.HighlyAvailableTopologyMode),
-	})
-	d.cluster = fake.Cluster
-	fake.Start(t)
 	asset, _, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
 	assert.NilError(t, err)
 	spec := &opv1.OperatorSpec{}
@@ -86,12 +83,11 @@ func rendered(t *testing.T, d *driver) *appsv1.Deployment {
 
 // leaseArguments returns the arguments of each sidecar about its Lease.
 func leaseArguments(d *appsv1.Deployment) map[string]string {
+	about := regexp.MustCompile(`^--(leader-election-(lease|renew|retry)-|feature-gates)`)
 	found := map[string]string{}
 	for _, c := range d.Spec.Template.Spec.Containers {
 		arguments := slices.DeleteFunc(slices.Clone(c.Args), func(argument string) bool {
-			return !strings.HasPrefix(argument, "--leader-election-") &&
-				!strings.HasPrefix(argument, "--feature-gates") ||
-				strings.HasPrefix(argument, "--leader-election-namespace")
+			return !about.MatchString(argument)
 		})
 		if len(arguments) > 0 {
 			found[c.Name] = strings.Join(arguments, " ")

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -14,10 +13,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
-	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -27,10 +24,10 @@ import (
 type snapshotClassFixture struct {
 	*driver
 
-	controller factory.Controller
-	dynamic    *dynamicfake.FakeDynamicClient
-	classes    dynamic.ResourceInterface
-	name       string
+	sync    func() error
+	dynamic *dynamicfake.FakeDynamicClient
+	classes dynamic.ResourceInterface
+	name    string
 }
 
 func newSnapshotClassFixture(
@@ -38,40 +35,38 @@ func newSnapshotClassFixture(
 ) *snapshotClassFixture {
 	t.Helper()
 	d := assembled(t, flavour.Standalone, plugins...)[0]
-	clients := *d.cluster.Side(flavour.Guest)
-	f := &snapshotClassFixture{driver: d, name: name}
-	f.dynamic = clients.Dynamic.(*dynamicfake.FakeDynamicClient)
+	f := &snapshotClassFixture{driver: d, name: name, sync: syncer(t, d, d.volumeSnapshotClass)}
+	f.dynamic = d.cluster.Side(flavour.Guest).Dynamic.(*dynamicfake.FakeDynamicClient)
 	f.classes = f.dynamic.Resource(schema.GroupVersionResource{
 		Group: "snapshot.storage.k8s.io", Version: "v1", Resource: "volumesnapshotclasses",
 	})
-	d.cluster = cluster.New(flavour.Standalone, d.cluster.Namespaces, &clients, &clients)
-	controller, err := d.volumeSnapshotClass("VolumeSnapshotClassController")
-	assert.Assert(t, err == nil && controller != nil, "got controller %v, %v", controller, err)
-	f.controller = controller
 	d.cluster.Start(t.Context())
 	return f
-}
-
-func (f *snapshotClassFixture) sync(ctx context.Context) error {
-	return f.controller.Sync(ctx, factory.NewSyncContext("test", f.events))
 }
 
 // create waits until the controller has created the class, after its CRD.
 func (f *snapshotClassFixture) create(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
-	assert.NilError(t, f.sync(t.Context()))
+	assert.NilError(t, f.sync())
 	_, err := f.classes.Get(t.Context(), f.name, metav1.GetOptions{})
 	assert.Check(t, apierrors.IsNotFound(err), "without the CRD: %v", err)
 	clustertest.PutCRD(t, f.cluster.Side(flavour.Guest).Metadata,
 		"volumesnapshotclasses.snapshot.storage.k8s.io")
 	var class *unstructured.Unstructured
 	clustertest.Eventually(t, func() bool {
-		assert.NilError(t, f.sync(t.Context()))
+		assert.NilError(t, f.sync())
 		class, err = f.classes.Get(t.Context(), f.name, metav1.GetOptions{})
 		return err == nil
 	}, "the class, after its CRD")
 	f.mustHaveEvent(t, "VolumeSnapshotClassCreated")
 	return class
+}
+
+func (f *snapshotClassFixture) get(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	got, err := f.classes.Get(t.Context(), f.name, metav1.GetOptions{})
+	assert.NilError(t, err)
+	return got
 }
 
 // mustHaveEvent checks that an event with this reason names the class.
@@ -85,30 +80,38 @@ func (f *snapshotClassFixture) mustHaveEvent(t *testing.T, reason string) {
 // force-create, Cinder creates none of volumes in use.
 func TestVolumeSnapshotClassKeepsWhatTheAdministratorMayChoose(t *testing.T) {
 	t.Parallel()
-	drivers := map[string][]plugin.Driver{
+	for name, plugins := range map[string][]plugin.Driver{
 		"csi-manila-standard": plugins(), "standard-csi": {cinderPlugin()},
-	}
-	for name, plugins := range drivers {
+	} {
 		for chosen, want := range map[string]string{
 			"Delete": "Delete", "Retain": "Retain", "unknown": "Delete",
 		} {
-			t.Run(name+"/"+chosen, func(t *testing.T) {
-				t.Parallel()
-				f := newSnapshotClassFixture(t, name, plugins...)
-				expected := f.create(t)
-				changed := expected.DeepCopy()
-				changed.Object["deletionPolicy"] = chosen
-				changed.Object["parameters"] = map[string]any{"force-create": "true", "added": "x"}
-				changed.Object["driver"] = "another"
-				expected.Object["deletionPolicy"] = want
-				expected.Object["parameters"].(map[string]any)["force-create"] = "true"
-				for _, object := range []*unstructured.Unstructured{changed, expected} {
-					object.SetAnnotations(map[string]string{"of": "the administrator"})
+			f := newSnapshotClassFixture(t, name, plugins...)
+			expected := f.create(t)
+			changed := expected.DeepCopy()
+			changed.Object["deletionPolicy"] = chosen
+			changed.Object["parameters"] = map[string]any{"force-create": "true", "added": "x"}
+			changed.Object["driver"] = "another"
+			expected.Object["deletionPolicy"] = want
+			expected.Object["parameters"].(map[string]any)["force-create"] = "true"
+			for _, object := range []*unstructured.Unstructured{changed, expected} {
+				object.SetAnnotations(map[string]string{"of": "the administrator"})
+			}
+			_, err := f.classes.Update(t.Context(), changed, metav1.UpdateOptions{})
+			assert.NilError(t, err)
+			f.dynamic.ClearActions()
+			for range 2 {
+				assert.NilError(t, f.sync())
+			}
+			var verbs []string
+			for _, action := range f.dynamic.Actions() {
+				if action.GetResource().Resource == "volumesnapshotclasses" {
+					verbs = append(verbs, action.GetVerb())
 				}
-				_, err := f.classes.Update(t.Context(), changed, metav1.UpdateOptions{})
-				assert.NilError(t, err)
-				f.mustRepair(t, expected)
-			})
+			}
+			assert.Check(t, is.DeepEqual([]string{"get", "update", "get"}, verbs), "requests")
+			assert.Check(t, is.DeepEqual(expected.Object, f.get(t).Object), "class, %s", chosen)
+			f.mustHaveEvent(t, "VolumeSnapshotClassUpdated")
 		}
 	}
 }
@@ -119,29 +122,7 @@ func TestChoiceOfForceCreateHasPrecedence(t *testing.T) {
 	class := f.create(t)
 	for _, want := range []string{"true", "false"} {
 		assert.NilError(t, applySnapshotClass(t.Context(), f.classes, f.events, class, want))
-		got, err := f.classes.Get(t.Context(), f.name, metav1.GetOptions{})
-		assert.NilError(t, err)
-		parameters := got.Object["parameters"].(map[string]any)
-		assert.Check(t, is.DeepEqual(map[string]any{"force-create": want}, parameters), "parameters")
+		got := f.get(t).Object["parameters"].(map[string]any)
+		assert.Check(t, is.DeepEqual(map[string]any{"force-create": want}, got), "parameters")
 	}
-}
-
-// mustRepair checks that the controller writes the class once.
-func (f *snapshotClassFixture) mustRepair(t *testing.T, want *unstructured.Unstructured) {
-	t.Helper()
-	f.dynamic.ClearActions()
-	for range 2 {
-		assert.NilError(t, f.sync(t.Context()))
-	}
-	var verbs []string
-	for _, action := range f.dynamic.Actions() {
-		if action.GetResource().Resource == "volumesnapshotclasses" {
-			verbs = append(verbs, action.GetVerb())
-		}
-	}
-	assert.Check(t, is.DeepEqual([]string{"get", "update", "get"}, verbs), "requests")
-	got, err := f.classes.Get(t.Context(), f.name, metav1.GetOptions{})
-	assert.NilError(t, err)
-	assert.Check(t, is.DeepEqual(want.Object, got.Object), "class")
-	f.mustHaveEvent(t, "VolumeSnapshotClassUpdated")
 }

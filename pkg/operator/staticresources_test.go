@@ -12,10 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -60,7 +57,7 @@ func TestRBACIsAppliedFirst(t *testing.T) {
 			if !strings.Contains(c.Name(), "StaticResourcesController") {
 				continue
 			}
-			assert.NilError(t, c.Sync(t.Context(), factory.NewSyncContext(c.Name(), d.events)))
+			assert.NilError(t, syncOnce(t, d, c))
 		}
 		got := map[flavour.Side][]string{}
 		for side := range want {
@@ -104,61 +101,51 @@ func TestInvalidAssetsAreRejected(t *testing.T) {
 
 func TestOnlyOurObjectsTriggerASync(t *testing.T) {
 	t.Parallel()
-	filter := nameFilter("ours")
-	object := func(name string) any {
-		return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	filter, object := nameFilter("ours"), &appsv1.DaemonSet{}
+	for _, name := range []string{"ours", "another"} {
+		object.Name = name
+		assert.Check(t, is.Equal(filter(object), name == "ours"), "%s passes", name)
 	}
-	for name, tt := range map[string]struct {
-		object any
-		want   bool
-	}{
-		"ours":      {object("ours"), true},
-		"another":   {object("another"), false},
-		"tombstone": {cache.DeletedFinalStateUnknown{Key: "a/another"}, true},
-	} {
-		assert.Check(t, is.Equal(filter(tt.object), tt.want), "%s: passes", name)
-	}
+	assert.Check(t, filter(cache.DeletedFinalStateUnknown{Key: "a/another"}), "a tombstone passes")
 }
 
 func TestOnlyAWorkloadOfTheControlPlaneCountsAsDeployed(t *testing.T) {
 	t.Parallel()
-	object := func(name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: operandNamespace, Name: name}
+	deployment := func(namespace string) runtime.Object {
+		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "openstack-manila-csi-controllerplugin",
+		}}
 	}
-	deployment := &appsv1.Deployment{ObjectMeta: object("openstack-manila-csi-controllerplugin")}
-	hosted := deployment.DeepCopy()
-	hosted.Namespace = "operators"
-	daemonSet := &appsv1.DaemonSet{ObjectMeta: object("openstack-manila-csi-nodeplugin")}
-	foreign := &appsv1.DaemonSet{ObjectMeta: object("other")}
-	tests := map[string]struct {
+	daemonSet := func(name string) runtime.Object {
+		return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: operandNamespace, Name: name}}
+	}
+	const standalone, hyperShift = flavour.Standalone, flavour.HyperShift
+	for _, tt := range []struct {
 		flavour flavour.Flavour
 		side    flavour.Side
 		object  runtime.Object
 		want    bool
 	}{
-		"foreign":                 {flavour.Standalone, flavour.Guest, foreign, false},
-		"deployment":              {flavour.Standalone, flavour.Guest, deployment, true},
-		"daemon set":              {flavour.Standalone, flavour.Guest, daemonSet, true},
-		"hosted deployment":       {flavour.HyperShift, flavour.ControlPlane, hosted, true},
-		"deployment in the guest": {flavour.HyperShift, flavour.Guest, deployment, false},
-		"guest's daemon set":      {flavour.HyperShift, flavour.Guest, daemonSet, false},
-	}
-	for name, tt := range tests {
+		{standalone, flavour.Guest, daemonSet("other"), false},
+		{standalone, flavour.Guest, deployment(operandNamespace), true},
+		{standalone, flavour.Guest, daemonSet("openstack-manila-csi-nodeplugin"), true},
+		{hyperShift, flavour.ControlPlane, deployment("operators"), true},
+		{hyperShift, flavour.Guest, deployment(operandNamespace), false},
+		{hyperShift, flavour.Guest, daemonSet("openstack-manila-csi-nodeplugin"), false},
+	} {
 		d := assembled(t, tt.flavour, plugins()...)[0]
-		kube := d.cluster.Side(tt.side).Kube.(*fake.Clientset)
-		clustertest.Put(t, kube, tt.object)
+		clustertest.Put(t, d.cluster.Side(tt.side).Kube.(*fake.Clientset), tt.object)
 		got, err := d.deployed(t.Context())
 		assert.NilError(t, err)
-		assert.Check(t, is.Equal(got, tt.want), name)
+		assert.Check(t, is.Equal(got, tt.want), "%s, %s: %v", tt.flavour, tt.side, tt.object)
 	}
 }
 
 func TestDeployedReturnsTheErrorOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	d := assembled(t, flavour.Standalone, plugins()...)[0]
-	down := errors.New("API server is down")
-	d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset).PrependReactor(
-		"get", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, down })
+	kube := d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset)
+	refuse(&kube.Fake, "get", "*", errors.New("API server is down"))
 	const want = "reading the driver's Deployment " +
 		"openshift-manila-csi-driver/openstack-manila-csi-controllerplugin: API server is down"
 	_, err := d.deployed(t.Context())

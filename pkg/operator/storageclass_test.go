@@ -8,22 +8,13 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/clock"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/events"
 
-	cinder "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
-	"github.com/openstack-csi/csi-operator/pkg/bundle"
-	"github.com/openstack-csi/csi-operator/pkg/choice"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 const (
-	cinderName        = "cinder.csi.openstack.org"
 	standard          = "standard-csi"
 	defaultAnnotation = "storageclass.kubernetes.io/is-default-class"
 )
@@ -31,32 +22,20 @@ const (
 // classFixture is the controller of Cinder's StorageClass and a cluster with StorageClasses.
 type classFixture struct {
 	*clustertest.Fake
-	driver     *driver
-	controller factory.Controller
+	run func() error
 }
 
 func newClassFixture(
-	t *testing.T, management opv1.ManagementState, state opv1.StorageClassStateName,
-	classes ...runtime.Object,
+	t *testing.T, state opv1.StorageClassStateName, classes ...runtime.Object,
 ) *classFixture {
 	t.Helper()
 	b := &classFixture{Fake: clustertest.New(t, clustertest.Seed{
-		ClusterCSIDriver: withClasses(management, state), Guest: classes,
+		ClusterCSIDriver: withClasses(opv1.Managed, state), Guest: classes,
 	})}
-	loaded, err := bundle.Load(cinder.Assets(), flavour.Standalone)
-	assert.NilError(t, err)
-	b.driver = &driver{
-		Driver: plugin.Driver{Name: cinderName, ConditionPrefix: "OpenStackCinder"},
-		shared: &shared{
-			cluster: b.Cluster, operator: b.Operator,
-			events:  events.NewInMemoryRecorder("test", clock.RealClock{}),
-			choices: plugin.NewChoices(b.Cluster, "cinder-csi-config", choice.Cinder),
-		},
-		bundle: loaded,
-	}
-	controller, err := b.driver.storageClass("OpenStackCinderDriverStorageClassController")
-	assert.Assert(t, err == nil && controller != nil, "controller is %v, %v", controller, err)
-	b.controller = controller
+	p := cinderPlugin()
+	p.Setup = setUpChoices
+	d := assembledIn(t, b.Fake, p)[0]
+	b.run = syncer(t, d, d.storageClass)
 	b.Start(t)
 	return b
 }
@@ -65,7 +44,7 @@ func withClasses(
 	management opv1.ManagementState, state opv1.StorageClassStateName,
 ) *opv1.ClusterCSIDriver {
 	return &opv1.ClusterCSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: cinderName},
+		ObjectMeta: metav1.ObjectMeta{Name: string(opv1.CinderCSIDriver)},
 		Spec: opv1.ClusterCSIDriverSpec{
 			OperatorSpec: opv1.OperatorSpec{ManagementState: management}, StorageClassState: state,
 		},
@@ -75,20 +54,21 @@ func withClasses(
 // sync runs the controller once, waits until the cache contains the writes, and returns them.
 func (b *classFixture) sync(t *testing.T) []string {
 	t.Helper()
-	err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events))
-	assert.NilError(t, err)
+	assert.NilError(t, b.run())
 	writes := clustertest.Writes(b.Guest)
 	b.StorageClasses(t)
 	return writes
 }
 
-func (b *classFixture) classes(t *testing.T) map[string]*storagev1.StorageClass {
+// find returns a StorageClass, or nil.
+func (b *classFixture) find(t *testing.T, name string) *storagev1.StorageClass {
 	t.Helper()
-	ret := map[string]*storagev1.StorageClass{}
 	for _, class := range b.StorageClasses(t) {
-		ret[class.Name] = class
+		if class.Name == name {
+			return class
+		}
 	}
-	return ret
+	return nil
 }
 
 // class returns a StorageClass of an older release or another provisioner; isDefault "" means no
@@ -106,9 +86,9 @@ func class(name, isDefault string) *storagev1.StorageClass {
 // own returns the StorageClass among the driver's assets.
 func own(t *testing.T, isDefault string) *storagev1.StorageClass {
 	t.Helper()
-	b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass)
+	b := newClassFixture(t, opv1.ManagedStorageClass)
 	b.sync(t)
-	ret := b.classes(t)[standard]
+	ret := b.find(t, standard)
 	ret.ResourceVersion, ret.Annotations = "1", class("", isDefault).Annotations
 	return ret
 }
@@ -116,7 +96,7 @@ func own(t *testing.T, isDefault string) *storagev1.StorageClass {
 func TestStorageClassStateIsHonoured(t *testing.T) {
 	t.Parallel()
 	const created, deleted = "create storageclasses/standard-csi", "delete storageclasses/standard-csi"
-	b := newClassFixture(t, opv1.Managed, opv1.UnmanagedStorageClass)
+	b := newClassFixture(t, opv1.UnmanagedStorageClass)
 	for i, step := range []struct {
 		management opv1.ManagementState
 		state      opv1.StorageClassStateName
@@ -137,14 +117,12 @@ func TestStorageClassStateIsHonoured(t *testing.T) {
 		assert.Check(t, is.DeepEqual(step.want, b.sync(t)), "writes of step %d", i)
 	}
 	b.State.Set(t, withClasses(opv1.Managed, "Sometimes"))
-	err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events))
-	assert.Check(t, is.ErrorContains(err, `is "Sometimes": set it to Managed`))
+	assert.Check(t, is.ErrorContains(b.run(), `is "Sometimes": set it to Managed`))
 }
 
 func TestOnlyRemovalIsHonouredWithInvalidChoices(t *testing.T) {
 	t.Parallel()
-	b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass, class(standard, ""),
-		choices("type: {}\n"))
+	b := newClassFixture(t, opv1.ManagedStorageClass, class(standard, ""), choices("type: {}\n"))
 	assert.Check(t, is.Len(b.sync(t), 0), "writes")
 	b.State.Set(t, withClasses(opv1.Managed, opv1.RemovedStorageClass))
 	want := []string{"delete storageclasses/" + standard}
@@ -166,27 +144,24 @@ func TestDefaultClassOfTheAdministratorIsPreserved(t *testing.T) {
 		"removed":                 {[]runtime.Object{own(t, "")}, "true"},
 		"removed for another":     {[]runtime.Object{own(t, ""), class("other", "true")}, "false"},
 	} {
-		b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass, test.classes...)
+		b := newClassFixture(t, opv1.ManagedStorageClass, test.classes...)
 		for range 2 {
 			b.sync(t)
-			assert.Check(t, is.Equal(b.classes(t)[standard].Annotations[defaultAnnotation], test.want), name)
+			assert.Check(t, is.Equal(b.find(t, standard).Annotations[defaultAnnotation], test.want), name)
 		}
-		assert.Check(t, b.classes(t)["other"] == nil || len(clustertest.Writes(b.Guest)) == 0,
+		assert.Check(t, b.find(t, "other") == nil || len(clustertest.Writes(b.Guest)) == 0,
 			"another's StorageClass was written, %s", name)
 	}
 }
 
 func TestDefaultClassIsPreservedWhileTheCacheIsOld(t *testing.T) {
 	t.Parallel()
-	b := newClassFixture(t, opv1.Managed, opv1.ManagedStorageClass, own(t, "true"))
+	b := newClassFixture(t, opv1.ManagedStorageClass, own(t, "true"))
 	b.sync(t)
 	chosen := own(t, "false")
 	chosen.ResourceVersion = "2"
-	assert.NilError(t, b.Guest.Tracker().Update(
-		storagev1.SchemeGroupVersion.WithResource("storageclasses"), chosen, ""))
+	clustertest.Put(t, b.Guest, chosen)
 	// The cache may contain either version.
-	err := b.controller.Sync(t.Context(), factory.NewSyncContext("test", b.driver.events))
-	assert.Check(t, err, "an edit that the cache does not contain is a failure")
-	assert.Check(t, is.Equal(b.classes(t)[standard].Annotations[defaultAnnotation], "false"),
-		"the annotation")
+	assert.Check(t, b.run(), "an edit that the cache does not contain is a failure")
+	assert.Check(t, is.Equal(b.find(t, standard).Annotations[defaultAnnotation], "false"))
 }

@@ -13,16 +13,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// fill writes the bundle to the cache, as the network operator does.
-func fill(t *testing.T, trusted *trustedCA, namespace, bundle string) {
-	t.Helper()
-	config := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: trusted.name},
-		Data:       map[string]string{"ca-bundle.crt": bundle, "other": "x"},
-	}
-	assert.NilError(t, trusted.Informer.(cache.SharedIndexInformer).GetIndexer().Add(config))
-}
-
 // On HyperShift the guest cluster must not decide which CAs the operator trusts.
 func TestTrustedCABundleIsThatOfTheOperatorsCluster(t *testing.T) {
 	t.Parallel()
@@ -42,7 +32,11 @@ func TestTrustedCABundleIsThatOfTheOperatorsCluster(t *testing.T) {
 		}
 		assert.Check(t, trusted.pem() == nil, "without a ConfigMap")
 		for _, bundle := range []string{"CA", ""} {
-			fill(t, trusted, namespace, bundle)
+			config := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: trusted.name},
+				Data:       map[string]string{"ca-bundle.crt": bundle, "other": "x"},
+			}
+			assert.NilError(t, trusted.Informer.(cache.SharedIndexInformer).GetIndexer().Add(config))
 			got := trusted.pem()
 			assert.Check(t, string(got) == bundle && (got == nil) == (bundle == ""), "%q", got)
 		}
