@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -26,8 +27,7 @@ func acceptedHash(content *map[string][]byte) hook.Workload {
 			return nil
 		}
 		return *content
-	},
-		func(pod, deployed *corev1.PodSpec) { pod.Hostname = deployed.Hostname })
+	}, func(pod, deployed *corev1.PodSpec) { pod.Hostname = deployed.Hostname })
 }
 
 // The content is nil before the first test, also in a new process, and while it is not accepted.
@@ -41,9 +41,6 @@ func TestContentRollsOutWhenItIsAccepted(t *testing.T) {
 	r := newRoller(t, clustertest.Seed{}, inputs)
 	first := r.deploy(t, func(rolled) bool { return true })
 	assert.Check(t, is.Equal(first.list(), "configmap/conf=absent,secret/credentials=absent"))
-	assert.Check(t, is.Len(first.pods[0], 0))
-	assert.Check(t, is.Len(first.pods[1], 0))
-	assert.Check(t, is.Len(r.emitted(), 0))
 	accept("1")
 	created := r.deploy(t, func(rolled) bool { return true })
 	const rollsOut = "driver: rollout triggered: secret/credentials "
@@ -78,16 +75,14 @@ func TestContentRollsOutWhenItIsAccepted(t *testing.T) {
 // earlierWorkloads returns workloads of an earlier release, whose pods have a hash and a host name.
 func earlierWorkloads() []runtime.Object {
 	deployment, daemonSet := workloads()
-	hash := map[string]string{annotation: plainHash}
 	own := map[string]string{
 		annotation: plainHash, diagnosis.InputsAnnotation: "secret/credentials=5g44eg",
 	}
 	deployment.Annotations, daemonSet.Annotations = own, own
-	for _, pods := range []*corev1.PodTemplateSpec{
-		&deployment.Spec.Template, &daemonSet.Spec.Template,
-	} {
-		pods.Annotations, pods.Spec.Hostname = hash, "deployed"
-	}
+	pods := &deployment.Spec.Template
+	pods.Annotations = map[string]string{annotation: plainHash, "deployment.kubernetes.io/re": "1"}
+	pods.Spec.Hostname = "deployed"
+	daemonSet.Spec.Template = *pods
 	return []runtime.Object{deployment, daemonSet}
 }
 
@@ -126,4 +121,56 @@ func TestPodsKeepHashesOfEarlierReleases(t *testing.T) {
 	assert.Check(t, is.DeepEqual(wanted.Spec.Template, daemonSet.Spec.Template),
 		"pods of the DaemonSet")
 	assert.Check(t, is.Len(r.emitted(), 0), "events")
+}
+
+// Only OpenShift creates the Secret.
+func TestMissingCertificateIsRemovedFromThePods(t *testing.T) {
+	t.Parallel()
+	certificate := corev1.VolumeMount{Name: "cert", MountPath: "/etc/tls/private"}
+	socket := corev1.VolumeMount{Name: "socket", MountPath: "/csi"}
+	volume := func(name, secret string) corev1.Volume {
+		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{SecretName: secret},
+		}}
+	}
+	given, _ := workloads()
+	given.Spec.Template.Spec = corev1.PodSpec{
+		Volumes: []corev1.Volume{volume("cert", "serving-cert"), volume("socket", "another")},
+		Containers: []corev1.Container{
+			{Name: "proxy", VolumeMounts: []corev1.VolumeMount{certificate}, Args: []string{
+				"--upstream=http://127.0.0.1:8203/", "--tls-cert-file=/etc/tls/private/tls.crt",
+				"--tls-private-key-file=/etc/tls/private/tls.key", "--tls-min-version=VersionTLS12",
+			}},
+			{Name: "driver", VolumeMounts: []corev1.VolumeMount{socket}, Args: []string{
+				"--tls-cert-file=of-another",
+			}},
+		},
+	}
+	without := given.DeepCopy()
+	pod := &without.Spec.Template.Spec
+	pod.Volumes = pod.Volumes[1:]
+	pod.Containers[0].VolumeMounts = []corev1.VolumeMount{}
+	pod.Containers[0].Args = []string{
+		"--upstream=http://127.0.0.1:8203/", "--tls-min-version=VersionTLS12",
+	}
+	existing := secret(guest, "a")
+	existing.Name = "serving-cert"
+	deployed := given.DeepCopy()
+	deployed.Spec.Template.Annotations = map[string]string{
+		dependency + guest + ".serving-cert.secret": plainHash,
+	}
+	for name, test := range map[string]struct {
+		inCluster []runtime.Object
+		want      *appsv1.Deployment
+	}{
+		"missing": {nil, without}, "exists": {[]runtime.Object{existing}, given},
+		"deleted": {[]runtime.Object{deployed}, given},
+	} {
+		r := newRoller(t, clustertest.Seed{Guest: test.inCluster},
+			func(f *clustertest.Fake, side flavour.Side) []hook.Workload {
+				return []hook.Workload{hook.OptionalCertificate(f.Cluster, side, "serving-cert")}
+			})
+		got := applied(t, r.hooks[0], given)
+		assert.Check(t, is.DeepEqual(test.want.Spec.Template.Spec, got.Spec.Template.Spec), name)
+	}
 }

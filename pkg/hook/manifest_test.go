@@ -1,11 +1,13 @@
 package hook_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -16,17 +18,21 @@ import (
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
-const manifestWithPlaceholders = `apiVersion: apps/v1
-kind: Deployment
-metadata: {name: d}
+const args = `"--v=${LOG_LEVEL}", "--min=${TLS_MIN_VERSION}", "--ciphers=${TLS_CIPHER_SUITES}"`
+
+// workload returns a manifest with arguments of a container.
+func workload(kind, args string) string {
+	return `apiVersion: apps/v1
+kind: ` + kind + `
+metadata: {name: other}
 spec:
   template:
     spec:
       containers:
       - name: c
-        args: ["--cluster=${CLUSTER_ID}", "--v=${LOG_LEVEL}", "--min=${TLS_MIN_VERSION}",
-          "--ciphers=${TLS_CIPHER_SUITES}", "--lease=${LEADER_ELECTION_LEASE_DURATION}"]
+        args: [` + args + `]
 `
+}
 
 // filled runs the hooks like library-go.
 func filled(t *testing.T, clusterID string, spec *opv1.OperatorSpec, manifest string) (string,
@@ -49,15 +55,15 @@ func filled(t *testing.T, clusterID string, spec *opv1.OperatorSpec, manifest st
 
 func TestManifestFillsPlaceholders(t *testing.T) {
 	t.Parallel()
-	got, err := filled(t, "cluster-1", tlsSettings(), manifestWithPlaceholders)
+	given := workload("Deployment",
+		args+`, "--cluster=${CLUSTER_ID}", "--lease=${LEADER_ELECTION_LEASE_DURATION}"`)
+	got, err := filled(t, "cluster-1", tlsSettings(), given)
 	assert.NilError(t, err)
-	want := strings.NewReplacer("${CLUSTER_ID}", "cluster-1", "${LOG_LEVEL}", "4",
-		"${TLS_MIN_VERSION}", "VersionTLS12",
-		"${TLS_CIPHER_SUITES}", "TLS_A,TLS_B", "${LEADER_ELECTION_LEASE_DURATION}", "137s").
-		Replace(manifestWithPlaceholders)
+	want := workload("Deployment", `"--v=4", "--min=VersionTLS12", "--ciphers=TLS_A,TLS_B", `+
+		`"--cluster=cluster-1", "--lease=137s"`)
 	assert.Check(t, is.DeepEqual(want, got), "manifest")
 	for _, tt := range []struct{ clusterID, manifest, want string }{
-		{"cluster-1", manifestWithPlaceholders, "TLS_CIPHER_SUITES, TLS_MIN_VERSION"},
+		{"cluster-1", given, "TLS_CIPHER_SUITES, TLS_MIN_VERSION"},
 		{"", "kind: Deployment", "status.infrastructureName of Infrastructure cluster is missing"},
 		{"x\"\n  y: \"", "kind: Deployment", "status.infrastructureName of Infrastructure cluster is"},
 		{"cluster-1", "image: ${X_IMAGE}", "X_IMAGE"},
@@ -65,5 +71,42 @@ func TestManifestFillsPlaceholders(t *testing.T) {
 	} {
 		_, err := filled(t, tt.clusterID, &opv1.OperatorSpec{}, tt.manifest)
 		assert.Check(t, is.ErrorContains(err, tt.want))
+	}
+}
+
+func tlsSettings() *opv1.OperatorSpec {
+	spec := &opv1.OperatorSpec{LogLevel: opv1.Debug}
+	spec.ObservedConfig.Raw = []byte(`{"targetcsiconfig":{"servingInfo":{
+		"minTLSVersion":"VersionTLS12","cipherSuites":["TLS_A","TLS_B"]}}}`)
+	return spec
+}
+
+func TestAlternativeReplacesWorkloads(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		manifest          []byte
+		daemonSet, failed string
+	}{
+		{nil, "own", ""},
+		{
+			[]byte(workload("DaemonSet", args)),
+			"other --v=4 --min=VersionTLS12 --ciphers=TLS_A,TLS_B", "",
+		},
+		{[]byte("a: ${CLUSTER_ID}"), "own", "there is no value for the placeholders CLUSTER_ID"},
+		{[]byte("a: b"), "own", "decoding its manifest"},
+	} {
+		alternative := hook.Alternative{Manifest: func() []byte { return test.manifest }}
+		got, err := alternative.Deployment()(tlsSettings(), []byte("own"))
+		assert.NilError(t, err)
+		assert.Check(t, is.Equal(string(got), cmp.Or(string(test.manifest), "own")))
+		daemonSet := &appsv1.DaemonSet{}
+		daemonSet.Name = "own"
+		err = alternative.DaemonSet().DaemonSet(tlsSettings(), daemonSet)
+		assert.Check(t, err == nil && test.failed == "" || is.ErrorContains(err, test.failed)().Success())
+		words := []string{daemonSet.Name}
+		for _, container := range daemonSet.Spec.Template.Spec.Containers {
+			words = append(words, container.Args...)
+		}
+		assert.Check(t, is.Equal(strings.Join(words, " "), test.daemonSet), "name and arguments")
 	}
 }

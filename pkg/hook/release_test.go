@@ -1,6 +1,7 @@
 package hook_test
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
@@ -51,31 +52,21 @@ func complete() appsv1.DeploymentStatus {
 func deployment(name string, annotations map[string]string,
 	status appsv1.DeploymentStatus,
 ) *appsv1.Deployment {
-	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: hosted, Name: name, Generation: 2,
-			Annotations: annotations,
-		}, Status: status,
+	meta := metav1.ObjectMeta{
+		Namespace: hosted, Name: name, Generation: 2, Annotations: annotations,
 	}
+	return &appsv1.Deployment{ObjectMeta: meta, Status: status}
 }
 
-// released returns the annotations of the manifest after the hook, and the annotations after it is
-// applied to the cluster.
-func released(t *testing.T, version string, cluster ...*appsv1.Deployment) (given,
+// released returns the annotations of the manifest after the hook, and those of the live Deployment
+// after the manifest is applied.
+func released(t *testing.T, version string, live *appsv1.Deployment) (given,
 	merged map[string]string,
 ) {
 	t.Helper()
-	live := &appsv1.Deployment{}
-	var objects []runtime.Object
-	for _, d := range cluster {
-		objects = append(objects, d)
-		if d.Name == "controller" {
-			live = d.DeepCopy()
-		}
-	}
 	f := clustertest.New(t, clustertest.Seed{
 		Flavour: flavour.HyperShift, OperatorNamespace: hosted, DriverNamespace: guest,
-		ControlPlane: objects,
+		ControlPlane: []runtime.Object{live.DeepCopy()},
 		// Deployments of the guest cluster do not count.
 		Guest: []runtime.Object{&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 			Namespace: guest, Name: operatorName, Annotations: versions("guest", "guest"),
@@ -107,26 +98,21 @@ func TestDesiredVersionIsSet(t *testing.T) {
 		return deployment(operatorName, versions(desired, ""), complete())
 	}
 	for name, test := range map[string]struct {
-		version string
-		cluster []*appsv1.Deployment
-		want    string
+		version  string
+		existing *appsv1.Deployment
+		want     string
 	}{
-		"told otherwise than the operator's Deployment": {
-			"4.21", []*appsv1.Deployment{operator("4.20")}, "4.21",
-		},
-		"the operator's Deployment says it": {"", []*appsv1.Deployment{operator("4.21")}, "4.21"},
+		"told otherwise than the operator's Deployment": {"4.21", operator("4.20"), "4.21"},
+		"the operator's Deployment says it":             {"", operator("4.21"), "4.21"},
 		"another Deployment says it": {
-			"", []*appsv1.Deployment{deployment("other", versions("4.21", ""), complete())}, "",
+			"", deployment("other", versions("4.21", ""), complete()), "",
 		},
-		"the operator's Deployment says nothing": {"", []*appsv1.Deployment{operator("")}, ""},
-		"nobody has filled the operator's Deployment": {
-			"", []*appsv1.Deployment{operator("${RELEASE_VERSION}")}, "",
-		},
+		"nobody has filled the operator's Deployment": {"", operator("${RELEASE_VERSION}"), ""},
 		"the operator is being replaced": {
-			"", []*appsv1.Deployment{deployment(operatorName, versions("4.21", ""), before)}, "",
+			"", deployment(operatorName, versions("4.21", ""), before), "",
 		},
 	} {
-		got, _ := released(t, test.version, test.cluster...)
+		got, _ := released(t, test.version, test.existing)
 		assert.Check(t, is.DeepEqual(versions(test.want, ""), got), name)
 	}
 }
@@ -134,42 +120,33 @@ func TestDesiredVersionIsSet(t *testing.T) {
 // The test upgrades from 4.20 to 4.21.
 func TestVersionIsSetAfterTheRollout(t *testing.T) {
 	t.Parallel()
-	changed := func(change func(*appsv1.DeploymentStatus)) appsv1.DeploymentStatus {
-		s := complete()
-		change(&s)
-		return s
-	}
-	observed := changed(func(s *appsv1.DeploymentStatus) { s.ObservedGeneration = 1 })
-	updated := complete()
-	updated.Conditions[1].Reason = "ReplicaSetUpdated"
+	type status = appsv1.DeploymentStatus
+	done := func(*status) {}
+	updated := func(s *status) { s.Conditions[1].Reason = "ReplicaSetUpdated" }
 	for name, test := range map[string]struct {
-		live         map[string]string
-		status       appsv1.DeploymentStatus
-		given, after string // the current release in the manifest, and in the cluster
+		desired, at string // the releases in the cluster
+		change      func(*status)
+		want        string // the current release in the manifest
 	}{
-		"at the old release": {versions("4.20", "4.20"), complete(), "", "4.20"},
-		"just changed":       {versions("4.21", "4.20"), observed, "", "4.20"},
-		"changed and scaled at once": {
-			versions("4.21", "4.20"),
-			changed(func(s *appsv1.DeploymentStatus) { s.UpdatedReplicas = 0 }), "", "4.20",
-		},
-		"rolling out": {versions("4.21", "4.20"), updated, "", "4.20"},
+		"at the old release":         {"4.20", "4.20", done, ""},
+		"just changed":               {"4.21", "4.20", func(s *status) { s.ObservedGeneration = 1 }, ""},
+		"changed and scaled at once": {"4.21", "4.20", func(s *status) { s.UpdatedReplicas = 0 }, ""},
+		"rolling out":                {"4.21", "4.20", updated, ""},
 		"stuck": {
-			versions("4.21", "4.20"), changed(func(s *appsv1.DeploymentStatus) {
-				s.Conditions[1].Status = corev1.ConditionFalse
-			}), "", "4.20",
+			"4.21", "4.20", func(s *status) { s.Conditions[1].Status = corev1.ConditionFalse }, "",
 		},
-		"of unknown progress": {
-			versions("4.21", "4.20"),
-			changed(func(s *appsv1.DeploymentStatus) { s.Conditions = nil }), "", "4.20",
-		},
-		"rolled out":                       {versions("4.21", "4.20"), complete(), "4.21", "4.21"},
-		"new and rolled out":               {versions("4.21", ""), complete(), "4.21", "4.21"},
-		"rolling out for another reason":   {versions("4.21", "4.21"), updated, "", "4.21"},
-		"of a release that did not report": {nil, complete(), "", ""},
+		"of unknown progress":              {"4.21", "4.20", func(s *status) { s.Conditions = nil }, ""},
+		"rolled out":                       {"4.21", "4.20", done, "4.21"},
+		"new and rolled out":               {"4.21", "", done, "4.21"},
+		"rolling out for another reason":   {"4.21", "4.21", updated, ""},
+		"of a release that did not report": {"", "", done, ""},
 	} {
-		given, merged := released(t, "4.21", deployment("controller", test.live, test.status))
-		assert.Check(t, is.DeepEqual(versions("4.21", test.given), given), "manifest, %s", name)
-		assert.Check(t, is.DeepEqual(versions("4.21", test.after), merged), "in the cluster, %s", name)
+		now := complete()
+		test.change(&now)
+		live := deployment("controller", versions(test.desired, test.at), now)
+		given, merged := released(t, "4.21", live)
+		assert.Check(t, is.DeepEqual(versions("4.21", test.want), given), "manifest, %s", name)
+		after := versions("4.21", cmp.Or(test.want, test.at))
+		assert.Check(t, is.DeepEqual(after, merged), "in the cluster, %s", name)
 	}
 }
