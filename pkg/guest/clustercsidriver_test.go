@@ -14,7 +14,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-func clusterCSIDriver(t *testing.T, text string) *unstructured.Unstructured {
+// decoded returns the object with a JSON text.
+func decoded(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
 	assert.NilError(t, json.Unmarshal([]byte(text), &object.Object))
@@ -37,7 +38,7 @@ func TestStorageClassStateIsChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-			assert.NilError(t, store.Add(clusterCSIDriver(t,
+			assert.NilError(t, store.Add(decoded(t,
 				`{"metadata": {"name": "x"}, "spec": `+tt.spec+`}`)))
 			got, err := guest.StorageClassState(store, "x", " of the guest cluster")
 			if tt.want == "" {
@@ -81,11 +82,46 @@ func TestOnlyDriverTrimsClusterCSIDrivers(t *testing.T) {
 			`{"metadata": {"name": "x"}, "status": {"readyReplicas": 2, "conditions": [{"type": "A"}]}}`,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := guest.OnlyDriver("x")(clusterCSIDriver(t, tt.given))
-			assert.NilError(t, err)
-			assert.Check(t, is.DeepEqual(clusterCSIDriver(t, tt.want), got), "cached")
-		})
+		got, err := guest.OnlyDriver("x")(decoded(t, tt.given))
+		assert.NilError(t, err)
+		assert.Check(t, is.DeepEqual(decoded(t, tt.want), got), "cached: %s", name)
 	}
+}
+
+// FuzzClusterCSIDriver proves that the cache contains only decodable ClusterCSIDrivers, and that
+// their fields are known values or errors.
+func FuzzClusterCSIDriver(f *testing.F) {
+	for _, text := range []string{
+		`{"spec": {"storageClassState": "Managed"},
+			"status": {"conditions": [{"type": "A", "status": "True"}]}}`,
+		`{"spec": 5, "status": "x"}`,
+		`{"spec": {"storageClassState": 5},
+			"status": {"conditions": "x", "generations": [5, {"lastGeneration": "x"}]}}`,
+		`{"spec": {"storageClassState": "x\u0000"},
+			"status": {"conditions": [{"lastTransitionTime": "never"}, {"type": "A"}]}}`,
+		`{"metadata": {"name": 5}, "status": {"version": {}}}`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		object := &unstructured.Unstructured{}
+		if err := json.Unmarshal([]byte(text), &object.Object); err != nil || object.Object == nil {
+			return
+		}
+		object.Object["metadata"] = map[string]any{"name": "x"}
+		cached, err := guest.OnlyDriver("x")(object)
+		assert.NilError(t, err)
+		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+		assert.NilError(t, store.Add(cached))
+		status, err := json.Marshal(object.Object["status"])
+		assert.NilError(t, err)
+		assert.Check(t, json.Unmarshal(status, &opv1.OperatorStatus{}), "status %s", status)
+		state, err := guest.StorageClassState(store, "x", "")
+		if err != nil {
+			wantPrintable(t, err.Error())
+		} else if state != opv1.ManagedStorageClass && state != opv1.UnmanagedStorageClass &&
+			state != opv1.RemovedStorageClass {
+			t.Errorf("the state is %q", state)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package guest_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -102,28 +103,17 @@ func TestInvalidObservedConfigCountsAsMissing(t *testing.T) {
 
 func TestWorkloadsNeedCompleteConfig(t *testing.T) {
 	t.Parallel()
-	const info = "spec.observedConfig.targetcsiconfig.servingInfo."
-	const start, version = `{"targetcsiconfig":{`, info + "minTLSVersion"
-	for name, tt := range map[string]struct {
-		level           opv1.LogLevel
-		observed, field string
-	}{
-		"no observed configuration": {"", "", version},
-		"no ciphers": {
-			"", start + `"servingInfo":{"minTLSVersion":"VersionTLS12"}}}`, info + "cipherSuites",
-		},
-		"no version": {
-			"", start + `"servingInfo":{"cipherSuites":["TLS_A"]}}}`, version,
-		},
-		"only a proxy": {"", start + `"proxy":{"NO_PROXY":"a"}}}`, info + "cipherSuites"},
-		"a log level":  {"Loud\n", observed, "spec.logLevel"},
+	for incomplete, missing := range map[string]string{
+		`"servingInfo":{"minTLSVersion":"VersionTLS12"}`: "cipherSuites",
+		`"servingInfo":{"cipherSuites":["TLS_A"]}`:       "minTLSVersion",
+		`"proxy":{"NO_PROXY":"a"}`:                       "cipherSuites",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := readForWorkloads(tt.level, tt.observed)
-			wantFault(t, err, "ClusterCSIDriver x", tt.field)
-		})
+		_, err := readForWorkloads("", `{"targetcsiconfig":{`+incomplete+`}}`)
+		wantFault(t, err, "ClusterCSIDriver x",
+			"spec.observedConfig.targetcsiconfig.servingInfo."+missing)
 	}
+	_, err := readForWorkloads("Loud\n", observed)
+	wantFault(t, err, "ClusterCSIDriver x", "spec.logLevel")
 }
 
 func TestUnmanagedWorkloadsAreNotChecked(t *testing.T) {
@@ -142,4 +132,41 @@ func TestUndecodableSpecIsAnError(t *testing.T) {
 		_, err := guest.Spec("ClusterCSIDriver x", json.RawMessage(text))
 		wantFault(t, err, "ClusterCSIDriver x", field)
 	}
+}
+
+// FuzzObserved proves that an observed configuration adds only safe text to a manifest, and that
+// every error is printable.
+func FuzzObserved(f *testing.F) {
+	f.Add(observed)
+	f.Add("")
+	for _, raw := range hostile() {
+		f.Add(raw[:min(len(raw), 4096)])
+	}
+	safe := regexp.MustCompile(`^[A-Za-z0-9_,]*$`)
+	f.Fuzz(func(t *testing.T, raw string) {
+		if !json.Valid([]byte(raw)) {
+			return // no part of an object
+		}
+		spec, err := readForWorkloads("", raw)
+		if err != nil {
+			wantPrintable(t, err.Error())
+			return
+		}
+		var config struct {
+			TargetCSIConfig struct {
+				ServingInfo struct {
+					MinTLSVersion string
+					CipherSuites  []string
+				}
+				Proxy map[string]string
+			}
+		}
+		assert.NilError(t, json.Unmarshal(spec.ObservedConfig.Raw, &config))
+		info := config.TargetCSIConfig.ServingInfo
+		text := info.MinTLSVersion + strings.Join(info.CipherSuites, ",")
+		assert.Check(t, safe.MatchString(text) && len(text) <= 8192 && info.MinTLSVersion != "", text)
+		for name := range config.TargetCSIConfig.Proxy {
+			assert.Check(t, strings.HasSuffix(name, "_PROXY"), "got the variable %q", name)
+		}
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -143,4 +144,28 @@ func newInformer(t *testing.T, config *rest.Config, namespace string) cache.Shar
 			o.FieldSelector = "metadata.name=own"
 		}))
 	return factory.Core().V1().ConfigMaps().Informer()
+}
+
+func TestDropUnusedRemovesContent(t *testing.T) {
+	t.Parallel()
+	names := metav1.ObjectMeta{Namespace: "n", Name: "r", UID: "u", ResourceVersion: "7"}
+	annotated := *names.DeepCopy()
+	annotated.Annotations = map[string]string{"a": strings.Repeat("x", 64<<10)}
+	managed := *annotated.DeepCopy()
+	managed.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
+	for name, tt := range map[string]struct{ given, want any }{
+		"a large class": {
+			&storagev1.StorageClass{ObjectMeta: managed, Provisioner: "driver"},
+			&storagev1.StorageClass{ObjectMeta: annotated, Provisioner: "driver"},
+		},
+		"metadata": {
+			&metav1.PartialObjectMetadata{ObjectMeta: annotated},
+			&metav1.PartialObjectMetadata{ObjectMeta: names},
+		},
+		"what is no API": {"tombstone", "tombstone"},
+	} {
+		got, err := guest.DropUnused(tt.given)
+		assert.NilError(t, err)
+		assert.Check(t, is.DeepEqual(tt.want, got), name)
+	}
 }
