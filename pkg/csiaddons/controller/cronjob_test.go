@@ -20,6 +20,8 @@ import (
 
 const began = "2026-03-01T10:00:00Z"
 
+type cronJobSpec = v1alpha1.ReclaimSpaceCronJobSpec
+
 // fixture is a reconciler with a fake API server and a ReclaimSpaceCronJob, due each hour.
 type fixture struct {
 	*world
@@ -29,13 +31,13 @@ type fixture struct {
 	c     *v1alpha1.ReclaimSpaceCronJob
 }
 
-func newFixture(t *testing.T, change func(*v1alpha1.ReclaimSpaceCronJobSpec)) *fixture {
+func newFixture(t *testing.T, change func(*cronJobSpec)) *fixture {
 	t.Helper()
 	c := &v1alpha1.ReclaimSpaceCronJob{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "n", Name: "c", UID: "1", CreationTimestamp: metav1.NewTime(at(t, began)),
 		},
-		Spec: v1alpha1.ReclaimSpaceCronJobSpec{Schedule: "@hourly"},
+		Spec: cronJobSpec{Schedule: "@hourly"},
 	}
 	c.Spec.JobTemplate.Spec.Target.PersistentVolumeClaim = "data"
 	change(&c.Spec)
@@ -98,7 +100,7 @@ func (f *fixture) wantNext(want string) {
 func TestAJobStartsAtNextScheduleTime(t *testing.T) {
 	t.Parallel()
 	for _, uid := range []types.UID{"1", "2", "3", "4"} { // each has another delay
-		f := newFixture(t, func(*v1alpha1.ReclaimSpaceCronJobSpec) {})
+		f := newFixture(t, func(*cronJobSpec) {})
 		f.r.Options.StaggerWindow = 1
 		f.read(f.c)
 		f.c.UID = uid
@@ -111,7 +113,7 @@ func TestAJobStartsAtNextScheduleTime(t *testing.T) {
 
 func TestCronJobCreatesOneJobForEachTime(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(*v1alpha1.ReclaimSpaceCronJobSpec) {})
+	f := newFixture(t, func(*cronJobSpec) {})
 	f.after(59 * time.Minute)
 	f.wantJobs()
 	c := f.after(2 * time.Minute)
@@ -130,7 +132,7 @@ func TestCronJobCreatesOneJobForEachTime(t *testing.T) {
 
 func TestForbidLetsThePreviousJobEnd(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(*v1alpha1.ReclaimSpaceCronJobSpec) {})
+	f := newFixture(t, func(*cronJobSpec) {})
 	f.after(time.Hour)
 	c := f.after(time.Hour)
 	f.wantJobs("11")
@@ -143,7 +145,7 @@ func TestForbidLetsThePreviousJobEnd(t *testing.T) {
 // A tenant may schedule a job each minute. An administrator can allow fewer.
 func TestJobsStartAfterTheMinimumInterval(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(s *v1alpha1.ReclaimSpaceCronJobSpec) { s.Schedule = "*/1 * * * *" })
+	f := newFixture(t, func(s *cronJobSpec) { s.Schedule = "*/1 * * * *" })
 	f.r.Options.MinInterval = time.Hour
 	f.after(30 * time.Minute)
 	f.end(v1alpha1.OperationSucceeded)
@@ -162,9 +164,7 @@ func TestJobsStartAfterTheMinimumInterval(t *testing.T) {
 
 func TestReplaceDeletesThePreviousJob(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(s *v1alpha1.ReclaimSpaceCronJobSpec) {
-		s.ConcurrencyPolicy = v1alpha1.ReplaceConcurrent
-	})
+	f := newFixture(t, func(s *cronJobSpec) { s.ConcurrencyPolicy = v1alpha1.ReplaceConcurrent })
 	f.after(time.Hour)
 	f.after(time.Minute)
 	f.wantJobs("11")
@@ -174,20 +174,15 @@ func TestReplaceDeletesThePreviousJob(t *testing.T) {
 
 func TestSuspendedAndInvalidCronJobsCreateNoJobs(t *testing.T) {
 	t.Parallel()
-	forClaim := func(name string) func(*v1alpha1.ReclaimSpaceCronJobSpec) {
-		return func(s *v1alpha1.ReclaimSpaceCronJobSpec) {
-			s.JobTemplate.Spec.Target.PersistentVolumeClaim = name
-		}
+	forClaim := func(name string) func(*cronJobSpec) {
+		return func(s *cronJobSpec) { s.JobTemplate.Spec.Target.PersistentVolumeClaim = name }
 	}
 	for _, one := range []struct {
 		reason string
-		change func(*v1alpha1.ReclaimSpaceCronJobSpec)
+		change func(*cronJobSpec)
 	}{
-		{ReasonSuspended, func(s *v1alpha1.ReclaimSpaceCronJobSpec) { s.Suspend = ptr.To(true) }},
-		{
-			ReasonInvalidSchedule,
-			func(s *v1alpha1.ReclaimSpaceCronJobSpec) { s.Schedule = "TZ=UTC" },
-		},
+		{ReasonSuspended, func(s *cronJobSpec) { s.Suspend = ptr.To(true) }},
+		{ReasonInvalidSchedule, func(s *cronJobSpec) { s.Schedule = "TZ=UTC" }},
 		{ReasonNoTarget, forClaim("")},
 		{ReasonNoTarget, forClaim("a/b")},
 		{ReasonNoTarget, forClaim(strings.Repeat("a", 254))},
@@ -201,9 +196,7 @@ func TestSuspendedAndInvalidCronJobsCreateNoJobs(t *testing.T) {
 
 func TestStartingDeadlineSkipsOldTimes(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(s *v1alpha1.ReclaimSpaceCronJobSpec) {
-		s.StartingDeadlineSeconds = ptr.To(int64(600))
-	})
+	f := newFixture(t, func(s *cronJobSpec) { s.StartingDeadlineSeconds = ptr.To(int64(600)) })
 	f.after(time.Hour + 30*time.Minute)
 	f.wantJobs()
 	f.after(35 * time.Minute)
@@ -212,7 +205,7 @@ func TestStartingDeadlineSkipsOldTimes(t *testing.T) {
 
 func TestHistoryIsLimited(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(s *v1alpha1.ReclaimSpaceCronJobSpec) {
+	f := newFixture(t, func(s *cronJobSpec) {
 		s.SuccessfulJobsHistoryLimit, s.FailedJobsHistoryLimit = ptr.To(int32(0)), ptr.To(int32(2))
 	})
 	for _, result := range []v1alpha1.OperationResult{

@@ -207,8 +207,7 @@ func TestStatusOfAQueuedJobIsWrittenAgainAfterAConflict(t *testing.T) {
 	assert.Assert(t, r.limits.acquire(job("runs"), on("a", "", job("runs"))))
 	outdated := apierrors.NewConflict(schema.GroupResource{}, "job", errors.New("outdated"))
 	r.Client = writing(w, func(func() error) error { return outdated })
-	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(waits)}
-	_, err := r.Reconcile(t.Context(), request)
+	_, err := r.Reconcile(t.Context(), requestFor(waits))
 	assert.Check(t, apierrors.IsConflict(err), "the first attempt ends with %v", err)
 	r.Client = w
 	w.reconcile(r, waits)
@@ -225,9 +224,7 @@ func TestThousandsOfWaitingJobsAreCheckedRarelyAndLast(t *testing.T) {
 		other := job(strconv.Itoa(i))
 		r.limits.acquire(other, on("a", "", other))
 	}
-	result, err := r.Reconcile(t.Context(), reconcile.Request{
-		NamespacedName: client.ObjectKeyFromObject(waits),
-	})
+	result, err := r.Reconcile(t.Context(), requestFor(waits))
 	assert.Check(t, err == nil && result.RequeueAfter >= others*perWaiting &&
 		ptr.Deref(result.Priority, 0) == handler.LowPriority,
 		"the job is checked again as %+v, %v", result, err)
@@ -290,12 +287,14 @@ func newReconciler(t *testing.T, objects ...client.Object) (*Jobs, *world) {
 	}, w
 }
 
+func requestFor(job *v1alpha1.ReclaimSpaceJob) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(job)}
+}
+
 // reconcile reconciles a job and reads it again. It returns when the job is checked again.
 func (w *world) reconcile(r *Jobs, job *v1alpha1.ReclaimSpaceJob) time.Duration {
 	w.Helper()
-	result, err := r.Reconcile(w.Context(), reconcile.Request{
-		NamespacedName: client.ObjectKeyFromObject(job),
-	})
+	result, err := r.Reconcile(w.Context(), requestFor(job))
 	w.must(err)
 	w.read(job)
 	return result.RequeueAfter

@@ -70,45 +70,36 @@ func TestCapabilitiesOfOneSidecarDoNotCountForOthers(t *testing.T) {
 	liar := connected("liar", "other", node, both, online, offline)
 	used, old := connected("node", "used", node, online), connected("node", "used", node)
 	leader, lame := connected("leader", "c", both, offline), connected("leader", "c", both)
+	type sidecars = []*connection.Sidecar
 	const complete = ""
 	for name, one := range map[string]struct {
-		sidecars []*connection.Sidecar
+		sidecars sidecars
 		leader   string
-		done     []string // conditions of the job
-		want     string   // pod of the sidecar, or the reason of an obstacle
+		done     string // condition of the job
+		want     string // pod of the sidecar, or the reason of an obstacle
 	}{
-		"the node of the volume can reclaim": {[]*connection.Sidecar{liar, used}, "", nil, "node"},
+		"the node of the volume can reclaim": {sidecars{liar, used}, "", "", "node"},
 		"the node of the volume cannot reclaim": {
-			[]*connection.Sidecar{liar, old, lame}, "leader", nil, ReasonUnsupported,
+			sidecars{liar, old, lame}, "leader", "", ReasonUnsupported,
 		},
-		"the node of the volume has no sidecar": {
-			[]*connection.Sidecar{liar}, "", nil, ReasonNoSidecar,
-		},
-		"only the controller service can reclaim": {
-			[]*connection.Sidecar{leader}, "leader", nil, "leader",
-		},
+		"the node of the volume has no sidecar":   {sidecars{liar}, "", "", ReasonNoSidecar},
+		"only the controller service can reclaim": {sidecars{leader}, "leader", "", "leader"},
 		"only the controller service has reclaimed": {
-			[]*connection.Sidecar{leader}, "leader", []string{ConditionController}, complete,
+			sidecars{leader}, "leader", ConditionController, complete,
 		},
-		"no controller service": {
-			[]*connection.Sidecar{used}, "", []string{ConditionNode}, complete,
-		},
+		"no controller service": {sidecars{used}, "", ConditionNode, complete},
 		"the leader cannot reclaim": {
-			[]*connection.Sidecar{liar, used, lame}, "leader", []string{ConditionNode}, complete,
+			sidecars{liar, used, lame}, "leader", ConditionNode, complete,
 		},
-		"the leader can reclaim": {
-			[]*connection.Sidecar{used, leader}, "leader", []string{ConditionNode}, "leader",
-		},
-		"the leader is not connected": {
-			[]*connection.Sidecar{liar, used}, "leader", []string{ConditionNode}, ReasonNoSidecar,
-		},
-		"no sidecar is connected": {nil, "", nil, ReasonNoSidecar},
+		"the leader can reclaim":      {sidecars{used, leader}, "leader", ConditionNode, "leader"},
+		"the leader is not connected": {sidecars{liar, used}, "leader", ConditionNode, ReasonNoSidecar},
+		"no sidecar is connected":     {nil, "", "", ReasonNoSidecar},
 	} {
 		r, _ := newReconciler(t, attachment())
 		r.Sidecars = fakeSidecars{all: one.sidecars, leader: one.leader}
 		j := &v1alpha1.ReclaimSpaceJob{}
-		for _, condition := range one.done {
-			r.set(j, condition, true, ReasonReclaimed, "")
+		if one.done != "" {
+			r.set(j, one.done, true, ReasonReclaimed, "")
 		}
 		next, err := r.plan(t.Context(), j, volumeFor("1"))
 		got := complete
