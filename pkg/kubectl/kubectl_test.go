@@ -46,7 +46,17 @@ func TestOutputIsThatOfTheGoldenFiles(t *testing.T) {
 	for _, file := range scenarioFiles(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			t.Parallel()
-			mustMatchGolden(t, file)
+			var s scenario
+			decode(t, file, &s)
+			code, stdout, stderr := run(t, s.options(t), false, strings.Fields(s.Args)...)
+			got := fmt.Sprintf("$ kubectl openstack-csi %s\n%s%sexit code %d\n", s.Args, stdout, stderr,
+				code)
+			for line := range strings.Lines(stdout) {
+				assert.Check(t, utf8.RuneCountInString(line) <= width+1 || strings.Contains(s.Args, " -o"),
+					"longer than %d columns: %s", width, line)
+			}
+			assert.Check(t, s.Args != "status" || code != exitOK || strings.Count(got, "\n") <= 24, got)
+			golden.Match(t, strings.TrimSuffix(file, ".yaml")+".txt", got)
 		})
 	}
 }
@@ -56,20 +66,6 @@ func scenarioFiles(t *testing.T) []string {
 	files, err := filepath.Glob("testdata/*_*.yaml")
 	assert.Assert(t, err == nil && len(files) >= 15, "found %d files, error %v", len(files), err)
 	return files
-}
-
-func mustMatchGolden(t *testing.T, file string) {
-	t.Helper()
-	var s scenario
-	decode(t, file, &s)
-	code, stdout, stderr := run(t, s.options(t), false, strings.Fields(s.Args)...)
-	got := fmt.Sprintf("$ kubectl openstack-csi %s\n%s%sexit code %d\n", s.Args, stdout, stderr, code)
-	for line := range strings.Lines(stdout) {
-		assert.Check(t, utf8.RuneCountInString(line) <= width+1 || strings.Contains(s.Args, " -o"),
-			"longer than %d columns: %s", width, line)
-	}
-	assert.Check(t, s.Args != "status" || code != exitOK || strings.Count(got, "\n") <= 24, "%s", got)
-	golden.Match(t, strings.TrimSuffix(file, ".yaml")+".txt", got)
 }
 
 func decode(t *testing.T, file string, into any) {
@@ -82,12 +78,7 @@ func decode(t *testing.T, file string, into any) {
 // kubeconfig returns the path of a kubeconfig of a cluster that does not exist.
 func kubeconfig(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	text := "{apiVersion: v1, kind: Config, current-context: a, " +
-		"clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}], " +
-		"contexts: [{name: a, context: {cluster: a}}]}"
-	assert.NilError(t, os.WriteFile(path, []byte(text), 0o600))
-	return path
+	return file(t, []byte(guestKubeconfig("https://127.0.0.1:1")))
 }
 
 // options returns options whose client reads the objects of the scenario.
@@ -103,11 +94,11 @@ func connectTo(o *options, c client.Client) {
 	o.connect = func(*rest.Config) (client.Client, error) { return c, nil }
 }
 
+// getter reads an object.
+type getter func(context.Context, client.WithWatch, client.ObjectKey, client.Object) error
+
 // onGet returns a client that calls get to read an object.
-func onGet(c client.Client, get func(
-	context.Context, client.WithWatch, client.ObjectKey, client.Object,
-) error,
-) client.WithWatch {
+func onGet(c client.Client, get getter) client.WithWatch {
 	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context,
 		c client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption,
 	) error {
@@ -116,9 +107,7 @@ func onGet(c client.Client, get func(
 }
 
 // forbidden lets nobody read an object of a namespace.
-func forbidden(namespace string) func(
-	context.Context, client.WithWatch, client.ObjectKey, client.Object,
-) error {
+func forbidden(namespace string) getter {
 	return func(
 		ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
 	) error {
@@ -214,12 +203,11 @@ func onRead(check func(verb string, object runtime.Object) error) interceptor.Fu
 
 // situation is what is wrong in a cluster, and what the first lines of a command should say.
 type situation struct {
-	Name      string           `json:"name"`
-	Args      string           `json:"args"`
-	Objects   []map[string]any `json:"objects"`
-	Remove    []string         `json:"remove"` // kind and name
-	Forbidden []string         `json:"forbidden"`
-	Denied    []string         `json:"denied"` // verb and resource
+	scenario
+
+	Name string `json:"name"`
+	// Partial are objects that objects.yaml, or else the template of their kind, completes.
+	Partial []map[string]any `json:"objects"`
 	// Conditions are status, reason and message of conditions by driver and type.
 	Conditions map[string]map[string][3]string `json:"conditions"`
 	// First is how the output starts, without line breaks. It contains Has, and Never in no line.
@@ -231,9 +219,8 @@ type situation struct {
 	Log string `json:"log"`
 }
 
-// situations reads testdata/situations.yaml. Objects are completed from objects.yaml, or else from
-// the template of their kind.
-func situations(t *testing.T) (all []situation, scenarios []*scenario) {
+// situations reads testdata/situations.yaml.
+func situations(t *testing.T) []situation {
 	t.Helper()
 	var table struct {
 		Templates  []map[string]any `json:"templates"`
@@ -242,9 +229,9 @@ func situations(t *testing.T) (all []situation, scenarios []*scenario) {
 	decode(t, "testdata/situations.yaml", &table)
 	var cluster []map[string]any
 	decode(t, "testdata/objects.yaml", &cluster)
-	for _, one := range table.Situations {
-		s := &scenario{Args: one.Args, Remove: one.Remove, Forbidden: one.Forbidden, Denied: one.Denied}
-		for _, object := range one.Objects {
+	for i, one := range table.Situations {
+		s := &table.Situations[i].scenario
+		for _, object := range one.Partial {
 			base := lookUp(cluster, object)
 			if base == nil {
 				base = lookUp(table.Templates, map[string]any{"kind": object["kind"]})
@@ -265,9 +252,8 @@ func situations(t *testing.T) (all []situation, scenarios []*scenario) {
 			change := map[string]any{"status": map[string]any{"conditions": list}}
 			s.Objects = append(s.Objects, completed(lookUp(cluster, object), change))
 		}
-		scenarios = append(scenarios, s)
 	}
-	return table.Situations, scenarios
+	return table.Situations
 }
 
 // lookUp returns the object with the kind, and the name if there is one; nil if there is none.
@@ -323,11 +309,10 @@ func conditions(earlier, changed []any) []any {
 // The first line says what stops the object, where, and what to do.
 func TestFirstLineIsTheCause(t *testing.T) {
 	t.Parallel()
-	all, scenarios := situations(t)
-	for i, one := range all {
+	for _, one := range situations(t) {
 		t.Run(strings.ReplaceAll(one.Name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			o := scenarios[i].options(t)
+			o := one.options(t)
 			if one.Log != "" {
 				o.readLogs = logsOf(func(*corev1.Pod) (string, error) { return one.Log, nil })
 			}

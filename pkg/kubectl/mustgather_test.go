@@ -26,10 +26,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// planted returns the Secrets of the cluster, and the texts that must be nowhere.
-func planted() ([]client.Object, []string) {
-	var objects []client.Object
-	var texts []string
+// planted returns the Secrets of the cluster. The text planted must be nowhere.
+func planted() (objects []client.Object) {
 	for i, s := range []*corev1.Secret{
 		secret(manilaNamespace, manilaSecret, nil), secret(manilaNamespace, "csi-manila-secrets", nil),
 		secret(flavour.DefaultNamespace, cinderSecret, nil),
@@ -49,9 +47,8 @@ func planted() ([]client.Object, []string) {
 		s.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{data: {" +
 			"key: " + base64.StdEncoding.EncodeToString(s.Data["key"]) + "}}"}
 		objects = append(objects, s)
-		texts = append(texts, name)
 	}
-	return objects, texts
+	return objects
 }
 
 // ofAdministrators returns objects in openshift-config. The operators do not read the last.
@@ -106,9 +103,7 @@ func gather(t *testing.T, o *options, more ...client.Object) (dir, output string
 
 func TestMustGatherContainsNoSecret(t *testing.T) {
 	t.Parallel()
-	var healthy scenario
-	secrets, texts := planted()
-	o := healthy.options(t)
+	o := (&scenario{}).options(t)
 	leak := &corev1.ConfigMap{Data: map[string]string{
 		"leak":  "the driver logs in with planted-0-clouds, planted-1-conf and planted-2-key",
 		"proxy": "http://user:planted-3-proxy@proxy:3128",
@@ -120,15 +115,16 @@ func TestMustGatherContainsNoSecret(t *testing.T) {
 		}
 		return "username: u failed with planted-3-password, planted-4-conf and planted-5-clouds\n", nil
 	})
-	dir, output := gather(t, o, slices.Concat(append(secrets, leak), ofAdministrators(), ofUsers())...)
-	mustNotContain(t, dir, output, append(texts, "planted"))
+	secrets := append(planted(), leak)
+	dir, output := gather(t, o, slices.Concat(secrets, ofAdministrators(), ofUsers())...)
+	mustNotContain(t, dir, output, "planted")
 	mustHaveFiles(t, dir)
 	code, _, _ := run(t, o, false, "must-gather", dir)
 	assert.Check(t, is.Equal(code, exitUsage), "a folder that is not empty")
 }
 
 // mustNotContain checks that neither the output nor a file contains a text, also not as base64.
-func mustNotContain(t *testing.T, dir, output string, texts []string) {
+func mustNotContain(t *testing.T, dir, output string, texts ...string) {
 	t.Helper()
 	search := func(where, content string) {
 		for _, text := range texts {
@@ -161,7 +157,6 @@ func mustHaveFiles(t *testing.T, dir string) {
 	const failed = "username: u failed " + hidden + "\n"
 	const noAnswer = "the node (redacted) does not answer\n"
 	const shop = "namespaces/shop/"
-	const config, other = manila + "core/configmaps.yaml", pod + "klmno" + log
 	for file, want := range map[string]string{
 		"status.yaml": "apiVersion: kubectl.csi.openstack.org/v1alpha1\n",
 		"namespaces/openshift-config/core/configmaps.yaml":          "operator.yaml: 'default",
@@ -173,9 +168,9 @@ func mustHaveFiles(t *testing.T, dir string) {
 		manila + "apps/deployments.yaml":                            "kind: Deployment",
 		manila + "coordination.k8s.io/leases.yaml":                  "kind: Lease",
 		manila + "core/secrets.yaml":                                "key: 20 characters of base64",
-		config:                                                      hidden,
+		manila + "core/configmaps.yaml":                             hidden,
 		pod + "fghij" + log:                                         failed,
-		other:                                                       noAnswer,
+		pod + "klmno" + log:                                         noAnswer,
 	} {
 		content, err := os.ReadFile(filepath.Join(dir, file))
 		assert.Check(t, err)
@@ -187,9 +182,8 @@ func mustHaveFiles(t *testing.T, dir string) {
 // their values.
 func TestMustGatherSaysWhatItCouldNotRead(t *testing.T) {
 	t.Parallel()
-	limited, healthy := scenario{Forbidden: []string{"Secrets", "ConfigMaps"}}, scenario{}
-	withoutRoot := healthy.options(t)
-	connectTo(withoutRoot, onGet(healthy.client(t), forbidden(rootNamespace)))
+	limited, withoutRoot := scenario{Forbidden: []string{"Secrets", "ConfigMaps"}}, newOptions()
+	connectTo(withoutRoot, onGet((&scenario{}).client(t), forbidden(rootNamespace)))
 	for kinds, o := range map[string]*options{
 		"ConfigMaps, Secrets": limited.options(t), "Secrets": withoutRoot,
 	} {
@@ -204,7 +198,6 @@ func TestMustGatherSaysWhatItCouldNotRead(t *testing.T) {
 func TestMustGatherFindsSecretsInOtherForms(t *testing.T) {
 	t.Parallel()
 	const words, special = "planted with several words", `planted"<&>\special`
-	var healthy scenario
 	applied, err := json.Marshal(map[string]string{"a": special})
 	assert.NilError(t, err)
 	leak := &corev1.ConfigMap{Data: map[string]string{
@@ -213,13 +206,14 @@ func TestMustGatherFindsSecretsInOtherForms(t *testing.T) {
 	}}
 	leak.Annotations = map[string]string{"applied": string(applied)}
 	leak.Namespace, leak.Name = manilaNamespace, "leak"
-	dir, output := gather(t, healthy.options(t), leak, secret(manilaNamespace, "a", map[string][]byte{
+	o := (&scenario{}).options(t)
+	dir, output := gather(t, o, leak, secret(manilaNamespace, "a", map[string][]byte{
 		"words": []byte(words), "special": []byte(special), "namespace": []byte(manilaNamespace),
 		"cloud.conf": []byte("[Global]\npassword = \"planted-conf\"\n"),
 		"docker":     []byte(`{"auths":{"registry":{"password":"planted-docker","auth":"YTpi"}}}`),
 		"kubeconfig": []byte("apiVersion: v1\nkind: ConfigMap\nitems:\n"),
 	}))
-	mustNotContain(t, dir, output, []string{"planted", "several"})
+	mustNotContain(t, dir, output, "planted", "several")
 	text, err := os.ReadFile(filepath.Join(dir, "namespaces", manilaNamespace, "core",
 		"configmaps.yaml"))
 	var list corev1.ConfigMapList
@@ -230,10 +224,9 @@ func TestMustGatherFindsSecretsInOtherForms(t *testing.T) {
 // Whoever serves the API of snapshots chooses the names of objects.
 func TestMustGatherWritesOnlyIntoItsFolder(t *testing.T) {
 	t.Parallel()
-	var healthy scenario
 	class := &snapshotv1.VolumeSnapshotClass{Driver: "x", DeletionPolicy: "Delete"}
 	class.Name = "../../../../outside"
-	dir, _ := gather(t, healthy.options(t), class)
+	dir, _ := gather(t, (&scenario{}).options(t), class)
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	assert.Check(t, err == nil && len(entries) == 1, "want only the folder: %v, %v", entries, err)
 	files, err := filepath.Glob(filepath.Join(dir, "cluster-scoped-resources", "*",

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,9 +67,14 @@ func secret(namespace, name string, data map[string][]byte) *corev1.Secret {
 	}
 }
 
+// withClouds returns a Secret that contains only a clouds.yaml.
+func withClouds(namespace, name string, text []byte) *corev1.Secret {
+	return secret(namespace, name, map[string][]byte{cloudsKey: text})
+}
+
 // copied returns a Secret of the cloud credential operator.
 func copied(clouds []byte) *corev1.Secret {
-	s := secret(flavour.DefaultNamespace, cinderSecret, map[string][]byte{cloudsKey: clouds})
+	s := withClouds(flavour.DefaultNamespace, cinderSecret, clouds)
 	s.Annotations = map[string]string{requestAnnotation: "a"}
 	return s
 }
@@ -101,15 +107,11 @@ func (c *rotatingCluster) get(
 	err := inner.Get(ctx, client.ObjectKey{Namespace: rootNamespace, Name: rootSecret}, &root)
 	if text := root.Data[cloudsKey]; err == nil && c.rewrites && !bytes.HasPrefix(text, []byte("#")) {
 		root.Data[cloudsKey] = append([]byte("#\n"), text...)
-		if err := inner.Update(ctx, &root); err != nil {
-			return err
-		}
+		assert.Check(c, inner.Update(ctx, &root))
 	}
 	if err == nil && c.copies && inner.Get(ctx, at, &copied) == nil {
 		copied.Data = root.Data
-		if err := inner.Update(ctx, &copied); err != nil {
-			return err
-		}
+		assert.Check(c, inner.Update(ctx, &copied))
 	}
 	if key.Name == "late" && !c.rolls["late"] {
 		if c.waits++; c.waits%3 == 0 {
@@ -121,9 +123,7 @@ func (c *rotatingCluster) get(
 		_, name, _ := strings.Cut(string(copied.Data[cloudsKey]), "# ")
 		d.Annotations[diagnosis.InputsAnnotation] = "secret/" + cinderSecret + "=" +
 			strings.TrimSpace(name)
-		if err := inner.Update(ctx, &d); err != nil {
-			return err
-		}
+		assert.Check(c, inner.Update(ctx, &d))
 	}
 	return inner.Get(ctx, key, object)
 }
@@ -180,16 +180,18 @@ func newCA(t *testing.T) []byte {
 func TestRotationChangesNothing(t *testing.T) {
 	t.Parallel()
 	old := clouds("a")
-	root := func() client.Object {
-		return secret(rootNamespace, rootSecret, map[string][]byte{cloudsKey: old})
-	}
 	guest := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	guest.Status.ControlPlaneTopology = configv1.ExternalTopologyMode
-	ofHelm := secret(manilaNamespace, manilaSecret, map[string][]byte{cloudsKey: old})
+	plane := hosted("a", "")[0].(*unstructured.Unstructured)
+	plane.SetAnnotations(map[string]string{"hypershift.openshift.io/cluster": "clusters/a"})
+	assert.NilError(t, unstructured.SetNestedField(plane.Object, "cloud",
+		"spec", "platform", "openstack", "identityRef", "name"))
+	ofHelm := withClouds(manilaNamespace, manilaSecret, old)
 	ofHelm.Annotations = map[string]string{"meta.helm.sh/release-name": "drivers"}
 	foreignCA := bytes.Replace(old, []byte("    auth:"), []byte("    cacert: /ca.pem\n    auth:"), 1)
 	valid, ca := file(t, clouds("b")), file(t, newCA(t))
-	only := []client.Object{root()}[:1:1]
+	root := withClouds(rootNamespace, rootSecret, old)
+	only, onGuest := []client.Object{root}, []client.Object{root, guest, plane}
 	content := func(text string) []string { return []string{file(t, []byte(text))} }
 	for name, test := range map[string]struct {
 		objects []client.Object
@@ -208,12 +210,19 @@ func TestRotationChangesNothing(t *testing.T) {
 		"nothing to undo":     {only, []string{"--undo"}, 1, "nothing to go back"},
 		"no credentials":      {nil, []string{valid}, exitFailed, "there are no credentials"},
 		"manual mode":         {[]client.Object{copied(old)}, []string{valid}, exitFailed, "manual mode"},
-		"guest cluster":       {append(only, guest), []string{valid}, exitFailed, "identityRef"},
+		"guest cluster":       {onGuest, []string{valid}, exitFailed, "identityRef"},
 		"entries of no cloud": {only, content("clouds: {a: {}, b: {}}"), 2, ""},
 		"another entry": {
 			only, content(strings.Replace(string(old), "openstack:", "prod:", 1)), exitUsage,
 			"only the entry prod, but those who read Secret kube-system/openstack-credentials need " +
 				"openstack: rename it",
+		},
+		"guest cluster with its management": {
+			onGuest,
+			[]string{
+				valid, "--management-namespace=clusters-a", "--management-kubeconfig=" + kubeconfig(t),
+			},
+			exitFailed, "in Secret clusters/cloud: follow",
 		},
 		"Secret of Helm": {
 			[]client.Object{ofHelm}, []string{valid}, exitFailed, "helm upgrade drivers",
@@ -239,7 +248,7 @@ func TestRotationChangesNothing(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {valid, "--undo"}, {valid, valid}, {"--undo", "--cacert=" + valid},
 	} {
-		newRotatingCluster(t, root()).mustRotate(exitUsage, "", args...)
+		newRotatingCluster(t, root).mustRotate(exitUsage, "", args...)
 	}
 }
 
@@ -247,7 +256,7 @@ func TestRotationSaysWhatItMayNotRead(t *testing.T) {
 	t.Parallel()
 	old := clouds("a")
 	for _, kind := range []string{"Infrastructures", "Secrets", "Deployments", "DaemonSets"} {
-		c := newRotatingCluster(t, secret(rootNamespace, rootSecret, map[string][]byte{cloudsKey: old}))
+		c := newRotatingCluster(t, withClouds(rootNamespace, rootSecret, old))
 		all := c.WithWatch
 		c.WithWatch = interceptor.NewClient(all,
 			(&scenario{Forbidden: []string{kind}}).refusals(all.Scheme()))
@@ -255,24 +264,6 @@ func TestRotationSaysWhatItMayNotRead(t *testing.T) {
 		c.WithWatch = all
 		assert.Check(t, is.DeepEqual(old, c.data(rootNamespace, rootSecret)[cloudsKey]), kind)
 	}
-}
-
-func TestRotationNamesTheSecretOfAHostedCluster(t *testing.T) {
-	t.Parallel()
-	guest := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
-	guest.Status.ControlPlaneTopology = configv1.ExternalTopologyMode
-	hosted := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"platform": map[string]any{"openstack": map[string]any{
-			"identityRef": map[string]any{"name": "cloud"},
-		}},
-	}}}
-	hosted.SetGroupVersionKind(hostedControlPlane())
-	hosted.SetNamespace("clusters-a")
-	hosted.SetName("a")
-	hosted.SetAnnotations(map[string]string{"hypershift.openshift.io/cluster": "clusters/a"})
-	c := newRotatingCluster(t, guest, hosted)
-	c.mustRotate(exitFailed, "in Secret clusters/cloud: follow", file(t, clouds("b")),
-		"--management-namespace=clusters-a", "--management-kubeconfig="+kubeconfig(t))
 }
 
 // In a rotation that does not finish, only the first of two Deployments changes. An undo that
@@ -309,7 +300,7 @@ func TestRotationGoesBackAfterUnfinishedOnes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newRotatingCluster(t, copied(clouds("a")),
-				secret(rootNamespace, rootSecret, map[string][]byte{cloudsKey: clouds("a")}))
+				withClouds(rootNamespace, rootSecret, clouds("a")))
 			for _, s := range steps {
 				c.rolls = map[string]bool{"early": true, "late": s.finishes}
 				argument := cmp.Or(s.argument, file(t, clouds(s.to)))
@@ -334,60 +325,50 @@ func TestRotationWaitsForCopies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mustWaitForCopies(newRotatingCluster(t, append(login, copied(clouds("a")), secret(rootNamespace,
-				rootSecret, map[string][]byte{cloudsKey: clouds("a"), confKey: []byte("[Global]")}))...))
+			c := newRotatingCluster(t, append(login, copied(clouds("a")), secret(rootNamespace, rootSecret,
+				map[string][]byte{cloudsKey: clouds("a"), confKey: []byte("[Global]")}))...)
+			c.copies = false
+			c.rolls = map[string]bool{"early": true, "late": true}
+			fresh, conf := file(t, clouds("b")), "--clouds-conf="+file(t, []byte("[Global]\nx=1"))
+			c.mustRotate(exitDeadline, "--clouds-conf", fresh, "--timeout=1s")
+			c.mustRotate(exitDeadline, "has passed, waiting until the cloud credential operator has "+
+				"copied the credentials to Secret openstack-cloud-credentials", fresh, conf, "--timeout=3s")
+			c.copies, c.rewrites = true, true
+			c.mustRotate(exitOK, "", fresh, conf, "--timeout=1m")
+			got := string(c.data(rootNamespace, rootSecret)[confKey])
+			assert.Check(t, is.Equal(got, "[Global]\nx=1"))
+			c.mustRotate(exitOK, "", "--undo", "--timeout=1m")
+			got = string(c.data(rootNamespace, rootSecret)[confKey])
+			assert.Check(t, is.Equal(got, "[Global]"), "undo")
 		})
 	}
-}
-
-func mustWaitForCopies(c *rotatingCluster) {
-	c.Helper()
-	c.copies = false
-	c.rolls = map[string]bool{"early": true, "late": true}
-	conf := file(c.T, []byte("[Global]\nx=1"))
-	fresh := file(c.T, clouds("b"))
-	c.mustRotate(exitDeadline, "--clouds-conf", fresh, "--timeout=1s")
-	c.mustRotate(exitDeadline, "has passed, waiting until the cloud credential operator has copied "+
-		"the credentials to Secret openstack-cloud-credentials", fresh, "--clouds-conf="+conf,
-		"--timeout=3s")
-	c.copies, c.rewrites = true, true
-	c.mustRotate(exitOK, "", fresh, "--clouds-conf="+conf, "--timeout=1m")
-	assert.Check(c, is.Equal(string(c.data(rootNamespace, rootSecret)[confKey]), "[Global]\nx=1"))
-	c.mustRotate(exitOK, "", "--undo", "--timeout=1m")
-	assert.Check(c, is.Equal(string(c.data(rootNamespace, rootSecret)[confKey]), "[Global]"), "undo")
 }
 
 // Without a cloud credential operator the Secrets of the drivers are changed, each with its own
 // previous content.
 func TestRotationChangesTheSecretsOfTheDriversOnKubernetes(t *testing.T) {
 	t.Parallel()
-	before := map[string]map[string][]byte{
-		manilaNamespace + "/" + manilaSecret:          {cloudsKey: clouds("m"), caKey: []byte("old CA")},
-		flavour.DefaultNamespace + "/" + manilaSecret: {cloudsKey: clouds("m"), "other": []byte("x")},
-		flavour.DefaultNamespace + "/" + cinderSecret: {cloudsKey: clouds("a")},
+	before := []*corev1.Secret{
+		secret(manilaNamespace, manilaSecret,
+			map[string][]byte{cloudsKey: clouds("m"), caKey: []byte("old CA")}),
+		secret(flavour.DefaultNamespace, manilaSecret,
+			map[string][]byte{cloudsKey: clouds("m"), "other": []byte("x")}),
+		withClouds(flavour.DefaultNamespace, cinderSecret, clouds("a")),
 	}
-	var objects []client.Object
-	for key, data := range before {
-		namespace, name, _ := strings.Cut(key, "/")
-		objects = append(objects, secret(namespace, name, data))
-	}
-	c := newRotatingCluster(t, objects...)
+	c := newRotatingCluster(t, before[0], before[1], before[2])
 	c.rolls = map[string]bool{"early": true, "late": true}
 	ca := newCA(t)
 	c.mustRotate(exitOK, "Changing clouds.yaml, cacert of Secret open", file(t, clouds("b")),
 		"--cacert="+file(t, ca), "--timeout=1m")
-	for key, data := range before {
-		namespace, name, _ := strings.Cut(key, "/")
-		want := map[string][]byte{cloudsKey: clouds("b"), caKey: ca}
-		if other, ok := data["other"]; ok {
-			want["other"] = other
-		}
-		assert.Check(t, is.DeepEqual(want, c.data(namespace, name)), key)
+	for _, s := range before {
+		want := maps.Clone(s.Data)
+		want[cloudsKey], want[caKey] = clouds("b"), ca
+		assert.Check(t, is.DeepEqual(want, c.data(s.Namespace, s.Name)), "%s/%s", s.Namespace, s.Name)
 	}
 	c.mustRotate(exitOK, "", "--undo", "--timeout=1m")
-	for key, want := range before {
-		namespace, name, _ := strings.Cut(key, "/")
-		assert.Check(t, is.DeepEqual(want, c.data(namespace, name)), "after undo %s", key)
+	for _, s := range before {
+		assert.Check(t, is.DeepEqual(s.Data, c.data(s.Namespace, s.Name)),
+			"after undo %s/%s", s.Namespace, s.Name)
 	}
 }
 
@@ -453,43 +434,28 @@ func TestRotationWaitsForTheLoginOfTheDriver(t *testing.T) {
 		nothing = "No driver has a login, so there is nothing to wait for\n"
 	)
 	fresh := bytes.Replace(clouds("b"), []byte("username: u"), []byte("username: v"), 1)
-	credentials := func(namespace, name string) client.Object {
-		return secret(namespace, name, map[string][]byte{cloudsKey: clouds("a")})
-	}
-	ofManila, login := credentials(manilaNamespace, manilaSecret), loginOf(t, "Manila", clouds("a"))
+	manila := withClouds(manilaNamespace, manilaSecret, clouds("a"))
+	cinder := withClouds(flavour.DefaultNamespace, cinderSecret, clouds("a"))
+	root := withClouds(rootNamespace, rootSecret, clouds("a"))
+	login := loginOf(t, "Manila", clouds("a"))
+	of := func(objects ...client.Object) []client.Object { return objects }
 	for name, test := range map[string]struct {
 		objects  []client.Object
 		accepted bool
 		code     int
 		says     []string
 	}{
-		"accepted after refusals": {
-			[]client.Object{ofManila, login}, true, exitOK, []string{tested, first, second},
-		},
+		"accepted after refusals": {of(manila, login), true, exitOK, []string{tested, first, second}},
 		"never accepted": {
-			[]client.Object{ofManila, login}, false, exitDeadline, []string{tested, first, second},
+			of(manila, login), false, exitDeadline, []string{tested, first, second},
 		},
-		"not copied": {
-			[]client.Object{ofManila, login, credentials(rootNamespace, rootSecret)},
-			false, exitDeadline,
-			[]string{copied},
-		},
-		"driver without a login": {
-			[]client.Object{ofManila}, false, exitOK, []string{first, nothing},
-		},
-		"driver without credentials": {
-			[]client.Object{login, credentials(flavour.DefaultNamespace, cinderSecret)}, false, exitOK, nil,
-		},
+		"not copied":                 {of(manila, login, root), false, exitDeadline, []string{copied}},
+		"driver without a login":     {of(manila), false, exitOK, []string{first, nothing}},
+		"driver without credentials": {of(login, cinder), false, exitOK, nil},
 		"Unmanaged": {
-			[]client.Object{ofManila, login},
-			false, exitDeadline,
-			[]string{tested, first, second, unmanaged},
+			of(manila, login), false, exitDeadline, []string{tested, first, second, unmanaged},
 		},
-		workload: {
-			[]client.Object{ofManila, credentials(flavour.DefaultNamespace, cinderSecret)},
-			false, exitFailed,
-			[]string{changed, first},
-		},
+		workload: {of(manila, cinder), false, exitFailed, []string{changed, first}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
