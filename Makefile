@@ -128,12 +128,12 @@ verify: $(CODE_GENERATORS) ## Fail if generated files or go.mod are outdated, or
 	go -C test/node/images/programs mod tidy -diff -modfile logins/go.v1.33.mod
 
 .PHONY: test
-test: ## Run what CI runs, and what to run before each commit (8 minutes, 20 in a new clone)
+test: ## Run what CI runs, and what to run before each commit (6 minutes, 13 in a new clone)
 	@hack/stages.sh lint vet verify test-unit test-clusters
 
 .PHONY: test-all
 test-all: export TAGS := integration,long
-test-all: ## Run all tests that need no root, also after a failure (30 minutes)
+test-all: ## Run all tests that need no root, also after a failure (26 minutes)
 	@hack/stages.sh --keep-going lint-all vet verify test-unit verify-supply-chain \
 		test-logins test-devcluster test-chaos test-helm test-olm test-clusters
 
