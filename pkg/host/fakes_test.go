@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,13 +61,7 @@ func (s *apiServer) note(what string) {
 func (s *apiServer) notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string(nil), s.log...)
-}
-
-func (s *apiServer) set(change func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change()
+	return slices.Clone(s.log)
 }
 
 // bounded returns a context that ends before the time limit of the test binary.
@@ -75,16 +70,6 @@ func bounded(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// holder returns the holder of the Lease.
-func (s *apiServer) holder() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.lease == nil {
-		return ""
-	}
-	return ptr.Deref(s.lease.Spec.HolderIdentity, "")
 }
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -125,7 +110,7 @@ func (s *apiServer) serveEvent(w http.ResponseWriter, r *http.Request) {
 func (s *apiServer) received() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string(nil), s.requests...)
+	return slices.Clone(s.requests)
 }
 
 // eventsOfWork returns the events except for events about the Lease.

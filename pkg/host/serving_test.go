@@ -70,6 +70,13 @@ func serving(t *testing.T, o Options, info configv1.ServingInfo, kube *fake.Clie
 	return listener.Addr().String()
 }
 
+// open returns options of a server that answers everybody.
+func open() Options {
+	o := Options{Name: "test"}
+	o.Operator.Authentication.Disabled = true
+	return o
+}
+
 // cluster returns a client that knows two tokens and the CA of client certificates.
 func cluster(t *testing.T, ca *crypto.CA) *fake.Clientset {
 	t.Helper()
@@ -228,9 +235,7 @@ func TestTokensAreReviewedOnce(t *testing.T) {
 
 func TestSlowClientsAreDisconnected(t *testing.T) {
 	t.Parallel()
-	o := Options{Name: "test"}
-	o.Operator.Authentication.Disabled = true
-	server, err := newServer(t.Context(), o, configv1.ServingInfo{}, fake.NewClientset())
+	server, err := newServer(t.Context(), open(), configv1.ServingInfo{}, fake.NewClientset())
 	assert.NilError(t, err)
 	for what, timeout := range map[string]time.Duration{
 		"reading headers": server.ReadHeaderTimeout, "reading": server.ReadTimeout,
@@ -238,19 +243,18 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 	} {
 		assert.Check(t, timeout > 0 && timeout <= 2*time.Minute, "%s may take %v", what, timeout)
 	}
-	address := serving(t, o, configv1.ServingInfo{}, fake.NewClientset())
-	got, err := request{path: "/healthz", token: strings.Repeat("x", 32<<10)}.send(t.Context(),
-		address)
+	address := serving(t, open(), configv1.ServingInfo{}, fake.NewClientset())
+	large := request{path: "/healthz", token: strings.Repeat("x", 32<<10)}
+	got, err := large.send(t.Context(), address)
 	assert.Check(t, err == nil && got == http.StatusRequestHeaderFieldsTooLarge,
 		"a token of 32 KiB is answered with %d, %v", got, err)
 }
 
 func TestMetricsAreOpenWithoutAuthentication(t *testing.T) {
 	t.Parallel()
-	authentication, authorization := Options{Name: "test"}, Options{Name: "test"}
-	authentication.Operator.Authentication.Disabled = true
+	authorization := Options{Name: "test"}
 	authorization.Operator.Authorization.Disabled = true
-	for _, o := range []Options{authentication, authorization} {
+	for _, o := range []Options{open(), authorization} {
 		kube := fake.NewClientset()
 		address := serving(t, o, configv1.ServingInfo{}, kube)
 		got, err := request{path: "/metrics"}.send(t.Context(), address)
@@ -262,40 +266,35 @@ func TestMetricsAreOpenWithoutAuthentication(t *testing.T) {
 
 func TestServerUsesTheTLSProfile(t *testing.T) {
 	t.Parallel()
-	const strong = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
-	o := Options{Name: "test"}
-	o.Operator.Authentication.Disabled = true
+	const strong, other = tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+		tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
 	version13 := configv1.ServingInfo{MinTLSVersion: "VersionTLS13"}
-	ciphers := configv1.ServingInfo{CipherSuites: []string{strong}}
-	tests := map[string]struct {
-		info           configv1.ServingInfo
-		version, suite uint16
-		wantRejected   bool
+	ciphers := configv1.ServingInfo{CipherSuites: []string{tls.CipherSuiteName(strong)}}
+	for name, tt := range map[string]struct {
+		info         configv1.ServingInfo
+		version      uint16
+		suites       []uint16
+		wantRejected bool
 	}{
-		"version 1.3":   {version13, tls.VersionTLS13, 0, false},
-		"version below": {version13, tls.VersionTLS12, 0, true},
-		"listed cipher": {ciphers, tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, false},
-		"cipher that is not": {
-			ciphers, tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, true,
-		},
-		"version 1.1 by default":   {configv1.ServingInfo{}, tls.VersionTLS11, 0, true},
-		"version 1.2 by default":   {configv1.ServingInfo{}, tls.VersionTLS12, 0, false},
-		"no HTTP/2, but version 1": {configv1.ServingInfo{}, tls.VersionTLS13, 0, false},
-	}
-	for name, tt := range tests {
+		"version 1.3":            {version13, tls.VersionTLS13, nil, false},
+		"version below":          {version13, tls.VersionTLS12, nil, true},
+		"listed cipher":          {ciphers, tls.VersionTLS12, []uint16{strong}, false},
+		"cipher that is not":     {ciphers, tls.VersionTLS12, []uint16{other}, true},
+		"version 1.1 by default": {configv1.ServingInfo{}, tls.VersionTLS11, nil, true},
+		"version 1.2 by default": {configv1.ServingInfo{}, tls.VersionTLS12, nil, false},
+		"1.3 by default, HTTP 1": {configv1.ServingInfo{}, tls.VersionTLS13, nil, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			config := &tls.Config{
 				InsecureSkipVerify: true, //nolint:gosec // an old client
 				MinVersion:         tls.VersionTLS10,
 				MaxVersion:         tt.version,
+				CipherSuites:       tt.suites,
 				NextProtos:         []string{"h2", "http/1.1"},
 			}
-			if tt.suite != 0 {
-				config.CipherSuites = []uint16{tt.suite}
-			}
 			conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp",
-				serving(t, o, tt.info, fake.NewClientset()))
+				serving(t, open(), tt.info, fake.NewClientset()))
 			assert.Assert(t, (err != nil) == tt.wantRejected,
 				"got %v, want rejected %v", err, tt.wantRejected)
 			if err != nil {
@@ -315,9 +314,7 @@ func TestCertificateIsReadAtEachHandshake(t *testing.T) {
 	info := configv1.ServingInfo{CertInfo: configv1.CertInfo{
 		CertFile: filepath.Join(folder, "tls.crt"), KeyFile: filepath.Join(folder, "tls.key"),
 	}}
-	o := Options{Name: "test"}
-	o.Operator.Authentication.Disabled = true
-	address := serving(t, o, info, fake.NewClientset())
+	address := serving(t, open(), info, fake.NewClientset())
 	self := served(t, address)
 	assert.Check(t, is.DeepEqual([]string{"localhost"}, self.DNSNames),
 		"names of the certificate without files")
