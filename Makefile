@@ -133,7 +133,7 @@ test: ## Run what CI runs, and what to run before each commit (6 minutes, 13 in 
 
 .PHONY: test-all
 test-all: export TAGS := integration,long
-test-all: ## Run all tests that need no root, also after a failure (26 minutes)
+test-all: ## Run all tests that need no root, also after a failure (30 minutes)
 	@hack/stages.sh --keep-going lint-all vet verify test-unit verify-supply-chain \
 		test-logins test-devcluster test-chaos test-helm test-olm test-clusters
 
