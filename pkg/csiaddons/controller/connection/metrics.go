@@ -17,6 +17,7 @@ type Metrics struct {
 	waiting     prometheus.Gauge
 	connections *prometheus.GaugeVec
 	repaired    *prometheus.CounterVec
+	verified    *prometheus.GaugeVec
 }
 
 const (
@@ -55,6 +56,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		connections: gauge("sidecars_connected", "Sidecars to which the controller is connected."),
 		repaired: counter("fence_repaired_shares_total",
 			"Shares to which fenced clients had access again, until a check has revoked it."),
+		verified: gauge("fence_verified_timestamp_seconds", "When the fence was verified whose last "+
+			"verification is the longest ago, in seconds since 1970."),
 	}
 }
 
@@ -83,4 +86,14 @@ func (m *Metrics) Repaired(driver string, shares uint64) {
 // Connected adds a number of connected sidecars of a driver.
 func (m *Metrics) Connected(driver string, change int) {
 	m.connections.WithLabelValues(driver).Add(float64(change))
+}
+
+// Verified sets when the fence of a driver was verified whose verification is the longest ago. A
+// zero time means that no fence holds.
+func (m *Metrics) Verified(driver string, oldest time.Time) {
+	if oldest.IsZero() {
+		m.verified.DeleteLabelValues(driver)
+		return
+	}
+	m.verified.WithLabelValues(driver).Set(float64(oldest.Unix()))
 }

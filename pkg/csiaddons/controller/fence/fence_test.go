@@ -2,6 +2,7 @@ package fence
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -140,7 +141,7 @@ func TestStartIsWrittenBeforeEachCall(t *testing.T) {
 		crash := func(context.Context, string) error {
 			w.expect("a", ReasonStarted, "Pod  changes the access of the clients: Fenced")
 			assert.Check(t, w.writes == 1, "the status was written %d times before the call", w.writes)
-			w.writing = func(*v1alpha1.NetworkFence) error { return apierrors.NewInternalError(nil) }
+			w.writing = func(*v1alpha1.NetworkFence) error { return errors.New("the disk is full") }
 			return nil
 		}
 		w.answer = crash
@@ -333,7 +334,7 @@ func TestSpellingsOfACIDRAreOneCIDR(t *testing.T) {
 		w.expectCalls("unfence fd00::/64")
 		w.expectQuiet(time.Minute)
 		w.delete(networkFence("a", v1alpha1.Fenced))
-		w.pass(waitInterval)
+		w.pass(moment)
 		w.expect("b", ReasonUnfenced, "The fence of the clients has ended")
 		w.expectCalls("unfence " + network)
 		w.expectQuiet(time.Minute)
@@ -375,7 +376,7 @@ func TestWaitingNetworkFenceDoesNotEndALaterFence(t *testing.T) {
 		// A call that fails does not make the controller forget.
 		w.answer = refuse(notNow(codes.Unavailable), "unfence")
 		w.delete(networkFence("b", v1alpha1.Fenced))
-		w.pass(waitInterval)
+		w.pass(moment)
 		w.expect("a", ReasonRetrying, "not now")
 		w.answer = nil
 		w.must(w.client.Create(t.Context(), networkFence("last", v1alpha1.Fenced, lost)))
@@ -411,7 +412,7 @@ func TestNewSpecUnfencesAllAgain(t *testing.T) {
 		w.expectCalls("unfence " + lost + ",10.0.0.7/32")
 		w.unfence("b")
 		w.expect("b", ReasonUnfenced, "")
-		w.pass(waitInterval)
+		w.pass(moment)
 		w.expect("a", ReasonUnfenced, "")
 	})
 }

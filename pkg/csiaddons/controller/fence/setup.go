@@ -3,6 +3,7 @@ package fence
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,59 +16,65 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
 const (
-	workers    = 10
-	firstRetry = 5 * time.Second
-	maxRetry   = 5 * time.Minute
-	// callDelay is the time from a change to a call, so that a call contains the NetworkFences that
-	// somebody creates for all nodes of a rack. The reconcile of each of them comes after it.
-	callDelay, reportDelay = time.Second / 2, time.Second
+	workers = 10
+	// eventDelay is the time from a change to a decision, so that a call contains the NetworkFences
+	// that somebody creates for all nodes of a rack.
+	eventDelay = time.Second / 2
 )
 
-// options returns the options of the controllers. A failed attempt is repeated until it succeeds.
-func options() controller.Options {
+// options returns the options of a controller. A failed attempt is repeated until it succeeds.
+func options(longest time.Duration) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
-			firstRetry, maxRetry),
+			min(firstRetry, longest), longest),
 	}
 }
 
-// SetUp adds the reconciler and the callers to a manager.
+// SetUp adds the reconciler to a manager.
 func (r *Reconciler) SetUp(m manager.Manager) error {
-	r.callers = map[string]*caller{}
+	r.calls, r.drivers = make(chan func(context.Context)), map[string]*state{noDriver: {}}
 	for driver := range r.Drivers {
-		r.callers[driver] = &caller{Reconciler: r, name: driver}
-	}
-	all := func(ctx context.Context, _ client.Object) []reconcile.Request {
-		return connection.Requests(ctx, r.Client, &v1alpha1.NetworkFenceList{})
-	}
-	itself := func(o client.Object) []types.NamespacedName {
-		return []types.NamespacedName{client.ObjectKeyFromObject(o)}
+		r.drivers[driver] = &state{driver: driver}
 	}
 	drivers := func(client.Object) (names []types.NamespacedName) {
-		for driver := range r.callers {
+		for driver := range r.drivers {
 			names = append(names, types.NamespacedName{Name: driver})
 		}
 		return names
 	}
-	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
-	return errors.Join(builder.ControllerManagedBy(m).Named("networkfence").
-		Watches(&v1alpha1.NetworkFence{}, after(reportDelay, itself), changed).
-		Watches(&v1alpha1.NetworkFenceClass{}, handler.EnqueueRequestsFromMapFunc(all)).
-		WithOptions(options()).Complete(r),
-		builder.ControllerManagedBy(m).Named("networkfencecalls").
-			Watches(&v1alpha1.NetworkFence{}, after(callDelay, drivers), changed).
-			Watches(&v1alpha1.NetworkFenceClass{}, after(callDelay, drivers)).
-			WithOptions(options()).Complete(reconcile.Func(
-			func(ctx context.Context, driver reconcile.Request) (reconcile.Result, error) {
-				return r.callers[driver.Name].reconcile(ctx)
-			})))
+	queue := source.Func(func(_ context.Context, queue connection.Queue) error {
+		r.queue = queue
+		return nil
+	})
+	return errors.Join(m.Add(manager.RunnableFunc(r.runCalls)),
+		builder.ControllerManagedBy(m).Named("networkfence").
+			Watches(&v1alpha1.NetworkFence{}, after(eventDelay, drivers),
+				builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+			Watches(&v1alpha1.NetworkFenceClass{}, after(eventDelay, drivers)).
+			WatchesRawSource(queue).WithOptions(options(firstRetry)).Complete(r))
+}
+
+// runCalls runs the calls of drivers until the manager stops, and returns when each has returned.
+// The manager releases its Lease after that, so no call runs beside those of the next leader.
+func (r *Reconciler) runCalls(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case call := <-r.calls:
+			running.Go(func() { call(ctx) })
+		}
+	}
 }
 
 // after returns a handler that adds requests some time after each event.
@@ -105,5 +112,5 @@ func (c *Clients) SetUp(ctx context.Context, m manager.Manager) error {
 	return builder.ControllerManagedBy(m).Named("fenceclients").
 		For(&v1alpha1.CSIAddonsNode{}, builder.WithPredicates(connected)).
 		Watches(&v1alpha1.NetworkFenceClass{}, ofDriver).
-		WithOptions(options()).Complete(c)
+		WithOptions(options(maxRetry)).Complete(c)
 }

@@ -3,11 +3,16 @@ package fence
 import (
 	"context"
 	"errors"
+	"sync"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
@@ -42,9 +47,23 @@ type outcome struct {
 	fenced metav1.ConditionStatus
 
 	reason, message string
+	// unverified is why a fence that holds was not verified for too long.
+	unverified string
 	// ended are the CIDRs whose fence has ended, if others stay fenced. Without them, the status keeps
 	// those that it contains.
 	ended []string
+}
+
+// settled returns whether the condition says that the current spec is done.
+func settled(f *v1alpha1.NetworkFence) bool {
+	found := meta.FindStatusCondition(f.Status.Conditions, ConditionFenced)
+	return !outdated(f) && found.Status != metav1.ConditionUnknown
+}
+
+// outdated returns whether the status is not about the current spec.
+func outdated(f *v1alpha1.NetworkFence) bool {
+	found := meta.FindStatusCondition(f.Status.Conditions, ConditionFenced)
+	return found == nil || found.ObservedGeneration != f.Generation
 }
 
 // pending returns what the status says before a call ends. It does not contain the result for an
@@ -71,6 +90,37 @@ func describe(failure error) outcome {
 	return done
 }
 
+// writeAll writes what statuses say, several at the same time. If calls is set, it writes each. It
+// returns 0, or when to try again: at once if a NetworkFence has changed or is gone.
+func (r *Reconciler) writeAll(ctx context.Context, writes []write, calls bool,
+) (after time.Duration) {
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(workers)
+	for _, w := range writes {
+		group.Go(func() error {
+			err := r.write(ctx, w.fence, w.outcome, calls)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				w.unwritten = nil
+			case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+				after = sooner(after, callInterval)
+			default:
+				log.FromContext(ctx).Error(err, "Failed to write a status", "NetworkFence", w.fence.Name)
+				after = sooner(after, firstRetry)
+				if calls { // the next call is without it
+					w.next = r.Clock.Now().Add(firstRetry)
+				}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // no write returns an error
+	return after
+}
+
 // write writes the status, and records an event if it changes. If it does not, it is written only
 // before a call: the API server compares the version.
 func (r *Reconciler) write(ctx context.Context, f *v1alpha1.NetworkFence, o outcome, calls bool,
@@ -86,6 +136,7 @@ func (r *Reconciler) write(ctx context.Context, f *v1alpha1.NetworkFence, o outc
 		ObservedGeneration: f.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 	})
 	r.remember(changed, o)
+	expired := r.certify(changed, o)
 	wanted := changed.Status
 	if f.Status.Reason == "" { // the CustomResourceDefinition of another program may lack the field
 		wanted.Reason = ""
@@ -98,13 +149,15 @@ func (r *Reconciler) write(ctx context.Context, f *v1alpha1.NetworkFence, o outc
 		return err
 	}
 	changed.DeepCopyInto(f)
-	if unchanged {
+	kind, reason, message := corev1.EventTypeNormal, o.reason, o.message
+	switch {
+	case unchanged:
 		return nil
-	}
-	kind := corev1.EventTypeNormal
-	if o.result == v1alpha1.OperationFailed && o.reason != ReasonStarted {
+	case expired:
+		kind, reason, message = corev1.EventTypeWarning, ReasonNotVerified, o.unverified
+	case o.result == v1alpha1.OperationFailed && o.reason != ReasonStarted:
 		kind = corev1.EventTypeWarning
 	}
-	r.Events.Eventf(f, nil, kind, o.reason, actionFence, "%s", o.message)
+	r.Events.Eventf(f, nil, kind, reason, actionFence, "%s", message)
 	return nil
 }
