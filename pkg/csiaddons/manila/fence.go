@@ -20,7 +20,8 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
 
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manilanode"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -150,18 +151,18 @@ type request interface {
 
 // parse checks a request, and returns its networks in their order.
 func parse(request request) ([]netip.Prefix, error) {
-	if err := manilanode.CheckParameters(request.GetParameters()); err != nil {
-		return nil, err
+	if err := v1alpha1.CheckManilaParameters(request.GetParameters()); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	given := request.GetCidrs()
-	if len(given) == 0 || len(given) > manilanode.MaxNetworks {
+	if len(given) == 0 || len(given) > wire.MaxNetworks {
 		return nil, status.Errorf(codes.InvalidArgument,
 			"the request contains %d CIDRs: it must contain between 1 and %d", len(given),
-			manilanode.MaxNetworks)
+			wire.MaxNetworks)
 	}
 	networks := make([]netip.Prefix, 0, len(given))
 	for _, cidr := range given {
-		network, err := manilanode.ParseNetwork(cidr.GetCidr())
+		network, err := wire.ParseNetwork(cidr.GetCidr())
 		if err != nil {
 			return nil, status.Error(codes.InvalidArgument, err.Error())
 		}

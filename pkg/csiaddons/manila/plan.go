@@ -7,7 +7,7 @@ import (
 
 	"go4.org/netipx"
 
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manilanode"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -102,7 +102,7 @@ func parseRules(rules []openstack.AccessRule, fencing bool) ([]currentRule, erro
 			}
 			continue
 		}
-		network, err := manilanode.ParseNetwork(r.To)
+		network, err := wire.ParseNetwork(r.To)
 		if err != nil {
 			return nil, fmt.Errorf("reading an access rule: %w", err)
 		}

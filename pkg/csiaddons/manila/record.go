@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manilanode"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -42,7 +42,7 @@ type rule struct {
 // readRecord reads the record of a share. It accepts only what writeRecord writes.
 func readRecord(share openstack.Share) (r record, err error) {
 	for _, text := range split(share.Metadata[fencedKey]) {
-		network, err := manilanode.ParseNetwork(text)
+		network, err := wire.ParseNetwork(text)
 		if err != nil {
 			return r, fmt.Errorf("reading %s in its metadata: %w", fencedKey, err)
 		}
@@ -51,7 +51,7 @@ func readRecord(share openstack.Share) (r record, err error) {
 	r.fenced = sorted(r.fenced)
 	for _, text := range split(share.Metadata[revokedKey]) {
 		level, to, _ := strings.Cut(text, " ")
-		network, err := manilanode.ParseNetwork(to)
+		network, err := wire.ParseNetwork(to)
 		if err != nil || (level != readOnly && level != readWrite) {
 			return r, fmt.Errorf("reading %s in its metadata: %q is not an access rule", revokedKey, text)
 		}

@@ -1,13 +1,9 @@
 // Package manilanode serves CSI-Addons in the pods of Manila's node service: it returns the
-// addresses of the node. It contains what it shares with the controller service: how a request
-// names networks, and which parameters it may have. The sidecar links it, so it must not need
-// OpenStack.
+// addresses of the node. The sidecar links it, so it must not need OpenStack.
 package manilanode
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -22,6 +18,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/identity"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
 // Node serves fence.FenceController. Only the controller service fences.
@@ -51,8 +48,8 @@ func NewServer(node *Node) *grpc.Server {
 // storageNetworks. Without the parameter it returns the addresses of the Node.
 func (n *Node) GetFenceClients(_ context.Context, request *fence.GetFenceClientsRequest,
 ) (*fence.GetFenceClientsResponse, error) {
-	if err := CheckParameters(request.GetParameters()); err != nil {
-		return nil, err
+	if err := v1alpha1.CheckManilaParameters(request.GetParameters()); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	addresses := n.Defaults
 	if text := request.GetParameters()[v1alpha1.StorageNetworksParameter]; text != "" {
@@ -72,11 +69,11 @@ func (n *Node) GetFenceClients(_ context.Context, request *fence.GetFenceClients
 func (n *Node) inside(list string) ([]net.IP, error) {
 	var networks []netip.Prefix
 	for text := range strings.SplitSeq(list, ",") {
-		network, err := ParseNetwork(strings.TrimSpace(text))
-		if err != nil || len(networks) == MaxNetworks {
+		network, err := wire.ParseNetwork(strings.TrimSpace(text))
+		if err != nil || len(networks) == wire.MaxNetworks {
 			return nil, status.Errorf(codes.InvalidArgument,
 				"parameter %s is not a list of at most %d CIDRs", v1alpha1.StorageNetworksParameter,
-				MaxNetworks)
+				wire.MaxNetworks)
 		}
 		networks = append(networks, network)
 	}
@@ -102,35 +99,4 @@ func (n *Node) inside(list string) ([]net.IP, error) {
 func networkOf(ip net.IP) netip.Prefix {
 	address, _ := netipx.FromStdIP(ip) // without an address the network overlaps no other
 	return netip.PrefixFrom(address, address.BitLen())
-}
-
-// MaxNetworks limits the networks of one request.
-const MaxNetworks = 1024
-
-// ParseNetwork parses an address or a network. Host bits are removed.
-func ParseNetwork(text string) (netip.Prefix, error) {
-	if address, err := netip.ParseAddr(text); err == nil && address.Zone() == "" {
-		address = address.Unmap()
-		return netip.PrefixFrom(address, address.BitLen()), nil
-	}
-	network, err := netip.ParsePrefix(text)
-	if err != nil || network.Addr().Is4In6() {
-		return netip.Prefix{}, fmt.Errorf("%q is not an address or a network", text)
-	}
-	return network.Masked(), nil
-}
-
-// CheckParameters refuses parameters that have no meaning. Some drivers read the ID of a storage
-// cluster, and the controller treats NetworkFences with different IDs as independent. But here all
-// NetworkFences change the same shares, so that the end of one would end the other.
-func CheckParameters(given map[string]string) error {
-	for _, key := range slices.Sorted(maps.Keys(given)) {
-		if key != v1alpha1.StorageNetworksParameter {
-			return status.Errorf(codes.InvalidArgument, "the driver has no parameter %.63q, only %s. "+
-				"Delete the NetworkFenceClass, and create it with the same name and without this parameter. "+
-				"If the NetworkFence itself contains the parameter, replace it by one with a "+
-				"NetworkFenceClass", key, v1alpha1.StorageNetworksParameter)
-		}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -94,5 +95,30 @@ func TestLeaseHolderIsThatOfTheExistingSystem(t *testing.T) {
 		"a.b-0":                      "a-b-0",
 	} {
 		assert.Check(t, is.Equal(wire.LeaseHolder(pod), want), "the holder of the Lease in pod %s", pod)
+	}
+}
+
+func TestNetworksHaveOneText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct{ cidr, network string }{
+		"10.0.0.5": {"", "10.0.0.5/32"}, "10.0.0.5/24": {"10.0.0.0/24", "10.0.0.0/24"},
+		"0.0.0.0/0": {"0.0.0.0/0", "0.0.0.0/0"}, "::/0": {"::/0", "::/0"},
+		"fd00::1": {"", "fd00::1/128"}, "::ffff:10.0.0.5": {"", "10.0.0.5/32"},
+		"::ffff:10.0.0.5/128": {"10.0.0.5/32", "10.0.0.5/32"},
+		"::ffff:10.0.0.5/104": {"10.0.0.0/8", "10.0.0.0/8"},
+		"::ffff:0.0.0.0/96":   {"0.0.0.0/0", "0.0.0.0/0"},
+		"::ffff:0.0.0.0/95":   {}, "": {}, "10.0.0.0/33": {}, "host": {}, "fe80::1%eth0": {},
+	} {
+		cidr, errCIDR := wire.ParseCIDR(text)
+		network, errNetwork := wire.ParseNetwork(text)
+		for _, got := range []struct {
+			network netip.Prefix
+			err     error
+			want    string
+		}{{cidr, errCIDR, want.cidr}, {network, errNetwork, want.network}} {
+			assert.Check(t, (got.err != nil) == (got.want == "") &&
+				(got.err != nil || got.network.String() == got.want),
+				"%q is parsed as %v, %v", text, got.network, got.err)
+		}
 	}
 }

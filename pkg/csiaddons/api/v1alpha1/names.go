@@ -1,5 +1,11 @@
 package v1alpha1
 
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
 // Finalizers of the controller of the CSI-Addons for Ceph. The controller of this project only
 // removes them.
 const (
@@ -66,6 +72,21 @@ const (
 // networks from which nodes use the storage, separated by commas. The adapter of Manila reads it,
 // and the controller accepts addresses in these networks as clients of any node.
 const StorageNetworksParameter = "storageNetworks"
+
+// CheckManilaParameters refuses parameters that have no meaning for Manila. Some drivers read the ID
+// of a storage cluster, and the controller treats NetworkFences with different IDs as independent.
+// But all NetworkFences of Manila change the same shares, so the end of one would end the other.
+func CheckManilaParameters(given map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if key != StorageNetworksParameter {
+			return fmt.Errorf("the driver has no parameter %.63q, only %s. Delete the NetworkFenceClass, "+
+				"and create it with the same name and without this parameter. If the NetworkFence itself "+
+				"contains the parameter, replace it by one with a NetworkFenceClass", key,
+				StorageNetworksParameter)
+		}
+	}
+	return nil
+}
 
 // RevisionAnnotation contains, on a CustomResourceDefinition of this project, a number that
 // increases with each change of its schema. hack/install-crds.sh reads it.
