@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
 // clusterParameter is the key of the parameters that contains the ID of a storage cluster. Ceph
@@ -58,11 +59,10 @@ func compare(f *v1alpha1.NetworkFence, others []*v1alpha1.NetworkFence) overlap 
 	var found overlap
 	earlier := ended(f)
 	for _, text := range f.Spec.Cidrs {
-		own, err := netip.ParsePrefix(text)
+		own, err := wire.ParseCIDR(text)
 		if err != nil {
 			continue
 		}
-		own = own.Masked()
 		keeper := ""
 		for i := range others {
 			other := others[i]
@@ -95,8 +95,8 @@ func compare(f *v1alpha1.NetworkFence, others []*v1alpha1.NetworkFence) overlap 
 func parse(cidrs []string) []netip.Prefix {
 	networks := make([]netip.Prefix, 0, len(cidrs))
 	for _, cidr := range cidrs {
-		if network, err := netip.ParsePrefix(cidr); err == nil {
-			networks = append(networks, network.Masked())
+		if network, err := wire.ParseCIDR(cidr); err == nil {
+			networks = append(networks, network)
 		}
 	}
 	return networks

@@ -43,7 +43,7 @@ func (c *Clients) networks(ctx context.Context, sidecar *connection.Sidecar,
 		return found, nil
 	}
 	for text := range strings.SplitSeq(list, ",") {
-		network, err := netip.ParsePrefix(strings.TrimSpace(text))
+		network, err := wire.ParseCIDR(strings.TrimSpace(text))
 		if err != nil {
 			return nil, invalidf(ReasonInvalidClass, "the parameter %s of NetworkFenceClass %s is not a "+
 				"list of CIDRs", v1alpha1.StorageNetworksParameter, class.Name)
@@ -96,18 +96,17 @@ func (c *Clients) read(ctx context.Context, sidecar *connection.Sidecar,
 func detailOf(one *wire.ClientDetails, allowed []netip.Prefix) (v1alpha1.ClientDetail, error) {
 	detail := v1alpha1.ClientDetail{ID: one.GetId(), Cidrs: []string{}}
 	for _, cidr := range one.GetCidrs() {
-		prefix, err := netip.ParsePrefix(cidr)
+		prefix, err := wire.ParseCIDR(cidr)
 		if err != nil || !prefix.IsSingleIP() {
 			return detail, fmt.Errorf("%.64q is not the CIDR of one address", cidr)
 		}
-		address := prefix.Addr().Unmap()
+		address := prefix.Addr()
 		if !slices.ContainsFunc(allowed,
 			func(network netip.Prefix) bool { return network.Contains(address) }) {
 			return detail, fmt.Errorf("%s is not an address of the Node, and not in the parameter %s of "+
 				"the class", prefix, v1alpha1.StorageNetworksParameter)
 		}
-		single := netip.PrefixFrom(address, address.BitLen())
-		detail.Cidrs = append(detail.Cidrs, single.String())
+		detail.Cidrs = append(detail.Cidrs, prefix.String())
 	}
 	return detail, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,7 +15,7 @@ import (
 )
 
 // maxCIDRs is the maximum number of CIDRs that a sidecar accepts.
-const maxCIDRs = 1024
+const maxCIDRs = wire.MaxNetworks
 
 // invalid is an error that only a change of an object corrects.
 type invalid struct{ reason, message string }
@@ -59,7 +58,7 @@ func request(ctx context.Context, reader client.Reader, f *v1alpha1.NetworkFence
 			"contain between 1 and %d", n, maxCIDRs)
 	}
 	for _, cidr := range f.Spec.Cidrs {
-		if _, err := netip.ParsePrefix(cidr); err != nil {
+		if _, err := wire.ParseCIDR(cidr); err != nil {
 			return driver, found, invalidf(ReasonInvalidCIDR, "spec.cidrs contains %.64q, which is no CIDR",
 				cidr)
 		}
