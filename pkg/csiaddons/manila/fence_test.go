@@ -159,6 +159,28 @@ func TestFenceThatCannotBeExpressedChangesNoShare(t *testing.T) {
 	}
 }
 
+// Exports of Linux admit both families by a rule for all addresses of one. No rule for a part of the
+// other family is added: other backends would admit its clients only while somebody is fenced.
+func TestRuleForAllAddressesOfAFamilyAdmitsNoFencedClientOfTheOther(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for client, rules := range map[string][]string{
+		"fd00::1": {"rw 0.0.0.0/0", "rw 0.0.0.0/1", "rw 128.0.0.0/1"},
+		fenced:    {"rw ::/0", "rw ::/1", "rw 8000::/1"},
+	} {
+		share := f.share(cluster, rules[0])
+		f.must(f.fence(f.controller(), client))
+		var got []string
+		for _, r := range f.list(share) {
+			got = append(got, r.Level+" "+r.To)
+		}
+		assert.Check(t, is.DeepEqual(rules[1:], got), "rules without %s", client)
+		assert.Check(t, is.Equal(f.access(share, client), ""), "access of %s", client)
+		f.must(f.unfence(f.controller(), client))
+		f.expectRules(share, rules[0])
+	}
+}
+
 // refusedNetworks returns the networks that an error names.
 func refusedNetworks(err error) (found []string) {
 	for _, detail := range status.Convert(err).Details() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"go4.org/netipx"
 
@@ -181,13 +182,50 @@ func wantedRules(originals, kept []rule, target []netip.Prefix) ([]wantedRule, e
 		if err != nil {
 			return nil, fmt.Errorf("removing the fenced networks: %w", err)
 		}
-		for _, network := range parts.Prefixes() {
+		for _, network := range halved(parts.Prefixes()) {
 			if !exists[network] {
 				wanted = append(wanted, wantedRule{rule{network.String(), network, level}, true})
 			}
 		}
 	}
 	return wanted, nil
+}
+
+// halved replaces a network of all addresses of a family, which would be a rule for both families,
+// by its halves.
+func halved(networks []netip.Prefix) (parts []netip.Prefix) {
+	for _, network := range networks {
+		if network.Bits() > 0 {
+			parts = append(parts, network)
+			continue
+		}
+		for _, address := range []netip.Addr{network.Addr(), netipx.PrefixLastIP(network)} {
+			parts = append(parts, netip.PrefixFrom(address, 1).Masked())
+		}
+	}
+	return parts
+}
+
+// overlapsAny returns whether a rule for a network may admit a client of others. A rule for all
+// addresses of one family may admit both: Manila's helper for exports of Linux writes an asterisk for
+// it (manila/share/drivers/helpers.py).
+func overlapsAny(network netip.Prefix, others []netip.Prefix) bool {
+	return network.Bits() == 0 && len(others) > 0 ||
+		slices.ContainsFunc(others, network.Overlaps)
+}
+
+// sorted returns networks in ascending order, each once.
+func sorted(networks []netip.Prefix) []netip.Prefix {
+	networks = slices.SortedFunc(slices.Values(networks), netip.Prefix.Compare)
+	return slices.Compact(networks)
+}
+
+func join(networks []netip.Prefix) string {
+	texts := make([]string, 0, len(networks))
+	for _, network := range networks {
+		texts = append(texts, network.String())
+	}
+	return strings.Join(texts, ",")
 }
 
 // compare adds the differences between current and wanted rules to the plan. recorded are original
