@@ -5,31 +5,15 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
+	"github.com/openstack-csi/csi-operator/test/openstack/sharestate"
 )
-
-// The states of access rules that the simulator uses.
-const (
-	queuedToApply = "queued_to_apply"
-	queuedToDeny  = "queued_to_deny"
-	active        = "active"
-)
-
-// Rule is an access rule of a share.
-type Rule struct {
-	ID, Type, To, Level, State string
-	Metadata                   map[string]string
-	Created, Updated           time.Time
-}
 
 // Access returns what a client with that address may do with a share, "rw", "ro" or "", by the
-// active access rules of type ip, and whether the share exists. The rule with the smallest network
-// decides. If rules of several levels contain the client, backends choose differently, so nothing
-// may depend on that.
+// access rules of type ip that the backend has, and whether the share exists.
 func (s *Service) Access(shareID string, client netip.Addr) (level string, found bool) {
 	s.config.Worker.Lock()
 	defer s.config.Worker.Unlock()
@@ -37,29 +21,20 @@ func (s *Service) Access(shareID string, client netip.Addr) (level string, found
 	if err != nil {
 		return "", false
 	}
-	bits := -1
-	for _, rule := range share.Rules {
-		allowed, err := network(rule.To)
-		if rule.Type != "ip" || rule.State != active || err != nil || !allowed.Contains(client.Unmap()) {
-			continue
-		}
-		if allowed.Bits() > bits {
-			level, bits = rule.Level, allowed.Bits()
-		}
-	}
-	return level, true
+	return share.Level(client), true
 }
 
-// network parses an address or a network without host bits.
-func network(text string) (netip.Prefix, error) {
-	if address, err := netip.ParseAddr(text); err == nil {
-		return netip.PrefixFrom(address, address.BitLen()), nil
+// SetStatus changes the status of a share, and those of its replicas and migration copies, as an
+// administrator or a manager does.
+func (s *Service) SetStatus(shareID, status string, copies ...string) error {
+	s.config.Worker.Lock()
+	defer s.config.Worker.Unlock()
+	share, err := s.shares.Find(shareID)
+	if err == nil {
+		share.Set(status)
+		share.Copies = copies
 	}
-	network, err := netip.ParsePrefix(text)
-	if err == nil && network.Masked() != network {
-		err = errors.New(text + " has host bits set")
-	}
-	return network, err
+	return err
 }
 
 // actOnShare performs an action on a share. Below microversion 2.7 names of actions begin with os-.
@@ -84,6 +59,8 @@ func (s *Service) actOnShare(r *rest.Request) (rest.Answer, error) {
 		return s.listRules(r, r.PathValue("id"))
 	case "extend":
 		return s.extend(r, action)
+	case "soft_delete", "restore":
+		return s.recycle(r, name == "soft_delete")
 	}
 	return rest.Answer{}, rest.BadRequest("There is no such action: %s", action)
 }
@@ -104,66 +81,42 @@ func (s *Service) allow(r *rest.Request, action string) (rest.Answer, error) {
 	if err != nil {
 		return rest.Answer{}, err
 	}
-	rule := &Rule{
+	rule := &sharestate.Rule{
 		ID: rest.NewID(), Type: wanted.Type, To: wanted.To, Level: cmp.Or(wanted.Level, "rw"),
-		State: queuedToApply, Created: time.Now(),
+		Created: time.Now(),
 	}
 	if r.Version.AtLeast(45) {
 		rule.Metadata = wanted.Metadata
 	}
-	if err := canAllow(r, share, rule); err != nil {
-		return rest.Answer{}, err
+	if rule.Type == "ip" && strings.Contains(rule.To, ":") && !r.Version.AtLeast(38) {
+		return rest.Answer{}, rest.BadRequest("Expected 4 octets in '%s'", rule.To)
 	}
-	share.Rules = append(share.Rules, rule)
-	s.config.Worker.Start(r.Outcome, nil, func(err error) {
-		switch {
-		case err != nil:
-			rule.State = rest.Failed
-		case rule.State == queuedToApply:
-			rule.State, rule.Updated = active, time.Now()
-		}
-	})
+	if err := share.Allow(share.state(), rule); err != nil {
+		return rest.Answer{}, answered(err)
+	}
+	s.complete(r, share, rule)
 	description := describeRule(r, share, rule)
 	description["share_id"] = share.ID
 	return rest.Answer{Content: map[string]any{"access": description}}, nil
 }
 
-// canAllow returns the error of Manila if an access rule is invalid or exists already. Manila
-// compares networks (_check_for_existing_access in manila/db/sqlalchemy/api.py).
-func canAllow(r *rest.Request, share *Share, rule *Rule) error {
-	switch rule.Type {
-	case "ip":
-		allowed, err := network(rule.To)
-		if err == nil && allowed.Addr().Is6() && !r.Version.AtLeast(38) {
-			err = errors.New("Expected 4 octets in '" + rule.To + "'")
+// complete begins what the backend does for a rule. A later request about the rule replaces it.
+func (s *Service) complete(r *rest.Request, share *Share, rule *sharestate.Rule) {
+	state := rule.State
+	s.config.Worker.Start(r.Outcome, nil, func(err error) {
+		if rule.State == state {
+			share.CompleteRule(rule, err != nil, time.Now())
 		}
-		if err != nil {
-			return rest.BadRequest("%s", err)
-		}
-	case "user", "cert":
-	default:
-		return rest.BadRequest("Only 'ip', 'user', 'cert' or 'cephx' access types are supported.")
-	}
-	exists := slices.ContainsFunc(share.Rules,
-		func(other *Rule) bool { return other.Type == rule.Type && sameTarget(other, rule) })
-	switch {
-	case rule.Level != "ro" && rule.Level != "rw":
-		return rest.BadRequest("Invalid access rule: Invalid share access level: %s.", rule.Level)
-	case exists:
-		return rest.BadRequest("Share access %s:%s exists.", rule.Type, rule.To)
-	case slices.Contains([]string{
-		rest.Creating, creatingFromSnapshot, rest.Failed, rest.Deleting, rest.ErrorDeleting,
-	}, share.Status):
-		return rest.BadRequest("New access rules cannot be applied while the share or any of its " +
-			"replicas or migration copies lacks a valid host or is in an invalid state.")
-	}
-	return nil
+	})
 }
 
-func sameTarget(a, b *Rule) bool {
-	one, errOne := network(a.To)
-	other, errOther := network(b.To)
-	return a.To == b.To || errOne == nil && errOther == nil && one == other
+// answered returns the answer with a refusal.
+func answered(err error) error {
+	refusal, ok := errors.AsType[*sharestate.Refusal](err)
+	if !ok {
+		return err
+	}
+	return &rest.Error{Status: refusal.Status, Message: refusal.Message}
 }
 
 // deny removes an access rule; API reference: Revoke access.
@@ -178,19 +131,11 @@ func (s *Service) deny(r *rest.Request, action string) (rest.Answer, error) {
 	if err != nil {
 		return rest.Answer{}, err
 	}
-	i := slices.IndexFunc(share.Rules, func(rule *Rule) bool { return rule.ID == wanted.ID })
-	if i < 0 {
-		return rest.Answer{}, rest.NotFound("Resource could not be found.")
+	rule, err := share.Deny(share.state(), wanted.ID)
+	if err != nil {
+		return rest.Answer{}, answered(err)
 	}
-	rule := share.Rules[i]
-	rule.State, rule.Updated = queuedToDeny, time.Now()
-	s.config.Worker.Start(r.Outcome, nil, func(err error) {
-		if err != nil {
-			rule.State = rest.Failed
-			return
-		}
-		share.Rules = slices.DeleteFunc(share.Rules, func(other *Rule) bool { return other == rule })
-	})
+	s.complete(r, share, rule)
 	return rest.Answer{Status: http.StatusAccepted}, nil
 }
 
@@ -224,7 +169,7 @@ func (s *Service) listRules(r *rest.Request, shareID string) (rest.Answer, error
 
 // describeRule returns an access rule with the fields of the microversion; API reference: Describe
 // share access rule. Below 2.28 the state is that of all rules of the share.
-func describeRule(r *rest.Request, share *Share, rule *Rule) map[string]any {
+func describeRule(r *rest.Request, share *Share, rule *sharestate.Rule) map[string]any {
 	description := map[string]any{
 		"id": rule.ID, "access_level": rule.Level, "access_to": rule.To, "access_type": rule.Type,
 		"state": rule.State,
@@ -248,19 +193,11 @@ func describeRule(r *rest.Request, share *Share, rule *Rule) map[string]any {
 	return description
 }
 
-// rulesStatus returns the state of all access rules of a share.
+// rulesStatus returns the state of all access rules of a share. It had another name below 2.28.
 func rulesStatus(r *rest.Request, share *Share) string {
-	has := func(states ...string) bool {
-		return slices.ContainsFunc(share.Rules,
-			func(rule *Rule) bool { return slices.Contains(states, rule.State) })
-	}
-	switch {
-	case has(rest.Failed):
-		return rest.Failed
-	case has(queuedToApply, queuedToDeny) && r.Version.AtLeast(28):
-		return "syncing"
-	case has(queuedToApply, queuedToDeny):
+	status := share.RulesStatus(share.Status)
+	if status == "syncing" && !r.Version.AtLeast(28) {
 		return "out_of_sync"
 	}
-	return active
+	return status
 }

@@ -8,6 +8,7 @@ package sharedfilesystems
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 	"github.com/openstack-csi/csi-operator/test/openstack/state"
@@ -47,7 +48,10 @@ func New(config Config) (*Service, error) {
 		Worker: config.Worker, Data: shares, Name: "share", Links: "shares_links",
 		NextPath: "/shares", Describe: describeShare, CanDelete: s.canDelete,
 		Keep: func(r *rest.Request, share *Share) bool {
-			return rest.Contains(share.Metadata, rest.Keywords(r.URL.Query().Get("metadata")))
+			deleted := r.Version.AtLeast(69) &&
+				strings.EqualFold(r.URL.Query().Get("is_soft_deleted"), "true")
+			return share.SoftDeleted == deleted &&
+				rest.Contains(share.Metadata, rest.Keywords(r.URL.Query().Get("metadata")))
 		},
 	}
 	s.snapshots = &rest.Store[*Snapshot]{

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
+	"github.com/openstack-csi/csi-operator/test/openstack/sharestate"
 	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
 
@@ -18,12 +19,16 @@ const (
 // Share is the record of a share.
 type Share struct {
 	rest.Record
+	sharestate.Access
 
 	Protocol, Zone   string
 	TypeID, TypeName string
 	SnapshotID       string
 	Public           bool
-	Rules            []*Rule
+}
+
+func (s *Share) state() sharestate.Share {
+	return sharestate.Share{ID: s.ID, Status: s.Status}
 }
 
 // share returns a share, or an error 404 that names it.
@@ -36,7 +41,7 @@ func (s *Service) share(id string) (*Share, error) {
 }
 
 func (s *Service) canDelete(share *Share) error {
-	if share.Status != rest.Available && share.Status != rest.Failed {
+	if !slices.Contains(sharestate.Deletable(), share.Status) {
 		return rest.Forbidden("Invalid share: Share status must be one of ('available', 'error', " +
 			"'inactive').")
 	}
@@ -45,6 +50,22 @@ func (s *Service) canDelete(share *Share) error {
 		return rest.Forbidden("Invalid share: Share still has %d dependent snapshots..", count)
 	}
 	return nil
+}
+
+// recycle moves a share into the recycle bin, or restores it.
+func (s *Service) recycle(r *rest.Request, remove bool) (rest.Answer, error) {
+	if !r.Version.AtLeast(69) {
+		return rest.Answer{}, r.Unsupported()
+	}
+	share, err := s.share(r.PathValue("id"))
+	if err == nil && remove {
+		err = s.canDelete(share)
+	}
+	if err != nil {
+		return rest.Answer{}, err
+	}
+	share.SoftDeleted = remove
+	return rest.Answer{Status: http.StatusAccepted}, nil
 }
 
 func (s *Service) extend(r *rest.Request, action string) (rest.Answer, error) {
@@ -116,7 +137,7 @@ func describeShare(r *rest.Request, share *Share) map[string]any {
 		{31, "source_share_group_snapshot_member_id", nil},
 		{32, "mount_snapshot_support", false},
 		{54, "progress", progress(share.Status)},
-		{69, "is_soft_deleted", false},
+		{69, "is_soft_deleted", share.SoftDeleted},
 		{69, "scheduled_to_be_deleted_at", nil},
 	} {
 		if r.Version.AtLeast(field.since) {
@@ -165,6 +186,9 @@ func (s *Service) addMetadata(r *rest.Request) (rest.Answer, error) {
 	share, err := s.shares.Find(r.PathValue("id"))
 	if err != nil {
 		return rest.Answer{}, rest.NotFound("Share not found.")
+	}
+	if err := sharestate.CheckMetadata(wanted); err != nil {
+		return rest.Answer{}, answered(err)
 	}
 	share.Metadata = maps.Clone(rest.Metadata(share.Metadata))
 	maps.Copy(share.Metadata, wanted)

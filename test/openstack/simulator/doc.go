@@ -14,7 +14,8 @@
 //   - Compute (Nova v2.1, 2.1 to 2.93, package compute): servers and volume attachments, and the
 //     metadata service. A server can have a Machine, which makes devices of volumes.
 //   - Shared file systems (Manila v2, 2.0 to 2.73, package sharedfilesystems): shares, empty or
-//     from a snapshot; access rules; export locations; extension; metadata; snapshots; share types.
+//     from a snapshot; access rules; export locations; extension; metadata; snapshots; share types;
+//     the recycle bin. Package sharestate refuses access rules as Manila does.
 //   - The availability zones of Nova and Cinder. Shares are in the zones of Nova.
 //   - Operations that continue after the answer, for every status of volumes, snapshots,
 //     attachments, shares and access rules: a new volume is "creating" until its file exists.

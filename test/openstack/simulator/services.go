@@ -44,6 +44,11 @@ func (s *Simulator) RemoveShareType(name string) error { return s.shares.RemoveT
 // ReverseShareTypes reverses the order in which share types are listed.
 func (s *Simulator) ReverseShareTypes() { s.shares.ReverseTypes() }
 
+// SetShareStatus changes the status of a share, and those of its replicas and migration copies.
+func (s *Simulator) SetShareStatus(shareID, status string, copies ...string) error {
+	return s.shares.SetStatus(shareID, status, copies...)
+}
+
 // ShareAccess returns what a client with that address may do with a share, "rw", "ro" or "", and
 // whether the share exists.
 func (s *Simulator) ShareAccess(shareID string, client netip.Addr) (level string, found bool) {
