@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -73,7 +74,8 @@ func (a *access) check(ctx context.Context, request any, info *grpc.UnaryServerI
 	}
 	a.metrics.refused.Inc()
 	if a.refusals.Allow() {
-		klog.FromContext(ctx).Info("Refused a call", "caller", clientOf(ctx).address,
+		caller, _ := peer.FromContext(ctx)
+		klog.FromContext(ctx).Info("Refused a call", "caller", caller.Addr.String(),
 			"method", info.FullMethod, "reason", status.Convert(err).Message())
 	}
 	return nil, err
@@ -91,7 +93,7 @@ func (a *access) accept(ctx context.Context) error {
 		if refused, ok := found.(error); ok {
 			return refused
 		}
-		caller.accept()
+		caller.accepted.Store(true)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
@@ -103,7 +105,7 @@ func (a *access) accept(ctx context.Context) error {
 	switch status.Code(err) {
 	case codes.OK:
 		a.checked.Add(hash, nil, acceptedFor)
-		caller.accept()
+		caller.accepted.Store(true)
 	case codes.Unavailable: // the API server does not answer
 	default:
 		a.checked.Add(hash, err, refusedFor)

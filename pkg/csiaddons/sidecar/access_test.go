@@ -2,20 +2,17 @@ package sidecar
 
 import (
 	"context"
-	"io"
 	"net"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/identity"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -126,7 +123,7 @@ func TestNextTokenOfAnAcceptedClientIsNotLimited(t *testing.T) {
 	a := newAccess(&Settings{
 		Pod: Pod{Namespace: "csi"}, Access: Access{Audience: "csiaddons.openshift.io/uid-a"},
 	}, f.kube, f.metrics)
-	own, other := &client{end: time.NewTimer(soon)}, &client{}
+	own, other := &client{}, &client{}
 	a.reviews = rate.NewLimiter(0, 1)
 	for _, test := range []struct {
 		when   string
@@ -154,9 +151,8 @@ func TestLogNamesRefusedCallers(t *testing.T) {
 	const calls = 10 * refusalBurst
 	began := time.Now()
 	for n := range calls {
-		address := net.JoinHostPort("fd00::1", strconv.Itoa(n))
 		ctx := peer.NewContext(klog.NewContext(t.Context(), logger),
-			&peer.Peer{AuthInfo: &client{address: address}})
+			&peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP("fd00::1"), Port: n}})
 		_, err := a.check(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/a/B"}, nil)
 		assert.Check(t, status.Code(err) == codes.Unauthenticated, "the call returns %v", err)
 	}
@@ -203,27 +199,9 @@ func TestInsecureModeNeedsTheFlag(t *testing.T) {
 	}
 }
 
-func TestClientWithoutAnAcceptedTokenIsDisconnectedAfterATime(t *testing.T) {
-	t.Parallel()
-	for _, accepted := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) { // the time of the bubble passes without waiting
-			server, caller := net.Pipe()
-			defer server.Close()
-			_, info, err := temporary{insecure.NewCredentials()}.ServerHandshake(server)
-			assert.NilError(t, err)
-			if accepted {
-				info.(*client).accept()
-			}
-			assert.NilError(t, caller.SetReadDeadline(time.Now().Add(2*tokenTimeout)))
-			began := time.Now()
-			_, err = io.ReadFull(caller, make([]byte, 1))
-			assert.Check(t, (time.Since(began) == tokenTimeout) != accepted,
-				"accepted: %v: the connection ends after %v: %v", accepted, time.Since(began), err)
-		})
-	}
-}
-
-func TestSilentClientsDoNotDisconnectTheController(t *testing.T) {
+// Clients that send nothing, far more than the limit, neither end the connection of the controller
+// nor delay its first attempt to connect again.
+func TestSilentClientsDoNotKeepTheControllerAway(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.run()
@@ -237,20 +215,37 @@ func TestSilentClientsDoNotDisconnectTheController(t *testing.T) {
 	call := func(connection grpc.ClientConnInterface) {
 		t.Helper()
 		_, err := identity.NewIdentityClient(connection).GetIdentity(f.with(controllerToken),
-			&identity.GetIdentityRequest{}, grpc.WaitForReady(true))
+			&identity.GetIdentityRequest{})
 		assert.Check(t, err)
 	}
 	call(own)
 	address := own.Target()[len("passthrough:///"):]
-	for range maxConnections {
+	for range 4 * maxConnections {
 		var dialer net.Dialer
 		silent, err := dialer.DialContext(t.Context(), "tcp", address)
 		assert.NilError(t, err)
 		t.Cleanup(func() { _ = silent.Close() })
 	}
-	call(own)
 	began := time.Now()
+	call(own)
 	call(f.connectPinned())
-	assert.Check(t, time.Since(began) >= connectTimeout/2, "it did not wait until silent ones end")
+	assert.Check(t, time.Since(began) < connectTimeout/2, "it waited until silent ones end")
 	assert.Check(t, is.Equal(connections.Load(), int32(1)), "the controller had to connect again")
+}
+
+func TestOldestConnectionWithoutATokenIsTheFirstToGo(t *testing.T) {
+	t.Parallel()
+	open := &limited{}
+	var controllers []*client
+	for range maxConnections - 2 {
+		one := &client{}
+		one.accepted.Store(true)
+		controllers = append(controllers, one)
+		assert.Check(t, open.add(one) == nil)
+	}
+	older, newer, added := &client{}, &client{}, &client{}
+	assert.Check(t, open.add(older) == nil && open.add(newer) == nil, "up to the limit")
+	assert.Check(t, open.add(added) == older, "beyond the limit")
+	open.open = append(controllers, controllers[:2]...)
+	assert.Check(t, open.add(added) == added, "beside accepted ones only")
 }

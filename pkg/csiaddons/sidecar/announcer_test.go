@@ -122,7 +122,7 @@ func (f *fixture) create(other v1alpha1.CSIAddonsNodeDriver,
 
 func TestSidecarUsesAFreePortIfAnotherProcessHasThePort(t *testing.T) {
 	t.Parallel()
-	taken, err := listen(t.Context(), 0)
+	taken, err := listen(t.Context(), 0, false)
 	assert.NilError(t, err)
 	defer taken.Close()
 	port := taken.Addr().(*net.TCPAddr).Port

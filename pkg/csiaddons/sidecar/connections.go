@@ -3,8 +3,9 @@ package sidecar
 import (
 	"context"
 	"net"
+	"slices"
+	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/credentials"
@@ -12,15 +13,14 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// client is the client of a connection.
+// client is a client and its connection.
 type client struct {
+	net.Conn
 	credentials.AuthInfo
 
-	address string
+	listener *limited
 	// accepted is true if the last token that was checked was accepted.
 	accepted atomic.Bool
-	// end closes the connection.
-	end *time.Timer
 }
 
 // clientOf returns the client of the connection of a call.
@@ -29,26 +29,63 @@ func clientOf(ctx context.Context) *client {
 	return caller.AuthInfo.(*client)
 }
 
-// accept keeps the connection open, because the client may call.
-func (c *client) accept() {
-	c.accepted.Store(true)
-	c.end.Stop()
+// Close implements net.Conn.
+func (c *client) Close() error {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	c.listener.open = slices.DeleteFunc(c.listener.open, func(one *client) bool { return one == c })
+	return c.Conn.Close()
 }
 
-// temporary closes connections whose client sends no accepted token. MaxConnectionIdle of gRPC
-// would also close those of a controller, which keeps one to each sidecar. Most of these are idle.
-type temporary struct {
+// limited limits the connections of a listener. A connection beyond the limit ends the oldest one
+// without an accepted token. So clients that only connect keep no controller away. A limit of time
+// would also end connections of a controller, most of which are idle.
+type limited struct {
+	net.Listener
+
+	mu   sync.Mutex
+	open []*client // the oldest first
+}
+
+// Accept implements net.Listener.
+func (l *limited) Accept() (net.Conn, error) {
+	raw, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err // gRPC compares it
+	}
+	added := &client{Conn: raw, listener: l}
+	if surplus := l.add(added); surplus != nil {
+		_ = surplus.Close() // fails only if the client has closed it
+	}
+	return added, nil
+}
+
+// add returns the connection to close, or nil. If all others have an accepted token, it is the new
+// one.
+func (l *limited) add(added *client) *client {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = append(l.open, added)
+	if len(l.open) <= maxConnections {
+		return nil
+	}
+	return l.open[slices.IndexFunc(l.open, func(c *client) bool { return !c.accepted.Load() })]
+}
+
+// attributed adds the client to the context of its calls.
+type attributed struct {
 	credentials.TransportCredentials
 }
 
-// ServerHandshake adds the client to the context of its calls.
-func (t temporary) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	secured, info, err := t.TransportCredentials.ServerHandshake(raw)
+// ServerHandshake implements credentials.TransportCredentials.
+func (a attributed) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secured, info, err := a.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
 		return nil, nil, err // gRPC compares it
 	}
-	end := time.AfterFunc(tokenTimeout, func() { _ = raw.Close() })
-	return secured, &client{AuthInfo: info, address: raw.RemoteAddr().String(), end: end}, nil
+	caller := raw.(*client)
+	caller.AuthInfo = info
+	return secured, caller, nil
 }
 
 // connections counts open connections.

@@ -39,8 +39,6 @@ const (
 	maxAhead = 64 << 10
 
 	connectTimeout = 10 * time.Second
-	// tokenTimeout is how long a client can stay connected before the sidecar accepts a token of it.
-	tokenTimeout = 30 * time.Second
 	// minKeepalive is the shortest interval between two keepalive messages of a client.
 	minKeepalive = 10 * time.Second
 	// pingAfter and pingTimeout detect clients that do not answer any more.
@@ -91,7 +89,7 @@ func (s *Sidecar) newServer(described driver.Description, lead *election,
 		if err != nil {
 			return nil, "", err
 		}
-		transport, pin = temporary{credentials.NewTLS(config)}, pinned
+		transport, pin = attributed{credentials.NewTLS(config)}, pinned
 		checks = slices.Insert(checks, 0, newAccess(s.Settings, s.Kube, s.Metrics).check)
 	}
 	server := grpc.NewServer(
@@ -116,8 +114,9 @@ func (s *Sidecar) newServer(described driver.Description, lead *election,
 }
 
 // listen listens on a port of all addresses. If another process of the host network uses the port,
-// it listens on a free port. The number of connections is limited.
-func listen(ctx context.Context, port uint16) (net.Listener, error) {
+// it listens on a free port. The number of connections is limited: without tokens, those beyond the
+// limit wait.
+func listen(ctx context.Context, port uint16, tokens bool) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", fmt.Sprintf(":%d", port))
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -125,6 +124,9 @@ func listen(ctx context.Context, port uint16) (net.Listener, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listening on port %d (flag --controller-port): %w", port, err)
+	}
+	if tokens {
+		return &limited{Listener: listener}, nil
 	}
 	return netutil.LimitListener(listener, maxConnections), nil
 }

@@ -46,7 +46,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener, err := listen(ctx, s.Settings.Port)
+	listener, err := listen(ctx, s.Settings.Port, s.Settings.Access.Enabled)
 	if err != nil {
 		return err
 	}
