@@ -13,7 +13,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -133,26 +132,6 @@ func installed() ([]authorizationv1.ResourceAttributes, error) {
 		}
 	}
 	return all, err
-}
-
-// neighbours returns a problem for each driver that another installation serves.
-func (s *session) neighbours(ctx context.Context, all []workload) (links []Link) {
-	for _, d := range drivers() {
-		other := runs(all, strings.ToLower(d.title)+"-csi-plugin")
-		if find(ctx, s.guest, "", d.name, &storagev1.CSIDriver{}) == nil && other == nil {
-			continue
-		}
-		text := "another installation contains the driver of " + d.title + ": CSIDriver " + d.name
-		if other != nil {
-			text += ", " + other.name + other.release
-		}
-		links = append(links, linkf(Problem, "%s. Two of them would disturb each other. "+
-			"Remove it first; its PersistentVolumes stay", text))
-	}
-	if links == nil && !s.guest.hidden["CSIDrivers"] {
-		links = append(links, linkf(OK, "no other installation contains a driver"))
-	}
-	return links
 }
 
 // definitionsOf returns whether the CustomResourceDefinitions of a group, if there are any, serve a
