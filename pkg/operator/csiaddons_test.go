@@ -14,10 +14,12 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/fake"
@@ -77,6 +79,7 @@ func newAddonsFixture(t *testing.T) *addonsFixture {
 		cluster: cluster, kube: cluster.Guest,
 		clock: clocktesting.NewFakeClock(time.Unix(1_000_000_000, 0)),
 	}
+	f.mayDelete(true)
 	_, addons, err := loadBundles(f.operator.drivers, flavour.Standalone)
 	assert.NilError(t, err)
 	f.operator.csiAddons = addons
@@ -291,6 +294,16 @@ func (f *addonsFixture) mustRepairPolicy() {
 	})
 }
 
+// mayDelete answers whether the operator may delete an object.
+func (f *addonsFixture) mayDelete(allowed bool) {
+	f.kube.PrependReactor("create", "selfsubjectaccessreviews",
+		func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &authorizationv1.SelfSubjectAccessReview{
+				Status: authorizationv1.SubjectAccessReviewStatus{Allowed: allowed},
+			}, nil
+		})
+}
+
 // isActive compares the condition about CSI-Addons.
 func (f *addonsFixture) isActive(want opv1.ConditionStatus, reason string) func() is.Comparison {
 	return func() is.Comparison {
@@ -333,7 +346,7 @@ func TestDriverRunsWithoutObjectsOfCSIAddons(t *testing.T) {
 }
 
 // Without images the operator deletes what it created with them, and its conditions. What it may
-// not delete it cannot have created, and it does not try again.
+// not delete it cannot have created, so it does not try to.
 func TestObjectsOfCSIAddonsAreRemovedWithItsImages(t *testing.T) {
 	t.Parallel()
 	for _, forbidden := range []bool{false, true} {
@@ -348,8 +361,9 @@ func TestObjectsOfCSIAddonsAreRemovedWithItsImages(t *testing.T) {
 		})
 		assert.Check(t, f.hasObjects(addonsRole, addonsRole+"-controller", addonsRole+"-node",
 			addonsPolicy)())
+		f.mayDelete(!forbidden)
 		if forbidden {
-			forbid(&f.kube.Fake, "*")
+			refuse(&f.kube.Fake, "delete", "*", errors.New("the operator may not delete it"))
 		}
 		clear(d.settings.Images)
 		f.clock.Step(deletionDelay)

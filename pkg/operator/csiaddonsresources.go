@@ -7,7 +7,10 @@ import (
 	"slices"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -125,9 +128,7 @@ func (r *addonsObjects) split() (used, unused []string) {
 }
 
 // write applies and deletes objects. It returns the errors of an API server that refuses to apply
-// an object, and other errors. An object that the operator may not delete counts as absent:
-// cluster-storage-operator does not grant it, so the operator has not created it either. A binding
-// is not found, and not refused, if its Role was refused.
+// an object, and other errors. A binding is not found, and not refused, if its Role was refused.
 func (r *addonsObjects) write(
 	ctx context.Context, recorder events.Recorder, used, unused []string,
 ) (refused, failed []error) {
@@ -144,14 +145,40 @@ func (r *addonsObjects) write(
 	if len(refused) > 0 {
 		failed = slices.DeleteFunc(failed, apierrors.IsNotFound)
 	}
-	for _, result := range resourceapply.DeleteAll(ctx, r.clients, recorder, r.read, unused...) {
-		if result.Error == nil || apierrors.IsForbidden(result.Error) {
-			r.deleted[result.File] = true
+	for _, file := range unused {
+		if err := r.remove(ctx, recorder, file); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", file, err))
 		} else {
-			failed = append(failed, fmt.Errorf("%s: %w", result.File, result.Error))
+			r.deleted[file] = true
 		}
 	}
 	return refused, failed
+}
+
+// remove deletes the object of an asset. One that the operator may not delete counts as absent:
+// cluster-storage-operator does not grant it, so the operator has not created it either. It asks
+// before, because clusters alert on requests that the API server refuses.
+func (r *addonsObjects) remove(ctx context.Context, recorder events.Recorder, file string) error {
+	asset, _ := r.csiAddons.bundle.Find(file)
+	object, err := metadata(asset)
+	if err != nil {
+		return err
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+	review := &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: "delete", Group: resource.Group, Resource: resource.Resource,
+				Namespace: object.Namespace, Name: object.Name,
+			},
+		},
+	}
+	review, err = r.cluster.Side(flavour.Guest).Kube.AuthorizationV1().SelfSubjectAccessReviews().
+		Create(ctx, review, metav1.CreateOptions{})
+	if err != nil || !review.Status.Allowed {
+		return err
+	}
+	return resourceapply.DeleteAll(ctx, r.clients, recorder, r.read, file)[0].Error
 }
 
 // reportRefusal reports the first of several refusals in succession.

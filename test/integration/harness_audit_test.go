@@ -41,7 +41,9 @@ func (r request) String() string {
 // nothing, and nor does the deletion of an object that does not exist.
 func (r request) isWrite() bool {
 	verbs := []string{"create", "update", "patch", "delete", "deletecollection"}
-	ignored := []string{"leases", "tokenreviews", "subjectaccessreviews"}
+	ignored := []string{
+		"leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews",
+	}
 	return slices.Contains(verbs, r.Verb) && !slices.Contains(ignored, r.Resource) &&
 		(r.Verb != "delete" || r.Code != http.StatusNotFound)
 }

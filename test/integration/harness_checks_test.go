@@ -62,7 +62,7 @@ func (e *env) checkLog() {
 func (e *env) checkRequests() {
 	for _, r := range e.requests(e.began) {
 		refused := r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized
-		assert.Check(e.t, !refused || r.deletesAddons() || (e.allowed != nil && e.allowed(r)),
+		assert.Check(e.t, !refused || e.allowed != nil && e.allowed(r),
 			"the API server refused a request of the operator: %s", r)
 		assert.Check(e.t, !r.readsNamespace() || e.mayReadNamespace(r),
 			"the operator reads all objects of a namespace: %s", r)
@@ -70,7 +70,7 @@ func (e *env) checkRequests() {
 }
 
 // deletesAddons returns true for a deletion of an object of CSI-Addons. Without images an operator
-// tries it once after its start, and cluster-storage-operator does not permit all of them.
+// tries it once after its start.
 func (r request) deletesAddons() bool {
 	return r.Verb == "delete" && strings.Contains(r.Name, "csi-addons")
 }
