@@ -106,11 +106,14 @@ func TestTriggerCallsAllHandlersWithTheName(t *testing.T) {
 		assert.Check(t, is.DeepEqual(any(want), receive(t, events)), "added")
 	}
 	assert.Check(t, trigger.Exists(), "the object does not exist")
-	clustertest.Delete(t, f.Guest, &rbacv1.Role{ObjectMeta: want.ObjectMeta})
+	ending := &rbacv1.Role{ObjectMeta: want.ObjectMeta}
+	ending.DeletionTimestamp, ending.Finalizers = new(metav1.Now()), []string{"example.com/wait"}
+	clustertest.Put(t, f.Guest, ending)
+	clustertest.Eventually(t, func() bool { return !trigger.Exists() }, "the end of the object")
+	clustertest.Delete(t, f.Guest, ending)
 	for range 2 {
 		assert.Check(t, is.Equal(receive(t, events), any("deleted")))
 	}
-	assert.Check(t, !trigger.Exists(), "the object exists after its deletion")
 }
 
 func TestOnlyOptionalTriggerSyncsWhileItIsRefused(t *testing.T) {
