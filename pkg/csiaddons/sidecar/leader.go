@@ -6,9 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection"
@@ -134,13 +136,23 @@ func (e *election) leads() error {
 	case leader == e.lock.Identity() && e.started.Load():
 		return nil
 	case leader == "" || leader == e.lock.Identity():
-		return status.Errorf(codes.FailedPrecondition, "no pod is the leader of driver %s at the moment",
-			e.described.Name)
+		return retryLater("no pod is the leader of driver %s at the moment", e.described.Name)
 	default:
-		return status.Errorf(codes.FailedPrecondition,
-			"pod %s is not the leader of driver %s: call the pod %q in Lease %s", e.pod,
+		return retryLater("pod %s is not the leader of driver %s: call the pod %q in Lease %s", e.pod,
 			e.described.Name, leader, e.lock.Describe())
 	}
+}
+
+// retryLater returns the error of a pod that is not the leader. It says when to try again, so that
+// a controller does not wait longer after each attempt.
+func retryLater(format string, args ...any) error {
+	const delay = 5 * time.Second
+	s := status.Newf(codes.FailedPrecondition, format, args...)
+	detailed, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
+	if err != nil { // it fails only for OK
+		return s.Err()
+	}
+	return detailed.Err()
 }
 
 // serves returns an error unless the driver has a service.

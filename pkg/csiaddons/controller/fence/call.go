@@ -122,7 +122,7 @@ func (c *call) blame(err error, now time.Time) {
 		named := slices.ContainsFunc(t.request.GetCidrs(),
 			func(cidr string) bool { return slices.Contains(refused, cidr) })
 		if all || named {
-			t.retry(now)
+			t.retry(now, delayOf(err))
 			t.report(err)
 		} else { // it has its turn at once
 			t.alone = len(refused) == 0
@@ -163,13 +163,25 @@ func (t *task) report(err error) {
 	t.unwritten = &failed
 }
 
-// retry delays the next call more after each failure.
-func (t *turn) retry(now time.Time) {
-	delay := firstRetry
-	for range t.failures {
-		delay = min(2*delay, maxRetry)
+// delayOf returns when a driver or its sidecar wants to be called again, or 0 if it does not say.
+func delayOf(err error) time.Duration {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
+			return min(max(info.GetRetryDelay().AsDuration(), firstRetry), maxRetry)
+		}
 	}
-	t.failures++
+	return 0
+}
+
+// retry delays the next call more after each failure, unless the driver says when to try again.
+func (t *turn) retry(now time.Time, delay time.Duration) {
+	if delay == 0 {
+		delay = firstRetry
+		for range t.failures {
+			delay = min(2*delay, maxRetry)
+		}
+		t.failures++
+	}
 	t.late, t.alone, t.next = 0, false, now.Add(delay)
 }
 

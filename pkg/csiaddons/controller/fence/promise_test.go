@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -138,9 +140,21 @@ func TestErrorOfTheDriverDoesNotSplitARack(t *testing.T) {
 	}
 }
 
-// However long there is no leader, a fence starts within 5 s after there is one.
+// However long there is no leader, a fence starts within 5 s after there is one. The same is true
+// if the pod of the leader says that it does not lead.
 func TestFenceStartsAsSoonAsThereIsALeader(t *testing.T) {
 	t.Parallel()
+	waits, err := status.New(codes.FailedPrecondition, "no pod is the leader").WithDetails(
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	assert.NilError(t, err)
+	within(t, func(w *world) {
+		w.answer = func(context.Context, string) error { return waits.Err() }
+		w.create(networkFence("b", v1alpha1.Fenced, shared))
+		w.pass(10 * time.Minute)
+		w.answer = nil
+		took := w.awaitReason("b", ReasonFenced)
+		assert.Check(t, took <= firstRetry+time.Second, "it took %v", took)
+	})
 	within(t, func(w *world) {
 		w.leaderless = true
 		w.create(networkFence("a", v1alpha1.Fenced, lost))
