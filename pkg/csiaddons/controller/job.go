@@ -71,7 +71,8 @@ type Jobs struct {
 type sidecars interface {
 	Any(driver string, capabilities ...string) bool
 	OnNode(driver, node string, capabilities ...string) *connection.Sidecar
-	Leader(ctx context.Context, driver string, capabilities ...string) (*connection.Sidecar, error)
+	FindLeader(ctx context.Context, driver string, capabilities ...string) (leader *connection.Sidecar,
+		hasLease bool, err error)
 }
 
 // Reconcile runs a job until it has ended or must wait. A call starts only after the status says

@@ -81,10 +81,11 @@ func (r *Jobs) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v *corev
 	finished := done(job, ConditionController)
 	if !finished &&
 		r.Sidecars.Any(driver, connection.ControllerService, connection.ReclaimOffline) {
-		leader, err := r.Sidecars.Leader(ctx, driver)
+		leader, hasLease, err := r.Sidecars.FindLeader(ctx, driver)
 		switch {
 		case err != nil:
 			return plan{}, err
+		case !hasLease: // a sidecar on a node pretends that there is a controller service
 		case leader == nil:
 			return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to the pod that is "+
 				"the leader of driver %s", driver)

@@ -16,7 +16,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
-// fakeSidecars are the connected sidecars of the driver "a". The pod leader holds its Lease.
+// fakeSidecars are the connected sidecars of the driver "a". The pod leader holds its Lease, which
+// does not exist if leader is "".
 type fakeSidecars struct {
 	all    []*connection.Sidecar
 	leader string
@@ -41,14 +42,14 @@ func (f fakeSidecars) OnNode(_, node string, capabilities ...string) *connection
 	return nil
 }
 
-func (f fakeSidecars) Leader(_ context.Context, _ string, capabilities ...string,
-) (*connection.Sidecar, error) {
+func (f fakeSidecars) FindLeader(_ context.Context, _ string, capabilities ...string,
+) (*connection.Sidecar, bool, error) {
 	for _, one := range f.having(append(capabilities, connection.ControllerService)) {
 		if one.Pod.Name == f.leader {
-			return one, nil
+			return one, true, nil
 		}
 	}
-	return nil, nil
+	return nil, f.leader != "", nil
 }
 
 // connected returns a connected sidecar of the driver "a".
@@ -87,7 +88,8 @@ func TestCapabilitiesOfOneSidecarDoNotCountForOthers(t *testing.T) {
 		"only the controller service has reclaimed": {
 			sidecars{leader}, "leader", ConditionController, complete,
 		},
-		"no controller service": {sidecars{used}, "", ConditionNode, complete},
+		"no controller service":          {sidecars{used}, "", ConditionNode, complete},
+		"a pretended controller service": {sidecars{liar, used}, "", ConditionNode, complete},
 		"the leader cannot reclaim": {
 			sidecars{liar, used, lame}, "leader", ConditionNode, complete,
 		},
@@ -132,7 +134,7 @@ func TestJobOfAnUnusedVolumeSucceeds(t *testing.T) {
 	} {
 		job := jobFor("data")
 		r, w := newReconciler(t, job, claimOfTenant("1", corev1.ClaimBound), volumeFor("1"))
-		r.Sidecars = fakeSidecars{all: one.sidecars}
+		r.Sidecars = fakeSidecars{all: one.sidecars, leader: "elsewhere"}
 		if one.done {
 			w.read(job)
 			r.set(job, ConditionController, false, ReasonUnimplemented, "")

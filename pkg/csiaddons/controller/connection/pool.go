@@ -211,6 +211,14 @@ func (p *Pool) OnNode(driver, node string, capabilities ...string) *Sidecar {
 // namespaces, it is that of the first namespace by name.
 func (p *Pool) Leader(ctx context.Context, driver string, capabilities ...string,
 ) (*Sidecar, error) {
+	leader, _, err := p.FindLeader(ctx, driver, capabilities...)
+	return leader, err
+}
+
+// FindLeader returns the leader, and whether there is a Lease of the driver. Without one the driver
+// has no controller service, whatever sidecars on nodes declare.
+func (p *Pool) FindLeader(ctx context.Context, driver string, capabilities ...string,
+) (leader *Sidecar, hasLease bool, err error) {
 	candidates := map[string][]*Sidecar{}
 	for one := range p.at(place{driver: driver}, append(capabilities, ControllerService)) {
 		candidates[one.Pod.Namespace] = append(candidates[one.Pod.Namespace], one)
@@ -218,16 +226,19 @@ func (p *Pool) Leader(ctx context.Context, driver string, capabilities ...string
 	for _, namespace := range slices.Sorted(maps.Keys(candidates)) {
 		name := types.NamespacedName{Namespace: namespace, Name: wire.LeaseName(driver)}
 		lease := &coordinationv1.Lease{}
-		if err := p.leases.Get(ctx, name, lease); err != nil && !apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("reading Lease %s: %w", name, err)
+		if err := p.leases.Get(ctx, name, lease); apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			return nil, false, fmt.Errorf("reading Lease %s: %w", name, err)
 		}
+		hasLease = true
 		for _, one := range candidates[namespace] {
 			if ptr.Deref(lease.Spec.HolderIdentity, "") == wire.LeaseHolder(one.Pod.Name) {
-				return one, nil
+				return one, true, nil
 			}
 		}
 	}
-	return nil, nil
+	return nil, hasLease, nil
 }
 
 // at returns the connected sidecars at a place that have all capabilities, in any order. The pool
