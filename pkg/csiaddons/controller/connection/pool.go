@@ -68,6 +68,9 @@ func (p *Pool) Connect(ctx context.Context, name types.NamespacedName, target Ta
 		return nil, err
 	}
 	sidecar, err := describe(ctx, to.connection, target)
+	if err == nil { // gRPC allows calls some time before it reports that the connection is ready
+		to.connection.WaitForStateChange(ctx, connectivity.Connecting)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {

@@ -11,6 +11,8 @@ import (
 	"github.com/csi-addons/spec/lib/go/identity"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/connectivity"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -186,6 +188,45 @@ func TestStatusSaysWhetherTheSidecarAnswers(t *testing.T) {
 		}
 	}
 	assert.Check(t, is.Len(recorder.Events, 0), "an event repeats")
+}
+
+// late is a balancer of gRPC that allows calls some time before it reports that the connection is
+// ready.
+type late struct{ balancer.Builder }
+
+// Name implements balancer.Builder.
+func (late) Name() string { return "late" }
+
+// Build implements balancer.Builder.
+func (l late) Build(c balancer.ClientConn, o balancer.BuildOptions) balancer.Balancer {
+	return l.Builder.Build(lateState{c}, o)
+}
+
+type lateState struct{ balancer.ClientConn }
+
+// UpdateState implements balancer.ClientConn.
+func (l lateState) UpdateState(s balancer.State) {
+	if s.ConnectivityState == connectivity.Ready {
+		l.ClientConn.UpdateState(balancer.State{
+			ConnectivityState: connectivity.Connecting, Picker: s.Picker,
+		})
+		<-time.After(100 * time.Millisecond)
+	}
+	l.ClientConn.UpdateState(s)
+}
+
+// It does not run beside other tests, which read what it registers.
+func TestConnectionWhoseStateIsLateIsKept(t *testing.T) { //nolint:paralleltest // see above
+	balancer.Register(late{balancer.Get("pick_first")})
+	f := newFixture(t)
+	f.connect()
+	target := Target{Driver: "cinder", Address: f.address, Security: Plaintext}
+	connection, err := grpc.NewClient("passthrough:///"+f.address, append(options(target, nil),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"late": {}}]}`))...)
+	assert.NilError(t, err)
+	f.pool.links[f.name] = &link{Target: target, connection: connection}
+	_, err = f.pool.Connect(t.Context(), f.name, target)
+	assert.Check(t, err)
 }
 
 // add adds a connected sidecar.
