@@ -241,13 +241,23 @@ func (p *preflight) checkOthers(ctx context.Context) error {
 	return nil
 }
 
-// held returns whether the holder of a Lease counts as running.
+// held returns whether the holder of a Lease counts as running. A renewal in the future counts from
+// the last write, whose time is that of the API server.
 func held(lease *coordinationv1.Lease) bool {
 	if ptr.Deref(lease.Spec.HolderIdentity, "") == "" || lease.Spec.RenewTime == nil {
 		return false
 	}
+	renewed := lease.Spec.RenewTime.Time
+	if renewed.After(time.Now()) {
+		renewed = time.Time{}
+		for _, write := range lease.ManagedFields {
+			if write.Time != nil && write.Time.After(renewed) {
+				renewed = write.Time.Time
+			}
+		}
+	}
 	duration := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
-	return time.Now().Before(lease.Spec.RenewTime.Add(min(duration, maxLease) + maxSkew))
+	return time.Now().Before(renewed.Add(min(duration, maxLease) + maxSkew))
 }
 
 // mayRead returns whether the controller may list what it watches in a namespace.

@@ -116,6 +116,20 @@ func TestOtherControllerPreventsTheStart(t *testing.T) {
 	}
 }
 
+// The clock of its holder was ahead by a year, or somebody wrote the time by hand.
+func TestLeaseFromTheFutureCountsFromItsLastWrite(t *testing.T) {
+	t.Parallel()
+	for written, want := range map[time.Duration]bool{time.Minute / 4: true, time.Minute: false} {
+		lease := leaseOf("own", "odf", 15, -365*24*time.Hour).(*coordinationv1.Lease)
+		for _, age := range []time.Duration{time.Hour, written, time.Hour} { // of each writer
+			lease.ManagedFields = append(lease.ManagedFields, metav1.ManagedFieldsEntry{
+				Time: ptr.To(metav1.NewTime(time.Now().Add(-age))),
+			})
+		}
+		assert.Check(t, is.Equal(held(lease), want), "%v after its last write", written)
+	}
+}
+
 func TestControllerEndsWithTheCauseAfterAMinute(t *testing.T) {
 	t.Parallel()
 	allowed := newPreflight(t, func(string) error { return forbidden() })
