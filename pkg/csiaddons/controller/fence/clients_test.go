@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -76,6 +77,12 @@ func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 		"reported by another driver": {
 			cidrs: "172.16.0.2/32", networks: networks, driver: "other", status: "172.16.0.2/32",
 		},
+		"as many as a node may have": {
+			cidrs: many(maxClientAddresses), networks: networks, status: many(maxClientAddresses),
+		},
+		"more than a node may have": {
+			cidrs: many(maxClientAddresses + 1), networks: networks, reason: reasonBadClients,
+		},
 		"class":   {cidrs: "10.0.0.2/32", networks: "172.16.0.0/33", reason: ReasonInvalidClass},
 		"sidecar": {failure: codes.Unavailable, reason: reasonUnknownClients, status: previous},
 		"Node":    {node: "worker-0", reason: reasonUnknownClients, status: previous},
@@ -119,6 +126,15 @@ func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 			assert.Check(t, is.Equal(got, `["shares"]`), "the annotation with the classes")
 		})
 	}
+}
+
+// many returns CIDRs of single addresses in a storage network.
+func many(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("172.16.9.%d/32", i))
+	}
+	return strings.Join(all, " ")
 }
 
 func nodeWith(name string, addresses ...string) *corev1.Node {

@@ -16,6 +16,11 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
 
+// maxClientAddresses limits the addresses of a node for a class, so that a node cannot take those
+// of a storage network from nodes that join later. With temporary addresses, a node has about ten
+// in a network of IPv6. By default, a share of Manila has no room for the rules of more than 20.
+const maxClientAddresses = 32
+
 // networks returns the addresses that a sidecar may report: those of its Node, and the storage
 // networks of a class. A driver pod of one node must not name the addresses of another: an
 // administrator would fence the wrong node. Sidecars of a driver that is not verified may report
@@ -73,8 +78,13 @@ func (c *Clients) read(ctx context.Context, sidecar *connection.Sidecar,
 		return nil, fmt.Errorf("asking pod %s for the clients of NetworkFenceClass %s: %w",
 			sidecar.Pod, class.Name, err)
 	}
-	clients := []v1alpha1.ClientDetail{}
+	clients, addresses := []v1alpha1.ClientDetail{}, 0
 	for _, one := range answer.GetClients() {
+		if addresses += len(one.GetCidrs()); addresses > maxClientAddresses {
+			return nil, invalidf(reasonBadClients, "pod %s returns more than %d addresses of Node %s for "+
+				"NetworkFenceClass %s: none of them counts", sidecar.Pod, maxClientAddresses, sidecar.Node,
+				class.Name)
+		}
 		detail, err := detailOf(one, allowed)
 		if err == nil && detail.ID != sidecar.Node && sidecar.Security == connection.Pinned {
 			err = fmt.Errorf("its ID is %.64q instead of %s", detail.ID, sidecar.Node)
