@@ -41,7 +41,7 @@ func parse(text string) (cron.Schedule, error) {
 }
 
 // offset returns by how much the jobs of an object start after its schedule, so that objects with
-// the same schedule do not start at the same time. It is shorter than the interval of the schedule,
+// the same schedule do not start at the same time. It is shorter than an interval of the schedule,
 // and the same each time.
 func offset(uid types.UID, interval, window time.Duration) time.Duration {
 	limit := min(interval, window)
