@@ -10,6 +10,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
 // prerequisitesTimeout bounds how long workload controllers wait for the prerequisites. A pod that
@@ -61,8 +63,14 @@ func (r *runner) waitUntilNeeded(ctx context.Context) bool {
 	}
 }
 
-// waitForPrerequisites waits for what the pods need when they start, until the timeout at most.
+// waitForPrerequisites waits for what the pods need when they start, until the timeout at most. The
+// timeout begins when the operator reconciles: until then nothing writes the prerequisites.
 func (r *runner) waitForPrerequisites(ctx context.Context) {
+	_ = wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true,
+		func(context.Context) (bool, error) {
+			spec, _, _, err := r.drivers[0].operator.GetOperatorState()
+			return err == nil && guest.Managed(spec), nil
+		})
 	ctx, cancel := context.WithTimeout(ctx, prerequisitesTimeout)
 	defer cancel()
 	r.drivers[0].waitFor(ctx, "observed configuration of the cluster", r.drivers[0].hasObservedConfig)

@@ -144,6 +144,24 @@ func TestWorkloadsStartAfterTheirPrerequisites(t *testing.T) {
 	})
 }
 
+// Nothing writes the prerequisites before.
+func TestTimeoutBeginsWhenTheOperatorReconciles(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newRunnerFixture(t)
+		f.drivers[0].initialSyncs.track(nil)
+		setState(t, f.client, opv1.Unmanaged)
+		stop := f.start(t)
+		<-time.After(2 * prerequisitesTimeout)
+		f.expect(t, "Unmanaged", 1, 0)
+		f.observe(t, observedConfig)
+		<-time.After(prerequisitesTimeout - 1500*time.Millisecond)
+		f.expect(t, "Managed, before the timeout", 1, 0)
+		f.expect(t, "Managed, after the timeout", 1, 1)
+		stop()
+	})
+}
+
 func TestWorkloadsStartAfterTheTimeout(t *testing.T) {
 	t.Parallel()
 	for _, observed := range []string{"", observedConfig} {
