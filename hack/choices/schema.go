@@ -51,6 +51,9 @@ func (g generator) value(f reflect.StructField) schema {
 		}
 		return limited(schema{"type": "array", "items": items}, "maxItems", length)
 	}
+	if f.Type == reflect.TypeFor[choice.Switch]() {
+		return schema{"enum": []any{choice.Auto, true, false}, "default": choice.Auto}
+	}
 	limited(text, "maxLength", number(f.Tag.Get("max")))
 	switch {
 	case f.Type == reflect.TypeFor[choice.Kind]():

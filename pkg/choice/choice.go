@@ -4,6 +4,8 @@
 // the schema and the reference from the types, their tags and their comments.
 package choice
 
+import "strings"
+
 const (
 	// Key is the key of the ConfigMap that contains the choices.
 	Key = "operator.yaml"
@@ -95,12 +97,28 @@ type Toleration struct {
 // Sidecars contains options of the sidecars.
 type Sidecars struct {
 	// Whether sidecars release their Leases when they end, so that others need not wait for them. It
-	// needs the sidecars of OpenShift 4.21 or later: earlier ones do not start with it. The
-	// environment variable `RELEASE_LEASES` of the operator has precedence.
-	ReleaseLeases bool `json:"releaseLeases,omitempty" default:"false"`
+	// needs the sidecars of OpenShift 4.21 or later: earlier ones do not start with it. `Auto` is
+	// `true` if the operator knows that the sidecars are from OpenShift 4.21 or later, on HyperShift
+	// 4.22. The environment variable `RELEASE_LEASES` of the operator has precedence.
+	ReleaseLeases Switch `json:"releaseLeases,omitempty" enum:"Auto,true,false" default:"Auto"`
 	// Whether the metadata of new volumes, shares and snapshots of volumes in OpenStack name the claim
 	// or the VolumeSnapshot and its namespace, for example in `csi.storage.k8s.io/pvc/name`.
 	ClaimMetadata bool `json:"claimMetadata,omitempty" default:"false"`
+}
+
+// Switch is a choice for which the operator may decide.
+type Switch string
+
+// True is the Switch that is on.
+const True Switch = "true"
+
+// IsSet returns whether the administrator decides.
+func (s Switch) IsSet() bool { return s != "" && s != Auto }
+
+// UnmarshalJSON accepts true and false, which are no texts.
+func (s *Switch) UnmarshalJSON(text []byte) error {
+	*s = Switch(strings.Trim(string(text), `"`))
+	return nil
 }
 
 // CSIAddons contains options of the containers of CSI-Addons.

@@ -134,6 +134,10 @@ func (c *checker) check(node *yaml.Node, t reflect.Type, tag reflect.StructTag, 
 		for i, item := range node.Content {
 			c.check(item, t.Elem(), "", at.Index(i))
 		}
+	case t == reflect.TypeFor[Switch]():
+		if node.ShortTag() != "!!bool" && node.Value != Auto {
+			c.fault(node.Line, at, "must be %s, true or false", Auto)
+		}
 	case t.Kind() == reflect.String && c.is(node, yaml.ScalarNode, "a text", at):
 		c.checkText(node, tag, at)
 	case t.Kind() == reflect.Bool && node.ShortTag() != "!!bool":

@@ -96,7 +96,7 @@ clases: []
 11: classes[0].type: Required value
 14: classes[0].shareClients[1]: must be a text
 15: classes[1]: must be a map of fields
-16: sidecars.releaseLeases: must be true or false
+16: sidecars.releaseLeases: must be Auto, true or false
 17: csiAddons.image: Required value
 17: csiAddons.maxAccessRules: must be a number from 1 to 1000
 18: unknown field "clases": did you mean "classes"?`

@@ -10,7 +10,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -156,8 +155,7 @@ func (r *addonsObjects) write(
 }
 
 // remove deletes the object of an asset. One that the operator may not delete counts as absent:
-// cluster-storage-operator does not grant it, so the operator has not created it either. It asks
-// before, because clusters alert on requests that the API server refuses.
+// cluster-storage-operator does not grant it, so the operator has not created it either.
 func (r *addonsObjects) remove(ctx context.Context, recorder events.Recorder, file string) error {
 	asset, _ := r.csiAddons.bundle.Find(file)
 	object, err := metadata(asset)
@@ -165,17 +163,11 @@ func (r *addonsObjects) remove(ctx context.Context, recorder events.Recorder, fi
 		return err
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
-	review := &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: "delete", Group: resource.Group, Resource: resource.Resource,
-				Namespace: object.Namespace, Name: object.Name,
-			},
-		},
-	}
-	review, err = r.cluster.Side(flavour.Guest).Kube.AuthorizationV1().SelfSubjectAccessReviews().
-		Create(ctx, review, metav1.CreateOptions{})
-	if err != nil || !review.Status.Allowed {
+	allowed, err := r.may(ctx, authorizationv1.ResourceAttributes{
+		Verb: "delete", Group: resource.Group, Resource: resource.Resource,
+		Namespace: object.Namespace, Name: object.Name,
+	})
+	if err != nil || !allowed {
 		return err
 	}
 	return resourceapply.DeleteAll(ctx, r.clients, recorder, r.read, file)[0].Error

@@ -50,6 +50,9 @@ type shared struct {
 	workloads int
 	// requests measures the requests to OpenStack.
 	requests requestMetric
+	// release is the release of a standalone OpenShift, "" if it is unknown. It is set before the
+	// workload controllers start.
+	release string
 	// needed is closed when the drivers are needed.
 	needed chan struct{}
 }

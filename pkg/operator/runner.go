@@ -36,6 +36,7 @@ func (r *runner) run(ctx context.Context) {
 		klog.FromContext(ctx).Info("Starting the driver", "driver", r.drivers[0].Name)
 		r.start(ctx, driverNeeded)
 		r.waitForPrerequisites(ctx)
+		r.drivers[0].release = r.drivers[0].releaseOfOpenShift(ctx)
 		r.start(ctx, workloads)
 	}
 	<-ctx.Done()

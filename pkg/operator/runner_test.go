@@ -19,6 +19,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/pkg/settings"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
@@ -51,7 +52,10 @@ func newRunnerFixture(t *testing.T) *runnerFixture {
 		always: &fakeController{}, needed: &fakeController{}, workload: &fakeController{},
 		client: newFakeClient(t),
 	}
-	common := &shared{cluster: &cluster.Cluster{}, operator: f.client, needed: make(chan struct{})}
+	common := &shared{
+		cluster: &cluster.Cluster{}, operator: f.client, needed: make(chan struct{}),
+		settings: &settings.Settings{ClusterID: "kubernetes"},
+	}
 	leader := plugin.Driver{Name: "leader"}
 	f.runner = &runner{
 		drivers: []*driver{

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appslisters "k8s.io/client-go/listers/apps/v1"
 
 	configv1 "github.com/openshift/api/config/v1"
 
@@ -25,15 +26,8 @@ func (d *driver) leaderElection() configv1.LeaderElection {
 	}
 }
 
-// sidecarHooks returns the hooks that add the chosen arguments to the sidecars. A sidecar that does
-// not know the feature gate exits, so only a setting or a choice adds the gate.
-func (d *driver) sidecarHooks() []hook.Workload {
-	release := func() []string {
-		if !d.settings.ReleaseLeases && !d.choices.Config().Sidecars.ReleaseLeases {
-			return nil
-		}
-		return []string{"--feature-gates=ReleaseLeaderElectionOnExit=true"}
-	}
+// sidecarHooks returns the hooks that add the chosen arguments to the sidecars.
+func (d *driver) sidecarHooks(deployments appslisters.DeploymentLister) []hook.Workload {
 	names := func() []string {
 		if !d.choices.Config().Sidecars.ClaimMetadata {
 			return nil
@@ -41,8 +35,7 @@ func (d *driver) sidecarHooks() []hook.Workload {
 		return []string{"--extra-create-metadata"}
 	}
 	return []hook.Workload{
-		hook.Arguments("csi-provisioner", release), hook.Arguments("csi-provisioner", names),
-		hook.Arguments("csi-snapshotter", release), hook.Arguments("csi-snapshotter", names),
-		hook.Arguments("csi-attacher", release), hook.Arguments("csi-resizer", release),
+		d.releaseLeasesHook(deployments),
+		hook.Arguments("csi-provisioner", names), hook.Arguments("csi-snapshotter", names),
 	}
 }

@@ -25,7 +25,7 @@ const (
 		"--leader-election-renew-deadline=107s --leader-election-retry-period=26s"
 	leasesOfKubernetes = "--leader-election-lease-duration=15s " +
 		"--leader-election-renew-deadline=10s --leader-election-retry-period=5s"
-	releaseGate = " --feature-gates=ReleaseLeaderElectionOnExit=true"
+	gate = " " + releaseGate
 )
 
 func TestSidecarsGetTheLeasesOfTheirCluster(t *testing.T) {
@@ -33,13 +33,13 @@ func TestSidecarsGetTheLeasesOfTheirCluster(t *testing.T) {
 	for name, tt := range map[string]struct {
 		flavour   flavour.Flavour
 		clusterID string
-		releases  bool
+		releases  *bool
 		want      string
 	}{
-		"OpenShift":                   {flavour.Standalone, "", false, leasesOfOpenShift},
-		"HyperShift that releases":    {flavour.HyperShift, "", true, leasesOfOpenShift + releaseGate},
-		"Kubernetes that releases":    {flavour.Standalone, "a", true, leasesOfKubernetes + releaseGate},
-		"Kubernetes without releases": {flavour.Standalone, "a", false, leasesOfKubernetes},
+		"OpenShift":                   {flavour.Standalone, "", nil, leasesOfOpenShift},
+		"HyperShift that releases":    {flavour.HyperShift, "", new(true), leasesOfOpenShift + gate},
+		"Kubernetes that releases":    {flavour.Standalone, "a", new(true), leasesOfKubernetes + gate},
+		"Kubernetes without releases": {flavour.Standalone, "a", new(false), leasesOfKubernetes},
 	} {
 		for _, p := range []plugin.Driver{plugins()[0], cinderPlugin()} {
 			fake := clustertest.New(t, clustertest.Seed{
@@ -74,7 +74,9 @@ func rendered(t *testing.T, d *driver) *appsv1.Deployment {
 	}
 	deployment := &appsv1.Deployment{}
 	assert.NilError(t, yaml.UnmarshalStrict(text, deployment))
-	changes, _ := hook.DeploymentHooks(d.sidecarHooks())
+	deployments := d.cluster.Side(flavour.ControlPlane).ObjectInformers.
+		For(deployment.Namespace, deployment.Name).Apps().V1().Deployments().Lister()
+	changes, _ := hook.DeploymentHooks(d.sidecarHooks(deployments))
 	for _, change := range changes {
 		assert.NilError(t, change(spec, deployment))
 	}

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
 )
 
 // loader collects faults and warnings while it reads flags and environment variables.
@@ -153,15 +154,19 @@ func (l *loader) number(name, what string, maximum int) int {
 }
 
 // boolean returns false if the variable is missing, or is neither true nor false.
-func (l *loader) boolean(name string) bool {
+func (l *loader) boolean(name string) bool { return ptr.Deref(l.optionalBoolean(name), false) }
+
+// optionalBoolean returns nil instead.
+func (l *loader) optionalBoolean(name string) *bool {
 	value := l.env(name)
 	if value == "" {
-		return false
+		return nil
 	}
 	is, err := strconv.ParseBool(value)
 	if err != nil {
 		l.warn("environment variable %s is %q: it is ignored, because it is neither true nor false",
 			name, value)
+		return nil
 	}
-	return is
+	return &is
 }

@@ -78,8 +78,9 @@ type Settings struct {
 	Proxy          []corev1.EnvVar
 	// RunAsUser is the user ID of the controllers' pods, for clusters that assign none; nil sets none.
 	RunAsUser *int64
-	// ReleaseLeases is true if all sidecars know the feature gate ReleaseLeaderElectionOnExit.
-	ReleaseLeases bool
+	// ReleaseLeases is whether sidecars get the feature gate ReleaseLeaderElectionOnExit; nil if the
+	// operator decides.
+	ReleaseLeases *bool
 	// FSGroupPolicy overrides the policy of the CSIDriver, unless it is "".
 	FSGroupPolicy storagev1.FSGroupPolicy
 	// PollInterval is the time between two probes of the cloud.
@@ -155,7 +156,7 @@ func (f *Flags) Load(
 	}
 	s.ReleaseVersion = l.env(envReleaseVersion)
 	s.Proxy, s.RunAsUser, s.FSGroupPolicy = l.proxy(), l.runAsUser(), l.fsGroupPolicy()
-	s.ReleaseLeases = l.boolean(envReleaseLeases)
+	s.ReleaseLeases = l.optionalBoolean(envReleaseLeases)
 	l.between("poll-interval", s.PollInterval, minPollInterval, maxPollInterval)
 	if s.CloudGracePeriod < 0 {
 		l.fault("flag --cloud-grace-period is %v: it must not be negative", s.CloudGracePeriod)

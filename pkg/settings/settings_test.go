@@ -92,7 +92,7 @@ func TestEverySettingIsRead(t *testing.T) {
 			{Name: "HTTP_PROXY", Value: "http://proxy:1"}, {Name: "NO_PROXY", Value: "a,b"},
 		},
 		RunAsUser:     ptr.To[int64](1001),
-		ReleaseLeases: true,
+		ReleaseLeases: ptr.To(true),
 		FSGroupPolicy: "File",
 		CSIAddons:     settings.CSIAddons{APIServerTokens: true, MaxAccessRules: 1000},
 		PollInterval:  5 * time.Second, CloudGracePeriod: time.Second,
