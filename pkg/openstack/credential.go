@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
@@ -33,14 +32,10 @@ func (s *session) credentialExpiry(ctx context.Context) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	authURL := s.access.AuthURL
-	identity := &gophercloud.ServiceClient{
-		ProviderClient: s.provider,
-		Endpoint:       authURL + "/",
-	}
 	var answer struct {
 		ExpiresAt string `json:"expires_at"`
 	}
-	err := applicationcredentials.Get(ctx, identity, user, credential).
+	err := applicationcredentials.Get(ctx, s.identity(), user, credential).
 		ExtractIntoStructPtr(&answer, "application_credential")
 	switch status := statusOf(err); {
 	case status == http.StatusForbidden || status == http.StatusNotFound:

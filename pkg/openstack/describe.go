@@ -19,7 +19,7 @@ import (
 // describe returns a description of an error that is the same text for each attempt.
 func describe(err error) string {
 	if status := statusOf(err); status != 0 {
-		return describeStatus(status)
+		return describeStatus(status, limitsRequests(err))
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == proxyConnect {
 		return "the proxy cannot be used. " +
@@ -43,9 +43,9 @@ func describef(format string, args ...any) description {
 	return description(fmt.Sprintf(format, args...))
 }
 
-func describeStatus(status int) string {
+func describeStatus(status int, limited bool) string {
 	switch {
-	case status == http.StatusTooManyRequests:
+	case limited:
 		return fmt.Sprintf("it returned HTTP %d: it limits the number of requests. The operator retries "+
 			"automatically; if this persists, ask the cloud's administrator for a higher limit", status)
 	case status >= http.StatusInternalServerError:

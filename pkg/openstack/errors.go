@@ -76,9 +76,9 @@ func loginError(authURL string, err error) *Error {
 			"(HTTP %d). Check user, password or application credential, project and domain in the "+
 			"credentials Secret", redactedURL(authURL), statusOf(err))
 	}
-	// Front ends answer 429 and 5xx in place of Keystone.
+	// Front ends limit requests and answer 5xx in place of Keystone.
 	if status := statusOf(err); status != 0 && status < http.StatusInternalServerError &&
-		status != http.StatusTooManyRequests && !isOfKeystone(err) {
+		!limitsRequests(err) && !isOfKeystone(err) {
 		err = describef("it returned HTTP %d, which is no answer of Keystone to a login. Check that "+
 			"auth_url is the URL of Keystone, not of the dashboard, and check proxy and load balancer",
 			status)
@@ -159,14 +159,17 @@ func unreachable(service, endpoint string, err error) *Error {
 
 const maxShownURL = 200
 
-// redactedURL returns a URL for messages, without user, query and fragment. The URL is from
-// clouds.yaml or a validated URL of the catalog.
+// redactedURL returns a URL for messages, without user and fragment, and a mark in place of a query.
+// The URL is from clouds.yaml or a validated URL of the catalog.
 func redactedURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return "the URL in clouds.yaml"
 	}
 	shown := u.Scheme + "://" + u.Host + strings.TrimSuffix(u.EscapedPath(), "/")
+	if u.RawQuery != "" {
+		shown += "?..."
+	}
 	if len(shown) > maxShownURL {
 		shown = shown[:maxShownURL] + "..."
 	}
@@ -177,4 +180,12 @@ func redactedURL(raw string) string {
 func statusOf(err error) int {
 	code, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
 	return code.Actual
+}
+
+// limitsRequests returns whether a call failed because of a limit on the number of requests. Nova and
+// Cinder answer 413 in place of 429.
+func limitsRequests(err error) bool {
+	code, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	return code.Actual == http.StatusTooManyRequests ||
+		code.Actual == http.StatusRequestEntityTooLarge && code.ResponseHeader.Get("Retry-After") != ""
 }

@@ -33,6 +33,12 @@ func TestMessageNamesTheSourceOfTheURL(t *testing.T) {
 	}
 }
 
+func TestURLsInMessagesContainNoSecret(t *testing.T) {
+	t.Parallel()
+	got := redactedURL("https://user:secret@k.example/a%2Fb/?token=secret&x=/v3#secret")
+	assert.Check(t, is.Equal(got, "https://k.example/a%2Fb?..."))
+}
+
 // The common name of a certificate is the host, which was enough for clients of earlier years.
 func TestCertificateWithoutAlternativeNamesIsExplained(t *testing.T) {
 	t.Parallel()

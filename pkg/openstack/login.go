@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/utils"
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 	"go.yaml.in/yaml/v3"
 )
@@ -37,15 +38,19 @@ type Login struct {
 // identityVersion is the last path element of identity API URLs.
 const identityVersion = "/v3"
 
-// identityURL returns the URL of version 3 of the identity API. It appends a missing version
-// instead of reading the cloud's version document: that document could send the password to any
-// host, and often names a host behind a proxy.
+// identityURL returns the URL of version 3 of the identity API for an auth_url. As in the drivers,
+// an auth_url that ends with the version is that URL, and otherwise the version follows what
+// precedes the first version in the path. Unlike the drivers, it does not read the version document
+// of the cloud: that document could send the password to any host, and often names a host behind a
+// proxy.
 func identityURL(authURL string) string {
-	base := strings.TrimRight(authURL, "/")
-	if strings.HasSuffix(base, identityVersion) {
-		return base
+	plain := strings.TrimSuffix(authURL, "/")
+	base, err := utils.BaseEndpoint(plain)
+	if err != nil || strings.HasSuffix(plain, identityVersion) {
+		return plain
 	}
-	return base + identityVersion
+	base, _, _ = strings.Cut(base, "?") // BaseEndpoint keeps the mark of an empty query
+	return strings.TrimRight(base, "/") + identityVersion
 }
 
 // UsesApplicationCredential returns true for an application credential, false for a password.

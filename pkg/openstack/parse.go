@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
@@ -248,10 +247,9 @@ func (e *entry) checkValues(auth, filled *clientconfig.AuthInfo, l *Login) error
 			field = "endpoint_type"
 		}
 		return fmt.Errorf("has an unknown %s: use public, internal or admin", e.at(field))
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https",
-		strings.ContainsFunc(auth.AuthURL, unicode.IsSpace):
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("has an invalid %s: use an http or https URL", e.at("auth.auth_url"))
-	case strings.HasSuffix(strings.TrimRight(auth.AuthURL, "/"), "/v2.0"):
+	case strings.HasSuffix(gophercloud.NormalizeURL(auth.AuthURL), "/v2.0/"):
 		return fmt.Errorf("has %s of version 2.0 of the identity API: use version 3",
 			e.at("auth.auth_url"))
 	case l.Password != "" && l.Username != "" && l.UserID != "":

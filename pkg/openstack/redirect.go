@@ -44,6 +44,7 @@ var steadyPath = regexp.MustCompile(`^(?:/(?:[A-Za-z_.-]{1,32}|v\d(?:\.\d)?))*/?
 // lost returns the error about a redirect that changes the method of a request. net/http would send
 // a GET without the body: for a login, Keystone would answer it as if the password was wrong.
 func lost(to url.URL) error {
+	to.RawQuery = ""
 	if !steadyPath.MatchString(to.EscapedPath()) {
 		to.Path, to.RawPath = "", ""
 	}

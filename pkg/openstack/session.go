@@ -139,24 +139,28 @@ func (s *session) takeCatalog() error {
 // refreshCatalog reads the catalog without a new login. Keystone returns one page. gophercloud's
 // pager would follow links in the answer, to any host and without end.
 func (s *session) refreshCatalog(ctx context.Context) error {
-	authURL := s.access.AuthURL
-	identity, err := openstack.NewIdentityV3(s.provider, gophercloud.EndpointOpts{})
-	if err != nil {
-		return unreachable(identityService, authURL, err)
-	}
 	var answer struct {
 		Catalog *[]tokens.CatalogEntry `json:"catalog"`
 	}
+	identity := s.identity()
 	url := identity.ServiceURL("auth", "catalog")
-	_, err = identity.Get(ctx, url, &answer, nil) //nolint:bodyclose // gophercloud closes it
+	_, err := identity.Get(ctx, url, &answer, nil) //nolint:bodyclose // gophercloud closes it
 	switch {
 	case err != nil:
 		return catalogError(s.access, err)
 	case answer.Catalog == nil:
-		return unreachable(identityService, authURL, errNotOpenStack)
+		return unreachable(identityService, s.access.AuthURL, errNotOpenStack)
 	}
 	s.setCatalog(*answer.Catalog)
 	return nil
+}
+
+// identity returns a client of the identity service at the URL of the login. That of gophercloud
+// would cut names such as /dev2/identity.
+func (s *session) identity() *gophercloud.ServiceClient {
+	return &gophercloud.ServiceClient{
+		ProviderClient: s.provider, Endpoint: gophercloud.NormalizeURL(s.access.AuthURL),
+	}
 }
 
 func (s *session) setCatalog(entries []tokens.CatalogEntry) {

@@ -23,8 +23,9 @@ const (
 	// maxBody is in bytes, after decompression.
 	maxBody = 4 << 20
 	// maxValues is the number of JSON values. A value takes many times the memory of its text.
-	maxValues    = 100_000
-	maxRedirects = 3
+	maxValues = 100_000
+	// maxRedirects is that of net/http, which the drivers use.
+	maxRedirects = 9
 	// longBody and longValues are the limits for lists: Manila lists each share type twice, with up to
 	// twenty values.
 	longBody   = 8 << 20

@@ -23,8 +23,8 @@ type catalog struct {
 	Endpoints []string
 	// Shares are the minimum and the maximum microversion of Manila.
 	Shares [2]string
-	// Login is what Keystone does: "" for the usual, "503", "html", or "default project", with which a
-	// login without a project gets one.
+	// Login is what Keystone does: "" for the usual, "503", "413", "html", or "default project", with
+	// which a login without a project gets one.
 	Login string
 }
 
@@ -49,6 +49,7 @@ func newCloud(t *testing.T, offered catalog, certificate *tls.Certificate) *clou
 		c.Start()
 		return c
 	}
+	c.EnableHTTP2 = true
 	c.TLS = &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12}
 	c.StartTLS()
 	return c
@@ -68,12 +69,17 @@ func (c *cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, "/moved/"): // another host for clients, although the same server
 		http.Redirect(w, r, strings.Replace(c.URL, "127.0.0.1", "localhost", 1)+
 			strings.TrimPrefix(path, "/moved"), http.StatusPermanentRedirect)
+	case strings.HasPrefix(path, "/found"): // with a status that removes the body of a login
+		http.Redirect(w, r, c.URL+"/"+strings.Trim(path[len("/found"):], "/ "), http.StatusFound)
+	case path == "/named": // a front end, whose document of versions names Keystone
+		c.read(w, "/identity")
 	case strings.TrimPrefix(path, "/identity") == "/v3/auth/tokens":
 		c.login(w, r)
 	case strings.TrimPrefix(path, "/identity") == "/v3/auth/catalog":
 		answer(w, http.StatusOK, map[string]any{"catalog": c.services()})
-	case r.Method == http.MethodPost, strings.HasPrefix(path, "/keystone"):
-		failure(w, http.StatusNotFound)
+	case r.Method == http.MethodPost, strings.HasPrefix(path, "/keystone"),
+		strings.HasPrefix(path, "/named/"):
+		http.Error(w, "<!doctype html>\n<title>404 Not Found</title>", http.StatusNotFound) // of Keystone
 	default:
 		c.mu.Lock()
 		c.paths = append(c.paths, path)
@@ -108,6 +114,10 @@ func (c *cloud) login(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case c.catalog.Login == "503":
 		failure(w, http.StatusServiceUnavailable)
+		return
+	case c.catalog.Login == "413": // as services did before status 429 existed
+		w.Header().Set("Retry-After", "7")
+		failure(w, http.StatusRequestEntityTooLarge)
 		return
 	case c.catalog.Login == "html":
 		_, _ = io.WriteString(w, "<html>Welcome</html>")

@@ -4,9 +4,9 @@
 //
 // The files testdata/rows/*.yaml are tables of credentials. A row contains a Secret, the catalog of
 // a cloud, and what has to happen. If a row says nothing else, both operators accept the
-// credentials, and all drivers use the standard login and the standard endpoints. If the operators
-// refuse the credentials before they log in, they generate nothing: the driver of Cinder gets the
-// unchanged Secret, and has to fail too, or the row contains the reason.
+// credentials, and all drivers use the standard login and the standard endpoints. If an operator
+// refuses the credentials at any step, it generates nothing: its driver gets what people wrote, and
+// has to fail too, or the row contains the reason.
 package logins_test
 
 import (

@@ -45,6 +45,34 @@ func (s *Simulator) login(c *call) reply {
 	return s.issue(c, identity.Methods, restricted || scope != nil)
 }
 
+// identityVersions lists the version of Keystone, or describes it at its own URL. Keystone needs no token
+// for this.
+func (s *Simulator) identityVersions(c *call) reply {
+	version := map[string]any{
+		"id": "v3.14", "status": "stable", "updated": "2020-04-07T00:00:00Z",
+		"links": []map[string]string{{"rel": "self", "href": s.info.AuthURL + "/"}},
+		"media-types": []map[string]string{{
+			"base": "application/json", "type": "application/vnd.openstack.identity-v3+json",
+		}},
+	}
+	if c.path == "/v3" {
+		return document(http.StatusOK, map[string]any{"version": version})
+	}
+	return document(http.StatusMultipleChoices,
+		map[string]any{"versions": map[string]any{"values": []any{version}}})
+}
+
+// unknownPath is the answer of Keystone for a path that does not exist.
+func unknownPath() reply {
+	return reply{
+		status: http.StatusNotFound,
+		header: http.Header{"Content-Type": {"text/html; charset=utf-8"}},
+		body: []byte("<!doctype html>\n<html lang=en>\n<title>404 Not Found</title>\n" +
+			"<h1>Not Found</h1>\n<p>The requested URL was not found on the server. If you entered the " +
+			"URL manually please check your spelling and try again.</p>\n"),
+	}
+}
+
 func (s *Simulator) issue(c *call, methods []string, scoped bool) reply {
 	const layout = "2006-01-02T15:04:05.000000Z"
 	now, owner := time.Now().UTC(), s.credentials

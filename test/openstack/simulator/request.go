@@ -220,8 +220,10 @@ func (s *Simulator) routeIdentity(c *call) reply {
 	}
 	catalog := c.path == "/v3/auth/catalog"
 	switch {
+	case c.method == http.MethodGet && (c.path == "/" || c.path == "/v3"):
+		return s.identityVersions(c)
 	case c.method != http.MethodGet || !catalog && !strings.HasPrefix(c.path, "/v3/users/"):
-		return failure(c, http.StatusNotFound, "The resource could not be found.")
+		return unknownPath()
 	case !s.authorized(c):
 		return failure(c, http.StatusUnauthorized, errorAuthentication)
 	case catalog:
