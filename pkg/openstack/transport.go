@@ -54,6 +54,10 @@ func httpClient(
 		RootCAs:            roots,
 		InsecureSkipVerify: a.Insecure, //nolint:gosec // `verify: false` in clouds.yaml
 	}
+	// With HTTP/2 a connection that does not answer any more would stay in use.
+	transport.Protocols = new(http.Protocols)
+	transport.Protocols.SetHTTP1(true)
+	transport.MaxIdleConnsPerHost = concurrentRequests
 	transport.OnProxyConnectResponse = checkProxyResponse
 	transport.MaxResponseHeaderBytes = maxHeader
 	return http.Client{
@@ -72,7 +76,8 @@ func checkProxyResponse(_ context.Context, _ *url.URL, _ *http.Request, r *http.
 }
 
 // limitedTransport limits responses: reading the body beyond the limits returns an error. It
-// calls observe with the response, nil if there is none, and the time until its header arrived.
+// calls observe with the response, nil if there is none, and the time until its header arrived. After
+// a request without a response, it keeps no idle connection.
 type limitedTransport struct {
 	*http.Transport
 
@@ -83,14 +88,16 @@ func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	start := time.Now()
 	response, err := t.Transport.RoundTrip(request)
 	t.observe(request.URL, response, time.Since(start))
-	if err == nil {
-		limit := size{maxBody, maxValues}
-		if request.Method == http.MethodGet && request.Context().Value(longBodyKey{}) != nil {
-			limit = size{longBody, longValues} // but not for a login in between
-		}
-		response.Body = &limitedBody{response.Body, limit, limit}
+	if err != nil {
+		t.CloseIdleConnections() // whatever ended this one may have ended them, too
+		return nil, err
 	}
-	return response, err
+	limit := size{maxBody, maxValues}
+	if request.Method == http.MethodGet && request.Context().Value(longBodyKey{}) != nil {
+		limit = size{longBody, longValues} // but not for a login in between
+	}
+	response.Body = &limitedBody{response.Body, limit, limit}
+	return response, nil
 }
 
 // limitedBody counts how many bytes and values may still follow.

@@ -114,10 +114,10 @@ func (s *search) candidate(t *testing.T) candidate {
 
 // authURL returns a URL from parts that drivers treat in different ways.
 func (s *search) authURL() string {
-	return "${URL}" + pick(s, "", "", "/identity", "/identity", "/keystone", "/found", "/named") +
+	return "${URL}" + pick(s, "", "", "/identity", "/identity", "/keystone", "/found") +
 		pick(s, "", "/", "//", "/v3", "/v3", "/v3", "/v2", "/v2.0", "/v3.14", "v3", "/dev2/identity") +
 		pick(s, "", "", "", "/", "//", "/auth", "/auth/tokens", "/v3") +
-		pick(s, "", "", "", "?", "?a=b", "?a=/v3", "#", "#/v3", " ", " # text")
+		pick(s, "", "", "", "?", "?a=b", "?a=/v3", "#", "#/v3", " # text")
 }
 
 func (s *search) change(c *candidate) {

@@ -146,6 +146,16 @@ func (s *Simulator) ClearFaults(ids ...string) error {
 	})
 }
 
+// SilenceConnections lets all open connections stay open without an answer, as behind a load balancer
+// that has lost their state. New connections work.
+func (s *Simulator) SilenceConnections() {
+	for _, f := range s.frontends {
+		for _, conn := range f.opened() {
+			conn.silent.Store(true)
+		}
+	}
+}
+
 // adjust applies the faults to every listener, and closes the connections of those that drop
 // selects.
 func (s *Simulator) adjust(drop func(*frontend) bool) error {

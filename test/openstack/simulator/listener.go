@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -38,6 +41,25 @@ type connection struct {
 	*net.TCPConn
 	number   int
 	frontend *frontend
+	silent   atomic.Bool
+}
+
+// Read drops what arrives while the connection is silent.
+func (c *connection) Read(p []byte) (int, error) {
+	for {
+		n, err := c.TCPConn.Read(p)
+		if err != nil || !c.silent.Load() {
+			return n, err
+		}
+	}
+}
+
+// Write drops what a silent connection would send.
+func (c *connection) Write(p []byte) (int, error) {
+	if c.silent.Load() {
+		return len(p), nil
+	}
+	return c.TCPConn.Write(p)
 }
 
 // Close removes the connection from the list.
@@ -143,15 +165,16 @@ func (f *frontend) shut() error {
 }
 
 func (f *frontend) drop() {
-	f.mu.Lock()
-	open := make([]*connection, 0, len(f.connections))
-	for conn := range f.connections {
-		open = append(open, conn)
-	}
-	f.mu.Unlock()
-	for _, conn := range open {
+	for _, conn := range f.opened() {
 		conn.abort()
 	}
+}
+
+// opened returns the connections that are open.
+func (f *frontend) opened() []*connection {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.connections))
 }
 
 func (f *frontend) close() error {
@@ -165,7 +188,7 @@ func (f *frontend) close() error {
 func (f *frontend) tlsConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS12,
-		NextProtos:             []string{"http/1.1"},
+		NextProtos:             []string{"h2", "http/1.1"}, // as many load balancers
 		SessionTicketsDisabled: true,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			fault, _ := f.simulator.faults.hitConnection(BadCertificate, f.services)
