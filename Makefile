@@ -199,6 +199,13 @@ mutants: ## Change the code of PACKAGES in N places each (20), and say which tes
 	@ulimit -v 8388608; \
 		go run ./hack/mutants -seed=$(or $(SEED),1) -n=$(or $(N),20) -tests='$(TESTS)' $(PACKAGES)
 
+.PHONY: fuzz
+fuzz: ## Search for texts that break parsers or cost too much, for DURATION (1m) with each target
+	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z]*' pkg | sed 's|/[^/]*:func | |' | \
+	while read -r folder name; do \
+		go test -run '^$$' -fuzz "^$$name$$" -fuzztime $(or $(DURATION),1m) ./$$folder || exit 1; \
+	done
+
 # Programs with the code of the drivers: of the pinned version, and of the oldest supported one.
 .PHONY: logins
 logins:

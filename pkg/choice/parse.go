@@ -1,6 +1,7 @@
 package choice
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -24,14 +25,20 @@ type Fault struct {
 	Problem string
 }
 
-// maxText is the maximum size of a text. The YAML decoder compares each key with all others.
-const maxText = 64 << 10
+const (
+	// maxText is the maximum size of a text, in bytes.
+	maxText = 64 << 10
+	// maxFaults is the number of faults that are reported.
+	maxFaults = 100
+	// maxProblem is the maximum length of a problem, which may contain a value.
+	maxProblem = 300
+)
 
 // Parse decodes and validates the choices of a kind, on OpenShift or elsewhere. It returns either
-// the choices, or all faults in the order of their lines.
+// the choices, or the first faults in the order of their lines.
 func Parse(kind Kind, text string, openShift bool) (*Config, []Fault) {
-	if len(text) > maxText {
-		return nil, []Fault{{1, fmt.Sprintf("Too long: must have at most %d bytes", maxText)}}
+	if err := position.Fits(text, maxText); err != nil {
+		return nil, []Fault{{1, "the text " + err.Error()}}
 	}
 	config, err := parse(kind, text, openShift)
 	if err == nil {
@@ -48,9 +55,6 @@ func Parse(kind Kind, text string, openShift bool) (*Config, []Fault) {
 	}
 	return nil, faults
 }
-
-// maxProblem is the maximum length of a problem, which may contain a value.
-const maxProblem = 300
 
 // shortened replaces characters that hide text, which can be in the key of a map.
 func shortened(text string) string {
@@ -81,7 +85,8 @@ func parse(kind Kind, text string, openShift bool) (*Config, error) {
 		return nil, document.Errorf("", "%w", err)
 	}
 	errs := append(validate(kind, config), config.validateNodes(openShift)...)
-	if err := document.ValidationError(errs); err != nil {
+	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
+	if err := document.ValidationError(errs[:min(len(errs), maxFaults)]); err != nil {
 		return nil, err
 	}
 	return config, nil
@@ -95,6 +100,9 @@ type checker struct {
 }
 
 func (c *checker) fault(line int, at *field.Path, format string, args ...any) {
+	if len(c.faults) == maxFaults {
+		return
+	}
 	problem := fmt.Sprintf(format, args...)
 	if at != nil {
 		problem = fmt.Sprintf("%s: %s", at, problem)
@@ -114,6 +122,7 @@ func (c *checker) document(root *yaml.Node) {
 // check checks that a node fits a type, and a field's tag if there is one.
 func (c *checker) check(node *yaml.Node, t reflect.Type, tag reflect.StructTag, at *field.Path) {
 	switch {
+	case len(c.faults) == maxFaults:
 	case node.Kind == yaml.AliasNode:
 		c.fault(node.Line, at, "an alias is not supported: repeat the value")
 	case isNull(node) && at != nil:
@@ -204,6 +213,9 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 		found := slices.IndexFunc(known, func(f reflect.StructField) bool {
 			return FieldName(f) == key.Value
 		})
+		if len(c.faults) == maxFaults {
+			return
+		}
 		if found < 0 {
 			c.fault(key.Line, nil, "unknown field %q%s", at.Child(key.Value),
 				suggestion(known, key.Value))
@@ -256,6 +268,10 @@ func suggestion(fields []reflect.StructField, name string) string {
 // Similar returns the name that is similar to one that does not exist, "" if none is, as cobra does
 // with commands. Of several it is the one that shares most of the end.
 func Similar(names []string, name string) string {
+	const longest = 63 // the comparison costs as much as the product of the lengths
+	if len(name) > longest {
+		return ""
+	}
 	known := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, one := range names {
 		known.AddCommand(&cobra.Command{Use: one, Run: func(*cobra.Command, []string) {}})

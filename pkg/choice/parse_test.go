@@ -15,6 +15,7 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/test/budget"
 )
 
 const header = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: ManilaConfig\n"
@@ -170,7 +171,7 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 			header + "class: {labels: {\"\\u202ex\": 5}}\n",
 			`3: class.labels[?x]: Invalid value: "5": must be a text: quote it`,
 		},
-		"size": {header + strings.Repeat("#", 64<<10), "1: Too long: must have at most 65536 bytes"},
+		"size": {header + strings.Repeat("#", 64<<10), "1: the text is larger than 64 KiB"},
 		"alias": {
 			header + "class: &x {}\ntypes: *x\n",
 			"4: types: an alias is not supported: repeat the value",
@@ -316,8 +317,8 @@ func TestValuesOfATypeHavePrecedence(t *testing.T) {
 	assert.Check(t, is.DeepEqual("x", config.Class.Labels["both"]), "the choices changed")
 }
 
-// FuzzParse proves that a text is either valid choices, or has printable faults in its lines, and
-// that valid choices change only what they are about.
+// FuzzParse proves that a text is either valid choices, or has printable faults in its lines, that
+// valid choices change only what they are about, and that no text costs much.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		complete, header, "", "[]", "a: &a [*a]", "\xff", "\t", "%", "---\n---\n",
@@ -328,9 +329,21 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add(text)
 	}
+	const size = 64 << 10
+	for _, part := range []string{"- [a]\n", "- '['\n", "- type: a\n", "- {}\n"} {
+		f.Add(budget.Repeated(header+"classes:\n", part, size))
+		f.Add(budget.Repeated(header+"types:\n  exclude:\n", "  "+part, size))
+	}
+	for _, text := range slices.Concat(budget.YAML(header, "", size),
+		budget.YAML(header+"nodeSelector:", "  ", size),
+		budget.YAML(header+"classes:\n- type: a\n  labels:", "    ", size)) {
+		f.Add(text)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, kind := range []choice.Kind{choice.Manila, choice.Cinder} {
-			config, faults := choice.Parse(kind, text, false)
+			var config *choice.Config
+			var faults []choice.Fault
+			budget.Check(t, func() { config, faults = choice.Parse(kind, text, false) })
 			assert.Assert(t, (config == nil) == (len(faults) > 0), "got %v and %v", config, faults)
 			for _, fault := range faults {
 				last := strings.Count(text, "\n") + strings.Count(text, "\r") + 2

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // entry is an entry of clouds.yaml with the keys that messages name.
@@ -27,7 +29,7 @@ func readEntry(text []byte) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	top := mapping(resolved(root))
+	top := mapping(position.Resolved(root))
 	clouds := find(top, "clouds")
 	entries := mapping(clouds.value)
 	switch {

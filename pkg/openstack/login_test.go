@@ -1,6 +1,7 @@
 package openstack_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/budget"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -283,9 +285,9 @@ func wantManilaLogin(t *testing.T, keys map[string]string, login *openstack.Logi
 	wantSent(t, opts, login)
 }
 
-// FuzzLogin proves that no text causes a panic or a message that contains the password, and that an
-// accepted login survives. Messages contain the names of entries and keys, so texts with the
-// password there are skipped.
+// FuzzLogin proves that no text causes a panic or a message that contains the password, that an
+// accepted login survives, and that no text costs much. Messages contain the names of entries and
+// keys, so texts with the password there are skipped.
 func FuzzLogin(f *testing.F) {
 	for _, test := range mistakesWithSecrets() {
 		f.Add(test.text)
@@ -297,8 +299,16 @@ func FuzzLogin(f *testing.F) {
 	f.Add(auth("application_credential_id: c", "application_credential_secret: s3cr3t"))
 	f.Add("clouds: &a {openstack: *a}")
 	f.Add("a: &a [x]\nb: &b [*a,*a]\nclouds: {<<: *b}")
+	const size = 128 << 10
+	for _, text := range slices.Concat(budget.YAML("clouds:", "", 8<<10),
+		budget.YAML("clouds:\n  openstack:\n    auth:", "      ", size),
+		budget.YAML("clouds:\n  openstack:\n    regions:\n    - values:", "        ", size)) {
+		f.Add(text)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
-		login, err := parsed(text)
+		var login *openstack.Login
+		var err error
+		budget.Check(t, func() { login, err = parsed(text) })
 		var messages string
 		if err != nil {
 			messages = err.Error()

@@ -128,16 +128,23 @@ func mistakesWithSecrets() map[string]mistake {
 	const url = "https://keystone.example:5000/v3"
 	const passwordLine = `      password: "` + secret + "\"\n"
 	return map[string]mistake{
-		"no map":             {"- " + secret, "does not have the format of clouds.yaml (line 1)"},
-		"plain text":         {`"` + secret + `"`, "(line 1)"},
-		"binary":             {"\x00\xff" + secret, "not valid YAML"},
-		"password is a list": {changed(`"`+secret+`"`, `["`+secret+`"]`), "(line 6)"},
-		"auth is text":       {"clouds:\n  openstack:\n    auth: \"" + secret + `"`, "(line 3)"},
-		"entry is text":      {"clouds:\n  openstack: \"" + secret + `"`, "(line 2)"},
-		"verify is text":     {cloudsText + "    verify: \"" + secret + "\"\n", "(line 12)"},
+		"no map":     {"- " + secret, "clouds.yaml: the text (line 1) must be a map of keys"},
+		"plain text": {`"` + secret + `"`, "(line 1)"},
+		"binary":     {"\x00\xff" + secret, "not valid YAML"},
+		"password is a list": {
+			changed(`"`+secret+`"`, `["`+secret+`"]`),
+			"clouds.openstack.auth.password (line 6) must be one text",
+		},
+		"auth is text":   {"clouds:\n  openstack:\n    auth: \"" + secret + `"`, "(line 3)"},
+		"entry is text":  {"clouds:\n  openstack: \"" + secret + `"`, "(line 2)"},
+		"verify is text": {cloudsText + "    verify: \"" + secret + "\"\n", "(line 12)"},
 		"two faults": {cloudsText + "    verify: \"" + secret + "\"\n    regions: \"" +
-			secret + "\"\n", "(line 12, 13)"},
-		"password twice": {changed(passwordLine, passwordLine+passwordLine), "(line 7)"},
+			secret + "\"\n", "clouds.openstack.verify (line 12) must be true or false, without quotation " +
+			"marks; clouds.openstack.regions (line 13) must be a list"},
+		"password twice": {
+			changed(passwordLine, passwordLine+passwordLine),
+			"clouds.openstack.auth.password (line 7) repeats line 6: remove one of the two",
+		},
 		"unknown anchor": {changed(`"`+secret+`"`, "*s3cr3t"), "not valid YAML"},
 		"wrong tag":      {changed(`"`+secret, `!!int "`+secret), "not have the format of clouds.yaml"},
 		"two domains": {

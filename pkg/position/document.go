@@ -24,6 +24,13 @@ type Document struct {
 	Root yaml.Node
 
 	content any
+	fields  []locatedField
+}
+
+// locatedField is the path of a field, and its line.
+type locatedField struct {
+	path []string
+	line int
 }
 
 // Parse reads a text. A second document and a duplicate key are errors.
@@ -32,6 +39,12 @@ func Parse(file string, text []byte) (*Document, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	if err := decoder.Decode(&d.Root); err != nil && !errors.Is(err, io.EOF) {
 		return nil, d.syntaxError(err)
+	}
+	if err := limited(&d.Root); err != nil {
+		return nil, ErrorAt(Position{file, 1}, "the text %w", err)
+	}
+	if err := d.firstRepeated(&d.Root); err != nil {
+		return nil, err
 	}
 	if err := d.Decode(&d.content); err != nil {
 		return nil, err
@@ -75,12 +88,17 @@ func (d *Document) Errorf(field, format string, args ...any) error {
 // JSON 6902 patch: the field whose own path ends most like the given path counts.
 func (d *Document) At(field string) Position {
 	at, best := Position{File: d.File, Line: 1}, 0
+	if d.fields == nil {
+		eachField(&d.Root, nil, func(path []string, line int) {
+			d.fields = append(d.fields, locatedField{path, line})
+		})
+	}
 	want := elements(field)
-	eachField(&d.Root, nil, func(path []string, line int) {
-		if score := similarity(path, want); score > best {
-			at.Line, best = line, score
+	for _, one := range d.fields {
+		if score := similarity(one.path, want); score > best {
+			at.Line, best = one.line, score
 		}
-	})
+	}
 	return at
 }
 
@@ -109,7 +127,9 @@ func eachField(node *yaml.Node, parent []string, visit func(path []string, line 
 			Op          string
 			Path, Value yaml.Node
 		}
-		if node.Decode(&operation) == nil && operation.Op != "" && operation.Path.Value != "" {
+		const keys = 4 // op, from, path and value
+		if len(node.Content) <= 2*keys && node.Decode(&operation) == nil && operation.Op != "" &&
+			operation.Path.Value != "" {
 			parent = nil
 			below(operation.Path.Value, operation.Path.Line, &operation.Value)
 			return

@@ -1,0 +1,112 @@
+package position
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	// maxNodes is the maximum number of YAML nodes, with each alias replaced by its content.
+	maxNodes = 20_000
+	// maxDepth is the maximum number of nodes around a node.
+	maxDepth = 100
+)
+
+// LimitError is a text that would cost too much. Its text follows the name of the text.
+type LimitError string
+
+// Error implements error.
+func (l LimitError) Error() string { return string(l) }
+
+// Fits returns a LimitError if a text has more than limit bytes. Decoding takes many times the
+// memory of a text, and people other than the administrator of this cluster may write it.
+func Fits[T ~string | ~[]byte](text T, limit int) error {
+	if len(text) > limit {
+		return LimitError(fmt.Sprintf("is larger than %d KiB", limit>>10))
+	}
+	return nil
+}
+
+// Tree parses the first YAML document of a text with at most limit bytes. The decoder of the tree
+// costs little unless a mapping repeats keys: see Repeated. Errors of another type than LimitError
+// may quote the text. An empty text has a node with the kind 0.
+func Tree(text []byte, limit int) (*yaml.Node, error) {
+	if err := Fits(text, limit); err != nil {
+		return nil, err
+	}
+	root := &yaml.Node{}
+	err := yaml.NewDecoder(bytes.NewReader(text)).Decode(root)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return root, limited(root)
+}
+
+// limited returns a LimitError for a tree that would cost too much to decode.
+func limited(root *yaml.Node) error {
+	if nodes(root, maxNodes, 0) > maxNodes {
+		return LimitError("has too many entries or aliases, or too many levels")
+	}
+	return nil
+}
+
+// nodes counts the nodes below a node, with each alias replaced by its content. It returns more
+// than limit if there are more, or if an alias contains itself.
+func nodes(node *yaml.Node, limit, depth int) int {
+	node = Resolved(node)
+	count := 1
+	for _, child := range node.Content {
+		if count > limit || depth > maxDepth {
+			return limit + 1
+		}
+		count += nodes(child, limit-count, depth+1)
+	}
+	return count
+}
+
+// Resolved returns the node that an alias stands for, and other nodes as they are.
+func Resolved(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
+}
+
+// Repeated returns the first key that a mapping repeats, and the earlier key; nil for none. The
+// decoder makes an error of each pair of equal keys, and n keys are n²/2 pairs.
+func Repeated(mapping *yaml.Node) (repeated, earlier *yaml.Node) {
+	type name struct {
+		kind  yaml.Kind
+		value string
+	}
+	found := map[name]*yaml.Node{}
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		key := mapping.Content[i]
+		own := name{key.Kind, key.Value}
+		if found[own] != nil {
+			return key, found[own]
+		}
+		found[own] = key
+	}
+	return nil, nil
+}
+
+// firstRepeated returns an error for the first key that a mapping below a node repeats.
+func (d *Document) firstRepeated(node *yaml.Node) error {
+	if node.Kind == yaml.MappingNode {
+		if key, earlier := Repeated(node); key != nil {
+			return ErrorAt(Position{d.File, key.Line}, "mapping key %q already defined at line %d",
+				key.Value, earlier.Line)
+		}
+	}
+	for _, child := range node.Content {
+		if err := d.firstRepeated(child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
