@@ -233,7 +233,7 @@ func (w *world) checkUsers() {
 
 // unseen are permissions that this test does not use, and why the controller has them.
 func unseen() map[request]string {
-	found := map[request]string{
+	return map[request]string{
 		{"create", "csiaddonsnodes/calls"}:            "sidecars check it",
 		{"update", "reclaimspacecronjobs/finalizers"}: "OpenShift checks it",
 		{"patch", "events"}:                           "repeated events",
@@ -242,14 +242,6 @@ func unseen() map[request]string {
 		{"create", "tokenreviews"}:                    "requests for metrics",
 		{"create", "subjectaccessreviews"}:            "requests for metrics",
 	}
-	for _, resource := range []string{
-		"encryptionkeyrotationcronjobs", "encryptionkeyrotationjobs", "volumegroupreplicationclasses",
-		"volumegroupreplicationcontents", "volumegroupreplications", "volumereplicationclasses",
-		"volumereplications",
-	} {
-		found[request{"list", resource}] = "finalizers of another controller"
-	}
-	return found
 }
 
 // checkPermissions compares the permissions of the controller with its requests.

@@ -48,8 +48,8 @@ const (
 )
 
 // preflight checks whether the controller may run: the cluster has the CustomResourceDefinitions,
-// no other controller of CSI-Addons runs, which would execute each operation twice, or has left
-// finalizers, and the controller may read the namespaces of drivers.
+// no other controller of CSI-Addons runs, which would execute each operation twice, and the
+// controller may read the namespaces of drivers.
 type preflight struct {
 	settings *Settings
 	// client reads from the API server, without a cache.
@@ -66,7 +66,7 @@ type preflight struct {
 	// others are the namespaces in which another controller of CSI-Addons counts. All of them belong
 	// to administrators: whoever may create a Deployment there can stop this controller.
 	others []string
-	// reported is set after warnings about the cluster.
+	// reported is set after the warning about missing fields.
 	reported bool
 	// running are the options of this process, and data that of the ConfigMap at the last check.
 	running Options
@@ -81,10 +81,7 @@ func (p *preflight) await(ctx context.Context) error {
 	defer cancel()
 	err := wait.PollUntilContextTimeout(ctx, preflightInterval, preflightTimeout, true,
 		func(context.Context) (bool, error) {
-			if cause = p.check(checks); cause == nil {
-				cause = p.checkFinalizers(checks)
-			}
-			if cause != nil {
+			if cause = p.check(checks); cause != nil {
 				log.FromContext(ctx).Info("The controller cannot start yet", "reason", cause.Error())
 			}
 			return cause == nil, nil

@@ -40,12 +40,8 @@ func newPreflight(t *testing.T, list func(namespace string) error, objects ...cl
 	known, err := newScheme()
 	assert.NilError(t, err)
 	openShift := schema.GroupVersion{Group: "config.openshift.io", Version: "v1"}
-	replication := schema.GroupVersion{Group: replicationGroup, Version: "v1alpha1"}
-	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{
-		v1alpha1.GroupVersion(), openShift, replication,
-	})
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1alpha1.GroupVersion(), openShift})
 	mapper.Add(openShift.WithKind("ClusterVersion"), meta.RESTScopeRoot)
-	mapper.Add(replication.WithKind("VolumeReplication"), meta.RESTScopeNamespace)
 	for kind := range known.KnownTypes(v1alpha1.GroupVersion()) {
 		mapper.Add(v1alpha1.GroupVersion().WithKind(kind), meta.RESTScopeNamespace)
 	}
@@ -174,58 +170,19 @@ func TestRunningControllerEndsWhenItMustRestart(t *testing.T) {
 	})
 }
 
-// A file or OLM may have replaced the controller of the CSI-Addons for Ceph without a question.
-func TestFinalizersOfAnotherControllerPreventTheStart(t *testing.T) {
+// Clusters keep the CRDs of earlier releases of the CSI-Addons for Ceph.
+func TestEventNamesMissingFields(t *testing.T) {
 	t.Parallel()
-	for finalizer, want := range map[string]string{
-		replicationGroup: "VolumeReplication a/data has the finalizers", "example.com/backup": "",
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			left := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-				Namespace: "a", Name: "data", Finalizers: []string{finalizer},
-			}}
-			p := newPreflight(t, func(string) error { return nil })
-			p.client = interceptor.NewClient(p.client.(client.WithWatch), interceptor.Funcs{
-				List: func(_ context.Context, _ client.WithWatch, list client.ObjectList,
-					options ...client.ListOption,
-				) error {
-					found, ok := list.(*metav1.PartialObjectMetadataList)
-					var all client.ListOptions
-					all.ApplyOptions(options)
-					switch {
-					case !ok:
-					case all.Continue == "": // the first page is empty
-						found.Continue = "next"
-					default:
-						found.Continue, found.Items = "", []metav1.PartialObjectMetadata{*left}
-					}
-					return nil
-				},
-			})
-			err := p.await(t.Context())
-			assert.Check(t, (err == nil) == (want == ""), "beside the finalizer %s: %v", finalizer, err)
-			assert.Check(t, err == nil || strings.Contains(err.Error(), want), "want %q: %v", want, err)
-			p.settings.IgnoreFinalizers = true
-			assert.Check(t, p.await(t.Context()), "with --ignore-finalizers, the controller ends with")
-		})
-	}
-}
-
-// Clusters keep the CRDs of earlier releases of the CSI-Addons for Ceph, and its kinds.
-func TestEventsNameMissingFieldsAndOtherKinds(t *testing.T) {
-	t.Parallel()
-	const kinds = "Warning KindsNotProcessed This controller does not process the kinds: " +
-		"VolumeReplication"
 	const lack = "Warning MissingFields CustomResourceDefinitions of another program lack the fields: "
 	const class = "NetworkFence spec.networkFenceClassName"
 	own := "../../../assets/csi-addons/crd/generated/csiaddons.openshift.io_"
 	for name, test := range map[string]struct{ files, want []string }{
 		"v0.8.0": {[]string{"testdata/crds-v0.8.0.yaml"}, []string{
-			kinds, lack + "CSIAddonsNode status.capabilities, CSIAddonsNode " +
+			lack + "CSIAddonsNode status.capabilities, CSIAddonsNode " +
 				"status.networkFenceClientStatus, " + class,
 		}},
-		"v0.12.0": {[]string{"testdata/crds-v0.12.0.yaml"}, []string{kinds, lack + class}},
-		"ours":    {[]string{own + "csiaddonsnodes.yaml", own + "networkfences.yaml"}, []string{kinds}},
+		"v0.12.0": {[]string{"testdata/crds-v0.12.0.yaml"}, []string{lack + class}},
+		"ours":    {[]string{own + "csiaddonsnodes.yaml", own + "networkfences.yaml"}, nil},
 	} {
 		p := newPreflight(t, func(string) error { return nil }, deployment("own", 1))
 		recorder := events.NewFakeRecorder(len(test.want) + 1)

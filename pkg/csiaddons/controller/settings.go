@@ -34,8 +34,6 @@ type Settings struct {
 	// OtherNamespaces are namespaces in which other controllers of CSI-Addons may run. The
 	// program adds its own namespace and that of OpenShift Data Foundation.
 	OtherNamespaces []string
-	// IgnoreFinalizers lets the controller start although nothing removes finalizers of another one.
-	IgnoreFinalizers bool
 	// Options are the options without a ConfigMap.
 	Options Options
 }
@@ -75,9 +73,6 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"Namespaces in which the controller of the CSI-Addons for Ceph may run, besides the namespace "+
 			"of this controller and, on OpenShift, openshift-storage. While it runs in one of them, "+
 			"this controller does nothing, so they must belong to administrators.")
-	set.BoolVar(&s.IgnoreFinalizers, "ignore-finalizers", false,
-		"Start although objects for the replication of volumes have finalizers of the CSI-Addons for "+
-			"Ceph, which this controller never removes.")
 	const timeout, concurrent, perDriver, retryDelay, stagger = 3 * time.Minute, 100, 10, 5, 2
 	set.IntVar(&s.MaxPerDriver, "max-concurrent-per-driver", perDriver,
 		"Maximum number of calls of one driver that reclaim space at the same time.")
