@@ -123,8 +123,8 @@ func (r *CronJobs) due(c *v1alpha1.ReclaimSpaceCronJob, times cron.Schedule, now
 	return dueAt(times, after, now.Add(-delay))
 }
 
-// delay returns by how much jobs start after their schedule. It does not change with the time, so it
-// can be longer than later intervals of an irregular schedule.
+// delay returns by how much jobs start after their schedule. It does not change with the time, so
+// it can be longer than a later interval.
 func (r *CronJobs) delay(c *v1alpha1.ReclaimSpaceCronJob, times cron.Schedule) time.Duration {
 	first := times.Next(c.CreationTimestamp.UTC())
 	window := time.Duration(r.Options.StaggerWindow) * time.Hour
