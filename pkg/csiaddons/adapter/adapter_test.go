@@ -95,13 +95,6 @@ func TestIdentityContainsTheServicesOfThePod(t *testing.T) {
 			args: []string{"--driver=cinder", "--service=node"},
 			want: driver.Description{Name: cinder, Node: true}, reclaims: online,
 		},
-		{ // as operators before v1.0.0 run it
-			args: []string{
-				"--driver=manila", "--service=node", "--node-name=a", "--node-address=10.0.0.5,fd00::5",
-			},
-			want:   driver.Description{Name: manila, Node: true},
-			fences: identity.Capability_NetworkFence_GET_CLIENTS_TO_FENCE,
-		},
 		{
 			args: manilaController(), want: driver.Description{Name: manila, Controller: true},
 			fences: identity.Capability_NetworkFence_NETWORK_FENCE,
@@ -227,7 +220,7 @@ func TestErrorOfSettingsNamesEveryProblem(t *testing.T) {
 			[]string{"--driver=manila", "--service=controller", "--max-access-rules=0"},
 			[]string{"cluster-id", "max-access-rules"},
 		},
-		{[]string{"--driver=manila", "--service=node"}, []string{"node-name", "node-address"}},
+		{[]string{"--driver=manila", "--service=node"}, []string{"service"}},
 	} {
 		_, err := load(test.args...)
 		for _, flag := range test.flags {

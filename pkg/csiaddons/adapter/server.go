@@ -25,7 +25,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/identity"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manila"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manilanode"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/version"
 )
@@ -66,10 +65,6 @@ func newServer(settings *Settings) *grpc.Server {
 		Driver: settings.Driver.name(), Kind: spec.Capability_Service_CONTROLLER_SERVICE,
 	}
 	switch {
-	case settings.Driver == Manila && settings.Service == Node:
-		node := settings.Fence.Node
-		node.Addresses = net.InterfaceAddrs
-		return manilanode.NewServer(&node)
 	case settings.Service == Node:
 		self.Kind = spec.Capability_Service_NODE_SERVICE
 		self.Operation = identity.Reclaims(spec.Capability_ReclaimSpace_ONLINE)

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manila"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manilanode"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -39,9 +38,6 @@ type Fence struct {
 	Kubeconfig string
 	// PluginAddress is the path of the socket of the plugin.
 	PluginAddress string
-	// Node is what the adapter serves on nodes for operators of releases before v1.0.0. Later, the
-	// sidecar does.
-	Node manilanode.Node
 }
 
 // Driver is a driver by the value of the flag --driver.
@@ -85,17 +81,6 @@ func (s *Settings) AddTo(set *pflag.FlagSet) {
 		"the plugin serves CSI. Used by the controller service of Manila.")
 	set.StringVar(&fence.Kubeconfig, "kubeconfig", "", "Path of the kubeconfig to use instead of the "+
 		"identity of the pod. Used by the controller service of Manila.")
-	fence.addEarlier(set)
-}
-
-// addEarlier registers flags that operators set before v1.0.0.
-func (f *Fence) addEarlier(set *pflag.FlagSet) {
-	set.StringVar(&f.Node.Name, "node-name", "", "Name of the Node of the pod.")
-	set.IPSliceVar(&f.Node.Defaults, "node-address", nil,
-		"IP addresses of the Node of the pod, one of each family.")
-	for _, name := range []string{"node-name", "node-address"} {
-		set.Lookup(name).Hidden = true
-	}
 }
 
 // Check completes the settings. It returns an error that names every problem.
@@ -126,9 +111,8 @@ func (s *Settings) Check() error {
 			fault("flag --max-access-rules must be at least 1")
 		}
 	}
-	if s.Driver == Manila && s.Service == Node && (s.Fence.Node.Name == "" ||
-		len(s.Fence.Node.Defaults) == 0) {
-		fault("flags --node-name and --node-address are missing")
+	if s.Driver == Manila && s.Service == Node {
+		fault("flag --service is %q: on nodes of Manila the sidecar needs no adapter", s.Service)
 	}
 	if len(faults) > 0 {
 		return errors.New("settings: " + strings.Join(faults, "; "))

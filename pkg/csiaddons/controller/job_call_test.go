@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -177,26 +176,6 @@ func TestJobWritesItsStatusBeforeAndAfterEachCall(t *testing.T) {
 	w.reconcile(r, job)
 	want := []string{"Node true ", "Node false ", "Controller true ", " false Succeeded"}
 	assert.Check(t, is.DeepEqual(want, written), "steps, whether a call runs, and results")
-}
-
-// The previous release wrote status.queueSeconds and the reason Turn.
-func TestJobOfAnEarlierReleaseIsFinished(t *testing.T) {
-	t.Parallel()
-	for name, written := range map[string]string{
-		"in the queue": `{"queueSeconds": 600, "step": "Waiting", "reason": "TooManyCalls",
-			"conditions": [{"type": "Queued", "status": "True", "reason": "TooManyCalls"},
-			{"type": "Running", "status": "False", "reason": "TooManyCalls"}]}`,
-		"out of the queue": `{"queueSeconds": 600, "step": "Node", "reason": "Started", "retries": 1,
-			"conditions": [{"type": "Queued", "status": "False", "reason": "Turn"},
-			{"type": "Running", "status": "True", "reason": "Started"}]}`,
-	} {
-		r, w, job := calling(t, twentyBytes)
-		w.read(job)
-		w.must(json.Unmarshal([]byte(written), &job.Status))
-		w.must(w.Status().Update(t.Context(), job))
-		w.reconcile(r, job)
-		assert.Check(t, is.Equal(job.Status.Result, v1alpha1.OperationSucceeded), "a job %s", name)
-	}
 }
 
 // The first write fails if the cache is outdated. The status must not name the previous obstacle
