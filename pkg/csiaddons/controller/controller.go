@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os/signal"
+	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -22,12 +25,16 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/openapi3"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -35,6 +42,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/fence"
 	"github.com/openstack-csi/csi-operator/pkg/lease"
+	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
 const (
@@ -189,4 +197,41 @@ func newScheme() (*runtime.Scheme, error) {
 	known := runtime.NewScheme()
 	return known, errors.Join(appsv1.AddToScheme(known), coordinationv1.AddToScheme(known),
 		corev1.AddToScheme(known), storagev1.AddToScheme(known), v1alpha1.AddToScheme(known))
+}
+
+// NewCommand returns the command of the controller. It ends when ctx is done.
+func NewCommand(ctx context.Context) *cobra.Command {
+	var flags Flags
+	cmd := &cobra.Command{
+		Use:          "csi-addons-controller",
+		Short:        "Run the operations of CSI-Addons",
+		Version:      version.Get().String(),
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(*cobra.Command, []string) error {
+			s, err := flags.Load()
+			if err != nil {
+				return err
+			}
+			ctx, restore := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+			// A second signal ends the process immediately.
+			context.AfterFunc(ctx, restore)
+			return start(ctx, s)
+		},
+	}
+	flags.AddTo(cmd.Flags())
+	return cmd
+}
+
+// start connects to the API server and runs the controller.
+func start(ctx context.Context, s *Settings) error {
+	logger := klog.FromContext(ctx)
+	log.SetLogger(logger)
+	logger.Info("Starting", "version", version.Get().GitVersion, "commit", version.Get().GitCommit)
+	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	recorded := connection.NewMetrics(ctrlmetrics.Registry)
+	return (&Controller{Settings: s, Config: config, Metrics: recorded}).Run(ctx)
 }

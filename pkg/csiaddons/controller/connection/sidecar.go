@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 )
@@ -123,4 +124,81 @@ func describe(ctx context.Context, connection *grpc.ClientConn, target Target) (
 		ReclaimSpace: wire.NewReclaimSpaceClient(connection),
 		NetworkFence: wire.NewNetworkFenceClient(connection),
 	}, nil
+}
+
+// Security says how the controller connects to the sidecars of a driver.
+type Security int
+
+// The levels of security.
+const (
+	// Pinned means TLS with the key that the sidecar publishes, and a token for one pod.
+	Pinned Security = iota
+	// Unverified means TLS with any key, and a token of a ServiceAccount without permissions for the
+	// API server.
+	Unverified
+	// Plaintext means neither TLS nor a token.
+	Plaintext
+)
+
+// Driver says what the controller accepts from a driver.
+type Driver struct {
+	// Namespaces are the namespaces of its pods.
+	Namespaces []string
+	Security   Security
+}
+
+// Drivers are the drivers that the controller serves, by name.
+type Drivers map[string]Driver
+
+// Allows returns whether pods of a driver may be in a namespace.
+func (d Drivers) Allows(driver, namespace string) bool {
+	return slices.Contains(d[driver].Namespaces, namespace)
+}
+
+// Namespaces returns the namespaces of all drivers, sorted.
+func (d Drivers) Namespaces() []string {
+	all := sets.New[string]()
+	for _, driver := range d {
+		all.Insert(driver.Namespaces...)
+	}
+	return sets.List(all)
+}
+
+// Capabilities that the controller uses, in the form of the status of a CSIAddonsNode.
+const (
+	ControllerService = "service.CONTROLLER_SERVICE"
+	NodeService       = "service.NODE_SERVICE"
+	ReclaimOffline    = "reclaim_space.OFFLINE"
+	ReclaimOnline     = "reclaim_space.ONLINE"
+	NetworkFence      = "network_fence.NETWORK_FENCE"
+	GetFenceClients   = "network_fence.GET_CLIENTS_TO_FENCE"
+)
+
+// capabilitiesOf returns the names of capabilities, sorted and without repetitions. Names come from
+// the specification, so that a driver cannot choose them.
+func capabilitiesOf(response *identity.GetCapabilitiesResponse) []string {
+	var names []string
+	for _, capability := range response.GetCapabilities() {
+		if name := capabilityOf(capability); name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// capabilityOf returns the name of a capability, or "" if the specification does not contain it.
+func capabilityOf(capability *identity.Capability) string {
+	message := capability.ProtoReflect()
+	kind := message.WhichOneof(message.Descriptor().Oneofs().ByName("type"))
+	if kind == nil {
+		return ""
+	}
+	chosen := message.Get(kind).Message()
+	number := chosen.Descriptor().Fields().ByName("type")
+	value := number.Enum().Values().ByNumber(chosen.Get(number).Enum())
+	if value == nil {
+		return ""
+	}
+	return string(kind.Name()) + "." + string(value.Name())
 }
