@@ -324,7 +324,7 @@ func (w *world) addSidecarAs(config *rest.Config, pod *corev1.Pod, d *fakeDriver
 	w.must(err)
 	kube, err := kubernetes.NewForConfig(config)
 	w.must(err)
-	one := &sidecar.Sidecar{
+	one := &sidecar.Program{
 		Settings: s, Driver: w.serve(d), Kube: kube, Dynamic: nodes,
 		Metrics: sidecar.NewMetrics(nil),
 	}

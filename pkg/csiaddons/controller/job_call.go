@@ -26,13 +26,13 @@ const (
 	// maxTimeout limits the time that a job may give to one call. While the call runs, other jobs
 	// wait for its end. A sidecar limits the time of a call to an hour by default, too.
 	maxTimeout = time.Hour
-	// recordTimeout limits the time to write the result of a call, also when the controller ends.
-	recordTimeout = 10 * time.Second
+	// resultTimeout limits the time to write the result of a call, also when the controller ends.
+	resultTimeout = 10 * time.Second
 )
 
 // call calls the driver and writes the result. It writes none if the call was cancelled, because
 // the job is deleted or the controller ends: the next leader repeats the call.
-func (r *Jobs) call(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next plan) error {
+func (r *Jobs) call(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next nextCall) error {
 	if err := r.announce(ctx, job, next); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (r *Jobs) call(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next pla
 		log.FromContext(ctx).Info("Cancelled the call of the ReclaimSpaceJob")
 		return nil
 	}
-	return r.record(ctx, job, next, answer, err)
+	return r.writeResult(ctx, job, next, answer, err)
 }
 
 // timeout returns the maximum duration of one call of a job.
@@ -64,7 +64,7 @@ func (r *Jobs) timeout(job *v1alpha1.ReclaimSpaceJob) time.Duration {
 }
 
 // announce writes which call starts. It fails if the job has changed since it was read.
-func (r *Jobs) announce(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next plan) error {
+func (r *Jobs) announce(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next nextCall) error {
 	message := "The driver reclaims space in its controller service, pod " + next.sidecar.Pod.Name
 	if next.node() != "" {
 		message = "The driver reclaims space on node " + next.node()
@@ -76,13 +76,13 @@ func (r *Jobs) announce(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next
 	return r.write(ctx, job, corev1.EventTypeNormal, ReasonStarted, message)
 }
 
-// record writes the result of a call, also if the controller ends meanwhile. If the API server does
-// not accept it in time, the call is repeated. Each attempt reads the job: somebody may have
+// writeResult writes the result of a call, also if the controller ends meanwhile. If the API server
+// does not accept it in time, the call is repeated. Each attempt reads the job: somebody may have
 // changed it, or the API server has written the result without an answer.
-func (r *Jobs) record(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, of plan,
+func (r *Jobs) writeResult(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, of nextCall,
 	answer *wire.ReclaimSpaceResponse, failure error,
 ) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resultTimeout)
 	defer cancel()
 	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 7}
 	return retry.OnError(backoff, func(error) bool { return ctx.Err() == nil }, func() error {
@@ -105,7 +105,7 @@ func (r *Jobs) record(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, of pla
 
 // complete writes that one step of a job is complete, or that the whole job is. A failure means
 // that the driver had nothing to do.
-func (r *Jobs) complete(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, of plan,
+func (r *Jobs) complete(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, of nextCall,
 	answer *wire.ReclaimSpaceResponse, failure error,
 ) error {
 	condition, reason := ConditionController, ReasonReclaimed
@@ -133,7 +133,7 @@ func (r *Jobs) complete(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, of p
 	next, err := r.plan(ctx, job, of.volume)
 	if err == nil && next.sidecar == nil {
 		err = r.succeed(ctx, job)
-	} else { // after an error of plan, the next plan says why the job waits
+	} else { // after an error, the next plan says why the job waits
 		err = connection.WriteStatus(ctx, r.Client, job)
 	}
 	if err == nil {

@@ -31,19 +31,19 @@ func final(reason, format string, args ...any) *obstacle {
 	return &obstacle{reason: reason, message: fmt.Sprintf(format, args...), final: true}
 }
 
-// plan is the next call of a job. Without a sidecar the job is complete.
-type plan struct {
+// nextCall is the next call of a job. Without a sidecar the job is complete.
+type nextCall struct {
 	volume  *corev1.PersistentVolume
 	step    v1alpha1.ReclaimSpaceStep
 	sidecar *connection.Sidecar
 }
 
 // node returns the node of a call, or "" for a call of the controller service.
-func (p plan) node() string {
-	if p.step != v1alpha1.ReclaimSpaceOnNode {
+func (n nextCall) node() string {
+	if n.step != v1alpha1.ReclaimSpaceOnNode {
 		return ""
 	}
-	return p.sidecar.Node
+	return n.sidecar.Node
 }
 
 // plan chooses the next call from what the connected sidecars that would serve it declare: on a
@@ -55,19 +55,19 @@ func (p plan) node() string {
 // its pod. A driver without sidecars on nodes is complete after the call of the controller service,
 // so an obstacle on nodes counts only without this call.
 func (r *Jobs) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v *corev1.PersistentVolume,
-) (plan, error) {
+) (nextCall, error) {
 	driver := source.Of(v).Driver
 	if !r.Sidecars.Any(driver) {
-		return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of "+
+		return nextCall{}, waiting(ReasonNoSidecar, "The controller is not connected to a sidecar of "+
 			"driver %s", driver)
 	}
-	next := plan{volume: v}
+	next := nextCall{volume: v}
 	var problem *obstacle
 	onNode := done(job, ConditionNode)
 	if !onNode {
 		nodes, err := r.nodes(ctx, v)
 		if err != nil {
-			return plan{}, err
+			return nextCall{}, err
 		}
 		next.step = v1alpha1.ReclaimSpaceOnNode
 		next.sidecar, problem = r.planNode(driver, nodes)
@@ -75,7 +75,7 @@ func (r *Jobs) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v *corev
 		case next.sidecar != nil:
 			return next, nil
 		case problem != nil && !problem.final && r.Sidecars.Any(driver, connection.ReclaimOnline):
-			return plan{}, problem
+			return nextCall{}, problem
 		}
 	}
 	finished := done(job, ConditionController)
@@ -84,17 +84,17 @@ func (r *Jobs) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v *corev
 		leader, hasLease, err := r.Sidecars.FindLeader(ctx, driver)
 		switch {
 		case err != nil:
-			return plan{}, err
+			return nextCall{}, err
 		case !hasLease: // a sidecar on a node pretends that there is a controller service
 		case leader == nil:
-			return plan{}, waiting(ReasonNoSidecar, "The controller is not connected to the pod that is "+
-				"the leader of driver %s", driver)
+			return nextCall{}, waiting(ReasonNoSidecar, "The controller is not connected to the pod that "+
+				"is the leader of driver %s", driver)
 		case leader.Has(connection.ReclaimOffline):
 			next.step, next.sidecar = v1alpha1.ReclaimSpaceInController, leader
 		}
 	}
 	if problem != nil && !finished && next.sidecar == nil {
-		return plan{}, problem
+		return nextCall{}, problem
 	}
 	if problem == nil && !onNode {
 		r.set(job, ConditionNode, false, ReasonNotInUse, "The volume is attached to no node")

@@ -48,8 +48,8 @@ func resource() schema.GroupVersionResource {
 }
 
 // newAnnouncer prepares the CSIAddonsNode of a driver in a pod. Kubernetes deletes it with the pod.
-func newAnnouncer(s *Sidecar, driverName string, address *net.TCPAddr, pin string) *announcer {
-	pod := s.Settings.Pod
+func newAnnouncer(p *Program, driverName string, address *net.TCPAddr, pin string) *announcer {
+	pod := p.Settings.Pod
 	endpoint := wire.Endpoint{
 		Pod: pod.Name, Namespace: pod.Namespace, Port: address.AddrPort().Port(),
 	}.String()
@@ -70,7 +70,7 @@ func newAnnouncer(s *Sidecar, driverName string, address *net.TCPAddr, pin strin
 		annotations[v1alpha1.CertificatePinAnnotation] = pin
 	}
 	want.SetAnnotations(annotations)
-	return &announcer{want: want, dynamic: s.Dynamic, metrics: s.Metrics}
+	return &announcer{want: want, dynamic: p.Dynamic, metrics: p.Metrics}
 }
 
 // run maintains the object until ctx is done. It retries while the CRD is missing or the API server

@@ -93,7 +93,7 @@ func TestSidecarSaysThatAFinalizerKeepsTheAnnouncement(t *testing.T) {
 
 // announcer returns an announcer that does not run yet.
 func (f *fixture) announcer() *announcer {
-	return newAnnouncer(&Sidecar{
+	return newAnnouncer(&Program{
 		Settings: &Settings{
 			Pod: Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a", Node: "worker-1"},
 		},

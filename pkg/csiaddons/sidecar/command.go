@@ -68,7 +68,7 @@ func start(ctx context.Context, settings *Settings) error {
 		return err
 	}
 	defer func() { _ = addons.Close() }()
-	sidecar := &Sidecar{
+	program := &Program{
 		Settings: settings, Driver: addons, Kube: kube, Dynamic: nodes,
 		Metrics: NewMetrics(prometheus.DefaultRegisterer),
 	}
@@ -76,7 +76,7 @@ func start(ctx context.Context, settings *Settings) error {
 	if settings.HTTPEndpoint != "" {
 		group.Go(func() error { return serveMetrics(ctx, settings.HTTPEndpoint) })
 	}
-	group.Go(func() error { return sidecar.Run(ctx) })
+	group.Go(func() error { return program.Run(ctx) })
 	return group.Wait()
 }
 

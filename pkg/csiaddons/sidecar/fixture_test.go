@@ -202,7 +202,7 @@ func (f *fixture) run(args ...string) {
 	client, err := driver.New(f.driver.Socket)
 	assert.NilError(f, err)
 	f.Cleanup(func() { _ = client.Close() })
-	s := &Sidecar{
+	s := &Program{
 		Settings: settings, Driver: client, Kube: f.kube, Dynamic: f.dynamic, Metrics: f.metrics,
 	}
 	ctx, cancel := context.WithCancel(f.Context())

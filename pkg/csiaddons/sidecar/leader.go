@@ -35,16 +35,16 @@ type election struct {
 	releaseTimeout time.Duration
 }
 
-func (s *Sidecar) newElection(described driver.Description) (*election, error) {
-	settings, lease := s.Settings.Election, wire.LeaseName(described.Name)
+func (p *Program) newElection(described driver.Description) (*election, error) {
+	settings, lease := p.Settings.Election, wire.LeaseName(described.Name)
 	e := &election{
-		described: described, pod: s.Settings.Pod.Name, releaseTimeout: settings.RenewDeadline,
+		described: described, pod: p.Settings.Pod.Name, releaseTimeout: settings.RenewDeadline,
 		lock: &resourcelock.LeaseLock{
-			LeaseMeta: metav1.ObjectMeta{Namespace: s.Settings.Pod.Namespace, Name: lease},
-			Client:    s.Kube.CoordinationV1(),
+			LeaseMeta: metav1.ObjectMeta{Namespace: p.Settings.Pod.Namespace, Name: lease},
+			Client:    p.Kube.CoordinationV1(),
 			// Controllers find the leader by this name.
 			LockConfig: resourcelock.ResourceLockConfig{
-				Identity: wire.LeaseHolder(s.Settings.Pod.Name),
+				Identity: wire.LeaseHolder(p.Settings.Pod.Name),
 			},
 		},
 	}
@@ -55,7 +55,7 @@ func (s *Sidecar) newElection(described driver.Description) (*election, error) {
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) {
 				e.started.Store(true)
-				s.Metrics.leader.Set(1)
+				p.Metrics.leader.Set(1)
 			},
 			OnStoppedLeading: func() {}, // see run
 		},

@@ -80,17 +80,17 @@ func newTLS(flags *tls.Config) (*tls.Config, string, error) {
 // newServer returns a server with the services that a controller calls, and the pin of its
 // certificate; "" means that it serves without TLS. A service that the driver does not have answers
 // UNIMPLEMENTED.
-func (s *Sidecar) newServer(described driver.Description, lead *election,
+func (p *Program) newServer(described driver.Description, lead *election,
 ) (*grpc.Server, string, error) {
 	transport, pin := insecure.NewCredentials(), ""
-	checks := []grpc.UnaryServerInterceptor{s.Metrics.observe, s.Settings.limit, lead.check}
-	if s.Settings.Access.Enabled {
-		config, pinned, err := newTLS(s.Settings.TLS)
+	checks := []grpc.UnaryServerInterceptor{p.Metrics.observe, p.Settings.limit, lead.check}
+	if p.Settings.Access.Enabled {
+		config, pinned, err := newTLS(p.Settings.TLS)
 		if err != nil {
 			return nil, "", err
 		}
 		transport, pin = attributed{credentials.NewTLS(config)}, pinned
-		checks = slices.Insert(checks, 0, newAccess(s.Settings, s.Kube, s.Metrics).check)
+		checks = slices.Insert(checks, 0, newAccess(p.Settings, p.Kube, p.Metrics).check)
 	}
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxRequest), grpc.MaxHeaderListSize(maxHeader),
@@ -101,15 +101,15 @@ func (s *Sidecar) newServer(described driver.Description, lead *election,
 		}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.WaitForHandlers(true), // the Lease is released after the last operation has ended
-		grpc.StatsHandler(connections{s.Metrics.connections}),
+		grpc.StatsHandler(connections{p.Metrics.connections}),
 		grpc.Creds(transport), grpc.ChainUnaryInterceptor(checks...),
 	)
-	read := driver.Reader{Kube: s.Kube, Driver: described.Name}
-	identity.RegisterIdentityServer(server, &identityService{driver: s.Driver})
+	read := driver.Reader{Kube: p.Kube, Driver: described.Name}
+	identity.RegisterIdentityServer(server, &identityService{driver: p.Driver})
 	wire.RegisterReclaimSpaceServer(server, &reclaimSpace{
-		driver: s.Driver, reader: read, stagingPath: s.Settings.StagingPath,
+		driver: p.Driver, reader: read, stagingPath: p.Settings.StagingPath,
 	})
-	wire.RegisterNetworkFenceServer(server, &networkFence{driver: s.Driver, reader: read})
+	wire.RegisterNetworkFenceServer(server, &networkFence{driver: p.Driver, reader: read})
 	return server, pin, nil
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 )
 
-// Sidecar serves one driver in one pod.
-type Sidecar struct {
+// Program serves one driver in one pod.
+type Program struct {
 	Settings *Settings
 	Driver   *driver.Client
 	Kube     kubernetes.Interface
@@ -30,31 +30,31 @@ type Sidecar struct {
 // Run waits for the driver, and serves until ctx is done or an error occurs. It finishes calls in
 // flight and then releases the Lease of the driver. After an error the process must end: if the pod
 // loses the Lease, Run returns at once, and the end of the process ends what still runs.
-func (s *Sidecar) Run(ctx context.Context) error {
-	if err := s.Driver.WaitReady(ctx); err != nil {
+func (p *Program) Run(ctx context.Context) error {
+	if err := p.Driver.WaitReady(ctx); err != nil {
 		return endOf(ctx, err)
 	}
-	described, err := s.Driver.Describe(ctx)
+	described, err := p.Driver.Describe(ctx)
 	if err != nil {
 		return endOf(ctx, err)
 	}
-	lead, err := s.newElection(described)
+	lead, err := p.newElection(described)
 	if err != nil {
 		return err
 	}
-	server, pin, err := s.newServer(described, lead)
+	server, pin, err := p.newServer(described, lead)
 	if err != nil {
 		return err
 	}
-	listener, err := listen(ctx, s.Settings.Port, s.Settings.Access.Enabled)
+	listener, err := listen(ctx, p.Settings.Port, p.Settings.Access.Enabled)
 	if err != nil {
 		return err
 	}
 	klog.FromContext(ctx).Info("Serving the controller", "driver", described.Name,
-		"address", listener.Addr().String(), "insecure", !s.Settings.Access.Enabled)
+		"address", listener.Addr().String(), "insecure", !p.Settings.Access.Enabled)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go newAnnouncer(s, described.Name, listener.Addr().(*net.TCPAddr), pin).run(ctx)
+	go newAnnouncer(p, described.Name, listener.Addr().(*net.TCPAddr), pin).run(ctx)
 	leaseCtx, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
 	elected, ended := make(chan error, 1), make(chan error, 1)

@@ -113,10 +113,10 @@ func (c *Clients) refresh(ctx context.Context, sidecar *connection.Sidecar,
 // array, and no annotation without a class. If owned is set, it makes the Node an owner of its
 // CSIAddonsNode, beside the pod. So Kubernetes keeps the addresses of a lost Node whose pod was
 // deleted.
-func (c *Clients) mark(ctx context.Context, sidecar *v1alpha1.CSIAddonsNode,
+func (c *Clients) mark(ctx context.Context, object *v1alpha1.CSIAddonsNode,
 	classes []v1alpha1.NetworkFenceClass, owned bool,
 ) error {
-	changed := sidecar.DeepCopy()
+	changed := object.DeepCopy()
 	delete(changed.Annotations, v1alpha1.NetworkFenceClassNamesAnnotation)
 	if len(classes) > 0 {
 		var names []string
@@ -132,23 +132,23 @@ func (c *Clients) mark(ctx context.Context, sidecar *v1alpha1.CSIAddonsNode,
 	}
 	if owned {
 		node := &corev1.Node{}
-		err := c.Client.Get(ctx, client.ObjectKey{Name: sidecar.Spec.Driver.NodeID}, node)
+		err := c.Client.Get(ctx, client.ObjectKey{Name: object.Spec.Driver.NodeID}, node)
 		if err == nil {
 			err = controllerutil.SetOwnerReference(node, changed, c.Client.Scheme())
 		}
 		if err != nil {
-			return fmt.Errorf("adding Node %s as an owner: %w", sidecar.Spec.Driver.NodeID, err)
+			return fmt.Errorf("adding Node %s as an owner: %w", object.Spec.Driver.NodeID, err)
 		}
 	}
-	if equality.Semantic.DeepEqual(changed.ObjectMeta, sidecar.ObjectMeta) {
+	if equality.Semantic.DeepEqual(changed.ObjectMeta, object.ObjectMeta) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(sidecar, client.MergeFromWithOptimisticLock{})
+	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
 	if err := c.Client.Patch(ctx, changed, patch); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("marking CSIAddonsNode %s: %w",
-			client.ObjectKeyFromObject(sidecar), err))
+			client.ObjectKeyFromObject(object), err))
 	}
-	changed.DeepCopyInto(sidecar)
+	changed.DeepCopyInto(object)
 	return nil
 }
 

@@ -150,13 +150,13 @@ func (c *Clients) unshared(ctx context.Context, sidecar *connection.Sidecar,
 	for i := range clients {
 		own := []string{}
 		for _, cidr := range clients[i].Cidrs {
-			var sidecars v1alpha1.CSIAddonsNodeList
-			err := c.Client.List(ctx, &sidecars, client.UnsafeDisableDeepCopy,
+			var reporting v1alpha1.CSIAddonsNodeList
+			err := c.Client.List(ctx, &reporting, client.UnsafeDisableDeepCopy,
 				client.MatchingFields{indexClient: cidr})
 			if err != nil {
 				return nil, fmt.Errorf("listing CSIAddonsNodes: %w", err)
 			}
-			other := slices.IndexFunc(sidecars.Items, func(one v1alpha1.CSIAddonsNode) bool {
+			other := slices.IndexFunc(reporting.Items, func(one v1alpha1.CSIAddonsNode) bool {
 				return one.Spec.Driver.Name == sidecar.Driver && one.Spec.Driver.NodeID != sidecar.Node
 			}) // a sidecar of another driver may not be verified
 			if other < 0 {
@@ -164,7 +164,7 @@ func (c *Clients) unshared(ctx context.Context, sidecar *connection.Sidecar,
 				continue
 			}
 			removed++
-			shared, with = cidr, sidecars.Items[other].Spec.Driver.NodeID
+			shared, with = cidr, reporting.Items[other].Spec.Driver.NodeID
 		}
 		clients[i].Cidrs = own
 	}
