@@ -29,8 +29,11 @@ const (
 	NotFound Reason = "NotFound"
 	// Conflict: the service is busy with the object of a request. A retry may succeed.
 	Conflict Reason = "Conflict"
-	// Refused: the service refused the content of a request.
+	// Refused: the service refused the content of a request. Manila also answers so while a share is
+	// in a state that excludes it, and says which request it refuses.
 	Refused Reason = "Refused"
+	// Forbidden: the service does not permit a request about this object.
+	Forbidden Reason = "Forbidden"
 )
 
 // Error is the error of a failed request.

@@ -1,8 +1,10 @@
 package openstack
 
 import (
+	"context"
 	"unicode/utf8"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 )
 
@@ -20,21 +22,32 @@ const (
 // other fields contain at most 1023 arbitrary characters.
 type Share struct {
 	ID, Status, Protocol string
-	Metadata             map[string]string
+	// RulesStatus is the state of all access rules together: active, syncing or error. Manila counts
+	// only instances of the share that are available.
+	RulesStatus string
+	Metadata    map[string]string
+}
+
+// foundShare is a share in an answer of Manila. The type of gophercloud lacks a field.
+type foundShare struct {
+	ID          string            `json:"id"`
+	Status      string            `json:"status"`
+	Protocol    string            `json:"share_proto"`
+	RulesStatus string            `json:"access_rules_status"`
+	Metadata    map[string]string `json:"metadata"`
 }
 
 // shareOf checks and converts a share.
-func shareOf(found shares.Share) (Share, error) {
-	valid := isID(found.ID) && isShort(found.Status) && isShort(found.ShareProto)
+func shareOf(found foundShare) (Share, error) {
+	valid := isID(found.ID) && isShort(found.Status) && isShort(found.Protocol) &&
+		isShort(found.RulesStatus)
 	for key, value := range found.Metadata {
 		valid = valid && isShort(key) && isShort(value)
 	}
 	if !valid {
 		return Share{}, errNotOpenStack
 	}
-	return Share{
-		ID: found.ID, Status: found.Status, Protocol: found.ShareProto, Metadata: found.Metadata,
-	}, nil
+	return Share(found), nil
 }
 
 // isShort returns whether a text has the length of those in Manila's database.
@@ -42,7 +55,7 @@ func isShort(text string) bool { return utf8.RuneCountInString(text) <= MaxMetad
 
 // checkedShares returns the shares that match. A share that was seen has moved to another page.
 func checkedShares(
-	part []shares.Share, seen map[string]bool, matches func(shares.Share) bool,
+	part []foundShare, seen map[string]bool, matches func(Share) bool,
 ) ([]Share, error) {
 	var matching []Share
 	for _, one := range part {
@@ -54,7 +67,7 @@ func checkedShares(
 			return nil, errUnstable
 		}
 		seen[share.ID] = true
-		if matches(one) {
+		if matches(share) {
 			matching = append(matching, share)
 		}
 	}
@@ -70,4 +83,26 @@ func metadataSize(all []Share) int {
 		}
 	}
 	return size
+}
+
+// SetMetadata sets entries of the metadata of a share, and keeps the others.
+func (s *Shares) SetMetadata(ctx context.Context, shareID string, entries map[string]string) error {
+	return s.call(ctx, func(client *gophercloud.ServiceClient) error {
+		return shares.SetMetadata(ctx, client, shareID, shares.SetMetadataOpts{Metadata: entries}).Err
+	})
+}
+
+// DeleteMetadata removes an entry from the metadata of a share. It returns no error if the share or
+// the entry does not exist.
+func (s *Shares) DeleteMetadata(ctx context.Context, shareID, key string) error {
+	return ignoreNotFound(s.call(ctx, func(client *gophercloud.ServiceClient) error {
+		return shares.DeleteMetadatum(ctx, client, shareID, key).Err
+	}))
+}
+
+func ignoreNotFound(err error) error {
+	if ReasonOf(err) == NotFound {
+		return nil
+	}
+	return err
 }

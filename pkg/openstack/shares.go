@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
@@ -13,6 +15,8 @@ import (
 const (
 	// accessRuleVersion is the microversion that added metadata to access rules (OpenStack Rocky).
 	accessRuleVersion = "2.45"
+	// recycleBinVersion is the microversion that added the recycle bin (OpenStack Xena).
+	recycleBinVersion = "2.69"
 	// sharesInPage and maxShares limit lists of shares.
 	sharesInPage = 500
 	maxShares    = 10_000
@@ -104,34 +108,70 @@ func (c *Client) forget(ctx context.Context) error {
 	return err
 }
 
-// shareError classifies the error of a request about one share.
+// shareError classifies the error of a request about one share. It contains what Manila says.
 func shareError(endpoint string, a Access, err error) *Error {
-	name := Manila().name
-	if isMissing(err) {
-		return errorf(NotFound, "OpenStack's %s at %s has no such share or access rule (HTTP 404)", name,
-			redactedURL(endpoint))
+	name, status := Manila().name, statusOf(err)
+	says, own := faultOf(err)
+	if says != "" {
+		says = fmt.Sprintf(": %.300q", says)
 	}
-	switch status := statusOf(err); status {
-	case http.StatusConflict:
-		return errorf(Conflict, "OpenStack's %s at %s is busy with the share (HTTP 409)", name,
-			redactedURL(endpoint))
-	case http.StatusBadRequest, http.StatusNotAcceptable, http.StatusRequestEntityTooLarge,
-		http.StatusUnprocessableEntity:
-		return errorf(Refused, "OpenStack's %s at %s refused the request (HTTP %d). It must support "+
-			"version %s of the API, and the share must be in the status available", name,
-			redactedURL(endpoint), status, accessRuleVersion)
+	where := fmt.Sprintf("OpenStack's %s at %s", name, redactedURL(endpoint))
+	switch {
+	case status == http.StatusNotFound && own:
+		return errorf(NotFound, "%s has no such share or access rule (HTTP 404)", where)
+	case status == http.StatusForbidden && own:
+		return errorf(Forbidden, "%s does not permit the request (HTTP 403)%s", where, says)
+	case status == http.StatusConflict:
+		return errorf(Conflict, "%s is busy with the share (HTTP 409)%s", where, says)
+	case status == http.StatusNotAcceptable:
+		return errorf(NotOffered, "%s does not support version %s of its API (HTTP 406)", where,
+			accessRuleVersion)
+	case status == http.StatusBadRequest, status == http.StatusRequestEntityTooLarge,
+		status == http.StatusUnprocessableEntity:
+		return errorf(Refused, "%s refused the request (HTTP %d)%s", where, status, says)
 	}
 	return callError(name, endpoint, a, err)
 }
 
-// List returns all shares of the project whose metadata contain an entry, at most 10000. It returns
-// an error if so many shares are created or deleted meanwhile that the list may lack some.
+// faultOf returns the message of Manila's own error answer, and whether it is one. A load balancer
+// between here and Manila may answer with the same status. The body is that of Manila's class Fault,
+// in manila/api/openstack/wsgi.py.
+func faultOf(err error) (message string, own bool) {
+	response, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	name := map[int]string{
+		http.StatusBadRequest: "badRequest", http.StatusForbidden: "forbidden",
+		http.StatusNotFound: "itemNotFound", http.StatusConflict: "conflictingRequest",
+	}[response.Actual]
+	var answer map[string]struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}
+	if name == "" || json.Unmarshal(response.Body, &answer) != nil ||
+		answer[name].Code != response.Actual {
+		return "", false
+	}
+	return answer[name].Message, true
+}
+
+// List returns all shares of the project whose metadata contain an entry, at most 10000, and those
+// in the recycle bin. It returns an error if so many shares are created or deleted meanwhile that
+// the list may lack some.
 func (s *Shares) List(ctx context.Context, key, value string) ([]Share, error) {
 	var found []Share
 	err := s.send(ctx, listError, func(client *gophercloud.ServiceClient) (err error) {
-		for range maxListings {
-			if found, err = listShares(ctx, client, key, value); !errors.Is(err, errUnstable) {
-				break
+		found, err = listStable(ctx, client, query{key: key, value: value})
+		if err != nil {
+			return err
+		}
+		client.Microversion = recycleBinVersion
+		deleted, err := listStable(ctx, client, query{key: key, value: value, deleted: true})
+		if statusOf(err) == http.StatusNotAcceptable {
+			return nil // this Manila has no recycle bin
+		}
+		for _, share := range deleted {
+			known := func(other Share) bool { return other.ID == share.ID } // it was moved meanwhile
+			if !slices.ContainsFunc(found, known) {
+				found = append(found, share)
 			}
 		}
 		return err
@@ -142,18 +182,33 @@ func (s *Shares) List(ctx context.Context, key, value string) ([]Share, error) {
 	return found, nil
 }
 
+// query selects shares by an entry of their metadata. Those in the recycle bin are a list of their
+// own.
+type query struct {
+	key, value string
+	deleted    bool
+}
+
+// listStable repeats a list while shares move.
+func listStable(ctx context.Context, client *gophercloud.ServiceClient, q query,
+) (found []Share, err error) {
+	for range maxListings {
+		if found, err = listShares(ctx, client, q); !errors.Is(err, errUnstable) {
+			break
+		}
+	}
+	return found, err
+}
+
 // listShares returns the shares of all pages. Manila pages by position: if a share is deleted or
 // created during it, the others move to other positions. So each page starts with the last share
 // of the previous page. If it is not there, the error is errUnstable.
-func listShares(ctx context.Context, client *gophercloud.ServiceClient, key, value string,
+func listShares(ctx context.Context, client *gophercloud.ServiceClient, q query,
 ) ([]Share, error) {
 	var found []Share
 	seen, last, size := map[string]bool{}, "", 0
 	for {
-		part, err := listPage(ctx, client, shares.ListOpts{
-			Metadata: map[string]string{key: value}, Limit: sharesInPage, Offset: max(len(seen)-1, 0),
-			SortKey: "id", SortDir: "asc",
-		})
+		part, err := listPage(ctx, client, q, max(len(seen)-1, 0))
 		if err != nil {
 			return nil, err
 		}
@@ -169,8 +224,8 @@ func listShares(ctx context.Context, client *gophercloud.ServiceClient, key, val
 		if len(seen)+len(part) > maxShares {
 			return nil, errTooManyShares()
 		}
-		matching, err := checkedShares(part, seen, func(share shares.Share) bool {
-			return share.Metadata[key] == value // the cloud may ignore the filter
+		matching, err := checkedShares(part, seen, func(share Share) bool {
+			return share.Metadata[q.key] == q.value // the cloud may ignore the filter
 		})
 		if err != nil {
 			return nil, err
@@ -184,16 +239,22 @@ func listShares(ctx context.Context, client *gophercloud.ServiceClient, key, val
 
 // listPage returns shares from an offset on. gophercloud's pager would accept an answer without a
 // list as an empty one, and skip shares if the cloud returns shorter pages than requested.
-func listPage(ctx context.Context, client *gophercloud.ServiceClient, options shares.ListOpts,
-) ([]shares.Share, error) {
-	query, err := options.ToShareListQuery()
+func listPage(ctx context.Context, client *gophercloud.ServiceClient, q query, offset int,
+) ([]foundShare, error) {
+	text, err := shares.ListOpts{
+		Metadata: map[string]string{q.key: q.value}, Limit: sharesInPage, Offset: offset,
+		SortKey: "id", SortDir: "asc",
+	}.ToShareListQuery()
 	if err != nil {
 		return nil, err
 	}
-	var page struct {
-		Shares *[]shares.Share `json:"shares"`
+	if q.deleted {
+		text += "&is_soft_deleted=True"
 	}
-	url := client.ServiceURL("shares", "detail") + query
+	var page struct {
+		Shares *[]foundShare `json:"shares"`
+	}
+	url := client.ServiceURL("shares", "detail") + text
 	_, err = client.Get(ctx, url, &page, nil) //nolint:bodyclose // gophercloud closes it
 	switch {
 	case err != nil:
@@ -210,51 +271,18 @@ func (s *Shares) Find(ctx context.Context, shareID string) (share Share, exists 
 		return Share{}, false, nil
 	}
 	err = s.call(ctx, func(client *gophercloud.ServiceClient) error {
-		found, err := shares.Get(ctx, client, shareID).Extract()
+		var answer struct {
+			Share foundShare `json:"share"`
+		}
+		err := shares.Get(ctx, client, shareID).ExtractInto(&answer)
 		switch {
 		case err != nil:
 			return err
-		case found == nil, found.ID != shareID, found.Metadata == nil: // Manila returns all of them
+		case answer.Share.ID != shareID, answer.Share.Metadata == nil: // Manila returns all of them
 			return errNotOpenStack
 		}
-		share, err = shareOf(*found)
+		share, err = shareOf(answer.Share)
 		return err
 	})
 	return share, err == nil, ignoreNotFound(err)
-}
-
-// isMissing returns whether an error is Manila's own answer for an object that does not exist. A
-// load balancer between here and Manila may also answer 404. The body is that of Manila's class
-// Fault, in manila/api/openstack/wsgi.py.
-func isMissing(err error) bool {
-	response, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
-	var answer struct {
-		Missing struct {
-			Code int `json:"code"`
-		} `json:"itemNotFound"`
-	}
-	return response.Actual == http.StatusNotFound &&
-		json.Unmarshal(response.Body, &answer) == nil && answer.Missing.Code == http.StatusNotFound
-}
-
-// SetMetadata sets entries of the metadata of a share, and keeps the others.
-func (s *Shares) SetMetadata(ctx context.Context, shareID string, entries map[string]string) error {
-	return s.call(ctx, func(client *gophercloud.ServiceClient) error {
-		return shares.SetMetadata(ctx, client, shareID, shares.SetMetadataOpts{Metadata: entries}).Err
-	})
-}
-
-// DeleteMetadata removes an entry from the metadata of a share. It returns no error if the share or
-// the entry does not exist.
-func (s *Shares) DeleteMetadata(ctx context.Context, shareID, key string) error {
-	return ignoreNotFound(s.call(ctx, func(client *gophercloud.ServiceClient) error {
-		return shares.DeleteMetadatum(ctx, client, shareID, key).Err
-	}))
-}
-
-func ignoreNotFound(err error) error {
-	if ReasonOf(err) == NotFound {
-		return nil
-	}
-	return err
 }

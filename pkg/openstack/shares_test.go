@@ -163,7 +163,7 @@ func TestStatusOfARequestAboutAShareIsClassified(t *testing.T) {
 	requests := s.shares()
 	rule := openstack.AccessRule{Type: "ip", To: "10.0.0.5", Level: "rw"}
 	for status, want := range map[int]openstack.Reason{
-		http.StatusBadRequest: openstack.Refused, http.StatusNotAcceptable: openstack.Refused,
+		http.StatusBadRequest: openstack.Refused, http.StatusNotAcceptable: openstack.NotOffered,
 		// The answer is not that of Manila for a share that does not exist.
 		http.StatusNotFound: openstack.NotOffered, http.StatusConflict: openstack.Conflict,
 		http.StatusForbidden: openstack.NotOffered, http.StatusBadGateway: openstack.CloudUnreachable,
