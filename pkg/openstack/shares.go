@@ -134,8 +134,8 @@ func shareError(endpoint string, a Access, err error) *Error {
 }
 
 // faultOf returns the message of Manila's own error answer, and whether it is one. A load balancer
-// between here and Manila may answer with the same status. The body is that of Manila's class Fault,
-// in manila/api/openstack/wsgi.py.
+// between here and Manila may answer with the same status. The body is that of Manila's class
+// Fault, in manila/api/openstack/wsgi.py.
 func faultOf(err error) (message string, own bool) {
 	response, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
 	name := map[int]string{

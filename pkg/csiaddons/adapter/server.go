@@ -82,9 +82,10 @@ func newServer(settings *Settings) *grpc.Server {
 		fences := settings.Fence
 		fence.RegisterFenceControllerServer(server, manila.NewController(manila.Config{
 			Cluster: fences.Cluster, MaxRules: fences.MaxRules,
+			Connect:       func(ctx context.Context) (manila.Shares, error) { return client.Shares(ctx) },
 			Volumes:       volumes{driver: settings.Driver.name(), kubeconfig: fences.Kubeconfig}.list,
 			PluginVersion: plugin(fences.PluginAddress).version,
-		}, client))
+		}))
 	}
 	spec.RegisterIdentityServer(server, self)
 	return server

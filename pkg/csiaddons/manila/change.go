@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -16,9 +15,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"k8s.io/klog/v2"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 const (
@@ -27,8 +26,9 @@ const (
 	// maxCauses limits the shares that are compared to find which clients cannot be fenced. Most
 	// shares have the same rules. The next call finds others.
 	maxCauses = 100
-	// deletingStatus is the status of a share that Manila deletes. Nobody can mount it, or change its
-	// access rules. Some shares keep it for ever.
+	// deletingStatus is the status of a share that Manila deletes. Nobody can change its access
+	// rules. Existing mounts may use it until the backend has removed them. Some shares keep it for
+	// ever.
 	deletingStatus = "deleting"
 )
 
@@ -63,7 +63,7 @@ func (c *Controller) change(ctx context.Context, o operation) error {
 		return status.FromContextError(err).Err()
 	}
 	defer c.slot.Release(1)
-	cloud, err := c.connect(ctx)
+	cloud, err := c.config.Connect(ctx)
 	if err != nil {
 		return cloudError(ctx, err)
 	}
@@ -71,51 +71,109 @@ func (c *Controller) change(ctx context.Context, o operation) error {
 	if err != nil {
 		return err
 	}
-	found = slices.DeleteFunc(found, func(share openstack.Share) bool {
-		return !isNFS(share) || share.Status == deletingStatus
-	})
-	w := worker{
-		shares: cloud, cluster: c.config.Cluster, interval: c.interval, limit: c.limit,
-		settled: time.Now().Add(c.settle),
+	w := worker{Shares: cloud, cluster: c.config.Cluster, operation: o}
+	var jobs []*job
+	for _, share := range found {
+		switch {
+		case !isNFS(share):
+		case share.Status == deletingStatus:
+			w.deleted.Add(1)
+		default:
+			jobs = append(jobs, &job{share: share})
+		}
 	}
-	return w.changeAll(ctx, found, o)
+	return c.changeAll(ctx, &w, jobs)
 }
 
-func (w worker) changeAll(ctx context.Context, found []openstack.Share, o operation) error {
-	impossible, failed := map[string]error{}, map[string]error{}
-	var causes []*impossibleError
-	plans, errs := each(found, func(share openstack.Share) (plan, error) {
-		return w.plan(ctx, share, o)
+func (c *Controller) changeAll(ctx context.Context, w *worker, jobs []*job) error {
+	_, _ = each(jobs, func(j *job) (any, error) {
+		_, _ = w.plan(ctx, j)
+		return nil, nil
 	})
-	for i, err := range errs {
-		cause, isImpossible := errors.AsType[*impossibleError](err)
+	s := newSchedule(w, c.pace)
+	for _, j := range jobs {
 		switch {
-		case o.fences() && isImpossible:
-			impossible[found[i].ID], causes = err, append(causes, cause)
-		case err != nil:
-			failed[found[i].ID] = err
+		case j.waits != nil:
+			s.wait(j)
+		case !j.done && j.err == nil:
+			s.ready = append(s.ready, j)
 		}
 	}
-	err := summary("cannot express the fence, so no share is changed", len(found), impossible)
-	if err != nil {
-		return refuse(status.New(codes.FailedPrecondition, err.Error()), refused(o, causes))
+	if err := w.impossible(jobs, "cannot express the fence, so no share is changed"); err != nil {
+		return err
 	}
-	changed, errs := each(plans, func(p plan) (bool, error) {
-		return p.changesRules(), w.apply(ctx, p)
-	})
+	s.run(ctx)
 	count := 0
-	for i, err := range errs {
-		if err != nil {
-			failed[found[i].ID] = err
-		}
-		if changed[i] {
+	for _, j := range jobs {
+		if j.changed {
 			count++
 		}
 	}
-	if o.fences() { // it fails only outside a call
+	if w.operation.fences() { // it fails only outside a call
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(wire.ChangedSharesTrailer, strconv.Itoa(count)))
 	}
-	return cloudError(ctx, summary("did not change", len(found), failed))
+	klog.FromContext(ctx).Info("Changed the access rules of shares", "changed", count,
+		"all", len(jobs), "waiting", len(s.waiting), "beingDeleted", w.deleted.Load())
+	if err := w.impossible(jobs, "cannot express the fence"); err != nil {
+		return err // their rules were not complete when the others were planned
+	}
+	return cloudError(ctx, w.summary(jobs))
+}
+
+// impossible returns an error that names the networks to leave out if some shares cannot express a
+// fence. If it is all of them, the error is not about networks.
+func (w *worker) impossible(jobs []*job, what string) error {
+	var causes []*impossibleError
+	failed := map[string]error{}
+	for _, j := range jobs {
+		if cause, ok := errors.AsType[*impossibleError](j.err); ok && w.operation.fences() {
+			causes, failed[j.share.ID] = append(causes, cause), j.err
+		}
+	}
+	if len(causes) == 0 {
+		return nil
+	}
+	refused := refused(w.operation, causes)
+	if len(refused) == len(w.operation.networks) {
+		refused = nil
+	}
+	return refuse(status.Newf(codes.FailedPrecondition, "%d of %d shares %s: %v", len(failed),
+		len(jobs), what, first(failed)), refused)
+}
+
+// summary returns an error that counts the shares that did not change, or nil.
+func (w *worker) summary(jobs []*job) error {
+	failed, waiting := map[string]error{}, map[string]error{}
+	for _, j := range jobs {
+		switch {
+		case j.err != nil:
+			failed[j.share.ID] = j.err
+		case j.waits != nil:
+			waiting[j.share.ID] = j.waits
+		case !j.done:
+			failed[j.share.ID] = errors.New("there was no time for it")
+		}
+	}
+	if len(failed)+len(waiting) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%d of %d shares did not change", len(failed)+len(waiting), len(jobs))
+	if len(waiting) > 0 {
+		text += fmt.Sprintf(", of which %d wait for Manila", len(waiting))
+	}
+	if n := w.deleted.Load(); n > 0 {
+		text += fmt.Sprintf(" (%d more are being deleted)", n)
+	}
+	if len(failed) == 0 {
+		failed = waiting
+	}
+	return fmt.Errorf("%s: %w", text, first(failed))
+}
+
+// first returns the error of the smallest ID, so that the same problems have the same text.
+func first(errs map[string]error) error {
+	shareID := slices.Min(slices.Collect(maps.Keys(errs)))
+	return fmt.Errorf("share %s: %w", shareID, errs[shareID])
 }
 
 // each calls work for all items, for some at the same time, and returns the results in the order of
@@ -132,17 +190,6 @@ func each[T, R any](items []T, work func(T) (R, error)) ([]R, []error) {
 	}
 	_ = group.Wait() // no work returns an error
 	return results, errs
-}
-
-// summary returns an error with the number of shares that have an error, by their IDs, or nil. It
-// contains the error of the smallest ID, so that the same problems have the same text.
-func summary(what string, all int, errs map[string]error) error {
-	if len(errs) == 0 {
-		return nil
-	}
-	shareID := slices.Min(slices.Collect(maps.Keys(errs)))
-	return fmt.Errorf("%d of %d shares %s: share %s: %w", len(errs), all, what, shareID,
-		errs[shareID])
 }
 
 // impossibleError means that the access rules or the record of a share cannot express a fence.
@@ -178,56 +225,8 @@ func refuse(s *status.Status, cidrs []string) error {
 		named.FieldViolations = append(named.FieldViolations,
 			&errdetails.BadRequest_FieldViolation{Field: cidr})
 	}
-	if detailed, err := s.WithDetails(named); err == nil { // it fails only for OK
+	if detailed, err := s.WithDetails(named); err == nil && len(cidrs) > 0 { // it fails only for OK
 		s = detailed
 	}
 	return s.Err()
-}
-
-// refusal names all CIDRs of a request in an error that is not about some of them, unless its cause
-// may be gone in a moment.
-func refusal(err error, request request) error {
-	s := status.Convert(err)
-	if code := s.Code(); len(s.Details()) > 0 ||
-		code != codes.FailedPrecondition && code != codes.InvalidArgument {
-		return err
-	}
-	var all []string
-	for _, cidr := range request.GetCidrs() {
-		all = append(all, cidr.GetCidr())
-	}
-	return refuse(s, all)
-}
-
-// plan reads the access rules of a share and returns how they change. The plan is empty if the
-// share does not exist any more.
-func (w worker) plan(ctx context.Context, share openstack.Share, o operation) (plan, error) {
-	rules, err := w.settledRules(ctx, share)
-	if err != nil {
-		return plan{}, w.unlessGone(ctx, share.ID, err)
-	}
-	p, err := w.newPlan(share, rules, o)
-	if err != nil {
-		return plan{}, &impossibleError{err, func(o operation) error {
-			_, err := w.newPlan(share, rules, o)
-			return err
-		}}
-	}
-	return p, nil
-}
-
-// unlessGone returns nil if the reason of an error is that a share does not exist any more, and
-// otherwise the error. Manila answers 400 or 404 for the access rules of such a share, and 404 also
-// for other reasons, so it decides about the share itself.
-func (w worker) unlessGone(ctx context.Context, shareID string, err error) error {
-	switch openstack.ReasonOf(err) {
-	case openstack.NotFound, openstack.Refused:
-	default:
-		return err
-	}
-	_, exists, findErr := w.Find(ctx, shareID)
-	if findErr == nil && !exists {
-		return nil
-	}
-	return errors.Join(err, findErr)
 }

@@ -9,6 +9,7 @@
 package manila
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"strings"
@@ -32,10 +33,9 @@ const (
 	clusterKey   = "manila.csi.openstack.org/cluster"
 	protocol     = "NFS"
 	pollInterval = time.Second
-	// settleTimeout limits how long all shares together may complete earlier requests about their
-	// access rules, and changeTimeout how long one share may change: 1,000 rules in a slow cloud.
-	settleTimeout = 20 * time.Second
-	changeTimeout = 5 * time.Minute
+	// waitTimeout is how long a call continues when only waiting shares are left: a fence of other
+	// clients may wait for its end.
+	waitTimeout = 10 * time.Second
 	// answerTime is the time before the deadline of a call at which the answer says how many shares
 	// have not changed. At the deadline, the caller would not read it any more.
 	answerTime = 5 * time.Second
@@ -55,6 +55,8 @@ type Config struct {
 	Cluster string
 	// MaxRules is the maximum number of access rules of a share while a fence is established.
 	MaxRules int
+	// Connect logs in if necessary, and returns the requests of one operation.
+	Connect func(context.Context) (Shares, error)
 	// Volumes lists the PersistentVolumes of the driver. Its errors are gRPC statuses.
 	Volumes func(context.Context) ([]Volume, error)
 	// PluginVersion returns the vendor version of the plugin in this pod.
@@ -66,19 +68,17 @@ type Config struct {
 type Controller struct {
 	fence.UnimplementedFenceControllerServer
 
-	config                  Config
-	connect                 func(context.Context) (shares, error)
-	interval, settle, limit time.Duration
+	config Config
+	pace   pace
 	// slot admits one operation: two would read and write the same records.
 	slot *semaphore.Weighted
 }
 
 // NewController returns the controller service. It sends nothing.
-func NewController(config Config, client *openstack.Client) *Controller {
+func NewController(config Config) *Controller {
 	return &Controller{
-		config: config, interval: pollInterval, settle: settleTimeout, limit: changeTimeout,
-		slot:    semaphore.NewWeighted(1),
-		connect: func(ctx context.Context) (shares, error) { return client.Shares(ctx) },
+		config: config, pace: pace{poll: pollInterval, patience: waitTimeout},
+		slot: semaphore.NewWeighted(1),
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *Controller) FenceClusterNetwork(
 		err = c.change(ctx, operation{limit: c.config.MaxRules, networks: networks})
 	}
 	if err != nil {
-		return nil, refusal(err, request)
+		return nil, err
 	}
 	klog.FromContext(ctx).Info("Revoked the access of clients", "cidrs", join(networks))
 	return &fence.FenceClusterNetworkResponse{}, nil
@@ -111,7 +111,7 @@ func (c *Controller) UnfenceClusterNetwork(
 		err = c.change(ctx, operation{networks: networks})
 	}
 	if err != nil {
-		return nil, refusal(err, request)
+		return nil, err
 	}
 	klog.FromContext(ctx).Info("Ended the fence of clients", "cidrs", join(networks))
 	return &fence.UnfenceClusterNetworkResponse{}, nil
@@ -120,7 +120,7 @@ func (c *Controller) UnfenceClusterNetwork(
 // ListClusterFence returns the networks that are fenced on at least one share.
 func (c *Controller) ListClusterFence(ctx context.Context, _ *fence.ListClusterFenceRequest,
 ) (*fence.ListClusterFenceResponse, error) {
-	cloud, err := c.connect(ctx)
+	cloud, err := c.config.Connect(ctx)
 	if err != nil {
 		return nil, cloudError(ctx, err)
 	}
@@ -149,7 +149,8 @@ type request interface {
 	GetCidrs() []*fence.CIDR
 }
 
-// parse checks a request, and returns its networks in their order.
+// parse checks a request, and returns its networks in their order. An error names those that are
+// invalid.
 func parse(request request) ([]netip.Prefix, error) {
 	if err := v1alpha1.CheckManilaParameters(request.GetParameters()); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
@@ -161,12 +162,17 @@ func parse(request request) ([]netip.Prefix, error) {
 			wire.MaxNetworks)
 	}
 	networks := make([]netip.Prefix, 0, len(given))
+	var invalid []string
+	var problem error
 	for _, cidr := range given {
 		network, err := wire.ParseNetwork(cidr.GetCidr())
 		if err != nil {
-			return nil, status.Error(codes.InvalidArgument, err.Error())
+			invalid, problem = append(invalid, cidr.GetCidr()), cmp.Or(problem, err)
 		}
 		networks = append(networks, network)
+	}
+	if problem != nil {
+		return nil, refuse(status.New(codes.InvalidArgument, problem.Error()), invalid)
 	}
 	return networks, nil
 }
@@ -174,7 +180,7 @@ func parse(request request) ([]netip.Prefix, error) {
 // find returns the shares of an operation: those of the cluster, and for a fence those of its
 // PersistentVolumes. If there are no shares of the cluster whose fence could end, those of its
 // PersistentVolumes show that the credentials are for the right project.
-func (c *Controller) find(ctx context.Context, cloud shares, o operation,
+func (c *Controller) find(ctx context.Context, cloud Shares, o operation,
 ) ([]openstack.Share, error) {
 	found, err := c.list(ctx, cloud)
 	if err != nil {
@@ -192,7 +198,7 @@ func (c *Controller) find(ctx context.Context, cloud shares, o operation,
 
 // list returns the shares with the ID of the cluster, and those that a fence of the cluster has
 // marked and that do not have the ID.
-func (c *Controller) list(ctx context.Context, cloud shares) ([]openstack.Share, error) {
+func (c *Controller) list(ctx context.Context, cloud Shares) ([]openstack.Share, error) {
 	if c.config.Cluster == sharedCluster {
 		return nil, status.Errorf(codes.FailedPrecondition, "the cluster ID is %q, which other clusters "+
 			"in the project may have too: their shares would be fenced. Set a unique ID by the flag "+
@@ -248,14 +254,11 @@ func isNFS(share openstack.Share) bool { return strings.EqualFold(share.Protocol
 // cloudError returns a gRPC status for an error of OpenStack. The caller retries all of them. The
 // end of ctx may be the cause of any error.
 func cloudError(ctx context.Context, err error) error {
-	code := codes.Unavailable
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		code = status.FromContextError(ctx.Err()).Code()
-	case openstack.ReasonOf(err) == openstack.Refused:
-		code = codes.FailedPrecondition
+		return status.Error(status.FromContextError(ctx.Err()).Code(), err.Error())
 	}
-	return status.Error(code, err.Error())
+	return status.Error(codes.Unavailable, err.Error())
 }

@@ -160,12 +160,12 @@ func (f *fixture) controller() *Controller {
 		Cluster: cluster, MaxRules: DefaultMaxRules,
 		Volumes:       func(context.Context) ([]Volume, error) { return f.volumes, nil },
 		PluginVersion: reports("0.9.0@v1.36.0", nil),
-	}, f.client)
-	c.interval, c.settle, c.limit = time.Millisecond, patience, patience
-	c.connect = func(ctx context.Context) (shares, error) {
-		requests, err := f.client.Shares(ctx)
-		return &observed{shares: requests, t: f.T, left: noCrash, after: func() {}}, err
-	}
+		Connect: func(ctx context.Context) (Shares, error) {
+			requests, err := f.client.Shares(ctx)
+			return &observed{Shares: requests, t: f.T, left: noCrash, after: func() {}}, err
+		},
+	})
+	c.pace = pace{poll: time.Millisecond, patience: patience}
 	return c
 }
 
@@ -206,7 +206,7 @@ var errCrash = errors.New("the process ended")
 // test if they change the ID of the cluster: OpenShift's installer deletes the shares with the ID
 // of a cluster.
 type observed struct {
-	shares
+	Shares
 
 	t *testing.T
 	// after is called after each change.
@@ -219,9 +219,9 @@ type observed struct {
 // crashAfter returns a controller that ends after a number of changes.
 func (f *fixture) crashAfter(changes int, after func()) (*Controller, *observed) {
 	f.Helper()
-	requests := &observed{shares: f.requests(), t: f.T, left: changes, after: after}
+	requests := &observed{Shares: f.requests(), t: f.T, left: changes, after: after}
 	c := f.controller()
-	c.connect = func(context.Context) (shares, error) { return requests, nil }
+	c.config.Connect = func(context.Context) (Shares, error) { return requests, nil }
 	return c, requests
 }
 
@@ -240,22 +240,22 @@ func (o *observed) change(request func() error) error {
 }
 
 func (o *observed) Grant(ctx context.Context, id string, rule openstack.AccessRule) error {
-	return o.change(func() error { return o.shares.Grant(ctx, id, rule) })
+	return o.change(func() error { return o.Shares.Grant(ctx, id, rule) })
 }
 
 func (o *observed) Revoke(ctx context.Context, id, ruleID string) error {
-	return o.change(func() error { return o.shares.Revoke(ctx, id, ruleID) })
+	return o.change(func() error { return o.Shares.Revoke(ctx, id, ruleID) })
 }
 
 func (o *observed) SetMetadata(ctx context.Context, id string, entries map[string]string) error {
 	_, found := entries[clusterKey]
 	assert.Check(o.t, !found, "a request writes the ID of the cluster to share %s", id)
-	return o.change(func() error { return o.shares.SetMetadata(ctx, id, entries) })
+	return o.change(func() error { return o.Shares.SetMetadata(ctx, id, entries) })
 }
 
 func (o *observed) DeleteMetadata(ctx context.Context, id, key string) error {
 	assert.Check(o.t, key != clusterKey, "a request deletes the ID of the cluster from share %s", id)
-	return o.change(func() error { return o.shares.DeleteMetadata(ctx, id, key) })
+	return o.change(func() error { return o.Shares.DeleteMetadata(ctx, id, key) })
 }
 
 // fault sets a fault of requests about a share.

@@ -43,7 +43,7 @@ func (p plan) changes() bool { return p.changesRules() || !hasRecord(p.share, p.
 
 // newPlan returns how the access rules of a share change so that exactly the target of an operation
 // is fenced. All requests about the rules must be complete.
-func (w worker) newPlan(share openstack.Share, rules []openstack.AccessRule, o operation,
+func (w *worker) newPlan(share openstack.Share, rules []openstack.AccessRule, o operation,
 ) (plan, error) {
 	old, err := readRecord(share)
 	if err != nil {
@@ -207,8 +207,8 @@ func halved(networks []netip.Prefix) (parts []netip.Prefix) {
 }
 
 // overlapsAny returns whether a rule for a network may admit a client of others. A rule for all
-// addresses of one family may admit both: Manila's helper for exports of Linux writes an asterisk for
-// it (manila/share/drivers/helpers.py).
+// addresses of one family may admit both: Manila's helper for exports of Linux writes an asterisk
+// for it (manila/share/drivers/helpers.py).
 func overlapsAny(network netip.Prefix, others []netip.Prefix) bool {
 	return network.Bits() == 0 && len(others) > 0 ||
 		slices.ContainsFunc(others, network.Overlaps)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -17,10 +17,14 @@ const (
 	ipType      = "ip"
 	activeState = "active"
 	failedState = "error"
+	// syncingStatus is the state of all rules of a share while Manila changes some.
+	syncingStatus = "syncing"
+	// maxSteps limits the steps of one share in an operation: somebody else may change its rules.
+	maxSteps = 10
 )
 
-// shares are the requests to Manila that a fence sends; *openstack.Shares implements it.
-type shares interface {
+// Shares are the requests to Manila that a fence sends; *openstack.Shares implements it.
+type Shares interface {
 	List(ctx context.Context, key, value string) ([]openstack.Share, error)
 	Find(ctx context.Context, shareID string) (share openstack.Share, exists bool, err error)
 	Rules(ctx context.Context, shareID string) ([]openstack.AccessRule, error)
@@ -30,162 +34,191 @@ type shares interface {
 	DeleteMetadata(ctx context.Context, shareID, key string) error
 }
 
-// worker changes the access rules of shares.
+// worker changes the access rules of shares for an operation.
 type worker struct {
-	shares
+	Shares
 
 	// cluster is the ID of the cluster.
-	cluster string
-	// interval is the time between two requests that wait for Manila, and limit how long one share
-	// may change.
-	interval, limit time.Duration
-	// settled is when nothing waits any longer for requests in progress.
-	settled time.Time
+	cluster   string
+	operation operation
+	// deleted is the number of shares that Manila is deleting.
+	deleted atomic.Int64
 }
 
-// apply performs a plan. It may be repeated after any error: a new plan continues. It returns no
-// error if the share does not exist any more.
-func (w worker) apply(ctx context.Context, p plan) error {
-	if !p.changes() {
-		return nil
-	}
-	limited, cancel := context.WithTimeout(ctx, w.limit)
-	defer cancel()
-	patient := w
-	patient.settled = time.Now().Add(w.limit)
-	return w.unlessGone(ctx, p.share.ID, patient.steps(limited, p))
+// job is the change of one share. It continues from the access rules and the record of the share,
+// as after a restart, so that it may stop after any request.
+type job struct {
+	share openstack.Share
+	// done means that nothing is left to do. err is why the share does not change, and waits why it
+	// has to wait for Manila.
+	done       bool
+	err, waits error
+	// granted and revoked are the rules, and the IDs of those, that the last step asked for.
+	granted []openstack.AccessRule
+	revoked []string
+	// steps counts the steps, stepped means that there was one since the share waited, and changed
+	// that one changed access rules.
+	steps            int
+	stepped, changed bool
+	// next is when a share that waits is tried again, delay after its last attempt.
+	next  time.Time
+	delay time.Duration
 }
 
-func (w worker) steps(ctx context.Context, p plan) error {
-	if err := w.writeRecord(ctx, &p.share, p.before); err != nil {
-		return fmt.Errorf("recording the access rules: %w", err)
-	}
-	for _, step := range []struct {
-		revoked []string
-		granted []openstack.AccessRule
-	}{{p.failed, p.granted}, {p.replaced, p.replacements}, {p.revoked, nil}} {
-		if err := w.revoke(ctx, p.share, step.revoked); err != nil {
-			return err
+// advance changes a share until it is done, fails, or has to wait. A share that does not exist any
+// more is done.
+func (w *worker) advance(ctx context.Context, j *job) {
+	j.waits, j.stepped = nil, false
+	for !j.done && j.err == nil {
+		p, ready := w.plan(ctx, j)
+		if !ready {
+			return
 		}
-		if err := w.grant(ctx, p.share, step.granted); err != nil {
-			return err
+		if err := w.step(ctx, j, p); err != nil {
+			w.judge(ctx, j, err)
+			return
+		}
+		j.stepped = true
+		if j.steps++; j.steps > maxSteps {
+			j.err = errors.New("somebody else changes its access rules")
 		}
 	}
-	if err := w.writeRecord(ctx, &p.share, p.after); err != nil {
-		return fmt.Errorf("updating the record of access rules: %w", err)
-	}
-	return w.verify(ctx, p)
 }
 
-// verify returns an error if a share admits a fenced client: somebody may have added an access rule
-// meanwhile.
-func (w worker) verify(ctx context.Context, p plan) error {
-	if len(p.target) == 0 {
-		return nil
-	}
-	rules, err := w.Rules(ctx, p.share.ID)
+// plan reads the access rules of a share, and returns how they change. It is not ready if the share
+// is done, fails, or has to wait.
+func (w *worker) plan(ctx context.Context, j *job) (p plan, ready bool) {
+	rules, err := w.Rules(ctx, j.share.ID)
 	if err != nil {
-		return err
+		w.judge(ctx, j, err)
+		return p, false
 	}
-	current, err := parseRules(rules, false)
-	for _, c := range current {
-		if overlapsAny(c.network, p.target) {
-			return fmt.Errorf("access rule %s for %s was added during the operation", c.id, c.network)
-		}
+	if j.waits = inProgress(rules); j.waits != nil {
+		return p, false
 	}
-	return err
-}
-
-// writeRecord writes a record unless the share has it, and removes one without entries.
-func (w worker) writeRecord(ctx context.Context, share *openstack.Share, entries map[string]string,
-) error {
-	if hasRecord(*share, entries) {
-		return nil
+	if j.err = j.check(rules); j.err != nil {
+		return p, false
 	}
-	if len(entries) > 0 {
-		share.Metadata = entries
-		return w.retry(ctx, func() error { return w.SetMetadata(ctx, share.ID, entries) })
-	}
-	for _, key := range recordKeys() {
-		if share.Metadata[key] == "" {
-			continue
-		}
-		err := w.retry(ctx, func() error { return w.DeleteMetadata(ctx, share.ID, key) })
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// grant adds rules, and waits until they are active.
-func (w worker) grant(ctx context.Context, share openstack.Share, granted []openstack.AccessRule,
-) error {
-	if len(granted) == 0 {
-		return nil
-	}
-	for _, rule := range granted {
-		err := w.retry(ctx, func() error { return w.Grant(ctx, share.ID, rule) })
-		if err != nil {
-			return fmt.Errorf("granting access to %s: %w", rule.To, err)
-		}
-	}
-	rules, err := w.settledRules(ctx, share)
+	p, err = w.newPlan(j.share, rules, w.operation)
 	if err != nil {
-		return err
+		j.err = &impossibleError{err, func(o operation) error {
+			_, err := w.newPlan(j.share, rules, o)
+			return err
+		}}
+		return p, false
 	}
-	active := map[string]bool{}
+	j.done = !p.changes()
+	return p, !j.done
+}
+
+// judge decides what an error means for a share. Manila answers 400 while a share, one of its
+// replicas or a copy of its migration is in a state that excludes the request. The states differ
+// between releases, and the status of the share does not show them all, so the share waits whatever
+// it is. Manila answers 400 or 404 also for a share that does not exist, and 404 for other reasons.
+func (w *worker) judge(ctx context.Context, j *job, err error) {
+	reason := openstack.ReasonOf(err)
+	switch reason {
+	case openstack.Conflict:
+		j.waits = err
+		return
+	case openstack.NotFound, openstack.Refused:
+	default:
+		j.err = err
+		return
+	}
+	share, exists, findErr := w.Find(ctx, j.share.ID)
+	switch {
+	case findErr != nil:
+		j.err = errors.Join(err, findErr)
+	case !exists:
+		j.done = true
+	case share.Status == deletingStatus:
+		w.deleted.Add(1)
+		j.done = true
+	case reason == openstack.Refused:
+		j.waits = err
+	default:
+		j.err = err
+	}
+}
+
+// check returns an error if Manila did not do what the last step asked for.
+func (j *job) check(rules []openstack.AccessRule) error {
+	failed := map[string]bool{}
 	for _, r := range rules {
-		if r.Type == ipType && r.State == activeState {
-			active[r.To] = true
+		if slices.Contains(j.revoked, r.ID) {
+			return fmt.Errorf("Manila failed to revoke the access rule for %q", r.To)
 		}
+		failed[r.To] = r.Type == ipType && r.State == failedState
 	}
-	for _, rule := range granted {
-		if !active[rule.To] {
+	for _, rule := range j.granted {
+		if failed[rule.To] {
 			return fmt.Errorf("Manila failed to grant access to %s", rule.To)
 		}
 	}
 	return nil
 }
 
-// revoke removes rules, and waits until they are gone.
-func (w worker) revoke(ctx context.Context, share openstack.Share, ids []string) error {
-	if len(ids) == 0 {
+// step performs the first step of a plan. The next plan contains the others.
+func (w *worker) step(ctx context.Context, j *job, p plan) error {
+	j.granted, j.revoked = nil, nil
+	if err := w.writeRecord(ctx, &j.share, p.before); err != nil {
+		return fmt.Errorf("recording the access rules: %w", err)
+	}
+	switch {
+	case len(p.failed) > 0:
+		j.revoked = p.failed
+	case len(p.granted) > 0:
+		j.granted = p.granted
+	case len(p.replaced) > 0:
+		j.revoked = p.replaced
+	case len(p.revoked) > 0:
+		j.revoked = p.revoked
+	default:
+		if err := w.writeRecord(ctx, &j.share, p.after); err != nil {
+			return fmt.Errorf("updating the record of access rules: %w", err)
+		}
+		j.done = true
 		return nil
 	}
-	for _, id := range ids {
-		err := w.retry(ctx, func() error { return w.Revoke(ctx, share.ID, id) })
-		if err != nil {
-			return fmt.Errorf("revoking access rule %s: %w", id, err)
+	j.changed = true
+	for _, rule := range j.granted {
+		if err := w.Grant(ctx, j.share.ID, rule); err != nil {
+			return fmt.Errorf("granting access to %s: %w", rule.To, err)
 		}
 	}
-	rules, err := w.settledRules(ctx, share)
-	if err != nil {
-		return err
-	}
-	for _, r := range rules {
-		if slices.Contains(ids, r.ID) {
-			return fmt.Errorf("Manila failed to revoke the access rule for %q", r.To)
+	for _, id := range j.revoked {
+		if err := w.Revoke(ctx, j.share.ID, id); err != nil {
+			return fmt.Errorf("revoking access rule %s: %w", id, err)
 		}
 	}
 	return nil
 }
 
-// settledRules returns the access rules of a share when no request about them is in progress, and
-// waits for this until the time w.settled.
-func (w worker) settledRules(ctx context.Context, share openstack.Share,
-) (rules []openstack.AccessRule, err error) {
-	var busy error
-	err = wait.PollUntilContextCancel(ctx, w.interval, true,
-		func(ctx context.Context) (bool, error) {
-			rules, err = w.Rules(ctx, share.ID)
-			busy = inProgress(rules)
-			return busy == nil || time.Now().After(w.settled), err
-		})
-	if err == nil || ctx.Err() != nil {
-		err = errors.Join(busy, err)
+// writeRecord writes a record unless the share has it, and removes one without entries.
+func (w *worker) writeRecord(ctx context.Context, share *openstack.Share,
+	entries map[string]string,
+) error {
+	if hasRecord(*share, entries) {
+		return nil
 	}
-	return rules, err
+	share.Metadata = maps.Clone(share.Metadata)
+	if len(entries) > 0 {
+		if err := w.SetMetadata(ctx, share.ID, entries); err != nil {
+			return err
+		}
+		maps.Copy(share.Metadata, entries)
+	}
+	for _, key := range recordKeys() {
+		if share.Metadata[key] == "" || entries[key] != "" {
+			continue
+		}
+		if err := w.DeleteMetadata(ctx, share.ID, key); err != nil {
+			return err
+		}
+		delete(share.Metadata, key)
+	}
+	return nil
 }
 
 // inProgress returns an error if Manila has not completed an earlier request.
@@ -196,14 +229,4 @@ func inProgress(rules []openstack.AccessRule) error {
 		return errors.New("earlier changes of its access rules are in progress")
 	}
 	return nil
-}
-
-// retry repeats a request while Manila is busy with the share.
-func (w worker) retry(ctx context.Context, request func() error) error {
-	var last error
-	err := wait.PollUntilContextCancel(ctx, w.interval, true, func(context.Context) (bool, error) {
-		last = request()
-		return openstack.ReasonOf(last) != openstack.Conflict, nil
-	})
-	return errors.Join(last, err)
 }

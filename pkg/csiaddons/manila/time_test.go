@@ -3,10 +3,8 @@ package manila
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
+	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,115 +15,65 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/openstack/sharecloud"
 )
 
-// slowCloud answers each request about a share after some time.
-type slowCloud struct {
-	shares
+// cloud is a Manila with a simulated clock.
+type cloud struct{ *sharecloud.Cloud }
 
-	delay    time.Duration
-	mu       sync.Mutex
-	all      map[string]*slowShare
-	requests int // about shares
-}
-
-type slowShare struct {
-	openstack.Share
-
-	rules  []openstack.AccessRule
-	number int
-}
-
-func (s *slowCloud) request(ctx context.Context, id string, work func(*slowShare)) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(s.delay):
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.requests++
-	work(s.all[id])
-	return nil
-}
-
-func (s *slowCloud) List(_ context.Context, key, value string) (found []openstack.Share, _ error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(s.all)) {
-		if share := s.all[id].Share; share.Metadata[key] == value {
-			share.Metadata = maps.Clone(share.Metadata)
-			found = append(found, share)
-		}
-	}
-	return found, nil
-}
-
-func (s *slowCloud) Rules(ctx context.Context, id string,
-) (found []openstack.AccessRule, err error) {
-	return found, s.request(ctx, id, func(share *slowShare) { found = slices.Clone(share.rules) })
-}
-
-func (s *slowCloud) Grant(ctx context.Context, id string, rule openstack.AccessRule) error {
-	return s.request(ctx, id, func(share *slowShare) {
-		share.number++
-		rule.ID, rule.State = fmt.Sprint(share.number), activeState
-		share.rules = append(share.rules, rule)
-	})
-}
-
-func (s *slowCloud) Revoke(ctx context.Context, id, ruleID string) error {
-	return s.request(ctx, id, func(share *slowShare) {
-		share.rules = slices.DeleteFunc(share.rules,
-			func(r openstack.AccessRule) bool { return r.ID == ruleID })
-	})
-}
-
-func (s *slowCloud) SetMetadata(ctx context.Context, id string, entries map[string]string) error {
-	return s.request(ctx, id, func(share *slowShare) { maps.Copy(share.Metadata, entries) })
-}
-
-// newSlowCloud returns a cloud with shares of the cluster, which everybody may use.
-func newSlowCloud(number int, delay time.Duration) *slowCloud {
-	cloud := &slowCloud{delay: delay, all: map[string]*slowShare{}}
+// newCloud returns a cloud with shares of the cluster, which everybody may use. The backend of each
+// second share is b.
+func newCloud(number int, config sharecloud.Config) *cloud {
+	c := &cloud{sharecloud.New(config)}
 	for i := range number {
-		id := fmt.Sprintf("share-%05d", i)
-		cloud.all[id] = &slowShare{
-			Share: openstack.Share{
-				ID: id, Protocol: protocol, Metadata: map[string]string{clusterKey: cluster},
-			},
-			rules: []openstack.AccessRule{{
-				ID: "0", Type: ipType, To: "0.0.0.0/0", Level: readWrite, State: activeState,
-			}},
-		}
+		c.Create(sharecloud.Share{
+			ID: shareID(i), Backend: string("ab"[i%2]), Rules: []string{"rw 0.0.0.0/0"},
+			Metadata: map[string]string{clusterKey: cluster},
+		})
 	}
-	return cloud
-}
-
-func (s *slowCloud) controller() *Controller {
-	c := NewController(Config{
-		Cluster: cluster, MaxRules: 100, // too few for one IPv6 address of ::/0
-		Volumes:       func(context.Context) ([]Volume, error) { return nil, nil },
-		PluginVersion: reports("0.9.0@v1.36.0", nil),
-	}, nil)
-	c.connect = func(context.Context) (shares, error) { return s, nil }
 	return c
 }
 
-func (s *slowCloud) fence(ctx context.Context, networks ...string) error {
-	_, err := s.controller().FenceClusterNetwork(ctx,
+func shareID(i int) string { return fmt.Sprintf("share-%05d", i) }
+
+func (c *cloud) controller() *Controller {
+	return NewController(Config{
+		Cluster: cluster, MaxRules: 100, // too few for one IPv6 address of ::/0
+		Volumes:       func(context.Context) ([]Volume, error) { return nil, nil },
+		PluginVersion: reports("0.9.0@v1.36.0", nil),
+		Connect:       func(context.Context) (Shares, error) { return c.Shares(""), nil },
+	})
+}
+
+func (c *cloud) fence(ctx context.Context, networks ...string) error {
+	_, err := c.controller().FenceClusterNetwork(ctx,
 		&fence.FenceClusterNetworkRequest{Cidrs: cidrs(networks...)})
 	return err
 }
 
+func (c *cloud) unfence(ctx context.Context, networks ...string) error {
+	_, err := c.controller().UnfenceClusterNetwork(ctx,
+		&fence.UnfenceClusterNetworkRequest{Cidrs: cidrs(networks...)})
+	return err
+}
+
+// admits returns the number of some shares that admit a client.
+func (c *cloud) admits(client string, number int) (count int) {
+	for i := range number {
+		if level, _ := c.Access(shareID(i), netip.MustParseAddr(client)); level != "" {
+			count++
+		}
+	}
+	return count
+}
+
 // complete calls until a call succeeds, as the controller does: a call ends at its deadline. Each
 // answer says how far it is.
-func (s *slowCloud) complete(t *testing.T, call func(context.Context, ...string) error) {
+func (c *cloud) complete(t *testing.T, number int, call func(context.Context, ...string) error) {
 	t.Helper()
 	const callTimeout = 15 * time.Minute
-	all := fmt.Sprintf("of %d shares", len(s.all))
-	for left := len(s.all); ; {
+	all := fmt.Sprintf("of %d shares", number)
+	for left := number; ; {
 		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 		start := time.Now()
 		err := call(ctx, fenced)
@@ -141,14 +89,16 @@ func (s *slowCloud) complete(t *testing.T, call func(context.Context, ...string)
 	}
 }
 
+func slow() sharecloud.Config { return sharecloud.Config{RequestTime: 300 * time.Millisecond} }
+
 // The time is that of 10,000 shares whose requests take 0.3 s, with a fourth of the work.
 func TestManySharesOfASlowCloudAreFencedInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 165 * time.Minute
-		cloud := newSlowCloud(2500, 1200*time.Millisecond)
+		cloud := newCloud(2500, sharecloud.Config{RequestTime: 1200 * time.Millisecond})
 		began := time.Now()
-		cloud.complete(t, cloud.fence)
+		cloud.complete(t, 2500, cloud.fence)
 		assert.Check(t, time.Since(began) <= limit, "the fence took %v", time.Since(began))
 	})
 }
@@ -157,23 +107,20 @@ func TestManySharesOfASlowCloudAreFencedInTime(t *testing.T) {
 func TestRefusedNetworkAtMostDoublesTheTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const number, hard = 1000, "fd00::1/128"
+		const number, hard = 1000, "fd00::1/128" // 112 rules are too many
 		var rack []string
 		for i := range 19 {
 			rack = append(rack, fmt.Sprintf("10.0.0.%d/32", i))
 		}
-		newCloud := func() *slowCloud {
-			cloud := newSlowCloud(number, 300*time.Millisecond)
-			share := cloud.all["share-00500"]
-			share.rules = append(share.rules, openstack.AccessRule{
-				ID: "1", Type: ipType, To: "::/0", Level: readWrite, State: activeState,
-			})
+		special := func() *cloud {
+			cloud := newCloud(number, slow())
+			cloud.Allow(shareID(500), "rw fd00::/16")
 			return cloud
 		}
 		start := time.Now()
-		assert.NilError(t, newCloud().fence(t.Context(), rack...))
+		assert.NilError(t, special().fence(t.Context(), rack...))
 		alone := time.Since(start)
-		cloud := newCloud()
+		cloud := special()
 		start = time.Now()
 		err := cloud.fence(t.Context(), append(rack, hard)...)
 		assert.Assert(t, is.DeepEqual([]string{hard}, refusedNetworks(err)), "refused networks: %v", err)

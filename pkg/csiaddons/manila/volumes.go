@@ -4,9 +4,11 @@ import (
 	"context"
 	"regexp"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -26,7 +28,7 @@ var validShareID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12
 // used returns the shares of the PersistentVolumes of the cluster that are not in a list: somebody
 // created them without the plugin, or they lost the ID of the cluster. The error is about the first
 // PersistentVolume whose share a fence cannot include. The list contains the others anyway.
-func (c *Controller) used(ctx context.Context, cloud shares, listed []openstack.Share,
+func (c *Controller) used(ctx context.Context, cloud Shares, listed []openstack.Share,
 ) (found []openstack.Share, err error) {
 	volumes, err := c.config.Volumes(ctx)
 	if err != nil {
@@ -60,7 +62,7 @@ func (c *Controller) used(ctx context.Context, cloud shares, listed []openstack.
 
 // shareOf returns the share of a PersistentVolume, or an error if a fence cannot include it. The
 // share is empty if it is gone, and no claim uses the PersistentVolume.
-func (c *Controller) shareOf(ctx context.Context, cloud shares, volume Volume,
+func (c *Controller) shareOf(ctx context.Context, cloud Shares, volume Volume,
 ) (openstack.Share, error) {
 	if volume.ShareName != "" || !validShareID.MatchString(volume.ShareID) {
 		return openstack.Share{}, status.Errorf(codes.FailedPrecondition, "PersistentVolume %s has the "+
@@ -87,4 +89,24 @@ func (c *Controller) shareOf(ctx context.Context, cloud shares, volume Volume,
 		}
 	}
 	return share, nil
+}
+
+// checkPlugin returns an error if the plugin is too old for a fence. Plugins before v1.35 mount a
+// share only if it has the access rule whose ID is in the PersistentVolume, and a fence grants
+// rules with other IDs. The version of the plugin follows @, as in 0.9.0@v1.36.0. Builds of
+// OpenShift contain no version: the plugin belongs to the same release as the operator.
+func (c *Controller) checkPlugin(ctx context.Context) error {
+	vendorVersion, err := c.config.PluginVersion(ctx)
+	if err != nil {
+		return status.Errorf(codes.Unavailable, "reading the version of manila-csi-plugin: %.512v", err)
+	}
+	_, text, _ := strings.Cut(vendorVersion, "@")
+	found, err := version.ParseGeneric(text)
+	needed := version.MajorMinor(1, 35)
+	if err == nil && found.LessThan(needed) {
+		return status.Errorf(codes.FailedPrecondition, "manila-csi-plugin has the version v%s, and a "+
+			"fence needs v%s or later: after a fence, earlier versions cannot mount the shares on any "+
+			"node. No share is changed. Update the plugin", found, needed)
+	}
+	return nil
 }

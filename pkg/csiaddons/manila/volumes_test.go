@@ -204,9 +204,10 @@ func TestShareThatDoesNotSettleDoesNotKeepOthersFromChanging(t *testing.T) {
 		AccessType: ipType, AccessLevel: readWrite, AccessTo: "0.0.0.0/0",
 	}).Err)
 	c := f.controller()
-	c.settle = time.Millisecond
+	c.pace.patience = time.Millisecond
 	err := f.fence(c, fenced)
-	f.refused(err, codes.Unavailable, "1 of 2 shares did not change: share "+busy+": earlier changes")
+	f.refused(err, codes.Unavailable,
+		"1 of 2 shares did not change, of which 1 wait for Manila: share "+busy+": earlier changes")
 	f.expectAccess(healthy, "", "rw", "rw")
 	f.cloud.ResetLog()
 	done := make(chan error, 1)
@@ -275,7 +276,7 @@ func TestShareThatManilaDeletesIsSkipped(t *testing.T) {
 	f.expectRules(other, "rw 0.0.0.0/0")
 }
 
-func TestRuleThatIsAddedDuringAFenceFailsTheFence(t *testing.T) {
+func TestRuleThatIsAddedDuringAFenceIsRevoked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	share := f.share(cluster, "rw 10.0.0.0/24")
@@ -286,14 +287,15 @@ func TestRuleThatIsAddedDuringAFenceFailsTheFence(t *testing.T) {
 			f.allow(share, ipType, "rw 10.0.0.0/8")
 		}
 	})
-	f.refused(f.fence(c, fenced), codes.Unavailable, "for 10.0.0.0/8 was added during the operation")
-	f.must(f.fence(f.controller(), fenced))
+	f.must(f.fence(c, fenced))
 	f.expectAccess(share, "", "rw", "")
+	f.must(f.unfence(f.controller(), fenced))
+	f.expectRules(share, "rw 10.0.0.0/24", "rw 10.0.0.0/8")
 }
 
 // unreadable cannot read access rules for the last time.
 type unreadable struct {
-	shares
+	Shares
 	reads, last int
 }
 
@@ -301,15 +303,15 @@ func (u *unreadable) Rules(ctx context.Context, id string) ([]openstack.AccessRu
 	if u.reads++; u.reads == u.last {
 		return nil, errCrash
 	}
-	return u.shares.Rules(ctx, id)
+	return u.Shares.Rules(ctx, id)
 }
 
 func TestFenceThatCannotBeVerifiedFails(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.share(cluster, "rw 10.0.0.0/24")
-	c, requests := f.controller(), &unreadable{shares: f.requests(), last: noCrash}
-	c.connect = func(context.Context) (shares, error) { return requests, nil }
+	c, requests := f.controller(), &unreadable{Shares: f.requests(), last: noCrash}
+	c.config.Connect = func(context.Context) (Shares, error) { return requests, nil }
 	f.must(f.fence(c, fenced))
 	f.must(f.unfence(f.controller(), fenced))
 	requests.reads, requests.last = 0, requests.reads

@@ -9,8 +9,8 @@ import (
 const MaxNetworks = 1024
 
 // ParseCIDR parses a network with the length of its prefix, such as 10.0.0.5/32. Bits after the
-// prefix are removed. Networks of IPv4 in the form of IPv6, such as ::ffff:10.0.0.5/128, become those
-// of IPv4, so that one network has one text.
+// prefix are removed. Networks of IPv4 in the form of IPv6, such as ::ffff:10.0.0.5/128, become
+// those of IPv4, so that one network has one text.
 func ParseCIDR(text string) (netip.Prefix, error) {
 	const mapped = 96 // bits before the address of IPv4
 	network, err := netip.ParsePrefix(text)

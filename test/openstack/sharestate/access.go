@@ -17,6 +17,8 @@ type Rule struct {
 	// exported means that the backend admits the clients. A rule that Manila has not denied yet still
 	// admits them.
 	exported bool
+	// network is that of a rule of type ip.
+	network netip.Prefix
 }
 
 // Access is what a share remembers about its access rules. The zero value is that of a new share.
@@ -40,9 +42,11 @@ func (a *Access) Allow(of Share, rule *Rule) error {
 	}
 	switch rule.Type {
 	case "ip":
-		if _, err := network(rule.To); err != nil {
+		allowed, err := network(rule.To)
+		if err != nil {
 			return refuse(http.StatusBadRequest, "%s", err)
 		}
+		rule.network = allowed
 	case "user", "cert":
 	default:
 		return refuse(http.StatusBadRequest,
@@ -78,8 +82,8 @@ func (a *Access) Deny(of Share, ruleID string) (*Rule, error) {
 		return nil, refuse(http.StatusNotFound, "Resource could not be found.")
 	}
 	if a.refuses(of.Status) {
-		return nil, refuse(http.StatusBadRequest, "Access rules cannot be denied while the share, any of "+
-			"its replicas or migration copies lacks a valid host or is in an invalid state.")
+		return nil, refuse(http.StatusBadRequest, "Access rules cannot be denied while the share, any "+
+			"of its replicas or migration copies lacks a valid host or is in an invalid state.")
 	}
 	a.Rules[i].State = QueuedToDeny
 	return a.Rules[i], nil
@@ -148,7 +152,8 @@ func (a *Access) CompleteRule(rule *Rule, failed bool, now time.Time) {
 	}
 }
 
-// RulesStatus returns the state of all rules together. Manila counts only instances that are available.
+// RulesStatus returns the state of all rules together. Manila counts only instances that are
+// available.
 func (a *Access) RulesStatus(share string) string {
 	switch {
 	case share != Available && !slices.Contains(a.Copies, Available):
@@ -167,18 +172,17 @@ func (a *Access) has(states ...string) bool {
 
 // Level returns what a client may do, "rw", "ro" or "". The smallest network decides; if several
 // levels contain the client, backends choose differently, so nothing may depend on that. A rule for
-// all addresses of one family admits the other one, too: Manila's helper for exports of Linux writes
-// an asterisk for both.
+// all addresses of one family admits the other one, too: Manila's helper for exports of Linux
+// writes an asterisk for both.
 func (a *Access) Level(client netip.Addr) (level string) {
 	bits := -1
 	for _, rule := range a.Rules {
-		allowed, err := network(rule.To)
-		if rule.Type != "ip" || !rule.exported || err != nil ||
-			!allowed.Contains(client.Unmap()) && allowed.Bits() > 0 {
+		if !rule.exported || rule.Type != "ip" ||
+			!rule.network.Contains(client.Unmap()) && rule.network.Bits() > 0 {
 			continue
 		}
-		if allowed.Bits() > bits {
-			level, bits = rule.Level, allowed.Bits()
+		if rule.network.Bits() > bits {
+			level, bits = rule.Level, rule.network.Bits()
 		}
 	}
 	return level
@@ -186,10 +190,7 @@ func (a *Access) Level(client netip.Addr) (level string) {
 
 // equals returns whether Manila would call another rule a duplicate: it compares networks.
 func (r *Rule) equals(other *Rule) bool {
-	one, errOne := network(r.To)
-	two, errTwo := network(other.To)
-	return r.Type == other.Type &&
-		(r.To == other.To || r.Type == "ip" && errOne == nil && errTwo == nil && one == two)
+	return r.Type == other.Type && (r.To == other.To || r.Type == "ip" && r.network == other.network)
 }
 
 // network parses an address or a network without host bits.

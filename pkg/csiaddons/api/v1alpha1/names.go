@@ -73,9 +73,10 @@ const (
 // and the controller accepts addresses in these networks as clients of any node.
 const StorageNetworksParameter = "storageNetworks"
 
-// CheckManilaParameters refuses parameters that have no meaning for Manila. Some drivers read the ID
-// of a storage cluster, and the controller treats NetworkFences with different IDs as independent.
-// But all NetworkFences of Manila change the same shares, so the end of one would end the other.
+// CheckManilaParameters refuses parameters that have no meaning for Manila. Some drivers read the
+// ID of a storage cluster, and the controller treats NetworkFences with different IDs as
+// independent. But all NetworkFences of Manila change the same shares, so the end of one would end
+// the other.
 func CheckManilaParameters(given map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if key != StorageNetworksParameter {
