@@ -2,6 +2,7 @@ package guest_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -12,6 +13,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/guest"
+	"github.com/openstack-csi/csi-operator/test/budget"
 )
 
 // decoded returns the object with a JSON text.
@@ -103,13 +105,21 @@ func FuzzClusterCSIDriver(f *testing.F) {
 	} {
 		f.Add(text)
 	}
+	// The estimate allows 4 MiB: a long text, or about 6,000 elements.
+	const conditions = `{"status":{"conditions":[`
+	f.Add(conditions + `{"message":"` + strings.Repeat("x", 4<<20) + `"}]}}`)
+	for _, part := range []string{`{"type":"a#","status":"True"},`, `{"type":5},`, `{},`, `[],`} {
+		f.Add(conditions + strings.TrimSuffix(budget.Repeated("", part, 6000*len(part)), ",") + `]}}`)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		object := &unstructured.Unstructured{}
 		if err := json.Unmarshal([]byte(text), &object.Object); err != nil || object.Object == nil {
 			return
 		}
 		object.Object["metadata"] = map[string]any{"name": "x"}
-		cached, err := guest.OnlyDriver("x")(object)
+		var cached any
+		var err error
+		budget.Check(t, func() { cached, err = guest.OnlyDriver("x")(object) })
 		assert.NilError(t, err)
 		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 		assert.NilError(t, store.Add(cached))

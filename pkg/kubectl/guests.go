@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 const (
@@ -30,6 +31,8 @@ const (
 	maxFinding = 500
 	// guestsAtOnce is the number of guest clusters that are read at the same time.
 	guestsAtOnce = 8
+	// maxKubeconfig is the maximum size of the kubeconfig of a guest cluster, in bytes.
+	maxKubeconfig = 128 << 10
 )
 
 // Guests are the states of the guest clusters of a management cluster, the worst first. Its JSON is
@@ -143,6 +146,9 @@ func guestConfig(
 		return nil, fmt.Errorf("reading Secret %s: %w", at, err)
 	}
 	text := secret.Data[ref["key"]]
+	if err := position.Fits(text, maxKubeconfig); err != nil {
+		return nil, fmt.Errorf("key %s of Secret %s %w", ref["key"], at, err)
+	}
 	loaded, err := clientcmd.Load(text)
 	if err != nil || len(text) == 0 { // the error may quote the Secret
 		return nil, fmt.Errorf("Secret %s contains no kubeconfig in key %s", at, ref["key"])

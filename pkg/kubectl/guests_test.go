@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/openstack-csi/csi-operator/test/budget"
 )
 
 // hosted returns a HostedControlPlane and the Secret with its kubeconfig.
@@ -135,6 +137,23 @@ users: [{name: a, user: {token: t, tokenFile: /token, client-certificate: /crt, 
 		assert.Check(t, is.DeepEqual(want, got), "configuration")
 		assert.Check(t, (err == nil) == (want != nil), "error %v", err)
 	}
+}
+
+// FuzzGuestConfig searches for a kubeconfig of a guest cluster that costs too much.
+func FuzzGuestConfig(f *testing.F) {
+	const size = maxKubeconfig
+	for _, text := range append(budget.YAML("kind: Config", "", size),
+		budget.YAML("kind: Config\nclusters:\n- name: x\n  cluster:", "    ", size)...) {
+		f.Add(text)
+	}
+	f.Add(strings.Repeat("#", size+1))
+	f.Fuzz(func(t *testing.T, text string) {
+		objects := hosted("a", text)
+		from := &cluster{Client: fake.NewClientBuilder().WithObjects(objects[1]).Build()}
+		budget.Check(t, func() {
+			_, _ = guestConfig(t.Context(), from, *objects[0].(*unstructured.Unstructured))
+		})
+	})
 }
 
 // answers is a transport with answers of a guest cluster.

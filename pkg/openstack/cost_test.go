@@ -1,10 +1,12 @@
 package openstack_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/budget"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // FuzzCA searches for a bundle of CAs that costs too much.
@@ -26,5 +28,26 @@ func FuzzCA(f *testing.F) {
 				Name: "Secret", CA: text, Data: map[string][]byte{"clouds.yaml": []byte(cloudsText)},
 			}.Login()
 		})
+	})
+}
+
+// FuzzAnswers searches for an answer of OpenStack that costs too much.
+func FuzzAnswers(f *testing.F) {
+	for _, part := range []string{
+		`{"name":"n#"},`, `{"name":"n","extra_specs":{"driver_handles_share_servers":[{}]}},`, `{},`,
+		`[`, `{"a":`, "\x00", `{"name":"a","tags":["a","b","c","d"]},`,
+	} {
+		text := budget.Repeated(`{"share_types":[`, part, 8<<20-2)
+		f.Add(strings.TrimSuffix(text, ",") + "]}")
+		f.Add(strings.TrimSuffix(text[:4<<20], ",") + "]}")
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		s := newSimulated(t, simulator.Config{})
+		client := s.connected()
+		for _, service := range []simulator.Service{simulator.Share, simulator.Identity} {
+			s.fault(foreign(service, simulator.Answer{Body: body}))
+			budget.Check(t, func() { _, _ = client.ShareTypes(t.Context()) })
+			client = s.client() // which logs in
+		}
 	})
 }

@@ -3,6 +3,7 @@ package settings
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"strconv"
@@ -13,6 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 func unreadable(err error) string {
@@ -32,17 +35,24 @@ func unreadable(err error) string {
 // HyperShift replaces it from time to time; the operator restarts to read it again.
 func (l *loader) kubeconfigs(own, guest string) {
 	if own != "" {
-		l.readKubeconfig("kubeconfig", own)
+		l.readKubeconfig("kubeconfig", own, math.MaxInt)
 	}
 	if guest != "" {
-		l.restartOn[guest] = l.readKubeconfig("guest-kubeconfig", guest)
+		l.restartOn[guest] = l.readKubeconfig("guest-kubeconfig", guest, maxKubeconfig)
 	}
 }
 
-func (l *loader) readKubeconfig(flag, path string) []byte {
+// maxKubeconfig is the maximum size of the kubeconfig of a guest cluster, in bytes.
+const maxKubeconfig = 128 << 10
+
+func (l *loader) readKubeconfig(flag, path string, limit int) []byte {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		l.fault("flag --%s: %s cannot be read: %s", flag, path, unreadable(err))
+		return nil
+	}
+	if err := position.Fits(text, limit); err != nil {
+		l.fault("flag --%s: %s %v", flag, path, err)
 		return nil
 	}
 	if _, err = clientcmd.RESTConfigFromKubeConfig(text); err != nil {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/test/budget"
 )
 
 const began = "2026-03-01T10:00:00Z"
@@ -304,4 +305,22 @@ func TestJobNamesAreValidAndUnique(t *testing.T) {
 	long := strings.Repeat("a", 252)
 	first, second := jobName(long+"b", now), jobName(long+"c", now)
 	assert.Check(t, first != second && len(validation.IsDNS1123Subdomain(first)) == 0, first)
+}
+
+// FuzzSchedule searches for a schedule that costs too much. Each tenant may write one.
+func FuzzSchedule(f *testing.F) {
+	for _, part := range []string{"1,", "*/1,", "@every 1h", "TZ=a ", "1-59/7,", "0 0 30 2 *", "9", " "} {
+		f.Add(budget.Repeated("", part, MaxSchedule))
+		f.Add(budget.Repeated("TZ=Europe/Berlin ", part, MaxSchedule) + " * * * *")
+		f.Add(part)
+	}
+	f.Add("0 0 29 2 1")
+	f.Fuzz(func(t *testing.T, text string) {
+		budget.Check(t, func() {
+			schedule, err := parse(text)
+			if err == nil {
+				dueAt(schedule, time.Unix(0, 0), time.Unix(1<<31, 0))
+			}
+		})
+	})
 }

@@ -12,6 +12,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/drivers/cinder"
+	"github.com/openstack-csi/csi-operator/test/budget"
 )
 
 const (
@@ -207,10 +208,10 @@ func TestBrokenCloudConf(t *testing.T) {
 	}
 }
 
-// 1 MiB is the maximum size of a ConfigMap.
-func TestLargeCloudConfIsReadInTime(t *testing.T) {
+func TestLargeCloudConfIsRefused(t *testing.T) {
 	t.Parallel()
-	checkRoundTrip(t, []byte("[BlockStorage]\n"+strings.Repeat("a = 12\n", 1<<20/7)))
+	_, err := cinder.CloudConf([]byte("[BlockStorage]\n"+strings.Repeat("a = 12\n", 5000)), options())
+	assert.Error(t, err, "cannot be used because of line 1: the text is larger than 32 KiB")
 }
 
 // blockStorage is the section as the driver declares it.
@@ -313,5 +314,16 @@ func FuzzCloudConf(f *testing.F) {
 	for _, test := range brokenTexts() {
 		f.Add([]byte(test.user))
 	}
-	f.Fuzz(func(t *testing.T, user []byte) { checkRoundTrip(t, user) })
+	for _, part := range []string{
+		"a#=1\n", "[a#]\n", "a#\n", "rescan-on-resize=true\n", "[BlockStorage]\n", "x=\"\n", "a=\\\n",
+		"a#: b\n", "\x00", "[", ";\n", "rescan-on-resize=x\n", "\n", "a=`x`\n", "\"", "x =",
+	} {
+		for _, start := range []string{"", "[BlockStorage]\n"} {
+			f.Add([]byte(budget.Repeated(start, part, 32<<10)))
+		}
+	}
+	f.Fuzz(func(t *testing.T, user []byte) {
+		budget.Check(t, func() { _, _ = cinder.CloudConf(user, options()) })
+		checkRoundTrip(t, user)
+	})
 }

@@ -3,6 +3,8 @@ package cinder
 import (
 	"bytes"
 	"regexp"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // driverText returns the user's text as the driver can read it. It changes only texts that the
@@ -12,6 +14,10 @@ import (
 // Earlier operators read the administrator's text with an ini parser, and wrote it again in the
 // spelling of gcfg.
 func driverText(user []byte) ([]byte, error) {
+	const size = 32 << 10 // checking a setting takes many times the memory of its text
+	if err := position.Fits(user, size); err != nil {
+		return nil, &SyntaxError{1, "the text " + err.Error()}
+	}
 	text := bytes.TrimPrefix(user, []byte(byteOrderMark))
 	if check(text) == nil {
 		return text, nil
