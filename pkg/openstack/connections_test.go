@@ -18,7 +18,9 @@ import (
 func (s *fixture) burst(requests *openstack.Shares) int {
 	s.t.Helper()
 	s.cloud.ResetLog()
-	s.fault(simulator.Fault{Mode: simulator.Slow, Service: simulator.Share, Delay: 200 * time.Millisecond})
+	s.fault(simulator.Fault{
+		Mode: simulator.Slow, Service: simulator.Share, Delay: 200 * time.Millisecond,
+	})
 	var group errgroup.Group
 	for range 16 {
 		group.Go(func() error {
@@ -31,8 +33,8 @@ func (s *fixture) burst(requests *openstack.Shares) int {
 	return s.counters().Connections
 }
 
-// A load balancer that fails over forgets connections, and sends nothing that would close them. Like
-// many, the cloud offers HTTP/2.
+// A load balancer that fails over forgets connections, and sends nothing that would close them.
+// Like many, the cloud offers HTTP/2.
 func TestSilentConnectionsAreReplaced(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {

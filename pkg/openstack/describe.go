@@ -11,6 +11,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -31,7 +33,8 @@ func describe(err error) string {
 	if own, ok := errors.AsType[description](err); ok {
 		return string(own)
 	}
-	return cmp.Or(describeTLS(err), describeNetwork(err), fmt.Sprintf("unexpected failure (%T)", err))
+	return cmp.Or(describeTLS(err), describeNetwork(err), describeHandshake(err),
+		fmt.Sprintf("unexpected failure (%T)", err))
 }
 
 // description is an error of this package whose text is the same for each attempt.
@@ -80,12 +83,42 @@ func describeTLS(err error) string {
 			"Check the cloud's certificate and the clock"
 	case isType[*tls.CertificateVerificationError](err):
 		return "its certificate cannot be verified. Check the cloud's certificate"
-	case isType[tls.RecordHeaderError](err), isType[tls.AlertError](err),
-		errors.Is(err, http.ErrSchemeMismatch):
+	case isType[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
 		return "the TLS handshake fails. Check that auth_url starts with https if the cloud serves HTTPS"
 	}
 	return ""
 }
+
+// describeHandshake describes what ends a connection that crypto/tls has no exported type for: an
+// alert, which it hides in a net.OpError, during the handshake or after it, or another failure of
+// the handshake.
+func describeHandshake(err error) string {
+	op, _ := errors.AsType[*net.OpError](err)
+	failed, _ := errors.AsType[*handshakeError](err)
+	switch {
+	case op != nil && op.Op == "remote error":
+		return fmt.Sprintf("the server ends the TLS connection: %s. Check that it accepts TLS 1.2 or "+
+			"later without a client certificate, and that auth_url contains its name", cause(op.Err))
+	case op != nil && op.Op == "local error":
+		return fmt.Sprintf("the TLS connection fails: %s. Check proxy, load balancer and firewalls in "+
+			"front of the cloud", cause(op.Err))
+	case failed != nil:
+		return fmt.Sprintf("the TLS handshake fails: %s. Check the cloud's certificate, and that it "+
+			"serves TLS 1.2 or later", cause(failed.error))
+	}
+	return ""
+}
+
+// cause returns an error of crypto/tls in ASCII. It may quote a certificate.
+func cause(err error) string {
+	text := strconv.QuoteToASCII(strings.TrimPrefix(err.Error(), "tls: "))
+	return text[:min(len(text), maxShownURL)]
+}
+
+// handshakeError means that a TLS handshake failed.
+type handshakeError struct{ error }
+
+func (e *handshakeError) Unwrap() error { return e.error }
 
 // lacksNames returns whether a certificate is refused because it contains no name of its host but
 // its common name.

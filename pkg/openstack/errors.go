@@ -162,8 +162,8 @@ func unreachable(service, endpoint string, err error) *Error {
 
 const maxShownURL = 200
 
-// redactedURL returns a URL for messages, without user and fragment, and a mark in place of a query.
-// The URL is from clouds.yaml or a validated URL of the catalog.
+// redactedURL returns a URL for messages, without user and fragment, and a mark in place of a
+// query. The URL is from clouds.yaml or a validated URL of the catalog.
 func redactedURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -185,8 +185,8 @@ func statusOf(err error) int {
 	return code.Actual
 }
 
-// limitsRequests returns whether a call failed because of a limit on the number of requests. Nova and
-// Cinder answer 413 in place of 429.
+// limitsRequests returns whether a call failed because of a limit on the number of requests. Nova
+// and Cinder answer 413 in place of 429.
 func limitsRequests(err error) bool {
 	code, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
 	return code.Actual == http.StatusTooManyRequests ||

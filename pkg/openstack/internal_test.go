@@ -1,7 +1,6 @@
 package openstack
 
 import (
-	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
@@ -37,25 +36,6 @@ func TestURLsInMessagesContainNoSecret(t *testing.T) {
 	t.Parallel()
 	got := redactedURL("https://user:secret@k.example/a%2Fb/?token=secret&x=/v3#secret")
 	assert.Check(t, is.Equal(got, "https://k.example/a%2Fb?..."))
-}
-
-// The common name of a certificate is the host, which was enough for clients of earlier years.
-func TestCertificateWithoutAlternativeNamesIsExplained(t *testing.T) {
-	t.Parallel()
-	const lacking = "its certificate has no Subject Alternative Names, and the common name does not " +
-		"count. Replace the cloud's certificate by one with the host of auth_url among its Subject"
-	want := lacking
-	for _, certificate := range []*x509.Certificate{
-		{},
-		nil,
-		{DNSNames: []string{"k.example"}},
-		{EmailAddresses: []string{"a@k.example"}},
-		{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 2)}},
-	} {
-		got := describe(x509.HostnameError{Certificate: certificate, Host: "127.0.0.1"})
-		assert.Check(t, strings.HasPrefix(got, want), "%+v: %s", certificate, got)
-		want = "its certificate is not valid for this host name"
-	}
 }
 
 // Whoever writes the Secret of a guest cluster chooses the number of entries.

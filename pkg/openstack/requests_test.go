@@ -164,12 +164,13 @@ func TestRefusedTokenNamesTheAccessRule(t *testing.T) {
 const open, forbidden = "cloud.invalid", "forbidden.invalid"
 
 // TestMain sets the proxy variables, because net/http reads them only once per process. Requests to
-// the loopback interface use no proxy. That of HTTP is down.
+// the loopback interface and to hosts that cannot be reached use no proxy. That of HTTP is down.
 func TestMain(m *testing.M) {
 	proxy, down := httptest.NewServer(http.HandlerFunc(connect)), httptest.NewServer(nil)
 	down.Close()
 	for name, url := range map[string]string{
-		"HTTP_PROXY": down.URL, "NO_PROXY": "",
+		"HTTP_PROXY":  down.URL,
+		"NO_PROXY":    "keystone.invalid,255.255.255.255",
 		"HTTPS_PROXY": strings.Replace(proxy.URL, "://", "://user:secret-proxy@", 1),
 	} {
 		_ = os.Setenv(name, url)                  // never returns an error for these names

@@ -9,7 +9,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
+	"sync/atomic"
 	"time"
 )
 
@@ -76,8 +78,8 @@ func checkProxyResponse(_ context.Context, _ *url.URL, _ *http.Request, r *http.
 }
 
 // limitedTransport limits responses: reading the body beyond the limits returns an error. It
-// calls observe with the response, nil if there is none, and the time until its header arrived. After
-// a request without a response, it keeps no idle connection.
+// calls observe with the response, nil if there is none, and the time until its header arrived.
+// After a request without a response, it keeps no idle connection.
 type limitedTransport struct {
 	*http.Transport
 
@@ -86,8 +88,15 @@ type limitedTransport struct {
 
 func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	start := time.Now()
-	response, err := t.Transport.RoundTrip(request)
+	var failed atomic.Bool // the handshake may outlive the request
+	traced := httptrace.WithClientTrace(request.Context(), &httptrace.ClientTrace{
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { failed.Store(err != nil) },
+	})
+	response, err := t.Transport.RoundTrip(request.WithContext(traced))
 	t.observe(request.URL, response, time.Since(start))
+	if err != nil && failed.Load() {
+		err = &handshakeError{err}
+	}
 	if err != nil {
 		t.CloseIdleConnections() // whatever ended this one may have ended them, too
 		return nil, err

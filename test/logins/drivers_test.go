@@ -76,20 +76,18 @@ func (p *program) run(t *testing.T, folder string) (map[string]string, error) {
 // files are the files of the drivers by folder: what the operators generate, and for a driver whose
 // operator refuses the content at any step, what people wrote. Without a login, that is only known
 // for Cinder, whose driver reads the unchanged Secret.
-func files(
-	t *testing.T, c content, folder string, refused map[string]bool,
-) map[string]map[string]string {
+func files(t *testing.T, c content, folder string) map[string]map[string]string {
 	t.Helper()
 	g, err := generate(c)
 	found := map[string]map[string]string{}
 	if err == nil {
 		keys := g.keys
-		if refused["manila"] {
+		if c.refused["manila"] {
 			keys["os-authURL"] = c.authURL(t)
 		}
 		found["manila"] = map[string]string{"keys.json": compact(keys)}
 	}
-	if err != nil || refused["cinder"] {
+	if err != nil || c.refused["cinder"] {
 		options := cinder.Options{CloudsFile: cloudsFile, Cloud: "openstack"}
 		if login, refusal := c.login(); err == nil && refusal == nil {
 			options.Cloud = login.Entry
@@ -127,14 +125,11 @@ func (c content) authURL(t *testing.T) string {
 	return ""
 }
 
-// drive returns what drivers do, by driver and version. refused contains the drivers whose operators
-// refuse the content.
-func drive(
-	t *testing.T, r row, content content, c *cloud, drivers []*program, refused map[string]bool,
-) map[string]string {
+// drive returns what drivers do, by driver and version.
+func drive(t *testing.T, r row, content content, c *cloud, drivers []*program) map[string]string {
 	t.Helper()
 	folder := t.TempDir()
-	parts := files(t, content, folder, refused)
+	parts := files(t, content, folder)
 	for part, names := range parts {
 		for name, text := range names {
 			file := filepath.Join(folder, part, name)
@@ -154,7 +149,7 @@ func drive(
 			found[driver+" "+p.version] = r.outcome(c, err, logins, endpoints, services...)
 		}
 		_, err := p.run(t, filepath.Join(folder, "cinder-node"))
-		if err != nil && !refused["cinder"] {
+		if err != nil && !content.refused["cinder"] {
 			found["cinder-node "+p.version] = fails + c.anonymous(err.Error())
 		}
 	}
@@ -171,11 +166,11 @@ func TestDriversWorkWithWhatOperatorsGenerate(t *testing.T) {
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
 			c := w.cloud(t, r)
-			refused := map[string]bool{}
+			content := r.content(w, c)
 			for driver := range drivenServices() {
-				refused[driver] = r.refusal(driver) != ""
+				content.refused[driver] = r.refusal(driver) != ""
 			}
-			expectNone(t, r.unexpected(drive(t, r, r.content(w, c), c, drivers, refused)))
+			expectNone(t, r.unexpected(drive(t, r, content, c, drivers)))
 		})
 	}
 }

@@ -195,8 +195,8 @@ func (s *search) differences(t *testing.T, c candidate) map[string]bool {
 				wanted.Endpoints[service] = strings.TrimPrefix(url, server.URL)
 			}
 			verdict := wanted.outcome(server, err, []string{wanted.wantedLogin()}, endpoints, services...)
-			refused := map[string]bool{driver: verdict != works}
-			for name, outcome := range drive(t, wanted, content, server, s.drivers, refused) {
+			content.refused[driver] = verdict != works
+			for name, outcome := range drive(t, wanted, content, server, s.drivers) {
 				same := outcome == works
 				if verdict != works {
 					same = strings.HasPrefix(outcome, fails)

@@ -88,6 +88,8 @@ func (r row) refusal(driver string) string {
 type content struct {
 	secret map[string][]byte
 	ca     string
+	// refused contains the drivers whose operators refuse the content.
+	refused map[string]bool
 }
 
 // content replaces the placeholders of a row.
@@ -106,7 +108,7 @@ func (r row) content(w *world, c *cloud) content {
 			secret[key] = w.replace(*value, c)
 		}
 	}
-	return content{secret, string(w.replace(r.ConfigMap, c))}
+	return content{secret, string(w.replace(r.ConfigMap, c)), map[string]bool{}}
 }
 
 // world contains what all rows share.

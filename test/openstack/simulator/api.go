@@ -146,8 +146,8 @@ func (s *Simulator) ClearFaults(ids ...string) error {
 	})
 }
 
-// SilenceConnections lets all open connections stay open without an answer, as behind a load balancer
-// that has lost their state. New connections work.
+// SilenceConnections lets all open connections stay open without an answer, as behind a load
+// balancer that has lost their state. New connections work.
 func (s *Simulator) SilenceConnections() {
 	for _, f := range s.frontends {
 		for _, conn := range f.opened() {

@@ -45,8 +45,8 @@ func (s *Simulator) login(c *call) reply {
 	return s.issue(c, identity.Methods, restricted || scope != nil)
 }
 
-// identityVersions lists the version of Keystone, or describes it at its own URL. Keystone needs no token
-// for this.
+// identityVersions lists the version of Keystone, or describes it at its own URL. Keystone needs no
+// token for this.
 func (s *Simulator) identityVersions(c *call) reply {
 	version := map[string]any{
 		"id": "v3.14", "status": "stable", "updated": "2020-04-07T00:00:00Z",

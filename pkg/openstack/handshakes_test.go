@@ -1,0 +1,186 @@
+package openstack_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/openshift/library-go/pkg/crypto"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// issue returns a certificate for 127.0.0.1, and the CA of it in PEM.
+func issue(t *testing.T, change func(*x509.Certificate) error) (tls.Certificate, string) {
+	t.Helper()
+	keys := crypto.ECDSAKeyPairGenerator{Curve: crypto.P256}
+	signer, err := crypto.NewSigningCertificate("cloud", keys)
+	check(t, err)
+	ca := &crypto.CA{Config: signer, SerialGenerator: &crypto.RandomSerialGenerator{}}
+	issued, err := ca.NewServerCertificate(sets.New("127.0.0.1"), keys, crypto.WithExtensions(change))
+	check(t, err)
+	text, err := crypto.EncodeCertificates(signer.Certs...)
+	check(t, err)
+	return tls.Certificate{
+		Certificate: [][]byte{issued.Certs[0].Raw}, PrivateKey: issued.Key,
+	}, string(text)
+}
+
+// wantMessage expects the same message for each of several logins at a URL.
+func (s *fixture) wantMessage(front, fragment string) {
+	s.t.Helper()
+	s.front = front
+	s.clouds(simulator.Clouds{})
+	s.repeat(s.client(), failure{reason: openstack.CloudUnreachable, fragment: fragment})
+}
+
+func TestHandshakesThatFailAreExplained(t *testing.T) {
+	t.Parallel()
+	unusual := pkix.Extension{Id: asn1.ObjectIdentifier{1, 2, 3}, Critical: true, Value: []byte{5, 0}}
+	for name, test := range map[string]struct {
+		config   *tls.Config
+		change   func(*x509.Certificate)
+		negative bool // the serial number
+		want     string
+	}{
+		"TLS 1.1 at most": {
+			config: &tls.Config{MinVersion: 1, MaxVersion: tls.VersionTLS11}, //nolint:gosec // an old server
+			want:   `the server ends the TLS connection: "protocol version not supported". Check that`,
+		},
+		"a client certificate with TLS 1.2": {
+			config: &tls.Config{ //nolint:gosec // an old server
+				ClientAuth: tls.RequireAnyClientCert, MaxVersion: tls.VersionTLS12,
+			},
+			want: `the server ends the TLS connection: "handshake failure"`,
+		},
+		"a client certificate with TLS 1.3": {
+			config: &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13},
+			want:   `the server ends the TLS connection: "certificate required"`,
+		},
+		"no common cipher": {
+			config: &tls.Config{
+				MaxVersion:   tls.VersionTLS12,
+				CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}, //nolint:gosec // an old server
+			},
+			want: `the server ends the TLS connection: "handshake failure"`,
+		},
+		"a certificate without alternative names": {
+			change: func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = nil, nil },
+			want:   "its certificate has no Subject Alternative Names",
+		},
+		"a certificate for clients": {
+			change: func(c *x509.Certificate) {
+				c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+			},
+			want: "its certificate is not valid (expired, not yet valid, or not for this use)",
+		},
+		"a certificate with an unknown critical extension": {
+			change: func(c *x509.Certificate) { c.ExtraExtensions = []pkix.Extension{unusual} },
+			want:   "its certificate cannot be verified",
+		},
+		"a certificate that cannot be parsed": {
+			negative: true,
+			want: `the TLS handshake fails: "failed to parse certificate from server: x509: negative ` +
+				`serial number". Check the cloud's certificate`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			certificate, ca := issue(t, func(c *x509.Certificate) error {
+				if test.change != nil {
+					test.change(c)
+				}
+				return nil
+			})
+			server := httptest.NewUnstartedServer(http.NotFoundHandler())
+			server.Config.ErrorLog = log.New(io.Discard, "", 0)
+			if server.TLS = test.config; server.TLS == nil {
+				server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+			}
+			server.TLS.Certificates = []tls.Certificate{certificate}
+			server.StartTLS()
+			t.Cleanup(server.Close)
+			if raw := certificate.Certificate[0]; test.negative {
+				parsed, err := x509.ParseCertificate(raw)
+				check(t, err)
+				raw[bytes.Index(raw, parsed.SerialNumber.Bytes())] |= 0x80
+			}
+			s := newSimulated(t, simulator.Config{})
+			s.write("ca.crt", ca)
+			s.wantMessage(server.URL, test.want)
+		})
+	}
+}
+
+// The servers answer with a few bytes, or never.
+func TestServersWithoutTLSAreExplained(t *testing.T) {
+	t.Parallel()
+	const alert, handshake, tls12, tls10 = 21, 22, "\x03\x03", "\x03\x01"
+	record := func(kind byte, content string) string {
+		return string(kind) + tls12 + "\x00" + string(byte(len(content))) + content
+	}
+	// A ServerHello without extensions, with the version, the random and the cipher of its sender.
+	hello := tls10 + strings.Repeat("r", 32) + "\x00" + "\xc0\x2f" + "\x00"
+	for name, test := range map[string]struct{ answer, want string }{
+		"an alert":         {record(alert, "\x02\x70"), `TLS connection: "unrecognized name". Check`},
+		"an unknown alert": {record(alert, "\x02\xee"), `TLS connection: "alert(238)". Check`},
+		"another message":  {record(handshake, "\x0e\x00\x00\x00"), "the TLS handshake fails: "},
+		"an old version": {
+			record(handshake, "\x02\x00\x00"+string(byte(len(hello)))+hello), "protocol version 301",
+		},
+		"another server": {"SSH-2.0-OpenSSH_9.2\r\n", "fails. Check that auth_url starts with https"},
+		"HTTP":           {"HTTP/1.1 400 No\r\n\r\n", "fails. Check that auth_url starts with https"},
+		"nothing":        {"", "the server closes the connection"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSimulated(t, simulator.Config{})
+			s.wantMessage(answering(t, test.answer), test.want)
+		})
+	}
+}
+
+// answering returns the URL of a server that reads a little, answers with a text, and closes.
+func answering(t *testing.T, text string) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	check(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = conn.Read(make([]byte, 64<<10))
+				_, _ = io.WriteString(conn, text)
+				_ = conn.Close()
+			}()
+		}
+	}()
+	return "https://" + listener.Addr().String()
+}
+
+func TestHostsThatCannotBeReachedAreExplained(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]string{
+		"keystone.invalid": "the host name keystone.invalid cannot be resolved",
+		"255.255.255.255":  "there is no route",
+	} {
+		s := newSimulated(t, simulator.Config{})
+		s.wantMessage("https://"+host, want)
+	}
+}
