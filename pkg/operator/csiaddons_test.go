@@ -418,7 +418,8 @@ func TestChoicesConfigureCSIAddonsWithoutARestart(t *testing.T) {
 	clustertest.Put(t, f.kube, choices(fmt.Sprintf(config, false)))
 	f.eventually(f.hasObjects(addonsRole, addonsRole+"-node"))
 	f.eventually(f.lastPods(driverOnly, withAddons))
-	clustertest.Delete(t, f.kube, chosen)
+	chosen.Data = nil
+	clustertest.Put(t, f.kube, chosen)
 	f.eventually(f.lastPods(driverOnly, driverOnly))
 }
 

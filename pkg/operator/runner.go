@@ -34,6 +34,7 @@ func (r *runner) run(ctx context.Context) {
 	r.drivers[0].cluster.Start(ctx)
 	if r.waitUntilNeeded(ctx) {
 		klog.FromContext(ctx).Info("Starting the driver", "driver", r.drivers[0].Name)
+		r.drivers[0].awaitChoices(ctx)
 		r.start(ctx, driverNeeded)
 		r.waitForPrerequisites(ctx)
 		r.drivers[0].release = r.drivers[0].releaseOfOpenShift(ctx)

@@ -21,8 +21,9 @@ func (d *driver) controllerHooks(
 ) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(flavour.ControlPlane),
-		certificates, d.sidecarHooks(deployments), []hook.Workload{d.csiAddonsHook(), d.choices.Hook()},
-		d.components.ControllerHooks)
+		certificates, d.sidecarHooks(deployments), []hook.Workload{
+			d.csiAddonsHook(), d.choices.Hook(), d.configuredHook(deployments),
+		}, d.components.ControllerHooks)
 	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
 }
 

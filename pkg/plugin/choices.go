@@ -10,6 +10,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -24,15 +26,26 @@ import (
 // errNoChoices means that the choices have been invalid since the operator started.
 var errNoChoices = errors.New("the administrator's configuration is invalid")
 
-// Choices are the choices of the administrator, key operator.yaml of a ConfigMap. They need the
-// informer of the ConfigMap to have synced. nil stands for a driver without choices: everything has
-// its default.
+// ReplacementTime is how long a ConfigMap may be missing before it counts as deleted. Some tools,
+// such as `kubectl replace --force`, delete a ConfigMap and create it again.
+const ReplacementTime = time.Minute
+
+// Choices are the choices of the administrator, key operator.yaml of a ConfigMap, and report their
+// changes. They need the informer of the ConfigMap to have synced. nil stands for a driver without
+// choices: everything has its default.
 type Choices struct {
 	cluster.Object[corev1.ConfigMap]
 	kind      choice.Kind
 	openShift bool
+	// Clock is for tests.
+	Clock clock.PassiveClock
+	// deleted is notified when a missing ConfigMap counts as deleted.
+	deleted cluster.Signal
 
 	mu sync.Mutex
+	// known is the ConfigMap until it counts as deleted, and missing is since when it does not exist.
+	known   *corev1.ConfigMap
+	missing time.Time
 	// read is true after the first call, and last is the text that it or a later call read.
 	read bool
 	last keyContent
@@ -52,7 +65,7 @@ type keyContent struct {
 // configuration, on the control plane side.
 func NewChoices(c *cluster.Cluster, configMap string, kind choice.Kind) *Choices {
 	object := c.ConfigMap(flavour.ControlPlane, c.Namespaces.UserConfig, configMap)
-	return &Choices{Object: object, kind: kind, openShift: c.OpenShift}
+	return &Choices{Object: object, kind: kind, openShift: c.OpenShift, Clock: clock.RealClock{}}
 }
 
 // Current returns the last valid choices since the operator started; nil means that there are none,
@@ -86,13 +99,42 @@ func (c *Choices) Informers() []factory.Informer {
 	if c == nil {
 		return nil
 	}
-	return []factory.Informer{c.Informer}
+	return []factory.Informer{c}
+}
+
+// AddEventHandler adds a handler of changes, which include that the ConfigMap counts as deleted.
+func (c *Choices) AddEventHandler(
+	h cache.ResourceEventHandler,
+) (cache.ResourceEventHandlerRegistration, error) {
+	_, _ = c.deleted.AddEventHandler(h) // returns no error
+	return c.Object.AddEventHandler(h)
+}
+
+// Get returns the ConfigMap, or nil. A missing one stays for ReplacementTime as it was.
+func (c *Choices) Get() *corev1.ConfigMap {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.get()
+}
+
+func (c *Choices) get() *corev1.ConfigMap {
+	switch found := c.Object.Get(); {
+	case found != nil:
+		c.known, c.missing = found, time.Time{}
+	case c.known == nil:
+	case c.missing.IsZero():
+		c.missing = c.Clock.Now()
+		time.AfterFunc(ReplacementTime, c.deleted.Notify)
+	case c.Clock.Since(c.missing) >= ReplacementTime:
+		c.known, c.missing = nil, time.Time{}
+	}
+	return c.known
 }
 
 // refresh reads the ConfigMap. It parses the text only if it has changed.
 func (c *Choices) refresh() {
 	content := keyContent{}
-	if configMap := c.Get(); configMap != nil {
+	if configMap := c.get(); configMap != nil {
 		_, content.binary = configMap.BinaryData[choice.Key]
 		content.text, content.exists = configMap.Data[choice.Key]
 	}
@@ -142,6 +184,9 @@ func (c *Choices) Condition(service string, ignored []string) *cluster.Condition
 	valid := cluster.NewCondition(service+"UserConfigValid", opv1.ConditionTrue, "AsExpected",
 		"Nothing in the administrator's configuration is ignored")
 	switch {
+	case !c.missing.IsZero():
+		valid.WithStatus(opv1.ConditionFalse).WithReason("Missing").WithMessage(c.Name + " is missing. " +
+			"Its last content applies for a minute, in which a tool may replace it. Then the defaults apply")
 	case len(faults) > 0:
 		valid.WithStatus(opv1.ConditionFalse).WithReason("Invalid").
 			WithMessage(cluster.Joined(append(faults, ignored...), maxReported, "\n") + "\n" + effect)
@@ -187,7 +232,7 @@ func (c *Choices) Report(
 		return cluster.ApplyConditions(ctx, d.Cluster.Operator, name, valid)
 	}
 	return factory.New().
-		WithInformers(d.Cluster.Operator.Informer(), c.Informer).
+		WithInformers(d.Cluster.Operator.Informer(), c).
 		WithSync(cluster.WhileManaged(d.Cluster.Operator, sync)).
 		WithSyncDegradedOnError(d.Cluster.Operator).
 		ResyncEvery(reportInterval).

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -122,8 +121,7 @@ func (e *env) choiceOfNoDriver() {
 
 // noChoices checks that each share type has its class again, also one that needs a share network.
 func (e *env) noChoices() {
-	e.must(e.management.of(collection{configMaps(), e.userConfigNamespace()}).
-		Delete(e.ctx(), manilaUserConfig, metav1.DeleteOptions{}))
+	e.must(e.management.putConfigMap(e.ctx(), e.userConfigNamespace(), manilaUserConfig, nil))
 	e.eventually(prompt, func() error {
 		return errors.Join(e.hasClasses("csi-manila-default", "csi-manila-gold", "csi-manila-gold-test",
 			"csi-manila-net", "csi-manila-silver", "nodes"),
@@ -160,7 +158,7 @@ func (e *cinderEnv) choiceOfClass() {
 			`line 3: unknown field "driver"`)
 	})
 	e.must(has("Retain", "false")())
-	e.deleteUserConfig()
+	e.putUserConfig(nil)
 	e.eventually(prompt, has("Delete", "false"))
 	e.awaitAvailable()
 }
@@ -191,7 +189,7 @@ classes: [{type: __DEFAULT__, name: archive, reclaimPolicy: Retain}]
 		"%s %s %s, %s %s %s", archive.Parameters["type"], *archive.ReclaimPolicy,
 		archive.Annotations[defaultAnnotation], byDefault.Parameters["type"],
 		*byDefault.ReclaimPolicy, byDefault.Annotations[defaultAnnotation])))
-	e.deleteUserConfig()
+	e.putUserConfig(nil)
 	e.eventually(prompt, func() error {
 		return e.hasCondition(cinderConfigValid, opv1.ConditionTrue, "AsExpected")
 	})

@@ -101,7 +101,7 @@ func (e *cinderEnv) followsConfigOfAdministrator() {
 	e.putUserConfig(map[string]string{"config": "[Global]\nsecret-name = openstack-credentials\n" +
 		attachLimit, topologyKey: "false"})
 	is(attachLimit, "false")
-	e.deleteUserConfig()
+	e.putUserConfig(nil)
 	is(rescan, "true")
 	e.setCloudConfigKey("nothing")
 	is("", "true")

@@ -90,18 +90,12 @@ func (e *env) userConfigNamespace() string {
 	return openshiftConfig
 }
 
-// putUserConfig writes the ConfigMap that configures the driver.
+// putUserConfig writes the ConfigMap that configures the driver. An empty one has the effect of
+// none at once.
 func (e *env) putUserConfig(data map[string]string) {
 	e.t.Helper()
 	namespace := e.userConfigNamespace()
 	e.must(e.management.putConfigMap(e.ctx(), namespace, cinderUserConfig, data))
-}
-
-// deleteUserConfig deletes the ConfigMap that configures the driver.
-func (e *env) deleteUserConfig() {
-	e.t.Helper()
-	in := collection{configMaps(), e.userConfigNamespace()}
-	e.must(e.management.of(in).Delete(e.ctx(), cinderUserConfig, metav1.DeleteOptions{}))
 }
 
 // hasCloudConf returns nil if cloud-conf contains exactly this data.

@@ -61,7 +61,7 @@ func newConfigSync(
 		clock: s.Clock, grace: s.Settings.CloudGracePeriod,
 	}
 	f := factory.New().
-		WithInformers(s.Cluster.Operator.Informer(), sources.choices.Informer, accepted.Informer(),
+		WithInformers(s.Cluster.Operator.Informer(), sources.choices, accepted.Informer(),
 			c.login.Informer, &zones.changed, &types.changed).
 		WithInformers(sources.informers()...).
 		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).

@@ -205,7 +205,7 @@ func (b *fixture) catchUp(t *testing.T) {
 	}
 	namespace, name := b.Namespaces.UserConfig, b.Namespaces.CloudConfig
 	configMaps := b.ControlPlane.CoreV1().ConfigMaps(namespace)
-	clustertest.CatchUp(t, configMaps, userConfigMap, b.config.sources.choices.Get)
+	clustertest.CatchUp(t, configMaps, userConfigMap, b.config.sources.choices.Object.Get)
 	clustertest.CatchUp(t, configMaps, name, func() *corev1.ConfigMap {
 		found, _ := b.config.sources.installed.Lister().ConfigMaps(namespace).Get(name)
 		return found
@@ -215,12 +215,18 @@ func (b *fixture) catchUp(t *testing.T) {
 	clustertest.CatchUp(t, secrets, loginSecret, b.config.login.Get)
 }
 
-// put writes the administrator's ConfigMap for the driver, nil removes it.
+// put writes the administrator's ConfigMap for the driver, nil removes it a while ago.
 func (b *fixture) put(t *testing.T, data map[string]string) {
 	t.Helper()
 	if data == nil {
 		clustertest.Delete(t, b.ControlPlane, in(b.Namespaces.UserConfig, userObject(userConfigMap, nil)))
 		b.catchUp(t)
+		choices := b.config.sources.choices
+		choices.Get()
+		now := choices.Clock
+		choices.Clock = clocktesting.NewFakePassiveClock(now.Now().Add(plugin.ReplacementTime))
+		choices.Get()
+		choices.Clock = now
 		return
 	}
 	b.apply(t, userObject(userConfigMap, data))

@@ -9,7 +9,6 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
-	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
@@ -102,7 +101,7 @@ func newProbe(
 ) *cloudprobe.Probe {
 	o := d.ProbeOptions(service, fieldManager, access)
 	o.OnTrigger = func() { zones.compute = nil }
-	o.Triggers = []factory.Informer{zones.sources.choices.Informer}
+	o.Triggers = zones.sources.choices.Informers()
 	o.Reads = append(zones.sources.informers(), zones.sources.deployed.Informer)
 	return cloudprobe.New(o, types.after(zones.probe))
 }

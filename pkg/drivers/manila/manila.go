@@ -73,7 +73,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	}, "manila-csi-drivers")
 	classes := newStorageClassController(s, choices)
 	poll := s.ProbeOptions(service, "Manila-Gate", accepted)
-	poll.Triggers = []factory.Informer{choices.Informer}
+	poll.Triggers = choices.Informers()
 	unused := func() []string { return slices.Concat(accepted.Remarks(), classes.Unused()) }
 	return plugin.Components{
 		ControllerHooks: []hook.Workload{accessRules(s.Settings, choices)},
