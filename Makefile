@@ -242,6 +242,12 @@ chaos: export DURATION ?= 10m
 chaos: export KILLS ?= 25
 chaos: test-chaos ## Let everything fail around the operators for DURATION; SEED=n repeats a run
 
+# `make test` plays 1,000 histories, always the same. A failure names its SEED.
+.PHONY: chaos-fences
+chaos-fences: ## Play 10,000 HISTORIES of fences around which all fails: SEED=n is the first
+	SEED='$(SEED)' HISTORIES='$(or $(HISTORIES),10000)' go test -count 1 -timeout 24h \
+		-run FencesHold ./pkg/csiaddons/controller/fence $(TESTFLAGS)
+
 .PHONY: test-node
 test-node: build k8s node node-images ## Test real nodes, as root
 	BIN_DIR=$(BIN_DIR) go test -tags e2e,integration -count 1 -timeout 20m -p 1 -v \

@@ -309,7 +309,9 @@ func TestJobNamesAreValidAndUnique(t *testing.T) {
 
 // FuzzSchedule searches for a schedule that costs too much. Each tenant may write one.
 func FuzzSchedule(f *testing.F) {
-	for _, part := range []string{"1,", "*/1,", "@every 1h", "TZ=a ", "1-59/7,", "0 0 30 2 *", "9", " "} {
+	for _, part := range []string{
+		"1,", "*/1,", "@every 1h", "TZ=a ", "1-59/7,", "0 0 30 2 *", "9", " ",
+	} {
 		f.Add(budget.Repeated("", part, MaxSchedule))
 		f.Add(budget.Repeated("TZ=Europe/Berlin ", part, MaxSchedule) + " * * * *")
 		f.Add(part)

@@ -25,6 +25,8 @@ const (
 	// that after an attempt without a connection to the leader of the driver.
 	firstRetry, maxRetry = 5 * time.Second, 5 * time.Minute
 	leaderInterval       = 5 * time.Second
+	// serverRetry is the time until the next attempt after an error of the API server.
+	serverRetry = 2 * time.Second
 	// callInterval is the shortest time between two decisions.
 	callInterval = 100 * time.Millisecond
 	// ReasonRepaired is the reason of the event that a verification has revoked access again.
@@ -46,6 +48,8 @@ type call struct {
 
 // result is what became of a call.
 type result struct {
+	// at is when it has ended. The API server may not answer for some time after it.
+	at  time.Time
 	err error
 	// late means that the call took too long.
 	late bool
@@ -67,9 +71,11 @@ func (r *Reconciler) send(ctx context.Context, driver string, to *connection.Sid
 	}
 	var trailer metadata.MD
 	_, err := send(ctx, c.request, grpc.Trailer(&trailer))
-	code, took := status.Code(err), r.Clock.Since(c.began)
+	code, at := status.Code(err), r.Clock.Now()
+	took := at.Sub(c.began)
 	r.Metrics.Ended(driver, operation, code.String(), took)
-	ended := result{err: err, late: code == codes.DeadlineExceeded && took > callTimeout-callMargin}
+	ended := result{at: at, err: err}
+	ended.late = code == codes.DeadlineExceeded && took > callTimeout-callMargin
 	if texts := trailer.Get(wire.ChangedSharesTrailer); len(texts) > 0 {
 		ended.changed = texts[0]
 	}
@@ -77,24 +83,24 @@ func (r *Reconciler) send(ctx context.Context, driver string, to *connection.Sid
 }
 
 // settle applies a result to the turns of a call, and returns whether the call was successful.
-func (s *state) settle(c *call, ended result, now time.Time) bool {
+func (s *state) settle(c *call, ended result) bool {
 	s.unfenceAfter = time.Time{}
 	switch {
 	case ended.err == nil:
 		for _, t := range c.tasks {
-			t.succeed(now)
+			t.succeed(ended.at)
 		}
 	case c.canceled: // the next verification repeats it
-		s.unfenceAfter = now.Add(callTimeout)
+		s.unfenceAfter = ended.at.Add(callTimeout)
 	case ended.late:
 		for _, t := range c.tasks {
-			t.next = now // a driver of many shares continues where it was
+			t.next = ended.at // a driver of many shares continues where it was
 			if t.late++; t.late >= maxLate {
 				t.report(ended.err)
 			}
 		}
 	default:
-		c.blame(ended.err, now)
+		c.blame(ended.err, ended.at)
 	}
 	return ended.err == nil
 }

@@ -47,7 +47,7 @@ type Reconciler struct {
 const noDriver = ""
 
 // Reconcile makes one decision about a driver. After an error of the API server, the next one
-// follows within firstRetry.
+// follows after serverRetry.
 func (r *Reconciler) Reconcile(ctx context.Context, driver reconcile.Request,
 ) (reconcile.Result, error) {
 	s := r.drivers[driver.Name]
@@ -122,19 +122,18 @@ func (r *Reconciler) tasks(ctx context.Context, s *state) ([]*task, error) {
 
 // collect takes the result of a call that has ended, and reads when fences were verified.
 func (r *Reconciler) collect(s *state, tasks []*task) {
-	now := r.Clock.Now()
 	if c := s.running; c != nil && len(c.ended) > 0 {
 		ended := <-c.ended
 		s.running = nil
-		if s.settle(c, ended, now) {
-			r.verified.set(c.tasks, now)
+		if s.settle(c, ended) {
+			r.verified.set(c.tasks, ended.at)
 			r.repaired(s.driver, c, ended.changed)
 		}
 		if c.kind == fences { // it has kept others from being verified
-			r.verified.pause(c, tasks, now.Sub(c.began))
+			r.verified.pause(c, tasks, ended.at.Sub(c.began))
 		}
 	}
-	r.verified.fill(tasks, now)
+	r.verified.fill(tasks, r.Clock.Now())
 }
 
 // start writes that a call starts, and starts it. It does not if the driver has no leader, or if a

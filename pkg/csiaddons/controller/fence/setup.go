@@ -59,7 +59,7 @@ func (r *Reconciler) SetUp(m manager.Manager) error {
 			Watches(&v1alpha1.NetworkFence{}, after(eventDelay, drivers),
 				builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 			Watches(&v1alpha1.NetworkFenceClass{}, after(eventDelay, drivers)).
-			WatchesRawSource(queue).WithOptions(options(firstRetry)).Complete(r))
+			WatchesRawSource(queue).WithOptions(options(serverRetry)).Complete(r))
 }
 
 // runCalls runs the calls of drivers until the manager stops, and returns when each has returned.

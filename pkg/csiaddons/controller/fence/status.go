@@ -109,9 +109,9 @@ func (r *Reconciler) writeAll(ctx context.Context, writes []write, calls bool,
 				after = sooner(after, callInterval)
 			default:
 				log.FromContext(ctx).Error(err, "Failed to write a status", "NetworkFence", w.fence.Name)
-				after = sooner(after, firstRetry)
+				after = sooner(after, serverRetry)
 				if calls { // the next call is without it
-					w.next = r.Clock.Now().Add(firstRetry)
+					w.next = r.Clock.Now().Add(serverRetry)
 				}
 			}
 			return nil

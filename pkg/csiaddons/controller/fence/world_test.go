@@ -71,6 +71,12 @@ type world struct {
 	// driver is the leader.
 	changed    string
 	leaderless bool
+	// serve is what a driver does instead of answer.
+	serve func(ctx context.Context, state string, request *wire.NetworkFenceRequest) error
+	// unanswered is what the controller gets from the API server instead of an answer, and slow the
+	// time of each of its requests.
+	unanswered error
+	slow       time.Duration
 }
 
 // within runs a test with a controller and these objects.
@@ -190,8 +196,9 @@ func (w *world) start() {
 	})
 	w.must(err)
 	served := connection.Driver{Namespaces: []string{"drivers"}}
+	server := w.server()
 	r := &Reconciler{
-		Client: w.client, Live: w.client, Sidecars: w, Events: w.events, Clock: clock.RealClock{},
+		Client: server, Live: server, Sidecars: w, Events: w.events, Clock: clock.RealClock{},
 		Drivers: connection.Drivers{manila: served, ceph: served}, Metrics: connection.NewMetrics(nil),
 	}
 	ctx, cancel := context.WithCancel(w.Context())
@@ -223,6 +230,35 @@ func (w *world) start() {
 		w.notify(nil, &fences.Items[i])
 	}
 	w.pass(moment)
+}
+
+// server returns the API server as the controller sees it.
+func (w *world) server() client.WithWatch {
+	wait := func() error {
+		w.mu.Lock()
+		slow, err := w.slow, w.unanswered
+		w.mu.Unlock()
+		<-time.After(slow)
+		return err
+	}
+	return interceptor.NewClient(w.client, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+			options ...client.ListOption,
+		) error {
+			if err := wait(); err != nil {
+				return err
+			}
+			return c.List(ctx, list, options...)
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, resource string, o client.Object,
+			options ...client.SubResourceUpdateOption,
+		) error {
+			if err := wait(); err != nil {
+				return err
+			}
+			return c.SubResource(resource).Update(ctx, o, options...)
+		},
+	})
 }
 
 // restart ends the process and starts another.
@@ -275,13 +311,16 @@ func (s *fakeDriver) call(ctx context.Context, state string, request *wire.Netwo
 	assert.Check(s, !s.busy[s.name], "the driver %s gets a second call: %s", s.name, call)
 	s.busy[s.name] = true
 	s.calls = append(s.calls, call)
-	answer := s.answer
+	answer, serve := s.answer, s.serve
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.busy[s.name] = false
 	}()
+	if serve != nil {
+		return serve(ctx, state, request)
+	}
 	if answer == nil {
 		return nil
 	}
