@@ -68,6 +68,36 @@ func TestListContainsAllSharesWithTheMetadata(t *testing.T) {
 	}
 }
 
+// Clients of a share in the recycle bin may still use it. Manila before Xena has none.
+func TestListContainsTheRecycleBin(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	requests := s.shares()
+	for _, want := range []string{"ab", "a"} {
+		pages := "a a"
+		if len(want) > 1 {
+			pages += " ab b" // share a was moved meanwhile
+		}
+		for page := range strings.FieldsSeq(pages) {
+			items := share(page[:1], "blue")
+			if len(page) > 1 {
+				items += "," + share(page[1:], "blue")
+			}
+			s.replyOnce(simulator.Share, `{"shares":[`+items+`]}`)
+		}
+		if len(want) == 1 {
+			s.refuse(simulator.Share, http.StatusNotAcceptable)
+		}
+		found, err := requests.List(t.Context(), "cluster", "blue")
+		check(t, err)
+		got := ""
+		for _, share := range found {
+			got += share.ID
+		}
+		assert.Check(t, is.Equal(got, want))
+	}
+}
+
 func TestOnlyManilasOwnAnswerMeansThatAShareDoesNotExist(t *testing.T) {
 	t.Parallel()
 	s := newSimulated(t, simulator.Config{})

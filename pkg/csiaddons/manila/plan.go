@@ -24,11 +24,10 @@ type plan struct {
 	// failed are the IDs of rules that Manila could not apply, and that are granted again.
 	failed  []string
 	granted []openstack.AccessRule
-	// replaced are the IDs of rules whose level changes. They are revoked before the replacements are
-	// granted, because a share cannot have two rules for the same clients. Meanwhile the clients use
-	// the larger rule that is the reason of the change: it is revoked later.
-	replaced     []string
-	replacements []openstack.AccessRule
+	// replaced are the IDs of rules whose level changes. They are revoked before others are granted,
+	// because a share cannot have two rules for the same clients. Meanwhile the clients use the larger
+	// rule that is the reason of the change: it is revoked later.
+	replaced []string
 	// revoked are the IDs of rules.
 	revoked []string
 	// after is the record that is written last. Without entries it is removed.
@@ -251,7 +250,6 @@ func (p *plan) compare(current []currentRule, wanted []wantedRule, recorded []ru
 			p.failed, p.granted = append(p.failed, c.id), append(p.granted, granted)
 		case c.level != w.level || c.added != w.part:
 			p.replaced = append(p.replaced, c.id)
-			p.replacements = append(p.replacements, granted)
 		}
 	}
 	for _, c := range current {
