@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/fence"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/sharecloud"
 	"github.com/openstack-csi/csi-operator/test/openstack/sharestate"
@@ -101,6 +104,22 @@ func TestWaitingSharesArePolledTogether(t *testing.T) {
 	})
 }
 
+// A call that ends at its deadline must have fenced some shares.
+func TestSharesContinueWhileOthersBegin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const number = 100
+		cloud := newCloud(number, sharecloud.Config{
+			RequestTime: 300 * time.Millisecond, ApplyTime: 2 * time.Second,
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := cloud.fence(ctx, fenced)
+		assert.Check(t, is.Equal(status.Code(err), codes.DeadlineExceeded))
+		assert.Check(t, cloud.admits(fenced, number) < number-16, "%v", err)
+	})
+}
+
 // changeAtGrant returns a cloud that changes a share when a fence grants its first rule.
 func changeAtGrant(change func(c *cloud, id string)) *cloud {
 	var c *cloud
@@ -182,6 +201,55 @@ func TestSharesThatManilaRefusesToChange(t *testing.T) {
 }
 
 var errLost = &openstack.Error{Reason: openstack.CloudUnreachable, Message: "no answer"}
+
+// trailer receives the trailer of a call.
+type trailer struct {
+	grpc.ServerTransportStream
+	metadata.MD
+}
+
+// SetTrailer implements grpc.ServerTransportStream.
+func (t *trailer) SetTrailer(md metadata.MD) error {
+	t.MD = md
+	return nil
+}
+
+func TestAnswerCountsTheSharesThatChanged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cloud := newCloud(3, slow())
+		for _, want := range []string{"3", "0"} {
+			got := &trailer{}
+			ctx := grpc.NewContextWithServerTransportStream(t.Context(), got)
+			assert.NilError(t, cloud.fence(ctx, fenced))
+			assert.Check(t, is.DeepEqual(got.Get(wire.ChangedSharesTrailer), []string{want}))
+		}
+	})
+}
+
+func TestRecordThatCannotBeWrittenFailsTheOperation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		config, broken := slow(), ""
+		config.Fault = func(call sharecloud.Call) sharecloud.Fault {
+			if call.Method == broken {
+				return sharecloud.Fault{Err: errLost}
+			}
+			return sharecloud.Fault{}
+		}
+		cloud := newCloud(1, config)
+		broken = "SetMetadata"
+		assert.ErrorContains(t, cloud.fence(t.Context(), fenced), "recording the access rules: no answer")
+		assert.Check(t, is.Len(cloud.Rules(shareID(0)), 1))
+		broken = ""
+		assert.NilError(t, cloud.fence(t.Context(), fenced))
+		broken = "DeleteMetadata"
+		assert.ErrorContains(t, cloud.unfence(t.Context(), fenced), "updating the record")
+		broken = ""
+		assert.NilError(t, cloud.unfence(t.Context(), fenced))
+		assert.Check(t, is.Len(cloud.Metadata(shareID(0)), 1))
+	})
+}
 
 func TestShareWithAnErrorDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()

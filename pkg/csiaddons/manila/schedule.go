@@ -57,7 +57,7 @@ func (s *schedule) run(ctx context.Context) {
 	s.progress, s.lastPoll = time.Now(), time.Now()
 	timer := time.NewTimer(s.interval)
 	defer timer.Stop()
-	polling, wasIdle, done := false, false, ctx.Done()
+	polling, done := false, ctx.Done()
 	for {
 		for s.running < concurrentShares && len(s.ready) > 0 && ctx.Err() == nil {
 			s.start(ctx)
@@ -66,10 +66,6 @@ func (s *schedule) run(ctx context.Context) {
 		if s.running == 0 && ctx.Err() != nil || idle && s.over() {
 			return
 		}
-		if idle && !wasIdle {
-			s.interval = s.poll
-		}
-		wasIdle = idle
 		timer.Reset(s.untilWake(polling, idle))
 		select {
 		case j := <-s.ended:
@@ -123,6 +119,9 @@ func (s *schedule) end(j *job) {
 	}
 	if j.waits != nil {
 		s.wait(j)
+	}
+	if s.running == 0 && len(s.ready) == 0 { // little time is left
+		s.interval = s.poll
 	}
 }
 

@@ -203,7 +203,7 @@ func (w *worker) writeRecord(ctx context.Context, share *openstack.Share,
 		return nil
 	}
 	share.Metadata = maps.Clone(share.Metadata)
-	if len(entries) > 0 {
+	if entries != nil {
 		if err := w.SetMetadata(ctx, share.ID, entries); err != nil {
 			return err
 		}
