@@ -243,9 +243,13 @@ func TestOldestConnectionWithoutATokenIsTheFirstToGo(t *testing.T) {
 		controllers = append(controllers, one)
 		assert.Check(t, open.add(one) == nil)
 	}
-	older, newer, added := &client{}, &client{}, &client{}
+	raw, other := net.Pipe()
+	defer other.Close()
+	older, newer, added := &client{Conn: raw, listener: open}, &client{}, &client{}
 	assert.Check(t, open.add(older) == nil && open.add(newer) == nil, "up to the limit")
 	assert.Check(t, open.add(added) == older, "beyond the limit")
+	assert.NilError(t, older.Close())
+	assert.Check(t, open.add(&client{}) == newer, "after the end of the oldest")
 	open.open = append(controllers, controllers[:2]...)
 	assert.Check(t, open.add(added) == added, "beside accepted ones only")
 }
