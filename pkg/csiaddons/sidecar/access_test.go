@@ -235,7 +235,7 @@ func TestSilentClientsDoNotKeepTheControllerAway(t *testing.T) {
 
 func TestOldestConnectionWithoutATokenIsTheFirstToGo(t *testing.T) {
 	t.Parallel()
-	open := &limited{}
+	open := &limited{metric: NewMetrics(nil).connections}
 	var controllers []*client
 	for range maxConnections - 2 {
 		one := &client{}
@@ -252,4 +252,6 @@ func TestOldestConnectionWithoutATokenIsTheFirstToGo(t *testing.T) {
 	assert.Check(t, open.add(&client{}) == newer, "after the end of the oldest")
 	open.open = append(controllers, controllers[:2]...)
 	assert.Check(t, open.add(added) == added, "beside accepted ones only")
+	open.everybody, open.open = true, make([]*client, maxConnections)
+	assert.Check(t, open.add(added) == added, "without tokens")
 }

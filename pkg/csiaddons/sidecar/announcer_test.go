@@ -122,7 +122,8 @@ func (f *fixture) create(other v1alpha1.CSIAddonsNodeDriver,
 
 func TestSidecarUsesAFreePortIfAnotherProcessHasThePort(t *testing.T) {
 	t.Parallel()
-	taken, err := listen(t.Context(), 0, false)
+	var config net.ListenConfig
+	taken, err := config.Listen(t.Context(), "tcp", ":0")
 	assert.NilError(t, err)
 	defer taken.Close()
 	port := taken.Addr().(*net.TCPAddr).Port

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/stats"
 )
 
 // client is a client and its connection.
@@ -34,6 +33,7 @@ func (c *client) Close() error {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	c.listener.open = slices.DeleteFunc(c.listener.open, func(one *client) bool { return one == c })
+	c.listener.metric.Set(float64(len(c.listener.open)))
 	return c.Conn.Close()
 }
 
@@ -42,6 +42,10 @@ func (c *client) Close() error {
 // would also end connections of a controller, most of which are idle.
 type limited struct {
 	net.Listener
+
+	// everybody says that clients need no token, so no connection ends for another one.
+	everybody bool
+	metric    prometheus.Gauge
 
 	mu   sync.Mutex
 	open []*client // the oldest first
@@ -66,8 +70,12 @@ func (l *limited) add(added *client) *client {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open = append(l.open, added)
+	l.metric.Set(float64(len(l.open)))
 	if len(l.open) <= maxConnections {
 		return nil
+	}
+	if l.everybody {
+		return added
 	}
 	return l.open[slices.IndexFunc(l.open, func(c *client) bool { return !c.accepted.Load() })]
 }
@@ -86,22 +94,4 @@ func (a attributed) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 	caller := raw.(*client)
 	caller.AuthInfo = info
 	return secured, caller, nil
-}
-
-// connections counts open connections.
-type connections struct{ open prometheus.Gauge }
-
-func (connections) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
-
-func (connections) HandleRPC(context.Context, stats.RPCStats) {}
-
-func (connections) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-
-func (c connections) HandleConn(_ context.Context, event stats.ConnStats) {
-	switch event.(type) {
-	case *stats.ConnBegin:
-		c.open.Inc()
-	case *stats.ConnEnd:
-		c.open.Dec()
-	}
 }

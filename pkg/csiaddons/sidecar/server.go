@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/csi-addons/spec/lib/go/identity"
-	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -101,7 +100,6 @@ func (p *Program) newServer(described driver.Description, lead *election,
 		}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.WaitForHandlers(true), // the Lease is released after the last operation has ended
-		grpc.StatsHandler(connections{p.Metrics.connections}),
 		grpc.Creds(transport), grpc.ChainUnaryInterceptor(checks...),
 	)
 	read := driver.Reader{Kube: p.Kube, Driver: described.Name}
@@ -114,21 +112,19 @@ func (p *Program) newServer(described driver.Description, lead *election,
 }
 
 // listen listens on a port of all addresses. If another process of the host network uses the port,
-// it listens on a free port. The number of connections is limited: without tokens, those beyond the
-// limit wait.
-func listen(ctx context.Context, port uint16, tokens bool) (net.Listener, error) {
+// it listens on a free port. The number of connections is limited.
+func (p *Program) listen(ctx context.Context) (net.Listener, error) {
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", fmt.Sprintf(":%d", port))
+	listener, err := config.Listen(ctx, "tcp", fmt.Sprintf(":%d", p.Settings.Port))
 	if errors.Is(err, syscall.EADDRINUSE) {
 		listener, err = config.Listen(ctx, "tcp", ":0")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listening on port %d (flag --controller-port): %w", port, err)
+		return nil, fmt.Errorf("listening on port %d (flag --controller-port): %w", p.Settings.Port, err)
 	}
-	if tokens {
-		return &limited{Listener: listener}, nil
-	}
-	return netutil.LimitListener(listener, maxConnections), nil
+	return &limited{
+		Listener: listener, everybody: !p.Settings.Access.Enabled, metric: p.Metrics.connections,
+	}, nil
 }
 
 // stopGracefully finishes calls in flight, and cancels them after stopTimeout. No call is in flight

@@ -46,7 +46,7 @@ func (p *Program) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener, err := listen(ctx, p.Settings.Port, p.Settings.Access.Enabled)
+	listener, err := p.listen(ctx)
 	if err != nil {
 		return err
 	}
