@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/client-go/util/cert"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // authority returns the CA of highest precedence, "" for none.
@@ -39,6 +41,10 @@ func (c Content) authority(e *entry) (string, error) {
 // drivers can use it. A driver does not start if a single certificate of the bundle cannot be
 // parsed. Comments may have another encoding.
 func usableCA(source, bundle string) (string, error) {
+	const size = 512 << 10 // a generated ConfigMap, which may have 1 MiB, contains more than the CA
+	if err := position.Fits(bundle, size); err != nil {
+		return "", fmt.Errorf("%s %w. Write only the CA of the cloud into it", source, err)
+	}
 	bundle = strings.ToValidUTF8(bundle, "?")
 	if _, err := cert.ParseCertsPEM([]byte(bundle)); err != nil {
 		return "", fmt.Errorf("%s contains no PEM certificate, or one that cannot be parsed. "+

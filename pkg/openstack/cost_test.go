@@ -11,7 +11,7 @@ import (
 
 // FuzzCA searches for a bundle of CAs that costs too much.
 func FuzzCA(f *testing.F) {
-	const size = 1 << 20
+	const size = 512 << 10
 	for _, text := range []string{
 		budget.Repeated("", "-----BEGIN CERTIFICATE-----\n", size),
 		budget.Repeated("", "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n", size),

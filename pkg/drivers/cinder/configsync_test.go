@@ -289,9 +289,10 @@ func TestLastGoodStays(t *testing.T) {
 		theirs + "is binary data":              binary("cloud-provider-config", bundleKey, "\xff"),
 		"generating cloud.conf: writing cloud into cloud.conf: the value contains NUL": login(
 			clouds(`"a\rb"`), ""),
-		"ConfigMap cloud-conf would exceed 1 MiB: key config " + own + " has 1048595 bytes, the CA of " +
-			"the cloud has 0 bytes": chosen(
-			userConfigKey, "[BlockStorage]\na = "+strings.Repeat("x", 1<<20)),
+		"key config " + own + " cannot be used because of line 1: the text is larger than 32": chosen(
+			userConfigKey, "[BlockStorage]\na = "+strings.Repeat("x", 32<<10)),
+		theirs + "is larger than 512 KiB. Write only the CA of the cloud into it": cloudProviderConfig(
+			keys{bundleKey: strings.Repeat("x", 513<<10)}),
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

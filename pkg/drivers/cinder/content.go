@@ -118,7 +118,7 @@ func (c *configSync) content(
 		return nil, fmt.Errorf("generating cloud.conf: %w", err)
 	}
 	data[configKey] = string(config)
-	return data, fits(data, user.config)
+	return data, nil
 }
 
 // optionsOf returns the settings of cloud.conf for a login.
@@ -128,18 +128,4 @@ func optionsOf(login *openstack.Login) Options {
 		o.CAFile = mountedCA
 	}
 	return o
-}
-
-// fits returns an error for data that the API server would reject without naming a source.
-func fits(data map[string]string, config text) error {
-	size := 0
-	for _, value := range data {
-		size += len(value)
-	}
-	if size <= corev1.MaxSecretSize {
-		return nil
-	}
-	return fmt.Errorf("ConfigMap %s would exceed 1 MiB: %s has %d bytes, the CA of the cloud has %d "+
-		"bytes. Shorten them; the driver keeps its present configuration",
-		configMap, config.source, len(config.value), len(data[bundleKey]))
 }
