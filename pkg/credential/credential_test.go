@@ -89,7 +89,7 @@ func newFixtureOf(t *testing.T, f flavour.Flavour, cloud testcloud.Cloud) *fixtu
 	s.options = credential.Options{
 		Cluster: s.Cluster, Clock: s.clock, Service: "Test", Secret: "credentials",
 		Missing: "create it", Wrong: "correct it", Interval: time.Minute,
-		Services: []openstack.Service{openstack.Manila()},
+		Services: func() []openstack.Service { return []openstack.Service{openstack.Manila()} },
 	}
 	s.restart()
 	s.Start(t)
@@ -167,11 +167,17 @@ func (s *fixture) expect(name string, status opv1.ConditionStatus, reason, text 
 // expectLogin expects the accepted clouds.yaml, nil for none.
 func (s *fixture) expectLogin(clouds []byte) {
 	s.t.Helper()
-	var got string
+	var got, want string
 	if found, _ := s.w.Accepted(); found != nil {
-		got = string(found.Data[openstack.CloudsKey])
+		got = string(found.Login.CloudsYAML())
 	}
-	assert.Check(s.t, is.Equal(got, string(clouds)), "the accepted credentials")
+	if clouds != nil {
+		content := openstack.Content{Data: map[string][]byte{openstack.CloudsKey: clouds}}
+		login, err := content.Login()
+		assert.NilError(s.t, err)
+		want = string(login.CloudsYAML())
+	}
+	assert.Check(s.t, is.Equal(got, want), "the accepted credentials")
 }
 
 // expectExpiry compares the metric of the expiry. Without a value the metric must be absent.
@@ -214,7 +220,7 @@ func TestNewCredentialsAreUsedWhenOpenStackAcceptsThem(t *testing.T) {
 			s.expectLogin(first)
 			s.expect(accepted, opv1.ConditionFalse, "AuthenticationFailed",
 				"The driver keeps the earlier login until OpenStack accepts the credentials in Secret ")
-			second := append(s.good(), "# the second\n"...)
+			second := s.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential})
 			s.put(second)
 			s.sync()
 			s.expectLogin(second)
@@ -425,6 +431,47 @@ func TestChangedTrustedCAsCauseATest(t *testing.T) {
 	trusted = s.cloud.CA()
 	s.sync()
 	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
+}
+
+// During an outage, a test would report credentials that OpenStack has accepted as refused.
+func TestChangesThatTheLoginDoesNotUseCauseNoTest(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{TLS: true})
+	var others string
+	s.options.CA = func() (string, string, error) { return others, "", nil }
+	s.options.TrustedCAs = func() []byte { return []byte(others) }
+	s.restart()
+	secret := s.secret(s.good())
+	secret.Data[openstack.CAKey] = s.cloud.CA()
+	change := func() int {
+		clustertest.Put(t, s.ControlPlane, secret)
+		s.catchUp()
+		return s.sync()
+	}
+	assert.Check(t, is.Equal(change(), 1), "logins")
+	_, err := s.cloud.SetFault(simulator.Fault{Mode: simulator.Status, Status: 503})
+	assert.NilError(t, err)
+	others = "another CA"
+	assert.Check(t, is.Equal(s.sync(), 0), "logins for a CA that is not used")
+	secret.Data["clouds.conf"] = []byte("others")
+	assert.Check(t, is.Equal(change(), 0), "logins for another key")
+	rings := s.rings.Load()
+	secret.Data[openstack.CloudsKey] = append(s.good(), "    insecure: false # new\n"...)
+	assert.Check(t, is.Equal(change(), 0), "logins for a key that has no effect")
+	assert.Check(t, len(s.w.Remarks()) == 1 && s.rings.Load() != rings, "remarks %q", s.w.Remarks())
+	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")
+}
+
+func TestChangedRequirementsCauseATest(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	services := []openstack.Service{openstack.Nova(), openstack.Cinder()}
+	s.options.Services = func() []openstack.Service { return services }
+	s.restart()
+	s.put(s.good())
+	assert.Check(t, s.sync() == 1 && s.sync() == 0, "want one login")
+	services[1] = openstack.Cinder().AnyMicroversion()
+	assert.Check(t, is.Equal(s.sync(), 1), "logins for other requirements")
 }
 
 func TestClientWaitsForTheFirstTest(t *testing.T) {

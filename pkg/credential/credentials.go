@@ -7,7 +7,7 @@ package credential
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -39,13 +39,13 @@ type Options struct {
 	CA func() (pem, source string, err error)
 	// Missing is what to do if the Secret is missing, Wrong if its content is wrong.
 	Missing, Wrong string
-	// Services are what the driver needs.
-	Services []openstack.Service
+	// Services returns what the driver needs.
+	Services func() []openstack.Service
 	// TrustedCAs returns the trusted CA bundle of the cluster. It is optional.
 	TrustedCAs func() []byte
 	// Observe is called after each request to OpenStack. It is optional.
 	Observe func(openstack.Request)
-	// Informers report changes of CA and TrustedCAs.
+	// Informers report changes of CA, Services and TrustedCAs.
 	Informers []factory.Informer
 	// Needed is closed when the driver is needed. Before, there is no condition. nil means always.
 	Needed <-chan struct{}
@@ -65,8 +65,6 @@ type Source interface {
 // Accepted is content that OpenStack has accepted.
 type Accepted struct {
 	Login *openstack.Login
-	// Data is the data of the Secret.
-	Data map[string][]byte
 	// Client has the session of the test.
 	Client *openstack.Client
 
@@ -214,23 +212,26 @@ func (w *Watcher) reportWhenNeeded(ctx context.Context, syncCtx factory.SyncCont
 	return nil
 }
 
-// read returns the present content, without data if the Secret is missing, and a hash of everything
-// that its test depends on.
-func (w *Watcher) read() (openstack.Content, digest) {
+// read returns the access with the present content, and a hash of everything that its test depends
+// on: what the login does not use may change without a test.
+func (w *Watcher) read() (access openstack.Access, sum digest, err error) {
 	content := openstack.Content{Name: w.source.Name, Fix: w.Wrong}
-	if secret := w.source.Get(); secret != nil {
-		content.Data = secret.Data
-		if content.Data == nil {
-			content.Data = map[string][]byte{}
-		}
-	}
 	if w.CA != nil {
 		content.CA, content.CAName, content.CAErr = w.CA()
 	}
-	var trusted []byte
-	if w.TrustedCAs != nil {
-		trusted = w.TrustedCAs()
+	if secret := w.source.Get(); secret == nil {
+		err = errors.New(w.source.Name + " is missing: " + w.Missing)
+	} else {
+		content.Data = secret.Data
+		access.Login, err = content.Login()
 	}
-	text, _ := json.Marshal([]any{content.Data, content.CA, fmt.Sprint(content.CAErr), trusted})
-	return content, sha256.Sum256(text)
+	if err != nil {
+		malformed := openstack.Error{Reason: openstack.InvalidCredentials, Message: err.Error()}
+		return access, sha256.Sum256([]byte(malformed.Message)), &malformed
+	}
+	access.Observe = w.Observe
+	if w.TrustedCAs != nil {
+		access.TrustedCAs = w.TrustedCAs()
+	}
+	return access, sha256.Sum256(fmt.Append(nil, access.Fingerprint(), w.Services())), nil
 }

@@ -25,14 +25,16 @@ const (
 func (w *Watcher) acceptedType() string { return w.Service + "CredentialsAccepted" }
 
 func (w *Watcher) sync(ctx context.Context, _ factory.SyncContext) error {
-	content, sum := w.read()
-	switch {
-	case content.Data == nil:
-		w.last = test{}
-		message := w.source.Name + " is missing: " + w.Missing
-		w.fail(&openstack.Error{Reason: openstack.InvalidCredentials, Message: message}, nil)
-	case w.due(sum):
-		w.try(ctx, content, sum)
+	access, sum, err := w.read()
+	switch due := w.due(sum); {
+	case err != nil:
+		w.last = test{content: sum, at: w.Clock.Now()}
+		w.fail(err, nil)
+	case due:
+		w.try(ctx, access, sum)
+	default:
+		_, failure := w.Accepted()
+		w.fail(failure, access.Remarks)
 	}
 	w.first.Do(func() { close(w.tested) })
 	return w.report(ctx)
@@ -54,48 +56,34 @@ func (w *Watcher) due(content digest) bool {
 
 // try tests the content. After a success the next test needs a new session: a token may outlive its
 // password. If OpenStack does not answer a test of accepted content, the earlier result counts.
-func (w *Watcher) try(ctx context.Context, content openstack.Content, sum digest) {
+func (w *Watcher) try(ctx context.Context, access openstack.Access, sum digest) {
 	accepted, failure := w.Accepted()
 	again, known := w.last.content == sum, accepted.digest() == sum
 	bound := laterTry
 	if !again && !known {
 		bound = firstTry
 	}
-	login, err := content.Login()
-	if err != nil {
-		w.last = test{content: sum, at: w.Clock.Now()}
-		w.fail(&openstack.Error{Reason: openstack.InvalidCredentials, Message: err.Error()}, nil)
-		return
-	}
 	client := w.last.client
 	if client == nil || !again || failure == nil {
-		client = w.open(login)
+		client = openstack.NewClient(openstack.Fixed(access), w.backoff)
 	}
 	bounded, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	err = client.Check(bounded, w.Services...)
+	err := client.Check(bounded, w.Services()...)
 	w.last = test{content: sum, at: w.Clock.Now(), client: client}
 	switch {
 	case err == nil:
 		if !known {
 			w.expiry = expiry{}
 		}
-		w.set(result{&Accepted{login, content.Data, client, sum}, nil, login.Remarks})
+		w.set(result{&Accepted{access.Login, client, sum}, nil, access.Remarks})
 	case known && openstack.ReasonOf(err) == openstack.CloudUnreachable:
 		if !again {
-			w.fail(nil, login.Remarks)
+			w.fail(nil, access.Remarks)
 		}
 	default:
-		w.fail(err, login.Remarks)
+		w.fail(err, access.Remarks)
 	}
-}
-
-func (w *Watcher) open(login *openstack.Login) *openstack.Client {
-	access := openstack.Access{Login: login, Observe: w.Observe}
-	if w.TrustedCAs != nil {
-		access.TrustedCAs = w.TrustedCAs()
-	}
-	return openstack.NewClient(openstack.Fixed(access), w.backoff)
 }
 
 func (w *Watcher) fail(err error, remarks []string) {

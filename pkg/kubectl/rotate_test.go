@@ -299,6 +299,9 @@ func TestRotationGoesBackAfterUnfinishedOnes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			clouds := func(user string) []byte { // the operator rolls out for another login
+				return bytes.Replace(clouds(user), []byte("username: u"), []byte("username: "+user), 1)
+			}
 			c := newRotatingCluster(t, copied(clouds("a")),
 				withClouds(rootNamespace, rootSecret, clouds("a")))
 			for _, s := range steps {
@@ -316,6 +319,14 @@ func TestRotationGoesBackAfterUnfinishedOnes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The operator rolls nothing out for a comment.
+func TestRotationToTheSameLoginWaitsForNothing(t *testing.T) {
+	t.Parallel()
+	c := newRotatingCluster(t, copied(clouds("a")), withClouds(rootNamespace, rootSecret, clouds("a")))
+	c.rolls = map[string]bool{}
+	c.mustRotate(exitOK, "", file(t, clouds("b")), "--timeout=30s")
 }
 
 func TestRotationWaitsForCopies(t *testing.T) {

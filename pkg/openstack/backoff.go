@@ -24,7 +24,7 @@ type Backoff struct {
 
 	mu sync.Mutex
 	// logins contains all credentials that were used: people change them rarely.
-	logins map[fingerprint]*attempt
+	logins map[Fingerprint]*attempt
 	delay  time.Duration
 	until  time.Time
 }
@@ -38,7 +38,7 @@ type attempt struct {
 
 // NewBackoff returns a Backoff without a refused login.
 func NewBackoff(c clock.PassiveClock) *Backoff {
-	return &Backoff{clock: c, logins: map[fingerprint]*attempt{}}
+	return &Backoff{clock: c, logins: map[Fingerprint]*attempt{}}
 }
 
 // login logs in. While a refused login is delayed, it returns the error of that login. Logins with
@@ -71,7 +71,7 @@ func (b *Backoff) refuse(a Access, err error) {
 	}
 }
 
-func (b *Backoff) of(f fingerprint) *attempt {
+func (b *Backoff) of(f Fingerprint) *attempt {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.logins[f] == nil {

@@ -1,13 +1,20 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
+	volumeversions "github.com/gophercloud/gophercloud/v2/openstack/blockstorage/apiversions"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/apiversions"
 	"github.com/gophercloud/gophercloud/v2/openstack/utils"
@@ -22,22 +29,48 @@ type Service struct {
 	version int
 	// microversion is the microversion that the driver uses, "" if it does not set one.
 	microversion string
+	// versions returns the microversions that the service supports, "" if it names none.
+	versions func(context.Context, *gophercloud.ServiceClient) (low, high string, err error)
+	// advice is what to do if the service does not support the microversion.
+	advice string
 }
 
 // Manila returns the service of shares, with the microversion that its driver requires.
 func Manila() Service {
-	return Service{"shared file system service (Manila)", "Manila", "shared-file-system", 2, "2.37"}
+	return Service{
+		name: "shared file system service (Manila)", label: "Manila", kind: "shared-file-system",
+		version: 2, microversion: "2.37", versions: shareVersions,
+	}
 }
 
 // Nova returns the service of servers.
-func Nova() Service { return Service{"compute service (Nova)", "Nova", "compute", 2, ""} }
-
-// Cinder returns the service of volumes.
-func Cinder() Service {
-	return Service{"block storage service (Cinder)", "Cinder", "block-storage", 3, ""}
+func Nova() Service {
+	return Service{name: "compute service (Nova)", label: "Nova", kind: "compute", version: 2}
 }
 
-const maxURL = 1024
+// Cinder returns the service of volumes. Its driver uses the microversion to find a volume by name.
+func Cinder() Service {
+	return Service{
+		name: "block storage service (Cinder)", label: "Cinder", kind: "block-storage", version: 3,
+		microversion: "3.34", versions: volumeVersions, advice: ". Ask the administrator of the cloud " +
+			"for a newer Cinder, or set ignore-volume-microversion in the configuration of the driver",
+	}
+}
+
+// AnyMicroversion returns the service for a driver that uses no microversion.
+func (s Service) AnyMicroversion() Service {
+	s.microversion = ""
+	return s
+}
+
+// String returns a text that differs for different requirements.
+func (s Service) String() string { return s.label + " " + s.microversion }
+
+const (
+	maxURL = 1024
+	// versionsTimeout limits a request that is only for a better message.
+	versionsTimeout = 5 * time.Second
+)
 
 // validURL matches the URLs of a catalog that may become part of messages.
 var validURL = regexp.MustCompile(`^https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~%$()/:@=,+-]*)?$`)
@@ -89,7 +122,7 @@ func (s *session) lookup(ctx context.Context, service Service) (string, error) {
 	options.ApplyDefaults(service.kind)
 	first, err := openstack.V3EndpointURL(catalog, options)
 	if err != nil {
-		return "", s.notOffered(service)
+		return "", s.notOffered(service, options)
 	}
 	if len(first) > maxURL || !validURL.MatchString(first) {
 		return "", malformedURL(service)
@@ -98,7 +131,7 @@ func (s *session) lookup(ctx context.Context, service Service) (string, error) {
 	found, err := openstack.V3Endpoint(ctx, s.provider, catalog, options)
 	switch missing := (gophercloud.ErrEndpointNotFound{}); {
 	case errors.As(err, &missing), isType[*gophercloud.ErrEndpointNotFound](err):
-		return "", s.notOffered(service)
+		return "", s.notOffered(service, options)
 	case err != nil && statusOf(err) == 0 && !isType[*url.Error](err):
 		return "", unreachable(service.name, first, errNotOpenStack) // a version document of another kind
 	case err != nil:
@@ -110,13 +143,38 @@ func (s *session) lookup(ctx context.Context, service Service) (string, error) {
 	return found, nil
 }
 
-func (s *session) notOffered(service Service) *Error {
-	region := ""
-	if s.access.Region != "" {
-		region = " in region " + printableName(s.access.Region)
+// notOffered says what the catalog lacks, and where it has the service instead.
+func (s *session) notOffered(service Service, options gophercloud.EndpointOpts) *Error {
+	where := service.kind
+	for _, kind := range options.Types() { // most clouds use this type
+		if strings.HasSuffix(kind, fmt.Sprintf("v%d", service.version)) {
+			where += " (" + kind + ")"
+		}
 	}
-	return errorf(NotOffered, "OpenStack at %s offers no %s: its catalog has no %s%s",
-		redactedURL(s.access.AuthURL), service.name, service.kind, region)
+	if options.Availability != gophercloud.AvailabilityPublic {
+		where += " with interface " + string(options.Availability)
+	}
+	if options.Region != "" {
+		where += " in region " + printableName(options.Region)
+	}
+	var others []string
+	for _, entry := range s.entries {
+		for _, e := range entry.Endpoints {
+			matches := e.Interface == string(options.Availability) &&
+				slices.Contains([]string{"", e.Region, e.RegionID}, options.Region)
+			if slices.Contains(options.Types(), entry.Type) && !matches {
+				others = append(others, printableName(e.Interface)+" in "+printableName(e.Region))
+			}
+		}
+	}
+	slices.Sort(others)
+	others = slices.Compact(others)
+	if len(others) > 0 {
+		where += fmt.Sprintf(", but with %s: correct region_name or interface in clouds.yaml",
+			strings.Join(others[:min(len(others), maxListed)], ", "))
+	}
+	return errorf(NotOffered, "OpenStack at %s offers no %s: its catalog has no %s",
+		redactedURL(s.access.AuthURL), service.name, where)
 }
 
 func malformedURL(service Service) *Error {
@@ -132,22 +190,60 @@ func (s *session) checkVersion(
 		return nil
 	}
 	endpoint := client.Endpoint
-	found, err := apiversions.Get(ctx, client, "v2").Extract()
+	from, to, err := service.versions(ctx, client)
 	if err != nil {
 		return callError(service.name, endpoint, s.access, err)
 	}
+	if to == "" {
+		return nil
+	}
 	var offered utils.SupportedMicroversions
 	var low, high error
-	offered.MinMajor, offered.MinMinor, low = utils.ParseMicroversion(found.MinVersion)
-	offered.MaxMajor, offered.MaxMinor, high = utils.ParseMicroversion(found.Version)
+	offered.MinMajor, offered.MinMinor, low = utils.ParseMicroversion(from)
+	offered.MaxMajor, offered.MaxMinor, high = utils.ParseMicroversion(to)
 	supported, err := offered.IsSupported(service.microversion)
 	switch {
 	case errors.Join(low, high, err) != nil:
 		return unreachable(service.name, endpoint, errNotOpenStack)
 	case !supported:
 		return errorf(NotOffered, "OpenStack's %s at %s supports versions %s to %s of its API, and the "+
-			"driver needs %s", service.name, redactedURL(endpoint), found.MinVersion, found.Version,
-			service.microversion)
+			"driver needs %s%s", service.name, redactedURL(endpoint), from, to, service.microversion,
+			service.advice)
 	}
 	return nil
+}
+
+// shareVersions reads the microversions as the driver of Manila does. Without them, the driver does
+// not work.
+func shareVersions(
+	ctx context.Context, client *gophercloud.ServiceClient,
+) (low, high string, err error) {
+	found, err := apiversions.Get(ctx, client, "v2").Extract()
+	if err != nil {
+		return "", "", err
+	}
+	return found.MinVersion, cmp.Or(found.Version, "none"), nil
+}
+
+// volumeVersions reads the microversions at the URL without a version, which needs no token and so
+// no access rule. The driver of Cinder does not read them, and some clouds serve nothing there or
+// know no microversions: then nothing is known.
+func volumeVersions(
+	ctx context.Context, client *gophercloud.ServiceClient,
+) (low, high string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, versionsTimeout)
+	defer cancel()
+	base, err := utils.BaseEndpoint(client.Endpoint)
+	if err != nil {
+		return "", "", nil
+	}
+	var answer struct{ Versions []volumeversions.APIVersion }
+	_, err = client.Get(ctx, gophercloud.NormalizeURL(base), &answer, //nolint:bodyclose // closed
+		&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK, http.StatusMultipleChoices}})
+	for _, version := range answer.Versions {
+		if err == nil && strings.HasPrefix(version.ID, "v3") {
+			return version.MinVersion, version.Version, nil
+		}
+	}
+	return "", "", nil
 }

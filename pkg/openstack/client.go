@@ -128,7 +128,7 @@ func (c *Client) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.session != nil && c.session.fingerprint == access.fingerprint() {
+	if c.session != nil && c.session.fingerprint == access.Fingerprint() {
 		c.session.fresh = false
 		return nil
 	}

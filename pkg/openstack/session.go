@@ -15,7 +15,7 @@ import (
 // with the token.
 type session struct {
 	access      Access
-	fingerprint fingerprint
+	fingerprint Fingerprint
 	provider    *gophercloud.ProviderClient
 	entries     []tokens.CatalogEntry
 	// found contains the endpoints of services that were found in entries, by label.
@@ -58,7 +58,7 @@ func login(ctx context.Context, a Access) (*session, error) {
 		return nil, unreachable(identityService, a.AuthURL, err)
 	}
 	provider.UserAgent.Prepend(userAgent)
-	s := &session{access: a, fingerprint: a.fingerprint(), provider: provider}
+	s := &session{access: a, fingerprint: a.Fingerprint(), provider: provider}
 	provider.HTTPClient = httpClient(a, roots, s.observe)
 	if err := s.authenticate(ctx); err != nil {
 		provider.HTTPClient.CloseIdleConnections()

@@ -25,17 +25,24 @@ type Source func() (Access, error)
 // Fixed returns a Source that always returns the same access.
 func Fixed(a Access) Source { return func() (Access, error) { return a, nil } }
 
-// fingerprint is a hash that changes when the access changes.
-type fingerprint [sha256.Size]byte
+// Fingerprint is a hash that changes when something changes that requests depend on.
+type Fingerprint [sha256.Size]byte
 
-func (a Access) fingerprint() fingerprint {
-	text, _ := json.Marshal([]any{a.Login, a.TrustedCAs}) // strings and bytes cannot fail
+// Fingerprint returns the fingerprint of the access.
+func (a Access) Fingerprint() Fingerprint {
+	used := *a.Login
+	used.Remarks, used.NoProject, used.CAPath = nil, "", "" // texts with lines of clouds.yaml
+	trusted := a.TrustedCAs
+	if a.CA != "" || a.Insecure {
+		trusted = nil
+	}
+	text, _ := json.Marshal([]any{used, trusted}) // strings and bytes cannot fail
 	return sha256.Sum256(text)
 }
 
 // credentials is a hash of what Keystone accepts or refuses. A CA, a region or an interface does
 // not change its answer.
-func (a Access) credentials() fingerprint {
+func (a Access) credentials() Fingerprint {
 	text, _ := json.Marshal(a.AuthInfo)
 	return sha256.Sum256(text)
 }

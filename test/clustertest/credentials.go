@@ -34,7 +34,7 @@ func (c *Credentials) Accepted() (*credential.Accepted, error) {
 		err = &openstack.Error{Reason: openstack.InvalidCredentials, Message: err.Error()}
 		return c.accepted.Load(), err
 	}
-	c.accepted.Store(&credential.Accepted{Login: login, Data: content.Data})
+	c.accepted.Store(&credential.Accepted{Login: login})
 	return c.accepted.Load(), nil
 }
 

@@ -21,8 +21,8 @@ type catalog struct {
 	// Endpoints are lines with the type of a service, its region, its interface, and its URL or the
 	// path of it. A region may be followed by a slash and an ID.
 	Endpoints []string
-	// Shares are the minimum and the maximum microversion of Manila.
-	Shares [2]string
+	// Shares and Volumes are the minimum and the maximum microversion of Manila and of Cinder.
+	Shares, Volumes [2]string
 	// Login is what Keystone does: "" for the usual, "503", "413", "html", or "default project", with
 	// which a login without a project gets one.
 	Login string
@@ -193,7 +193,9 @@ func (c *cloud) read(w http.ResponseWriter, path string) {
 	case strings.HasSuffix(root, "/compute"):
 		versions(http.StatusOK, document("v2.1", "2.1", "2.96"))
 	case strings.HasSuffix(root, "/volume"):
-		versions(http.StatusMultipleChoices, document("v3.0", "3.0", "3.70"))
+		volumes := c.catalog.Volumes
+		versions(http.StatusMultipleChoices,
+			document("v3.0", cmp.Or(volumes[0], "3.0"), cmp.Or(volumes[1], "3.70")))
 	case strings.HasSuffix(root, "/share"):
 		shares := c.catalog.Shares
 		versions(http.StatusOK,

@@ -12,7 +12,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
@@ -55,8 +54,8 @@ func Driver() plugin.Driver {
 func setup(s plugin.Dependencies) (plugin.Components, error) {
 	sources := newSources(s.Cluster)
 	accepted := s.NewCredentials(credential.Options{
-		Service: service, Secret: credentialsSecret, CA: sources.bundle, Informers: sources.informers(),
-		Services: []openstack.Service{openstack.Nova(), openstack.Cinder()},
+		Service: service, Secret: credentialsSecret, CA: sources.bundle, Services: sources.services,
+		Informers: append(sources.informers(), sources.choices.Informer),
 	}, "openstack-cinder-csi-driver-operator")
 	zones := newZoneTracker(s, sources, accepted)
 	types := newVolumeTypes(s, sources.choices, accepted)

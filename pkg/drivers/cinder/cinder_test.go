@@ -88,6 +88,8 @@ func TestRolloutInputsFollowTheContent(t *testing.T) {
 	rotated := strings.ReplaceAll(clouds("openstack"), password, "another")
 	b.putCredentials(t, keys{openstack.CloudsKey: rotated})
 	expect("other credentials", 1, 0)
+	b.putCredentials(t, keys{openstack.CloudsKey: rotated + "\n# text", "clouds.conf": "text"})
+	expect("another text with the same login", 0, 0)
 	b.put(t, keys{userConfigKey: userText})
 	expect("another configuration", 1, 1)
 	insecure := strings.Replace(rotated, "{auth:", "{verify: false, auth:", 1)
@@ -120,6 +122,25 @@ func TestHashesWaitForWhatThePodsRead(t *testing.T) {
 		clustertest.Delete(t, b.client(test.side), test.missing)
 		b.catchUp(t)
 		expect(test.want, "without "+name)
+	}
+}
+
+func TestIgnoredMicroversionIsNotRequired(t *testing.T) {
+	t.Parallel()
+	const ignored = "[BlockStorage]\nIGNORE-volume-microversion = yes\n"
+	b := newFixture(t, hyperShift())
+	for text, want := range map[string]openstack.Service{
+		"": openstack.Cinder(),
+		"[BlockStorage]\nrescan-on-resize = true\n":     openstack.Cinder(),
+		"[Global]\nignore-volume-microversion = true\n": openstack.Cinder(),
+		ignored + "ignore-volume-microversion = no\n":   openstack.Cinder(),
+		ignored: openstack.Cinder().AnyMicroversion(),
+		"# as earlier operators read it\n[BlockStorage]\nignore-volume-microversion: true\n": openstack.
+			Cinder().AnyMicroversion(),
+	} {
+		b.put(t, keys{userConfigKey: text})
+		got := b.config.sources.services()[1]
+		assert.Check(t, is.Equal(got.String(), want.String()), "%q", text)
 	}
 }
 

@@ -150,11 +150,11 @@ type driverConfig struct {
 	}
 }
 
-// ignoresZones returns whether the driver with this cloud.conf ignores the zones of volumes.
-func ignoresZones(conf string) bool {
+// settingsOf returns the settings of a cloud.conf, those before the first error.
+func settingsOf(conf string) driverConfig {
 	var config driverConfig
-	err := gcfg.ReadStringInto(&config, conf)
-	return gcfg.FatalOnly(err) == nil && config.BlockStorage.IgnoreVolumeAZ
+	_ = gcfg.ReadStringInto(&config, conf) // reported when cloud.conf is generated
+	return config
 }
 
 // maxAttachLimit is the maximum and the default of node-volume-attach-limit.

@@ -61,7 +61,7 @@ func (c *configSync) loginHook() hook.Workload {
 			!contains(c.sources.deployed.Get(), *wanted) {
 			return nil
 		}
-		return accepted.Data
+		return loginData(accepted.Login)
 	}
 	return hook.AcceptedHash(credentialsSecret, data, keepLogin, c.login.Informer,
 		c.sources.deployed.Informer, c.accepted.Informer())

@@ -16,6 +16,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
@@ -133,7 +134,7 @@ func (s *sources) contradictions(
 		remark("%s is true, but %s: pods on nodes in these zones get no volumes. If there are such "+
 			"nodes, set it to false or remove it", user.topology.source, fault)
 	}
-	if ignoresZones(cloudConf[configKey]) {
+	if settingsOf(cloudConf[configKey]).BlockStorage.IgnoreVolumeAZ {
 		if len(zones.compute) > 1 {
 			remark("ignore-volume-az in %s contradicts topology: pods are scheduled to zones without "+
 				"their volumes. Remove it or, if servers can attach volumes of every zone, set %s to false",
@@ -155,6 +156,18 @@ func (s *sources) contradictions(
 		}
 	}
 	return found
+}
+
+// services returns what the driver needs of the cloud, with the configuration of the administrator.
+func (s *sources) services() []openstack.Service {
+	volumes := openstack.Cinder()
+	if user, err := s.user(); err == nil {
+		text, _ := driverText([]byte(user.config.value)) // reported when cloud.conf is generated
+		if settingsOf(string(text)).BlockStorage.IgnoreVolumeMicroversion {
+			volumes = volumes.AnyMicroversion()
+		}
+	}
+	return []openstack.Service{openstack.Nova(), volumes}
 }
 
 // bundle returns the CA of the cloud for credentials that do not contain it, and the name of its

@@ -67,8 +67,9 @@ func Driver() plugin.Driver {
 func setup(s plugin.Dependencies) (plugin.Components, error) {
 	choices, copier := plugin.NewChoices(s.Cluster, userConfigMap, choice.Manila), newCACopier(s)
 	accepted := s.NewCredentials(credential.Options{
-		Service: service, Secret: credentialsSecret, Services: []openstack.Service{openstack.Manila()},
-		CA: copier.source.bundle, Informers: []factory.Informer{copier.source.Informer},
+		Service: service, Secret: credentialsSecret,
+		Services: func() []openstack.Service { return []openstack.Service{openstack.Manila()} },
+		CA:       copier.source.bundle, Informers: []factory.Informer{copier.source.Informer},
 		Needed: s.Needed,
 	}, "manila-csi-drivers")
 	classes := newStorageClassController(s, choices)
