@@ -13,8 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// DefaultAnnotation marks the StorageClass of claims that do not name one.
-const DefaultAnnotation = "storageclass.kubernetes.io/is-default-class"
+// The annotations that mark the StorageClass of claims that do not name one.
+const (
+	DefaultAnnotation     = "storageclass.kubernetes.io/is-default-class"
+	BetaDefaultAnnotation = "storageclass.beta.kubernetes.io/is-default-class"
+)
+
+// IsDefault returns whether a StorageClass is a default, as Kubernetes decides it.
+func IsDefault(class *storagev1.StorageClass) bool {
+	return class.Annotations[DefaultAnnotation] == "true" ||
+		class.Annotations[BetaDefaultAnnotation] == "true"
+}
 
 // Installs returns whether the operator installs the driver.
 func (c *Config) Installs() bool { return c == nil || c.Driver != Never }

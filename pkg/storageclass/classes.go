@@ -95,8 +95,12 @@ func (c *Controller) gone(
 // created returns whether an operator created the class, judged by its name and by
 // Driver.Created. The rest depends on the release, and the administrator may have changed it.
 func (c *Controller) created(class *storagev1.StorageClass) bool {
+	return c.hasOwnName(class) && c.driver.Created(class)
+}
+
+// hasOwnName returns whether the class has a name that only operators give it.
+func (c *Controller) hasOwnName(class *storagev1.StorageClass) bool {
 	typeName := class.Parameters[classes.TypeParameter]
 	return c.IsClassOf(class, typeName) &&
-		(class.Name == c.Plain(typeName) || class.Name == c.Hashed(typeName)) &&
-		c.driver.Created(class)
+		(class.Name == c.Plain(typeName) || class.Name == c.Hashed(typeName))
 }

@@ -60,6 +60,9 @@ type Controller struct {
 	reconciler *Reconciler
 	// changed is notified when the types have changed.
 	changed cluster.Signal
+	// reconciled contains the names of the classes that the controller has reconciled. Only sync
+	// accesses it.
+	reconciled map[string]bool
 	// warned contains the last warnings by reason. Only sync accesses it.
 	warned map[string]string
 
@@ -79,7 +82,7 @@ func New(
 		Names: names, driver: driver, choices: choices, cluster: on, events: recorder,
 		kube: guest.Kube, classes: informer.Lister(),
 		reconciler: NewReconciler(guest.Kube, informer.Lister(), recorder),
-		warned:     map[string]string{},
+		reconciled: map[string]bool{}, warned: map[string]string{},
 	}
 	c.Controller = factory.New().
 		WithInformers(on.Operator.Informer(), choices, informer.Informer(), &c.changed).
@@ -138,7 +141,7 @@ func (c *Controller) reconcile(
 	room := maxClasses - c.countOurs(existing)
 	c.reconciler.OwnsDefault = config.OwnsDefault()
 	var failed, excess []string
-	faults := map[string][]string{}
+	faults, done := map[string][]string{}, map[string]bool{}
 	for _, w := range c.Wanted(config, types, names) {
 		owns := func(class *storagev1.StorageClass) bool {
 			return c.IsClassOf(class, w.Type.Name)
@@ -167,11 +170,13 @@ func (c *Controller) reconcile(
 		}
 		required := c.driver.Required(w)
 		config.MarkDefault(required)
+		c.reconciled[w.Name], done[w.Name] = true, true
 		if err := c.reconciler.Reconcile(ctx, required, owns); err != nil {
 			failed = append(failed,
 				fmt.Sprintf("StorageClass %s of %s %q: %v", w.Name, c.Noun, w.Type.Name, err))
 		}
 	}
+	failed = append(failed, c.unsetDefaults(ctx, config, existing, done)...)
 	if len(excess) > 0 {
 		faults[c.Ignored()] = slices.Insert(faults[c.Ignored()], 0, c.limited(excess))
 	}

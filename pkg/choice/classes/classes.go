@@ -124,6 +124,9 @@ func Merge(existing, required *storagev1.StorageClass, ownsDefault bool) *storag
 	if chosen, found := existing.Annotations[choice.DefaultAnnotation]; found && !ownsDefault {
 		ret.Annotations[choice.DefaultAnnotation] = chosen
 	}
+	if ownsDefault {
+		delete(ret.Annotations, choice.BetaDefaultAnnotation)
+	}
 	ret.Provisioner = required.Provisioner
 	ret.Parameters = required.Parameters
 	ret.ReclaimPolicy = cmp.Or(required.ReclaimPolicy, existing.ReclaimPolicy)

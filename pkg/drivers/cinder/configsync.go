@@ -156,7 +156,8 @@ func (c *configSync) topology(user userConfig) (topology, error) {
 func (c *configSync) report(ctx context.Context, user userConfig, t topology, failed error) error {
 	progressing := cluster.NewCondition(progressingType, opv1.ConditionFalse, reasonAsExpected,
 		"The configuration of the driver is written")
-	remarks := slices.Concat(c.accepted.Remarks(), user.ignored, c.types.ignored())
+	remarks := slices.Concat(c.accepted.Remarks(), user.ignored, c.types.ignored(),
+		c.types.Defaults())
 	zones := c.zones.current().zones
 	if wanted := c.wanted.Load(); wanted != nil {
 		remarks = append(remarks, c.sources.contradictions(user, *wanted, zones)...)

@@ -13,6 +13,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/events"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -101,6 +102,49 @@ classes:
 	b.state(t, opv1.RemovedStorageClass)
 	b.writes(t, "delete storageclasses/csi-manila-gold", "delete storageclasses/csi-manila-net",
 		"delete storageclasses/nodes")
+}
+
+// The type of the earlier default is gone or excluded, or its additional class was renamed.
+func TestOnlyOneClassOfTheOperatorIsTheDefault(t *testing.T) {
+	t.Parallel()
+	gone, beta := wanted("csi-manila-gone", "gone"), wanted("csi-manila-excluded", "excluded")
+	gone.Annotations = map[string]string{defaultClass: "true"}
+	const betaDefault = "storageclass.beta.kubernetes.io/is-default-class"
+	beta.Annotations = map[string]string{betaDefault: "true"}
+	other := &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: "of-others", Annotations: beta.Annotations},
+		Provisioner: "example.com",
+	}
+	b := newClassBench(t, gone, beta, other, chosen(`
+types: {exclude: [excluded]}
+defaultClass: node
+classes: [{type: gold, name: nodes}]
+`))
+	const at = "key operator.yaml of ConfigMap openshift-config/manila-csi-config: defaultClass: "
+	another := func(name, annotation string) string {
+		return at + "StorageClass " + name + " is a default, too, and claims get the newest one: set " +
+			"its annotation " + annotation + " to false"
+	}
+	b.offer("gold", "excluded")
+	b.writes(t, "create storageclasses/csi-manila-gold", "create storageclasses/nodes")
+	assert.Check(t, is.DeepEqual([]string{
+		at + `there is no StorageClass "node": did you mean "nodes"?`,
+		another("csi-manila-excluded", betaDefault), another("csi-manila-gone", defaultClass),
+		another("of-others", betaDefault),
+	}, b.Defaults()))
+	b.choose(t, "types: {exclude: [excluded]}\ndefaultClass: nodes\n"+
+		"classes: [{type: gold, name: nodes}]\n")
+	b.writes(t, "update storageclasses/nodes", "update storageclasses/csi-manila-excluded",
+		"update storageclasses/csi-manila-gone")
+	b.choose(t, "types: {exclude: [excluded]}\ndefaultClass: knots\n"+
+		"classes: [{type: gold, name: knots}]\n")
+	b.writes(t, "create storageclasses/knots")
+	b.writes(t, "update storageclasses/nodes")
+	assert.Check(t, is.DeepEqual([]string{another("of-others", betaDefault)}, b.Defaults()))
+	for _, class := range b.fake.StorageClasses(t) {
+		want := class.Name == "knots" || class.Name == "of-others"
+		assert.Check(t, is.Equal(choice.IsDefault(class), want), class.Name)
+	}
 }
 
 // TestTypesThatNeedANetwork: without choices, these types get a class as before.

@@ -75,7 +75,9 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	classes := newStorageClassController(s, choices)
 	poll := s.ProbeOptions(service, "Manila-Gate", accepted)
 	poll.Triggers = choices.Informers()
-	unused := func() []string { return slices.Concat(accepted.Remarks(), classes.Unused()) }
+	unused := func() []string {
+		return slices.Concat(accepted.Remarks(), classes.Unused(), classes.Defaults())
+	}
 	return plugin.Components{
 		ControllerHooks: []hook.Workload{accessRules(s.Settings, choices)},
 		FSGroupPolicy:   s.Settings.FSGroupPolicy,
