@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -89,10 +90,15 @@ func Proxy(variables []corev1.EnvVar) Workload {
 
 func setEnv(c *corev1.Container, variables []corev1.EnvVar) {
 	for _, v := range variables {
+		v.Value = literal(v.Value)
 		c.Env = slices.DeleteFunc(c.Env, func(other corev1.EnvVar) bool { return other.Name == v.Name })
 		c.Env = append(c.Env, v)
 	}
 }
+
+// literal returns the text of an environment variable that Kubernetes expands to the value. It
+// expands $(NAME), and turns $$ into $.
+func literal(value string) string { return strings.ReplaceAll(value, "$", "$$") }
 
 // RunAsUser sets the user ID of the pods, for clusters that do not assign one; nil sets none.
 func RunAsUser(id *int64) Workload {

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"errors"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -111,10 +112,31 @@ func TrustedCABundle(c *cluster.Cluster, side flavour.Side, name string) Workloa
 // config.openshift.io/inject-proxy names. The variables are in spec.observedConfig of the
 // ClusterCSIDriver, whose events repeat every hook.
 func ObservedProxy() Workload {
+	deployment := controllerservice.WithObservedProxyDeploymentHook()
+	daemonSet := nodeservice.WithObservedProxyDaemonSetHook()
+	literal := Pods(makeProxyLiteral)
 	return Workload{
-		Deployment: controllerservice.WithObservedProxyDeploymentHook(),
-		DaemonSet:  nodeservice.WithObservedProxyDaemonSetHook(),
+		Deployment: func(spec *opv1.OperatorSpec, d *appsv1.Deployment) error {
+			return errors.Join(deployment(spec, d), literal.Deployment(spec, d))
+		},
+		DaemonSet: func(spec *opv1.OperatorSpec, d *appsv1.DaemonSet) error {
+			return errors.Join(daemonSet(spec, d), literal.DaemonSet(spec, d))
+		},
 	}
+}
+
+// makeProxyLiteral changes the variables that library-go has added.
+func makeProxyLiteral(pod *corev1.PodSpec) error {
+	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for _, c := range containers {
+			for i := range c.Env {
+				if strings.HasSuffix(c.Env[i].Name, "_PROXY") {
+					c.Env[i].Value = literal(c.Env[i].Value)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // Topology sets two replicas if the control plane of the cluster is highly available, else one. It

@@ -60,6 +60,9 @@ func TestObservedProxySetsVariables(t *testing.T) {
 		`{"targetcsiconfig": {"proxy": {"HTTPS_PROXY": "http://p:1", "NO_PROXY": ".svc"}}}`: {
 			own, {Name: "HTTPS_PROXY", Value: "http://p:1"}, {Name: "NO_PROXY", Value: ".svc"},
 		},
+		`{"targetcsiconfig": {"proxy": {"HTTPS_PROXY": "http://u:a$$b$(A)@p:1"}}}`: {
+			own, {Name: "HTTPS_PROXY", Value: "http://u:a$$$$b$$(A)@p:1"},
+		},
 	} {
 		spec := &opv1.OperatorSpec{ObservedConfig: runtime.RawExtension{Raw: []byte(observed)}}
 		wanted, _ := workloads()
@@ -241,6 +244,11 @@ func TestProxySetsVariablesOnce(t *testing.T) {
 	for _, test := range []struct{ variables, given, want []corev1.EnvVar }{
 		{nil, given, given},
 		{proxy, nil, proxy},
+		{
+			[]corev1.EnvVar{variable("HTTP_PROXY", "http://u:a$(A)@p:1")},
+			nil,
+			[]corev1.EnvVar{variable("HTTP_PROXY", "http://u:a$$(A)@p:1")},
+		},
 		{proxy, given, append([]corev1.EnvVar{from, variable("HTTP_PROXY", "c")}, proxy...)},
 	} {
 		pods := func(env []corev1.EnvVar) (ret corev1.PodTemplateSpec) {

@@ -130,6 +130,7 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 		{"manila.replicas=0", operator, `"replicas":0`},
 		{"manila.resources.limits.cpu=2", operator, `"resources":{"limits":{"cpu":2}}`},
 		{"manila.env.DRIVER_IMAGE=mine", operator, `{"name":"DRIVER_IMAGE","value":"mine"}`},
+		{`proxy.http=http://a\$b`, operator, `{"name":"HTTP_PROXY","value":"http://a$$b"}`},
 		{"proxy.no=.svc", operator, `{"name":"NO_PROXY","value":".svc"}`},
 		{"clusterID=mine", operator, `{"name":"CLUSTER_ID","value":"mine"}`},
 		{
