@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -15,8 +16,12 @@ import (
 )
 
 const (
-	// userSection is the only section that users may configure.
+	// userSection is the section that users may configure.
 	userSection = "BlockStorage"
+	// metadataSection contains one setting that users may configure: where the driver looks up the
+	// server that it runs on.
+	metadataSection = "Metadata"
+	searchOrderKey  = "search-order"
 	// devicePathKey belongs to the in-tree driver. Guessing devices by path has attached wrong
 	// volumes.
 	devicePathKey = "trust-device-path"
@@ -35,12 +40,12 @@ type Options struct {
 	Insecure bool
 }
 
-// CloudConf returns the cloud.conf of the driver: [Global] from the options and [BlockStorage] from
-// the user's text, which may be empty. It drops the rest of the user's text, because settings of
-// the in-tree driver prevent the CSI driver from starting, or make it use other credentials. From
-// the result the driver reads the same [BlockStorage] as from the user's text, except
-// trust-device-path. A text that neither the driver nor earlier operators can read is a
-// *SyntaxError.
+// CloudConf returns the cloud.conf of the driver: [Global] from the options, and [BlockStorage] and
+// search-order of [Metadata] from the user's text, which may be empty. It drops the rest of the
+// user's text, because settings of the in-tree driver prevent the CSI driver from starting, or make
+// it use other credentials. From the result the driver reads the same [BlockStorage] as from the
+// user's text, except trust-device-path. A text that neither the driver nor earlier operators can
+// read is a *SyntaxError.
 func CloudConf(user []byte, o Options) ([]byte, error) {
 	text, err := driverText(user)
 	if err != nil {
@@ -51,17 +56,22 @@ func CloudConf(user []byte, o Options) ([]byte, error) {
 		return nil, err
 	}
 	conf := bytes.NewBufferString(global)
-	// One header for all sections. Repeated settings stay, for the last one counts.
-	header := "\n[" + userSection + "]\n"
-	for _, e := range entriesOf(text) {
-		if !e.setting() {
-			continue
+	entries := entriesOf(text)
+	for _, section := range userSections() {
+		// One header for all sections. Repeated settings stay, for the last one counts.
+		header := "\n[" + section + "]\n"
+		for _, e := range entries {
+			if e.section != section || !e.setting() {
+				continue
+			}
+			conf.WriteString(header + e.text + "\n")
+			header = ""
 		}
-		conf.WriteString(header + e.text + "\n")
-		header = ""
 	}
 	return conf.Bytes(), nil
 }
+
+func userSections() []string { return []string{userSection, metadataSection} }
 
 func (o Options) section() (string, error) {
 	lines := [][2]string{{"clouds-file", o.CloudsFile}, {"cloud", o.Cloud}}
@@ -100,15 +110,37 @@ func quote(value string) (string, error) {
 // entry is the header of a section or a setting, on one line or more.
 type entry struct {
 	line int
-	// counts is true in the section of the user, its header included.
-	counts bool
+	// section is the one of userSections that the entry is in, or whose header it is, or "".
+	section string
 	// name is the name of a setting, "" for a header. text is the setting, or the name of the section.
 	name, text string
 }
 
 // setting reports whether the driver gets the setting.
 func (e entry) setting() bool {
-	return e.counts && e.name != "" && !strings.EqualFold(e.name, devicePathKey)
+	if e.section == metadataSection {
+		return e.isSearchOrder() && e.remarkAboutOrder() == ""
+	}
+	return e.section != "" && e.name != "" && !strings.EqualFold(e.name, devicePathKey)
+}
+
+func (e entry) isSearchOrder() bool {
+	return e.section == metadataSection && strings.EqualFold(e.name, searchOrderKey)
+}
+
+// remarkAboutOrder returns why the operator does not pass on a search order, or "". The driver
+// would find no metadata, so it would not start on nodes.
+func (e entry) remarkAboutOrder() string {
+	var config driverConfig
+	err := gcfg.ReadStringInto(&config, "["+metadataSection+"]\n"+e.text)
+	sources := strings.Split(config.Metadata.SearchOrder, ",")
+	if err != nil || len(sources) > 2 || slices.ContainsFunc(sources, func(source string) bool {
+		return !slices.Contains([]string{"configDrive", "metadataService"}, strings.TrimSpace(source))
+	}) {
+		return "this setting is ignored, because the CSI driver accepts only configDrive, " +
+			"metadataService, or both with a comma between them. Correct it"
+	}
+	return ""
 }
 
 // entriesOf splits a text with valid syntax. Values keep the spelling that the scanner reports, so
@@ -119,14 +151,18 @@ func entriesOf(text []byte) []entry {
 	var s scanner.Scanner
 	s.Init(file, text, nil, 0)
 	var entries []entry
-	inside := false
+	inside := ""
 	for pos, tok, name := s.Scan(); tok != token.EOF; pos, tok, name = s.Scan() {
 		switch tok {
 		case token.LBRACK:
 			_, _, section := s.Scan()
 			_, next, _ := s.Scan()
-			inside = next == token.RBRACK && strings.EqualFold(section, userSection)
-			entries = append(entries, entry{line: file.Line(pos), counts: inside, text: section})
+			i := slices.IndexFunc(userSections(),
+				func(known string) bool { return strings.EqualFold(section, known) })
+			if inside = ""; next == token.RBRACK && i >= 0 {
+				inside = userSections()[i]
+			}
+			entries = append(entries, entry{line: file.Line(pos), section: inside, text: section})
 		case token.IDENT:
 			content := name
 			if _, next, _ := s.Scan(); next == token.ASSIGN {
@@ -148,6 +184,9 @@ type driverConfig struct {
 		IgnoreVolumeAZ           bool  `gcfg:"ignore-volume-az"`
 		IgnoreVolumeMicroversion bool  `gcfg:"ignore-volume-microversion"`
 	}
+	Metadata struct {
+		SearchOrder string `gcfg:"search-order"`
+	}
 }
 
 // settingsOf returns the settings of a cloud.conf, those before the first error.
@@ -163,6 +202,9 @@ const maxAttachLimit = 256
 // remark returns why the driver ignores a setting, or what prevents the driver from starting; both
 // are "" for a valid setting. An unknown setting is not an error, as in the driver.
 func (e entry) remark() (ignored, refused string) {
+	if e.section == metadataSection {
+		return "", ""
+	}
 	var config driverConfig
 	config.BlockStorage.NodeVolumeAttachLimit = maxAttachLimit
 	warning := gcfg.ReadStringInto(&config, "["+userSection+"]\n"+e.text)

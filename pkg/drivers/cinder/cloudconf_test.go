@@ -37,7 +37,9 @@ func userTexts() map[string]struct{ user, want string } {
 	settings := inSection("rescan-on-resize = on")
 	texts := map[string]struct{ user, want string }{
 		"blank lines and comments": {"\n ; " + secret + "\n\t# " + secret + "\n\n", ""},
-		"in-tree leftovers":        {inTree, inSection("ignore-volume-az = yes")},
+		"in-tree leftovers": {inTree, inSection("ignore-volume-az = yes") +
+			"\n[Metadata]\nsearch-order = configDrive\n"},
+		"an unknown search order": {"[Metadata]\nsearch-order = dhcp\nrequest-timeout = x\n", ""},
 		"other sections' settings": {"[Global]\nca-file = /x\n[BlockStorage]\na = 1\n[Metadata]\n" +
 			"a = 2\n[Route]\na", inSection("a = 1")},
 		"sections of similar names": {"[BlockStorages]\na = 1\n[Block-Storage]\na = 2\n" +

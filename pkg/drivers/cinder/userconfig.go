@@ -64,7 +64,7 @@ func (c contents) text(key string) text {
 
 // userConfig is the configuration of the administrator.
 type userConfig struct {
-	// config is a cloud.conf, of which only userSection is used.
+	// config is a cloud.conf, of which only userSections are used.
 	config text
 	// topology is "true" or "false" to override the zones, or "".
 	topology text
@@ -130,17 +130,24 @@ func remarks(user []byte) []SyntaxError {
 	var found []SyntaxError
 	if line := firstOutside(user); line > 0 {
 		found = append(found, SyntaxError{line, "this text is ignored: it precedes the first " +
-			"[section], and only [" + userSection + "] is read. Move or remove it"})
+			"[section], and only [" + userSection + "] and [" + metadataSection + "] are read. Move or " +
+			"remove it"})
 	}
 	for _, e := range entriesOf(text) {
 		problem := ""
 		switch {
 		case e.setting():
 			problem, _ = e.remark() // its error is reported when cloud.conf is generated
-		case e.counts && e.name != "":
+		case e.isSearchOrder():
+			problem = e.remarkAboutOrder()
+		case e.section == metadataSection && e.name != "":
+			problem = "this setting is ignored: the operator passes on only " + searchOrderKey +
+				" of this section. Remove it"
+		case e.section != "" && e.name != "":
 			problem = devicePathKey + " is ignored: the CSI driver does not support it. Remove it"
-		case e.name == "" && !e.counts:
-			problem = "this section is ignored: only [" + userSection + "] is read. " + adviceAbout(e.text)
+		case e.name == "" && e.section == "":
+			problem = "this section is ignored: only [" + userSection + "] and [" + metadataSection +
+				"] are read. " + adviceAbout(e.text)
 		}
 		if problem != "" {
 			found = append(found, SyntaxError{e.line, problem})
@@ -152,7 +159,7 @@ func remarks(user []byte) []SyntaxError {
 // adviceAbout returns what to do with a section that is not read. Some are for other components.
 func adviceAbout(section string) string {
 	for _, other := range []string{
-		"Global", "LoadBalancer", "LoadBalancerClass", "Metadata", "Networking", "Route",
+		"Global", "LoadBalancer", "LoadBalancerClass", "Networking", "Route",
 	} {
 		if strings.EqualFold(section, other) {
 			return "The operator and the CSI driver do not use it. Remove it"

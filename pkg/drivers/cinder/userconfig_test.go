@@ -92,14 +92,19 @@ func TestAdministratorChoosesTopology(t *testing.T) {
 func TestSettingsWithoutEffectAreFound(t *testing.T) {
 	t.Parallel()
 	const (
-		section = "this section is ignored: only [BlockStorage] is read. Correct its name or remove it"
-		others  = "this section is ignored: only [BlockStorage] is read. The operator and the CSI " +
-			"driver do not use it. Remove it"
+		section = "this section is ignored: only [BlockStorage] and [Metadata] are read. " +
+			"Correct its name or remove it"
+		others = "this section is ignored: only [BlockStorage] and [Metadata] are read. The operator " +
+			"and the CSI driver do not use it. Remove it"
 		setting = "the CSI driver does not support this setting. It supports node-volume-attach-limit, " +
 			"rescan-on-resize, ignore-volume-az and ignore-volume-microversion"
 		limit   = "the CSI driver ignores a limit below 1 or above 256, and uses 256"
 		outside = "this text is ignored: it precedes the first [section], and only [BlockStorage] " +
-			"is read. Move or remove it"
+			"and [Metadata] are read. Move or remove it"
+		order = "this setting is ignored, because the CSI driver accepts only configDrive, " +
+			"metadataService, or both with a comma between them. Correct it"
+		only = "this setting is ignored: the operator passes on only search-order of this section. " +
+			"Remove it"
 		device = "trust-device-path is ignored: the CSI driver does not support it. Remove it"
 	)
 	for user, want := range map[string][]SyntaxError{
@@ -117,7 +122,9 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 		"[BlockStorage]\nnode-volume-attach-limit = \"257\"\n":                   {{2, limit}},
 		"[BlockStorage]\nnode-volume-attach-limit = " + password + "\n[other]\n": {{3, section}},
 		"# x\nclouds:\n": {{2, outside}},
-		password + " = x\n[BlockStorage]\nrescan-on-resize: on\n": {{1, outside}},
+		"[METADATA]\nsearch-order = metadataService, configDrive\n":           nil,
+		"[Metadata]\nsearch-order = " + password + "\nrequest-timeout = 5s\n": {{2, order}, {3, only}},
+		password + " = x\n[BlockStorage]\nrescan-on-resize: on\n":             {{1, outside}},
 	} {
 		assert.Check(t, is.DeepEqual(want, remarks([]byte(user))), "%q", user)
 	}

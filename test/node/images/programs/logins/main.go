@@ -49,7 +49,7 @@ func run(folder string) (a answer) {
 		return answer{Error: err.Error()}
 	}
 	parts := map[string]func() (map[string]string, error){
-		"cinder": controller, "cinder-node": node, "manila": shares,
+		"cinder": controller, "cinder-node": node, "manila": shares, "settings": settings,
 	}
 	endpoints, err := parts[filepath.Base(folder)]()
 	if err != nil {
@@ -74,6 +74,25 @@ func controller() (map[string]string, error) {
 func node() (map[string]string, error) {
 	_, err := cinder.GetConfigFromFiles([]string{"cloud.conf"})
 	return nil, err
+}
+
+// settings returns the types of the settings in cloud.conf, by section and name.
+func settings() (map[string]string, error) {
+	found := map[string]string{}
+	config := reflect.TypeFor[cinder.Config]()
+	for i := range config.NumField() {
+		section := config.Field(i)
+		t := section.Type
+		for t.Kind() == reflect.Map || t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		for j := range t.NumField() {
+			if name := t.Field(j).Tag.Get("gcfg"); name != "" {
+				found[section.Name+" "+name] = t.Field(j).Type.String()
+			}
+		}
+	}
+	return found, nil
 }
 
 // shares does what manila-csi-plugin does in each call.
