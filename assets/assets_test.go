@@ -247,6 +247,10 @@ func checkNode(t *testing.T, asset string, object appsv1.DaemonSet, pod corev1.P
 	assert.Check(t, is.Equal(object.Spec.Template.Annotations[eviction], "false"), asset)
 	assert.Check(t, is.Equal(pod.NodeSelector["kubernetes.io/os"], "linux"), asset)
 	assert.Check(t, pod.Containers[0].LivenessProbe != nil, asset)
+	// The drivers find a config drive in /dev/disk; that of NFS needs none.
+	sees := slices.ContainsFunc(pod.Containers[0].VolumeMounts,
+		func(m corev1.VolumeMount) bool { return m.MountPath == "/dev" })
+	assert.Check(t, sees || object.Name == "csi-nodeplugin-nfsplugin", "%s: no config drive", asset)
 	for _, container := range pod.Containers {
 		for _, arg := range container.Args {
 			assert.Check(t, !strings.HasPrefix(arg, "--health-port") && !strings.Contains(arg, "0.0.0.0:"),
