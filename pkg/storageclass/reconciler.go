@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,9 @@ const (
 	// replaceBackoff is the time between two attempts to replace a StorageClass if the API server
 	// rejects the new one after it accepted it in a dry run. During an attempt the class is missing.
 	replaceBackoff = 10 * time.Minute
+	// maxReplacements is how often a StorageClass is replaced within replaceBackoff. If another
+	// program changes it as often, it would be missing again and again.
+	maxReplacements = 3
 )
 
 // ErrNameTaken means that a StorageClass with this name exists that the operator does not own.
@@ -51,6 +55,8 @@ type Reconciler struct {
 	clock  clock.PassiveClock
 	// deleted contains the StorageClasses that were deleted and not recreated yet, by name.
 	deleted map[string]*storagev1.StorageClass
+	// replaced contains the times of the last replacements of a StorageClass, by name.
+	replaced map[string][]time.Time
 	// failed contains the last attempt to replace a StorageClass that ended with the old one, by name.
 	failed map[string]failure
 }
@@ -68,6 +74,7 @@ func NewReconciler(
 		lister: lister, api: kube.StorageV1().StorageClasses(), events: recorder,
 		clock:   clock.RealClock{},
 		deleted: map[string]*storagev1.StorageClass{}, failed: map[string]failure{},
+		replaced: map[string][]time.Time{},
 	}
 }
 
@@ -134,6 +141,9 @@ func (r *Reconciler) replace(
 	if found && r.clock.Since(last.at) < replaceBackoff {
 		return last.err
 	}
+	if err := r.mayReplace(existing.Name); err != nil {
+		return err
+	}
 	// The API server returns AlreadyExists only after admission and validation have accepted the
 	// object.
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
@@ -156,7 +166,21 @@ func (r *Reconciler) replace(
 		return err
 	}
 	r.deleted[existing.Name] = existing
+	r.replaced[existing.Name] = append(r.replaced[existing.Name], r.clock.Now())
 	return r.create(ctx, required)
+}
+
+// mayReplace returns an error if the StorageClass has been replaced too often.
+func (r *Reconciler) mayReplace(name string) error {
+	r.replaced[name] = slices.DeleteFunc(r.replaced[name], func(at time.Time) bool {
+		return r.clock.Since(at) >= replaceBackoff
+	})
+	if len(r.replaced[name]) < maxReplacements {
+		return nil
+	}
+	return fmt.Errorf("the operator has recreated it %d times within %v, and something changes it "+
+		"each time: correct that, or set spec.storageClassState of the ClusterCSIDriver to Unmanaged",
+		maxReplacements, replaceBackoff)
 }
 
 // create creates the StorageClass. If replace deleted it before, the new one preserves what the

@@ -254,6 +254,25 @@ func TestDeletedClassIsRecreatedWithItsContent(t *testing.T) {
 	f.expectClass(t, customized())
 }
 
+// The class would be missing again and again.
+func TestFightAboutAClassPauses(t *testing.T) {
+	t.Parallel()
+	changed := required()
+	changed.Parameters = map[string]string{"type": "other"}
+	f := newFixture(t, changed)
+	for range maxReplacements {
+		assert.NilError(t, f.reconcile(t))
+		f.expectWrites(t, "try", "delete", "create")
+		assert.NilError(t, f.api.Tracker().Update(
+			storagev1.SchemeGroupVersion.WithResource("storageclasses"), changed.DeepCopy(), ""))
+	}
+	assert.Check(t, is.ErrorContains(f.reconcile(t), "recreated it 3 times within 10m0s"))
+	f.expectWrites(t)
+	f.clock.SetTime(f.clock.Now().Add(replaceBackoff))
+	assert.NilError(t, f.reconcile(t))
+	f.expectWrites(t, "try", "delete", "create")
+}
+
 func TestRepairWaitsForFinalizers(t *testing.T) {
 	t.Parallel()
 	held := outdated()
