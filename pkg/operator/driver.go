@@ -27,6 +27,8 @@ type driver struct {
 	csiAddons *csiAddons
 	// components are what the Setup function of the plugin returned.
 	components plugin.Components
+	// snapshotCRD watches the CRD of VolumeSnapshotClasses; nil if the driver has none.
+	snapshotCRD *cluster.Trigger
 	// initialSyncs is done when all static objects have been applied once.
 	initialSyncs *initialSyncs
 }

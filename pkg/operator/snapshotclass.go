@@ -50,7 +50,8 @@ func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
 		Resource: resourceapply.VolumeSnapshotClassResource,
 	}
 	client := d.cluster.Side(flavour.Guest).Dynamic.Resource(resource)
-	crd := d.cluster.Side(flavour.Guest).CRD(resource.GroupResource().String())
+	d.snapshotCRD = d.cluster.Side(flavour.Guest).CRD(resource.GroupResource().String())
+	crd := d.snapshotCRD
 	sync := func(ctx context.Context, syncCtx factory.SyncContext) error {
 		var errs []error
 		config, _ := d.choices.Current() // while it is invalid, each class keeps its parameter
@@ -85,7 +86,9 @@ func applySnapshotClass(
 	existing, err := client.Get(ctx, required.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err := client.Create(ctx, required, metav1.CreateOptions{})
-		resourcehelper.ReportCreateEvent(recorder, required, err)
+		if !apierrors.IsNotFound(err) { // a condition reports it
+			resourcehelper.ReportCreateEvent(recorder, required, err)
+		}
 		return err
 	}
 	if err != nil {

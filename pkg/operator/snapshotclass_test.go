@@ -116,6 +116,19 @@ func TestVolumeSnapshotClassKeepsWhatTheAdministratorMayChoose(t *testing.T) {
 	}
 }
 
+// The API server may serve only v1beta1. A condition reports it.
+func TestUnservedVersionCausesNoEvents(t *testing.T) {
+	t.Parallel()
+	f := newSnapshotClassFixture(t, "standard-csi", cinderPlugin())
+	class := f.create(t)
+	assert.NilError(t, f.classes.Delete(t.Context(), f.name, metav1.DeleteOptions{}))
+	refuse(&f.dynamic.Fake, "create", "*", apierrors.NewNotFound(schema.GroupResource{}, ""))
+	before := len(f.events.(events.InMemoryRecorder).Events())
+	err := applySnapshotClass(t.Context(), f.classes, f.events, class, "")
+	assert.Check(t, apierrors.IsNotFound(err), "%v", err)
+	assert.Check(t, is.Len(f.events.(events.InMemoryRecorder).Events(), before))
+}
+
 func TestChoiceOfForceCreateHasPrecedence(t *testing.T) {
 	t.Parallel()
 	f := newSnapshotClassFixture(t, "standard-csi", cinderPlugin())

@@ -45,6 +45,8 @@ func (d *driver) snapshotsServed(name string) (factory.Controller, error) {
 	sync := func(ctx context.Context, _ factory.SyncContext) error {
 		list, err := client.List(ctx, metav1.ListOptions{Limit: maxSnapshots})
 		switch {
+		case apierrors.IsNotFound(err) && d.snapshotCRD.Exists():
+			return d.applyOptional(ctx, name, conditionType, d.unserved(conditionType))
 		case apierrors.IsNotFound(err): // the CRD does not exist, so there is no class either
 			return d.applyOptional(ctx, name, conditionType, nil)
 		case err != nil:
@@ -58,6 +60,16 @@ func (d *driver) snapshotsServed(name string) (factory.Controller, error) {
 		WithSync(cluster.WhileManaged(d.operator, sync)).
 		ResyncEvery(snapshotsInterval).
 		ToController(name, d.events), nil
+}
+
+// unserved returns the condition for definitions that do not serve the version of the operator. An
+// old snapshot controller serves only v1beta1.
+func (d *driver) unserved(conditionType string) *cluster.Condition {
+	crd := d.cluster.Name(flavour.Guest, "CustomResourceDefinition", "",
+		resourceapply.VolumeSnapshotClassResource+"."+resourceapply.VolumeSnapshotClassGroup)
+	return cluster.NewCondition(conditionType, opv1.ConditionFalse, "NotServed", crd+" exists, but "+
+		"the API server does not serve version v1 of VolumeSnapshots, so the operator creates no "+
+		"VolumeSnapshotClass. Install the CustomResourceDefinitions of a supported snapshot controller")
 }
 
 // served returns the condition for a list of VolumeSnapshots. It names the oldest one that is

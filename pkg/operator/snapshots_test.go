@@ -34,6 +34,9 @@ func TestSnapshotsThatNoControllerProcessesAreReported(t *testing.T) {
 		err := api.Tracker().Create(version.WithResource("volumesnapshots"), snapshot, "shop")
 		assert.NilError(t, err)
 	}
+	_, err := d.volumeSnapshotClass("Test") // requests the CRD
+	assert.NilError(t, err)
+	d.cluster.Start(t.Context())
 	sync := syncer(t, d, d.snapshotsServed)
 	synced := func() opv1.OperatorCondition {
 		assert.NilError(t, sync())
@@ -56,4 +59,6 @@ func TestSnapshotsThatNoControllerProcessesAreReported(t *testing.T) {
 		assert.Check(t, is.Equal(synced().Type, ""), "without the CRD")
 	}
 	assert.Check(t, is.Equal(client.Writes(), 3), "writes of True, of False, and of the removal")
+	clustertest.PutCRD(t, api, "volumesnapshotclasses.snapshot.storage.k8s.io")
+	clustertest.Eventually(t, func() bool { return synced().Reason == "NotServed" }, "only v1beta1")
 }
