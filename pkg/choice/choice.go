@@ -163,7 +163,8 @@ type Class struct {
 	// `driver_handles_share_servers=true`, which need one.
 	ShareNetworkID string `json:"shareNetworkID,omitempty" kind:"ManilaConfig"`
 	// The networks that may mount new shares, such as `10.0.0.0/16`. The default is every IPv4
-	// address, `0.0.0.0/0`. Nodes that mount shares by IPv6 need a value, such as `fd00::/64`.
+	// address, `0.0.0.0/0`. Nodes that mount shares by IPv6 need a value, such as `fd00::/64`. Name
+	// only one network for version 1.33 of the driver, which makes one access rule of the whole list.
 	ShareClients []string `json:"shareClients,omitempty" kind:"ManilaConfig" maxItems:"100"`
 	// Metadata of new shares in Manila.
 	ShareMetadata map[string]string `json:"shareMetadata,omitempty" kind:"ManilaConfig" maxItems:"100"`
