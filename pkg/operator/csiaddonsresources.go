@@ -62,7 +62,7 @@ func (d *driver) csiAddonsResources(name string) (factory.Controller, error) {
 	}
 	r.removeConditions = staleconditions.NewRemoveStaleConditionsController(name,
 		[]string{r.activeType(), r.degradedType()}, d.operator, d.events).Sync
-	_, r.read = d.assetFunc(r.assets)
+	r.read = d.assetFunc(r.assets)
 	return factory.New().
 		WithInformers(append(d.csiAddons.informers(), cluster.DelayStatus(d.operator.Informer()))...).
 		WithSync(cluster.WhileManaged(d.operator, r.sync)).

@@ -1,12 +1,13 @@
 package operator
 
 import (
+	"context"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
-	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
@@ -22,40 +23,40 @@ const optionalResync = 2 * time.Minute
 // exists. cluster-storage-operator creates this Service since OpenShift 4.22. The controller never
 // deletes a ServiceMonitor: Kubernetes deletes it together with its CRD.
 func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
-	files, read := d.monitors(bundle.ServiceMonitor)
-	operatorFiles, readOperator := d.monitors(bundle.OperatorMonitor)
-	if len(files)+len(operatorFiles) == 0 {
+	assets := d.bundle.Select(bundle.ServiceMonitor, flavour.ControlPlane)
+	operatorAssets := d.bundle.Select(bundle.OperatorMonitor, flavour.ControlPlane)
+	if len(assets)+len(operatorAssets) == 0 {
 		return nil, nil
 	}
 	clients := d.cluster.Side(flavour.ControlPlane)
 	crd := clients.CRD("servicemonitors.monitoring.coreos.com")
 	informers := append(d.csiAddons.informers(), crd,
 		cluster.DelayStatus(d.operator.Informer()))
-	static := staticresourcecontroller.NewStaticResourceController(name, read, nil,
-		(&resourceapply.ClientHolder{}).WithDynamicClient(clients.Dynamic), d.operator, d.events).
-		WithConditionalResources(read, files, crd.Exists, never).
-		// The API server may not serve the CRD yet or any more.
-		WithIgnoreNotFoundOnCreate()
-	if len(operatorFiles) > 0 {
+	s := d.newStaticObjects(name, flavour.ControlPlane)
+	s.optional = true
+	if s.read = d.assetFunc(slices.Concat(assets, operatorAssets)); d.settings.ClusterID != "" {
+		s.read = withoutServiceCA(s.read)
+	}
+	for _, asset := range assets {
+		s.objects = append(s.objects, staticObject{asset: asset.Name, wanted: crd.Exists})
+	}
+	if len(operatorAssets) > 0 {
 		service, exists := d.metricsService(clients)
 		informers = append(informers, service)
-		static = static.WithConditionalResources(readOperator, operatorFiles,
-			func() bool { return crd.Exists() && exists() }, never)
+		for _, asset := range operatorAssets {
+			s.objects = append(s.objects, staticObject{
+				asset: asset.Name, wanted: func() bool { return crd.Exists() && exists() },
+			})
+		}
+	}
+	sync := func(ctx context.Context, syncCtx factory.SyncContext) error {
+		return s.report(ctx, s.apply(ctx, syncCtx))
 	}
 	return factory.New().
 		WithInformers(informers...).
-		WithSync(cluster.WhileManaged(d.operator, static.Sync)).
+		WithSync(cluster.WhileManaged(d.operator, sync)).
 		ResyncEvery(optionalResync).
-		ToController(static.Name(), d.events), nil
-}
-
-// monitors returns the names of the ServiceMonitors with a role, and a function that reads them.
-func (d *driver) monitors(role bundle.Role) ([]string, resourceapply.AssetFunc) {
-	files, read := d.assetFunc(d.bundle.Select(role, flavour.ControlPlane))
-	if d.settings.ClusterID != "" {
-		read = withoutServiceCA(read)
-	}
-	return files, read
+		ToController(s.instance(), d.events), nil
 }
 
 // metricsService returns the informer of the Service with the operator's metrics, and a function
@@ -68,8 +69,6 @@ func (d *driver) metricsService(clients *cluster.Clients) (factory.Informer, fun
 		return err == nil // the only error of a cache is NotFound
 	}
 }
-
-func never() bool { return false }
 
 // withoutServiceCA changes ServiceMonitors for clusters that are not OpenShift. Their Prometheus
 // has no file with the service CA and would not scrape. kube-rbac-proxy may make its own

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,20 +9,18 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
-	"github.com/openshift/library-go/pkg/operator/staticresourcecontroller"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// staticResync is the interval of a reconcile without an event. The minute of library-go's
-// controller would cost one request per object and minute.
+// staticResync is the interval of a reconcile without an event, which sends a request for each
+// object.
 const staticResync = 10 * time.Minute
 
 // The names of the two controllers of static assets. Standalone, where both sides are one cluster,
@@ -57,75 +56,53 @@ func (d *driver) staticResources(
 	if len(assets) == 0 {
 		return nil, nil
 	}
-	clients := d.cluster.Side(side)
 	if err := d.setFSGroupPolicy(assets); err != nil {
 		return nil, err
 	}
-	files, read := d.assetFunc(assets)
-	ports, err := d.newServicePorts(side, assets)
-	if err != nil {
-		return nil, err
-	}
-	holder := (&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube).
-		WithDynamicClient(clients.Dynamic)
-	client := cluster.View{OperatorClientWithFinalizers: d.operator, Condition: ports.report}
-	static := staticresourcecontroller.NewStaticResourceController(name, read, files, holder, client,
-		d.events)
-	missing := &missingRoles{
-		clients: holder, read: read, events: d.events,
-		roles: map[string]func() bool{}, bindings: map[string]func() bool{},
-	}
-	// RBAC is a prerequisite of workloads; the ports of a Service are not.
-	sync := ports.before(missing.before(d.initialSyncs.track(static.Sync)))
+	s := d.newStaticObjects(name, side)
+	s.read = d.assetFunc(assets)
 	f := factory.New().
 		WithInformers(cluster.DelayStatus(d.operator.Informer())).
 		WithInformers(d.csiAddons.informers()...).
-		WithSync(cluster.WhileManaged(d.operator, sync)).
 		ResyncEvery(staticResync)
-	if err := d.watchAssets(f, side, assets, missing); err != nil {
-		return nil, err
-	}
-	return f.ToController(static.Name(), d.events), nil
-}
-
-// watchAssets triggers the controller when an object among the assets changes, and tells missing
-// about the roles and bindings.
-func (d *driver) watchAssets(
-	f *factory.Factory, side flavour.Side, assets []bundle.Asset, missing *missingRoles,
-) error {
 	for _, asset := range assets {
-		object, err := metadata(asset)
+		object, informer, err := s.watched(side, asset)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		var informer factory.Informer
-		if isService(object) { // servicePorts reads it, too
-			services := d.cluster.Side(side).ObjectInformers.For(object.Namespace, object.Name)
-			informer = services.Core().V1().Services().Informer()
-		} else {
-			trigger, err := d.trigger(side, object)
-			if err != nil {
-				return fmt.Errorf("asset %q: %w", asset.Name, err)
-			}
-			missing.add(object.Kind, asset.Name, trigger.Exists)
-			informer = trigger
-		}
-		f.WithFilteredEventsInformers(nameFilter(object.Name), informer)
+		s.objects = append(s.objects, object)
+		f.WithFilteredEventsInformers(nameFilter(object.name), informer)
 	}
-	return nil
+	// RBAC is a prerequisite of workloads; the ports of a Service are not.
+	apply := d.initialSyncs.track(s.apply)
+	sync := func(ctx context.Context, syncCtx factory.SyncContext) error {
+		return s.report(ctx, errors.Join(s.repairPorts(ctx), apply(ctx, syncCtx)))
+	}
+	return f.WithSync(cluster.WhileManaged(d.operator, sync)).ToController(s.instance(), d.events), nil
 }
 
-// trigger returns the trigger for an object of a side.
-func (d *driver) trigger(
-	side flavour.Side, object *metav1.PartialObjectMetadata,
-) (*cluster.Trigger, error) {
-	clients := d.cluster.Side(side)
+// watched returns the object of an asset, and the informer that reports its changes.
+func (s *staticObjects) watched(
+	side flavour.Side, asset bundle.Asset,
+) (staticObject, factory.Informer, error) {
+	object, err := metadata(asset)
+	if err != nil {
+		return staticObject{}, nil, err
+	}
+	o := staticObject{asset: asset.Name, kind: object.Kind, name: object.Name}
+	if object.APIVersion == "v1" && object.Kind == "Service" { // repairPorts reads it, too
+		services := s.cluster.Side(side).ObjectInformers.For(object.Namespace, object.Name).
+			Core().V1().Services()
+		o.service = services.Lister().Services(object.Namespace)
+		return o, services.Informer(), nil
+	}
+	clients := s.cluster.Side(side)
 	if object.Namespace == "" && clients.Informers.InformersFor("") == nil {
-		return nil, errors.New("the object has no namespace: the operator can read such objects " +
-			"only in the guest cluster")
+		return o, nil, fmt.Errorf("asset %q: the object has no namespace: the operator can read such "+
+			"objects only in the guest cluster", asset.Name)
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
-	return clients.Trigger(resource, object.Namespace, object.Name), nil
+	return o, clients.Trigger(resource, object.Namespace, object.Name), nil
 }
 
 func nameFilter(name string) factory.EventFilterFunc {
@@ -154,16 +131,14 @@ func (d *driver) setFSGroupPolicy(assets []bundle.Asset) error {
 	return nil
 }
 
-// assetFunc returns the names of the assets, and a function that reads an asset by name. While
-// CSI-Addons is active it reads the assets that replace others.
-func (d *driver) assetFunc(assets []bundle.Asset) ([]string, resourceapply.AssetFunc) {
-	var files []string
+// assetFunc returns a function that reads an asset by name. While CSI-Addons is active it reads the
+// assets that replace others.
+func (d *driver) assetFunc(assets []bundle.Asset) resourceapply.AssetFunc {
 	data := map[string][]byte{}
 	for _, asset := range assets {
-		files = append(files, asset.Name)
 		data[asset.Name] = asset.Data
 	}
-	return files, func(name string) ([]byte, error) {
+	return func(name string) ([]byte, error) {
 		if other := d.csiAddons.instead(name); other != nil {
 			return other, nil
 		}

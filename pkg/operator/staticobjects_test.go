@@ -2,21 +2,96 @@ package operator
 
 import (
 	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
+
+// slowCreations is an API server without objects, in which a creation takes as long as that of a
+// role. Fake clients of client-go handle one request after the other.
+type slowCreations struct {
+	mu    sync.Mutex
+	paths []string // of creations
+}
+
+const creation = 100 * time.Millisecond
+
+func (s *slowCreations) RoundTrip(request *http.Request) (*http.Response, error) {
+	response := &http.Response{
+		StatusCode: http.StatusNotFound, Request: request, Body: io.NopCloser(strings.NewReader(
+			`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound"}`)),
+		Header: http.Header{"Content-Type": {"application/json"}},
+	}
+	if request.Method != http.MethodPost {
+		return response, nil
+	}
+	s.mu.Lock()
+	s.paths = append(s.paths, request.URL.Path)
+	s.mu.Unlock()
+	time.Sleep(creation) //nolint:forbidigo // the time of synctest.
+	response.StatusCode, response.Body = http.StatusCreated, request.Body
+	return response, nil
+}
+
+func TestMissingRolesAreCreatedAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	syncCtx := factory.NewSyncContext("Test", process().Events) // its queue never ends
+	synctest.Test(t, func(t *testing.T) {
+		api := &slowCreations{}
+		kube, err := kubernetes.NewForConfig(&rest.Config{
+			Transport: api, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+		})
+		assert.NilError(t, err)
+		s := &staticObjects{
+			clients: (&resourceapply.ClientHolder{}).WithKubernetes(kube),
+			cache:   resourceapply.NewResourceCache(),
+			read: func(asset string) ([]byte, error) {
+				kind, name, _ := strings.Cut(asset, "/")
+				return []byte("apiVersion: rbac.authorization.k8s.io/v1\nkind: " + kind +
+					"\nmetadata: {namespace: ns, name: " + name + "}\n"), nil
+			},
+		}
+		for _, kind := range []string{"Role", "RoleBinding"} {
+			for _, name := range []string{"a", "b"} {
+				s.objects = append(s.objects, staticObject{
+					asset: kind + "/" + name, kind: kind,
+				})
+			}
+		}
+		began := time.Now()
+		assert.NilError(t, s.apply(t.Context(), syncCtx))
+		assert.Check(t, is.Equal(time.Since(began), 2*creation))
+		slices.Sort(api.paths[:2])
+		slices.Sort(api.paths[2:])
+		const folder = "/apis/rbac.authorization.k8s.io/v1/namespaces/ns/"
+		assert.Check(t, is.DeepEqual([]string{
+			folder + "roles", folder + "roles", folder + "rolebindings", folder + "rolebindings",
+		}, api.paths), "creations")
+	})
+}
 
 // The cache may not contain the previous repair yet.
 func TestEditedServicePortsAreRepaired(t *testing.T) {
@@ -45,10 +120,13 @@ func TestEditedServicePortsAreRepaired(t *testing.T) {
 		}
 		required := service(9203)
 		required.Spec.ClusterIP = ""
-		s := &servicePorts{kube: kube, required: []requiredService{
-			{Service: required, lister: corelisters.NewServiceLister(cached)},
-		}}
-		assert.NilError(t, s.sync(t.Context()))
+		s := &staticObjects{
+			kube: kube, read: func(string) ([]byte, error) { return yaml.Marshal(required) },
+			objects: []staticObject{{
+				name: "metrics", service: corelisters.NewServiceLister(cached).Services("operands"),
+			}},
+		}
+		assert.NilError(t, s.repairPorts(t.Context()))
 		assert.Check(t, is.DeepEqual(tt.writes, clustertest.Writes(kube)), "writes, %s", name)
 		if tt.live != 0 {
 			got, err := kube.CoreV1().Services("operands").Get(t.Context(), "metrics", metav1.GetOptions{})
