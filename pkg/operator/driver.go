@@ -67,15 +67,12 @@ func (d *driver) service() string {
 	return d.ConditionPrefix
 }
 
-// loadBundles validates the drivers and loads their bundles, and those for CSI-Addons, in the same
+// loadBundles loads the bundles of the drivers, and those for CSI-Addons, in the same
 // order.
 func loadBundles(
 	drivers []plugin.Driver, f flavour.Flavour,
 ) (bundles, addons []*bundle.Bundle, err error) {
 	for _, d := range drivers {
-		if err := d.Validate(); err != nil {
-			return nil, nil, err
-		}
 		own, err := bundle.Load(d.Assets, f)
 		if err != nil {
 			return nil, nil, fmt.Errorf("loading assets of driver %q: %w", d.ConditionPrefix, err)

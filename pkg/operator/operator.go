@@ -145,11 +145,7 @@ func setUp(drivers []*driver) error {
 		if d.Setup == nil {
 			continue
 		}
-		d.components, err = d.Setup(dependencies)
-		if err == nil {
-			err = d.components.Validate()
-		}
-		if err != nil {
+		if d.components, err = d.Setup(dependencies); err != nil {
 			return fmt.Errorf("setting up driver %q: %w", d.ConditionPrefix, err)
 		}
 	}

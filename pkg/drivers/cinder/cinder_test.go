@@ -21,12 +21,14 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
+	"github.com/openstack-csi/csi-operator/test/plugintest"
 )
 
 // Conditions and events have these names.
 func TestComponentsOfTheDriver(t *testing.T) {
 	t.Parallel()
 	b, driver := newFixture(t, clustertest.Seed{}), Driver()
+	plugintest.Check(t, driver, b.dependencies)
 	components, err := driver.Setup(b.dependencies)
 	assert.NilError(t, err)
 	assert.Check(t, !components.StartWhenAvailable && !components.Ready())

@@ -18,6 +18,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
+	"github.com/openstack-csi/csi-operator/test/plugintest"
 )
 
 // Pods read their login and the CA at each call.
@@ -25,6 +26,7 @@ func TestCredentialsAreNoRolloutInputs(t *testing.T) {
 	t.Parallel()
 	for _, f := range flavour.All() {
 		_, s := dependenciesOf(t, clustertest.Seed{Flavour: f})
+		plugintest.Check(t, Driver(), s)
 		components, err := Driver().Setup(s)
 		assert.NilError(t, err)
 		for _, h := range slices.Concat(components.ControllerHooks, components.NodeHooks) {

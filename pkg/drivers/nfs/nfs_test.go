@@ -8,11 +8,14 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/drivers/nfs"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/test/plugintest"
 )
 
 func TestDriverIsCompanionOfManila(t *testing.T) {
 	t.Parallel()
 	driver := nfs.Companion("leader.example.com", "a-namespace")
+	plugintest.Check(t, driver, plugin.Dependencies{})
 	assert.Check(t, driver.Name == "leader.example.com" && driver.Namespace == "a-namespace" &&
 		driver.Setup == nil, "got %+v, want the leader's name and namespace, and no behaviour", driver)
 	for _, f := range flavour.All() {
