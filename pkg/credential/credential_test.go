@@ -88,7 +88,7 @@ func newFixtureOf(t *testing.T, f flavour.Flavour, cloud testcloud.Cloud) *fixtu
 	}
 	s.options = credential.Options{
 		Cluster: s.Cluster, Clock: s.clock, Service: "Test", Secret: "credentials",
-		Missing: "create it", Wrong: "correct it", Interval: time.Minute,
+		Missing: "create it", Wrong: "Correct it", Interval: time.Minute,
 		Services: func() []openstack.Service { return []openstack.Service{openstack.Manila()} },
 	}
 	s.restart()
@@ -273,7 +273,7 @@ func TestMalformedCredentialsNameLineAndFixAndSendNothing(t *testing.T) {
 	s.put([]byte("clouds:\n  openstack:\n    auth: {}\n"))
 	assert.Check(t, s.sync()+s.poll() == 0, "malformed credentials cause a login")
 	s.expectLogin(first)
-	for _, text := range []string{"(line 3) lacks auth_url", ": correct it. The driver keeps"} {
+	for _, text := range []string{"(line 3) lacks auth_url", ". Correct it. The driver keeps"} {
 		s.expect(accepted, opv1.ConditionFalse, "InvalidCredentials", text)
 	}
 	assert.Check(t, s.w.Malformed() != nil, "the credentials do not count as malformed")

@@ -34,8 +34,7 @@ func FuzzCA(f *testing.F) {
 // FuzzAnswers searches for an answer of OpenStack that costs too much.
 func FuzzAnswers(f *testing.F) {
 	for _, part := range []string{
-		`{"name":"n#"},`, `{"name":"n","extra_specs":{"driver_handles_share_servers":[{}]}},`, `{},`,
-		`[`, `{"a":`, "\x00", `{"name":"a","tags":["a","b","c","d"]},`,
+		`{"name":"n#"},`, `{},`, `[`, `{"name":"a","tags":["a","b","c","d"]},`,
 	} {
 		text := budget.Repeated(`{"share_types":[`, part, 8<<20-2)
 		f.Add(strings.TrimSuffix(text, ",") + "]}")

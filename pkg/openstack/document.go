@@ -1,7 +1,7 @@
 package openstack
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -18,8 +18,6 @@ import (
 const (
 	// maxClouds is the maximum size of a clouds.yaml, in bytes.
 	maxClouds = 128 << 10
-	// maxParsed is the number of bytes that the search for an invalid line parses.
-	maxParsed = 256 << 10
 	// maxListed is the number of names that a message lists.
 	maxListed = 10
 )
@@ -53,10 +51,12 @@ func decode(text []byte) (map[string]clientconfig.Cloud, *yaml.Node, error) {
 	case isType[position.LimitError](err):
 		return nil, nil, err
 	case err != nil:
-		return nil, nil, fmt.Errorf("is not valid YAML%s. Check the indentation and the quotation marks",
-			firstInvalidLine(text))
+		return nil, nil, errors.New(cmp.Or(otherText(text), invalidYAML(text)))
 	case root.IsZero() || root.Content[0].Tag == "!!null":
-		return nil, nil, errors.New("is empty")
+		return nil, nil, errors.New("is empty, or its first document is: " + expected)
+	case position.Resolved(root.Content[0]).Kind != yaml.MappingNode:
+		return nil, nil, errors.New(cmp.Or(otherText(text), fmt.Sprintf("is no clouds.yaml (line %d): %s",
+			root.Content[0].Line, expected)))
 	}
 	var file clientconfig.Clouds
 	var found format
@@ -64,7 +64,8 @@ func decode(text []byte) (map[string]clientconfig.Cloud, *yaml.Node, error) {
 	if found.repeated == "" && root.Decode(&file) == nil {
 		return file.Clouds, root.Content[0], nil
 	}
-	return nil, nil, errors.New("does not have the format of clouds.yaml" + found.text())
+	return nil, nil, errors.New(cmp.Or(found.template, "does not have the format of clouds.yaml"+
+		found.text()))
 }
 
 // mapping returns the keys of a mapping, with merged mappings at the end. It returns none for other
@@ -124,22 +125,4 @@ func printableName(name string) string {
 		return name
 	}
 	return "(a name that is not printed)"
-}
-
-// firstInvalidLine finds the first line that makes the text invalid YAML. The parser's errors name
-// the first line of the surrounding mapping, which is usually line 1.
-func firstInvalidLine(text []byte) string {
-	lines := bytes.SplitAfter(text, []byte("\n"))
-	end, parsed := len(text), 0
-	for last := len(lines) - 1; last >= 0; last-- {
-		end -= len(lines[last])
-		if parsed += end; parsed > maxParsed {
-			return ""
-		}
-		var ignored yaml.Node
-		if yaml.Unmarshal(text[:end], &ignored) == nil {
-			return fmt.Sprintf(" (line %d)", last+1)
-		}
-	}
-	return ""
 }

@@ -1,11 +1,13 @@
 package openstack
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 
@@ -33,8 +35,10 @@ func readEntry(text []byte) (*entry, error) {
 	clouds := find(top, "clouds")
 	entries := mapping(clouds.value)
 	switch {
+	case find(mapping(find(top, "sops").value), "mac").value != nil:
+		return nil, errors.New("is encrypted: decrypt it first, with sops")
 	case clouds.value == nil:
-		return nil, fmt.Errorf("has no top-level key clouds%s", others("its top-level keys are", top))
+		return nil, errors.New(otherTree(position.Resolved(root)))
 	case len(entries) == 0:
 		top = slices.DeleteFunc(top, func(k key) bool { return k.name == clouds.name })
 		return nil, fmt.Errorf("has no entries in %s: indent the entries below clouds%s",
@@ -45,7 +49,11 @@ func readEntry(text []byte) (*entry, error) {
 		name = slices.Collect(maps.Keys(found))[0]
 	}
 	cloud, exists := found[name]
-	if !exists {
+	switch {
+	case exists && (!utf8.ValidString(name) || strings.ContainsAny(name, "\x00\r")):
+		return nil, fmt.Errorf("has an entry (line %d) whose name contains NUL, a carriage return or "+
+			"bytes that are not UTF-8: rename it to %s", entries[0].line, DefaultCloud)
+	case !exists:
 		return nil, fmt.Errorf("has no entry clouds.%s: rename one of its entries to %[1]s: %s",
 			DefaultCloud, list(entries))
 	}
@@ -56,7 +64,17 @@ func readEntry(text []byte) (*entry, error) {
 
 // missingAuth returns the error for an entry without auth.
 func (e *entry) missingAuth() error {
-	advice := others("the keys there are", e.keys) + e.note
+	advice := ": add auth with auth_url and a login" + others("the keys there are", e.keys) + e.note
+	for _, k := range slices.Backward(e.keys) {
+		if slices.Contains(fields[clientconfig.AuthInfo](), k.name) {
+			advice = fmt.Sprintf(": add auth above %s, and indent what belongs to it", k)
+		}
+	}
+	for _, k := range e.keys {
+		if strings.EqualFold(k.name, "auth") {
+			advice = fmt.Sprintf(": rename %s to auth", k)
+		}
+	}
 	for _, k := range slices.Concat(e.entries, e.top) {
 		if k.name == "auth" {
 			advice = fmt.Sprintf(": indent %s below %s", k, e.path())

@@ -18,6 +18,8 @@ type format struct {
 	repeated string
 	// faults are about values of a wrong type.
 	faults []string
+	// template is about a value {{ ... }}, which is a map whose key is a map.
+	template string
 }
 
 // text returns the faults as the end of a message.
@@ -48,6 +50,9 @@ func (f *format) check(node *yaml.Node, t reflect.Type, at string) {
 	}
 	isMap := t.Kind() == reflect.Struct || t.Kind() == reflect.Map
 	switch {
+	case len(node.Content) > 0 && node.Kind == yaml.MappingNode &&
+		node.Content[0].Kind == yaml.MappingNode && node.Content[0].Style&yaml.FlowStyle != 0:
+		f.template = templateAt(node.Line)
 	case f.repeated != "", node.Kind == yaml.ScalarNode && decodes(node, t):
 	case isMap && node.Kind == yaml.MappingNode:
 		f.checkMapping(node, t, at)

@@ -305,6 +305,12 @@ func FuzzLogin(f *testing.F) {
 		budget.YAML("clouds:\n  openstack:\n    regions:\n    - values:", "        ", size)) {
 		f.Add(text)
 	}
+	for _, test := range otherTrees() {
+		f.Add(test.text)
+	}
+	f.Add(budget.Repeated("a: &a |\n"+strings.Repeat("  [x]\n", 9000)+"b:\n", "  x#: *a\n", size))
+	f.Add(budget.Repeated("a: [\n", "x: y\n", size))
+	f.Add(budget.Repeated("a:\n", "  x#: |\n    [x]\n    a = b\n", size))
 	f.Fuzz(func(t *testing.T, text string) {
 		var login *openstack.Login
 		var err error

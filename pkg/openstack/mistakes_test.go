@@ -71,14 +71,18 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 	t.Parallel()
 	wantRefused(t, mistakesWithSecrets())
 	const advice = ". Check the indentation and the quotation marks"
-	invalid := func(line int) string { return fmt.Sprintf("not valid YAML (line %d)", line) + advice }
-	const noClouds = "has no top-level key clouds; its top-level keys are "
+	const noClouds = "has no top-level key clouds: "
+	const expected = "it must begin with clouds, below it the name of an entry such as openstack, " +
+		"and below that auth, each indented"
 	wantRefused(t, map[string]mistake{
 		"empty":           {"", "is empty"},
 		"only a comment":  {"# nothing yet\n", "is empty"},
 		"null":            {"null\n", "is empty"},
-		"clouds misspelt": {changed("clouds:", "cloud:"), noClouds + "cloud (line 1)"},
-		"secret as a key": {"s3cr3t/=+ x: y\n", noClouds + "(a name that is not printed) (line 1)"},
+		"clouds misspelt": {changed("clouds:", "cloud:"), noClouds + "rename cloud (line 1) to clouds"},
+		"secret as a key": {
+			"s3cr3t/=+ x: y\n",
+			noClouds + expected + "; its top-level keys are (a name that is not printed) (line 1)",
+		},
 		"clouds is empty": {"clouds:\n", "has no entries in clouds (line 1): indent the entries"},
 		"entry not indented": {
 			"# comment\nclouds:\nopenstack:\n  auth: {}\n",
@@ -91,8 +95,8 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 		},
 		"auth misspelt": {
 			changed("    auth:", "    auht:"),
-			"has no clouds.openstack.auth (line 2); the keys there are auht (line 3), " +
-				"region_name (line 10), interface (line 11)",
+			"has no clouds.openstack.auth (line 2): add auth with auth_url and a login; the keys there " +
+				"are auht (line 3), region_name (line 10), interface (line 11)",
 		},
 		"other entries": {
 			"clouds:\n  prod: {}\n  \"te\\nst\": {}\n",
@@ -103,12 +107,24 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 			"clouds: {a: , b: , c: , d: , e: , f: , g: , h: , i: , j: , k: , l: }",
 			"i (line 1), j (line 1) and 2 more",
 		},
-		"one space too many":  {changed("      password:", "       password:"), invalid(6)},
-		"a tab":               {changed("      password:", "\tpassword:"), invalid(6)},
-		"no colon":            {changed("project_name: project", "project_name project"), invalid(8)},
-		"open quotation mark": {changed(`username: "user"`, `username: "user`), invalid(5)},
-		"long and broken":     {"clouds: [" + strings.Repeat("\n# comment", 5_000), "YAML" + advice},
-		"too large":           {strings.Repeat("#\n", 1<<16) + "#", "is larger than 128 KiB"},
+		"one space too many": {
+			changed("      password:", "       password:"),
+			"is not valid YAML at password, line 6. Write key: value, indented with spaces",
+		},
+		"a tab": {
+			changed("      password:", "\tpassword:"),
+			"is not valid YAML at password, line 6. It is indented with a tab: use spaces",
+		},
+		"no colon": {
+			changed("project_name: project", "project_name project"),
+			"is not valid YAML at project_name, line 8. Write a colon and a space between key and value",
+		},
+		"open quotation mark": {
+			changed(`username: "user"`, `username: "user`),
+			"is not valid YAML at username, line 5. Close the quotation mark at the end of the value",
+		},
+		"long and broken": {"clouds: [" + strings.Repeat("\n# comment", 5_000), "YAML" + advice},
+		"too large":       {strings.Repeat("#\n", 1<<16) + "#", "is larger than 128 KiB"},
 		"a bomb of aliases": {
 			"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n" +
 				"c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n" +
@@ -128,7 +144,7 @@ func mistakesWithSecrets() map[string]mistake {
 	const url = "https://keystone.example:5000/v3"
 	const passwordLine = `      password: "` + secret + "\"\n"
 	return map[string]mistake{
-		"no map":     {"- " + secret, "clouds.yaml: the text (line 1) must be a map of keys"},
+		"no map":     {"- " + secret, "is no clouds.yaml (line 1): it must begin with clouds"},
 		"plain text": {`"` + secret + `"`, "(line 1)"},
 		"binary":     {"\x00\xff" + secret, "not valid YAML"},
 		"password is a list": {
@@ -153,7 +169,7 @@ func mistakesWithSecrets() map[string]mistake {
 			"has two domains of the user in clouds.openstack.auth: user_domain_name (line 7), " +
 				"user_domain_id (line 8). Remove one of them",
 		},
-		"auth_url is of a file": {changed(url, "file:///"+secret), "(line 4)"},
+		"auth_url is of a file": {changed(url, "file:///"+secret), "at auth_url, line 4. "},
 		"auth_url is no URL": {
 			changed(url, `"https://%zz`+secret+`"`), "invalid clouds.openstack.auth.auth_url",
 		},

@@ -35,7 +35,7 @@ type Content struct {
 	// CAName names the key of that ConfigMap in messages. CAErr is why the key cannot be read.
 	CAName string
 	CAErr  error
-	// Fix is what to do about a mistake in the Secret, for messages.
+	// Fix is what else to do about a mistake in the Secret, a sentence for messages.
 	Fix string
 	// CAElsewhere means that CA is not known: a path in the entry may be as good as any.
 	CAElsewhere bool
@@ -86,14 +86,14 @@ func (c Content) wrong(err error) error {
 	if c.Fix == "" {
 		return err
 	}
-	return fmt.Errorf("%w: %s", err, c.Fix)
+	return fmt.Errorf("%w. %s", err, c.Fix)
 }
 
 // login returns the login without its CA.
 func (e *entry) login() (*Login, error) {
 	auth := cmp.Or(e.AuthInfo, &clientconfig.AuthInfo{})
 	auth.AuthURL = strings.TrimSpace(auth.AuthURL)
-	if err := e.checkSupported(auth); err != nil {
+	if err := cmp.Or(e.checkURL(auth.AuthURL), e.checkSupported(auth)); err != nil {
 		return nil, err
 	}
 	if e.AuthInfo == nil && lineOf(e.keys, "auth") == "" {
@@ -106,7 +106,7 @@ func (e *entry) login() (*Login, error) {
 		return nil, fmt.Errorf("is incomplete: %s lacks %s%s",
 			e.at("auth"), strings.Join(missing, ", "), e.note)
 	}
-	if err := e.checkValues(auth, &filled, l); err != nil {
+	if err := e.checkValues(&filled, l); err != nil {
 		return nil, err
 	}
 	l.AuthURL, l.Interface = identityURL(auth.AuthURL), strings.TrimSuffix(l.Interface, "URL")
@@ -232,13 +232,34 @@ func credentialKeys() []string {
 	}
 }
 
+// checkURL returns an error for an auth_url that is there and no client accepts.
+func (e *entry) checkURL(authURL string) error {
+	const example = "https://keystone.example.com:5000/v3"
+	at := e.at("auth.auth_url")
+	u, err := url.Parse(authURL)
+	switch {
+	case authURL == "":
+		return nil
+	case isTemplate(authURL), strings.ContainsRune("$<", rune(authURL[0])):
+		return fmt.Errorf("has a placeholder that is not filled in at %s: use the http or https URL of "+
+			"the identity service, such as %s", at, example)
+	case strings.HasPrefix(authURL, "ENC["):
+		return fmt.Errorf("is encrypted at %s: decrypt it first, with sops", at)
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("has an invalid %s: use an http or https URL, such as %s", at, example)
+	case strings.HasSuffix(gophercloud.NormalizeURL(authURL), "/v2.0/"):
+		return fmt.Errorf("has %s of version 2.0 of the identity API: use version 3, such as %s", at,
+			example)
+	}
+	return nil
+}
+
 // checkValues returns an error for values that contradict each other or that nothing accepts.
-func (e *entry) checkValues(auth, filled *clientconfig.AuthInfo, l *Login) error {
+func (e *entry) checkValues(filled *clientconfig.AuthInfo, l *Login) error {
 	domains := []string{
 		"user_domain_id", "user_domain_name", "domain_id", "domain_name", "default_domain",
 	}
 	path := e.path()
-	u, err := url.Parse(auth.AuthURL)
 	switch {
 	case !slices.Contains([]string{"", "public", "internal", "admin"},
 		strings.TrimSuffix(l.Interface, "URL")):
@@ -247,11 +268,6 @@ func (e *entry) checkValues(auth, filled *clientconfig.AuthInfo, l *Login) error
 			field = "endpoint_type"
 		}
 		return fmt.Errorf("has an unknown %s: use public, internal or admin", e.at(field))
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("has an invalid %s: use an http or https URL", e.at("auth.auth_url"))
-	case strings.HasSuffix(gophercloud.NormalizeURL(auth.AuthURL), "/v2.0/"):
-		return fmt.Errorf("has %s of version 2.0 of the identity API: use version 3",
-			e.at("auth.auth_url"))
 	case l.Password != "" && l.Username != "" && l.UserID != "":
 		return fmt.Errorf("has %s in %s.auth: remove one of them",
 			list(e.given("username", "user_id")), path)

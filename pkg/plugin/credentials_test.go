@@ -30,12 +30,16 @@ func TestAdviceAboutCredentialsIsForTheFlavour(t *testing.T) {
 			Cluster: fake.Cluster, Settings: &settings.Settings{}, Clock: clock,
 			Events: events.NewInMemoryRecorder("test", clock),
 		}
-		watcher := dependencies.NewCredentials(credential.Options{Service: "X", Secret: "s"}, "request")
-		hosted := f == flavour.HyperShift
-		for _, advice := range []string{watcher.Missing, watcher.Wrong} {
-			assert.Check(t, is.Equal(strings.Contains(advice, "HostedCluster"), hosted), advice)
-			assert.Check(t, !hosted || !strings.Contains(advice, "CredentialsRequest"), advice)
+		for _, openShift := range []bool{true, false} {
+			fake.OpenShift = openShift
+			watcher := dependencies.NewCredentials(credential.Options{Service: "X", Secret: "s"}, "request")
+			hosted := f == flavour.HyperShift
+			for _, advice := range []string{watcher.Missing, watcher.Wrong} {
+				assert.Check(t, is.Equal(strings.Contains(advice, "HostedCluster"), hosted), advice)
+				assert.Check(t, !hosted || !strings.Contains(advice, "CredentialsRequest"), advice)
+			}
+			assert.Check(t, is.Equal(strings.Contains(watcher.Missing, "CredentialsRequest request"),
+				openShift && !hosted))
 		}
-		assert.Check(t, hosted || strings.Contains(watcher.Missing, "CredentialsRequest request"))
 	}
 }

@@ -93,13 +93,14 @@ type Components struct {
 // except the names, the services and the CA of the driver. request is the CredentialsRequest from
 // which OpenShift creates the Secret.
 func (d Dependencies) NewCredentials(o credential.Options, request string) *credential.Watcher {
-	o.Missing = "check CredentialsRequest " + request + ", or create the Secret with key " +
-		openstack.CloudsKey
-	o.Wrong = "correct it"
+	o.Missing = "create it with key " + openstack.CloudsKey
+	if d.Cluster.OpenShift {
+		o.Missing = "check CredentialsRequest " + request + ", or " + o.Missing
+	}
 	if d.Cluster.Flavour == flavour.HyperShift {
 		const source = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef, "
 		o.Missing = "check " + source + "from which the hypershift-operator creates it"
-		o.Wrong = "correct " + source +
+		o.Wrong = "Correct " + source +
 			"then delete this copy, which the hypershift-operator creates again"
 	}
 	o.Cluster, o.Events, o.Clock, o.Interval = d.Cluster, d.Events, d.Clock, d.Settings.PollInterval

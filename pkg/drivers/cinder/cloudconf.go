@@ -2,13 +2,11 @@ package cinder
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"gopkg.in/gcfg.v1"
 	"gopkg.in/gcfg.v1/scanner"
@@ -51,11 +49,7 @@ func CloudConf(user []byte, o Options) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	global, err := o.section()
-	if err != nil {
-		return nil, err
-	}
-	conf := bytes.NewBufferString(global)
+	conf := bytes.NewBufferString(o.section())
 	entries := entriesOf(text)
 	for _, section := range userSections() {
 		// One header for all sections. Repeated settings stay, for the last one counts.
@@ -73,7 +67,7 @@ func CloudConf(user []byte, o Options) ([]byte, error) {
 
 func userSections() []string { return []string{userSection, metadataSection} }
 
-func (o Options) section() (string, error) {
+func (o Options) section() string {
 	lines := [][2]string{{"clouds-file", o.CloudsFile}, {"cloud", o.Cloud}}
 	if o.CAFile != "" {
 		lines = append(lines, [2]string{"ca-file", o.CAFile})
@@ -83,28 +77,21 @@ func (o Options) section() (string, error) {
 	}
 	text := "[Global]\nuse-clouds = true\n"
 	for _, line := range lines {
-		value, err := quote(line[1])
-		if err != nil {
-			return "", fmt.Errorf("writing %s into cloud.conf: %w", line[0], err)
-		}
-		text += line[0] + " = " + value + "\n"
+		text += line[0] + " = " + quote(line[1]) + "\n"
 	}
-	return text, nil
+	return text
 }
 
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:@-]+$`)
 
-// quote returns a value in the syntax of gcfg. Users choose the names of clouds.
-func quote(value string) (string, error) {
+// quote returns a value in the syntax of gcfg. Users choose the names of clouds. pkg/openstack
+// refuses those that the syntax cannot express.
+func quote(value string) string {
 	if plain.MatchString(value) {
-		return value, nil
-	}
-	if !utf8.ValidString(value) || strings.ContainsAny(value, "\x00\r") {
-		return "", errors.New("the value contains NUL, a carriage return or bytes that are not UTF-8, " +
-			"which the format cannot express")
+		return value
 	}
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`)
-	return `"` + escape.Replace(value) + `"`, nil
+	return `"` + escape.Replace(value) + `"`
 }
 
 // entry is the header of a section or a setting, on one line or more.

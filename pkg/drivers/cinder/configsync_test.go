@@ -285,13 +285,12 @@ func TestLastGoodStays(t *testing.T) {
 		secret + " is missing":         nil,
 		"key cacert of " + secret + " contains no PEM certificate": login(
 			clouds("openstack"), password),
-		theirs + "contains no PEM certificate": cloudProviderConfig(keys{bundleKey: password}),
-		theirs + "is binary data":              binary("cloud-provider-config", bundleKey, "\xff"),
-		"generating cloud.conf: writing cloud into cloud.conf: the value contains NUL": login(
-			clouds(`"a\rb"`), ""),
+		theirs + "contains no PEM certificate":          cloudProviderConfig(keys{bundleKey: password}),
+		theirs + "is binary data":                       binary("cloud-provider-config", bundleKey, "\xff"),
+		"has an entry (line 1) whose name contains NUL": login(clouds(`"a\rb"`), ""),
 		"key config " + own + " cannot be used because of line 1: the text is larger than 32": chosen(
 			userConfigKey, "[BlockStorage]\na = "+strings.Repeat("x", 32<<10)),
-		theirs + "is larger than 512 KiB. Write only the CA of the cloud into it": cloudProviderConfig(
+		theirs + "is larger than 512 KiB. Write only the CA": cloudProviderConfig(
 			keys{bundleKey: strings.Repeat("x", 513<<10)}),
 	} {
 		t.Run(want, func(t *testing.T) {

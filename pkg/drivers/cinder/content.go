@@ -55,9 +55,8 @@ func (c *configSync) write(
 // the administrator's configuration does not keep a new password from the driver.
 func (c *configSync) deployedFor(login *openstack.Login) map[string]string {
 	existing := c.sources.deployed.Get()
-	global, err := optionsOf(login).section()
-	if existing == nil || err != nil || existing.Data[bundleKey] != login.CA ||
-		!strings.HasPrefix(existing.Data[configKey], global) {
+	if existing == nil || existing.Data[bundleKey] != login.CA ||
+		!strings.HasPrefix(existing.Data[configKey], optionsOf(login).section()) {
 		return nil
 	}
 	return existing.Data
@@ -111,11 +110,8 @@ func (c *configSync) content(
 		data[bundleKey] = login.CA
 	}
 	config, err := CloudConf([]byte(text), optionsOf(login))
-	if _, invalid := errors.AsType[*SyntaxError](err); invalid {
-		return nil, user.config.unusable(err)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("generating cloud.conf: %w", err)
+		return nil, user.config.unusable(err)
 	}
 	data[configKey] = string(config)
 	return data, nil

@@ -170,7 +170,8 @@ func TestMalformedCredentialsAreAnErrorAndChangeNothing(t *testing.T) {
 	b.expect(t, "first", "hunter2", created)
 	b.clouds = "clouds:\n  openstack:\n    auth: hunter3\n"
 	writes, err := b.run(t)
-	const want = "key clouds.yaml of Secret a/b does not have the format of clouds.yaml (line 3)"
+	const want = "key clouds.yaml of Secret a/b does not have the format of clouds.yaml: " +
+		"clouds.openstack.auth (line 3) "
 	assert.Check(t, is.ErrorContains(err, want))
 	assert.Check(t, is.ErrorContains(err, "; the driver keeps its present credentials"))
 	assert.Check(t, is.Len(writes, 0))

@@ -1,0 +1,128 @@
+package openstack_test
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+)
+
+// indented returns the clouds.yaml, indented for a block.
+func indented(by string) string {
+	return by + strings.ReplaceAll(strings.TrimSpace(cloudsText), "\n", "\n"+by) + "\n"
+}
+
+func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
+	t.Parallel()
+	const openrc, ini = "is an openrc file (line ", "is a cloud.conf, or another file with [sections]"
+	const template = "contains a template that is not filled in (line "
+	wantRefused(t, map[string]mistake{
+		"openrc": {
+			"#!/usr/bin/env bash\n# x: y\nunset OS_TENANT_ID\nexport OS_AUTH_URL=https://k:5000/v3\n" +
+				"export OS_PASSWORD=\"s3cr3t\"\nif [ -z \"$X\" ]; then unset X; fi\n", openrc + "4)",
+		},
+		"openrc without export":  {"OS_AUTH_URL=https://k\nOS_PASSWORD=s3cr3t: x\n", openrc + "1)"},
+		"openrc of PowerShell":   {"$env:OS_PASSWORD = \"s3cr3t\"\n", openrc + "1)"},
+		"openrc of a batch file": {"set OS_PASSWORD=s3cr3t\n", openrc + "1)"},
+		"variables in YAML": {
+			"OS_AUTH_URL: https://k\nOS_PASSWORD: s3cr3t\n", "is an openrc file (OS_AUTH_URL (line 1))",
+		},
+		"cloud.conf":           {"[Global]\nauth-url = https://k\npassword = \"s3cr3t\"\n", ini},
+		"cloud.conf, indented": {"; x\n\n[Global \"a\"]\n  password=s3cr3t\n[BlockStorage]\n", ini},
+		"settings alone": {
+			"auth_url = \"https://k\"\npassword = \"s3cr3t\"\n", "contains settings as name = value",
+		},
+		"a vault": {
+			"$ANSIBLE_VAULT;1.1;AES256\n6162\n", "is encrypted: decrypt it first, with ansible-vault",
+		},
+		"sops": {
+			cloudsText + "sops:\n  mac: ENC[x]\n", "is encrypted: decrypt it first, with sops",
+		},
+		"sops without its end": {
+			auth("username: u", "password: s3cr3t"), "lacks user_domain_name",
+		},
+		"PGP":           {"-----BEGIN PGP MESSAGE-----\n\ns3cr3t\n", "is encrypted: decrypt it first"},
+		"age":           {"-----BEGIN AGE ENCRYPTED FILE-----\ns3cr3t\n", "is encrypted: decrypt it"},
+		"a private key": {"-----BEGIN PRIVATE KEY-----\ns3cr3t\n", "contains PRIVATE KEY in PEM"},
+		"a certificate": {
+			"-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n",
+			"is a certificate: write it into key cacert",
+		},
+		"a web page": {"<!DOCTYPE html>\n<html>s3cr3t</html>\n", "is a web page or XML"},
+		"base64": {
+			base64.StdEncoding.EncodeToString([]byte(cloudsText)), "is encoded as base64 once too often",
+		},
+		"base64 in lines": {
+			strings.Join(strings.SplitAfterN(base64.StdEncoding.EncodeToString([]byte(cloudsText)), "n", 9),
+				"\n"),
+			"is encoded as base64 once too often",
+		},
+		"a template of a value":     {changed(`"user"`, "{{ user }}"), template + "5)"},
+		"a template within a value": {changed(`"user"`, "{{ user }}x"), template + "5)"},
+		"a template with logic": {
+			"{% if s3cr3t %}\n" + cloudsText, template + "1)",
+		},
+		"a template of Helm": {
+			"clouds:\n  {{- range .Values.s3cr3t }}\n  openstack: {}\n  {{- end }}\n", template + "2)",
+		},
+		"a template as auth_url": {
+			changed("https://keystone.example:5000/v3", `"{{ s3cr3t }}/v3"`),
+			"has a placeholder that is not filled in at clouds.openstack.auth.auth_url (line 4)",
+		},
+		"a variable as auth_url": {
+			changed("https://keystone.example:5000/v3", "${OS_AUTH_URL}"),
+			"has a placeholder that is not filled in at clouds.openstack.auth.auth_url (line 4)",
+		},
+		"an encrypted auth_url": {
+			changed("https://keystone.example:5000/v3", "ENC[AES256_GCM,data:s3cr3t]"),
+			"is encrypted at clouds.openstack.auth.auth_url (line 4)",
+		},
+	})
+	wantRefused(t, otherTrees())
+}
+
+// otherTrees are YAML without a top-level key clouds.
+func otherTrees() map[string]mistake {
+	return map[string]mistake{
+		"values of a chart": {
+			"csi:\n  enabled: true\n  secret:\n" + indented("    "),
+			"has clouds at csi.secret.clouds (line 4), as the values of a Helm chart do",
+		},
+		"a clouds.yaml as a value": {
+			"secret:\n  data: |\n" + indented("    "),
+			"contains a clouds.yaml as the text of secret.data (line 2): write only this text",
+		},
+		"a cloud.conf as a value": {
+			"secret:\n  data:\n    cloud.conf: |-\n      [Global]\n      password=s3cr3t\n",
+			"is no clouds.yaml: secret.data.cloud.conf (line 3) is a cloud.conf",
+		},
+		"a Secret": {
+			"apiVersion: v1\nkind: Secret\nstringData: {x: s3cr3t}\n", "is a manifest of kind Secret",
+		},
+		"clouds-public.yaml": {"public-clouds: {a: {auth: {}}}\n", "is a clouds-public.yaml"},
+		"an entry alone": {
+			cloudsText[len("clouds:\n"):],
+			"has no top-level key clouds: write clouds: above openstack (line 1), and indent",
+		},
+		"auth alone":      {"auth:\n  auth_url: https://k\n", "has auth (line 1) at the top: it"},
+		"the login alone": {"auth_url: https://k\n", "has auth_url (line 1) at the top: it must begin"},
+		"an application credential": {
+			`{"id": "a", "name": "csi", "secret": "s3cr3t", "project_id": "p"}`,
+			"has project_id (line 1) at the top",
+		},
+		"an application credential without a project": {
+			"id: a\nsecret: s3cr3t\n", "describes an application credential: write id as",
+		},
+		"the login without auth": {
+			"clouds:\n  openstack:\n    auth_url: https://k\n    password: s3cr3t\n",
+			"has no clouds.openstack.auth (line 2): add auth above auth_url (line 3)",
+		},
+		"a name that no driver reads": {
+			"clouds:\n  \"a\\rb\":\n    auth: {}\n",
+			"has an entry (line 2) whose name contains NUL, a carriage return or bytes that are not UTF-8",
+		},
+		"a name with NUL": {"clouds: {\"a\\0b\": {auth: {}}}\n", "has an entry (line 1) whose name"},
+		"a name in other bytes": {
+			"clouds:\n  !!binary /w==:\n    auth: {}\n", "has an entry (line 2) whose name contains NUL",
+		},
+	}
+}
