@@ -10,7 +10,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -39,6 +38,11 @@ const (
 func Parse(kind Kind, text string, openShift bool) (*Config, []Fault) {
 	if err := position.Fits(text, maxText); err != nil {
 		return nil, []Fault{{1, "the text " + err.Error()}}
+	}
+	if _, err := position.Tree([]byte(text), maxText); err != nil &&
+		!errors.As(err, new(position.LimitError)) {
+		found := position.FirstInvalid([]byte(text), nil)
+		return nil, []Fault{{max(found.Line, 1), "the text is not valid YAML. " + found.Advice}}
 	}
 	config, err := parse(kind, text, openShift)
 	if err == nil {
@@ -116,7 +120,14 @@ func (c *checker) document(root *yaml.Node) {
 		c.fault(1, nil, "the text is empty: remove the key, or set apiVersion and kind")
 		return
 	}
-	c.check(root.Content[0], reflect.TypeFor[Config](), "", nil)
+	top := root.Content[0]
+	for i := 0; i+1 < len(top.Content) && top.Kind == yaml.MappingNode; i += 2 {
+		if top.Content[i].Value == "kind" && top.Content[i+1].Value == "ConfigMap" {
+			c.fault(top.Line, nil, "the text is a ConfigMap: write only what its key %s contains", Key)
+			return
+		}
+	}
+	c.check(top, reflect.TypeFor[Config](), "", nil)
 }
 
 // check checks that a node fits a type, and a field's tag if there is one.
@@ -251,40 +262,4 @@ func Fields(kind Kind, t reflect.Type) []reflect.StructField {
 func FieldName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
-}
-
-// suggestion names the field that is similar to an unknown one.
-func suggestion(fields []reflect.StructField, name string) string {
-	var names []string
-	for _, one := range fields {
-		names = append(names, FieldName(one))
-	}
-	if best := Similar(names, name); best != "" {
-		return fmt.Sprintf(": did you mean %q?", best)
-	}
-	return ""
-}
-
-// Similar returns the name that is similar to one that does not exist, "" if none is, as cobra does
-// with commands. Of several it is the one that shares most of the end.
-func Similar(names []string, name string) string {
-	const longest = 63 // the comparison costs as much as the product of the lengths
-	if len(name) > longest {
-		return ""
-	}
-	known := &cobra.Command{SuggestionsMinimumDistance: 2}
-	for _, one := range names {
-		known.AddCommand(&cobra.Command{Use: one, Run: func(*cobra.Command, []string) {}})
-	}
-	similar := known.SuggestionsFor(name)
-	if name == "" || len(similar) == 0 {
-		return ""
-	}
-	shared := func(other string) (count int) {
-		for strings.HasSuffix(other, name[len(name)-count:]) && count < len(name) {
-			count++
-		}
-		return count
-	}
-	return slices.MaxFunc(similar, func(a, b string) int { return shared(a) - shared(b) })
 }

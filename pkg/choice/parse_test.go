@@ -163,6 +163,26 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 		"duplicate field": {
 			header + "kind: ManilaConfig\n", `3: mapping key "kind" already defined at line 2`,
 		},
+		"template": {
+			header + "class: {{ .Values.class }}\n", "3: a key must be a text. A value that begins with { " +
+				"needs quotation marks, and a template must be filled in first",
+		},
+		"template with logic": {
+			header + "{{ if x }}\nclass: {}\n", "3: the text is not valid YAML. It is a template that is " +
+				"not filled in: render it first. A value that begins with { needs quotation marks",
+		},
+		"tab": {
+			header + "class:\n\tlabels: {}\n",
+			"4: the text is not valid YAML. It is indented with a tab: use spaces",
+		},
+		"control character": {
+			header + "x: \x01\n", "3: the text is not valid YAML. It contains a control character: write " +
+				`it in double quotation marks, as in "\x07"`,
+		},
+		"ConfigMap": {
+			"apiVersion: v1\nkind: ConfigMap\ndata: {}\n",
+			"1: the text is a ConfigMap: write only what its key operator.yaml contains",
+		},
 		"image": {
 			header + "csiAddons: {image: 'registry.example.com/a,b'}\n",
 			`3: csiAddons.image: Invalid value: "registry.example.com/a,b": use the name of an image`,

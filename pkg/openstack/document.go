@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
@@ -125,4 +126,18 @@ func printableName(name string) string {
 		return name
 	}
 	return "(a name that is not printed)"
+}
+
+// invalidYAML says which line makes a text invalid YAML, and what to do. It contains no values.
+func invalidYAML(text []byte) string {
+	known := slices.Concat(fields[clientconfig.Clouds](), fields[clientconfig.Cloud](),
+		fields[clientconfig.AuthInfo]())
+	found := position.FirstInvalid(text, known)
+	switch {
+	case found.Line == 0:
+		return "is not valid YAML. " + found.Advice
+	case found.Key == "":
+		return fmt.Sprintf("is not valid YAML at line %d. %s", found.Line, found.Advice)
+	}
+	return fmt.Sprintf("is not valid YAML at %s, line %d. %s", found.Key, found.Line, found.Advice)
 }

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 
 	"github.com/openstack-csi/csi-operator/pkg/position"
@@ -115,6 +117,28 @@ func (e *entry) given(names ...string) []key {
 	return slices.DeleteFunc(slices.Clone(e.auth), func(k key) bool {
 		return k.empty() || !slices.Contains(names, k.name)
 	})
+}
+
+// checkURL returns an error for an auth_url that is there and no client accepts.
+func (e *entry) checkURL(authURL string) error {
+	const example = "https://keystone.example.com:5000/v3"
+	at := e.at("auth.auth_url")
+	u, err := url.Parse(authURL)
+	switch {
+	case authURL == "":
+		return nil
+	case strings.HasPrefix(authURL, "ENC["), strings.HasPrefix(authURL, "$ANSIBLE_VAULT;"):
+		return fmt.Errorf("is encrypted at %s: decrypt it first", at)
+	case position.IsTemplate(authURL), strings.ContainsRune("$<", rune(authURL[0])):
+		return fmt.Errorf("has a placeholder that is not filled in at %s: use the http or https URL of "+
+			"the identity service, such as %s", at, example)
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("has an invalid %s: use an http or https URL, such as %s", at, example)
+	case strings.HasSuffix(gophercloud.NormalizeURL(authURL), "/v2.0/"):
+		return fmt.Errorf("has %s of version 2.0 of the identity API: use version 3, such as %s", at,
+			example)
+	}
+	return nil
 }
 
 // unread is a key that nothing reads.

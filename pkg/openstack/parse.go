@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -230,28 +229,6 @@ func credentialKeys() []string {
 		"application_credential_id", "application_credential_name",
 		"application_credential_secret",
 	}
-}
-
-// checkURL returns an error for an auth_url that is there and no client accepts.
-func (e *entry) checkURL(authURL string) error {
-	const example = "https://keystone.example.com:5000/v3"
-	at := e.at("auth.auth_url")
-	u, err := url.Parse(authURL)
-	switch {
-	case authURL == "":
-		return nil
-	case isTemplate(authURL), strings.ContainsRune("$<", rune(authURL[0])):
-		return fmt.Errorf("has a placeholder that is not filled in at %s: use the http or https URL of "+
-			"the identity service, such as %s", at, example)
-	case strings.HasPrefix(authURL, "ENC["):
-		return fmt.Errorf("is encrypted at %s: decrypt it first, with sops", at)
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("has an invalid %s: use an http or https URL, such as %s", at, example)
-	case strings.HasSuffix(gophercloud.NormalizeURL(authURL), "/v2.0/"):
-		return fmt.Errorf("has %s of version 2.0 of the identity API: use version 3, such as %s", at,
-			example)
-	}
-	return nil
 }
 
 // checkValues returns an error for values that contradict each other or that nothing accepts.

@@ -38,7 +38,7 @@ func otherText(text []byte) string {
 		case variable.MatchString(content):
 			return fmt.Sprintf("is an openrc file (line %d): use the clouds.yaml that the dashboard "+
 				"offers beside it", number)
-		case isTemplate(content):
+		case position.IsTemplate(content):
 			return templateAt(number)
 		case section.MatchString(content):
 			sections++
@@ -64,16 +64,6 @@ func templateAt(line int) string {
 		"write its result. A value that begins with { needs quotation marks", line)
 }
 
-// isTemplate returns true for a line whose value begins as an expression of Jinja, Helm or Go does.
-func isTemplate(line string) bool {
-	_, value, found := strings.Cut(line, ": ")
-	if !found {
-		value = line
-	}
-	value = strings.TrimLeft(value, "- $")
-	return strings.HasPrefix(value, "{{") || strings.HasPrefix(value, "{%")
-}
-
 // otherStart returns what a text is by its first line.
 func otherStart(first string, text []byte) string {
 	pem := regexp.MustCompile(`^-----BEGIN ([A-Z0-9 ]{1,40})-----`)
@@ -89,7 +79,7 @@ func otherStart(first string, text []byte) string {
 		return "contains " + header[1] + " in PEM, not a clouds.yaml: " + expected
 	case strings.HasPrefix(first, "<"):
 		return "is a web page or XML, not a clouds.yaml. Log in to the dashboard, and download it again"
-	case strings.HasPrefix(first, "+--"):
+	case strings.HasPrefix(first, "+--"), strings.HasPrefix(first, "| "):
 		return "is a table that the command openstack prints, not a clouds.yaml: " + expected
 	case isBase64(text):
 		return "is encoded as base64 once too often: write the decoded text, or use stringData, or " +
@@ -164,6 +154,9 @@ func inside(node *yaml.Node, path string) string {
 
 // insideText returns what a text of several lines contains.
 func insideText(value *yaml.Node, place string) string {
+	if value.Kind == yaml.ScalarNode && isBase64([]byte(value.Value)) {
+		return "contains base64 as " + place + ": write only the text that it encodes"
+	}
 	if value.Kind != yaml.ScalarNode || !strings.Contains(value.Value, "\n") {
 		return ""
 	}

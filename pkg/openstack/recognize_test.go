@@ -72,6 +72,18 @@ func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 			changed("https://keystone.example:5000/v3", "${OS_AUTH_URL}"),
 			"has a placeholder that is not filled in at clouds.openstack.auth.auth_url (line 4)",
 		},
+		"a table": {"| Field | Value |\n| secret | s3cr3t |\n", "is a table that the command"},
+		"an auth_url in a vault": {
+			changed("https://keystone.example:5000/v3", "!vault |\n        $ANSIBLE_VAULT;1.1\n        61"),
+			"is encrypted at clouds.openstack.auth.auth_url (line 4): decrypt it first",
+		},
+		"a value with a colon": {
+			changed(`"`+secret+`"`, "s3cr3t: x"),
+			"at password, line 6. A value with a colon and a space needs quotation marks",
+		},
+		"a quotation mark in quotation marks": {
+			changed(`"`+secret+`"`, "'s3cr3t's'"), "at password, line 6. Close the quotation mark",
+		},
 		"an encrypted auth_url": {
 			changed("https://keystone.example:5000/v3", "ENC[AES256_GCM,data:s3cr3t]"),
 			"is encrypted at clouds.openstack.auth.auth_url (line 4)",
@@ -94,6 +106,10 @@ func otherTrees() map[string]mistake {
 		"a cloud.conf as a value": {
 			"secret:\n  data:\n    cloud.conf: |-\n      [Global]\n      password=s3cr3t\n",
 			"is no clouds.yaml: secret.data.cloud.conf (line 3) is a cloud.conf",
+		},
+		"base64 as a value": {
+			"data:\n  clouds.yaml: " + base64.StdEncoding.EncodeToString([]byte(cloudsText)) + "\n",
+			"contains base64 as data.clouds.yaml (line 2): write only the text that it encodes",
 		},
 		"a Secret": {
 			"apiVersion: v1\nkind: Secret\nstringData: {x: s3cr3t}\n", "is a manifest of kind Secret",

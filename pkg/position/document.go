@@ -43,7 +43,7 @@ func Parse(file string, text []byte) (*Document, error) {
 	if err := limited(&d.Root); err != nil {
 		return nil, ErrorAt(Position{file, 1}, "the text %w", err)
 	}
-	if err := d.firstRepeated(&d.Root); err != nil {
+	if err := d.checkKeys(&d.Root); err != nil {
 		return nil, err
 	}
 	if err := d.Decode(&d.content); err != nil {

@@ -95,16 +95,22 @@ func Repeated(mapping *yaml.Node) (repeated, earlier *yaml.Node) {
 	return nil, nil
 }
 
-// firstRepeated returns an error for the first key that a mapping below a node repeats.
-func (d *Document) firstRepeated(node *yaml.Node) error {
+// checkKeys returns an error for the first key below a node that is a map or that repeats another.
+func (d *Document) checkKeys(node *yaml.Node) error {
 	if node.Kind == yaml.MappingNode {
+		for i := 0; i < len(node.Content); i += 2 {
+			if node.Content[i].Kind == yaml.MappingNode {
+				return ErrorAt(Position{d.File, node.Line}, "a key must be a text. A value that begins "+
+					"with { needs quotation marks, and a template must be filled in first")
+			}
+		}
 		if key, earlier := Repeated(node); key != nil {
 			return ErrorAt(Position{d.File, key.Line}, "mapping key %q already defined at line %d",
 				key.Value, earlier.Line)
 		}
 	}
 	for _, child := range node.Content {
-		if err := d.firstRepeated(child); err != nil {
+		if err := d.checkKeys(child); err != nil {
 			return err
 		}
 	}

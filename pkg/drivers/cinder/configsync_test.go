@@ -285,8 +285,9 @@ func TestLastGoodStays(t *testing.T) {
 		secret + " is missing":         nil,
 		"key cacert of " + secret + " contains no PEM certificate": login(
 			clouds("openstack"), password),
-		theirs + "contains no PEM certificate":          cloudProviderConfig(keys{bundleKey: password}),
-		theirs + "is binary data":                       binary("cloud-provider-config", bundleKey, "\xff"),
+		theirs + "contains no PEM certificate": cloudProviderConfig(keys{bundleKey: password}),
+		theirs + "is binary data": binary("cloud-provider-config", bundleKey,
+			"\xff"),
 		"has an entry (line 1) whose name contains NUL": login(clouds(`"a\rb"`), ""),
 		"key config " + own + " cannot be used because of line 1: the text is larger than 32": chosen(
 			userConfigKey, "[BlockStorage]\na = "+strings.Repeat("x", 32<<10)),

@@ -1,0 +1,46 @@
+package choice
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// suggestion names the field that is similar to an unknown one.
+func suggestion(fields []reflect.StructField, name string) string {
+	var names []string
+	for _, one := range fields {
+		names = append(names, FieldName(one))
+	}
+	if best := Similar(names, name); best != "" {
+		return fmt.Sprintf(": did you mean %q?", best)
+	}
+	return ""
+}
+
+// Similar returns the name that is similar to one that does not exist, "" if none is, as cobra does
+// with commands. Of several it is the one that shares most of the end.
+func Similar(names []string, name string) string {
+	const longest = 63 // the comparison costs as much as the product of the lengths
+	if len(name) > longest {
+		return ""
+	}
+	known := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, one := range names {
+		known.AddCommand(&cobra.Command{Use: one, Run: func(*cobra.Command, []string) {}})
+	}
+	similar := known.SuggestionsFor(name)
+	if name == "" || len(similar) == 0 {
+		return ""
+	}
+	shared := func(other string) (count int) {
+		for strings.HasSuffix(other, name[len(name)-count:]) && count < len(name) {
+			count++
+		}
+		return count
+	}
+	return slices.MaxFunc(similar, func(a, b string) int { return shared(a) - shared(b) })
+}

@@ -1,0 +1,97 @@
+package position
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Invalid is a line that is no YAML. It contains no values of the text.
+type Invalid struct {
+	// Line counts from 1; 0 means unknown.
+	Line int
+	// Key is the key of the line, if it is one of those that are known.
+	Key string
+	// Advice is a sentence.
+	Advice string
+}
+
+// FirstInvalid finds the first line that makes a text invalid YAML. The parser's errors name the
+// first line of the surrounding mapping, which is usually line 1.
+func FirstInvalid(text []byte, known []string) Invalid {
+	number, line := firstInvalidLine(text)
+	if number == 0 {
+		return Invalid{Advice: "Check the indentation and the quotation marks"}
+	}
+	value, found := strings.TrimSpace(line), Invalid{Line: number}
+	m := regexp.MustCompile(`^([A-Za-z_]+)(\s*:(?:\s+|$)|\s*)(.*)$`).FindStringSubmatch(value)
+	separated := true
+	if m != nil && slices.Contains(known, m[1]) {
+		found.Key, value, separated = m[1], m[3], strings.Contains(m[2], ":")
+	} else if _, after, ok := strings.Cut(value, ": "); ok {
+		value = after
+	}
+	found.Advice = adviceAbout(line, value, separated)
+	return found
+}
+
+// adviceAbout returns what to do about a line that is no YAML.
+func adviceAbout(line, value string, separated bool) string {
+	first := (value + " ")[:1]
+	inner := strings.Trim(strings.TrimSuffix(strings.TrimPrefix(value, first), first), " ")
+	control := func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\t\r\n", r) }
+	switch {
+	case !utf8.ValidString(line):
+		return "It contains bytes that are not UTF-8: save the file as UTF-8"
+	case strings.ContainsFunc(line, control):
+		return "It contains a control character: write it in double quotation marks, as in \"\\x07\""
+	case IsTemplate(line):
+		return "It is a template that is not filled in: render it first. A value that begins with { " +
+			"needs quotation marks"
+	case strings.Contains(line[:len(line)-len(strings.TrimLeft(line, " \t"))], "\t"):
+		return "It is indented with a tab: use spaces"
+	case !separated:
+		return "Write a colon and a space between key and value"
+	case strings.Contains("*&!|>%@`", first):
+		return "A value that begins with " + first + " needs quotation marks"
+	case strings.Contains(`"'`, first) &&
+		(len(value) == 1 || !strings.HasSuffix(value, first) || strings.ContainsAny(inner, first+`\`)):
+		return "Close the quotation mark at the end of the value; within single quotation marks write " +
+			"two for one, within double ones a backslash before it"
+	case !strings.Contains(`"'`, first) && strings.Contains(value, ": "):
+		return "A value with a colon and a space needs quotation marks"
+	}
+	return "Write key: value, indented with spaces as the other keys of its level"
+}
+
+// IsTemplate returns true for a line whose value begins as an expression of Jinja, Helm or Go does.
+func IsTemplate(line string) bool {
+	_, value, found := strings.Cut(line, ": ")
+	if !found {
+		value = line
+	}
+	value = strings.TrimLeft(value, "- $")
+	return strings.HasPrefix(value, "{{") || strings.HasPrefix(value, "{%")
+}
+
+func firstInvalidLine(text []byte) (int, string) {
+	const maxParsed = 256 << 10 // bytes of all attempts
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	end, parsed := len(text), 0
+	for last := len(lines) - 1; last >= 0; last-- {
+		end -= len(lines[last])
+		if parsed += end; parsed > maxParsed {
+			break
+		}
+		var ignored yaml.Node
+		if yaml.Unmarshal(text[:end], &ignored) == nil {
+			return last + 1, strings.TrimRight(string(lines[last]), "\r\n")
+		}
+	}
+	return 0, ""
+}
