@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"strconv"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -67,13 +68,15 @@ type foundType struct {
 	ID         string `json:"id"`
 	Name       string `json:"name"`
 	ExtraSpecs struct {
-		// ShareServers is "True" or "False". Without it the type is one of the usual kind.
+		// ShareServers is what somebody wrote. Without it the type is one of the usual kind.
 		ShareServers any `json:"driver_handles_share_servers"`
 	} `json:"extra_specs"`
 }
 
 func (t foundType) convert() (string, Type) {
-	managed, _ := strconv.ParseBool(fmt.Sprint(t.ExtraSpecs.ShareServers))
+	text := strings.ToLower(strings.TrimSpace(fmt.Sprint(t.ExtraSpecs.ShareServers)))
+	// As bool_from_string of oslo.utils, which Manila calls.
+	managed := slices.Contains([]string{"1", "t", "true", "on", "y", "yes"}, text)
 	return t.Name, Type{t.Name, managed}
 }
 

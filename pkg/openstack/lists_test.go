@@ -212,3 +212,21 @@ func TestVolumesHaveMetadata(t *testing.T) {
 		ID: "1", Status: "available", Metadata: map[string]string{"a": "b"},
 	}}, found))
 }
+
+// Manila stores what people wrote, and reads it with the function for switches of OpenStack.
+func TestShareServersAreReadAsManilaReadsThem(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	client := s.connected()
+	for text, want := range map[string]bool{
+		`"True"`: true, `"true"`: true, `"yes"`: true, `"Y"`: true, `"ON"`: true, `"t"`: true, `"1"`: true,
+		`" yes "`: true, "true": true, "1": true, `"False"`: false, `"no"`: false, `"off"`: false,
+		`"0"`: false, `"maybe"`: false, `""`: false, "null": false, "0": false, "false": false,
+	} {
+		s.replyOnce(simulator.Share, `{"share_types":[{"name":"a","extra_specs":`+
+			`{"driver_handles_share_servers":`+text+`}}]}`)
+		found, err := client.ShareTypes(t.Context())
+		check(t, err)
+		assert.Check(t, is.Equal(found[0].NeedsNetwork, want), text)
+	}
+}
