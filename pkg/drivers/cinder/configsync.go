@@ -123,7 +123,7 @@ type topology struct {
 func (c *configSync) topology(user userConfig) (topology, error) {
 	chosen, err := user.override()
 	zones := c.zones.current()
-	t := topology{cause: user.topology.source}
+	t := topology{cause: user.topology.Source}
 	if err == nil {
 		t.enabled = topologyFrom(chosen, zones.topology, c.sources.deployedTopology())
 	}
@@ -134,7 +134,7 @@ func (c *configSync) topology(user userConfig) (topology, error) {
 		missing = "OpenStack has not listed its availability zones for more than "
 		if zones.err != nil {
 			t.waits = fmt.Errorf("%w. To continue without the availability zones, set %s to true or false",
-				zones.err, user.topology.source)
+				zones.err, user.topology.Source)
 		} else if !zones.probed {
 			t.waits = cloudprobe.ErrPending
 		}
@@ -169,7 +169,7 @@ func (c *configSync) report(ctx context.Context, user userConfig, t topology, fa
 	case t.enabled == nil:
 		progressing.WithStatus(opv1.ConditionTrue).WithReason(reasonWaiting).
 			WithMessage(t.waits.Error())
-	case !*t.enabled && t.cause != user.topology.source && zones.fault() != "":
+	case !*t.enabled && t.cause != user.topology.Source && zones.fault() != "":
 		progressing.WithMessage(*progressing.Message + ". Topology is off: " + zones.fault())
 	}
 	return cluster.ApplyConditions(ctx, c.cluster.Operator, configSyncManager, progressing,

@@ -101,7 +101,7 @@ func contains(existing *corev1.ConfigMap, data map[string]string) bool {
 func (c *configSync) content(
 	login *openstack.Login, user userConfig, t topology,
 ) (map[string]string, error) {
-	text, err := user.config.read()
+	text, err := read(user.config)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (c *configSync) content(
 	}
 	config, err := CloudConf([]byte(text), optionsOf(login))
 	if err != nil {
-		return nil, user.config.unusable(err)
+		return nil, unusable(fmt.Errorf("%s %w", user.config.Source, err))
 	}
 	data[configKey] = string(config)
 	return data, nil

@@ -1,7 +1,6 @@
 package cinder
 
 import (
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,16 +69,16 @@ func (s *sources) user() (userConfig, error) {
 	if err != nil {
 		return userConfig{}, err
 	}
-	own := contentsOf(s.choices.Name, s.choices.Get())
+	own := contents{s.choices.Get(), s.choices.Name}
 	installed, cloud := s.data(reference.Name), s.data(s.cluster.Namespaces.CloudConfig)
 	user := userConfig{
-		config:   own.text(userConfigKey).or(installed.text(reference.Key)),
-		topology: own.text(userTopologyKey),
-		ca:       cloud.text(bundleKey).or(installed.text(bundleKey)),
+		config:   own.key(userConfigKey).Or(installed.key(reference.Key)),
+		topology: own.key(userTopologyKey),
+		ca:       cloud.key(bundleKey).Or(installed.key(bundleKey)),
 		ignored:  ignoredIn(own, installed),
 	}
-	if !own.exists {
-		user.topology = user.topology.or(installed.text(userTopologyKey))
+	if own.ConfigMap == nil {
+		user.topology = user.topology.Or(installed.key(userTopologyKey))
 	}
 	return user, nil
 }
@@ -106,7 +105,7 @@ func (s *sources) data(name string) contents {
 	namespace := s.cluster.Namespaces.UserConfig
 	// The only error of a cache is NotFound.
 	found, _ := s.installed.Lister().ConfigMaps(namespace).Get(name)
-	return contentsOf(s.cluster.Name(flavour.ControlPlane, "ConfigMap", namespace, name), found)
+	return contents{found, s.cluster.Name(flavour.ControlPlane, "ConfigMap", namespace, name)}
 }
 
 // deployedTopology returns what the zones determined in an earlier process, nil if that is unknown
@@ -130,15 +129,15 @@ func (s *sources) contradictions(
 	remark := func(format string, values ...any) {
 		found = append(found, fmt.Sprintf(format, values...))
 	}
-	if fault := zones.fault(); fault != "" && parseBool(user.topology.value) != nil {
+	if fault := zones.fault(); fault != "" && parseBool(user.topology.Value) != nil {
 		remark("%s is true, but %s: pods on nodes in these zones get no volumes. If there are such "+
-			"nodes, set it to false or remove it", user.topology.source, fault)
+			"nodes, set it to false or remove it", user.topology.Source, fault)
 	}
 	if settingsOf(cloudConf[configKey]).BlockStorage.IgnoreVolumeAZ {
 		if len(zones.compute) > 1 {
 			remark("ignore-volume-az in %s contradicts topology: pods are scheduled to zones without "+
 				"their volumes. Remove it or, if servers can attach volumes of every zone, set %s to false",
-				user.config.source, user.topology.source)
+				user.config.Source, user.topology.Source)
 		}
 		return found
 	}
@@ -146,7 +145,7 @@ func (s *sources) contradictions(
 		if zone != "" && !zones.compute.Has(zone) {
 			remark("key %s of %s: %s: %q is no zone of servers, so with topology no node can use the "+
 				"volumes. Use a compute zone, or set %s to false", choice.Key, s.choices.Name,
-				at.Child("availability"), zone, user.topology.source)
+				at.Child("availability"), zone, user.topology.Source)
 		}
 	}
 	if config, err := s.choices.Current(); err == nil && config != nil {
@@ -162,7 +161,7 @@ func (s *sources) contradictions(
 func (s *sources) services() []openstack.Service {
 	volumes := openstack.Cinder()
 	if user, err := s.user(); err == nil {
-		text, _ := driverText([]byte(user.config.value)) // reported when cloud.conf is generated
+		text, _ := driverText([]byte(user.config.Value)) // reported when cloud.conf is generated
 		if settingsOf(string(text)).BlockStorage.IgnoreVolumeMicroversion {
 			volumes = volumes.AnyMicroversion()
 		}
@@ -177,8 +176,6 @@ func (s *sources) bundle() (pem, source string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	if user.ca.binary {
-		err = errors.New(user.ca.source + " is binary data, not UTF-8 text")
-	}
-	return user.ca.value, user.ca.source, err
+	pem, err = user.ca.Text()
+	return pem, user.ca.Source, err
 }

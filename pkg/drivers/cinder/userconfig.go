@@ -1,7 +1,6 @@
 package cinder
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,80 +8,56 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
-// text is a part of the configuration, with the name of its source and the advice if it is invalid,
-// for messages.
-type text struct {
-	value, source, fix string
-	// binary is true if the source contains something that is not text.
-	binary bool
-}
-
-// or returns the other text if this one is empty.
-func (t text) or(other text) text {
-	if t.value == "" && !t.binary && (other.value != "" || other.binary) {
-		return other
+// read returns the text of a part of the configuration.
+func read(k cluster.Key) (string, error) {
+	text, err := k.Text()
+	if err != nil {
+		err = unusable(err)
 	}
-	return t
+	return text, err
 }
 
-func (t text) read() (string, error) {
-	if t.binary {
-		return "", t.unusable(errors.New("is binary data, not UTF-8 text"))
-	}
-	return t.value, nil
+// unusable adds to the error about a part of the configuration, which names its source, what to do.
+func unusable(err error) error {
+	return fmt.Errorf("%w: correct it; the driver keeps its present configuration", err)
 }
 
-// unusable returns the error about a text. The text of err continues the name of the source.
-func (t text) unusable(err error) error {
-	return fmt.Errorf("%s %w: %s; the driver keeps its present configuration", t.source, err, t.fix)
-}
-
-// contents is the data of a ConfigMap, empty if the ConfigMap does not exist.
+// contents is a ConfigMap, nil if it does not exist, with its name for messages.
 type contents struct {
-	source string
-	exists bool
-	data   map[string]string
-	binary map[string][]byte
+	*corev1.ConfigMap
+
+	name string
 }
 
-func contentsOf(source string, configMap *corev1.ConfigMap) contents {
-	if configMap == nil {
-		return contents{source: source}
-	}
-	return contents{source, true, configMap.Data, configMap.BinaryData}
-}
-
-func (c contents) text(key string) text {
-	_, binary := c.binary[key]
-	source := fmt.Sprintf("key %s of %s", key, c.source)
-	return text{value: c.data[key], source: source, fix: "correct it", binary: binary}
-}
+func (c contents) key(key string) cluster.Key { return cluster.KeyOf(c.ConfigMap, c.name, key) }
 
 // userConfig is the configuration of the administrator.
 type userConfig struct {
 	// config is a cloud.conf, of which only userSections are used.
-	config text
+	config cluster.Key
 	// topology is "true" or "false" to override the zones, or "".
-	topology text
+	topology cluster.Key
 	// ca is the PEM bundle of the CA of the cloud, for credentials that do not contain it.
-	ca text
+	ca cluster.Key
 	// ignored lists what has no effect, with advice.
 	ignored []string
 }
 
 // override returns the administrator's choice of topology, nil if there is none.
 func (u userConfig) override() (*bool, error) {
-	value, err := u.topology.read()
+	value, err := read(u.topology)
 	chosen := parseBool(value)
 	if err != nil || chosen != nil || strings.TrimSpace(value) == "" {
 		return chosen, err
 	}
 	return nil, fmt.Errorf("%s is neither true nor false: set it to true or "+
-		"false, or remove it so that the availability zones determine the topology", u.topology.source)
+		"false, or remove it so that the availability zones determine the topology", u.topology.Source)
 }
 
 // parseBool returns nil for a text that is no value of enable_topology. Earlier operators passed
@@ -100,23 +75,24 @@ func parseBool(text string) *bool {
 // too, so most of it is not for this driver. The list contains no values: they may be passwords.
 func ignoredIn(own, installed contents) []string {
 	var found []string
-	keys := slices.AppendSeq(slices.Collect(maps.Keys(own.data)), maps.Keys(own.binary))
+	existing := ptr.Deref(own.ConfigMap, corev1.ConfigMap{})
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(existing.Data)), maps.Keys(existing.BinaryData))
 	slices.Sort(keys)
 	for _, key := range keys {
 		if key != userConfigKey && key != userTopologyKey && key != choice.Key {
 			found = append(found, fmt.Sprintf(
 				"%s is ignored: only keys %s, %s and %s are read. Rename or remove it",
-				own.text(key).source, userConfigKey, userTopologyKey, choice.Key))
+				own.key(key).Source, userConfigKey, userTopologyKey, choice.Key))
 		}
 	}
-	hidden := installed.text(userTopologyKey)
-	if own.exists && own.text(userTopologyKey).value == "" && hidden.value != "" {
+	hidden := installed.key(userTopologyKey)
+	if own.ConfigMap != nil && own.key(userTopologyKey).Value == "" && hidden.Value != "" {
 		found = append(found, fmt.Sprintf("%s is ignored because %s exists. Move the key there",
-			hidden.source, own.source))
+			hidden.Source, own.name))
 	}
-	config := own.text(userConfigKey)
-	for _, remark := range remarks([]byte(config.value)) {
-		found = append(found, fmt.Sprintf("%s, line %d: %s", config.source, remark.Line, remark.Problem))
+	config := own.key(userConfigKey)
+	for _, remark := range remarks([]byte(config.Value)) {
+		found = append(found, fmt.Sprintf("%s, line %d: %s", config.Source, remark.Line, remark.Problem))
 	}
 	return found
 }

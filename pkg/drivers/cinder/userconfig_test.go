@@ -9,6 +9,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
@@ -66,7 +67,7 @@ func TestSettingsAreReadFromEachSource(t *testing.T) {
 		}
 		user, err := newFixture(t, seed).config.sources.user()
 		assert.NilError(t, err, name)
-		got := []string{user.config.value, user.config.source, user.ca.value, user.topology.value}
+		got := []string{user.config.Value, user.config.Source, user.ca.Value, user.topology.Value}
 		assert.Check(t, is.DeepEqual(test.want, got), name)
 	}
 }
@@ -77,7 +78,7 @@ func TestAdministratorChoosesTopology(t *testing.T) {
 		"": nil, " \n": nil, " True\n": new(true), "tRuE": new(true), "1": new(true), "T": new(true),
 		"false ": new(false), "0": new(false), "f": new(false), "maybe": nil, "truefalse": nil,
 	} {
-		chosen := text{value: value, source: "key k of ConfigMap n/m"}
+		chosen := cluster.Key{Value: value, Source: "key k of ConfigMap n/m"}
 		topology, err := userConfig{topology: chosen}.override()
 		assert.Check(t, is.DeepEqual(want, topology), "%q", value)
 		if want != nil || strings.TrimSpace(value) == "" {

@@ -33,15 +33,16 @@ func newCASource(c *cluster.Cluster) caSource {
 // read returns the CA, or "". It ignores the rest of the ConfigMap, which may contain old
 // passwords. On HyperShift the provider owns the ConfigMap.
 func (s caSource) read() string {
-	if source := s.Get(); source != nil {
-		return source.Data[caConfigMapKey]
-	}
-	return ""
+	return s.bundleKey().Value
 }
+
+func (s caSource) bundleKey() cluster.Key { return cluster.KeyOf(s.Get(), s.Name, caConfigMapKey) }
 
 // bundle returns the CA, and the name of its source.
 func (s caSource) bundle() (pem, source string, err error) {
-	return s.read(), "key " + caConfigMapKey + " of " + s.Name, nil
+	key := s.bundleKey()
+	pem, err = key.Text()
+	return pem, key.Source, err
 }
 
 // caCopier copies the CA to the namespace where the nodes, and standalone the controllers, mount

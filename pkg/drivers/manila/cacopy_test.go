@@ -135,6 +135,19 @@ func TestCopyFollowsSource(t *testing.T) {
 	}
 }
 
+// kubectl writes a file that is not UTF-8 into binaryData.
+func TestBinaryCAIsAnError(t *testing.T) {
+	t.Parallel()
+	source := sourceOf(flavour.Standalone, map[string]string{"config": "x"})
+	source.BinaryData = map[string][]byte{"ca-bundle.pem": {0xff}}
+	b := newCopyBench(t, clustertest.Seed{})
+	b.put(t, flavour.ControlPlane, source)
+	b.catchUp(t)
+	_, _, err := b.source.bundle()
+	assert.Check(t, is.Error(err, "key ca-bundle.pem of ConfigMap "+
+		"openshift-config/cloud-provider-config is binary data, not UTF-8 text"))
+}
+
 func TestEventsTriggerCopyOfCA(t *testing.T) {
 	t.Parallel()
 	for f, want := range map[flavour.Flavour]string{
