@@ -208,7 +208,10 @@ func (e *env) keepsLoginOfUsefulCredentials() {
 			e.must(e.stillHas(before))
 		})
 	}
-	e.setClouds(append(e.cloud.CloudsYAML(simulator.Clouds{}), "# another\n"...))
+	e.setClouds(append(e.cloud.CloudsYAML(simulator.Clouds{}), "# the same login\n"...))
+	e.awaitIdle()
+	e.must(e.stillHas(before))
+	e.setClouds(e.cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential}))
 	e.mustRollOutOnly(before, e.rolledOutByLogin()...)
 	e.eventually(soon, e.credentialsAccepted)
 }

@@ -26,7 +26,11 @@ func cinderInputs() map[string]input {
 	return map[string]input{
 		"credentials": {
 			func(e *env, content string) {
-				e.setClouds(append(e.cloud.CloudsYAML(simulator.Clouds{}), "# "+content+"\n"...))
+				login := simulator.Clouds{} // a comment is no other one
+				if content == "another content" {
+					login.Auth = simulator.ApplicationCredential
+				}
+				e.setClouds(append(e.cloud.CloudsYAML(login), "# "+content+"\n"...))
 			}, both[:1], "secret/" + cinderCredentials,
 		},
 		"configuration": {
