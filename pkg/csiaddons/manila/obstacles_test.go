@@ -88,6 +88,26 @@ func TestCallEndsSoonIfOnlyWaitingSharesAreLeft(t *testing.T) {
 	})
 }
 
+func TestShareThatContinuesAtTheEndOfACallIsFenced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const number = 100
+		cloud := newCloud(number, slow())
+		late := cloud.Create(sharecloud.Share{
+			Backend: "dead", Rules: []string{"rw 0.0.0.0/0"},
+			Metadata: map[string]string{clusterKey: cluster},
+		})
+		cloud.Kill("dead")
+		assert.NilError(t, during(t, cloud.fence, func(time.Duration) {
+			if cloud.admits(fenced, number) == 0 {
+				cloud.Revive("dead")
+			}
+		}))
+		level, _ := cloud.Access(late, netip.MustParseAddr(fenced))
+		assert.Check(t, is.Equal(level, ""))
+	})
+}
+
 // Waiting shares cost lists, and no requests of their own.
 func TestWaitingSharesArePolledTogether(t *testing.T) {
 	t.Parallel()
