@@ -22,10 +22,10 @@ import (
 
 // request is a completed request from an API server's audit log.
 type request struct {
-	Cluster                                                 *cluster
-	User, Verb, Resource, Subresource, Namespace, Name, URI string
-	Code                                                    int
-	Time                                                    time.Time
+	Cluster                                                        *cluster
+	User, Verb, Group, Resource, Subresource, Namespace, Name, URI string
+	Code                                                           int
+	Time                                                           time.Time
 }
 
 func (r request) String() string {
@@ -102,7 +102,7 @@ func (c *cluster) requestsSince(offset int64, from sender) ([]request, error) {
 		if from.sent(e, code) && !cancelled {
 			requests = append(requests, request{
 				Cluster: c, User: e.User.Username, Verb: e.Verb,
-				Resource: object.Resource, Subresource: object.Subresource,
+				Group: object.APIGroup, Resource: object.Resource, Subresource: object.Subresource,
 				Namespace: object.Namespace, Name: object.Name,
 				URI: e.RequestURI, Code: code, Time: e.RequestReceivedTimestamp.Time,
 			})

@@ -69,11 +69,27 @@ func TestMain(m *testing.M) {
 		for _, pool := range shared.pools {
 			pool.Stop()
 		}
+		if code == 0 {
+			code = shared.checkReleases()
+		}
 		if code == 0 && ranWholeSuite() {
 			code = shared.checkPermissions()
 		}
 		return code
 	}))
+}
+
+// checkReleases returns 1 if a release of OpenShift would have refused a request of an operator.
+func (s *suite) checkReleases() int {
+	refused, err := s.refusedRequests()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "comparing the releases with the audit logs:", err)
+		return 1
+	}
+	for _, request := range refused {
+		fmt.Fprintln(os.Stderr, "a release of OpenShift refuses a request:", request)
+	}
+	return min(len(refused), 1)
 }
 
 // checkPermissions returns 1 if the Roles of the operators contain a permission without use.

@@ -223,3 +223,29 @@ func TestUnusedPermissionsAreFound(t *testing.T) {
 		t.Errorf("a request for a subresource is not found: %q", got)
 	}
 }
+
+// TestRequestsThatAReleaseRefusesAreFound checks the comparison of audit logs with the releases.
+func TestRequestsThatAReleaseRefusesAreFound(t *testing.T) {
+	t.Parallel()
+	held := map[string][]rbacv1.PolicyRule{
+		"":   {allow("apps", "deployments deployments/status", "get")},
+		"ns": {allow("", "secrets", "get", "a")},
+	}
+	for want, requests := range map[bool][]request{
+		true: {
+			{Verb: "get", Group: "apps", Resource: "deployments", Namespace: "x", Name: "y"},
+			{Verb: "get", Group: "apps", Resource: "deployments", Subresource: "status", Name: "y"},
+			{Verb: "get", Resource: "secrets", Namespace: "ns", Name: "a"},
+		},
+		false: {
+			{Verb: "get", Resource: "deployments", Name: "y"},
+			{Verb: "list", Group: "apps", Resource: "deployments"},
+			{Verb: "get", Resource: "secrets", Namespace: "ns", Name: "b"},
+			{Verb: "get", Resource: "secrets", Namespace: "x", Name: "a"},
+		},
+	} {
+		for _, r := range requests {
+			assert.Check(t, is.Equal(r.isGranted(held), want), "%v", r)
+		}
+	}
+}
