@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +40,8 @@ type Options struct {
 	CA func() (pem, source string, err error)
 	// Missing is what to do if the Secret is missing, Wrong if its content is wrong.
 	Missing, Wrong string
+	// Words replaces what messages of pkg/openstack name. It is optional.
+	Words *strings.Replacer
 	// Services returns what the driver needs.
 	Services func() []openstack.Service
 	// TrustedCAs returns the trusted CA bundle of the cluster. It is optional.
@@ -229,7 +232,7 @@ func (w *Watcher) read() (access openstack.Access, sum digest, err error) {
 		malformed := openstack.Error{Reason: openstack.InvalidCredentials, Message: err.Error()}
 		return access, sha256.Sum256([]byte(malformed.Message)), &malformed
 	}
-	access.Observe = w.Observe
+	access.Words, access.Observe = w.Words, w.Observe
 	if w.TrustedCAs != nil {
 		access.TrustedCAs = w.TrustedCAs()
 	}

@@ -141,10 +141,11 @@ func (c *cloud) login(ctx context.Context) (Link, error) {
 	if err != nil {
 		return Link{}, err
 	}
-	c.client = openstack.NewClient(openstack.Fixed(openstack.Access{Login: login}),
+	words := strings.NewReplacer(openstack.TheSecret, c.clouds)
+	c.client = openstack.NewClient(openstack.Fixed(openstack.Access{Login: login, Words: words}),
 		openstack.NewBackoff(clock.RealClock{}))
 	if err := c.client.Check(ctx); err != nil {
-		return c.failure(err), nil
+		return failure(err), nil
 	}
 	return linkf(OK, "OpenStack accepts the login of %s: entry %s, %s. This machine "+
 		"sent it; nodes and pods may have another way to OpenStack", c.clouds, login.Entry,
@@ -152,10 +153,7 @@ func (c *cloud) login(ctx context.Context) (Link, error) {
 }
 
 // failure returns what OpenStack answers instead.
-func (c *cloud) failure(err error) Link {
-	return linkf(Problem, "from this machine: %s", strings.ReplaceAll(err.Error(),
-		"the credentials Secret", c.clouds))
-}
+func failure(err error) Link { return linkf(Problem, "from this machine: %v", err) }
 
 func (c *cloud) types(ctx context.Context, kind choice.Kind) ([]openstack.Type, error) {
 	if kind == choice.Cinder {
@@ -181,7 +179,7 @@ func (c *cloud) offers(ctx context.Context) ([]Link, error) {
 		case openstack.ReasonOf(err) == openstack.NotOffered:
 			l = linkf(Warning, "%v", err)
 		case err != nil:
-			l = c.failure(err)
+			l = failure(err)
 		case len(types) == 0:
 			l = linkf(Warning, "%s offers no types to this project", d.title)
 		}

@@ -180,7 +180,7 @@ func (c *check) typesFor(
 	}
 	listed, err := c.types(ctx, kind)
 	if err != nil {
-		to.links = append(to.links, c.failure(err))
+		to.links = append(to.links, failure(err))
 		return nil, nil
 	}
 	var names []string

@@ -61,7 +61,7 @@ func (v *volumeList) contents(ctx context.Context, s *session) (*contents, error
 			continue // the driver is not installed
 		}
 		if found.of[d.name], err = v.list(ctx, d, ids[d.name], found); err != nil {
-			return nil, errors.New(v.failure(err).Text)
+			return nil, errors.New(failure(err).Text)
 		}
 	}
 	return found, nil

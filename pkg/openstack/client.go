@@ -9,6 +9,7 @@ package openstack
 
 import (
 	"context"
+	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
@@ -23,6 +24,7 @@ type Client struct {
 	// busy contains one element while a request runs. A channel ends the wait with the context.
 	busy    chan struct{}
 	session *session
+	words   *strings.Replacer
 }
 
 // NewClient returns a Client that has sent nothing yet.
@@ -33,6 +35,10 @@ func NewClient(source Source, backoff *Backoff) *Client {
 // Check returns nil if the cloud accepts the login for a project, and offers the services. If the
 // Client has a session already, it reads the catalog again in place of a login.
 func (c *Client) Check(ctx context.Context, services ...Service) error {
+	return c.worded(c.check(ctx, services))
+}
+
+func (c *Client) check(ctx context.Context, services []Service) error {
 	release, err := c.acquire(ctx, identityService)
 	if err != nil {
 		return err
@@ -71,6 +77,12 @@ func (c *Client) Connected() bool {
 }
 
 func (c *Client) call(
+	ctx context.Context, service Service, request func(*gophercloud.ServiceClient) error,
+) error {
+	return c.worded(c.send(ctx, service, request))
+}
+
+func (c *Client) send(
 	ctx context.Context, service Service, request func(*gophercloud.ServiceClient) error,
 ) error {
 	release, err := c.acquire(ctx, service.name)
@@ -133,6 +145,7 @@ func (c *Client) connect(ctx context.Context) error {
 		return nil
 	}
 	c.disconnect()
+	c.words = access.Words
 	c.session, err = c.backoff.login(ctx, access)
 	return err
 }

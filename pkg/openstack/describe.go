@@ -24,8 +24,7 @@ func describe(err error) string {
 		return describeStatus(status, limitsRequests(err))
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == proxyConnect {
-		return "the proxy cannot be used. " +
-			"Check Proxy/cluster (on HyperShift the management cluster's) and the route to the proxy"
+		return "the proxy cannot be used. Check " + TheProxy + " and the route to the proxy"
 	}
 	if isOther(err) {
 		err = errNotOpenStack
@@ -69,8 +68,7 @@ func describeTLS(err error) string {
 	switch {
 	case isType[x509.UnknownAuthorityError](err):
 		return "its certificate is signed by an unknown authority. " +
-			"Put the cloud's CA into key cacert of the credentials Secret, " +
-			"or into the trusted CA bundle of the cluster (trustedCA of Proxy/cluster)"
+			"Put the cloud's CA into key cacert of " + TheSecret + OrBundle
 	case lacksNames(err):
 		return "its certificate has no Subject Alternative Names, and the common name does not count. " +
 			"Replace the cloud's certificate by one with the host of auth_url among its Subject " +
@@ -145,8 +143,7 @@ func describeNetwork(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "the connection is refused. Check that the service runs and auth_url is right"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return "there is no route. Check the route between cluster and cloud, and Proxy/cluster " +
-			"(on HyperShift the management cluster's)"
+		return "there is no route. Check the route between cluster and cloud, and " + TheProxy
 	// Depending on the timing, a server that drops connections causes any of these errors.
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
 		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, http.ErrServerClosed):

@@ -76,8 +76,8 @@ const identityService = "identity service"
 func loginError(authURL string, err error) *Error {
 	if refused(err) {
 		return errorf(AuthenticationFailed, "OpenStack's identity service at %s refused the login "+
-			"(HTTP %d). Check user, password or application credential, project and domain in the "+
-			"credentials Secret", redactedURL(authURL), statusOf(err))
+			"(HTTP %d). Check user, password or application credential, project and domain in %s",
+			redactedURL(authURL), statusOf(err), TheSecret)
 	}
 	// Front ends limit requests and answer 5xx in place of Keystone.
 	if status := statusOf(err); status != 0 && status < http.StatusInternalServerError &&

@@ -15,11 +15,11 @@ import (
 // in this way if an access rule is missing: an application credential with access rules may send
 // only the requests that they list.
 func tokenError(service, endpoint string, a Access, err error) *Error {
-	advice := "Check the project and its roles in the credentials Secret"
+	advice := "Check the project and its roles in " + TheSecret
 	response, known := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
 	if known && a.UsesApplicationCredential() {
-		advice = fmt.Sprintf("If the application credential in the credentials Secret has access rules, "+
-			"they must permit %s %s. If not, ask the administrator of the cloud to check the service",
+		advice = fmt.Sprintf("If the application credential in %s has access rules, they must permit "+
+			"%s %s. If not, ask the administrator of the cloud to check the service", TheSecret,
 			response.Method, rulePath(endpoint, response.URL))
 	}
 	return errorf(AuthenticationFailed, "OpenStack's %s at %s refused the token (HTTP 401). %s",

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // Access is what requests to a cloud need.
@@ -14,6 +15,8 @@ type Access struct {
 	// are trusted in addition to the system's roots, and have no effect if the login has a CA. Invalid
 	// parts are ignored.
 	TrustedCAs []byte
+	// Words, if it is not nil, replaces TheSecret, OrBundle and TheProxy in errors.
+	Words *strings.Replacer
 	// Observe, if it is not nil, is called after each HTTP request, from several goroutines at once.
 	Observe func(Request)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -34,6 +35,18 @@ func TestAdviceAboutCredentialsIsForTheFlavour(t *testing.T) {
 			fake.OpenShift = openShift
 			watcher := dependencies.NewCredentials(credential.Options{Service: "X", Secret: "s"}, "request")
 			hosted := f == flavour.HyperShift
+			words := watcher.Words.Replace("key cacert of " + openstack.TheSecret + openstack.OrBundle +
+				", " + openstack.TheProxy)
+			want := "key cacert of the credentials Secret, the proxy variables of the operator"
+			switch {
+			case hosted:
+				want = "key cacert of the Secret that the HostedCluster names in " +
+					"spec.platform.openstack.identityRef, or into the trusted CA bundle of the management " +
+					"cluster (trustedCA of its Proxy/cluster), Proxy/cluster of the management cluster"
+			case openShift:
+				want = "key cacert of the credentials Secret" + openstack.OrBundle + ", Proxy/cluster"
+			}
+			assert.Check(t, is.Equal(words, want))
 			for _, advice := range []string{watcher.Missing, watcher.Wrong} {
 				assert.Check(t, is.Equal(strings.Contains(advice, "HostedCluster"), hosted), advice)
 				assert.Check(t, !hosted || !strings.Contains(advice, "CredentialsRequest"), advice)

@@ -6,6 +6,7 @@ package plugin
 import (
 	"io/fs"
 	"slices"
+	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/clock"
@@ -94,14 +95,21 @@ type Components struct {
 // which OpenShift creates the Secret.
 func (d Dependencies) NewCredentials(o credential.Options, request string) *credential.Watcher {
 	o.Missing = "create it with key " + openstack.CloudsKey
-	if d.Cluster.OpenShift {
-		o.Missing = "check CredentialsRequest " + request + ", or " + o.Missing
-	}
-	if d.Cluster.Flavour == flavour.HyperShift {
-		const source = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef, "
-		o.Missing = "check " + source + "from which the hypershift-operator creates it"
+	switch {
+	case d.Cluster.Flavour == flavour.HyperShift:
+		const source = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef"
+		o.Missing = "check " + source + ", from which the hypershift-operator creates it"
 		o.Wrong = "Correct " + source +
-			"then delete this copy, which the hypershift-operator creates again"
+			", then delete this copy, which the hypershift-operator creates again"
+		o.Words = strings.NewReplacer(openstack.TheSecret, source, openstack.OrBundle,
+			", or into the trusted CA bundle of the management cluster (trustedCA of its Proxy/cluster)",
+			openstack.TheProxy, "Proxy/cluster of the management cluster")
+	case d.Cluster.OpenShift:
+		o.Missing = "check CredentialsRequest " + request + ", or " + o.Missing
+		o.Words = strings.NewReplacer(openstack.TheProxy, "Proxy/cluster")
+	default:
+		o.Words = strings.NewReplacer(openstack.OrBundle, "", openstack.TheProxy,
+			"the proxy variables of the operator")
 	}
 	o.Cluster, o.Events, o.Clock, o.Interval = d.Cluster, d.Events, d.Clock, d.Settings.PollInterval
 	o.TrustedCAs, o.Observe = d.TrustedCAs, d.Observe
