@@ -354,9 +354,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(budget.Repeated(header+"classes:\n", part, size))
 		f.Add(budget.Repeated(header+"types:\n  exclude:\n", "  "+part, size))
 	}
-	for _, text := range slices.Concat(budget.YAML(header, "", size),
-		budget.YAML(header+"nodeSelector:", "  ", size),
-		budget.YAML(header+"classes:\n- type: a\n  labels:", "    ", size)) {
+	for _, text := range append(budget.YAML(header, "", 8<<10),
+		budget.YAML(header+"classes:\n- type: a\n  labels:", "    ", size)...) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
