@@ -220,8 +220,9 @@ func TestShareServersAreReadAsManilaReadsThem(t *testing.T) {
 	client := s.connected()
 	for text, want := range map[string]bool{
 		`"True"`: true, `"true"`: true, `"yes"`: true, `"Y"`: true, `"ON"`: true, `"t"`: true,
-		`"1"`: true, `" yes "`: true, "true": true, "1": true, `"False"`: false, `"no"`: false, `"off"`: false,
-		`"0"`: false, `"maybe"`: false, `""`: false, "null": false, "0": false, "false": false,
+		`"1"`: true, `" yes "`: true, "true": true, "1": true, `"False"`: false, `"no"`: false,
+		`"off"`: false,
+		`"0"`:   false, `"maybe"`: false, `""`: false, "null": false, "0": false, "false": false,
 	} {
 		s.replyOnce(simulator.Share, `{"share_types":[{"name":"a","extra_specs":`+
 			`{"driver_handles_share_servers":`+text+`}}]}`)
