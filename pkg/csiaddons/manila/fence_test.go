@@ -293,9 +293,32 @@ func TestForgedRecordIsRefused(t *testing.T) {
 		f := newFixture(t)
 		share := f.share(cluster, "rw 0.0.0.0/0")
 		f.must(f.requests().SetMetadata(t.Context(), share, entry))
-		f.refused(f.fence(f.controller(), fenced), codes.FailedPrecondition, "in its metadata")
+		f.refused(f.fence(f.controller(), fenced), codes.Unavailable, "in its metadata")
 		assert.Check(t, is.Len(f.list(share), 1))
 	}
+}
+
+// Tools may replace all metadata of a share. Without the record, a fence does not know what the
+// rules that it has added are parts of: to revoke them would end the access of all clients.
+func TestRemovedRecordEndsNoAccess(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	share, other := f.share(cluster, "rw 0.0.0.0/0"), f.share(cluster, "rw 0.0.0.0/0")
+	f.must(f.fence(f.controller(), fenced))
+	f.must(f.requests().DeleteMetadata(t.Context(), share, revokedKey))
+	for _, client := range []string{fenced, neighbor} { // a verification, and another fence
+		f.refused(f.fence(f.controller(), client), codes.Unavailable, "grant this rule again")
+		f.expectAccess(share, "", "rw", "rw")
+	}
+	f.expectAccess(other, "", "", "rw")
+	f.refused(f.unfence(f.controller(), fenced), codes.Unavailable, "grant this rule again")
+	f.expectAccess(share, "", "rw", "rw")
+	f.allow(share, ipType, "rw 0.0.0.0/0")
+	f.must(f.fence(f.controller(), fenced, neighbor))
+	f.expectAccess(share, "", "", "rw")
+	f.must(f.unfence(f.controller(), fenced, neighbor))
+	f.expectRules(share, "rw 0.0.0.0/0")
+	f.expectRules(other, "rw 0.0.0.0/0")
 }
 
 func TestBusyManilaIsRetriedAndAMissingOneIsNot(t *testing.T) {

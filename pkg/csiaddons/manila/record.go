@@ -60,6 +60,36 @@ func readRecord(share openstack.Share) (r record, err error) {
 	return r, nil
 }
 
+// checkRecord returns an error if somebody has changed the record of a share: nobody can read it,
+// or a rule that a fence has added is a part of no recorded or present rule. To revoke this part
+// would leave clients without access that no fence contains.
+func checkRecord(share openstack.Share, rules []openstack.AccessRule) error {
+	r, err := readRecord(share)
+	if err != nil {
+		return err
+	}
+	var parts []netip.Prefix
+	for _, one := range rules {
+		network, err := wire.ParseNetwork(one.To)
+		switch {
+		case one.Type != ipType || err != nil:
+		case one.Metadata[addedKey] == addedValue:
+			parts = append(parts, network)
+		default:
+			r.revoked = append(r.revoked, rule{network: network})
+		}
+	}
+	for _, part := range parts {
+		if !slices.ContainsFunc(r.revoked, func(whole rule) bool {
+			return whole.network.Bits() <= part.Bits() && whole.network.Overlaps(part)
+		}) {
+			return fmt.Errorf("somebody has removed from %s in its metadata the access rule that contains "+
+				"%s: grant this rule again", revokedKey, part)
+		}
+	}
+	return nil
+}
+
 // The levels of access rules.
 const (
 	readOnly  = "ro"

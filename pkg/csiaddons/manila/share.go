@@ -1,6 +1,7 @@
 package manila
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,7 +97,7 @@ func (w *worker) plan(ctx context.Context, j *job) (p plan, ready bool) {
 	if j.waits = inProgress(rules); j.waits != nil {
 		return p, false
 	}
-	if j.err = j.check(rules); j.err != nil {
+	if j.err = cmp.Or(j.check(rules), checkRecord(j.share, rules)); j.err != nil {
 		return p, false
 	}
 	p, err = w.newPlan(j.share, rules, w.operation)

@@ -90,6 +90,32 @@ func TestObjectsThatNeedAChangeCauseNoCall(t *testing.T) {
 		ofClass("half", "half", lost), ofClass("missing", "missing", "10.0.0.7/32"))
 }
 
+// Somebody, or another program, may have written a status that is wrong.
+func TestStatusOfAStrangerIsCorrected(t *testing.T) {
+	t.Parallel()
+	wrong := networkFence("wrong", v1alpha1.Unfenced, shared)
+	wrong.Status.Conditions = []metav1.Condition{{
+		Type: ConditionFenced, Status: metav1.ConditionTrue, Reason: ReasonFenced, ObservedGeneration: 1,
+	}}
+	within(t, func(w *world) {
+		w.expect("wrong", ReasonUnfenced, "")
+		w.create(networkFence("a", v1alpha1.Fenced, lost))
+		w.expectCalls("unfence "+shared, "fence "+lost)
+		edit := func(change func(*v1alpha1.NetworkFenceStatus)) {
+			a := w.get("a")
+			change(&a.Status)
+			w.must(w.client.Status().Update(t.Context(), a))
+			w.pass(moment)
+		}
+		edit(func(s *v1alpha1.NetworkFenceStatus) { *s = v1alpha1.NetworkFenceStatus{} })
+		w.expect("a", ReasonFenced, "")
+		w.expectCalls("fence " + lost)
+		edit(func(s *v1alpha1.NetworkFenceStatus) { s.Result = v1alpha1.OperationFailed })
+		w.pass(verifyInterval)
+		w.expect("a", ReasonFenced, "")
+	}, wrong)
+}
+
 // A deletion changes nothing in the storage, and a class that was deleted ends no fence.
 func TestDeletionCausesNoCall(t *testing.T) {
 	t.Parallel()

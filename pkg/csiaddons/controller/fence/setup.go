@@ -54,10 +54,15 @@ func (r *Reconciler) SetUp(m manager.Manager) error {
 		r.queue = queue
 		return nil
 	})
+	unsettled := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { // by somebody else, too
+		before, now := e.ObjectOld.(*v1alpha1.NetworkFence), e.ObjectNew.(*v1alpha1.NetworkFence)
+		return settled(before) && !settled(now)
+	}}
 	return errors.Join(m.Add(manager.RunnableFunc(r.runCalls)),
 		builder.ControllerManagedBy(m).Named("networkfence").
 			Watches(&v1alpha1.NetworkFence{}, after(eventDelay, drivers),
-				builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+				builder.WithPredicates(
+					predicate.Or(predicate.GenerationChangedPredicate{}, unsettled))).
 			Watches(&v1alpha1.NetworkFenceClass{}, after(eventDelay, drivers)).
 			WatchesRawSource(queue).WithOptions(options(serverRetry)).Complete(r))
 }

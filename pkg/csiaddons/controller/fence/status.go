@@ -56,8 +56,12 @@ type outcome struct {
 
 // settled returns whether the condition says that the current spec is done.
 func settled(f *v1alpha1.NetworkFence) bool {
-	found := meta.FindStatusCondition(f.Status.Conditions, ConditionFenced)
-	return !outdated(f) && found.Status != metav1.ConditionUnknown
+	wanted := metav1.ConditionTrue
+	if f.Spec.FenceState == v1alpha1.Unfenced {
+		wanted = metav1.ConditionFalse
+	}
+	return !outdated(f) &&
+		meta.IsStatusConditionPresentAndEqual(f.Status.Conditions, ConditionFenced, wanted)
 }
 
 // outdated returns whether the status is not about the current spec.

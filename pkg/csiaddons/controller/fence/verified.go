@@ -108,7 +108,7 @@ func unverified(f *v1alpha1.NetworkFence) *metav1.Condition {
 func holds(f *v1alpha1.NetworkFence) outcome {
 	found := meta.FindStatusCondition(f.Status.Conditions, ConditionFenced)
 	return outcome{
-		result: f.Status.Result, fenced: metav1.ConditionTrue, reason: found.Reason,
+		result: v1alpha1.OperationSucceeded, fenced: metav1.ConditionTrue, reason: ReasonFenced,
 		message: found.Message,
 	}
 }
