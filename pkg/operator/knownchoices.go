@@ -18,16 +18,17 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
-// configuredAnnotation marks a Deployment of a driver whose administrator has a ConfigMap with
-// choices. The Deployment is in the management cluster, where nobody else can change it.
+// configuredAnnotation marks the DaemonSet of a driver whose administrator has a ConfigMap with
+// choices. An annotation of a Deployment would be another generation. Who changes it in a guest
+// cluster delays the start there, or gets the defaults for a moment.
 const configuredAnnotation = "csi.openstack.org/configured"
 
 // configuredHook returns the hook that maintains the mark.
-func (d *driver) configuredHook(deployments appslisters.DeploymentLister) hook.Workload {
-	return hook.Workload{Deployment: func(_ *opv1.OperatorSpec, wanted *appsv1.Deployment) error {
+func (d *driver) configuredHook(daemonSets appslisters.DaemonSetLister) hook.Workload {
+	return hook.Workload{DaemonSet: func(_ *opv1.OperatorSpec, wanted *appsv1.DaemonSet) error {
 		if d.choices != nil && d.choices.Get() != nil {
 			metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, configuredAnnotation, "true")
-		} else if isConfigured(deployments, wanted.Namespace, wanted.Name) {
+		} else if isConfigured(daemonSets, wanted.Namespace, wanted.Name) {
 			// library-go removes what ends with a hyphen.
 			metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, configuredAnnotation+"-", "")
 		}
@@ -35,8 +36,8 @@ func (d *driver) configuredHook(deployments appslisters.DeploymentLister) hook.W
 	}}
 }
 
-func isConfigured(deployments appslisters.DeploymentLister, namespace, name string) bool {
-	found, err := deployments.Deployments(namespace).Get(name)
+func isConfigured(daemonSets appslisters.DaemonSetLister, namespace, name string) bool {
+	found, err := daemonSets.DaemonSets(namespace).Get(name)
 	return err == nil && found.Annotations[configuredAnnotation] != ""
 }
 
@@ -47,20 +48,20 @@ func (d *driver) awaitChoices(ctx context.Context) {
 	if d.choices == nil {
 		return
 	}
-	_, object, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
+	_, object, err := d.workload(bundle.NodeWorkload, flavour.Guest)
 	if err != nil || object == nil {
 		return
 	}
-	deployments := d.cluster.Side(flavour.ControlPlane).ObjectInformers.
-		For(object.Namespace, object.Name).Apps().V1().Deployments()
+	daemonSets := d.cluster.Side(flavour.Guest).ObjectInformers.
+		For(object.Namespace, object.Name).Apps().V1().DaemonSets()
 	poll := func(ctx context.Context, until func() bool) {
 		_ = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true,
 			func(context.Context) (bool, error) { return until(), nil })
 	}
 	poll(ctx, func() bool {
-		return d.choices.HasSynced() && deployments.Informer().HasSynced()
+		return d.choices.HasSynced() && daemonSets.Informer().HasSynced()
 	})
-	if d.choices.Get() != nil || !isConfigured(deployments.Lister(), object.Namespace, object.Name) {
+	if d.choices.Get() != nil || !isConfigured(daemonSets.Lister(), object.Namespace, object.Name) {
 		return
 	}
 	klog.FromContext(ctx).Info("Waiting for a ConfigMap that an earlier process knew",

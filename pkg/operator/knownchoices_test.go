@@ -35,15 +35,15 @@ func TestStartWaitsOnlyForAConfigMapThatAnEarlierProcessKnew(t *testing.T) {
 			p := cinderPlugin()
 			p.Setup = setUpChoices
 			d := assembledIn(t, f, p)[0]
-			_, object, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
+			_, object, err := d.workload(bundle.NodeWorkload, flavour.Guest)
 			assert.NilError(t, err)
-			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+			daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
 				Namespace: object.Namespace, Name: object.Name,
 				Annotations: map[string]string{configuredAnnotation: tt.mark},
 			}}
-			clustertest.Put(t, f.Guest, deployment)
-			f.Side(flavour.ControlPlane).ObjectInformers.For(object.Namespace, object.Name).
-				Apps().V1().Deployments().Informer() // the workload controller requests it
+			clustertest.Put(t, f.Guest, daemonSet)
+			f.Side(flavour.Guest).ObjectInformers.For(object.Namespace, object.Name).
+				Apps().V1().DaemonSets().Informer() // the workload controller requests it
 			create := func() { clustertest.Put(t, f.Guest, choices("")) }
 			if tt.created < 0 {
 				create()
@@ -59,7 +59,7 @@ func TestStartWaitsOnlyForAConfigMapThatAnEarlierProcessKnew(t *testing.T) {
 	}
 }
 
-func TestDeploymentIsMarkedWhileThereAreChoices(t *testing.T) {
+func TestDaemonSetIsMarkedWhileThereAreChoices(t *testing.T) {
 	t.Parallel()
 	for _, exists := range []bool{true, false} {
 		var objects []runtime.Object
@@ -70,16 +70,16 @@ func TestDeploymentIsMarkedWhileThereAreChoices(t *testing.T) {
 		p := cinderPlugin()
 		p.Setup = setUpChoices
 		d := assembledIn(t, f, p)[0]
-		deployments := f.Side(flavour.ControlPlane).ObjectInformers.For("a", "b").
-			Apps().V1().Deployments()
-		deployments.Informer()
-		marked := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		daemonSets := f.Side(flavour.Guest).ObjectInformers.For("a", "b").
+			Apps().V1().DaemonSets()
+		daemonSets.Informer()
+		marked := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "a", Name: "b", Annotations: map[string]string{configuredAnnotation: "true"},
 		}}
 		clustertest.Put(t, f.Guest, marked)
 		f.Start(t)
-		wanted := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}
-		assert.NilError(t, d.configuredHook(deployments.Lister()).Deployment(nil, wanted))
+		wanted := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}
+		assert.NilError(t, d.configuredHook(daemonSets.Lister()).DaemonSet(nil, wanted))
 		want := map[string]string{configuredAnnotation: "true"}
 		if !exists {
 			want = map[string]string{configuredAnnotation + "-": ""}

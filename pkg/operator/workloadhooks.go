@@ -21,9 +21,8 @@ func (d *driver) controllerHooks(
 ) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(flavour.ControlPlane),
-		certificates, d.sidecarHooks(deployments), []hook.Workload{
-			d.csiAddonsHook(), d.choices.Hook(), d.configuredHook(deployments),
-		}, d.components.ControllerHooks)
+		certificates, d.sidecarHooks(deployments), []hook.Workload{d.csiAddonsHook(), d.choices.Hook()},
+		d.components.ControllerHooks)
 	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
 }
 
@@ -32,7 +31,7 @@ func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workl
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat([]hook.Workload{d.proxyHook()}, d.trustedCAHooks(flavour.Guest),
 		certificates, []hook.Workload{d.csiAddonsHook(), d.choices.Hook()}, d.components.NodeHooks,
-		[]hook.Workload{d.nodeChoicesHook(daemonSets)})
+		[]hook.Workload{d.nodeChoicesHook(daemonSets), d.configuredHook(daemonSets)})
 	return append(hooks, hook.RollOutDaemonSet(d.key, daemonSets, d.events, hooks)), err
 }
 
