@@ -87,6 +87,7 @@ func serveAddons(t *testing.T) string {
 	metrics.Connected(driver, 1)
 	metrics.Ended(driver, "NodeReclaimSpace", "OK", time.Second)
 	metrics.Repaired(driver, 1)
+	metrics.Verified(driver, time.Now())
 	listening := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	t.Cleanup(listening.Close)
 	return strings.TrimPrefix(listening.URL, "http://")

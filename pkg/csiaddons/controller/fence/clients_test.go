@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -57,7 +58,7 @@ func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 		"storage": {
 			cidrs: "172.16.3.4/32 fd01::4/128", networks: networks, status: "172.16.3.4/32 fd01::4/128",
 		},
-		"no storage": {cidrs: "10.0.0.2/32 172.16.3.4/32", reason: reasonBadClients},
+		"no storage": {cidrs: "10.0.0.2/32 172.16.3.4/32", reason: "InvalidFenceClients"},
 		"foreign": {
 			cidrs: "10.0.0.2/32 10.0.0.6/32", networks: networks, reason: reasonBadClients,
 		},
@@ -67,8 +68,8 @@ func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 		"storage network": {cidrs: "172.16.0.0/24", networks: networks, reason: reasonBadClients},
 		"foreign ID":      {cidrs: "10.0.0.2/32", id: "worker-2", reason: reasonBadClients},
 		"join address of a cluster of Ceph": {
-			cidrs: "100.64.0.5/32", id: "a815fe8e", security: connection.Unverified,
-			status: "100.64.0.5/32",
+			cidrs: "100.64.0.5/32 fd98::5/128", id: "a815fe8e", security: connection.Unverified,
+			status: "100.64.0.5/32 fd98::5/128",
 		},
 		"reported for the other Node": {
 			cidrs: "172.16.0.2/32 10.0.0.2/32", networks: networks, reason: reasonBadClients,
@@ -126,6 +127,19 @@ func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 			assert.Check(t, is.Equal(got, `["shares"]`), "the annotation with the classes")
 		})
 	}
+}
+
+func TestClassesOfOtherDriversDoNotCount(t *testing.T) {
+	t.Parallel()
+	known := runtime.NewScheme()
+	assert.NilError(t, v1alpha1.AddToScheme(known))
+	deleted := class("deleted", manila)
+	deleted.Finalizers, deleted.DeletionTimestamp = []string{"x"}, &metav1.Time{Time: time.Unix(1, 0)}
+	cluster := fake.NewClientBuilder().WithScheme(known).
+		WithObjects(class("b", manila), class("a", manila), class("ceph", ceph), deleted).Build()
+	found, err := (&Clients{Client: cluster}).classes(t.Context(), manila)
+	assert.NilError(t, err)
+	assert.Check(t, len(found) == 2 && found[0].Name == "a" && found[1].Name == "b", "%v", found)
 }
 
 // many returns CIDRs of single addresses in a storage network.

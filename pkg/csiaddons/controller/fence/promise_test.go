@@ -262,6 +262,12 @@ func TestFenceThatNobodyVerifiesSaysSo(t *testing.T) {
 	within(t, func(w *world) {
 		w.expectVerified("a", metav1.ConditionTrue, "has confirmed")
 		w.expectVerified("c", metav1.ConditionTrue, "has confirmed")
+		verified := func() time.Duration {
+			return time.Since(time.Unix(int64(w.metric("csi_addons_fence_verified_timestamp_seconds")), 0))
+		}
+		w.create(ofClass("shares", "later", "10.0.0.8/32"))
+		assert.Check(t, verified() > moment, "the metric is about the last verification")
+		w.delete(ofClass("shares", "later"))
 		w.delete(class("shares", manila))
 		w.leaderless, w.calls = true, nil
 		w.sent()
@@ -270,6 +276,7 @@ func TestFenceThatNobodyVerifiesSaysSo(t *testing.T) {
 		w.expectVerified("c", metav1.ConditionFalse, "not connected to the pod that is the leader")
 		w.expectVerified("foreign", metav1.ConditionFalse, `does not serve the driver "other"`)
 		assert.Check(t, is.Len(w.sent(), 3), "events")
+		assert.Check(t, verified() > maxUnverified, "the metric says %v", verified())
 		w.expectQuiet(time.Hour)
 		w.restart() // the process does not know the time any more
 		w.pass(maxUnverified)
@@ -282,7 +289,10 @@ func TestFenceThatNobodyVerifiesSaysSo(t *testing.T) {
 		for _, name := range []string{"a", "c"} {
 			w.expectVerified(name, metav1.ConditionTrue, "has confirmed")
 		}
+		assert.Check(t, !strings.Contains(fmt.Sprint(w.sent()), ReasonNotVerified), "events")
 		w.unfence("c")
+		w.unfence("a")
+		assert.Check(t, is.Equal(w.metric("csi_addons_fence_verified_timestamp_seconds"), -1.0))
 		assert.Check(t, meta.FindStatusCondition(w.get("c").Status.Conditions, ConditionVerified) == nil)
 	}, class("shares", manila), ofClass("shares", "a", lost),
 		networkFence("c", v1alpha1.Fenced, shared), foreign)

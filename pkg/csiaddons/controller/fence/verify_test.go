@@ -61,6 +61,7 @@ func TestFenceThatDoesNotHoldIsReported(t *testing.T) {
 				strings.Contains(event, "3 shares"), "the event is %q", event)
 		}
 		assert.Check(t, len(sent) == 2, "the events are %q", sent)
+		assert.Check(t, is.Equal(w.metric("csi_addons_fence_repaired_shares_total"), 3.0))
 		w.changed = "-1; many"
 		w.pass(verifyInterval)
 		assert.Check(t, is.Len(w.sent(), 0), "the text of a driver becomes an event")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -55,7 +56,9 @@ type world struct {
 
 	client client.WithWatch
 	events *events.FakeRecorder
-	stop   func()
+	// metrics are those of the present process.
+	metrics *prometheus.Registry
+	stop    func()
 	// notify sends the events of a kind to the running controller.
 	notify func(before, after client.Object)
 	// writing is called before each write of a status.
@@ -195,11 +198,13 @@ func (w *world) start() {
 		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	w.must(err)
+	w.metrics = prometheus.NewRegistry()
 	served := connection.Driver{Namespaces: []string{"drivers"}}
 	server := w.server()
 	r := &Reconciler{
 		Client: server, Live: server, Sidecars: w, Events: w.events, Clock: clock.RealClock{},
-		Drivers: connection.Drivers{manila: served, ceph: served}, Metrics: connection.NewMetrics(nil),
+		Drivers: connection.Drivers{manila: served, ceph: served},
+		Metrics: connection.NewMetrics(w.metrics),
 	}
 	ctx, cancel := context.WithCancel(w.Context())
 	w.must(r.SetUp(m))
@@ -461,6 +466,20 @@ func (w *world) expectCalls(want ...string) {
 	defer w.mu.Unlock()
 	assert.Check(w, is.DeepEqual(want, w.calls), "calls")
 	w.calls = nil
+}
+
+// metric returns the value of a metric of the driver manila, or -1 without one.
+func (w *world) metric(name string) float64 {
+	families, err := w.metrics.Gather()
+	w.must(err)
+	for _, family := range families {
+		for _, one := range family.GetMetric() {
+			if family.GetName() == name && one.GetLabel()[0].GetValue() == manila {
+				return one.GetGauge().GetValue() + one.GetCounter().GetValue()
+			}
+		}
+	}
+	return -1
 }
 
 // sent returns the events since the last call.
