@@ -1,6 +1,18 @@
 // Package cluster connects an operator to its API servers: it contains the clients and informers of
 // both sides, which are one cluster in the standalone flavour. Its callers are pkg/operator,
 // pkg/plugin, pkg/cloudprobe, pkg/credential, pkg/hook and the driver plugins.
+//
+// The ways to watch something, all for WithInformers of a controller:
+//   - Object, of Cluster.Secret and Cluster.ConfigMap: one object and its content.
+//   - ObjectInformers: the same for other kinds of Kubernetes, such as a Deployment.
+//   - Trigger, also of Clients.CRD: one object of any kind, without its content.
+//   - Clients.Informers: all objects of a kind, only if their names are not known.
+//   - Cluster.Config, Cluster.HostedControlPlanes: objects of OpenShift, whose values are checked.
+//   - Cluster.Operator: the ClusterCSIDriver, by a oneHandlerInformer. DelayStatus is a view of it
+//     for controllers of many objects.
+//   - Signal: no object. Code of this process notifies it.
+//
+// Poll calls a controller at times, not on events.
 package cluster
 
 import (
