@@ -31,7 +31,7 @@ const (
 	perDriver
 )
 
-// entry describes a controller. Each controller is in the file that is named after it.
+// entry describes a controller.
 type entry struct {
 	// name starts the types of the controller's conditions. In it, * stands for the ConditionPrefix
 	// of the driver and "Driver". The driver plugin chooses a name in angle brackets.
