@@ -156,6 +156,16 @@ func TestNetworkFenceThatHasChangedIsNotExecuted(t *testing.T) {
 		w.create(networkFence("b", v1alpha1.Fenced, lost))
 		w.pass(time.Minute)
 		w.expectCalls("fence " + shared)
+		w.writing = func(*v1alpha1.NetworkFence) error { // a label changes no spec, so there is no event
+			w.writing = nil
+			changed := w.get("c")
+			changed.Labels = map[string]string{"a": "b"}
+			w.must(w.client.Update(t.Context(), changed))
+			return nil
+		}
+		w.must(w.client.Create(t.Context(), networkFence("c", v1alpha1.Fenced, "10.0.0.7/32")))
+		w.pass(time.Second)
+		w.expectCalls("fence 10.0.0.7/32")
 	})
 }
 
