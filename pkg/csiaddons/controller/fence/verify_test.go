@@ -138,23 +138,17 @@ func TestFenceInterruptsAVerification(t *testing.T) {
 	t.Parallel()
 	within(t, func(w *world) {
 		const slow = 170 * time.Second
-		w.answer = func(ctx context.Context, _ string) error {
-			select {
-			case <-ctx.Done():
-				return ctxError(ctx)
-			case <-time.After(slow):
-				return nil
-			}
-		}
+		w.answer = takes(slow)
 		w.calls = nil
 		w.restart()
 		w.pass(time.Minute)
-		took := w.await(networkFence("urgent", v1alpha1.Fenced, lost))
+		w.must(w.client.Create(t.Context(), networkFence("urgent", v1alpha1.Fenced, lost)))
+		took := w.awaitReason("urgent", ReasonFenced)
 		assert.Check(t, took <= slow+5*time.Second, "an urgent fence took %v", took)
-		w.expect("urgent", ReasonFenced, "")
 		w.pass(time.Second)
 		assert.Check(t, is.DeepEqual([]string{w.calls[0], "fence " + lost, w.calls[0]}, w.calls))
-		took = w.await(networkFence("end", v1alpha1.Unfenced, "10.0.0.9/32"))
+		w.must(w.client.Create(t.Context(), networkFence("end", v1alpha1.Unfenced, "10.0.0.9/32")))
+		took = w.awaitReason("end", ReasonUnfenced)
 		assert.Check(t, took >= slow && took <= 2*slow+5*time.Second, "an end of a fence took %v", took)
 		w.pass(verifyInterval)
 		for _, cidr := range []string{"10.0.0.1/32", "10.0.0.2/32", "10.0.0.3/32"} {

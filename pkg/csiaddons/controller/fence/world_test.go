@@ -419,17 +419,6 @@ func (w *world) change(name string, change func(*v1alpha1.NetworkFenceSpec)) {
 	w.pass(moment)
 }
 
-// await waits for the first result of a NetworkFence, and returns how long it took.
-func (w *world) await(f *v1alpha1.NetworkFence) time.Duration {
-	w.Helper()
-	began := time.Now()
-	w.must(w.client.Create(w.Context(), f))
-	for w.get(f.Name).Status.Result == "" {
-		w.pass(time.Second)
-	}
-	return time.Since(began)
-}
-
 // unfence ends a fence.
 func (w *world) unfence(name string) {
 	w.Helper()
