@@ -240,7 +240,8 @@ func TestDriverHasOneCallAtATime(t *testing.T) {
 }
 
 // A node that the driver refuses does not keep the others of a rack from being fenced. A driver
-// that names it needs two calls for the others.
+// that names it needs two calls for the others. An error that is about the driver or its sidecar is
+// no reason to call each node alone.
 func TestOneRefusedAmongTwenty(t *testing.T) {
 	t.Parallel()
 	const refused = "10.0.0.107/32"
@@ -249,17 +250,24 @@ func TestOneRefusedAmongTwenty(t *testing.T) {
 		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: refused}, {Field: "x"}},
 	})
 	assert.NilError(t, err)
-	for name, test := range map[string]struct {
+	type refusal struct {
 		failure   error
 		sizes     []int // the numbers of clients of the first calls
 		unrefused string
-	}{
+	}
+	tests := map[string]refusal{
 		"named": {named.Err(), []int{20, 19, 1}, ReasonFenced},
 		"not named": {
 			notNow(codes.Internal), slices.Concat([]int{20}, slices.Repeat([]int{1}, 20)), ReasonFenced,
 		},
-		"no driver": {notNow(codes.Unavailable), []int{20, 20}, ReasonRetrying},
+	}
+	for _, code := range []codes.Code{
+		codes.FailedPrecondition, codes.Unauthenticated, codes.PermissionDenied,
+		codes.ResourceExhausted, codes.Unavailable, codes.Aborted, codes.Unimplemented,
 	} {
+		tests[code.String()] = refusal{notNow(code), []int{20, 20}, ReasonRetrying}
+	}
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			within(t, func(w *world) {

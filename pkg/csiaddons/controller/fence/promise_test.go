@@ -109,37 +109,6 @@ func TestVerificationDoesNotStarve(t *testing.T) {
 	}, networkFence("old", v1alpha1.Fenced, shared))
 }
 
-// An error that is about the driver or its sidecar is no reason to call each node alone.
-func TestErrorOfTheDriverDoesNotSplitARack(t *testing.T) {
-	t.Parallel()
-	for _, code := range []codes.Code{
-		codes.FailedPrecondition, codes.Unauthenticated, codes.PermissionDenied,
-		codes.ResourceExhausted, codes.Unavailable, codes.Aborted, codes.Unimplemented,
-	} {
-		within(t, func(w *world) {
-			failed := false
-			w.answer = func(ctx context.Context, call string) error {
-				if !failed {
-					failed = true
-					<-time.After(time.Minute)
-					return notNow(code)
-				}
-				return takes(12*time.Minute)(ctx, call)
-			}
-			for i := range 20 {
-				cidr := fmt.Sprintf("10.0.0.%d/32", i)
-				w.must(w.client.Create(t.Context(),
-					networkFence(fmt.Sprintf("node-%d", i), v1alpha1.Fenced, cidr)))
-			}
-			w.pass(15 * time.Minute)
-			for i := range 20 {
-				w.expect(fmt.Sprintf("node-%d", i), ReasonFenced, "")
-			}
-			assert.Check(t, is.Len(w.calls, 2), "calls after %v", code)
-		})
-	}
-}
-
 // However long there is no leader, a fence starts within 5 s after there is one. The same is true
 // if the pod of the leader says that it does not lead.
 func TestFenceStartsAsSoonAsThereIsALeader(t *testing.T) {
