@@ -82,19 +82,6 @@ func TestFenceThatDoesNotHoldIsReported(t *testing.T) {
 	})
 }
 
-// The pod of a driver may be replaced, so this does not mean that a fence is lost.
-func TestVerificationWaitsForALeader(t *testing.T) {
-	t.Parallel()
-	withFences(t, func(w *world) {
-		w.leaderless = true
-		w.start()
-		w.expectQuiet(5 * time.Minute)
-		w.leaderless = false
-		w.pass(leaderInterval)
-		w.expectCalls(all)
-	})
-}
-
 // A sidecar accepts a limited number of CIDRs in a call.
 func TestVerificationOfManyClientsNeedsSeveralCalls(t *testing.T) {
 	t.Parallel()
