@@ -25,7 +25,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	adapter "github.com/openstack-csi/csi-operator/pkg/csiaddons/manila"
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/sharecloud"
 )
@@ -105,7 +104,7 @@ func newHistory(w *world, seed uint64) *history {
 	config := sharecloud.Config{RequestTime: requestTime, ApplyTime: time.Second, Fault: h.fault}
 	h.cloud, h.untouched = sharecloud.New(config), sharecloud.New(sharecloud.Config{})
 	h.startPod()
-	w.serve, w.slow = h.call, pick(h, 0, 20*time.Millisecond, 90*time.Millisecond)
+	w.answer, w.slow = h.call, pick(h, 0, 20*time.Millisecond, 90*time.Millisecond)
 	for range 2 + h.random.IntN(3) {
 		h.addShare()
 	}
@@ -155,8 +154,10 @@ func addresses() []string {
 }
 
 // call is a call of the driver.
-func (h *history) call(ctx context.Context, state string, sent *wire.NetworkFenceRequest) error {
-	running := h.begin(state, sent)
+func (h *history) call(ctx context.Context, call string) error {
+	state, list, _ := strings.Cut(call, " ")
+	cidrs := strings.Split(list, ",")
+	running := h.begin(state, cidrs)
 	h.mu.Lock()
 	pod, plugin := h.pod, h.adapter
 	h.mu.Unlock()
@@ -165,7 +166,7 @@ func (h *history) call(ctx context.Context, state string, sent *wire.NetworkFenc
 	stop := context.AfterFunc(pod, cancel)
 	defer stop()
 	var networks []*specfence.CIDR
-	for _, cidr := range sent.GetCidrs() {
+	for _, cidr := range cidrs {
 		networks = append(networks, &specfence.CIDR{Cidr: cidr})
 	}
 	var err error
@@ -194,24 +195,18 @@ type played struct {
 }
 
 // begin checks that the fences of a call did not wait for too long.
-func (h *history) begin(state string, sent *wire.NetworkFenceRequest) played {
-	var all v1alpha1.NetworkFenceList
-	h.must(h.client.List(h.Context(), &all))
+func (h *history) begin(state string, cidrs []string) played {
+	all := h.list()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now, p := time.Now(), played{verifies: state == "fence", began: time.Now()}
-	for i := range all.Items {
-		f := &all.Items[i]
+	for _, f := range all {
 		if f.Spec.FenceState != v1alpha1.Fenced || state != "fence" ||
-			!slices.Contains(sent.GetCidrs(), masked(f.Spec.Cidrs)[0]) {
-			continue
+			!slices.Contains(cidrs, masked(f.Spec.Cidrs)[0]) ||
+			!settled(&f) && (outdated(&f) || f.Status.Reason != ReasonStarted) {
+			continue // also if the call is about another one with the same CIDR
 		}
-		p.names = append(p.names, f.Name)
-		if settled(f) {
-			continue
-		}
-		if outdated(f) || f.Status.Reason != ReasonStarted {
-			p.names = p.names[:len(p.names)-1] // another one has the same CIDR
+		if p.names = append(p.names, f.Name); settled(&f) {
 			continue
 		}
 		p.verifies = false
@@ -228,7 +223,7 @@ func (h *history) begin(state string, sent *wire.NetworkFenceRequest) played {
 		}
 		h.due[f.Name] = deadline{since: now, failures: wanted.failures, gen: f.Generation}
 	}
-	h.note("%s %v of %v starts", state, sent.GetCidrs(), p.names)
+	h.note("%s %v of %v starts", state, cidrs, p.names)
 	return p
 }
 
@@ -271,13 +266,11 @@ func (h *history) end(p played, err error) {
 
 // checkFenced checks that no client has access of which a status says that it has none.
 func (h *history) checkFenced() {
-	var all v1alpha1.NetworkFenceList
-	h.must(h.client.List(h.Context(), &all))
+	all := h.list()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := range all.Items {
-		f := &all.Items[i]
-		if f.Spec.FenceState == v1alpha1.Unfenced || !settled(f) {
+	for _, f := range all {
+		if f.Spec.FenceState == v1alpha1.Unfenced || !settled(&f) {
 			continue
 		}
 		for _, share := range h.ids {
@@ -504,9 +497,8 @@ func (h *history) settle() {
 	began := time.Now()
 	for {
 		h.pass(time.Minute)
-		var all v1alpha1.NetworkFenceList
-		h.must(h.client.List(h.Context(), &all))
-		open := slices.IndexFunc(all.Items, func(f v1alpha1.NetworkFence) bool {
+		all := h.list()
+		open := slices.IndexFunc(all, func(f v1alpha1.NetworkFence) bool {
 			return !settled(&f) && f.Status.Reason != ReasonFencedByAnother ||
 				meta.IsStatusConditionFalse(f.Status.Conditions, ConditionVerified)
 		})
@@ -514,7 +506,7 @@ func (h *history) settle() {
 			return
 		}
 		if time.Since(began) > time.Hour {
-			h.fail("NetworkFence %s is not done: %+v", all.Items[open].Name, all.Items[open].Status)
+			h.fail("NetworkFence %s is not done: %+v", all[open].Name, all[open].Status)
 			return
 		}
 	}

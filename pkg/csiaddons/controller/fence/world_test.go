@@ -74,8 +74,6 @@ type world struct {
 	// driver is the leader.
 	changed    string
 	leaderless bool
-	// serve is what a driver does instead of answer.
-	serve func(ctx context.Context, state string, request *wire.NetworkFenceRequest) error
 	// unanswered is what the controller gets from the API server instead of an answer, and slow the
 	// time of each of its requests.
 	unanswered error
@@ -225,14 +223,12 @@ func (w *world) start() {
 		w.must(<-done)
 	}
 	var classes v1alpha1.NetworkFenceClassList
-	var fences v1alpha1.NetworkFenceList
 	w.must(w.client.List(ctx, &classes))
-	w.must(w.client.List(ctx, &fences))
 	for i := range classes.Items {
 		w.notify(nil, &classes.Items[i])
 	}
-	for i := range fences.Items {
-		w.notify(nil, &fences.Items[i])
+	for _, f := range w.list() {
+		w.notify(nil, &f)
 	}
 	w.pass(moment)
 }
@@ -316,16 +312,13 @@ func (s *fakeDriver) call(ctx context.Context, state string, request *wire.Netwo
 	assert.Check(s, !s.busy[s.name], "the driver %s gets a second call: %s", s.name, call)
 	s.busy[s.name] = true
 	s.calls = append(s.calls, call)
-	answer, serve := s.answer, s.serve
+	answer := s.answer
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.busy[s.name] = false
 	}()
-	if serve != nil {
-		return serve(ctx, state, request)
-	}
 	if answer == nil {
 		return nil
 	}
@@ -407,6 +400,14 @@ func (w *world) get(name string) *v1alpha1.NetworkFence {
 	found := &v1alpha1.NetworkFence{}
 	w.must(w.client.Get(w.Context(), types.NamespacedName{Name: name}, found))
 	return found
+}
+
+// list returns all NetworkFences.
+func (w *world) list() []v1alpha1.NetworkFence {
+	w.Helper()
+	var all v1alpha1.NetworkFenceList
+	w.must(w.client.List(w.Context(), &all))
+	return all.Items
 }
 
 // change changes the spec of a NetworkFence.
