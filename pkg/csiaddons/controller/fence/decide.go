@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -220,11 +221,7 @@ func (s *state) choose(able []*task, now time.Time) *call {
 		case due && c == nil:
 			c = &call{
 				kind: t.kind, tasks: []*task{t}, ended: make(chan result, 1),
-				request: &wire.NetworkFenceRequest{
-					Parameters: t.request.GetParameters(), Cidrs: slices.Clone(t.request.GetCidrs()),
-					SecretName:      t.request.GetSecretName(),
-					SecretNamespace: t.request.GetSecretNamespace(),
-				},
+				request: proto.CloneOf(t.request),
 			}
 		case c == nil, c.tasks[0].alone, t.alone, t.kind != c.kind, !due && t.kind != verifies,
 			t.group() != c.tasks[0].group():
