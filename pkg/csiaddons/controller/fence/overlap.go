@@ -171,11 +171,8 @@ func (r *Reconciler) remember(f *v1alpha1.NetworkFence, o outcome) {
 	old := meta.FindStatusCondition(f.Status.Conditions, ConditionPartlyUnfenced)
 	switch {
 	case len(o.ended) > 0:
-		meta.SetStatusCondition(&f.Status.Conditions, metav1.Condition{
-			Type: ConditionPartlyUnfenced, Status: metav1.ConditionTrue, Reason: ReasonFencedByAnother,
-			Message:            "The fence of these items of spec.cidrs has ended: " + indexes(f, o.ended),
-			ObservedGeneration: f.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
-		})
+		r.set(f, ConditionPartlyUnfenced, metav1.ConditionTrue, ReasonFencedByAnother,
+			"The fence of these items of spec.cidrs has ended: "+indexes(f, o.ended))
 	case o.fenced != metav1.ConditionUnknown || old != nil && old.ObservedGeneration != f.Generation:
 		meta.RemoveStatusCondition(&f.Status.Conditions, ConditionPartlyUnfenced)
 	}

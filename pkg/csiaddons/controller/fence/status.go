@@ -94,6 +94,16 @@ func describe(failure error) outcome {
 	return done
 }
 
+// set sets a condition about the current spec, and returns whether it changes.
+func (r *Reconciler) set(f *v1alpha1.NetworkFence, kind string, value metav1.ConditionStatus,
+	reason, message string,
+) bool {
+	return meta.SetStatusCondition(&f.Status.Conditions, metav1.Condition{
+		Type: kind, Status: value, Reason: reason, Message: message,
+		ObservedGeneration: f.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+	})
+}
+
 // writeAll writes what statuses say, several at the same time. If calls is set, it writes each. It
 // returns 0, or when to try again: at once if a NetworkFence has changed or is gone.
 func (r *Reconciler) writeAll(ctx context.Context, writes []write, calls bool,
@@ -135,10 +145,7 @@ func (r *Reconciler) write(ctx context.Context, f *v1alpha1.NetworkFence, o outc
 	if o.result == v1alpha1.OperationSucceeded {
 		changed.Status.Message = f.Spec.FenceState.Succeeded()
 	}
-	meta.SetStatusCondition(&changed.Status.Conditions, metav1.Condition{
-		Type: ConditionFenced, Status: o.fenced, Reason: o.reason, Message: o.message,
-		ObservedGeneration: f.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
-	})
+	r.set(changed, ConditionFenced, o.fenced, o.reason, o.message)
 	r.remember(changed, o)
 	expired := r.certify(changed, o)
 	wanted := changed.Status

@@ -127,18 +127,14 @@ func (t *task) expired(obstacle error) outcome {
 
 // certify sets or removes ConditionVerified, and returns whether it becomes False.
 func (r *Reconciler) certify(f *v1alpha1.NetworkFence, o outcome) bool {
-	if o.fenced != metav1.ConditionTrue {
+	switch {
+	case o.fenced != metav1.ConditionTrue:
 		meta.RemoveStatusCondition(&f.Status.Conditions, ConditionVerified)
-		return false
+	case o.unverified != "":
+		return r.set(f, ConditionVerified, metav1.ConditionFalse, ReasonNotVerified, o.unverified)
+	default:
+		r.set(f, ConditionVerified, metav1.ConditionTrue, ReasonVerified,
+			"The driver has confirmed that the clients have no access")
 	}
-	next := metav1.Condition{
-		Type: ConditionVerified, Status: metav1.ConditionTrue, Reason: ReasonVerified,
-		Message:            "The driver has confirmed that the clients have no access",
-		ObservedGeneration: f.Generation, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
-	}
-	if o.unverified != "" {
-		next.Status, next.Reason = metav1.ConditionFalse, ReasonNotVerified
-		next.Message = o.unverified
-	}
-	return meta.SetStatusCondition(&f.Status.Conditions, next) && o.unverified != ""
+	return false
 }
