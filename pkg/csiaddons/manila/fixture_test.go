@@ -176,19 +176,27 @@ func cidrs(texts ...string) (found []*fence.CIDR) {
 	return found
 }
 
+func fenceBy(ctx context.Context, c *Controller, texts ...string) error {
+	_, err := c.FenceClusterNetwork(ctx, &fence.FenceClusterNetworkRequest{Cidrs: cidrs(texts...)})
+	return err
+}
+
+func unfenceBy(ctx context.Context, c *Controller, texts ...string) error {
+	_, err := c.UnfenceClusterNetwork(ctx,
+		&fence.UnfenceClusterNetworkRequest{Cidrs: cidrs(texts...)})
+	return err
+}
+
 func (f *fixture) fence(c *Controller, texts ...string) error {
 	ctx, cancel := context.WithTimeout(f.Context(), patience)
 	defer cancel()
-	_, err := c.FenceClusterNetwork(ctx, &fence.FenceClusterNetworkRequest{Cidrs: cidrs(texts...)})
-	return err
+	return fenceBy(ctx, c, texts...)
 }
 
 func (f *fixture) unfence(c *Controller, texts ...string) error {
 	ctx, cancel := context.WithTimeout(f.Context(), patience)
 	defer cancel()
-	_, err := c.UnfenceClusterNetwork(ctx,
-		&fence.UnfenceClusterNetworkRequest{Cidrs: cidrs(texts...)})
-	return err
+	return unfenceBy(ctx, c, texts...)
 }
 
 // must fails the test unless the error is nil.

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/csi-addons/spec/lib/go/fence"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -72,10 +71,7 @@ func TestCallEndsSoonIfOnlyWaitingSharesAreLeft(t *testing.T) {
 		config := slow()
 		config.ApplyTime = 500 * time.Millisecond
 		cloud := newCloud(9, config)
-		cloud.Create(sharecloud.Share{
-			Backend: "dead", Rules: []string{"rw 0.0.0.0/0"},
-			Metadata: map[string]string{clusterKey: cluster},
-		})
+		cloud.share("late", "dead")
 		cloud.Kill("dead")
 		for _, client := range []string{fenced, neighbor} {
 			began := time.Now()
@@ -93,17 +89,14 @@ func TestShareThatContinuesAtTheEndOfACallIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const number = 100
 		cloud := newCloud(number, slow())
-		late := cloud.Create(sharecloud.Share{
-			Backend: "dead", Rules: []string{"rw 0.0.0.0/0"},
-			Metadata: map[string]string{clusterKey: cluster},
-		})
+		cloud.share("late", "dead")
 		cloud.Kill("dead")
 		assert.NilError(t, during(t, cloud.fence, func(time.Duration) {
 			if cloud.admits(fenced, number) == 0 {
 				cloud.Revive("dead")
 			}
 		}))
-		level, _ := cloud.Access(late, netip.MustParseAddr(fenced))
+		level, _ := cloud.Access("late", netip.MustParseAddr(fenced))
 		assert.Check(t, is.Equal(level, ""))
 	})
 }
@@ -116,9 +109,7 @@ func TestWaitingSharesArePolledTogether(t *testing.T) {
 		cloud := newCloud(number, sharecloud.Config{ApplyTime: 20 * time.Minute})
 		c := cloud.controller()
 		c.pace.patience = time.Hour
-		_, err := c.FenceClusterNetwork(t.Context(),
-			&fence.FenceClusterNetworkRequest{Cidrs: cidrs(fenced)})
-		assert.NilError(t, err)
+		assert.NilError(t, fenceBy(t.Context(), c, fenced))
 		calls := float64(cloud.Requests())/number - 38 // those of a share that does not wait
 		assert.Check(t, calls < 5, "%v requests of each share wait", calls)
 	})
@@ -143,11 +134,10 @@ func TestSharesContinueWhileOthersBegin(t *testing.T) {
 // changeAtGrant returns a cloud that changes a share when a fence grants its first rule.
 func changeAtGrant(change func(c *cloud, id string)) *cloud {
 	var c *cloud
-	changed := map[string]bool{}
-	config := slow()
+	config, changed := slow(), false
 	config.Fault = func(call sharecloud.Call) sharecloud.Fault {
-		if call.Method == "Grant" && call.ShareID == shareID(0) && !changed[call.ShareID] {
-			changed[call.ShareID] = true
+		if call.Method == "Grant" && call.ShareID == shareID(0) && !changed {
+			changed = true
 			change(c, call.ShareID)
 		}
 		return sharecloud.Fault{}

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/csi-addons/spec/lib/go/fence"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"gotest.tools/v3/assert"
@@ -26,12 +25,16 @@ type cloud struct{ *sharecloud.Cloud }
 func newCloud(number int, config sharecloud.Config) *cloud {
 	c := &cloud{sharecloud.New(config)}
 	for i := range number {
-		c.Create(sharecloud.Share{
-			ID: shareID(i), Backend: string("ab"[i%2]), Rules: []string{"rw 0.0.0.0/0"},
-			Metadata: map[string]string{clusterKey: cluster},
-		})
+		c.share(shareID(i), string("ab"[i%2]))
 	}
 	return c
+}
+
+func (c *cloud) share(id, backend string) {
+	c.Create(sharecloud.Share{
+		ID: id, Backend: backend, Rules: []string{"rw 0.0.0.0/0"},
+		Metadata: map[string]string{clusterKey: cluster},
+	})
 }
 
 func shareID(i int) string { return fmt.Sprintf("share-%05d", i) }
@@ -46,15 +49,11 @@ func (c *cloud) controller() *Controller {
 }
 
 func (c *cloud) fence(ctx context.Context, networks ...string) error {
-	_, err := c.controller().FenceClusterNetwork(ctx,
-		&fence.FenceClusterNetworkRequest{Cidrs: cidrs(networks...)})
-	return err
+	return fenceBy(ctx, c.controller(), networks...)
 }
 
 func (c *cloud) unfence(ctx context.Context, networks ...string) error {
-	_, err := c.controller().UnfenceClusterNetwork(ctx,
-		&fence.UnfenceClusterNetworkRequest{Cidrs: cidrs(networks...)})
-	return err
+	return unfenceBy(ctx, c.controller(), networks...)
 }
 
 // admits returns the number of some shares that admit a client.
