@@ -46,6 +46,7 @@ func (a answer) GetFenceClients(context.Context, *wire.FenceClientsRequest, ...g
 func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 	t.Parallel()
 	const previous, networks = "10.0.0.1/32", "172.16.0.0/16, fd01::/64"
+	atMost := strings.Join(many("172.16.9.%d/32", maxClientAddresses), " ")
 	for name, test := range map[string]struct {
 		cidrs, networks, reason, status string // an empty status means none for the class
 		// These are worker-1, no failure and verified, unless they are set.
@@ -79,10 +80,10 @@ func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 			cidrs: "172.16.0.2/32", networks: networks, driver: "other", status: "172.16.0.2/32",
 		},
 		"as many as a node may have": {
-			cidrs: many(maxClientAddresses), networks: networks, status: many(maxClientAddresses),
+			cidrs: atMost, networks: networks, status: atMost,
 		},
 		"more than a node may have": {
-			cidrs: many(maxClientAddresses + 1), networks: networks, reason: reasonBadClients,
+			cidrs: atMost + " 172.16.9.99/32", networks: networks, reason: reasonBadClients,
 		},
 		"class":   {cidrs: "10.0.0.2/32", networks: "172.16.0.0/33", reason: ReasonInvalidClass},
 		"sidecar": {failure: codes.Unavailable, reason: reasonUnknownClients, status: previous},
@@ -142,13 +143,12 @@ func TestClassesOfOtherDriversDoNotCount(t *testing.T) {
 	assert.Check(t, len(found) == 2 && found[0].Name == "a" && found[1].Name == "b", "%v", found)
 }
 
-// many returns CIDRs of single addresses in a storage network.
-func many(n int) string {
-	var all []string
+// many returns CIDRs of single addresses.
+func many(format string, n int) (all []string) {
 	for i := range n {
-		all = append(all, fmt.Sprintf("172.16.9.%d/32", i))
+		all = append(all, fmt.Sprintf(format, i))
 	}
-	return strings.Join(all, " ")
+	return all
 }
 
 func nodeWith(name string, addresses ...string) *corev1.Node {

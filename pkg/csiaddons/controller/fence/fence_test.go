@@ -3,7 +3,6 @@ package fence
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,10 +58,6 @@ func TestResultOfAnEarlierSpecDoesNotStay(t *testing.T) {
 
 func TestObjectsThatNeedAChangeCauseNoCall(t *testing.T) {
 	t.Parallel()
-	var many []string
-	for i := range maxCIDRs + 1 {
-		many = append(many, fmt.Sprintf("fd00::%x/128", i))
-	}
 	foreign := networkFence("foreign", v1alpha1.Fenced, lost)
 	foreign.Spec.Driver = "other"
 	within(t, func(w *world) {
@@ -83,7 +78,7 @@ func TestObjectsThatNeedAChangeCauseNoCall(t *testing.T) {
 		w.expect("address", ReasonFenced, "")
 		w.expectCalls("fence "+lost, "fence 10.0.0.7/32", "fence "+shared)
 	}, networkFence("address", v1alpha1.Fenced, "10.0.0.5"), networkFence("none", v1alpha1.Fenced),
-		networkFence("many", v1alpha1.Fenced, many...), foreign,
+		networkFence("many", v1alpha1.Fenced, many("fd00::%x/128", maxCIDRs+1)...), foreign,
 		class("reserved", manila, v1alpha1.ReservedParameterPrefix+"x", "1"),
 		ofClass("reserved", "reserved", lost),
 		class("half", ceph, v1alpha1.NetworkFenceSecretNameParameter, "1"),
@@ -240,8 +235,8 @@ func TestDriverHasOneCallAtATime(t *testing.T) {
 // no reason to call each node alone.
 func TestOneRefusedAmongTwenty(t *testing.T) {
 	t.Parallel()
-	const refused = "10.0.0.107/32"
-	address := func(i int) string { return fmt.Sprintf("10.0.0.%d/32", 100+i) }
+	const refused = "10.0.0.7/32"
+	addresses := many("10.0.0.%d/32", 20)
 	named, err := status.New(codes.FailedPrecondition, "not now").WithDetails(&errdetails.BadRequest{
 		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: refused}, {Field: "x"}},
 	})
@@ -268,9 +263,8 @@ func TestOneRefusedAmongTwenty(t *testing.T) {
 			t.Parallel()
 			within(t, func(w *world) {
 				w.answer = refuse(test.failure, refused)
-				for i := range 20 {
-					w.must(w.client.Create(t.Context(),
-						networkFence(fmt.Sprintf("node-%d", i), v1alpha1.Fenced, address(i))))
+				for _, address := range addresses {
+					w.must(w.client.Create(t.Context(), networkFence(address, v1alpha1.Fenced, address)))
 				}
 				w.pass(firstRetry + time.Second)
 				var sizes []int
@@ -278,12 +272,12 @@ func TestOneRefusedAmongTwenty(t *testing.T) {
 					sizes = append(sizes, strings.Count(call, "/"))
 				}
 				assert.Check(t, is.DeepEqual(test.sizes, sizes), "numbers of clients")
-				for i := range 20 {
+				for _, address := range addresses {
 					reason := test.unrefused
-					if address(i) == refused {
+					if address == refused {
 						reason = ReasonRetrying
 					}
-					w.expect(fmt.Sprintf("node-%d", i), reason, "")
+					w.expect(address, reason, "")
 				}
 			})
 		})

@@ -2,7 +2,6 @@ package fence
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -85,10 +84,7 @@ func TestFenceThatDoesNotHoldIsReported(t *testing.T) {
 // A sidecar accepts a limited number of CIDRs in a call.
 func TestVerificationOfManyClientsNeedsSeveralCalls(t *testing.T) {
 	t.Parallel()
-	var many []string
-	for i := range maxCIDRs {
-		many = append(many, fmt.Sprintf("fd00::%x/128", i))
-	}
+	addresses := many("fd00::%x/128", maxCIDRs)
 	within(t, func(w *world) {
 		w.pass(time.Minute)
 		w.calls = nil
@@ -99,8 +95,8 @@ func TestVerificationOfManyClientsNeedsSeveralCalls(t *testing.T) {
 			sizes[strings.Count(call, "/")]++
 		}
 		assert.Check(t, sizes[maxCIDRs] == 1 && len(w.calls) == 2, "numbers of CIDRs: %v", sizes)
-	}, networkFence("a", v1alpha1.Fenced, many...),
-		networkFence("b", v1alpha1.Fenced, many[0], lost))
+	}, networkFence("a", v1alpha1.Fenced, addresses...),
+		networkFence("b", v1alpha1.Fenced, addresses[0], lost))
 }
 
 // A verification that ends by the limit of a call is no failure.
