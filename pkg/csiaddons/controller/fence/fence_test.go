@@ -301,18 +301,6 @@ func TestCallContainsWhatBelongsTogether(t *testing.T) {
 		ofClass("b", "e", "10.0.0.3/32"), ofClass("c", "f", "10.0.0.4/32"))
 }
 
-// Earlier releases made no call after seven refusals.
-func TestNetworkFenceOfAnEarlierReleaseIsCalled(t *testing.T) {
-	t.Parallel()
-	refused := networkFence("a", v1alpha1.Fenced, lost)
-	refused.Status = v1alpha1.NetworkFenceStatus{
-		Result: v1alpha1.OperationFailed, Reason: "Refused", Conditions: []metav1.Condition{{
-			Type: ConditionFenced, Status: metav1.ConditionUnknown, Reason: "Refused", ObservedGeneration: 1,
-		}},
-	}
-	within(t, func(w *world) { w.expect("a", ReasonFenced, "") }, refused)
-}
-
 // A driver of many shares needs several calls. The next one continues at once. After three, the
 // status says how far they are, and the end of another fence has a turn.
 func TestCallThatTakesTooLongIsContinued(t *testing.T) {
