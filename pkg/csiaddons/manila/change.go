@@ -86,10 +86,7 @@ func (c *Controller) change(ctx context.Context, o operation) error {
 }
 
 func (c *Controller) changeAll(ctx context.Context, w *worker, jobs []*job) error {
-	_, _ = each(jobs, func(j *job) (any, error) {
-		_, _ = w.plan(ctx, j)
-		return nil, nil
-	})
+	each(jobs, func(_ int, j *job) { _, _ = w.plan(ctx, j) })
 	s := newSchedule(w, c.pace)
 	for _, j := range jobs {
 		switch {
@@ -176,20 +173,17 @@ func first(errs map[string]error) error {
 	return fmt.Errorf("share %s: %w", shareID, errs[shareID])
 }
 
-// each calls work for all items, for some at the same time, and returns the results in the order of
-// the items.
-func each[T, R any](items []T, work func(T) (R, error)) ([]R, []error) {
-	results, errs := make([]R, len(items)), make([]error, len(items))
+// each calls work for all items, for some at the same time.
+func each[T any](items []T, work func(i int, item T)) {
 	var group errgroup.Group
 	group.SetLimit(concurrentShares)
 	for i, item := range items {
 		group.Go(func() error {
-			results[i], errs[i] = work(item)
+			work(i, item)
 			return nil
 		})
 	}
 	_ = group.Wait() // no work returns an error
-	return results, errs
 }
 
 // impossibleError means that the access rules or the record of a share cannot express a fence.

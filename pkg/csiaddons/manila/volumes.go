@@ -46,9 +46,8 @@ func (c *Controller) used(ctx context.Context, cloud Shares, listed []openstack.
 			needed = append(needed, volume)
 		}
 	}
-	used, errs := each(needed, func(volume Volume) (openstack.Share, error) {
-		return c.shareOf(ctx, cloud, volume)
-	})
+	used, errs := make([]openstack.Share, len(needed)), make([]error, len(needed))
+	each(needed, func(i int, volume Volume) { used[i], errs[i] = c.shareOf(ctx, cloud, volume) })
 	for i, share := range used {
 		switch {
 		case errs[i] == nil && share.ID != "":
