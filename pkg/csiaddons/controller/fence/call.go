@@ -139,12 +139,8 @@ func (c *call) blame(err error, now time.Time) {
 // mayBeAboutCIDRs returns whether drivers use a code for an error about some of the CIDRs. Others
 // are about the driver, the cloud or the sidecar, so each NetworkFence alone would fail, too.
 func mayBeAboutCIDRs(code codes.Code) bool {
-	switch code {
-	case codes.InvalidArgument, codes.OutOfRange, codes.Internal, codes.Unknown:
-		return true
-	default:
-		return false
-	}
+	about := []codes.Code{codes.InvalidArgument, codes.OutOfRange, codes.Internal, codes.Unknown}
+	return slices.Contains(about, code)
 }
 
 // refusedCIDRs returns the CIDRs that a driver names in an error, as the adapter of Manila does.
