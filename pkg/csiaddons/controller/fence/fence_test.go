@@ -189,18 +189,15 @@ func TestStartIsWrittenBeforeEachCall(t *testing.T) {
 func TestFailureIsRepeatedUntilItEnds(t *testing.T) {
 	t.Parallel()
 	for _, code := range []codes.Code{codes.Unavailable, codes.InvalidArgument, codes.Unimplemented} {
-		t.Run(code.String(), func(t *testing.T) {
-			t.Parallel()
-			within(t, func(w *world) {
-				w.answer = refuse(notNow(code), lost)
-				w.create(networkFence("a", v1alpha1.Fenced, lost))
-				w.expect("a", ReasonRetrying, code.String()+": not now")
-				w.pass(time.Minute)
-				w.expectCalls(slices.Repeat([]string{"fence " + lost}, 4)...) // after 5, 15 and 35 s
-				w.change("a", func(spec *v1alpha1.NetworkFenceSpec) { spec.Cidrs = []string{shared} })
-				w.expect("a", ReasonFenced, "")
-				w.expectCalls("fence " + shared)
-			})
+		within(t, func(w *world) {
+			w.answer = refuse(notNow(code), lost)
+			w.create(networkFence("a", v1alpha1.Fenced, lost))
+			w.expect("a", ReasonRetrying, code.String()+": not now")
+			w.pass(time.Minute)
+			w.expectCalls(slices.Repeat([]string{"fence " + lost}, 4)...) // after 5, 15 and 35 s
+			w.change("a", func(spec *v1alpha1.NetworkFenceSpec) { spec.Cidrs = []string{shared} })
+			w.expect("a", ReasonFenced, "")
+			w.expectCalls("fence " + shared)
 		})
 	}
 }
