@@ -71,7 +71,6 @@ func (f *fixture) share(cluster string, rules ...string) (id string) {
 	return f.shareOf("NFS", cluster, rules...)
 }
 
-// shareOf creates a share with another protocol.
 func (f *fixture) shareOf(protocol, cluster string, rules ...string) (id string) {
 	f.Helper()
 	options := gophershares.CreateOpts{ShareProto: protocol, Size: 1}
@@ -108,7 +107,6 @@ func (f *fixture) list(share string) []openstack.AccessRule {
 	return rules
 }
 
-// volume creates a PersistentVolume of a share.
 func (f *fixture) volume(name, shareID string) {
 	f.volumes = append(f.volumes, Volume{Name: name, ShareID: shareID, Bound: true})
 }
@@ -199,7 +197,6 @@ func (f *fixture) unfence(c *Controller, texts ...string) error {
 	return unfenceBy(ctx, c, texts...)
 }
 
-// must fails the test unless the error is nil.
 func (f *fixture) must(err error) {
 	f.Helper()
 	assert.NilError(f, err)

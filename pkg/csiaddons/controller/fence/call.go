@@ -62,7 +62,6 @@ func (c *call) contains(t *task) bool {
 	return c != nil && slices.ContainsFunc(c.tasks, func(one *task) bool { return one.turn == t.turn })
 }
 
-// send calls the driver.
 func (r *Reconciler) send(ctx context.Context, driver string, to *connection.Sidecar, c *call,
 ) result {
 	operation, send := "FenceClusterNetwork", to.NetworkFence.FenceClusterNetwork

@@ -58,7 +58,6 @@ const (
 	startLimit = 5 * time.Second
 )
 
-// history is one of many.
 type history struct {
 	*world
 
@@ -121,7 +120,6 @@ func (h *history) fail(format string, args ...any) {
 	h.wrong = true
 }
 
-// pick returns one of some values.
 func pick[T any](h *history, values ...T) T { return values[h.random.IntN(len(values))] }
 
 func (h *history) startPod() {
@@ -136,7 +134,6 @@ func (h *history) startPod() {
 	})
 }
 
-// fault is a fault of a request to Manila.
 func (h *history) fault(sharecloud.Call) sharecloud.Fault {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,7 +150,6 @@ func addresses() []string {
 	return []string{"10.0.0.5", "10.0.0.6", "10.0.1.7", "fd00::5", "10.0.2.8", "10.200.0.1"}
 }
 
-// call is a call of the driver.
 func (h *history) call(ctx context.Context, call string) error {
 	state, list, _ := strings.Cut(call, " ")
 	cidrs := strings.Split(list, ",")

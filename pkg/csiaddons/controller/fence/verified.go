@@ -49,7 +49,6 @@ func (v *verifications) fill(tasks []*task, now time.Time) {
 	}
 }
 
-// set sets the time of some NetworkFences.
 func (v *verifications) set(tasks []*task, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

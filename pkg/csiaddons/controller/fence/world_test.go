@@ -275,7 +275,6 @@ func (w *world) sync() {
 	defer w.mu.Unlock()
 }
 
-// pass waits.
 func (w *world) pass(duration time.Duration) {
 	w.sync()
 	<-time.After(duration)
@@ -298,7 +297,6 @@ func (w *world) Leader(_ context.Context, driver string, _ ...string,
 	}, nil
 }
 
-// fakeDriver is a driver.
 type fakeDriver struct {
 	*world
 
@@ -394,7 +392,6 @@ func (w *world) delete(object client.Object) {
 	w.pass(moment)
 }
 
-// get returns a NetworkFence.
 func (w *world) get(name string) *v1alpha1.NetworkFence {
 	w.Helper()
 	found := &v1alpha1.NetworkFence{}
@@ -402,7 +399,6 @@ func (w *world) get(name string) *v1alpha1.NetworkFence {
 	return found
 }
 
-// list returns all NetworkFences.
 func (w *world) list() []v1alpha1.NetworkFence {
 	w.Helper()
 	var all v1alpha1.NetworkFenceList
@@ -410,7 +406,6 @@ func (w *world) list() []v1alpha1.NetworkFence {
 	return all.Items
 }
 
-// change changes the spec of a NetworkFence.
 func (w *world) change(name string, change func(*v1alpha1.NetworkFenceSpec)) {
 	w.Helper()
 	found := w.get(name)
@@ -420,7 +415,6 @@ func (w *world) change(name string, change func(*v1alpha1.NetworkFenceSpec)) {
 	w.pass(moment)
 }
 
-// unfence ends a fence.
 func (w *world) unfence(name string) {
 	w.Helper()
 	w.change(name, func(spec *v1alpha1.NetworkFenceSpec) { spec.FenceState = v1alpha1.Unfenced })
