@@ -130,7 +130,7 @@ func (r *Reconciler) collect(s *state, tasks []*task) {
 			r.repaired(s.driver, c, ended.changed)
 		}
 		if c.kind == fences { // it has kept others from being verified
-			r.verified.pause(c, tasks, ended.at.Sub(c.began))
+			r.verified.pause(c, tasks, ended.at)
 		}
 	}
 	r.verified.fill(tasks, r.Clock.Now())

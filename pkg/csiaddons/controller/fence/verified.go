@@ -58,14 +58,15 @@ func (v *verifications) set(tasks []*task, now time.Time) {
 }
 
 // pause leaves out the time of a call for the others with the same parameters and Secret: while
-// their shares change, nothing can verify them.
-func (v *verifications) pause(c *call, tasks []*task, took time.Duration) {
+// their shares change, nothing can verify them. For one that was verified, or first seen, after the
+// start of the call, only the rest of it counts.
+func (v *verifications) pause(c *call, tasks []*task, ended time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, t := range tasks {
 		at, known := v.at[t.fence.UID]
 		if known && !c.contains(t) && t.group() == c.tasks[0].group() {
-			v.at[t.fence.UID] = at.Add(took)
+			v.at[t.fence.UID] = at.Add(min(ended.Sub(c.began), max(ended.Sub(at), 0)))
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 )
@@ -140,4 +141,20 @@ func TestFenceInterruptsAVerification(t *testing.T) {
 	}, class("a", manila, "x", "a"), class("b", manila, "x", "b"), class("c", manila, "x", "c"),
 		ofClass("a", "a", "10.0.0.1/32"), ofClass("b", "b", "10.0.0.2/32"),
 		ofClass("c", "c", "10.0.0.3/32"))
+}
+
+// The last verification is never in the future.
+func TestPauseEndsWithTheCall(t *testing.T) {
+	t.Parallel()
+	began := time.Unix(1000, 0)
+	ended := began.Add(time.Minute)
+	for at, want := range map[time.Time]time.Time{
+		began.Add(-time.Minute): began, began.Add(time.Second): ended, ended.Add(1): ended.Add(1),
+	} {
+		one := &task{turn: &turn{}, fence: networkFence("a", v1alpha1.Fenced, lost)}
+		running := &call{tasks: []*task{{turn: &turn{}}}, began: began}
+		v := verifications{at: map[types.UID]time.Time{one.fence.UID: at}}
+		v.pause(running, []*task{one}, ended)
+		assert.Check(t, v.at[one.fence.UID].Equal(want), "%v becomes %v", at, v.at[one.fence.UID])
+	}
 }
