@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -110,24 +111,33 @@ func unusedBy(o fixtures.Operator, f flavour.Flavour, requests []request) ([]str
 	if err != nil {
 		return nil, err
 	}
+	roles, err := decodeRoles(objects)
 	var unused []string
+	for _, role := range roles {
+		for _, rule := range role.Rules {
+			for _, p := range unusedIn(rule, role.Namespace, requests) {
+				unused = append(unused, fmt.Sprintf("%s %s, %s %s: %s",
+					f, o.Name, role.Kind, role.Name, p))
+			}
+		}
+	}
+	return unused, err
+}
+
+// decodeRoles returns the Roles and ClusterRoles among objects. A Role has the same fields.
+func decodeRoles(objects []*unstructured.Unstructured) (roles []rbacv1.ClusterRole, err error) {
 	for _, object := range objects {
 		if !strings.HasSuffix(object.GetKind(), "Role") {
 			continue
 		}
-		var role rbacv1.ClusterRole // a Role has the same fields
+		var role rbacv1.ClusterRole
 		convert := runtime.DefaultUnstructuredConverter.FromUnstructured
 		if err := convert(object.Object, &role); err != nil {
 			return nil, fmt.Errorf("decoding %s %q: %w", object.GetKind(), object.GetName(), err)
 		}
-		for _, rule := range role.Rules {
-			for _, p := range unusedIn(rule, role.Namespace, requests) {
-				unused = append(unused, fmt.Sprintf("%s %s, %s %s: %s",
-					f, o.Name, object.GetKind(), object.GetName(), p))
-			}
-		}
+		roles = append(roles, role)
 	}
-	return unused, nil
+	return roles, nil
 }
 
 // unusedIn returns the resources and verbs of a rule that neither a request uses nor a reason

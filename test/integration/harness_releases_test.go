@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/auth/rbac/validation"
 
@@ -60,19 +59,12 @@ func grantedBy(
 	if err != nil {
 		return nil, err
 	}
+	roles, err := decodeRoles(objects)
 	held := map[string][]rbacv1.PolicyRule{}
-	for _, object := range objects {
-		if !strings.HasSuffix(object.GetKind(), "Role") {
-			continue
-		}
-		var role rbacv1.ClusterRole // a Role has the same fields
-		convert := runtime.DefaultUnstructuredConverter.FromUnstructured
-		if err := convert(object.Object, &role); err != nil {
-			return nil, fmt.Errorf("decoding %s %q: %w", object.GetKind(), object.GetName(), err)
-		}
+	for _, role := range roles {
 		held[role.Namespace] = append(held[role.Namespace], role.Rules...)
 	}
-	return held, nil
+	return held, err
 }
 
 // isForAddons returns true for requests that assets/csi-addons/openshift grants, and for questions
