@@ -22,9 +22,10 @@ const (
 	// long: a driver may answer before the deadline, to say how far it is.
 	callTimeout, callMargin = 15 * time.Minute, 10 * time.Second
 	// firstRetry and maxRetry are the times until the next call after failures, and leaderInterval is
-	// that after an attempt without a connection to the leader of the driver.
+	// that after an attempt without a connection to the leader of the driver. With the requests of the
+	// next attempt it is less than the promised 5 s.
 	firstRetry, maxRetry = 5 * time.Second, 5 * time.Minute
-	leaderInterval       = 5 * time.Second
+	leaderInterval       = 4 * time.Second
 	// serverRetry is the time until the next attempt after an error of the API server.
 	serverRetry = 2 * time.Second
 	// callInterval is the shortest time between two decisions.
