@@ -125,7 +125,7 @@ func TestHistoriesOfFencesKeepTheAccessRules(t *testing.T) {
 			h := newHistory(t, seed)
 			var networks []netip.Prefix
 			for range 3 {
-				networks = append(networks, randomNetwork(h.random, 0, 4))
+				networks = append(networks, randomNetwork(h.random, 4))
 			}
 			for range 10 {
 				h.broken = h.random.IntN(3) > 0

@@ -15,7 +15,7 @@ func TestRulesWhileFencedAllowWhatTheSmallestRuleAllowed(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(1000) {
 		random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a failure must be repeatable
-		target := []netip.Prefix{randomNetwork(random, 0, 3), randomNetwork(random, 0, 3)}
+		target := []netip.Prefix{randomNetwork(random, 3), randomNetwork(random, 3)}
 		originals, kept := randomRules(random, target)
 		wanted, err := wantedRules(originals, kept, target)
 		assert.NilError(t, err)
@@ -45,7 +45,7 @@ func TestRulesWhileFencedAllowWhatTheSmallestRuleAllowed(t *testing.T) {
 func randomRules(random *rand.Rand, target []netip.Prefix) (originals, kept []rule) {
 	seen := map[netip.Prefix]bool{}
 	for range random.IntN(10) {
-		network := randomNetwork(random, 0, 8)
+		network := randomNetwork(random, 8)
 		if seen[network] {
 			continue
 		}
@@ -71,11 +71,11 @@ func levelOf(address netip.Addr, rules []rule) (level string) {
 	return level
 }
 
-// randomNetwork returns a network of IPv4 or IPv6 with 2^low to 2^high addresses, near the others.
-func randomNetwork(random *rand.Rand, low, high int) netip.Prefix {
+// randomNetwork returns a network of IPv4 or IPv6 with 1 to 2^high addresses, near the others.
+func randomNetwork(random *rand.Rand, high int) netip.Prefix {
 	address := netip.AddrFrom4([4]byte{10, 0, 0, byte(random.UintN(256))})
 	if random.IntN(8) == 0 {
 		address = netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(random.UintN(256))})
 	}
-	return netip.PrefixFrom(address, address.BitLen()-low-random.IntN(high-low+1)).Masked()
+	return netip.PrefixFrom(address, address.BitLen()-random.IntN(high+1)).Masked()
 }

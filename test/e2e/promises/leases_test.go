@@ -38,8 +38,8 @@ func TestClaimsAreBoundSoonAfterARollout(t *testing.T) {
 	}
 }
 
-// TestClaimsAreBoundSoonAfterEachRotation rotates the credentials of Cinder, which replaces the pods
-// of its controller. The Lease of a sidecar that ends without releasing it lasts 137 s on OpenShift.
+// A rotation of Cinder's credentials replaces the pods of its controller. The Lease of a sidecar
+// that ends without releasing it lasts 137 s on OpenShift.
 func TestClaimsAreBoundSoonAfterEachRotation(t *testing.T) {
 	x := use(t, kind{tls: true})
 	i := slices.IndexFunc(x.Cluster.Operators,

@@ -56,7 +56,7 @@ func (r *Requests) send(ctx context.Context, call Call, work func() error) error
 
 // answer returns the error of the client for a refusal.
 func answer(err error) error {
-	refusal, ok := errors.AsType[*sharestate.Refusal](err)
+	refusal, ok := errors.AsType[*sharestate.RefusedError](err)
 	if !ok {
 		return err
 	}
@@ -74,7 +74,7 @@ func (r *Requests) about(ctx context.Context, method, id string, missing int,
 	return r.send(ctx, Call{Method: method, ShareID: id}, func() error {
 		s := r.cloud.find(id)
 		if s == nil || s.Project != r.project {
-			return &sharestate.Refusal{Status: missing, Message: "Share " + id + " not found."}
+			return &sharestate.RefusedError{Status: missing, Message: "Share " + id + " not found."}
 		}
 		return work(s)
 	})

@@ -85,10 +85,11 @@ func TestCloudRefusesAsTheSimulator(t *testing.T) {
 				cloud.Recycle(id, true)
 				recycler := *manilaClient
 				recycler.Microversion = "2.69"
-				_, err := recycler.Post(t.Context(), recycler.ServiceURL("shares", id, "action"),
+				answer, err := recycler.Post(t.Context(), recycler.ServiceURL("shares", id, "action"),
 					map[string]any{"soft_delete": nil}, nil,
 					&gophercloud.RequestOpts{OkCodes: []int{http.StatusAccepted}})
 				assert.NilError(t, err)
+				assert.NilError(t, answer.Body.Close())
 			case "missing":
 				asked = "00000000-0000-4000-8000-000000000001"
 			default:

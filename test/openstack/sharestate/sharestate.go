@@ -57,17 +57,17 @@ func RefusingRules() []string { return append(Transitional(), Failed) }
 // Deletable returns the statuses of a share that a user may delete.
 func Deletable() []string { return []string{Available, Failed, "inactive"} }
 
-// Refusal is an error answer of Manila.
-type Refusal struct {
+// RefusedError is an error answer of Manila.
+type RefusedError struct {
 	Status  int
 	Message string
 }
 
 // Error returns the message.
-func (r *Refusal) Error() string { return r.Message }
+func (r *RefusedError) Error() string { return r.Message }
 
 func refuse(status int, format string, values ...any) error {
-	return &Refusal{Status: status, Message: fmt.Sprintf(format, values...)}
+	return &RefusedError{Status: status, Message: fmt.Sprintf(format, values...)}
 }
 
 // CheckMetadata returns the error of metadata that Manila does not accept.
