@@ -20,6 +20,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -108,17 +109,17 @@ func (s *fixture) restart() {
 }
 
 // secret returns the Secret with a clouds.yaml.
-func (s *fixture) secret(clouds []byte) *corev1.Secret {
+func (s *fixture) secret(file []byte) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "credentials", Namespace: s.Namespaces.ControlPlane},
-		Data:       map[string][]byte{openstack.CloudsKey: clouds},
+		Data:       map[string][]byte{clouds.Key: file},
 	}
 }
 
 // put writes a clouds.yaml to the Secret and waits for the cache.
-func (s *fixture) put(clouds []byte) {
+func (s *fixture) put(file []byte) {
 	s.t.Helper()
-	clustertest.Put(s.t, s.ControlPlane, s.secret(clouds))
+	clustertest.Put(s.t, s.ControlPlane, s.secret(file))
 	s.catchUp()
 }
 
@@ -165,14 +166,14 @@ func (s *fixture) expect(name string, status opv1.ConditionStatus, reason, text 
 }
 
 // expectLogin expects the accepted clouds.yaml, nil for none.
-func (s *fixture) expectLogin(clouds []byte) {
+func (s *fixture) expectLogin(file []byte) {
 	s.t.Helper()
 	var got, want string
 	if found, _ := s.w.Accepted(); found != nil {
 		got = string(found.Login.CloudsYAML())
 	}
-	if clouds != nil {
-		content := openstack.Content{Data: map[string][]byte{openstack.CloudsKey: clouds}}
+	if file != nil {
+		content := clouds.Content{Data: map[string][]byte{clouds.Key: file}}
 		login, err := content.Login()
 		assert.NilError(s.t, err)
 		want = string(login.CloudsYAML())
@@ -442,7 +443,7 @@ func TestChangesThatTheLoginDoesNotUseCauseNoTest(t *testing.T) {
 	s.options.TrustedCAs = func() []byte { return []byte(others) }
 	s.restart()
 	secret := s.secret(s.good())
-	secret.Data[openstack.CAKey] = s.cloud.CA()
+	secret.Data[clouds.CAKey] = s.cloud.CA()
 	change := func() int {
 		clustertest.Put(t, s.ControlPlane, secret)
 		s.catchUp()
@@ -456,7 +457,7 @@ func TestChangesThatTheLoginDoesNotUseCauseNoTest(t *testing.T) {
 	secret.Data["clouds.conf"] = []byte("others")
 	assert.Check(t, is.Equal(change(), 0), "logins for another key")
 	rings := s.rings.Load()
-	secret.Data[openstack.CloudsKey] = append(s.good(), "    insecure: false # new\n"...)
+	secret.Data[clouds.Key] = append(s.good(), "    insecure: false # new\n"...)
 	assert.Check(t, is.Equal(change(), 0), "logins for a key that has no effect")
 	assert.Check(t, len(s.w.Remarks()) == 1 && s.rings.Load() != rings, "remarks %q", s.w.Remarks())
 	s.expect(accepted, opv1.ConditionTrue, "AsExpected", "")

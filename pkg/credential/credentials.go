@@ -20,6 +20,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -67,7 +68,7 @@ type Source interface {
 
 // Accepted is content that OpenStack has accepted.
 type Accepted struct {
-	Login *openstack.Login
+	Login *clouds.Login
 	// Client has the session of the test.
 	Client *openstack.Client
 
@@ -218,7 +219,7 @@ func (w *Watcher) reportWhenNeeded(ctx context.Context, syncCtx factory.SyncCont
 // read returns the access with the present content, and a hash of everything that its test depends
 // on: what the login does not use may change without a test.
 func (w *Watcher) read() (access openstack.Access, sum digest, err error) {
-	content := openstack.Content{Name: w.source.Name, Fix: w.Wrong}
+	content := clouds.Content{Name: w.source.Name, Fix: w.Wrong}
 	if w.CA != nil {
 		content.CA, content.CAName, content.CAErr = w.CA()
 	}

@@ -34,8 +34,8 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 )
 
@@ -245,7 +245,7 @@ func TestPodsMountTheLogin(t *testing.T) {
 			return v.Secret != nil && v.Secret.SecretName == d.loginSecret
 		})
 		assert.Assert(t, i >= 0, "no volume contains Secret %s", d.loginSecret)
-		login := &openstack.Login{}
+		login := &clouds.Login{}
 		login.AuthURL, login.Password = "u", "p"
 		data := d.loginOf(login)
 		for _, item := range volumes[i].Secret.Items {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -101,9 +102,9 @@ func (c *cloud) addTo(cmd *cobra.Command) {
 
 // readLogin reads the entry of a clouds.yaml as the operators do. It also returns the content of
 // the files.
-func readLogin(clouds, cacert string) (*openstack.Login, map[string][]byte, error) {
+func readLogin(path, cacert string) (*clouds.Login, map[string][]byte, error) {
 	given := map[string][]byte{}
-	for key, file := range map[string]string{cloudsKey: clouds, caKey: cacert} {
+	for key, file := range map[string]string{cloudsKey: path, caKey: cacert} {
 		if file == "" {
 			continue
 		}
@@ -113,8 +114,8 @@ func readLogin(clouds, cacert string) (*openstack.Login, map[string][]byte, erro
 		}
 		given[key] = text
 	}
-	login, err := openstack.Content{
-		Name: clouds, Data: map[string][]byte{cloudsKey: given[cloudsKey]},
+	login, err := clouds.Content{
+		Name: path, Data: map[string][]byte{cloudsKey: given[cloudsKey]},
 		CA: string(given[caKey]), CAName: cacert, CAElsewhere: true,
 	}.Login()
 	if err != nil {
@@ -124,7 +125,7 @@ func readLogin(clouds, cacert string) (*openstack.Login, map[string][]byte, erro
 }
 
 // kindOfLogin says how a login proves who it is.
-func kindOfLogin(l *openstack.Login) string {
+func kindOfLogin(l *clouds.Login) string {
 	if l.UsesApplicationCredential() {
 		return "application credential"
 	}

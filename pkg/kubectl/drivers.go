@@ -7,10 +7,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // driver contains the names of the objects of a driver. A test compares them with the manifests.
@@ -27,7 +27,7 @@ type driver struct {
 	credentials     string
 	// loginSecret is the Secret that the driver reads, loginOf its data for a login, without the CA.
 	loginSecret string
-	loginOf     func(*openstack.Login) map[string]string
+	loginOf     func(*clouds.Login) map[string]string
 }
 
 func drivers() []driver {
@@ -41,7 +41,7 @@ func drivers() []driver {
 			nodes:       []string{"openstack-cinder-csi-driver-node"},
 			credentials: "openstack-cloud-credentials",
 			loginSecret: "openstack-cinder-csi-driver-login",
-			loginOf: func(l *openstack.Login) map[string]string {
+			loginOf: func(l *clouds.Login) map[string]string {
 				return map[string]string{"login": string(l.CloudsYAML())}
 			},
 			sidecars: []diagnosis.Sidecar{
@@ -57,7 +57,7 @@ func drivers() []driver {
 			nodes:       []string{"openstack-manila-csi-nodeplugin", "csi-nodeplugin-nfsplugin"},
 			credentials: "manila-cloud-credentials",
 			loginSecret: "csi-manila-secrets",
-			loginOf:     (*openstack.Login).ManilaKeys,
+			loginOf:     (*clouds.Login).ManilaKeys,
 			sidecars: []diagnosis.Sidecar{
 				diagnosis.Provisioner, diagnosis.Resizer, diagnosis.Snapshotter,
 			},

@@ -36,13 +36,13 @@ func planted() (objects []client.Object) {
 	} {
 		name := fmt.Sprintf("planted-%d", i)
 		s.Data = map[string][]byte{
-			cloudsKey: bytes.ReplaceAll(clouds("a"), []byte(secretText), []byte(name+"-clouds")),
+			cloudsKey: bytes.ReplaceAll(cloudsYAML("a"), []byte(secretText), []byte(name+"-clouds")),
 			confKey:   []byte("[Global]\npassword = \"" + name + "-conf\"\n"),
 			"key":     []byte(name + "-key"), "os-password": []byte(name + "-password\n"),
 		}
 		if s.Name == backupSecret { // in manual mode
 			s.Data = map[string][]byte{manilaNamespace + "." + manilaSecret + "." + cloudsKey: bytes.
-				ReplaceAll(clouds("a"), []byte(secretText), []byte(name+"-clouds"))}
+				ReplaceAll(cloudsYAML("a"), []byte(secretText), []byte(name+"-clouds"))}
 		}
 		s.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{data: {" +
 			"key: " + base64.StdEncoding.EncodeToString(s.Data["key"]) + "}}"}

@@ -16,8 +16,8 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 const (
@@ -45,7 +45,7 @@ type rotation struct {
 
 	// given is the content of the files, login what clouds.yaml contains.
 	given map[string][]byte
-	login *openstack.Login
+	login *clouds.Login
 	// sources are the Secrets to change: the root Secret, or those of the drivers.
 	sources []*corev1.Secret
 	isRoot  bool
@@ -143,11 +143,11 @@ func (r *rotation) check(source *corev1.Secret) error {
 	if r.undo {
 		return nil
 	}
-	needed := openstack.DefaultCloud
-	if present, err := (openstack.Content{Data: source.Data, CAElsewhere: true}).Login(); err == nil {
+	needed := clouds.DefaultEntry
+	if present, err := (clouds.Content{Data: source.Data, CAElsewhere: true}).Login(); err == nil {
 		needed = present.Entry
 	}
-	if entry := r.login.Entry; entry != openstack.DefaultCloud && entry != needed {
+	if entry := r.login.Entry; entry != clouds.DefaultEntry && entry != needed {
 		return usage("clouds.yaml has only the entry %s, but those who read Secret %s need %s: rename it",
 			printable(entry), name, printable(needed))
 	}

@@ -20,8 +20,8 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // workloads returns a line for each workload with rollout inputs: namespace, kind/name, and inputs.
@@ -146,8 +146,8 @@ func (r *rotation) follow(ctx context.Context, w followed) error {
 // in another text. Then the operator changes no workload, except for another CA.
 func (r *rotation) hasSameLogin(w followed, data map[string][]byte) bool {
 	earlier := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: w.secret}}
-	text := func(clouds []byte) string {
-		content := openstack.Content{Data: map[string][]byte{cloudsKey: clouds}, CAElsewhere: true}
+	text := func(file []byte) string {
+		content := clouds.Content{Data: map[string][]byte{cloudsKey: file}, CAElsewhere: true}
 		login, err := content.Login()
 		if err != nil {
 			return err.Error()
@@ -239,7 +239,7 @@ func (r *rotation) hasLogin(ctx context.Context, d driver) (bool, error) {
 	if err = cmp.Or(failed, err); err != nil || !exists(source) {
 		return err == nil, err
 	}
-	login, malformed := openstack.Content{Data: source.Data, CAElsewhere: true}.Login()
+	login, malformed := clouds.Content{Data: source.Data, CAElsewhere: true}.Login()
 	if malformed != nil {
 		return false, nil //nolint:nilerr // the operator reports it
 	}

@@ -28,9 +28,9 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/crypto"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 const (
@@ -55,7 +55,7 @@ type rotatingCluster struct {
 }
 
 // clouds returns a clouds.yaml that differs in a comment.
-func clouds(name string) []byte {
+func cloudsYAML(name string) []byte {
 	return fmt.Appendf(nil, "clouds:\n  openstack:\n    auth:\n      auth_url: https://k:5000/v3\n"+
 		"      username: u\n      password: %s\n      project_name: p\n      user_domain_name: d\n"+
 		"      project_domain_name: d\n# %s\n", secretText, name)
@@ -179,7 +179,7 @@ func newCA(t *testing.T) []byte {
 
 func TestRotationChangesNothing(t *testing.T) {
 	t.Parallel()
-	old := clouds("a")
+	old := cloudsYAML("a")
 	guest := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	guest.Status.ControlPlaneTopology = configv1.ExternalTopologyMode
 	plane := hosted("a", "")[0].(*unstructured.Unstructured)
@@ -189,7 +189,7 @@ func TestRotationChangesNothing(t *testing.T) {
 	ofHelm := withClouds(manilaNamespace, manilaSecret, old)
 	ofHelm.Annotations = map[string]string{"meta.helm.sh/release-name": "drivers"}
 	foreignCA := bytes.Replace(old, []byte("    auth:"), []byte("    cacert: /ca.pem\n    auth:"), 1)
-	valid, ca := file(t, clouds("b")), file(t, newCA(t))
+	valid, ca := file(t, cloudsYAML("b")), file(t, newCA(t))
 	root := withClouds(rootNamespace, rootSecret, old)
 	only, onGuest := []client.Object{root}, []client.Object{root, guest, plane}
 	content := func(text string) []string { return []string{file(t, []byte(text))} }
@@ -254,13 +254,13 @@ func TestRotationChangesNothing(t *testing.T) {
 
 func TestRotationSaysWhatItMayNotRead(t *testing.T) {
 	t.Parallel()
-	old := clouds("a")
+	old := cloudsYAML("a")
 	for _, kind := range []string{"Infrastructures", "Secrets", "Deployments", "DaemonSets"} {
 		c := newRotatingCluster(t, withClouds(rootNamespace, rootSecret, old))
 		all := c.WithWatch
 		c.WithWatch = interceptor.NewClient(all,
 			(&scenario{Forbidden: []string{kind}}).refusals(all.Scheme()))
-		c.mustRotate(exitFailed, kind, file(t, clouds("b")))
+		c.mustRotate(exitFailed, kind, file(t, cloudsYAML("b")))
 		c.WithWatch = all
 		assert.Check(t, is.DeepEqual(old, c.data(rootNamespace, rootSecret)[cloudsKey]), kind)
 	}
@@ -299,22 +299,22 @@ func TestRotationGoesBackAfterUnfinishedOnes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clouds := func(user string) []byte { // the operator rolls out for another login
-				return bytes.Replace(clouds(user), []byte("username: u"), []byte("username: "+user), 1)
+			cloudsYAML := func(user string) []byte { // the operator rolls out for another login
+				return bytes.Replace(cloudsYAML(user), []byte("username: u"), []byte("username: "+user), 1)
 			}
-			c := newRotatingCluster(t, copied(clouds("a")),
-				withClouds(rootNamespace, rootSecret, clouds("a")))
+			c := newRotatingCluster(t, copied(cloudsYAML("a")),
+				withClouds(rootNamespace, rootSecret, cloudsYAML("a")))
 			for _, s := range steps {
 				c.rolls = map[string]bool{"early": true, "late": s.finishes}
-				argument := cmp.Or(s.argument, file(t, clouds(s.to)))
+				argument := cmp.Or(s.argument, file(t, cloudsYAML(s.to)))
 				code, says := exitFailed, "canceled, waiting until the operator has changed "+
 					"Deployment/late in openshift-cluster-csi-drivers. Run the"
 				if s.finishes {
 					code, says = exitOK, ""
 				}
 				c.mustRotate(code, says, argument)
-				assert.Check(t, is.DeepEqual(clouds(s.to), c.data(rootNamespace, rootSecret)[cloudsKey]))
-				saved := clouds(cmp.Or(s.saved, "a"))
+				assert.Check(t, is.DeepEqual(cloudsYAML(s.to), c.data(rootNamespace, rootSecret)[cloudsKey]))
+				saved := cloudsYAML(cmp.Or(s.saved, "a"))
 				assert.Check(t, is.DeepEqual(saved, c.data(rootNamespace, backupSecret)[cloudsKey]), s.to)
 			}
 		})
@@ -324,23 +324,25 @@ func TestRotationGoesBackAfterUnfinishedOnes(t *testing.T) {
 // The operator rolls nothing out for a comment.
 func TestRotationToTheSameLoginWaitsForNothing(t *testing.T) {
 	t.Parallel()
-	c := newRotatingCluster(t, copied(clouds("a")), withClouds(rootNamespace, rootSecret, clouds("a")))
+	c := newRotatingCluster(t, copied(cloudsYAML("a")),
+		withClouds(rootNamespace, rootSecret, cloudsYAML("a")))
 	c.rolls = map[string]bool{}
-	c.mustRotate(exitOK, "", file(t, clouds("b")), "--timeout=30s")
+	c.mustRotate(exitOK, "", file(t, cloudsYAML("b")), "--timeout=30s")
 }
 
 func TestRotationWaitsForCopies(t *testing.T) {
 	t.Parallel()
 	for name, login := range map[string][]client.Object{
-		"without login": nil, "with login": {loginOf(t, "Cinder", clouds("a"))},
+		"without login": nil, "with login": {loginOf(t, "Cinder", cloudsYAML("a"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newRotatingCluster(t, append(login, copied(clouds("a")), secret(rootNamespace, rootSecret,
-				map[string][]byte{cloudsKey: clouds("a"), confKey: []byte("[Global]")}))...)
+			root := map[string][]byte{cloudsKey: cloudsYAML("a"), confKey: []byte("[Global]")}
+			c := newRotatingCluster(t, append(login, copied(cloudsYAML("a")),
+				secret(rootNamespace, rootSecret, root))...)
 			c.copies = false
 			c.rolls = map[string]bool{"early": true, "late": true}
-			fresh, conf := file(t, clouds("b")), "--clouds-conf="+file(t, []byte("[Global]\nx=1"))
+			fresh, conf := file(t, cloudsYAML("b")), "--clouds-conf="+file(t, []byte("[Global]\nx=1"))
 			c.mustRotate(exitDeadline, "--clouds-conf", fresh, "--timeout=1s")
 			c.mustRotate(exitDeadline, "has passed, waiting until the cloud credential operator has "+
 				"copied the credentials to Secret openstack-cloud-credentials", fresh, conf, "--timeout=3s")
@@ -361,19 +363,19 @@ func TestRotationChangesTheSecretsOfTheDriversOnKubernetes(t *testing.T) {
 	t.Parallel()
 	before := []*corev1.Secret{
 		secret(manilaNamespace, manilaSecret,
-			map[string][]byte{cloudsKey: clouds("m"), caKey: []byte("old CA")}),
+			map[string][]byte{cloudsKey: cloudsYAML("m"), caKey: []byte("old CA")}),
 		secret(flavour.DefaultNamespace, manilaSecret,
-			map[string][]byte{cloudsKey: clouds("m"), "other": []byte("x")}),
-		withClouds(flavour.DefaultNamespace, cinderSecret, clouds("a")),
+			map[string][]byte{cloudsKey: cloudsYAML("m"), "other": []byte("x")}),
+		withClouds(flavour.DefaultNamespace, cinderSecret, cloudsYAML("a")),
 	}
 	c := newRotatingCluster(t, before[0], before[1], before[2])
 	c.rolls = map[string]bool{"early": true, "late": true}
 	ca := newCA(t)
-	c.mustRotate(exitOK, "Changing clouds.yaml, cacert of Secret open", file(t, clouds("b")),
+	c.mustRotate(exitOK, "Changing clouds.yaml, cacert of Secret open", file(t, cloudsYAML("b")),
 		"--cacert="+file(t, ca), "--timeout=1m")
 	for _, s := range before {
 		want := maps.Clone(s.Data)
-		want[cloudsKey], want[caKey] = clouds("b"), ca
+		want[cloudsKey], want[caKey] = cloudsYAML("b"), ca
 		assert.Check(t, is.DeepEqual(want, c.data(s.Namespace, s.Name)), "%s/%s", s.Namespace, s.Name)
 	}
 	c.mustRotate(exitOK, "", "--undo", "--timeout=1m")
@@ -384,9 +386,9 @@ func TestRotationChangesTheSecretsOfTheDriversOnKubernetes(t *testing.T) {
 }
 
 // loginOf returns the Secret that an operator generates from a clouds.yaml.
-func loginOf(t *testing.T, driver string, clouds []byte) *corev1.Secret {
+func loginOf(t *testing.T, driver string, file []byte) *corev1.Secret {
 	t.Helper()
-	login, err := openstack.Content{Data: map[string][]byte{cloudsKey: clouds}}.Login()
+	login, err := clouds.Content{Data: map[string][]byte{cloudsKey: file}}.Login()
 	assert.NilError(t, err)
 	d, data := findDriver(driver), map[string][]byte{}
 	for key, value := range d.loginOf(login) {
@@ -444,11 +446,11 @@ func TestRotationWaitsForTheLoginOfTheDriver(t *testing.T) {
 			"openshift-cluster-csi-drivers\n"
 		nothing = "No driver has a login, so there is nothing to wait for\n"
 	)
-	fresh := bytes.Replace(clouds("b"), []byte("username: u"), []byte("username: v"), 1)
-	manila := withClouds(manilaNamespace, manilaSecret, clouds("a"))
-	cinder := withClouds(flavour.DefaultNamespace, cinderSecret, clouds("a"))
-	root := withClouds(rootNamespace, rootSecret, clouds("a"))
-	login := loginOf(t, "Manila", clouds("a"))
+	fresh := bytes.Replace(cloudsYAML("b"), []byte("username: u"), []byte("username: v"), 1)
+	manila := withClouds(manilaNamespace, manilaSecret, cloudsYAML("a"))
+	cinder := withClouds(flavour.DefaultNamespace, cinderSecret, cloudsYAML("a"))
+	root := withClouds(rootNamespace, rootSecret, cloudsYAML("a"))
+	login := loginOf(t, "Manila", cloudsYAML("a"))
 	of := func(objects ...client.Object) []client.Object { return objects }
 	for name, test := range map[string]struct {
 		objects  []client.Object

@@ -18,6 +18,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/apiversions"
 	"github.com/gophercloud/gophercloud/v2/openstack/utils"
+
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 )
 
 // Service is an OpenStack service that requests are sent to.
@@ -68,6 +70,8 @@ func (s Service) String() string { return s.label + " " + s.microversion }
 
 const (
 	maxURL = 1024
+	// maxListed is how many places a message lists.
+	maxListed = 10
 	// versionsTimeout limits a request that is only for a better message.
 	versionsTimeout = 5 * time.Second
 )
@@ -155,7 +159,7 @@ func (s *session) notOffered(service Service, options gophercloud.EndpointOpts) 
 		where += " with interface " + string(options.Availability)
 	}
 	if options.Region != "" {
-		where += " in region " + printableName(options.Region)
+		where += " in region " + clouds.Printable(options.Region)
 	}
 	var others []string
 	for _, entry := range s.entries {
@@ -163,7 +167,7 @@ func (s *session) notOffered(service Service, options gophercloud.EndpointOpts) 
 			matches := e.Interface == string(options.Availability) &&
 				slices.Contains([]string{"", e.Region, e.RegionID}, options.Region)
 			if slices.Contains(options.Types(), entry.Type) && !matches {
-				others = append(others, printableName(e.Interface)+" in "+printableName(e.Region))
+				others = append(others, clouds.Printable(e.Interface)+" in "+clouds.Printable(e.Region))
 			}
 		}
 	}

@@ -4,32 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/budget"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
-
-// FuzzCA searches for a bundle of CAs that costs too much.
-func FuzzCA(f *testing.F) {
-	const size = 512 << 10
-	for _, text := range []string{
-		budget.Repeated("", "-----BEGIN CERTIFICATE-----\n", size),
-		budget.Repeated("", "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n", size),
-		budget.Repeated("", "-----BEGIN X-----\na:b\n\nMA==\n-----END X-----\n", size),
-		budget.Repeated("-----BEGIN CERTIFICATE-----\n", "a#: b\n", size),
-		budget.Repeated("-----BEGIN CERTIFICATE-----\n", "MIIB", size) + "\n-----END CERTIFICATE-----",
-		budget.Repeated("", "-", size), budget.Repeated("", "\xff", size),
-	} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		budget.Check(t, func() {
-			_, _ = openstack.Content{
-				Name: "Secret", CA: text, Data: map[string][]byte{"clouds.yaml": []byte(cloudsText)},
-			}.Login()
-		})
-	})
-}
 
 // FuzzAnswers searches for an answer of OpenStack that costs too much.
 func FuzzAnswers(f *testing.F) {

@@ -17,6 +17,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 	"github.com/openstack-csi/csi-operator/test/openstack/testcloud"
@@ -101,9 +102,9 @@ func (s *fixture) source() openstack.Source {
 }
 
 func (s *fixture) access(trusted []byte) (openstack.Access, error) {
-	content := openstack.Content{Name: "Secret operands/credentials", Data: map[string][]byte{}}
+	content := clouds.Content{Name: "Secret operands/credentials", Data: map[string][]byte{}}
 	for key, file := range map[string]string{
-		openstack.CloudsKey: "clouds.yaml", openstack.CAKey: "ca.crt",
+		clouds.Key: "clouds.yaml", clouds.CAKey: "ca.crt",
 	} {
 		if text, err := os.ReadFile(s.path(file)); err == nil {
 			content.Data[key] = text

@@ -38,13 +38,6 @@ func TestURLsInMessagesContainNoSecret(t *testing.T) {
 	assert.Check(t, is.Equal(got, "https://k.example/a%2Fb?..."))
 }
 
-// Whoever writes the Secret of a guest cluster chooses the number of entries.
-func TestCloudsWithTooManyEntriesAreNotDecoded(t *testing.T) {
-	t.Parallel()
-	_, err := readEntry([]byte("clouds:\n" + strings.Repeat("  x:\n", 10_000)))
-	assert.ErrorContains(t, err, "too many entries")
-}
-
 func TestPathOfAccessRule(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ endpoint, requested, want string }{

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 )
 
 // Access is what requests to a cloud need.
 type Access struct {
-	*Login
+	*clouds.Login
 	// TrustedCAs is the trusted CA bundle of the cluster, in PEM. As in the drivers, its certificates
 	// are trusted in addition to the system's roots, and have no effect if the login has a CA. Invalid
 	// parts are ignored.

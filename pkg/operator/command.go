@@ -16,10 +16,10 @@ import (
 
 	"github.com/openshift/library-go/pkg/config/client"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 	"github.com/openstack-csi/csi-operator/pkg/host"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 	"github.com/openstack-csi/csi-operator/pkg/version"
@@ -53,8 +53,8 @@ func newCheckCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("reading the clouds.yaml: %w", err)
 			}
-			content := openstack.Content{
-				Name: args[0], Data: map[string][]byte{openstack.CloudsKey: text}, CAElsewhere: true,
+			content := clouds.Content{
+				Name: args[0], Data: map[string][]byte{clouds.Key: text}, CAElsewhere: true,
 			}
 			_, err = content.Login()
 			return err

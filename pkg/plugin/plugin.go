@@ -16,6 +16,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -94,7 +95,7 @@ type Components struct {
 // except the names, the services and the CA of the driver. request is the CredentialsRequest from
 // which OpenShift creates the Secret.
 func (d Dependencies) NewCredentials(o credential.Options, request string) *credential.Watcher {
-	o.Missing = "create it with key " + openstack.CloudsKey
+	o.Missing = "create it with key " + clouds.Key
 	switch {
 	case d.Cluster.Flavour == flavour.HyperShift:
 		const source = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef"

@@ -5,6 +5,7 @@ import (
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -14,7 +15,7 @@ import (
 // that is well-formed, unless Refused is set.
 type Credentials struct {
 	// Read returns the present content. Its error means that the Secret is missing.
-	Read    func() (openstack.Content, error)
+	Read    func() (clouds.Content, error)
 	Refused error
 
 	accepted atomic.Pointer[credential.Accepted]
@@ -26,7 +27,7 @@ func (c *Credentials) Accepted() (*credential.Accepted, error) {
 		return c.accepted.Load(), c.Refused
 	}
 	content, err := c.Read()
-	var login *openstack.Login
+	var login *clouds.Login
 	if err == nil {
 		login, err = content.Login()
 	}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -26,8 +27,8 @@ type generated struct {
 }
 
 // login returns the login of a content.
-func (c content) login() (*openstack.Login, error) {
-	return openstack.Content{
+func (c content) login() (*clouds.Login, error) {
+	return clouds.Content{
 		Name: "Secret", Data: c.secret, CA: c.ca, CAName: "key ca-bundle.pem of ConfigMap",
 	}.Login()
 }

@@ -27,10 +27,10 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manila"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/fakedriver"
 	"github.com/openstack-csi/csi-operator/test/openstack/administrator"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -244,8 +244,8 @@ func mount(t *testing.T, folder string, keys map[string]string) {
 // keysOf returns the data of the Secret that the operator writes for Manila's plugin.
 func keysOf(t *testing.T, cloud *simulator.Simulator) map[string]string {
 	t.Helper()
-	login, err := openstack.Content{Data: map[string][]byte{
-		openstack.CloudsKey: cloud.CloudsYAML(simulator.Clouds{}), openstack.CAKey: cloud.CA(),
+	login, err := clouds.Content{Data: map[string][]byte{
+		clouds.Key: cloud.CloudsYAML(simulator.Clouds{}), clouds.CAKey: cloud.CA(),
 	}}.Login()
 	assert.NilError(t, err)
 	return login.ManilaKeys()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -19,9 +20,9 @@ func (f loginFolder) access() (openstack.Access, error) {
 	if errors.Is(err, fs.ErrNotExist) { // kubelet has replaced the files meanwhile
 		keys, err = f.read()
 	}
-	var login *openstack.Login
+	var login *clouds.Login
 	if err == nil {
-		login, err = openstack.LoginOfManilaKeys(keys)
+		login, err = clouds.LoginOfManilaKeys(keys)
 	}
 	if err != nil {
 		return openstack.Access{}, &openstack.Error{

@@ -20,6 +20,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/utils/clock"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/administrator"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -55,7 +56,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Cleanup(func() { _ = cloud.Close() })
 	text := cloud.CloudsYAML(simulator.Clouds{})
 	f := &fixture{T: t, cloud: cloud}
-	login, err := openstack.Content{Data: map[string][]byte{openstack.CloudsKey: text}}.Login()
+	login, err := clouds.Content{Data: map[string][]byte{clouds.Key: text}}.Login()
 	f.must(err)
 	f.client = openstack.NewClient(openstack.Fixed(openstack.Access{Login: login}),
 		openstack.NewBackoff(clock.RealClock{}))

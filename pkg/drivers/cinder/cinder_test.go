@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -87,15 +88,15 @@ func TestRolloutInputsFollowTheContent(t *testing.T) {
 	b.cloud.fail(openstack.AuthenticationFailed)
 	b.advance(grace)
 	expect("the cloud refuses the credentials", 0, 0)
-	rotated := strings.ReplaceAll(clouds("openstack"), password, "another")
-	b.putCredentials(t, keys{openstack.CloudsKey: rotated})
+	rotated := strings.ReplaceAll(cloudsYAML("openstack"), password, "another")
+	b.putCredentials(t, keys{clouds.Key: rotated})
 	expect("other credentials", 1, 0)
-	b.putCredentials(t, keys{openstack.CloudsKey: rotated + "\n# text", "clouds.conf": "text"})
+	b.putCredentials(t, keys{clouds.Key: rotated + "\n# text", "clouds.conf": "text"})
 	expect("another text with the same login", 0, 0)
 	b.put(t, keys{userConfigKey: userText})
 	expect("another configuration", 1, 1)
 	insecure := strings.Replace(rotated, "{auth:", "{verify: false, auth:", 1)
-	b.putCredentials(t, keys{openstack.CloudsKey: insecure})
+	b.putCredentials(t, keys{clouds.Key: insecure})
 	expect("certificates are not verified", 2, 1)
 }
 
@@ -186,7 +187,7 @@ func TestManifestsMountFilesOfCloudConf(t *testing.T) {
 	for _, f := range flavour.All() {
 		for role, login := range map[bundle.Role]string{
 			bundle.ControllerWorkload: loginSecret + " " + loginKey,
-			bundle.NodeWorkload:       credentialsSecret + " " + openstack.CloudsKey,
+			bundle.NodeWorkload:       credentialsSecret + " " + clouds.Key,
 		} {
 			want := keys{
 				mountedClouds: login, mountedCA: configMap + " " + bundleKey,

@@ -15,8 +15,8 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
@@ -48,7 +48,7 @@ func TestCloudConfContent(t *testing.T) {
 		want   keys
 	}{
 		"another cloud, and what Manila's operator makes": {
-			keys{openstack.CloudsKey: clouds("my cloud")},
+			keys{clouds.Key: cloudsYAML("my cloud")},
 			manilasCopy(),
 			keys{
 				configKey:   strings.Replace(configText, "= openstack", `= "my cloud"`, 1),
@@ -56,12 +56,12 @@ func TestCloudConfContent(t *testing.T) {
 			},
 		},
 		"a user's choice": {
-			keys{openstack.CloudsKey: clouds("openstack")},
+			keys{clouds.Key: cloudsYAML("openstack")},
 			userObject(userConfigMap, keys{userConfigKey: userText, userTopologyKey: "false"}),
 			keys{configKey: configText + "\n" + userText, topologyKey: "false"},
 		},
 		"as installed, with a CA": {
-			keys{openstack.CloudsKey: clouds("openstack")},
+			keys{clouds.Key: cloudsYAML("openstack")},
 			cloudProviderConfig(keys{
 				"config": "[Global]\nsecret-name = x\n" + userText, bundleKey: ofConfigMap,
 			}),
@@ -71,7 +71,7 @@ func TestCloudConfContent(t *testing.T) {
 			},
 		},
 		"CA of both": {
-			keys{openstack.CloudsKey: clouds("openstack"), openstack.CAKey: ofSecret},
+			keys{clouds.Key: cloudsYAML("openstack"), clouds.CAKey: ofSecret},
 			cloudProviderConfig(keys{bundleKey: ofConfigMap}),
 			keys{configKey: configText + caText, topologyKey: "true", bundleKey: ofSecret},
 		},
@@ -238,7 +238,7 @@ func TestEventsTriggerReconcileOfCloudConf(t *testing.T) {
 		b.apply(t, userObject(b.Namespaces.CloudConfig, keys{bundleKey: authority("ConfigMap's")}))
 		expect("the CA", bundleKey, "ConfigMap's")
 		b.putCredentials(t, keys{
-			openstack.CloudsKey: clouds("other"), openstack.CAKey: authority("Secret's"),
+			clouds.Key: cloudsYAML("other"), clouds.CAKey: authority("Secret's"),
 		})
 		b.zones.changed.Notify() // as the event of the accepted login does
 		expect("other credentials", configKey, "cloud = other")
@@ -269,8 +269,8 @@ func TestLastGoodStays(t *testing.T) {
 		object.BinaryData = map[string][]byte{key: []byte(text)}
 		return object
 	}
-	login := func(clouds, ca string) runtime.Object {
-		data := keys{openstack.CloudsKey: clouds, openstack.CAKey: ca}
+	login := func(file, ca string) runtime.Object {
+		data := keys{clouds.Key: file, clouds.CAKey: ca}
 		return credentials(flavour.DefaultNamespace, data)
 	}
 	for want, object := range map[string]runtime.Object{
@@ -284,11 +284,11 @@ func TestLastGoodStays(t *testing.T) {
 		"key clouds.yaml of " + secret: login("clouds: "+password, ""),
 		secret + " is missing":         nil,
 		"key cacert of " + secret + " contains no PEM certificate": login(
-			clouds("openstack"), password),
+			cloudsYAML("openstack"), password),
 		theirs + "contains no PEM certificate": cloudProviderConfig(keys{bundleKey: password}),
 		theirs + "is binary data": binary("cloud-provider-config", bundleKey,
 			"\xff"),
-		"has an entry (line 1) whose name contains NUL": login(clouds(`"a\rb"`), ""),
+		"has an entry (line 1) whose name contains NUL": login(cloudsYAML(`"a\rb"`), ""),
 		"key config " + own + " cannot be used because of line 1: the text is larger than 32": chosen(
 			userConfigKey, "[BlockStorage]\na = "+strings.Repeat("x", 32<<10)),
 		theirs + "is larger than 512 KiB. Write only the CA": cloudProviderConfig(
@@ -296,7 +296,7 @@ func TestLastGoodStays(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			good := login(clouds("openstack"), "")
+			good := login(cloudsYAML("openstack"), "")
 			b := newFixture(t, standalone())
 			assert.NilError(t, b.sync(t))
 			before := b.data(flavour.Guest)
@@ -337,21 +337,21 @@ func TestLoginIsWrittenBesideAMistake(t *testing.T) {
 	} {
 		b := newFixture(t, standalone())
 		ca := authority("known")
-		b.putCredentials(t, keys{openstack.CloudsKey: clouds("openstack"), openstack.CAKey: ca})
+		b.putCredentials(t, keys{clouds.Key: cloudsYAML("openstack"), clouds.CAKey: ca})
 		assert.NilError(t, b.sync(t))
 		before := b.data(flavour.Guest)
 		b.put(t, mistake)
 		b.restart() // which forgets what cloud-conf must contain
-		rotated := strings.ReplaceAll(clouds("openstack"), password, "another")
-		b.putCredentials(t, keys{openstack.CloudsKey: rotated, openstack.CAKey: ca})
+		rotated := strings.ReplaceAll(cloudsYAML("openstack"), password, "another")
+		b.putCredentials(t, keys{clouds.Key: rotated, clouds.CAKey: ca})
 		assert.Check(t, b.sync(t) != nil, "the mistake in %s is not reported", name)
 		assert.Check(t, b.config.loginWritten(), name)
 		assert.Check(t, is.DeepEqual(before, b.data(flavour.Guest)), name)
 		controller, _ := hashes(t, b)
 		assert.Check(t, is.Len(controller, 2), "hashes of the new login and of cloud-conf, %s", name)
 		for _, unfit := range []keys{
-			{openstack.CloudsKey: clouds("openstack"), openstack.CAKey: authority("new")},
-			{openstack.CloudsKey: clouds("other"), openstack.CAKey: ca},
+			{clouds.Key: cloudsYAML("openstack"), clouds.CAKey: authority("new")},
+			{clouds.Key: cloudsYAML("other"), clouds.CAKey: ca},
 		} {
 			b.putCredentials(t, unfit)
 			assert.Check(t, b.sync(t) != nil, "the mistake in %s is not reported", name)

@@ -15,7 +15,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 )
 
 // The paths in cloud.conf. The manifests of the operands mount these files.
@@ -53,7 +53,7 @@ func (c *configSync) write(
 
 // deployedFor returns the data of the deployed cloud-conf if it fits a login, so that a mistake in
 // the administrator's configuration does not keep a new password from the driver.
-func (c *configSync) deployedFor(login *openstack.Login) map[string]string {
+func (c *configSync) deployedFor(login *clouds.Login) map[string]string {
 	existing := c.sources.deployed.Get()
 	if existing == nil || existing.Data[bundleKey] != login.CA ||
 		!strings.HasPrefix(existing.Data[configKey], optionsOf(login).section()) {
@@ -99,7 +99,7 @@ func contains(existing *corev1.ConfigMap, data map[string]string) bool {
 }
 
 func (c *configSync) content(
-	login *openstack.Login, user userConfig, t topology,
+	login *clouds.Login, user userConfig, t topology,
 ) (map[string]string, error) {
 	text, err := read(user.config)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *configSync) content(
 }
 
 // optionsOf returns the settings of cloud.conf for a login.
-func optionsOf(login *openstack.Login) Options {
+func optionsOf(login *clouds.Login) Options {
 	o := Options{CloudsFile: mountedClouds, Cloud: login.Entry, Insecure: login.Insecure}
 	if login.CA != "" {
 		o.CAFile = mountedCA

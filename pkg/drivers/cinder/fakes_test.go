@@ -22,6 +22,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
@@ -133,13 +134,13 @@ func unstarted(tb testing.TB, seed clustertest.Seed) *fixture {
 func (b *fixture) restart() {
 	s, sources := b.dependencies, newSources(b.Cluster)
 	b.secret = b.Secret(flavour.ControlPlane, b.Namespaces.ControlPlane, credentialsSecret)
-	b.accepted = &clustertest.Credentials{Read: func() (openstack.Content, error) {
+	b.accepted = &clustertest.Credentials{Read: func() (clouds.Content, error) {
 		secret := b.secret.Get()
 		if secret == nil {
-			return openstack.Content{}, errors.New(b.secret.Name + " is missing")
+			return clouds.Content{}, errors.New(b.secret.Name + " is missing")
 		}
 		ca, name, err := sources.bundle()
-		return openstack.Content{
+		return clouds.Content{
 			Name: b.secret.Name, Data: secret.Data, CA: ca, CAName: name, CAErr: err,
 		}, nil
 	}}
@@ -277,7 +278,7 @@ func (b *fixture) writes() []string {
 	})
 }
 
-func clouds(name string) string {
+func cloudsYAML(name string) string {
 	return `{clouds: {` + name + `: {auth: {auth_url: "https://k.example", username: csi, password: ` +
 		password + `, project_name: p, user_domain_name: d, project_domain_name: d}}}}`
 }
@@ -345,7 +346,7 @@ type (
 
 // standalone has credentials and these objects.
 func standalone(objects ...runtime.Object) clustertest.Seed {
-	usual := credentials(flavour.DefaultNamespace, keys{openstack.CloudsKey: clouds("openstack")})
+	usual := credentials(flavour.DefaultNamespace, keys{clouds.Key: cloudsYAML("openstack")})
 	return clustertest.Seed{Guest: append(objects, usual)}
 }
 
@@ -354,9 +355,9 @@ func standalone(objects ...runtime.Object) clustertest.Seed {
 func hyperShift() clustertest.Seed {
 	return clustertest.Seed{
 		Flavour:      flavour.HyperShift,
-		ControlPlane: objects{credentials(hosted, keys{openstack.CloudsKey: clouds("openstack")})},
+		ControlPlane: objects{credentials(hosted, keys{clouds.Key: cloudsYAML("openstack")})},
 		Guest: objects{credentials(flavour.DefaultNamespace, keys{
-			openstack.CloudsKey: clouds("guests"), openstack.CAKey: authority("guest's"),
+			clouds.Key: cloudsYAML("guests"), clouds.CAKey: authority("guest's"),
 		})},
 	}
 }

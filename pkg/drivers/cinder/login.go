@@ -12,16 +12,16 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // loginVolume is the volume of the pods with the clouds.yaml.
 const loginVolume = "secret-cinderplugin"
 
 // loginData returns the data of the Secret with a login.
-func loginData(login *openstack.Login) map[string][]byte {
+func loginData(login *clouds.Login) map[string][]byte {
 	return map[string][]byte{loginKey: login.CloudsYAML()}
 }
 
@@ -34,7 +34,7 @@ func (c *configSync) loginWritten() bool {
 }
 
 func (c *configSync) writeLogin(
-	ctx context.Context, syncCtx factory.SyncContext, login *openstack.Login,
+	ctx context.Context, syncCtx factory.SyncContext, login *clouds.Login,
 ) error {
 	kube := c.cluster.Side(flavour.ControlPlane).Kube.CoreV1()
 	_, _, err := resourceapply.ApplySecret(ctx, kube, syncCtx.Recorder(), &corev1.Secret{

@@ -14,9 +14,9 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 	"github.com/openstack-csi/csi-operator/test/plugintest"
 )
@@ -85,9 +85,9 @@ func TestUnmanagedOperatorWritesNothing(t *testing.T) {
 	for _, state := range []opv1.ManagementState{opv1.Unmanaged, opv1.Removed} {
 		fake, s := dependencies(t, sourceOf(flavour.Standalone, map[string]string{"ca-bundle.pem": "A"}),
 			wanted("csi-manila-gone", "gone"))
-		accepted := &clustertest.Credentials{Read: func() (openstack.Content, error) {
-			data := map[string][]byte{openstack.CloudsKey: []byte(cloudsYAML(aCloud))}
-			return openstack.Content{Data: data}, nil
+		accepted := &clustertest.Credentials{Read: func() (clouds.Content, error) {
+			data := map[string][]byte{clouds.Key: []byte(cloudsYAML(aCloud))}
+			return clouds.Content{Data: data}, nil
 		}}
 		classes := newClasses(s)
 		classes.list([]string{"a"})

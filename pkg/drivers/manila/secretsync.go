@@ -13,10 +13,10 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
@@ -57,7 +57,7 @@ func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncCon
 // write removes other keys: the driver rejects keys that exclude each other, which a change from a
 // password to an application credential would leave.
 func (c *secretSyncController) write(
-	ctx context.Context, syncCtx factory.SyncContext, login *openstack.Login,
+	ctx context.Context, syncCtx factory.SyncContext, login *clouds.Login,
 ) error {
 	data := map[string][]byte{}
 	for key, value := range login.ManilaKeys() {

@@ -17,6 +17,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -49,9 +50,9 @@ func newSecretBench(t *testing.T, f flavour.Flavour) *secretBench {
 	fake, s := dependenciesOf(t, clustertest.Seed{Flavour: f})
 	recorder := s.Events.(events.InMemoryRecorder)
 	b := &secretBench{fake: fake, events: recorder, dependencies: s, clouds: cloudsYAML(aCloud)}
-	b.accepted = &clustertest.Credentials{Read: func() (openstack.Content, error) {
-		data := map[string][]byte{openstack.CloudsKey: []byte(b.clouds)}
-		return openstack.Content{Name: "Secret a/b", Data: data, CA: b.ca}, nil
+	b.accepted = &clustertest.Credentials{Read: func() (clouds.Content, error) {
+		data := map[string][]byte{clouds.Key: []byte(b.clouds)}
+		return clouds.Content{Name: "Secret a/b", Data: data, CA: b.ca}, nil
 	}}
 	b.Controller = newSecretSyncController(s, b.accepted)
 	fake.Start(t)

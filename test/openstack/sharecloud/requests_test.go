@@ -13,6 +13,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/utils/clock"
 
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manila"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/administrator"
@@ -56,7 +57,7 @@ func TestCloudRefusesAsTheSimulator(t *testing.T) {
 	assert.NilError(t, simulated.Start(t.Context()))
 	t.Cleanup(func() { _ = simulated.Close() })
 	text := simulated.CloudsYAML(simulator.Clouds{})
-	login, err := openstack.Content{Data: map[string][]byte{openstack.CloudsKey: text}}.Login()
+	login, err := clouds.Content{Data: map[string][]byte{clouds.Key: text}}.Login()
 	assert.NilError(t, err)
 	client, err := openstack.NewClient(openstack.Fixed(openstack.Access{Login: login}),
 		openstack.NewBackoff(clock.RealClock{})).Shares(t.Context())

@@ -1,4 +1,4 @@
-package openstack
+package clouds
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ type entry struct {
 	note string
 }
 
-// readEntry returns the entry DefaultCloud or the only one.
+// readEntry returns the entry DefaultEntry or the only one.
 func readEntry(text []byte) (*entry, error) {
 	found, root, err := decode(text)
 	if err != nil {
@@ -46,7 +46,7 @@ func readEntry(text []byte) (*entry, error) {
 		return nil, fmt.Errorf("has no entries in %s: indent the entries below clouds%s",
 			clouds, others("other keys are", top))
 	}
-	name := DefaultCloud
+	name := DefaultEntry
 	if _, exists := found[name]; !exists && len(found) == 1 {
 		name = slices.Collect(maps.Keys(found))[0]
 	}
@@ -54,10 +54,10 @@ func readEntry(text []byte) (*entry, error) {
 	switch {
 	case exists && (!utf8.ValidString(name) || strings.ContainsAny(name, "\x00\r")):
 		return nil, fmt.Errorf("has an entry (line %d) whose name contains NUL, a carriage return or "+
-			"bytes that are not UTF-8: rename it to %s", entries[0].line, DefaultCloud)
+			"bytes that are not UTF-8: rename it to %s", entries[0].line, DefaultEntry)
 	case !exists:
 		return nil, fmt.Errorf("has no entry clouds.%s: rename one of its entries to %[1]s: %s",
-			DefaultCloud, list(entries))
+			DefaultEntry, list(entries))
 	}
 	keys := mapping(find(entries, name).value)
 	auth := mapping(find(keys, "auth").value)
@@ -93,7 +93,7 @@ func others(introduction string, keys []key) string {
 	return "; " + introduction + " " + list(keys)
 }
 
-func (e *entry) path() string { return "clouds." + printableName(e.name) }
+func (e *entry) path() string { return "clouds." + Printable(e.name) }
 
 // at returns the path and the line of a key of the entry, such as "cacert" or "auth.token".
 func (e *entry) at(name string) string {

@@ -1,4 +1,4 @@
-package openstack
+package clouds
 
 import (
 	"bytes"
@@ -119,7 +119,7 @@ func otherTree(root *yaml.Node) string {
 	}
 	switch {
 	case has("apiVersion", "kind"):
-		return "is a manifest of kind " + printableName(find(top, "kind").value.Value) +
+		return "is a manifest of kind " + Printable(find(top, "kind").value.Value) +
 			": write only the clouds.yaml that it contains"
 	case has("public-clouds"):
 		return "is a clouds-public.yaml: " + expected
@@ -139,7 +139,7 @@ func inside(node *yaml.Node, path string) string {
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name, value := node.Content[i], node.Content[i+1]
-		at := path + printableName(name.Value)
+		at := path + Printable(name.Value)
 		place := fmt.Sprintf("%s (line %d)", at, name.Line)
 		if name.Value == "clouds" && value.Kind == yaml.MappingNode {
 			return "has clouds at " + place + ", as the values of a Helm chart do: write clouds and " +

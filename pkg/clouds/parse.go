@@ -1,4 +1,4 @@
-package openstack
+package clouds
 
 import (
 	"cmp"
@@ -12,13 +12,13 @@ import (
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 )
 
-// DefaultCloud is the name of the entry that the cloud credential operator writes into clouds.yaml.
-const DefaultCloud = "openstack"
+// DefaultEntry is the name of the entry that the cloud credential operator writes into clouds.yaml.
+const DefaultEntry = "openstack"
 
 // The keys of a credentials Secret.
 const (
-	CloudsKey = "clouds.yaml"
-	CAKey     = "cacert"
+	Key   = "clouds.yaml"
+	CAKey = "cacert"
 	// secureKey is the file that other tools merge into clouds.yaml.
 	secureKey = "secure.yaml"
 )
@@ -27,7 +27,7 @@ const (
 type Content struct {
 	// Name names the Secret in messages, such as "Secret namespace/name".
 	Name string
-	// Data contains CloudsKey and, for clouds with a private CA, CAKey.
+	// Data contains Key and, for clouds with a private CA, CAKey.
 	Data map[string][]byte
 	// CA is the bundle in the ConfigMap with the cloud's CA, in PEM. Empty means none.
 	CA string
@@ -40,26 +40,26 @@ type Content struct {
 	CAElsewhere bool
 }
 
-// Login returns the login of the entry DefaultCloud. If there is no such entry but exactly one
+// Login returns the login of the entry DefaultEntry. If there is no such entry but exactly one
 // other, it returns the other one: HyperShift lets its users name the entry. Errors and remarks
 // contain keys and lines, never a value.
 func (c Content) Login() (*Login, error) {
-	text, found := c.Data[CloudsKey]
+	text, found := c.Data[Key]
 	if !found {
 		var keys []key
 		for _, name := range slices.Sorted(maps.Keys(c.Data)) {
 			keys = append(keys, key{name: name})
 		}
-		return nil, c.wrong(fmt.Errorf("%s has no key %s%s", c.Name, CloudsKey,
+		return nil, c.wrong(fmt.Errorf("%s has no key %s%s", c.Name, Key,
 			others("its keys are", keys)))
 	}
-	source := fmt.Sprintf("key %s of %s", CloudsKey, c.Name)
+	source := fmt.Sprintf("key %s of %s", Key, c.Name)
 	e, err := readEntry(text)
 	if err != nil {
 		return nil, c.wrong(fmt.Errorf("%s %w", source, err))
 	}
 	if _, found := c.Data[secureKey]; found {
-		e.note = fmt.Sprintf(". Key %s is not read: move its content into %s", secureKey, CloudsKey)
+		e.note = fmt.Sprintf(". Key %s is not read: move its content into %s", secureKey, Key)
 	}
 	l, err := e.login()
 	if err != nil {

@@ -1,14 +1,15 @@
-package openstack_test
+package clouds_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 )
 
 const fromNS = "key clouds.yaml of Secret ns/name"
@@ -32,13 +33,13 @@ const cloudsText = `clouds:
 `
 
 // parsed returns the login of a clouds.yaml.
-func parsed(text string) (*openstack.Login, error) { return content(text).Login() }
+func parsed(text string) (*clouds.Login, error) { return content(text).Login() }
 
 // content returns the Secret "ns/name" with a clouds.yaml.
-func content(text string) openstack.Content {
-	return openstack.Content{
+func content(text string) clouds.Content {
+	return clouds.Content{
 		Name: "Secret ns/name", CAName: "key ca-bundle.pem of ConfigMap ns/ca",
-		Data: map[string][]byte{openstack.CloudsKey: []byte(text)},
+		Data: map[string][]byte{clouds.Key: []byte(text)},
 	}
 }
 
@@ -59,7 +60,8 @@ func wantRefused(t *testing.T, mistakes map[string]mistake) {
 			for _, part := range []string{"s3cr3t", "4711"} {
 				assert.Check(t, !strings.Contains(err.Error(), part), "error holds a secret: %v", err)
 			}
-			wantPrintable(t, err.Error())
+			usual := strings.TrimFunc(err.Error(), unicode.IsPrint) == "" && len(err.Error()) <= 1000
+			assert.Check(t, usual, "no condition can contain %q", err)
 		})
 	}
 }
@@ -78,6 +80,7 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 		"empty":           {"", "is empty"},
 		"only a comment":  {"# nothing yet\n", "is empty"},
 		"null":            {"null\n", "is empty"},
+		"many entries":    {"clouds:\n" + strings.Repeat("  x:\n", 10_000), "too many entries"},
 		"clouds misspelt": {changed("clouds:", "cloud:"), noClouds + "rename cloud (line 1) to clouds"},
 		"secret as a key": {
 			"s3cr3t/=+ x: y\n",
@@ -348,22 +351,21 @@ func TestRemarksAreFew(t *testing.T) {
 		fields = append(fields, fmt.Sprintf("x%d: y", i))
 	}
 	login, err := parsed(auth(fields...))
-	check(t, err)
+	assert.NilError(t, err)
 	assert.Check(t, is.Len(login.Remarks, 10))
-	wantPrintable(t, strings.Join(login.Remarks[5:], ""))
 }
 
 func TestKeysOfTheSecretAreNamedIfTheLoginIsIncomplete(t *testing.T) {
 	t.Parallel()
 	for want, data := range map[string]map[string][]byte{
 		"lacks password. Key secure.yaml is not read: move its content into clouds.yaml": {
-			openstack.CloudsKey: []byte(auth(userByID)), "secure.yaml": []byte("s3cr3t"),
+			clouds.Key: []byte(auth(userByID)), "secure.yaml": []byte("s3cr3t"),
 		},
 		"Secret ns/name has no key clouds.yaml; its keys are (a name that is not printed), x": {
 			"x": nil, "a b": nil,
 		},
 	} {
-		_, err := openstack.Content{Name: "Secret ns/name", Data: data}.Login()
+		_, err := clouds.Content{Name: "Secret ns/name", Data: data}.Login()
 		assert.Check(t, err != nil && strings.HasSuffix(err.Error(), want), "got %v, want %s", err, want)
 	}
 }

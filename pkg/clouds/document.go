@@ -1,4 +1,4 @@
-package openstack
+package clouds
 
 import (
 	"cmp"
@@ -39,17 +39,18 @@ func (k key) empty() bool {
 // String returns the name and the line, for messages.
 func (k key) String() string {
 	if k.line == 0 {
-		return printableName(k.name)
+		return Printable(k.name)
 	}
-	return fmt.Sprintf("%s (line %d)", printableName(k.name), k.line)
+	return fmt.Sprintf("%s (line %d)", Printable(k.name), k.line)
 }
 
 // decode returns the entries of a clouds.yaml and its tree. The text of an error follows the name
 // of its source. It contains lines, and no values.
 func decode(text []byte) (map[string]clientconfig.Cloud, *yaml.Node, error) {
 	root, err := position.Tree(text, maxClouds)
+	_, tooLarge := errors.AsType[position.LimitError](err)
 	switch {
-	case isType[position.LimitError](err):
+	case tooLarge:
 		return nil, nil, err
 	case err != nil:
 		return nil, nil, errors.New(cmp.Or(otherText(text), invalidYAML(text)))
@@ -119,8 +120,8 @@ func list(keys []key) string {
 // secret.
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
-// printableName returns the name for messages, or a placeholder if the text may be secret.
-func printableName(name string) string {
+// Printable returns the name for messages, or a placeholder if the text may be secret.
+func Printable(name string) string {
 	const limit = 63
 	if len(name) <= limit && identifier.MatchString(name) {
 		return name

@@ -1,4 +1,7 @@
-package openstack
+// Package clouds reads clouds.yaml and the CA beside it, as the CSI drivers do, into an explicit
+// login, which it also writes in the formats of both drivers. It sends no request. Its callers are
+// pkg/credential, pkg/openstack and the driver plugins.
+package clouds
 
 import (
 	"strings"

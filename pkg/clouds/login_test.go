@@ -1,4 +1,4 @@
-package openstack_test
+package clouds_test
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/test/budget"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -62,11 +62,11 @@ func TestLoginIsExplicit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := parsed(test.text)
-			check(t, err)
+			assert.NilError(t, err)
 			var entry clientconfig.Cloud
-			check(t, yaml.Unmarshal([]byte(test.want), &entry))
+			assert.NilError(t, yaml.Unmarshal([]byte(test.want), &entry))
 			entry.AuthInfo.AuthURL = "https://k:5000/v3"
-			want := openstack.Login{
+			want := clouds.Login{
 				Entry: "openstack", AuthInfo: *entry.AuthInfo, Region: entry.RegionName,
 				Interface: entry.EndpointType,
 			}
@@ -90,12 +90,12 @@ func request(options *gophercloud.AuthOptions) (map[string]any, error) {
 }
 
 // wantSent expects the login to send the same as the drivers, which have these options.
-func wantSent(t *testing.T, drivers *gophercloud.AuthOptions, login *openstack.Login) {
+func wantSent(t *testing.T, drivers *gophercloud.AuthOptions, login *clouds.Login) {
 	t.Helper()
 	want, err := request(drivers)
-	check(t, err)
+	assert.NilError(t, err)
 	got, err := request(login.AuthOptions())
-	check(t, err)
+	assert.NilError(t, err)
 	assert.Check(t, is.DeepEqual(want, got), "request of the drivers (-) and of the login (+)")
 }
 
@@ -103,18 +103,18 @@ func wantSent(t *testing.T, drivers *gophercloud.AuthOptions, login *openstack.L
 func readByDrivers(t *testing.T, text, entry string) *gophercloud.AuthOptions {
 	t.Helper()
 	var file clientconfig.Clouds
-	check(t, yaml.Unmarshal([]byte(text), &file))
+	assert.NilError(t, yaml.Unmarshal([]byte(text), &file))
 	info := *file.Clouds[entry].AuthInfo
 	info.AuthURL = "https://k:5000/v3"
 	options, err := clientconfig.AuthOptions(&clientconfig.ClientOpts{
 		EnvPrefix: "UNUSED_", AuthInfo: &info, AuthType: file.Clouds[entry].AuthType,
 	})
-	check(t, err)
+	assert.NilError(t, err)
 	return options
 }
 
 // wantSameRequest expects the login to send what the drivers' reader of clouds.yaml sends.
-func wantSameRequest(t *testing.T, text string, login *openstack.Login) {
+func wantSameRequest(t *testing.T, text string, login *clouds.Login) {
 	t.Helper()
 	options := readByDrivers(t, text, login.Entry)
 	if login.NoProject == "" || options.Scope.DomainID+options.Scope.DomainName == "" {
@@ -123,20 +123,20 @@ func wantSameRequest(t *testing.T, text string, login *openstack.Login) {
 }
 
 // wantSurvives expects the login in the generated clouds.yaml, and in the keys of Manila's driver.
-func wantSurvives(t *testing.T, login *openstack.Login) {
+func wantSurvives(t *testing.T, login *clouds.Login) {
 	t.Helper()
 	text := login.CloudsYAML()
 	generated := content(string(text))
 	generated.CA = login.CA
 	got, err := generated.Login()
 	assert.NilError(t, err, "generated:\n%s\nerror", text)
-	notes := cmpopts.IgnoreFields(openstack.Login{}, "Remarks", "NoProject", "CAPath")
+	notes := cmpopts.IgnoreFields(clouds.Login{}, "Remarks", "NoProject", "CAPath")
 	assert.Check(t, is.DeepEqual(login, got, notes), "login")
 	wantSameRequest(t, string(text), login)
 	keys := login.ManilaKeys()
 	wantManilaLogin(t, keys, login)
-	got, err = openstack.LoginOfManilaKeys(keys)
-	check(t, err)
+	got, err = clouds.LoginOfManilaKeys(keys)
+	assert.NilError(t, err)
 	got.Entry = login.Entry
 	assert.Check(t, is.DeepEqual(login, got, notes), "login (-want +of Manila's keys)")
 }
@@ -184,8 +184,8 @@ func TestManilaKeysRepeatTheDomainForOldDrivers(t *testing.T) {
 		{"user_domain_id: i", "", ""},
 		{"user_domain_id: i, project_name: p, project_domain_name: n", "", ""},
 	} {
-		login := openstack.Login{AuthInfo: clientconfig.AuthInfo{Username: "u", Password: "pw"}}
-		check(t, yaml.Unmarshal([]byte("{"+test.login+"}"), &login.AuthInfo))
+		login := clouds.Login{AuthInfo: clientconfig.AuthInfo{Username: "u", Password: "pw"}}
+		assert.NilError(t, yaml.Unmarshal([]byte("{"+test.login+"}"), &login.AuthInfo))
 		keys := login.ManilaKeys()
 		got := [2]string{keys["os-domainID"], keys["os-domainName"]}
 		assert.Check(t, is.DeepEqual([2]string{test.id, test.name}, got), test.login)
@@ -198,14 +198,16 @@ func TestManilaKeysNeedALogin(t *testing.T) {
 		"has no key os-authURL": {"os-useClouds": "true"},
 		"has neither key os-password nor os-applicationCredentialSecret": {"os-authURL": "x"},
 	} {
-		_, err := openstack.LoginOfManilaKeys(keys)
+		_, err := clouds.LoginOfManilaKeys(keys)
 		assert.Check(t, is.Error(err, want))
 	}
 }
 
 func TestCAHasThreeSources(t *testing.T) {
 	t.Parallel()
-	ca := newSimulated(t, simulator.Config{TLS: true}).ca()
+	cloud, err := simulator.New(simulator.Config{TLS: true})
+	assert.NilError(t, err)
+	ca := string(cloud.CA())
 	entry := auth(userByID, pass, "project_id: p") + "    cacert: "
 	inline := entry + "|\n      " + strings.ReplaceAll(strings.TrimSpace(ca), "\n", "\n      ") + "\n"
 	dos := strings.ReplaceAll(ca, "\n", "\r\n")
@@ -263,7 +265,7 @@ func TestCAHasThreeSources(t *testing.T) {
 
 // wantManilaLogin expects the Manila CSI driver to send the login. Its fields have the names of the
 // keys: see AuthOpts in pkg/client of https://github.com/kubernetes/cloud-provider-openstack.
-func wantManilaLogin(t *testing.T, keys map[string]string, login *openstack.Login) {
+func wantManilaLogin(t *testing.T, keys map[string]string, login *clouds.Login) {
 	t.Helper()
 	for key, value := range keys {
 		assert.Check(t, value != "" && key != "os-useClouds", "the driver refuses %s with %q", key, value)
@@ -281,7 +283,7 @@ func wantManilaLogin(t *testing.T, keys map[string]string, login *openstack.Logi
 			ApplicationCredentialSecret: keys["os-applicationCredentialSecret"],
 		},
 	})
-	check(t, err)
+	assert.NilError(t, err)
 	wantSent(t, opts, login)
 }
 
@@ -312,7 +314,7 @@ func FuzzLogin(f *testing.F) {
 	f.Add(budget.Repeated("a: [\n", "x: y\n", size))
 	f.Add(budget.Repeated("a:\n", "  x#: |\n    [x]\n    a = b\n", size))
 	f.Fuzz(func(t *testing.T, text string) {
-		var login *openstack.Login
+		var login *clouds.Login
 		var err error
 		budget.Check(t, func() { login, err = parsed(text) })
 		var messages string
@@ -340,4 +342,26 @@ func keyContains(node *yaml.Node, text string) bool {
 		}
 	}
 	return false
+}
+
+// FuzzCA searches for a bundle of CAs that costs too much.
+func FuzzCA(f *testing.F) {
+	const size = 512 << 10
+	for _, text := range []string{
+		budget.Repeated("", "-----BEGIN CERTIFICATE-----\n", size),
+		budget.Repeated("", "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n", size),
+		budget.Repeated("", "-----BEGIN X-----\na:b\n\nMA==\n-----END X-----\n", size),
+		budget.Repeated("-----BEGIN CERTIFICATE-----\n", "a#: b\n", size),
+		budget.Repeated("-----BEGIN CERTIFICATE-----\n", "MIIB", size) + "\n-----END CERTIFICATE-----",
+		budget.Repeated("", "-", size), budget.Repeated("", "\xff", size),
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		budget.Check(t, func() {
+			c := content(cloudsText)
+			c.CA = text
+			_, _ = c.Login()
+		})
+	})
 }

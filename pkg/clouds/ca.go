@@ -1,4 +1,4 @@
-package openstack
+package clouds
 
 import (
 	"cmp"
@@ -13,7 +13,7 @@ import (
 
 // authority returns the CA of highest precedence, "" for none.
 func (c Content) authority(e *entry) (string, error) {
-	source := fmt.Sprintf("key %s of %s", CloudsKey, c.Name)
+	source := fmt.Sprintf("key %s of %s", Key, c.Name)
 	bundle, path := string(c.Data[CAKey]), strings.TrimSpace(e.CACertFile)
 	switch {
 	case strings.TrimSpace(bundle) != "":

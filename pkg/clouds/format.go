@@ -1,4 +1,4 @@
-package openstack
+package clouds
 
 import (
 	"fmt"
@@ -78,12 +78,12 @@ func decodes(node *yaml.Node, t reflect.Type) bool {
 func (f *format) checkMapping(node *yaml.Node, t reflect.Type, at string) {
 	if key, earlier := position.Repeated(node); key != nil {
 		f.repeated = fmt.Sprintf("%s (line %d) repeats line %d: remove one of the two",
-			strings.TrimPrefix(at+"."+printableName(key.Value), "."), key.Line, earlier.Line)
+			strings.TrimPrefix(at+"."+Printable(key.Value), "."), key.Line, earlier.Line)
 		return
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name, value := position.Resolved(node.Content[i]), position.Resolved(node.Content[i+1])
-		below := at + "." + printableName(name.Value)
+		below := at + "." + Printable(name.Value)
 		switch {
 		case name.Kind != yaml.ScalarNode:
 			f.fault(at, name, "a map whose keys are texts")

@@ -1,4 +1,4 @@
-package openstack_test
+package clouds_test
 
 import (
 	"encoding/base64"
