@@ -13,7 +13,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 )
 
 // sharedID is the cluster ID of all clusters that are not OpenShift and have no ID of their own.
@@ -32,7 +32,7 @@ type stored struct {
 type contents struct {
 	at     time.Time
 	of     map[string]map[string]stored
-	shares *openstack.Shares
+	shares *shares.Requests
 }
 
 // contents lists what OpenStack stores; nil without the flag --clouds.
@@ -80,7 +80,7 @@ func (v *volumeList) list(
 		return all, err
 	}
 	var err error
-	if in.shares, err = v.client.Shares(ctx); err != nil {
+	if in.shares, err = shares.New(ctx, v.client); err != nil {
 		return nil, err
 	}
 	listed, err := in.shares.List(ctx, key, cluster)

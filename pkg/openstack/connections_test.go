@@ -10,12 +10,12 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // burst sends sixteen requests at the same time, and returns how many connections they opened.
-func (s *fixture) burst(requests *openstack.Shares) int {
+func (s *fixture) burst(requests *shares.Requests) int {
 	s.t.Helper()
 	s.cloud.ResetLog()
 	s.fault(simulator.Fault{
@@ -45,7 +45,7 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 				s.write("ca.crt", s.ca())
 			}
 			client := s.connected()
-			requests, err := client.Shares(t.Context())
+			requests, err := shares.New(t.Context(), client)
 			check(t, err)
 			opened := s.burst(requests)
 			assert.Check(t, opened <= 16, "%d connections for 16 requests", opened)

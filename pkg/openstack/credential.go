@@ -48,7 +48,7 @@ func (s *session) credentialExpiry(ctx context.Context) (time.Time, error) {
 	}
 	expiry, err := parseIdentityTime(answer.ExpiresAt)
 	if err != nil {
-		return time.Time{}, unreachable(identityService, authURL, errNotOpenStack)
+		return time.Time{}, unreachable(identityService, authURL, ErrNotOpenStack)
 	}
 	return expiry, nil
 }
@@ -71,12 +71,13 @@ func (s *session) applicationCredential() (user, credential string, found bool) 
 	if credential == "" { // old releases of OpenStack do not return it
 		credential = s.access.ApplicationCredentialID
 	}
-	return user, credential, isID(user) && isID(credential)
+	return user, credential, IsID(user) && IsID(credential)
 }
 
 var validID = regexp.MustCompile(`^[0-9A-Za-z_-]+$`)
 
-func isID(text string) bool {
+// IsID returns whether a text is an ID, which is safe in URLs and messages.
+func IsID(text string) bool {
 	const limit = 64
 	return len(text) <= limit && validID.MatchString(text)
 }
@@ -88,5 +89,5 @@ func parseIdentityTime(text string) (time.Time, error) {
 			return parsed.UTC(), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("not a time: %w", errNotOpenStack)
+	return time.Time{}, fmt.Errorf("not a time: %w", ErrNotOpenStack)
 }

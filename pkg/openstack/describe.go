@@ -27,22 +27,22 @@ func describe(err error) string {
 		return "the proxy cannot be used. Check " + TheProxy + " and the route to the proxy"
 	}
 	if isOther(err) {
-		err = errNotOpenStack
+		err = ErrNotOpenStack
 	}
-	if own, ok := errors.AsType[description](err); ok {
+	if own, ok := errors.AsType[DescribedError](err); ok {
 		return string(own)
 	}
 	return cmp.Or(describeTLS(err), describeNetwork(err), describeHandshake(err),
 		fmt.Sprintf("unexpected failure (%T)", err))
 }
 
-// description is an error of this package whose text is the same for each attempt.
-type description string
+// DescribedError is an error whose text is the same for each attempt.
+type DescribedError string
 
-func (d description) Error() string { return string(d) }
+func (d DescribedError) Error() string { return string(d) }
 
-func describef(format string, args ...any) description {
-	return description(fmt.Sprintf(format, args...))
+func describef(format string, args ...any) DescribedError {
+	return DescribedError(fmt.Sprintf(format, args...))
 }
 
 func describeStatus(status int, limited bool) string {

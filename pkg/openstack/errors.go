@@ -56,8 +56,8 @@ func ReasonOf(err error) Reason {
 // proxyConnect is the Op of a net.OpError for a failed connection to a proxy.
 const proxyConnect = "proxyconnect"
 
-// errNotOpenStack means that a response lacks a field that every response of the API contains.
-const errNotOpenStack = description("its response is not from an OpenStack API. " +
+// ErrNotOpenStack means that a response lacks a field that every response of the API contains.
+const ErrNotOpenStack = DescribedError("its response is not from an OpenStack API. " +
 	"Check auth_url, proxy and load balancer")
 
 func errorf(reason Reason, format string, args ...any) *Error {

@@ -21,7 +21,7 @@ func TestMessageNamesTheSourceOfTheURL(t *testing.T) {
 	for _, failure := range []error{
 		&net.DNSError{Name: "cloud.example"},
 		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
-		errNotOpenStack,
+		ErrNotOpenStack,
 		lost(url.URL{Scheme: "https", Host: "k"}),
 	} {
 		own := unreachable(identityService, "https://k", failure).Message

@@ -20,7 +20,8 @@ const (
 	maxTypes = 10_000
 )
 
-func tooManyError(limit int) error {
+// TooManyError returns the error about a list that is longer than the limit.
+func TooManyError(limit int) error {
 	return describef("it lists more than %d items, which is more than the operator accepts. "+
 		"Ask the cloud's administrator to show fewer to this project", limit)
 }
@@ -40,15 +41,15 @@ func read(
 func checked[T, R any](list *[]T, limit int, convert func(T) (name string, result R)) ([]R, error) {
 	switch {
 	case list == nil:
-		return nil, errNotOpenStack
+		return nil, ErrNotOpenStack
 	case len(*list) > limit:
-		return nil, tooManyError(limit)
+		return nil, TooManyError(limit)
 	}
 	results := make([]R, 0, len(*list))
 	for _, item := range *list {
 		name, result := convert(item)
 		if name == "" || utf8.RuneCountInString(name) > maxName {
-			return nil, errNotOpenStack
+			return nil, ErrNotOpenStack
 		}
 		results = append(results, result)
 	}
@@ -116,7 +117,7 @@ func (c *Client) VolumeTypes(ctx context.Context) (types []Type, err error) {
 				return err
 			}
 			if types, path = append(types, more...), ""; len(types) > maxTypes {
-				return tooManyError(maxTypes)
+				return TooManyError(maxTypes)
 			}
 			if len(more) > 0 && len(page.Links) > 0 {
 				path = "types?marker=" + url.QueryEscape((*page.Types)[len(more)-1].ID)

@@ -9,7 +9,7 @@ import (
 )
 
 // errRedirected means that a response redirects a request with a token or password elsewhere.
-const errRedirected = description("it redirects the request to another server, which must not " +
+const errRedirected = DescribedError("it redirects the request to another server, which must not " +
 	"get the token. Check auth_url and the cloud's catalog")
 
 // checkRedirect allows redirects that keep the method, within a server, and from http to https on

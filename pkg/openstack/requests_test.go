@@ -14,8 +14,14 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 	"github.com/openstack-csi/csi-operator/test/openstack/accessrules"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+const (
+	shareID = "5d0f8a52-0b5c-4a6e-9d7b-3f1c2e4a6b80"
+	ruleID  = "9c1de6b4-5f9a-4c53-8f0e-d2b7a1c4e6f3"
 )
 
 // The page tells administrators which access rules an application credential needs.
@@ -61,22 +67,22 @@ func (s *fixture) sendAllOfCSIAddons() {
 	ctx, client := s.t.Context(), s.client()
 	s.cloud.RemoveFromCatalog("sharev2")
 	for range 2 { // the second time with a catalog that may be old
-		_, err := client.Shares(ctx)
+		_, err := shares.New(ctx, client)
 		assert.Check(s.t, is.Equal(openstack.ReasonOf(err), openstack.NotOffered))
 	}
 	s.cloud.RestoreToCatalog("sharev2")
-	shares, err := client.Shares(ctx)
+	requests, err := shares.New(ctx, client)
 	check(s.t, err)
-	_, err = shares.List(ctx, "a", "b")
+	_, err = requests.List(ctx, "a", "b")
 	check(s.t, err)
-	_, _, err = shares.Find(ctx, shareID)
+	_, _, err = requests.Find(ctx, shareID)
 	check(s.t, err)
-	check(s.t, shares.DeleteMetadata(ctx, shareID, "a"))
-	check(s.t, shares.Revoke(ctx, shareID, ruleID))
-	_, rules := shares.Rules(ctx, shareID)
+	check(s.t, requests.DeleteMetadata(ctx, shareID, "a"))
+	check(s.t, requests.Revoke(ctx, shareID, ruleID))
+	_, rules := requests.Rules(ctx, shareID)
 	for _, err := range []error{
-		rules, shares.SetMetadata(ctx, shareID, map[string]string{"a": "b"}),
-		shares.Grant(ctx, shareID, openstack.AccessRule{Type: "ip", To: "192.0.2.1", Level: "rw"}),
+		rules, requests.SetMetadata(ctx, shareID, map[string]string{"a": "b"}),
+		requests.Grant(ctx, shareID, shares.AccessRule{Type: "ip", To: "192.0.2.1", Level: "rw"}),
 	} {
 		reason := openstack.ReasonOf(err)
 		assert.Check(s.t, reason == openstack.NotFound || reason == openstack.Refused,
@@ -140,15 +146,15 @@ func TestRefusedTokenNamesTheAccessRule(t *testing.T) {
 			s := newSimulated(t, simulator.Config{})
 			s.clouds(simulator.Clouds{Auth: auth})
 			client := s.client()
-			shares, err := client.Shares(t.Context())
+			requests, err := shares.New(t.Context(), client)
 			check(t, err)
 			s.refuse(simulator.Share, http.StatusUnauthorized)
 			message := stable(t, 3, func() string {
 				return s.wantFailure(client, openstack.AuthenticationFailed)
 			})
 			wantFragment(t, message, "refused the token (HTTP 401). "+want)
-			_, _, found := shares.Find(t.Context(), shareID)
-			revoked := shares.Revoke(t.Context(), shareID, ruleID)
+			_, _, found := requests.Find(t.Context(), shareID)
+			revoked := requests.Revoke(t.Context(), shareID, ruleID)
 			for want, err := range map[string]error{
 				"GET /v2/shares/*.": found, "POST /v2/shares/*/action.": revoked,
 			} {

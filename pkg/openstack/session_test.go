@@ -11,6 +11,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 	"github.com/openstack-csi/csi-operator/test/openstack/services"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -233,7 +234,8 @@ func TestConcurrentCallsShareOneLogin(t *testing.T) {
 		assert.Check(t, is.DeepEqual([]string{"gold", "silver"}, namesOf(types)))
 	})
 	s.wantCalls(map[string]int{loginCall: 1, typesCall: callers})
-	requests := s.shares()
+	requests, err := shares.New(t.Context(), client)
+	check(t, err)
 	s.cloud.RotateCredentials(simulator.Rotation{})
 	s.counters()
 	concurrently(func() {

@@ -26,14 +26,14 @@ func (c *Client) Volumes(ctx context.Context) (volumes []Volume, err error) {
 			if err := read(ctx, endpoint, path, &page); err != nil {
 				return err
 			}
-			more, err := checked(page.Volumes, maxShares, func(v Volume) (string, Volume) {
+			more, err := checked(page.Volumes, maxTypes, func(v Volume) (string, Volume) {
 				return v.ID, v
 			})
 			if err != nil {
 				return err
 			}
-			if volumes, path = append(volumes, more...), ""; len(volumes) > maxShares {
-				return tooManyError(maxShares)
+			if volumes, path = append(volumes, more...), ""; len(volumes) > maxTypes {
+				return TooManyError(maxTypes)
 			}
 			if len(more) > 0 && len(page.Links) > 0 {
 				path = "volumes/detail?marker=" + url.QueryEscape(more[len(more)-1].ID)

@@ -17,6 +17,7 @@ func levels() []level {
 		{0, "pkg/flavour"},
 		{0, "pkg/patch"},
 		{1, "pkg/clouds"},
+		{3, "pkg/openstack/shares"},
 		{2, "pkg/openstack"},
 		{0, "pkg/version"},
 		{0, "pkg/lease"},

@@ -26,6 +26,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/identity"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manila"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
@@ -82,7 +83,9 @@ func newServer(settings *Settings) *grpc.Server {
 		fences := settings.Fence
 		fence.RegisterFenceControllerServer(server, manila.NewController(manila.Config{
 			Cluster: fences.Cluster, MaxRules: fences.MaxRules,
-			Connect:       func(ctx context.Context) (manila.Shares, error) { return client.Shares(ctx) },
+			Connect: func(ctx context.Context) (manila.Shares, error) {
+				return shares.New(ctx, client)
+			},
 			Volumes:       volumes{driver: settings.Driver.name(), kubeconfig: fences.Kubeconfig}.list,
 			PluginVersion: plugin(fences.PluginAddress).version,
 		}))

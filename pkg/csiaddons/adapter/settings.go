@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manila"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 )
 
 // Settings are the values of the flags. AddTo reads them from a command line.
@@ -104,7 +104,7 @@ func (s *Settings) Check() error {
 		*path = filepath.Clean(*path)
 	}
 	if s.Driver == Manila && s.Service == Controller {
-		if s.Fence.Cluster == "" || len(s.Fence.Cluster) > openstack.MaxMetadataValue {
+		if s.Fence.Cluster == "" || len(s.Fence.Cluster) > shares.MaxMetadataValue {
 			fault("flag --cluster-id is missing or too long")
 		}
 		if s.Fence.MaxRules < 1 {

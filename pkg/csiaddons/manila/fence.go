@@ -23,7 +23,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 )
 
 const (
@@ -181,7 +181,7 @@ func parse(request request) ([]netip.Prefix, error) {
 // PersistentVolumes. If there are no shares of the cluster whose fence could end, those of its
 // PersistentVolumes show that the credentials are for the right project.
 func (c *Controller) find(ctx context.Context, cloud Shares, o operation,
-) ([]openstack.Share, error) {
+) ([]shares.Share, error) {
 	found, err := c.list(ctx, cloud)
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (c *Controller) find(ctx context.Context, cloud Shares, o operation,
 
 // list returns the shares with the ID of the cluster, and those that a fence of the cluster has
 // marked and that do not have the ID.
-func (c *Controller) list(ctx context.Context, cloud Shares) ([]openstack.Share, error) {
+func (c *Controller) list(ctx context.Context, cloud Shares) ([]shares.Share, error) {
 	if c.config.Cluster == sharedCluster {
 		return nil, status.Errorf(codes.FailedPrecondition, "the cluster ID is %q, which other clusters "+
 			"in the project may have too: their shares would be fenced. Set a unique ID by the flag "+
@@ -224,7 +224,7 @@ func (c *Controller) list(ctx context.Context, cloud Shares) ([]openstack.Share,
 //
 // Without shares nothing was fenced, or all shares were deleted, or the credentials are those of
 // another project. Manila answers 404 for the shares of another project, so it cannot tell which.
-func (c *Controller) check(found []openstack.Share, o operation) error {
+func (c *Controller) check(found []shares.Share, o operation) error {
 	others := 0
 	for _, share := range found {
 		if !isNFS(share) && share.Status != deletingStatus {
@@ -249,7 +249,7 @@ func (c *Controller) check(found []openstack.Share, o operation) error {
 	return nil
 }
 
-func isNFS(share openstack.Share) bool { return strings.EqualFold(share.Protocol, protocol) }
+func isNFS(share shares.Share) bool { return strings.EqualFold(share.Protocol, protocol) }
 
 // cloudError returns a gRPC status for an error of OpenStack. The caller retries all of them. The
 // end of ctx may be the cause of any error.

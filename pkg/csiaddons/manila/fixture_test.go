@@ -22,6 +22,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 	"github.com/openstack-csi/csi-operator/test/openstack/administrator"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -94,14 +95,14 @@ func (f *fixture) allow(share, kind, rule string) {
 }
 
 // requests returns the requests that a controller sends.
-func (f *fixture) requests() *openstack.Shares {
+func (f *fixture) requests() *shares.Requests {
 	f.Helper()
-	requests, err := f.client.Shares(f.Context())
+	requests, err := shares.New(f.Context(), f.client)
 	f.must(err)
 	return requests
 }
 
-func (f *fixture) list(share string) []openstack.AccessRule {
+func (f *fixture) list(share string) []shares.AccessRule {
 	f.Helper()
 	rules, err := f.requests().Rules(f.Context(), share)
 	f.must(err)
@@ -160,7 +161,7 @@ func (f *fixture) controller() *Controller {
 		Volumes:       func(context.Context) ([]Volume, error) { return f.volumes, nil },
 		PluginVersion: reports("0.9.0@v1.36.0", nil),
 		Connect: func(ctx context.Context) (Shares, error) {
-			requests, err := f.client.Shares(ctx)
+			requests, err := shares.New(ctx, f.client)
 			return &observed{Shares: requests, t: f.T, left: noCrash, after: func() {}}, err
 		},
 	})
@@ -245,7 +246,7 @@ func (o *observed) change(request func() error) error {
 	return nil
 }
 
-func (o *observed) Grant(ctx context.Context, id string, rule openstack.AccessRule) error {
+func (o *observed) Grant(ctx context.Context, id string, rule shares.AccessRule) error {
 	return o.change(func() error { return o.Shares.Grant(ctx, id, rule) })
 }
 

@@ -9,21 +9,21 @@ import (
 	"go4.org/netipx"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 )
 
 // plan is how the access rules of one share change. The steps are in this order, so that a client
 // that is not fenced has access at any time, and so that the record always contains what a fence
 // has revoked.
 type plan struct {
-	share openstack.Share
+	share shares.Share
 	// target are the networks to fence.
 	target []netip.Prefix
 	// before is the record that is written first, as metadata.
 	before map[string]string
 	// failed are the IDs of rules that Manila could not apply, and that are granted again.
 	failed  []string
-	granted []openstack.AccessRule
+	granted []shares.AccessRule
 	// replaced are the IDs of rules whose level changes. They are revoked before others are granted,
 	// because a share cannot have two rules for the same clients. Meanwhile the clients use the larger
 	// rule that is the reason of the change: it is revoked later.
@@ -42,7 +42,7 @@ func (p plan) changes() bool { return p.changesRules() || !hasRecord(p.share, p.
 
 // newPlan returns how the access rules of a share change so that exactly the target of an operation
 // is fenced. All requests about the rules must be complete.
-func (w *worker) newPlan(share openstack.Share, rules []openstack.AccessRule, o operation,
+func (w *worker) newPlan(share shares.Share, rules []shares.AccessRule, o operation,
 ) (plan, error) {
 	old, err := readRecord(share)
 	if err != nil {
@@ -92,7 +92,7 @@ type currentRule struct {
 
 // parseRules returns the rules of type ip. Rules of other types do not depend on the address of a
 // client: they are an error for a new fence.
-func parseRules(rules []openstack.AccessRule, fencing bool) ([]currentRule, error) {
+func parseRules(rules []shares.AccessRule, fencing bool) ([]currentRule, error) {
 	current := make([]currentRule, 0, len(rules))
 	for _, r := range rules {
 		if r.Type != ipType {
@@ -232,7 +232,7 @@ func join(networks []netip.Prefix) string {
 func (p *plan) compare(current []currentRule, wanted []wantedRule, recorded []rule) {
 	keep := map[string]bool{}
 	for _, w := range wanted {
-		granted := openstack.AccessRule{Type: ipType, To: w.to, Level: w.level}
+		granted := shares.AccessRule{Type: ipType, To: w.to, Level: w.level}
 		if w.part {
 			granted.Metadata = map[string]string{addedKey: addedValue}
 		}

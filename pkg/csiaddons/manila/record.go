@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 )
 
 // The keys of the metadata of a share that contain its record, and the metadata of an access rule
@@ -40,7 +40,7 @@ type rule struct {
 }
 
 // readRecord reads the record of a share. It accepts only what writeRecord writes.
-func readRecord(share openstack.Share) (r record, err error) {
+func readRecord(share shares.Share) (r record, err error) {
 	for _, text := range split(share.Metadata[fencedKey]) {
 		network, err := wire.ParseNetwork(text)
 		if err != nil {
@@ -63,7 +63,7 @@ func readRecord(share openstack.Share) (r record, err error) {
 // checkRecord returns an error if somebody has changed the record of a share: nobody can read it,
 // or a rule that a fence has added is a part of no recorded or present rule. To revoke this part
 // would leave clients without access that no fence contains.
-func checkRecord(share openstack.Share, rules []openstack.AccessRule) error {
+func checkRecord(share shares.Share, rules []shares.AccessRule) error {
 	r, err := readRecord(share)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func split(list string) []string {
 func recordKeys() []string { return []string{fencedKey, revokedKey, markKey} }
 
 // hasRecord returns whether the record in the metadata of a share has exactly these entries.
-func hasRecord(share openstack.Share, entries map[string]string) bool {
+func hasRecord(share shares.Share, entries map[string]string) bool {
 	return !slices.ContainsFunc(recordKeys(), func(key string) bool {
 		return share.Metadata[key] != entries[key]
 	})
@@ -128,10 +128,10 @@ func (r record) metadata(cluster string) (map[string]string, error) {
 		fencedKey: join(r.fenced), revokedKey: strings.Join(rules, ","), markKey: cluster,
 	}
 	for key, value := range entries {
-		if len(value) > openstack.MaxMetadataValue {
+		if len(value) > shares.MaxMetadataValue {
 			return nil, fmt.Errorf("the record does not fit into its metadata: %s has %d "+
 				"characters, the limit is %d. Fence fewer or larger networks", key, len(value),
-				openstack.MaxMetadataValue)
+				shares.MaxMetadataValue)
 		}
 	}
 	return entries, nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 )
 
 // The values of the fields of Manila's access rules that a fence uses.
@@ -24,12 +25,12 @@ const (
 	maxSteps = 10
 )
 
-// Shares are the requests to Manila that a fence sends; *openstack.Shares implements it.
+// Shares are the requests to Manila that a fence sends; *shares.Requests implements it.
 type Shares interface {
-	List(ctx context.Context, key, value string) ([]openstack.Share, error)
-	Find(ctx context.Context, shareID string) (share openstack.Share, exists bool, err error)
-	Rules(ctx context.Context, shareID string) ([]openstack.AccessRule, error)
-	Grant(ctx context.Context, shareID string, rule openstack.AccessRule) error
+	List(ctx context.Context, key, value string) ([]shares.Share, error)
+	Find(ctx context.Context, shareID string) (share shares.Share, exists bool, err error)
+	Rules(ctx context.Context, shareID string) ([]shares.AccessRule, error)
+	Grant(ctx context.Context, shareID string, rule shares.AccessRule) error
 	Revoke(ctx context.Context, shareID, ruleID string) error
 	SetMetadata(ctx context.Context, shareID string, entries map[string]string) error
 	DeleteMetadata(ctx context.Context, shareID, key string) error
@@ -49,13 +50,13 @@ type worker struct {
 // job is the change of one share. It continues from the access rules and the record of the share,
 // as after a restart, so that it may stop after any request.
 type job struct {
-	share openstack.Share
+	share shares.Share
 	// done means that nothing is left to do. err is why the share does not change, and waits why it
 	// has to wait for Manila.
 	done       bool
 	err, waits error
 	// granted and revoked are the rules, and the IDs of those, that the last step asked for.
-	granted []openstack.AccessRule
+	granted []shares.AccessRule
 	revoked []string
 	// steps counts the steps, stepped means that there was one since the share waited, and changed
 	// that one changed access rules.
@@ -144,7 +145,7 @@ func (w *worker) judge(ctx context.Context, j *job, err error) {
 }
 
 // check returns an error if Manila did not do what the last step asked for.
-func (j *job) check(rules []openstack.AccessRule) error {
+func (j *job) check(rules []shares.AccessRule) error {
 	failed := map[string]bool{}
 	for _, r := range rules {
 		if slices.Contains(j.revoked, r.ID) {
@@ -197,7 +198,7 @@ func (w *worker) step(ctx context.Context, j *job, p plan) error {
 }
 
 // writeRecord writes a record unless the share has it, and removes one without entries.
-func (w *worker) writeRecord(ctx context.Context, share *openstack.Share,
+func (w *worker) writeRecord(ctx context.Context, share *shares.Share,
 	entries map[string]string,
 ) error {
 	if hasRecord(*share, entries) {
@@ -223,8 +224,8 @@ func (w *worker) writeRecord(ctx context.Context, share *openstack.Share,
 }
 
 // inProgress returns an error if Manila has not completed an earlier request.
-func inProgress(rules []openstack.AccessRule) error {
-	if slices.ContainsFunc(rules, func(r openstack.AccessRule) bool {
+func inProgress(rules []shares.AccessRule) error {
+	if slices.ContainsFunc(rules, func(r shares.AccessRule) bool {
 		return r.State != activeState && r.State != failedState
 	}) {
 		return errors.New("earlier changes of its access rules are in progress")

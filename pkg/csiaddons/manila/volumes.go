@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 )
 
 // Volume is a PersistentVolume of the driver. Nothing has checked its attributes.
@@ -28,8 +28,8 @@ var validShareID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12
 // used returns the shares of the PersistentVolumes of the cluster that are not in a list: somebody
 // created them without the plugin, or they lost the ID of the cluster. The error is about the first
 // PersistentVolume whose share a fence cannot include. The list contains the others anyway.
-func (c *Controller) used(ctx context.Context, cloud Shares, listed []openstack.Share,
-) (found []openstack.Share, err error) {
+func (c *Controller) used(ctx context.Context, cloud Shares, listed []shares.Share,
+) (found []shares.Share, err error) {
 	volumes, err := c.config.Volumes(ctx)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (c *Controller) used(ctx context.Context, cloud Shares, listed []openstack.
 			needed = append(needed, volume)
 		}
 	}
-	used, errs := make([]openstack.Share, len(needed)), make([]error, len(needed))
+	used, errs := make([]shares.Share, len(needed)), make([]error, len(needed))
 	each(needed, func(i int, volume Volume) { used[i], errs[i] = c.shareOf(ctx, cloud, volume) })
 	for i, share := range used {
 		switch {
@@ -62,9 +62,9 @@ func (c *Controller) used(ctx context.Context, cloud Shares, listed []openstack.
 // shareOf returns the share of a PersistentVolume, or an error if a fence cannot include it. The
 // share is empty if it is gone, and no claim uses the PersistentVolume.
 func (c *Controller) shareOf(ctx context.Context, cloud Shares, volume Volume,
-) (openstack.Share, error) {
+) (shares.Share, error) {
 	if volume.ShareName != "" || !validShareID.MatchString(volume.ShareID) {
-		return openstack.Share{}, status.Errorf(codes.FailedPrecondition, "PersistentVolume %s has the "+
+		return shares.Share{}, status.Errorf(codes.FailedPrecondition, "PersistentVolume %s has the "+
 			"attribute shareName, or no valid attribute shareID, so a fence does not find its share. No "+
 			"share is changed. Create the PersistentVolume again, with the ID of its share", volume.Name)
 	}
@@ -73,7 +73,7 @@ func (c *Controller) shareOf(ctx context.Context, cloud Shares, volume Volume,
 	case err != nil:
 		return share, cloudError(ctx, err)
 	case !exists && !volume.Bound:
-		return openstack.Share{}, nil
+		return shares.Share{}, nil
 	case !exists:
 		return share, status.Errorf(codes.FailedPrecondition, "the project does not contain share %s of "+
 			"PersistentVolume %s, so a fence cannot include the share. No share is changed. If the share "+

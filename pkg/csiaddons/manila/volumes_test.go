@@ -17,7 +17,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -299,7 +299,7 @@ type unreadable struct {
 	reads, last int
 }
 
-func (u *unreadable) Rules(ctx context.Context, id string) ([]openstack.AccessRule, error) {
+func (u *unreadable) Rules(ctx context.Context, id string) ([]shares.AccessRule, error) {
 	if u.reads++; u.reads == u.last {
 		return nil, errCrash
 	}

@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 	"github.com/openstack-csi/csi-operator/test/openstack/sharestate"
 )
 
@@ -203,7 +203,7 @@ func (c *Cloud) Access(id string, client netip.Addr) (level string, found bool) 
 }
 
 // Rules returns the access rules of a share in any state.
-func (c *Cloud) Rules(id string) (rules []openstack.AccessRule) {
+func (c *Cloud) Rules(id string) (rules []shares.AccessRule) {
 	c.with(id, func(s *share) { rules = s.rules() })
 	return rules
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 	"github.com/openstack-csi/csi-operator/test/openstack/sharestate"
 )
 
@@ -82,7 +83,7 @@ func (r *Requests) about(ctx context.Context, method, id string, missing int,
 
 // List returns the shares with an entry of metadata, those in the recycle bin included.
 func (r *Requests) List(ctx context.Context, key, value string,
-) (found []openstack.Share, err error) {
+) (found []shares.Share, err error) {
 	var ids []string
 	for page := 0; err == nil && page <= len(ids)/sharesInPage; page++ {
 		err = r.send(ctx, Call{Method: "List"}, func() error {
@@ -102,7 +103,7 @@ func (r *Requests) List(ctx context.Context, key, value string,
 }
 
 // Find returns a share, and whether it exists.
-func (r *Requests) Find(ctx context.Context, id string) (found openstack.Share, exists bool,
+func (r *Requests) Find(ctx context.Context, id string) (found shares.Share, exists bool,
 	err error,
 ) {
 	err = r.about(ctx, "Find", id, http.StatusNotFound, func(s *share) error {
@@ -113,7 +114,7 @@ func (r *Requests) Find(ctx context.Context, id string) (found openstack.Share, 
 }
 
 // Rules returns the access rules of a share.
-func (r *Requests) Rules(ctx context.Context, id string) (rules []openstack.AccessRule, err error) {
+func (r *Requests) Rules(ctx context.Context, id string) (rules []shares.AccessRule, err error) {
 	err = r.about(ctx, "Rules", id, http.StatusBadRequest, func(s *share) error {
 		rules = s.rules()
 		return nil
@@ -122,7 +123,7 @@ func (r *Requests) Rules(ctx context.Context, id string) (rules []openstack.Acce
 }
 
 // Grant adds an access rule.
-func (r *Requests) Grant(ctx context.Context, id string, rule openstack.AccessRule) error {
+func (r *Requests) Grant(ctx context.Context, id string, rule shares.AccessRule) error {
 	return r.about(ctx, "Grant", id, http.StatusNotFound, func(s *share) error {
 		s.queued = time.Now()
 		return s.Allow(s.state(), &sharestate.Rule{
@@ -169,18 +170,18 @@ func unlessMissing(err error) error {
 }
 
 // share returns what Manila shows of a share.
-func (s *share) share() openstack.Share {
-	return openstack.Share{
+func (s *share) share() shares.Share {
+	return shares.Share{
 		ID: s.ID, Status: s.status, Protocol: s.Protocol, RulesStatus: s.RulesStatus(s.status),
 		Metadata: maps.Clone(s.Metadata),
 	}
 }
 
 // rules returns what Manila shows of the access rules of a share.
-func (s *share) rules() []openstack.AccessRule {
-	rules := make([]openstack.AccessRule, 0, len(s.Access.Rules))
+func (s *share) rules() []shares.AccessRule {
+	rules := make([]shares.AccessRule, 0, len(s.Access.Rules))
 	for _, rule := range s.Access.Rules {
-		rules = append(rules, openstack.AccessRule{
+		rules = append(rules, shares.AccessRule{
 			ID: rule.ID, Type: rule.Type, To: rule.To, Level: rule.Level, State: rule.State,
 			Metadata: rule.Metadata,
 		})

@@ -16,6 +16,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/manila"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 	"github.com/openstack-csi/csi-operator/test/openstack/administrator"
 	"github.com/openstack-csi/csi-operator/test/openstack/sharecloud"
 	"github.com/openstack-csi/csi-operator/test/openstack/sharestate"
@@ -24,7 +25,7 @@ import (
 
 // errorsOf returns the errors of requests about a share by their names.
 func errorsOf(ctx context.Context, requests manila.Shares, id string) map[string]error {
-	rule := openstack.AccessRule{Type: "ip", To: "10.0.0.5", Level: "rw"}
+	rule := shares.AccessRule{Type: "ip", To: "10.0.0.5", Level: "rw"}
 	invalid, unknown := rule, rule
 	invalid.To, unknown.Type = "10.0.0.5/24", "mac"
 	_, errRules := requests.Rules(ctx, id)
@@ -37,7 +38,7 @@ func errorsOf(ctx context.Context, requests manila.Shares, id string) map[string
 	if len(rules) > 0 {
 		errRevoke = requests.Revoke(ctx, id, rules[0].ID)
 	}
-	long := strings.Repeat("m", openstack.MaxMetadataValue+1)
+	long := strings.Repeat("m", shares.MaxMetadataValue+1)
 	return map[string]error{
 		"Grant": requests.Grant(ctx, id, rule), "Grant again": requests.Grant(ctx, id, rule),
 		"invalid": requests.Grant(ctx, id, invalid), "unknown": requests.Grant(ctx, id, unknown),
@@ -59,8 +60,8 @@ func TestCloudRefusesAsTheSimulator(t *testing.T) {
 	text := simulated.CloudsYAML(simulator.Clouds{})
 	login, err := clouds.Content{Data: map[string][]byte{clouds.Key: text}}.Login()
 	assert.NilError(t, err)
-	client, err := openstack.NewClient(openstack.Fixed(openstack.Access{Login: login}),
-		openstack.NewBackoff(clock.RealClock{})).Shares(t.Context())
+	client, err := shares.New(t.Context(), openstack.NewClient(
+		openstack.Fixed(openstack.Access{Login: login}), openstack.NewBackoff(clock.RealClock{})))
 	assert.NilError(t, err)
 	manilaClient, err := administrator.Shares(t.Context(), text)
 	assert.NilError(t, err)

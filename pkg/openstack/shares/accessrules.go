@@ -1,4 +1,4 @@
-package openstack
+package shares
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shareaccessrules"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // AccessRule allows clients to use a share. It contains what the cloud returned.
@@ -29,25 +31,30 @@ type AccessRule struct {
 // word matches the types, levels and states of access rules. They have at most maxWord characters.
 var word = regexp.MustCompile(`^[a-z_]+$`)
 
-const maxWord = 32
+// Limits of access rules: the size of names in Manila's database, and how many a share may have.
+const (
+	maxWord   = 32
+	maxClient = 255
+	maxRules  = 1000
+)
 
 // Rules returns the access rules of a share, at most 1000.
-func (s *Shares) Rules(ctx context.Context, shareID string) ([]AccessRule, error) {
+func (r *Requests) Rules(ctx context.Context, shareID string) ([]AccessRule, error) {
 	var rules []AccessRule
-	err := s.call(ctx, func(client *gophercloud.ServiceClient) error {
+	err := r.call(ctx, func(client *gophercloud.ServiceClient) error {
 		result := shareaccessrules.List(ctx, client, shareID)
 		if result.Err != nil {
 			return result.Err
 		}
 		if body, ok := result.Body.(map[string]any); !ok || body["access_list"] == nil {
-			return errNotOpenStack
+			return openstack.ErrNotOpenStack
 		}
 		found, err := result.Extract()
 		if err != nil {
 			return err
 		}
-		if len(found) > maxItems {
-			return tooManyError(maxItems)
+		if len(found) > maxRules {
+			return openstack.TooManyError(maxRules)
 		}
 		rules = make([]AccessRule, 0, len(found))
 		for _, rule := range found {
@@ -64,19 +71,19 @@ func (s *Shares) Rules(ctx context.Context, shareID string) ([]AccessRule, error
 
 func checkedRule(rule shareaccessrules.ShareAccess) (AccessRule, error) {
 	words := []string{rule.AccessType, rule.AccessLevel, rule.State}
-	valid := isID(rule.ID) && rule.AccessTo != "" &&
-		utf8.RuneCountInString(rule.AccessTo) <= maxName &&
+	valid := openstack.IsID(rule.ID) && rule.AccessTo != "" &&
+		utf8.RuneCountInString(rule.AccessTo) <= maxClient &&
 		!slices.ContainsFunc(words, func(text string) bool {
 			return len(text) > maxWord || !word.MatchString(text)
 		})
 	if !valid {
-		return AccessRule{}, errNotOpenStack
+		return AccessRule{}, openstack.ErrNotOpenStack
 	}
 	metadata := map[string]string{}
 	for key, value := range rule.Metadata {
 		text, ok := value.(string)
 		if !ok || !isShort(key) || !isShort(text) {
-			return AccessRule{}, errNotOpenStack
+			return AccessRule{}, openstack.ErrNotOpenStack
 		}
 		metadata[key] = text
 	}
@@ -103,8 +110,8 @@ func (o grantOptions) ToGrantAccessMap() (map[string]any, error) {
 }
 
 // Grant adds an access rule to a share. Manila applies it later.
-func (s *Shares) Grant(ctx context.Context, shareID string, rule AccessRule) error {
-	return s.call(ctx, func(client *gophercloud.ServiceClient) error {
+func (r *Requests) Grant(ctx context.Context, shareID string, rule AccessRule) error {
+	return r.call(ctx, func(client *gophercloud.ServiceClient) error {
 		return shares.GrantAccess(ctx, client, shareID, grantOptions{
 			shares.GrantAccessOpts{AccessType: rule.Type, AccessTo: rule.To, AccessLevel: rule.Level},
 			rule.Metadata,
@@ -114,8 +121,8 @@ func (s *Shares) Grant(ctx context.Context, shareID string, rule AccessRule) err
 
 // Revoke removes an access rule from a share. Manila applies it later. It returns no error if the
 // share or the rule does not exist.
-func (s *Shares) Revoke(ctx context.Context, shareID, ruleID string) error {
-	return ignoreNotFound(s.call(ctx, func(client *gophercloud.ServiceClient) error {
+func (r *Requests) Revoke(ctx context.Context, shareID, ruleID string) error {
+	return ignoreNotFound(r.call(ctx, func(client *gophercloud.ServiceClient) error {
 		return shares.RevokeAccess(ctx, client, shareID, shares.RevokeAccessOpts{AccessID: ruleID}).Err
 	}))
 }

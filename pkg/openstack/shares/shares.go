@@ -1,4 +1,6 @@
-package openstack
+// Package shares sends requests about shares of Manila and their access rules. Its callers are the
+// adapter of CSI-Addons and pkg/kubectl.
+package shares
 
 import (
 	"context"
@@ -10,6 +12,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 const (
@@ -22,122 +26,61 @@ const (
 	maxShares    = 10_000
 	// maxListings is how often a list is repeated if shares change during it.
 	maxListings = 5
-	// concurrentRequests is how many requests of one Shares run at the same time.
-	concurrentRequests = 16
 )
 
 // errUnstable means that shares moved while they were listed.
-const errUnstable = description("so many shares are created or deleted that a list may lack some")
+const errUnstable = openstack.DescribedError(
+	"so many shares are created or deleted that a list may lack some")
 
 // errTooManyShares means that a list exceeds maxShares or maxMetadata.
 func errTooManyShares() error {
-	return describef("it lists more than %d shares, or more than %d MiB of their metadata, which "+
-		"is more than is accepted", maxShares, maxMetadata>>20)
+	return openstack.DescribedError(fmt.Sprintf("it lists more than %d shares, or more than %d MiB "+
+		"of their metadata, which is more than is accepted", maxShares, maxMetadata>>20))
 }
 
-// Shares sends requests about shares and their access rules. It is safe for concurrent use: some
-// requests run at the same time, and the others wait.
-type Shares struct {
-	client   *Client
-	session  *session
-	endpoint gophercloud.ServiceClient
-	slots    chan struct{}
+// Requests sends requests about shares and their access rules, for one operation. It is safe for
+// concurrent use: some requests run at the same time, and the others wait.
+type Requests struct{ operation *openstack.Operation }
+
+// New logs in if necessary.
+func New(ctx context.Context, client *openstack.Client) (*Requests, error) {
+	operation, err := client.Operation(ctx, openstack.Manila(), accessRuleVersion)
+	return &Requests{operation}, err
 }
 
-// Shares logs in if necessary and returns a value for one operation. It uses the same session until
-// the operation ends.
-func (c *Client) Shares(ctx context.Context) (*Shares, error) {
-	release, err := c.acquire(ctx, Manila().name)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	if err := c.connect(ctx); err != nil {
-		return nil, err
-	}
-	endpoint, err := c.session.endpoint(ctx, Manila())
-	if err != nil {
-		return nil, err
-	}
-	s := &Shares{
-		client: c, session: c.session, endpoint: *endpoint,
-		slots: make(chan struct{}, concurrentRequests),
-	}
-	s.endpoint.Microversion = accessRuleVersion
-	return s, c.session.takeCatalog()
+// call sends a request about one share.
+func (r *Requests) call(ctx context.Context, request func(*gophercloud.ServiceClient) error) error {
+	return r.operation.Send(ctx, request, classify)
 }
 
-// call sends a request about one share, and classifies its error.
-func (s *Shares) call(ctx context.Context, request func(*gophercloud.ServiceClient) error) error {
-	return s.send(ctx, shareError, request)
-}
-
-// listError classifies the error of a request about all shares.
-func listError(endpoint string, a Access, err error) *Error {
-	return callError(Manila().name, endpoint, a, err)
-}
-
-func (s *Shares) send(
-	ctx context.Context, classify func(endpoint string, a Access, err error) *Error,
-	request func(*gophercloud.ServiceClient) error,
-) error {
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	case <-ctx.Done():
-		return unreachable(Manila().name, s.endpoint.Endpoint, ctx.Err())
-	}
-	endpoint := s.endpoint // gophercloud's client is a value, and no request changes the copy
-	failure := request(&endpoint)
-	if failure == nil {
-		return nil
-	}
-	classified := classify(s.endpoint.Endpoint, s.session.access, failure)
-	if s.session.refusal() != nil {
-		return errors.Join(classified, s.client.forget(ctx))
-	}
-	return classified
-}
-
-// forget ends a session whose token the cloud refused to renew.
-func (c *Client) forget(ctx context.Context) error {
-	release, err := c.acquire(ctx, Manila().name)
-	if err == nil {
-		release()
-	}
-	return err
-}
-
-// shareError classifies the error of a request about one share. It contains what Manila says.
-func shareError(endpoint string, a Access, err error) *Error {
-	name, status := Manila().name, statusOf(err)
-	says, own := faultOf(err)
+// classify classifies the error of a request about one share. It contains what Manila says.
+func classify(err error) (reason openstack.Reason, text string) {
+	response, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	says, own := faultOf(response)
 	if says != "" {
 		says = fmt.Sprintf(": %.300q", says)
 	}
-	where := fmt.Sprintf("OpenStack's %s at %s", name, redactedURL(endpoint))
-	switch {
+	switch status := response.Actual; {
 	case status == http.StatusNotFound && own:
-		return errorf(NotFound, "%s has no such share or access rule (HTTP 404)", where)
+		return openstack.NotFound, "has no such share or access rule (HTTP 404)"
 	case status == http.StatusForbidden && own:
-		return errorf(Forbidden, "%s does not permit the request (HTTP 403)%s", where, says)
+		return openstack.Forbidden, "does not permit the request (HTTP 403)" + says
 	case status == http.StatusConflict:
-		return errorf(Conflict, "%s is busy with the share (HTTP 409)%s", where, says)
+		return openstack.Conflict, "is busy with the share (HTTP 409)" + says
 	case status == http.StatusNotAcceptable:
-		return errorf(NotOffered, "%s does not support version %s of its API (HTTP 406)", where,
-			accessRuleVersion)
+		return openstack.NotOffered, "does not support version " + accessRuleVersion +
+			" of its API (HTTP 406)"
 	case status == http.StatusBadRequest, status == http.StatusRequestEntityTooLarge,
 		status == http.StatusUnprocessableEntity:
-		return errorf(Refused, "%s refused the request (HTTP %d)%s", where, status, says)
+		return openstack.Refused, fmt.Sprintf("refused the request (HTTP %d)%s", status, says)
 	}
-	return callError(name, endpoint, a, err)
+	return "", ""
 }
 
 // faultOf returns the message of Manila's own error answer, and whether it is one. A load balancer
 // between here and Manila may answer with the same status. The body is that of Manila's class
 // Fault, in manila/api/openstack/wsgi.py.
-func faultOf(err error) (message string, own bool) {
-	response, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+func faultOf(response gophercloud.ErrUnexpectedResponseCode) (message string, own bool) {
 	name := map[int]string{
 		http.StatusBadRequest: "badRequest", http.StatusForbidden: "forbidden",
 		http.StatusNotFound: "itemNotFound", http.StatusConflict: "conflictingRequest",
@@ -156,16 +99,16 @@ func faultOf(err error) (message string, own bool) {
 // List returns all shares of the project whose metadata contain an entry, at most 10000, and those
 // in the recycle bin. It returns an error if so many shares are created or deleted meanwhile that
 // the list may lack some.
-func (s *Shares) List(ctx context.Context, key, value string) ([]Share, error) {
+func (r *Requests) List(ctx context.Context, key, value string) ([]Share, error) {
 	var found []Share
-	err := s.send(ctx, listError, func(client *gophercloud.ServiceClient) (err error) {
+	err := r.operation.Send(ctx, func(client *gophercloud.ServiceClient) (err error) {
 		found, err = listStable(ctx, client, query{key: key, value: value})
 		if err != nil {
 			return err
 		}
 		client.Microversion = recycleBinVersion
 		deleted, err := listStable(ctx, client, query{key: key, value: value, deleted: true})
-		if statusOf(err) == http.StatusNotAcceptable {
+		if gophercloud.ResponseCodeIs(err, http.StatusNotAcceptable) {
 			return nil // this Manila has no recycle bin
 		}
 		for _, share := range deleted {
@@ -175,7 +118,7 @@ func (s *Shares) List(ctx context.Context, key, value string) ([]Share, error) {
 			}
 		}
 		return err
-	})
+	}, func(error) (openstack.Reason, string) { return "", "" })
 	if err != nil {
 		return nil, err
 	}
@@ -260,17 +203,17 @@ func listPage(ctx context.Context, client *gophercloud.ServiceClient, q query, o
 	case err != nil:
 		return nil, err
 	case page.Shares == nil:
-		return nil, errNotOpenStack
+		return nil, openstack.ErrNotOpenStack
 	}
 	return *page.Shares, nil
 }
 
 // Find returns a share, and whether it exists.
-func (s *Shares) Find(ctx context.Context, shareID string) (share Share, exists bool, err error) {
-	if !isID(shareID) || shareID == "detail" { // it would become another path
+func (r *Requests) Find(ctx context.Context, shareID string) (share Share, exists bool, err error) {
+	if !openstack.IsID(shareID) || shareID == "detail" { // it would become another path
 		return Share{}, false, nil
 	}
-	err = s.call(ctx, func(client *gophercloud.ServiceClient) error {
+	err = r.call(ctx, func(client *gophercloud.ServiceClient) error {
 		var answer struct {
 			Share foundShare `json:"share"`
 		}
@@ -279,7 +222,7 @@ func (s *Shares) Find(ctx context.Context, shareID string) (share Share, exists 
 		case err != nil:
 			return err
 		case answer.Share.ID != shareID, answer.Share.Metadata == nil: // Manila returns all of them
-			return errNotOpenStack
+			return openstack.ErrNotOpenStack
 		}
 		share, err = shareOf(answer.Share)
 		return err

@@ -1,4 +1,4 @@
-package openstack
+package shares
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 const (
@@ -39,13 +41,13 @@ type foundShare struct {
 
 // shareOf checks and converts a share.
 func shareOf(found foundShare) (Share, error) {
-	valid := isID(found.ID) && isShort(found.Status) && isShort(found.Protocol) &&
+	valid := openstack.IsID(found.ID) && isShort(found.Status) && isShort(found.Protocol) &&
 		isShort(found.RulesStatus)
 	for key, value := range found.Metadata {
 		valid = valid && isShort(key) && isShort(value)
 	}
 	if !valid {
-		return Share{}, errNotOpenStack
+		return Share{}, openstack.ErrNotOpenStack
 	}
 	return Share(found), nil
 }
@@ -86,22 +88,24 @@ func metadataSize(all []Share) int {
 }
 
 // SetMetadata sets entries of the metadata of a share, and keeps the others.
-func (s *Shares) SetMetadata(ctx context.Context, shareID string, entries map[string]string) error {
-	return s.call(ctx, func(client *gophercloud.ServiceClient) error {
+func (r *Requests) SetMetadata(
+	ctx context.Context, shareID string, entries map[string]string,
+) error {
+	return r.call(ctx, func(client *gophercloud.ServiceClient) error {
 		return shares.SetMetadata(ctx, client, shareID, shares.SetMetadataOpts{Metadata: entries}).Err
 	})
 }
 
 // DeleteMetadata removes an entry from the metadata of a share. It returns no error if the share or
 // the entry does not exist.
-func (s *Shares) DeleteMetadata(ctx context.Context, shareID, key string) error {
-	return ignoreNotFound(s.call(ctx, func(client *gophercloud.ServiceClient) error {
+func (r *Requests) DeleteMetadata(ctx context.Context, shareID, key string) error {
+	return ignoreNotFound(r.call(ctx, func(client *gophercloud.ServiceClient) error {
 		return shares.DeleteMetadatum(ctx, client, shareID, key).Err
 	}))
 }
 
 func ignoreNotFound(err error) error {
-	if ReasonOf(err) == NotFound {
+	if openstack.ReasonOf(err) == openstack.NotFound {
 		return nil
 	}
 	return err
