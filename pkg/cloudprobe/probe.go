@@ -132,15 +132,15 @@ func New[T any](o Options, request Request[T], subscribers ...func(Result[T])) *
 		WithBareInformers(o.Operator.Informer()).
 		WithBareInformers(o.Reads...).
 		WithInformers(o.Access.Informer()).
-		WithInformersQueueKeyFunc(p.Trigger, o.Triggers...).
+		WithInformersQueueKeyFunc(p.MakeDue, o.Triggers...).
 		WithSync(cluster.WhileManaged(o.Operator, p.sync)).
 		WithPostStartHooks(cluster.Poll(o.Interval)).
 		ToController(o.Service+"CloudProbe", o.Events)
 	return p
 }
 
-// Trigger makes the next sync send a probe, and returns the key of the queue.
-func (p *Probe) Trigger(runtime.Object) string {
+// MakeDue makes the next sync send a probe, and returns the key of the queue.
+func (p *Probe) MakeDue(runtime.Object) string {
 	p.triggered.Store(true)
 	return factory.DefaultQueueKey
 }

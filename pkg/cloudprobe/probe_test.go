@@ -30,7 +30,7 @@ func TestErrorOfTheAPIServerRepeatsNoProbe(t *testing.T) {
 			c := clocktesting.NewFakeClock(time.Unix(0, 0))
 			f := newFixture(t, c, before...)
 			f.finds(available())
-			f.Trigger(nil)
+			f.MakeDue(nil)
 			f.client.RefuseWrites(3)
 			for range 3 {
 				assert.Assert(t, f.sync(t.Context()) != nil, "no error although the API server refuses")
@@ -178,7 +178,7 @@ func TestChangeOfTheAccessDuringAProbe(t *testing.T) {
 		{"no change", 4},
 	} {
 		if step.cause == trigger {
-			f.Trigger(nil)
+			f.MakeDue(nil)
 		}
 		assert.NilError(t, f.sync(t.Context()))
 		f.wantProbes(t, step.probes, fmt.Sprint("in step ", i))

@@ -57,8 +57,8 @@ type Options struct {
 	Interval time.Duration
 }
 
-// Source is what controllers of a driver use of a Watcher.
-type Source interface {
+// Credentials are what controllers of a driver use of a Watcher.
+type Credentials interface {
 	Accepted() (*Accepted, error)
 	Malformed() error
 	Remarks() []string

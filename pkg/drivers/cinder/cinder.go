@@ -53,21 +53,21 @@ func Driver() plugin.Driver {
 
 func setup(s plugin.Dependencies) (plugin.Components, error) {
 	sources := newSources(s.Cluster)
-	accepted := s.NewCredentials(credential.Options{
-		Service: service, Secret: credentialsSecret, CA: sources.bundle, Services: sources.services,
+	credentials := s.NewCredentials(credential.Options{
+		Service: service, Secret: credentialsSecret, CA: sources.authority, Services: sources.services,
 		Informers: append(sources.informers(), sources.choices.Informer),
 	}, "openstack-cinder-csi-driver-operator")
-	zones := newZoneTracker(s, sources, accepted)
-	types := newVolumeTypes(s, sources.choices, accepted)
-	config := newConfigSync(s, sources, zones, types, accepted)
+	zones := newZoneTracker(s, sources, credentials)
+	types := newVolumeTypes(s, sources.choices, credentials)
+	config := newConfigSync(s, sources, zones, types, credentials)
 	return plugin.Components{
 		ControllerHooks: config.controllerHooks(),
 		NodeHooks:       config.nodeHooks(),
 		Choices:         sources.choices,
-		Credentials:     accepted,
+		Credentials:     credentials,
 		Controllers:     []factory.Controller{config, types},
 		Ready:           config.written,
-		Probe:           newProbe(s, zones, types, accepted),
+		Probe:           newProbe(s, zones, types, credentials),
 	}, nil
 }
 

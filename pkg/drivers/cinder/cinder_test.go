@@ -171,12 +171,12 @@ func TestWorkloadsWaitForCloudConfOfTheOperator(t *testing.T) {
 	} {
 		b := newFixture(t, standalone(existing...))
 		assert.Check(t, !b.config.written(), "before the content is determined, %s", name)
-		b.accepted.Refused = &openstack.Error{Reason: openstack.CloudUnreachable, Message: "no answer"}
+		b.credentials.Refused = &openstack.Error{Reason: openstack.CloudUnreachable, Message: "no answer"}
 		b.writes()
 		assert.NilError(t, b.sync(t), name)
 		assert.Check(t, is.Len(b.writes(), 0), name)
 		assert.Check(t, !b.config.written(), "before the login, %s", name)
-		b.accepted.Refused = nil
+		b.credentials.Refused = nil
 		assert.NilError(t, b.sync(t), name)
 		assert.Check(t, b.config.written(), "after the login, %s", name)
 	}

@@ -39,29 +39,29 @@ const (
 // as it is while the administrator's text is wrong or OpenStack is unreachable.
 type configSync struct {
 	factory.Controller
-	cluster  *cluster.Cluster
-	sources  *sources
-	zones    *zoneTracker
-	types    *volumeTypes
-	accepted credential.Source
-	login    cluster.Object[corev1.Secret]
-	clock    clock.PassiveClock
-	grace    time.Duration
+	cluster     *cluster.Cluster
+	sources     *sources
+	zones       *zoneTracker
+	types       *volumeTypes
+	credentials credential.Credentials
+	login       cluster.Object[corev1.Secret]
+	clock       clock.PassiveClock
+	grace       time.Duration
 	// wanted is what cloud-conf must contain, nil until its sources are determined.
 	wanted atomic.Pointer[map[string]string]
 }
 
 func newConfigSync(
 	s plugin.Dependencies, sources *sources, zones *zoneTracker, types *volumeTypes,
-	accepted credential.Source,
+	credentials credential.Credentials,
 ) *configSync {
 	c := &configSync{
-		cluster: s.Cluster, sources: sources, zones: zones, types: types, accepted: accepted,
+		cluster: s.Cluster, sources: sources, zones: zones, types: types, credentials: credentials,
 		login: s.Cluster.Secret(flavour.ControlPlane, s.Cluster.Namespaces.ControlPlane, loginSecret),
 		clock: s.Clock, grace: s.Settings.CloudGracePeriod,
 	}
 	f := factory.New().
-		WithInformers(s.Cluster.Operator.Informer(), sources.choices, accepted.Informer(),
+		WithInformers(s.Cluster.Operator.Informer(), sources.choices, credentials.Informer(),
 			c.login.Informer, &zones.changed, &types.changed).
 		WithInformers(sources.informers()...).
 		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
@@ -102,7 +102,7 @@ func (c *configSync) sync(ctx context.Context, syncCtx factory.SyncContext) erro
 	}
 	topology, err := c.topology(user)
 	err = c.write(ctx, syncCtx, user, topology, err)
-	if malformed := c.accepted.Malformed(); malformed != nil {
+	if malformed := c.credentials.Malformed(); malformed != nil {
 		err = errors.Join(err, fmt.Errorf("%w; the driver keeps its present configuration", malformed))
 	}
 	err = errors.Join(err, topology.overdue)
@@ -127,7 +127,7 @@ func (c *configSync) topology(user userConfig) (topology, error) {
 	if err == nil {
 		t.enabled = topologyFrom(chosen, zones.topology, c.sources.deployedTopology())
 	}
-	accepted, refused := c.accepted.Accepted()
+	accepted, refused := c.credentials.Accepted()
 	missing := "OpenStack has not accepted the credentials for more than "
 	if chosen == nil && err == nil {
 		t.cause = cmp.Or(zones.cause, "the last answer of OpenStack")
@@ -156,7 +156,7 @@ func (c *configSync) topology(user userConfig) (topology, error) {
 func (c *configSync) report(ctx context.Context, user userConfig, t topology, failed error) error {
 	progressing := cluster.NewCondition(progressingType, opv1.ConditionFalse, reasonAsExpected,
 		"The configuration of the driver is written")
-	remarks := slices.Concat(c.accepted.Remarks(), user.ignored, c.types.ignored(),
+	remarks := slices.Concat(c.credentials.Remarks(), user.ignored, c.types.ignored(),
 		c.types.Defaults())
 	zones := c.zones.current().zones
 	if wanted := c.wanted.Load(); wanted != nil {

@@ -29,7 +29,7 @@ const (
 func (c *configSync) write(
 	ctx context.Context, syncCtx factory.SyncContext, user userConfig, t topology, mistake error,
 ) error {
-	accepted, _ := c.accepted.Accepted()
+	accepted, _ := c.credentials.Accepted()
 	if accepted == nil {
 		return mistake
 	}

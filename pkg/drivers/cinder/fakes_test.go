@@ -98,7 +98,7 @@ type fixture struct {
 	config       *configSync
 	types        *volumeTypes
 	secret       cluster.Object[corev1.Secret]
-	accepted     *clustertest.Credentials
+	credentials  *clustertest.Credentials
 }
 
 func newFixture(tb testing.TB, seed clustertest.Seed) *fixture {
@@ -134,12 +134,12 @@ func unstarted(tb testing.TB, seed clustertest.Seed) *fixture {
 func (b *fixture) restart() {
 	s, sources := b.dependencies, newSources(b.Cluster)
 	b.secret = b.Secret(flavour.ControlPlane, b.Namespaces.ControlPlane, credentialsSecret)
-	b.accepted = &clustertest.Credentials{Read: func() (clouds.Content, error) {
+	b.credentials = &clustertest.Credentials{Read: func() (clouds.Content, error) {
 		secret := b.secret.Get()
 		if secret == nil {
 			return clouds.Content{}, errors.New(b.secret.Name + " is missing")
 		}
-		ca, name, err := sources.bundle()
+		ca, name, err := sources.authority()
 		return clouds.Content{
 			Name: b.secret.Name, Data: secret.Data, CA: ca, CAName: name, CAErr: err,
 		}, nil
@@ -148,8 +148,8 @@ func (b *fixture) restart() {
 	b.zones.connect = func(context.Context) (zoneLister, error) { return b.cloud, nil }
 	b.types = newVolumeTypes(s, sources.choices, nil)
 	b.types.connect = func(context.Context) (typeLister, error) { return b.cloud, nil }
-	b.config = newConfigSync(s, sources, b.zones, b.types, b.accepted)
-	b.prober = newProbe(s, b.zones, b.types, b.accepted)
+	b.config = newConfigSync(s, sources, b.zones, b.types, b.credentials)
+	b.prober = newProbe(s, b.zones, b.types, b.credentials)
 }
 
 func (b *fixture) advance(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
@@ -163,7 +163,7 @@ func (b *fixture) probe(t *testing.T) {
 // trigger sends a probe, as an event of the administrator's ConfigMap does.
 func (b *fixture) trigger(t *testing.T) {
 	t.Helper()
-	b.prober.Trigger(nil)
+	b.prober.MakeDue(nil)
 	b.probe(t)
 }
 

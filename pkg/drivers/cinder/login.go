@@ -27,7 +27,7 @@ func loginData(login *clouds.Login) map[string][]byte {
 
 // loginWritten reports whether the Secret contains the accepted login.
 func (c *configSync) loginWritten() bool {
-	accepted, _ := c.accepted.Accepted()
+	accepted, _ := c.credentials.Accepted()
 	existing := c.login.Get()
 	return accepted != nil && existing != nil &&
 		maps.EqualFunc(existing.Data, loginData(accepted.Login), bytes.Equal)
@@ -56,7 +56,7 @@ func (c *configSync) writeLogin(
 func (c *configSync) loginHook() hook.Workload {
 	data := func() any {
 		wanted := c.wanted.Load()
-		accepted, _ := c.accepted.Accepted()
+		accepted, _ := c.credentials.Accepted()
 		if accepted == nil || wanted == nil || !c.loginWritten() ||
 			!contains(c.sources.deployed.Get(), *wanted) {
 			return nil
@@ -64,7 +64,7 @@ func (c *configSync) loginHook() hook.Workload {
 		return loginData(accepted.Login)
 	}
 	return hook.AcceptedHash(credentialsSecret, data, keepLogin, c.login.Informer,
-		c.sources.deployed.Informer, c.accepted.Informer())
+		c.sources.deployed.Informer, c.credentials.Informer())
 }
 
 // keepLogin copies the volume with the login from the deployed pods, if it is of another Secret.

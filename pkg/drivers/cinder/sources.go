@@ -169,9 +169,9 @@ func (s *sources) services() []openstack.Service {
 	return []openstack.Service{openstack.Nova(), volumes}
 }
 
-// bundle returns the CA of the cloud for credentials that do not contain it, and the name of its
+// authority returns the CA of the cloud for credentials that do not contain it, and the name of its
 // source.
-func (s *sources) bundle() (pem, source string, err error) {
+func (s *sources) authority() (pem, source string, err error) {
 	user, err := s.user()
 	if err != nil {
 		return "", "", err

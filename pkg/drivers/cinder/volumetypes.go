@@ -38,10 +38,10 @@ type volumeTypes struct {
 }
 
 func newVolumeTypes(
-	s plugin.Dependencies, choices *plugin.Choices, accepted *credential.Watcher,
+	s plugin.Dependencies, choices *plugin.Choices, credentials *credential.Watcher,
 ) *volumeTypes {
 	v := &volumeTypes{choices: choices}
-	v.connect = func(ctx context.Context) (typeLister, error) { return accepted.Client(ctx) }
+	v.connect = func(ctx context.Context) (typeLister, error) { return credentials.Client(ctx) }
 	names := classes.NamesOf(choice.Cinder, string(Name))
 	v.Controller = storageclass.New(s.Cluster, s.Events, choices, names, v)
 	return v

@@ -85,21 +85,21 @@ type zoneTracker struct {
 }
 
 func newZoneTracker(
-	d plugin.Dependencies, sources *sources, accepted *credential.Watcher,
+	d plugin.Dependencies, sources *sources, credentials *credential.Watcher,
 ) *zoneTracker {
 	return &zoneTracker{
 		operator: d.Cluster.Operator, sources: sources, clock: d.Clock,
 		apart:   d.Settings.PollInterval / 2,
-		connect: func(ctx context.Context) (zoneLister, error) { return accepted.Client(ctx) },
+		connect: func(ctx context.Context) (zoneLister, error) { return credentials.Client(ctx) },
 	}
 }
 
 // newProbe returns the cloud probe, which lists the zones for the tracker, and volume types.
 // An accepted login and changed choices cause a probe at once.
 func newProbe(
-	d plugin.Dependencies, zones *zoneTracker, types *volumeTypes, access credential.Source,
+	d plugin.Dependencies, zones *zoneTracker, types *volumeTypes, credentials credential.Credentials,
 ) *cloudprobe.Probe {
-	o := d.ProbeOptions(service, fieldManager, access)
+	o := d.ProbeOptions(service, fieldManager, credentials)
 	o.OnTrigger = func() { zones.compute = nil }
 	o.Triggers = zones.sources.choices.Informers()
 	o.Reads = append(zones.sources.informers(), zones.sources.deployed.Informer)

@@ -42,7 +42,7 @@ func TestComputeZonesAreListedWhenTheyAreOutdated(t *testing.T) {
 			{poll, nil, 1},
 		},
 		"when the choices changed": {
-			{0, nil, 1}, {time.Second, func(b *fixture) { b.prober.Trigger(nil) }, 2}, {time.Second, nil, 2},
+			{0, nil, 1}, {time.Second, func(b *fixture) { b.prober.MakeDue(nil) }, 2}, {time.Second, nil, 2},
 		},
 	} {
 		b := newFixture(t, standalone())
@@ -235,10 +235,10 @@ func TestChoiceOfTheAdministratorNeedsNoProbe(t *testing.T) {
 	for _, word := range []string{"true", "false"} {
 		b := newFixture(t, standalone(userObject(userConfigMap, keys{userTopologyKey: word})))
 		b.cloud.fail(openstack.CloudUnreachable)
-		b.accepted.Refused = &openstack.Error{Reason: openstack.CloudUnreachable, Message: "no answer"}
+		b.credentials.Refused = &openstack.Error{Reason: openstack.CloudUnreachable, Message: "no answer"}
 		assert.NilError(t, b.sync(t), "before the first login")
 		assert.Check(t, is.Equal(b.State.Condition(t, progressingType).Message, "no answer"))
-		b.accepted.Refused = nil
+		b.credentials.Refused = nil
 		for range 3 {
 			assert.NilError(t, b.sync(t))
 			assert.Check(t, is.Equal(b.condition(t, progressingType), "False AsExpected"))

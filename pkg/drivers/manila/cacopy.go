@@ -38,8 +38,8 @@ func (s caSource) read() string {
 
 func (s caSource) bundleKey() cluster.Key { return cluster.KeyOf(s.Get(), s.Name, caConfigMapKey) }
 
-// bundle returns the CA, and the name of its source.
-func (s caSource) bundle() (pem, source string, err error) {
+// authority returns the CA, and the name of its source.
+func (s caSource) authority() (pem, source string, err error) {
 	key := s.bundleKey()
 	pem, err = key.Text()
 	return pem, key.Source, err

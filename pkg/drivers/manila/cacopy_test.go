@@ -143,7 +143,7 @@ func TestBinaryCAIsAnError(t *testing.T) {
 	b := newCopyBench(t, clustertest.Seed{})
 	b.put(t, flavour.ControlPlane, source)
 	b.catchUp(t)
-	_, _, err := b.source.bundle()
+	_, _, err := b.source.authority()
 	assert.Check(t, is.Error(err, "key ca-bundle.pem of ConfigMap "+
 		"openshift-config/cloud-provider-config is binary data, not UTF-8 text"))
 }

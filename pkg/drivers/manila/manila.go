@@ -66,26 +66,26 @@ func Driver() plugin.Driver {
 
 func setup(s plugin.Dependencies) (plugin.Components, error) {
 	choices, copier := plugin.NewChoices(s.Cluster, userConfigMap, choice.Manila), newCACopier(s)
-	accepted := s.NewCredentials(credential.Options{
+	credentials := s.NewCredentials(credential.Options{
 		Service: service, Secret: credentialsSecret,
 		Services: func() []openstack.Service { return []openstack.Service{openstack.Manila()} },
-		CA:       copier.source.bundle, Informers: []factory.Informer{copier.source.Informer},
+		CA:       copier.source.authority, Informers: []factory.Informer{copier.source.Informer},
 		Needed: s.Needed,
 	}, "manila-csi-drivers")
 	classes := newStorageClassController(s, choices)
-	poll := s.ProbeOptions(service, "Manila-Gate", accepted)
+	poll := s.ProbeOptions(service, "Manila-Gate", credentials)
 	poll.Triggers = choices.Informers()
 	unused := func() []string {
-		return slices.Concat(accepted.Remarks(), classes.Unused(), classes.Defaults())
+		return slices.Concat(credentials.Remarks(), classes.Unused(), classes.Defaults())
 	}
 	return plugin.Components{
 		ControllerHooks: []hook.Workload{accessRules(s.Settings, choices)},
 		FSGroupPolicy:   s.Settings.FSGroupPolicy,
-		Controllers:     []factory.Controller{classes, newSecretSyncController(s, accepted), copier},
+		Controllers:     []factory.Controller{classes, newSecretSyncController(s, credentials), copier},
 		Choices:         choices,
 		UserConfig:      choices.Report(s, service, unused),
-		Credentials:     accepted,
-		Probe: cloudprobe.New(poll, ifWanted(choices, listShareTypes(shareTypes(accepted))),
+		Credentials:     credentials,
+		Probe: cloudprobe.New(poll, ifWanted(choices, listShareTypes(shareTypes(credentials))),
 			classes.setShareTypes),
 		// Most clouds do not offer Manila.
 		StartWhenAvailable: true,

@@ -85,13 +85,15 @@ func TestUnmanagedOperatorWritesNothing(t *testing.T) {
 	for _, state := range []opv1.ManagementState{opv1.Unmanaged, opv1.Removed} {
 		fake, s := dependencies(t, sourceOf(flavour.Standalone, map[string]string{"ca-bundle.pem": "A"}),
 			wanted("csi-manila-gone", "gone"))
-		accepted := &clustertest.Credentials{Read: func() (clouds.Content, error) {
+		credentials := &clustertest.Credentials{Read: func() (clouds.Content, error) {
 			data := map[string][]byte{clouds.Key: []byte(cloudsYAML(aCloud))}
 			return clouds.Content{Data: data}, nil
 		}}
 		classes := newClasses(s)
 		classes.list([]string{"a"})
-		controllers := []factory.Controller{newSecretSyncController(s, accepted), newCACopier(s), classes}
+		controllers := []factory.Controller{
+			newSecretSyncController(s, credentials), newCACopier(s), classes,
+		}
 		fake.Start(t)
 		fake.State.Set(t, csiDriver(state, opv1.RemovedStorageClass))
 		for _, c := range controllers {

@@ -23,20 +23,20 @@ import (
 // secretSyncController writes the accepted login into the Secret that the CSI driver reads at each
 // call. The Secret is beside the nodes. Without an accepted login it stays as it is.
 type secretSyncController struct {
-	cluster  *cluster.Cluster
-	accepted credential.Source
-	written  cluster.Object[corev1.Secret]
+	cluster     *cluster.Cluster
+	credentials credential.Credentials
+	written     cluster.Object[corev1.Secret]
 }
 
 func newSecretSyncController(
-	s plugin.Dependencies, accepted credential.Source,
+	s plugin.Dependencies, credentials credential.Credentials,
 ) factory.Controller {
 	c := &secretSyncController{
-		cluster: s.Cluster, accepted: accepted,
+		cluster: s.Cluster, credentials: credentials,
 		written: s.Cluster.Secret(flavour.Guest, s.Cluster.Namespaces.Guest, loginSecret),
 	}
 	return factory.New().
-		WithInformers(s.Cluster.Operator.Informer(), c.written.Informer, accepted.Informer()).
+		WithInformers(s.Cluster.Operator.Informer(), c.written.Informer, credentials.Informer()).
 		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(resync).
@@ -45,10 +45,10 @@ func newSecretSyncController(
 
 func (c *secretSyncController) sync(ctx context.Context, syncCtx factory.SyncContext) error {
 	var errs []error
-	if err := c.accepted.Malformed(); err != nil {
+	if err := c.credentials.Malformed(); err != nil {
 		errs = append(errs, fmt.Errorf("%w; the driver keeps its present credentials", err))
 	}
-	if accepted, _ := c.accepted.Accepted(); accepted != nil {
+	if accepted, _ := c.credentials.Accepted(); accepted != nil {
 		errs = append(errs, c.write(ctx, syncCtx, accepted.Login))
 	}
 	return errors.Join(errs...)

@@ -36,9 +36,9 @@ func cloudsYAML(auth string) string {
 // secretBench runs single syncs of the controller.
 type secretBench struct {
 	factory.Controller
-	fake     *clustertest.Fake
-	events   events.InMemoryRecorder
-	accepted *clustertest.Credentials
+	fake        *clustertest.Fake
+	events      events.InMemoryRecorder
+	credentials *clustertest.Credentials
 	// dependencies are those of the controller.
 	dependencies plugin.Dependencies
 	// clouds and ca are the content that the operator reads.
@@ -50,11 +50,11 @@ func newSecretBench(t *testing.T, f flavour.Flavour) *secretBench {
 	fake, s := dependenciesOf(t, clustertest.Seed{Flavour: f})
 	recorder := s.Events.(events.InMemoryRecorder)
 	b := &secretBench{fake: fake, events: recorder, dependencies: s, clouds: cloudsYAML(aCloud)}
-	b.accepted = &clustertest.Credentials{Read: func() (clouds.Content, error) {
+	b.credentials = &clustertest.Credentials{Read: func() (clouds.Content, error) {
 		data := map[string][]byte{clouds.Key: []byte(b.clouds)}
 		return clouds.Content{Name: "Secret a/b", Data: data, CA: b.ca}, nil
 	}}
-	b.Controller = newSecretSyncController(s, b.accepted)
+	b.Controller = newSecretSyncController(s, b.credentials)
 	fake.Start(t)
 	return b
 }
@@ -135,11 +135,13 @@ func TestDriverGetsTheAcceptedLogin(t *testing.T) {
 			b.ca = clustertest.CA
 			b.expect(t, "a CA", "hunter2", updated)
 			b.clouds = strings.Replace(b.clouds, "hunter2", "hunter3", 1)
-			b.accepted.Refused = &openstack.Error{Reason: openstack.AuthenticationFailed, Message: "refused"}
+			b.credentials.Refused = &openstack.Error{
+				Reason: openstack.AuthenticationFailed, Message: "refused",
+			}
 			b.expect(t, "refused", "hunter2")
 			clustertest.Delete(t, b.fake.Guest, secretOf(nil))
 			b.expect(t, "deleted during the refusal", "hunter2", created)
-			b.accepted.Refused = nil
+			b.credentials.Refused = nil
 			b.expect(t, "accepted", "hunter3", updated)
 			b.clouds = cloudsYAML("application_credential_id: i, application_credential_secret: s")
 			_, err := b.run(t)

@@ -20,10 +20,10 @@ const (
 
 // shareTypes returns the function that lists the share types with the accepted login.
 func shareTypes(
-	accepted *credential.Watcher,
+	credentials *credential.Watcher,
 ) func(context.Context) ([]openstack.Type, error) {
 	return func(ctx context.Context) ([]openstack.Type, error) {
-		client, err := accepted.Client(ctx)
+		client, err := credentials.Client(ctx)
 		if err != nil {
 			return nil, err
 		}
