@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -15,8 +16,8 @@ import (
 const (
 	maxItems = 1000
 	maxName  = 255
-	// maxTypes is the maximum number of share types or volume types. The administrator can choose
-	// among all of them, so it is larger than the number of StorageClasses that an operator creates.
+	// maxTypes is the maximum number of share types, volume types or volumes. The administrator can
+	// choose among all types, so it is larger than the number of StorageClasses of an operator.
 	maxTypes = 10_000
 )
 
@@ -100,32 +101,55 @@ func (c *Client) ShareTypes(ctx context.Context) (types []Type, err error) {
 
 // VolumeTypes returns the volume types that Cinder offers to the project, in Cinder's order: those
 // that are public, and those that the project was given access to, at most 10,000.
-func (c *Client) VolumeTypes(ctx context.Context) (types []Type, err error) {
+func (c *Client) VolumeTypes(ctx context.Context) ([]Type, error) {
+	return pages(ctx, c, "types", func(t foundType) string { return t.ID }, foundType.convert)
+}
+
+// Volume is a volume of Cinder. Its fields are from the cloud; the ID is safe in URLs and messages.
+type Volume struct {
+	ID, Status string
+	Metadata   map[string]string
+}
+
+// Volumes returns all volumes of the project, at most 10,000.
+func (c *Client) Volumes(ctx context.Context) ([]Volume, error) {
+	id := func(v Volume) string { return v.ID }
+	return pages(ctx, c, "volumes/detail", id, func(v Volume) (string, Volume) { return v.ID, v })
+}
+
+// pages returns the items of all pages of a list of Cinder. id returns the ID of an item, the other
+// function what checked needs.
+func pages[T, R any](
+	ctx context.Context, c *Client, path string, id func(T) string, convert func(T) (string, R),
+) (all []R, err error) {
 	err = c.call(ctx, Cinder(), func(endpoint *gophercloud.ServiceClient) error {
-		types = []Type{}
-		for path := "types"; path != ""; {
+		all = []R{}
+		for next := path; next != ""; {
 			var page struct {
-				Types *[]foundType `json:"volume_types"`
-				// Links contains the link to the next page, if any.
-				Links []any `json:"volume_type_links"`
+				Types   *[]T `json:"volume_types"`
+				Volumes *[]T `json:"volumes"`
+				// Links to the next page, if any.
+				TypeLinks   []any `json:"volume_type_links"`
+				VolumeLinks []any `json:"volumes_links"`
 			}
-			if err := read(ctx, endpoint, path, &page); err != nil {
+			if err := read(ctx, endpoint, next, &page); err != nil {
 				return err
 			}
-			more, err := checked(page.Types, maxTypes, foundType.convert)
+			items := cmp.Or(page.Types, page.Volumes)
+			more, err := checked(items, maxTypes, convert)
 			if err != nil {
 				return err
 			}
-			if types, path = append(types, more...), ""; len(types) > maxTypes {
+			if all, next = append(all, more...), ""; len(all) > maxTypes {
 				return TooManyError(maxTypes)
 			}
-			if len(more) > 0 && len(page.Links) > 0 {
-				path = "types?marker=" + url.QueryEscape((*page.Types)[len(more)-1].ID)
+			if len(more) > 0 && len(page.TypeLinks)+len(page.VolumeLinks) > 0 {
+				next = path + "?marker=" + url.QueryEscape(id((*items)[len(more)-1]))
 			}
 		}
 		return nil
 	})
-	return types, err
+	return all, err
 }
 
 // Zone is an availability zone.
