@@ -13,10 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
@@ -160,22 +158,9 @@ func decodeHostedControlPlane(obj any) (*HostedControlPlane, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", object.GetName(), err)
 	}
-	if err := hosted.Spec.validate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", object.GetName(), err)
-	}
 	hosted.Spec.ControllerAvailabilityPolicy = cmp.Or(hosted.Spec.ControllerAvailabilityPolicy,
 		SingleReplica)
 	return hosted, nil
-}
-
-// validate returns errors that the API server would otherwise return for the Deployment, where
-// nobody can fix them.
-func (s HostedControlPlaneSpec) validate() error {
-	spec := field.NewPath("spec")
-	errs := append(validation.ValidateLabels(s.Labels, spec.Child("labels")),
-		validation.ValidateLabels(s.NodeSelector, spec.Child("nodeSelector"))...)
-	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
-	return errs.ToAggregate()
 }
 
 func namesOf(objects []any) string {

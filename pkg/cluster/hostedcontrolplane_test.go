@@ -109,15 +109,6 @@ func TestUnusableHostedControlPlaneIsAnError(t *testing.T) {
 			objects{deleted(hosted(controlPlane, "a", nil))},
 			[]string{"HostedControlPlane a " + place + " is being deleted"},
 		},
-		"labels and a node selector that no pod may have": {
-			objects{hosted(controlPlane, "a", map[string]any{
-				"labels": map[string]any{"team": "a b"}, "nodeSelector": map[string]any{"not valid": ""},
-			})},
-			[]string{
-				"the HostedControlPlane " + place + ": a: ", "spec.labels: Invalid value: \"a b\"",
-				"spec.nodeSelector", "stay unchanged until it is fixed",
-			},
-		},
 		"not to be decoded": {
 			objects{hosted(controlPlane, "a", map[string]any{"nodeSelector": "master"})},
 			[]string{
