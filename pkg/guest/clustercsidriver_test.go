@@ -2,7 +2,6 @@ package guest_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -13,7 +12,6 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/guest"
-	"github.com/openstack-csi/csi-operator/test/budget"
 )
 
 // decoded returns the object with a JSON text.
@@ -66,23 +64,6 @@ func TestOnlyDriverTrimsClusterCSIDrivers(t *testing.T) {
 			`{"metadata": {"name": "x"}, "spec": {"a": "b"},
 				"status": {"version": "1", "conditions": [{"type": "A"}]}}`,
 		},
-		"a status that is none": {
-			`{"metadata": {"name": "x"}, "status": "x"}`,
-			`{"metadata": {"name": "x"}}`,
-		},
-		"entries with the same key": {
-			`{"metadata": {"name": "x"}, "status": {
-				"conditions": [{"type": "A", "reason": "B"}, {"type": "B"}, {"type": "A"}],
-				"generations": [{"group": "a", "name": "b"}, {"group": "a"}, {"group": "a", "name": "b"}]}}`,
-			`{"metadata": {"name": "x"}, "status": {
-				"conditions": [{"type": "A", "reason": "B"}, {"type": "B"}],
-				"generations": [{"group": "a", "name": "b"}, {"group": "a"}]}}`,
-		},
-		"fields and entries": {
-			`{"metadata": {"name": "x"}, "status": {"version": 1, "readyReplicas": 2,
-				"conditions": [{"type": 5}, {"type": "A"}], "generations": 5}}`,
-			`{"metadata": {"name": "x"}, "status": {"readyReplicas": 2, "conditions": [{"type": "A"}]}}`,
-		},
 	} {
 		got, err := guest.OnlyDriver("x")(decoded(t, tt.given))
 		assert.NilError(t, err)
@@ -90,26 +71,13 @@ func TestOnlyDriverTrimsClusterCSIDrivers(t *testing.T) {
 	}
 }
 
-// FuzzClusterCSIDriver proves that the cache contains only decodable ClusterCSIDrivers, and that
-// their fields are known values or errors.
+// FuzzClusterCSIDriver proves that the fields that operators read are known values or errors.
 func FuzzClusterCSIDriver(f *testing.F) {
 	for _, text := range []string{
-		`{"spec": {"storageClassState": "Managed"},
-			"status": {"conditions": [{"type": "A", "status": "True"}]}}`,
-		`{"spec": 5, "status": "x"}`,
-		`{"spec": {"storageClassState": 5},
-			"status": {"conditions": "x", "generations": [5, {"lastGeneration": "x"}]}}`,
-		`{"spec": {"storageClassState": "x\u0000"},
-			"status": {"conditions": [{"lastTransitionTime": "never"}, {"type": "A"}]}}`,
-		`{"metadata": {"name": 5}, "status": {"version": {}}}`,
+		`{"spec": {"storageClassState": "Managed"}}`, `{"spec": 5, "status": "x"}`,
+		`{"spec": {"storageClassState": 5}}`, `{"spec": {"storageClassState": "x\u0000"}}`,
 	} {
 		f.Add(text)
-	}
-	// The estimate allows 4 MiB: a long text, or about 6,000 elements.
-	const conditions = `{"status":{"conditions":[`
-	f.Add(conditions + `{"message":"` + strings.Repeat("x", 4<<20) + `"}]}}`)
-	for _, part := range []string{`{"type":"a#","status":"True"},`, `{"type":5},`, `{},`, `[],`} {
-		f.Add(conditions + strings.TrimSuffix(budget.Repeated("", part, 6000*len(part)), ",") + `]}}`)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		object := &unstructured.Unstructured{}
@@ -117,15 +85,8 @@ func FuzzClusterCSIDriver(f *testing.F) {
 			return
 		}
 		object.Object["metadata"] = map[string]any{"name": "x"}
-		var cached any
-		var err error
-		budget.Check(t, func() { cached, err = guest.OnlyDriver("x")(object) })
-		assert.NilError(t, err)
 		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-		assert.NilError(t, store.Add(cached))
-		status, err := json.Marshal(object.Object["status"])
-		assert.NilError(t, err)
-		assert.Check(t, json.Unmarshal(status, &opv1.OperatorStatus{}), "status %s", status)
+		assert.NilError(t, store.Add(object))
 		state, err := guest.StorageClassState(store, "x", "")
 		if err != nil {
 			wantPrintable(t, err.Error())
