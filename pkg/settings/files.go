@@ -1,14 +1,9 @@
 package settings
 
 import (
-	"errors"
-	"io/fs"
 	"math"
-	"net"
 	"os"
-	"strconv"
 	"strings"
-	"syscall"
 
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
@@ -17,19 +12,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
-
-func unreadable(err error) string {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "it does not exist"
-	case errors.Is(err, fs.ErrPermission):
-		return "this process has no permission to read it"
-	case errors.Is(err, syscall.EISDIR):
-		return "it is a directory"
-	default:
-		return err.Error()
-	}
-}
 
 // kubeconfigs checks the kubeconfig files. It records the content of the guest cluster's, because
 // HyperShift replaces it from time to time; the operator restarts to read it again.
@@ -48,7 +30,7 @@ const maxKubeconfig = 128 << 10
 func (l *loader) readKubeconfig(flag, path string, limit int) []byte {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		l.fault("flag --%s: %s cannot be read: %s", flag, path, unreadable(err))
+		l.fault("flag --%s: %v", flag, err)
 		return nil
 	}
 	if err := position.Fits(text, limit); err != nil {
@@ -69,7 +51,7 @@ func (l *loader) operatorConfig(path string) (config operatorv1alpha1.GenericOpe
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		l.fault("flag --config: %s cannot be read: %s", path, unreadable(err))
+		l.fault("flag --config: %v", err)
 		return config
 	}
 	l.restartOn[path] = text
@@ -85,19 +67,5 @@ func (l *loader) operatorConfig(path string) (config operatorv1alpha1.GenericOpe
 	if config.Kind != "" && config.Kind != "GenericOperatorConfig" {
 		l.fault("flag --config: %s is a %s, want a GenericOperatorConfig", path, config.Kind)
 	}
-	l.address(config.ServingInfo.BindAddress, "flag --config: servingInfo.bindAddress of "+path)
 	return config
-}
-
-func (l *loader) address(address, origin string) {
-	if address == "" {
-		return
-	}
-	_, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil {
-		l.fault("%s is %q: it must be an address and a port, such as 0.0.0.0:8443", origin, address)
-	}
 }

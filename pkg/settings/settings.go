@@ -168,7 +168,6 @@ func (f *Flags) Load(
 		}
 	}
 	if f.listen != "" {
-		l.address(f.listen, "flag --listen")
 		s.Operator.ServingInfo.BindAddress = f.listen
 	}
 	s.Warnings = l.warnings

@@ -121,13 +121,13 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	_, err := load(t, env, [][]string{{"DRIVER_IMAGE"}, {"PROVISIONER_IMAGE"}, {"A_IMAGE", "B_IMAGE"}},
 		"--poll-interval=2m", "--cloud-grace-period=-1s", "--kubeconfig=/nowhere",
 		"--guest-kubeconfig="+file(t, "no: [kubeconfig"),
-		"--config="+file(t, "\tno yaml"), "--listen=nonsense")
+		"--config="+file(t, "\tno yaml"))
 	for _, fault := range []string{
 		"--namespace is missing", "DRIVER_IMAGE is not the name of an image",
 		"PROVISIONER_IMAGE is missing",
-		"A_IMAGE or B_IMAGE is missing", `--listen is "nonsense"`,
+		"A_IMAGE or B_IMAGE is missing",
 		"--poll-interval is 2m0s", "--cloud-grace-period is -1s",
-		"--kubeconfig: /nowhere", "--guest-kubeconfig", "is not a GenericOperatorConfig",
+		"--kubeconfig: open /nowhere: no such file", "--guest-kubeconfig", "is not a GenericOperatorConfig",
 		"--cluster-id and --guest-kubeconfig exclude each other",
 	} {
 		assert.Assert(t, is.ErrorContains(err, fault))
@@ -135,41 +135,6 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	assert.Check(t, !strings.Contains(err.Error(), "\n"), "more than one line: %v", err)
 	_, err = load(t, nil, nil, "--namespace=ns", "--config="+file(t, "kind: ConfigMap"))
 	assert.Check(t, is.ErrorContains(err, "is a ConfigMap, want a GenericOperatorConfig"))
-}
-
-// The error contains the reason and the flag.
-func TestUnreadableFilesAreExplained(t *testing.T) {
-	t.Parallel()
-	folder := t.TempDir()
-	for _, flag := range []string{"config", "kubeconfig", "guest-kubeconfig"} {
-		for path, why := range map[string]string{
-			"/nowhere": "it does not exist", folder: "it is a directory",
-		} {
-			_, err := load(t, nil, nil, "--namespace=ns", "--"+flag+"="+path)
-			assert.Check(t, is.ErrorContains(err, "flag --"+flag+": "+path+" cannot be read: "+why))
-		}
-	}
-}
-
-func TestInvalidAddressNamesItsOrigin(t *testing.T) {
-	t.Parallel()
-	for address, valid := range map[string]bool{
-		"0.0.0.0:8443": true, "[::]:0": true, ":1": true,
-		"nonsense": false, "host:https": false, "a:70000": false,
-	} {
-		config := file(t, "servingInfo: {bindAddress: '"+address+"'}")
-		for _, given := range [][2]string{
-			{"--listen=" + address, "flag --listen is "},
-			{"--config=" + config, "servingInfo.bindAddress of " + config + " is "},
-		} {
-			_, err := load(t, nil, nil, "--namespace=ns", given[0])
-			if valid {
-				assert.Check(t, err, given[0])
-			} else {
-				assert.Check(t, is.ErrorContains(err, given[1]+`"`+address+`"`))
-			}
-		}
-	}
 }
 
 func TestUnusableOptionalSettingIsAWarning(t *testing.T) {
