@@ -6,16 +6,12 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	opv1 "github.com/openshift/api/operator/v1"
-
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 // There is no server to connect to.
@@ -45,29 +41,4 @@ func TestConnectSendsNothing(t *testing.T) {
 		}
 		assert.Check(t, config.QPS == 0, "the caller's config is changed")
 	}
-}
-
-func TestStorageClassStateIsChecked(t *testing.T) {
-	t.Parallel()
-	for state, want := range map[opv1.StorageClassStateName]opv1.StorageClassStateName{
-		"missing":                  opv1.ManagedStorageClass,
-		"":                         opv1.ManagedStorageClass,
-		opv1.UnmanagedStorageClass: opv1.UnmanagedStorageClass,
-		opv1.RemovedStorageClass:   opv1.RemovedStorageClass,
-	} {
-		driver := &opv1.ClusterCSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
-		if driver.Spec.StorageClassState = state; state == "missing" {
-			driver = nil
-		}
-		f := clustertest.New(t, clustertest.Seed{ClusterCSIDriver: driver})
-		f.Start(t)
-		got, err := f.StorageClassState("x")
-		assert.NilError(t, err)
-		assert.Check(t, is.Equal(got, want), "storageClassState is %q", state)
-	}
-	f := clustertest.New(t, clustertest.Seed{})
-	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
-	assert.NilError(t, f.State.Informer().GetStore().Add(object))
-	_, err := f.StorageClassState("x")
-	assert.Check(t, err != nil, "an object of another type")
 }

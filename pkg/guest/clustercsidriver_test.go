@@ -50,6 +50,12 @@ func TestStorageClassStateIsChecked(t *testing.T) {
 	}
 }
 
+func TestMissingClusterCSIDriverMeansManaged(t *testing.T) {
+	t.Parallel()
+	got, err := guest.StorageClassState(cache.NewStore(cache.MetaNamespaceKeyFunc), "x", "")
+	assert.Check(t, err == nil && got == opv1.ManagedStorageClass, "got %q, %v", got, err)
+}
+
 func TestOnlyDriverTrimsClusterCSIDrivers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ given, want string }{
