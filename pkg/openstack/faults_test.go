@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -196,14 +195,6 @@ func TestUnreachableCloudGetsAtMostTwoConnectionsPerCall(t *testing.T) {
 	}
 }
 
-func TestHTTPSWithAnHTTPServerIsExplained(t *testing.T) {
-	t.Parallel()
-	s := newSimulated(t, simulator.Config{})
-	s.front = strings.Replace(s.front, "http://", "https://", 1)
-	s.clouds(simulator.Clouds{})
-	s.repeat(s.client(), failure{reason: openstack.CloudUnreachable, fragment: "TLS handshake fails"})
-}
-
 // wantPrintable expects a message that a condition can contain.
 func wantPrintable(t *testing.T, message string) {
 	t.Helper()
@@ -286,26 +277,5 @@ func TestHostileAnswersCauseStableErrors(t *testing.T) {
 				s.wantTypes(client, "gold", "silver")
 			})
 		}
-	}
-}
-
-// The test measures all allocations of the most expensive responses.
-//
-//nolint:paralleltest // other tests would allocate meanwhile
-func TestHostileResponsesUseBoundedMemory(t *testing.T) {
-	const most = 256 << 20 // all allocations, most of them at different times
-	s := newSimulated(t, simulator.Config{})
-	client := s.connected()
-	for _, body := range []string{`{"a":{}},`, `[],`, `"",`} {
-		s.fault(foreign(simulator.Share, simulator.Answer{
-			Start: `{"share_types":[`, Body: strings.Repeat(body, 1000), Size: -1,
-		}))
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		s.wantFailure(client, openstack.CloudUnreachable)
-		runtime.ReadMemStats(&after)
-		used := after.TotalAlloc - before.TotalAlloc
-		assert.Check(t, used <= most, "an answer of %s allocates %d MiB", body, used>>20)
-		check(t, s.cloud.ClearFaults())
 	}
 }

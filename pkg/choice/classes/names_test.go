@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -143,24 +142,4 @@ func made(named map[string]string) map[string]*storagev1.StorageClass {
 		classes[name] = classOf(name, shareType)
 	}
 	return classes
-}
-
-// FuzzClassNames: whatever the types are called, their classes have valid names, each its own.
-func FuzzClassNames(f *testing.F) {
-	for _, seed := range []string{
-		"gold", "Gold", "a_b", "a\nb", "../../x", "{{.}}", "${NAMESPACE}", strings.Repeat("ü", 255),
-		"\x00", "csi-manila-gold", ".",
-	} {
-		f.Add(seed, "gold")
-	}
-	f.Fuzz(func(t *testing.T, a, b string) {
-		if !utf8.ValidString(a) || !utf8.ValidString(b) { // JSON has no other text
-			return
-		}
-		got := names().Of([]string{a, b}, nil)
-		for shareType, name := range got {
-			assert.Check(t, is.Len(validation.IsDNS1123Subdomain(name), 0), "%q of %q", name, shareType)
-		}
-		assert.Check(t, a == b || got[a] != got[b], "types %q and %q share the class %q", a, b, got[a])
-	})
 }
