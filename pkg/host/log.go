@@ -1,7 +1,6 @@
 package host
 
 import (
-	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -31,10 +30,8 @@ type safeLog struct {
 
 func (l safeLog) Write(entry []byte) (int, error) {
 	text := strings.TrimSuffix(string(entry[:min(len(entry), maxEntry+1)]), "\n")
-	if _, err := io.WriteString(l.out, indented(redact(truncate(text, maxEntry)))+"\n"); err != nil {
-		return 0, fmt.Errorf("writing the log: %w", err)
-	}
-	return len(entry), nil
+	_, err := io.WriteString(l.out, indented(redact(truncate(text, maxEntry)))+"\n")
+	return len(entry), err
 }
 
 // indented replaces control characters and indents all lines except the first, so that no line

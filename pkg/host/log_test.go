@@ -110,15 +110,6 @@ func TestLogFollowsTheLevelOfKlog(t *testing.T) {
 	}
 }
 
-func TestLogReturnsWriteErrors(t *testing.T) {
-	t.Parallel()
-	reader, writer := io.Pipe()
-	assert.NilError(t, reader.Close())
-	n, err := safeLog{writer}.Write([]byte("text\n"))
-	assert.Check(t, is.ErrorIs(err, io.ErrClosedPipe))
-	assert.Check(t, is.Equal(n, 0))
-}
-
 func TestRedactRemovesCredentials(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
