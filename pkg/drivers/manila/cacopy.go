@@ -30,17 +30,11 @@ func newCASource(c *cluster.Cluster) caSource {
 	return caSource{c.ConfigMap(flavour.ControlPlane, n.UserConfig, n.CloudConfig)}
 }
 
-// read returns the CA, or "". It ignores the rest of the ConfigMap, which may contain old
-// passwords. On HyperShift the provider owns the ConfigMap.
-func (s caSource) read() string {
-	return s.bundleKey().Value
-}
-
-func (s caSource) bundleKey() cluster.Key { return cluster.KeyOf(s.Get(), s.Name, caConfigMapKey) }
-
-// authority returns the CA, and the name of its source.
+// authority returns the CA, "" if there is none or if it is binary data, and the name of its source.
+// It ignores the rest of the ConfigMap, which may contain old passwords. On HyperShift the provider
+// owns the ConfigMap.
 func (s caSource) authority() (pem, source string, err error) {
-	key := s.bundleKey()
+	key := cluster.KeyOf(s.Get(), s.Name, caConfigMapKey)
 	pem, err = key.Text()
 	return pem, key.Source, err
 }
@@ -80,7 +74,8 @@ func isCopy(existing *corev1.ConfigMap, ca string) bool {
 }
 
 func (c *caCopier) sync(ctx context.Context, syncCtx factory.SyncContext) error {
-	existing, ca := c.copied.Get(), c.source.read()
+	existing := c.copied.Get()
+	ca, _, _ := c.source.authority() // the condition about the credentials contains the error
 	api, recorder := c.cluster.Side(flavour.Guest).Kube.CoreV1(), syncCtx.Recorder()
 	var err error
 	switch {
