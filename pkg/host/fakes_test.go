@@ -39,8 +39,6 @@ type apiServer struct {
 	requests []string
 	// events contains the received events.
 	events []corev1.Event
-	// others serves all other requests; nil returns 404.
-	others http.Handler
 }
 
 func newAPIServer(t *testing.T) *apiServer {
@@ -87,10 +85,6 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/apis/config.openshift.io/v1/infrastructures/cluster" &&
 		s.infrastructure != "":
 		_, _ = w.Write([]byte(s.infrastructure))
-	case s.others != nil:
-		s.mu.Unlock() // a watch does not return soon
-		defer s.mu.Lock()
-		s.others.ServeHTTP(w, r)
 	default:
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 	}
