@@ -9,8 +9,9 @@ import (
 
 // Key is a key of a ConfigMap that people write.
 type Key struct {
-	// Value is "" if the key or the ConfigMap does not exist.
-	Value string
+	// Value is "" if the key or the ConfigMap does not exist. Exists is true for an empty text.
+	Value  string
+	Exists bool
 	// Source names the key in messages.
 	Source string
 	// Binary is true if the key is in binaryData: kubectl writes a file there that is not UTF-8.
@@ -21,7 +22,7 @@ type Key struct {
 func KeyOf(configMap *corev1.ConfigMap, name, key string) Key {
 	k := Key{Source: fmt.Sprintf("key %s of %s", key, name)}
 	if configMap != nil {
-		k.Value = configMap.Data[key]
+		k.Value, k.Exists = configMap.Data[key]
 		_, k.Binary = configMap.BinaryData[key]
 	}
 	return k

@@ -46,19 +46,12 @@ type Choices struct {
 	// known is the ConfigMap until it counts as deleted, and missing is since when it does not exist.
 	known   *corev1.ConfigMap
 	missing time.Time
-	// read is true after the first call, and last is the text that it or a later call read.
-	read bool
-	last keyContent
+	// last is the key as a call has read it last, the zero value before the first call.
+	last cluster.Key
 	// valid is true if config contains the last valid choices; nil means none.
 	valid  bool
 	config *choice.Config
 	faults []choice.Fault
-}
-
-// keyContent is the content of the key.
-type keyContent struct {
-	text           string
-	exists, binary bool
 }
 
 // NewChoices returns the choices in a ConfigMap beside the rest of the administrator's
@@ -133,21 +126,17 @@ func (c *Choices) get() *corev1.ConfigMap {
 
 // refresh reads the ConfigMap. It parses the text only if it has changed.
 func (c *Choices) refresh() {
-	content := keyContent{}
-	if configMap := c.get(); configMap != nil {
-		_, content.binary = configMap.BinaryData[choice.Key]
-		content.text, content.exists = configMap.Data[choice.Key]
-	}
-	if c.read && content == c.last {
+	key := cluster.KeyOf(c.get(), c.Name, choice.Key)
+	if key == c.last {
 		return
 	}
-	c.read, c.last, c.faults = true, content, nil
+	c.last, c.faults = key, nil
 	var config *choice.Config
 	switch {
-	case content.binary:
+	case key.Binary:
 		c.faults = []choice.Fault{{Line: 1, Problem: "it is binary data, not UTF-8 text"}}
-	case content.exists:
-		config, c.faults = choice.Parse(c.kind, content.text, c.openShift)
+	case key.Exists:
+		config, c.faults = choice.Parse(c.kind, key.Value, c.openShift)
 	}
 	if len(c.faults) == 0 {
 		c.valid, c.config = true, config
@@ -178,8 +167,7 @@ func (c *Choices) Condition(service string, ignored []string) *cluster.Condition
 	}
 	var faults []string
 	for _, fault := range c.faults {
-		faults = append(faults, fmt.Sprintf("key %s of %s, line %d: %s",
-			choice.Key, c.Name, fault.Line, fault.Problem))
+		faults = append(faults, fmt.Sprintf("%s, line %d: %s", c.last.Source, fault.Line, fault.Problem))
 	}
 	valid := cluster.NewCondition(service+"UserConfigValid", opv1.ConditionTrue, "AsExpected",
 		"Nothing in the administrator's configuration is ignored")
