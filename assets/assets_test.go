@@ -66,11 +66,20 @@ func withCSIAddons(t *testing.T, driver string, f flavour.Flavour, base *bundle.
 	if len(addons.Assets()) == 0 {
 		return nil
 	}
-	all := slices.Clone(addons.Assets())
+	all := addons.Assets()
 	for _, asset := range base.Assets() {
-		if _, differs := addons.Find(asset.Name); !differs {
+		i := slices.IndexFunc(all, func(a bundle.Asset) bool { return a.Name == asset.Name })
+		if i < 0 {
 			all = append(all, asset)
+			continue
 		}
+		switch asset.Role {
+		case bundle.ControllerWorkload:
+			all[i].Data, err = bundle.Patched(asset.Data, all[i].Data, appsv1.Deployment{})
+		case bundle.NodeWorkload:
+			all[i].Data, err = bundle.Patched(asset.Data, all[i].Data, appsv1.DaemonSet{})
+		}
+		assert.NilError(t, err)
 	}
 	complete, err := bundle.New(all)
 	assert.NilError(t, err)

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -92,6 +93,7 @@ func Folder(f flavour.Flavour) string {
 const CSIAddonsCRD = "csiaddonsnodes.csiaddons.openshift.io"
 
 // CSIAddonsFolder is the path of the bundle with the assets that are new or differ with CSI-Addons.
+// Its workloads are patches, see Patched.
 func CSIAddonsFolder(f flavour.Flavour) string {
 	return path.Join(Folder(f), "csi-addons")
 }
@@ -136,6 +138,24 @@ func load(fsys fs.FS, folder string) (*Bundle, error) {
 		return nil, fmt.Errorf("loading %q: %w", folder, err)
 	}
 	return loaded, nil
+}
+
+// Patched returns a workload after a strategic merge patch, such as those in the bundle for
+// CSI-Addons. Both may contain placeholders. kind is a value of the type of the workload, such as
+// appsv1.Deployment{}.
+func Patched(workload, patch []byte, kind any) ([]byte, error) {
+	var patched []byte
+	object, err := yaml.YAMLToJSON(workload)
+	if err == nil {
+		patch, err = yaml.YAMLToJSON(patch)
+	}
+	if err == nil {
+		patched, err = strategicpatch.StrategicMergePatch(object, patch, kind)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("patching the workload: %w", err)
+	}
+	return patched, nil
 }
 
 // Assets returns all assets in the order to apply them.

@@ -56,6 +56,10 @@ func (a *asset) kind() string {
 	return a.object.GetObjectKind().GroupVersionKind().Kind
 }
 
+func (a *asset) isWorkload() bool {
+	return a.Role == bundle.ControllerWorkload || a.Role == bundle.NodeWorkload
+}
+
 // withHeader returns the content of the generated file: a comment that lists the layers, and the
 // object.
 func (a *asset) withHeader(manifest string) []byte {

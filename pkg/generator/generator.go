@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/patch"
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
@@ -110,13 +111,20 @@ func (a *assembly) csiAddonsAssets() map[string]*asset {
 	return differing
 }
 
-// bundle returns the bundle of assets, in the order to apply them.
+// bundle returns the bundle of assets, in the order to apply them. A workload that differs from
+// that of the assembly becomes a patch.
 func (a *assembly) bundle(assets map[string]*asset) (*bundle.Bundle, error) {
 	bundled := make([]bundle.Asset, 0, len(assets))
 	for _, asset := range slices.SortedFunc(maps.Values(assets), applyOrder) {
-		withHeader := asset.Asset
-		withHeader.Data = asset.withHeader(a.driver.File)
-		bundled = append(bundled, withHeader)
+		saved := *asset
+		if own := a.assets[asset.Name]; asset.isWorkload() && asset != own {
+			var err error
+			if saved.Data, err = patch.Between(own.Data, asset.Data, asset.object); err != nil {
+				return nil, position.ErrorAt(asset.at, "%q: %w", asset.Name, err)
+			}
+		}
+		saved.Data = saved.withHeader(a.driver.File)
+		bundled = append(bundled, saved.Asset)
 	}
 	b, err := bundle.New(bundled)
 	if err != nil {
@@ -140,7 +148,7 @@ func (a *asset) rank() int {
 	if i := slices.Index(order, a.kind()); i >= 0 {
 		return i
 	}
-	if a.Role == bundle.ControllerWorkload || a.Role == bundle.NodeWorkload {
+	if a.isWorkload() {
 		return len(order) + 1
 	}
 	return len(order)

@@ -38,18 +38,19 @@ func Manifest(
 	}
 }
 
+// fill fills the placeholders of the log level and, if there are any, those of the cluster ID.
 func fill(c *cluster.Cluster, spec *opv1.OperatorSpec, manifest []byte) ([]byte, error) {
+	verbosity := strconv.Itoa(loglevel.LogLevelToVerbosity(spec.LogLevel))
+	manifest = bytes.ReplaceAll(manifest, []byte("${"+bundle.LogLevel+"}"), []byte(verbosity))
+	placeholder := []byte("${" + bundle.ClusterID + "}")
+	if !bytes.Contains(manifest, placeholder) {
+		return manifest, nil
+	}
 	clusterID, err := c.Config.ClusterID()
 	if err != nil {
 		return nil, fmt.Errorf("the Deployment stays unchanged: %w", err)
 	}
-	return bytes.ReplaceAll(fillLogLevel(spec, manifest),
-		[]byte("${"+bundle.ClusterID+"}"), []byte(clusterID)), nil
-}
-
-func fillLogLevel(spec *opv1.OperatorSpec, manifest []byte) []byte {
-	verbosity := strconv.Itoa(loglevel.LogLevelToVerbosity(spec.LogLevel))
-	return bytes.ReplaceAll(manifest, []byte("${"+bundle.LogLevel+"}"), []byte(verbosity))
+	return bytes.ReplaceAll(manifest, placeholder, []byte(clusterID)), nil
 }
 
 // decode decodes the manifest of a kind of workload. It returns an error if a placeholder is left

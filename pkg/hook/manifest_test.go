@@ -1,14 +1,15 @@
 package hook_test
 
 import (
-	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -65,8 +66,8 @@ func TestManifestFillsPlaceholders(t *testing.T) {
 	assert.Check(t, is.DeepEqual(want, got), "manifest")
 	for _, tt := range []struct{ clusterID, manifest, want string }{
 		{"cluster-1", given, "TLS_CIPHER_SUITES, TLS_MIN_VERSION"},
-		{"", "kind: Deployment", "status.infrastructureName of Infrastructure cluster is missing"},
-		{"x\"\n  y: \"", "kind: Deployment", "status.infrastructureName of Infrastructure cluster is"},
+		{"", "a: ${CLUSTER_ID}", "status.infrastructureName of Infrastructure cluster is missing"},
+		{"x\"\n  y: \"", "a: ${CLUSTER_ID}", "status.infrastructureName of Infrastructure cluster is"},
 		{"cluster-1", "image: ${X_IMAGE}", "X_IMAGE"},
 		{"cluster-1", "spec: {replicas: x}", "decoding its manifest"},
 	} {
@@ -82,32 +83,42 @@ func tlsSettings() *opv1.OperatorSpec {
 	return spec
 }
 
-func TestAlternativeReplacesWorkloads(t *testing.T) {
+func TestPatchChangesWorkloads(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		manifest          []byte
-		daemonSet, failed string
-	}{
-		{nil, "own", "<nil>"},
+	const container = `spec: {template: {spec: {containers: [{name: c, args: [%s]}]}}}`
+	c := clustertest.New(t, clustertest.Seed{}).Cluster
+	for _, test := range []struct{ patch, want, failed string }{
+		{"", "own=", "<nil>"},
 		{
-			[]byte(workload("DaemonSet", args)),
-			"other --v=4 --min=VersionTLS12 --ciphers=TLS_A,TLS_B", "<nil>",
+			fmt.Sprintf(container, args), "c=--v=4,--min=VersionTLS12,--ciphers=TLS_A,TLS_B own=", "<nil>",
 		},
-		{[]byte("a: ${CLUSTER_ID}"), "own", "there is no value for the placeholders CLUSTER_ID"},
-		{[]byte("a: b"), "own", "decoding its manifest"},
+		{"spec: {template: {spec: {containers: [{name: own, args: [a]}]}}}", "own=a", "<nil>"},
+		{fmt.Sprintf(container, `"${X_IMAGE}"`), "own=", "no value for the placeholders X_IMAGE"},
+		{fmt.Sprintf(container, "{}"), "own=", "decoding its manifest"},
+		{"a", "own=", "patching the workload"},
+		{"a: ${CLUSTER_ID}", "own=", `"cluster" not found`},
 	} {
-		alternative := hook.Alternative{Manifest: func() []byte { return test.manifest }}
-		got, err := alternative.Deployment()(tlsSettings(), []byte("own"))
-		assert.NilError(t, err)
-		assert.Check(t, is.Equal(string(got), cmp.Or(string(test.manifest), "own")))
-		daemonSet := &appsv1.DaemonSet{}
-		daemonSet.Name = "own"
-		err = alternative.DaemonSet().DaemonSet(tlsSettings(), daemonSet)
-		assert.Check(t, is.Contains(fmt.Sprint(err), test.failed))
-		words := []string{daemonSet.Name}
-		for _, container := range daemonSet.Spec.Template.Spec.Containers {
-			words = append(words, container.Args...)
+		h := hook.Patch(c, func() []byte {
+			if test.patch == "" {
+				return nil
+			}
+			return []byte(test.patch)
+		}, nil)
+		template := corev1.PodTemplateSpec{}
+		template.Spec.Containers = []corev1.Container{{Name: "own"}}
+		deployment := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template}}
+		daemonSet := &appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Template: template}}
+		for _, failed := range []error{
+			h.Deployment(tlsSettings(), deployment), h.DaemonSet(tlsSettings(), daemonSet),
+		} {
+			assert.Check(t, is.Contains(fmt.Sprint(failed), test.failed), test.patch)
 		}
-		assert.Check(t, is.Equal(strings.Join(words, " "), test.daemonSet), "name and arguments")
+		var words []string
+		for _, c := range daemonSet.Spec.Template.Spec.Containers {
+			words = append(words, c.Name+"="+strings.Join(c.Args, ","))
+		}
+		slices.Sort(words)
+		assert.Check(t, is.Equal(strings.Join(words, " "), test.want), test.patch)
+		assert.Check(t, is.DeepEqual(deployment.Spec.Template, daemonSet.Spec.Template))
 	}
 }

@@ -21,14 +21,9 @@ func (d *driver) controllerService(name string) (factory.Controller, error) {
 	}
 	clients := d.cluster.Side(flavour.ControlPlane)
 	deployments := clients.ObjectInformers.For(object.Namespace, object.Name).Apps().V1().Deployments()
-	hooks, err := d.controllerHooks(deployments.Lister())
+	hooks, err := d.controllerHooks(asset.Name, deployments.Lister())
 	if err != nil {
 		return nil, err
-	}
-	fill := hook.Manifest(d.cluster, d.leaderElection())
-	if other := d.csiAddons.alternative(asset); other != nil {
-		fill = append([]deploymentcontroller.ManifestHookFunc{other.Deployment()}, fill...)
-		hooks = append(hooks, other.Trigger())
 	}
 	changes, informers := hook.DeploymentHooks(hooks)
 	client := d.workloadClient(name, clients, func() metav1.Object {
@@ -38,5 +33,6 @@ func (d *driver) controllerService(name string) (factory.Controller, error) {
 		return nil
 	})
 	return deploymentcontroller.NewDeploymentController(name, asset.Data, d.events, client,
-		clients.Kube, deployments, informers, fill, changes...), nil
+		clients.Kube, deployments, informers, hook.Manifest(d.cluster, d.leaderElection()),
+		changes...), nil
 }

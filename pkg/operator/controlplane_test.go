@@ -98,7 +98,7 @@ func TestHooksOfThePluginOverrideTheOthers(t *testing.T) {
 			own := hook.Workload{RolloutInputs: []hook.RolloutInput{{Kind: "Driver", Name: "own"}}}
 			return plugin.Components{ControllerHooks: []hook.Workload{own}}, nil
 		}
-		hooks, err := assembled(t, f, p)[0].controllerHooks(nil)
+		hooks, err := assembled(t, f, p)[0].controllerHooks("", nil)
 		assert.NilError(t, err)
 		// Only RollOutDeployment follows, which has no inputs of its own.
 		last := hooks[len(hooks)-2]

@@ -1,9 +1,9 @@
 package operator
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -145,39 +145,34 @@ func (c *csiAddons) informers() []factory.Informer {
 	return append(c.choices.Informers(), c)
 }
 
-// find returns the asset that replaces another one with this name while CSI-Addons is active.
-func (c *csiAddons) find(name string) (bundle.Asset, bool) {
-	if c == nil {
-		return bundle.Asset{}, false
-	}
-	return c.bundle.Find(name)
-}
-
-// instead returns the content of the asset that replaces another one with this name, nil if none
-// does.
+// instead returns the content of the asset that replaces, or patches, another one with this name,
+// nil if none does.
 func (c *csiAddons) instead(name string) []byte {
-	asset, found := c.find(name)
+	if c == nil {
+		return nil
+	}
+	asset, found := c.bundle.Find(name)
 	if !found || !c.uses(asset) {
 		return nil
 	}
 	images, _ := c.containers() // workloads do not change if this is an error
-	if len(images) == 0 {
-		return asset.Data
-	}
-	var pairs []string
+	text := asset.Data
 	for placeholder, image := range images {
-		pairs = append(pairs, "${"+placeholder+"}", image)
+		text = bytes.ReplaceAll(text, []byte("${"+placeholder+"}"), []byte(image))
 	}
-	return []byte(strings.NewReplacer(pairs...).Replace(string(asset.Data)))
+	return text
 }
 
-// alternative returns the manifest that replaces the manifest of a workload, or nil.
-func (c *csiAddons) alternative(workload bundle.Asset) *hook.Alternative {
-	if _, found := c.find(workload.Name); !found {
+// patch returns the hook that patches the workload of an asset, if there is a patch.
+func (c *csiAddons) patch(workload string) []hook.Workload {
+	if c == nil {
 		return nil
 	}
-	return &hook.Alternative{
-		Manifest: func() []byte { return c.instead(workload.Name) }, Informer: c,
+	if _, found := c.bundle.Find(workload); !found {
+		return nil
+	}
+	return []hook.Workload{
+		hook.Patch(c.cluster, func() []byte { return c.instead(workload) }, c),
 	}
 }
 

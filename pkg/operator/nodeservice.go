@@ -18,12 +18,9 @@ func (d *driver) nodeService(name string) (factory.Controller, error) {
 	}
 	clients := d.cluster.Side(flavour.Guest)
 	daemonSets := clients.ObjectInformers.For(object.Namespace, object.Name).Apps().V1().DaemonSets()
-	hooks, err := d.nodeHooks(daemonSets.Lister())
+	hooks, err := d.nodeHooks(asset.Name, daemonSets.Lister())
 	if err != nil {
 		return nil, err
-	}
-	if other := d.csiAddons.alternative(asset); other != nil {
-		hooks = append([]hook.Workload{other.DaemonSet()}, hooks...)
 	}
 	changes, informers := hook.DaemonSetHooks(hooks)
 	client := d.workloadClient(name, clients, func() metav1.Object {

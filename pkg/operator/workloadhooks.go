@@ -14,23 +14,26 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
-// controllerHooks returns the hooks of the Deployment. The hooks of the driver plugin come last, so
-// that they can override the others.
+// controllerHooks returns the hooks of the Deployment of an asset. The hooks of the driver plugin
+// come last, so that they can override the others.
 func (d *driver) controllerHooks(
-	deployments appslisters.DeploymentLister,
+	asset string, deployments appslisters.DeploymentLister,
 ) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
-	hooks := slices.Concat(d.controlPlaneHooks(deployments), d.trustedCAHooks(flavour.ControlPlane),
-		certificates, d.sidecarHooks(deployments), []hook.Workload{d.csiAddonsHook(), d.choices.Hook()},
-		d.components.ControllerHooks)
+	hooks := slices.Concat(d.csiAddons.patch(asset), d.controlPlaneHooks(deployments),
+		d.trustedCAHooks(flavour.ControlPlane), certificates, d.sidecarHooks(deployments),
+		[]hook.Workload{d.csiAddonsHook(), d.choices.Hook()}, d.components.ControllerHooks)
 	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
 }
 
-// nodeHooks returns the hooks of the DaemonSet.
-func (d *driver) nodeHooks(daemonSets appslisters.DaemonSetLister) ([]hook.Workload, error) {
+// nodeHooks returns the hooks of the DaemonSet of an asset.
+func (d *driver) nodeHooks(
+	asset string, daemonSets appslisters.DaemonSetLister,
+) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
-	hooks := slices.Concat([]hook.Workload{d.proxyHook()}, d.trustedCAHooks(flavour.Guest),
-		certificates, []hook.Workload{d.csiAddonsHook(), d.choices.Hook()}, d.components.NodeHooks,
+	hooks := slices.Concat(d.csiAddons.patch(asset), []hook.Workload{d.proxyHook()},
+		d.trustedCAHooks(flavour.Guest), certificates,
+		[]hook.Workload{d.csiAddonsHook(), d.choices.Hook()}, d.components.NodeHooks,
 		[]hook.Workload{d.nodeChoicesHook(daemonSets), d.configuredHook(daemonSets)})
 	return append(hooks, hook.RollOutDaemonSet(d.key, daemonSets, d.events, hooks)), err
 }

@@ -11,6 +11,7 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 	"sigs.k8s.io/kustomize/kyaml/yaml/merge2"
 )
@@ -78,6 +79,24 @@ func JSON6902(object, patch []byte, at string) ([]byte, error) {
 		return nil, fmt.Errorf("applying patch: %w", err)
 	}
 	return Canonical(patched)
+}
+
+// Between returns the strategic merge patch that changes one object into another. Both have the
+// type of kind, such as appsv1.Deployment{}.
+func Between(before, after []byte, kind any) ([]byte, error) {
+	from, err := toJSON(before)
+	if err != nil {
+		return nil, fmt.Errorf("parsing object: %w", err)
+	}
+	to, err := toJSON(after)
+	if err != nil {
+		return nil, fmt.Errorf("parsing changed object: %w", err)
+	}
+	made, err := strategicpatch.CreateTwoWayMergePatch(from, to, kind)
+	if err != nil {
+		return nil, fmt.Errorf("comparing objects: %w", err)
+	}
+	return Canonical(made)
 }
 
 // operation is one step of a JSON 6902 patch. Value stays raw, because null is a value.

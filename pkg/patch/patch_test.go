@@ -5,6 +5,9 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/patch"
 )
@@ -144,4 +147,36 @@ c:
 		_, err := patch.Canonical([]byte(bad))
 		assert.Check(t, err != nil, "Canonical(%q) accepts it", bad)
 	}
+}
+
+func TestBetweenIsWhatTurnsOneObjectIntoAnother(t *testing.T) {
+	t.Parallel()
+	const after = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d, annotations: {a: b}}
+spec:
+  template:
+    spec:
+      containers:
+      - {name: two, image: "${X_IMAGE}"}
+      - {name: three, image: old}
+      - {name: one, image: old, args: [-b]}
+      volumes:
+      - {name: v, emptyDir: {}}
+`
+	made, err := patch.Between([]byte(deployment), []byte(after), appsv1.Deployment{})
+	assert.NilError(t, err)
+	before, err := yaml.YAMLToJSON([]byte(deployment))
+	assert.NilError(t, err)
+	made, err = yaml.YAMLToJSON(made)
+	assert.NilError(t, err)
+	got, err := strategicpatch.StrategicMergePatch(before, made, appsv1.Deployment{})
+	assert.NilError(t, err)
+	want, err := patch.Canonical([]byte(after))
+	assert.NilError(t, err)
+	got, err = patch.Canonical(got)
+	wantText(t, string(want), got, err)
+	_, err = patch.Between([]byte("- a"), []byte(after), appsv1.Deployment{})
+	assert.Check(t, is.ErrorContains(err, "comparing objects"))
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/golden"
 )
@@ -115,19 +117,28 @@ func (e *env) mustBeGolden(folder, name string) {
 	golden.Match(e.t, file, differences("", normalised(asset), normalised(workload)))
 }
 
-// asset returns the asset of a workload under another name. It replaces the placeholders that many
+// asset returns the asset of a workload under another name, after the patch in a folder beside its
+// own. It replaces the placeholders that many
 // fields contain.
 func (e *env) asset(folder, name string) *unstructured.Unstructured {
 	e.t.Helper()
 	driver, file := e.subject.Driver, "node.yaml"
+	var kind any = appsv1.DaemonSet{}
 	switch name {
 	case nfsNodeName:
 		driver = "nfs"
 	case e.subject.Workloads[0]:
-		file = "controller.yaml"
+		file, kind = "controller.yaml", appsv1.Deployment{}
 	}
-	text, err := os.ReadFile(filepath.Join("../../assets/drivers", driver, "generated", folder, file))
+	generated := filepath.Join("../../assets/drivers", driver, "generated")
+	text, err := os.ReadFile(filepath.Join(generated, string(e.flavour), file))
 	e.must(err)
+	if folder != string(e.flavour) {
+		patch, err := os.ReadFile(filepath.Join(generated, folder, file))
+		e.must(err)
+		text, err = bundle.Patched(text, patch, kind)
+		e.must(err)
+	}
 	values := map[string]string{
 		"NAMESPACE": e.subject.controllerNamespace, "NODE_NAMESPACE": e.subject.OperandNamespace,
 		"LOG_LEVEL": "2", "LEADER_ELECTION_LEASE_DURATION": "137s",
