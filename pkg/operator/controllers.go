@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
+
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 )
 
 // phase is the time at which a controller starts. All controllers run until the operator ends.
@@ -127,4 +129,17 @@ func (d *driver) credentials(string) (factory.Controller, error) {
 		return nil, nil
 	}
 	return d.components.Credentials, nil
+}
+
+// cloudProbe returns the controller that polls OpenStack. If the driver waits for OpenStack, it
+// also decides when the driver is needed.
+func (d *driver) cloudProbe(string) (factory.Controller, error) {
+	probe := d.components.Probe
+	if probe == nil {
+		return nil, nil
+	}
+	if d.components.StartWhenAvailable {
+		probe.Gate = &cloudprobe.Gate{Deployed: d.deployed, Start: func() { close(d.needed) }}
+	}
+	return probe, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 	"github.com/openshift/library-go/pkg/operator/resource/resourcehelper"
+	"github.com/openshift/library-go/pkg/operator/staleconditions"
 
 	"github.com/openstack-csi/csi-operator/legacy"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -168,4 +169,23 @@ func (r *leftoverRemoval) reasonToKeep(
 	role, _, _ := unstructured.NestedStringMap(live.Object, "roleRef") // roles have none
 	r.bound[objectName{role["kind"], role["name"]}] = true
 	return "it was changed"
+}
+
+// staleConditions returns the controller that removes the conditions that no controller writes any
+// more, those of earlier releases, or nil if there are none.
+func (d *driver) staleConditions(name string) (factory.Controller, error) {
+	generations, err := d.generations()
+	if err != nil {
+		return nil, err
+	}
+	types := legacy.StaleConditions(generations)
+	if len(types) == 0 {
+		return nil, nil
+	}
+	return staleconditions.NewRemoveStaleConditionsController(name, types, d.operator, d.events), nil
+}
+
+// generations returns the earlier generations of the operator in this flavour.
+func (d *driver) generations() ([]legacy.Generation, error) {
+	return legacy.Generations(string(d.Name), d.cluster.Flavour, d.cluster.Namespaces.ControlPlane)
 }

@@ -1,13 +1,22 @@
 package operator
 
 import (
+	"context"
+	"time"
+
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	appslisters "k8s.io/client-go/listers/apps/v1"
+	"k8s.io/klog/v2"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
 // nodeChoicesHook returns the hook that applies the choices for node plugins. An event warns of
@@ -33,4 +42,57 @@ func (d *driver) nodeChoicesHook(daemonSets appslisters.DaemonSetLister) hook.Wo
 		}
 		return nil
 	}}
+}
+
+// configuredAnnotation marks the DaemonSet of a driver whose administrator has a ConfigMap with
+// choices. An annotation of a Deployment would be another generation. Who changes it in a guest
+// cluster delays the start there, or gets the defaults for a moment.
+const configuredAnnotation = "csi.openstack.org/configured"
+
+// configuredHook returns the hook that maintains the mark.
+func (d *driver) configuredHook(daemonSets appslisters.DaemonSetLister) hook.Workload {
+	return hook.Workload{DaemonSet: func(_ *opv1.OperatorSpec, wanted *appsv1.DaemonSet) error {
+		if d.choices != nil && d.choices.Get() != nil {
+			metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, configuredAnnotation, "true")
+		} else if isConfigured(daemonSets, wanted.Namespace, wanted.Name) {
+			// library-go removes what ends with a hyphen.
+			metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, configuredAnnotation+"-", "")
+		}
+		return nil
+	}}
+}
+
+func isConfigured(daemonSets appslisters.DaemonSetLister, namespace, name string) bool {
+	found, err := daemonSets.DaemonSets(namespace).Get(name)
+	return err == nil && found.Annotations[configuredAnnotation] != ""
+}
+
+// awaitChoices waits until the ConfigMap with the choices exists, if an earlier process knew it. A
+// tool may be replacing it, and the defaults would create StorageClasses and roll out pods. After
+// plugin.ReplacementTime it counts as deleted.
+func (d *driver) awaitChoices(ctx context.Context) {
+	if d.choices == nil {
+		return
+	}
+	_, object, err := d.workload(bundle.NodeWorkload, flavour.Guest)
+	if err != nil || object == nil {
+		return
+	}
+	daemonSets := d.cluster.Side(flavour.Guest).ObjectInformers.
+		For(object.Namespace, object.Name).Apps().V1().DaemonSets()
+	poll := func(ctx context.Context, until func() bool) {
+		_ = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true,
+			func(context.Context) (bool, error) { return until(), nil })
+	}
+	poll(ctx, func() bool {
+		return d.choices.HasSynced() && daemonSets.Informer().HasSynced()
+	})
+	if d.choices.Get() != nil || !isConfigured(daemonSets.Lister(), object.Namespace, object.Name) {
+		return
+	}
+	klog.FromContext(ctx).Info("Waiting for a ConfigMap that an earlier process knew",
+		"configMap", d.choices.Name)
+	ctx, cancel := context.WithTimeout(ctx, plugin.ReplacementTime)
+	defer cancel()
+	poll(ctx, func() bool { return d.choices.Get() != nil })
 }

@@ -1,13 +1,26 @@
 package operator
 
 import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	appslisters "k8s.io/client-go/listers/apps/v1"
+	"k8s.io/klog/v2"
 
 	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
@@ -38,4 +51,110 @@ func (d *driver) sidecarHooks(deployments appslisters.DeploymentLister) []hook.W
 		d.releaseLeasesHook(deployments),
 		hook.Arguments("csi-provisioner", names), hook.Arguments("csi-snapshotter", names),
 	}
+}
+
+// releaseGate makes a sidecar release its Lease when it ends. A sidecar that does not know the
+// feature gate exits.
+const releaseGate = "--feature-gates=ReleaseLeaderElectionOnExit=true"
+
+// releaseTimeout bounds the requests for the release of OpenShift, for which workloads wait.
+const releaseTimeout = 10 * time.Second
+
+// releaseLeasesHook returns the hook that adds the feature gate to the sidecars that know it.
+func (d *driver) releaseLeasesHook(deployments appslisters.DeploymentLister) hook.Workload {
+	return hook.Workload{Deployment: func(_ *opv1.OperatorSpec, wanted *appsv1.Deployment) error {
+		deployed, err := deployments.Deployments(wanted.Namespace).Get(wanted.Name)
+		if err != nil { // NotFound, the only error of a cache
+			deployed = &appsv1.Deployment{}
+		}
+		containers := wanted.Spec.Template.Spec.Containers
+		for i := range containers {
+			if hasLease(containers[i]) && d.releasesLease(containers[i], wanted, deployed) {
+				containers[i].Args = append(containers[i].Args, releaseGate)
+			}
+		}
+		return nil
+	}}
+}
+
+func hasLease(c corev1.Container) bool {
+	return slices.Contains([]string{
+		"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter",
+	}, c.Name)
+}
+
+// releasesLease returns whether a sidecar gets the feature gate. While the release is unknown, for
+// example because the operator's Deployment rolls out, a sidecar with the same image keeps it.
+func (d *driver) releasesLease(c corev1.Container, wanted, deployed *appsv1.Deployment) bool {
+	chosen := d.choices.Config().Sidecars.ReleaseLeases
+	switch {
+	case d.settings.ReleaseLeases != nil:
+		return *d.settings.ReleaseLeases
+	case chosen.IsSet():
+		return chosen == choice.True
+	case d.settings.ClusterID != "" || !d.ofOneRelease(wanted.Spec.Template.Spec.Containers):
+		return false
+	}
+	release, err := version.ParseGeneric(cmp.Or(d.settings.ReleaseVersion,
+		wanted.Annotations[hook.DesiredVersionAnnotation], d.release))
+	if err != nil {
+		return slices.ContainsFunc(deployed.Spec.Template.Spec.Containers,
+			func(before corev1.Container) bool {
+				return before.Name == c.Name && before.Image == c.Image &&
+					slices.Contains(before.Args, releaseGate)
+			})
+	}
+	first := version.MajorMinor(4, 21)
+	if d.cluster.Flavour == flavour.HyperShift {
+		// A control plane may be newer than the guest cluster, whose release the sidecars are from.
+		first = version.MajorMinor(4, 22)
+	}
+	return release.AtLeast(first)
+}
+
+// ofOneRelease returns whether the sidecars are images of the release: all images of a release have
+// a digest, and one repository. Otherwise somebody has replaced an image.
+func (d *driver) ofOneRelease(containers []corev1.Container) bool {
+	repository, _, found := strings.Cut(d.settings.Images[bundle.NodeDriverRegistrarImage], "@")
+	return found && !slices.ContainsFunc(containers, func(c corev1.Container) bool {
+		return hasLease(c) && !strings.HasPrefix(c.Image, repository+"@")
+	})
+}
+
+// releaseOfOpenShift returns the release of a standalone cluster, "" if it is unknown. OpenShift
+// updates this ConfigMap after cluster-storage-operator (run levels 80 and 50), so the sidecars are
+// never older. An update of OpenShift ends with a restart of each node, and so of the operator.
+func (d *driver) releaseOfOpenShift(ctx context.Context) string {
+	const namespace, name = "openshift-machine-config-operator", "machine-config-osimageurl"
+	if d.settings.ClusterID != "" || d.cluster.Flavour == flavour.HyperShift {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	allowed, err := d.may(ctx, authorizationv1.ResourceAttributes{
+		Verb: "get", Resource: "configmaps", Namespace: namespace, Name: name,
+	})
+	if err == nil && !allowed {
+		return ""
+	}
+	var object *corev1.ConfigMap
+	if err == nil {
+		object, err = d.cluster.Side(flavour.Guest).Kube.CoreV1().ConfigMaps(namespace).
+			Get(ctx, name, metav1.GetOptions{})
+	}
+	if err != nil {
+		klog.FromContext(ctx).Info("Cannot read the release of OpenShift", "err", err)
+		return ""
+	}
+	return object.Data["releaseVersion"]
+}
+
+// may returns whether the operator has a permission on the guest side. To ask is better than to
+// try: clusters alert on requests that the API server refuses.
+func (d *driver) may(ctx context.Context, do authorizationv1.ResourceAttributes) (bool, error) {
+	review, err := d.cluster.Side(flavour.Guest).Kube.AuthorizationV1().SelfSubjectAccessReviews().
+		Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &do},
+		}, metav1.CreateOptions{})
+	return err == nil && review.Status.Allowed, err
 }

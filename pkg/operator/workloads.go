@@ -8,11 +8,62 @@ import (
 	appslisters "k8s.io/client-go/listers/apps/v1"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
+	nodeservice "github.com/openshift/library-go/pkg/operator/csi/csidrivernodeservicecontroller"
+	"github.com/openshift/library-go/pkg/operator/deploymentcontroller"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
+
+// controllerService returns the controller of the Deployment with the driver's controllers. It is
+// library-go's controller of Deployments. library-go's controller for CSI drivers, which contains
+// it, does not check the cluster ID.
+func (d *driver) controllerService(name string) (factory.Controller, error) {
+	asset, object, err := d.workload(bundle.ControllerWorkload, flavour.ControlPlane)
+	if err != nil || object == nil {
+		return nil, err
+	}
+	clients := d.cluster.Side(flavour.ControlPlane)
+	deployments := clients.ObjectInformers.For(object.Namespace, object.Name).Apps().V1().Deployments()
+	hooks, err := d.controllerHooks(asset.Name, deployments.Lister())
+	if err != nil {
+		return nil, err
+	}
+	changes, informers := hook.DeploymentHooks(hooks)
+	client := d.workloadClient(name, clients, func() metav1.Object {
+		if found, err := deployments.Lister().Deployments(object.Namespace).Get(object.Name); err == nil {
+			return found
+		}
+		return nil
+	})
+	return deploymentcontroller.NewDeploymentController(name, asset.Data, d.events, client,
+		clients.Kube, deployments, informers, hook.Manifest(d.cluster, d.leaderElection()),
+		changes...), nil
+}
+
+// nodeService returns the controller of the DaemonSet with the node plugins.
+func (d *driver) nodeService(name string) (factory.Controller, error) {
+	asset, object, err := d.workload(bundle.NodeWorkload, flavour.Guest)
+	if err != nil || object == nil {
+		return nil, err
+	}
+	clients := d.cluster.Side(flavour.Guest)
+	daemonSets := clients.ObjectInformers.For(object.Namespace, object.Name).Apps().V1().DaemonSets()
+	hooks, err := d.nodeHooks(asset.Name, daemonSets.Lister())
+	if err != nil {
+		return nil, err
+	}
+	changes, informers := hook.DaemonSetHooks(hooks)
+	client := d.workloadClient(name, clients, func() metav1.Object {
+		if found, err := daemonSets.Lister().DaemonSets(object.Namespace).Get(object.Name); err == nil {
+			return found
+		}
+		return nil
+	})
+	return nodeservice.NewCSIDriverNodeServiceController(name, asset.Data, d.events, client,
+		clients.Kube, daemonSets, informers, changes...), nil
+}
 
 // controllerHooks returns the hooks of the Deployment of an asset. The hooks of the driver plugin
 // come last, so that they can override the others.
