@@ -134,8 +134,8 @@ test: ## Run what CI runs, and what to run before each commit (6 minutes, 13 in 
 .PHONY: test-all
 test-all: export TAGS := integration,long
 test-all: ## Run all tests that need no root, also after a failure (30 minutes)
-	@hack/stages.sh --keep-going lint-all vet verify test-unit verify-supply-chain \
-		test-logins test-devcluster test-chaos test-helm test-olm test-clusters
+	@hack/stages.sh --keep-going lint-all vet verify test-unit test-race \
+		verify-supply-chain test-logins test-devcluster test-chaos test-helm test-olm test-clusters
 
 .PHONY: test-root
 test-root: ## Run all tests that need root or packages of Debian, also after a failure (90 min)
@@ -191,6 +191,13 @@ verify-reproducible: ## Compare a build with one from an empty cache (5 minutes)
 .PHONY: test-unit
 test-unit: ## Run the tests that need no cluster
 	go test $(PACKAGES) $(TESTFLAGS)
+
+# The detector needs cgo. It makes tests several times slower, and they are compiled once more.
+.PHONY: test-race
+test-race: export CGO_ENABLED := 1
+test-race: ## Run the unit tests of what ships with the race detector, which needs gcc (30 minutes)
+	@command -v gcc >/dev/null || { echo >&2 'The race detector needs gcc. Install it'; exit 1; }
+	go test -race ./pkg/... $(TESTFLAGS)
 
 # TESTS are the packages whose tests run, by default the one with the mutant. A mutant may repeat
 # for ever what needs memory, which therefore has a limit.

@@ -37,6 +37,19 @@ func Pods(change func(*corev1.PodSpec) error) Workload {
 	}
 }
 
+// Arguments adds arguments to the container with a name, if the pods have one. It calls arguments
+// in each sync.
+func Arguments(container string, arguments func() []string) Workload {
+	return Pods(func(pod *corev1.PodSpec) error {
+		for i := range pod.Containers {
+			if one := &pod.Containers[i]; one.Name == container {
+				one.Args = append(one.Args, arguments()...)
+			}
+		}
+		return nil
+	})
+}
+
 // DeploymentHooks returns the arguments for library-go's Deployment controller.
 func DeploymentHooks(
 	hooks []Workload,
