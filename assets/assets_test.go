@@ -4,7 +4,6 @@ package assets_test
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,7 +22,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/openstack-csi/csi-operator/assets/drivers/cinder"
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -192,39 +190,6 @@ func workload(t *testing.T, b *bundle.Bundle, name string) (appsv1.DaemonSet, co
 	return object, object.Spec.Template.Spec
 }
 
-// Selectors are immutable, and a rename leaves the old object behind.
-func TestNamesOfExistingClustersStay(t *testing.T) {
-	t.Parallel()
-	type workloadName struct {
-		name     string
-		selector map[string]string
-	}
-	component := func(name string) map[string]string {
-		return map[string]string{"app": "openstack-manila-csi", "component": name}
-	}
-	ownName := func(name string) workloadName {
-		return workloadName{name, map[string]string{"app": name}}
-	}
-	tests := map[string]map[string]workloadName{
-		"cinder": {
-			"controller.yaml": ownName("openstack-cinder-csi-driver-controller"),
-			"node.yaml":       ownName("openstack-cinder-csi-driver-node"),
-		},
-		"manila": {
-			"controller.yaml": {"openstack-manila-csi-controllerplugin", component("controllerplugin")},
-			"node.yaml":       {"openstack-manila-csi-nodeplugin", component("nodeplugin")},
-		},
-		"nfs": {"node.yaml": {"csi-nodeplugin-nfsplugin", component("nfs-nodeplugin")}},
-	}
-	eachBundle(t, func(t *testing.T, driver string, _ flavour.Flavour, b *bundle.Bundle) {
-		for file, want := range tests[driver] {
-			object, _ := workload(t, b, file)
-			assert.Check(t, is.Equal(object.Name, want.name))
-			assert.Check(t, is.DeepEqual(want.selector, object.Spec.Selector.MatchLabels), file)
-		}
-	})
-}
-
 func TestPodsFollowTheConventions(t *testing.T) {
 	t.Parallel()
 	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
@@ -299,43 +264,6 @@ func checkContainer(t *testing.T, asset string, container corev1.Container) {
 	assert.Check(t, !needed || logs, "%s: container %s ignores the log level", asset, container.Name)
 	for _, arg := range container.Args {
 		assert.Check(t, !strings.Contains(arg, "Topology="), "%s: %s", asset, container.Name)
-	}
-}
-
-func TestCinderObjectsHaveTheNamesOfExistingClusters(t *testing.T) {
-	t.Parallel()
-	for _, f := range flavour.All() {
-		b, err := bundle.Load(cinder.Assets(), f)
-		assert.NilError(t, err)
-		got := map[string]string{}
-		for _, asset := range b.Assets() {
-			object := parse(t, asset.Data)
-			if kind := object.GetKind(); !strings.Contains(kind, "Role") {
-				got[asset.Name] = fmt.Sprint(kind, " ", name(object), " ", asset.Role)
-			}
-		}
-		const own = "${NAMESPACE}/openstack-cinder-csi-driver-"
-		const ofNode = "${NODE_NAMESPACE}/openstack-cinder-csi-driver-"
-		const ofOperator = "${OPERATOR_NAMESPACE}/openstack-cinder-csi-driver-operator "
-		want := map[string]string{
-			"controller.yaml":          "Deployment " + own + "controller controllerWorkload",
-			"controller_sa.yaml":       "ServiceAccount " + own + "controller-sa static",
-			"controller_pdb.yaml":      "PodDisruptionBudget " + own + "controller-pdb static",
-			"cabundle_cm.yaml":         "ConfigMap " + own + "trusted-ca-bundle static",
-			"node.yaml":                "DaemonSet " + ofNode + "node nodeWorkload",
-			"node_sa.yaml":             "ServiceAccount " + ofNode + "node-sa static",
-			"csidriver.yaml":           "CSIDriver /cinder.csi.openstack.org csiDriver",
-			"storageclass.yaml":        "StorageClass /standard-csi storageClass",
-			"volumesnapshotclass.yaml": "VolumeSnapshotClass /standard-csi snapshotClass",
-		}
-		if f == flavour.Standalone { // in a management cluster the operator may not write ServiceMonitors
-			want["service.yaml"] = "Service " + own + "controller-metrics static"
-			want["servicemonitor.yaml"] = "ServiceMonitor " + own + "controller-monitor serviceMonitor"
-			want["operator_servicemonitor.yaml"] = "ServiceMonitor " + ofOperator + "operatorMonitor"
-		} else { // the nodes are in the guest cluster, which has its own trusted CAs
-			want["node_cabundle_cm.yaml"] = "ConfigMap " + ofNode + "trusted-ca-bundle static"
-		}
-		assert.Check(t, is.DeepEqual(want, got), f)
 	}
 }
 

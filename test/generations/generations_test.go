@@ -12,6 +12,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
@@ -146,26 +147,24 @@ func TestCSIDriversHaveTheHashOfTheirSpec(t *testing.T) {
 	})
 }
 
-// owned returns the kinds and names of all objects of the present bundles of a driver.
-func owned(t *testing.T, driver string, f flavour.Flavour) func(kind, name string) bool {
+// owned returns all objects of the present bundles of a generation's driver, by kind and name.
+func owned(t *testing.T, g generations.Generation, f flavour.Flavour) map[string]map[string]any {
 	t.Helper()
-	folders := map[string][]fs.FS{
-		manilaDriver: {manila.Assets(), nfs.Assets()}, cinderDriver: {cinder.Assets()},
-	}[driver]
-	names := map[string]bool{}
+	folders := []fs.FS{cinder.Assets()}
+	if strings.HasPrefix(g.Name, "manila-") {
+		folders = []fs.FS{manila.Assets(), nfs.Assets()}
+	}
+	objects := map[string]map[string]any{}
 	for _, folder := range folders {
 		b, err := bundle.Load(folder, f)
 		assert.NilError(t, err)
 		for _, asset := range b.Assets() {
-			var object struct {
-				Kind     string
-				Metadata struct{ Name string }
-			}
-			assert.NilError(t, yaml.Unmarshal(asset.Data, &object))
-			names[object.Kind+"/"+object.Metadata.Name] = true
+			object := unstructured.Unstructured{}
+			assert.NilError(t, yaml.Unmarshal(asset.Data, &object.Object))
+			objects[object.GetKind()+" "+object.GetName()] = object.Object
 		}
 	}
-	return func(kind, name string) bool { return names[kind+"/"+name] }
+	return objects
 }
 
 // An object of another kind is never a leftover: volumes depend on StorageClasses, Secrets and the
@@ -173,17 +172,34 @@ func owned(t *testing.T, driver string, f flavour.Flavour) func(kind, name strin
 func TestLeftoversAreTheRBACObjectsAndServicesThatNoBundleContains(t *testing.T) {
 	t.Parallel()
 	eachGeneration(t, func(t *testing.T, f flavour.Flavour, g generations.Generation) {
-		driver := cinderDriver
-		if strings.HasPrefix(g.Name, "manila-") {
-			driver = manilaDriver
-		}
-		isOwned := owned(t, driver, f)
+		objects := owned(t, g, f)
 		for _, o := range g.Objects {
 			removable := o.GroupVersionKind().Group == rbacv1.GroupName || o.GetKind() == "Service"
-			want := removable && !isOwned(o.GetKind(), o.GetName())
+			want := removable && objects[o.GetKind()+" "+o.GetName()] == nil
 			if got := slices.Contains(g.Leftovers, o); got != want {
 				t.Errorf("%s %s is a leftover: %t", o.GetKind(), o.GetName(), got)
 			}
+		}
+	})
+}
+
+// A rename would leave the old object behind, and the selector of a workload is immutable.
+func TestBundlesKeepNamesAndSelectorsOfEarlierReleases(t *testing.T) {
+	t.Parallel()
+	notInBundles := []string{
+		"ConfigMap cloud-conf", "Secret csi-manila-secrets", "StorageClass csi-manila-default",
+	}
+	eachGeneration(t, func(t *testing.T, f flavour.Flavour, g generations.Generation) {
+		objects := owned(t, g, f)
+		for _, o := range g.Objects {
+			key := o.GetKind() + " " + o.GetName()
+			if slices.Contains(g.Leftovers, o) || slices.Contains(notInBundles, key) {
+				continue
+			}
+			assert.Check(t, objects[key] != nil, key)
+			before, _, _ := unstructured.NestedMap(o.Object, "spec", "selector", "matchLabels")
+			now, _, _ := unstructured.NestedMap(objects[key], "spec", "selector", "matchLabels")
+			assert.Check(t, is.DeepEqual(before, now), key)
 		}
 	})
 }
