@@ -50,15 +50,18 @@ func TestStatusIsDelayed(t *testing.T) {
 			source.OnUpdate(first, driver("1", "Normal", status))
 		}
 		<-time.After(time.Second)
+		synctest.Wait()
 		source.OnUpdate(first, driver("1", "Debug", "c"))
 		source.OnUpdate(first, driver("2", "Normal", ""))
 		annotated := driver("1", "Normal", "")
 		annotated.SetAnnotations(map[string]string{"a": "b"})
 		source.OnUpdate(first, annotated)
 		<-time.After(time.Minute)
+		synctest.Wait()
 		source.OnUpdate(first, driver("1", "Normal", "d"))
 		source.OnDelete(first)
 		<-time.After(time.Minute)
+		synctest.Wait()
 		want := []time.Duration{
 			0, time.Second, time.Second, time.Second, 20 * time.Second, 61 * time.Second, 81 * time.Second,
 		}

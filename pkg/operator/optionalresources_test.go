@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -27,10 +28,12 @@ func TestServiceMonitorsFollowTheClusterAndTheServiceOfTheOperator(t *testing.T)
 		d := assembled(t, flavour.Standalone, plugins()...)[0]
 		d.settings.ClusterID = clusterID
 		clients := d.cluster.Side(flavour.ControlPlane)
-		clustertest.PutCRD(t, clients.Metadata, "servicemonitors.monitoring.coreos.com")
+		api := clients.Dynamic.(*dynamicfake.FakeDynamicClient)
 		sync := syncer(t, d, d.serviceMonitor)
 		d.cluster.Start(t.Context())
-		monitors := clients.Dynamic.Resource(schema.GroupVersionResource{
+		assert.Check(t, sync() == nil && len(api.Actions()) == 0, "requests without a CRD")
+		clustertest.PutCRD(t, clients.Metadata, "servicemonitors.monitoring.coreos.com")
+		monitors := api.Resource(schema.GroupVersionResource{
 			Group: "monitoring.coreos.com", Version: "v1", Resource: "servicemonitors",
 		})
 		await := func(namespace, name string) (monitor *unstructured.Unstructured) {
@@ -64,5 +67,8 @@ func TestServiceMonitorsFollowTheClusterAndTheServiceOfTheOperator(t *testing.T)
 					"cluster ID %q: tlsConfig", clusterID)
 			}
 		}
+		gone := apierrors.NewNotFound(schema.GroupResource{}, "")
+		refuse(&api.Fake, "*", "servicemonitors", gone)
+		assert.NilError(t, sync(), "the CRD is gone, which the cache does not know")
 	}
 }

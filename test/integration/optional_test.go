@@ -18,24 +18,20 @@ import (
 type optional struct {
 	collection
 
-	crd, name, condition string
+	name string
 }
 
 func optionals() map[string]optional {
 	return map[string]optional{
 		"VolumeSnapshotClass": {
 			collection: collection{resource("snapshot.storage.k8s.io", "volumesnapshotclasses"), ""},
-			crd:        "volumesnapshotclasses.snapshot.storage.k8s.io",
 			name:       "csi-manila-standard",
-			condition:  "OpenStackManilaDriverVolumeSnapshotClassControllerDegraded",
 		},
 		"ServiceMonitor": {
 			collection: collection{
 				resource("monitoring.coreos.com", "servicemonitors"), operandNamespace,
 			},
-			crd:       "servicemonitors.monitoring.coreos.com",
-			name:      "manila-csi-driver-controller-monitor",
-			condition: "OpenStackManilaDriverServiceMonitorControllerDegraded",
+			name: "manila-csi-driver-controller-monitor",
 		},
 	}
 }
