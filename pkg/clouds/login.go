@@ -42,14 +42,14 @@ type Login struct {
 const identityVersion = "/v3"
 
 // identityURL returns the URL of version 3 of the identity API for an auth_url. As in the drivers,
-// an auth_url that ends with the version is that URL, and otherwise the version follows what
-// precedes the first version in the path. Unlike the drivers, it does not read the version document
-// of the cloud: that document could send the password to any host, and often names a host behind a
-// proxy.
+// an auth_url that ends with the version, without a space behind it, is that URL, and otherwise the
+// version follows what precedes the first version in the path. Unlike the drivers, it does not read
+// the version document of the cloud: that document could send the password to any host, and often
+// names a host behind a proxy.
 func identityURL(authURL string) string {
-	plain := strings.TrimSuffix(authURL, "/")
+	plain := strings.TrimSuffix(strings.TrimSpace(authURL), "/")
 	base, err := utils.BaseEndpoint(plain)
-	if err != nil || strings.HasSuffix(plain, identityVersion) {
+	if err != nil || strings.HasSuffix(strings.TrimSuffix(authURL, "/"), identityVersion) {
 		return plain
 	}
 	base, _, _ = strings.Cut(base, "?") // BaseEndpoint keeps the mark of an empty query

@@ -91,7 +91,8 @@ func (c Content) wrong(err error) error {
 // login returns the login without its CA.
 func (e *entry) login() (*Login, error) {
 	auth := cmp.Or(e.AuthInfo, &clientconfig.AuthInfo{})
-	auth.AuthURL = strings.TrimSpace(auth.AuthURL)
+	given := auth.AuthURL
+	auth.AuthURL = strings.TrimSpace(given)
 	if err := cmp.Or(e.checkURL(auth.AuthURL), e.checkSupported(auth)); err != nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func (e *entry) login() (*Login, error) {
 	if err := e.checkValues(&filled, l); err != nil {
 		return nil, err
 	}
-	l.AuthURL, l.Interface = identityURL(auth.AuthURL), strings.TrimSuffix(l.Interface, "URL")
+	l.AuthURL, l.Interface = identityURL(given), strings.TrimSuffix(l.Interface, "URL")
 	if l.Password != "" && l.ProjectID == "" && l.ProjectName == "" {
 		l.NoProject = e.noProject()
 	}
