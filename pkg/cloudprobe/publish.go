@@ -13,7 +13,7 @@ import (
 
 // ErrPending is published while the first probe has no result.
 var ErrPending = errors.New("OpenStack has not answered yet. If this persists, check the route " +
-	"between cluster and cloud, and Proxy/cluster (on HyperShift the management cluster's)")
+	"from the operator's pod to the cloud, and its proxy variables HTTPS_PROXY and NO_PROXY")
 
 // publish writes the conditions and, if the reason changed, an event. It starts the driver first if
 // the Gate waited for this outcome.
