@@ -159,26 +159,46 @@ func (s *session) notOffered(service Service, options gophercloud.EndpointOpts) 
 		where += " with interface " + string(options.Availability)
 	}
 	if options.Region != "" {
-		where += " in region " + clouds.Printable(options.Region)
+		where += " in region " + regionName(options.Region)
 	}
-	var others []string
+	var elsewhere, unsuitable []string
 	for _, entry := range s.entries {
 		for _, e := range entry.Endpoints {
-			matches := e.Interface == string(options.Availability) &&
-				slices.Contains([]string{"", e.Region, e.RegionID}, options.Region)
-			if slices.Contains(options.Types(), entry.Type) && !matches {
-				others = append(others, clouds.Printable(e.Interface)+" in "+clouds.Printable(e.Region))
+			switch matches := e.Interface == string(options.Availability) &&
+				slices.Contains([]string{"", e.Region, e.RegionID}, options.Region); {
+			case !slices.Contains(options.Types(), entry.Type):
+			case matches: // but its version
+				unsuitable = append(unsuitable, entry.Type)
+			default:
+				elsewhere = append(elsewhere, clouds.Printable(e.Interface)+" in "+clouds.Printable(e.Region))
 			}
 		}
 	}
-	slices.Sort(others)
-	others = slices.Compact(others)
-	if len(others) > 0 {
-		where += fmt.Sprintf(", but with %s: correct region_name or interface in clouds.yaml",
-			strings.Join(others[:min(len(others), maxListed)], ", "))
+	advice := ". If the cluster needs the service, ask the administrator of the cloud for it"
+	switch elsewhere, unsuitable = distinct(elsewhere), distinct(unsuitable); {
+	case len(elsewhere) > 0:
+		advice = fmt.Sprintf(", but with %s: correct region_name or interface in clouds.yaml",
+			strings.Join(elsewhere[:min(len(elsewhere), maxListed)], ", "))
+	case len(unsuitable) > 0:
+		advice = fmt.Sprintf(", only %s. Ask the administrator of the cloud for version %d of the API",
+			strings.Join(unsuitable, ", "), service.version)
 	}
-	return errorf(NotOffered, "OpenStack at %s offers no %s: its catalog has no %s",
-		redactedURL(s.access.AuthURL), service.name, where)
+	return errorf(NotOffered, "OpenStack at %s offers no %s: its catalog has no %s%s",
+		redactedURL(s.access.AuthURL), service.name, where, advice)
+}
+
+func distinct(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// regionName returns the name of a region for messages.
+func regionName(name string) string {
+	if trimmed := strings.TrimSpace(name); trimmed != name {
+		return clouds.Printable(trimmed) + " with a space or a line break beside the name, which does " +
+			"not belong there"
+	}
+	return clouds.Printable(name)
 }
 
 func malformedURL(service Service) *Error {
