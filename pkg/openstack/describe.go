@@ -24,7 +24,7 @@ func describe(err error) string {
 		return describeStatus(status, limitsRequests(err))
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == proxyConnect {
-		return "the proxy cannot be used. Check " + TheProxy + " and the route to the proxy"
+		return describeProxy(op.Err)
 	}
 	if isOther(err) {
 		err = ErrNotOpenStack
@@ -32,8 +32,45 @@ func describe(err error) string {
 	if own, ok := errors.AsType[DescribedError](err); ok {
 		return string(own)
 	}
-	return cmp.Or(describeTLS(err), describeNetwork(err), describeHandshake(err),
-		fmt.Sprintf("unexpected failure (%T)", err))
+	text := cmp.Or(describeTLS(err), describeNetwork(err).String(), describeHandshake(err))
+	switch {
+	case text == "" && isType[*answerError](err):
+		text = "its answer is not valid HTTP. Check the port in auth_url, proxy and load balancer"
+	case text == "":
+		text = fmt.Sprintf("unexpected failure (%T)", err)
+	}
+	if isType[*proxiedError](err) {
+		text += ". The request goes through the proxy in " + TheProxy
+	}
+	return text
+}
+
+// describeProxy describes why a connection to the proxy, or the one that it makes, fails. It does
+// not name the proxy: on HyperShift the administrators of guest clusters read the text.
+func describeProxy(err error) string {
+	status, _ := errors.AsType[proxyStatusError](err)
+	cause, advice := describeNetwork(err).cause, "Check "+TheProxy+" and the route to the proxy"
+	switch {
+	case status == http.StatusProxyAuthRequired:
+		cause = "it demands another login (HTTP 407)"
+		advice = "Correct user and password in " + TheProxy +
+			", in which %40 stands for @, and %3A for a colon"
+	case status >= http.StatusInternalServerError:
+		cause = fmt.Sprintf("it does not reach the server (HTTP %d)", status)
+		advice = "Check the route from the proxy to the cloud. If the proxy is not needed there, add " +
+			"the host of the cloud to noProxy in " + TheProxy
+	case status != 0:
+		cause = fmt.Sprintf("it refuses the connection (HTTP %d)", status)
+		advice = "Let the proxy connect to host and port of the cloud, or add the host to noProxy in " +
+			TheProxy
+	case isType[*net.DNSError](err):
+		cause = "its host name cannot be resolved"
+	case isType[*net.AddrError](err):
+		cause = "its port does not exist"
+	case describeTLS(err)+describeHandshake(err) != "":
+		cause = "its certificate or TLS version is not accepted"
+	}
+	return "the proxy cannot be used: " + cmp.Or(cause, "its answer is not valid HTTP") + ". " + advice
 }
 
 // DescribedError is an error whose text is the same for each attempt.
@@ -82,7 +119,8 @@ func describeTLS(err error) string {
 	case isType[*tls.CertificateVerificationError](err):
 		return "its certificate cannot be verified. Check the cloud's certificate"
 	case isType[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
-		return "the TLS handshake fails. Check that auth_url starts with https if the cloud serves HTTPS"
+		return "the server does not answer with TLS. Check the port in auth_url, and that auth_url " +
+			"starts with http if the cloud does not serve HTTPS"
 	}
 	return ""
 }
@@ -129,28 +167,53 @@ func lacksNames(err error) bool {
 	return len(c.DNSNames)+len(c.IPAddresses)+len(c.URIs)+len(c.EmailAddresses) == 0
 }
 
-func describeNetwork(err error) string {
+// networkFailure is why a server cannot be reached, with what to do. It is empty for an error of
+// another kind.
+type networkFailure struct{ cause, advice string }
+
+func (f networkFailure) String() string {
+	if f.cause == "" {
+		return ""
+	}
+	return f.cause + ". " + f.advice
+}
+
+func describeNetwork(err error) networkFailure {
 	dns, unresolved := errors.AsType[*net.DNSError](err)
 	network, _ := errors.AsType[net.Error](err)
 	switch {
 	case unresolved:
-		return fmt.Sprintf("the host name %s cannot be resolved. Check auth_url and the cluster's DNS",
-			dns.Name)
+		return networkFailure{
+			fmt.Sprintf("the host name %s cannot be resolved", dns.Name),
+			"Check auth_url and the cluster's DNS",
+		}
 	case errors.Is(err, context.Canceled):
-		return "request cancelled: operator shutting down"
+		return networkFailure{"request cancelled", "The operator is shutting down"}
 	case errors.Is(err, context.DeadlineExceeded), network != nil && network.Timeout():
-		return "no response in time. Check the route and firewalls between cluster and cloud"
+		return networkFailure{
+			"no response in time", "Check the route and firewalls between cluster and cloud",
+		}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "the connection is refused. Check that the service runs and auth_url is right"
+		return networkFailure{
+			"the connection is refused", "Check that the service runs and auth_url is right",
+		}
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return "there is no route. Check the route between cluster and cloud, and " + TheProxy
+		return networkFailure{
+			"there is no route", "Check the route between cluster and cloud, and " + TheProxy,
+		}
 	// Depending on the timing, a server that drops connections causes any of these errors.
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
 		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, http.ErrServerClosed):
-		return "the server closes the connection. " +
-			"Check load balancer, proxy and firewalls in front of the cloud"
+		return networkFailure{
+			"the server closes the connection",
+			"Check load balancer, proxy and firewalls in front of the cloud",
+		}
+	case isType[*net.AddrError](err):
+		return networkFailure{
+			"it has an address or a port that does not exist", "Check auth_url",
+		}
 	}
-	return ""
+	return networkFailure{}
 }
 
 // isOther reports whether an error is about an answer of another kind than expected.

@@ -128,6 +128,16 @@ func TestRedirectOfLoginNamesItsTarget(t *testing.T) {
 	}
 }
 
+func TestRedirectOfLoginToNoURLIsExplained(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{302, 307} {
+		s := newSimulated(t, simulator.Config{})
+		s.fault(redirect(simulator.Identity, status, "https://secret-host/%zz"))
+		message := stable(t, 3, func() string { return s.refusedRedirect(s.client()) })
+		wantFragment(t, message, "it redirects the request to an address that is not a URL. Check")
+	}
+}
+
 // refusedRedirect expects a request to fail, and returns the message, which may contain the host of
 // another server.
 func (s *fixture) refusedRedirect(client *openstack.Client) string {

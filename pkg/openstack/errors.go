@@ -74,19 +74,34 @@ func invalid(problem string) *Error {
 const identityService = "identity service"
 
 func loginError(authURL string, err error) *Error {
-	if refused(err) {
+	const advice = "that auth_url is the URL of Keystone, not of the dashboard, and check proxy and " +
+		"load balancer"
+	status, foreign := statusOf(err), !isOfKeystone(err)
+	switch {
+	case refused(err) && foreign: // or something replaces the errors of Keystone
+		return errorf(AuthenticationFailed, "OpenStack's identity service at %s refused the login "+
+			"(HTTP %d), but the answer is not of Keystone. Check %s, then user, password or application "+
+			"credential, project and domain in %s", redactedURL(authURL), status, advice, TheSecret)
+	case refused(err):
 		return errorf(AuthenticationFailed, "OpenStack's identity service at %s refused the login "+
 			"(HTTP %d). Check user, password or application credential, project and domain in %s",
-			redactedURL(authURL), statusOf(err), TheSecret)
-	}
-	// Front ends limit requests and answer 5xx in place of Keystone.
-	if status := statusOf(err); status != 0 && status < http.StatusInternalServerError &&
-		!limitsRequests(err) && !isOfKeystone(err) {
+			redactedURL(authURL), status, TheSecret)
+	case isOfProxy(status, authURL):
+	case status == http.StatusBadRequest && foreign && strings.HasPrefix(authURL, "http:"):
 		err = describef("it returned HTTP %d, which is no answer of Keystone to a login. Check that "+
-			"auth_url is the URL of Keystone, not of the dashboard, and check proxy and load balancer",
-			status)
+			"auth_url starts with https if the cloud serves HTTPS, %s", status, advice)
+	// Front ends limit requests and answer 5xx in place of Keystone.
+	case status != 0 && status < http.StatusInternalServerError && foreign && !limitsRequests(err):
+		err = describef("it returned HTTP %d, which is no answer of Keystone to a login. Check %s",
+			status, advice)
 	}
 	return unreachable(identityService, authURL, err)
+}
+
+// isOfProxy returns whether a status is that of the proxy on the way to a URL. With https, the
+// proxy only connects, and the status is that of a server.
+func isOfProxy(status int, to string) bool {
+	return status == http.StatusProxyAuthRequired && strings.HasPrefix(to, "http:")
 }
 
 // refused returns whether Keystone refused a login. It answers 404 for an application credential
@@ -151,6 +166,9 @@ func callError(service, endpoint string, a Access, err error) *Error {
 }
 
 func unreachable(service, endpoint string, err error) *Error {
+	if status := statusOf(err); isOfProxy(status, endpoint) {
+		err = proxyError(proxyStatusError(status))
+	}
 	cause := describe(err)
 	if service != identityService { // its URL is not in clouds.yaml
 		origin := "the URL of the " + service + " in OpenStack's catalog"

@@ -114,6 +114,9 @@ func TestFailedLoginsAreClassified(t *testing.T) {
 				"Keystone to a login. Check that auth_url is the URL of Keystone", code),
 		}
 	}
+	tests["403 of another server"] = failure{
+		answer(403, "<html>"), refused, "refused the login (HTTP 403), but the answer is not of Keystone",
+	}
 	tests["400 of Keystone"] = failure{
 		answer(400, `{"error":{"code":400,"title":"Bad Request","message":"secret-x"}}`), unreachable,
 		"returned HTTP 400, which the operator does not expect. Check",

@@ -140,14 +140,31 @@ func TestServersWithoutTLSAreExplained(t *testing.T) {
 		"an old version": {
 			record(handshake, "\x02\x00\x00"+string(byte(len(hello)))+hello), "protocol version 301",
 		},
-		"another server": {"SSH-2.0-OpenSSH_9.2\r\n", "fails. Check that auth_url starts with https"},
-		"HTTP":           {"HTTP/1.1 400 No\r\n\r\n", "fails. Check that auth_url starts with https"},
+		"another server": {"SSH-2.0-OpenSSH_9.2\r\n", "the server does not answer with TLS"},
+		"HTTP":           {"HTTP/1.1 400 No\r\n\r\n", "starts with http if the cloud does not serve"},
 		"nothing":        {"", "the server closes the connection"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSimulated(t, simulator.Config{})
 			s.wantMessage(answering(t, test.answer), test.want)
+		})
+	}
+}
+
+func TestServersWithoutHTTPAreExplained(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"another server":      "SSH-2.0-OpenSSH_9.2\r\n",
+		"no header":           "HTTP/1.1 200 OK\r\nno header\r\n\r\n",
+		"an unknown encoding": "HTTP/1.1 201 OK\r\nTransfer-Encoding: x\r\n\r\n",
+		"a wrong chunk":       "HTTP/1.1 201 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSimulated(t, simulator.Config{})
+			front := strings.Replace(answering(t, answer), "https", "http", 1)
+			s.wantMessage(front, "its answer is not valid HTTP. Check the port in auth_url")
 		})
 	}
 }

@@ -12,6 +12,10 @@ import (
 const errRedirected = DescribedError("it redirects the request to another server, which must not " +
 	"get the token. Check auth_url and the cloud's catalog")
 
+// errNoLocation means that a response redirects the request to a text that is no URL.
+const errNoLocation = DescribedError("it redirects the request to an address that is not a URL. " +
+	"Check auth_url, proxy and load balancer")
+
 // checkRedirect allows redirects that keep the method, within a server, and from http to https on
 // the same host. net/http would send the token, and after status 307 or 308 the password too, to
 // any host.

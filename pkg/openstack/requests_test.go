@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -166,8 +167,17 @@ func TestRefusedTokenNamesTheAccessRule(t *testing.T) {
 	}
 }
 
-// Hosts of clouds behind the proxy. Only the proxy can resolve their names.
-const open, forbidden = "cloud.invalid", "forbidden.invalid"
+// open is the host of clouds behind the proxy. Only the proxy can resolve its name.
+const open = "cloud.invalid"
+
+// refusals are the statuses with which the proxy refuses to connect to hosts. With the status 0 it
+// does not answer as a proxy.
+func refusals() map[string]int {
+	return map[string]int{
+		"login.invalid": http.StatusProxyAuthRequired, "forbidden.invalid": http.StatusForbidden,
+		"gateway.invalid": http.StatusBadGateway, "garbage.invalid": 0,
+	}
+}
 
 // TestMain sets the proxy variables, because net/http reads them only once per process. Requests to
 // the loopback interface and to hosts that cannot be reached use no proxy. That of HTTP is down.
@@ -189,33 +199,51 @@ func TestMain(m *testing.M) {
 
 func TestProxyOfTheEnvironmentIsUsed(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		tls  bool
-		host string
-	}{
-		"connects": {true, open}, "refuses": {true, forbidden}, "is down": {false, open},
+	s := newSimulated(t, simulator.Config{TLS: true, AdvertisedHost: open})
+	s.write("ca.crt", s.ca())
+	s.wantTypes(s.client(), "gold", "silver")
+}
+
+func TestProxyThatCannotBeUsedIsExplained(t *testing.T) {
+	t.Parallel()
+	for front, want := range map[string]string{
+		"http://cloud.invalid":      "the connection is refused. Check Proxy/cluster",
+		"https://login.invalid":     "it demands another login (HTTP 407). Correct user and password in",
+		"https://forbidden.invalid": "it refuses the connection (HTTP 403). Let the proxy connect to",
+		"https://gateway.invalid":   "it does not reach the server (HTTP 502). Check the route from the",
+		"https://garbage.invalid":   "its answer is not valid HTTP. Check Proxy/cluster",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSimulated(t, simulator.Config{TLS: test.tls, AdvertisedHost: test.host})
-			if test.tls {
-				s.write("ca.crt", s.ca())
-			}
-			if name == "connects" {
-				s.wantTypes(s.client(), "gold", "silver")
-				return
-			}
-			message := s.wantFailure(s.client(), openstack.CloudUnreachable)
-			wantFragment(t, message, "the proxy cannot be used")
-		})
+		s := newSimulated(t, simulator.Config{})
+		s.wantMessage(front, "the proxy cannot be used: "+want)
 	}
+}
+
+// The server behind the proxy closes the connection.
+func TestProxyIsNamedIfTheServerBehindItFails(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(answering(t, ""))
+	check(t, err)
+	s := newSimulated(t, simulator.Config{})
+	s.front = "https://" + net.JoinHostPort(open, u.Port())
+	s.clouds(simulator.Clouds{})
+	message := s.wantFailure(s.client(), openstack.CloudUnreachable)
+	wantFragment(t, message, "closes the connection. Check load balancer, proxy and firewalls in "+
+		"front of the cloud. The request goes through the proxy in Proxy/cluster")
 }
 
 // connect connects a client of the proxy to a port of the loopback interface.
 func connect(w http.ResponseWriter, r *http.Request) {
 	host, port, _ := net.SplitHostPort(r.Host) // the requests of the tests have a port
-	if r.Method != http.MethodConnect || host == forbidden {
-		w.WriteHeader(http.StatusForbidden)
+	status, refused := refusals()[host]
+	switch {
+	case status != 0:
+		w.WriteHeader(status)
+		return
+	case refused:
+		if client, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			_, _ = io.WriteString(client, "SSH-2.0-OpenSSH_9.2\r\n")
+			_ = client.Close()
+		}
 		return
 	}
 	server, err := (&net.Dialer{}).DialContext(r.Context(), "tcp", net.JoinHostPort("127.0.0.1", port))

@@ -68,14 +68,32 @@ func httpClient(
 	}
 }
 
+// proxyStatusError is the HTTP status with which a proxy refuses to connect.
+type proxyStatusError int
+
+func (s proxyStatusError) Error() string { return http.StatusText(int(s)) }
+
 // checkProxyResponse returns an error that describe recognizes if the proxy refuses to connect. The
 // error of net/http would contain only the text of the status.
 func checkProxyResponse(_ context.Context, _ *url.URL, _ *http.Request, r *http.Response) error {
 	if r.StatusCode == http.StatusOK {
 		return nil
 	}
-	return &net.OpError{Op: proxyConnect, Net: "tcp", Err: errors.New(http.StatusText(r.StatusCode))}
+	return proxyError(proxyStatusError(r.StatusCode))
 }
+
+// proxyError returns an error as net/http returns it if it cannot connect to a proxy.
+func proxyError(err error) error { return &net.OpError{Op: proxyConnect, Net: "tcp", Err: err} }
+
+// proxiedError is the error of a request through a proxy.
+type proxiedError struct{ error }
+
+func (e *proxiedError) Unwrap() error { return e.error }
+
+// answerError is an error of a request that was answered.
+type answerError struct{ error }
+
+func (e *answerError) Unwrap() error { return e.error }
 
 // limitedTransport limits responses: reading the body beyond the limits returns an error. It
 // calls observe with the response, nil if there is none, and the time until its header arrived.
@@ -88,18 +106,19 @@ type limitedTransport struct {
 
 func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	start := time.Now()
-	var failed atomic.Bool // the handshake may outlive the request
-	traced := httptrace.WithClientTrace(request.Context(), &httptrace.ClientTrace{
-		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { failed.Store(err != nil) },
-	})
+	var a progress
+	traced := httptrace.WithClientTrace(request.Context(), a.trace())
 	response, err := t.Transport.RoundTrip(request.WithContext(traced))
 	t.observe(request.URL, response, time.Since(start))
-	if err != nil && failed.Load() {
-		err = &handshakeError{err}
-	}
-	if err != nil {
+	if proxy, _ := t.Proxy(request); err != nil {
 		t.CloseIdleConnections() // whatever ended this one may have ended them, too
-		return nil, err
+		return nil, a.classified(err, request.URL, proxy)
+	}
+	const redirects = 3 // the class of status
+	if _, err := response.Location(); response.StatusCode/100 == redirects && err != nil &&
+		!errors.Is(err, http.ErrNoLocation) {
+		_ = response.Body.Close()
+		return nil, errNoLocation
 	}
 	limit := size{maxBody, maxValues}
 	if request.Method == http.MethodGet && request.Context().Value(longBodyKey{}) != nil {
@@ -107,6 +126,38 @@ func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	}
 	response.Body = &limitedBody{response.Body, limit, limit}
 	return response, nil
+}
+
+// progress is how far a request has come. Its connection may outlive it.
+type progress struct{ reached, failed, answered atomic.Bool }
+
+func (a *progress) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GotConn:              func(httptrace.GotConnInfo) { a.reached.Store(true) },
+		TLSHandshakeStart:    func() { a.reached.Store(true) },
+		TLSHandshakeDone:     func(_ tls.ConnectionState, err error) { a.failed.Store(err != nil) },
+		GotFirstResponseByte: func() { a.answered.Store(true) },
+	}
+}
+
+// classified returns the error of a request to a URL through a proxy, nil for none.
+func (a *progress) classified(err error, to, proxy *url.URL) error {
+	op, _ := errors.AsType[*net.OpError](err)
+	switch ofProxy := op != nil && op.Op == proxyConnect; {
+	case ofProxy:
+	case errors.Is(err, context.Canceled):
+	case proxy != nil && to.Scheme == "https" && !a.reached.Load():
+		err = proxyError(err) // it does not answer, or not as a proxy
+	case proxy != nil:
+		err = &proxiedError{err}
+	}
+	if a.answered.Load() {
+		err = &answerError{err}
+	}
+	if a.failed.Load() {
+		err = &handshakeError{err}
+	}
+	return err
 }
 
 // limitedBody counts how many bytes and values may still follow.
@@ -126,6 +177,9 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left.bytes < 0 || b.left.values < 0 {
 		return 0, describef("its response is larger than %d MiB or contains more than %d values. "+
 			"Check auth_url, proxy and load balancer", b.limit.bytes>>20, b.limit.values)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &answerError{err}
 	}
 	return n, err
 }
