@@ -1,7 +1,11 @@
 package clouds
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +26,7 @@ func (c Content) authority(e *entry) (string, error) {
 		return "", c.CAErr
 	case strings.TrimSpace(c.CA) != "":
 		return usableCA(cmp.Or(c.CAName, "the CA of the cloud"), c.CA)
-	case strings.Contains(path, "-----BEGIN"):
+	case strings.Contains(path, pemStart), strings.Contains(decoded(path), pemStart):
 		source, bundle = source+" in "+e.at("cacert"), e.CACertFile
 	case path != "" && !systemBundle(path) && !c.CAElsewhere:
 		return "", c.wrong(fmt.Errorf("%s has a path in %s, and pods do not contain that file: put the "+
@@ -45,12 +49,74 @@ func usableCA(source, bundle string) (string, error) {
 	if err := position.Fits(bundle, size); err != nil {
 		return "", fmt.Errorf("%s %w. Write only the CA of the cloud into it", source, err)
 	}
-	bundle = strings.ToValidUTF8(bundle, "?")
-	if _, err := cert.ParseCertsPEM([]byte(bundle)); err != nil {
-		return "", fmt.Errorf("%s contains no PEM certificate, or one that cannot be parsed. "+
-			"Write one or more certificates in PEM into it", source)
+	valid := strings.ToValidUTF8(bundle, "?")
+	if _, err := cert.ParseCertsPEM([]byte(valid)); err != nil {
+		return "", fmt.Errorf("%s %s", source, cmp.Or(brokenCertificate(bundle), otherBundle(bundle)))
 	}
-	return bundle, nil
+	return valid, nil
+}
+
+// pemStart is in each text in PEM.
+const pemStart = "-----BEGIN"
+
+// brokenCertificate says which certificate of a bundle cannot be parsed, "" if there is none.
+func brokenCertificate(bundle string) string {
+	number, rest := 0, []byte(bundle)
+	for {
+		start := len(bundle) - len(rest) + max(bytes.Index(rest, []byte(pemStart)), 0)
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return ""
+		}
+		if block.Type != cert.CertificateBlockType {
+			continue
+		}
+		number++
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return fmt.Sprintf("contains a certificate that cannot be parsed: number %d, line %d. Copy it "+
+				"again, or remove it", number, 1+strings.Count(bundle[:start], "\n"))
+		}
+	}
+}
+
+// otherBundle returns what a text without a certificate in PEM is, with what to do. It contains no
+// part of the text.
+func otherBundle(bundle string) string {
+	const wanted = "Write one or more certificates in PEM into it"
+	block, _ := pem.Decode([]byte(bundle))
+	plain := decoded(bundle)
+	_, noDER := x509.ParseCertificate([]byte(bundle))
+	_, noBody := x509.ParseCertificate([]byte(plain))
+	switch {
+	case noDER == nil:
+		return "contains a certificate in DER: convert it with openssl x509 -inform der"
+	case noBody == nil:
+		return "contains a certificate without the lines -----BEGIN CERTIFICATE----- and -----END " +
+			"CERTIFICATE-----: add them"
+	case strings.Contains(plain, pemStart):
+		return "is encoded as base64 once too often: write the decoded text, or use stringData"
+	case block != nil && block.Type == "TRUSTED CERTIFICATE":
+		return "contains a TRUSTED CERTIFICATE of OpenSSL: convert it with openssl x509"
+	case block != nil && block.Type == "PKCS7":
+		return "contains PKCS7: convert it with openssl pkcs7 -print_certs"
+	case block != nil && strings.Contains(block.Type, "PRIVATE KEY"):
+		return "contains a private key, and no PEM certificate. " + wanted
+	case block == nil && strings.Contains(bundle, pemStart):
+		line := 1 + strings.Count(bundle[:strings.Index(bundle, pemStart)], "\n")
+		return fmt.Sprintf("contains no PEM certificate that can be read: write -----BEGIN "+
+			"CERTIFICATE----- (line %d) and -----END CERTIFICATE----- on lines of their own, with nothing "+
+			"before or after them", line)
+	}
+	return "contains no PEM certificate. " + wanted
+}
+
+// decoded returns the text that a text in base64 encodes, "" for another text.
+func decoded(text string) string {
+	plain, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
+	if err != nil {
+		return ""
+	}
+	return string(plain)
 }
 
 // systemBundle returns true for the paths of the bundles that programs in Go read as the roots of

@@ -1,6 +1,9 @@
 package clouds_test
 
 import (
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -208,6 +211,8 @@ func TestCAHasThreeSources(t *testing.T) {
 	cloud, err := simulator.New(simulator.Config{TLS: true})
 	assert.NilError(t, err)
 	ca := string(cloud.CA())
+	block, _ := pem.Decode(cloud.CA())
+	encoded := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 	entry := auth(userByID, pass, "project_id: p") + "    cacert: "
 	inline := entry + "|\n      " + strings.ReplaceAll(strings.TrimSpace(ca), "\n", "\n      ") + "\n"
 	dos := strings.ReplaceAll(ca, "\n", "\r\n")
@@ -217,7 +222,7 @@ func TestCAHasThreeSources(t *testing.T) {
 		path      = "/home/me/ca.pem"
 		secretKey = "key cacert of Secret ns/name"
 		config    = "key ca-bundle.pem of ConfigMap ns/ca"
-		unusable  = " contains no PEM certificate, or one that cannot be parsed. "
+		unusable  = " contains no PEM certificate"
 	)
 	for name, test := range map[string]struct {
 		text, secret, config string
@@ -239,9 +244,33 @@ func TestCAHasThreeSources(t *testing.T) {
 		},
 		"text in the Secret":    {entry, "s3cr3t", ca, secretKey + unusable},
 		"text in the ConfigMap": {entry, "", "s3cr3t", config + unusable},
-		"one of two is broken":  {entry, ca + broken, "", secretKey + unusable},
-		"DER":                   {entry, "\x30\x82\x01\x34", "", secretKey + unusable},
-		"a private key":         {entry, privateKey, "", secretKey + unusable},
+		"one of two is broken": {
+			entry, ca + broken, "", secretKey + " contains a certificate that cannot be parsed: number 2, " +
+				fmt.Sprintf("line %d", 1+strings.Count(ca, "\n")),
+		},
+		"a part of DER": {entry, "\x30\x82\x01\x34", "", secretKey + unusable},
+		"DER":           {entry, string(block.Bytes), "", secretKey + " contains a certificate in DER"},
+		"base64":        {entry, encoded(ca), "", secretKey + " is encoded as base64 once too often"},
+		"base64 in clouds.yaml": {
+			entry + encoded(ca), "", "",
+			fromNS + " in clouds.openstack.cacert (line 8) is encoded as base64 once too often",
+		},
+		"base64 of DER": {
+			entry, encoded(string(block.Bytes)), "", secretKey + " contains a certificate without the lines",
+		},
+		"a trusted certificate": {
+			entry, strings.ReplaceAll(ca, " CERTIFICATE", " TRUSTED CERTIFICATE"), "",
+			secretKey + " contains a TRUSTED CERTIFICATE of OpenSSL: convert it with openssl x509",
+		},
+		"PKCS7": {
+			entry, strings.ReplaceAll(ca, " CERTIFICATE", " PKCS7"), "",
+			secretKey + " contains PKCS7: convert it with openssl pkcs7",
+		},
+		"without line breaks": {
+			entry, "# CA\n" + strings.ReplaceAll(ca, "\n", `\n`), "", secretKey + unusable + " that can " +
+				"be read: write -----BEGIN CERTIFICATE----- (line 2)",
+		},
+		"a private key": {entry, privateKey, "", secretKey + " contains a private key, and no PEM"},
 		"cut off in clouds.yaml": {
 			entry + "'-----BEGIN CERTIFICATE-----'", "", "",
 			fromNS + " in clouds.openstack.cacert (line 8)" + unusable,

@@ -3,7 +3,6 @@ package clouds
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"fmt"
 	"regexp"
 	"slices"
@@ -91,9 +90,8 @@ func otherStart(first string, text []byte) string {
 // isBase64 returns true for a text whose base64 decodes to another text.
 func isBase64(text []byte) bool {
 	const shortest = 16
-	decoded, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(string(text)), ""))
-	return err == nil && len(decoded) >= shortest && utf8.Valid(decoded) &&
-		bytes.ContainsAny(decoded, ":\n")
+	plain := decoded(string(text))
+	return len(plain) >= shortest && utf8.ValidString(plain) && strings.ContainsAny(plain, ":\n")
 }
 
 // otherTree returns what a tree without a top-level key clouds is, with what to do.
