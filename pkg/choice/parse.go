@@ -121,11 +121,23 @@ func (c *checker) document(root *yaml.Node) {
 		return
 	}
 	top := root.Content[0]
+	given := map[string]*yaml.Node{}
 	for i := 0; i+1 < len(top.Content) && top.Kind == yaml.MappingNode; i += 2 {
-		if top.Content[i].Value == "kind" && top.Content[i+1].Value == "ConfigMap" {
-			c.fault(top.Line, nil, "the text is a ConfigMap: write only what its key %s contains", Key)
-			return
-		}
+		given[top.Content[i].Value] = top.Content[i+1]
+	}
+	version, kind := given["apiVersion"], given["kind"]
+	group, _, _ := strings.Cut(APIVersion, "/")
+	switch {
+	case version != nil && kind != nil && kind.Value == "ConfigMap":
+		c.fault(top.Line, nil, "the text is a ConfigMap: write only what its key %s contains", Key)
+		return
+	case version != nil && kind != nil && !strings.HasPrefix(version.Value, group+"/"):
+		c.fault(kind.Line, nil, "the text is a %s: write a %s with apiVersion %s", kind.Value, c.kind,
+			APIVersion)
+		return
+	case given[Key] != nil:
+		c.fault(top.Line, nil, "the text contains the key %s: write only what is below it", Key)
+		return
 	}
 	c.check(top, reflect.TypeFor[Config](), "", nil)
 }
@@ -229,16 +241,29 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 		}
 		if found < 0 {
 			c.fault(key.Line, nil, "unknown field %q%s", at.Child(key.Value),
-				suggestion(known, key.Value))
+				cmp.Or(ofOtherKind(t, key.Value), suggestion(known, key.Value)))
 			continue
 		}
 		c.check(node.Content[i+1], known[found].Type, known[found].Tag, at.Child(key.Value))
 	}
 	for _, f := range known {
 		if f.Tag.Get("required") != "" && !given[FieldName(f)] {
-			c.fault(node.Line, nil, "%v", field.Required(at.Child(FieldName(f)), ""))
+			advice := map[string]string{
+				"apiVersion": "write " + APIVersion, "kind": "write " + string(c.kind),
+			}[FieldName(f)]
+			c.fault(node.Line, nil, "%v", field.Required(at.Child(FieldName(f)), advice))
 		}
 	}
+}
+
+// ofOtherKind returns a note about a field that only another kind has, "" about another field.
+func ofOtherKind(t reflect.Type, name string) string {
+	for _, f := range Fields("", t) {
+		if FieldName(f) == name {
+			return ": only a " + f.Tag.Get("kind") + " has it"
+		}
+	}
+	return ""
 }
 
 // Fields returns the fields of Config, or of a type in it, that a kind has, with those of embedded

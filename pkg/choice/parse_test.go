@@ -153,12 +153,15 @@ classes:
 func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
-		"empty":           {"", "1: the text is empty: remove the key, or set apiVersion and kind"},
-		"comment":         {"# x", "1: the text is empty: remove the key, or set apiVersion and kind"},
-		"list":            {"[]", "1: must be a map of fields"},
-		"text":            {"x", "1: must be a map of fields"},
-		"nothing":         {"null", "1: must be a map of fields"},
-		"no version":      {"{}", "1: apiVersion: Required value\n1: kind: Required value"},
+		"empty":   {"", "1: the text is empty: remove the key, or set apiVersion and kind"},
+		"comment": {"# x", "1: the text is empty: remove the key, or set apiVersion and kind"},
+		"list":    {"[]", "1: must be a map of fields"},
+		"text":    {"x", "1: must be a map of fields"},
+		"nothing": {"null", "1: must be a map of fields"},
+		"no version": {
+			"{}", "1: apiVersion: Required value: write config.csi.openstack.org/v1alpha1\n" +
+				"1: kind: Required value: write ManilaConfig",
+		},
 		"second document": {header + "---\n{}\n", "3: a second YAML document: each file contains one"},
 		"duplicate field": {
 			header + "kind: ManilaConfig\n", `3: mapping key "kind" already defined at line 2`,
@@ -182,6 +185,21 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 		"ConfigMap": {
 			"apiVersion: v1\nkind: ConfigMap\ndata: {}\n",
 			"1: the text is a ConfigMap: write only what its key operator.yaml contains",
+		},
+		"another manifest": {
+			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nparameters: {}\n", "2: the text is a " +
+				"StorageClass: write a ManilaConfig with apiVersion config.csi.openstack.org/v1alpha1",
+		},
+		"data of a ConfigMap": {
+			"operator.yaml: |\n  " + header,
+			"1: the text contains the key operator.yaml: write only what is below it",
+		},
+		"an address": {
+			header + "class: {shareClients: ['fd00::1']}\n",
+			`3: class.shareClients[0]: Invalid value: "fd00::1": use the network fd00::1/128`,
+		},
+		"Markdown": {
+			"```yaml\n" + header, "1: the text is not valid YAML. Remove this line, which is Markdown",
 		},
 		"image": {
 			header + "csiAddons: {image: 'registry.example.com/a,b'}\n",
@@ -221,8 +239,8 @@ func TestFieldsOfManilaAreUnknownForCinder(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(header, "Manila", "Cinder", 1) +
 		"driver: Auto\nclass: {reclaimPolicy: Retain, shareClients: []}\n"
-	want := `3: unknown field "driver"
-4: unknown field "class.shareClients"`
+	want := `3: unknown field "driver": only a ManilaConfig has it
+4: unknown field "class.shareClients": only a ManilaConfig has it`
 	assert.Check(t, is.DeepEqual(want, faultsOf(choice.Cinder, text)))
 }
 

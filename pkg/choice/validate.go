@@ -154,7 +154,11 @@ func (c Class) validateShares(at *field.Path) (errs field.ErrorList) {
 
 func validateNetwork(client string, at *field.Path) field.ErrorList {
 	network, err := netip.ParsePrefix(client)
+	address, noAddress := netip.ParseAddr(client)
 	switch {
+	case noAddress == nil && address.Zone() == "":
+		return field.ErrorList{field.Invalid(at, client, fmt.Sprintf("use the network %s/%d",
+			address, address.BitLen()))}
 	case err != nil:
 		return field.ErrorList{field.Invalid(at, client,
 			"use a network such as 10.0.0.0/16 or fd00::/64")}

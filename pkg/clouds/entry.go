@@ -7,11 +7,14 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
@@ -132,13 +135,41 @@ func (e *entry) checkURL(authURL string) error {
 	case position.IsTemplate(authURL), strings.ContainsRune("$<", rune(authURL[0])):
 		return fmt.Errorf("has a placeholder that is not filled in at %s: use the http or https URL of "+
 			"the identity service, such as %s", at, example)
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("has an invalid %s: use an http or https URL, such as %s", at, example)
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		highPort(u.Port()):
+		return fmt.Errorf("has an invalid %s: %suse an http or https URL, such as %s", at,
+			mistakeInURL(authURL), example)
 	case strings.HasSuffix(gophercloud.NormalizeURL(authURL), "/v2.0/"):
 		return fmt.Errorf("has %s of version 2.0 of the identity API: use version 3, such as %s", at,
 			example)
 	}
 	return nil
+}
+
+// highPort returns true for a port that does not exist.
+func highPort(port string) bool {
+	_, err := strconv.ParseUint(port, 10, 16)
+	return port != "" && err != nil
+}
+
+// mistakeInURL returns the start of a sentence about a text that is no URL, "" if the mistake is
+// not known.
+func mistakeInURL(text string) string {
+	scheme, rest, _ := strings.Cut(text, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	strange := strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+	switch {
+	case strange >= 0:
+		char, _ := utf8.DecodeRuneInString(text[strange:])
+		return fmt.Sprintf("it contains the character %U; ", char)
+	case !slices.Contains([]string{"http", "https"}, strings.ToLower(scheme)):
+		return "it does not begin with http:// or https://; "
+	case strings.Count(host, ":") > 1 && !strings.ContainsAny(host, "@["):
+		return "an address of IPv6 needs brackets, as in http://[fd00::5]:5000/v3; "
+	case host != "":
+		return "its host or its port does not exist; "
+	}
+	return ""
 }
 
 // unread is a key that nothing reads.
@@ -198,6 +229,21 @@ func (e *entry) misplaced(format string, names ...string) string {
 	return ""
 }
 
+// blank returns a note about the first of the keys of auth that has no value, "" if there is none.
+func (e *entry) blank(names ...string) string {
+	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle
+	for _, k := range e.auth {
+		switch {
+		case !slices.Contains(names, k.name) || !k.empty():
+		case k.value.Style&quoted != 0:
+			return fmt.Sprintf(" (%s is empty)", k)
+		default:
+			return fmt.Sprintf(" (%s is empty: a value that begins with #, ! or & needs quotation marks)", k)
+		}
+	}
+	return ""
+}
+
 // fields returns the names of the keys of T.
 func fields[T any]() []string {
 	var names []string
@@ -208,8 +254,14 @@ func fields[T any]() []string {
 	return names
 }
 
-// spelled returns the right spelling of the name of a key.
+// spelled returns the right spelling of the name of a key, which may contain invisible characters.
 func spelled(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r > unicode.MaxASCII {
+			return -1
+		}
+		return r
+	}, name)
 	name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	right, found := map[string]string{
 		"ca_cert": "cacert", "ca_file": "cacert", "insecure": "verify",

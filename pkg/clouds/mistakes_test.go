@@ -330,6 +330,24 @@ func TestRemarksNameKeysWithoutAnEffect(t *testing.T) {
 			entry("cacert: /etc/ssl/certs/ca-certificates.crt"),
 			[]string{"cacert (line 8) has no effect: the CAs of the system are used"},
 		},
+		"an encrypted password": {
+			auth(userByID, "password: ENC[AES256_GCM,data:s3cr3t]", "project_id: p"),
+			[]string{"auth.password (line 6) seems to be encrypted: write the decrypted value"},
+		},
+		"a placeholder for a secret": {
+			auth("application_credential_id: a", "application_credential_secret: <secret>"),
+			[]string{
+				"auth.application_credential_secret (line 6) seems to be a placeholder: write the value " +
+					"itself",
+			},
+		},
+		"a quotation mark of a word processor": {
+			auth(userByID, "password: \u201cs3cr3t\u201d", "project_id: p"),
+			[]string{
+				"auth.password (line 6) begins with a quotation mark of a word processor: write \" or ' " +
+					"around the value",
+			},
+		},
 		"a name that may be a secret": {
 			auth(userByID, pass, "project_id: p", "s3cr3t/+: x"),
 			[]string{"auth.(a name that is not printed) (line 8) has no effect: auth has no such key"},

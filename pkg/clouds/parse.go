@@ -204,7 +204,8 @@ func hasValues(r clientconfig.Region) bool { return !reflect.ValueOf(r.Values).I
 func (e *entry) missing(auth *clientconfig.AuthInfo, l *Login) (missing []string) {
 	need := func(missed bool, keys ...string) {
 		if missed {
-			missing = append(missing, strings.Join(keys, " or ")+e.misplaced(" (%s)", keys...))
+			missing = append(missing, strings.Join(keys, " or ")+
+				cmp.Or(e.misplaced(" (%s)", keys...), e.blank(keys...)))
 		}
 	}
 	byName, user := l.ApplicationCredentialName != "", []string{"username", "user_id"}

@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // indented returns the clouds.yaml, indented for a block.
@@ -77,6 +79,28 @@ func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 			changed("https://keystone.example:5000/v3", "!vault |\n        $ANSIBLE_VAULT;1.1\n        61"),
 			"is encrypted at clouds.openstack.auth.auth_url (line 4): decrypt it first",
 		},
+		"Markdown": {
+			"```yaml\n" + cloudsText + "```\n", "at line 1. Remove this line, which is Markdown",
+		},
+		"a space of a web page": {
+			changed("      username", "\u00a0\u00a0    username"),
+			"at line 5. It is indented with the character U+00A0, which only looks like a space",
+		},
+		"a key with an invisible character": {
+			changed("username", "\u200busername"),
+			"lacks username or user_id ((a name that is not printed) (line 5) is not read: write username)",
+		},
+		"a comment in place of a value": {
+			changed(`"`+secret+`"`, "#s3cr3t"),
+			"lacks password (password (line 6) is empty: a value that begins with #, ! or & needs",
+		},
+		"an empty value": {changed(`"`+secret+`"`, `""`), "lacks password (password (line 6) is empty)"},
+		"a value with a bracket": {
+			changed(`"`+secret+`"`, "[s3cr3t}"), "at password, line 6. Close the bracket, or write the",
+		},
+		"a backslash in quotation marks": {
+			changed(`"`+secret+`"`, `"s3cr3t\q"`), "Within double quotation marks write two backslashes",
+		},
 		"a value with a colon": {
 			changed(`"`+secret+`"`, "s3cr3t: x"),
 			"at password, line 6. A value with a colon and a space needs quotation marks",
@@ -90,6 +114,24 @@ func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 		},
 	})
 	wantRefused(t, otherTrees())
+}
+
+func TestMistakesInURLsAreNamed(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"keystone.s3cr3t:5000/v3":       "it does not begin with http:// or https://",
+		"ftp://s3cr3t/v3":               "it does not begin with http:// or https://",
+		"\u201chttps://s3cr3t/v3\u201d": "it contains the character U+201C",
+		"https://s3cr3t :5000/v3":       "it contains the character U+0020",
+		"https://fd00::5:5000/v3":       "an address of IPv6 needs brackets, as in http://[fd00::5]:5000",
+		"https://s3cr3t:70000/v3":       "its host or its port does not exist",
+		"https://[fd00::5:5000/v3":      "its host or its port does not exist",
+		"https:///v3":                   "use an http or https URL",
+	} {
+		_, err := parsed(changed("https://keystone.example:5000/v3", `"`+text+`"`))
+		assert.ErrorContains(t, err, "has an invalid clouds.openstack.auth.auth_url (line 4): "+want)
+		assert.Check(t, !strings.Contains(err.Error(), "s3cr3t"), "error holds the URL: %v", err)
+	}
 }
 
 // otherTrees are YAML without a top-level key clouds.

@@ -2,6 +2,7 @@ package position
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +26,10 @@ type Invalid struct {
 // first line of the surrounding mapping, which is usually line 1.
 func FirstInvalid(text []byte, known []string) Invalid {
 	number, line := firstInvalidLine(text)
+	if at, char := firstFalseSpace(text); at > 0 && number > 0 {
+		return Invalid{Line: at, Advice: fmt.Sprintf("It is indented with the character %U, which only "+
+			"looks like a space: use spaces", char)}
+	}
 	if number == 0 {
 		return Invalid{Advice: "Check the indentation and the quotation marks"}
 	}
@@ -38,6 +43,22 @@ func FirstInvalid(text []byte, known []string) Invalid {
 	}
 	found.Advice = adviceAbout(line, value, separated)
 	return found
+}
+
+// firstFalseSpace returns the first line, and the character, that is indented with something else
+// than spaces and tabs. Copies of web pages contain such characters. A text may begin with a byte
+// order mark.
+func firstFalseSpace(text []byte) (int, rune) {
+	const byteOrderMark = "\ufeff"
+	number := 0
+	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte(byteOrderMark))) {
+		number++
+		char, _ := utf8.DecodeRune(bytes.TrimLeft(line, " \t"))
+		if char > unicode.MaxASCII && (unicode.IsSpace(char) || unicode.Is(unicode.Cf, char)) {
+			return number, char
+		}
+	}
+	return 0, 0
 }
 
 // adviceAbout returns what to do about a line that is no YAML.
@@ -55,10 +76,17 @@ func adviceAbout(line, value string, separated bool) string {
 			"needs quotation marks"
 	case strings.Contains(line[:len(line)-len(strings.TrimLeft(line, " \t"))], "\t"):
 		return "It is indented with a tab: use spaces"
+	case strings.HasPrefix(value, "```"):
+		return "Remove this line, which is Markdown"
 	case !separated:
 		return "Write a colon and a space between key and value"
 	case strings.Contains("*&!|>%@`", first):
 		return "A value that begins with " + first + " needs quotation marks"
+	case strings.Contains("[{", first):
+		return "Close the bracket, or write the value in quotation marks"
+	case first == `"` && len(value) > 1 && strings.HasSuffix(value, first) &&
+		strings.Contains(inner, `\`) && !strings.Contains(inner, first):
+		return `Within double quotation marks write two backslashes for one`
 	case strings.Contains(`"'`, first) &&
 		(len(value) == 1 || !strings.HasSuffix(value, first) || strings.ContainsAny(inner, first+`\`)):
 		return "Close the quotation mark at the end of the value; within single quotation marks write " +
