@@ -105,9 +105,13 @@ func remarks(user []byte) []SyntaxError {
 	}
 	var found []SyntaxError
 	if line := firstOutside(user); line > 0 {
-		found = append(found, SyntaxError{line, "this text is ignored: it precedes the first " +
-			"[section], and only [" + userSection + "] and [" + metadataSection + "] are read. Move or " +
-			"remove it"})
+		problem := "it precedes the first [section], and only [" + userSection + "] and [" +
+			metadataSection + "] are read. Move or remove it"
+		if !slices.ContainsFunc(entriesOf(text), func(e entry) bool { return e.name == "" }) {
+			problem = "it is no cloud.conf, which consists of [" + userSection +
+				"] and, below it, settings such as rescan-on-resize = true"
+		}
+		found = append(found, SyntaxError{line, "this text is ignored: " + problem})
 	}
 	for _, e := range entriesOf(text) {
 		problem := ""

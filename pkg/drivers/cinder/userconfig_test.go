@@ -102,6 +102,8 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 		limit   = "the CSI driver ignores a limit below 1 or above 256, and uses 256"
 		outside = "this text is ignored: it precedes the first [section], and only [BlockStorage] " +
 			"and [Metadata] are read. Move or remove it"
+		noConf = "this text is ignored: it is no cloud.conf, which consists of [BlockStorage] and, " +
+			"below it, settings such as rescan-on-resize = true"
 		order = "this setting is ignored, because the CSI driver accepts only configDrive, " +
 			"metadataService, or both with a comma between them. Correct it"
 		only = "this setting is ignored: the operator passes on only search-order of this section. " +
@@ -122,7 +124,7 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 		"[BlockStorage]\nnode-volume-attach-limit = 0\n":                         {{2, limit}},
 		"[BlockStorage]\nnode-volume-attach-limit = \"257\"\n":                   {{2, limit}},
 		"[BlockStorage]\nnode-volume-attach-limit = " + password + "\n[other]\n": {{3, section}},
-		"# x\nclouds:\n": {{2, outside}},
+		"# x\nclouds:\n": {{2, noConf}},
 		"[METADATA]\nsearch-order = metadataService, configDrive\n":           nil,
 		"[Metadata]\nsearch-order = " + password + "\nrequest-timeout = 5s\n": {{2, order}, {3, only}},
 		password + " = x\n[BlockStorage]\nrescan-on-resize: on\n":             {{1, outside}},
