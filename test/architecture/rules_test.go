@@ -50,6 +50,8 @@ func levels() []level {
 		{5, "pkg/operator"},
 		{5, "pkg/drivers/*"},
 		{5, "pkg/csiaddons/*"},
+		{0, "pkg/kubectl/fault"},
+		{1, "pkg/kubectl/meaning"},
 		{5, "pkg/kubectl"},
 		{6, "cmd/*"},
 		{3, "hack/new-driver/scaffold"},
