@@ -10,11 +10,13 @@ type Fault struct {
 	// Reporter is the component that wrote the text.
 	Reporter Component
 	// Operation is what failed, in the words of the reporter or of the driver, such as
-	// "MountVolume.SetUp" or "ControllerPublishVolume".
+	// "MountVolume.SetUp" or "ControllerPublishVolume". For a sidecar that names none it is the
+	// request that the sidecar sends, such as "CreateVolume". The outermost one is kept.
 	Operation string
-	// Names are those in the text of the reporter and of the driver, such as the StorageClass.
+	// Names are those in the text of the reporter and of the driver, such as the StorageClass. The
+	// outermost one of each noun is kept.
 	Names map[Noun]string
-	// Code is the gRPC code, such as "DeadlineExceeded".
+	// Code is the innermost gRPC code, such as "DeadlineExceeded".
 	Code string
 	// Answer is what a service of OpenStack answered.
 	Answer *Answer
@@ -23,6 +25,15 @@ type Fault struct {
 	// Message is what the last one in the chain said: OpenStack's message, the driver's words, the
 	// output of a command, or the error of the network.
 	Message string
+	// Words is Message with {} in place of what is in quotes, IDs, URLs, paths, addresses and
+	// numbers with their units, and of the names that the format of the message has.
+	Words string
+	// Command is the command that failed on a node.
+	Command *Command
+	// Quota is the ResourceQuota of the leaf ExceededQuota.
+	Quota *Quota
+	// Scheduling is what the leaf Unschedulable says.
+	Scheduling *Scheduling
 }
 
 // Answer is an HTTP response of OpenStack that gophercloud did not expect.
@@ -39,11 +50,143 @@ type Answer struct {
 	Message string
 }
 
+// Command is a command that a driver started on a node.
+type Command struct {
+	// Name is the program, such as "mount". Arguments is the rest of the command.
+	Name, Arguments string
+	// Exit is how the command ended, such as "exit status 32".
+	Exit string
+	// Output is what the command printed.
+	Output string
+}
+
+// Quota is a ResourceQuota that refused a request. The quantities are in the format of Kubernetes,
+// by the name of the resource, such as requests.storage: 40Gi.
+type Quota struct {
+	Name                     string
+	Requested, Used, Limited map[string]string
+}
+
+// Scheduling is why no node fits a pod.
+type Scheduling struct {
+	// Nodes is the number of nodes.
+	Nodes int
+	// Reasons are in the order of the text. Message of Fault is the reason for all nodes instead, if
+	// the scheduler compared none of them.
+	Reasons []Reason
+}
+
+// Reason is why Nodes of the nodes do not fit.
+type Reason struct {
+	Nodes int
+	Text  string
+}
+
 // Component is who reports an error.
 type Component string
+
+// The components. A Driver is the reporter of a text that begins with its own words or with a gRPC
+// code, as in the status of a VolumeAttachment.
+const (
+	Kubelet            Component = "kubelet"
+	AttachDetach       Component = "attachdetach-controller"
+	Provisioner        Component = "external-provisioner"
+	Attacher           Component = "external-attacher"
+	Resizer            Component = "external-resizer"
+	Snapshotter        Component = "csi-snapshotter"
+	SnapshotController Component = "snapshot-controller"
+	Registrar          Component = "node-driver-registrar"
+	Scheduler          Component = "default-scheduler"
+	Workload           Component = "workload-controller"
+	APIServer          Component = "kube-apiserver"
+	Driver             Component = "driver"
+	Operator           Component = "operator"
+)
 
 // Noun is what a name in an error names.
 type Noun string
 
+// The nouns. A Volume, Share, Snapshot and Instance may be named by an ID or by a name. Volumes of
+// a pod are separated by spaces.
+const (
+	Volume     Noun = "volume"
+	Volumes    Noun = "volumes"
+	Share      Noun = "share"
+	Snapshot   Noun = "snapshot"
+	Content    Noun = "content"
+	Class      Noun = "class"
+	Claim      Noun = "claim"
+	Pod        Noun = "pod"
+	Set        Noun = "set"
+	Node       Noun = "node"
+	Instance   Noun = "instance"
+	DriverName Noun = "driver"
+	Secret     Noun = "secret"
+	Status     Noun = "status"
+	URL        Noun = "url"
+	Path       Noun = "path"
+	Address    Noun = "address"
+	Size       Noun = "size"
+	Resource   Noun = "resource"
+	Name       Noun = "name"
+	Policy     Noun = "policy"
+	Webhook    Noun = "webhook"
+	Parameter  Noun = "parameter"
+	Output     Noun = "output"
+)
+
 // Leaf is a family of errors.
 type Leaf string
+
+// The leaves. An error without one ends in words that no format explains.
+const (
+	// Answered is a response of OpenStack, see Answer.
+	Answered Leaf = "answered"
+	// Client is another error of gophercloud: of its options, of the catalog or of a search by name.
+	Client Leaf = "client"
+	// DriverWords is a text of a driver, which Words is the format of.
+	DriverWords Leaf = "driver"
+	// ComponentWords is a text of the reporter, which Words is the format of.
+	ComponentWords Leaf = "component"
+
+	// Refused, Unreachable, NetworkTimeout, Reset and Lookup are errors of the network: nothing
+	// listens, no route, no answer, a connection that ended, and DNS.
+	Refused        Leaf = "refused"
+	Unreachable    Leaf = "unreachable"
+	NetworkTimeout Leaf = "network-timeout"
+	Reset          Leaf = "reset"
+	Lookup         Leaf = "lookup"
+	// Certificate is a certificate that the client does not accept; TLS is another error of TLS, and
+	// HTTP one of the protocol.
+	Certificate Leaf = "certificate"
+	TLS         Leaf = "tls"
+	HTTP        Leaf = "http"
+
+	// Deadline is the end of the time that the caller allows, Canceled that it does not wait any more.
+	Deadline Leaf = "deadline"
+	Canceled Leaf = "canceled"
+
+	// CommandFailed is a command on a node, see Command; Mount is one of mount and umount.
+	CommandFailed Leaf = "command"
+	Mount         Leaf = "mount"
+	// System is an error of a system call. Message is the text of its number.
+	System Leaf = "system"
+
+	// MultiAttach says that another node uses the volume.
+	MultiAttach Leaf = "multi-attach"
+	// Unschedulable says that no node fits, see Scheduling.
+	Unschedulable Leaf = "unschedulable"
+	// ExceededQuota is a ResourceQuota, see Quota; LimitRange, PodSecurity, SecurityContext (
+	// OpenShift) and Admission refuse a request as well. Admission is a webhook or another plugin.
+	ExceededQuota   Leaf = "resource-quota"
+	LimitRange      Leaf = "limit-range"
+	PodSecurity     Leaf = "pod-security"
+	SecurityContext Leaf = "security-context"
+	Forbidden       Leaf = "forbidden"
+	Admission       Leaf = "admission"
+	// Invalid, NotFound, Exists and Conflict are errors of the API server about an object.
+	Invalid  Leaf = "invalid"
+	NotFound Leaf = "not-found"
+	Exists   Leaf = "exists"
+	Conflict Leaf = "conflict"
+)
