@@ -3,134 +3,119 @@ package fault
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// answer parses gophercloud's unexpected response and those around a new login.
+// unexpected is how gophercloud begins its error about a response.
+const unexpected = "Expected HTTP response code ["
+
+// answer parses what gophercloud says about a response of OpenStack.
 func (p *parser) answer(text string) bool {
-	rest, found := strings.CutPrefix(text, "Expected HTTP response code [")
+	status, request, body, found := cutAnswer(text)
 	if !found {
-		return p.oldAnswer(text)
-	}
-	_, rest, found = strings.Cut(rest, "] when accessing [")
-	request, rest, got := strings.Cut(rest, "], but got ")
-	status, body, instead := strings.Cut(rest, " instead:")
-	code, err := strconv.Atoi(status)
-	if !found || !got || !instead || err != nil {
 		return false
 	}
-	p.answered(code, request, body)
-	return true
-}
-
-// oldAnswer parses the responses that gophercloud v1 has formats of its own for.
-func (p *parser) oldAnswer(text string) bool {
-	for _, known := range []struct {
-		words  string
-		status int
-	}{
-		{"Bad request with: [", 400},
-		{"Request forbidden: [", 403},
-		{"Resource not found: [", 404},
-	} {
-		if rest, found := strings.CutPrefix(text, known.words); found {
-			request, body, found := strings.Cut(rest, "], error message:")
-			if found {
-				p.answered(known.status, request, body)
-			}
-			return found
-		}
-	}
-	return false
-}
-
-func (p *parser) answered(status int, request, body string) {
-	method, address, _ := strings.Cut(request, " ")
-	a := &Answer{Status: status, Method: method, URL: address}
-	a.Service, a.Resource = resourceOf(address)
+	a := &Answer{Status: status}
+	a.Method, a.URL, _ = strings.Cut(request, " ")
+	a.Service, a.Resource = resourceOf(a.URL)
 	body = strings.TrimSpace(body)
 	rest := a.read(body)
 	p.Answer = a
-	p.end(Answered, cmp.Or(a.Message, body))
-	if rest, found := strings.CutPrefix(strings.TrimSpace(rest), ": "); found {
-		p.chain(rest) // the login that followed
-		if p.Leaf != Answered {
+	p.end(Answered, cmp.Or(a.Message, body, text))
+	if login, found := strings.CutPrefix(rest, ": "); found { // the login that followed
+		p.Leaf = ""
+		if p.chain(login); p.Leaf != Answered {
 			p.Answer = nil
 		}
 	}
+	return true
+}
+
+// cutAnswer cuts the formats of gophercloud 2.13 and 1.14.
+func cutAnswer(text string) (status int, request, body string, found bool) {
+	if rest, found := strings.CutPrefix(text, unexpected); found {
+		_, rest, _ = strings.Cut(rest, "] when accessing [")
+		request, rest, _ = strings.Cut(rest, "], but got ")
+		number, body, found := strings.Cut(rest, " instead")
+		status, err := strconv.Atoi(number)
+		return status, request, strings.TrimPrefix(body, ":"), found && err == nil
+	}
+	for _, old := range []struct {
+		status int
+		words  string
+	}{
+		{400, "Bad request with: ["},
+		{401, "Authentication failed"},
+		{403, "Request forbidden: ["},
+		{404, "Resource not found: ["},
+		{405, "Method not allowed"},
+		{408, "The server timed out waiting for the request"},
+		{429, "Too many requests have been sent in a given amount of time."},
+		{500, "Internal Server Error"},
+		{502, "Bad Gateway"},
+		{503, "The service is currently unable to handle the request due to a temporary"},
+		{504, "Gateway Timeout"},
+	} {
+		rest, found := strings.CutPrefix(text, old.words)
+		if strings.HasSuffix(old.words, "[") {
+			request, body, found = strings.Cut(rest, "], error message: ")
+		}
+		if found {
+			return old.status, request, body, true
+		}
+	}
+	return 0, "", "", false
 }
 
 // read reads the body and returns what follows it.
 func (a *Answer) read(body string) (rest string) {
-	if i := strings.Index(body, ": Expected HTTP response code ["); i >= 0 &&
-		!strings.HasPrefix(body, "{") {
-		body, rest = body[:i], body[i:]
-	}
 	switch {
 	case strings.HasPrefix(body, "{"):
 		rest = a.readJSON(body)
 	case strings.HasPrefix(body, "<"):
 		a.Message = title(body)
 	default:
+		if i := strings.Index(body, ": "+unexpected); i >= 0 {
+			body, rest = body[:i], body[i:]
+		}
 		a.Message = body
 	}
 	a.Message = withoutID(a.Message)
 	return rest
 }
 
-// readJSON reads the first kind and message of a JSON object, which may be cut.
+// readJSON reads the kind and the message of an error in JSON, whose end may be cut.
 func (a *Answer) readJSON(body string) (rest string) {
-	decoder := json.NewDecoder(strings.NewReader(body))
-	var path []string
-	key := ""
-	for {
-		before := decoder.InputOffset()
-		token, err := decoder.Token()
-		if err != nil {
-			if a.Message == "" && isMessage(key) {
-				a.Message = strings.Trim(body[before:], `: "`)
-			}
-			return ""
-		}
-		switch value := token.(type) {
-		case json.Delim:
-			if value == '}' || value == ']' {
-				path = path[:len(path)-1]
-				if len(path) == 0 {
-					return body[decoder.InputOffset():]
+	for _, end := range []string{"", "}", "}}", `"}`, `"}}`, `":0}`, `":0}}`, `0}`, `0}}`} {
+		decoder := json.NewDecoder(strings.NewReader(body + end))
+		var fields map[string]any
+		if decoder.Decode(&fields) == nil {
+			a.Message = messageOf(fields)
+			for _, kind := range slices.Sorted(maps.Keys(fields)) {
+				if inner, nested := fields[kind].(map[string]any); nested && a.Message == "" {
+					a.Kind, a.Message = kind, messageOf(inner)
 				}
-			} else {
-				if len(path) == 1 && value == '{' && a.Kind == "" {
-					a.Kind = key
-				}
-				path = append(path, string(rune(value)))
 			}
-			key = ""
-		case string:
-			switch inArray := path[len(path)-1] == "["; {
-			case inArray:
-			case key == "":
-				key = value
-			default:
-				if a.Message == "" && isMessage(key) {
-					a.Message = value
-				}
-				key = ""
-			}
-		default:
-			key = ""
+			return body[min(len(body), int(decoder.InputOffset())):]
 		}
 	}
+	return ""
 }
 
-func isMessage(key string) bool {
-	return slices.Contains([]string{"message", "faultstring", "detail", "error_message"}, key)
+func messageOf(fields map[string]any) string {
+	for _, key := range []string{"message", "faultstring", "detail", "error_message", "title"} {
+		if text, found := fields[key].(string); found {
+			return text
+		}
+	}
+	return ""
 }
 
-// title returns the title of a page of HTML, else its first heading.
+// title returns the title of a page of HTML, else its first heading, else all of it.
 func title(page string) string {
 	for _, tag := range []string{"title>", "h1>"} {
 		if _, rest, found := strings.Cut(page, "<"+tag); found {
@@ -141,22 +126,16 @@ func title(page string) string {
 	return page
 }
 
-// withoutID cuts the status and the request's ID that services append to messages of others.
+// withoutID cuts the status and the ID of a request that services append to the messages of others.
 func withoutID(message string) string {
 	message = strings.TrimSpace(message)
-	for {
-		cut := message
-		for _, begin := range []string{" (Request-ID: ", " (HTTP "} {
-			if i := strings.LastIndex(cut, begin); i >= 0 && strings.HasSuffix(cut, ")") &&
-				!strings.Contains(cut[i+len(begin):len(cut)-1], " ") {
-				cut = cut[:i]
-			}
+	for _, begin := range []string{" (Request-ID: ", " (HTTP "} {
+		i := strings.LastIndex(message, begin)
+		if i >= 0 && strings.IndexByte(message[i:], ')') == len(message[i:])-1 {
+			message = message[:i]
 		}
-		if cut == message {
-			return cut
-		}
-		message = cut
 	}
+	return message
 }
 
 // resourceOf returns which service a URL belongs to, and the last collection in its path.
@@ -165,42 +144,55 @@ func resourceOf(address string) (service, resource string) {
 	if err != nil {
 		return "", ""
 	}
-	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
-	i := slices.IndexFunc(parts, func(part string) bool {
-		return len(part) > 1 && part[0] == 'v' && part[1] >= '1' && part[1] <= '9'
-	})
-	if i < 0 {
-		return "", ""
-	}
-	for _, part := range parts[i+1:] {
-		if slices.Contains(collections(), part) {
+	parts := strings.Split(strings.Trim(u.Path, "/")+"/", "/")
+	services := map[string]string{"v2.1": "compute", "v3": "volume", "v2": "share", "v2.0": "network"}
+	for i, part := range parts {
+		if service == "" {
+			if service = services[part]; service == "volume" &&
+				slices.Contains([]string{"", "auth", "projects", "users"}, parts[i+1]) {
+				service = "identity"
+			}
+		} else if slices.Contains(collections(), part) {
 			resource = part
 		}
 	}
-	first := append(parts[i+1:], "")[0]
-	switch version := parts[i]; {
-	case version == "v2.1":
-		return "compute", resource
-	case version == "v2.0":
-		return "network", resource
-	case version == "v3" && slices.Contains([]string{"", "auth", "projects", "users"}, first):
-		return "identity", resource
-	case version == "v3":
-		return "volume", resource
-	case version == "v2" || version == "v1":
-		return "share", resource
-	}
-	return "", resource
+	return service, resource
 }
 
-// collections are those of the requests that drivers and operators send, see
-// docs/openstack-requests.md.
+// collections are those of the requests that drivers and operators send.
 func collections() []string {
 	return []string{
-		"servers", "os-volume_attachments", "flavors", "os-availability-zone", "extensions",
-		"volumes", "snapshots", "backups", "types", "limits", "qos-specs", "os-quota-sets",
-		"shares", "share-types", "types", "share-networks", "share-access-rules", "export_locations",
-		"messages", "metadata", "quota-sets", "availability-zones", "services", "share_instances",
-		"tokens", "catalog", "projects", "users", "application_credentials",
+		"servers", "os-volume_attachments", "os-availability-zone", "volumes", "snapshots", "backups",
+		"types", "limits", "shares", "share-networks", "share-access-rules", "export_locations",
+		"messages", "metadata", "quota-sets", "os-quota-sets", "tokens", "catalog", "users",
+		"application_credentials",
 	}
+}
+
+// operator parses what operators and the CSI-Addons say about a service of OpenStack, see
+// pkg/openstack.
+func (p *parser) operator(text string) bool {
+	service, rest, found := strings.Cut(text, " at ")
+	address, words, _ := strings.Cut(rest, " ")
+	if !found || !strings.HasPrefix(service, "OpenStack's ") || !strings.HasPrefix(address, "http") {
+		return false
+	}
+	p.reports(Operator, "")
+	p.name(URL, strings.TrimSuffix(address, ","))
+	cause := strings.TrimPrefix(words, "cannot be used: ")
+	for _, begin := range []string{"(HTTP ", "it returned HTTP "} {
+		_, number, _ := strings.Cut(cause, begin)
+		number = number[:min(len(number), 3)]
+		if status, err := strconv.Atoi(number); err == nil {
+			p.Answer = &Answer{Status: status, URL: p.Names[URL], Message: words}
+			p.Answer.Service, p.Answer.Resource = resourceOf(p.Names[URL])
+			p.end(Answered, words)
+			return true
+		}
+	}
+	p.Message = cause
+	sentence, _, _ := strings.Cut(cause, ". ")
+	p.frame(sentence)
+	p.Message = cause
+	return true
 }

@@ -25,8 +25,8 @@ type Fault struct {
 	// Message is what the last one in the chain said: OpenStack's message, the driver's words, the
 	// output of a command, or the error of the network.
 	Message string
-	// Words is Message with {} in place of what is in quotes, IDs, URLs, paths, addresses and
-	// numbers with their units, and of the names that the format of the message has.
+	// Words is Message with {} in place of names and amounts: those of its format if there is one,
+	// else what is in quotes or brackets, and words with digits or slashes.
 	Words string
 	// Command is the command that failed on a node.
 	Command *Command
@@ -106,8 +106,10 @@ const (
 // Noun is what a name in an error names.
 type Noun string
 
-// The nouns. A Volume, Share, Snapshot and Instance may be named by an ID or by a name. Volumes of
-// a pod are separated by spaces.
+// The nouns. A PV is a PersistentVolume, or a volume of a pod that has none. A Volume, Share,
+// Snapshot and Instance are named by an ID or by a name, as in the text. Volumes are those in the
+// specification of a pod, separated by spaces. Names of Snapshot, Set, Secret and Claim may contain
+// a namespace.
 const (
 	Volume     Noun = "volume"
 	Volumes    Noun = "volumes"

@@ -3,30 +3,38 @@ package fault
 import (
 	_ "embed"
 	"strings"
+	"syscall"
 )
 
 //go:embed forms.txt
 var formats string
 
-// form is a format of a component or a driver. {noun} stands for a name, {} for something without
-// a noun, {error} for the error inside, and "{error}" for one that is quoted.
+// nameLimit is how many bytes a name has at most. URLs are the longest ones.
+const nameLimit = 1 << 10
+
+// form is a line of forms.txt.
 type form struct {
 	by              Component
+	leaf            Leaf
 	operation, text string
 }
 
 // forms returns the formats of forms.txt.
 func forms() []form {
 	forms := make([]form, 0, strings.Count(formats, "\n"))
-	var by Component
+	var section form
 	for line := range strings.Lines(formats) {
 		line = strings.TrimSuffix(line, "\n")
 		operation, text, found := strings.Cut(line, "| ")
 		switch {
+		case strings.HasPrefix(line, "#"):
 		case strings.HasPrefix(line, "["):
-			by = Component(strings.Trim(line, "[]"))
-		case found && line[0] != '#':
-			forms = append(forms, form{by, strings.TrimSpace(operation), text})
+			by, leaf, _ := strings.Cut(strings.Trim(line, "[]"), ": ")
+			section.by, section.leaf = Component(strings.TrimSuffix(by, ":")), Leaf(leaf)
+		case found:
+			section.operation = strings.TrimSpace(operation)
+			section.text = strings.ReplaceAll(text, `\n`, "\n")
+			forms = append(forms, section)
 		}
 	}
 	return forms
@@ -40,37 +48,36 @@ type named struct {
 // matched is what a form contains.
 type matched struct {
 	names []named
-	// inner is the error inside. It may be empty.
-	inner string
+	// inner is the error inside, if nested is set.
+	inner  string
+	nested bool
 }
 
 // Match returns the names of a text that has a format, such as "Volume {volume} could not be
-// found.". A name has no line break and no ": "; the format explains all of the text.
+// found.". The format explains all of the text. A name has no line break and no ": ".
 func Match(format, text string) (map[Noun]string, bool) {
-	m, found := match(format, text)
+	m, found := match(format, text, true)
 	names := map[Noun]string{}
 	for _, n := range m.names {
 		names[n.noun] = n.name
 	}
-	return names, found && m.inner == ""
+	return names, found
 }
 
-func match(format, text string) (m matched, found bool) {
+// match compares a text with a format. Names contain spaces only if that is allowed.
+func match(format, text string, spaces bool) (m matched, found bool) {
 	for {
 		literal, rest, more := strings.Cut(format, "{")
-		if text, found = strings.CutPrefix(text, literal); !found {
-			return m, false
-		}
-		if !more {
-			return m, text == ""
+		if text, found = strings.CutPrefix(text, literal); !found || !more {
+			return m, found && text == ""
 		}
 		noun, after, _ := strings.Cut(rest, "}")
 		if noun == "error" {
-			m.inner, found = cutInner(text, after, &m)
+			m.nested = true
+			m.inner, found = m.cutInner(text, after)
 			return m, found
 		}
-		until, _, _ := strings.Cut(after, "{")
-		name, found := cutName(text, until)
+		name, found := cutName(text, after, widthOf(Noun(noun), spaces))
 		if !found {
 			return m, false
 		}
@@ -79,49 +86,90 @@ func match(format, text string) (m matched, found bool) {
 	}
 }
 
-// cutName returns what is before a literal: up to a closing quote or bracket, or one name.
-func cutName(text, until string) (string, bool) {
-	if until == "" {
-		return text, isName(text)
+// width is what a name may contain.
+type width int
+
+const (
+	// tight is a name without spaces, wide one without ": ", and free is anything in a line.
+	tight width = iota
+	wide
+	free
+)
+
+func widthOf(noun Noun, spaces bool) width {
+	switch noun {
+	case "", "exit", "arguments", "output":
+		return free
+	case "requested", "used", "limited", Status, Volumes, Name:
+		return wide
 	}
+	if spaces {
+		return wide
+	}
+	return tight
+}
+
+func (w width) allows(name string) bool {
+	switch w {
+	case tight:
+		return name != "" && !strings.ContainsAny(name, " \n\"")
+	case wide:
+		return name != "" && !strings.Contains(name, ": ") && !strings.ContainsAny(name, "\n\"")
+	}
+	return true
+}
+
+// cutName returns what is before the literal with which the rest of a format begins: up to a
+// closing quote or bracket, or one name. The last one of a format is all of the text.
+func cutName(text, rest string, w width) (string, bool) {
+	until, _, _ := strings.Cut(rest, "{")
 	window := text[:min(len(text), nameLimit)]
-	if until[0] == '"' {
-		for i := 0; i < len(window); i++ {
-			switch window[i] {
-			case '\\':
-				i++
-			case '"':
-				return window[:i], true
-			}
-		}
-		return "", false
+	switch {
+	case until == "":
+		return text, w.allows(text)
+	case until[0] == '"':
+		end := closing(window)
+		return window[:max(end, 0)], end >= 0
+	case until[0] == ']' || until[0] == ')' || until[0] == '\'':
+		w = free
 	}
 	i := strings.Index(window, until)
 	if i < 0 {
 		return "", false
 	}
-	return window[:i], strings.ContainsRune("]')", rune(until[0])) || isName(window[:i])
+	return window[:i], w.allows(window[:i])
 }
 
-func isName(text string) bool {
-	return text != "" && !strings.Contains(text, ": ") && !strings.ContainsAny(text, "\n{")
-}
-
-// cutInner returns the error inside of a form whose rest follows it.
-func cutInner(text, rest string, m *matched) (string, bool) {
-	if rest == "" {
-		return text, true
+// closing returns where the next quote is that is not escaped, -1 if there is none.
+func closing(text string) int {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
 	}
-	if rest == `"` {
-		plain := unquoteAll(`"` + text)
-		return strings.TrimPrefix(plain, `"`), true
+	return -1
+}
+
+// cutInner returns the error inside of a format whose rest follows it.
+func (m *matched) cutInner(text, rest string) (string, bool) {
+	switch rest {
+	case "":
+		return text, true
+	case `"`:
+		if plain := unquote(`"` + text); plain != `"`+text {
+			return plain, true
+		}
+		return unescape(text), true // its end is cut
 	}
 	literal, _, _ := strings.Cut(rest, "{")
 	i := strings.LastIndex(text, literal)
 	if i < 0 {
 		return "", false
 	}
-	tail, found := match(rest, text[i:])
+	tail, found := match(rest, text[i:], false)
 	m.names = append(m.names, tail.names...)
 	return text[:i], found
 }
@@ -129,21 +177,22 @@ func cutInner(text, rest string, m *matched) (string, bool) {
 // wordsOf replaces what can be a name or an amount in a message that no form explains: what is in
 // quotes or brackets, and words with digits or slashes.
 func wordsOf(message string) string {
+	const between = " \n\t(="
 	var b strings.Builder
 	for rest := message; rest != ""; {
-		word := strings.TrimLeft(rest, " \n\t(=")
+		word := strings.TrimLeft(rest, between)
 		b.WriteString(rest[:len(rest)-len(word)])
 		rest = word
-		if i := strings.IndexAny(rest, " \n\t(="); i >= 0 {
-			word = rest[:i]
-		}
 		if end := quotedEnd(rest); end > 0 {
 			b.WriteString("{}")
 			rest = rest[end:]
 			continue
 		}
-		if plain := strings.TrimRight(word, ".,;:)"); strings.ContainsAny(plain, "0123456789/") &&
-			plain != "x509" {
+		if i := strings.IndexAny(rest, between); i >= 0 {
+			word = rest[:i]
+		}
+		plain := strings.TrimRight(word, ".,;:)")
+		if strings.ContainsAny(plain, "0123456789/") && plain != "x509" {
 			b.WriteString("{}" + word[len(plain):])
 		} else {
 			b.WriteString(word)
@@ -158,8 +207,8 @@ func quotedEnd(text string) int {
 	if text == "" {
 		return 0
 	}
-	if i := strings.IndexByte("\"'[", text[0]); i >= 0 {
-		if end := strings.IndexByte(text[1:], "\"']"[i]); end >= 0 {
+	if i := strings.IndexByte(`"'[`, text[0]); i >= 0 {
+		if end := strings.IndexByte(text[1:], `"']`[i]); end >= 0 {
 			return end + 2
 		}
 	}
@@ -178,4 +227,14 @@ func formOf(format string) string {
 		b.WriteString("{}")
 		_, format, _ = strings.Cut(rest, "}")
 	}
+}
+
+// isErrno returns whether a text is that of an error number of Linux.
+func isErrno(text string) bool {
+	for number := syscall.Errno(1); number < 134; number++ {
+		if number.Error() == text {
+			return true
+		}
+	}
+	return false
 }

@@ -10,14 +10,15 @@ const (
 	limit = 32 << 10
 	// depth is how many parts a chain has at most.
 	depth = 64
-	// nameLimit is how many bytes a name has at most. URLs are the longest ones.
-	nameLimit = 1 << 10
 )
 
 // Parse cuts a text from outside to inside. It reads at most 32 KiB of it.
 func Parse(text string) Fault {
 	p := &parser{Fault: Fault{Text: text}, forms: forms()}
 	p.chain(trimLog(text[:min(len(text), limit)]))
+	if p.Leaf == "" {
+		p.Leaf = p.otherwise
+	}
 	if p.Words == "" {
 		p.Words = wordsOf(p.Message)
 	}
@@ -29,48 +30,37 @@ type parser struct {
 	forms []form
 	// inside is set when the words of the component have ended.
 	inside bool
+	// otherwise is the leaf if no format explains the error inside.
+	otherwise Leaf
 	// parts is the number of parts that were cut.
 	parts int
 }
 
-// chain parses one error after the other until nothing is left. Words that no form explains are
+// chain parses one error after the other until nothing is left. Words that no format explains are
 // skipped, if what follows them can be parsed.
 func (p *parser) chain(text string) {
-	text = strings.TrimSpace(text)
-	p.Message = text
-	for rest := text; p.parts < depth; {
+	p.Message = strings.TrimSpace(text)
+	for rest := p.Message; rest != "" && p.parts < depth; rest = strings.TrimSpace(rest) {
 		p.parts++
-		if p.leaf(rest) {
+		if p.answer(rest) || p.operator(rest) || p.scheduling(rest) {
 			return
 		}
-		next, matched := p.frame(rest)
-		if !matched {
-			if next = skip(rest); next == "" {
-				return
-			}
-		}
-		if rest = strings.TrimSpace(next); rest == "" {
+		inner, explained := p.frame(rest)
+		if p.Leaf != "" {
 			return
 		}
-		if matched {
-			p.Message = rest
+		if !explained {
+			rest = skip(rest)
+			continue
 		}
+		rest = inner
+		p.Message = strings.TrimSpace(rest)
 	}
 }
 
-// end keeps what the last error of the chain is. It returns true.
-func (p *parser) end(leaf Leaf, message string) bool {
+// end keeps what the last error of the chain is.
+func (p *parser) end(leaf Leaf, message string) {
 	p.Leaf, p.Message = leaf, strings.TrimSpace(message)
-	return true
-}
-
-func (p *parser) name(noun Noun, name string) {
-	if p.Names == nil {
-		p.Names = map[Noun]string{}
-	}
-	if _, named := p.Names[noun]; !named && noun != "" && name != "" {
-		p.Names[noun] = name
-	}
 }
 
 // reports keeps who wrote a part. The first one wrote the text.
@@ -84,109 +74,153 @@ func (p *parser) reports(by Component, operation string) {
 	p.inside = p.inside || by == Driver
 }
 
-// frame cuts the words around another error.
-func (p *parser) frame(text string) (string, bool) {
-	if rest, found := strings.CutPrefix(text, "rpc error: code = "); found {
-		if code, desc, found := strings.Cut(rest, " desc = "); found && isWord(code) {
-			p.Code = code
-			p.reports(Driver, "")
-			return unquoteAll(desc), true
-		}
+// frame cuts the words around another error, or finds that there is none.
+func (p *parser) frame(text string) (inner string, explained bool) {
+	if code, desc, found := cutCode(text); found {
+		p.Code = code
+		p.reports(Driver, "")
+		return unquote(desc), true
 	}
 	if operation, rest, found := cutOperation(text); found {
 		p.reports(Driver, operation)
 		return rest, true
 	}
-	if rest, found := p.volumeOperation(text); found {
-		return rest, true
-	}
 	for _, f := range p.forms {
-		if p.inside && f.by != Driver || !strings.Contains(f.text, "{error}") {
+		if p.inside && f.by != Driver && f.by != "" {
 			continue
 		}
-		if m, matched := match(f.text, text); matched {
-			p.apply(f, m)
+		if m, found := match(f.text, text, false); found {
+			p.apply(f, m, text)
 			return m.inner, true
 		}
+	}
+	if isErrno(text) {
+		p.end(System, text)
 	}
 	return "", false
 }
 
-// apply keeps the names of a form.
-func (p *parser) apply(f form, m matched) {
+// apply keeps what a form says.
+func (p *parser) apply(f form, m matched, text string) {
 	p.reports(f.by, f.operation)
 	for _, n := range m.names {
 		p.name(n.noun, n.name)
 	}
+	switch {
+	case m.nested:
+		if f.leaf != "" {
+			p.otherwise = f.leaf
+		}
+		return
+	case f.leaf == "" && f.by == Driver:
+		f.leaf = DriverWords
+	case f.leaf == "":
+		f.leaf = ComponentWords
+	}
+	p.end(f.leaf, text)
+	p.Words = wordsOf(formOf(f.text))
+	if strings.HasSuffix(f.text, " {}") || strings.HasSuffix(f.text, ": {}") {
+		p.Words = ""
+	}
+	if p.Command != nil && p.Command.Output != "" {
+		p.Message, p.Words = p.Command.Output, ""
+	}
+}
+
+// name keeps a part that a noun of a form stands for.
+func (p *parser) name(noun Noun, name string) {
+	command := func() *Command {
+		if p.Command == nil {
+			p.Command = &Command{}
+		}
+		return p.Command
+	}
+	quota := func() *Quota {
+		if p.Quota == nil {
+			p.Quota = &Quota{}
+		}
+		return p.Quota
+	}
+	switch noun {
+	case "":
+	case "operation":
+		p.reports("", name)
+	case "command":
+		command().Name = name
+	case "arguments":
+		command().Arguments = name
+	case "exit":
+		command().Exit = name
+	case "output":
+		command().Output = strings.TrimSpace(name)
+	case "quota":
+		quota().Name = name
+	case "requested":
+		quota().Requested = amounts(name)
+	case "used":
+		quota().Used = amounts(name)
+	case "limited":
+		quota().Limited = amounts(name)
+	default:
+		if p.Names == nil {
+			p.Names = map[Noun]string{}
+		}
+		if _, named := p.Names[noun]; !named {
+			p.Names[noun] = name
+		}
+	}
+}
+
+// amounts parses "requests.storage=40Gi,persistentvolumeclaims=1".
+func amounts(text string) map[string]string {
+	amounts := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		resource, amount, _ := strings.Cut(part, "=")
+		amounts[strings.TrimSpace(resource)] = amount
+	}
+	return amounts
+}
+
+// cutCode cuts what gRPC puts before an error.
+func cutCode(text string) (code, desc string, found bool) {
+	if text, found = strings.CutPrefix(text, "rpc error: code = "); !found {
+		return "", "", false
+	}
+	code, desc, found = strings.Cut(text, " desc = ")
+	return code, desc, found && isWord(code)
 }
 
 // cutOperation cuts the request that drivers put before their words: "[CreateVolume] ".
 func cutOperation(text string) (operation, rest string, found bool) {
-	if !strings.HasPrefix(text, "[") {
+	if text, found = strings.CutPrefix(text, "["); !found {
 		return "", "", false
 	}
-	operation, rest, found = strings.Cut(text[1:], "] ")
-	upper := operation != "" && operation[0] >= 'A' && operation[0] <= 'Z'
-	return operation, rest, found && upper && isWord(operation)
-}
-
-// volumeOperation cuts what the kubelet and the attach-detach controller put around an error:
-// "MountVolume.SetUp failed for volume "pvc-1" : ".
-func (p *parser) volumeOperation(text string) (string, bool) {
-	operation, rest, found := strings.Cut(text[:min(len(text), nameLimit)], ` for volume "`)
-	if !found || p.inside {
-		return "", false
-	}
-	volume, _, found := strings.Cut(rest, `"`)
-	if found && operation == "Multi-Attach error" {
-		p.reports(AttachDetach, operation)
-		p.name(Volume, volume)
-		return "", p.end(MultiAttach, text[strings.LastIndex(text, `"`)+1:])
-	}
-	word, _, _ := strings.Cut(operation, " ")
-	kind, step, dotted := strings.Cut(word, ".")
-	known := dotted && isWord(kind) && isWord(step) &&
-		(strings.HasSuffix(kind, "Volume") || strings.HasSuffix(kind, "olumes") ||
-			strings.HasSuffix(kind, "Device") || kind == "NodeExpandvolume")
-	if !found || !known {
-		return "", false
-	}
-	by := Kubelet
-	if kind == "AttachVolume" || kind == "DetachVolume" {
-		by = AttachDetach
-	}
-	p.reports(by, word)
-	p.name(Volume, volume)
-	rest = strings.TrimLeft(text[len(operation)+len(` for volume "`)+len(volume)+1:], " ")
-	if _, tail, found := strings.Cut(rest, ") : "); found && strings.HasPrefix(rest, "(") {
-		return tail, true // a log: details are in parentheses
-	}
-	return strings.TrimPrefix(rest, ": "), true
+	operation, rest, found = strings.Cut(text, "] ")
+	return operation, rest, found && isWord(operation) && operation[0] < 'a'
 }
 
 // skip returns what follows the next end of words outside of quotes and brackets, "" if nothing
 // does.
 func skip(text string) string {
 	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			if quoted, err := strconv.QuotedPrefix(text[i:]); err == nil {
-				i += len(quoted) - 1
+		rest := text[i:]
+		switch {
+		case rest[0] == '"':
+			quoted, err := strconv.QuotedPrefix(rest)
+			if err != nil {
+				continue
 			}
-		case '[':
-			if j := strings.IndexAny(text[i:min(len(text), i+nameLimit)], "]\n"); j > 0 {
-				i += j
+			if plain := unquote(quoted); strings.HasPrefix(plain, "rpc error: code = ") {
+				return plain
 			}
-		case ':':
-			if i+1 < len(text) && (text[i+1] == ' ' || text[i+1] == '\n') {
-				return text[i+2:]
-			}
-		case ' ':
-			for _, word := range []string{" with error ", " with err ", " node error "} {
-				if strings.HasPrefix(text[i:], word) {
-					return text[i+len(word):]
-				}
-			}
+			i += len(quoted) - 1
+		case rest[0] == '[':
+			i += max(0, strings.IndexAny(rest[:min(len(rest), nameLimit)], "]\n"))
+		case strings.HasPrefix(rest, ": "), strings.HasPrefix(rest, ":\n"):
+			return rest[2:]
+		case i > 0 && rest[0] != ' ' && text[i-1] == ' ' &&
+			(strings.HasPrefix(rest, "rpc error: code = ") || strings.HasPrefix(rest, unexpected)):
+			return rest
 		}
 	}
 	return ""
@@ -217,25 +251,26 @@ func cutKlog(line string) (level byte, said string, found bool) {
 	if !found || len(fields) != 4 || len(fields[0]) != 5 || !strings.Contains(fields[3], ".go:") {
 		return 0, "", false
 	}
-	if _, err := strconv.Atoi(fields[0][1:]); err != nil {
-		return 0, "", false
-	}
+	level = fields[0][0]
 	if _, value, found := strings.Cut(said, ` err="`); found && said[0] == '"' {
 		if quoted, err := strconv.QuotedPrefix(`"` + value); err == nil {
-			return fields[0][0], unquoteAll(quoted), true
+			return level, unquote(quoted), true
 		}
-		return fields[0][0], strings.ReplaceAll(value, `\"`, `"`), true
+		return level, unescape(value), true
 	}
-	return fields[0][0], said, true
+	return level, said, true
 }
 
-// unquoteAll returns what a quoted text contains, if all of the text is quoted.
-func unquoteAll(text string) string {
-	if plain, err := strconv.Unquote(strings.TrimSpace(text)); err == nil && text[0] == '"' {
+// unquote returns what a quoted text contains, or the text if it is not quoted from end to end.
+func unquote(text string) string {
+	if plain, err := strconv.Unquote(text); err == nil && text[0] == '"' {
 		return plain
 	}
 	return text
 }
+
+// unescape returns what a quoted text whose end is cut contains.
+func unescape(text string) string { return strings.ReplaceAll(text, `\"`, `"`) }
 
 // isWord returns whether a text consists of letters.
 func isWord(text string) bool {
