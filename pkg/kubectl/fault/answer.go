@@ -28,7 +28,11 @@ func (p *parser) answer(text string) bool {
 	p.end(Answered, cmp.Or(a.Message, body, text))
 	if login, found := strings.CutPrefix(rest, ": "); found { // the login that followed
 		p.Leaf = ""
-		if p.chain(login); p.Leaf != Answered {
+		switch p.chain(login); p.Leaf {
+		case "":
+			p.end(Answered, cmp.Or(a.Message, body))
+		case Answered:
+		default:
 			p.Answer = nil
 		}
 	}

@@ -215,14 +215,14 @@ func quotedEnd(text string) int {
 	return 0
 }
 
-// formOf returns a format without its nouns.
+// formOf returns a format without its nouns and the quotes around them.
 func formOf(format string) string {
 	var b strings.Builder
 	for {
 		literal, rest, more := strings.Cut(format, "{")
 		b.WriteString(literal)
 		if !more {
-			return b.String()
+			return strings.ReplaceAll(b.String(), `"{}"`, "{}")
 		}
 		b.WriteString("{}")
 		_, format, _ = strings.Cut(rest, "}")

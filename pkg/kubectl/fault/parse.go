@@ -118,7 +118,7 @@ func (p *parser) apply(f form, m matched, text string) {
 		f.leaf = ComponentWords
 	}
 	p.end(f.leaf, text)
-	p.Words = wordsOf(formOf(f.text))
+	p.Words = formOf(f.text)
 	if strings.HasSuffix(f.text, " {}") || strings.HasSuffix(f.text, ": {}") {
 		p.Words = ""
 	}
