@@ -213,13 +213,17 @@ fuzz: ## Search for texts that break parsers or cost too much, for DURATION (1m)
 		go test -run '^$$' -fuzz "^$$name$$" -fuzztime $(or $(DURATION),1m) ./$$folder || exit 1; \
 	done
 
-# Programs with the code of the drivers: of the pinned version, and of the oldest supported one.
+# Programs with the code of the drivers: of the pinned version, and of the oldest supported one; and
+# the pinned drivers.
 .PHONY: logins
 logins:
 	@mkdir -p $(BIN_DIR)/logins
 	go -C test/node/images/programs build -ldflags '-s -w' -o $(BIN_DIR)/logins/v1.36 ./logins
 	go -C test/node/images/programs build -ldflags '-s -w' -modfile logins/go.v1.33.mod \
 		-o $(BIN_DIR)/logins/v1.33 ./logins
+	go -C test/node/images/programs build -ldflags '-s -w' -o $(BIN_DIR)/logins/ \
+		k8s.io/cloud-provider-openstack/cmd/cinder-csi-plugin \
+		k8s.io/cloud-provider-openstack/cmd/manila-csi-plugin
 
 .PHONY: test-logins
 test-logins: logins ## Run the drivers with many clouds.yaml (the first time 5 minutes more)

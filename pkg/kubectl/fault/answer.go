@@ -39,40 +39,14 @@ func (p *parser) answer(text string) bool {
 	return true
 }
 
-// cutAnswer cuts the formats of gophercloud 2.13 and 1.14.
+// cutAnswer cuts the format of gophercloud 2.5 to 2.13.
 func cutAnswer(text string) (status int, request, body string, found bool) {
-	if rest, found := strings.CutPrefix(text, unexpected); found {
-		_, rest, _ = strings.Cut(rest, "] when accessing [")
-		request, rest, _ = strings.Cut(rest, "], but got ")
-		number, body, found := strings.Cut(rest, " instead")
-		status, err := strconv.Atoi(number)
-		return status, request, strings.TrimPrefix(body, ":"), found && err == nil
-	}
-	for _, old := range []struct {
-		status int
-		words  string
-	}{
-		{400, "Bad request with: ["},
-		{401, "Authentication failed"},
-		{403, "Request forbidden: ["},
-		{404, "Resource not found: ["},
-		{405, "Method not allowed"},
-		{408, "The server timed out waiting for the request"},
-		{429, "Too many requests have been sent in a given amount of time."},
-		{500, "Internal Server Error"},
-		{502, "Bad Gateway"},
-		{503, "The service is currently unable to handle the request due to a temporary"},
-		{504, "Gateway Timeout"},
-	} {
-		rest, found := strings.CutPrefix(text, old.words)
-		if strings.HasSuffix(old.words, "[") {
-			request, body, found = strings.Cut(rest, "], error message: ")
-		}
-		if found {
-			return old.status, request, body, true
-		}
-	}
-	return 0, "", "", false
+	rest, begins := strings.CutPrefix(text, unexpected)
+	_, rest, _ = strings.Cut(rest, "] when accessing [")
+	request, rest, _ = strings.Cut(rest, "], but got ")
+	number, body, found := strings.Cut(rest, " instead:")
+	status, err := strconv.Atoi(number)
+	return status, request, body, begins && found && err == nil
 }
 
 // read reads the body and returns what follows it.

@@ -17,6 +17,8 @@ type form struct {
 	by              Component
 	leaf            Leaf
 	operation, text string
+	// begin is text up to the first noun.
+	begin string
 }
 
 // forms returns the formats of forms.txt.
@@ -34,6 +36,7 @@ func forms() []form {
 		case found:
 			section.operation = strings.TrimSpace(operation)
 			section.text = strings.ReplaceAll(text, `\n`, "\n")
+			section.begin, _, _ = strings.Cut(section.text, "{")
 			forms = append(forms, section)
 		}
 	}
@@ -77,7 +80,7 @@ func match(format, text string, spaces bool) (m matched, found bool) {
 			m.inner, found = m.cutInner(text, after)
 			return m, found
 		}
-		name, found := cutName(text, after, widthOf(Noun(noun), spaces))
+		name, found := cutName(Noun(noun), text, after, spaces)
 		if !found {
 			return m, false
 		}
@@ -86,58 +89,35 @@ func match(format, text string, spaces bool) (m matched, found bool) {
 	}
 }
 
-// width is what a name may contain.
-type width int
-
-const (
-	// tight is a name without spaces, wide one without ": ", and free is anything in a line.
-	tight width = iota
-	wide
-	free
-)
-
-func widthOf(noun Noun, spaces bool) width {
-	switch noun {
-	case "", "exit", "arguments", "output":
-		return free
-	case "requested", "used", "limited", Status, Volumes, Name:
-		return wide
-	}
-	if spaces {
-		return wide
-	}
-	return tight
-}
-
-func (w width) allows(name string) bool {
-	switch w {
-	case tight:
-		return name != "" && !strings.ContainsAny(name, " \n\"")
-	case wide:
-		return name != "" && !strings.Contains(name, ": ") && !strings.ContainsAny(name, "\n\"")
-	}
-	return true
-}
-
 // cutName returns what is before the literal with which the rest of a format begins: up to a
 // closing quote or bracket, or one name. The last one of a format is all of the text.
-func cutName(text, rest string, w width) (string, bool) {
+func cutName(noun Noun, text, rest string, spaces bool) (string, bool) {
 	until, _, _ := strings.Cut(rest, "{")
+	if until == "" {
+		return text, isName(noun, text, spaces)
+	}
 	window := text[:min(len(text), nameLimit)]
-	switch {
-	case until == "":
-		return text, w.allows(text)
-	case until[0] == '"':
-		end := closing(window)
-		return window[:max(end, 0)], end >= 0
-	case until[0] == ']' || until[0] == ')' || until[0] == '\'':
-		w = free
-	}
 	i := strings.Index(window, until)
-	if i < 0 {
-		return "", false
+	switch until[0] {
+	case '"':
+		i = closing(window)
+		return window[:max(i, 0)], i >= 0
+	case ']', ')', '\'':
+		return window[:max(i, 0)], i >= 0
 	}
-	return window[:i], w.allows(window[:i])
+	return window[:max(i, 0)], i >= 0 && isName(noun, window[:i], spaces)
+}
+
+// isName returns whether a text can be what a noun stands for.
+func isName(noun Noun, text string, spaces bool) bool {
+	switch noun {
+	case "", "exit", "arguments", "output", "requested", "used", "limited", Status, Volumes, Name:
+		return true
+	}
+	if spaces {
+		return text != "" && !strings.Contains(text, "\n") && !strings.Contains(text, ": ")
+	}
+	return text != "" && !strings.ContainsAny(text, " \n\"")
 }
 
 // closing returns where the next quote is that is not escaped, -1 if there is none.

@@ -86,7 +86,7 @@ func (p *parser) frame(text string) (inner string, explained bool) {
 		return rest, true
 	}
 	for _, f := range p.forms {
-		if p.inside && f.by != Driver && f.by != "" {
+		if !strings.HasPrefix(text, f.begin) || p.inside && f.by != Driver && f.by != "" {
 			continue
 		}
 		if m, found := match(f.text, text, false); found {
@@ -122,51 +122,45 @@ func (p *parser) apply(f form, m matched, text string) {
 	if strings.HasSuffix(f.text, " {}") || strings.HasSuffix(f.text, ": {}") {
 		p.Words = ""
 	}
-	if p.Command != nil && p.Command.Output != "" {
-		p.Message, p.Words = p.Command.Output, ""
+	p.gather()
+}
+
+// name keeps what a noun of a form stands for.
+func (p *parser) name(noun Noun, name string) {
+	if noun == "operation" {
+		p.reports("", name)
+		return
+	}
+	if p.Names == nil {
+		p.Names = map[Noun]string{}
+	}
+	if _, named := p.Names[noun]; !named && noun != "" {
+		p.Names[noun] = name
 	}
 }
 
-// name keeps a part that a noun of a form stands for.
-func (p *parser) name(noun Noun, name string) {
-	command := func() *Command {
-		if p.Command == nil {
-			p.Command = &Command{}
+// take removes a name that is a part of its own.
+func (p *parser) take(noun Noun) string {
+	name := p.Names[noun]
+	delete(p.Names, noun)
+	return name
+}
+
+// gather makes a command or a quota of what the names say about it.
+func (p *parser) gather() {
+	switch p.Leaf {
+	case Mount, CommandFailed:
+		p.Command = &Command{
+			Name: p.take("command"), Arguments: p.take("arguments"), Exit: p.take("exit"),
+			Output: strings.TrimSpace(p.take("output")),
 		}
-		return p.Command
-	}
-	quota := func() *Quota {
-		if p.Quota == nil {
-			p.Quota = &Quota{}
+		if p.Command.Output != "" {
+			p.Message, p.Words = p.Command.Output, ""
 		}
-		return p.Quota
-	}
-	switch noun {
-	case "":
-	case "operation":
-		p.reports("", name)
-	case "command":
-		command().Name = name
-	case "arguments":
-		command().Arguments = name
-	case "exit":
-		command().Exit = name
-	case "output":
-		command().Output = strings.TrimSpace(name)
-	case "quota":
-		quota().Name = name
-	case "requested":
-		quota().Requested = amounts(name)
-	case "used":
-		quota().Used = amounts(name)
-	case "limited":
-		quota().Limited = amounts(name)
-	default:
-		if p.Names == nil {
-			p.Names = map[Noun]string{}
-		}
-		if _, named := p.Names[noun]; !named {
-			p.Names[noun] = name
+	case ExceededQuota:
+		p.Quota = &Quota{
+			Name: p.take("quota"), Requested: amounts(p.take("requested")), Used: amounts(p.take("used")),
+			Limited: amounts(p.take("limited")),
 		}
 	}
 }
@@ -186,8 +180,8 @@ func cutCode(text string) (code, desc string, found bool) {
 	if text, found = strings.CutPrefix(text, "rpc error: code = "); !found {
 		return "", "", false
 	}
-	code, desc, found = strings.Cut(text, " desc = ")
-	return code, desc, found && isWord(code)
+	code, desc, found = strings.Cut(text, " desc =")
+	return code, strings.TrimSpace(desc), found && isWord(code)
 }
 
 // cutOperation cuts the request that drivers put before their words: "[CreateVolume] ".

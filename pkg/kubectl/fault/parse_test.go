@@ -15,63 +15,89 @@ import (
 	"github.com/openstack-csi/csi-operator/test/golden"
 )
 
-// texts are the errors in testdata. A line of drivers.txt begins with the driver and the request.
-func texts(tb testing.TB) (texts []string) {
+// lines returns the lines of a file in testdata.
+func lines(tb testing.TB, file string) (found []string) {
 	tb.Helper()
-	for _, file := range []string{"components.txt", "drivers.txt"} {
-		data, err := os.ReadFile(filepath.Join("testdata", file))
-		assert.NilError(tb, err)
-		for line := range strings.Lines(string(data)) {
-			line = strings.TrimSuffix(line, "\n")
-			if file == "drivers.txt" {
-				_, line, _ = strings.Cut(line, ": rpc error")
-				line = "rpc error" + line
-			}
-			if line != "" && line[0] != '#' {
-				texts = append(texts, strings.ReplaceAll(line, `\n`, "\n"))
-			}
+	data, err := os.ReadFile(filepath.Join("testdata", file))
+	assert.NilError(tb, err)
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSuffix(line, "\n"); line != "" && line[0] != '#' {
+			found = append(found, strings.ReplaceAll(line, `\n`, "\n"))
 		}
 	}
-	return texts
+	return found
+}
+
+// texts are the errors in testdata. A line of drivers.txt begins with the driver and its request.
+func texts(tb testing.TB) []string {
+	tb.Helper()
+	all := lines(tb, "components.txt")
+	for _, line := range lines(tb, "drivers.txt") {
+		_, text := cutRequest(line)
+		all = append(all, text)
+	}
+	return all
+}
+
+func cutRequest(line string) (request, text string) {
+	i := strings.Index(line, ": rpc error: ")
+	return line[:i], line[i+2:]
 }
 
 // TestPartsOfErrors compares the parts of the errors in testdata with those in parts.txt.
 func TestPartsOfErrors(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	for _, text := range texts(t) {
-		f := fault.Parse(text)
-		fmt.Fprintf(&b, "%s\n", strings.ReplaceAll(text, "\n", `\n`))
-		part(&b, "by", string(f.Reporter))
-		part(&b, "operation", f.Operation)
-		part(&b, "code", f.Code)
-		for _, noun := range slices.Sorted(maps.Keys(f.Names)) {
-			part(&b, string(noun), f.Names[noun])
-		}
-		if a := f.Answer; a != nil {
-			part(&b, "answer", fmt.Sprintf("%d %s %s %s %s", a.Status, a.Method, a.Service, a.Resource,
-				a.Kind))
-		}
-		if f.Command != nil {
-			part(&b, "command", f.Command.Name+" "+f.Command.Arguments+" => "+f.Command.Exit)
-		}
-		if f.Quota != nil {
-			part(&b, "quota", fmt.Sprint(*f.Quota))
-		}
-		if f.Scheduling != nil {
-			part(&b, "nodes", fmt.Sprint(f.Scheduling.Nodes, f.Scheduling.Reasons))
-		}
-		part(&b, "leaf", string(f.Leaf))
-		part(&b, "message", f.Message)
-		part(&b, "words", f.Words)
+	for _, text := range lines(t, "components.txt") {
+		fmt.Fprintf(&b, "%s\n    %s\n", flat(text), flat(strings.Join(parts(text), "\n    ")))
 	}
+	var drivers []string
+	for _, line := range lines(t, "drivers.txt") {
+		request, text := cutRequest(line)
+		drivers = append(drivers, request+": "+flat(strings.Join(parts(text), "; ")))
+	}
+	b.WriteString(strings.Join(slices.Compact(drivers), "\n") + "\n")
 	golden.Match(t, "testdata/parts.txt", b.String())
 }
 
-func part(b *strings.Builder, name, value string) {
-	if value != "" {
-		fmt.Fprintf(b, "    %s: %s\n", name, strings.ReplaceAll(value, "\n", `\n`))
+// flat writes line breaks that are not the indentation of parts as \n.
+func flat(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(
+		strings.ReplaceAll(text, "\n    ", "\x00"), "\n", `\n`), "\x00", "\n    ")
+}
+
+// parts returns the parts of an error that it has.
+func parts(text string) (parts []string) {
+	f := fault.Parse(text)
+	add := func(name, value string) {
+		if value = strings.TrimSpace(value); value != "" {
+			parts = append(parts, name+": "+value)
+		}
 	}
+	add("by", string(f.Reporter))
+	add("operation", f.Operation)
+	add("code", f.Code)
+	for _, noun := range slices.Sorted(maps.Keys(f.Names)) {
+		add(string(noun), f.Names[noun])
+	}
+	if a := f.Answer; a != nil {
+		add("answer", fmt.Sprintf("%d %s %s %s %s", a.Status, a.Method, a.Service, a.Resource, a.Kind))
+	}
+	if c := f.Command; c != nil {
+		add("command", c.Name+" "+c.Arguments+" => "+c.Exit)
+	}
+	if f.Quota != nil {
+		add("quota", fmt.Sprint(*f.Quota))
+	}
+	if f.Scheduling != nil {
+		add("nodes", fmt.Sprint(f.Scheduling.Nodes, f.Scheduling.Reasons))
+	}
+	add("leaf", string(f.Leaf))
+	add("message", f.Message)
+	if f.Words != f.Message {
+		add("words", f.Words)
+	}
+	return parts
 }
 
 // TestFormatsExplainTexts checks what Match promises to those who compare messages.
@@ -81,13 +107,17 @@ func TestFormatsExplainTexts(t *testing.T) {
 		format, text string
 		want         map[fault.Noun]string
 	}{
-		{"Volume {volume} could not be found.", "Volume a could not be found.", map[fault.Noun]string{
-			"volume": "a",
-		}},
-		{"Volume type with name {name} could not be found.", "Volume type with name my type could not " +
-			"be found.", map[fault.Noun]string{"name": "my type"}},
+		{
+			"Volume {volume} could not be found.", "Volume a could not be found.",
+			map[fault.Noun]string{"volume": "a"},
+		},
+		{
+			"Volume type with name {name} could not be found.",
+			"Volume type with name my type could not be found.",
+			map[fault.Noun]string{"name": "my type"},
+		},
 		{"Volume {volume} could not be found.", "Volume a could not be found. Or not.", nil},
-		{"share {share} not found", `share a: b not found`, nil},
+		{"share {share} not found", "share a: b not found", nil},
 	} {
 		got, found := fault.Match(test.format, test.text)
 		assert.Equal(t, found, test.want != nil, test.text)
