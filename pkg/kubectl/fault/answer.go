@@ -104,9 +104,10 @@ func title(page string) string {
 	return page
 }
 
-// withoutID cuts the status and the ID of a request that services append to the messages of others.
+// withoutID cuts what services append to messages: marks of HTML, and the status and the ID of a
+// request to another service.
 func withoutID(message string) string {
-	message = strings.TrimSpace(message)
+	message = strings.TrimSpace(strings.ReplaceAll(message, "<br />", " "))
 	for _, begin := range []string{" (Request-ID: ", " (HTTP "} {
 		i := strings.LastIndex(message, begin)
 		if i >= 0 && strings.IndexByte(message[i:], ')') == len(message[i:])-1 {

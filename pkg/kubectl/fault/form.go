@@ -111,7 +111,7 @@ func cutName(noun Noun, text, rest string, spaces bool) (string, bool) {
 // isName returns whether a text can be what a noun stands for.
 func isName(noun Noun, text string, spaces bool) bool {
 	switch noun {
-	case "", "exit", "arguments", "output", "requested", "used", "limited", Status, Volumes, Name:
+	case "", "exit", "message", "rest", "arguments", "output", "requested", "used", "limited", Status, Volumes, Name:
 		return true
 	}
 	if spaces {

@@ -12,31 +12,38 @@ import (
 	"github.com/openstack-csi/csi-operator/test/budget"
 )
 
-// FuzzText searches for a text that costs too much or whose parts contradict each other.
+// FuzzText searches for a text whose parts contradict each other, or that costs too much, also if it
+// is repeated.
 func FuzzText(f *testing.F) {
-	const size = 32 << 10
 	for _, part := range []string{
-		": ", "a: ", `"`, `"a`, "[", "[a] ", `a "b" `, "rpc error: code = A desc = ", `Get "a": `,
-		"Unable to re-authenticate: ", `connection error: desc = "`, "failed to attach: ", ". ", "{",
-		"0/5 nodes are available: ", "1 a, ", "E1128 1 1 a.go:1] ", `{"a":`, " error: 1. a output: ",
-		"'", "\n",
+		": ", "a: ", `"`, `"a`, "[", "[a] ", `a "b" `, "rpc error: code = A desc = ", `Get "a": `, "{",
+		"Unable to re-authenticate: ", `connection error: desc = "`, "failed to attach: ", ". ", "'",
+		"0/5 nodes are available: ", "1 a, ", "E1128 1 1 a.go:1] ", `{"a":`, " error: 1. a output: ", "\n",
+		"Expected HTTP response code [1] when accessing [A b], but got 400 instead: {",
 	} {
-		f.Add(budget.Repeated("rpc error: code = Internal desc = ", part, size))
-		f.Add(budget.Repeated("Expected HTTP response code [1] when accessing [A b], but got 400 "+
-			"instead: {", part, size))
+		f.Add(part)
 	}
 	for _, text := range lines(f, "components.txt") {
 		f.Add(text[:len(text)*2/3])
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var got fault.Fault
-		budget.Check(t, func() { got = fault.Parse(text) })
-		assert.Equal(t, got.Text, text)
-		assert.Equal(t, got.Leaf == fault.Answered, got.Answer != nil)
-		assert.Equal(t, got.Leaf == fault.ExceededQuota, got.Quota != nil)
-		assert.Equal(t, got.Leaf == fault.Unschedulable, got.Scheduling != nil)
-		assert.Equal(t, got.Leaf == fault.Mount || got.Leaf == fault.CommandFailed, got.Command != nil)
+		for _, start := range []string{"", "rpc error: code = Internal desc = "} {
+			many := budget.Repeated(start, text+" ", 32<<10)
+			budget.Check(t, func() { check(t, many) })
+		}
+		check(t, text)
 	})
+}
+
+// check checks that the parts of an error fit together.
+func check(t *testing.T, text string) {
+	t.Helper()
+	got := fault.Parse(text)
+	assert.Equal(t, got.Text, text)
+	assert.Equal(t, got.Leaf == fault.Answered, got.Answer != nil)
+	assert.Equal(t, got.Leaf == fault.ExceededQuota, got.Quota != nil)
+	assert.Equal(t, got.Leaf == fault.Unschedulable, got.Scheduling != nil)
+	assert.Equal(t, got.Leaf == fault.Mount || got.Leaf == fault.CommandFailed, got.Command != nil)
 }
 
 func TestNamesHaveNoMeaning(t *testing.T) {

@@ -11,12 +11,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/gophercloud/gophercloud/v2"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"gotest.tools/v3/assert"
 	kerrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
@@ -78,6 +82,10 @@ func TestAnswersOfOpenStackAreParsed(t *testing.T) {
 			"/v2/shares/detail", 503, "<html><head><title>503 Busy</title></head></html>",
 			fault.Answer{Service: "share", Resource: "shares", Message: "503 Busy"},
 		},
+		"unknown path": {
+			"/v2/other", 404, `{"message": "Not here.<br /><br />\n\n\n", "code": "404 Not Found"}`,
+			fault.Answer{Service: "share", Message: "Not here."},
+		},
 		"gateway": {
 			"/v2/shares", 429, `{"message": "API rate limit exceeded"}`,
 			fault.Answer{Service: "share", Resource: "shares", Message: "API rate limit exceeded"},
@@ -101,31 +109,48 @@ func TestErrorsOfLibrariesHaveALeaf(t *testing.T) {
 	<-expired.Done()
 	waited := wait.PollUntilContextTimeout(t.Context(), 1, 1, false, never)
 	claims := schema.GroupResource{Resource: "persistentvolumeclaims"}
+	kind := schema.GroupKind{Kind: "PersistentVolumeClaim"}
+	invalid := field.ErrorList{field.Invalid(field.NewPath("spec"), "quota", "EOF")}
 	for name, test := range map[string]struct {
 		err  error
 		leaf fault.Leaf
 	}{
-		"nothing listens":      {request(t, "http://"+closed(t)+"/v3/volumes"), fault.Refused},
-		"no such host":         {request(t, "http://quota.invalid/v3/volumes"), fault.Lookup},
-		"unknown authority":    {request(t, untrusted(t).URL+"/v3/volumes"), fault.Certificate},
-		"HTTP for HTTPS":       {request(t, "https://"+plain(t)+"/v3"), fault.HTTP},
-		"connection that ends": {request(t, "http://"+ending(t)+"/v3"), fault.Reset},
-		"deadline":             {expired.Err(), fault.Deadline},
-		"wait":                 {waited, fault.Deadline},
-		"catalog":              {gophercloud.ErrEndpointNotFound{}, fault.Client},
-		"missing file":         {openError(), fault.System},
-		"missing program":      {missingProgram(t), fault.CommandFailed},
-		"command":              {exec.CommandContext(t.Context(), "false").Run(), fault.CommandFailed},
-		"quoted deadline":      {status.FromContextError(expired.Err()).Err(), fault.Deadline},
-		"object":               {kerrors.NewNotFound(claims, "quota"), fault.NotFound},
-		"forbidden":            {kerrors.NewForbidden(claims, "a", os.ErrExist), fault.Admission},
-		"words":                {status.Error(codes.Internal, "401: quota"), ""},
+		"nothing listens":       {request(t, "http://"+closed(t)+"/v3/volumes"), fault.Refused},
+		"no such host":          {request(t, "http://quota.invalid/v3/volumes"), fault.Lookup},
+		"unknown authority":     {request(t, untrusted(t).URL+"/v3/volumes"), fault.Certificate},
+		"HTTP for HTTPS":        {request(t, "https://"+plain(t)+"/v3"), fault.HTTP},
+		"connection that ends":  {request(t, "http://"+ending(t)+"/v3"), fault.Reset},
+		"deadline":              {expired.Err(), fault.Deadline},
+		"wait":                  {waited, fault.Deadline},
+		"catalog":               {gophercloud.ErrEndpointNotFound{}, fault.Client},
+		"missing file":          {openError(), fault.System},
+		"missing program":       {missingProgram(t), fault.CommandFailed},
+		"command":               {exec.CommandContext(t.Context(), "false").Run(), fault.CommandFailed},
+		"quoted deadline":       {status.FromContextError(expired.Err()).Err(), fault.Deadline},
+		"object":                {kerrors.NewNotFound(claims, "quota"), fault.NotFound},
+		"forbidden":             {kerrors.NewForbidden(claims, "a", os.ErrExist), fault.Admission},
+		"invalid object":        {kerrors.NewInvalid(kind, "a", invalid), fault.Invalid},
+		"object that exists":    {kerrors.NewAlreadyExists(claims, "a"), fault.Exists},
+		"conflict":              {kerrors.NewConflict(claims, "a", os.ErrExist), fault.Conflict},
+		"driver without socket": {dial(t), fault.System},
+		"words":                 {status.Error(codes.Internal, "401: quota"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			assert.Equal(t, fault.Parse(test.err.Error()).Leaf, test.leaf, test.err.Error())
 		})
 	}
+}
+
+// dial returns the error of a call of a driver whose socket does not exist.
+func dial(t *testing.T) error {
+	t.Helper()
+	conn, err := grpc.NewClient("unix:///nowhere/csi.sock",
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	assert.NilError(t, err)
+	_, err = csi.NewIdentityClient(conn).Probe(t.Context(), &csi.ProbeRequest{})
+	assert.NilError(t, conn.Close())
+	return err
 }
 
 func never(context.Context) (bool, error) { return false, nil }

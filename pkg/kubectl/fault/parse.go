@@ -118,9 +118,8 @@ func (p *parser) apply(f form, m matched, text string) {
 		f.leaf = ComponentWords
 	}
 	p.end(f.leaf, text)
-	p.Words = formOf(f.text)
-	if strings.HasSuffix(f.text, " {}") || strings.HasSuffix(f.text, ": {}") {
-		p.Words = ""
+	if !strings.HasSuffix(f.text, "{rest}") {
+		p.Words = formOf(f.text)
 	}
 	p.gather()
 }
@@ -134,7 +133,7 @@ func (p *parser) name(noun Noun, name string) {
 	if p.Names == nil {
 		p.Names = map[Noun]string{}
 	}
-	if _, named := p.Names[noun]; !named && noun != "" {
+	if _, named := p.Names[noun]; !named && noun != "" && noun != "rest" {
 		p.Names[noun] = name
 	}
 }
@@ -146,8 +145,11 @@ func (p *parser) take(noun Noun) string {
 	return name
 }
 
-// gather makes a command or a quota of what the names say about it.
+// gather makes the message, a command or a quota of what the names say about it.
 func (p *parser) gather() {
+	if message := p.take("message"); message != "" {
+		p.Message, p.Words = message, ""
+	}
 	switch p.Leaf {
 	case Mount, CommandFailed:
 		p.Command = &Command{
