@@ -159,15 +159,12 @@ func (p *parser) operator(text string) bool {
 	p.reports(Operator, "")
 	p.name(URL, strings.TrimSuffix(address, ","))
 	cause := strings.TrimPrefix(words, "cannot be used: ")
-	for _, begin := range []string{"(HTTP ", "it returned HTTP "} {
-		_, number, _ := strings.Cut(cause, begin)
-		number = number[:min(len(number), 3)]
-		if status, err := strconv.Atoi(number); err == nil {
-			p.Answer = &Answer{Status: status, URL: p.Names[URL], Message: words}
-			p.Answer.Service, p.Answer.Resource = resourceOf(p.Names[URL])
-			p.end(Answered, words)
-			return true
-		}
+	_, number, _ := strings.Cut(words, "HTTP ")
+	if status, err := strconv.Atoi(number[:min(len(number), 3)]); err == nil {
+		p.Answer = &Answer{Status: status, URL: p.Names[URL], Message: words}
+		p.Answer.Service, p.Answer.Resource = resourceOf(p.Names[URL])
+		p.end(Answered, words)
+		return true
 	}
 	p.Message = cause
 	sentence, _, _ := strings.Cut(cause, ". ")

@@ -51,6 +51,8 @@ type named struct {
 // matched is what a form contains.
 type matched struct {
 	names []named
+	// words is the format with {} in place of names.
+	words string
 	// inner is the error inside, if nested is set.
 	inner  string
 	nested bool
@@ -72,6 +74,7 @@ func match(format, text string, spaces bool) (m matched, found bool) {
 	for {
 		literal, rest, more := strings.Cut(format, "{")
 		if text, found = strings.CutPrefix(text, literal); !found || !more {
+			m.words += literal
 			return m, found && text == ""
 		}
 		noun, after, _ := strings.Cut(rest, "}")
@@ -85,6 +88,7 @@ func match(format, text string, spaces bool) (m matched, found bool) {
 			return m, false
 		}
 		m.names = append(m.names, named{Noun(noun), name})
+		m.words += literal + "{}"
 		text, format = text[len(name):], after
 	}
 }
@@ -111,7 +115,8 @@ func cutName(noun Noun, text, rest string, spaces bool) (string, bool) {
 // isName returns whether a text can be what a noun stands for.
 func isName(noun Noun, text string, spaces bool) bool {
 	switch noun {
-	case "", "exit", "message", "rest", "arguments", "output", "requested", "used", "limited", Status, Volumes, Name:
+	case "", "arguments", "exit", "limited", "message", "output", "requested", "rest", "used",
+		Name, Status, Volumes:
 		return true
 	}
 	if spaces {
@@ -193,20 +198,6 @@ func quotedEnd(text string) int {
 		}
 	}
 	return 0
-}
-
-// formOf returns a format without its nouns and the quotes around them.
-func formOf(format string) string {
-	var b strings.Builder
-	for {
-		literal, rest, more := strings.Cut(format, "{")
-		b.WriteString(literal)
-		if !more {
-			return strings.ReplaceAll(b.String(), `"{}"`, "{}")
-		}
-		b.WriteString("{}")
-		_, format, _ = strings.Cut(rest, "}")
-	}
 }
 
 // isErrno returns whether a text is that of an error number of Linux.

@@ -12,13 +12,14 @@ import (
 	"github.com/openstack-csi/csi-operator/test/budget"
 )
 
-// FuzzText searches for a text whose parts contradict each other, or that costs too much, also if it
-// is repeated.
+// FuzzText searches for a text whose parts contradict each other, or that costs too much, also if
+// it is repeated.
 func FuzzText(f *testing.F) {
 	for _, part := range []string{
 		": ", "a: ", `"`, `"a`, "[", "[a] ", `a "b" `, "rpc error: code = A desc = ", `Get "a": `, "{",
 		"Unable to re-authenticate: ", `connection error: desc = "`, "failed to attach: ", ". ", "'",
-		"0/5 nodes are available: ", "1 a, ", "E1128 1 1 a.go:1] ", `{"a":`, " error: 1. a output: ", "\n",
+		"0/5 nodes are available: ", "1 a, ", "E1128 1 1 a.go:1] ", `{"a":`, " error: 1. a output: ",
+		"\n",
 		"Expected HTTP response code [1] when accessing [A b], but got 400 instead: {",
 	} {
 		f.Add(part)

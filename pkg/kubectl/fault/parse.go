@@ -76,17 +76,15 @@ func (p *parser) reports(by Component, operation string) {
 
 // frame cuts the words around another error, or finds that there is none.
 func (p *parser) frame(text string) (inner string, explained bool) {
-	if code, desc, found := cutCode(text); found {
-		p.Code = code
-		p.reports(Driver, "")
-		return unquote(desc), true
-	}
 	if operation, rest, found := cutOperation(text); found {
 		p.reports(Driver, operation)
 		return rest, true
 	}
 	for _, f := range p.forms {
-		if !strings.HasPrefix(text, f.begin) || p.inside && f.by != Driver && f.by != "" {
+		// The words of a driver follow its code, but it may begin with them in a log.
+		outer := f.by != "" && f.by != Driver
+		if !strings.HasPrefix(text, f.begin) || p.inside && outer ||
+			!p.inside && f.by == Driver && f.begin == "" {
 			continue
 		}
 		if m, found := match(f.text, text, false); found {
@@ -119,21 +117,27 @@ func (p *parser) apply(f form, m matched, text string) {
 	}
 	p.end(f.leaf, text)
 	if !strings.HasSuffix(f.text, "{rest}") {
-		p.Words = formOf(f.text)
+		p.Words = strings.ReplaceAll(m.words, `"{}"`, "{}")
 	}
 	p.gather()
 }
 
 // name keeps what a noun of a form stands for.
 func (p *parser) name(noun Noun, name string) {
-	if noun == "operation" {
+	switch noun {
+	case "", "rest":
+		return
+	case "code":
+		p.Code = name
+		return
+	case "operation":
 		p.reports("", name)
 		return
 	}
 	if p.Names == nil {
 		p.Names = map[Noun]string{}
 	}
-	if _, named := p.Names[noun]; !named && noun != "" && noun != "rest" {
+	if _, named := p.Names[noun]; !named {
 		p.Names[noun] = name
 	}
 }
@@ -175,15 +179,6 @@ func amounts(text string) map[string]string {
 		amounts[strings.TrimSpace(resource)] = amount
 	}
 	return amounts
-}
-
-// cutCode cuts what gRPC puts before an error.
-func cutCode(text string) (code, desc string, found bool) {
-	if text, found = strings.CutPrefix(text, "rpc error: code = "); !found {
-		return "", "", false
-	}
-	code, desc, found = strings.Cut(text, " desc =")
-	return code, strings.TrimSpace(desc), found && isWord(code)
 }
 
 // cutOperation cuts the request that drivers put before their words: "[CreateVolume] ".
