@@ -115,9 +115,10 @@ func cutName(noun Noun, text, rest string, spaces bool) (string, bool) {
 // isName returns whether a text can be what a noun stands for.
 func isName(noun Noun, text string, spaces bool) bool {
 	switch noun {
-	case "", "arguments", "exit", "limited", "message", "output", "requested", "rest", "used",
-		Name, Status, Volumes:
+	case "", "arguments", "exit", "limited", "message", "output", "requested", "rest", "used":
 		return true
+	case Name, Status, Volumes:
+		spaces = true
 	}
 	if spaces {
 		return text != "" && !strings.Contains(text, "\n") && !strings.Contains(text, ": ")
