@@ -1,18 +1,27 @@
 // Package meaning judges parsed errors: what stops a request, whether another error is its cause,
-// and what to do next.
+// and what to do next. The commands of pkg/kubectl call it. It decides by the parts of an error,
+// never by the names in it, with the rules of table.txt.
 package meaning
 
-import "github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
+import (
+	"strings"
+
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
+)
 
 // Meaning is what an error says about storage.
 type Meaning struct {
 	// Stops is what stops the request, as the end of a sentence, such as "quota gigabytes of the
-	// OpenStack project has 3 of 10 left"; "" if the text itself is enough.
+	// OpenStack project has 3 of 10 left"; "" if the text itself is enough. It has at most 110
+	// characters.
 	Stops string
-	// Next is what to do next, as a sentence without a period; "" if the text does not tell.
+	// Next is what to do next, as a sentence without a period; "" if the text does not tell. It has
+	// at most 110 characters.
 	Next string
 	// Rank says how far the error leads.
 	Rank Rank
+	// Topic names the objects of the cluster that tell more, "" if none does.
+	Topic Topic
 }
 
 // Rank orders errors of one step: a higher one is closer to the cause.
@@ -33,5 +42,67 @@ const (
 	Answered
 )
 
-// Of returns what an error means.
-func Of(fault.Fault) Meaning { return Meaning{} }
+// Topic is a kind of objects that tell more about an error.
+type Topic string
+
+// The topics.
+const (
+	// Attached says that an instance uses the volume: see the VolumeAttachments of the volume.
+	Attached Topic = "attached"
+	// Class says that the parameters of the class are wrong: see UnknownParameters.
+	Class Topic = "class"
+	// Snapshots says that snapshots keep the volume or share: see the VolumeSnapshotContents.
+	Snapshots Topic = "snapshots"
+	// Zone says that zones do not fit: see the topology of the class, the volume and the nodes.
+	Zone Topic = "zone"
+)
+
+// limit is how many characters Stops and Next have at most.
+const limit = 110
+
+// Of returns what an error means. The rank is Unknown if no rule knows it.
+func Of(f fault.Fault) Meaning { return judge(f, "") }
+
+// OfEvent returns what an event means: what its error means, else what its reason means.
+func OfEvent(reason string, f fault.Fault) Meaning { return judge(f, reason) }
+
+// judge returns the meaning of the first rule that applies.
+func judge(f fault.Fault, reason string) Meaning {
+	facts := factsOf(f, reason)
+	said := textsOf(f)
+	for _, r := range rules() {
+		if m, applies := r.judge(facts, said); applies {
+			return m
+		}
+	}
+	return Meaning{}
+}
+
+// textsOf returns the texts of an error that rules compare: what OpenStack, the driver, a command
+// or the scheduler said, and each end of such a text after a colon, since components put their own
+// words before those of others.
+func textsOf(f fault.Fault) (texts []string) {
+	whole := []string{f.Message}
+	switch {
+	case f.Answer != nil && f.Answer.Message != "":
+		whole = []string{f.Answer.Message}
+	case f.Command != nil && f.Command.Output != "":
+		whole = append(strings.Split(f.Command.Output, "\n"), f.Message)
+	case f.Scheduling != nil:
+		for _, r := range f.Scheduling.Reasons {
+			whole = append(whole, r.Text)
+		}
+	}
+	for _, text := range whole {
+		for rest, found := clean(text), true; found; _, rest, found = strings.Cut(rest, ": ") {
+			texts = append(texts, rest)
+		}
+	}
+	return texts
+}
+
+// clean returns a text in one line, without the marks of another service around it.
+func clean(text string) string {
+	text, _, _ = strings.Cut(strings.Join(strings.Fields(text), " "), " (HTTP ")
+	return strings.TrimRight(text, " .;")
+}

@@ -1,0 +1,135 @@
+package meaning
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
+)
+
+// factsOf returns the parts of an error for conditions and texts of the table.
+func factsOf(f fault.Fault, reason string) facts {
+	known := facts{}
+	for noun, name := range f.Names {
+		// A PersistentVolume may have the name pvc-ID, which OpenStack does not know.
+		if noun != fault.Volume && noun != fault.Share || isID(name) {
+			known[string(noun)] = name
+		}
+	}
+	known["at"] = placeOf(known["url"], known["address"])
+	if id := requestOf(f.Text); id != "" {
+		known["request"] = " with request ID " + id
+	}
+	maps.Copy(known, facts{
+		"reason": reason, "reporter": string(f.Reporter), "operation": f.Operation, "code": f.Code,
+		"leaf": string(f.Leaf), "message": clean(f.Message),
+	})
+	if c := f.Command; c != nil {
+		maps.Copy(known, facts{"command": c.Name, "exit": c.Exit})
+		known["message"] = clean(c.Output + " " + c.Exit)
+	}
+	if q := f.Quota; q != nil {
+		maps.Copy(known, facts{"quota": q.Name, "exceeded": exceeded(q)})
+	}
+	if a := f.Answer; a != nil {
+		maps.Copy(known, facts{
+			"http": strconv.Itoa(a.Status), "kind": a.Kind, "method": a.Method, "service": a.Service,
+			"collection": a.Resource, "cloud": cloudName(a.Service), "message": clean(a.Message),
+		})
+	}
+	return known
+}
+
+// exceeded returns what a ResourceQuota has left. Its message names only what is exceeded.
+func exceeded(q *fault.Quota) string {
+	var all []string
+	for _, resource := range slices.Sorted(maps.Keys(q.Requested)) {
+		all = append(all, fmt.Sprintf("%s of %s of %s are used, %s more requested", q.Used[resource],
+			q.Limited[resource], resource, q.Requested[resource]))
+	}
+	return strings.Join(all, "; ")
+}
+
+// cloudName returns the name of a service of OpenStack.
+func cloudName(service string) string {
+	return map[string]string{
+		"compute": "Nova", "volume": "Cinder", "share": "Manila", "identity": "Keystone",
+	}[service]
+}
+
+// placeOf returns the host of a URL, else an address, such as "10.0.0.1:443".
+func placeOf(address, otherwise string) string {
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return otherwise
+}
+
+// requestOf returns the ID of a request of OpenStack in a text: "req-" and a UUID.
+func requestOf(text string) string {
+	_, id, _ := strings.Cut(text, "req-")
+	if id = id[:min(len(id), idLength)]; !isID(id) {
+		return ""
+	}
+	return "req-" + id
+}
+
+const idLength = len("00000000-0000-0000-0000-000000000000")
+
+// isID returns whether a name is a UUID.
+func isID(name string) bool {
+	return len(name) == idLength && strings.Count(name, "-") == 4 &&
+		strings.Trim(name, "0123456789abcdef-") == ""
+}
+
+// with returns facts with others, and with what is left of a limit if it and its use are known.
+func (f facts) with(others facts) facts {
+	all := maps.Clone(f)
+	maps.Copy(all, others)
+	limit, err := strconv.Atoi(all["limit"])
+	if used, err2 := strconv.Atoi(all["used"]); err == nil && err2 == nil {
+		all["left"] = strconv.Itoa(max(limit-used, 0))
+	}
+	return all
+}
+
+// fill returns a text of the table with facts in place of their names: {name}, or {name|what to
+// write if it is missing}. Long facts are shortened until the text has at most 110 characters.
+func (f facts) fill(text string) (filled string) {
+	for longest := limit; longest > 0; longest -= 5 {
+		if filled = f.fillShort(text, longest); utf8.RuneCountInString(filled) <= limit {
+			break
+		}
+	}
+	return filled
+}
+
+func (f facts) fillShort(text string, longest int) string {
+	before, rest, found := strings.Cut(text, "{")
+	if !found {
+		return text
+	}
+	name, rest, _ := strings.Cut(rest, "}")
+	name, missing, _ := strings.Cut(name, "|")
+	value := shorten(f[name], longest)
+	if value == "" {
+		value = missing
+	}
+	return before + value + f.fillShort(rest, longest)
+}
+
+// shorten returns a text with at most so many characters. It keeps both ends: errors begin with the
+// step and end with the cause.
+func shorten(text string, longest int) string {
+	all := []rune(text)
+	if len(all) <= longest {
+		return text
+	}
+	head := longest / 2
+	return string(all[:head]) + "…" + string(all[len(all)-(longest-head-1):])
+}
