@@ -108,6 +108,11 @@ update: $(CODE_GENERATORS) ## Regenerate the checked-in assets and code
 	hack/code.sh
 	hack/update.sh
 
+# The lists are checked in. Downloads 200 MB of modules, and reads Debian's packages of OpenStack.
+.PHONY: universe
+universe: ## List what drivers, Kubernetes and OpenStack say, for the tests of kubectl openstack-csi
+	go run ./hack/universe
+
 .PHONY: bundle
 bundle: update ## Regenerate the OLM bundles with the other assets, and list their folders
 	@ls -d assets/drivers/*/generated/standalone/olm assets/csi-addons/generated/olm

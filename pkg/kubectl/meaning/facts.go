@@ -1,6 +1,7 @@
 package meaning
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/url"
@@ -23,7 +24,7 @@ func factsOf(f fault.Fault, reason string) facts {
 	}
 	known["at"] = placeOf(known["url"], known["address"])
 	if id := requestOf(f.Text); id != "" {
-		known["request"] = " with request ID " + id
+		known["request"] = " (" + id + ")"
 	}
 	maps.Copy(known, facts{
 		"reason": reason, "reporter": string(f.Reporter), "operation": f.Operation, "code": f.Code,
@@ -99,9 +100,10 @@ func (f facts) with(others facts) facts {
 }
 
 // fill returns a text of the table with facts in place of their names: {name}, or {name|what to
-// write if it is missing}. Long facts are shortened until the text has at most 110 characters.
+// write if it is missing}. Facts that are no names are shortened until the text has at most 110
+// characters.
 func (f facts) fill(text string) (filled string) {
-	for longest := limit; longest > 0; longest -= 5 {
+	for longest := limit; longest > 0; longest -= 4 {
 		if filled = f.fillShort(text, longest); utf8.RuneCountInString(filled) <= limit {
 			break
 		}
@@ -116,11 +118,15 @@ func (f facts) fillShort(text string, longest int) string {
 	}
 	name, rest, _ := strings.Cut(rest, "}")
 	name, missing, _ := strings.Cut(name, "|")
-	value := shorten(f[name], longest)
-	if value == "" {
-		value = missing
+	value := f[name]
+	switch name {
+	case "request":
+	case "message":
+		value = shorten(value, longest)
+	default:
+		value = shorten(value, max(longest, idLength))
 	}
-	return before + value + f.fillShort(rest, longest)
+	return before + cmp.Or(value, missing) + f.fillShort(rest, longest)
 }
 
 // shorten returns a text with at most so many characters. It keeps both ends: errors begin with the

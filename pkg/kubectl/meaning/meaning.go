@@ -61,21 +61,23 @@ const (
 const limit = 110
 
 // Of returns what an error means. The rank is Unknown if no rule knows it.
-func Of(f fault.Fault) Meaning { return judge(f, "") }
+func Of(f fault.Fault) Meaning { return OfEvent("", f) }
 
 // OfEvent returns what an event means: what its error means, else what its reason means.
-func OfEvent(reason string, f fault.Fault) Meaning { return judge(f, reason) }
+func OfEvent(reason string, f fault.Fault) Meaning {
+	m, _ := judge(f, reason)
+	return m
+}
 
-// judge returns the meaning of the first rule that applies.
-func judge(f fault.Fault, reason string) Meaning {
-	facts := factsOf(f, reason)
-	said := textsOf(f)
-	for _, r := range rules() {
+// judge returns the meaning of the first rule that applies, and this rule.
+func judge(f fault.Fault, reason string) (Meaning, rule) {
+	facts, said := factsOf(f, reason), textsOf(f)
+	for r := range rules() {
 		if m, applies := r.judge(facts, said); applies {
-			return m
+			return m, r
 		}
 	}
-	return Meaning{}
+	return Meaning{}, rule{}
 }
 
 // textsOf returns the texts of an error that rules compare: what OpenStack, the driver, a command

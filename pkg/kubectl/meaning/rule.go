@@ -2,6 +2,7 @@ package meaning
 
 import (
 	_ "embed" // for table.txt
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -33,30 +34,32 @@ type condition struct {
 	values []string
 }
 
-// rules reads the table. A test proves that each line has the format.
-func rules() (all []rule) {
-	var section []condition
-	for paragraph := range strings.SplitSeq(table, "\n\n") {
-		r := rule{when: section}
-		for line := range strings.Lines(paragraph) {
-			key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-			switch key {
-			case "", "#":
-			case "section":
-				section = conditions(value)
-			case "when":
-				r.when = append(slices.Clip(section), conditions(value)...)
-			case "says":
-				r.says = append(r.says, value)
-			default:
-				r.add(key, value)
+// rules reads the table until a rule applies. A test proves that each line has the format.
+func rules() iter.Seq[rule] {
+	return func(yield func(rule) bool) {
+		var section []condition
+		for paragraph := range strings.SplitSeq(table, "\n\n") {
+			r := rule{when: section}
+			for line := range strings.Lines(paragraph) {
+				key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+				switch key {
+				case "", "#":
+				case "section":
+					section = conditions(value)
+					r.when = section
+				case "when":
+					r.when = append(slices.Clip(section), conditions(value)...)
+				case "says":
+					r.says = append(r.says, value)
+				default:
+					r.add(key, value)
+				}
+			}
+			if len(r.cases) > 0 && !yield(r) {
+				return
 			}
 		}
-		if len(r.cases) > 0 {
-			all = append(all, r)
-		}
 	}
-	return all
 }
 
 // conditions reads "fact=value,value fact=value".
