@@ -5,24 +5,31 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 )
 
-// code is what packages of a source declare: the selected functions, all types, and constants by
-// their names without the package.
+// code is what packages of a module declare: the selected functions, all types, and constants by
+// their names without the package; and the entries that were found in them.
 type code struct {
+	// component is the name of the module without its folder and version.
+	component string
 	functions []*ast.FuncDecl
 	types     []*ast.TypeSpec
 	constants map[string]string
+	found     map[string]bool
 }
 
-// load parses the packages of a source. Constants are known by their names without the package.
-func load(root string, s source) (*code, error) {
-	c := &code{constants: map[string]string{}}
-	wanted, err := regexp.Compile(s.functions)
+// load parses the packages in folders of a module, with those below.
+func load(root, module string, folders []string, functions string) (*code, error) {
+	c := &code{
+		component: path.Base(regexp.MustCompile(`/v\d+$`).ReplaceAllString(module, "")),
+		constants: map[string]string{}, found: map[string]bool{},
+	}
+	wanted, err := regexp.Compile(functions)
 	if err != nil {
 		return nil, err
 	}
@@ -35,16 +42,11 @@ func load(root string, s source) (*code, error) {
 			return err
 		}
 		for _, declared := range file.Decls {
-			switch d := declared.(type) {
-			case *ast.FuncDecl:
-				c.declareFunction(d, wanted)
-			case *ast.GenDecl:
-				c.declare(d)
-			}
+			c.declare(declared, wanted)
 		}
 		return nil
 	}
-	for _, folder := range s.folders {
+	for _, folder := range folders {
 		if err := filepath.WalkDir(filepath.Join(root, folder), add); err != nil {
 			return nil, err
 		}
@@ -52,35 +54,36 @@ func load(root string, s source) (*code, error) {
 	return c, nil
 }
 
-// declareFunction keeps a function, and its text if it only returns one.
-func (c *code) declareFunction(f *ast.FuncDecl, wanted *regexp.Regexp) {
-	if f.Body == nil || len(f.Body.List) == 0 {
-		return
-	}
-	if wanted.MatchString(f.Name.Name) {
-		c.functions = append(c.functions, f)
-	}
-	if r, is := f.Body.List[0].(*ast.ReturnStmt); is && len(r.Results) == 1 {
-		if text, known := c.text(r.Results[0]); known {
-			c.constants[f.Name.Name+"()"] = text
+// declare keeps a declaration. A function that only returns a text is a constant, too.
+func (c *code) declare(declared ast.Decl, wanted *regexp.Regexp) {
+	switch d := declared.(type) {
+	case *ast.FuncDecl:
+		if d.Body == nil || len(d.Body.List) == 0 {
+			return
+		}
+		if wanted.MatchString(d.Name.Name) {
+			c.functions = append(c.functions, d)
+		}
+		if r, is := d.Body.List[0].(*ast.ReturnStmt); is && len(r.Results) == 1 {
+			c.constant(d.Name.Name+"()", r.Results[0])
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				c.types = append(c.types, spec)
+			case *ast.ValueSpec:
+				for i, value := range spec.Values {
+					c.constant(spec.Names[i].Name, value)
+				}
+			}
 		}
 	}
 }
 
-func (c *code) declare(d *ast.GenDecl) {
-	for _, spec := range d.Specs {
-		switch spec := spec.(type) {
-		case *ast.TypeSpec:
-			c.types = append(c.types, spec)
-		case *ast.ValueSpec:
-			for i, name := range spec.Names {
-				if i < len(spec.Values) {
-					if text, found := c.text(spec.Values[i]); found {
-						c.constants[name.Name] = text
-					}
-				}
-			}
-		}
+func (c *code) constant(name string, value ast.Expr) {
+	if text, known := c.text(value); known {
+		c.constants[name] = text
 	}
 }
 
@@ -90,13 +93,9 @@ func (c *code) text(e ast.Expr) (string, bool) {
 	case *ast.BasicLit:
 		text, err := strconv.Unquote(e.Value)
 		return text, err == nil && e.Kind == token.STRING
-	case *ast.Ident:
-		text, found := c.constants[e.Name]
+	case *ast.Ident, *ast.SelectorExpr:
+		text, found := c.constants[nameOf(e)]
 		return text, found
-	case *ast.SelectorExpr:
-		return c.text(e.Sel)
-	case *ast.ParenExpr:
-		return c.text(e.X)
 	case *ast.BinaryExpr:
 		left, known := c.text(e.X)
 		right, known2 := c.text(e.Y)
@@ -113,27 +112,48 @@ func (c *code) text(e ast.Expr) (string, bool) {
 
 // nameOf returns the last part of a name, such as Errorf of status.Errorf.
 func nameOf(e ast.Expr) string {
+	all := strings.Split(pathOf(e), ".")
+	return all[len(all)-1]
+}
+
+// pathOf returns a name or a call with its receivers, such as ns.Mount.FormatAndMount.
+func pathOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
 		return e.Name
-	case *ast.SelectorExpr:
-		return e.Sel.Name
 	case *ast.ParenExpr:
-		return nameOf(e.X)
+		return pathOf(e.X)
 	case *ast.CallExpr:
-		return nameOf(e.Fun)
+		return pathOf(e.Fun)
+	case *ast.SelectorExpr:
+		return pathOf(e.X) + "." + e.Sel.Name
 	}
 	return ""
 }
 
-// calls visits each call in the selected functions.
-func (c *code) calls(visit func(in *ast.FuncDecl, call *ast.CallExpr)) {
+// nodes visits all nodes of the selected functions.
+func (c *code) nodes(visit func(in *ast.FuncDecl, n ast.Node)) {
 	for _, f := range c.functions {
 		ast.Inspect(f, func(n ast.Node) bool {
-			if call, is := n.(*ast.CallExpr); is {
-				visit(f, call)
-			}
+			visit(f, n)
 			return true
 		})
 	}
+}
+
+// calls visits all calls in the selected functions.
+func (c *code) calls(visit func(in *ast.FuncDecl, call *ast.CallExpr)) {
+	c.nodes(func(in *ast.FuncDecl, n ast.Node) {
+		if call, is := n.(*ast.CallExpr); is {
+			visit(in, call)
+		}
+	})
+}
+
+// add adds an entry: fields without line breaks and tabs.
+func (c *code) add(fields ...string) {
+	for i, field := range fields {
+		fields[i] = strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(strings.TrimSpace(field))
+	}
+	c.found[strings.Join(fields, "\t")] = true
 }

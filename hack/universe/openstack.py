@@ -15,75 +15,50 @@ import sys
 # The functions that the operations of the drivers run, for each file below a service.
 FUNCTIONS = {
     'cinder': {
-        'api/v3/volumes.py': 'create|delete|_get_volumes|_get_image_snapshot',
-        'api/v2/volumes.py': 'show|delete|detail|_get_volumes',
-        'api/v3/snapshots.py': '.*', 'api/v2/snapshots.py': '.*',
-        'api/v3/attachments.py': 'create|update|delete|complete',
+        'api/v[23]/volumes.py': 'create|show|delete|detail|_get_volumes|_get_image_snapshot',
+        'api/v[23]/snapshots.py': '[a-z].*', 'api/v3/attachments.py': '[a-z].*',
         'api/contrib/volume_actions.py': '_extend|_begin_detaching|_reserve',
-        'api/contrib/backups.py': 'show|create|delete', 'api/v3/backups.py': 'show|create|delete',
+        'api/(contrib|v3)/backups.py': 'show|create|delete', 'api/validation/validators.py': '.*',
         'backup/api.py': 'get|create|delete|_is_backup_service_enabled|_get_available_.*',
-        'api/validation/validators.py': '.*', 'api/common.py': 'get_time_.*|_get_limit_.*|get_.*_id',
-        'api/v3/volume_metadata.py': '.*', 'api/openstack/wsgi.py': '.*',
-        'volume/api.py': 'create|delete|get|get_volume|get_snapshot|.*attach.*|_extend|extend'
-                         '|_create_snapshot|create_snapshot.*|_create_snapshot_.*|delete_snapshot'
-                         '|reserve_volume|begin_detaching|.*_metadata|check_volume_filters',
-        'volume/flows/api/create_volume.py': '.*',
-        'volume/volume_utils.py': 'check_encryption_provider|sanitize_host.*',
-        'volume/volume_types.py': 'get_.*', 'quota_utils.py': 'process_reserve_over_quota',
+        'volume/api.py': 'create|delete|get|get_volume|get_snapshot|.*(at|de)tach.*|_?extend'
+                         '|_?create_snapshot.*|delete_snapshot|reserve_volume|check_volume_filters',
+        'volume/flows/api/create_volume.py': '.*', 'quota_utils.py': 'process_reserve_over_quota',
+        'volume/volume_utils.py': 'check_encryption_provider',
+        'volume/volume_types.py': 'get_(default_|by_name|volume_type).*', 'policy.py': 'authorize',
         'db/sqlalchemy/api.py': '_?(volume|snapshot|backup|volume_type|volume_attachment|attachment)'
-                                '_get(_by_name|_db|_full)?|_volume_.*_get.*|attachment_destroy'
-                                '|volume_type_.*',
-        'policy.py': 'authorize', 'context.py': 'authorize', 'api/openstack/api_version_request.py': '.*',
+                                '_get(_by_name|_db|_full)?|attachment_destroy',
     },
     'manila': {
-        'api/v1/shares.py': 'show|delete|_get_shares|update|create|_create|_allow_access|_deny_access'
-                            '|_extend|_get_valid_extend_parameters',
-        'api/v2/shares.py': 'create|allow_access.*|deny_access.*|extend|_validate_metadata.*'
-                            '|.*_metadata.*',
-        'api/v1/share_snapshots.py': 'show|delete|detail|_get_snapshots|create',
-        'api/v2/share_snapshots.py': 'show|delete|detail|_get_snapshots|create',
-        'api/v2/share_accesses.py': '.*', 'api/v2/share_export_locations.py': '.*',
-        'api/v1/share_types_extra_specs.py': 'index', 'api/v2/share_types.py': 'show|index',
-        'api/v2/share_networks.py': 'show', 'api/v2/messages.py': 'show|index',
-        'api/common.py': 'validate_.*|check_.*|get_.*|_validate.*|.*access.*',
-        'api/openstack/wsgi.py': '.*',
+        'api/v1/shares.py': 'show|delete|_get_shares|_?create|_(allow|deny)_access|.*_?extend.*',
+        'api/v2/shares.py': 'create|(allow|deny)_access.*|extend|_validate_metadata.*',
+        'api/v[12]/share_snapshots.py': 'show|delete|detail|_get_snapshots|create',
+        'api/v2/share_(accesses|export_locations|types|networks).py': '_?show|_?index|_.*verify.*',
+        'api/common.py': 'validate_.*|check_.*|get_.*|_validate.*',
+        'api/v1/limits.py': '.*', 'policy.py': '.*',
         'share/api.py': 'create|create_instance|create_share_instance_and_get_request_spec|delete'
                         '|delete_instance|create_snapshot|delete_snapshot|get|get_snapshot|extend'
-                        '|allow_access.*|deny_access.*|access_get|_check_.*|_validate_scheduler_hints'
-                        '|.*scheduler_hints|get_share_attributes_from_share_type',
-        'share/access.py': 'validate_.*|check_.*', 'share/utils.py': '.*', 'share/share_types.py':
-        'get_.*|provision_filter_on_size|.*required.*|is_valid.*|share_types_diff|parse_boolean.*',
-        'db/sqlalchemy/api.py': '_?(share|share_snapshot|share_network|share_type|share_access|message'
-                                '|share_export_location.*|availability_zone|share_group)(_type)?_get'
-                                '(_by_name.*|_check.*)?|share_access_.*|share_instance_access_.*'
-                                '|_share_type_.*|share_type_.*|ensure_.*',
-        'policy.py': 'authorize|check_.*|enforce|wrap_check_policy|.*', 'utils.py': 'check_.*',
-        'api/openstack/api_version_request.py': '.*',
+                        '|(allow|deny)_access.*|_check_.*|.*scheduler_hints|get_share_attributes.*',
+        'share/share_types.py': 'get_.*|provision_filter_on_size|.*required.*|parse_boolean.*',
+        'db/sqlalchemy/api.py': '_?(share|share_snapshot|share_network|share_type|share_access'
+                                '|share_export_location|availability_zone)_get(_by_name)?|share_access_.*',
     },
     'nova': {
-        'api/openstack/compute/volumes.py': 'index|show|create|delete|_items',
+        'api/openstack/compute/volumes.py': 'index|show|create|delete',
         'api/openstack/compute/servers.py': 'show|_get_server|_get_instance',
         'api/openstack/common.py': 'raise_http_conflict.*|get_instance',
-        'api/validation/validators.py': '.*', 'api/openstack/wsgi.py': '.*',
+        'api/validation/validators.py': '.*', 'policy.py': 'authorize',
         'compute/api.py': 'check_instance_(state|lock)|reject_instance_state|inner|inner2|_wrapped'
-                          '|block_accelerators|_check_.*volume.*|.*attach.*_volume.*|.*volume_bdm'
-                          '|.*attach_volume.*|get',
-        'compute/utils.py': 'refresh_.*|check_.*|get_(next_)?device.*',
-        'volume/cinder.py': 'wrapper|check_.*|attachment_.*|cinderclient|get|.*version.*',
-        'block_device.py': 'validate_device_name|.*dev.*', 'objects/block_device.py': '.*',
-        'context.py': 'can', 'policy.py': 'authorize|.*',
-        'api/openstack/api_version_request.py': '.*', 'db/main/api.py': '_?instance_get.*|_block_.*',
+                          '|_check_.*volume.*|.*(at|de)tach.*volume.*|.*volume_bdm',
+        'objects/block_device.py': 'get_by_volume.*|_check.*', 'api/openstack/wsgi.py': 'wrapped',
+        'volume/cinder.py': 'wrapper|check_.*|attachment_.*|cinderclient',
         'compute/manager.py': 'reserve_block_device_name|_?attach_volume|do_reserve',
     },
     'keystone': {
-        'auth/core.py': '.*', 'auth/plugins/core.py': '.*', 'auth/plugins/password.py': '.*',
-        'auth/plugins/token.py': '.*', 'auth/plugins/application_credential.py': '.*',
-        'auth/plugins/base.py': '.*', 'api/_shared/authentication.py': 'authenticate_for_token'
-        '|check_and_set_default_scoping|validate_issue_token_auth|_.*', 'api/auth.py': 'post',
-        'identity/core.py': 'assert_.*|authenticate', 'identity/backends/sql.py': 'authenticate',
-        'resource/core.py': 'assert_.*_enabled', 'token/provider.py': 'validate_token|check_.*|_.*valid.*',
+        'auth/core.py': '.*', 'auth/plugins/(core|password|token|application_credential).py': '.*',
+        'api/_shared/authentication.py': '.*', 'identity/core.py': 'assert_.*|authenticate',
+        'identity/backends/sql.py': 'authenticate', 'resource/core.py': 'assert_.*_enabled',
+        'token/provider.py': 'validate_token|check_.*|_.*valid.*',
         'common/validation/validators.py': '.*', 'models/token_model.py': '_?validate.*|mint',
-        'common/render_token.py': '.*', 'receipt/handlers.py': '.*',
     },
 }
 # kinds are the names of errors in bodies of Cinder, Manila and Nova; Keystone has "error".
@@ -224,12 +199,18 @@ class Service:
         for child in ast.iter_child_nodes(node):
             self.visit(child, assigned, handler, mapping)
 
+    def files(self):
+        """Yields the files with the functions to read in them."""
+        for path in sorted(self.folder.rglob('*.py')):
+            for file, functions in FUNCTIONS[self.name].items():
+                if re.fullmatch(file, str(path.relative_to(self.folder))):
+                    yield path, functions
+
     def read(self):
         """Reads the selected functions: first what handlers do with exceptions, then what is raised."""
         for mapping in True, False:
-            for file, functions in FUNCTIONS[self.name].items():
-                tree = ast.parse((self.folder / file).read_text())
-                for node in ast.walk(tree):
+            for path, functions in self.files():
+                for node in ast.walk(ast.parse(path.read_text())):
                     if isinstance(node, ast.Dict):  # OVER_QUOTA_RESOURCE_EXCEPTIONS of Cinder
                         for name in filter(self.classes.get, map(name_of, node.values)):
                             self.add(self.status(name), self.formats(name, None, {}))

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	_ "embed" // for sources.txt
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,12 +16,21 @@ import (
 	"strings"
 )
 
+//go:embed sources.txt
+var sources string
+
 func run(ctx context.Context, errs io.Writer) int {
 	if err := write(ctx, "pkg/kubectl/meaning"); err != nil {
 		_, _ = fmt.Fprintln(errs, "universe:", err)
 		return 1
 	}
 	return 0
+}
+
+// list is a list with its sources and with the versions of each entry.
+type list struct {
+	sources []string
+	entries map[string][]string
 }
 
 // write writes all lists below a folder.
@@ -31,45 +41,48 @@ func write(ctx context.Context, folder string) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(string(downloads))) }()
 	lists := map[string]*list{}
-	for _, s := range sources() {
-		if lists[s.list] == nil {
-			lists[s.list] = &list{entries: map[string][]string{}}
+	for line := range strings.Lines(sources) {
+		if strings.HasPrefix(line, "#") {
+			continue
 		}
-		if err := lists[s.list].read(ctx, downloads, s); err != nil {
-			return err
+		fields := append(strings.Fields(line), "")
+		name := fields[0]
+		if lists[name] == nil {
+			lists[name] = &list{entries: map[string][]string{}}
+		}
+		if err := lists[name].read(ctx, downloads, fields); err != nil {
+			return fmt.Errorf("source %s: %w", strings.TrimSpace(line), err)
 		}
 	}
 	for name, l := range lists {
 		if err := os.WriteFile(filepath.Join(folder, name), l.text(), 0o600); err != nil {
-			return fmt.Errorf("writing list %s: %w", name, err)
+			return err
 		}
 	}
 	return writeOpenStack(ctx, filepath.Join(folder, "testdata/universe/openstack.txt"))
 }
 
-// list is a list with the versions of each entry.
-type list struct {
-	sources []string
-	entries map[string][]string
-}
-
-// read adds the entries of all versions of a source.
-func (l *list) read(ctx context.Context, d downloads, s source) error {
-	l.sources = append(l.sources, fmt.Sprintf("# %s %s: %s", s.module, strings.Join(s.versions, " "),
-		strings.Join(s.folders, " ")))
-	for _, version := range s.versions {
-		root, err := d.folder(ctx, s.module, version)
+// read adds the entries of all versions of a source, which is a line of sources.txt.
+func (l *list) read(ctx context.Context, d downloads, source []string) error {
+	extract, module, versions, folders := source[1], source[2], source[3], source[4]
+	l.sources = append(l.sources, fmt.Sprintf("# %s %s: %s", module, versions, folders))
+	for version := range strings.SplitSeq(versions, ",") {
+		root, err := d.folder(ctx, module, version)
 		if err != nil {
 			return err
 		}
-		found, err := s.extract(root, s)
+		c, err := load(root, module, strings.Split(folders, ","), source[5])
 		if err != nil {
-			return fmt.Errorf("module %s %s: %w", s.module, version, err)
+			return err
 		}
-		if len(found) == 0 {
-			return fmt.Errorf("module %s %s: no entry in %v", s.module, version, s.folders)
+		map[string]func(*code){
+			"errors": (*code).errors, "warnings": (*code).warnings, "refusals": (*code).refusals,
+			"parameters": (*code).parameters,
+		}[extract](c)
+		if len(c.found) == 0 {
+			return errors.New("no entry")
 		}
-		for entry := range found {
+		for entry := range c.found {
 			l.entries[entry] = append(l.entries[entry], version)
 		}
 	}
@@ -79,8 +92,7 @@ func (l *list) read(ctx context.Context, d downloads, s source) error {
 // text returns the list: its sources, and a line for each entry with the versions that it is in.
 func (l *list) text() []byte {
 	var b bytes.Buffer
-	fmt.Fprintln(&b, "# Written by `make universe`.")
-	fmt.Fprintln(&b, strings.Join(l.sources, "\n"))
+	fmt.Fprintf(&b, "# Written by `make universe`.\n%s\n", strings.Join(l.sources, "\n"))
 	for _, entry := range slices.Sorted(maps.Keys(l.entries)) {
 		fmt.Fprintf(&b, "%s\t%s\n", entry, strings.Join(l.entries[entry], ","))
 	}
@@ -113,7 +125,7 @@ func (d downloads) folder(ctx context.Context, module, version string) (string, 
 	said, err := command.Output()
 	var result struct{ Dir, Error string }
 	if err := errors.Join(json.Unmarshal(said, &result), err); err != nil {
-		return "", fmt.Errorf("downloading %s %s: %w: %s", module, version, err, result.Error)
+		return "", fmt.Errorf("downloading %s: %w: %s", version, err, result.Error)
 	}
 	return result.Dir, nil
 }

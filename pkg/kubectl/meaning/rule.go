@@ -122,6 +122,7 @@ func (r rule) capture(said []string) (facts, bool) {
 	for _, pattern := range r.says {
 		for _, text := range said {
 			if captured, fits := match(pattern, text); fits {
+				captured["message"] = text
 				return captured, true
 			}
 		}
@@ -140,7 +141,7 @@ func match(pattern, text string) (facts, bool) {
 	name, rest, _ := strings.Cut(rest, "}")
 	next, _, more := strings.Cut(rest, "{")
 	if end := len(text) - len(next); !more {
-		return facts{name: text[:max(end, 0)]}, end > 0 && text[end:] == next
+		return facts{name: unquoted(text[:max(end, 0)])}, end > 0 && text[end:] == next
 	}
 	for end := 1; end <= len(text); end++ {
 		at := strings.Index(text[end:], next)
@@ -149,12 +150,14 @@ func match(pattern, text string) (facts, bool) {
 		}
 		end += at
 		if captured, fits := match(rest, text[end:]); fits {
-			captured[name] = text[:end]
+			captured[name] = unquoted(text[:end])
 			return captured, true
 		}
 	}
 	return nil, false
 }
+
+func unquoted(name string) string { return strings.Trim(name, `"'`) }
 
 // facts are the parts of an error by their names in the table.
 type facts map[string]string

@@ -51,12 +51,11 @@ func TestEachEntryIsJudged(t *testing.T) {
 		for _, said := range []string{m.Stops, m.Next} {
 			assert.Check(t, utf8.RuneCountInString(said) <= limit && !strings.ContainsAny(said, "{}"), said)
 		}
-		for _, word := range words[i%3:][:2] {
-			text, reason := e.compose(t, names{word, word, "401"})
-			_, mutated := judge(fault.Parse(text), reason)
-			assert.Check(t, slices.Equal(by.says, mutated.says), "%s: %s\n\t%v\n\t%v", word, text,
-				by.says, mutated.says)
-		}
+		word := words[i%len(words)]
+		text, reason = e.compose(t, names{word, word, "401"})
+		_, mutated := judge(fault.Parse(text), reason)
+		assert.Check(t, slices.Equal(by.says, mutated.says), "%s: %s\n\t%v\n\t%v", word, text,
+			by.says, mutated.says)
 		delete(enough, name)
 	}
 	assert.Check(t, len(enough) == 0, "not in any list: %v", enough)
@@ -79,7 +78,9 @@ func lines(t *testing.T, file string) (all []string) {
 // universe returns all entries, without the versions at the end of their lines.
 func universe(t *testing.T) (all []entry) {
 	t.Helper()
-	for _, list := range []string{"cinder", "manila", "nfs", "openstack", "events", "admission"} {
+	for _, list := range []string{
+		"cinder", "manila", "nfs", "sidecars", "kubelet", "openstack", "events", "admission",
+	} {
 		for _, line := range lines(t, list+".txt") {
 			fields := strings.Split(line, "\t")
 			if list != "openstack" {
@@ -114,12 +115,15 @@ func (e entry) compose(t *testing.T, n names) (text, reason string) {
 			return `PersistentVolumeClaim "data" is invalid: spec.resources: ` + f[0] + `: ` + said, ""
 		}
 	}
-	code := map[string]string{"-": "Internal", "*": "Internal"}[f[0]]
-	if code == "" {
-		code = f[0]
+	said := n.sample(f[1], leaves(t)[f[2]])
+	if code := f[0]; code != "-" || e.list != "sidecars" && e.list != "kubelet" {
+		code = strings.NewReplacer("-", "Internal", "*", "Internal").Replace(code)
+		said = "rpc error: code = " + code + " desc = " + said
 	}
-	return fmt.Sprintf(`failed to provision volume with StorageClass "%s": rpc error: code = %s `+
-		"desc = ", n.object, code) + n.sample(f[1], leaves(t)[f[2]]), ""
+	if e.list == "kubelet" {
+		return `MountVolume.SetUp failed for volume "pvc-` + n.object + `" : ` + said, ""
+	}
+	return `failed to provision volume with StorageClass "` + n.object + `": ` + said, ""
 }
 
 // leaves returns an error of each family.
@@ -162,11 +166,14 @@ func answer(t *testing.T, service, status, kind, message string) string {
 }
 
 // sample returns a text with the format of Go or Python. An error is in place of the last %v or %w,
-// or of the last %s.
+// or of the last verb.
 func (n names) sample(format, inner string) string {
-	format = strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(format)
-	for _, verb := range []string{"%v", "%w", "%s"} {
+	format = strings.NewReplacer(`\n`, "\n", "volumes=%v", "volumes=[data]").Replace(format)
+	for _, verb := range []string{"%v", "%w", "%"} {
 		if i := strings.LastIndex(format, verb); i >= 0 && inner != "" {
+			if format[i+1] == 'q' {
+				inner = strconv.Quote(inner)
+			}
 			return n.sample(format[:i], "") + inner + n.sample(format[i+2:], "")
 		}
 	}
