@@ -51,7 +51,7 @@ func levels() []level {
 		{5, "pkg/drivers/*"},
 		{5, "pkg/csiaddons/*"},
 		{0, "pkg/kubectl/fault"},
-		{1, "pkg/kubectl/meaning"},
+		{2, "pkg/kubectl/meaning"},
 		{5, "pkg/kubectl"},
 		{6, "cmd/*"},
 		{3, "hack/new-driver/scaffold"},

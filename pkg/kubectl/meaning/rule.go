@@ -130,8 +130,8 @@ func (r rule) capture(said []string) (facts, bool) {
 	return nil, false
 }
 
-// match compares a text with a pattern, whose {names} stand for any text that is not empty, and
-// returns what they stand for.
+// match compares a text with a pattern and returns what the {names} in it stand for: {x}, {things}
+// and {wanted} for any text, others for a word or for what is in quotes.
 func match(pattern, text string) (facts, bool) {
 	literal, rest, more := strings.Cut(pattern, "{")
 	if text, fits := strings.CutPrefix(text, literal); !fits || !more {
@@ -140,24 +140,27 @@ func match(pattern, text string) (facts, bool) {
 	text = text[len(literal):]
 	name, rest, _ := strings.Cut(rest, "}")
 	next, _, more := strings.Cut(rest, "{")
-	if end := len(text) - len(next); !more {
-		return facts{name: unquoted(text[:max(end, 0)])}, end > 0 && text[end:] == next
-	}
 	for end := 1; end <= len(text); end++ {
 		at := strings.Index(text[end:], next)
+		if !more {
+			at = len(text) - len(next) - end // the last literal is the end of the text
+		}
 		if at < 0 {
 			break
 		}
 		end += at
+		value := strings.Trim(text[:end], `"'`)
+		word := !strings.Contains(value, " ") || strings.ContainsRune(`"'`, rune(text[0]))
+		if !word && !slices.Contains([]string{"x", "things", "wanted"}, name) {
+			continue
+		}
 		if captured, fits := match(rest, text[end:]); fits {
-			captured[name] = unquoted(text[:end])
+			captured[name] = value
 			return captured, true
 		}
 	}
 	return nil, false
 }
-
-func unquoted(name string) string { return strings.Trim(name, `"'`) }
 
 // facts are the parts of an error by their names in the table.
 type facts map[string]string
