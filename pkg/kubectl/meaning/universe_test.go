@@ -1,6 +1,7 @@
 package meaning
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -61,6 +62,28 @@ func TestEachEntryIsJudged(t *testing.T) {
 	assert.Check(t, len(enough) == 0, "not in any list: %v", enough)
 	assert.Check(t, left*10 <= len(entries)*3, "the text is enough: %d of %d", left, len(entries))
 	t.Logf("%d entries, of %d the text is enough", len(entries), left)
+}
+
+// TestListsContainWhatIsInstalled checks that the lists are those of the images in the assets.
+func TestListsContainWhatIsInstalled(t *testing.T) {
+	t.Parallel()
+	image := regexp.MustCompile(
+		`/((cinder|manila)-csi-plugin|csi-(provisioner|attacher|resizer|snapshotter)):(v[0-9.]+)`)
+	found := map[string]bool{}
+	for _, driver := range []string{"cinder", "manila"} {
+		deployment, err := os.ReadFile("../../../assets/drivers/" + driver +
+			"/generated/hypershift/operator/control-plane/deployment.yaml")
+		assert.NilError(t, err)
+		for _, match := range image.FindAllStringSubmatch(string(deployment), -1) {
+			list, err := os.ReadFile("testdata/universe/" + cmp.Or(match[2], "sidecars") + ".txt")
+			assert.NilError(t, err)
+			source := regexp.MustCompile(`# \S*` + match[3] + `\S* \S*` + match[4] + `[,:]`)
+			assert.Check(t, source.Match(list), "%s: add this version to hack/universe/sources.txt",
+				match[0])
+			found[match[1]] = true
+		}
+	}
+	assert.Check(t, len(found) == 6, "%v", found)
 }
 
 func lines(t *testing.T, file string) (all []string) {
