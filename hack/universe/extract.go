@@ -20,6 +20,9 @@ func (c *code) errors() {
 			if isPackage(call.Args[0], "codes") {
 				code = nameOf(call.Args[0])
 			}
+		case in.Name.Name == "Error" && name == "fmt.Sprintf": // of a type of errors
+		case name == "NewMountError":
+			args = args[1:]
 		case name != "fmt.Errorf" && name != "errors.New":
 			return
 		}
@@ -70,6 +73,7 @@ func familyOf(in *ast.FuncDecl, call *ast.CallExpr, args []ast.Expr) string {
 		for _, known := range []struct{ words, family string }{
 			{`(?i)metadata`, "metadata"},
 			{`(?i)cloud|openstack|manila|volumes|snapshots|servers|shares|backups|gopher`, "openstack"},
+			{`(?i)command|cmd`, "exit"},
 			{`(?i)mount|resize|blockdevice|device`, "mount"},
 			{`^(os|filepath|exec|unix)\.`, "system"},
 			{`^wait\.|Wait`, "wait"},

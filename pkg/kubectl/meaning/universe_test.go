@@ -102,7 +102,8 @@ func lines(t *testing.T, file string) (all []string) {
 func universe(t *testing.T) (all []entry) {
 	t.Helper()
 	for _, list := range []string{
-		"cinder", "manila", "nfs", "sidecars", "kubelet", "openstack", "events", "admission",
+		"cinder", "manila", "nfs", "sidecars", "kubelet", "libraries", "openstack", "events",
+		"admission",
 	} {
 		for _, line := range lines(t, list+".txt") {
 			fields := strings.Split(line, "\t")
@@ -138,10 +139,17 @@ func (e entry) compose(t *testing.T, n names) (text, reason string) {
 			return `PersistentVolumeClaim "data" is invalid: spec.resources: ` + f[0] + `: ` + said, ""
 		}
 	}
-	said := n.sample(f[1], leaves(t)[f[2]])
+	inner := leaves(t)[f[2]]
+	if e.list == "libraries" && f[2] == "driver" {
+		inner = leaves(t)["exit"]
+	}
+	said := n.sample(f[1], inner)
 	if code := f[0]; code != "-" || e.list != "sidecars" && e.list != "kubelet" {
 		code = strings.NewReplacer("-", "Internal", "*", "Internal").Replace(code)
 		said = "rpc error: code = " + code + " desc = " + said
+	}
+	if strings.Contains(said, "volumes=[") {
+		return "Unable to attach or mount volumes: " + said, ""
 	}
 	if e.list == "kubelet" {
 		return `MountVolume.SetUp failed for volume "pvc-` + n.object + `" : ` + said, ""
@@ -162,6 +170,7 @@ func leaves(t *testing.T) map[string]string {
 		"metadata": `error fetching http://169.254.169.254/openstack/latest/meta_data.json: Get ` +
 			`"http://169.254.169.254/openstack/latest/meta_data.json": dial tcp 169.254.169.254:80: ` +
 			`connect: connection refused`,
+		"exit":    "exit status 1",
 		"message": "create: An unknown error occurred.",
 		"system":  "stat /dev/vdb: no such file or directory",
 		"wait":    "timed out waiting for the condition",
