@@ -130,8 +130,8 @@ func (r rule) capture(said []string) (facts, bool) {
 	return nil, false
 }
 
-// match compares a text with a pattern and returns what the {names} in it stand for: {x}, {things}
-// and {wanted} for any text, others for a word or for what is in quotes.
+// match compares a text with a pattern and returns what the {names} in it stand for: {x}, {things},
+// {type} and {wanted} for any text, others for a word or for what is in quotes.
 func match(pattern, text string) (facts, bool) {
 	literal, rest, more := strings.Cut(pattern, "{")
 	if text, fits := strings.CutPrefix(text, literal); !fits || !more {
@@ -151,7 +151,7 @@ func match(pattern, text string) (facts, bool) {
 		end += at
 		value := strings.Trim(text[:end], `"'`)
 		word := !strings.Contains(value, " ") || strings.ContainsRune(`"'`, rune(text[0]))
-		if !word && !slices.Contains([]string{"x", "things", "wanted"}, name) {
+		if !word && !slices.Contains([]string{"x", "things", "type", "wanted"}, name) {
 			continue
 		}
 		if captured, fits := match(rest, text[end:]); fits {
