@@ -43,7 +43,7 @@ func factsOf(f fault.Fault, reason string) facts {
 			"collection": a.Resource, "cloud": cloudName(a.Service), "message": clean(a.Message),
 		})
 	}
-	return known
+	return known.with(nil)
 }
 
 // exceeded returns what a ResourceQuota has left. Its message names only what is exceeded.
@@ -88,10 +88,16 @@ func isID(name string) bool {
 		strings.Trim(name, "0123456789abcdef-") == ""
 }
 
-// with returns facts with others, and with what is left of a limit if it and its use are known.
+// with returns facts with others, with the ID of the volume or share, and with what is left of a
+// limit, if they are known.
 func (f facts) with(others facts) facts {
 	all := maps.Clone(f)
 	maps.Copy(all, others)
+	for _, noun := range []string{"share", "volume"} {
+		if isID(all[noun]) {
+			all["id"] = all[noun]
+		}
+	}
 	limit, err := strconv.Atoi(all["limit"])
 	if used, err2 := strconv.Atoi(all["used"]); err == nil && err2 == nil {
 		all["left"] = strconv.Itoa(max(limit-used, 0))
