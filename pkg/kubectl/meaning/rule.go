@@ -1,6 +1,7 @@
 package meaning
 
 import (
+	"cmp"
 	_ "embed" // for table.txt
 	"iter"
 	"path"
@@ -165,11 +166,12 @@ func match(pattern, text string) (facts, bool) {
 // facts are the parts of an error by their names in the table.
 type facts map[string]string
 
-// fulfil returns whether all conditions are true. A fact that is missing is empty.
+// fulfil returns whether all conditions are true. A fact that is missing is "-".
 func (f facts) fulfil(conditions []condition) bool {
 	return !slices.ContainsFunc(conditions, func(c condition) bool {
 		return !slices.ContainsFunc(c.values, func(pattern string) bool {
-			fits, _ := path.Match(pattern, f[c.fact]) // a test proves that patterns have the format
+			// A test proves that patterns have the format.
+			fits, _ := path.Match(pattern, cmp.Or(f[c.fact], "-"))
 			return fits
 		})
 	})

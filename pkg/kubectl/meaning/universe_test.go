@@ -104,7 +104,7 @@ func lines(t *testing.T, file string) (all []string) {
 func universe(t *testing.T) (all []entry) {
 	t.Helper()
 	for _, list := range []string{
-		"cinder", "manila", "nfs", "sidecars", "kubelet", "libraries", "openstack", "events",
+		"cinder", "manila", "nfs", "mount", "sidecars", "kubelet", "libraries", "openstack", "events",
 		"admission",
 	} {
 		for _, line := range lines(t, list+".txt") {
@@ -149,6 +149,11 @@ func (e entry) compose(t *testing.T, n names) (text, reason string) {
 	switch e.list {
 	case "openstack":
 		return answer(t, f[0], f[1], f[2], n.sample(f[3], "")), ""
+	case "mount":
+		printed := map[string]string{"mount": "mount: /x: ", "umount": "umount: /x: "}[f[0]]
+		return `MountVolume.SetUp failed for volume "pvc-` + n.object + `" : rpc error: code = ` +
+			"Internal desc = mount failed: exit status 32\nMounting command: mount\nMounting " +
+			"arguments: -t nfs a:/b /x\nOutput: " + cmp.Or(printed, f[0]+": ") + n.sample(f[1], "") + "\n", ""
 	case "events":
 		if f[0] == "scheduler" {
 			return "0/3 nodes are available: 3 " + n.sample(f[2], "") + ".", f[1]
