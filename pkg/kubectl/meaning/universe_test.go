@@ -115,6 +115,10 @@ func universe(t *testing.T) (all []entry) {
 			all = append(all, entry{list: list, fields: fields})
 		}
 	}
+	// What the real drivers printed: the driver, what they did, and the error.
+	for _, line := range lines(t, "../../../fault/testdata/drivers.txt") {
+		all = append(all, entry{list: "drivers", fields: strings.SplitN(line, ": ", 3)})
+	}
 	return append(all, recorded(t)...)
 }
 
@@ -147,13 +151,15 @@ func (e entry) compose(t *testing.T, n names) (text, reason string) {
 	t.Helper()
 	f := e.fields
 	switch e.list {
+	case "drivers":
+		return strings.ReplaceAll(f[2], `\n`, "\n"), ""
 	case "openstack":
 		return answer(t, f[0], f[1], f[2], n.sample(f[3], "")), ""
 	case "mount":
 		printed := map[string]string{"mount": "mount: /x: ", "umount": "umount: /x: "}[f[0]]
 		return `MountVolume.SetUp failed for volume "pvc-` + n.object + `" : rpc error: code = ` +
 			"Internal desc = mount failed: exit status 32\nMounting command: mount\nMounting " +
-			"arguments: -t nfs a:/b /x\nOutput: " + cmp.Or(printed, f[0]+": ") + n.sample(f[1], "") + "\n", ""
+			"arguments: -t nfs a:/b /x\nOutput: " + cmp.Or(printed, f[0]+": ") + n.sample(f[1], ""), ""
 	case "events":
 		if f[0] == "scheduler" {
 			return "0/3 nodes are available: 3 " + n.sample(f[2], "") + ".", f[1]
