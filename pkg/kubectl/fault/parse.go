@@ -209,7 +209,7 @@ func skip(text string) string {
 			i += max(0, strings.IndexAny(rest[:min(len(rest), nameLimit)], "]\n"))
 		case strings.HasPrefix(rest, ": "), strings.HasPrefix(rest, ":\n"):
 			return rest[2:]
-		case i > 0 && rest[0] != ' ' && text[i-1] == ' ' &&
+		case i > 0 && (text[i-1] == ' ' || text[i-1] == '=') &&
 			(strings.HasPrefix(rest, "rpc error: code = ") || strings.HasPrefix(rest, unexpected)):
 			return rest
 		}
