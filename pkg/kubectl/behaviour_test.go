@@ -25,6 +25,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -155,6 +156,16 @@ func TestWaitEndsWhenDriversAreReady(t *testing.T) {
 		"exit code %d:\n%s\n%s", code, stdout, stderr)
 }
 
+// As in kubectl, the flags of the connection are in a list of their own.
+func TestHelpIsAboutTheCommand(t *testing.T) {
+	t.Parallel()
+	_, help, _ := run(t, newOptions(), false, "why", "--help")
+	_, flags, _ := run(t, newOptions(), false, "options")
+	assert.Check(t, strings.Contains(help, "--output") && !strings.Contains(help, "--token") &&
+		strings.Contains(help, "openstack-csi options") && strings.Contains(flags, "--token"),
+		"%s\n%s", help, flags)
+}
+
 // The clock moves, so ages change.
 func TestWatchPrintsWhatChanges(t *testing.T) {
 	t.Parallel()
@@ -262,8 +273,13 @@ func TestCompletionKnowsKindsAndNames(t *testing.T) {
 		"why clustercsi/":   ":4\n",
 		"status ":           "cinder\nmanila\n",
 		"why daemonset/ops": "",
+		"why -n ":           "kube-system\n:4",
+		"volumes -o ":       "text\njson\nyaml\nwide\n:4",
 	} {
-		code, stdout, stderr := complete(t, (&scenario{}).options(t), word)
+		cluster := &scenario{Objects: []unstructured.Unstructured{{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system"},
+		}}}}
+		code, stdout, stderr := complete(t, cluster.options(t), word)
 		assert.Check(t, is.Equal(code, exitOK), stderr)
 		assert.Check(t, is.Contains(stdout, want), word)
 	}
@@ -333,6 +349,7 @@ func TestClusterRoleAllowsExactlyWhatStatusAndWhyRequest(t *testing.T) {
 	for kind := range explainers() {
 		complete(t, recording(t, &scenario{}, used), "why "+kind+"/")
 	}
+	complete(t, recording(t, &scenario{}, used), "why -n ")
 	diff := cmp.Diff(slices.Sorted(maps.Keys(allowed(t))), slices.Sorted(maps.Keys(used)))
 	assert.Check(t, diff == "", "permissions (-allowed +used):\n%s", diff)
 }

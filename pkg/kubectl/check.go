@@ -37,7 +37,7 @@ func newCheckCommand(o *options) *cobra.Command {
 		o.clusterless = c.file != ""
 		return o.run(c.run)(cmd, args)
 	}
-	o.addOutputTo(cmd.Flags())
+	o.addOutputTo(cmd)
 	c.addTo(cmd)
 	cmd.Flags().StringVarP(&c.file, "filename", "f", "", "An operator.yaml to check.")
 	return cmd

@@ -11,11 +11,11 @@ import (
 	"net/url"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -111,24 +111,16 @@ func newCommand(o *options) *cobra.Command {
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	o.addTo(root.PersistentFlags())
+	o.addTo(root)
+	printOptions := hideOptions(root, o)
 	printVersion := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: atMost(0),
 		Run: func(*cobra.Command, []string) { fmt.Fprintln(o.Out, root.Version) },
 	}
 	root.AddCommand(newCheckCommand(o), newStatusCommand(o), newWhyCommand(o), newVolumesCommand(o),
-		newRotateCommand(o), newMustGatherCommand(o), printVersion)
+		newRotateCommand(o), newMustGatherCommand(o), printVersion, printOptions)
 	return root
 }
-
-// The values of the flag --output.
-const (
-	textOutput = "text"
-	jsonOutput = "json"
-	yamlOutput = "yaml"
-	// wideOutput is text with more columns, of the command volumes.
-	wideOutput = "wide"
-)
 
 // options are the values of the flags that all commands have.
 type options struct {
@@ -157,27 +149,6 @@ func newOptions() *options {
 	return &options{
 		clock: clock.RealClock{}, interval: 2 * time.Second, connect: connect, readLogs: newLogReader,
 	}
-}
-
-func (o *options) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&o.kubeconfig, clientcmd.RecommendedConfigPathFlag, "",
-		"Path of the kubeconfig.")
-	clientcmd.BindOverrideFlags(&o.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
-	flags.StringVar(&o.managementKubeconfig, "management-kubeconfig", "",
-		"On HyperShift, the kubeconfig of the management cluster.")
-	flags.StringVar(&o.hostedControl, "management-namespace", "",
-		"On HyperShift, the namespace of the hosted control plane in the management cluster.")
-}
-
-// addTimeoutTo adds the flag with the time limit of a command.
-func addTimeoutTo(flags *pflag.FlagSet, limit time.Duration) {
-	flags.Duration("timeout", limit, "Maximum duration of the command.")
-}
-
-// addOutputTo adds the flags of commands that print objects.
-func (o *options) addOutputTo(flags *pflag.FlagSet) {
-	addTimeoutTo(flags, 5*time.Minute)
-	flags.StringVarP(&o.output, "output", "o", textOutput, "Format of the output: text, json or yaml.")
 }
 
 // session is the execution of a command.
@@ -229,13 +200,10 @@ func (o *options) run(do func(context.Context, *session, []string) error) runner
 }
 
 func (o *options) validate(command string) error {
-	formats := []string{"", textOutput, jsonOutput, yamlOutput}
-	if command == volumesCommand {
-		formats = append(formats, wideOutput)
-	}
+	allowed := formats(command)
 	switch {
-	case !slices.Contains(formats, o.output):
-		return usage("--output=%q: use text, json or yaml", o.output)
+	case o.output != "" && !slices.Contains(allowed, o.output):
+		return usage("--output=%q: use %s", o.output, strings.Join(allowed, ", "))
 	case o.timeout <= 0:
 		return usage("--timeout=%v: use a positive duration", o.timeout)
 	case (o.managementKubeconfig == "") != (o.hostedControl == ""):

@@ -91,7 +91,8 @@ func TestAllGuestsPrintsTheWorstFirst(t *testing.T) {
 		const want = `  !!  clusters-gone/gone: Cinder: the operator does not run, so conditions may
       be out of date. Check Deployment
       clusters-gone/openstack-cinder-csi-driver-operator (and 1 more)
-      #openstackcsioperatorabsent
+      ` + "https://github.com/openstack-csi/csi-operator/blob/main/docs/runbooks.md" +
+			`#openstackcsioperatorabsent
   !!  clusters-quotes/quotes: Secret clusters-quotes/admin-kubeconfig contains
       no kubeconfig in key kubeconfig
   !!  clusters-secret/secret: reading Secret clusters-secret/admin-kubeconfig:

@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
 const (
@@ -110,7 +112,7 @@ func (p palette) link(out io.Writer, l Link) {
 // line prints a link with its sign between two texts.
 func (p palette) line(out io.Writer, before, after string, l Link) {
 	if l.Runbook != "" {
-		l.Text += " #" + l.Runbook
+		l.Text += " " + version.Page("docs/runbooks.md#"+l.Runbook)
 	}
 	indent := len(before) + len("ok") + len(after)
 	fmt.Fprintln(out, wrap(before+p.mark(l.State)+after, l.Text, indent))

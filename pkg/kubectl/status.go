@@ -54,7 +54,7 @@ func newStatusCommand(o *options) *cobra.Command {
 		})(cmd, args)
 	}
 	cmd.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	o.addOutputTo(cmd.Flags())
+	o.addOutputTo(cmd)
 	cmd.Flags().BoolVar(&r.waits, "wait", false,
 		"Repeat until no driver has a problem, and no workload is rolled out.")
 	cmd.Flags().BoolVarP(&r.watches, "watch", "w", false,

@@ -68,7 +68,7 @@ func newVolumesCommand(o *options) *cobra.Command {
 		Args: atMost(0),
 		RunE: o.run(v.run),
 	}
-	o.addOutputTo(cmd.Flags())
+	o.addOutputTo(cmd)
 	v.addTo(cmd)
 	cmd.Flags().BoolVarP(&v.all, "all-namespaces", "A", false, "List claims of all namespaces.")
 	cmd.Flags().StringVarP(&v.selector, "selector", "l", "", "Labels of the claims.")

@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,7 +99,7 @@ func newWhyCommand(o *options) *cobra.Command {
 			}
 			return atMost(2)(cmd, args)
 		},
-		ValidArgsFunction: o.complete,
+		ValidArgsFunction: o.completeObject,
 		RunE: o.run(func(ctx context.Context, s *session, args []string) error {
 			kind, name, ok := strings.Cut(strings.Join(args, "/"), "/")
 			kind = kindNamed(kind)
@@ -111,7 +110,7 @@ func newWhyCommand(o *options) *cobra.Command {
 			return s.answer(kind+"/"+name, explainers()[kind].explain(ctx, about))
 		}),
 	}
-	o.addOutputTo(cmd.Flags())
+	o.addOutputTo(cmd)
 	return cmd
 }
 
@@ -169,39 +168,4 @@ func (q *question) read(ctx context.Context, object client.Object) bool {
 func events(ctx context.Context, from *cluster, object client.Object) []corev1.Event {
 	return list[corev1.EventList](ctx, from, client.InNamespace(object.GetNamespace()),
 		client.MatchingFields{"involvedObject.uid": string(object.GetUID())}).Items
-}
-
-// complete returns the kinds, and after KIND/ the names of the objects in the namespace.
-func (o *options) complete(cmd *cobra.Command, args []string, word string) (
-	[]string, cobra.ShellCompDirective,
-) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	kind, _, named := strings.Cut(word, "/")
-	if !named {
-		var kinds []string
-		for _, kind := range slices.Sorted(maps.Keys(explainers())) {
-			kinds = append(kinds, kind+"/")
-		}
-		return kinds, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	}
-	of, known := explainers()[kind]
-	if !known {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	run := o.run(func(ctx context.Context, s *session, _ []string) error {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(of.GroupVersion().WithKind(of.Kind + "List"))
-		s.guest.read(ctx, list, client.InNamespace(s.namespace))
-		for _, one := range list.Items {
-			names = append(names, kind+"/"+one.Name)
-		}
-		return s.failed()
-	})
-	if err := run(cmd, nil); err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveError
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -1,4 +1,5 @@
-// Package version describes the build of the operators. Its caller is pkg/operator.
+// Package version describes the build of the operators. Its callers are pkg/operator and
+// pkg/kubectl.
 package version
 
 import (
@@ -36,4 +37,10 @@ func Get() apimachinery.Info {
 	}
 	info.GitVersion = cmp.Or(release, info.GitVersion, "unknown")
 	return info
+}
+
+// Page returns the URL of a file of the repository, such as docs/runbooks.md, as it is in the
+// release, or on the branch main if the binary is not that of a release.
+func Page(file string) string {
+	return "https://github.com/openstack-csi/csi-operator/blob/" + cmp.Or(release, "main") + "/" + file
 }
