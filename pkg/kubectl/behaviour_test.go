@@ -3,6 +3,7 @@ package kubectl
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -166,6 +167,14 @@ func TestHelpIsAboutTheCommand(t *testing.T) {
 		"%s\n%s", help, flags)
 }
 
+func TestOldestKubernetesIsThatOfTheChart(t *testing.T) {
+	t.Parallel()
+	var chart struct{ KubeVersion string }
+	text, err := os.ReadFile("../../assets/helm/Chart.yaml")
+	assert.NilError(t, errors.Join(err, yaml.Unmarshal(text, &chart)))
+	assert.Check(t, is.Equal(chart.KubeVersion, ">="+minKubernetes+"-0"))
+}
+
 // The clock moves, so ages change.
 func TestWatchPrintsWhatChanges(t *testing.T) {
 	t.Parallel()
@@ -186,7 +195,7 @@ func TestWatchPrintsWhatChanges(t *testing.T) {
 		Streams{Out: &stdout, Err: &stdout})
 	first, last, _ := strings.Cut(stdout.String(), "\n\n")
 	assert.Check(t, code == exitOK && strings.HasPrefix(first, "!! Manila") &&
-		strings.HasPrefix(last, "DRIVER ") && strings.Count(last, "DRIVER") == 2,
+		strings.HasPrefix(last, "ok ") && strings.Count(last, "DRIVER") == 2,
 		"exit code %d, output:\n%s", code, &stdout)
 }
 

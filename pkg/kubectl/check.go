@@ -59,9 +59,10 @@ func (c *check) run(ctx context.Context, s *session, _ []string) error {
 		return s.checkAgain(ctx, links)
 	}
 	e := &Explanation{State: "ready for an installation"}
-	e.Chain = append(links, s.checkInstallation(ctx)...)
-	if causeOf(e.Chain) != nil {
+	if e.Chain = append(links, s.checkInstallation(ctx)...); causeOf(e.Chain) != nil {
 		e.State = "not " + e.State
+	} else if c.clouds == "" {
+		e.State += " as far as Kubernetes knows. OpenStack was not asked: add --clouds clouds.yaml"
 	}
 	return s.answer("the cluster", e)
 }
@@ -69,7 +70,7 @@ func (c *check) run(ctx context.Context, s *session, _ []string) error {
 // checkAgain prints the status after an installation, with what is wrong with the login.
 func (s *session) checkAgain(ctx context.Context, cloud []Link) error {
 	for _, l := range cloud {
-		if l.State == OK {
+		if l.State == OK || l.State == NotVisible {
 			fmt.Fprintln(s.Err, wrap("", l.Text, 0))
 			continue
 		}
@@ -166,7 +167,7 @@ func (c *cloud) types(ctx context.Context, kind choice.Kind) ([]openstack.Type, 
 // offers returns whether OpenStack accepts the login, and what it offers to the drivers.
 func (c *cloud) offers(ctx context.Context) ([]Link, error) {
 	if c.clouds == "" {
-		return nil, nil
+		return only(NotVisible, "OpenStack: whether it accepts the login, and what it offers"), nil
 	}
 	login, err := c.login(ctx)
 	links := []Link{login}

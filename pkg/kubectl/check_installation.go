@@ -77,7 +77,8 @@ func (s *session) checkInstallation(ctx context.Context) []Link {
 			definitionsOf(definitions, v1alpha1.Group, v1alpha1.GroupVersion().Version,
 				"they are optional"))
 	}
-	return append(append(links, s.controllers(all)...), kubelet(all, nodes))
+	links = append(append(links, s.controllers(all)...), kubelet(all, nodes))
+	return append(links, nodeLinks(nodes)...)
 }
 
 // permissions returns whether the caller may create the objects of the manifests.

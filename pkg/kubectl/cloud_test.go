@@ -63,7 +63,8 @@ func TestCheckTestsTheLogin(t *testing.T) {
 		assert.Check(t, is.Contains(got, want))
 	}
 	got = runChecked(t, true, exitOK, "check --clouds "+clouds)
-	assert.Check(t, strings.HasPrefix(got, "DRIVER READY") && strings.Contains(got, accepted), got)
+	assert.Check(t, strings.HasPrefix(got, "ok Cinder, Manila: ready") &&
+		strings.Contains(got, accepted), got)
 	cloud.RotateCredentials(simulator.Rotation{})
 	const refused = "from this machine: OpenStack's identity service"
 	got = runChecked(t, false, exitFailed, "check --clouds "+clouds)
@@ -176,12 +177,13 @@ func TestVolumesShowsWhatIsOrphaned(t *testing.T) {
 	assert.Check(t, is.Equal(code, exitFailed))
 	var got []string
 	for _, v := range list.Volumes {
-		got = append(got, fmt.Sprintln(v.Claim, v.PersistentVolume, v.ID, v.Cloud, v.State, v.Orphan))
+		got = append(got, fmt.Sprintln(v.Claim, v.PersistentVolume, v.ID, v.Cloud, v.State, v.Size,
+			v.Orphan))
 	}
-	const none = "no PersistentVolume true\n"
+	const none = "no PersistentVolume 1Gi true\n"
 	want := []string{
-		"bound pvc-1 share-1 missing Bound true\n",
-		"disk pvc-2 " + volume + " available Bound false\n",
+		"bound pvc-1 share-1 missing Bound 1Gi true\n",
+		"disk pvc-2 " + volume + " available Bound 1Gi false\n",
 		"  " + lost + " available " + none, "  " + share + " available " + none,
 		"  " + lostShare + " available " + none,
 	}
@@ -200,9 +202,15 @@ func TestVolumesShowsWhatIsOrphaned(t *testing.T) {
 func TestWhatOpenStackCreatesOrDeletesIsNoOrphan(t *testing.T) {
 	t.Parallel()
 	in := &contents{of: map[string]map[string]stored{findDriver("manila").name: {
-		"a": {"creating_from_snapshot", true}, "b": {"deleting", true}, "c": {"error_deleting", true},
+		"a": {status: "creating_from_snapshot", ours: true}, "b": {status: "deleting", ours: true},
+		"c": {status: "error_deleting", ours: true, gibibytes: 3, name: "pvc-c", server: "s"},
 	}}}
 	list := &Volumes{}
 	assert.NilError(t, list.compare(t.Context(), in, &volumeFacts{}, true))
 	assert.Check(t, len(list.Volumes) == 1 && list.Volumes[0].ID == "c", "%+v", list.Volumes)
+	list.cloud, list.all = true, true
+	var out strings.Builder
+	list.write(&out, false)
+	assert.Check(t, is.Equal(strings.Join(strings.Fields(out.String()), " "), "NAMESPACE CLAIM "+
+		"VOLUME ID SIZE NODE STATE CLOUD NAME SERVER - - - c 3Gi - no PersistentVolume error_deleting pvc-c s"))
 }

@@ -217,14 +217,15 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 func (g *Guests) write(out io.Writer, p palette) {
 	for _, one := range g.Guests {
 		l := Link{State: stateOf(one), Text: one.Name}
-		if len(one.Findings) > 0 {
-			text := []rune(one.Findings[0].String())
+		findings := joined(one.Findings)
+		if len(findings) > 0 {
+			text := []rune(findings[0].String())
 			if len(text) > maxFinding {
 				text = append(text[:maxFinding], '…')
 			}
-			l.Text, l.Runbook = l.Text+": "+string(text), one.Findings[0].Runbook
+			l.Text, l.Runbook = l.Text+": "+string(text), findings[0].Runbook
 		}
-		if more := len(one.Findings) - 1; more > 0 {
+		if more := len(findings) - 1; more > 0 {
 			l.Text += fmt.Sprintf(" (and %d more)", more)
 		}
 		p.link(out, l)

@@ -39,8 +39,8 @@ type Finding struct {
 	diagnosis.Finding
 }
 
-// String returns the driver and the message.
-func (f Finding) String() string { return strings.TrimPrefix(f.Driver+": ", ": ") + f.Message }
+// String returns the driver and the text.
+func (f Finding) String() string { return strings.TrimPrefix(f.Driver+": ", ": ") + f.text() }
 
 // DriverStatus is the state of a driver.
 type DriverStatus struct {
@@ -84,6 +84,19 @@ func (r *Status) worst() string {
 		return ""
 	}
 	return r.Findings[0].String()
+}
+
+// ready returns the drivers if all of them are ready.
+func (r *Status) ready() (titles []string) {
+	for _, d := range r.Drivers {
+		if d.Ready == string(opv1.ConditionTrue) {
+			titles = append(titles, d.Title)
+		}
+	}
+	if r.worst() != "" || len(titles) < len(r.Drivers) {
+		return nil
+	}
+	return titles
 }
 
 func newDriverStatus(sys *system) DriverStatus {
@@ -162,12 +175,20 @@ const maxClasses = 7
 
 // write prints what is wrong first.
 func (r *Status) write(out io.Writer, p palette) {
-	for _, f := range r.Findings {
+	const columns = " %-6s  %-4s "
+	for _, f := range joined(r.Findings) {
 		age := ""
 		if !f.Since.IsZero() {
 			age = duration.ShortHumanDuration(r.now.Sub(f.Since.Time))
 		}
-		p.line(out, "", fmt.Sprintf(" %-6s  %-4s ", f.Driver, age), linkOf(f.Finding))
+		p.line(out, "", fmt.Sprintf(columns, f.Driver, age), Link{f.Severity, f.text(), f.Runbook})
+	}
+	if ready := r.ready(); len(ready) > 0 {
+		l := linkf(OK, "%s: ready, nothing is wrong", strings.Join(ready, ", "))
+		if len(r.Findings) > 0 {
+			l = linkf(OK, "%s: ready, with the warnings above", strings.Join(ready, ", "))
+		}
+		p.line(out, "", fmt.Sprintf(columns, "", ""), l)
 	}
 	if len(r.Drivers) > 0 {
 		r.writeTables(out)

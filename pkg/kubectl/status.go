@@ -17,6 +17,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
 // repetition is how often `status` reads.
@@ -134,11 +135,9 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 		s.addGone(ctx, d, report)
 	}
 	if len(report.Drivers) == 0 && len(report.Findings) == len(s.more) {
-		absent := "No ClusterCSIDriver of OpenStack exists, or it is not visible"
-		if len(chosen) == 1 {
-			absent = "ClusterCSIDriver " + chosen[0].name + " does not exist, or it is not visible"
-		}
-		report.find("", diagnosis.Finding{Severity: Problem, Type: typeAbsent, Message: absent})
+		report.find("", diagnosis.Finding{
+			Severity: Problem, Type: typeAbsent, Message: s.absent(chosen),
+		})
 	}
 	s.addClasses(ctx, chosen, report)
 	s.addVolumes(ctx, chosen, report)
@@ -155,6 +154,20 @@ func (r *Status) find(driver string, f diagnosis.Finding) {
 
 // typeAbsent is the type of the finding that there is no driver.
 const typeAbsent = "NoDriver"
+
+// absent says that no driver exists, and what to do.
+func (s *session) absent(chosen []driver) string {
+	text := "No ClusterCSIDriver of OpenStack exists"
+	if len(chosen) == 1 {
+		text = "ClusterCSIDriver " + chosen[0].name + " does not exist"
+	}
+	if s.guest.hidden["ClusterCSIDrivers"] {
+		return "You may not read ClusterCSIDrivers, so the state of the drivers is not known. Ask for " +
+			"the ClusterRole openstack-csi-viewer: " + version.Page("docs/kubectl.md#permissions")
+	}
+	return text + ". Before you install it, run: kubectl openstack-csi check --clouds clouds.yaml. " +
+		"How to install it: " + version.Page("README.md#install")
+}
 
 // addGone adds a problem if a driver or its operator exists without a ClusterCSIDriver.
 func (s *session) addGone(ctx context.Context, d driver, report *Status) {
@@ -208,15 +221,22 @@ const isDefault = "storageclass.kubernetes.io/is-default-class"
 func (s *session) addVolumes(ctx context.Context, chosen []driver, report *Status) {
 	volumes := list[corev1.PersistentVolumeList](ctx, s.guest).Items
 	for _, d := range chosen {
-		var stuck []string
-		for _, v := range volumes {
-			if driverOf(&v) == d.name && v.Status.Phase == corev1.VolumeFailed {
-				stuck = append(stuck, v.Name)
+		first, more := "", 0
+		for i := range volumes {
+			text := s.undeleted(&volumes[i])
+			switch {
+			case text == "" || driverOf(&volumes[i]) != d.name:
+			case first == "":
+				first = "PersistentVolume " + volumes[i].Name + ": " + text
+			default:
+				more++
 			}
 		}
-		if len(stuck) > 0 {
-			report.warn(d.title, fmt.Sprintf("OpenStack does not delete the volumes of PersistentVolumes "+
-				"(%d). Run: kubectl openstack-csi why pv/%s", len(stuck), stuck[0]))
+		if more > 0 {
+			first += fmt.Sprintf(" (and %d more)", more)
+		}
+		if first != "" {
+			report.warn(d.title, first)
 		}
 	}
 }

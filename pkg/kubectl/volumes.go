@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,12 @@ type Volume struct {
 	Cloud string `json:"cloud,omitempty"`
 	// Orphan is true if only one of PersistentVolume and volume in OpenStack exists.
 	Orphan bool `json:"orphan,omitempty"`
+	// Name is that in OpenStack, and Server the ID of the server to which the volume is attached
+	// there. Both are set only for orphans.
+	Name   string `json:"name,omitempty"`
+	Server string `json:"server,omitempty"`
+	// Note says that the volume of a deleted claim is not deleted, and what to do.
+	Note string `json:"note,omitempty"`
 }
 
 const volumesCommand = "volumes"
@@ -102,8 +109,9 @@ func (v *volumeList) run(ctx context.Context, s *session, _ []string) error {
 	}
 	everything := v.all && selector.Empty()
 	for name, one := range facts.volumes {
-		if everything && !facts.claimed[name] {
-			result.add(facts.volume(one))
+		if orphan := facts.volume(one); everything && !facts.claimed[name] && orphan != nil {
+			orphan.Note = s.undeleted(one)
+			result.add(orphan)
 		}
 	}
 	if in != nil {
@@ -215,6 +223,22 @@ func (f *volumeFacts) volume(v *corev1.PersistentVolume) *Volume {
 	return one
 }
 
+// deletionGrace is how long the deletion of a volume may take.
+const deletionGrace = 5 * time.Minute
+
+// undeleted says that the deletion of the volume of a PersistentVolume fails, or takes long; "" if
+// it does not.
+func (s *session) undeleted(v *corev1.PersistentVolume) string {
+	since := ptr.Deref(v.Status.LastPhaseTransitionTime, v.CreationTimestamp).Time
+	isDue := v.Status.Phase == corev1.VolumeReleased && s.clock.Since(since) > deletionGrace &&
+		v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+	if !isDue && v.Status.Phase != corev1.VolumeFailed {
+		return ""
+	}
+	return fmt.Sprintf("its claim is gone, but its volume has not been deleted for %s. Run: "+
+		"kubectl openstack-csi why pv/%s", s.age(since), v.Name)
+}
+
 // write prints a table as kubectl does.
 func (l *Volumes) write(out io.Writer, _ palette) {
 	columns := []struct {
@@ -230,6 +254,8 @@ func (l *Volumes) write(out io.Writer, _ palette) {
 		{"NODE", true, func(v Volume) string { return strings.Join(v.Nodes, ",") }},
 		{"STATE", true, func(v Volume) string { return v.State }},
 		{"CLOUD", l.cloud, func(v Volume) string { return v.Cloud }},
+		{"NAME", l.cloud && l.all, func(v Volume) string { return v.Name }},
+		{"SERVER", l.cloud && l.all, func(v Volume) string { return v.Server }},
 		{"DRIVER", l.wide, func(v Volume) string { return v.Driver }},
 		{"CLASS", l.wide, func(v Volume) string { return v.Class }},
 	}
@@ -245,6 +271,11 @@ func (l *Volumes) write(out io.Writer, _ palette) {
 	}
 	if writeTable(out, rows); len(l.Volumes) == 0 {
 		fmt.Fprintln(out, "No volumes found")
+	}
+	for _, v := range l.Volumes {
+		if v.Note != "" {
+			fmt.Fprintln(out, wrap("", v.PersistentVolume+": "+v.Note, 0))
+		}
 	}
 	writeNotVisible(out, l.NotVisible)
 }

@@ -24,8 +24,9 @@ const missing = "missing"
 
 // stored is a volume or a share. It is ours if the driver of this cluster created it.
 type stored struct {
-	status string
-	ours   bool
+	name, status, server string
+	gibibytes            int
+	ours                 bool
 }
 
 // contents are what OpenStack stores for each driver, by ID, at a time.
@@ -75,7 +76,13 @@ func (v *volumeList) list(
 	if d.kind == choice.Cinder {
 		listed, err := v.client.Volumes(ctx)
 		for _, one := range listed {
-			all[one.ID] = stored{one.Status, one.Metadata[key] == cluster}
+			found := stored{
+				name: one.Name, status: one.Status, gibibytes: one.Size, ours: one.Metadata[key] == cluster,
+			}
+			for _, a := range one.Attachments {
+				found.server = a.ServerID
+			}
+			all[one.ID] = found
 		}
 		return all, err
 	}
@@ -85,7 +92,7 @@ func (v *volumeList) list(
 	}
 	listed, err := in.shares.List(ctx, key, cluster)
 	for _, one := range listed {
-		all[one.ID] = stored{one.Status, true}
+		all[one.ID] = stored{name: one.Name, status: one.Status, gibibytes: one.Size, ours: true}
 	}
 	return all, err
 }
@@ -151,6 +158,7 @@ func (l *Volumes) compare(
 			if everything && one.ours && !known[driver+"/"+id] && !passing {
 				l.Volumes = append(l.Volumes, Volume{
 					ID: id, Driver: driver, Cloud: one.status, State: "no PersistentVolume", Orphan: true,
+					Name: one.name, Server: one.server, Size: fmt.Sprintf("%dGi", one.gibibytes),
 				})
 			}
 		}

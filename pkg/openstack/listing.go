@@ -107,8 +107,17 @@ func (c *Client) VolumeTypes(ctx context.Context) ([]Type, error) {
 
 // Volume is a volume of Cinder. Its fields are from the cloud; the ID is safe in URLs and messages.
 type Volume struct {
-	ID, Status string
-	Metadata   map[string]string
+	ID, Name, Status string
+	// Size is in GiB.
+	Size     int
+	Metadata map[string]string
+	// Attachments are the servers that the volume is attached to.
+	Attachments []Attachment
+}
+
+// Attachment is that of a volume to a server.
+type Attachment struct {
+	ServerID string `json:"server_id"`
 }
 
 // Volumes returns all volumes of the project, at most 10,000.

@@ -23,7 +23,9 @@ const (
 // Share is a share of Manila. Its fields are from the cloud: the ID is safe in URLs and messages,
 // other fields contain at most 1023 arbitrary characters.
 type Share struct {
-	ID, Status, Protocol string
+	ID, Name, Status, Protocol string
+	// Size is in GiB.
+	Size int
 	// RulesStatus is the state of all access rules together: active, syncing or error. Manila counts
 	// only instances of the share that are available.
 	RulesStatus string
@@ -33,16 +35,18 @@ type Share struct {
 // foundShare is a share in an answer of Manila. The type of gophercloud lacks a field.
 type foundShare struct {
 	ID          string            `json:"id"`
+	Name        string            `json:"name"`
 	Status      string            `json:"status"`
 	Protocol    string            `json:"share_proto"`
+	Size        int               `json:"size"`
 	RulesStatus string            `json:"access_rules_status"`
 	Metadata    map[string]string `json:"metadata"`
 }
 
 // shareOf checks and converts a share.
 func shareOf(found foundShare) (Share, error) {
-	valid := openstack.IsID(found.ID) && isShort(found.Status) && isShort(found.Protocol) &&
-		isShort(found.RulesStatus)
+	valid := openstack.IsID(found.ID) && isShort(found.Name) && isShort(found.Status) &&
+		isShort(found.Protocol) && isShort(found.RulesStatus)
 	for key, value := range found.Metadata {
 		valid = valid && isShort(key) && isShort(value)
 	}
