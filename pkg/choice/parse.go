@@ -27,6 +27,8 @@ type Fault struct {
 const (
 	// maxText is the maximum size of a text, in bytes.
 	maxText = 64 << 10
+	// maxBoth is the size in bytes of a text whose values are checked although its shape is wrong.
+	maxBoth = 4 << 10
 	// maxFaults is the number of faults that are reported.
 	maxFaults = 100
 	// maxProblem is the maximum length of a problem, which may contain a value.
@@ -49,7 +51,8 @@ func Parse(kind Kind, text string, openShift bool) (*Config, []Fault) {
 		return config, nil
 	}
 	var faults []Fault
-	for _, one := range position.Sorted(err) {
+	sorted := position.Sorted(err)
+	for _, one := range sorted[:min(len(sorted), maxFaults)] {
 		fault := Fault{1, one.Error()}
 		if located, ok := errors.AsType[*position.Error](one); ok {
 			fault = Fault{located.Line, located.Err.Error()}
@@ -81,19 +84,40 @@ func parse(kind Kind, text string, openShift bool) (*Config, error) {
 	}
 	checker := checker{kind: kind}
 	checker.document(&document.Root)
-	if err := errors.Join(checker.faults...); err != nil {
-		return nil, err
+	if len(checker.faults) > 0 && len(text) > maxBoth {
+		return nil, errors.Join(checker.faults...)
 	}
 	config := &Config{}
-	if err := document.DecodeStrictly(config); err != nil {
+	if err := document.DecodeStrictly(config); err != nil && len(checker.faults) == 0 {
 		return nil, document.Errorf("", "%w", err)
 	}
 	errs := append(validate(kind, config), config.validateNodes(openShift)...)
 	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
-	if err := document.ValidationError(errs[:min(len(errs), maxFaults)]); err != nil {
+	invalid := document.ValidationError(errs[:min(len(errs), maxFaults)])
+	if err := errors.Join(append(checker.faults, checker.others(invalid)...)...); err != nil {
 		return nil, err
 	}
 	return config, nil
+}
+
+// others returns the errors about lines that contain no fault. What has the wrong shape is not
+// decoded, so that its value would be reported as missing.
+func (c *checker) others(err error) (others []error) {
+	lines := map[int]bool{}
+	for _, fault := range c.faults {
+		if located, ok := errors.AsType[*position.Error](fault); ok {
+			lines[located.Line] = true
+		}
+	}
+	for _, one := range position.Sorted(err) {
+		located, ok := errors.AsType[*position.Error](one)
+		about, isAbout := errors.AsType[*field.Error](one)
+		absent := len(lines) > 0 && isAbout && (about.BadValue == "" || about.Type == field.ErrorTypeRequired)
+		if !absent && (!ok || !lines[located.Line]) {
+			others = append(others, one)
+		}
+	}
+	return others
 }
 
 // checker compares a document with the type Config. A JSON decoder would stop at the first value of
@@ -129,7 +153,7 @@ func (c *checker) document(root *yaml.Node) {
 	group, _, _ := strings.Cut(APIVersion, "/")
 	switch {
 	case version != nil && kind != nil && kind.Value == "ConfigMap":
-		c.fault(top.Line, nil, "the text is a ConfigMap: write only what its key %s contains", Key)
+		c.fault(kind.Line, nil, "the text is a ConfigMap: write only what its key %s contains", Key)
 		return
 	case version != nil && kind != nil && !strings.HasPrefix(version.Value, group+"/"):
 		c.fault(kind.Line, nil, "the text is a %s: write a %s with apiVersion %s", kind.Value, c.kind,

@@ -184,7 +184,7 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 		},
 		"ConfigMap": {
 			"apiVersion: v1\nkind: ConfigMap\ndata: {}\n",
-			"1: the text is a ConfigMap: write only what its key operator.yaml contains",
+			"2: the text is a ConfigMap: write only what its key operator.yaml contains",
 		},
 		"another manifest": {
 			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nparameters: {}\n", "2: the text is a " +

@@ -39,7 +39,8 @@ func newCheckCommand(o *options) *cobra.Command {
 	}
 	o.addOutputTo(cmd)
 	c.addTo(cmd)
-	cmd.Flags().StringVarP(&c.file, "filename", "f", "", "An operator.yaml to check.")
+	cmd.Flags().StringVarP(&c.file, "filename", "f", "",
+		"An operator.yaml to check, its ConfigMap, or values of the Helm chart; - is the standard input.")
 	return cmd
 }
 

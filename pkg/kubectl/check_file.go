@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -24,47 +25,62 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// checkFile checks an operator.yaml with the parser of the operators. With a cluster it also
+// checkFile checks the texts of a file with the parser of the operators. With a cluster it also
 // compares the StorageClasses.
 func (c *check) checkFile(ctx context.Context, s *session) *Explanation {
-	text, err := os.ReadFile(c.file)
+	text, err := c.read(s.In)
 	if err != nil {
 		s.err = usageError{err}
 		return nil
 	}
-	kind := kindOf(text)
-	d := *driverIf(func(d driver) bool { return d.kind == kind })
-	config, faults := choice.Parse(d.kind, string(text), false)
+	var valid []string
+	e := &Explanation{}
+	parts := documentsIn(text)
+	for _, part := range parts {
+		if config := c.parse(ctx, s, part, e); config != nil {
+			valid = append(valid, "a valid "+string(part.kind))
+			c.compareTo(ctx, s, part.kind, config, e)
+		}
+	}
+	if e.State = strings.Join(valid, " and "); len(valid) < len(parts) {
+		e.State = "invalid"
+	}
+	return e
+}
+
+// read reads the file.
+func (c *check) read(in io.Reader) ([]byte, error) {
+	if c.file == "-" {
+		return io.ReadAll(io.LimitReader(in, maxFile+1))
+	}
+	return os.ReadFile(c.file)
+}
+
+// parse returns the choices; nil if they are wrong. It adds the mistakes to the explanation.
+func (c *check) parse(ctx context.Context, s *session, part document, e *Explanation) *choice.Config {
+	config, faults := choice.Parse(part.kind, part.text, false)
 	// The mistakes in the file do not wait for a cluster that does not answer.
 	if len(faults) == 0 && s.guest != nil &&
 		find(ctx, s.guest, "", "cluster", &configv1.Infrastructure{}) != nil {
-		config, faults = choice.Parse(d.kind, string(text), true)
+		config, faults = choice.Parse(part.kind, part.text, true)
 	}
-	var links []Link
 	for _, f := range faults {
-		links = append(links, linkf(Problem, "%s:%d: %s", c.file, f.Line, f.Problem))
+		e.Chain = append(e.Chain, linkf(Problem, "%s:%d: %s", c.file, max(1, f.Line+part.before),
+			f.Problem))
 	}
-	switch {
-	case len(faults) > 0:
-		return &Explanation{State: "invalid", Chain: links}
-	case s.guest == nil:
-		hidden := linkf(NotVisible, "the StorageClasses: there is no kubeconfig")
-		return &Explanation{State: "a valid " + string(d.kind), Chain: []Link{hidden}}
-	}
-	of := c.compare(ctx, s, d, config)
-	return &Explanation{State: "a valid " + string(d.kind), Chain: of.links, Diff: of.diff}
+	return config
 }
 
-// kindOf returns the kind of an operator.yaml, or the one that is most like it.
-func kindOf(text []byte) choice.Kind {
-	var header struct {
-		Kind string `json:"kind"`
+// compareTo adds how the StorageClasses would change.
+func (c *check) compareTo(
+	ctx context.Context, s *session, kind choice.Kind, config *choice.Config, e *Explanation,
+) {
+	if s.guest == nil {
+		e.Chain = append(e.Chain, linkf(NotVisible, "the StorageClasses: there is no kubeconfig"))
+		return
 	}
-	_ = yaml.Unmarshal(text, &header) // the parser reports errors
-	if strings.Contains(strings.ToLower(header.Kind), "cinder") {
-		return choice.Cinder
-	}
-	return choice.Manila
+	of := c.compare(ctx, s, *driverIf(func(d driver) bool { return d.kind == kind }), config)
+	e.Chain, e.Diff = append(e.Chain, of.links...), e.Diff+of.diff
 }
 
 // comparison is the difference between the StorageClasses of a cluster and what an operator would

@@ -116,6 +116,37 @@ func TestCheckOfAFileNeedsNoCluster(t *testing.T) {
 	}
 }
 
+// The mistakes have the lines of the file, whether they are about the shape or the value.
+func TestCheckReadsConfigMapsAndValues(t *testing.T) {
+	t.Parallel()
+	const header = "apiVersion: config.csi.openstack.org/v1alpha1\n"
+	const text, mistakes = "kind: CinderConfig\n  clases: []\n  class: {labels: {'-': x}}\n",
+		": unknown field \"clases\": did you mean \"classes\"?"
+	for name, test := range map[string][2]string{
+		"the file": {
+			strings.ReplaceAll(header+text, "\n  ", "\n"), "-:3" + mistakes + " !! -:4: class.labels",
+		},
+		"a ConfigMap": {
+			"kind: ConfigMap\ndata:\n  operator.yaml: |\n    " + strings.ReplaceAll(header, "\n", "\n    ") +
+				strings.ReplaceAll(text, "\n  ", "\n    "), "-:6" + mistakes + " !! -:7: class.labels",
+		},
+		"values of the chart": {
+			"# mine\ncinder:\n  config:\n    class: {labels: {'-': x}}\n    clases: []\nother: 1\n",
+			"-:4: class.labels",
+		},
+		"values in braces":  {"{manila: {config: {clases: []}}}", "-:1" + mistakes},
+		"values of no kind": {"replicas: 1", "-:1: "},
+	} {
+		var output strings.Builder
+		code := execute(t.Context(), (&scenario{}).options(t),
+			[]string{"check", "-f", "-", "--kubeconfig=" + kubeconfig(t)},
+			Streams{In: strings.NewReader(test[0]), Out: &output, Err: &output})
+		got := strings.Join(strings.Fields(output.String()), " ")
+		assert.Check(t, code == exitFailed && strings.HasPrefix(got, "- is invalid: ") &&
+			strings.Contains(got, test[1]), "%s: %s", name, got)
+	}
+}
+
 // stock creates a volume and a share with the ID of a cluster, and returns their IDs.
 func stock(t *testing.T, cloud *simulator.Simulator, cluster string) (volume, share string) {
 	t.Helper()
@@ -212,5 +243,6 @@ func TestWhatOpenStackCreatesOrDeletesIsNoOrphan(t *testing.T) {
 	var out strings.Builder
 	list.write(&out, false)
 	assert.Check(t, is.Equal(strings.Join(strings.Fields(out.String()), " "), "NAMESPACE CLAIM "+
-		"VOLUME ID SIZE NODE STATE CLOUD NAME SERVER - - - c 3Gi - no PersistentVolume error_deleting pvc-c s"))
+		"VOLUME ID SIZE NODE STATE CLOUD NAME SERVER - - - c 3Gi - no PersistentVolume error_deleting "+
+		"pvc-c s"))
 }

@@ -36,6 +36,7 @@ const (
 
 // Streams are the standard streams of the process.
 type Streams struct {
+	In       io.Reader
 	Out, Err io.Writer
 	// Color says whether Out is a terminal that shows colors.
 	Color bool

@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
 // maxLog is the number of bytes of each log.
@@ -52,6 +55,8 @@ type gathering struct {
 	dir  string
 	// ours contains the StorageClasses, PersistentVolumes and UIDs of claims of the drivers.
 	ours map[string]bool
+	// unread are the containers whose logs exist and could not be read.
+	unread []string
 }
 
 func (s *session) mustGather(ctx context.Context, dir string) error {
@@ -67,10 +72,12 @@ func (s *session) mustGather(ctx context.Context, dir string) error {
 	}
 	defer func() { _ = root.Close() }()
 	secrets := &redactor{}
-	g := &gathering{s.guest, secrets, root, "", map[string]bool{}}
+	g := &gathering{cluster: s.guest, redactor: secrets, root: root, ours: map[string]bool{}}
 	all := map[*gathering][]string{g: ownNamespaces()}
 	if s.management != nil {
-		hosted := &gathering{s.management, secrets, root, "management", nil}
+		hosted := &gathering{
+			cluster: s.management, redactor: secrets, root: root, dir: "management",
+		}
 		all[hosted] = []string{s.hostedControl}
 	}
 	everywhere := func(step func(*gathering, context.Context, string)) {
@@ -90,7 +97,23 @@ func (s *session) mustGather(ctx context.Context, dir string) error {
 	everywhere((*gathering).namespace)
 	g.clusterScoped(ctx)
 	g.ofUsers(ctx)
-	return s.summarize(ctx, g)
+	var unread []string
+	hidden := false
+	for each := range all {
+		unread = append(unread, each.unread...)
+		hidden = hidden || each.hidden[hiddenLogs] || each.hidden[hiddenValues]
+	}
+	err = s.summarize(ctx, g)
+	switch {
+	case err != nil:
+	case len(unread) > 0:
+		slices.Sort(unread)
+		err = fmt.Errorf("the folder is incomplete: %d logs could not be read, and their files contain "+
+			"the errors: %s", len(unread), diagnosis.List(unread))
+	case hidden:
+		err = errors.New("the folder is incomplete: it lacks logs, which are not visible")
+	}
+	return err
 }
 
 // ownNamespaces returns the namespaces of operators and drivers.

@@ -97,7 +97,9 @@ func gather(t *testing.T, o *options, more ...client.Object) (dir, output string
 	dir = filepath.Join(t.TempDir(), "out")
 	code, stdout, stderr := run(t, o, false, "must-gather", dir)
 	first, rest, _ := strings.Cut(stdout, "\n")
-	assert.Assert(t, code == exitOK && strings.HasPrefix(first, "The folder "+dir), stdout+stderr)
+	incomplete := strings.Contains(stderr, "the folder is incomplete: ")
+	assert.Assert(t, (code == exitFailed) == incomplete && (code == exitOK) == (stderr == "") &&
+		strings.HasPrefix(first, "The folder "+dir), stdout+stderr)
 	return dir, rest + stderr
 }
 
@@ -117,6 +119,8 @@ func TestMustGatherContainsNoSecret(t *testing.T) {
 	})
 	secrets := append(planted(), leak)
 	dir, output := gather(t, o, slices.Concat(secrets, ofAdministrators(), ofUsers())...)
+	assert.Check(t, is.Contains(output, "1 logs could not be read, and their files contain the errors: "+
+		"csi-driver of pod openstack-manila-csi-controllerplugin-6f9d-klmno\n"))
 	mustNotContain(t, dir, output, "planted")
 	mustHaveFiles(t, dir)
 	code, _, _ := run(t, o, false, "must-gather", dir)
@@ -189,7 +193,8 @@ func TestMustGatherSaysWhatItCouldNotRead(t *testing.T) {
 	} {
 		o.readLogs = logsOf(func(*corev1.Pod) (string, error) { return "ok", nil })
 		_, output := gather(t, o)
-		want := "Not visible: " + kinds + ", logs (values of Secrets are not known).\n"
+		want := "Not visible: " + kinds + ", logs (values of Secrets are not known).\nkubectl " +
+			"openstack-csi: the folder is incomplete: it lacks logs, which are not visible\n"
 		assert.Check(t, is.DeepEqual(want, output), "output")
 	}
 }

@@ -170,7 +170,7 @@ func plural(kind string) string {
 func Standard(lookup func(string) (string, bool)) Streams {
 	value, _ := lookup("NO_COLOR")
 	return Streams{
-		Out: os.Stdout, Err: os.Stderr,
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Color: value == "" && term.IsTerminal(int(os.Stdout.Fd())),
 	}
 }

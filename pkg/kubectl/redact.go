@@ -165,13 +165,19 @@ func newLogReader(config *rest.Config) (logReader, error) {
 	}, nil
 }
 
+// The keys of cluster.hidden for logs that may not be read, or not be redacted.
+const (
+	hiddenLogs   = "logs"
+	hiddenValues = "logs (values of Secrets are not known)"
+)
+
 // logTimeout limits the time for each log: the node of the pod may not answer.
 const logTimeout = 30 * time.Second
 
 // podLogs writes the logs of each container, and those of the containers before a restart.
 func (g *gathering) podLogs(ctx context.Context, pod *corev1.Pod) {
 	if g.hidden["Secrets"] {
-		g.hidden["logs (values of Secrets are not known)"] = true
+		g.hidden[hiddenValues] = true
 		return
 	}
 	restarts := map[string]int32{}
@@ -201,13 +207,16 @@ func (g *gathering) log(
 	})
 	switch {
 	case apierrors.IsForbidden(err):
-		g.hidden["logs"] = true
+		g.hidden[hiddenLogs] = true
 		return false
 	case ctx.Err() != nil:
 		g.failed = ctx.Err()
 		return false
 	case err != nil:
 		text = []byte("reading the log: " + err.Error() + "\n")
+		if !apierrors.IsBadRequest(err) { // the container has no such log
+			g.unread = append(g.unread, container+" of pod "+pod.Name)
+		}
 	}
 	name := "current.log"
 	if previous {

@@ -3,6 +3,7 @@ package kubectl
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -82,7 +83,7 @@ func newRotateCommand(o *options) *cobra.Command {
 	cmd.Flags().StringVar(&r.cacert, "cacert", "",
 		"File with the CA of the cloud, on Kubernetes without OpenShift.")
 	cmd.Flags().BoolVar(&r.undo, "undo", false, "Restore the credentials from before the rotation.")
-	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "Print what would change, and change nothing.")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "Print what would change, log in with the new credentials, and change nothing.")
 	return cmd
 }
 
@@ -91,8 +92,8 @@ func (r *rotation) run(ctx context.Context, args []string) error {
 		return fmt.Errorf("%w. %s", err, nothingChanged)
 	}
 	if r.dryRun {
-		fmt.Fprintln(r.Out, nothingChanged)
-		return nil
+		defer fmt.Fprintln(r.Out, nothingChanged)
+		return r.tryLogin(ctx, args)
 	}
 	if err := r.write(ctx); err != nil {
 		return err
@@ -108,6 +109,25 @@ func (r *rotation) run(ctx context.Context, args []string) error {
 	fmt.Fprintf(r.Out, "The drivers run with these credentials. Delete Secret %s in %s when you no "+
 		"longer need the previous ones\n", backupSecret, rootNamespace)
 	return r.finish(ctx)
+}
+
+// tryLogin logs in with the new credentials. A CA that only the cluster has prevents it.
+func (r *rotation) tryLogin(ctx context.Context, args []string) error {
+	if r.undo {
+		return nil
+	}
+	answer, err := (&cloud{clouds: args[0], cacert: r.cacert}).login(ctx)
+	switch {
+	case err != nil:
+		answer = linkf(OK, "The login was not tested: %v", err)
+	case answer.State != OK:
+		err = errProblem
+	}
+	fmt.Fprintln(r.Out, wrap("", answer.Text, 0))
+	if errors.Is(err, errProblem) {
+		return err
+	}
+	return nil
 }
 
 func (r *rotation) prepare(ctx context.Context, args []string) error {

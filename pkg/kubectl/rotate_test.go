@@ -31,6 +31,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 const (
@@ -190,6 +191,7 @@ func TestRotationChangesNothing(t *testing.T) {
 	ofHelm.Annotations = map[string]string{"meta.helm.sh/release-name": "drivers"}
 	foreignCA := bytes.Replace(old, []byte("    auth:"), []byte("    cacert: /ca.pem\n    auth:"), 1)
 	valid, ca := file(t, cloudsYAML("b")), file(t, newCA(t))
+	_, accepted := newCloud(t, simulator.Config{})
 	root := withClouds(rootNamespace, rootSecret, old)
 	only, onGuest := []client.Object{root}, []client.Object{root, guest, plane}
 	content := func(text string) []string { return []string{file(t, []byte(text))} }
@@ -230,8 +232,14 @@ func TestRotationChangesNothing(t *testing.T) {
 		"dry run": {
 			only,
 			[]string{valid, "--dry-run"},
+			exitFailed,
+			"from this machine: OpenStack's identity service",
+		},
+		"dry run with a login that OpenStack accepts": {
+			only,
+			[]string{accepted, "--dry-run"},
 			exitOK,
-			"Would change clouds.yaml of Secret kube-system/openstack-credentials",
+			"Would change clouds.yaml of Secret kube-system/openstack-credentials\nOpenStack accepts",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
