@@ -84,7 +84,7 @@ func parse(kind Kind, text string, openShift bool) (*Config, error) {
 	}
 	checker := checker{kind: kind}
 	checker.document(&document.Root)
-	if len(checker.faults) > 0 && len(text) > maxBoth {
+	if len(checker.faults) > 0 && (len(text) > maxBoth || checker.isOther) {
 		return nil, errors.Join(checker.faults...)
 	}
 	config := &Config{}
@@ -112,8 +112,8 @@ func (c *checker) others(err error) (others []error) {
 	for _, one := range position.Sorted(err) {
 		located, ok := errors.AsType[*position.Error](one)
 		about, isAbout := errors.AsType[*field.Error](one)
-		absent := len(lines) > 0 && isAbout && (about.BadValue == "" || about.Type == field.ErrorTypeRequired)
-		if !absent && (!ok || !lines[located.Line]) {
+		absent := isAbout && (about.BadValue == "" || about.Type == field.ErrorTypeRequired)
+		if len(lines) == 0 || !absent && (!ok || !lines[located.Line]) {
 			others = append(others, one)
 		}
 	}
@@ -125,6 +125,8 @@ func (c *checker) others(err error) (others []error) {
 type checker struct {
 	kind   Kind
 	faults []error
+	// isOther says that the text is another object.
+	isOther bool
 }
 
 func (c *checker) fault(line int, at *field.Path, format string, args ...any) {
@@ -153,13 +155,16 @@ func (c *checker) document(root *yaml.Node) {
 	group, _, _ := strings.Cut(APIVersion, "/")
 	switch {
 	case version != nil && kind != nil && kind.Value == "ConfigMap":
-		c.fault(kind.Line, nil, "the text is a ConfigMap: write only what its key %s contains", Key)
+		c.isOther = true
+		c.fault(top.Line, nil, "the text is a ConfigMap: write only what its key %s contains", Key)
 		return
 	case version != nil && kind != nil && !strings.HasPrefix(version.Value, group+"/"):
+		c.isOther = true
 		c.fault(kind.Line, nil, "the text is a %s: write a %s with apiVersion %s", kind.Value, c.kind,
 			APIVersion)
 		return
 	case given[Key] != nil:
+		c.isOther = true
 		c.fault(top.Line, nil, "the text contains the key %s: write only what is below it", Key)
 		return
 	}

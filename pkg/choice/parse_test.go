@@ -104,6 +104,16 @@ clases: []
 	assert.Check(t, is.DeepEqual(want, faultsOf(choice.Manila, text)))
 }
 
+// What the wrong shape of a field hides is not reported as missing.
+func TestInvalidValuesAreReportedBesideAWrongShape(t *testing.T) {
+	t.Parallel()
+	const text = header + "types: 5\ndefaultClass: Gold\ncsiAddons: {imag: a}\n"
+	lines := strings.Split(faultsOf(choice.Manila, text), "\n")
+	assert.Check(t, len(lines) == 4 && lines[0] == "3: types: must be a map of fields" &&
+		strings.HasPrefix(lines[1], "4: defaultClass: Invalid value") &&
+		strings.HasPrefix(lines[2], "5: csiAddons.image: Required"), "%q", lines)
+}
+
 func TestAllInvalidValuesAreReportedWithLineAndField(t *testing.T) {
 	t.Parallel()
 	text := `apiVersion: config.csi.openstack.org/v1
@@ -184,7 +194,7 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 		},
 		"ConfigMap": {
 			"apiVersion: v1\nkind: ConfigMap\ndata: {}\n",
-			"2: the text is a ConfigMap: write only what its key operator.yaml contains",
+			"1: the text is a ConfigMap: write only what its key operator.yaml contains",
 		},
 		"another manifest": {
 			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nparameters: {}\n", "2: the text is a " +

@@ -342,6 +342,21 @@ func TestCauseOfARolloutIsEverythingThatChanged(t *testing.T) {
 	}
 }
 
+// The page lists the reasons of the controller.
+func TestReasonsOfCSIAddonsHaveAdvice(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/csi-addons/reference.md")
+	assert.NilError(t, err)
+	_, section, _ := strings.Cut(string(page), "## Reasons of CSIAddonsNodes\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, section, _ = strings.Cut(section, "\n- ")
+	reasons := regexp.MustCompile("`([A-Z]\\w+)`[,:]").FindAllStringSubmatch(section, -1)
+	assert.Check(t, len(reasons) > 8, "%v", reasons)
+	for _, reason := range reasons {
+		assert.Check(t, advice(reason[1]) != "", reason[1])
+	}
+}
+
 // The ClusterRole allows what the commands of the golden files, and completion, request. So it
 // allows no request for Secrets.
 func TestClusterRoleAllowsExactlyWhatStatusAndWhyRequest(t *testing.T) {

@@ -57,7 +57,9 @@ func (c *check) read(in io.Reader) ([]byte, error) {
 }
 
 // parse returns the choices; nil if they are wrong. It adds the mistakes to the explanation.
-func (c *check) parse(ctx context.Context, s *session, part document, e *Explanation) *choice.Config {
+func (c *check) parse(
+	ctx context.Context, s *session, part document, e *Explanation,
+) *choice.Config {
 	config, faults := choice.Parse(part.kind, part.text, false)
 	// The mistakes in the file do not wait for a cluster that does not answer.
 	if len(faults) == 0 && s.guest != nil &&

@@ -119,7 +119,8 @@ func TestMustGatherContainsNoSecret(t *testing.T) {
 	})
 	secrets := append(planted(), leak)
 	dir, output := gather(t, o, slices.Concat(secrets, ofAdministrators(), ofUsers())...)
-	assert.Check(t, is.Contains(output, "1 logs could not be read, and their files contain the errors: "+
+	assert.Check(t, is.Contains(output, "1 logs could not be read, and their files contain the "+
+		"errors: "+
 		"csi-driver of pod openstack-manila-csi-controllerplugin-6f9d-klmno\n"))
 	mustNotContain(t, dir, output, "planted")
 	mustHaveFiles(t, dir)

@@ -181,7 +181,9 @@ func (r *Status) write(out io.Writer, p palette) {
 		if !f.Since.IsZero() {
 			age = duration.ShortHumanDuration(r.now.Sub(f.Since.Time))
 		}
-		p.line(out, "", fmt.Sprintf(columns, f.Driver, age), Link{f.Severity, f.text(), f.Runbook})
+		l := linkOf(f.Finding)
+		l.Text = f.text()
+		p.line(out, "", fmt.Sprintf(columns, f.Driver, age), l)
 	}
 	if ready := r.ready(); len(ready) > 0 {
 		l := linkf(OK, "%s: ready, nothing is wrong", strings.Join(ready, ", "))

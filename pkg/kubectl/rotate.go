@@ -83,7 +83,8 @@ func newRotateCommand(o *options) *cobra.Command {
 	cmd.Flags().StringVar(&r.cacert, "cacert", "",
 		"File with the CA of the cloud, on Kubernetes without OpenShift.")
 	cmd.Flags().BoolVar(&r.undo, "undo", false, "Restore the credentials from before the rotation.")
-	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "Print what would change, log in with the new credentials, and change nothing.")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "Print what would change, log in with the new "+
+		"credentials, and change nothing.")
 	return cmd
 }
 

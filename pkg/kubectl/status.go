@@ -271,14 +271,22 @@ func (r *Status) add(sys *system, nodes []v1alpha1.CSIAddonsNode) {
 			})
 		}
 	}
-	one := newDriverStatus(sys)
+	one, lost := newDriverStatus(sys), []string(nil)
 	for _, node := range nodes {
 		if node.Spec.Driver.Name == sys.of.name {
 			one.CSIAddonsSidecars++
-			if node.Status.State == v1alpha1.CSIAddonsNodeConnected {
-				one.CSIAddonsConnected++
+			if text := unconnected(&node); text != "" {
+				lost = append(lost, text)
+				continue
 			}
+			one.CSIAddonsConnected++
 		}
+	}
+	if more := len(lost) - 1; more > 0 {
+		lost[0] += fmt.Sprintf(" (and %d more)", more)
+	}
+	if len(lost) > 0 {
+		r.warn(sys.of.title, lost[0])
 	}
 	for _, c := range sys.object.Status.Conditions {
 		if c.Type != diagnosis.ConditionReady {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,6 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 )
 
 // Explanation says why an object is in its state. Its JSON is the output of `why -o json`.
@@ -52,14 +55,22 @@ type explainer struct {
 
 func explainers() map[string]explainer {
 	core, apps := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion
+	addons := v1alpha1.GroupVersion()
 	return map[string]explainer{
-		"pvc":              {core.WithKind("PersistentVolumeClaim"), explainClaim},
+		"pvc":              {core.WithKind("PersistentVolumeClaim"), orCreator(explainClaim)},
 		"pv":               {core.WithKind("PersistentVolume"), explainVolume},
-		"pod":              {core.WithKind("Pod"), explainPod},
+		"pod":              {core.WithKind("Pod"), orCreator(explainPod)},
 		"volumesnapshot":   {snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"), explainSnapshot},
 		"deployment":       {apps.WithKind("Deployment"), explainWorkload},
 		daemonSet:          {apps.WithKind("DaemonSet"), explainWorkload},
 		"clustercsidriver": {opv1.GroupVersion.WithKind("ClusterCSIDriver"), explainDriver},
+
+		"statefulset":         {apps.WithKind("StatefulSet"), explainSet},
+		"storageclass":        {storagev1.SchemeGroupVersion.WithKind("StorageClass"), explainClass},
+		"node":                {core.WithKind("Node"), explainNode},
+		"networkfence":        {addons.WithKind("NetworkFence"), explainFence},
+		"reclaimspacejob":     {addons.WithKind("ReclaimSpaceJob"), explainJob},
+		"reclaimspacecronjob": {addons.WithKind("ReclaimSpaceCronJob"), explainCronJob},
 	}
 }
 
@@ -70,6 +81,7 @@ func kindNamed(word string) string {
 	word = strings.ToLower(word)
 	short := map[string]string{
 		"po": "pod", "vs": "volumesnapshot", "deploy": "deployment", "ds": "daemonset",
+		"sts": "statefulset", "sc": "storageclass", "no": "node",
 	}
 	word = cmp.Or(short[word], word)
 	for name, of := range explainers() {

@@ -1,0 +1,171 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+)
+
+// orCreator explains an object that does not exist by the controller that should create it.
+func orCreator(
+	explain func(context.Context, question) *Explanation,
+) func(context.Context, question) *Explanation {
+	return func(ctx context.Context, q question) *Explanation {
+		e := explain(ctx, q)
+		if e != nil || !apierrors.IsNotFound(q.err) {
+			return e
+		}
+		missing := q.err
+		q.err = nil
+		links := q.creatorLinks(ctx)
+		if len(links) > 0 {
+			return &Explanation{State: "missing", Chain: links}
+		}
+		if q.guest.hidden["StatefulSets"] || q.guest.hidden["ReplicaSets"] {
+			missing = fmt.Errorf("%w. You may not read StatefulSets and ReplicaSets, whose events say if "+
+				"one cannot create it", missing)
+		}
+		q.err = missing
+		return nil
+	}
+}
+
+// creatorLinks returns why the object of the question was not created; none if its name is not that
+// of an object of a StatefulSet or ReplicaSet.
+func (q *question) creatorLinks(ctx context.Context) []Link {
+	within := client.InNamespace(q.namespace)
+	for _, set := range list[appsv1.StatefulSetList](ctx, q.guest, within).Items {
+		prefixes := []string{set.Name + "-"}
+		if q.kind == "pvc" {
+			prefixes = nil
+			for _, claim := range set.Spec.VolumeClaimTemplates {
+				prefixes = append(prefixes, claim.Name+"-"+set.Name+"-")
+			}
+		}
+		for _, prefix := range prefixes {
+			rest, found := strings.CutPrefix(q.name, prefix)
+			if ordinal, err := strconv.Atoi(rest); found && err == nil {
+				return only(Problem, "%s", q.notCreated(ctx, &set, q.name, ordinal))
+			}
+		}
+	}
+	for _, set := range list[appsv1.ReplicaSetList](ctx, q.guest, within).Items {
+		if q.kind != "pod" || !strings.HasPrefix(q.name, set.Name+"-") ||
+			set.Status.Replicas >= ptr.Deref(set.Spec.Replicas, 1) {
+			continue
+		}
+		if text := diagnosis.FailedCreate(events(ctx, q.guest, &set)); text != "" {
+			return only(Problem, "ReplicaSet %s cannot create pods: %s", set.Name,
+				refusal(text, q.namespace))
+		}
+	}
+	return nil
+}
+
+// notCreated returns why a StatefulSet has not created its pod or claim with a number.
+func (q *question) notCreated(
+	ctx context.Context, set *appsv1.StatefulSet, name string, ordinal int,
+) string {
+	first := int(ptr.Deref(set.Spec.Ordinals, appsv1.StatefulSetOrdinals{}).Start)
+	last := first + int(ptr.Deref(set.Spec.Replicas, 1)) - 1
+	if ordinal < first || ordinal > last {
+		return fmt.Sprintf("StatefulSet %s has the replicas %d to %d only. Increase spec.replicas",
+			set.Name, first, last)
+	}
+	for _, e := range diagnosis.NewestFirst(events(ctx, q.guest, set)) {
+		pod := fmt.Sprintf(" %s-%d ", set.Name, ordinal)
+		if e.Reason == "FailedCreate" && strings.Contains(e.Message+" ", pod) {
+			return fmt.Sprintf("StatefulSet %s cannot create it: %s", set.Name,
+				refusal(e.Message, q.namespace))
+		}
+	}
+	if ordinal > first && set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
+		before := fmt.Sprintf("%s-%d", set.Name, ordinal-1)
+		pod := find(ctx, q.guest, q.namespace, before, &corev1.Pod{})
+		if pod == nil || !isReady(pod) {
+			return fmt.Sprintf("StatefulSet %s creates its pods in order, and pod %s is not ready. Run: "+
+				"kubectl openstack-csi why pod/%[2]s -n %s", set.Name, before, q.namespace)
+		}
+	}
+	text := fmt.Sprintf("StatefulSet %s should have created %s, and no event says why it has not",
+		set.Name, name)
+	if q.guest.hidden["Events"] {
+		text += ". You may not read events, which may say why"
+	}
+	return text + ". Read the log of the kube-controller-manager"
+}
+
+// refusal returns why the API server refused to create an object. Of a full quota it says what is
+// left.
+func refusal(message, namespace string) string {
+	parts := regexp.MustCompile(`exceeded quota: (\S+), requested: (\S+), used: (\S+), ` +
+		`limited: (\S+)`).FindStringSubmatch(message)
+	if parts == nil {
+		if _, why, found := strings.Cut(message, " is forbidden: "); found {
+			message = why
+		}
+		return diagnosis.Short(message) + ". Change the object or the policy of namespace " + namespace
+	}
+	var full []string
+	for _, limit := range strings.Split(parts[4], ",") {
+		resource, most, _ := strings.Cut(limit, "=")
+		full = append(full, fmt.Sprintf("%s of %s, of which %s are used and %s are requested", most,
+			resource, valueOf(parts[3], resource), valueOf(parts[2], resource)))
+	}
+	return fmt.Sprintf("ResourceQuota %s of namespace %s allows %s. Raise this quota, or request less",
+		parts[1], namespace, diagnosis.List(full))
+}
+
+// valueOf returns the value of a resource in a list of resource=value.
+func valueOf(list, resource string) string {
+	for _, one := range strings.Split(list, ",") {
+		if value, found := strings.CutPrefix(one, resource+"="); found {
+			return value
+		}
+	}
+	return "?"
+}
+
+// explainSet explains a StatefulSet by its first pod that does not exist, or is not ready.
+func explainSet(ctx context.Context, q question) *Explanation {
+	set := &appsv1.StatefulSet{}
+	if !q.read(ctx, set) {
+		return nil
+	}
+	wanted := int(ptr.Deref(set.Spec.Replicas, 1))
+	first := int(ptr.Deref(set.Spec.Ordinals, appsv1.StatefulSetOrdinals{}).Start)
+	e := &Explanation{
+		State: q.state(set, fmt.Sprintf("%d/%d ready", set.Status.ReadyReplicas, wanted)),
+	}
+	for ordinal := first; ordinal < first+wanted; ordinal++ {
+		name := fmt.Sprintf("%s-%d", set.Name, ordinal)
+		pod := find(ctx, q.guest, q.namespace, name, &corev1.Pod{})
+		switch {
+		case pod != nil && isReady(pod):
+			continue
+		case q.guest.hidden["Pods"]:
+			e.Chain = only(NotVisible, "its pods, so that nothing says which one is not ready")
+		case pod == nil:
+			e.Chain = only(Problem, "pod %s is missing: %s", name, q.notCreated(ctx, set, name, ordinal))
+		default:
+			of := explainPod(ctx, question{q.session, q.guest, q.namespace, "pod", name})
+			for _, l := range ptr.Deref(of, Explanation{}).Chain {
+				l.Text = "pod " + name + ": " + l.Text
+				e.Chain = append(e.Chain, l)
+			}
+		}
+		return e
+	}
+	e.Chain = only(OK, "all %d pods are ready", wanted)
+	return e
+}

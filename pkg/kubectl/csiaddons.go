@@ -1,0 +1,245 @@
+package kubectl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+)
+
+// advice says what to do about the reasons of CSI-Addons that are problems. A test compares it with
+// docs/csi-addons/reference.md.
+func advice(reason string) string {
+	return map[string]string{
+		"PodNotReady":      "Check the pod of the sidecar, which has no address yet",
+		"Unreachable":      "Allow this TCP port to the node in security groups and NetworkPolicies",
+		"DriverNotAllowed": "Add the driver and its namespace to --driver-namespaces of the controller",
+		"InvalidEndpoint":  "Remove --controller-ip from the sidecar",
+		"NotOwnedByPod":    "Wait until the sidecar writes the object again",
+		"WrongNode":        "Set --node-id of the sidecar to the name of the Node",
+		"WrongName":        "Delete this CSIAddonsNode, which somebody else created",
+		"DuplicateOfPod":   "Delete this CSIAddonsNode, which somebody else created",
+		"PodGone": "Check why no pod of the driver runs on the node. If the node is lost, " +
+			"fence it",
+		"NoCertificatePin": "Add the driver to --insecure-drivers or --plaintext-drivers of the " +
+			"controller",
+
+		"NoSidecar":     "Check kubectl get csiaddonsnodes -A, and csiAddons in operator.yaml",
+		"ClaimNotFound": "Create the job again with the name of a claim that exists",
+		"ClaimNotBound": "Run why for the claim",
+		"NoTarget":      "Name a claim in persistentVolumeClaim",
+		"NoDriver": "Add the driver and its namespace to --driver-namespaces of the " +
+			"controller",
+		"Unsupported":          "See status.capabilities of the CSIAddonsNodes",
+		"Retrying":             "The controller retries. Remove the cause that the message names",
+		"BackOffLimitExceeded": "Remove the cause that the message names, and create another job",
+		"DeadlineExceeded":     "Remove the cause that the message names, and create another job",
+
+		"InvalidSchedule":     "Correct spec.schedule",
+		"MinScheduleInterval": "Choose a schedule that is due less often",
+		"PreviousJobActive":   "Run why for the job that is active",
+		"MissedSchedule":      "Check whether the controller ran at that time",
+		"NameTaken":           "Delete or rename the ReclaimSpaceJob that has the name",
+
+		"FencedByAnother":  "Unfence that NetworkFence, too",
+		"InvalidCIDR":      "Correct spec.cidrs",
+		"InvalidClass":     "Delete the class, and create it again with the same name",
+		"FenceNotVerified": "Remove the cause that the message names. The fence may hold anyway",
+	}[reason]
+}
+
+// told returns what an object of CSI-Addons says about itself, and what to do.
+func told(state State, reason, message string) Link {
+	text := cmp.Or(message, "no controller of CSI-Addons has processed the object. Check Deployment "+
+		"csi-addons-controller-manager")
+	if next := advice(reason); next != "" {
+		text += ". " + next
+	}
+	return linkf(state, "%s", strings.TrimPrefix(reason+": "+text, ": "))
+}
+
+// sidecars are the CSIAddonsNodes of a driver.
+func (s *session) sidecars(ctx context.Context, driver string) []v1alpha1.CSIAddonsNode {
+	d := findDriver(driver)
+	if d == nil {
+		return nil
+	}
+	return slices.DeleteFunc(list[v1alpha1.CSIAddonsNodeList](ctx, s.guest,
+		client.InNamespace(d.namespace)).Items, func(n v1alpha1.CSIAddonsNode) bool {
+		return n.Spec.Driver.Name != driver
+	})
+}
+
+// unconnected says why the controller of CSI-Addons is not connected to a sidecar; "" if it is.
+func unconnected(n *v1alpha1.CSIAddonsNode) string {
+	if n.Status.State == v1alpha1.CSIAddonsNodeConnected {
+		return ""
+	}
+	title, at := n.Spec.Driver.Name, n.Spec.Driver.EndPoint
+	if d := findDriver(title); d != nil {
+		title = d.title
+	}
+	return fmt.Sprintf("the controller of CSI-Addons is not connected to the sidecar of %s on node "+
+		"%s, "+
+		"port %s (%s: %s). %s", title, n.Spec.Driver.NodeID, at[strings.LastIndex(at, ":")+1:],
+		cmp.Or(n.Status.Reason, "new"), diagnosis.Short(n.Status.Message),
+		cmp.Or(advice(n.Status.Reason), "See CSIAddonsNode "+n.Name))
+}
+
+// sidecarLinks returns a problem for each sidecar on the nodes that is not connected, or does not
+// exist.
+func (s *session) sidecarLinks(ctx context.Context, driver string, nodes []string) (links []Link) {
+	all := s.sidecars(ctx, driver)
+	for _, node := range nodes {
+		i := slices.IndexFunc(all, func(n v1alpha1.CSIAddonsNode) bool {
+			return n.Spec.Driver.NodeID == node
+		})
+		switch {
+		case s.guest.hidden["CSIAddonsNodes"]:
+			return only(NotVisible, "the CSIAddonsNodes, which say whether sidecars are connected")
+		case i < 0:
+			links = append(links, linkf(Problem, "no sidecar of driver %s has registered on node %s, which "+
+				"uses the volume. Check csiAddons in operator.yaml, and the pod of the driver there", driver,
+				node))
+		case unconnected(&all[i]) != "":
+			links = append(links, linkf(Problem, "%s", unconnected(&all[i])))
+		}
+	}
+	return links
+}
+
+func explainJob(ctx context.Context, q question) *Explanation {
+	job := &v1alpha1.ReclaimSpaceJob{}
+	if !q.read(ctx, job) {
+		return nil
+	}
+	phase := cmp.Or(string(job.Status.Result), string(job.Status.Step), "Waiting")
+	return &Explanation{State: q.state(job, phase), Chain: q.jobLinks(ctx, job)}
+}
+
+// jobLinks returns what a job waits for: first the sidecars on the nodes that use its volume.
+func (q *question) jobLinks(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) []Link {
+	state := Problem
+	switch {
+	case job.Status.Result == v1alpha1.OperationSucceeded:
+		return []Link{told(OK, "", job.Status.Message)}
+	case job.Status.Result == "" && (slices.Contains([]string{"Started", "TooManyCalls", "Dequeued"},
+		job.Status.Reason) || job.Status.Reason == "" && q.clock.Since(job.CreationTimestamp.Time) <
+		time.Minute):
+		return []Link{told(Progress, job.Status.Reason, cmp.Or(job.Status.Message, "the job is new"))}
+	}
+	own := []Link{told(state, job.Status.Reason, job.Status.Message)}
+	claim := find(ctx, q.guest, job.Namespace, job.Spec.Target.PersistentVolumeClaim,
+		&corev1.PersistentVolumeClaim{})
+	if claim == nil || job.Status.Reason != "NoSidecar" {
+		return own
+	}
+	volume := find(ctx, q.guest, "", claim.Spec.VolumeName, &corev1.PersistentVolume{})
+	var nodes []string
+	for _, a := range list[storagev1.VolumeAttachmentList](ctx, q.guest).Items {
+		if ptr.Deref(a.Spec.Source.PersistentVolumeName, "") == claim.Spec.VolumeName {
+			nodes = append(nodes, a.Spec.NodeName)
+		}
+	}
+	return append(q.sidecarLinks(ctx, driverOf(volume), nodes), own...)
+}
+
+func explainCronJob(ctx context.Context, q question) *Explanation {
+	cron := &v1alpha1.ReclaimSpaceCronJob{}
+	if !q.read(ctx, cron) {
+		return nil
+	}
+	e := &Explanation{State: q.state(cron, "scheduled")}
+	active := ptr.Deref(cron.Status.Active, corev1.ObjectReference{}).Name
+	switch reason := cron.Status.Reason; {
+	case ptr.Deref(cron.Spec.Suspend, false):
+		e.Chain = only(Warning, "it is suspended, so no job starts. Set spec.suspend to false")
+	case reason == "MinScheduleInterval", reason == "MissedSchedule":
+		e.Chain = []Link{told(Warning, reason, cron.Status.Message)}
+	case reason != "" && advice(reason) != "":
+		e.Chain = []Link{told(Problem, reason, cron.Status.Message)}
+	case cron.Status.NextScheduleTime != nil:
+		e.Chain = only(OK, "the next job starts at %s",
+			cron.Status.NextScheduleTime.UTC().Format(time.RFC3339))
+	default:
+		e.Chain = []Link{told(Problem, "", cron.Status.Message)}
+	}
+	jobs := list[v1alpha1.ReclaimSpaceJobList](ctx, q.guest, client.InNamespace(q.namespace)).Items
+	jobs = slices.DeleteFunc(jobs, func(job v1alpha1.ReclaimSpaceJob) bool {
+		return !metav1.IsControlledBy(&job, cron) || active != "" && job.Name != active
+	})
+	if len(jobs) > 0 {
+		newest := slices.MaxFunc(jobs, func(a, b v1alpha1.ReclaimSpaceJob) int {
+			return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+		})
+		for _, l := range q.jobLinks(ctx, &newest) {
+			l.Text = "job " + newest.Name + ": " + l.Text
+			e.Chain = append(e.Chain, l)
+		}
+	}
+	return e
+}
+
+func explainFence(ctx context.Context, q question) *Explanation {
+	fence := &v1alpha1.NetworkFence{}
+	q.namespace = ""
+	if !q.read(ctx, fence) {
+		return nil
+	}
+	e := &Explanation{State: q.state(fence, "not "+strings.ToLower(string(fence.Spec.FenceState)))}
+	driver := fence.Spec.Driver
+	if name := fence.Spec.NetworkFenceClassName; name != "" {
+		class := find(ctx, q.guest, "", name, &v1alpha1.NetworkFenceClass{})
+		if class == nil && !q.guest.hidden["NetworkFenceClasses"] {
+			e.Chain = only(Problem, "NetworkFenceClass %s does not exist. Create it", name)
+		}
+		driver = ptr.Deref(class, v1alpha1.NetworkFenceClass{}).Spec.Provisioner
+	}
+	c := ptr.Deref(meta.FindStatusCondition(fence.Status.Conditions, "Fenced"), metav1.Condition{})
+	switch c.Reason {
+	case string(fence.Spec.FenceState):
+		e.State = q.state(fence, c.Reason)
+		e.Chain = append(e.Chain, told(OK, c.Reason, c.Message))
+	case "Started", "Waiting":
+		e.Chain = append(e.Chain, told(Progress, c.Reason, c.Message))
+	default:
+		e.Chain = append(e.Chain, q.leaderLinks(ctx, driver)...)
+		e.Chain = append(e.Chain, told(Problem, c.Reason, c.Message))
+	}
+	if v := meta.FindStatusCondition(fence.Status.Conditions, "Verified"); v != nil &&
+		v.Status == metav1.ConditionFalse {
+		e.Chain = append(e.Chain, told(Warning, v.Reason, v.Message))
+	}
+	return e
+}
+
+// leaderLinks returns why the controller is not connected to the sidecar of the driver's leader,
+// which fences.
+func (s *session) leaderLinks(ctx context.Context, driver string) []Link {
+	d := findDriver(driver)
+	if d == nil {
+		return nil
+	}
+	lease := find(ctx, s.guest, d.namespace, diagnosis.Provisioner.Lease(d.name),
+		&coordinationv1.Lease{})
+	all := s.sidecars(ctx, driver)
+	for i := range all {
+		if text := unconnected(&all[i]); text != "" && all[i].Name == s.leader(lease) {
+			return only(Problem, "%s", text)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
+)
+
+// explainClass explains whether claims of a StorageClass get volumes, and who uses it.
+func explainClass(ctx context.Context, q question) *Explanation {
+	class := &storagev1.StorageClass{}
+	q.namespace = ""
+	if !q.read(ctx, class) {
+		return nil
+	}
+	links := q.classDriver(ctx, class)
+	links = append(links, q.topologyLinks(ctx, class)...)
+	links = append(links, q.defaultLink(ctx, class), q.usersLink(ctx, class))
+	return &Explanation{State: "a class of driver " + class.Provisioner, Chain: links}
+}
+
+// classDriver returns whether the driver of a class exists and works, and offers its type.
+func (s *session) classDriver(ctx context.Context, class *storagev1.StorageClass) []Link {
+	registered := namesOf(list[storagev1.CSIDriverList](ctx, s.guest).Items)
+	sys := s.systemOf(ctx, class.Provisioner)
+	switch {
+	case s.isGone(sys, class.Provisioner):
+		return only(Problem, "%s", goneText(class.Provisioner))
+	case sys == nil && s.guest.hidden["ClusterCSIDrivers"]:
+		return only(NotVisible, "the ClusterCSIDrivers, so whether the driver works")
+	case sys == nil && !slices.Contains(registered, class.Provisioner) &&
+		!s.guest.hidden["CSIDrivers"] && !strings.HasPrefix(class.Provisioner, "kubernetes.io/"):
+		for _, d := range drivers() {
+			registered = append(registered, d.name)
+		}
+		return only(Problem, "no driver %s is registered in the cluster, so claims of the class wait. "+
+			"Create "+
+			"the class again with a provisioner that exists%s", class.Provisioner,
+			closest(class.Provisioner, registered))
+	case sys == nil:
+		return only(Warning, "these operators do not maintain driver %s", class.Provisioner)
+	}
+	kind := class.Parameters[classes.TypeParameter]
+	var links []Link
+	for _, f := range sys.findings() {
+		for fault := range strings.SplitSeq(f.Message, "\n") {
+			if kind != "" && strings.HasPrefix(fault, fmt.Sprintf("share type %q ", kind)) {
+				f.Severity, f.Message = Problem, fault
+			}
+		}
+		if f.Severity != Warning {
+			links = append(links, linkOf(f))
+		}
+	}
+	if len(links) == 0 {
+		links = only(OK, "driver %s is ready", sys.of.title)
+	}
+	return links
+}
+
+// topologyLinks returns a problem if no node is in the topology that the class allows.
+func (s *session) topologyLinks(ctx context.Context, class *storagev1.StorageClass) []Link {
+	if len(class.AllowedTopologies) == 0 {
+		return nil
+	}
+	nodes := list[corev1.NodeList](ctx, s.guest).Items
+	if s.guest.hidden["Nodes"] {
+		return only(NotVisible, "the nodes, so whether one is in a zone that allowedTopologies contains")
+	}
+	var allowed []string
+	for _, term := range class.AllowedTopologies {
+		if slices.ContainsFunc(nodes, func(n corev1.Node) bool {
+			return !slices.ContainsFunc(term.MatchLabelExpressions,
+				func(e corev1.TopologySelectorLabelRequirement) bool {
+					return !slices.Contains(e.Values, n.Labels[e.Key])
+				})
+		}) {
+			return only(OK, "a node is in the allowed topology")
+		}
+		for _, e := range term.MatchLabelExpressions {
+			allowed = append(allowed, e.Key+"="+strings.Join(e.Values, "|"))
+		}
+	}
+	return only(Problem, "no node has the labels that allowedTopologies requires (%s), so no pod "+
+		"can use a "+
+		"volume of the class. Add such a node, or create the class again with a zone of the nodes",
+		strings.Join(allowed, ", "))
+}
+
+// defaultLink says whether the class is the default, also of several.
+func (s *session) defaultLink(ctx context.Context, class *storagev1.StorageClass) Link {
+	var defaults []string
+	for _, one := range list[storagev1.StorageClassList](ctx, s.guest).Items {
+		if one.Annotations[isDefault] == "true" {
+			defaults = append(defaults, one.Name)
+		}
+	}
+	switch {
+	case !slices.Contains(defaults, class.Name):
+		return linkf(OK, "it is not the default class")
+	case len(defaults) > 1:
+		return linkf(Warning, "StorageClasses %s are the default. Claims that name none get the newest",
+			strings.Join(defaults, ", "))
+	}
+	return linkf(OK, "it is the default class")
+}
+
+// usersLink says how many claims have the class, and which one waits.
+func (s *session) usersLink(ctx context.Context, class *storagev1.StorageClass) Link {
+	claims := list[corev1.PersistentVolumeClaimList](ctx, s.guest).Items
+	if s.guest.hidden["PersistentVolumeClaims"] {
+		return linkf(NotVisible, "the claims of the class")
+	}
+	c := Class{Name: class.Name}
+	c.count(claims)
+	for _, claim := range claims {
+		if claim.Spec.StorageClassName != nil && *claim.Spec.StorageClassName == class.Name &&
+			claim.Status.Phase == corev1.ClaimPending {
+			return linkf(Warning, "%d claims have the class, of which %d are pending. Run: kubectl "+
+				"openstack-csi why pvc/%s -n %s", *c.Claims, *c.Pending, claim.Name, claim.Namespace)
+		}
+	}
+	return linkf(OK, "%d claims have the class", *c.Claims)
+}
