@@ -10,6 +10,9 @@ import (
 // for each rollout input.
 const InputsAnnotation = "operator.openshift.io/rollout-inputs"
 
+// ManagementCluster is where the controllers of the drivers of a guest cluster run, in messages.
+const ManagementCluster = "management cluster"
+
 // AnnotationPrefix starts the annotations with hashes.
 const AnnotationPrefix = "operator.openshift.io/dep-"
 

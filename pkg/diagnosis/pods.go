@@ -191,7 +191,8 @@ func PodTrouble(pod *corev1.Pod) (severity Severity, reason, text string) {
 		case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
 			return "", "", ""
 		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
-			return Problem, reasonUnscheduled, "cannot be scheduled: " + Short(c.Message)
+			why, _, _ := strings.Cut(c.Message, ". ") // then follows whether preemption would help
+			return Problem, reasonUnscheduled, "cannot be scheduled: " + Short(why)
 		case c.Type == corev1.PodReady && c.Message != "":
 			notReady = "is not ready: " + Short(c.Message)
 		}
@@ -266,7 +267,8 @@ func lastLine(text string) string {
 		ReplaceAllString(text[strings.LastIndex(text, "\n")+1:], "")
 }
 
-// Short returns one line of at most 256 characters, in which credentials are replaced.
+// Short returns one line of at most 256 characters, in which credentials are replaced. Errors say
+// first what failed and last why, so both ends stay.
 func Short(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	for _, secret := range []string{
@@ -279,8 +281,16 @@ func Short(text string) string {
 		text = regexp.MustCompile("(?i)"+secret).ReplaceAllString(text, "${1}***")
 	}
 	text = regexp.MustCompile(`(://)\S+@`).ReplaceAllString(text, "${1}***@")
-	if runes := []rune(text); len(runes) > maxMessage {
-		text = string(runes[:maxMessage-1]) + "…"
+	return Ends(text, maxMessage)
+}
+
+// Ends returns a text of at most a number of characters without what is between its beginning and
+// its last third.
+func Ends(text string, most int) string {
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
 	}
-	return text
+	end := most / 3
+	return string(runes[:most-end-1]) + "…" + string(runes[len(runes)-end:])
 }

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -19,11 +20,14 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 const (
-	// podsInterval is the minimum time between two lists of the pods of a workload.
-	podsInterval = 30 * time.Second
+	// podsInterval is the minimum time between two lists of the pods of a workload, and emptyInterval
+	// while nothing explains what is wrong: a scheduler or a kubelet needs some seconds for a reason.
+	podsInterval  = 30 * time.Second
+	emptyInterval = 5 * time.Second
 	// maxPods is the maximum number of pods, and of events, in a list. It bounds the memory.
 	maxPods = 100
 	// rolloutTimeout is the time after which library-go's controller reports a Deployment that is
@@ -39,6 +43,8 @@ type podReasons struct {
 	clock clock.PassiveClock
 	// get returns the workload in the cache, nil if there is none.
 	get func() metav1.Object
+	// hosted says that Deployments are in the management cluster, and the conditions in a guest.
+	hosted bool
 
 	read            time.Time
 	reason, message string
@@ -51,7 +57,9 @@ type podReasons struct {
 func (d *driver) workloadClient(
 	name string, clients *cluster.Clients, get func() metav1.Object,
 ) v1helpers.OperatorClientWithFinalizers {
-	reasons := &podReasons{kube: clients.Kube, clock: d.clock, get: get}
+	reasons := &podReasons{
+		kube: clients.Kube, clock: d.clock, get: get, hosted: d.cluster.Flavour == flavour.HyperShift,
+	}
 	return cluster.View{
 		OperatorClientWithFinalizers: d.cluster.Workloads(d.operator, string(d.Name)),
 		Status:                       func(s *opv1.OperatorStatus) { reasons.hideDuration(name, s) },
@@ -93,14 +101,18 @@ func (r *podReasons) add(ctx context.Context, c *cluster.Condition) {
 	case strings.HasSuffix(conditionType, opv1.OperatorStatusTypeProgressing):
 		r.progressing = true
 	}
-	if now := r.clock.Now(); now.Sub(r.read) >= podsInterval {
+	interval := podsInterval
+	if r.reason == "" {
+		interval = emptyInterval
+	}
+	if now := r.clock.Now(); now.Sub(r.read) >= interval {
 		r.read, r.reason, r.message = now, "", ""
 		if err := r.refresh(ctx); err != nil {
 			klog.FromContext(ctx).V(2).Info("Conditions do not say why pods do not run", "error", err)
 		}
 	}
 	if r.message != "" {
-		c.WithReason(r.reason).WithMessage(r.message)
+		c.WithReason(cmp.Or(r.reason, ptr.Deref(c.Reason, ""))).WithMessage(r.message)
 	}
 }
 
@@ -110,6 +122,10 @@ func (r *podReasons) refresh(ctx context.Context) error {
 		return nil
 	}
 	core, namespace := r.kube.CoreV1(), object.GetNamespace()
+	about := r.about(object)
+	if w := diagnosis.NewWorkload(object, nil); r.hosted && w.Available < w.Wanted {
+		r.message = about // until something explains it, or if pods may not be read
+	}
 	selector := metav1.FormatLabelSelector(diagnosis.NewWorkload(object, nil).Selector)
 	pods, err := core.Pods(namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: selector, Limit: maxPods,
@@ -136,10 +152,20 @@ func (r *podReasons) refresh(ctx context.Context) error {
 	if trouble == "" {
 		return nil
 	}
-	about := fmt.Sprintf("%s %s has too few pods", w.Kind, w.Name)
-	if w.Available >= w.Wanted {
-		about = fmt.Sprintf("The rollout of %s %s does not end", w.Kind, w.Name)
-	}
 	r.reason, r.message = reason, about+": "+trouble
 	return nil
+}
+
+// about says which workload lacks pods, and where its administrators find it.
+func (r *podReasons) about(object metav1.Object) string {
+	w := diagnosis.NewWorkload(object, nil)
+	name := w.Kind + " " + w.Name
+	if r.hosted && w.Kind == "Deployment" {
+		name += fmt.Sprintf(" in namespace %s of the %s", object.GetNamespace(),
+			diagnosis.ManagementCluster)
+	}
+	if w.Available >= w.Wanted {
+		return "The rollout of " + name + " does not end"
+	}
+	return name + " has too few pods"
 }

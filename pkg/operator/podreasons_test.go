@@ -151,6 +151,26 @@ func TestPodsAreListedOnlyWhileTheyAreMissing(t *testing.T) {
 	assert.Check(t, is.Len(kube.Actions(), 2))
 }
 
+// A scheduler needs some seconds until it says why a pod is Pending.
+func TestConditionOfAGuestNamesTheDeploymentOfTheManagementCluster(t *testing.T) {
+	t.Parallel()
+	fresh := crashing()
+	fresh.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	r, kube, now := newPodReasons(crashingDeployment(0), fresh)
+	r.hosted = true
+	const about = "Deployment d in namespace n of the management cluster has too few pods"
+	mustSay(t, r, "XAvailable", opv1.ConditionFalse, "Deploying: "+about)
+	fresh.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "5 node(s) were unschedulable",
+	}}
+	_, err := kube.CoreV1().Pods("n").UpdateStatus(t.Context(), fresh, metav1.UpdateOptions{})
+	assert.NilError(t, err)
+	mustSay(t, r, "XAvailable", opv1.ConditionFalse, "Deploying: "+about)
+	now.SetTime(now.Now().Add(emptyInterval))
+	mustSay(t, r, "XAvailable", opv1.ConditionFalse,
+		"Unschedulable: "+about+": a pod cannot be scheduled: 5 node(s) were unschedulable")
+}
+
 // library-go's controller of Deployments updates only Degraded after 15 minutes.
 func TestConditionsOfALongRolloutAreUpdated(t *testing.T) {
 	t.Parallel()
