@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -43,8 +42,9 @@ func explainClaim(ctx context.Context, q question) *Explanation {
 	if !q.read(ctx, claim) {
 		return nil
 	}
-	links := q.factsOf(ctx, claim).links(ctx)
-	return &Explanation{State: q.state(claim, string(claim.Status.Phase)), Chain: links}
+	return &Explanation{
+		State: q.state(claim, string(claim.Status.Phase)), Chain: walk(q.factsOf(ctx, claim).path(ctx)),
+	}
 }
 
 func (s *session) factsOf(ctx context.Context, claim *corev1.PersistentVolumeClaim) *claimFacts {
@@ -77,56 +77,81 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-func (f *claimFacts) links(ctx context.Context) []Link {
+// path returns the way of a claim until its volume exists and has the requested size.
+func (f *claimFacts) path(ctx context.Context) []step {
+	if f.claim.DeletionTimestamp != nil {
+		return f.deletion(ctx)
+	}
+	chosen, bound := f.claim.Spec.VolumeName != "", f.claim.Status.Phase == corev1.ClaimBound
+	var class Link
+	leads := true
+	if !chosen {
+		class, leads = f.classLink(ctx)
+	}
+	path := []step{
+		{name: "class", done: leads, ok: []Link{class}, why: func() []Link {
+			own := f.warnings(f.provisioning(), f.events)
+			if class.State == Problem {
+				own = nearby(own)
+			}
+			return append([]Link{class}, own...)
+		}},
+		{name: "scheduled", done: !f.waitsForPod(), why: func() []Link {
+			return f.consumerLinks(ctx)
+		}},
+		{name: "copied", done: f.claim.Spec.DataSource == nil, why: func() []Link {
+			return f.sourceLinks(ctx)
+		}},
+		{name: "provisioned", done: chosen, why: f.provisionLinks},
+		{name: "bound", done: bound, ok: f.boundLinks(), why: f.chosenLinks},
+		{name: "grown", done: !f.grows(), why: f.growthLinks},
+	}
 	switch {
-	case f.claim.DeletionTimestamp != nil:
-		return f.deletionLinks(ctx)
-	case f.claim.Status.Phase == corev1.ClaimBound:
-		return append(f.boundLinks(), f.growthLinks()...)
-	case f.claim.Status.Phase == corev1.ClaimLost:
-		return only(Problem, "PersistentVolume %s is gone", f.claim.Spec.VolumeName)
-	case f.claim.Spec.VolumeName != "":
-		return f.chosenLinks()
+	case chosen:
+		return path[4:]
+	case !leads:
+		return path[:1]
+	case f.waitsForPod():
+		return path[:2]
 	}
-	class, continues := f.classLink(ctx)
-	own, known := f.said(f.events, f.claim.CreationTimestamp.Time)
-	if !continues {
-		if class.State == Problem {
-			own = nearby(own)
-		}
-		return append([]Link{class}, own...)
-	}
-	if faults := f.typeLinks(); len(faults) > 0 {
-		own, known = append(faults, own...), decisive
-	}
-	links := append([]Link{class}, blame(own, known, f.sys, diagnosis.Provisioner)...)
-	if causeOf(links) == nil {
-		links = append(links, f.requestLink())
-	}
-	return links
+	return path[:4]
 }
 
-// deletionLinks says what keeps a claim that is being deleted.
-func (f *claimFacts) deletionLinks(ctx context.Context) []Link {
+// deletion returns what must end before a claim that is being deleted is gone.
+func (f *claimFacts) deletion(ctx context.Context) []step {
 	users := f.users(ctx, f.claim)
-	text := "kept by the finalizers " + strings.Join(f.claim.Finalizers, ", ")
-	switch {
-	case len(users) > 0:
-		text = "pod " + diagnosis.List(namesOf(users)) + " still uses it. Delete what creates the pod"
-	case slices.Contains(f.claim.Finalizers, snapshotted):
-		text = "a snapshot of it is not finished. Run: kubectl get volumesnapshots"
-	case slices.Equal(f.claim.Finalizers, []string{"kubernetes.io/pvc-protection"}):
-		text += ", although no pod that you may see uses it. Check the kube-controller-manager"
+	kept := linkf(Problem, "kept by the finalizers %s", strings.Join(f.claim.Finalizers, ", ")).
+		then("Check what sets them; remove them only if it is gone")
+	if slices.Equal(f.claim.Finalizers, []string{"kubernetes.io/pvc-protection"}) {
+		kept.Text += ", although no pod that you may see uses it"
+		kept.Next = "Check the kube-controller-manager"
 	}
-	return append([]Link{{Problem, text, ""}}, nearby(f.boundLinks())...)
+	return []step{
+		{name: "unused", done: len(users) == 0, why: func() []Link {
+			return []Link{linkf(Problem, "pod %s still uses it", diagnosis.List(namesOf(users))).
+				then("Delete what creates the pod")}
+		}},
+		{
+			name: "snapshotted", done: !slices.Contains(f.claim.Finalizers, snapshotted),
+			why: func() []Link {
+				return []Link{linkf(Problem, "a snapshot of it is not finished").
+					then("Run: kubectl get volumesnapshots -n %s", f.claim.Namespace)}
+			},
+		},
+		{name: "released", why: func() []Link { return append([]Link{kept}, f.boundLinks()...) }},
+	}
 }
 
 // chosenLinks explains a claim that names its PersistentVolume but is not bound to it.
 func (f *claimFacts) chosenLinks() []Link {
 	name := f.claim.Spec.VolumeName
-	if f.volume == nil {
-		return only(Problem, "the claim names PersistentVolume %s, which does not exist, or is not "+
-			"visible to you", name)
+	switch {
+	case f.claim.Status.Phase == corev1.ClaimLost:
+		return []Link{linkf(Problem, "PersistentVolume %s is gone", name).
+			then("Restore the data into a new claim; the volume may still be in OpenStack")}
+	case f.volume == nil:
+		return []Link{linkf(Problem, "the claim names PersistentVolume %s, which does not exist, or is "+
+			"not visible to you", name).then("Create it, or a claim that does not name it")}
 	}
 	phase := f.volume.Status.Phase
 	if ref := f.volume.Spec.ClaimRef; ref != nil && ref.UID != "" && ref.UID != f.claim.UID {
@@ -134,15 +159,15 @@ func (f *claimFacts) chosenLinks() []Link {
 		if ref.Namespace == f.claim.Namespace && ref.Name == f.claim.Name {
 			of = "an earlier claim of the same name"
 		}
-		l := linkf(Problem, "PersistentVolume %s is %s and belongs to %s", name, phase, of)
+		l := linkf(Problem, "PersistentVolume %s is %s and belongs to %s", name, phase, of).
+			then("Name another PersistentVolume in a new claim")
 		if phase != corev1.VolumeBound {
-			l.Text += ". To use its data, run: " + unclaim(name)
+			l.Next = "To use its data, run: " + unclaim(name)
 		}
 		return []Link{l}
 	}
-	own, _ := f.said(f.events, f.claim.CreationTimestamp.Time)
-	return append(own, linkf(Progress, "not bound to PersistentVolume %s yet, which is %s", name,
-		phase))
+	return append(f.warnings(f.provisioning(), f.events), linkf(Progress,
+		"not bound to PersistentVolume %s yet, which is %s", name, phase))
 }
 
 // unclaim returns the command after which a PersistentVolume accepts another claim of the name.
@@ -153,34 +178,27 @@ func unclaim(volume string) string {
 
 // classLink returns whether the class of the claim leads to a driver that should create a volume.
 func (f *claimFacts) classLink(ctx context.Context) (Link, bool) {
-	var all []storagev1.StorageClass
-	if f.class == nil {
-		all = list[storagev1.StorageClassList](ctx, f.guest).Items
-	}
 	name := f.claim.Spec.StorageClassName
 	switch {
 	case name == nil:
-		return linkf(Problem, "the claim names no StorageClass, and no class is the default. Name one "+
-			"in spec.storageClassName, or make one the default"), false
+		return linkf(Problem, "the claim names no StorageClass, and no class is the default").
+			then("Name one in spec.storageClassName, or make one the default"), false
 	case *name == "":
-		return linkf(Problem, "the claim has the StorageClass \"\", so it waits for a "+
-			"PersistentVolume that an administrator creates"), false
+		return linkf(Problem, "the claim has the StorageClass \"\", so it waits for a PersistentVolume").
+			then("Create a PersistentVolume, or a claim with a StorageClass"), false
 	case f.guest.hidden["StorageClasses"] && f.class == nil:
 		return linkf(NotVisible, "StorageClass %s", *name), true
 	case f.class == nil:
-		return linkf(Problem, "StorageClass %s does not exist%s", *name, cmp.Or(
-			closest(*name, namesOf(all)), ". Check its name, or why no operator creates it: "+
-				"kubectl openstack-csi status")), false
+		return linkf(Problem, "StorageClass %s does not exist", *name).then("%s", cmp.Or(
+			closest(*name, namesOf(list[storagev1.StorageClassList](ctx, f.guest).Items)),
+			"Check its name, or why no operator creates it: kubectl openstack-csi status")), false
 	case f.isGone(f.sys, f.provisioner):
-		return Link{Problem, goneText(f.provisioner), runbookAbsent}, false
+		return goneLink(f.provisioner), false
 	case f.sys == nil && f.guest.hidden["ClusterCSIDrivers"]:
 		return linkf(NotVisible, "the driver of StorageClass %s", *name), true
 	case f.sys == nil:
 		return linkf(Warning, "StorageClass %s is of driver %s, which these operators do not "+
 			"maintain", *name, f.class.Provisioner), false
-	case f.waitsForPod():
-		return linkf(Warning, "StorageClass %s waits for the first pod that uses the claim "+
-			"(WaitForFirstConsumer), and no such pod has been scheduled", *name), false
 	}
 	l := linkf(OK, "StorageClass %s, driver %s", *name, f.sys.of.title)
 	if one := cmp.Or(f.class.Parameters["type"], f.class.Parameters["shareType"]); one != "" {
@@ -189,50 +207,11 @@ func (f *claimFacts) classLink(ctx context.Context) (Link, bool) {
 	return l, true
 }
 
+// waitsForPod returns whether the scheduler must choose a node first.
 func (f *claimFacts) waitsForPod() bool {
 	return f.class != nil && f.claim.Annotations[selectedNode] == "" &&
 		ptr.Deref(f.class.VolumeBindingMode, "") == storagev1.VolumeBindingWaitForFirstConsumer &&
 		f.claim.Status.Phase == corev1.ClaimPending && f.claim.DeletionTimestamp == nil
-}
-
-// goneText says that the ClusterCSIDriver of a driver does not exist, and what to do.
-func goneText(name string) string {
-	return "ClusterCSIDriver " + name + " is gone, so nobody maintains the driver. Apply the " +
-		"manifests of its operator again; on OpenShift, cluster-storage-operator creates it"
-}
-
-// typeLinks returns a problem if the operator reports that the share type of the class is gone.
-func (f *claimFacts) typeLinks() []Link {
-	if f.sys == nil || f.class == nil || f.class.Parameters["type"] == "" {
-		return nil
-	}
-	prefix := fmt.Sprintf("share type %q ", f.class.Parameters["type"])
-	for _, finding := range diagnosis.Driver(f.sys.object, 0) {
-		if !strings.HasSuffix(finding.Type, "ShareTypesServed") {
-			continue
-		}
-		for fault := range strings.SplitSeq(finding.Message, "\n") {
-			if strings.HasPrefix(fault, prefix) {
-				return []Link{{Problem, fault, finding.Runbook}}
-			}
-		}
-	}
-	return nil
-}
-
-// requestLink says whether the driver has been asked for the volume.
-func (f *claimFacts) requestLink() Link {
-	if f.guest.hidden["Events"] {
-		return linkf(Progress, "nothing that you may see explains it. Its events, which you may not "+
-			"read, say more")
-	}
-	for _, e := range diagnosis.NewestFirst(f.events) {
-		if e.Reason == "Provisioning" {
-			return linkf(Progress, "the driver has been creating the volume for %s",
-				f.age(diagnosis.TimeOf(e)))
-		}
-	}
-	return linkf(Progress, "no request for this claim was sent to OpenStack yet")
 }
 
 func (f *claimFacts) boundLinks() []Link {
@@ -243,28 +222,13 @@ func (f *claimFacts) boundLinks() []Link {
 	if csi := source.Of(f.volume); csi != nil {
 		text += ", in OpenStack " + csi.VolumeHandle
 	}
-	return []Link{{OK, text, ""}}
+	return []Link{linkf(OK, "%s", text)}
 }
 
-// growthLinks returns links if the claim requests more than the volume has.
-func (f *claimFacts) growthLinks() []Link {
-	want, has := f.claim.Spec.Resources.Requests.Storage(), f.claim.Status.Capacity.Storage()
-	if f.sys == nil || want.Cmp(*has) <= 0 {
-		return nil
+// handle returns the ID of the volume in OpenStack, "" if there is none.
+func (f *claimFacts) handle() string {
+	if f.volume == nil || source.Of(f.volume) == nil {
+		return ""
 	}
-	var links []Link
-	for _, c := range f.claim.Status.Conditions {
-		if c.Status == corev1.ConditionTrue && c.Message != "" {
-			links = append(links, linkf(Progress, "%s: %s", c.Type, c.Message))
-		}
-	}
-	var since time.Time // events of the provisioning are older than the volume
-	if f.volume != nil {
-		since = f.volume.CreationTimestamp.Time
-	}
-	own, known := f.said(slices.DeleteFunc(slices.Clone(f.events), func(e corev1.Event) bool {
-		return e.Reason == "ProvisioningFailed" || !isStorage(e.Reason)
-	}), since)
-	links = append(links, blame(own, known, f.sys, diagnosis.Resizer)...)
-	return append(links, linkf(Progress, "grows from %s to %s", has, want))
+	return source.Of(f.volume).VolumeHandle
 }

@@ -93,12 +93,30 @@ func find[T client.Object](ctx context.Context, from *cluster, namespace, name s
 	return object
 }
 
-// read reads objects. A list that may not be read is empty, and its kind becomes hidden. The caller
-// checks failed.
+// page is the number of objects in an answer. It bounds the memory in large clusters.
+const page = 1000
+
+// read reads objects, without what makes many of them large. A list that may not be read is empty,
+// and its kind becomes hidden. The caller checks failed.
 func (c *cluster) read(ctx context.Context, into client.ObjectList, by ...client.ListOption) {
-	if c.failed == nil {
-		c.failed = c.judge(c.List(ctx, into, by...), into)
+	var all []runtime.Object
+	next := into.DeepCopyObject().(client.ObjectList)
+	for more := true; more && c.failed == nil; more = next.GetContinue() != "" {
+		token := next.GetContinue()
+		next = into.DeepCopyObject().(client.ObjectList)
+		err := c.List(ctx, next, append(by[:len(by):len(by)], client.Limit(page),
+			client.Continue(token))...)
+		c.failed = c.judge(err, into)
+		found, err := meta.ExtractList(next)
+		c.failed = cmp.Or(c.failed, err)
+		for _, object := range found {
+			if node, ok := object.(*corev1.Node); ok {
+				node.ManagedFields, node.Status.Images = nil, nil
+			}
+		}
+		all = append(all, found...)
 	}
+	c.failed = cmp.Or(c.failed, meta.SetList(into, all))
 }
 
 // list reads objects as read does.

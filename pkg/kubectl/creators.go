@@ -3,7 +3,6 @@ package kubectl
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -55,7 +54,7 @@ func (q *question) creatorLinks(ctx context.Context) []Link {
 		for _, prefix := range prefixes {
 			rest, found := strings.CutPrefix(q.name, prefix)
 			if ordinal, err := strconv.Atoi(rest); found && err == nil {
-				return only(Problem, "%s", q.notCreated(ctx, &set, q.name, ordinal))
+				return []Link{q.notCreated(ctx, &set, q.name, ordinal)}
 			}
 		}
 	}
@@ -65,8 +64,7 @@ func (q *question) creatorLinks(ctx context.Context) []Link {
 			continue
 		}
 		if text := diagnosis.FailedCreate(events(ctx, q.guest, &set)); text != "" {
-			return only(Problem, "ReplicaSet %s cannot create pods: %s", set.Name,
-				refusal(text, q.namespace))
+			return []Link{q.refused("ReplicaSet "+set.Name+" cannot create pods", text)}
 		}
 	}
 	return nil
@@ -75,65 +73,39 @@ func (q *question) creatorLinks(ctx context.Context) []Link {
 // notCreated returns why a StatefulSet has not created its pod or claim with a number.
 func (q *question) notCreated(
 	ctx context.Context, set *appsv1.StatefulSet, name string, ordinal int,
-) string {
+) Link {
 	first := int(ptr.Deref(set.Spec.Ordinals, appsv1.StatefulSetOrdinals{}).Start)
 	last := first + int(ptr.Deref(set.Spec.Replicas, 1)) - 1
 	if ordinal < first || ordinal > last {
-		return fmt.Sprintf("StatefulSet %s has the replicas %d to %d only. Increase spec.replicas",
-			set.Name, first, last)
+		return linkf(Problem, "StatefulSet %s has the replicas %d to %d only", set.Name, first, last).
+			then("Increase spec.replicas")
 	}
 	for _, e := range diagnosis.NewestFirst(events(ctx, q.guest, set)) {
 		pod := fmt.Sprintf(" %s-%d ", set.Name, ordinal)
 		if e.Reason == "FailedCreate" && strings.Contains(e.Message+" ", pod) {
-			return fmt.Sprintf("StatefulSet %s cannot create it: %s", set.Name,
-				refusal(e.Message, q.namespace))
+			return q.refused("StatefulSet "+set.Name+" cannot create it", e.Message)
 		}
 	}
 	if ordinal > first && set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
 		before := fmt.Sprintf("%s-%d", set.Name, ordinal-1)
 		pod := find(ctx, q.guest, q.namespace, before, &corev1.Pod{})
 		if pod == nil || !isReady(pod) {
-			return fmt.Sprintf("StatefulSet %s creates its pods in order, and pod %s is not ready. Run: "+
-				"kubectl openstack-csi why pod/%[2]s -n %s", set.Name, before, q.namespace)
+			return linkf(Problem, "StatefulSet %s creates its pods in order, and pod %s is not ready",
+				set.Name, before).then("Run: kubectl openstack-csi why pod/%s -n %s", before, q.namespace)
 		}
 	}
-	text := fmt.Sprintf("StatefulSet %s should have created %s, and no event says why it has not",
+	l := linkf(Problem, "StatefulSet %s should have created %s, and no event says why it has not",
 		set.Name, name)
 	if q.guest.hidden["Events"] {
-		text += ". You may not read events, which may say why"
+		l.Text += ". You may not read events, which may say why"
 	}
-	return text + ". Read the log of the kube-controller-manager"
+	return l.then("Read the log of the kube-controller-manager")
 }
 
-// refusal returns why the API server refused to create an object. Of a full quota it says what is
-// left.
-func refusal(message, namespace string) string {
-	parts := regexp.MustCompile(`exceeded quota: (\S+), requested: (\S+), used: (\S+), ` +
-		`limited: (\S+)`).FindStringSubmatch(message)
-	if parts == nil {
-		if _, why, found := strings.Cut(message, " is forbidden: "); found {
-			message = why
-		}
-		return diagnosis.Short(message) + ". Change the object or the policy of namespace " + namespace
-	}
-	var full []string
-	for _, limit := range strings.Split(parts[4], ",") {
-		resource, most, _ := strings.Cut(limit, "=")
-		full = append(full, fmt.Sprintf("%s of %s, of which %s are used and %s are requested", most,
-			resource, valueOf(parts[3], resource), valueOf(parts[2], resource)))
-	}
-	return fmt.Sprintf("ResourceQuota %s of namespace %s allows %s. Raise this quota, or request less",
-		parts[1], namespace, diagnosis.List(full))
-}
-
-// valueOf returns the value of a resource in a list of resource=value.
-func valueOf(list, resource string) string {
-	for _, one := range strings.Split(list, ",") {
-		if value, found := strings.CutPrefix(one, resource+"="); found {
-			return value
-		}
-	}
-	return "?"
+// refused says why the API server refused to create an object.
+func (q *question) refused(fails, message string) Link {
+	w := work{fails: fails, knows: "Change the object or the policy of namespace " + q.namespace}
+	return w.error("FailedCreate", message)
 }
 
 // explainSet explains a StatefulSet by its first pod that does not exist, or is not ready.
@@ -156,13 +128,10 @@ func explainSet(ctx context.Context, q question) *Explanation {
 		case q.guest.hidden["Pods"]:
 			e.Chain = only(NotVisible, "its pods, so that nothing says which one is not ready")
 		case pod == nil:
-			e.Chain = only(Problem, "pod %s is missing: %s", name, q.notCreated(ctx, set, name, ordinal))
+			e.Chain = about("pod "+name+" is missing", []Link{q.notCreated(ctx, set, name, ordinal)})
 		default:
 			of := explainPod(ctx, question{q.session, q.guest, q.namespace, "pod", name})
-			for _, l := range ptr.Deref(of, Explanation{}).Chain {
-				l.Text = "pod " + name + ": " + l.Text
-				e.Chain = append(e.Chain, l)
-			}
+			e.Chain = about("pod "+name, ptr.Deref(of, Explanation{}).Chain)
 		}
 		return e
 	}

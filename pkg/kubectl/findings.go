@@ -15,6 +15,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
 // The types of findings that no condition has.
@@ -33,6 +34,9 @@ func (s *system) findings() []diagnosis.Finding {
 		findings = append([]diagnosis.Finding{s.noOperator()}, findings...)
 	}
 	findings = s.addPodFindings(findings)
+	for i := range findings {
+		s.disown(&findings[i])
+	}
 	if s.namespaceGone {
 		findings = append(findings, s.noNamespace())
 	}
@@ -45,6 +49,15 @@ func (s *system) findings() []diagnosis.Finding {
 		return cmp.Or(a.Severity.Compare(b.Severity), cmp.Compare(s.rank(a), s.rank(b)))
 	})
 	return findings
+}
+
+// disown says if a condition about a workload is one of another release, which nobody would change.
+func (s *system) disown(f *diagnosis.Finding) {
+	if f.Reason == diagnosis.ReasonDeploying && f.Type != opv1.OperatorStatusTypeAvailable &&
+		!strings.Contains(f.Type, "ServiceController") {
+		f.Message += ". No part of this operator maintains this condition. Remove it: kubectl edit " +
+			"clustercsidriver " + s.of.name + " --subresource=status"
+	}
 }
 
 // rank sorts problems: each may explain those that follow.
@@ -203,7 +216,7 @@ func explainDriver(ctx context.Context, q question) *Explanation {
 		q.err = fmt.Errorf("ClusterCSIDriver %s is not visible", d.name)
 		return nil
 	case sys == nil:
-		return &Explanation{State: "gone", Chain: []Link{{Problem, goneText(d.name), ""}}}
+		return &Explanation{State: "gone", Chain: []Link{goneLink(d.name)}}
 	}
 	state, links := "not ready", sys.driverLinks()
 	// The operator sees less than this command, such as the Leases of the sidecars.
@@ -223,7 +236,7 @@ func (s *system) driverLinks() []Link {
 		links = append(links, l)
 	}
 	if causeOf(links) == nil {
-		links = append(links, s.cloudLinks(unknown, false)...)
+		links = append(links, s.cloudLinks(meaning.Unknown, false)...)
 	}
 	if s.controller != nil {
 		links = append(links, s.controllerLink())

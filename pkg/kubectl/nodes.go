@@ -1,6 +1,8 @@
 package kubectl
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,98 +18,178 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-// silent says that a node does not answer, and what to do; "" if it answers or is not visible.
-func (f *podFacts) silent(name string) string {
-	node := f.nodeNamed(name)
-	if node == nil && len(f.nodes) > 0 {
-		return "node " + name + " does not exist any more. If its server is shut down or deleted, " +
-			"delete the VolumeAttachments to the node and force the deletion of its pods"
+// schedulingLinks says why the scheduler has chosen no node.
+func (f *podFacts) schedulingLinks(ctx context.Context) []Link {
+	var links []Link
+	if nodes := f.usable(ctx); len(nodes) > 0 {
+		links = append(f.zoneLinks(nodes), f.limitLinks(ctx, nodes)...)
 	}
-	for _, c := range ptr.Deref(node, corev1.Node{}).Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
-			return fmt.Sprintf("node %s has not answered for %s, so its volumes stay attached. Start "+
-				"it; or if it is shut down, run: kubectl taint node %[1]s "+
-				"node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, or fence it with a "+
-				"NetworkFence", name, f.age(c.LastTransitionTime.Time))
-		}
-	}
-	return ""
-}
-
-// nodeNamed returns nil if there is no such node, or it is not visible.
-func (f *podFacts) nodeNamed(name string) *corev1.Node {
-	i := slices.IndexFunc(f.nodes, func(n corev1.Node) bool { return n.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &f.nodes[i]
-}
-
-// zoneLinks returns a problem for each volume that no node that the pod may use can reach.
-func (f *podFacts) zoneLinks() (links []Link) {
 	for _, claim := range f.claims {
-		volume := ptr.Deref(claim.volume, corev1.PersistentVolume{})
-		required := ptr.Deref(volume.Spec.NodeAffinity, corev1.VolumeNodeAffinity{}).Required
-		if required == nil || len(f.nodes) == 0 {
-			continue
+		if claim.waitsForPod() { // the provisioner failed for a node that was chosen earlier
+			links = append(links, claim.warnings(claim.provisioning(), claim.events)...)
 		}
-		reached, err := nodeaffinity.NewNodeSelector(required)
-		if err != nil || slices.ContainsFunc(f.nodes, func(n corev1.Node) bool {
-			return f.mayUse(n.Name) && reached.Match(&n)
+	}
+	w := work{
+		fails: "the pod cannot be scheduled", since: f.pod.CreationTimestamp.Time,
+		knows: "Compare what the pod requests and selects with the nodes: kubectl describe nodes",
+	}
+	for _, c := range f.pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			links = append(links, w.error("", c.Message))
+		}
+	}
+	w.fails, w.reasons = "a claim cannot be created", []string{"FailedCreate"}
+	w.knows = "Ask the administrators of the cluster"
+	links, _ = best(append(links, f.warnings(w, f.events)...))
+	return append(links, linkf(Progress, "no node is chosen for the pod yet").
+		then("Its events say more"))
+}
+
+// usable returns the nodes that the scheduler may choose: affinity, selector and taints permit them.
+func (f *podFacts) usable(ctx context.Context) []corev1.Node {
+	return slices.DeleteFunc(list[corev1.NodeList](ctx, f.guest).Items, func(n corev1.Node) bool {
+		selected, err := nodeaffinity.GetRequiredNodeAffinity(f.pod).Match(&n)
+		_, repelled := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints,
+			f.pod.Spec.Tolerations, func(t *corev1.Taint) bool {
+				return t.Effect != corev1.TaintEffectPreferNoSchedule
+			}, true)
+		return err != nil || !selected || repelled || n.Spec.Unschedulable
+	})
+}
+
+// zoneLinks returns a problem for each volume that none of the nodes can reach.
+func (f *podFacts) zoneLinks(nodes []corev1.Node) (links []Link) {
+	for _, claim := range f.claims {
+		what, terms := claim.topology()
+		reached, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: terms})
+		if len(terms) == 0 || err != nil || slices.ContainsFunc(nodes, func(n corev1.Node) bool {
+			return reached.Match(&n)
 		}) {
 			continue
 		}
-		var where []string
-		for _, term := range required.NodeSelectorTerms {
+		var wanted, existing []string
+		for _, term := range terms {
 			for _, e := range term.MatchExpressions {
-				where = append(where, e.Key+"="+strings.Join(e.Values, "|"))
+				zone := e.Key[strings.LastIndex(e.Key, "/")+1:]
+				wanted = append(wanted, zone+" "+strings.Join(e.Values, "|"))
+				for _, n := range nodes {
+					existing = append(existing, cmp.Or(n.Labels[e.Key], "none"))
+				}
 			}
 		}
-		links = append(links, linkf(Problem, "the volume of pvc/%s can be used on nodes with "+
-			"%s only, and the pod may use none of them. Add such a node, or change what the pod selects "+
-			"and tolerates", claim.claim.Name, strings.Join(where, ", ")))
+		slices.Sort(existing)
+		where := strings.Join(wanted, ", ")
+		l := linkf(Problem, "%s nodes of %s, and the pod may use none of them (nodes: %s)", what,
+			where, diagnosis.List(slices.Compact(existing)))
+		if claim.volume == nil {
+			l = l.then("Correct allowedTopologies in a new class, or add nodes of %s", where)
+		} else {
+			l = l.then("Add such a node, or change what the pod selects and tolerates")
+		}
+		links = append(links, l)
 	}
 	return links
 }
 
-// driverLinks returns a link for each pod of a driver on the node that is not ready.
-func (f *podFacts) driverLinks() (links []Link) {
-	for i := range f.drivers {
-		pod := &f.drivers[i]
-		if state, _, trouble := diagnosis.PodTrouble(pod); trouble != "" {
-			links = append(links, linkf(state, "pod %s/%s of the driver on node %s: %s", pod.Namespace,
-				pod.Name, f.node, trouble))
+// topology returns the nodes that can use the volume of a claim, or those that its class allows.
+func (f *claimFacts) topology() (what string, terms []corev1.NodeSelectorTerm) {
+	if f.volume != nil {
+		affinity := ptr.Deref(f.volume.Spec.NodeAffinity, corev1.VolumeNodeAffinity{})
+		return "volume " + f.handle() + " of pvc/" + f.claim.Name + " is only for",
+			ptr.Deref(affinity.Required, corev1.NodeSelector{}).NodeSelectorTerms
+	}
+	if f.class == nil {
+		return "", nil
+	}
+	for _, term := range f.class.AllowedTopologies {
+		var to corev1.NodeSelectorTerm
+		for _, e := range term.MatchLabelExpressions {
+			to.MatchExpressions = append(to.MatchExpressions, corev1.NodeSelectorRequirement{
+				Key: e.Key, Operator: corev1.NodeSelectorOpIn, Values: e.Values,
+			})
+		}
+		terms = append(terms, to)
+	}
+	return "StorageClass " + f.class.Name + " of pvc/" + f.claim.Name + " is only for", terms
+}
+
+// limitLinks returns a problem if none of the nodes can attach another volume.
+func (f *podFacts) limitLinks(ctx context.Context, nodes []corev1.Node) []Link {
+	all, usable := list[storagev1.CSINodeList](ctx, f.guest).Items, namesOf(nodes)
+	for _, sys := range f.used {
+		attached := map[string]int{}
+		for _, a := range f.attachments {
+			if a.Spec.Attacher == sys.of.name {
+				attached[a.Spec.NodeName]++
+			}
+		}
+		var full []string
+		free := 0
+		for _, n := range all {
+			switch limit := limitOf(n, sys.of.name); {
+			case !slices.Contains(usable, n.Name):
+			case limit == 0 || attached[n.Name] < limit:
+				free++
+			default:
+				full = append(full, fmt.Sprintf("%s %d of %d", n.Name, attached[n.Name], limit))
+			}
+		}
+		if free == 0 && len(full) > 0 {
+			return []Link{linkf(Problem, "all nodes that the pod may use have as many volumes of %s as "+
+				"they can attach (%s)", sys.of.title, diagnosis.List(full)).
+				then("Add a node, remove volumes, or raise node-volume-attach-limit")}
+		}
+	}
+	return nil
+}
+
+// limitOf returns how many volumes of a driver a node can attach, 0 if there is no limit.
+func limitOf(n storagev1.CSINode, driver string) int {
+	for _, d := range n.Spec.Drivers {
+		if d.Name == driver && d.Allocatable != nil {
+			return int(ptr.Deref(d.Allocatable.Count, 0))
+		}
+	}
+	return 0
+}
+
+// registrationLinks returns a problem for each driver that the kubelet of the node does not know.
+func (f *podFacts) registrationLinks() (links []Link) {
+	if f.csiNode == nil {
+		return nil
+	}
+	for _, sys := range f.used {
+		registered := slices.ContainsFunc(f.csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
+			return d.Name == sys.of.name
+		})
+		plugin := f.nodePlugin(sys)
+		switch {
+		case registered:
+		case plugin == nil:
+			links = append(links, linkf(Problem, "driver %s does not run on node %s", sys.of.name, f.node).
+				then("Check the taints of the node and the DaemonSet of the driver"))
+		case isReady(plugin):
+			links = append(links, linkf(Problem, "driver %s is not registered with the kubelet of node "+
+				"%s, although its pod runs there", sys.of.name, f.node).
+				then("Delete pod %s/%s; if it happens again, compare --root-dir of the kubelet with "+
+					"kubeletDir in operator.yaml", plugin.Namespace, plugin.Name))
+		default:
+			links = append(links, f.pluginLinks()...)
+		}
+	}
+	return links
+}
+
+// pluginLinks returns a link for each pod of a driver on the node that is not ready.
+func (f *podFacts) pluginLinks() (links []Link) {
+	for _, pod := range f.drivers {
+		if state, _, trouble := diagnosis.PodTrouble(&pod); trouble != "" {
+			l := linkf(state, "the driver does not work on node %s: %s", f.node, trouble)
+			links = append(links, l.then("Read the log of pod %s/%s", pod.Namespace, pod.Name))
 		}
 	}
 	if len(links) == 0 && len(f.drivers) > 0 {
 		return only(OK, "the pods of the driver on node %s are ready", f.node)
-	}
-	return links
-}
-
-// registrationLinks returns a problem for each driver that runs on the node without being
-// registered with the kubelet.
-func (f *podFacts) registrationLinks() (links []Link) {
-	i := slices.IndexFunc(f.csiNodes, func(n storagev1.CSINode) bool { return n.Name == f.node })
-	if i < 0 {
-		return nil
-	}
-	for _, sys := range f.used {
-		pod := f.nodePlugin(sys)
-		switch {
-		case slices.ContainsFunc(f.csiNodes[i].Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
-			return d.Name == sys.of.name
-		}):
-		case pod == nil:
-			links = append(links, linkf(Problem, "driver %s does not run on node %s. Check the taints of "+
-				"the node and the DaemonSet of the driver", sys.of.name, f.node))
-		case isReady(pod):
-			links = append(links, linkf(Problem, "driver %s is not registered with the kubelet of node "+
-				"%s, although pod %s/%s runs there. Delete this pod; if it happens again, read the log of "+
-				"its container node-driver-registrar and compare --root-dir of the kubelet with "+
-				"kubeletDir in operator.yaml, by default /var/lib/kubelet", sys.of.name, f.node,
-				pod.Namespace, pod.Name))
-		}
 	}
 	return links
 }
@@ -122,56 +204,4 @@ func (f *podFacts) nodePlugin(s *system) *corev1.Pod {
 		}
 	}
 	return nil
-}
-
-// limitLinks returns a problem if no node that the pod may use can attach another volume.
-func (f *podFacts) limitLinks() []Link {
-	for _, sys := range f.used {
-		var full []string
-		free := 0
-		for _, n := range f.csiNodes {
-			switch used, limit := f.attached(n, sys.of.name); {
-			case !f.mayUse(n.Name):
-			case limit == 0 || used < limit:
-				free++
-			default:
-				full = append(full, fmt.Sprintf("%s %d of %d", n.Name, used, limit))
-			}
-		}
-		if free == 0 && len(full) > 0 {
-			return only(Problem, "all nodes that the pod may use have as many volumes of %s as they can "+
-				"attach (%s). Add a node, remove volumes, or raise node-volume-attach-limit",
-				sys.of.title, diagnosis.List(full))
-		}
-	}
-	return nil
-}
-
-// attached returns the number of attached volumes of a driver, and the limit; 0 if there is none.
-func (f *podFacts) attached(n storagev1.CSINode, driver string) (used, limit int) {
-	for _, d := range n.Spec.Drivers {
-		if d.Name == driver && d.Allocatable != nil {
-			limit = int(ptr.Deref(d.Allocatable.Count, 0))
-		}
-	}
-	for _, a := range f.attachments {
-		if a.Spec.NodeName == n.Name && a.Spec.Attacher == driver {
-			used++
-		}
-	}
-	return used, limit
-}
-
-// mayUse returns whether the scheduler may choose a node: affinity, selector and taints permit it.
-func (f *podFacts) mayUse(name string) bool {
-	node := f.nodeNamed(name)
-	if node == nil || node.Spec.Unschedulable {
-		return false
-	}
-	selected, err := nodeaffinity.GetRequiredNodeAffinity(f.pod).Match(node)
-	_, repelled := scheduling.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints,
-		f.pod.Spec.Tolerations, func(t *corev1.Taint) bool {
-			return t.Effect != corev1.TaintEffectPreferNoSchedule
-		}, true)
-	return err == nil && selected && !repelled
 }

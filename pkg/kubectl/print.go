@@ -106,6 +106,9 @@ func (p palette) link(out io.Writer, l Link) {
 	if l.State == OK {
 		l.Runbook = ""
 	}
+	if l.Next != "" {
+		l.Text += ". " + l.Next
+	}
 	p.line(out, "  ", "  ", l)
 }
 
@@ -113,6 +116,9 @@ func (p palette) link(out io.Writer, l Link) {
 func (p palette) line(out io.Writer, before, after string, l Link) {
 	if l.Runbook != "" {
 		l.Text += " " + version.Page("docs/runbooks.md#"+l.Runbook)
+	}
+	if l.Detail != "" {
+		l.Text += "\n" + l.Detail
 	}
 	indent := len(before) + len("ok") + len(after)
 	fmt.Fprintln(out, wrap(before+p.mark(l.State)+after, l.Text, indent))

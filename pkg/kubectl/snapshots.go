@@ -7,67 +7,11 @@ import (
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
-
-func explainVolume(ctx context.Context, q question) *Explanation {
-	v := &corev1.PersistentVolume{}
-	q.namespace = ""
-	if !q.read(ctx, v) {
-		return nil
-	}
-	links := q.volumeLinks(v, events(ctx, q.guest, v), q.systemOf(ctx, driverOf(v)),
-		list[storagev1.VolumeAttachmentList](ctx, q.guest).Items)
-	return &Explanation{State: q.state(v, string(v.Status.Phase)), Chain: links}
-}
-
-func (s *session) volumeLinks(v *corev1.PersistentVolume, events []corev1.Event, sys *system,
-	attachments []storagev1.VolumeAttachment,
-) []Link {
-	handle, claim := "the storage", "its claim"
-	if served := source.Of(v); served != nil {
-		handle = served.VolumeHandle + " in OpenStack"
-	}
-	if ref := v.Spec.ClaimRef; ref != nil {
-		claim = "its claim " + ref.Namespace + "/" + ref.Name
-	}
-	phase, deleted := v.Status.Phase, v.DeletionTimestamp != nil
-	keeps := v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
-	switch {
-	case !deleted && phase == corev1.VolumeReleased && keeps:
-		return only(Problem, "%s is gone, and the reclaim policy Retain keeps %s. Delete both the "+
-			"PersistentVolume and %[2]s; or to use the data again, run: %s, and create the claim", claim,
-			handle, unclaim(v.Name))
-	case deleted && phase == corev1.VolumeBound:
-		return only(Problem, "%s still uses it. The volume is deleted after the claim", claim)
-	case phase == corev1.VolumeBound:
-		return only(OK, "used by %s, %s", strings.TrimPrefix(claim, "its "), handle)
-	case !deleted && phase == corev1.VolumeAvailable:
-		return only(OK, "waits for a claim, %s", handle)
-	}
-	var own []Link
-	for _, a := range attachments {
-		if ptr.Deref(a.Spec.Source.PersistentVolumeName, "") == v.Name {
-			own = append(own, linkf(Problem, "%s is still attached to node %s (VolumeAttachment %s)",
-				handle, a.Spec.NodeName, a.Name))
-		}
-	}
-	said, known := s.said(events, v.CreationTimestamp.Time)
-	if len(own) > 0 {
-		known = decisive
-	}
-	own = append(own, said...)
-	if v.Status.Message != "" && len(own) == 0 {
-		l, leads := errorLink(v.Status.Message)
-		own, known = append(own, l), leads
-	}
-	links := blame(own, known, sys, diagnosis.Provisioner)
-	return append(links, linkf(Progress, "%s is not deleted yet", handle))
-}
 
 // snapshotFacts are the objects about a VolumeSnapshot. An object that is nil does not exist.
 type snapshotFacts struct {
@@ -77,9 +21,10 @@ type snapshotFacts struct {
 	status   snapshotv1.VolumeSnapshotStatus
 	class    *snapshotv1.VolumeSnapshotClass
 	content  *snapshotv1.VolumeSnapshotContent
-	source   *corev1.PersistentVolumeClaim
-	events   []corev1.Event
-	classes  []string
+	// source is the claim of which it is the snapshot.
+	source  *corev1.PersistentVolumeClaim
+	events  []corev1.Event
+	classes []string
 	// driver serves the snapshot. sys is nil unless it is one of OpenStack.
 	driver string
 	sys    *system
@@ -98,11 +43,14 @@ func explainSnapshot(ctx context.Context, q question) *Explanation {
 	f.addClass(ctx)
 	f.content = find(ctx, q.guest, "", ptr.Deref(f.status.BoundVolumeSnapshotContentName, ""),
 		&snapshotv1.VolumeSnapshotContent{})
+	if f.content != nil { // its snapshotter writes events about it
+		f.events = append(f.events, events(ctx, q.guest, f.content)...)
+	}
 	state := "not ready"
 	if ptr.Deref(f.status.ReadyToUse, false) {
 		state = "ready"
 	}
-	return &Explanation{State: q.state(f.snapshot, state), Chain: f.links()}
+	return &Explanation{State: q.state(f.snapshot, state), Chain: walk(f.path())}
 }
 
 // addClass adds the class of the snapshot, by default that of the driver of its claim, and the
@@ -128,66 +76,98 @@ func (f *snapshotFacts) addClass(ctx context.Context) {
 	f.sys = f.systemOf(ctx, f.driver)
 }
 
-func (f *snapshotFacts) links() []Link {
-	own, known := f.errorLinks()
+// path returns the way of a snapshot until it is ready to use.
+func (f *snapshotFacts) path() []step {
+	name := ptr.Deref(f.snapshot.Spec.Source.PersistentVolumeClaimName, "")
+	ignored := diagnosis.IsIgnored(f.snapshot, f.clock.Now())
+	class := f.classLink()
 	switch {
 	case f.snapshot.DeletionTimestamp != nil:
-		return f.deletionLinks(own, known)
+		return f.deletion()
 	case ptr.Deref(f.status.ReadyToUse, false):
-		return only(OK, "the snapshot is ready to use%s", f.handle())
-	case diagnosis.IsIgnored(f.snapshot, f.clock.Now()):
-		l := linkf(Problem, "no snapshot controller has processed the snapshot for more than %v. "+
-			"Install a snapshot controller, or check the logs of the one in the cluster",
-			diagnosis.SnapshotGrace)
-		l.Runbook = "openstackcsinotserved"
-		return []Link{l}
+		return []step{{done: true, ok: only(OK, "the snapshot is ready to use%s", f.handle())}}
 	}
-	links := []Link{f.classLink()}
-	if f.source != nil && f.source.Status.Phase != corev1.ClaimBound {
-		links = append(only(Problem, "pvc/%s, of which it is the snapshot, is %s. Run: kubectl "+
-			"openstack-csi why pvc/%[1]s", f.source.Name, f.source.Status.Phase), nearby(links)...)
-		known = decisive
+	return []step{
+		{name: "processed", done: !ignored, why: func() []Link {
+			l := linkf(Problem, "no snapshot controller has processed the snapshot for more than %v",
+				diagnosis.SnapshotGrace)
+			l.Runbook = "openstackcsinotserved"
+			return []Link{l.then("Install a snapshot controller, or check the logs of the one in the cluster")}
+		}},
+		{
+			name: "source", done: name == "" || f.guest.hidden["PersistentVolumeClaims"] ||
+				f.source != nil && f.source.Status.Phase == corev1.ClaimBound,
+			why: func() []Link {
+				if f.source == nil {
+					return []Link{linkf(Problem, "pvc/%s, of which it is the snapshot, does not exist", name).
+						then("Delete the snapshot, or create the claim")}
+				}
+				return []Link{linkf(Problem, "pvc/%s, of which it is the snapshot, is %s", name,
+					f.source.Status.Phase).then("Run: kubectl openstack-csi why pvc/%s -n %s", name,
+					f.source.Namespace)}
+			},
+		},
+		{name: "class", done: class.State != Problem, ok: []Link{class}, why: func() []Link {
+			return []Link{class}
+		}},
+		{name: "created", why: func() []Link {
+			links := f.sys.judge(f.errorLinks("no snapshot can be created"), diagnosis.Snapshotter)
+			if f.content == nil {
+				return append(links, linkf(Progress, "no VolumeSnapshotContent exists yet").
+					then("The log of the snapshot controller says more"))
+			}
+			return append(links, linkf(Progress, "OpenStack has not finished VolumeSnapshotContent %s%s",
+				f.content.Name, f.handle()).then("%s", f.sys.knows()))
+		}},
 	}
-	links = append(links, blame(own, known, f.sys, diagnosis.Snapshotter)...)
-	if f.content == nil {
-		return append(links, linkf(Progress, "no VolumeSnapshotContent exists yet"))
-	}
-	return append(links, linkf(Progress, "OpenStack has not finished VolumeSnapshotContent %s%s",
-		f.content.Name, f.handle()))
 }
 
 // errorLinks returns the errors of the snapshot and of its content, or else its events.
-func (f *snapshotFacts) errorLinks() (links []Link, known certainty) {
+func (f *snapshotFacts) errorLinks(fails string) (links []Link) {
+	w := work{
+		fails: fails + f.of(), since: f.snapshot.CreationTimestamp.Time, knows: f.sys.knows(),
+		runbook: runbookOperations,
+	}
 	all := []*snapshotv1.VolumeSnapshotError{f.status.Error}
 	if f.content != nil && f.content.Status != nil {
 		all = append([]*snapshotv1.VolumeSnapshotError{f.content.Status.Error}, all...)
 	}
 	for _, e := range all {
 		if e != nil && e.Message != nil {
-			l, leads := errorLink(*e.Message)
-			links, known = append(links, l), max(known, leads)
+			l := w.error("", *e.Message)
+			if l.topic == meaning.Attached {
+				l = l.then("Set snapshotClass.forceCreate in operator.yaml to true, or stop the pods that " +
+					"use the volume")
+			}
+			links = append(links, l)
 		}
 	}
-	if len(links) == 0 {
-		return f.said(f.events, f.snapshot.CreationTimestamp.Time)
-	}
-	return links, known
+	return append(links, f.warnings(w, f.events)...)
 }
 
-// deletionLinks says what keeps a snapshot that is being deleted.
-func (f *snapshotFacts) deletionLinks(own []Link, known certainty) []Link {
-	if f.content == nil {
-		return only(Problem, "kept by the finalizers %s. Check the snapshot controller",
-			strings.Join(f.snapshot.Finalizers, ", "))
+// of names the claim of the snapshot.
+func (f *snapshotFacts) of() string {
+	if f.source == nil {
+		return ""
 	}
-	links := blame(own, known, f.sys, diagnosis.Snapshotter)
-	l := linkf(Problem, "OpenStack has not deleted snapshot%s (VolumeSnapshotContent %s)",
-		strings.TrimPrefix(f.handle(), ", in OpenStack"), f.content.Name)
-	if c := causeOf(links); c != nil {
-		l.Text += ": " + c.Text
+	return " of pvc/" + f.source.Name
+}
+
+// deletion returns what must end before a snapshot that is being deleted is gone.
+func (f *snapshotFacts) deletion() []step {
+	return []step{
+		{name: "deleted", done: f.content == nil, why: func() []Link {
+			fails := "OpenStack does not delete snapshot" + strings.TrimPrefix(f.handle(),
+				", in OpenStack")
+			links := f.sys.judge(f.errorLinks(fails), diagnosis.Snapshotter)
+			return append(links, linkf(Progress, "%s yet (VolumeSnapshotContent %s)", fails,
+				f.content.Name).then("%s", f.sys.knows()))
+		}},
+		{name: "released", why: func() []Link {
+			return []Link{linkf(Problem, "kept by the finalizers %s",
+				strings.Join(f.snapshot.Finalizers, ", ")).then("Check the snapshot controller")}
+		}},
 	}
-	l.Runbook = runbookOperations
-	return append([]Link{l}, links...)
 }
 
 func (f *snapshotFacts) handle() string {
@@ -198,21 +178,21 @@ func (f *snapshotFacts) handle() string {
 }
 
 func (f *snapshotFacts) classLink() Link {
-	name, exist := f.snapshot.Spec.VolumeSnapshotClassName, ""
+	name, exist := f.snapshot.Spec.VolumeSnapshotClassName, "Create one"
 	if len(f.classes) > 0 {
-		exist = ". These exist: " + strings.Join(f.classes, ", ")
+		exist = "These exist: " + strings.Join(f.classes, ", ")
 	}
 	switch {
 	case f.class != nil && name == nil:
 		return linkf(OK, "VolumeSnapshotClass %s, the default", f.class.Name)
 	case name == nil:
 		return linkf(Problem, "the snapshot names no VolumeSnapshotClass, and none is the default of "+
-			"its driver. Name one in spec.volumeSnapshotClassName%s", exist)
+			"its driver").then("Name one in spec.volumeSnapshotClassName. %s", exist)
 	case f.class == nil:
-		return linkf(Problem, "VolumeSnapshotClass %s does not exist%s", *name,
-			cmp.Or(closest(*name, f.classes), exist))
+		return linkf(Problem, "VolumeSnapshotClass %s does not exist", *name).
+			then("%s", cmp.Or(closest(*name, f.classes), exist))
 	case f.isGone(f.sys, f.driver):
-		return Link{Problem, goneText(f.driver), runbookAbsent}
+		return goneLink(f.driver)
 	case f.sys == nil:
 		return linkf(Warning, "VolumeSnapshotClass %s is of driver %s, which these operators do not "+
 			"maintain", *name, f.class.Driver)

@@ -39,10 +39,9 @@ func (s *session) classDriver(ctx context.Context, class *storagev1.StorageClass
 		for _, d := range drivers() {
 			registered = append(registered, d.name)
 		}
-		return only(Problem, "no driver %s is registered in the cluster, so claims of the class wait. "+
-			"Create "+
-			"the class again with a provisioner that exists%s", class.Provisioner,
-			closest(class.Provisioner, registered))
+		return []Link{linkf(Problem, "no driver %s is registered in the cluster, so claims of the class "+
+			"wait", class.Provisioner).then("Create the class again with a provisioner that exists. %s",
+			closest(class.Provisioner, registered))}
 	case sys == nil:
 		return only(Warning, "these operators do not maintain driver %s", class.Provisioner)
 	}

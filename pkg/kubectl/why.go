@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/spf13/cobra"
@@ -126,6 +127,9 @@ func newWhyCommand(o *options) *cobra.Command {
 	return cmd
 }
 
+// maxSentence is the maximum number of characters of the first sentence of an answer.
+const maxSentence = 300
+
 // answer prints why an object is in its state.
 func (s *session) answer(object string, e *Explanation) error {
 	if err := s.failed(); err != nil {
@@ -134,7 +138,7 @@ func (s *session) answer(object string, e *Explanation) error {
 	e.Object, e.NotVisible = object, s.notVisible()
 	cause := causeOf(e.Chain)
 	if cause != nil {
-		e.Cause = cause.Text
+		e.Cause = cause.sentence(maxSentence - utf8.RuneCountInString(object+" is "+e.State+": "))
 	}
 	return s.show("Explanation", e, cause != nil)
 }
@@ -145,7 +149,13 @@ func (e *Explanation) write(out io.Writer, p palette) {
 		text += ": " + e.Cause
 	}
 	fmt.Fprintln(out, wrap("", text, 0))
+	said := map[string]bool{}
 	for _, l := range e.Chain {
+		next := l.Next
+		if said[next] {
+			l.Next = ""
+		}
+		said[next] = true
 		p.link(out, l)
 	}
 	writeNotVisible(out, e.NotVisible)
@@ -161,6 +171,9 @@ func (s *session) state(object client.Object, phase string) string {
 	since := object.GetCreationTimestamp()
 	if deleted := object.GetDeletionTimestamp(); deleted != nil {
 		phase, since = "Terminating", *deleted
+		if s.clock.Since(since.Time) < 0 { // the grace period of a pod
+			return phase
+		}
 	}
 	return phase + " for " + s.age(since.Time)
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
 const maxPods = 5
@@ -116,7 +117,7 @@ func explainWorkload(ctx context.Context, q question) *Explanation {
 	}
 	if d != nil {
 		if sys := q.system(ctx, *d); sys != nil {
-			links = append(links, nearby(sys.cloudLinks(unknown, false))...)
+			links = append(links, nearby(sys.cloudLinks(meaning.Unknown, false))...)
 		}
 	}
 	return &Explanation{State: state, Chain: links}
@@ -143,8 +144,8 @@ func (s *session) workloadLinks(
 		links = append(links, linkf(Problem, "%d more pods", waiting-maxPods))
 	}
 	if links[0].State != OK || waiting > 0 {
-		said, _ := s.said(all, time.Time{})
-		links = append(links, said...)
+		w := work{fails: "its events say", knows: "Ask the administrators of the cluster"}
+		links = append(links, s.warnings(w, all)...)
 	}
 	return links
 }

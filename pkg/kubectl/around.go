@@ -1,0 +1,139 @@
+package kubectl
+
+import (
+	"strings"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
+)
+
+// judge orders what objects of a step say, and what is wrong with the driver, its sidecar, the
+// operator and the cloud.
+func (s *system) judge(own []Link, sidecar diagnosis.Sidecar) []Link {
+	return judge(own, func(rank meaning.Rank) []Link {
+		if s == nil {
+			return nil
+		}
+		return s.around(sidecar, rank, len(own) > 0)
+	})
+}
+
+// knows says who can say more about what the controller of the driver does.
+func (s *system) knows() string {
+	switch {
+	case s == nil:
+		return "Ask who maintains the driver"
+	case s.hidden[hiddenControlPlane] || s.management != nil:
+		return "Ask the administrators of the " + diagnosis.ManagementCluster
+	}
+	return "The log of Deployment " + s.of.namespace + "/" + s.of.controller + " says more"
+}
+
+// around returns the links from the driver to the cloud, for work of a sidecar. Errors say that
+// somebody has answered; rank is that of the best.
+func (s *system) around(sidecar diagnosis.Sidecar, rank meaning.Rank, errors bool) []Link {
+	cloud := s.cloudLinks(rank, errors)
+	var links []Link
+	if causeOf(cloud) != nil { // often the cause of what is wrong with the pods, too
+		links, cloud = cloud, nil
+	}
+	links = append(links, s.controllerLinks()...)
+	if lease, exists := s.leases[sidecar]; exists {
+		switch f := s.leaderless(sidecar); {
+		case s.hidden["Leases"]:
+			links = append(links, linkf(NotVisible, "the Lease of the %s", sidecar))
+		case f != nil:
+			links = append(links, linkOf(*f).then("%s", s.knows()))
+		case lease != nil:
+			links = append(links, linkf(OK, "the %s of pod %s leads", sidecar, s.leader(lease)))
+		}
+	}
+	return append(links, cloud...)
+}
+
+func (s *system) controllerLinks() []Link {
+	switch {
+	case s.hidden[hiddenControlPlane]:
+		return s.hostedLinks()
+	case s.hidden["Deployments"]:
+		return only(NotVisible, "the Deployment of the driver")
+	case s.namespaceGone:
+		return []Link{linkOf(s.noNamespace())}
+	case s.controller == nil:
+		return only(Problem, "the Deployment of the driver does not exist")
+	}
+	link := s.controllerLink()
+	if link.State == Progress { // one of the pods works
+		link.State = Warning
+	}
+	if f := diagnosis.Pods(s.workloads()[0]); f != nil {
+		trouble := s.linkOf(*f)
+		if link.State == Warning {
+			trouble = also(trouble)
+		}
+		return []Link{trouble, link}
+	}
+	return []Link{link}
+}
+
+// controllerAvailable ends the type of the condition about the Deployment of a driver.
+const controllerAvailable = "ControllerServiceControllerAvailable"
+
+// hostedLinks returns what the operator reports about the controller, whose pods are not visible.
+func (s *system) hostedLinks() []Link {
+	hidden := only(NotVisible, "the pods of the hosted control plane")
+	for _, f := range diagnosis.Driver(s.object, 0) {
+		if strings.HasSuffix(f.Type, controllerAvailable) {
+			return append([]Link{s.linkOf(f)}, hidden...)
+		}
+	}
+	return hidden
+}
+
+// linkOf returns a finding with the cluster and the people that it concerns.
+func (s *system) linkOf(f diagnosis.Finding) Link {
+	l := linkOf(f)
+	isHosted := f.Type == diagnosis.TypePods && s.management != nil &&
+		strings.HasPrefix(f.Message, "Deployment ")
+	if s.hidden[hiddenControlPlane] || isHosted {
+		name := "Deployment " + s.of.controller
+		rest, named := strings.CutPrefix(l.Text, name)
+		if !named {
+			rest = ": " + rest
+		}
+		if !strings.Contains(rest, diagnosis.ManagementCluster) {
+			l.Text = name + " of the " + diagnosis.ManagementCluster + rest
+		}
+		l.Next = "Ask the administrators of the management cluster"
+	}
+	return l
+}
+
+// cloudLinks returns a link for each problem of the operator, the cloud, or the credentials. If
+// there is none, it returns one that says so.
+func (s *system) cloudLinks(rank meaning.Rank, errors bool) []Link {
+	var causes, others []Link
+	for _, f := range s.findings() {
+		switch {
+		case f.Severity != Problem && f.Reason != string(opv1.Unmanaged),
+			f.Type == sidecarWithoutLeader, f.Type == diagnosis.TypePods, f.Type == namespaceGone,
+			s.hidden[hiddenControlPlane] && strings.HasSuffix(f.Type, controllerAvailable):
+		case strings.HasSuffix(f.Type, "CloudReachable"),
+			strings.HasSuffix(f.Type, "CredentialsAccepted") && (rank == meaning.LoginRefused || !errors):
+			causes = append(causes, linkOf(f))
+		default:
+			others = append(others, also(linkOf(f)))
+		}
+	}
+	links := append(causes, others...)
+	if len(links) == 0 {
+		text := s.of.title + " answers"
+		if s.condition("CredentialsAccepted") != nil {
+			text += "; credentials accepted"
+		}
+		links = only(OK, "%s", text)
+	}
+	return links
+}

@@ -1,0 +1,124 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
+)
+
+// attachmentLinks says why volumes are not attached to the node, if their drivers attach volumes.
+func (f *podFacts) attachmentLinks(ctx context.Context) (links []Link) {
+	for _, claim := range f.claims {
+		if claim.volume != nil && claim.sys != nil && claim.sys.leases[diagnosis.Attacher] != nil {
+			links = append(links, f.attachment(ctx, claim)...)
+		}
+	}
+	return links
+}
+
+func (f *podFacts) attachment(ctx context.Context, claim *claimFacts) (links []Link) {
+	var here *storagev1.VolumeAttachment
+	oneNode := !slices.ContainsFunc(claim.volume.Spec.AccessModes,
+		func(mode corev1.PersistentVolumeAccessMode) bool {
+			return mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany
+		})
+	for _, a := range attachmentsOf(claim.volume, f.attachments) {
+		if a.Spec.NodeName == f.node {
+			here = &a
+		} else if oneNode {
+			links = append(links, f.attachedLink(ctx, claim.handle(), a, f.usersOn(ctx, claim, a)))
+		}
+	}
+	w := work{
+		fails:   fmt.Sprintf("volume %s cannot be attached to node %s", claim.handle(), f.node),
+		reasons: []string{"FailedAttachVolume"}, since: f.pod.CreationTimestamp.Time,
+		knows: claim.sys.knows(), runbook: runbookOperations, volume: claim.handle(),
+	}
+	switch {
+	case here != nil && here.Status.Attached:
+		return only(OK, "volume %s is attached to node %s", claim.handle(), f.node)
+	case here != nil && here.Status.AttachError != nil:
+		links = append(links, w.error("", here.Status.AttachError.Message))
+	default:
+		links = append(links, f.warnings(w, eventsAbout(claim.volume, f.events))...)
+	}
+	return append(claim.sys.judge(links, diagnosis.Attacher),
+		linkf(Progress, "volume %s is not attached to node %s yet", claim.handle(), f.node).then("%s", w.knows))
+}
+
+// usersOn returns the pods on the node of a VolumeAttachment that use a claim.
+func (f *podFacts) usersOn(
+	ctx context.Context, claim *claimFacts, a storagev1.VolumeAttachment,
+) []corev1.Pod {
+	return slices.DeleteFunc(f.users(ctx, claim.claim), func(p corev1.Pod) bool {
+		return p.Spec.NodeName != a.Spec.NodeName
+	})
+}
+
+// eventsAbout returns the events whose messages name a PersistentVolume.
+func eventsAbout(volume *corev1.PersistentVolume, all []corev1.Event) []corev1.Event {
+	return slices.DeleteFunc(slices.Clone(all), func(e corev1.Event) bool {
+		return !isAbout(volume, e)
+	})
+}
+
+func isAbout(volume *corev1.PersistentVolume, e corev1.Event) bool {
+	return volume != nil && strings.Contains(e.Message, `"`+volume.Name+`"`)
+}
+
+// mountReasons are those of events about the volumes of a pod on its node.
+func mountReasons() []string { return []string{"FailedMount", "FailedMapVolume"} }
+
+// mountLinks says why volumes are not mounted.
+func (f *podFacts) mountLinks() []Link {
+	var own []Link
+	for _, claim := range f.claims {
+		w := f.onNode(fmt.Sprintf("volume %s of pvc/%s cannot be mounted on node %s", claim.handle(),
+			claim.claim.Name, f.node))
+		w.reasons, w.runbook, w.volume = mountReasons(), runbookOperations, claim.handle()
+		for _, l := range f.warnings(w, eventsAbout(claim.volume, f.events)) {
+			own = append(own, f.nfs(claim, l))
+		}
+	}
+	others := slices.DeleteFunc(slices.Clone(f.events), func(e corev1.Event) bool {
+		return slices.ContainsFunc(f.claims, func(c *claimFacts) bool { return isAbout(c.volume, e) })
+	})
+	w := f.onNode("a volume cannot be mounted on node " + f.node)
+	w.reasons = mountReasons()
+	own = append(own, f.warnings(w, others)...)
+	return judge(own, func(meaning.Rank) []Link { return f.pluginLinks() })
+}
+
+// nfs says what an NFS server that does not answer means: mounting takes longer than the kubelet
+// waits.
+func (f *podFacts) nfs(claim *claimFacts, l Link) Link {
+	if l.rank != meaning.Unreachable || claim.sys == nil || claim.sys.of.kind != choice.Manila {
+		return l
+	}
+	l.Text = fmt.Sprintf("node %s has tried to mount share %s of pvc/%s without an answer of the NFS "+
+		"server in time", f.node, claim.handle(), claim.claim.Name)
+	return l.then("Check that this node reaches the export location of the share (TCP 2049): its " +
+		"network, security groups, access rules")
+}
+
+// otherEvents returns the events of a pod that are about no volume and no node.
+func (f *podFacts) otherEvents() (links []Link) {
+	about := append(mountReasons(), "FailedAttachVolume", "FailedScheduling", "FailedCreate")
+	w := f.onNode("node " + f.node)
+	for _, l := range f.warnings(w, slices.DeleteFunc(slices.Clone(f.events),
+		func(e corev1.Event) bool { return slices.Contains(about, e.Reason) })) {
+		if f.started() {
+			l = also(l)
+		}
+		links = append(links, l)
+	}
+	return links
+}

@@ -1,0 +1,110 @@
+package kubectl
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+)
+
+// volumeQuestion is about a PersistentVolume.
+type volumeQuestion struct {
+	question
+
+	volume *corev1.PersistentVolume
+	// handle is the ID in OpenStack, and claim the name of the claim.
+	handle, claim string
+}
+
+func explainVolume(ctx context.Context, q question) *Explanation {
+	v := &corev1.PersistentVolume{}
+	q.namespace = ""
+	if !q.read(ctx, v) {
+		return nil
+	}
+	f := volumeQuestion{q, v, "the storage", "claim"}
+	if served := source.Of(v); served != nil {
+		f.handle = served.VolumeHandle
+	}
+	if ref := v.Spec.ClaimRef; ref != nil {
+		f.claim = "claim " + ref.Namespace + "/" + ref.Name
+	}
+	return &Explanation{State: q.state(v, string(v.Status.Phase)), Chain: walk(f.path(ctx))}
+}
+
+// path returns the way of a volume until it is used, or after its claim until it is gone.
+func (f *volumeQuestion) path(ctx context.Context) []step {
+	v, phase, deleted := f.volume, f.volume.Status.Phase, f.volume.DeletionTimestamp != nil
+	switch {
+	case phase == corev1.VolumeBound && !deleted:
+		return []step{{done: true, ok: only(OK, "used by %s, %s in OpenStack", f.claim, f.handle)}}
+	case phase == corev1.VolumeAvailable && !deleted:
+		return []step{{done: true, ok: only(OK, "waits for a claim, %s in OpenStack", f.handle)}}
+	}
+	keeps := v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+	attachments := attachmentsOf(v, list[storagev1.VolumeAttachmentList](ctx, f.guest).Items)
+	snapshots := f.snapshots(ctx)
+	return []step{
+		{name: "unused", done: phase != corev1.VolumeBound, why: func() []Link {
+			return []Link{linkf(Problem, "its %s still uses it", f.claim).
+				then("The volume is deleted after the claim")}
+		}},
+		{name: "reclaimed", done: deleted || !keeps, why: func() []Link {
+			return []Link{linkf(Problem, "its %s is gone, and the reclaim policy Retain keeps %s in "+
+				"OpenStack", f.claim, f.handle).then("Delete both the PersistentVolume and %s; or to use "+
+				"the data again, run: %s, and create the claim", f.handle, unclaim(v.Name))}
+		}},
+		{name: "detached", done: len(attachments) == 0, why: func() (links []Link) {
+			for _, a := range attachments {
+				links = append(links, f.attachedLink(ctx, f.handle, a, nil))
+			}
+			return links
+		}},
+		{name: "without snapshots", done: len(snapshots) == 0, why: func() []Link {
+			return append([]Link{linkf(Problem, "OpenStack keeps volume %s while it has snapshots: "+
+				"VolumeSnapshot %s", f.handle, diagnosis.List(snapshots)).
+				then("Delete them, or wait until what creates them does so")}, f.errorLinks(ctx)...)
+		}},
+		{name: "deleted", done: keeps, why: func() []Link {
+			sys := f.systemOf(ctx, driverOf(v))
+			return append(sys.judge(f.errorLinks(ctx), diagnosis.Provisioner),
+				linkf(Progress, "%s is not deleted in OpenStack yet", f.handle).then("%s", sys.knows()))
+		}},
+		{name: "released", why: func() []Link {
+			return []Link{linkf(Problem, "kept by the finalizers %s", strings.Join(v.Finalizers, ", ")).
+				then("Check what sets them")}
+		}},
+	}
+}
+
+// errorLinks returns the errors of the deletion.
+func (f *volumeQuestion) errorLinks(ctx context.Context) []Link {
+	w := work{
+		fails: "volume " + f.handle + " cannot be deleted", reasons: []string{"VolumeFailedDelete"},
+		knows:   f.systemOf(ctx, driverOf(f.volume)).knows(),
+		runbook: runbookOperations, since: f.volume.CreationTimestamp.Time, volume: f.handle,
+	}
+	links := f.warnings(w, events(ctx, f.guest, f.volume))
+	if f.volume.Status.Message != "" && len(links) == 0 {
+		links = append(links, w.error("", f.volume.Status.Message))
+	}
+	return links
+}
+
+// snapshots returns the VolumeSnapshots of the volume.
+func (f *volumeQuestion) snapshots(ctx context.Context) (names []string) {
+	for _, c := range list[snapshotv1.VolumeSnapshotContentList](ctx, f.guest).Items {
+		if c.Spec.Driver == driverOf(f.volume) && c.Spec.Source.VolumeHandle != nil &&
+			*c.Spec.Source.VolumeHandle == f.handle {
+			names = append(names, c.Spec.VolumeSnapshotRef.Namespace+"/"+c.Spec.VolumeSnapshotRef.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

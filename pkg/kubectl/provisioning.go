@@ -1,0 +1,151 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
+)
+
+// consumerLinks says why no pod with the claim is scheduled. The provisioner may have failed for a
+// node before the scheduler chooses another one.
+func (f *claimFacts) consumerLinks(ctx context.Context) []Link {
+	if own := f.warnings(f.provisioning(), f.events); causeOf(own) != nil {
+		return f.sys.judge(own, diagnosis.Provisioner)
+	}
+	for _, pod := range f.users(ctx, f.claim) {
+		if pod.Spec.NodeName == "" {
+			return about("pod/"+pod.Name+", which uses the claim",
+				f.podFacts(ctx, &pod).schedulingLinks(ctx))
+		}
+	}
+	return []Link{linkf(Warning, "StorageClass %s waits for the first pod that uses the claim "+
+		"(WaitForFirstConsumer)", f.class.Name).then("Create a pod that uses it")}
+}
+
+// goneText says that the ClusterCSIDriver of a driver does not exist, and what to do.
+func goneText(name string) string {
+	return "ClusterCSIDriver " + name + " is gone, so nobody maintains the driver. Apply the " +
+		"manifests of its operator again; on OpenShift, cluster-storage-operator creates it"
+}
+
+func goneLink(driver string) Link {
+	l := linkf(Problem, "%s", goneText(driver))
+	l.Runbook = runbookAbsent
+	return l
+}
+
+// provisioning is the work of the provisioner of the claim.
+func (f *claimFacts) provisioning() work {
+	w := work{
+		fails: "no volume can be created", reasons: []string{"ProvisioningFailed"},
+		since: f.claim.CreationTimestamp.Time, knows: f.sys.knows(), runbook: runbookOperations,
+	}
+	if f.class != nil {
+		w.fails = "StorageClass " + f.class.Name + " creates no volume"
+	}
+	return w
+}
+
+// provisionLinks says why no volume has been created.
+func (f *claimFacts) provisionLinks() []Link {
+	own, _ := best(append(f.typeLinks(), f.warnings(f.provisioning(), f.events)...))
+	links := f.sys.judge(f.addUnknown(own), diagnosis.Provisioner)
+	if causeOf(links) == nil {
+		links = append(links, f.requestLink())
+	}
+	return links
+}
+
+// addUnknown adds the parameters of the class that the driver ignores, and what to do about an error
+// that they can explain.
+func (f *claimFacts) addUnknown(own []Link) []Link {
+	class := ptr.Deref(f.class, storagev1.StorageClass{})
+	for _, p := range meaning.UnknownParameters("StorageClass", f.provisioner, class.Parameters) {
+		l := linkf(Warning, "the driver does not know parameter %s of StorageClass %s", p.Name,
+			class.Name).then("Create a class without it")
+		if p.Similar != "" {
+			l = l.then("Create a class with %s instead", p.Similar)
+			if len(own) > 0 && own[0].topic == meaning.Class && strings.Contains(own[0].Next, p.Similar) {
+				own[0].Next = "The driver does not know " + p.Name + ". " + own[0].Next
+			}
+		}
+		l.rank = meaning.Consequence
+		own = append(own, l)
+	}
+	return own
+}
+
+// typeLinks returns a problem if the operator reports that the share type of the class is gone.
+func (f *claimFacts) typeLinks() []Link {
+	if f.sys == nil || f.class == nil || f.class.Parameters["type"] == "" {
+		return nil
+	}
+	prefix := fmt.Sprintf("share type %q ", f.class.Parameters["type"])
+	for _, finding := range diagnosis.Driver(f.sys.object, 0) {
+		if !strings.HasSuffix(finding.Type, "ShareTypesServed") {
+			continue
+		}
+		for fault := range strings.SplitSeq(finding.Message, "\n") {
+			if strings.HasPrefix(fault, prefix) {
+				finding.Severity, finding.Message = Problem, fault
+				return []Link{linkOf(finding)}
+			}
+		}
+	}
+	return nil
+}
+
+// requestLink says whether the driver has been asked for the volume.
+func (f *claimFacts) requestLink() Link {
+	if f.guest.hidden["Events"] {
+		return linkf(Progress, "nothing that you may see explains it").
+			then("Its events, which you may not read, say more")
+	}
+	for _, e := range diagnosis.NewestFirst(f.events) {
+		if e.Reason == "Provisioning" {
+			return linkf(Progress, "the driver has been creating the volume for %s",
+				f.age(diagnosis.TimeOf(e))).then("%s", f.sys.knows())
+		}
+	}
+	return linkf(Progress, "no request for this claim was sent to OpenStack yet").
+		then("%s", f.sys.knows())
+}
+
+// grows returns whether the claim requests more than the volume has.
+func (f *claimFacts) grows() bool {
+	want, has := f.claim.Spec.Resources.Requests.Storage(), f.claim.Status.Capacity.Storage()
+	return f.sys != nil && want.Cmp(*has) > 0
+}
+
+// growthLinks says why the volume has not grown.
+func (f *claimFacts) growthLinks() []Link {
+	want, has := f.claim.Spec.Resources.Requests.Storage(), f.claim.Status.Capacity.Storage()
+	w := work{
+		fails:   fmt.Sprintf("volume %s cannot grow from %s to %s", f.handle(), has, want),
+		reasons: []string{"VolumeResizeFailed", "VolumeModifyFailed", "FileSystemResizeFailed"},
+		knows:   f.sys.knows(), runbook: runbookOperations,
+	}
+	if f.volume != nil { // events of an earlier volume are older
+		w.since = f.volume.CreationTimestamp.Time
+	}
+	links, onNode := f.warnings(w, f.events), false
+	for _, c := range f.claim.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && c.Message != "" {
+			l := linkf(Progress, "%s: %s", c.Type, c.Message)
+			l.rank = meaning.Consequence
+			links = append(links, l)
+			onNode = onNode || c.Type == corev1.PersistentVolumeClaimFileSystemResizePending
+		}
+	}
+	if !onNode {
+		links = f.sys.judge(links, diagnosis.Resizer)
+	}
+	return append(links, linkf(Progress, "grows from %s to %s", has, want).then("%s", w.knows))
+}
