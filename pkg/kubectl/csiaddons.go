@@ -3,7 +3,6 @@ package kubectl
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -63,12 +62,11 @@ func advice(reason string) string {
 
 // told returns what an object of CSI-Addons says about itself, and what to do.
 func told(state State, reason, message string) Link {
-	text := cmp.Or(message, "no controller of CSI-Addons has processed the object. Check Deployment "+
-		"csi-addons-controller-manager")
-	if next := advice(reason); next != "" {
-		text += ". " + next
+	if message == "" {
+		return linkf(state, "no controller of CSI-Addons has processed the object").
+			then("Check Deployment csi-addons-controller-manager")
 	}
-	return linkf(state, "%s", strings.TrimPrefix(reason+": "+text, ": "))
+	return linkf(state, "%s", strings.TrimPrefix(reason+": "+message, ": ")).then("%s", advice(reason))
 }
 
 // sidecars are the CSIAddonsNodes of a driver.
@@ -83,20 +81,20 @@ func (s *session) sidecars(ctx context.Context, driver string) []v1alpha1.CSIAdd
 	})
 }
 
-// unconnected says why the controller of CSI-Addons is not connected to a sidecar; "" if it is.
-func unconnected(n *v1alpha1.CSIAddonsNode) string {
+// unconnected says why the controller of CSI-Addons is not connected to a sidecar; nil if it is.
+func unconnected(n *v1alpha1.CSIAddonsNode) *Link {
 	if n.Status.State == v1alpha1.CSIAddonsNodeConnected {
-		return ""
+		return nil
 	}
 	title, at := n.Spec.Driver.Name, n.Spec.Driver.EndPoint
 	if d := findDriver(title); d != nil {
 		title = d.title
 	}
-	return fmt.Sprintf("the controller of CSI-Addons is not connected to the sidecar of %s on node "+
-		"%s, "+
-		"port %s (%s: %s). %s", title, n.Spec.Driver.NodeID, at[strings.LastIndex(at, ":")+1:],
-		cmp.Or(n.Status.Reason, "new"), diagnosis.Short(n.Status.Message),
-		cmp.Or(advice(n.Status.Reason), "See CSIAddonsNode "+n.Name))
+	l := linkf(Problem, "the controller of CSI-Addons is not connected to the sidecar of %s "+
+		"on node %s, port %s (%s: %s)", title, n.Spec.Driver.NodeID, at[strings.LastIndex(at, ":")+1:],
+		cmp.Or(n.Status.Reason, "new"), n.Status.Message).
+		then("%s", cmp.Or(advice(n.Status.Reason), "See CSIAddonsNode "+n.Name))
+	return &l
 }
 
 // sidecarLinks returns a problem for each sidecar on the nodes that is not connected, or does not
@@ -112,10 +110,10 @@ func (s *session) sidecarLinks(ctx context.Context, driver string, nodes []strin
 			return only(NotVisible, "the CSIAddonsNodes, which say whether sidecars are connected")
 		case i < 0:
 			links = append(links, linkf(Problem, "no sidecar of driver %s has registered on node %s, which "+
-				"uses the volume. Check csiAddons in operator.yaml, and the pod of the driver there", driver,
-				node))
-		case unconnected(&all[i]) != "":
-			links = append(links, linkf(Problem, "%s", unconnected(&all[i])))
+				"uses the volume", driver, node).
+				then("Check csiAddons in operator.yaml, and the pod of the driver there"))
+		case unconnected(&all[i]) != nil:
+			links = append(links, *unconnected(&all[i]))
 		}
 	}
 	return links
@@ -132,7 +130,6 @@ func explainJob(ctx context.Context, q question) *Explanation {
 
 // jobLinks returns what a job waits for: first the sidecars on the nodes that use its volume.
 func (q *question) jobLinks(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) []Link {
-	state := Problem
 	switch {
 	case job.Status.Result == v1alpha1.OperationSucceeded:
 		return []Link{told(OK, "", job.Status.Message)}
@@ -141,7 +138,7 @@ func (q *question) jobLinks(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) 
 		time.Minute):
 		return []Link{told(Progress, job.Status.Reason, cmp.Or(job.Status.Message, "the job is new"))}
 	}
-	own := []Link{told(state, job.Status.Reason, job.Status.Message)}
+	own := []Link{told(Problem, job.Status.Reason, job.Status.Message)}
 	claim := find(ctx, q.guest, job.Namespace, job.Spec.Target.PersistentVolumeClaim,
 		&corev1.PersistentVolumeClaim{})
 	if claim == nil || job.Status.Reason != "NoSidecar" {
@@ -166,7 +163,8 @@ func explainCronJob(ctx context.Context, q question) *Explanation {
 	active := ptr.Deref(cron.Status.Active, corev1.ObjectReference{}).Name
 	switch reason := cron.Status.Reason; {
 	case ptr.Deref(cron.Spec.Suspend, false):
-		e.Chain = only(Warning, "it is suspended, so no job starts. Set spec.suspend to false")
+		e.Chain = []Link{linkf(Warning, "it is suspended, so no job starts").
+			then("Set spec.suspend to false")}
 	case reason == "MinScheduleInterval", reason == "MissedSchedule":
 		e.Chain = []Link{told(Warning, reason, cron.Status.Message)}
 	case reason != "" && advice(reason) != "":
@@ -185,10 +183,7 @@ func explainCronJob(ctx context.Context, q question) *Explanation {
 		newest := slices.MaxFunc(jobs, func(a, b v1alpha1.ReclaimSpaceJob) int {
 			return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 		})
-		for _, l := range q.jobLinks(ctx, &newest) {
-			l.Text = "job " + newest.Name + ": " + l.Text
-			e.Chain = append(e.Chain, l)
-		}
+		e.Chain = append(e.Chain, about("job "+newest.Name, q.jobLinks(ctx, &newest))...)
 	}
 	return e
 }
@@ -204,7 +199,7 @@ func explainFence(ctx context.Context, q question) *Explanation {
 	if name := fence.Spec.NetworkFenceClassName; name != "" {
 		class := find(ctx, q.guest, "", name, &v1alpha1.NetworkFenceClass{})
 		if class == nil && !q.guest.hidden["NetworkFenceClasses"] {
-			e.Chain = only(Problem, "NetworkFenceClass %s does not exist. Create it", name)
+			e.Chain = []Link{linkf(Problem, "NetworkFenceClass %s does not exist", name).then("Create it")}
 		}
 		driver = ptr.Deref(class, v1alpha1.NetworkFenceClass{}).Spec.Provisioner
 	}
@@ -237,8 +232,8 @@ func (s *session) leaderLinks(ctx context.Context, driver string) []Link {
 		&coordinationv1.Lease{})
 	all := s.sidecars(ctx, driver)
 	for i := range all {
-		if text := unconnected(&all[i]); text != "" && all[i].Name == s.leader(lease) {
-			return only(Problem, "%s", text)
+		if l := unconnected(&all[i]); l != nil && all[i].Name == s.leader(lease) {
+			return []Link{*l}
 		}
 	}
 	return nil

@@ -275,8 +275,8 @@ func (r *Status) add(sys *system, nodes []v1alpha1.CSIAddonsNode) {
 	for _, node := range nodes {
 		if node.Spec.Driver.Name == sys.of.name {
 			one.CSIAddonsSidecars++
-			if text := unconnected(&node); text != "" {
-				lost = append(lost, text)
+			if l := unconnected(&node); l != nil {
+				lost = append(lost, l.sentence(maxSentence))
 				continue
 			}
 			one.CSIAddonsConnected++

@@ -2,14 +2,11 @@ package kubectl
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-
-	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
 )
 
 // explainClass explains whether claims of a StorageClass get volumes, and who uses it.
@@ -31,7 +28,7 @@ func (s *session) classDriver(ctx context.Context, class *storagev1.StorageClass
 	sys := s.systemOf(ctx, class.Provisioner)
 	switch {
 	case s.isGone(sys, class.Provisioner):
-		return only(Problem, "%s", goneText(class.Provisioner))
+		return []Link{goneLink(class.Provisioner)}
 	case sys == nil && s.guest.hidden["ClusterCSIDrivers"]:
 		return only(NotVisible, "the ClusterCSIDrivers, so whether the driver works")
 	case sys == nil && !slices.Contains(registered, class.Provisioner) &&
@@ -45,18 +42,14 @@ func (s *session) classDriver(ctx context.Context, class *storagev1.StorageClass
 	case sys == nil:
 		return only(Warning, "these operators do not maintain driver %s", class.Provisioner)
 	}
-	kind := class.Parameters[classes.TypeParameter]
-	var links []Link
+	claim := &claimFacts{session: s, class: class, provisioner: class.Provisioner, sys: sys}
+	links := claim.typeLinks()
 	for _, f := range sys.findings() {
-		for fault := range strings.SplitSeq(f.Message, "\n") {
-			if kind != "" && strings.HasPrefix(fault, fmt.Sprintf("share type %q ", kind)) {
-				f.Severity, f.Message = Problem, fault
-			}
-		}
 		if f.Severity != Warning {
 			links = append(links, linkOf(f))
 		}
 	}
+	links = append(links, claim.addUnknown(nil)...)
 	if len(links) == 0 {
 		links = only(OK, "driver %s is ready", sys.of.title)
 	}
@@ -86,10 +79,9 @@ func (s *session) topologyLinks(ctx context.Context, class *storagev1.StorageCla
 			allowed = append(allowed, e.Key+"="+strings.Join(e.Values, "|"))
 		}
 	}
-	return only(Problem, "no node has the labels that allowedTopologies requires (%s), so no pod "+
-		"can use a "+
-		"volume of the class. Add such a node, or create the class again with a zone of the nodes",
-		strings.Join(allowed, ", "))
+	return []Link{linkf(Problem, "no node has the labels that allowedTopologies requires (%s), so no "+
+		"pod can use a volume of the class", strings.Join(allowed, ", ")).
+		then("Add such a node, or create the class again with a zone of the nodes")}
 }
 
 // defaultLink says whether the class is the default, also of several.
@@ -121,8 +113,8 @@ func (s *session) usersLink(ctx context.Context, class *storagev1.StorageClass) 
 	for _, claim := range claims {
 		if claim.Spec.StorageClassName != nil && *claim.Spec.StorageClassName == class.Name &&
 			claim.Status.Phase == corev1.ClaimPending {
-			return linkf(Warning, "%d claims have the class, of which %d are pending. Run: kubectl "+
-				"openstack-csi why pvc/%s -n %s", *c.Claims, *c.Pending, claim.Name, claim.Namespace)
+			return linkf(Warning, "%d claims have the class, of which %d are pending", *c.Claims,
+				*c.Pending).then("Run: kubectl openstack-csi why pvc/%s -n %s", claim.Name, claim.Namespace)
 		}
 	}
 	return linkf(OK, "%d claims have the class", *c.Claims)
