@@ -134,8 +134,7 @@ func (f *claimFacts) deletion(ctx context.Context) []step {
 		{
 			name: "snapshotted", done: !slices.Contains(f.claim.Finalizers, snapshotted),
 			why: func() []Link {
-				return []Link{linkf(Problem, "a snapshot of it is not finished").
-					then("Run: kubectl get volumesnapshots -n %s", f.claim.Namespace)}
+				return f.snapshotLinks(ctx)
 			},
 		},
 		{name: "released", why: func() []Link { return append([]Link{kept}, f.boundLinks()...) }},

@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -68,15 +69,25 @@ func linkOf(f diagnosis.Finding) Link {
 	return Link{State: f.Severity, Text: f.Message, Runbook: f.Runbook, rank: proved}
 }
 
-// sentence returns what is so and what to do next, in at most a number of characters if what to do
-// is shorter. Errors say first what failed and last why, so it leaves out the middle.
+// sentence returns what is so and what to do next, in at most a number of characters. Errors say
+// first what failed and last why, so it leaves out the middle, but first the ends of IDs that what to
+// do next contains.
 func (l Link) sentence(most int) string {
-	next := ""
+	text, next := strings.Join(strings.Fields(l.Text), " "), ""
 	if l.Next != "" {
-		next = ". " + l.Next
+		next = diagnosis.Ends(". "+l.Next, most*2/3)
 	}
-	text := strings.Join(strings.Fields(l.Text), " ")
-	return diagnosis.Ends(text, max(most-utf8.RuneCountInString(next), most/3)) + next
+	most -= utf8.RuneCountInString(next)
+	if utf8.RuneCountInString(text) > most {
+		id := regexp.MustCompile(`([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+		text = id.ReplaceAllStringFunc(text, func(one string) string {
+			if strings.Contains(next, one) {
+				return one[:8] + "…"
+			}
+			return one
+		})
+	}
+	return diagnosis.Ends(text, most) + next
 }
 
 // causeOf returns the first link that is a problem, else the first that is in progress.

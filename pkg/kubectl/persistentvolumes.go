@@ -56,9 +56,8 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 				then("The volume is deleted after the claim")}
 		}},
 		{name: "reclaimed", done: deleted || !keeps, why: func() []Link {
-			return []Link{linkf(Problem, "its %s is gone, and the reclaim policy Retain keeps %s in "+
-				"OpenStack", f.claim, f.handle).then("Delete both the PersistentVolume and %s; or to use "+
-				"the data again, run: %s, and create the claim", f.handle, unclaim(v.Name))}
+			return []Link{linkf(Problem, "its %s is gone, and the reclaim policy Retain keeps the volume",
+				f.claim).then("Delete it here and in OpenStack, or reuse it: %s", unclaim(v.Name))}
 		}},
 		{name: "detached", done: len(attachments) == 0, why: func() (links []Link) {
 			for _, a := range attachments {

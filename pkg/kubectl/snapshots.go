@@ -50,7 +50,7 @@ func explainSnapshot(ctx context.Context, q question) *Explanation {
 	if ptr.Deref(f.status.ReadyToUse, false) {
 		state = "ready"
 	}
-	return &Explanation{State: q.state(f.snapshot, state), Chain: walk(f.path())}
+	return &Explanation{State: q.state(f.snapshot, state), Chain: walk(f.path(ctx))}
 }
 
 // addClass adds the class of the snapshot, by default that of the driver of its claim, and the
@@ -77,13 +77,13 @@ func (f *snapshotFacts) addClass(ctx context.Context) {
 }
 
 // path returns the way of a snapshot until it is ready to use.
-func (f *snapshotFacts) path() []step {
+func (f *snapshotFacts) path(ctx context.Context) []step {
 	name := ptr.Deref(f.snapshot.Spec.Source.PersistentVolumeClaimName, "")
 	ignored := diagnosis.IsIgnored(f.snapshot, f.clock.Now())
 	class := f.classLink()
 	switch {
 	case f.snapshot.DeletionTimestamp != nil:
-		return f.deletion()
+		return f.deletion(ctx)
 	case ptr.Deref(f.status.ReadyToUse, false):
 		return []step{{done: true, ok: only(OK, "the snapshot is ready to use%s", f.handle())}}
 	}
@@ -154,8 +154,9 @@ func (f *snapshotFacts) of() string {
 }
 
 // deletion returns what must end before a snapshot that is being deleted is gone.
-func (f *snapshotFacts) deletion() []step {
+func (f *snapshotFacts) deletion(ctx context.Context) []step {
 	return []step{
+		{name: "unused", why: func() []Link { return f.restoredLinks(ctx, f.snapshot) }},
 		{name: "deleted", done: f.content == nil, why: func() []Link {
 			fails := "OpenStack does not delete snapshot" + strings.TrimPrefix(f.handle(),
 				", in OpenStack")
