@@ -58,7 +58,7 @@ func (g *Gate) patience(first bool) time.Duration {
 // gate starts the driver if it is available. It returns the condition that disables the driver, or
 // none: the status of that condition is never False, because CSO evaluates only the type.
 func (p *Probe) gate(ctx context.Context, o outcome) ([]*cluster.Condition, error) {
-	if o.err == nil && o.Available {
+	if !o.failed() && o.Available {
 		p.Gate.start()
 	}
 	_, status, _, err := p.Operator.GetOperatorState()
@@ -72,13 +72,13 @@ func (p *Probe) gate(ctx context.Context, o outcome) ([]*cluster.Condition, erro
 		return []*cluster.Condition{cluster.NewCondition(name, opv1.ConditionTrue, reason, message)}
 	}
 	switch {
-	case o.err == nil && !o.Available:
+	case !o.failed() && !o.Available:
 		return disabled(o.Reason, o.Message), nil
-	case o.err != nil && !p.Gate.started:
+	case o.failed() && !p.Gate.started:
 		return disabled(o.reason(), o.err.Error()), nil
 	case i < 0:
 		return nil, nil
-	case o.err != nil: // an outage does not change what the last successful probe found
+	case o.failed(): // an outage does not change what the last successful probe found
 		return disabled(status.Conditions[i].Reason, status.Conditions[i].Message), nil
 	}
 	// Remove the condition of another field manager, such as an earlier release: Apply does not.

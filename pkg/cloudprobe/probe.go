@@ -102,6 +102,8 @@ type outcome struct {
 	err error
 }
 
+func (o outcome) failed() bool { return o.err != nil }
+
 // reason returns the reason of the conditions and the label of the metrics.
 func (o outcome) reason() string {
 	switch {

@@ -129,8 +129,8 @@ func TestProcessLeadsWhileTheServedClusterHangs(t *testing.T) {
 	assert.Check(t, is.DeepEqual([]string{"lease taken", "lease released"}, own.notes()), "order")
 }
 
-// The RBAC of the process's own cluster does not allow TokenReviews. TestMetricsRequireAuthorization
-// covers what the answers mean.
+// The RBAC of the process's own cluster does not allow TokenReviews. What their answers mean is in
+// TestMetricsRequireAuthorization.
 func TestServedClusterAuthenticatesScrapes(t *testing.T) {
 	t.Parallel()
 	own, served, o := sides(t)

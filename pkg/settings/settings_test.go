@@ -127,7 +127,8 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 		"PROVISIONER_IMAGE is missing",
 		"A_IMAGE or B_IMAGE is missing",
 		"--poll-interval is 2m0s", "--cloud-grace-period is -1s",
-		"--kubeconfig: open /nowhere: no such file", "--guest-kubeconfig", "is not a GenericOperatorConfig",
+		"--kubeconfig: open /nowhere: no such file", "--guest-kubeconfig",
+		"is not a GenericOperatorConfig",
 		"--cluster-id and --guest-kubeconfig exclude each other",
 	} {
 		assert.Assert(t, is.ErrorContains(err, fault))

@@ -84,7 +84,7 @@ func (o Options) section() string {
 
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:@-]+$`)
 
-// quote returns a value in the syntax of gcfg. Users choose the names of clouds. pkg/openstack
+// quote returns a value in the syntax of gcfg. Users choose the names of clouds. pkg/clouds
 // refuses those that the syntax cannot express.
 func quote(value string) string {
 	if plain.MatchString(value) {

@@ -30,9 +30,9 @@ func newCASource(c *cluster.Cluster) caSource {
 	return caSource{c.ConfigMap(flavour.ControlPlane, n.UserConfig, n.CloudConfig)}
 }
 
-// authority returns the CA, "" if there is none or if it is binary data, and the name of its source.
-// It ignores the rest of the ConfigMap, which may contain old passwords. On HyperShift the provider
-// owns the ConfigMap.
+// authority returns the CA, "" if there is none or if it is binary data, and the name of its
+// source. It ignores the rest of the ConfigMap, which may contain old passwords. On HyperShift the
+// provider owns the ConfigMap.
 func (s caSource) authority() (pem, source string, err error) {
 	key := cluster.KeyOf(s.Get(), s.Name, caConfigMapKey)
 	pem, err = key.Text()

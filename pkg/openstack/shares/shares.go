@@ -45,7 +45,10 @@ type Requests struct{ operation *openstack.Operation }
 // New logs in if necessary.
 func New(ctx context.Context, client *openstack.Client) (*Requests, error) {
 	operation, err := client.Operation(ctx, openstack.Manila(), accessRuleVersion)
-	return &Requests{operation}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Requests{operation}, nil
 }
 
 // call sends a request about one share.
