@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -123,6 +124,10 @@ func (l *loader) proxy() []corev1.EnvVar {
 	var proxy []corev1.EnvVar
 	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"} {
 		if value := l.env(name); value != "" {
+			if _, err := url.Parse(value); err != nil && strings.Contains(value, "://") {
+				l.warn("environment variable %s is not a URL, so the proxy is not used: in user and password, "+
+					"write %%25 for %%, %%23 for #, %%2F for / and %%40 for @", name)
+			}
 			proxy = append(proxy, corev1.EnvVar{Name: name, Value: value})
 		}
 	}

@@ -160,6 +160,20 @@ func TestUnusableOptionalSettingIsAWarning(t *testing.T) {
 	assert.Check(t, is.Contains(got.Warnings[0], `unknown field "servingInf"`))
 }
 
+// net/http ignores such a proxy, or uses a part of its password as a host.
+func TestProxyThatIsNoURLIsAWarning(t *testing.T) {
+	t.Parallel()
+	for value, valid := range map[string]bool{
+		"http://user:a%23b@proxy:3128": true, "proxy:3128": true,
+		"http://user:secret#b@proxy:3128": false, "http://user:secret%zz@proxy:3128": false,
+	} {
+		got, err := load(t, map[string]string{"HTTPS_PROXY": value}, nil, "--namespace=ns")
+		assert.NilError(t, err)
+		assert.Check(t, is.Equal(len(got.Warnings) == 0, valid), "%s: %q", value, got.Warnings)
+		assert.Check(t, !strings.Contains(strings.Join(got.Warnings, ""), "secret"), value)
+	}
+}
+
 func TestFirstSetImageVariableIsUsed(t *testing.T) {
 	t.Parallel()
 	for first, want := range map[string]string{"a": "a", "": "b"} {
