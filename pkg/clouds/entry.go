@@ -179,6 +179,19 @@ type unread struct {
 	path, meaning, advice string
 }
 
+const noSuchKey = "auth has no such key"
+
+// strangers names the keys of auth whose meaning is not known, as a continuation of a message.
+func (e *entry) strangers() string {
+	var keys []key
+	for _, k := range e.unread() {
+		if k.advice == noSuchKey {
+			keys = append(keys, k.key)
+		}
+	}
+	return others("keys of auth that are not read are", keys)
+}
+
 // unread returns the keys that nothing reads although people expect an effect on the login, the
 // endpoints or TLS.
 func (e *entry) unread() (found []unread) {
@@ -204,7 +217,7 @@ func (e *entry) unread() (found []unread) {
 				advice += " and write " + meaning
 			}
 		case below:
-			advice = "auth has no such key"
+			advice = noSuchKey
 		case overridesEndpoint(k.name):
 			advice = "the endpoints of OpenStack's catalog are used"
 		default:

@@ -104,7 +104,7 @@ func (e *entry) login() (*Login, error) {
 	l := e.explicit(filled)
 	if missing := e.missing(auth, l); len(missing) > 0 {
 		return nil, fmt.Errorf("is incomplete: %s lacks %s%s",
-			e.at("auth"), strings.Join(missing, ", "), e.note)
+			e.at("auth"), strings.Join(missing, ", "), e.strangers()+e.note)
 	}
 	if err := e.checkValues(&filled, l); err != nil {
 		return nil, err

@@ -94,6 +94,10 @@ func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 			changed(`"`+secret+`"`, "#s3cr3t"),
 			"lacks password (password (line 6) is empty: a value that begins with #, ! or & needs",
 		},
+		"a key of another tool": {
+			changed("password:", "os_password:"),
+			"lacks password; keys of auth that are not read are os_password (line 6)",
+		},
 		"an empty value": {changed(`"`+secret+`"`, `""`), "lacks password (password (line 6) is empty)"},
 		"a value with a bracket": {
 			changed(`"`+secret+`"`, "[s3cr3t}"), "at password, line 6. Close the bracket, or write the",
