@@ -265,6 +265,7 @@ func problem(message string) string {
 		return "only a comment may follow the end of a section's header or of a value"
 	default:
 		return "a character is not allowed here. " +
-			"Settings are written as name = value; comments begin with ; or #"
+			"Settings are written as name = value, with names of letters, digits and -; comments begin " +
+			"with ; or #"
 	}
 }

@@ -145,7 +145,8 @@ const (
 	faultName      = "a name is followed by something other than = or the end of the line"
 	faultTrailing  = "only a comment may follow the end of a section's header or of a value"
 	faultCharacter = "a character is not allowed here. " +
-		"Settings are written as name = value; comments begin with ; or #"
+		"Settings are written as name = value, with names of letters, digits and -; comments begin " +
+		"with ; or #"
 	faultValue = "the CSI driver does not accept this value: " +
 		"numbers are written in digits, switches as true or false"
 )
