@@ -37,8 +37,8 @@ func TestStatusIsDelayed(t *testing.T) {
 		}
 		var source handlers
 		started := time.Now()
-		var got []time.Duration
-		event := func() { got = append(got, time.Since(started)) }
+		times := make(chan time.Duration, 10)
+		event := func() { times <- time.Since(started) }
 		_, _ = cluster.DelayStatus(&source).AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { event() },
 			UpdateFunc: func(_, _ any) { event() },
@@ -64,6 +64,10 @@ func TestStatusIsDelayed(t *testing.T) {
 		synctest.Wait()
 		want := []time.Duration{
 			0, time.Second, time.Second, time.Second, 20 * time.Second, 61 * time.Second, 81 * time.Second,
+		}
+		var got []time.Duration
+		for len(times) > 0 {
+			got = append(got, <-times)
 		}
 		assert.Check(t, is.DeepEqual(want, got), "times of events")
 	})
