@@ -1,10 +1,6 @@
 package manila
 
 import (
-	"bytes"
-	"flag"
-	"fmt"
-	"io"
 	"strings"
 	"testing"
 
@@ -12,7 +8,6 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
@@ -178,56 +173,4 @@ func TestMalformedCredentialsAreAnErrorAndChangeNothing(t *testing.T) {
 	assert.Check(t, is.ErrorContains(err, want))
 	assert.Check(t, is.ErrorContains(err, "; the driver keeps its present credentials"))
 	assert.Check(t, is.Len(writes, 0))
-}
-
-// TestLogContainsNoValues runs the controller at the highest log level.
-func TestLogContainsNoValues(t *testing.T) { //nolint:paralleltest // klog is one for the process
-	var log bytes.Buffer
-	stop := logInto(t, &log)
-
-	b := newSecretBench(t, flavour.Standalone)
-	var told strings.Builder
-	for _, step := range []func(){
-		func() {},
-		func() { b.update(t, map[string]string{"os-password": "hunter3"}) },
-		func() {
-			b.clouds = cloudsYAML("application_credential_id: i, application_credential_secret: hunter4")
-		},
-		func() { b.clouds = "hunter5: [" },
-	} {
-		step()
-		_, err := b.run(t)
-		fmt.Fprintln(&told, err)
-	}
-	for _, event := range b.events.Events() {
-		fmt.Fprintln(&told, event.Reason, event.Message)
-	}
-	stop()
-	told.WriteString(log.String())
-	assert.Check(t, is.Contains(told.String(), "changes:"), "the log")
-	assert.Check(t, is.Contains(told.String(), "SecretUpdated"), "the events")
-	for _, value := range []string{"hunter2", "hunter3", "hunter4", "hunter5", "aHVudGVy"} {
-		assert.Check(t, !strings.Contains(told.String(), value), "%q is told:\n%s", value, told.String())
-	}
-}
-
-// logInto makes klog write everything to log until stop is called. It does not use klog's function
-// that restores the state, which is unsafe while informers run.
-func logInto(t *testing.T, log io.Writer) (stop func()) {
-	t.Helper()
-	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(flags)
-	verbosity := func(v string) {
-		assert.NilError(t, flags.Set("v", v))
-	}
-	before := flags.Lookup("v").Value.String()
-	klog.SetOutput(log)
-	klog.LogToStderr(false)
-	verbosity("10")
-	return func() {
-		klog.Flush()
-		verbosity(before)
-		klog.LogToStderr(true)
-		klog.SetOutput(io.Discard)
-	}
 }
