@@ -79,6 +79,25 @@ func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 			changed("https://keystone.example:5000/v3", "!vault |\n        $ANSIBLE_VAULT;1.1\n        61"),
 			"is encrypted at clouds.openstack.auth.auth_url (line 4): decrypt it first",
 		},
+		"a value with a colon": {
+			changed(`"`+secret+`"`, "s3cr3t: x"),
+			"at password, line 6. A value with a colon and a space needs quotation marks",
+		},
+		"a quotation mark in quotation marks": {
+			changed(`"`+secret+`"`, "'s3cr3t's'"), "at password, line 6. Close the quotation mark",
+		},
+		"an encrypted auth_url": {
+			changed("https://keystone.example:5000/v3", "ENC[AES256_GCM,data:s3cr3t]"),
+			"is encrypted at clouds.openstack.auth.auth_url (line 4)",
+		},
+	})
+	wantRefused(t, otherTrees())
+	wantRefused(t, copiedTexts())
+}
+
+// copiedTexts are what comes from web pages, word processors and other tools.
+func copiedTexts() map[string]mistake {
+	return map[string]mistake{
 		"Markdown": {
 			"```yaml\n" + cloudsText + "```\n", "at line 1. Remove this line, which is Markdown",
 		},
@@ -105,19 +124,7 @@ func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 		"a backslash in quotation marks": {
 			changed(`"`+secret+`"`, `"s3cr3t\q"`), "Within double quotation marks write two backslashes",
 		},
-		"a value with a colon": {
-			changed(`"`+secret+`"`, "s3cr3t: x"),
-			"at password, line 6. A value with a colon and a space needs quotation marks",
-		},
-		"a quotation mark in quotation marks": {
-			changed(`"`+secret+`"`, "'s3cr3t's'"), "at password, line 6. Close the quotation mark",
-		},
-		"an encrypted auth_url": {
-			changed("https://keystone.example:5000/v3", "ENC[AES256_GCM,data:s3cr3t]"),
-			"is encrypted at clouds.openstack.auth.auth_url (line 4)",
-		},
-	})
-	wantRefused(t, otherTrees())
+	}
 }
 
 func TestMistakesInURLsAreNamed(t *testing.T) {
