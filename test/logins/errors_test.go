@@ -101,7 +101,8 @@ func create(t *testing.T, c csi.ControllerClient, secrets map[string]string) str
 	return created.GetVolume().GetVolumeId()
 }
 
-// calls are the requests of sidecars about a volume or snapshot. Names of new ones end with a number.
+// calls are the requests of sidecars about a volume or snapshot. Names of new ones end with a
+// number.
 func calls(secrets map[string]string, id string, i int) map[string]call {
 	return map[string]call{
 		"create": func(ctx context.Context, c csi.ControllerClient) error {
@@ -236,8 +237,8 @@ func (s *failing) start(t *testing.T, driver string) csi.ControllerClient {
 	t.Helper()
 	clouds, config := filepath.Join(s.folder, "clouds.yaml"), filepath.Join(s.folder, "cloud.conf")
 	assert.NilError(t, os.WriteFile(clouds, s.CloudsYAML(simulator.Clouds{}), 0o600))
-	assert.NilError(t, os.WriteFile(config, []byte("[Global]\nuse-clouds = true\nclouds-file = "+clouds+
-		"\ncloud = openstack\n"), 0o600))
+	assert.NilError(t, os.WriteFile(config, []byte("[Global]\nuse-clouds = true\n"+
+		"clouds-file = "+clouds+"\ncloud = openstack\n"), 0o600))
 	socket := filepath.Join(s.folder, driver+".sock")
 	arguments := map[string][]string{
 		"cinder": {"--cloud-config=" + config},
