@@ -63,7 +63,7 @@ func (c *check) run(ctx context.Context, s *session, _ []string) error {
 	if e.Chain = append(links, s.checkInstallation(ctx)...); causeOf(e.Chain) != nil {
 		e.State = "not " + e.State
 	} else if c.clouds == "" {
-		e.State += " as far as Kubernetes knows. OpenStack was not asked: add --clouds clouds.yaml"
+		e.State += " as far as Kubernetes knows. OpenStack was not asked"
 	}
 	return s.answer("the cluster", e)
 }
@@ -168,7 +168,8 @@ func (c *cloud) types(ctx context.Context, kind choice.Kind) ([]openstack.Type, 
 // offers returns whether OpenStack accepts the login, and what it offers to the drivers.
 func (c *cloud) offers(ctx context.Context) ([]Link, error) {
 	if c.clouds == "" {
-		return only(NotVisible, "OpenStack: whether it accepts the login, and what it offers"), nil
+		return only(NotVisible, "OpenStack was not asked. With --clouds clouds.yaml, check also tests "+
+			"the login, and what OpenStack offers"), nil
 	}
 	login, err := c.login(ctx)
 	links := []Link{login}

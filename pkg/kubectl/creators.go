@@ -90,7 +90,7 @@ func (q *question) notCreated(
 		before := fmt.Sprintf("%s-%d", set.Name, ordinal-1)
 		pod := find(ctx, q.guest, q.namespace, before, &corev1.Pod{})
 		if pod == nil || !isReady(pod) {
-			return linkf(Problem, "StatefulSet %s creates its pods in order, and pod %s is not ready",
+			return linkf(Progress, "StatefulSet %s creates its pods in order, and pod %s is not ready",
 				set.Name, before).then("Run: kubectl openstack-csi why pod/%s -n %s", before, q.namespace)
 		}
 	}
@@ -108,7 +108,7 @@ func (q *question) refused(fails, message string) Link {
 	return w.error("FailedCreate", message)
 }
 
-// explainSet explains a StatefulSet by its first pod that does not exist, or is not ready.
+// explainSet explains a StatefulSet by its first pods that do not exist, or are not ready.
 func explainSet(ctx context.Context, q question) *Explanation {
 	set := &appsv1.StatefulSet{}
 	if !q.read(ctx, set) {
@@ -119,7 +119,7 @@ func explainSet(ctx context.Context, q question) *Explanation {
 	e := &Explanation{
 		State: q.state(set, fmt.Sprintf("%d/%d ready", set.Status.ReadyReplicas, wanted)),
 	}
-	for ordinal := first; ordinal < first+wanted; ordinal++ {
+	for ordinal, found := first, 0; ordinal < first+wanted && found < maxPods; ordinal++ {
 		name := fmt.Sprintf("%s-%d", set.Name, ordinal)
 		pod := find(ctx, q.guest, q.namespace, name, &corev1.Pod{})
 		switch {
@@ -127,14 +127,17 @@ func explainSet(ctx context.Context, q question) *Explanation {
 			continue
 		case q.guest.hidden["Pods"]:
 			e.Chain = only(NotVisible, "its pods, so that nothing says which one is not ready")
+			return e
 		case pod == nil:
-			e.Chain = about("pod "+name+" is missing", []Link{q.notCreated(ctx, set, name, ordinal)})
+			e.Chain = append(e.Chain, about("pod "+name+" is missing",
+				[]Link{q.notCreated(ctx, set, name, ordinal)})...)
 		default:
-			of := explainPod(ctx, question{q.session, q.guest, q.namespace, "pod", name})
-			e.Chain = about("pod "+name, ptr.Deref(of, Explanation{}).Chain)
+			e.Chain = append(e.Chain, about("pod "+name, walk(q.podFacts(ctx, pod).path(ctx)))...)
 		}
-		return e
+		found++
 	}
-	e.Chain = only(OK, "all %d pods are ready", wanted)
+	if len(e.Chain) == 0 {
+		e.Chain = only(OK, "all %d pods are ready", wanted)
+	}
 	return e
 }
