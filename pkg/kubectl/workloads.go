@@ -106,13 +106,16 @@ func explainWorkload(ctx context.Context, q question) *Explanation {
 	}
 	pods := podsOf(ctx, q.from, object)
 	var all []corev1.Event
-	if i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return !isReady(&p) }); i >= 0 {
+	var stops []Link
+	if i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return !isReady(&p) }); i >= 0 && d == nil {
+		stops = q.podLinks(ctx, &pods[i])
+	} else if i >= 0 {
 		all = events(ctx, q.from, &pods[i])
 	}
 	all = append(all, events(ctx, q.from, object)...)
-	links := q.workloadLinks(object, templates, pods, all)
+	links := append(stops, q.workloadLinks(object, templates, pods, all)...)
 	state := "rolled out"
-	if links[0].State != OK {
+	if causeOf(links) != nil {
 		state = "not rolled out"
 	}
 	if d != nil {
@@ -121,6 +124,15 @@ func explainWorkload(ctx context.Context, q question) *Explanation {
 		}
 	}
 	return &Explanation{State: state, Chain: links}
+}
+
+// podLinks returns the links of a pod of a workload with its name.
+func (s *session) podLinks(ctx context.Context, pod *corev1.Pod) []Link {
+	links := walk(s.podFacts(ctx, pod).path(ctx))
+	for i := range links {
+		links[i].Text = "pod " + pod.Name + ": " + links[i].Text
+	}
+	return links
 }
 
 func (s *session) workloadLinks(
