@@ -106,7 +106,11 @@ func (s *system) linkOf(f diagnosis.Finding) Link {
 		if !strings.Contains(rest, diagnosis.ManagementCluster) {
 			l.Text = name + " of the " + diagnosis.ManagementCluster + rest
 		}
-		l.Next = "Ask the administrators of the management cluster"
+		return l.then("Ask the administrators of the management cluster")
+	}
+	if f.Type == diagnosis.TypePods && strings.HasPrefix(f.Message, "Deployment "+s.of.controller) {
+		l = l.then("Read its log, and run: kubectl openstack-csi why deployment/%s -n %s",
+			s.of.controller, s.of.namespace)
 	}
 	return l
 }

@@ -42,6 +42,8 @@ type Link struct {
 
 	rank  meaning.Rank
 	topic meaning.Topic
+	// said is 1 if a service of OpenStack answered.
+	said int
 }
 
 const (
@@ -69,25 +71,32 @@ func linkOf(f diagnosis.Finding) Link {
 	return Link{State: f.Severity, Text: f.Message, Runbook: f.Runbook, rank: proved}
 }
 
-// sentence returns what is so and what to do next, in at most a number of characters. Errors say
-// first what failed and last why, so it leaves out the middle, but first the ends of IDs that what to
-// do next contains.
+// sentence returns what is so and what to do next, in at most a number of characters. What to do
+// comes again below, so it loses its last parts first, and then the text loses the ends of IDs that
+// what to do contains. Errors say first what failed and last why, so the middle goes last.
 func (l Link) sentence(most int) string {
-	text, next := strings.Join(strings.Fields(l.Text), " "), ""
-	if l.Next != "" {
-		next = diagnosis.Ends(". "+l.Next, most*2/3)
+	text, next := strings.TrimSuffix(strings.Join(strings.Fields(l.Text), " "), "."), l.Next
+	if next == "" {
+		return diagnosis.Ends(text, most)
 	}
-	most -= utf8.RuneCountInString(next)
-	if utf8.RuneCountInString(text) > most {
-		id := regexp.MustCompile(`([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	id := regexp.MustCompile(`([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	for utf8.RuneCountInString(text+". "+next) > most {
+		i := max(strings.LastIndex(next, ", "), strings.LastIndex(next, "; "),
+			strings.LastIndex(next, ". "))
+		if i >= 0 {
+			next = next[:i]
+			continue
+		}
 		text = id.ReplaceAllStringFunc(text, func(one string) string {
 			if strings.Contains(next, one) {
 				return one[:8] + "…"
 			}
 			return one
 		})
+		break
 	}
-	return diagnosis.Ends(text, most) + next
+	next = diagnosis.Ends(". "+next, most*2/3)
+	return diagnosis.Ends(text, most-utf8.RuneCountInString(next)) + next
 }
 
 // causeOf returns the first link that is a problem, else the first that is in progress.

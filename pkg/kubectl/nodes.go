@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
@@ -25,6 +24,7 @@ func (f *podFacts) schedulingLinks(ctx context.Context) []Link {
 		links = append(f.zoneLinks(nodes), f.limitLinks(ctx, nodes)...)
 	}
 	for _, claim := range f.claims {
+		links = append(links, f.exclusiveLinks(ctx, claim)...)
 		if claim.waitsForPod() { // the provisioner failed for a node that was chosen earlier
 			links = append(links, claim.warnings(claim.provisioning(), claim.events)...)
 		}
@@ -43,6 +43,21 @@ func (f *podFacts) schedulingLinks(ctx context.Context) []Link {
 	links, _ = best(append(links, f.warnings(w, f.events)...))
 	return append(links, linkf(Progress, "no node is chosen for the pod yet").
 		then("Its events say more"))
+}
+
+// exclusiveLinks returns a problem if a claim is for one pod only, and another one uses it.
+func (f *podFacts) exclusiveLinks(ctx context.Context, claim *claimFacts) []Link {
+	if !slices.Contains(claim.claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
+		return nil
+	}
+	others := slices.DeleteFunc(f.users(ctx, claim.claim), func(p corev1.Pod) bool {
+		return p.Name == f.pod.Name
+	})
+	if len(others) == 0 {
+		return nil
+	}
+	return []Link{linkf(Problem, "pvc/%s is ReadWriteOncePod, and pod %s uses it", claim.claim.Name,
+		diagnosis.List(namesOf(others))).then("Delete that pod, or use another access mode")}
 }
 
 // usable returns the nodes that the scheduler may choose: affinity, selector and taints permit them.
@@ -185,7 +200,10 @@ func (f *podFacts) pluginLinks() (links []Link) {
 	for _, pod := range f.drivers {
 		if state, _, trouble := diagnosis.PodTrouble(&pod); trouble != "" {
 			l := linkf(state, "the driver does not work on node %s: %s", f.node, trouble)
-			links = append(links, l.then("Read the log of pod %s/%s", pod.Namespace, pod.Name))
+			if l = l.then("Read the log of pod %s/%s", pod.Namespace, pod.Name); isMetadata(trouble) {
+				l = l.then("Check the metadata service and the network of the node, or its config drive")
+			}
+			links = append(links, l)
 		}
 	}
 	if len(links) == 0 && len(f.drivers) > 0 {
@@ -194,11 +212,14 @@ func (f *podFacts) pluginLinks() (links []Link) {
 	return links
 }
 
-// nodePlugin returns the pod of a DaemonSet of the driver on the node; nil if there is none.
+// isMetadata returns whether a driver could not ask the metadata service who its instance is.
+func isMetadata(trouble string) bool { return strings.Contains(trouble, "169.254.169.254") }
+
+// nodePlugin returns the pod on the node that registers the driver; nil if there is none.
 func (f *podFacts) nodePlugin(s *system) *corev1.Pod {
 	for i, pod := range f.drivers {
 		for _, owner := range pod.OwnerReferences {
-			if slices.ContainsFunc(s.nodes, func(d appsv1.DaemonSet) bool { return d.Name == owner.Name }) {
+			if owner.Name == s.of.nodes[0] {
 				return &f.drivers[i]
 			}
 		}

@@ -57,10 +57,11 @@ func evidence(rank meaning.Rank) int {
 // proved is the rank of what a status of an object of the step says.
 const proved = meaning.Answered + 1
 
-// best returns links with the best evidence first, and its rank.
+// best returns links with the best evidence first, and its rank. What a service of OpenStack said
+// is better than a request that did not end.
 func best(links []Link) ([]Link, meaning.Rank) {
 	sorted := slices.SortedStableFunc(slices.Values(links), func(a, b Link) int {
-		return cmp.Compare(evidence(b.rank), evidence(a.rank))
+		return cmp.Or(cmp.Compare(evidence(b.rank), evidence(a.rank)), cmp.Compare(b.said, a.said))
 	})
 	if len(sorted) == 0 {
 		return nil, meaning.Unknown
@@ -107,7 +108,10 @@ func (w work) error(reason, text string) Link {
 	why := strings.TrimRight(cmp.Or(means.Stops, parsed.Message, text), ". ")
 	l := linkf(Problem, "%s: %s", w.fails, why)
 	l.Next, l.Runbook, l.rank, l.topic = means.Next, w.runbook, means.Rank, means.Topic
-	if a := parsed.Answer; a != nil && !strings.Contains(l.Text, fmt.Sprint(a.Status)) {
+	if parsed.Answer != nil {
+		l.said = 1
+	}
+	if a := parsed.Answer; a != nil && !strings.Contains(l.Text, fmt.Sprintf("HTTP %d", a.Status)) {
 		l.Text += fmt.Sprintf(" (HTTP %d)", a.Status)
 	}
 	if l.Next == "" && parsed.Answer != nil {
