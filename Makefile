@@ -138,7 +138,7 @@ test: ## Run what CI runs, and what to run before each commit (6 minutes, 13 in 
 
 .PHONY: test-all
 test-all: export TAGS := integration,long
-test-all: ## Run all tests that need no root, also after a failure (30 minutes)
+test-all: ## Run all tests that need no root, also after a failure (an hour)
 	@hack/stages.sh --keep-going lint-all vet verify test-unit test-race \
 		verify-supply-chain test-logins test-devcluster test-chaos test-helm test-olm test-clusters
 
@@ -202,7 +202,7 @@ test-unit: ## Run the tests that need no cluster
 test-race: export CGO_ENABLED := 1
 test-race: ## Run the unit tests of what ships with the race detector, which needs gcc (30 minutes)
 	@command -v gcc >/dev/null || { echo >&2 'The race detector needs gcc. Install it'; exit 1; }
-	go test -race ./pkg/... $(TESTFLAGS)
+	go test -race -timeout 30m ./pkg/... $(TESTFLAGS)
 
 # TESTS are the packages whose tests run, by default the one with the mutant. A mutant may repeat
 # for ever what needs memory, which therefore has a limit.
