@@ -259,7 +259,7 @@ func TestPodsMountTheLogin(t *testing.T) {
 	for _, d := range drivers() {
 		var controller appsv1.Deployment
 		decode(t, "../../assets/drivers/"+strings.ToLower(d.title)+
-			"/generated/standalone/csi-addons/controller.yaml", &controller)
+			"/generated/standalone/controller.yaml", &controller)
 		volumes := controller.Spec.Template.Spec.Volumes
 		i := slices.IndexFunc(volumes, func(v corev1.Volume) bool {
 			return v.Secret != nil && v.Secret.SecretName == d.loginSecret
