@@ -258,8 +258,10 @@ func TestPodsMountTheLogin(t *testing.T) {
 	t.Parallel()
 	for _, d := range drivers() {
 		var controller appsv1.Deployment
-		decode(t, "../../assets/drivers/"+strings.ToLower(d.title)+
-			"/generated/standalone/controller.yaml", &controller)
+		text, err := os.ReadFile("../../assets/drivers/" + strings.ToLower(d.title) +
+			"/generated/standalone/csi-addons/controller.yaml")
+		assert.NilError(t, err)
+		assert.NilError(t, yaml.Unmarshal(text, &controller), "a patch of the Deployment")
 		volumes := controller.Spec.Template.Spec.Volumes
 		i := slices.IndexFunc(volumes, func(v corev1.Volume) bool {
 			return v.Secret != nil && v.Secret.SecretName == d.loginSecret
