@@ -257,12 +257,15 @@ func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {
 func TestPodsMountTheLogin(t *testing.T) {
 	t.Parallel()
 	for _, d := range drivers() {
-		var controller appsv1.Deployment
-		text, err := os.ReadFile("../../assets/drivers/" + strings.ToLower(d.title) +
-			"/generated/standalone/csi-addons/controller.yaml")
-		assert.NilError(t, err)
-		assert.NilError(t, yaml.Unmarshal(text, &controller), "a patch of the Deployment")
-		volumes := controller.Spec.Template.Spec.Volumes
+		var volumes []corev1.Volume
+		for _, file := range []string{"controller.yaml", "csi-addons/controller.yaml"} { // and a patch
+			text, err := os.ReadFile(filepath.Join("../../assets/drivers", strings.ToLower(d.title),
+				"generated/standalone", file))
+			assert.NilError(t, err)
+			var controller appsv1.Deployment
+			assert.NilError(t, yaml.Unmarshal(text, &controller))
+			volumes = append(volumes, controller.Spec.Template.Spec.Volumes...)
+		}
 		i := slices.IndexFunc(volumes, func(v corev1.Volume) bool {
 			return v.Secret != nil && v.Secret.SecretName == d.loginSecret
 		})
