@@ -38,7 +38,7 @@ func advice(reason string) string {
 
 		"NoSidecar":     "Check kubectl get csiaddonsnodes -A, and csiAddons in operator.yaml",
 		"ClaimNotFound": "Create the job again with the name of a claim that exists",
-		"ClaimNotBound": "Run why for the claim",
+		"ClaimNotBound": "See why the claim waits",
 		"NoTarget":      "Name a claim in persistentVolumeClaim",
 		"NoDriver": "Add the driver and its namespace to --driver-namespaces of the " +
 			"controller",
@@ -141,6 +141,9 @@ func (q *question) jobLinks(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) 
 	own := []Link{told(Problem, job.Status.Reason, job.Status.Message)}
 	claim := find(ctx, q.guest, job.Namespace, job.Spec.Target.PersistentVolumeClaim,
 		&corev1.PersistentVolumeClaim{})
+	if claim != nil && job.Status.Reason == "ClaimNotBound" {
+		own[0] = own[0].then("Run: kubectl openstack-csi why pvc/%s -n %s", claim.Name, claim.Namespace)
+	}
 	if claim == nil || job.Status.Reason != "NoSidecar" {
 		return own
 	}
@@ -160,10 +163,13 @@ func explainCronJob(ctx context.Context, q question) *Explanation {
 		return nil
 	}
 	e := &Explanation{State: q.state(cron, "scheduled")}
+	if ptr.Deref(cron.Spec.Suspend, false) {
+		e.State = q.state(cron, "suspended")
+	}
 	active := ptr.Deref(cron.Status.Active, corev1.ObjectReference{}).Name
 	switch reason := cron.Status.Reason; {
 	case ptr.Deref(cron.Spec.Suspend, false):
-		e.Chain = []Link{linkf(Warning, "it is suspended, so no job starts").
+		e.Chain = []Link{linkf(Problem, "no job starts while spec.suspend is true").
 			then("Set spec.suspend to false")}
 	case reason == "MinScheduleInterval", reason == "MissedSchedule":
 		e.Chain = []Link{told(Warning, reason, cron.Status.Message)}

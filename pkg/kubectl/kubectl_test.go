@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,7 +70,7 @@ func scenarioFiles(t *testing.T) []string {
 	return files
 }
 
-func decode(t *testing.T, file string, into any) {
+func decode(t testing.TB, file string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	assert.NilError(t, err)
@@ -137,23 +138,37 @@ func (s *scenario) client(t *testing.T) client.Client {
 	decode(t, "testdata/objects.yaml", &all)
 	objects := map[string]runtime.Object{}
 	for _, u := range append(all, s.Objects...) {
-		typed, err := types.New(u.GroupVersionKind())
-		assert.NilError(t, err)
-		err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, typed, true)
+		typed, err := decoded(types, u)
 		assert.NilError(t, err, "%s %s", u.GetKind(), u.GetName())
 		if !slices.Contains(s.Remove, u.GetKind()+" "+u.GetName()) {
 			objects[u.GetKind()+"/"+u.GetNamespace()+"/"+u.GetName()] = typed
 		}
 	}
-	return fake.NewClientBuilder().WithScheme(types).
-		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string {
-			return []string{string(o.(*corev1.Event).InvolvedObject.UID)}
-		}).
-		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
-			return []string{o.(*corev1.Pod).Spec.NodeName}
-		}).
+	return newFake(types).
 		WithRuntimeObjects(slices.Collect(maps.Values(objects))...).
 		WithInterceptorFuncs(s.refusals(types)).Build()
+}
+
+// newFake returns the builder of a client with the fields by which the commands select objects.
+// Nothing is applied, so it converts no types.
+func newFake(types *runtime.Scheme) *fake.ClientBuilder {
+	b := fake.NewClientBuilder().WithScheme(types).
+		WithTypeConverters(managedfields.NewDeducedTypeConverter())
+	return b.WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string {
+		return []string{string(o.(*corev1.Event).InvolvedObject.UID)}
+	}).WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+		return []string{o.(*corev1.Pod).Spec.NodeName}
+	})
+}
+
+// decoded returns an object with its Go type.
+func decoded(types *runtime.Scheme, u unstructured.Unstructured) (runtime.Object, error) {
+	object, err := types.New(u.GroupVersionKind())
+	if err != nil {
+		return nil, err
+	}
+	return object, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, object,
+		true)
 }
 
 // refusals refuses requests for the forbidden kinds.

@@ -72,8 +72,9 @@ func linkOf(f diagnosis.Finding) Link {
 }
 
 // sentence returns what is so and what to do next, in at most a number of characters. What to do
-// comes again below, so it loses its last parts first, and then the text loses the ends of IDs that
-// what to do contains. Errors say first what failed and last why, so the middle goes last.
+// comes again below, so it loses its last parts first, and then the text loses the ends of IDs, if
+// what to do contains them or the text names the claim. Errors say first what failed and last why,
+// so the middle goes last.
 func (l Link) sentence(most int) string {
 	text, next := strings.TrimSuffix(strings.Join(strings.Fields(l.Text), " "), "."), l.Next
 	if next == "" {
@@ -88,7 +89,7 @@ func (l Link) sentence(most int) string {
 			continue
 		}
 		text = id.ReplaceAllStringFunc(text, func(one string) string {
-			if strings.Contains(next, one) {
+			if strings.Contains(next, one) || strings.Contains(text, "pvc/") {
 				return one[:8] + "…"
 			}
 			return one

@@ -100,7 +100,8 @@ func (f *podFacts) mountLinks() []Link {
 // nfs says what an NFS server that does not answer means: mounting takes longer than the kubelet
 // waits.
 func (f *podFacts) nfs(claim *claimFacts, l Link) Link {
-	if l.rank != meaning.Unreachable || claim.sys == nil || claim.sys.of.kind != choice.Manila {
+	isKnown := l.topic == meaning.Network // the kernel did not wait for an answer
+	if l.rank != meaning.Unreachable || isKnown || claim.sys == nil || claim.sys.of.kind != choice.Manila {
 		return l
 	}
 	l.Text = fmt.Sprintf("node %s has tried to mount share %s of pvc/%s without an answer of the NFS "+

@@ -128,11 +128,13 @@ func (f *podFacts) path(ctx context.Context) []step {
 		{name: "registered", done: runs, why: f.registrationLinks},
 		{name: "attached", done: runs, why: func() []Link { return f.attachmentLinks(ctx) }},
 		{name: "mounted", done: runs, why: f.mountLinks},
-		{name: "ready", done: trouble == "", ok: only(OK, "the pod is ready on node %s", f.node),
+		{
+			name: "ready", done: trouble == "", ok: only(OK, "the pod is ready on node %s", f.node),
 			why: func() []Link {
 				l := linkf(state, "the pod %s", trouble).then("Its log and events say more")
 				return append(append(f.silent(ctx), l), f.otherEvents()...)
-			}},
+			},
+		},
 	}
 	if f.node == "" {
 		return path[:3]

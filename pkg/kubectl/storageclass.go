@@ -49,7 +49,10 @@ func (s *session) classDriver(ctx context.Context, class *storagev1.StorageClass
 			links = append(links, linkOf(f))
 		}
 	}
-	links = append(links, claim.addUnknown(nil)...)
+	for _, l := range claim.addUnknown(nil) {
+		l.State = Problem // it is what the question is about
+		links = append(links, l)
+	}
 	if len(links) == 0 {
 		links = only(OK, "driver %s is ready", sys.of.title)
 	}

@@ -51,6 +51,8 @@ const (
 	Attached Topic = "attached"
 	// Class says that the parameters of the class are wrong: see UnknownParameters.
 	Class Topic = "class"
+	// Network is the network between a node and the server of a share.
+	Network Topic = "network"
 	// Snapshots says that snapshots keep the volume or share: see the VolumeSnapshotContents.
 	Snapshots Topic = "snapshots"
 	// Zone says that zones do not fit: see the topology of the class, the volume and the nodes.
