@@ -109,8 +109,7 @@ func (s *system) linkOf(f diagnosis.Finding) Link {
 		return l.then("Ask the administrators of the management cluster")
 	}
 	if f.Type == diagnosis.TypePods && strings.HasPrefix(f.Message, "Deployment "+s.of.controller) {
-		l = l.then("Run: kubectl openstack-csi why deployment/%s -n %s, and read its log", s.of.controller,
-			s.of.namespace)
+		l = l.then("Read the log and the events of its pods in namespace %s", s.of.namespace)
 	}
 	return l
 }

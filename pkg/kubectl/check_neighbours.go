@@ -101,7 +101,7 @@ func (n neighbour) link(d driver, name string, hidden bool) Link {
 			"serve them", name, use, d.name)
 	case name == d.name:
 		return linkf(Problem, "%s. %s. Two of the same name would disturb each other", text, use).
-			then("Remove it, but keep its PersistentVolumes and the Secrets that they name, and install " +
+			then("Keep its PersistentVolumes and the Secrets that they name, remove it, and install " +
 				"at once: until then no other pod can mount them")
 	case n.volumes == 0 && !hidden:
 		return linkf(OK, "%s. No PersistentVolume names it, so you may remove it", text)

@@ -82,9 +82,9 @@ func (l Link) sentence(most int) string {
 	}
 	id := regexp.MustCompile(`([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	for utf8.RuneCountInString(text+". "+next) > most {
-		i := max(strings.LastIndex(next, ", "), strings.LastIndex(next, "; "),
-			strings.LastIndex(next, ". "))
-		if i >= 0 {
+		// Half of what to do could be wrong, so it ends only where another thing to do begins.
+		if i := max(strings.LastIndex(next, "; "), strings.LastIndex(next, ". "),
+			strings.LastIndex(next, ", or "), strings.LastIndex(next, ", and ")); i >= 0 {
 			next = next[:i]
 			continue
 		}

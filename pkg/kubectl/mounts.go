@@ -104,10 +104,10 @@ func (f *podFacts) nfs(claim *claimFacts, l Link) Link {
 	if l.rank != meaning.Unreachable || isKnown || claim.sys == nil || claim.sys.of.kind != choice.Manila {
 		return l
 	}
-	l.Text = fmt.Sprintf("node %s has tried to mount share %s of pvc/%s without an answer of the NFS "+
-		"server in time", f.node, claim.handle(), claim.claim.Name)
-	return l.then("Check that this node reaches the export location of the share (TCP 2049): its " +
-		"network, security groups, access rules")
+	l.Text = fmt.Sprintf("node %s has tried to mount share %s without an answer of the NFS server in "+
+		"time", f.node, claim.handle())
+	return l.then("Check that the node reaches the export location (TCP 2049): network, security " +
+		"groups, access rules")
 }
 
 // otherEvents returns the events of a pod that are about no volume and no node.

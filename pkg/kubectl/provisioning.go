@@ -73,7 +73,7 @@ func (f *claimFacts) addUnknown(own []Link) []Link {
 		if p.Similar != "" {
 			l = l.then("Create a class with %s instead", p.Similar)
 			if len(own) > 0 && own[0].topic == meaning.Class && strings.Contains(own[0].Next, p.Similar) {
-				own[0].Next = "The driver does not know " + p.Name + ". " + own[0].Next
+				own[0].Next += "; the driver does not know " + p.Name
 			}
 		}
 		l.rank = meaning.Consequence

@@ -35,7 +35,7 @@ func TestTableHasItsFormat(t *testing.T) {
 		case "rank":
 			assert.Check(t, slices.Contains(rankNames(), value), line)
 		case "topic":
-			assert.Check(t, slices.Contains([]Topic{Attached, Class, Snapshots, Zone}, Topic(value)), line)
+			assert.Check(t, slices.Contains([]Topic{Attached, Class, Network, Snapshots, Zone}, Topic(value)), line)
 		default:
 			t.Errorf("unknown key: %s", line)
 		}
