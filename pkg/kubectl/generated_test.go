@@ -45,8 +45,9 @@ func newLaboratory(t *testing.T) *laboratory {
 	types, err := newScheme()
 	assert.NilError(t, err)
 	j := &laboratory{
-		types: types, guest: kubeconfig(t), management: file(t, []byte(guestKubeconfig("https://management"))),
-		healthy: map[string]unstructured.Unstructured{}, typed: map[string]client.Object{},
+		types: types, guest: kubeconfig(t),
+		management: file(t, []byte(guestKubeconfig("https://management"))),
+		healthy:    map[string]unstructured.Unstructured{}, typed: map[string]client.Object{},
 	}
 	var all []unstructured.Unstructured
 	decode(t, "testdata/objects.yaml", &all)
@@ -174,7 +175,9 @@ func isSame(a, b string) bool {
 		return startA == startB && endA == endB
 	}
 	sorted := func(line string) []string {
-		words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" ,.;:()/", r) })
+		words := strings.FieldsFunc(line, func(r rune) bool {
+			return strings.ContainsRune(" ,.;:()/", r)
+		})
 		slices.Sort(words)
 		return words
 	}
@@ -236,13 +239,15 @@ func (j *laboratory) try(t *testing.T, s broken.Situation, others ...broken.Situ
 	const longest = 300
 	first, output, code := j.ask(t, &s)
 	lacking := s.Answer.Lacks(first, output)
-	right := assert.Check(t, len(lacking) == 0 && code == exitFailed && utf8.RuneCountInString(first) <= longest,
+	fits := utf8.RuneCountInString(first) <= longest
+	right := assert.Check(t, len(lacking) == 0 && code == exitFailed && fits,
 		"%s\n$ %s\n%s\nlacks %q, exit code %d, %d characters", s.Name, strings.Join(s.Args, " "), first,
 		lacking, code, utf8.RuneCountInString(first))
 	for _, other := range others {
 		now, _, _ := j.ask(t, &other)
-		right = assert.Check(t, isSame(renamed(now, &other, &other), renamed(first, &s, &other)),
-			"another answer: %s\n$ %s\n%s\n%s\n", other.Name, strings.Join(other.Args, " "), first, now) && right
+		same := isSame(renamed(now, &other, &other), renamed(first, &s, &other))
+		right = assert.Check(t, same, "another answer: %s\n$ %s\n%s\n%s\n", other.Name,
+			strings.Join(other.Args, " "), first, now) && right
 	}
 	return right
 }

@@ -167,8 +167,8 @@ func decoded(types *runtime.Scheme, u unstructured.Unstructured) (runtime.Object
 	if err != nil {
 		return nil, err
 	}
-	return object, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, object,
-		true)
+	convert := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation
+	return object, convert(u.Object, object, true)
 }
 
 // refusals refuses requests for the forbidden kinds.

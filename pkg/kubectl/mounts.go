@@ -51,7 +51,8 @@ func (f *podFacts) attachment(ctx context.Context, claim *claimFacts) (links []L
 		links = append(links, f.warnings(w, eventsAbout(claim.volume, f.events))...)
 	}
 	return append(claim.sys.judge(links, diagnosis.Attacher),
-		linkf(Progress, "volume %s is not attached to node %s yet", claim.handle(), f.node).then("%s", w.knows))
+		linkf(Progress, "volume %s is not attached to node %s yet", claim.handle(), f.node).
+			then("%s", w.knows))
 }
 
 // usersOn returns the pods on the node of a VolumeAttachment that use a claim.
@@ -101,7 +102,8 @@ func (f *podFacts) mountLinks() []Link {
 // waits.
 func (f *podFacts) nfs(claim *claimFacts, l Link) Link {
 	isKnown := l.topic == meaning.Network // the kernel did not wait for an answer
-	if l.rank != meaning.Unreachable || isKnown || claim.sys == nil || claim.sys.of.kind != choice.Manila {
+	if l.rank != meaning.Unreachable || isKnown || claim.sys == nil ||
+		claim.sys.of.kind != choice.Manila {
 		return l
 	}
 	l.Text = fmt.Sprintf("node %s has tried to mount share %s without an answer of the NFS server in "+

@@ -60,7 +60,7 @@ func (f *podFacts) exclusiveLinks(ctx context.Context, claim *claimFacts) []Link
 		diagnosis.List(namesOf(others))).then("Delete that pod, or use another access mode")}
 }
 
-// usable returns the nodes that the scheduler may choose: affinity, selector and taints permit them.
+// usable returns the nodes that the scheduler may choose: affinity, selector and taints permit it.
 func (f *podFacts) usable(ctx context.Context) []corev1.Node {
 	return slices.DeleteFunc(list[corev1.NodeList](ctx, f.guest).Items, func(n corev1.Node) bool {
 		selected, err := nodeaffinity.GetRequiredNodeAffinity(f.pod).Match(&n)

@@ -135,7 +135,8 @@ func (s *session) warnings(w work, all []corev1.Event) (links []Link) {
 	for _, e := range diagnosis.NewestFirst(all) {
 		at := diagnosis.TimeOf(e)
 		if e.Type != corev1.EventTypeWarning || w.reasons != nil &&
-			!slices.Contains(w.reasons, e.Reason) || at.Before(w.since) || !newest.IsZero() && newest.Sub(at) > stale {
+			!slices.Contains(w.reasons, e.Reason) || at.Before(w.since) ||
+			!newest.IsZero() && newest.Sub(at) > stale {
 			continue
 		}
 		if newest.IsZero() {

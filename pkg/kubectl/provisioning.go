@@ -63,8 +63,8 @@ func (f *claimFacts) provisionLinks() []Link {
 	return links
 }
 
-// addUnknown adds the parameters of the class that the driver ignores, and what to do about an error
-// that they can explain.
+// addUnknown adds the parameters of the class that the driver ignores, and what to do about an
+// error that they can explain.
 func (f *claimFacts) addUnknown(own []Link) []Link {
 	class := ptr.Deref(f.class, storagev1.StorageClass{})
 	for _, p := range meaning.UnknownParameters("StorageClass", f.provisioner, class.Parameters) {

@@ -43,11 +43,11 @@ type crowded struct {
 }
 
 // add adds n objects. The format of each gets its number, and names contain it.
-func (c *crowd) add(n int, path, kind, namespace, labels, rest string) {
+func (c *crowd) add(n int, path, kind, labels, rest string) {
 	for i := range n {
 		one := crowded{kind: kind, name: fmt.Sprintf("o-%d", i), rest: rest}
-		if namespace != "" {
-			one.namespace = fmt.Sprintf(namespace, i%100)
+		if kind == "Pod" || kind == "PersistentVolumeClaim" {
+			one.namespace = fmt.Sprintf("ns-%d", i%100)
 		}
 		one.head = fmt.Sprintf(`"metadata":{"name":%q,"namespace":%q,"uid":"%s-%d","labels":{%s}}`,
 			one.name, one.namespace, kind, i, labels)
@@ -81,7 +81,8 @@ func (o *crowded) json(onlyMetadata bool) string {
 	case onlyMetadata:
 		return `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",` + o.head + `}`
 	}
-	return `{"kind":"` + o.kind + `",` + o.head + `,` + strings.ReplaceAll(o.rest, "NAME", o.name) + `}`
+	rest := strings.ReplaceAll(o.rest, "NAME", o.name)
+	return `{"kind":"` + o.kind + `",` + o.head + `,` + rest + `}`
 }
 
 // listType returns kind and apiVersion of a list as JSON.
@@ -145,22 +146,24 @@ func newCrowd(b *testing.B, s *broken.Situation) *crowd {
 	c := &crowd{items: map[string][]crowded{}}
 	images := strings.Repeat(`{"names":["registry.example.com/a/b@sha256:`+strings.Repeat("0", 64)+
 		`"],"sizeBytes":1},`, 75)
-	c.add(manyNodes, "/api/v1/nodes", "Node", "", `"topology.cinder.csi.openstack.org/zone":"nova"`,
+	c.add(manyNodes, "/api/v1/nodes", "Node", `"topology.cinder.csi.openstack.org/zone":"nova"`,
 		`"apiVersion":"v1","status":{"conditions":[{"type":"Ready","status":"True"}],"images":[`+
 			strings.TrimSuffix(images, ",")+`]}`)
-	c.add(manyNodes, "/apis/storage.k8s.io/v1/csinodes", "CSINode", "", "", `"apiVersion":`+
+	c.add(manyNodes, "/apis/storage.k8s.io/v1/csinodes", "CSINode", "", `"apiVersion":`+
 		`"storage.k8s.io/v1","spec":{"drivers":[{"name":"cinder.csi.openstack.org","nodeID":"NAME",`+
 		`"topologyKeys":["zone"],"allocatable":{"count":25}}]}`)
-	c.add(manyClaims, "/apis/storage.k8s.io/v1/volumeattachments", "VolumeAttachment", "", "",
+	c.add(manyClaims, "/apis/storage.k8s.io/v1/volumeattachments", "VolumeAttachment", "",
 		`"apiVersion":"storage.k8s.io/v1","spec":{"attacher":"cinder.csi.openstack.org","nodeName":`+
 			`"NAME","source":{"persistentVolumeName":"NAME"}},"status":{"attached":true}`)
-	c.add(manyClaims, "/api/v1/persistentvolumes", "PersistentVolume", "", "", `"apiVersion":"v1",`+
-		`"spec":{"csi":{"driver":"cinder.csi.openstack.org","volumeHandle":"NAME"}},"status":{"phase":"Bound"}`)
+	c.add(manyClaims, "/api/v1/persistentvolumes", "PersistentVolume", "", `"apiVersion":"v1",`+
+		`"spec":{"csi":{"driver":"cinder.csi.openstack.org","volumeHandle":"NAME"}},`+
+		`"status":{"phase":"Bound"}`)
 	for path, kind := range map[string]string{
 		"/api/v1/persistentvolumeclaims": "PersistentVolumeClaim", "/api/v1/pods": "Pod",
 	} {
-		c.add(manyClaims, path, kind, "ns-%d", "", `"apiVersion":"v1","spec":{"volumeName":"NAME",`+
-			`"volumes":[{"name":"d","persistentVolumeClaim":{"claimName":"NAME"}}],"containers":[{"name":"a",`+
+		c.add(manyClaims, path, kind, "", `"apiVersion":"v1","spec":{"volumeName":"NAME",`+
+			`"volumes":[{"name":"d","persistentVolumeClaim":{"claimName":"NAME"}}],`+
+			`"containers":[{"name":"a",`+
 			`"env":[{"name":"A","value":"`+strings.Repeat("x", 2000)+`"}]}]},"status":{"phase":"Bound"}`)
 	}
 	known := map[string]bool{}
@@ -179,10 +182,11 @@ func newCrowd(b *testing.B, s *broken.Situation) *crowd {
 }
 
 // BenchmarkWhyInALargeCluster measures the program in a cluster of 5,000 nodes of 10 KB, 10,000
-// claims, volumes, attachments and pods: time, requests, what they transfer, and the largest memory.
+// claims, volumes, attachments and pods: time, requests, transferred data, and the largest memory.
 func BenchmarkWhyInALargeCluster(b *testing.B) {
 	program := filepath.Join(b.TempDir(), "program")
-	build := exec.CommandContext(b.Context(), "go", "build", "-o", program, "../../cmd/kubectl-openstack_csi")
+	build := exec.CommandContext(b.Context(), "go", "build", "-o", program,
+		"../../cmd/kubectl-openstack_csi")
 	output, err := build.CombinedOutput()
 	assert.NilError(b, err, string(output))
 	all, err := broken.All(broken.NewWorld(time.Now()))
@@ -214,7 +218,8 @@ func measure(b *testing.B, program string, s *broken.Situation) {
 	b.ResetTimer()
 	for range b.N {
 		ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
-		cmd := exec.CommandContext(ctx, program, append([]string{"--kubeconfig=" + config}, s.Args[:4]...)...)
+		args := append([]string{"--kubeconfig=" + config}, s.Args[:4]...)
+		cmd := exec.CommandContext(ctx, program, args...)
 		var output strings.Builder
 		cmd.Stdout, cmd.Stderr = &output, &output
 		assert.NilError(b, cmd.Start())
@@ -235,13 +240,15 @@ func measure(b *testing.B, program string, s *broken.Situation) {
 // watchMemory returns the largest resident memory of a process in KiB, until the process has ended.
 // What the kernel reports at the end contains the memory of this process.
 func watchMemory(pid int) (peak int) {
-	for {
+	ticks := time.NewTicker(time.Millisecond)
+	defer ticks.Stop()
+	for range ticks.C {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		_, after, found := strings.Cut(string(text), "VmHWM:")
 		if err != nil || !found {
 			return peak
 		}
 		_, _ = fmt.Sscan(after, &peak)
-		time.Sleep(time.Millisecond)
 	}
+	return peak
 }

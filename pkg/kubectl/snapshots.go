@@ -92,7 +92,8 @@ func (f *snapshotFacts) path(ctx context.Context) []step {
 			l := linkf(Problem, "no snapshot controller has processed the snapshot for more than %v",
 				diagnosis.SnapshotGrace)
 			l.Runbook = "openstackcsinotserved"
-			return []Link{l.then("Install a snapshot controller, or check the logs of the one in the cluster")}
+			return []Link{l.then("Install a snapshot controller, or check the logs of the one in the " +
+				"cluster")}
 		}},
 		{
 			name: "source", done: name == "" || f.guest.hidden["PersistentVolumeClaims"] ||

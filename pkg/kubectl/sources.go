@@ -48,7 +48,9 @@ func (f *claimFacts) snapshotLinks(ctx context.Context) (links []Link) {
 }
 
 // restoredLinks returns the claims that are copies of a snapshot and have no volume yet.
-func (s *session) restoredLinks(ctx context.Context, from *snapshotv1.VolumeSnapshot) (links []Link) {
+func (s *session) restoredLinks(
+	ctx context.Context, from *snapshotv1.VolumeSnapshot,
+) (links []Link) {
 	for _, claim := range list[corev1.PersistentVolumeClaimList](ctx, s.guest,
 		client.InNamespace(from.Namespace)).Items {
 		of := ptr.Deref(claim.Spec.DataSource, corev1.TypedLocalObjectReference{})

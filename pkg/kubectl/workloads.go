@@ -107,7 +107,8 @@ func explainWorkload(ctx context.Context, q question) *Explanation {
 	pods := podsOf(ctx, q.from, object)
 	var all []corev1.Event
 	var stops []Link
-	if i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return !isReady(&p) }); i >= 0 && d == nil {
+	waits := slices.IndexFunc(pods, func(p corev1.Pod) bool { return !isReady(&p) })
+	if i := waits; i >= 0 && d == nil {
 		stops = q.podLinks(ctx, &pods[i])
 	} else if i >= 0 {
 		all = events(ctx, q.from, &pods[i])

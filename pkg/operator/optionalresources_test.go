@@ -34,7 +34,9 @@ func TestServiceMonitorsFollowTheClusterAndTheServiceOfTheOperator(t *testing.T)
 		sync := syncer(t, d, d.serviceMonitor)
 		d.cluster.Start(t.Context())
 		assert.NilError(t, sync())
-		about := func(a clienttesting.Action) bool { return a.GetResource().Resource == "servicemonitors" }
+		about := func(a clienttesting.Action) bool {
+			return a.GetResource().Resource == "servicemonitors"
+		}
 		assert.Check(t, !slices.ContainsFunc(api.Actions(), about), "requests without a CRD")
 		clustertest.PutCRD(t, clients.Metadata, "servicemonitors.monitoring.coreos.com")
 		monitors := api.Resource(schema.GroupVersionResource{

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed objects.yaml
+//go:embed testdata/objects.yaml
 var objectsYAML []byte
 
-//go:embed faults.yaml
+//go:embed testdata/faults.yaml
 var faultsYAML []byte
 
 // Flavour is which cluster the administrator sees.
@@ -85,7 +85,7 @@ func (a Answer) Lacks(first, output string) (lacking []string) {
 // fault is a row of faults.yaml.
 type fault struct {
 	Step, Name string
-	// Driver serves the volume, by default one after the other. Ask are the kinds that are asked about,
+	// Driver serves the volume, by default one after the other. Ask are the kinds of the questions,
 	// About is the name of the object if it is not that of its kind.
 	Driver, Ask, About string
 	// Flavours is "all" if the answer depends on the flavour. Otherwise the flavours take turns.

@@ -33,7 +33,9 @@ type builder struct {
 	err         error
 }
 
-func (s *source) situation(w World, f fault, driver, kind string, flavour Flavour) (Situation, error) {
+func (s *source) situation(
+	w World, f fault, driver, kind string, flavour Flavour,
+) (Situation, error) {
 	b := &builder{
 		from: s, world: w, step: f.Step, title: driver, kind: kind,
 		last:        map[string]*unstructured.Unstructured{},
@@ -58,7 +60,8 @@ func (s *source) situation(w World, f fault, driver, kind string, flavour Flavou
 		"pv": "pvc-<volume.id>", "storageclass": "<class>", "pvc": "<claim>",
 		"volumesnapshot": "<snapshot>",
 	}[kind]
-	b.Args = []string{"why", kind + "/" + b.text(cmp.Or(f.About, about, "<"+kind+">"), nil), "-n", b.name("ns")}
+	name := b.text(cmp.Or(f.About, about, "<"+kind+">"), nil)
+	b.Args = []string{"why", kind + "/" + name, "-n", b.name("ns")}
 	if flavour == Managed {
 		b.Args = append(b.Args, "--management-namespace="+ControlPlane)
 	}
@@ -99,7 +102,8 @@ func (b *builder) item(name string, value, arg any) {
 			b.without(gone.(string))
 		}
 	case words[0] == "event":
-		b.event(words[1], words[2], words[3], b.text(words[4], arg), words[5], b.text(value.(string), arg))
+		b.event(words[1], eventOf{words[2], words[3], b.text(words[4], arg), words[5]},
+			b.text(value.(string), arg))
 	case words[0] == "fails":
 		b.fails(words[1], words[2], b.text(words[3], arg), b.text(value.(string), arg))
 	case isGroup:
@@ -123,7 +127,9 @@ func (b *builder) object(name string, change, arg any) {
 		return u.GetKind() + " " + u.GetNamespace() + "/" + u.GetName()
 	}
 	added := &unstructured.Unstructured{Object: whole}
-	i := slices.IndexFunc(b.made, func(o *unstructured.Unstructured) bool { return key(*o) == key(*added) })
+	i := slices.IndexFunc(b.made, func(o *unstructured.Unstructured) bool {
+		return key(*o) == key(*added)
+	})
 	if i >= 0 {
 		added = b.made[i]
 		added.Object = merged(added.Object, b.expand(change, of)).(map[string]any)
@@ -273,72 +279,5 @@ func (b *builder) setFixed() {
 	}
 	if b.Flavour != Standalone {
 		b.fixed["controlplane"] = "management cluster"
-	}
-}
-
-// event adds an event about an object. The scheduler writes series of events.k8s.io, others count.
-func (b *builder) event(about, kind, reason, from, age, message string) {
-	of := b.last[about]
-	if of == nil {
-		b.fail(errors.New("no such object: " + about))
-		return
-	}
-	hash := fnv.New64()
-	fmt.Fprint(hash, reason, message, b.world.Age, b.world.Reversed)
-	first := b.ago(age).Add(-5 * time.Minute)
-	e := map[string]any{
-		"apiVersion": "v1", "kind": "Event", "type": kind, "reason": reason, "message": message,
-		"metadata": map[string]any{
-			"namespace":         cmp.Or(of.GetNamespace(), "default"),
-			"name":              fmt.Sprintf("%s.%016x", of.GetName(), hash.Sum64()),
-			"creationTimestamp": first.Format(time.RFC3339),
-		},
-		"involvedObject": map[string]any{
-			"apiVersion": of.GetAPIVersion(), "kind": of.GetKind(), "name": of.GetName(),
-			"namespace": of.GetNamespace(), "uid": string(of.GetUID()),
-		},
-		"reportingComponent": from,
-	}
-	const micro = "2006-01-02T15:04:05.000000Z07:00"
-	if from == "default-scheduler" {
-		e["action"], e["eventTime"], e["reportingInstance"] = "Scheduling", first.Format(micro), from+"-0"
-		e["series"] = map[string]any{"count": int64(3), "lastObservedTime": b.ago(age).Format(micro)}
-	} else {
-		e["source"] = map[string]any{"component": from}
-		e["count"], e["firstTimestamp"] = int64(4), first.Format(time.RFC3339)
-		e["lastTimestamp"] = b.ago(age).Format(time.RFC3339)
-	}
-	if from == "kubelet" {
-		node := b.name("node-a")
-		e["source"], e["reportingInstance"] = map[string]any{"component": from, "host": node}, node
-	}
-	b.made = append(b.made, &unstructured.Unstructured{Object: e})
-}
-
-// fails adds the Warning event of a failure, and what follows it if the world wants it.
-func (b *builder) fails(about, reason, from, message string) {
-	cause, later := "95", "12"
-	if b.world.Reversed {
-		cause, later = "9", "80"
-	}
-	b.event(about, "Warning", reason, from, cause, message)
-	if !b.world.Aftermath {
-		return
-	}
-	const deadline = "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
-	switch reason {
-	case "ProvisioningFailed":
-		b.event(about, "Warning", reason, from, later, b.text("<provision "+deadline+">", nil))
-	case "FailedMount":
-		prefix, _, _ := strings.Cut(message, ": ")
-		b.event(about, "Warning", reason, from, later, prefix+": rpc error: code = Aborted desc = An "+
-			"operation with the given Volume ID "+b.id("volume")+" already exists")
-		fallthrough
-	case "FailedAttachVolume":
-		b.event(about, "Warning", "FailedMount", "kubelet", later, "Unable to attach or mount volumes: "+
-			"unmounted volumes=[data], unattached volumes=[], failed to process volumes=[]: context "+
-			"deadline exceeded")
-	case "VolumeFailedDelete", "VolumeResizeFailed":
-		b.event(about, "Warning", reason, from, later, deadline)
 	}
 }

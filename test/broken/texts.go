@@ -38,7 +38,8 @@ func (b *builder) login() string {
 	err := answered("POST", "https://keystone.example.com:5000/v3/auth/tokens", []int{201, 203},
 		"401 error The request you have made requires authentication.")
 	if b.title == "manila" {
-		return rpc(codes.Unauthenticated, "failed to create Manila v2 client: failed to authenticate: %v", err)
+		return rpc(codes.Unauthenticated,
+			"failed to create Manila v2 client: failed to authenticate: %v", err)
 	}
 	return rpc(codes.Internal, "Failed to get volumes: %v", err)
 }
@@ -54,7 +55,8 @@ func (b *builder) failure(operation, text string) string {
 		kind, output, _ := strings.Cut(text, " ")
 		from := map[string]string{"nfs": "10.0.0.5:/volumes/share-1", "ext4": "/dev/vdc"}[kind]
 		return rpc(codes.Internal, "mount failed: exit status 32\nMounting command: mount\nMounting "+
-			"arguments: -t %s -o defaults %s /var/lib/kubelet/volumes/mount\nOutput: %s\n", kind, from, output)
+			"arguments: -t %s -o defaults %s /var/lib/kubelet/volumes/mount\nOutput: %s\n",
+			kind, from, output)
 	case "provision": // version 6 of external-provisioner does not name the class
 		if b.Flavour == Standalone {
 			return fmt.Sprintf("failed to provision volume with StorageClass %q: %s", b.name("class"), text)
