@@ -104,7 +104,7 @@ func (f *claimFacts) path(ctx context.Context) []step {
 		}},
 		{name: "provisioned", done: chosen, why: f.provisionLinks},
 		{name: "bound", done: bound, ok: f.boundLinks(), why: f.chosenLinks},
-		{name: "grown", done: !f.grows(), why: f.growthLinks},
+		{name: "grown", done: !f.grows(), why: func() []Link { return f.growthLinks(ctx) }},
 	}
 	switch {
 	case chosen:

@@ -1,8 +1,10 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,6 +13,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
@@ -92,10 +95,36 @@ func (f *podFacts) mountLinks() []Link {
 	others := slices.DeleteFunc(slices.Clone(f.events), func(e corev1.Event) bool {
 		return slices.ContainsFunc(f.claims, func(c *claimFacts) bool { return isAbout(c.volume, e) })
 	})
-	w := f.onNode("a volume cannot be mounted on node " + f.node)
+	w := f.onNode("")
 	w.reasons = mountReasons()
-	own = append(own, f.warnings(w, others)...)
+	named := map[string][]corev1.Event{}
+	for _, e := range others {
+		subject := f.subject(e)
+		named[subject] = append(named[subject], e)
+	}
+	for _, subject := range slices.Sorted(maps.Keys(named)) {
+		w.fails = subject + " cannot be mounted on node " + f.node
+		own = append(own, f.warnings(w, named[subject])...)
+	}
 	return judge(own, func(meaning.Rank) []Link { return f.pluginLinks() })
+}
+
+// subject returns the volumes of the pod that an event is about.
+func (f *podFacts) subject(e corev1.Event) string {
+	names := fault.Parse(e.Message).Names
+	about := strings.Fields(cmp.Or(names[fault.Volumes], names[fault.PV]))
+	var all []string
+	for _, v := range f.pod.Spec.Volumes {
+		if !slices.Contains(about, v.Name) {
+			continue
+		}
+		if claim := claimName(f.pod, v); claim != "" {
+			all = append(all, "the volume of pvc/"+claim)
+		} else {
+			all = append(all, "volume "+v.Name)
+		}
+	}
+	return cmp.Or(diagnosis.List(all), "a volume")
 }
 
 // nfs says what an NFS server that does not answer means: mounting takes longer than the kubelet

@@ -19,11 +19,17 @@ func (f *claimFacts) consumerLinks(ctx context.Context) []Link {
 	if own := f.warnings(f.provisioning(), f.events); causeOf(own) != nil {
 		return f.sys.judge(own, diagnosis.Provisioner)
 	}
-	for _, pod := range f.users(ctx, f.claim) {
+	users := f.users(ctx, f.claim)
+	for _, pod := range users {
 		if pod.Spec.NodeName == "" {
 			return about("pod/"+pod.Name+", which uses the claim",
 				f.podFacts(ctx, &pod).schedulingLinks(ctx))
 		}
+	}
+	if len(users) > 0 {
+		return []Link{linkf(Problem, "pod/%s names node %s itself, so the scheduler, for which "+
+			"StorageClass %s waits, chooses none", users[0].Name, users[0].Spec.NodeName, f.class.Name).
+			then("Create the pod again without nodeName; nodeSelector chooses a node, too")}
 	}
 	return []Link{linkf(Warning, "StorageClass %s waits for the first pod that uses the claim "+
 		"(WaitForFirstConsumer)", f.class.Name).then("Create a pod that uses it")}
@@ -125,7 +131,7 @@ func (f *claimFacts) grows() bool {
 }
 
 // growthLinks says why the volume has not grown.
-func (f *claimFacts) growthLinks() []Link {
+func (f *claimFacts) growthLinks(ctx context.Context) []Link {
 	want, has := f.claim.Spec.Resources.Requests.Storage(), f.claim.Status.Capacity.Storage()
 	w := work{
 		fails:   fmt.Sprintf("volume %s cannot grow from %s to %s", f.handle(), has, want),
@@ -140,12 +146,35 @@ func (f *claimFacts) growthLinks() []Link {
 		if c.Status == corev1.ConditionTrue && c.Message != "" {
 			l := linkf(Progress, "%s: %s", c.Type, c.Message)
 			l.rank = meaning.Consequence
+			if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending {
+				l, onNode = f.fileSystemLink(ctx, w), true
+			}
 			links = append(links, l)
-			onNode = onNode || c.Type == corev1.PersistentVolumeClaimFileSystemResizePending
 		}
 	}
 	if !onNode {
 		links = f.sys.judge(links, diagnosis.Resizer)
 	}
 	return append(links, linkf(Progress, "grows from %s to %s", has, want).then("%s", w.knows))
+}
+
+// fileSystemLink says why the node has not grown the file system of the volume, which has grown.
+func (f *claimFacts) fileSystemLink(ctx context.Context, w work) Link {
+	w.reasons = append(w.reasons, mountReasons()...)
+	l := linkf(Progress, "the volume has grown, and its file system grows on the node of a pod that "+
+		"uses it").then("Start a pod that uses the claim")
+	for _, pod := range f.users(ctx, f.claim) {
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		l = linkf(Progress, "the volume has grown; node %s grows its file system for pod/%s",
+			pod.Spec.NodeName, pod.Name).then("Wait, or see the log of the kubelet of this node")
+		w.fails = fmt.Sprintf("volume %s cannot be grown or mounted on node %s, for pod/%s", f.handle(),
+			pod.Spec.NodeName, pod.Name)
+		if said := f.warnings(w, eventsAbout(f.volume, events(ctx, f.guest, &pod))); len(said) > 0 {
+			said, _ = best(said)
+			return said[0]
+		}
+	}
+	return l
 }

@@ -111,6 +111,7 @@ type Noun string
 // specification of a pod, separated by spaces. Names of Snapshot, Set, Secret and Claim may contain
 // a namespace.
 const (
+	PV         Noun = "pv"
 	Volume     Noun = "volume"
 	Volumes    Noun = "volumes"
 	Share      Noun = "share"
