@@ -68,7 +68,7 @@ func isReal(s broken.Situation) bool {
 	}
 	return parts[2] == "cinder" && !slices.Contains(needsMore, parts[1]) &&
 		(slices.Contains([]string{"exists", "claim", "class", "scheduled"}, parts[0]) ||
-			parts[1] == "claim that a pod uses" || parts[1] == "volume whose claim exists")
+			parts[1] == "claim that a pod uses")
 }
 
 // createFor creates what users create in a situation.
