@@ -204,9 +204,14 @@ func statusOf(err error) int {
 }
 
 // limitsRequests returns whether a call failed because of a limit on the number of requests. Nova
-// and Cinder answer 413 in place of 429.
+// and Cinder answer 413 in place of 429, and call it a fault of kind overLimit or overLimitFault.
 func limitsRequests(err error) bool {
 	code, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
-	return code.Actual == http.StatusTooManyRequests ||
-		code.Actual == http.StatusRequestEntityTooLarge && code.ResponseHeader.Get("Retry-After") != ""
+	if code.Actual != http.StatusRequestEntityTooLarge {
+		return code.Actual == http.StatusTooManyRequests
+	}
+	var faults map[string]json.RawMessage
+	_ = json.Unmarshal(code.Body, &faults) // another text names no fault
+	return code.ResponseHeader.Get("Retry-After") != "" || faults["overLimit"] != nil ||
+		faults["overLimitFault"] != nil
 }

@@ -43,7 +43,10 @@ func faultyResponses() map[string]failure {
 		"500": {status(500), unreachable, "returned HTTP 500. The cloud may be in maintenance"},
 		"429": {status(429), unreachable, "returned HTTP 429: it limits the number of"},
 		"413": {foreign("", simulator.Answer{
-			Status: 413, Header: map[string]string{"Retry-After": "7"}, Body: `{"overLimit":{"code":413}}`,
+			Status: 413, Header: map[string]string{"Retry-After": "7"}, Body: "busy",
+		}), unreachable, "returned HTTP 413: it limits the number of"},
+		"413 of Cinder": {foreign("", simulator.Answer{
+			Status: 413, Body: `{"overLimitFault":{"code":413}}`,
 		}), unreachable, "returned HTTP 413: it limits the number of"},
 		"400":           {status(400), unreachable, "returned HTTP 400, which"},
 		"garbage":       {mode(simulator.Garbage), unreachable, notAnAPI},
