@@ -70,11 +70,11 @@ func scenarioFiles(t *testing.T) []string {
 	return files
 }
 
-func decode(t testing.TB, file string, into any) {
-	t.Helper()
+func decode(tb testing.TB, file string, into any) {
+	tb.Helper()
 	text, err := os.ReadFile(file)
-	assert.NilError(t, err)
-	assert.NilError(t, yaml.UnmarshalStrict(text, into), file)
+	assert.NilError(tb, err)
+	assert.NilError(tb, yaml.UnmarshalStrict(text, into), file)
 }
 
 // kubeconfig returns the path of a kubeconfig of a cluster that does not exist.

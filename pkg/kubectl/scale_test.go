@@ -56,15 +56,15 @@ func (c *crowd) add(n int, path, kind, labels, rest string) {
 }
 
 // addObject adds an object as it is.
-func (c *crowd) addObject(t testing.TB, u unstructured.Unstructured) {
-	t.Helper()
+func (c *crowd) addObject(tb testing.TB, u unstructured.Unstructured) {
+	tb.Helper()
 	plural, _ := meta.UnsafeGuessKindToResource(u.GroupVersionKind())
 	path := "/apis/" + u.GetAPIVersion() + "/" + plural.Resource
 	if u.GetAPIVersion() == "v1" {
 		path = "/api/v1/" + plural.Resource
 	}
 	text, err := u.MarshalJSON()
-	assert.NilError(t, err)
+	assert.NilError(tb, err)
 	involved, _, _ := unstructured.NestedString(u.Object, "involvedObject", "uid")
 	node, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName")
 	c.items[path] = append(c.items[path], crowded{
