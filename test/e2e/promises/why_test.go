@@ -95,7 +95,7 @@ func (x *test) explainsQuota() {
 	x.Must(err)
 	x.T.Cleanup(func() { _ = cloud.ClearFaults() })
 	x.Claim("why-quota", pods.ClaimSpec(pods.Manila()))
-	x.awaitCause("pvc/why-quota", "the quota of the OpenStack project is full")
+	x.awaitCause("pvc/why-quota", "the quota of shares of the OpenStack project or share type is full")
 	x.Must(cloud.ClearFaults(fault.ID))
 	x.awaitBound("why-quota")
 }
