@@ -198,11 +198,17 @@ func (f *podFacts) onNode(fails string) work {
 // missingLinks returns the claims that do not exist. The controller of ephemeral volumes says why.
 func (f *podFacts) missingLinks() []Link {
 	w := f.onNode("its claims cannot be created")
-	w.reasons, w.knows = []string{"FailedCreate"}, "Ask the administrators of the cluster"
+	w.reasons = []string{"FailedBinding", "FailedCreate"}
+	w.knows = "Ask the administrators of the cluster"
 	links := f.warnings(w, f.events)
 	for _, name := range f.missing {
-		links = append(links, linkf(Problem, "pvc/%s does not exist", name).
-			then("Create it, or what creates it"))
+		l := linkf(Problem, "pvc/%s does not exist", name).then("Create it, or what creates it")
+		if slices.ContainsFunc(f.pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.Ephemeral != nil && claimName(f.pod, v) == name
+		}) { // a claim that somebody else creates has another owner, so the pod could not use it
+			l = l.then("Do not create it: kube-controller-manager does so; read its log")
+		}
+		links = append(links, l)
 	}
 	return links
 }
