@@ -58,19 +58,8 @@ type matched struct {
 	nested bool
 }
 
-// Match returns the names of a text that has a format, such as "Volume {volume} could not be
-// found.". The format explains all of the text. A name has no line break and no ": ".
-func Match(format, text string) (map[Noun]string, bool) {
-	m, found := match(format, text, true)
-	names := map[Noun]string{}
-	for _, n := range m.names {
-		names[n.noun] = n.name
-	}
-	return names, found
-}
-
-// match compares a text with a format. Names contain spaces only if that is allowed.
-func match(format, text string, spaces bool) (m matched, found bool) {
+// match compares a text with a format, which must explain all of it.
+func match(format, text string) (m matched, found bool) {
 	for {
 		literal, rest, more := strings.Cut(format, "{")
 		if text, found = strings.CutPrefix(text, literal); !found || !more {
@@ -83,7 +72,7 @@ func match(format, text string, spaces bool) (m matched, found bool) {
 			m.inner, found = m.cutInner(text, after)
 			return m, found
 		}
-		name, found := cutName(Noun(noun), text, after, spaces)
+		name, found := cutName(Noun(noun), text, after)
 		if !found {
 			return m, false
 		}
@@ -95,10 +84,10 @@ func match(format, text string, spaces bool) (m matched, found bool) {
 
 // cutName returns what is before the literal with which the rest of a format begins: up to a
 // closing quote or bracket, or one name. The last one of a format is all of the text.
-func cutName(noun Noun, text, rest string, spaces bool) (string, bool) {
+func cutName(noun Noun, text, rest string) (string, bool) {
 	until, _, _ := strings.Cut(rest, "{")
 	if until == "" {
-		return text, isName(noun, text, spaces)
+		return text, isName(noun, text)
 	}
 	window := text[:min(len(text), nameLimit)]
 	i := strings.Index(window, until)
@@ -109,18 +98,15 @@ func cutName(noun Noun, text, rest string, spaces bool) (string, bool) {
 	case ']', ')', '\'':
 		return window[:max(i, 0)], i >= 0
 	}
-	return window[:max(i, 0)], i >= 0 && isName(noun, window[:i], spaces)
+	return window[:max(i, 0)], i >= 0 && isName(noun, window[:i])
 }
 
-// isName returns whether a text can be what a noun stands for.
-func isName(noun Noun, text string, spaces bool) bool {
+// isName returns whether a text can be what a noun stands for. Few names contain spaces.
+func isName(noun Noun, text string) bool {
 	switch noun {
 	case "", "arguments", "exit", "limited", "message", "output", "requested", "rest", "used":
 		return true
 	case Name, Status, Volumes:
-		spaces = true
-	}
-	if spaces {
 		return text != "" && !strings.Contains(text, "\n") && !strings.Contains(text, ": ")
 	}
 	return text != "" && !strings.ContainsAny(text, " \n\"")
@@ -155,7 +141,7 @@ func (m *matched) cutInner(text, rest string) (string, bool) {
 	if i < 0 {
 		return "", false
 	}
-	tail, found := match(rest, text[i:], false)
+	tail, found := match(rest, text[i:])
 	m.names = append(m.names, tail.names...)
 	return text[:i], found
 }

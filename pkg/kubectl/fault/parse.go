@@ -87,7 +87,7 @@ func (p *parser) frame(text string) (inner string, explained bool) {
 			!p.inside && f.by == Driver && f.begin == "" {
 			continue
 		}
-		if m, found := match(f.text, text, false); found {
+		if m, found := match(f.text, text); found {
 			p.apply(f, m, text)
 			return m.inner, true
 		}

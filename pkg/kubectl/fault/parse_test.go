@@ -99,30 +99,3 @@ func parts(text string) (parts []string) {
 	}
 	return parts
 }
-
-// TestFormatsExplainTexts checks what Match promises to those who compare messages.
-func TestFormatsExplainTexts(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		format, text string
-		want         map[fault.Noun]string
-	}{
-		{
-			"Volume {volume} could not be found.", "Volume a could not be found.",
-			map[fault.Noun]string{"volume": "a"},
-		},
-		{
-			"Volume type with name {name} could not be found.",
-			"Volume type with name my type could not be found.",
-			map[fault.Noun]string{"name": "my type"},
-		},
-		{"Volume {volume} could not be found.", "Volume a could not be found. Or not.", nil},
-		{"share {share} not found", "share a: b not found", nil},
-	} {
-		got, found := fault.Match(test.format, test.text)
-		assert.Equal(t, found, test.want != nil, test.text)
-		if found {
-			assert.DeepEqual(t, got, test.want)
-		}
-	}
-}

@@ -25,7 +25,7 @@ func (p *parser) scheduling(text string) bool {
 		p.Scheduling.Reasons = append(p.Scheduling.Reasons, Reason{nodes, why})
 		rest = after
 	}
-	if m, found := match(`persistentvolumeclaim "{claim}" {}`, said, false); found {
+	if m, found := match(`persistentvolumeclaim "{claim}" {}`, said); found {
 		p.name(Claim, m.names[0].name)
 	}
 	p.end(Unschedulable, said)

@@ -59,8 +59,13 @@ const (
 	Zone Topic = "zone"
 )
 
-// limit is how many characters Stops and Next have at most.
-const limit = 110
+const (
+	// limit is how many characters Stops and Next have at most.
+	limit = 110
+	// ends is how many ends of a text after a colon are compared at most. What OpenStack says has no
+	// limit of its own.
+	ends = 64
+)
 
 // Of returns what an error means. The rank is Unknown if no rule knows it.
 func Of(f fault.Fault) Meaning { return OfEvent("", f) }
@@ -98,8 +103,10 @@ func textsOf(f fault.Fault) (texts []string) {
 		}
 	}
 	for _, text := range whole {
-		for rest, found := clean(text), true; found; _, rest, found = strings.Cut(rest, ": ") {
+		rest, found := clean(text), true
+		for n := 0; found && n < ends; n++ {
 			texts = append(texts, rest)
+			_, rest, found = strings.Cut(rest, ": ")
 		}
 	}
 	return texts
