@@ -33,7 +33,10 @@ func load(root, module string, folders []string, functions string) (*code, error
 	if err != nil {
 		return nil, err
 	}
-	add := func(path string, _ fs.DirEntry, err error) error {
+	add := func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && entry.Name() == "testing" {
+			return fs.SkipDir
+		}
 		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 			return err
 		}

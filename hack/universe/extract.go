@@ -90,6 +90,13 @@ func familyOf(in *ast.FuncDecl, call *ast.CallExpr, args []ast.Expr) string {
 // warnings finds the component, reasons and formats of Warning events, and the scheduler's reasons.
 func (c *code) warnings() {
 	c.calls(func(in *ast.FuncDecl, call *ast.CallExpr) {
+		if nameOf(call.Fun) == "NewStatus" && len(call.Args) > 1 {
+			for _, reason := range c.texts(in, call.Args[1]) {
+				if reason != "" {
+					c.add("scheduler", "FailedScheduling", reason)
+				}
+			}
+		}
 		i := slices.IndexFunc(call.Args, func(e ast.Expr) bool { return nameOf(e) == "EventTypeWarning" })
 		note := i + 2
 		if i == 2 && nameOf(call.Fun) == "Eventf" {
