@@ -47,6 +47,9 @@ type Finding struct {
 	Since metav1.Time `json:"since,omitzero"`
 	// Runbook is the anchor of the finding in docs/runbooks.md, "" if there is none.
 	Runbook string `json:"runbook,omitempty"`
+	// Said is the end of the message that another component wrote, "" if it wrote none. Who has no
+	// room for the whole message shortens this part.
+	Said string `json:"-"`
 }
 
 // Rule is the judgement of conditions whose type has a suffix.

@@ -19,25 +19,22 @@ const TypePods = "PodsNotReady"
 
 // The reasons why pods of a workload do not run.
 const (
-	reasonCrash        = "CrashLoopBackOff"
-	reasonImage        = "ImagePullBackOff"
-	reasonContainer    = "CreateContainerError"
-	reasonFailedCreate = "FailedCreate"
-	reasonFailed       = "PodFailed"
-	reasonNotReady     = "NotReady"
-	reasonUnscheduled  = "Unschedulable"
+	ReasonCrash        = "CrashLoopBackOff"
+	ReasonImage        = "ImagePullBackOff"
+	ReasonContainer    = "CreateContainerError"
+	ReasonFailedCreate = "FailedCreate"
+	ReasonFailed       = "PodFailed"
+	ReasonNotReady     = "NotReady"
+	ReasonUnscheduled  = "Unschedulable"
 )
 
 // PodReasons returns all reasons of TypePods. They are reasons of conditions and labels of alerts.
 func PodReasons() []string {
 	return []string{
-		reasonCrash, reasonImage, reasonContainer, reasonFailedCreate, reasonFailed, reasonNotReady,
-		reasonUnscheduled,
+		ReasonCrash, ReasonImage, ReasonContainer, ReasonFailedCreate, ReasonFailed, ReasonNotReady,
+		ReasonUnscheduled,
 	}
 }
-
-// maxMessage is the maximum length of what a container or another component says.
-const maxMessage = 256
 
 // Workload is a Deployment or DaemonSet with its pods.
 type Workload struct {
@@ -97,8 +94,14 @@ func Pods(w Workload) *Finding {
 	}
 	return &Finding{
 		Severity: Problem, Type: TypePods, Reason: reason, Message: about + ": " + trouble,
-		Runbook: "openstackcsiunavailable",
+		Runbook: "openstackcsiunavailable", Said: SaidIn(trouble),
 	}
+}
+
+// SaidIn returns what another component said in a text of PodTrouble: our words have no colon.
+func SaidIn(trouble string) string {
+	_, said, _ := strings.Cut(trouble, ": ")
+	return said
 }
 
 // Trouble returns why the first pod with a problem does not run, or why no pod can be created; ""
@@ -110,7 +113,7 @@ func (w Workload) Trouble() (reason, text string, nodes []string) {
 			continue
 		}
 		// Pods that have failed stay after others have replaced them.
-		if text == "" || reason == reasonFailed && why != reasonFailed {
+		if text == "" || reason == ReasonFailed && why != ReasonFailed {
 			reason, text = why, trouble
 		}
 		if node := w.Pods[i].Spec.NodeName; node != "" {
@@ -121,9 +124,9 @@ func (w Workload) Trouble() (reason, text string, nodes []string) {
 		// The API server names another pod at each attempt.
 		failure := regexp.MustCompile(`^(?:\(combined from similar events\): )?(?:Error creating: )?`+
 			`(?:pods "[^"]*" is forbidden: )?`).ReplaceAllString(w.Failure, "")
-		return reasonFailedCreate, "no more can be created: " + Short(failure), nil
+		return ReasonFailedCreate, "no more can be created: " + Short(failure), nil
 	}
-	if reason == reasonFailed && w.Updated >= w.Wanted && w.Available >= w.Wanted {
+	if reason == ReasonFailed && w.Updated >= w.Wanted && w.Available >= w.Wanted {
 		return "", "", nil
 	}
 	if text != "" && !strings.HasPrefix(text, "container ") {
@@ -182,7 +185,7 @@ func PodTrouble(pod *corev1.Pod) (severity Severity, reason, text string) {
 		return "", "", ""
 	}
 	if pod.Status.Phase == corev1.PodFailed {
-		return Problem, reasonFailed, "has failed (" + cmp.Or(pod.Status.Reason, "Failed") + "): " +
+		return Problem, ReasonFailed, "has failed (" + cmp.Or(pod.Status.Reason, "Failed") + "): " +
 			said(pod.Status.Message)
 	}
 	notReady := "is not ready"
@@ -192,7 +195,7 @@ func PodTrouble(pod *corev1.Pod) (severity Severity, reason, text string) {
 			return "", "", ""
 		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
 			why, _, _ := strings.Cut(c.Message, ". ") // then follows whether preemption would help
-			return Problem, reasonUnscheduled, "cannot be scheduled: " + Short(why)
+			return Problem, ReasonUnscheduled, "cannot be scheduled: " + Short(why)
 		case c.Type == corev1.PodReady && c.Message != "":
 			notReady = "is not ready: " + Short(c.Message)
 		}
@@ -213,7 +216,7 @@ func PodTrouble(pod *corev1.Pod) (severity Severity, reason, text string) {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return Progress, string(pod.Status.Phase), "starts" // the kubelet has not begun
 	}
-	return Problem, reasonNotReady, notReady
+	return Problem, ReasonNotReady, notReady
 }
 
 // containerTrouble returns why a container does not run. Its states change while the kubelet starts
@@ -226,10 +229,10 @@ func containerTrouble(c corev1.ContainerStatus) (reason, text string) {
 		case strings.Contains(waiting.Reason, "Image"):
 			// The message of the back-off quotes the one of ErrImagePull.
 			_, after, _ := strings.Cut(waiting.Message, "ErrImagePull: ")
-			return reasonImage, fmt.Sprintf("container %s is in %s: %s", c.Name, reasonImage,
+			return ReasonImage, fmt.Sprintf("container %s is in %s: %s", c.Name, ReasonImage,
 				said(cmp.Or(after, waiting.Message)))
-		case waiting.Reason != reasonCrash:
-			return reasonContainer, fmt.Sprintf("container %s is in %s: %s", c.Name, waiting.Reason,
+		case waiting.Reason != ReasonCrash:
+			return ReasonContainer, fmt.Sprintf("container %s is in %s: %s", c.Name, waiting.Reason,
 				said(waiting.Message))
 		}
 	}
@@ -241,7 +244,7 @@ func containerTrouble(c corev1.ContainerStatus) (reason, text string) {
 	if ended.Reason == "OOMKilled" {
 		why = ", out of memory"
 	}
-	return reasonCrash, fmt.Sprintf("container %s is in %s (exit %d%s): %s", c.Name, reasonCrash,
+	return ReasonCrash, fmt.Sprintf("container %s is in %s (exit %d%s): %s", c.Name, ReasonCrash,
 		ended.ExitCode, why, cmp.Or(Short(lastLine(ended.Message)),
 			"it left no message, so read the end of its log"))
 }
@@ -258,39 +261,3 @@ func Ended(c corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 }
 
 func said(message string) string { return cmp.Or(Short(message), "there is no message") }
-
-// lastLine returns the last line without what klog writes before a message, which differs at each
-// exit.
-func lastLine(text string) string {
-	text = strings.TrimSpace(text)
-	return regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] `).
-		ReplaceAllString(text[strings.LastIndex(text, "\n")+1:], "")
-}
-
-// Short returns one line of at most 256 characters, in which credentials are replaced. Errors say
-// first what failed and last why, so both ends stay.
-func Short(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	for _, secret := range []string{
-		// A key and its value in text, YAML, or JSON, which may be escaped or a list.
-		`((?:pass(?:word|wd|code)|secret|token)[\w-]*[\\"']*\s*[:=]\s*\[?)` +
-			`(?:\\*["'].*?(?:[^\\]["']|$)|[^\s"',;&}\]]+)`,
-		`(--[\w-]*(?:password|passcode|secret|token)\s+)\S+`,
-		`((?:bearer|basic)\s+)\S+`,
-	} {
-		text = regexp.MustCompile("(?i)"+secret).ReplaceAllString(text, "${1}***")
-	}
-	text = regexp.MustCompile(`(://)\S+@`).ReplaceAllString(text, "${1}***@")
-	return Ends(text, maxMessage)
-}
-
-// Ends returns a text of at most a number of characters without what is between its beginning and
-// its last third.
-func Ends(text string, most int) string {
-	runes := []rune(text)
-	if len(runes) <= most {
-		return text
-	}
-	end := most / 3
-	return string(runes[:most-end-1]) + "…" + string(runes[len(runes)-end:])
-}

@@ -109,7 +109,7 @@ func (s *system) linkOf(f diagnosis.Finding) Link {
 		return l.then("Ask the administrators of the management cluster")
 	}
 	if f.Type == diagnosis.TypePods && strings.HasPrefix(f.Message, "Deployment "+s.of.controller) {
-		l = l.then("Read the log and the events of its pods in namespace %s", s.of.namespace)
+		l = l.thenStart(f.Reason, "its pods in namespace "+s.of.namespace)
 	}
 	return l
 }

@@ -49,7 +49,7 @@ func (s *session) attachedLink(
 		l.Text += trouble
 	case len(users) > 0:
 		l.Text += ", where pod " + diagnosis.List(namesOf(users)) + " uses it"
-		l = l.then("Delete that pod, or run all pods on one node")
+		l = l.thenFree(users, "Delete that pod, or run all pods on one node")
 	default:
 		l = l.then("No pod that you may see uses it there, so it should be detached soon; up to 6m " +
 			"after the deletion of a pod")

@@ -437,3 +437,17 @@ func recording(t *testing.T, s *scenario, used map[string]bool) *options {
 	connectTo(o, interceptor.NewClient(inner, onRead(add)))
 	return o
 }
+
+// The log of a container that never ran says nothing, and each reason has something to do.
+func TestNextStepFollowsTheReasonOfAPod(t *testing.T) {
+	t.Parallel()
+	ran := []string{diagnosis.ReasonCrash, diagnosis.ReasonFailed, diagnosis.ReasonNotReady}
+	seen := map[string]bool{}
+	for _, reason := range append(diagnosis.PodReasons(), "ContainerCreating") {
+		next := Link{}.thenStart(reason, "pod a/b").Next
+		assert.Check(t, is.Contains(next, "pod a/b"), reason)
+		assert.Check(t, is.Equal(strings.Contains(next, "log"), slices.Contains(ran, reason)), reason)
+		seen[next] = true
+	}
+	assert.Check(t, len(seen) >= 5, "texts: %v", seen)
+}

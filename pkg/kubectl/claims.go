@@ -129,7 +129,7 @@ func (f *claimFacts) deletion(ctx context.Context) []step {
 	return []step{
 		{name: "unused", done: len(users) == 0, why: func() []Link {
 			return []Link{linkf(Problem, "pod %s still uses it", diagnosis.List(namesOf(users))).
-				then("Delete what creates the pod")}
+				thenFree(users, "Delete what creates the pod")}
 		}},
 		{
 			name: "snapshotted", done: !slices.Contains(f.claim.Finalizers, snapshotted),

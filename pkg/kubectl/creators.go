@@ -132,7 +132,7 @@ func explainSet(ctx context.Context, q question) *Explanation {
 			e.Chain = append(e.Chain, about("pod "+name+" is missing",
 				[]Link{q.notCreated(ctx, set, name, ordinal)})...)
 		default:
-			e.Chain = append(e.Chain, about("pod "+name, walk(q.podFacts(ctx, pod).path(ctx)))...)
+			e.Chain = append(e.Chain, q.podLinks(ctx, pod)...)
 		}
 		found++
 	}

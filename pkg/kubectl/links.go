@@ -42,8 +42,10 @@ type Link struct {
 
 	rank  meaning.Rank
 	topic meaning.Topic
-	// said is 1 if a service of OpenStack answered.
-	said int
+	// answered is 1 if a service of OpenStack answered.
+	answered int
+	// said is the end of Text that another component wrote, which is shortened first.
+	said string
 }
 
 const (
@@ -68,20 +70,18 @@ func only(state State, format string, args ...any) []Link {
 }
 
 func linkOf(f diagnosis.Finding) Link {
-	return Link{State: f.Severity, Text: f.Message, Runbook: f.Runbook, rank: proved}
+	return Link{
+		State: f.Severity, Text: f.Message, Runbook: f.Runbook, rank: proved, said: f.Said,
+	}
 }
 
 // sentence returns what is so and what to do next, in at most a number of characters. What to do
-// comes again below, so it loses its last parts first, and then the text loses the ends of IDs, if
-// what to do contains them or the text names the claim. Errors say first what failed and last why,
-// so the middle goes last.
+// comes again below, so it loses its last parts first. Then the text loses the ends of IDs, if what
+// to do contains them or the text names the claim, and the middle of what another component wrote.
 func (l Link) sentence(most int) string {
 	text, next := strings.TrimSuffix(strings.Join(strings.Fields(l.Text), " "), "."), l.Next
-	if next == "" {
-		return diagnosis.Ends(text, most)
-	}
 	id := regexp.MustCompile(`([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	for utf8.RuneCountInString(text+". "+next) > most {
+	for next != "" && utf8.RuneCountInString(text+". "+next) > most {
 		// Half of what to do could be wrong, so it ends only where another thing to do begins.
 		if i := max(strings.LastIndex(next, "; "), strings.LastIndex(next, ". "),
 			strings.LastIndex(next, ", or "), strings.LastIndex(next, ", and ")); i >= 0 {
@@ -96,8 +96,24 @@ func (l Link) sentence(most int) string {
 		})
 		break
 	}
-	next = diagnosis.Ends(". "+next, most*2/3)
-	return diagnosis.Ends(text, most-utf8.RuneCountInString(next)) + next
+	return l.shortened(text, next, most)
+}
+
+// shortened returns a text, which ends in what a component said, and what to do next. Too little of
+// what it said would say nothing.
+func (l Link) shortened(text, next string, most int) string {
+	const least = 40
+	if next != "" {
+		next = diagnosis.Ends(". "+next, most*2/3)
+	}
+	most -= utf8.RuneCountInString(next)
+	said := strings.TrimSuffix(strings.Join(strings.Fields(l.said), " "), ".")
+	ours, found := strings.CutSuffix(text, said)
+	room := most - utf8.RuneCountInString(ours)
+	if found && room >= min(least, utf8.RuneCountInString(said)) {
+		return ours + diagnosis.Ends(said, room) + next
+	}
+	return diagnosis.Ends(text, most) + next
 }
 
 // causeOf returns the first link that is a problem, else the first that is in progress.

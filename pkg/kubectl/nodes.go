@@ -9,9 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
@@ -19,9 +17,14 @@ import (
 
 // schedulingLinks says why the scheduler has chosen no node.
 func (f *podFacts) schedulingLinks(ctx context.Context) []Link {
-	var links []Link
-	if nodes := f.usable(ctx); len(nodes) > 0 {
-		links = append(f.zoneLinks(nodes), f.limitLinks(ctx, nodes)...)
+	all := list[corev1.NodeList](ctx, f.guest).Items
+	usable := slices.DeleteFunc(slices.Clone(all), func(n corev1.Node) bool {
+		why, _ := f.barred(&n)
+		return why != ""
+	})
+	links := f.zoneLinks(all, usable)
+	if len(usable) > 0 {
+		links = append(links, f.limitLinks(ctx, usable)...)
 	}
 	for _, claim := range f.claims {
 		links = append(links, f.exclusiveLinks(ctx, claim)...)
@@ -57,29 +60,16 @@ func (f *podFacts) exclusiveLinks(ctx context.Context, claim *claimFacts) []Link
 		return nil
 	}
 	return []Link{linkf(Problem, "pvc/%s is ReadWriteOncePod, and pod %s uses it", claim.claim.Name,
-		diagnosis.List(namesOf(others))).then("Delete that pod, or use another access mode")}
+		diagnosis.List(namesOf(others))).thenFree(others, "Delete that pod, or use another access mode")}
 }
 
-// usable returns the nodes that the scheduler may choose: affinity, selector and taints permit it.
-func (f *podFacts) usable(ctx context.Context) []corev1.Node {
-	return slices.DeleteFunc(list[corev1.NodeList](ctx, f.guest).Items, func(n corev1.Node) bool {
-		selected, err := nodeaffinity.GetRequiredNodeAffinity(f.pod).Match(&n)
-		_, repelled := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints,
-			f.pod.Spec.Tolerations, func(t *corev1.Taint) bool {
-				return t.Effect != corev1.TaintEffectPreferNoSchedule
-			}, true)
-		return err != nil || !selected || repelled || n.Spec.Unschedulable
-	})
-}
-
-// zoneLinks returns a problem for each volume that none of the nodes can reach.
-func (f *podFacts) zoneLinks(nodes []corev1.Node) (links []Link) {
+// zoneLinks returns a problem for each volume that none of the usable nodes can reach.
+func (f *podFacts) zoneLinks(all, usable []corev1.Node) (links []Link) {
 	for _, claim := range f.claims {
 		what, terms := claim.topology()
 		reached, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: terms})
-		if len(terms) == 0 || err != nil || slices.ContainsFunc(nodes, func(n corev1.Node) bool {
-			return reached.Match(&n)
-		}) {
+		reaches := func(n corev1.Node) bool { return reached.Match(&n) }
+		if len(terms) == 0 || err != nil || slices.ContainsFunc(usable, reaches) {
 			continue
 		}
 		var wanted, existing []string
@@ -87,7 +77,7 @@ func (f *podFacts) zoneLinks(nodes []corev1.Node) (links []Link) {
 			for _, e := range term.MatchExpressions {
 				zone := e.Key[strings.LastIndex(e.Key, "/")+1:]
 				wanted = append(wanted, zone+" "+strings.Join(e.Values, "|"))
-				for _, n := range nodes {
+				for _, n := range usable {
 					existing = append(existing, cmp.Or(n.Labels[e.Key], "none"))
 				}
 			}
@@ -96,9 +86,17 @@ func (f *podFacts) zoneLinks(nodes []corev1.Node) (links []Link) {
 		where := strings.Join(wanted, ", ")
 		l := linkf(Problem, "%s nodes of %s, and the pod may use none of them (nodes: %s)", what,
 			where, diagnosis.List(slices.Compact(existing)))
-		if claim.volume == nil {
+		i := slices.IndexFunc(all, reaches)
+		switch {
+		case i >= 0:
+			why, next := f.barred(&all[i])
+			l = linkf(Problem, "%s nodes of %s, and node %s %s", what, where, all[i].Name, why).
+				then("%s", next)
+		case len(usable) == 0:
+			continue
+		case claim.volume == nil:
 			l = l.then("Correct allowedTopologies in a new class, or add nodes of %s", where)
-		} else {
+		default:
 			l = l.then("Add such a node, or change what the pod selects and tolerates")
 		}
 		links = append(links, l)
@@ -200,10 +198,8 @@ func (f *podFacts) pluginLinks() (links []Link) {
 	for _, pod := range f.drivers {
 		if state, _, trouble := diagnosis.PodTrouble(&pod); trouble != "" {
 			l := linkf(state, "the driver does not work on node %s: %s", f.node, trouble)
-			if l = l.then("Read the log of pod %s/%s", pod.Namespace, pod.Name); isMetadata(trouble) {
-				l = l.then("Check the metadata service and the network of the node, or its config drive")
-			}
-			links = append(links, l)
+			l.said = diagnosis.SaidIn(trouble)
+			links = append(links, l.thenRepair(&pod))
 		}
 	}
 	if len(links) == 0 && len(f.drivers) > 0 {
@@ -211,9 +207,6 @@ func (f *podFacts) pluginLinks() (links []Link) {
 	}
 	return links
 }
-
-// isMetadata returns whether a driver could not ask the metadata service who its instance is.
-func isMetadata(trouble string) bool { return strings.Contains(trouble, "169.254.169.254") }
 
 // nodePlugin returns the pod on the node that registers the driver; nil if there is none.
 func (f *podFacts) nodePlugin(s *system) *corev1.Pod {

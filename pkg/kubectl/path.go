@@ -61,7 +61,8 @@ const proved = meaning.Answered + 1
 // is better than a request that did not end.
 func best(links []Link) ([]Link, meaning.Rank) {
 	sorted := slices.SortedStableFunc(slices.Values(links), func(a, b Link) int {
-		return cmp.Or(cmp.Compare(evidence(b.rank), evidence(a.rank)), cmp.Compare(b.said, a.said))
+		return cmp.Or(cmp.Compare(evidence(b.rank), evidence(a.rank)),
+			cmp.Compare(b.answered, a.answered))
 	})
 	if len(sorted) == 0 {
 		return nil, meaning.Unknown
@@ -108,8 +109,11 @@ func (w work) error(reason, text string) Link {
 	why := strings.TrimRight(cmp.Or(means.Stops, parsed.Message, text), ". ")
 	l := linkf(Problem, "%s: %s", w.fails, why)
 	l.Next, l.Runbook, l.rank, l.topic = means.Next, w.runbook, means.Rank, means.Topic
+	if means.Stops == "" {
+		l.said = why
+	}
 	if parsed.Answer != nil {
-		l.said = 1
+		l.answered = 1
 	}
 	if a := parsed.Answer; a != nil && !strings.Contains(l.Text, fmt.Sprintf("HTTP %d", a.Status)) {
 		l.Text += fmt.Sprintf(" (HTTP %d)", a.Status)

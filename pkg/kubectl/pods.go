@@ -113,7 +113,7 @@ func (f *podFacts) started() bool {
 
 // path returns the way of a pod until it is ready.
 func (f *podFacts) path(ctx context.Context) []step {
-	state, _, trouble := diagnosis.PodTrouble(f.pod)
+	state, reason, trouble := diagnosis.PodTrouble(f.pod)
 	runs := trouble == "" || f.started()
 	switch {
 	case f.pod.DeletionTimestamp != nil:
@@ -131,7 +131,7 @@ func (f *podFacts) path(ctx context.Context) []step {
 		{
 			name: "ready", done: trouble == "", ok: only(OK, "the pod is ready on node %s", f.node),
 			why: func() []Link {
-				l := linkf(state, "the pod %s", trouble).then("Its log and events say more")
+				l := linkf(state, "the pod %s", trouble).thenStart(reason, "the pod")
 				return append(append(f.silent(ctx), l), f.otherEvents()...)
 			},
 		},

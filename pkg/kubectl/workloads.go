@@ -107,10 +107,12 @@ func explainWorkload(ctx context.Context, q question) *Explanation {
 	pods := podsOf(ctx, q.from, object)
 	var all []corev1.Event
 	var stops []Link
-	waits := slices.IndexFunc(pods, func(p corev1.Pod) bool { return !isReady(&p) })
-	if i := waits; i >= 0 && d == nil {
+	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return !isReady(&p) })
+	switch {
+	case i < 0:
+	case d == nil:
 		stops = q.podLinks(ctx, &pods[i])
-	} else if i >= 0 {
+	default:
 		all = events(ctx, q.from, &pods[i])
 	}
 	all = append(all, events(ctx, q.from, object)...)
@@ -129,11 +131,7 @@ func explainWorkload(ctx context.Context, q question) *Explanation {
 
 // podLinks returns the links of a pod of a workload with its name.
 func (s *session) podLinks(ctx context.Context, pod *corev1.Pod) []Link {
-	links := walk(s.podFacts(ctx, pod).path(ctx))
-	for i := range links {
-		links[i].Text = "pod " + pod.Name + ": " + links[i].Text
-	}
-	return links
+	return about("pod "+pod.Name, walk(s.podFacts(ctx, pod).path(ctx)))
 }
 
 func (s *session) workloadLinks(
@@ -143,7 +141,7 @@ func (s *session) workloadLinks(
 	w := diagnosis.NewWorkload(object, pods)
 	w.Failure = cmp.Or(w.Failure, diagnosis.FailedCreate(all))
 	if trouble := diagnosis.Pods(w); trouble != nil {
-		links = []Link{linkOf(*trouble), also(links[0])}
+		links = []Link{linkOf(*trouble).thenStart(trouble.Reason, "its pods"), also(links[0])}
 	}
 	waiting := 0
 	for i := range pods {
