@@ -17,6 +17,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
 // advice says what to do about the reasons of CSI-Addons that are problems. A test compares it with
@@ -60,13 +61,20 @@ func advice(reason string) string {
 	}[reason]
 }
 
-// told returns what an object of CSI-Addons says about itself, and what to do.
+// told returns what an object of CSI-Addons says about itself, and what to do: about its error, or
+// else about its reason.
 func told(state State, reason, message string) Link {
 	if message == "" {
 		return linkf(state, "no controller of CSI-Addons has processed the object").
 			then("Check Deployment csi-addons-controller-manager")
 	}
-	return linkf(state, "%s", strings.TrimPrefix(reason+": "+message, ": ")).then("%s", advice(reason))
+	w := work{fails: reason, knows: advice(reason)}
+	if l := w.error("", message); state == Problem && l.rank != meaning.Unknown {
+		return l
+	}
+	l := linkf(state, "%s", strings.TrimPrefix(reason+": "+message, ": ")).then("%s", w.knows)
+	l.said = message
+	return l
 }
 
 // sidecars are the CSIAddonsNodes of a driver.
@@ -138,7 +146,8 @@ func (q *question) jobLinks(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) 
 		time.Minute):
 		return []Link{told(Progress, job.Status.Reason, cmp.Or(job.Status.Message, "the job is new"))}
 	}
-	own := []Link{told(Problem, job.Status.Reason, job.Status.Message)}
+	own := about("pvc/"+job.Spec.Target.PersistentVolumeClaim,
+		[]Link{told(Problem, job.Status.Reason, job.Status.Message)})
 	claim := find(ctx, q.guest, job.Namespace, job.Spec.Target.PersistentVolumeClaim,
 		&corev1.PersistentVolumeClaim{})
 	if claim != nil && job.Status.Reason == "ClaimNotBound" {
