@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
@@ -450,4 +451,21 @@ func TestNextStepFollowsTheReasonOfAPod(t *testing.T) {
 		seen[next] = true
 	}
 	assert.Check(t, len(seen) >= 5, "texts: %v", seen)
+}
+
+// On a real node the name of the container was cut out, because an image had a long error.
+func TestSentenceKeepsOurWordsRatherThanThoseOfAComponent(t *testing.T) {
+	t.Parallel()
+	said := strings.Repeat("failed to pull: ", 20) + "connection refused"
+	l := linkf(Problem, "container a is in ImagePullBackOff: %s", said).then("See b; or see c")
+	l.said = said
+	for most, want := range map[int]string{
+		400: l.Text + ". See b; or see c",
+		150: "container a is in ImagePullBackOff: ",
+		60:  "container a is in ImagePullBackOff. See b",
+	} {
+		got := l.sentence(most)
+		assert.Check(t, strings.HasPrefix(got, want) && utf8.RuneCountInString(got) <= most &&
+			strings.Contains(got, "See b"), "%d characters: %s", most, got)
+	}
 }

@@ -100,7 +100,7 @@ func (l Link) sentence(most int) string {
 }
 
 // shortened returns a text, which ends in what a component said, and what to do next. Too little of
-// what it said would say nothing.
+// what it said would say nothing, so it is left out then.
 func (l Link) shortened(text, next string, most int) string {
 	const least = 40
 	if next != "" {
@@ -110,8 +110,11 @@ func (l Link) shortened(text, next string, most int) string {
 	said := strings.TrimSuffix(strings.Join(strings.Fields(l.said), " "), ".")
 	ours, found := strings.CutSuffix(text, said)
 	room := most - utf8.RuneCountInString(ours)
-	if found && room >= min(least, utf8.RuneCountInString(said)) {
+	switch {
+	case found && room >= min(least, utf8.RuneCountInString(said)):
 		return ours + diagnosis.Ends(said, room) + next
+	case found && said != "" && room >= 0:
+		return strings.TrimSuffix(ours, ": ") + next
 	}
 	return diagnosis.Ends(text, most) + next
 }
