@@ -59,13 +59,17 @@ func (f *faults) startWork(name string) *work {
 		"cinder": pods.Cinder(), "manila": pods.Manila(),
 	} {
 		claim := name + "-" + driver
+		pod := pods.Spec(writeOrCheck, claim)
+		// Kubelet never starts a pod, without restarts, whose node lost power between the creation and
+		// the start of its container.
+		pod.ActiveDeadlineSeconds = ptr.To[int64](60)
 		meta := metav1.ObjectMeta{Name: claim, Namespace: pods.Namespace}
 		w.claims = append(w.claims, claim)
 		w.objects = append(w.objects,
 			&batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{
 				Completions: ptr.To[int32](2), Parallelism: ptr.To[int32](1),
 				BackoffLimit: ptr.To[int32](100),
-				Template:     corev1.PodTemplateSpec{Spec: pods.Spec(writeOrCheck, claim)},
+				Template:     corev1.PodTemplateSpec{Spec: pod},
 				PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 					Action: batchv1.PodFailurePolicyActionFailJob,
 					OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
