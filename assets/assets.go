@@ -7,11 +7,10 @@ import (
 	"io/fs"
 )
 
-//go:embed csi-addons drivers/*/generated/*/operator drivers/*/generated/standalone/kubernetes
+//go:embed csi-addons drivers/*/generated/*/operator
 //go:embed snapshots drivers/*/generated/standalone/storageclass.yaml
 var installations embed.FS
 
-// Installations returns the folders csi-addons, snapshots, drivers/<driver>/generated/<flavour>/
-// operator, and drivers/<driver>/generated/standalone/kubernetes, which needs the one before.
-// Beside these are the StorageClasses that operators create.
+// Installations returns the folders csi-addons, snapshots and drivers/<driver>/generated/<flavour>/
+// operator. Beside these are the StorageClasses that operators create.
 func Installations() fs.FS { return installations }

@@ -192,7 +192,7 @@ func workload(t *testing.T, b *bundle.Bundle, name string) (appsv1.DaemonSet, co
 
 func TestPodsFollowTheConventions(t *testing.T) {
 	t.Parallel()
-	eachBundle(t, func(t *testing.T, _ string, _ flavour.Flavour, b *bundle.Bundle) {
+	eachBundle(t, func(t *testing.T, _ string, f flavour.Flavour, b *bundle.Bundle) {
 		for _, asset := range b.Assets() {
 			if asset.Role != bundle.ControllerWorkload && asset.Role != bundle.NodeWorkload {
 				continue
@@ -202,7 +202,8 @@ func TestPodsFollowTheConventions(t *testing.T) {
 				"config.openshift.io/inject-proxy", "config.openshift.io/inject-proxy-cabundle",
 			} {
 				first, _, _ := strings.Cut(object.Annotations[annotation], ",")
-				assert.Check(t, is.Equal(first, "csi-driver"), "%s: annotation %s", asset.Name, annotation)
+				assert.Check(t, is.Equal(first == "csi-driver", f.OpenShift()), "%s: annotation %s",
+					asset.Name, annotation)
 			}
 			checkVolumes(t, asset.Name, pod)
 			for _, container := range append(pod.InitContainers, pod.Containers...) {

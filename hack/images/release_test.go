@@ -21,7 +21,7 @@ import (
 // kubectl prints the objects of a kustomization. Two drivers share the namespace.
 const kubectl = `#!/bin/sh
 case "$2" in
-*/drivers/*/kubernetes)
+*/drivers/*/kubernetes/operator)
 	driver=${2#*/drivers/}
 	printf 'kind: Namespace\nmetadata:\n  name: shared\n---\n'
 	printf 'kind: Deployment\nmetadata:\n  name: %s\nspec:\n' "${driver%%/*}"

@@ -73,9 +73,6 @@ type Cluster struct {
 	// HostedControlPlane; nil if standalone.
 	HostedControlPlanes *HostedControlPlaneInformer
 
-	// OpenShift is true unless a flag sets the ID of the cluster.
-	OpenShift bool
-
 	controlPlane, guest *Clients
 	// starts contains the functions that start informers.
 	starts []func(context.Context)
@@ -89,7 +86,7 @@ type informerFactory interface {
 // adds their informers. The caller must set Operator and Config.
 func New(f flavour.Flavour, n flavour.Namespaces, controlPlane, guest *Clients) *Cluster {
 	namespaces := []string{""}
-	if f == flavour.Standalone {
+	if !f.Hosted() {
 		namespaces = append(namespaces, n.UserConfig)
 	}
 	guest.addInformers(namespaces...)
@@ -136,7 +133,7 @@ type Options struct {
 	Namespaces          flavour.Namespaces
 	// Driver is the name of the ClusterCSIDriver.
 	Driver string
-	// ClusterID is the ID of a cluster that is not OpenShift. On OpenShift it is "".
+	// ClusterID is the ID of the cluster in the flavour kubernetes.
 	ClusterID string
 	Clock     clock.PassiveClock
 }
@@ -154,9 +151,8 @@ func Connect(o Options) (*Cluster, error) {
 		}
 	}
 	c := New(o.Flavour, o.Namespaces, controlPlane, guestSide)
-	c.OpenShift = o.ClusterID == ""
 	c.Config = guest.NewConfig(guestSide.Dynamic, c.guestSuffix())
-	if o.ClusterID != "" {
+	if !o.Flavour.OpenShift() {
 		if c.Config, err = guest.NewStaticConfig(o.ClusterID); err != nil {
 			return nil, err
 		}

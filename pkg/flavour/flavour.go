@@ -1,9 +1,9 @@
-// Package flavour defines the two ways to run a cluster, the sides of a cluster, and the namespace
-// of each kind of object. The asset generator calls it to write one folder per flavour; the
-// packages of the operators call it to find objects.
+// Package flavour defines the three kinds of clusters, the sides of a cluster, and the namespace of
+// each kind of object. The asset generator calls it to write one folder per flavour; the packages of
+// the operators call it to find objects.
 package flavour
 
-// Flavour is a way to run a cluster.
+// Flavour is a kind of cluster.
 type Flavour string
 
 const (
@@ -13,14 +13,22 @@ const (
 	// HyperShift has a hosted control plane: the operator and the driver's controllers run in the
 	// management cluster, the node plugins in the guest cluster.
 	HyperShift Flavour = "hypershift"
+	// Kubernetes has one cluster, which is not OpenShift.
+	Kubernetes Flavour = "kubernetes"
 )
 
 // All returns every flavour, in a stable order.
 func All() []Flavour {
-	return []Flavour{Standalone, HyperShift}
+	return []Flavour{Standalone, HyperShift, Kubernetes}
 }
 
-// Side is the cluster that an object lives in. In the standalone flavour both sides are one
+// OpenShift reports whether the clusters are OpenShift.
+func (f Flavour) OpenShift() bool { return f != Kubernetes }
+
+// Hosted reports whether the two sides are different clusters.
+func (f Flavour) Hosted() bool { return f == HyperShift }
+
+// Side is the cluster that an object lives in. Without a hosted control plane both sides are one
 // cluster.
 type Side string
 

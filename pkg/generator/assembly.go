@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -81,7 +82,7 @@ func (a *assembly) empty() *assembly {
 
 func (l *layers) newAssembly(d manifest[driver], f flavour.Flavour) *assembly {
 	return &assembly{
-		layers: l, driver: d, flavour: f, values: buildValues(d.content),
+		layers: l, driver: d, flavour: f, values: l.buildValues(d.content, f),
 		assets: map[string]*asset{}, completed: map[string]bool{}, ports: map[string][]usedPort{},
 	}
 }
@@ -108,8 +109,11 @@ func (a *assembly) assemble() (*assembly, error) {
 
 // buildValues returns the values of the build-time placeholders. A port that driver.yaml does not
 // allocate has no placeholder.
-func buildValues(d driver) map[string]string {
+func (l *layers) buildValues(d driver, f flavour.Flavour) map[string]string {
 	values := d.names()
+	for name, value := range l.flavours[f].content.Values {
+		values[name] = strings.ReplaceAll(value, "${clusterPrefix}", d.ClusterPrefix)
+	}
 	for part, p := range d.parts() {
 		values[part+".name"] = p.Name
 		selector, _ := json.Marshal(p.Selector) // a map of strings cannot fail

@@ -42,7 +42,7 @@ func chart(fsys fs.FS) (map[string][]byte, error) {
 		pattern, folder string
 		name            int // the element of the path that names the file
 	}{
-		{"drivers/*/generated/standalone/kubernetes/kustomization.yaml", "files/drivers", 1},
+		{"drivers/*/generated/kubernetes/operator/kustomization.yaml", "files/drivers", 1},
 		{"csi-addons/install/*/kustomization.yaml", "files/csi-addons/install", 2},
 	} {
 		errs = append(errs, eachFile(fsys, data.pattern, func(file string, _ []byte) error {

@@ -166,14 +166,14 @@ func (a *assembly) uses(part, sidecar string) bool {
 	})
 }
 
-// define reports an object that is already defined. Standalone both sides are one cluster.
+// define reports an object that is already defined. Unless hosted, both sides are one cluster.
 func (a *assembly) define(asset *asset, defined map[string]position.Position) error {
 	at := position.Position{File: a.driver.File, Line: 1}
 	if asset.at.File == a.driver.File {
 		at = asset.at
 	}
 	side := asset.Side
-	if a.flavour == flavour.Standalone {
+	if !a.flavour.Hosted() {
 		side = ""
 	}
 	key := fmt.Sprintf("%s %s %s %s/%s", a.flavour, side, asset.kind(),

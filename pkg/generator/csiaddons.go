@@ -8,9 +8,6 @@ import (
 	"regexp"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
-
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/patch"
@@ -26,8 +23,8 @@ const (
 	csiAddonsGenerated      = csiAddonsFolder + "/generated"
 )
 
-// kustomization contains the fields of a kustomization that the assets use. A patch with a target
-// contains JSON 6902 operations, another one names an object to leave out.
+// kustomization contains the fields of a kustomization that the assets use. A patch contains JSON
+// 6902 operations.
 type kustomization struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -100,12 +97,6 @@ func (i *installation) addKustomization(folder string) error {
 	}
 	for n, p := range k.content.Patches {
 		from := k.source("patches").index(n)
-		if p.Target.Kind == "" {
-			if err := i.leaveOut(from, []byte(p.Patch)); err != nil {
-				return err
-			}
-			continue
-		}
 		target := i.find(p.Target.Kind, p.Target.Name)
 		if target == nil {
 			return from.errorf("there is no %s %s", p.Target.Kind, p.Target.Name)
@@ -118,20 +109,6 @@ func (i *installation) addKustomization(folder string) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// leaveOut removes the object that a patch deletes.
-func (i *installation) leaveOut(from source, text []byte) error {
-	var deleted metav1.PartialObjectMetadata
-	if err := yaml.Unmarshal(text, &deleted); err != nil {
-		return from.errorf("%w", err)
-	}
-	target := i.find(deleted.Kind, deleted.Name)
-	if target == nil {
-		return from.errorf("there is no %s %s", deleted.Kind, deleted.Name)
-	}
-	delete(i.assets, target.Name)
 	return nil
 }
 

@@ -55,10 +55,10 @@ func manifestMistakes() map[string]mistake {
 		"manifest is not YAML": broken(two+":6: did not find expected ',' or ']'",
 			two, "  name: two-node\n", "  name: [\n"),
 		"condition for a flavour that does not exist": broken(`base/layer.yaml:5: only: "Standalone" `+
-			`is not one of ["standalone" "hypershift"]`,
+			`is not one of ["standalone" "hypershift" "kubernetes"]`,
 			"base/layer.yaml", "only: [standalone]", "only: [Standalone]"),
 		"flavour that does not exist": broken(two+`:4: flavours: "standalon" is not one of `+
-			`["standalone" "hypershift"]`,
+			`["standalone" "hypershift" "kubernetes"]`,
 			two, "[standalone]", "[standalon]"),
 		"side that does not exist": broken(one+`:21: "csidriver.yaml" has side "gest", not one of `+
 			`["controlPlane" "guest"]`,
@@ -76,7 +76,7 @@ func manifestMistakes() map[string]mistake {
 		"patch of two kinds": broken(one+":13: a patch has either merge or json6902",
 			one, "merge: patches/volume.yaml", "merge: patches/volume.yaml, json6902: patches/args.yaml"),
 		"sidecar for a flavour that does not exist": broken(`sidecars/kube-rbac-proxy/sidecar.yaml:3: `+
-			`only: "standalon" is not one of ["standalone" "hypershift"]`,
+			`only: "standalon" is not one of ["standalone" "hypershift" "kubernetes"]`,
 			"sidecars/kube-rbac-proxy/sidecar.yaml", "each:", "only: [standalon]\neach:"),
 		"patch without target": broken(one+`:13: patch "patches/volume.yaml" has no target: there `+
 			`is no "controler.yaml", only `+all+"\n"+one+`:13: patch "patches/volume.yaml" has `+

@@ -167,7 +167,7 @@ func watchCRD() permission {
 
 // inOwnCluster reports whether the objects of a side are in the cluster in which the operator runs.
 func (i *installation) inOwnCluster(side flavour.Side) bool {
-	return i.flavour == flavour.Standalone || side == flavour.ControlPlane
+	return !i.flavour.Hosted() || side == flavour.ControlPlane
 }
 
 // grantLeftovers adds the permissions to remove what earlier releases left.

@@ -87,7 +87,10 @@ func (l *layers) visit(d *document, key string, node *yaml.Node) error {
 		return errors.Join(errs...)
 	}
 	l.used[d.beside(node.Value)] = true
-	flavours := []string{string(flavour.Standalone), string(flavour.HyperShift)}
+	var flavours []string
+	for _, f := range flavour.All() {
+		flavours = append(flavours, string(f))
+	}
 	supported := map[string][]string{
 		"flavours": flavours, "only": flavours, "part": {controllerPart, nodePart},
 	}[key]

@@ -28,7 +28,6 @@ const (
 	controllerPart = "controller"
 	nodePart       = "node"
 	installPart    = "operator"
-	kubernetesPart = "kubernetes"
 )
 
 // perPart contains a value for each part of a driver.
@@ -178,17 +177,13 @@ func (p patchEntry) file() string {
 type layer struct {
 	perPart[layerPart]
 	Operator layerPart `json:"operator"`
-	// Kubernetes changes the operator's manifests for clusters that are not OpenShift. Only the base
-	// contains it.
-	Kubernetes layerPart `json:"kubernetes"`
+	// Values are placeholders of a flavour. They may contain the names of the driver.
+	Values map[string]string `json:"values"`
 }
 
 func (l layer) part(name string) layerPart {
-	switch name {
-	case installPart:
+	if name == installPart {
 		return l.Operator
-	case kubernetesPart:
-		return l.Kubernetes
 	}
 	return l.perPart.part(name)
 }

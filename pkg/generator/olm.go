@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -20,7 +21,6 @@ const (
 	olmManifests     = olmFolder + "/manifests"
 	olmMetadata      = olmFolder + "/metadata/annotations.yaml"
 	olmPrerequisites = olmFolder + "/prerequisites"
-	olmKubernetes    = olmFolder + "/kubernetes"
 )
 
 const serviceVersionKind = "ClusterServiceVersion"
@@ -45,10 +45,6 @@ func (i *installation) completeServiceVersion() error {
 	if deployment == nil {
 		return position.ErrorAt(target.at, "%q needs the operator's Deployment in this flavour",
 			target.Name)
-	}
-	deployment, err := i.onKubernetes(deployment)
-	if err != nil {
-		return err
 	}
 	name := i.part.Name + ".v" + specField(target, "version")
 	errs := []error{
@@ -153,6 +149,19 @@ func (i *installation) addPrerequisites(files map[string][]byte, folder, complet
 	}))
 	file := path.Join(folder, kustomizationFile)
 	return errors.Join(err, addYAML(files, file, newKustomization(patches, complete)))
+}
+
+// isBound reports whether a ClusterRoleBinding binds a ClusterRole.
+func isBound(role string, assemblies ...*assembly) bool {
+	for _, a := range assemblies {
+		for _, asset := range a.assets {
+			binding, ok := asset.object.(*rbacv1.ClusterRoleBinding)
+			if ok && binding.RoleRef.Name == role {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // olmAnnotations describe a bundle for OLM. The channel has the name of the maturity.

@@ -57,7 +57,7 @@ func (a *assembly) folder() string { return path.Dir(a.driver.File) }
 // namespaces returns the namespaces of the operator and its driver.
 func (i *installation) namespaces() flavour.Namespaces {
 	operator := flavour.DefaultNamespace
-	if i.flavour == flavour.HyperShift {
+	if i.flavour.Hosted() {
 		operator = hostedNamespace
 	}
 	return i.flavour.Namespaces(operator, i.part.Namespace)
@@ -126,11 +126,11 @@ func (i *installation) sorted() []*asset {
 	return slices.SortedFunc(maps.Values(i.assets), applyOrder)
 }
 
-// manifests returns the files: one folder for each cluster, with a kustomization, the OLM bundle,
-// and the kustomization for clusters that are not OpenShift.
+// manifests returns the files: one folder for each cluster, with a kustomization, and the OLM
+// bundle.
 func (i *installation) manifests() (map[string][]byte, error) {
 	files := map[string][]byte{}
-	errs := []error{i.addOLM(files, "../../"+installPart), i.addKubernetes(files)}
+	errs := []error{i.addOLM(files, "../../"+installPart)}
 	resources := map[string][]string{}
 	for _, asset := range i.sorted() {
 		if asset.kind() == serviceVersionKind {
@@ -159,10 +159,10 @@ func newKustomization(patches []map[string]any, resources ...string) map[string]
 	return made
 }
 
-// installFolder returns the folder of the manifests for a side. Standalone both sides are one
+// installFolder returns the folder of the manifests for a side. Unless hosted, both sides are one
 // cluster.
 func (i *installation) installFolder(side flavour.Side) string {
-	if i.flavour == flavour.Standalone {
+	if !i.flavour.Hosted() {
 		return installPart
 	}
 	return path.Join(installPart, map[flavour.Side]string{

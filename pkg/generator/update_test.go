@@ -138,10 +138,6 @@ func TestKustomizationOfCSIAddonsMustFitItsObjects(t *testing.T) {
 			"patches:\n- target: {kind: Deployment, name: other}\n  patch: '[]'\n",
 			folder + "kustomization.yaml:2: there is no Deployment other",
 		},
-		"deletion without object": {
-			"patches:\n- patch: '{$patch: delete, kind: Role, metadata: {name: other}}'\n",
-			folder + "kustomization.yaml:2: there is no Role other",
-		},
 		"unknown field": {
 			"images: []\n", folder + `kustomization.yaml:1: "kustomization.yaml": unknown field "images"`,
 		},

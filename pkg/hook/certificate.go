@@ -5,14 +5,16 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// OptionalCertificate is SecretHash for the serving certificate of the metrics. It removes the
-// certificate from the pods until the Secret exists: kube-rbac-proxy then makes its own.
-func OptionalCertificate(c *cluster.Cluster, side flavour.Side, name string) Workload {
+// Certificate is SecretHash for the serving certificate of the metrics. If the volume is optional,
+// it removes the certificate from the pods until the Secret exists: kube-rbac-proxy then makes its
+// own.
+func Certificate(c *cluster.Cluster, side flavour.Side, name string) Workload {
 	w := SecretHash(c, side, name)
 	w.RolloutInputs[0].omit = func(pod *corev1.PodSpec) { removeCertificate(pod, name) }
 	return w
@@ -20,7 +22,8 @@ func OptionalCertificate(c *cluster.Cluster, side flavour.Side, name string) Wor
 
 func removeCertificate(pod *corev1.PodSpec, secret string) {
 	isCertificate := func(v corev1.Volume) bool {
-		return v.Secret != nil && v.Secret.SecretName == secret
+		return v.Secret != nil && v.Secret.SecretName == secret &&
+			ptr.Deref(v.Secret.Optional, false)
 	}
 	removed := map[string]bool{}
 	for _, volume := range pod.Volumes {

@@ -130,7 +130,7 @@ func TestMissingCertificateIsRemovedFromThePods(t *testing.T) {
 	socket := corev1.VolumeMount{Name: "socket", MountPath: "/csi"}
 	volume := func(name, secret string) corev1.Volume {
 		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
-			Secret: &corev1.SecretVolumeSource{SecretName: secret},
+			Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: new(true)},
 		}}
 	}
 	given, _ := workloads()
@@ -168,7 +168,7 @@ func TestMissingCertificateIsRemovedFromThePods(t *testing.T) {
 	} {
 		r := newRoller(t, clustertest.Seed{Guest: test.inCluster},
 			func(f *clustertest.Fake, side flavour.Side) []hook.Workload {
-				return []hook.Workload{hook.OptionalCertificate(f.Cluster, side, "serving-cert")}
+				return []hook.Workload{hook.Certificate(f.Cluster, side, "serving-cert")}
 			})
 		got := applied(t, r.hooks[0], given)
 		assert.Check(t, is.DeepEqual(test.want.Spec.Template.Spec, got.Spec.Template.Spec), name)

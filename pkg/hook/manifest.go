@@ -21,12 +21,11 @@ import (
 )
 
 // Manifest returns the hooks that fill the late placeholders of a Deployment. They replace text, so
-// all values must be valid: c and cluster.Workloads return only checked values. Durations of
-// election that are 0 become those of OpenShift. Events of Infrastructure must repeat the hooks.
-func Manifest(
-	c *cluster.Cluster, election configv1.LeaderElection,
-) []deploymentcontroller.ManifestHookFunc {
-	election = leaderelection.LeaderElectionDefaulting(election, "default", "default")
+// all values must be valid: c and cluster.Workloads return only checked values. The durations of
+// leader elections are those of OpenShift. Events of Infrastructure must repeat the hooks.
+func Manifest(c *cluster.Cluster) []deploymentcontroller.ManifestHookFunc {
+	election := leaderelection.LeaderElectionDefaulting(
+		configv1.LeaderElection{}, "default", "default")
 	return []deploymentcontroller.ManifestHookFunc{
 		func(spec *opv1.OperatorSpec, manifest []byte) ([]byte, error) { return fill(c, spec, manifest) },
 		controllerservice.WithServingInfo(),

@@ -46,7 +46,7 @@ func filled(t *testing.T, clusterID string, spec *opv1.OperatorSpec, manifest st
 	f := clustertest.New(t, clustertest.Seed{Config: []runtime.Object{infrastructure}})
 	f.Start(t)
 	text := []byte(manifest)
-	for _, fill := range hook.Manifest(f.Cluster, configv1.LeaderElection{}) {
+	for _, fill := range hook.Manifest(f.Cluster) {
 		var err error
 		if text, err = fill(spec, text); err != nil {
 			return "", err

@@ -123,6 +123,6 @@ func (o *operator) hostOptions(own, served *rest.Config) host.Options {
 		Namespace: o.namespaces.Operator, EventNamespace: o.namespaces.Events,
 		Config: own, Served: served, Clock: clock.RealClock{},
 		Operator: o.settings.Operator, RestartOn: o.settings.RestartOn,
-		NotOpenShift: o.settings.ClusterID != "",
+		NotOpenShift: !o.settings.Flavour.OpenShift(),
 	}
 }

@@ -28,7 +28,7 @@ func (d *driver) configObserver(name string) (factory.Controller, error) {
 		listers.PreRunCachesSynced = append(listers.PreRunCachesSynced, informer.HasSynced)
 	}
 	observers := []configobserver.ObserveConfigFunc{observeTLS}
-	if d.settings.ClusterID == "" {
+	if d.cluster.Flavour.OpenShift() {
 		observers = append(observers,
 			proxy.NewProxyObserveFunc(csiconfigobservercontroller.ProxyConfigPath()))
 	}

@@ -17,12 +17,11 @@ import (
 
 func TestOnlyOnOpenShiftAMissingProxyIsAWarning(t *testing.T) {
 	t.Parallel()
-	for clusterID, want := range map[string]int{"": 1, "kubernetes": 0} {
-		d := assembled(t, flavour.Standalone, plugins()...)[0]
+	for f, want := range map[flavour.Flavour]int{flavour.Standalone: 1, flavour.Kubernetes: 0} {
+		d := assembled(t, f, plugins()...)[0]
 		var err error
 		d.cluster.Config, err = guest.NewStaticConfig("kubernetes")
 		assert.NilError(t, err)
-		d.settings.ClusterID = clusterID
 		assert.NilError(t, syncer(t, d, d.configObserver)())
 		warnings, sent := 0, d.events.(events.InMemoryRecorder).Events()
 		for _, event := range sent {
@@ -30,10 +29,10 @@ func TestOnlyOnOpenShiftAMissingProxyIsAWarning(t *testing.T) {
 				warnings++
 			}
 		}
-		assert.Check(t, is.Equal(warnings, want), "cluster ID %q: %v", clusterID, sent)
+		assert.Check(t, is.Equal(warnings, want), "%s: %v", f, sent)
 		spec, _, _, err := d.operator.GetOperatorState()
 		observed := err == nil && (spec.ObservedConfig.Object != nil || spec.ObservedConfig.Raw != nil)
-		assert.Check(t, observed, "cluster ID %q: the TLS profile is not observed: %v", clusterID, err)
+		assert.Check(t, observed, "%s: the TLS profile is not observed: %v", f, err)
 	}
 }
 

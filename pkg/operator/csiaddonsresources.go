@@ -227,7 +227,7 @@ func (d *driver) activeMessage() string {
 
 // grantAdvice says which manifest grants the permissions.
 func (d *driver) grantAdvice() string {
-	if d.settings.ClusterID == "" && d.cluster.Flavour == flavour.Standalone {
+	if d.cluster.Flavour == flavour.Standalone {
 		return "Run `oc apply -k assets/csi-addons/openshift` to grant missing permissions"
 	}
 	return "The manifests of the operator's release grant missing permissions"

@@ -36,10 +36,10 @@ func TestChoicesForNodesReachEveryNodePlugin(t *testing.T) {
 	t.Parallel()
 	for _, p := range append(plugins(), cinderPlugin()) {
 		for _, addons := range []bool{false, true} {
-			loaded, err := bundle.Load(p.Assets, flavour.Standalone)
+			loaded, err := bundle.Load(p.Assets, flavour.Kubernetes)
 			assert.NilError(t, err)
 			asset := loaded.Select(bundle.NodeWorkload, flavour.Guest)[0]
-			patches, err := bundle.LoadCSIAddons(p.Assets, flavour.Standalone)
+			patches, err := bundle.LoadCSIAddons(p.Assets, flavour.Kubernetes)
 			assert.NilError(t, err)
 			if patch, found := patches.Find(asset.Name); found && addons {
 				asset.Data, err = bundle.Patched(asset.Data, patch.Data, appsv1.DaemonSet{})
@@ -55,7 +55,8 @@ func checkNodeChoices(t *testing.T, driverName string, asset bundle.Asset, addon
 	daemonSet := &appsv1.DaemonSet{}
 	assert.NilError(t, yaml.UnmarshalStrict(asset.Data, daemonSet))
 	f := clustertest.New(t, clustertest.Seed{
-		Guest: []runtime.Object{choices(choicesOfNodes), daemonSet.DeepCopy()},
+		Flavour: flavour.Kubernetes,
+		Guest:   []runtime.Object{choices(choicesOfNodes), daemonSet.DeepCopy()},
 	})
 	p := plugins()[1] // has no trusted CA bundle
 	p.Setup = setUpChoices

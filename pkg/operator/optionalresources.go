@@ -2,12 +2,10 @@ package operator
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
-	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
@@ -34,9 +32,7 @@ func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
 		cluster.DelayStatus(d.operator.Informer()))
 	s := d.newStaticObjects(name, flavour.ControlPlane)
 	s.optional = true
-	if s.read = d.assetFunc(slices.Concat(assets, operatorAssets)); d.settings.ClusterID != "" {
-		s.read = withoutServiceCA(s.read)
-	}
+	s.read = d.assetFunc(slices.Concat(assets, operatorAssets))
 	for _, asset := range assets {
 		s.objects = append(s.objects, staticObject{asset: asset.Name, wanted: crd.Exists})
 	}
@@ -67,16 +63,5 @@ func (d *driver) metricsService(clients *cluster.Clients) (factory.Informer, fun
 	return services.Informer(), func() bool {
 		_, err := services.Lister().Services(namespace).Get(name)
 		return err == nil // the only error of a cache is NotFound
-	}
-}
-
-// withoutServiceCA changes ServiceMonitors for clusters that are not OpenShift. Their Prometheus
-// has no file with the service CA and would not scrape. kube-rbac-proxy may make its own
-// certificate, so Prometheus cannot verify it.
-func withoutServiceCA(read resourceapply.AssetFunc) resourceapply.AssetFunc {
-	caFile := regexp.MustCompile(`caFile: .*`)
-	return func(name string) ([]byte, error) {
-		text, err := read(name)
-		return caFile.ReplaceAll(text, []byte("insecureSkipVerify: true")), err
 	}
 }

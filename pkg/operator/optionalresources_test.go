@@ -23,12 +23,13 @@ import (
 // the operator since 4.22.
 func TestServiceMonitorsFollowTheClusterAndTheServiceOfTheOperator(t *testing.T) {
 	t.Parallel()
-	for clusterID, verification := range map[string]map[string]any{
-		"":           {"caFile": "/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt"},
-		"kubernetes": {"insecureSkipVerify": true},
+	for f, verification := range map[flavour.Flavour]map[string]any{
+		flavour.Standalone: {
+			"caFile": "/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt",
+		},
+		flavour.Kubernetes: {"insecureSkipVerify": true},
 	} {
-		d := assembled(t, flavour.Standalone, plugins()...)[0]
-		d.settings.ClusterID = clusterID
+		d := assembled(t, f, plugins()...)[0]
 		clients := d.cluster.Side(flavour.ControlPlane)
 		api := clients.Dynamic.(*dynamicfake.FakeDynamicClient)
 		sync := syncer(t, d, d.serviceMonitor)
@@ -70,7 +71,7 @@ func TestServiceMonitorsFollowTheClusterAndTheServiceOfTheOperator(t *testing.T)
 			want["serverName"] = server
 			for _, endpoint := range endpoints {
 				assert.Check(t, is.DeepEqual(want, endpoint.(map[string]any)["tlsConfig"]),
-					"cluster ID %q: tlsConfig", clusterID)
+					"%s: tlsConfig", f)
 			}
 		}
 		gone := apierrors.NewNotFound(schema.GroupResource{}, "")

@@ -18,6 +18,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -53,8 +54,9 @@ func newRunnerFixture(t *testing.T) *runnerFixture {
 		client: newFakeClient(t),
 	}
 	common := &shared{
-		cluster: &cluster.Cluster{}, operator: f.client, needed: make(chan struct{}),
-		settings: &settings.Settings{ClusterID: "kubernetes"},
+		cluster: &cluster.Cluster{Flavour: flavour.Kubernetes}, operator: f.client,
+		needed:   make(chan struct{}),
+		settings: &settings.Settings{},
 	}
 	leader := plugin.Driver{Name: "leader"}
 	f.runner = &runner{

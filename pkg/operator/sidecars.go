@@ -15,7 +15,6 @@ import (
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/klog/v2"
 
-	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -23,21 +22,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
-
-// leaderElection returns the durations of the leader election of the sidecars. After a sidecar was
-// killed, claims wait until its Lease has expired. On OpenShift, whose durations the zero value
-// selects, sidecars outlast a minute without an API server instead. Elsewhere the durations are the
-// defaults of the sidecars.
-func (d *driver) leaderElection() configv1.LeaderElection {
-	if d.settings.ClusterID == "" {
-		return configv1.LeaderElection{}
-	}
-	return configv1.LeaderElection{
-		LeaseDuration: metav1.Duration{Duration: 15 * time.Second},
-		RenewDeadline: metav1.Duration{Duration: 10 * time.Second},
-		RetryPeriod:   metav1.Duration{Duration: 5 * time.Second},
-	}
-}
 
 // sidecarHooks returns the hooks that add the chosen arguments to the sidecars.
 func (d *driver) sidecarHooks(deployments appslisters.DeploymentLister) []hook.Workload {
@@ -92,7 +76,7 @@ func (d *driver) releasesLease(c corev1.Container, wanted, deployed *appsv1.Depl
 		return *d.settings.ReleaseLeases
 	case chosen.IsSet():
 		return chosen == choice.True
-	case d.settings.ClusterID != "" || !d.ofOneRelease(wanted.Spec.Template.Spec.Containers):
+	case !d.ofOneRelease(wanted.Spec.Template.Spec.Containers):
 		return false
 	}
 	release, err := version.ParseGeneric(cmp.Or(d.settings.ReleaseVersion,
@@ -126,7 +110,7 @@ func (d *driver) ofOneRelease(containers []corev1.Container) bool {
 // never older. An update of OpenShift ends with a restart of each node, and so of the operator.
 func (d *driver) releaseOfOpenShift(ctx context.Context) string {
 	const namespace, name = "openshift-machine-config-operator", "machine-config-osimageurl"
-	if d.settings.ClusterID != "" || d.cluster.Flavour == flavour.HyperShift {
+	if !d.cluster.Flavour.OpenShift() || d.cluster.Flavour == flavour.HyperShift {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)

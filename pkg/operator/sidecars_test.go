@@ -40,15 +40,14 @@ const (
 func TestSidecarsGetTheLeasesOfTheirCluster(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		flavour   flavour.Flavour
-		clusterID string
-		releases  *bool
-		want      string
+		flavour  flavour.Flavour
+		releases *bool
+		want     string
 	}{
-		"OpenShift":                   {flavour.Standalone, "", nil, leasesOfOpenShift},
-		"HyperShift that releases":    {flavour.HyperShift, "", new(true), leasesOfOpenShift + gate},
-		"Kubernetes that releases":    {flavour.Standalone, "a", new(true), leasesOfKubernetes + gate},
-		"Kubernetes without releases": {flavour.Standalone, "a", new(false), leasesOfKubernetes},
+		"OpenShift":                   {flavour.Standalone, nil, leasesOfOpenShift},
+		"HyperShift that releases":    {flavour.HyperShift, new(true), leasesOfOpenShift + gate},
+		"Kubernetes that releases":    {flavour.Kubernetes, new(true), leasesOfKubernetes + gate},
+		"Kubernetes without releases": {flavour.Kubernetes, new(false), leasesOfKubernetes},
 	} {
 		for _, p := range []plugin.Driver{plugins()[0], cinderPlugin()} {
 			fake := clustertest.New(t, clustertest.Seed{
@@ -56,7 +55,7 @@ func TestSidecarsGetTheLeasesOfTheirCluster(t *testing.T) {
 			})
 			d := assembledIn(t, fake, p)[0]
 			fake.Start(t)
-			d.settings.ClusterID, d.settings.ReleaseLeases = tt.clusterID, tt.releases
+			d.settings.ReleaseLeases = tt.releases
 			want := map[string]string{
 				"csi-provisioner": tt.want, "csi-resizer": tt.want, "csi-snapshotter": tt.want,
 			}
@@ -77,7 +76,7 @@ func rendered(t *testing.T, d *driver) *appsv1.Deployment {
 	spec := &opv1.OperatorSpec{}
 	spec.ObservedConfig.Raw = []byte(observedConfig)
 	text := asset.Data
-	for _, fill := range hook.Manifest(d.cluster, d.leaderElection()) {
+	for _, fill := range hook.Manifest(d.cluster) {
 		text, err = fill(spec, text)
 		assert.NilError(t, err)
 	}
@@ -199,7 +198,7 @@ func TestReleaseOfOpenShiftIsReadOnlyWithPermission(t *testing.T) {
 		}
 		d := assembledIn(t, fake, plugins()...)[0]
 		assert.Check(t, is.Equal(d.releaseOfOpenShift(t.Context()), want))
-		d.settings.ClusterID = "kubernetes"
+		d.cluster.Flavour = flavour.Kubernetes
 		assert.Check(t, is.Equal(d.releaseOfOpenShift(t.Context()), ""), "another cluster")
 	}
 }

@@ -38,7 +38,7 @@ func (d *driver) controllerService(name string) (factory.Controller, error) {
 		return nil
 	})
 	return deploymentcontroller.NewDeploymentController(name, asset.Data, d.events, client,
-		clients.Kube, deployments, informers, hook.Manifest(d.cluster, d.leaderElection()),
+		clients.Kube, deployments, informers, hook.Manifest(d.cluster),
 		changes...), nil
 }
 
@@ -101,20 +101,16 @@ func (d *driver) controlPlaneHooks(deployments appslisters.DeploymentLister) []h
 			hook.Release(d.cluster, deployments, d.operatorName, d.settings.ReleaseVersion),
 		}
 	}
-	hooks := []hook.Workload{hook.Topology(d.cluster), d.proxyHook()}
-	if d.settings.ClusterID != "" { // no SCC assigns a user
-		hooks = append(hooks, hook.RunAsUser(d.settings.RunAsUser))
-	}
-	return hooks
+	return []hook.Workload{hook.Topology(d.cluster), d.proxyHook()}
 }
 
 // proxyHook returns the hook for the proxy of the cluster. If the cluster is not OpenShift, pods
 // use the proxy of the operator.
 func (d *driver) proxyHook() hook.Workload {
-	if d.settings.ClusterID != "" {
-		return hook.Proxy(d.settings.Proxy)
+	if d.cluster.Flavour.OpenShift() {
+		return hook.ObservedProxy()
 	}
-	return hook.ObservedProxy()
+	return hook.Proxy(d.settings.Proxy)
 }
 
 func (d *driver) trustedCAHooks(side flavour.Side) []hook.Workload {
@@ -128,13 +124,9 @@ func (d *driver) trustedCAHooks(side flavour.Side) []hook.Workload {
 // changes: the pods read it only when they start. Only OpenShift creates these certificates.
 func (d *driver) certificateHooks() ([]hook.Workload, error) {
 	certificates, err := d.servingCertificates()
-	certificate := hook.SecretHash
-	if d.settings.ClusterID != "" {
-		certificate = hook.OptionalCertificate
-	}
 	var hooks []hook.Workload
 	for _, secret := range certificates {
-		hooks = append(hooks, certificate(d.cluster, flavour.ControlPlane, secret))
+		hooks = append(hooks, hook.Certificate(d.cluster, flavour.ControlPlane, secret))
 	}
 	return hooks, err
 }

@@ -58,7 +58,9 @@ type Choices struct {
 // configuration, on the control plane side.
 func NewChoices(c *cluster.Cluster, configMap string, kind choice.Kind) *Choices {
 	object := c.ConfigMap(flavour.ControlPlane, c.Namespaces.UserConfig, configMap)
-	return &Choices{Object: object, kind: kind, openShift: c.OpenShift, Clock: clock.RealClock{}}
+	return &Choices{
+		Object: object, kind: kind, openShift: c.Flavour.OpenShift(), Clock: clock.RealClock{},
+	}
 }
 
 // Current returns the last valid choices since the operator started; nil means that there are none,

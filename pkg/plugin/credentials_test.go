@@ -31,28 +31,23 @@ func TestAdviceAboutCredentialsIsForTheFlavour(t *testing.T) {
 			Cluster: fake.Cluster, Settings: &settings.Settings{}, Clock: clock,
 			Events: events.NewInMemoryRecorder("test", clock),
 		}
-		for _, openShift := range []bool{true, false} {
-			fake.OpenShift = openShift
-			watcher := dependencies.NewCredentials(credential.Options{Service: "X", Secret: "s"}, "request")
-			hosted := f == flavour.HyperShift
-			words := watcher.Words.Replace("key cacert of " + openstack.TheSecret + openstack.OrBundle +
-				", " + openstack.TheProxy)
-			want := "key cacert of the credentials Secret, the proxy variables of the operator"
-			switch {
-			case hosted:
-				want = "key cacert of the Secret that the HostedCluster names in " +
-					"spec.platform.openstack.identityRef, or into the trusted CA bundle of the management " +
-					"cluster (trustedCA of its Proxy/cluster), Proxy/cluster of the management cluster"
-			case openShift:
-				want = "key cacert of the credentials Secret" + openstack.OrBundle + ", Proxy/cluster"
-			}
-			assert.Check(t, is.Equal(words, want))
-			for _, advice := range []string{watcher.Missing, watcher.Wrong} {
-				assert.Check(t, is.Equal(strings.Contains(advice, "HostedCluster"), hosted), advice)
-				assert.Check(t, !hosted || !strings.Contains(advice, "CredentialsRequest"), advice)
-			}
-			assert.Check(t, is.Equal(strings.Contains(watcher.Missing, "CredentialsRequest request"),
-				openShift && !hosted))
+		watcher := dependencies.NewCredentials(credential.Options{Service: "X", Secret: "s"}, "request")
+		hosted := f == flavour.HyperShift
+		words := watcher.Words.Replace("key cacert of " + openstack.TheSecret + openstack.OrBundle +
+			", " + openstack.TheProxy)
+		assert.Check(t, is.Equal(words, map[flavour.Flavour]string{
+			flavour.HyperShift: "key cacert of the Secret that the HostedCluster names in " +
+				"spec.platform.openstack.identityRef, or into the trusted CA bundle of the management " +
+				"cluster (trustedCA of its Proxy/cluster), Proxy/cluster of the management cluster",
+			flavour.Standalone: "key cacert of the credentials Secret" + openstack.OrBundle +
+				", Proxy/cluster",
+			flavour.Kubernetes: "key cacert of the credentials Secret, the proxy variables of the operator",
+		}[f]))
+		for _, advice := range []string{watcher.Missing, watcher.Wrong} {
+			assert.Check(t, is.Equal(strings.Contains(advice, "HostedCluster"), hosted), advice)
+			assert.Check(t, !hosted || !strings.Contains(advice, "CredentialsRequest"), advice)
 		}
+		assert.Check(t, is.Equal(strings.Contains(watcher.Missing, "CredentialsRequest request"),
+			f == flavour.Standalone))
 	}
 }

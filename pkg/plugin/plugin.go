@@ -105,7 +105,7 @@ func (d Dependencies) NewCredentials(o credential.Options, request string) *cred
 		o.Words = strings.NewReplacer(openstack.TheSecret, source, openstack.OrBundle,
 			", or into the trusted CA bundle of the management cluster (trustedCA of its Proxy/cluster)",
 			openstack.TheProxy, "Proxy/cluster of the management cluster")
-	case d.Cluster.OpenShift:
+	case d.Cluster.Flavour.OpenShift():
 		o.Missing = "check CredentialsRequest " + request + ", or " + o.Missing
 		o.Words = strings.NewReplacer(openstack.TheProxy, "Proxy/cluster")
 	default:

@@ -62,12 +62,12 @@ type Settings struct {
 	// RestartOn contains the files whose change restarts the operator, with the content that was read;
 	// nil means that it was not read.
 	RestartOn map[string][]byte
-	// Flavour depends on whether there is a GuestKubeconfig.
+	// Flavour is HyperShift if there is a GuestKubeconfig, or else that of the flag.
 	Flavour flavour.Flavour
 	// GuestKubeconfig is the path of the guest cluster's kubeconfig, "" when standalone.
 	GuestKubeconfig string
-	// ClusterID is the ID of a cluster that is not OpenShift. On OpenShift it is "", and the operator
-	// reads the ID from Infrastructure.
+	// ClusterID is the ID of the cluster in the flavour kubernetes. On OpenShift it is "", and the
+	// operator reads the ID from Infrastructure.
 	ClusterID string
 	// Images contains the images by the first of the variables that Load received for each. The
 	// images of CSI-Addons may be missing.
@@ -94,9 +94,10 @@ type Settings struct {
 
 // Flags are the flags of an operator's start command.
 type Flags struct {
-	settings       Settings
-	config, listen string
-	restartOn      []string
+	settings                Settings
+	config, listen, flavour string
+
+	restartOn []string
 }
 
 // AddTo registers the flags.
@@ -113,9 +114,11 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"so that the restarted operator reads it. May be repeated.")
 	set.StringVar(&f.settings.GuestKubeconfig, "guest-kubeconfig", "",
 		"Path of the kubeconfig of the guest cluster. Selects the hypershift flavour.")
-	set.StringVar(&f.settings.ClusterID, "cluster-id", "", "ID of a Kubernetes cluster that is not "+
-		"OpenShift, which marks its volumes in OpenStack. The operator then reads no object of "+
-		"config.openshift.io. Default: the environment variable CLUSTER_ID.")
+	set.StringVar(&f.flavour, "flavour", string(flavour.Standalone), "The kind of cluster: "+
+		"standalone is OpenShift, kubernetes is a cluster that is not OpenShift.")
+	set.StringVar(&f.settings.ClusterID, "cluster-id", "", "ID of the cluster in the flavour "+
+		"kubernetes, which marks its volumes in OpenStack. Default: the environment variable "+
+		"CLUSTER_ID.")
 	set.DurationVar(&f.settings.PollInterval, "poll-interval", defaultPollInterval,
 		"Interval between two probes of OpenStack, from 100ms to 1m.")
 	set.DurationVar(&f.settings.CloudGracePeriod, "cloud-grace-period", defaultGracePeriod,
@@ -124,12 +127,12 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.String("cloud-ca-file", "", "Without effect. Deployments of earlier releases set it.")
 }
 
-// Flavour returns HyperShift if there is a guest kubeconfig.
+// Flavour returns HyperShift if there is a guest kubeconfig, or else the flavour of the flag.
 func (f *Flags) Flavour() flavour.Flavour {
 	if f.settings.GuestKubeconfig != "" {
 		return flavour.HyperShift
 	}
-	return flavour.Standalone
+	return flavour.Flavour(f.flavour)
 }
 
 // Load reads and checks flags and environment variables. Each element of images contains the
@@ -144,10 +147,7 @@ func (f *Flags) Load(
 	s.Namespace = l.namespace(s.Namespace)
 	l.kubeconfigs(s.Kubeconfig, s.GuestKubeconfig)
 	s.ClusterID = cmp.Or(s.ClusterID, l.env(envClusterID))
-	if s.ClusterID != "" && s.GuestKubeconfig != "" {
-		l.fault("flags --cluster-id and --guest-kubeconfig exclude each other: " +
-			"a guest cluster has an ID already")
-	}
+	l.flavour(f.flavour, &s)
 	s.Images = l.images(images)
 	l.optionalImages(s.Images, optional)
 	s.CSIAddons = CSIAddons{
@@ -172,4 +172,21 @@ func (f *Flags) Load(
 	}
 	s.Warnings = l.warnings
 	return &s, l.err()
+}
+
+// flavour checks the flavour, and that there is a cluster ID exactly if the flavour needs it.
+func (l *loader) flavour(flag string, s *Settings) {
+	kubernetes := flag == string(flavour.Kubernetes)
+	switch {
+	case !kubernetes && flag != string(flavour.Standalone):
+		l.fault("flag --flavour is %q: use %s or %s", flag, flavour.Standalone, flavour.Kubernetes)
+	case kubernetes && s.GuestKubeconfig != "":
+		l.fault("flags --flavour=%s and --guest-kubeconfig exclude each other: a guest cluster is "+
+			"OpenShift", flag)
+	case kubernetes && s.ClusterID == "":
+		l.fault("the flavour %s needs flag --cluster-id or environment variable %s", flag, envClusterID)
+	case !kubernetes && s.ClusterID != "":
+		l.fault("flag --cluster-id and environment variable %s need --flavour=%s: OpenShift has an ID "+
+			"already", envClusterID, flavour.Kubernetes)
+	}
 }

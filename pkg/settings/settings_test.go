@@ -129,13 +129,31 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 		"--poll-interval is 2m0s", "--cloud-grace-period is -1s",
 		"--kubeconfig: open /nowhere: no such file", "--guest-kubeconfig",
 		"is not a GenericOperatorConfig",
-		"--cluster-id and --guest-kubeconfig exclude each other",
+		"CLUSTER_ID need --flavour=kubernetes",
 	} {
 		assert.Assert(t, is.ErrorContains(err, fault))
 	}
 	assert.Check(t, !strings.Contains(err.Error(), "\n"), "more than one line: %v", err)
 	_, err = load(t, nil, nil, "--namespace=ns", "--config="+file(t, "kind: ConfigMap"))
 	assert.Check(t, is.ErrorContains(err, "is a ConfigMap, want a GenericOperatorConfig"))
+}
+
+func TestFlavourNeedsWhatItsClustersLack(t *testing.T) {
+	t.Parallel()
+	got, err := load(t, map[string]string{"CLUSTER_ID": "a"}, nil, "--namespace=ns",
+		"--flavour=kubernetes")
+	assert.NilError(t, err)
+	assert.Check(t, got.Flavour == flavour.Kubernetes && got.ClusterID == "a", "%+v", got)
+	for fault, arguments := range map[string][]string{
+		"the flavour kubernetes needs flag --cluster-id": {"--flavour=kubernetes"},
+		`--flavour is "openshift": use standalone or`:    {"--flavour=openshift"},
+		"exclude each other": {
+			"--flavour=kubernetes", "--cluster-id=a", "--guest-kubeconfig=" + file(t, kubeconfig),
+		},
+	} {
+		_, err := load(t, nil, nil, append(arguments, "--namespace=ns")...)
+		assert.Check(t, is.ErrorContains(err, fault))
+	}
 }
 
 func TestUnusableOptionalSettingIsAWarning(t *testing.T) {

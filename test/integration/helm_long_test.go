@@ -41,7 +41,7 @@ func helms() map[string]string {
 func TestHelmChartEqualsKustomizations(t *testing.T) {
 	t.Parallel()
 	driver := func(name string) string {
-		return "drivers/" + name + "/generated/standalone/kubernetes"
+		return "drivers/" + name + "/generated/kubernetes/operator"
 	}
 	for _, test := range []struct {
 		values  string

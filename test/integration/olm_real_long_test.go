@@ -23,7 +23,7 @@ func TestRealOLMInstallsUpgradesAndRemoves(t *testing.T) {
 	o := olm.Start(t, olm.Options{
 		Kubeconfig: k.dir.AdminKubeconfig(), Logs: k.dir.Logs(),
 		Docs: filepath.Join(repository, "docs"), Run: k.run,
-		Catalog: filepath.Join(k.release, "catalog.yaml"),
+		Catalog: filepath.Join(k.release, "catalog-kubernetes.yaml"),
 	})
 	before := slices.DeleteFunc(k.objects(), func(object string) bool {
 		return strings.HasPrefix(object, "CatalogSource ")
@@ -45,7 +45,7 @@ func TestRealOLMInstallsUpgradesAndRemoves(t *testing.T) {
 
 	next := filepath.Join(string(k.dir), "next")
 	k.writeRelease("v1.1.0", next)
-	o.Serve(filepath.Join(next, "catalog.yaml"))
+	o.Serve(filepath.Join(next, "catalog-kubernetes.yaml"))
 	for _, p := range packages {
 		o.Await(p, "v1.1.0")
 		k.run(fmt.Sprintf("kubectl wait csv/%s.v1.0.0 -n %s --for=delete --timeout=1m", p.Name,

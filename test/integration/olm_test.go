@@ -24,7 +24,7 @@ import (
 // leaves out. Package assets compares both with the manifests that install an operator without OLM.
 func TestKubectlBuildsThePrerequisitesOfOLM(t *testing.T) {
 	t.Parallel()
-	folders, err := filepath.Glob("../../assets/drivers/*/generated/standalone/olm/prerequisites")
+	folders, err := filepath.Glob("../../assets/drivers/*/generated/*/olm/prerequisites")
 	assert.Assert(t, err == nil && len(folders) != 0, "no OLM bundles: %v", err)
 	for _, folder := range folders {
 		manifests, err := filepath.Glob(filepath.Join(folder, "../../operator/*.yaml"))

@@ -29,7 +29,7 @@
 {{/*
 The objects in files that match a pattern, changed by the values of their part. Each object occurs
 once, also if several drivers share it. What other objects or the driver itself still need after an
-uninstallation is kept: namespaces, CustomResourceDefinitions, and the ClusterRoles of sidecars.
+uninstallation is kept: namespaces and CustomResourceDefinitions.
 */}}
 {{- define "openstack-csi.objects" -}}
 {{- range $data := .root.Files.Glob .pattern }}
@@ -39,7 +39,7 @@ uninstallation is kept: namespaces, CustomResourceDefinitions, and the ClusterRo
 {{- $id := list $object.kind .namespace .name | join "/" }}
 {{- if not (hasKey $.seen $id) }}
 {{- $_ := set $.seen $id true }}
-{{- if or (has $object.kind (list "CustomResourceDefinition" "Namespace")) (hasPrefix "openshift-csi-" .name) }}
+{{- if has $object.kind (list "CustomResourceDefinition" "Namespace") }}
 {{- $_ := set . "annotations" (set (.annotations | default dict) "helm.sh/resource-policy" "keep") }}
 {{- else if eq $object.kind "ClusterCSIDriver" }}
 {{- /* Others write the rest. */}}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/hack/images/image"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // changelog is the name of the file with a section for each release.
@@ -29,8 +30,8 @@ const changelog = "CHANGELOG.md"
 // sums is the name of the file with the digest of each other file of a release.
 const sums = "SHA256SUMS"
 
-// The prefixes of the names of the files with what bundles for OLM cannot contain: on OpenShift,
-// and on other clusters.
+// The prefixes of the names of the files with what bundles for OLM cannot contain, and of those for
+// clusters that are not OpenShift.
 const (
 	prerequisites = "olm-prerequisites-"
 	olmKubernetes = "olm-kubernetes-"
@@ -47,10 +48,10 @@ func kustomizations() map[string]string {
 		prerequisites + "csi-addons.yaml": "csi-addons/generated/olm/prerequisites",
 	}
 	for _, driver := range drivers() {
-		generated := path.Join("drivers", driver, "generated/standalone")
-		folders[driver+".yaml"] = path.Join(generated, "kubernetes")
-		folders[prerequisites+driver+".yaml"] = path.Join(generated, "olm/prerequisites")
-		folders[olmKubernetes+driver+".yaml"] = path.Join(generated, "olm/kubernetes")
+		generated := path.Join("drivers", driver, "generated")
+		folders[driver+".yaml"] = path.Join(generated, "kubernetes/operator")
+		folders[prerequisites+driver+".yaml"] = path.Join(generated, "standalone/olm/prerequisites")
+		folders[olmKubernetes+driver+".yaml"] = path.Join(generated, "kubernetes/olm/prerequisites")
 	}
 	return folders
 }
@@ -80,16 +81,20 @@ func (o Options) Manifests(ctx context.Context, images map[string]string,
 	if archive != nil {
 		files["openstack-csi-"+o.number()+".tgz"] = archive
 	}
-	return files, o.addOLM(files, images)
+	return files, errors.Join(o.addOLM(files, images, flavour.Standalone, ""),
+		o.addOLM(files, images, flavour.Kubernetes, "-kubernetes"))
 }
 
-// addOLM adds the catalog for OLM, and an archive of the bundles in it for other catalogs.
-func (o Options) addOLM(files map[string][]byte, images map[string]string) error {
-	bundles, err := o.bundles(images)
+// addOLM adds the catalog for OLM in clusters of a flavour, and an archive of the bundles in it for
+// other catalogs. suffix ends their names.
+func (o Options) addOLM(
+	files map[string][]byte, images map[string]string, f flavour.Flavour, suffix string,
+) error {
+	bundles, err := o.bundles(f, images)
 	if err != nil {
 		return err
 	}
-	if files["catalog.yaml"], err = o.catalog(bundles); err != nil {
+	if files["catalog"+suffix+".yaml"], err = o.catalog(bundles); err != nil {
 		return err
 	}
 	var archived []image.File
@@ -104,7 +109,7 @@ func (o Options) addOLM(files map[string][]byte, images map[string]string) error
 			Content: b.metadata,
 		})
 	}
-	files["olm-bundles.tar.gz"], err = image.TarGz(archived, time.Unix(0, 0).UTC())
+	files["olm-bundles"+suffix+".tar.gz"], err = image.TarGz(archived, time.Unix(0, 0).UTC())
 	return err
 }
 

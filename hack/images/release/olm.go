@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // olmBundle is a bundle for OLM, in the words of its annotations.
@@ -25,8 +27,9 @@ type olmBundle struct {
 	metadata []byte
 }
 
-func (o Options) bundles(images map[string]string) ([]olmBundle, error) {
-	folders, err := filepath.Glob(filepath.Join(o.Root, "assets/drivers/*/generated/standalone/olm"))
+func (o Options) bundles(f flavour.Flavour, images map[string]string) ([]olmBundle, error) {
+	folders, err := filepath.Glob(
+		filepath.Join(o.Root, "assets/drivers/*/generated", string(f), "olm"))
 	if err != nil {
 		return nil, err
 	}

@@ -181,9 +181,9 @@ func TestFenceFailsIfAShareHasAnotherProtocol(t *testing.T) {
 
 func TestClusterIDOfSeveralClustersIsRefused(t *testing.T) {
 	t.Parallel()
-	manifest, err := os.ReadFile("../../../assets/base/kubernetes/environment.yaml")
+	manifest, err := os.ReadFile("../../../assets/flavours/kubernetes/operator/environment.yaml")
 	assert.NilError(t, err)
-	assert.Check(t, is.Contains(string(manifest), "CLUSTER_ID: "+sharedCluster+"\n"))
+	assert.Check(t, is.Contains(string(manifest), "{name: CLUSTER_ID, value: "+sharedCluster+"}"))
 	f := newFixture(t)
 	share := f.share(sharedCluster, "rw 0.0.0.0/0")
 	c := f.controller()

@@ -55,7 +55,7 @@ func TestOLMInstallsOnNodes(t *testing.T) {
 	r := x.publish()
 	o := olm.Start(t, olm.Options{
 		Kubeconfig: x.Cluster.Dir.AdminKubeconfig(), Logs: x.Cluster.Dir.Logs(),
-		Docs: docs, Catalog: filepath.Join(r.folder, "catalog.yaml"),
+		Docs: docs, Catalog: filepath.Join(r.folder, "catalog-kubernetes.yaml"),
 		Run: func(command string) { x.Must(r.run(t.Context(), command)) },
 	})
 	packages := []olm.Package{olm.Manila(), olm.CSIAddons()}
