@@ -1,6 +1,6 @@
 // Package flavour defines the three kinds of clusters, the sides of a cluster, and the namespace of
-// each kind of object. The asset generator calls it to write one folder per flavour; the packages of
-// the operators call it to find objects.
+// each kind of object. The asset generator calls it to write one folder per flavour; the packages
+// of the operators call it to find objects.
 package flavour
 
 // Flavour is a kind of cluster.
