@@ -64,6 +64,8 @@ func (c *Clients) start(ctx context.Context) {
 type Cluster struct {
 	Flavour    flavour.Flavour
 	Namespaces flavour.Namespaces
+	// Labels are those of every object that the operator creates without an asset.
+	Labels map[string]string
 	// Operator reads and writes the driver's ClusterCSIDriver on the guest side. It returns checked
 	// values only.
 	Operator v1helpers.OperatorClientWithFinalizers

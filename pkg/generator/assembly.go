@@ -104,7 +104,7 @@ func (a *assembly) assemble() (*assembly, error) {
 			return nil, err
 		}
 	}
-	return a, nil
+	return a, a.applyToEach()
 }
 
 // buildValues returns the values of the build-time placeholders. A port that driver.yaml does not

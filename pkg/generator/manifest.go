@@ -179,6 +179,8 @@ type layer struct {
 	Operator layerPart `json:"operator"`
 	// Values are placeholders of a flavour. They may contain the names of the driver.
 	Values map[string]string `json:"values"`
+	// Each is a strategic merge patch of every object but Namespaces, which operators share.
+	Each string `json:"each"`
 }
 
 func (l layer) part(name string) layerPart {

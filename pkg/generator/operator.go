@@ -42,7 +42,7 @@ func (l *layers) install(leader *assembly, all []*assembly) (map[string][]byte, 
 		func() error { return i.addFiles(installPart, part.changes) },
 		func() error { return i.applyFlavour(installPart, part.changes) },
 		func() error { return i.applyPatches(installPart, part.changes) },
-		i.addImages, i.addGrants, i.completeServiceVersion,
+		i.applyToEach, i.addImages, i.addGrants, i.completeServiceVersion,
 	} {
 		if err := step(); err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package generator
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -44,6 +45,22 @@ func (a *assembly) patch(from source, entry patchEntry, values map[string]string
 		}
 	}
 	return nil
+}
+
+// applyToEach changes every object as the layer of the flavour says, after all other changes.
+func (a *assembly) applyToEach() error {
+	layer := a.flavours[a.flavour]
+	if layer.content.Each == "" {
+		return nil
+	}
+	var errs []error
+	for name, asset := range a.assets {
+		if asset.kind() != "Namespace" {
+			entry := patchEntry{Target: name, Merge: layer.content.Each}
+			errs = append(errs, a.patch(layer.source("each"), entry, a.values))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // containersOf returns the containers that a patch changes: the one that it names, those of

@@ -28,6 +28,7 @@ const hashKeyDescription = "Key of the hashes in the annotations of the driver's
 // each run of the operator writes the same hashes.
 type hashKey struct {
 	name, namespace string
+	labels          map[string]string
 	kube            kubernetes.Interface
 	secret          cluster.Object[corev1.Secret]
 	key             *hook.Key
@@ -36,7 +37,8 @@ type hashKey struct {
 func (d *driver) hashKeyController(name string) (factory.Controller, error) {
 	namespace, secretName := d.cluster.Namespaces.Operator, d.operatorName+"-hash-key"
 	k := &hashKey{
-		name: secretName, namespace: namespace, kube: d.cluster.Side(flavour.ControlPlane).Kube,
+		name: secretName, namespace: namespace, labels: d.cluster.Labels,
+		kube:   d.cluster.Side(flavour.ControlPlane).Kube,
 		secret: d.cluster.Secret(flavour.ControlPlane, namespace, secretName), key: d.key,
 	}
 	write := cluster.WhileManaged(d.operator, d.initialSyncs.track(k.sync))
@@ -90,7 +92,7 @@ func (k *hashKey) write(ctx context.Context, recorder events.Recorder) error {
 	}
 	_, _, err = resourceapply.ApplySecret(ctx, k.kube.CoreV1(), recorder, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: k.namespace, Name: k.name,
+			Namespace: k.namespace, Name: k.name, Labels: k.labels,
 			Annotations: map[string]string{"kubernetes.io/description": hashKeyDescription},
 		},
 		Type: corev1.SecretTypeOpaque,

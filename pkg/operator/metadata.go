@@ -2,6 +2,8 @@ package operator
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -28,6 +30,20 @@ func (d *driver) servingCertificates() ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// commonLabels returns the labels that each object of the driver has: those of its node plugin whose
+// keys start with app.kubernetes.io/.
+func (d *driver) commonLabels() (map[string]string, error) {
+	_, object, err := d.workload(bundle.NodeWorkload, flavour.Guest)
+	if err != nil || object == nil {
+		return nil, err
+	}
+	common := maps.Clone(object.Labels)
+	maps.DeleteFunc(common, func(key, _ string) bool {
+		return !strings.HasPrefix(key, "app.kubernetes.io/")
+	})
+	return common, nil
 }
 
 // metadata returns the name, the namespace, the labels and the annotations of an asset.

@@ -166,7 +166,9 @@ func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) 
 		}
 		drivers = append(drivers, d)
 	}
-	return drivers, nil
+	var err error
+	connected.Labels, err = drivers[0].commonLabels()
+	return drivers, err
 }
 
 // setUp calls the Setup function of each driver.

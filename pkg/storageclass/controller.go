@@ -169,6 +169,9 @@ func (c *Controller) reconcile(
 			room--
 		}
 		required := c.driver.Required(w)
+		if c.cluster.Labels != nil {
+			required.Labels = labels.Merge(required.Labels, c.cluster.Labels)
+		}
 		config.MarkDefault(required)
 		c.reconciled[w.Name], done[w.Name] = true, true
 		if err := c.reconciler.Reconcile(ctx, required, owns); err != nil {

@@ -63,7 +63,8 @@ func isReal(s broken.Situation) bool {
 		"nodes are full of volumes", "taints",
 	}
 	// The templates of workloads select and request nothing.
-	if slices.Contains([]string{"cpu", "selector of the pod", "missing"}, parts[1]) && parts[3] != "pod" {
+	ofPods := []string{"cpu", "selector of the pod", "missing"}
+	if slices.Contains(ofPods, parts[1]) && parts[3] != "pod" {
 		return false
 	}
 	return parts[2] == "cinder" && !slices.Contains(needsMore, parts[1]) &&
@@ -93,7 +94,8 @@ func (e *env) createFor(s broken.Situation) {
 		o.SetLabels(labels)
 		delete(o.Object, "status")
 		unstructured.RemoveNestedField(o.Object, "spec", "claimRef", "uid")
-		e.eventually(soon, func() error { return writer.Write(e.ctx(), o) }) // a pod needs a ServiceAccount
+		// A pod needs a ServiceAccount.
+		e.eventually(soon, func() error { return writer.Write(e.ctx(), o) })
 		e.afterwards(func(ctx context.Context) error { return writer.Delete(ctx, o) })
 		if isDeleted {
 			e.must(writer.Delete(e.ctx(), o))

@@ -73,6 +73,7 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 			}
 			k.run("kubectl wait volumesnapshotclass/" + section.snapshots + " --for=create --timeout=1m")
 			k.mustNotWarn()
+			k.run(unlabelled)
 			k.rotatesCredentials()
 			k.mustNotReadOpenShift()
 		})
@@ -86,6 +87,15 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 	k.addsSidecars()
 	k.leaves(before)
 }
+
+// unlabelled fails if an object of the drivers, except for the Secrets of the administrator, lacks
+// the label that all of them have.
+const unlabelled = `kubectl get --all-namespaces --output=name ` +
+	`--selector='app.kubernetes.io/part-of!=openstack-csi' deployments,daemonsets,services,` +
+	`serviceaccounts,secrets,configmaps,poddisruptionbudgets,networkpolicies,roles,rolebindings,` +
+	`clusterroles,clusterrolebindings,csidrivers,storageclasses,volumesnapshotclasses,` +
+	`clustercsidrivers | grep -E 'manila|cinder|standard-csi|openstack-csi|cloud-conf' | ` +
+	`grep -vE '/(manila|openstack)-cloud-credentials$|openstack-csi-metrics$' && exit 1 || true`
 
 // addsSidecars runs the command of docs/csi-addons/install.md that sets the images of CSI-Addons in
 // the Deployment of an operator.

@@ -75,7 +75,10 @@ func (c *configSync) writeConf(
 		}
 		namespace := c.cluster.Namespaces.On(side)
 		required := &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: configMap}, Data: data,
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: configMap, Labels: c.cluster.Labels,
+			},
+			Data: data,
 		}
 		client := c.cluster.Side(side).Kube.CoreV1()
 		_, _, err := resourceapply.ApplyConfigMap(ctx, client, syncCtx.Recorder(), required)

@@ -39,7 +39,7 @@ func (c *configSync) writeLogin(
 	kube := c.cluster.Side(flavour.ControlPlane).Kube.CoreV1()
 	_, _, err := resourceapply.ApplySecret(ctx, kube, syncCtx.Recorder(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.cluster.Namespaces.ControlPlane, Name: loginSecret,
+			Namespace: c.cluster.Namespaces.ControlPlane, Name: loginSecret, Labels: c.cluster.Labels,
 		},
 		Type: corev1.SecretTypeOpaque,
 		Data: loginData(login),

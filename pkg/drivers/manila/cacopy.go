@@ -85,8 +85,10 @@ func (c *caCopier) sync(ctx context.Context, syncCtx factory.SyncContext) error 
 		_, _, err = resourceapply.DeleteConfigMap(ctx, api, recorder, existing)
 	default:
 		_, _, err = resourceapply.ApplyConfigMap(ctx, api, recorder, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: c.cluster.Namespaces.Guest, Name: caConfigMap},
-			Data:       map[string]string{caConfigMapKey: ca},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: c.cluster.Namespaces.Guest, Name: caConfigMap, Labels: c.cluster.Labels,
+			},
+			Data: map[string]string{caConfigMapKey: ca},
 		})
 	}
 	if err != nil {

@@ -69,9 +69,11 @@ func (c *secretSyncController) write(
 	}
 	kube := c.cluster.Side(flavour.Guest).Kube.CoreV1()
 	_, _, err := resourceapply.ApplySecret(ctx, kube, syncCtx.Recorder(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.cluster.Namespaces.Guest, Name: loginSecret},
-		Type:       corev1.SecretTypeOpaque,
-		Data:       data,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.cluster.Namespaces.Guest, Name: loginSecret, Labels: c.cluster.Labels,
+		},
+		Type: corev1.SecretTypeOpaque,
+		Data: data,
 	})
 	return err
 }
