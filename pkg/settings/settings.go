@@ -127,12 +127,16 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.String("cloud-ca-file", "", "Without effect. Deployments of earlier releases set it.")
 }
 
-// Flavour returns HyperShift if there is a guest kubeconfig, or else the flavour of the flag.
+// Flavour returns HyperShift if there is a guest kubeconfig, or else the flavour of the flag. Load
+// reports a flavour that is unknown; here it is Standalone.
 func (f *Flags) Flavour() flavour.Flavour {
-	if f.settings.GuestKubeconfig != "" {
+	switch {
+	case f.settings.GuestKubeconfig != "":
 		return flavour.HyperShift
+	case f.flavour == string(flavour.Kubernetes):
+		return flavour.Kubernetes
 	}
-	return flavour.Flavour(f.flavour)
+	return flavour.Standalone
 }
 
 // Load reads and checks flags and environment variables. Each element of images contains the
