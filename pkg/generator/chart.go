@@ -88,7 +88,9 @@ func valuesSchema(fsys fs.FS, text []byte) ([]byte, error) {
 	if err := json.Unmarshal(text, &schema); err != nil {
 		return nil, fmt.Errorf("decoding %s: %w", chartSchema, err)
 	}
-	definitions := map[string]any{}
+	definitions := map[string]any{
+		"logLevel": map[string]any{"enum": []string{"Normal", "Debug", "Trace", "TraceAll"}},
+	}
 	schema["$defs"] = definitions
 	err := eachFile(fsys, "schema/*.json", func(file string, text []byte) error {
 		var config struct {

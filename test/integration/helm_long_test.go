@@ -107,6 +107,7 @@ func TestHelmRefusesBadValues(t *testing.T) {
 		"credentials.clouds=x":                   "credentials.existing=false",
 		"credentials.existing=false":             "set credentials.clouds",
 		"manila.enabled=false":                   "enable a driver",
+		"manila.logLevel=Loud":                   "at '/manila/logLevel': value must be one of",
 	} {
 		for name, helm := range helms() {
 			output, err := guide.Output(t.Context(), helm+" template "+chart+
@@ -132,6 +133,11 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 		{"manila.env.DRIVER_IMAGE=mine", operator, `{"name":"DRIVER_IMAGE","value":"mine"}`},
 		{`proxy.http=http://a\$b`, operator, `{"name":"HTTP_PROXY","value":"http://a$$b"}`},
 		{"proxy.no=.svc", operator, `{"name":"NO_PROXY","value":".svc"}`},
+		{
+			"manila.managementState=Unmanaged,manila.storageClassState=Removed",
+			"ClusterCSIDriver /manila.csi.openstack.org",
+			`"spec":{"managementState":"Unmanaged","storageClassState":"Removed"}`,
+		},
 		{"clusterID=mine", operator, `{"name":"CLUSTER_ID","value":"mine"}`},
 		{
 			"csiAddons.replicas=1", "Deployment csi-addons-system/csi-addons-controller-manager",

@@ -42,8 +42,9 @@ uninstallation is kept: namespaces and CustomResourceDefinitions.
 {{- if has $object.kind (list "CustomResourceDefinition" "Namespace") }}
 {{- $_ := set . "annotations" (set (.annotations | default dict) "helm.sh/resource-policy" "keep") }}
 {{- else if eq $object.kind "ClusterCSIDriver" }}
-{{- /* Others write the rest. */}}
-{{- $_ := set $object "spec" (pick $object.spec "managementState") }}
+{{- /* What is not a value belongs to whoever sets it. */}}
+{{- $own := pick $.values "managementState" "logLevel" "operatorLogLevel" "storageClassState" }}
+{{- $_ := set $object "spec" (merge $own (pick $object.spec "managementState")) }}
 {{- else if eq $object.kind "Deployment" }}
 {{- include "openstack-csi.deployment" (merge (dict "object" $object) $) }}
 {{- end }}
