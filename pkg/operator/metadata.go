@@ -32,8 +32,8 @@ func (d *driver) servingCertificates() ([]string, error) {
 	return names, nil
 }
 
-// commonLabels returns the labels that each object of the driver has: those of its node plugin whose
-// keys start with app.kubernetes.io/.
+// commonLabels returns the labels that each object of the driver has: those of its node plugin
+// whose keys start with app.kubernetes.io/.
 func (d *driver) commonLabels() (map[string]string, error) {
 	_, object, err := d.workload(bundle.NodeWorkload, flavour.Guest)
 	if err != nil || object == nil {

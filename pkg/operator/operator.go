@@ -108,6 +108,9 @@ func (o *operator) run(ctx context.Context, process host.Process) error {
 	if err != nil {
 		return err
 	}
+	if err := mustFitFlavour(connected); err != nil {
+		return err
+	}
 	drivers, err := o.fillAssets(connected, process)
 	if err != nil {
 		return err

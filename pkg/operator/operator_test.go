@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
@@ -95,6 +96,31 @@ func TestClusterHasTheNamespacesOfTheDriver(t *testing.T) {
 	got, err := o.connect(process())
 	assert.NilError(t, err)
 	assert.Check(t, is.DeepEqual(o.namespaces, got.Namespaces))
+}
+
+func TestOperatorForKubernetesEndsOnOpenShift(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		flavour   flavour.Flavour
+		resources []string
+		fits      bool
+	}{
+		"Kubernetes":                  {flavour.Kubernetes, nil, true},
+		"Kubernetes with a stray CRD": {flavour.Kubernetes, []string{"ingresses"}, true},
+		"OpenShift":                   {flavour.Kubernetes, []string{"dnses", "clusterversions"}, false},
+		"standalone":                  {flavour.Standalone, []string{"clusterversions"}, true},
+	} {
+		fake := clustertest.New(t, clustertest.Seed{Flavour: test.flavour})
+		served := &metav1.APIResourceList{GroupVersion: "config.openshift.io/v1"}
+		for _, resource := range test.resources {
+			served.APIResources = append(served.APIResources, metav1.APIResource{Name: resource})
+		}
+		if test.resources != nil {
+			fake.Guest.Resources = append(fake.Guest.Resources, served)
+		}
+		err := mustFitFlavour(fake.Cluster)
+		assert.Check(t, is.Equal(err == nil, test.fits), "%s: %v", name, err)
+	}
 }
 
 func names(controllers []factory.Controller) []string {

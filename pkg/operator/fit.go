@@ -1,0 +1,37 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// mustFitFlavour returns an error if the cluster of an operator of the flavour kubernetes is
+// OpenShift: two operators would then maintain one driver. It asks for a resource, because reading
+// an object would need a permission. The other flavours wait instead for the objects of OpenShift,
+// whose API server does not serve them while it starts.
+func mustFitFlavour(c *cluster.Cluster) error {
+	if c.Flavour.OpenShift() {
+		return nil
+	}
+	found, err := c.Side(flavour.Guest).Kube.Discovery().
+		ServerResourcesForGroupVersion(configv1.GroupVersion.String())
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("finding out whether the cluster is OpenShift: %w", err)
+	}
+	if err == nil && slices.ContainsFunc(found.APIResources, func(r metav1.APIResource) bool {
+		return r.Name == "clusterversions"
+	}) {
+		return errors.New("this cluster is OpenShift: install the operator with the manifests for " +
+			"OpenShift, without --flavour=kubernetes")
+	}
+	return nil
+}
