@@ -31,14 +31,6 @@ const (
 	CSIDriver          Role = "csiDriver"          // recreated if an immutable field changes
 )
 
-// Roles returns every role, in a stable order.
-func Roles() []Role {
-	return []Role{
-		Static, ControllerWorkload, NodeWorkload, StorageClass, SnapshotClass, ServiceMonitor,
-		OperatorMonitor, CSIDriver,
-	}
-}
-
 // Asset is one object. Bundles share its Data, so callers copy it before they change it.
 type Asset struct {
 	Name string       `json:"name"` // of the file, unique in the bundle
@@ -58,31 +50,7 @@ type Bundle struct {
 }
 
 // New returns a bundle of assets in the given order.
-func New(assets []Asset) (*Bundle, error) {
-	seen := map[string]bool{}
-	for _, asset := range assets {
-		if err := asset.validate(); err != nil {
-			return nil, fmt.Errorf("asset %q: %w", asset.Name, err)
-		}
-		if seen[asset.Name] {
-			return nil, fmt.Errorf("asset %q is listed twice", asset.Name)
-		}
-		seen[asset.Name] = true
-	}
-	return &Bundle{assets: slices.Clone(assets)}, nil
-}
-
-func (a Asset) validate() error {
-	switch {
-	case a.Name == "" || a.Name != path.Base(a.Name) || a.Name == indexName:
-		return fmt.Errorf("not a file name of an asset")
-	case !slices.Contains(Roles(), a.Role):
-		return fmt.Errorf("unknown role %q: want one of %q", a.Role, Roles())
-	case !slices.Contains(flavour.Sides(), a.Side):
-		return fmt.Errorf("unknown side %q: want one of %q", a.Side, flavour.Sides())
-	}
-	return nil
-}
+func New(assets []Asset) *Bundle { return &Bundle{assets: slices.Clone(assets)} }
 
 // Folder is the path of a flavour's bundle inside a driver's asset folder.
 func Folder(f flavour.Flavour) string {
@@ -98,9 +66,7 @@ func CSIAddonsFolder(f flavour.Flavour) string {
 	return path.Join(Folder(f), "csi-addons")
 }
 
-// Load reads the bundle of a flavour from a driver's asset folder. A file that the index does not
-// list, and a listed file that does not exist, are errors. Folders beside the files do not belong
-// to the bundle.
+// Load reads the bundle of a flavour from a driver's asset folder.
 func Load(fsys fs.FS, f flavour.Flavour) (*Bundle, error) {
 	return load(fsys, Folder(f))
 }
@@ -124,20 +90,13 @@ func load(fsys fs.FS, folder string) (*Bundle, error) {
 	if err := yaml.UnmarshalStrict(text, &listed); err != nil {
 		return nil, fmt.Errorf("decoding %q: %w", path.Join(folder, indexName), err)
 	}
-	if err := compareWithFiles(fsys, folder, listed.Assets); err != nil {
-		return nil, err
-	}
 	for i := range listed.Assets {
 		file := path.Join(folder, listed.Assets[i].Name)
 		if listed.Assets[i].Data, err = fs.ReadFile(fsys, file); err != nil {
 			return nil, fmt.Errorf("reading asset: %w", err)
 		}
 	}
-	loaded, err := New(listed.Assets)
-	if err != nil {
-		return nil, fmt.Errorf("loading %q: %w", folder, err)
-	}
-	return loaded, nil
+	return New(listed.Assets), nil
 }
 
 // Patched returns a workload after a strategic merge patch, such as those in the bundle for
@@ -192,30 +151,6 @@ const (
 
 type index struct {
 	Assets []Asset `json:"assets"`
-}
-
-func compareWithFiles(fsys fs.FS, folder string, listed []Asset) error {
-	entries, err := fs.ReadDir(fsys, folder)
-	if err != nil {
-		return fmt.Errorf("listing assets: %w", err)
-	}
-	var errs []error
-	for _, entry := range entries {
-		inIndex := slices.ContainsFunc(listed, func(a Asset) bool { return a.Name == entry.Name() })
-		if !inIndex && !entry.IsDir() && entry.Name() != indexName {
-			errs = append(errs, fmt.Errorf("%s: file %q is not in the index", folder, entry.Name()))
-		}
-	}
-	for _, asset := range listed {
-		exists := slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-			return e.Name() == asset.Name && !e.IsDir()
-		})
-		if !exists {
-			errs = append(errs, fmt.Errorf("%s: the index lists %q, which does not exist", folder,
-				asset.Name))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // Files returns the index and the assets by the names of their files.

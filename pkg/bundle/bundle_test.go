@@ -1,7 +1,6 @@
 package bundle_test
 
 import (
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -79,15 +78,9 @@ func TestLoadKeepsTheOrderOfTheIndex(t *testing.T) {
 
 func TestLoadRejectsInvalidFolders(t *testing.T) {
 	t.Parallel()
-	const listed = sampleIndex + "- {name: %s.yaml, role: static, side: guest}\n"
 	for want, index := range map[string]string{
-		`"other"`:              "assets: []\nother: 1\n",
-		`lists "x.yaml"`:       fmt.Sprintf(listed, "x"),
-		"twice":                fmt.Sprintf(listed, "sa"),
-		`unknown role "statc"`: strings.Replace(sampleIndex, "nodeWorkload", "statc", 1),
-		`unknown side "host"`:  strings.Replace(sampleIndex, "side: guest", "side: host", 1),
-		`"node.yaml" is not in the index`: strings.Replace(sampleIndex,
-			"- {name: node.yaml, role: nodeWorkload, side: guest}\n", "", 1),
+		`"other"`:           "assets: []\nother: 1\n",
+		"x.yaml: file does": sampleIndex + "- {name: x.yaml, role: static, side: guest}\n",
 	} {
 		fsys := sample()
 		fsys["generated/standalone/index.yaml"].Data = []byte(index)
@@ -107,9 +100,7 @@ func withText(t *testing.T, texts ...string) *bundle.Bundle {
 			Name: name, Role: bundle.Static, Side: flavour.Sides()[i%2], Data: []byte(text),
 		})
 	}
-	made, err := bundle.New(assets)
-	assert.NilError(t, err)
-	return made
+	return bundle.New(assets)
 }
 
 func onBothSides(values map[string]string) map[flavour.Side]map[string]string {
@@ -141,7 +132,7 @@ func TestFillListsEveryProblem(t *testing.T) {
 		"b: ${LOG_LEVELS} ${RELEASE_VERSION} ${KUBE_RBAC_PROXY_IMAGE}",
 	)
 	_, err := assets.Fill(onBothSides(map[string]string{
-		bundle.DriverImage: "", bundle.ReleaseVersion: "4\": secret", bundle.LogLevel: "2", "TYPO": "x",
+		bundle.DriverImage: "", bundle.ReleaseVersion: "4\": secret",
 	}))
 	for _, want := range []string{
 		`asset "a.yaml": ${NAMESPACE} has no value`,
@@ -149,8 +140,6 @@ func TestFillListsEveryProblem(t *testing.T) {
 		`asset "b.yaml": ${LOG_LEVELS} has no value`,
 		`asset "b.yaml": the value of ${RELEASE_VERSION} is not plain text`,
 		`asset "b.yaml": ${KUBE_RBAC_PROXY_IMAGE} has no value`,
-		"${LOG_LEVEL} is not a placeholder to fill",
-		"${TYPO} is not a placeholder to fill",
 	} {
 		assert.Assert(t, is.ErrorContains(err, want))
 	}

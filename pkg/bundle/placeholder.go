@@ -79,12 +79,9 @@ func Placeholders(text []byte) []string {
 
 // Fill returns a bundle in which the values of each asset's side replace the early placeholders. It
 // returns one error that lists every problem but no value: a value that is empty or not plain text
-// in YAML, a placeholder without value that is not late, a value for an unknown placeholder.
+// in YAML, and a placeholder without value that is not late.
 func (b *Bundle) Fill(values map[flavour.Side]map[string]string) (*Bundle, error) {
 	var errs []error
-	for _, side := range flavour.Sides() {
-		errs = append(errs, checkNames(values[side])...)
-	}
 	filled := make([]Asset, 0, len(b.assets))
 	for _, asset := range b.assets {
 		text, missing := fillText(asset.Data, values[asset.Side])
@@ -98,16 +95,6 @@ func (b *Bundle) Fill(values map[flavour.Side]map[string]string) (*Bundle, error
 		return nil, fmt.Errorf("filling placeholders: %w", errors.Join(errs...))
 	}
 	return &Bundle{assets: filled}, nil
-}
-
-func checkNames(values map[string]string) []error {
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if !slices.Contains(Early(), name) {
-			errs = append(errs, fmt.Errorf("${%s} is not a placeholder to fill", name))
-		}
-	}
-	return errs
 }
 
 // fillText returns the text with its placeholders replaced, and an error for each that has no valid

@@ -126,11 +126,7 @@ func (a *assembly) bundle(assets map[string]*asset) (*bundle.Bundle, error) {
 		saved.Data = saved.withHeader(a.driver.File)
 		bundled = append(bundled, saved.Asset)
 	}
-	b, err := bundle.New(bundled)
-	if err != nil {
-		return nil, fmt.Errorf("bundling %s for %s: %w", a.folder(), a.flavour, err)
-	}
-	return b, nil
+	return bundle.New(bundled), nil
 }
 
 // applyOrder puts the objects that pods need before the workloads: the API server rejects a pod

@@ -91,10 +91,8 @@ func TestInvalidAssetsAreRejected(t *testing.T) {
 		},
 	} {
 		d := assembled(t, flavour.HyperShift, plugins()...)[1]
-		var err error
-		d.bundle, err = bundle.New(change(d.bundle.Assets()))
-		assert.NilError(t, err)
-		_, err = buildControllers([]*driver{d})
+		d.bundle = bundle.New(change(d.bundle.Assets()))
+		_, err := buildControllers([]*driver{d})
 		assert.Check(t, is.ErrorContains(err, want))
 	}
 }
