@@ -182,7 +182,6 @@ func newClients(config *rest.Config) (*Clients, error) {
 	return &Clients{Kube: kube, Dynamic: dyn, Metadata: meta}, nil
 }
 
-// addInformers adds informers of single objects, and of all objects in the namespaces.
 func (c *Clients) addInformers(namespaces ...string) {
 	c.ObjectInformers = newObjectInformers(c.Kube)
 	factories := map[string]informers.SharedInformerFactory{}

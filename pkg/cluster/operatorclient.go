@@ -53,7 +53,6 @@ type appliedStatus struct {
 	status  *applyopv1.OperatorStatusApplyConfiguration
 }
 
-// addOperatorClient creates the client and the informer of the ClusterCSIDriver.
 func (c *Cluster) addOperatorClient(o Options) error {
 	resource := opv1.GroupVersion.WithResource("clustercsidrivers")
 	client, informers, err := genericoperatorclient.NewClusterScopedOperatorClientWithConfigName(

@@ -73,7 +73,6 @@ func (a *assembly) adds(e extension) bool {
 	return a.csiAddons && (a.apiServerTokens || !e.APIServerTokens)
 }
 
-// empty returns an assembly of the same driver without assets.
 func (a *assembly) empty() *assembly {
 	empty := a.newAssembly(a.driver, a.flavour)
 	empty.values = maps.Clone(a.values)
@@ -125,7 +124,6 @@ func (l *layers) buildValues(d driver, f flavour.Flavour) map[string]string {
 	return values
 }
 
-// addBase adds the base workload, and the files of addFiles.
 func (a *assembly) addBase(part string, p *driverPart) error {
 	workload := a.addWorkload(part, a.base.content.part(part).Workload)
 	return errors.Join(workload, a.addFiles(part, p.changes))
@@ -223,7 +221,6 @@ func (a *assembly) patchWorkload(part string, p *driverPart) error {
 	return a.patch(a.driver.source(part, "workload"), entry, a.values)
 }
 
-// applyFlavour applies the patches of the flavour's layer.
 func (a *assembly) applyFlavour(part string, p changes) error {
 	layer := a.flavours[a.flavour]
 	var errs []error

@@ -67,7 +67,6 @@ func chart(fsys fs.FS) (map[string][]byte, error) {
 	return files, errors.Join(append(errs, err)...)
 }
 
-// eachFile calls a function for each file that matches a pattern.
 func eachFile(fsys fs.FS, pattern string, do func(file string, text []byte) error) error {
 	names, err := fs.Glob(fsys, pattern)
 	errs := []error{err}

@@ -61,7 +61,6 @@ func csiAddonsBundle(fsys fs.FS) (map[string][]byte, error) {
 	return files, i.addOLM(files, "../../../install/cinder-manila")
 }
 
-// kustomized returns the objects of a folder with a kustomization.
 func kustomized(fsys fs.FS, folder string) (*installation, error) {
 	kinds, err := newKinds()
 	if err != nil {
@@ -112,7 +111,6 @@ func (i *installation) addKustomization(folder string) error {
 	return nil
 }
 
-// addObjects adds the objects in a file.
 func (i *installation) addObjects(file string) error {
 	text, err := fs.ReadFile(i.fsys, file)
 	if err != nil {

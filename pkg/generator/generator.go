@@ -60,7 +60,6 @@ func generate(assets fs.FS) (map[string][]byte, error) {
 	return files, errors.Join(append(errs, err, boardErr)...)
 }
 
-// addTo adds files in a folder.
 func addTo(files map[string][]byte, folder string, added map[string][]byte) {
 	for name, text := range added {
 		files[path.Join(folder, name)] = text
@@ -69,7 +68,6 @@ func addTo(files map[string][]byte, folder string, added map[string][]byte) {
 
 const generatedHeader = "# Generated; do not edit, run `make update`.\n"
 
-// addYAML adds an object that the generator itself makes.
 func addYAML(files map[string][]byte, name string, object any) error {
 	text, err := yaml.Marshal(object)
 	if err != nil {
@@ -79,7 +77,6 @@ func addYAML(files map[string][]byte, name string, object any) error {
 	return nil
 }
 
-// addBundles adds the files of the bundles.
 func (a *assembly) addBundles(files map[string][]byte) error {
 	bundles := map[string]map[string]*asset{bundle.Folder(a.flavour): a.assets}
 	if a.withCSIAddons != nil {

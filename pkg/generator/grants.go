@@ -115,7 +115,6 @@ func (i *installation) addRules(role *asset, rules []rbacv1.PolicyRule) error {
 	return i.appendTo(role, role.layers[len(role.layers)-1], "/rules/-", values...)
 }
 
-// rulesOf returns the rules of a Role or ClusterRole.
 func rulesOf(asset *asset) []rbacv1.PolicyRule {
 	switch object := asset.object.(type) {
 	case *rbacv1.Role:
@@ -126,7 +125,6 @@ func rulesOf(asset *asset) []rbacv1.PolicyRule {
 	return nil
 }
 
-// neededGrants returns the permissions by namespace.
 func (i *installation) neededGrants() (map[string]*grants, error) {
 	needed := map[string]*grants{}
 	for _, a := range i.operands {
@@ -170,7 +168,6 @@ func (i *installation) inOwnCluster(side flavour.Side) bool {
 	return !i.flavour.Hosted() || side == flavour.ControlPlane
 }
 
-// grantLeftovers adds the permissions to remove what earlier releases left.
 func (i *installation) grantLeftovers(needed map[string]*grants) error {
 	driver := i.driver.content.Name
 	generations, err := legacy.Generations(driver, i.flavour, i.values[bundle.Namespace])
@@ -188,7 +185,6 @@ func (i *installation) grantLeftovers(needed map[string]*grants) error {
 	return nil
 }
 
-// isOperand reports whether an object of a kind is among the operands.
 func (i *installation) isOperand(kind, name string) bool {
 	for _, a := range i.operands {
 		for _, asset := range cmp.Or(a.withCSIAddons, a).assets {

@@ -55,7 +55,6 @@ func (d driver) parts() iter.Seq2[string, *driverPart] {
 	}
 }
 
-// hasCSIAddons reports whether a part of the driver changes with CSI-Addons.
 func (d driver) hasCSIAddons() bool {
 	for _, p := range d.parts() {
 		if len(p.CSIAddons.Sidecars)+len(p.CSIAddons.Patches) > 0 {

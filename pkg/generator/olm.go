@@ -28,7 +28,6 @@ const serviceVersionKind = "ClusterServiceVersion"
 // serviceVersion returns the description of the operator for OLM, or nil if no layer adds one.
 func (i *installation) serviceVersion() *asset { return i.find(serviceVersionKind, "") }
 
-// specField returns a text in the spec of the ClusterServiceVersion.
 func specField(version *asset, name string) string {
 	object, _ := version.object.(*unstructured.Unstructured)
 	text, _, _ := unstructured.NestedString(object.Object, "spec", name)
@@ -115,7 +114,6 @@ func (i *installation) inManifests(a *asset) bool {
 	return (a.kind() == "ConfigMap" || a.kind() == "Service") && i.besideOperator(a)
 }
 
-// besideOperator returns whether an object is in the namespace of the operator's Deployment.
 func (i *installation) besideOperator(a *asset) bool {
 	return a.object.GetNamespace() == i.deployment().object.GetNamespace()
 }

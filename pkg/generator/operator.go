@@ -51,10 +51,8 @@ func (l *layers) install(leader *assembly, all []*assembly) (map[string][]byte, 
 	return i.manifests()
 }
 
-// folder returns the folder of the driver.
 func (a *assembly) folder() string { return path.Dir(a.driver.File) }
 
-// namespaces returns the namespaces of the operator and its driver.
 func (i *installation) namespaces() flavour.Namespaces {
 	operator := flavour.DefaultNamespace
 	if i.flavour.Hosted() {

@@ -15,7 +15,6 @@ type usedPort struct {
 	at     position.Position
 }
 
-// usePort records a port that containers of a part open.
 func (a *assembly) usePort(part string, number int, use string, at position.Position) {
 	a.ports[part] = append(a.ports[part], usedPort{number: number, use: use, at: at})
 }

@@ -208,7 +208,6 @@ func (a *assembly) addVolumes(
 	return nil
 }
 
-// addOptions adds the assets of the sidecar's options that the driver uses.
 func (a *assembly) addOptions(
 	from source, added manifest[sidecar], use sidecarUse, values map[string]string,
 ) error {

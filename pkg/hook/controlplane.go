@@ -61,7 +61,6 @@ func setReplicas(d *appsv1.Deployment, policy cluster.AvailabilityPolicy) {
 	d.Spec.Replicas = &replicas
 }
 
-// requireAntiAffinity turns preferred pod anti-affinity into required pod anti-affinity.
 func requireAntiAffinity(affinity *corev1.Affinity) {
 	if affinity == nil || affinity.PodAntiAffinity == nil {
 		return

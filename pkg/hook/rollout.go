@@ -142,7 +142,6 @@ func (r *rollout) reportChanges(workload *metav1.ObjectMeta, current, hashes map
 	}
 }
 
-// reportMissing emits an event about inputs that have been deleted.
 func (r *rollout) reportMissing(workload *metav1.ObjectMeta, missing []string) {
 	if len(missing) > 0 && !slices.Equal(missing, r.lastMissing) {
 		r.recorder.Warningf("RolloutInputMissing", "%s is missing. %s %s/%s does not roll out: running "+

@@ -41,7 +41,6 @@ func NewCommand(
 	return root
 }
 
-// newCheckCommand returns the command that validates a clouds.yaml without a login.
 func newCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:          "check-clouds FILE",

@@ -176,7 +176,6 @@ func (c *csiAddons) patch(workload string) []hook.Workload {
 	}
 }
 
-// csiAddonsHook returns the hook of both workloads that configures the sidecar.
 func (d *driver) csiAddonsHook() hook.Workload {
 	return hook.Arguments(addonsSidecar, func() []string {
 		if d.apiServerTokens() {

@@ -112,7 +112,6 @@ func (r *addonsObjects) sync(ctx context.Context, syncCtx factory.SyncContext) e
 		r.activeCondition(active, refused), r.degradedCondition(refused, failed)))...)
 }
 
-// split returns the names of the assets to apply, and of those to delete.
 func (r *addonsObjects) split() (used, unused []string) {
 	for _, asset := range r.assets {
 		switch {
@@ -216,7 +215,6 @@ func (r *addonsObjects) degradedCondition(refused, failed []error) *cluster.Cond
 
 func lines(errs []error) string { return errors.Join(errs...).Error() }
 
-// activeMessage says where CSI-Addons is in the driver.
 func (d *driver) activeMessage() string {
 	if d.cluster.Flavour == flavour.HyperShift {
 		return "The operator adds CSI-Addons to the pods on nodes. NetworkFence is not available in a " +

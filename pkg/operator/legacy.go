@@ -185,7 +185,6 @@ func (d *driver) staleConditions(name string) (factory.Controller, error) {
 	return staleconditions.NewRemoveStaleConditionsController(name, types, d.operator, d.events), nil
 }
 
-// generations returns the earlier generations of the operator in this flavour.
 func (d *driver) generations() ([]legacy.Generation, error) {
 	return legacy.Generations(string(d.Name), d.cluster.Flavour, d.cluster.Namespaces.ControlPlane)
 }

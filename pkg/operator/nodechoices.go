@@ -49,7 +49,6 @@ func (d *driver) nodeChoicesHook(daemonSets appslisters.DaemonSetLister) hook.Wo
 // cluster delays the start there, or gets the defaults for a moment.
 const configuredAnnotation = "csi.openstack.org/configured"
 
-// configuredHook returns the hook that maintains the mark.
 func (d *driver) configuredHook(daemonSets appslisters.DaemonSetLister) hook.Workload {
 	return hook.Workload{DaemonSet: func(_ *opv1.OperatorSpec, wanted *appsv1.DaemonSet) error {
 		if d.choices != nil && d.choices.Get() != nil {

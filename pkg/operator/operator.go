@@ -174,7 +174,6 @@ func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) 
 	return drivers, err
 }
 
-// setUp calls the Setup function of each driver.
 func setUp(drivers []*driver) error {
 	leader := drivers[0]
 	var err error
@@ -267,7 +266,6 @@ func checkName(d plugin.Driver, b *bundle.Bundle) error {
 // unknownRelease is the value of the placeholder until hook.Release replaces it.
 const unknownRelease = "unknown"
 
-// placeholders returns the values of the early placeholders of each side.
 func placeholders(
 	bundles []*bundle.Bundle, s *settings.Settings, n flavour.Namespaces,
 ) map[flavour.Side]map[string]string {

@@ -53,7 +53,6 @@ type podReasons struct {
 	progressing bool
 }
 
-// workloadClient returns the client of the controller of a workload.
 func (d *driver) workloadClient(
 	name string, clients *cluster.Clients, get func() metav1.Object,
 ) v1helpers.OperatorClientWithFinalizers {

@@ -23,7 +23,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
-// sidecarHooks returns the hooks that add the chosen arguments to the sidecars.
 func (d *driver) sidecarHooks(deployments appslisters.DeploymentLister) []hook.Workload {
 	names := func() []string {
 		if !d.choices.Config().Sidecars.ClaimMetadata {

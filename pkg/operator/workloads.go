@@ -42,7 +42,6 @@ func (d *driver) controllerService(name string) (factory.Controller, error) {
 		changes...), nil
 }
 
-// nodeService returns the controller of the DaemonSet with the node plugins.
 func (d *driver) nodeService(name string) (factory.Controller, error) {
 	asset, object, err := d.workload(bundle.NodeWorkload, flavour.Guest)
 	if err != nil || object == nil {

@@ -187,7 +187,6 @@ func (c *Choices) Condition(service string, ignored []string) *cluster.Condition
 	return valid
 }
 
-// otherKeys lists the keys of the ConfigMap that nobody reads.
 func (c *Choices) otherKeys() (ignored []string) {
 	configMap := c.Get()
 	if configMap == nil {

@@ -194,7 +194,6 @@ func (c *Controller) reconcile(
 	return err
 }
 
-// tell records the events about the faults, and reports the faults.
 func (c *Controller) tell(ctx context.Context, faults map[string][]string) error {
 	for _, reason := range []string{reasonNameTaken, c.Ignored(), c.NoNetwork(), c.GoneType()} {
 		c.warn(reason, faults[reason])

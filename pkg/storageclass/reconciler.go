@@ -215,7 +215,6 @@ func (r *Reconciler) merge(existing, required *storagev1.StorageClass) *storagev
 	return classes.Merge(existing, required, r.OwnsDefault)
 }
 
-// canUpdate reports whether the API server accepts desired as an update.
 func canUpdate(existing, desired *storagev1.StorageClass) bool {
 	return existing.Provisioner == desired.Provisioner &&
 		equality.Semantic.DeepEqual(existing.Parameters, desired.Parameters) &&

@@ -18,7 +18,6 @@ const (
 // plugin is the path of the socket on which the plugin in this pod serves CSI.
 type plugin string
 
-// version returns the vendor version of the plugin.
 func (p plugin) version(ctx context.Context) (string, error) {
 	// The proxy in the environment is for requests to OpenStack.
 	connection, err := grpc.NewClient("unix://"+string(p), grpc.WithNoProxy(),

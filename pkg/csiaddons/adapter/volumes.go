@@ -64,7 +64,6 @@ func (v volumes) list(ctx context.Context) ([]manila.Volume, error) {
 	return found, nil
 }
 
-// connect returns a client of the API server.
 func (v volumes) connect() (*rest.RESTClient, error) {
 	load := rest.InClusterConfig
 	if v.kubeconfig != "" {

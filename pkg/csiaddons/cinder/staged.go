@@ -25,7 +25,6 @@ type staged struct {
 
 func (s *staged) close() { _ = s.folder.Close() } // it was only read
 
-// usage returns the usage of the file system.
 func (s *staged) usage() (usage, error) {
 	var space unix.Statfs_t
 	if err := unix.Fstatfs(int(s.folder.Fd()), &space); err != nil {
@@ -100,7 +99,6 @@ func (f Folders) describe(folder *os.File, volumeID string) (*staged, error) {
 // sectorSize is the unit in which the kernel describes the size of every block device, in bytes.
 const sectorSize = 512
 
-// number reads an attribute of a block device or of its file system.
 func number(path string) (uint64, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

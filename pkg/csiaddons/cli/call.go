@@ -99,7 +99,6 @@ func (c *call) secrets(ctx context.Context) (map[string]string, error) {
 	return reader.Secrets(ctx, namespace, name)
 }
 
-// allParameters returns the parameters, and the ID of the cluster if the flag names one.
 func (c *call) allParameters() map[string]string {
 	parameters := maps.Clone(c.parameters)
 	if c.clusterID != "" {
@@ -114,7 +113,6 @@ func (c *call) allParameters() map[string]string {
 // noTarget returns nothing: the request contains no volume, client or volume group.
 func (*call) noTarget(context.Context) (fields, error) { return nil, nil }
 
-// staged returns the volume of the flags and where kubelet stages it.
 func (c *call) staged(ctx context.Context) (fields, error) {
 	found, err := c.found(ctx)
 	if err != nil {
@@ -129,7 +127,6 @@ func (c *call) staged(ctx context.Context) (fields, error) {
 	}, err
 }
 
-// clients returns the clients of the flags.
 func (c *call) clients(context.Context) (fields, error) {
 	if len(c.cidrs) == 0 {
 		return nil, usage("--operation=%s needs --cidrs", c.operation)
@@ -144,7 +141,6 @@ func (c *call) clients(context.Context) (fields, error) {
 	return fields{"cidrs": found}, nil
 }
 
-// replicated returns the volume or the volume group of the flags.
 func (c *call) replicated(ctx context.Context) (fields, error) {
 	if c.volume != "" && (c.groupID != "" || c.groupContent != "") {
 		return nil, usage("use either --persistentvolume or the flags of a volume group")
@@ -173,13 +169,11 @@ func (c *call) newGroup(context.Context) (fields, error) {
 	return fields{"name": c.groupName}, nil
 }
 
-// group returns the volume group of the flags.
 func (c *call) group(ctx context.Context) (fields, error) {
 	id, err := c.readGroupID(ctx)
 	return fields{"volume_group_id": id}, err
 }
 
-// readGroupID returns the ID of the volume group in the flags, or in the object that they name.
 func (c *call) readGroupID(ctx context.Context) (string, error) {
 	switch {
 	case c.groupID != "":

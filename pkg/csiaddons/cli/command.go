@@ -118,7 +118,6 @@ func newCommand() *cobra.Command {
 	return cmd
 }
 
-// run executes the operation and prints the answer of the driver.
 func (o *options) run(ctx context.Context, out io.Writer) error {
 	operation, ok := operations()[o.operation]
 	if !ok {

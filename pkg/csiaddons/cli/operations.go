@@ -25,7 +25,6 @@ type operation struct {
 	target func(*call, context.Context) (fields, error)
 }
 
-// operations returns the operations by name.
 func operations() map[string]operation {
 	return map[string]operation{
 		"GetIdentity":     {"identity.Identity.GetIdentity", (*call).noTarget},

@@ -220,7 +220,6 @@ func ownerOf(claim *corev1.PersistentVolumeClaim) metav1.OwnerReference {
 	}
 }
 
-// newCronJob returns the ReclaimSpaceCronJob of a claim.
 func newCronJob(claim *corev1.PersistentVolumeClaim, wanted *origin) *v1alpha1.ReclaimSpaceCronJob {
 	const history = 1 // jobs to keep: there are many claims
 	one := &v1alpha1.ReclaimSpaceCronJob{

@@ -63,7 +63,6 @@ func unusual(o client.Object) []string {
 	return []string{target}
 }
 
-// targetOf returns the name of the claim of a ReclaimSpaceCronJob.
 func targetOf(c *v1alpha1.ReclaimSpaceCronJob) string {
 	return c.Spec.JobTemplate.Spec.Target.PersistentVolumeClaim
 }

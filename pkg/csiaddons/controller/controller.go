@@ -163,7 +163,6 @@ func (c *Controller) newTokens(ctx context.Context, core corev1client.ServiceAcc
 	return tokens, nil
 }
 
-// addReconcilers adds what runs the objects of users.
 func (c *Controller) addReconcilers(ctx context.Context, m manager.Manager, options Options,
 	pool *connection.Pool,
 ) error {
@@ -192,7 +191,6 @@ func (c *Controller) addReconcilers(ctx context.Context, m manager.Manager, opti
 		clients.SetUp(ctx, m))
 }
 
-// newScheme returns a scheme with the kinds that the controller reads and writes.
 func newScheme() (*runtime.Scheme, error) {
 	known := runtime.NewScheme()
 	return known, errors.Join(appsv1.AddToScheme(known), coordinationv1.AddToScheme(known),
@@ -223,7 +221,6 @@ func NewCommand(ctx context.Context) *cobra.Command {
 	return cmd
 }
 
-// start connects to the API server and runs the controller.
 func start(ctx context.Context, s *Settings) error {
 	logger := klog.FromContext(ctx)
 	log.SetLogger(logger)

@@ -192,7 +192,6 @@ func (r *CronJobs) start(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob, j
 	return nil
 }
 
-// write updates the status.
 func (r *CronJobs) write(ctx context.Context, before, changed *v1alpha1.ReclaimSpaceCronJob,
 ) error {
 	if equality.Semantic.DeepEqual(before.Status, changed.Status) {

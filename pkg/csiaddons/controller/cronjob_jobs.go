@@ -56,7 +56,6 @@ func (r *CronJobs) jobs(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob) (h
 	return found, nil
 }
 
-// describe writes the active job and the last success into a status.
 func (h history) describe(status *v1alpha1.ReclaimSpaceCronJobStatus) {
 	status.Active = nil
 	if active := h.active(); len(active) > 0 {
@@ -74,7 +73,6 @@ func reference(job *v1alpha1.ReclaimSpaceJob) *corev1.ObjectReference {
 	}
 }
 
-// prune deletes the jobs beyond the limits of the history.
 func (r *CronJobs) prune(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob, all history) error {
 	for result, limit := range map[v1alpha1.OperationResult]int32{
 		v1alpha1.OperationSucceeded: ptr.Deref(c.Spec.SuccessfulJobsHistoryLimit, defaultSucceeded),
@@ -133,7 +131,6 @@ func appended(name, suffix string) string {
 	return name + suffix
 }
 
-// byOwner returns the UID of the owner of a job, for the index.
 func byOwner(o client.Object) []string {
 	return []string{string(ptr.Deref(metav1.GetControllerOf(o), metav1.OwnerReference{}).UID)}
 }

@@ -101,7 +101,6 @@ func (r *Jobs) Reconcile(ctx context.Context, request reconcile.Request,
 	return reconcile.Result{}, nil
 }
 
-// cancel cancels the call of a job, if one runs.
 func (r *Jobs) cancel(job client.Object) {
 	if cancel, ok := r.cancels.Load(client.ObjectKeyFromObject(job)); ok {
 		cancel.(context.CancelFunc)()
@@ -160,7 +159,6 @@ func (r *Jobs) meet(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, err erro
 	return reconcile.Result{RequeueAfter: after}, r.wait(ctx, job, why)
 }
 
-// elapsed returns the time since the start of a job.
 func (r *Jobs) elapsed(job *v1alpha1.ReclaimSpaceJob) time.Duration {
 	if job.Status.StartTime == nil {
 		return 0
@@ -178,7 +176,6 @@ func (r *Jobs) left(job *v1alpha1.ReclaimSpaceJob, reason string) time.Duration 
 	return deadline - r.elapsed(job)
 }
 
-// untilRetry returns the time until the next attempt.
 func (r *Jobs) untilRetry(job *v1alpha1.ReclaimSpaceJob) time.Duration {
 	running := meta.FindStatusCondition(job.Status.Conditions, ConditionRunning)
 	if running == nil || running.Reason != ReasonRetrying {
@@ -213,7 +210,6 @@ func (r *Jobs) SetUp(ctx context.Context, m manager.Manager) error {
 		Complete(r)
 }
 
-// cancelDeleted cancels the calls of jobs that are deleted.
 func (r *Jobs) cancelDeleted() handler.Funcs {
 	return handler.Funcs{
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ connection.Queue) {

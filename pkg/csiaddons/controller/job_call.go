@@ -53,7 +53,6 @@ func (r *Jobs) call(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next nex
 	return r.writeResult(ctx, job, next, answer, err)
 }
 
-// timeout returns the maximum duration of one call of a job.
 func (r *Jobs) timeout(job *v1alpha1.ReclaimSpaceJob) time.Duration {
 	configured := r.Options.ReclaimSpaceTimeout
 	if job.Spec.Timeout == nil {
@@ -142,7 +141,6 @@ func (r *Jobs) complete(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, of n
 	return err
 }
 
-// retry writes that a call has failed, and when the next attempt starts.
 func (r *Jobs) retry(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, failure error,
 ) error {
 	limit := cmp.Or(max(ptr.Deref(job.Spec.BackOffLimit, 0), 0), defaultBackOffLimit)

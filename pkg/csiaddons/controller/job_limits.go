@@ -95,14 +95,12 @@ func (l *limits) blocked(job types.NamespacedName) bool {
 	return ok && !l.free(found.tenant())
 }
 
-// queued returns the number of jobs that wait.
 func (l *limits) queued() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.waiting)
 }
 
-// release ends a call.
 func (l *limits) release(s slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +126,6 @@ func (l *limits) wakeNext() {
 	}
 }
 
-// next returns the job that may start its call next.
 func (l *limits) next() (job types.NamespacedName, ok bool) {
 	var best waiter
 	for name, one := range l.waiting {

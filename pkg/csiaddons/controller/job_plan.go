@@ -133,13 +133,11 @@ func (r *Jobs) planNode(driver string, nodes []string) (*connection.Sidecar, *ob
 		some(nodes))
 }
 
-// some returns the first names of a list.
 func some(nodes []string) string {
 	const shown = 3
 	return strings.Join(nodes[:min(len(nodes), shown)], ", ")
 }
 
-// done returns whether a condition says that a step of a job is complete.
 func done(job *v1alpha1.ReclaimSpaceJob, condition string) bool {
 	return meta.FindStatusCondition(job.Status.Conditions, condition) != nil
 }

@@ -114,7 +114,6 @@ func (r *Jobs) succeed(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) error
 	return r.end(ctx, job, ConditionComplete, reason, message)
 }
 
-// fail ends a job.
 func (r *Jobs) fail(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 	reason, message string,
 ) error {
@@ -138,7 +137,6 @@ func (r *Jobs) end(ctx context.Context, job *v1alpha1.ReclaimSpaceJob,
 	return r.write(ctx, job, kind, string(result), message)
 }
 
-// write writes the status, and records an event about it.
 func (r *Jobs) write(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, kind, reason,
 	message string,
 ) error {

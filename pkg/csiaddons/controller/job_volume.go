@@ -94,7 +94,6 @@ func (r *Jobs) nodes(ctx context.Context, v *corev1.PersistentVolume) ([]string,
 	return slices.Compact(nodes), nil
 }
 
-// byVolume returns the PersistentVolume of a VolumeAttachment, for the index.
 func byVolume(o client.Object) []string {
 	return []string{ptr.Deref(o.(*storagev1.VolumeAttachment).Spec.Source.PersistentVolumeName, "")}
 }

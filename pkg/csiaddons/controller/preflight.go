@@ -103,7 +103,6 @@ func (p *preflight) await(ctx context.Context) error {
 const grantRole = "Grant it the ClusterRole csi-addons-driver-role by a RoleBinding in each of " +
 	"them, or remove them from the flag --driver-namespaces"
 
-// forbidden returns the namespaces of drivers that the controller may not read.
 func (p *preflight) forbidden() []string {
 	return slices.DeleteFunc(p.settings.Drivers.Namespaces(), func(namespace string) bool {
 		return slices.Contains(p.served, namespace)
@@ -217,7 +216,6 @@ func (p *preflight) discover() error {
 // errOther means that another controller of CSI-Addons runs.
 var errOther = errors.New("another controller of CSI-Addons runs in the cluster")
 
-// checkOthers returns errOther if there is another controller in a namespace that counts.
 func (p *preflight) checkOthers(ctx context.Context) error {
 	for _, namespace := range p.others {
 		lease, deployment := &coordinationv1.Lease{}, &appsv1.Deployment{}
@@ -257,7 +255,6 @@ func held(lease *coordinationv1.Lease) bool {
 	return time.Now().Before(renewed.Add(min(duration, maxLease) + maxSkew))
 }
 
-// mayRead returns whether the controller may list what it watches in a namespace.
 func (p *preflight) mayRead(ctx context.Context, namespace string) (bool, error) {
 	for _, list := range []client.ObjectList{&v1alpha1.CSIAddonsNodeList{}, &corev1.PodList{}} {
 		err := p.client.List(ctx, list, client.InNamespace(namespace), client.Limit(1))

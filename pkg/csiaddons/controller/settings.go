@@ -132,7 +132,6 @@ func (f *Flags) Load() (*Settings, error) {
 	return &s, nil
 }
 
-// drivers combines the flags about drivers.
 func (f *Flags) drivers() (connection.Drivers, error) {
 	found := map[string]connection.Driver{}
 	for _, pair := range f.namespaces {
@@ -209,7 +208,6 @@ func (o *Options) classOnly() bool {
 	return o.Precedence == "storageclass" || o.Precedence == "sc-only"
 }
 
-// faults returns a line for each value out of its range.
 func (o *Options) faults() []string {
 	const maxTimeout, maxConcurrent, maxDelay = 24 * time.Hour, 10_000, 300
 	const month = 31 * 24 // in hours

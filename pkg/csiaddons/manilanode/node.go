@@ -65,7 +65,6 @@ func (n *Node) GetFenceClients(_ context.Context, request *fence.GetFenceClients
 	return &fence.GetFenceClientsResponse{Clients: []*fence.ClientDetails{client}}, nil
 }
 
-// inside returns the addresses of the node in a list of networks.
 func (n *Node) inside(list string) ([]net.IP, error) {
 	var networks []netip.Prefix
 	for text := range strings.SplitSeq(list, ",") {
@@ -95,7 +94,6 @@ func (n *Node) inside(list string) ([]net.IP, error) {
 	return addresses, nil
 }
 
-// networkOf returns the network of one address.
 func networkOf(ip net.IP) netip.Prefix {
 	address, _ := netipx.FromStdIP(ip) // without an address the network overlaps no other
 	return netip.PrefixFrom(address, address.BitLen())

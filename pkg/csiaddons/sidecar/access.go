@@ -172,7 +172,6 @@ func (a *access) review(ctx context.Context, token string) error {
 	return a.authorize(ctx, review.Status.User)
 }
 
-// authorize returns an error if the user may not call.
 func (a *access) authorize(ctx context.Context, user authenticationv1.UserInfo) error {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range user.Extra {

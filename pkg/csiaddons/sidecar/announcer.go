@@ -42,7 +42,6 @@ type announcer struct {
 	metrics *Metrics
 }
 
-// resource returns the resource of the announcements.
 func resource() schema.GroupVersionResource {
 	return v1alpha1.GroupVersion().WithResource("csiaddonsnodes")
 }

@@ -44,7 +44,6 @@ func NewCommand(ctx context.Context) *cobra.Command {
 	return cmd
 }
 
-// start creates the clients and runs the sidecar.
 func start(ctx context.Context, settings *Settings) error {
 	klog.FromContext(ctx).Info("Starting", "version", version.Get().GitVersion,
 		"commit", version.Get().GitCommit)

@@ -22,7 +22,6 @@ type client struct {
 	accepted atomic.Bool
 }
 
-// clientOf returns the client of the connection of a call.
 func clientOf(ctx context.Context) *client {
 	caller, _ := peer.FromContext(ctx) // gRPC adds it to the context of each call
 	return caller.AuthInfo.(*client)

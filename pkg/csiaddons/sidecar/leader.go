@@ -127,7 +127,6 @@ func (e *election) check(ctx context.Context, request any, info *grpc.UnaryServe
 	return handler(ctx, request)
 }
 
-// leads returns an error unless this pod is the leader.
 func (e *election) leads() error {
 	if err := e.serves("controller", e.described.Controller); err != nil {
 		return err
@@ -155,7 +154,6 @@ func retryLater(format string, args ...any) error {
 	return detailed.Err()
 }
 
-// serves returns an error unless the driver has a service.
 func (e *election) serves(service string, has bool) error {
 	if has {
 		return nil

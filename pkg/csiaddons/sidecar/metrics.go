@@ -67,7 +67,6 @@ func (m *Metrics) observe(ctx context.Context, request any, info *grpc.UnaryServ
 	return response, err
 }
 
-// announce counts an attempt to write the CSIAddonsNode.
 func (m *Metrics) announce(err error) {
 	if err != nil {
 		m.writes.WithLabelValues("error").Inc()
@@ -78,7 +77,6 @@ func (m *Metrics) announce(err error) {
 	m.announced.Set(1)
 }
 
-// serveMetrics serves /metrics and /healthz by HTTP until ctx is done.
 func serveMetrics(ctx context.Context, address string) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.Handler())

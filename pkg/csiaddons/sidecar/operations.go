@@ -136,7 +136,6 @@ func (n *networkFence) UnFenceClusterNetwork(ctx context.Context, request *wire.
 	return &wire.NetworkFenceResponse{}, err
 }
 
-// cidrs returns the CIDRs of a request.
 func cidrs(request *wire.NetworkFenceRequest) []*fence.CIDR {
 	all := make([]*fence.CIDR, 0, len(request.GetCidrs()))
 	for _, cidr := range request.GetCidrs() {

@@ -71,7 +71,6 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	}, nil
 }
 
-// controllerHooks returns the hooks for what the controller of the driver reads when it starts.
 func (c *configSync) controllerHooks() []hook.Workload {
 	return []hook.Workload{
 		c.loginHook(), hook.ConfigMapHash(c.cluster, flavour.ControlPlane, configMap),

@@ -120,7 +120,6 @@ func (c *configSync) content(
 	return data, nil
 }
 
-// optionsOf returns the settings of cloud.conf for a login.
 func optionsOf(login *clouds.Login) Options {
 	o := Options{CloudsFile: mountedClouds, Cloud: login.Entry, Insecure: login.Insecure}
 	if login.CA != "" {

@@ -20,12 +20,10 @@ import (
 // loginVolume is the volume of the pods with the clouds.yaml.
 const loginVolume = "secret-cinderplugin"
 
-// loginData returns the data of the Secret with a login.
 func loginData(login *clouds.Login) map[string][]byte {
 	return map[string][]byte{loginKey: login.CloudsYAML()}
 }
 
-// loginWritten reports whether the Secret contains the accepted login.
 func (c *configSync) loginWritten() bool {
 	accepted, _ := c.credentials.Accepted()
 	existing := c.login.Get()

@@ -14,7 +14,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 )
 
-// read returns the text of a part of the configuration.
 func read(k cluster.Key) (string, error) {
 	text, err := k.Text()
 	if err != nil {

@@ -92,7 +92,6 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	}, nil
 }
 
-// accessRules returns the hook for the maximum number of access rules of a share.
 func accessRules(s *settings.Settings, choices *plugin.Choices) hook.Workload {
 	return hook.Arguments("openstack-csi-addons", func() []string {
 		limit := cmp.Or(s.CSIAddons.MaxAccessRules, choices.CSIAddons().MaxAccessRules)

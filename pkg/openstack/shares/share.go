@@ -43,7 +43,6 @@ type foundShare struct {
 	Metadata    map[string]string `json:"metadata"`
 }
 
-// shareOf checks and converts a share.
 func shareOf(found foundShare) (Share, error) {
 	valid := openstack.IsID(found.ID) && isShort(found.Name) && isShort(found.Status) &&
 		isShort(found.Protocol) && isShort(found.RulesStatus)

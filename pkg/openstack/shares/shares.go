@@ -51,7 +51,6 @@ func New(ctx context.Context, client *openstack.Client) (*Requests, error) {
 	return &Requests{operation}, nil
 }
 
-// call sends a request about one share.
 func (r *Requests) call(ctx context.Context, request func(*gophercloud.ServiceClient) error) error {
 	return r.operation.Send(ctx, request, classify)
 }

@@ -106,7 +106,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request,
 	return reconcile.Result{RequeueAfter: problemInterval}, r.write(ctx, node, status)
 }
 
-// close closes the connection to a sidecar.
 func (r *Reconciler) close(name types.NamespacedName) {
 	r.retries.Forget(name)
 	r.Pool.Close(name)
@@ -152,7 +151,6 @@ func (r *Reconciler) connect(ctx context.Context, node *v1alpha1.CSIAddonsNode, 
 	}, r.write(ctx, node, status)
 }
 
-// write updates the status, and records an event if the state changes.
 func (r *Reconciler) write(ctx context.Context, node *v1alpha1.CSIAddonsNode,
 	status v1alpha1.CSIAddonsNodeStatus,
 ) error {

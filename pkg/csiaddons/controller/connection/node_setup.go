@@ -108,12 +108,10 @@ func podOf(o client.Object) []string {
 	return []string{endpoint.Namespace + "/" + endpoint.Pod}
 }
 
-// nodeOf returns the node of a CSIAddonsNode.
 func nodeOf(o client.Object) []string {
 	return []string{o.(*v1alpha1.CSIAddonsNode).Spec.Driver.NodeID}
 }
 
-// driverOf returns the name of the driver of a CSIAddonsNode.
 func driverOf(o client.Object) []string {
 	return []string{o.(*v1alpha1.CSIAddonsNode).Spec.Driver.Name}
 }
