@@ -3,8 +3,8 @@
 // pkg/plugin, pkg/cloudprobe, pkg/credential, pkg/hook and the driver plugins.
 //
 // The ways to watch something, all for WithInformers of a controller:
-//   - Object, of Cluster.Secret and Cluster.ConfigMap: one object and its content.
-//   - ObjectInformers: the same for other kinds of Kubernetes, such as a Deployment.
+//   - Object, such as of Cluster.Secret: one object and its content.
+//   - ObjectInformers: the same for other kinds of Kubernetes, such as a Service.
 //   - Trigger, also of Clients.CRD: one object of any kind, without its content.
 //   - Clients.Informers: all objects of a kind, only if their names are not known.
 //   - Cluster.Config, Cluster.HostedControlPlanes: objects of OpenShift, whose values are checked.
@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"path"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -183,7 +184,9 @@ func newClients(config *rest.Config) (*Clients, error) {
 }
 
 func (c *Clients) addInformers(namespaces ...string) {
-	c.ObjectInformers = newObjectInformers(c.Kube)
+	c.ObjectInformers = &ObjectInformers{
+		kube: c.Kube, factories: map[types.NamespacedName]informers.SharedInformerFactory{},
+	}
 	factories := map[string]informers.SharedInformerFactory{}
 	for _, namespace := range namespaces {
 		factories[namespace] = newInformers(c.Kube, namespace)

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -50,6 +51,24 @@ func (c *Cluster) ConfigMap(side flavour.Side, namespace, name string) Object[co
 	}
 }
 
+// Deployment returns a Deployment of a side.
+func (c *Cluster) Deployment(side flavour.Side, namespace, name string) Object[appsv1.Deployment] {
+	deployments := c.Side(side).ObjectInformers.For(namespace, name).Apps().V1().Deployments()
+	return Object[appsv1.Deployment]{
+		deployments.Informer(), c.Name(side, "Deployment", namespace, name),
+		deployments.Lister().Deployments(namespace), name,
+	}
+}
+
+// DaemonSet returns a DaemonSet of a side.
+func (c *Cluster) DaemonSet(side flavour.Side, namespace, name string) Object[appsv1.DaemonSet] {
+	daemonSets := c.Side(side).ObjectInformers.For(namespace, name).Apps().V1().DaemonSets()
+	return Object[appsv1.DaemonSet]{
+		daemonSets.Informer(), c.Name(side, "DaemonSet", namespace, name),
+		daemonSets.Lister().DaemonSets(namespace), name,
+	}
+}
+
 // ObjectInformers creates informers of single objects. They watch only the object with that name,
 // because the namespaces of operators, above all the namespace of a hosted control plane, contain
 // many objects of others. The operator must neither keep their content nor react to their changes
@@ -58,14 +77,6 @@ type ObjectInformers struct {
 	kube      kubernetes.Interface
 	mu        sync.Mutex
 	factories map[types.NamespacedName]informers.SharedInformerFactory
-}
-
-// newObjectInformers returns ObjectInformers for a client. They send nothing before Start.
-func newObjectInformers(kube kubernetes.Interface) *ObjectInformers {
-	return &ObjectInformers{
-		kube:      kube,
-		factories: map[types.NamespacedName]informers.SharedInformerFactory{},
-	}
 }
 
 // For returns the informers of the objects of a name in a namespace: one for each kind, the same

@@ -6,7 +6,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -31,28 +30,25 @@ const newReplicaSetAvailable = "NewReplicaSetAvailable"
 // Release annotates the Deployment with its desired release and, after the rollout, with the
 // current release. If version is "", the hook uses the annotation that cluster-storage-operator
 // sets on the operator's own Deployment. If that is missing too, it sets nothing, because
-// HyperShift would wait forever for a wrong release. deployments must return the Deployment of the
-// cluster, and its changes must repeat the hook.
+// HyperShift would wait forever for a wrong release. deployed returns the Deployment of the
+// cluster, nil if there is none; its changes must repeat the hook.
 func Release(
-	c *cluster.Cluster, deployments appslisters.DeploymentLister, operatorName, version string,
+	c *cluster.Cluster, deployed func() *appsv1.Deployment, operatorName, version string,
 ) Workload {
-	namespace := c.Namespaces.Operator
-	informers := c.Side(flavour.ControlPlane).ObjectInformers.For(namespace, operatorName)
-	operator := informers.Apps().V1().Deployments()
-	r := release{deployments, operator.Lister().Deployments(namespace), operatorName, version}
+	operator := c.Deployment(flavour.ControlPlane, c.Namespaces.Operator, operatorName)
+	r := release{deployed, operator.Get, version}
 	return Workload{
 		Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
 			r.report(d)
 			return nil
 		},
-		Informers: []factory.Informer{operator.Informer()},
+		Informers: []factory.Informer{operator.Informer},
 	}
 }
 
 type release struct {
-	deployments       appslisters.DeploymentLister
-	operators         appslisters.DeploymentNamespaceLister
-	operator, version string
+	deployed, operator func() *appsv1.Deployment
+	version            string
 }
 
 func (r release) report(d *appsv1.Deployment) {
@@ -62,8 +58,8 @@ func (r release) report(d *appsv1.Deployment) {
 		return
 	}
 	metav1.SetMetaDataAnnotation(&d.ObjectMeta, DesiredVersionAnnotation, desired)
-	before, err := r.deployments.Deployments(d.Namespace).Get(d.Name)
-	if err == nil && before.Annotations[DesiredVersionAnnotation] == desired && RolledOut(before) {
+	before := r.deployed()
+	if before != nil && before.Annotations[DesiredVersionAnnotation] == desired && RolledOut(before) {
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, VersionAnnotation, desired)
 	}
 }
@@ -75,8 +71,8 @@ func (r release) desired() string {
 	if r.version != "" {
 		return r.version
 	}
-	operator, err := r.operators.Get(r.operator)
-	if err != nil || !RolledOut(operator) {
+	operator := r.operator()
+	if operator == nil || !RolledOut(operator) {
 		return ""
 	}
 	version := operator.Annotations[DesiredVersionAnnotation]

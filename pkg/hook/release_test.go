@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/resource/resourcemerge"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -72,11 +71,10 @@ func released(t *testing.T, version string, live *appsv1.Deployment) (given,
 			Namespace: guest, Name: operatorName, Annotations: versions("guest", "guest"),
 		}}},
 	})
-	named := f.Side(flavour.ControlPlane).ObjectInformers
-	h := hook.Release(f.Cluster, named.For(hosted, "controller").Apps().V1().Deployments().Lister(),
+	h := hook.Release(f.Cluster, f.Deployment(flavour.ControlPlane, hosted, "controller").Get,
 		operatorName, version)
-	informer := named.For(hosted, operatorName).Apps().V1().Deployments().Informer()
-	assert.Check(t, slices.Contains(h.Informers, factory.Informer(informer)),
+	informer := f.Deployment(flavour.ControlPlane, hosted, operatorName).Informer
+	assert.Check(t, slices.Contains(h.Informers, informer),
 		"an operator that has rolled out repeats nothing: the hook does not name the informer")
 	f.Start(t)
 	fresh := manifest()

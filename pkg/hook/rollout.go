@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/events"
@@ -24,31 +23,25 @@ const absent = "absent"
 
 // RollOutDeployment writes a hash of each rollout input of hooks into the pod template, so that the
 // Deployment rolls out when an input changes. It lists the inputs in diagnosis.InputsAnnotation,
-// and emits an event that names an input that changed or is missing. deployments must return the
-// Deployment of the cluster.
+// and emits an event that names an input that changed or is missing. deployed returns the
+// Deployment of the cluster, nil if there is none.
 func RollOutDeployment(
-	key *Key, deployments appslisters.DeploymentLister, recorder events.Recorder, hooks []Workload,
+	key *Key, deployed func() *appsv1.Deployment, recorder events.Recorder, hooks []Workload,
 ) Workload {
 	r := newRollout("Deployment", key, recorder, hooks)
 	return Workload{Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
-		current, err := deployments.Deployments(d.Namespace).Get(d.Name)
-		if err != nil { // NotFound, the only error of a cache
-			current = &appsv1.Deployment{}
-		}
+		current := cmp.Or(deployed(), &appsv1.Deployment{})
 		return r.apply(&d.ObjectMeta, &d.Spec.Template, &current.ObjectMeta, &current.Spec.Template)
 	}}
 }
 
 // RollOutDaemonSet is RollOutDeployment for a DaemonSet.
 func RollOutDaemonSet(
-	key *Key, daemonSets appslisters.DaemonSetLister, recorder events.Recorder, hooks []Workload,
+	key *Key, deployed func() *appsv1.DaemonSet, recorder events.Recorder, hooks []Workload,
 ) Workload {
 	r := newRollout("DaemonSet", key, recorder, hooks)
 	return Workload{DaemonSet: func(_ *opv1.OperatorSpec, d *appsv1.DaemonSet) error {
-		current, err := daemonSets.DaemonSets(d.Namespace).Get(d.Name)
-		if err != nil { // NotFound, the only error of a cache
-			current = &appsv1.DaemonSet{}
-		}
+		current := cmp.Or(deployed(), &appsv1.DaemonSet{})
 		return r.apply(&d.ObjectMeta, &d.Spec.Template, &current.ObjectMeta, &current.Spec.Template)
 	}}
 }

@@ -14,11 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/openshift/library-go/pkg/operator/events"
 
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
@@ -34,10 +34,12 @@ const (
 // roller applies RollOutDeployment and RollOutDaemonSet to workloads in a fake cluster.
 type roller struct {
 	*clustertest.Fake
-	key      hook.Key
-	recorder events.InMemoryRecorder
-	hooks    [2]hook.Workload
-	heard    int
+	key        hook.Key
+	recorder   events.InMemoryRecorder
+	deployment cluster.Object[appsv1.Deployment]
+	daemonSet  cluster.Object[appsv1.DaemonSet]
+	hooks      [2]hook.Workload
+	heard      int
 }
 
 // newRoller returns a roller of two workloads: the Deployment has the inputs of the control plane
@@ -58,17 +60,13 @@ func newRoller(t *testing.T, seed clustertest.Seed,
 func (r *roller) restart(inputs func(*clustertest.Fake, flavour.Side) []hook.Workload) {
 	r.heard, r.recorder = 0, events.NewInMemoryRecorder("test",
 		clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
-	controllers := r.informers(flavour.ControlPlane).Apps().V1().Deployments().Lister()
-	nodes := r.informers(flavour.Guest).Apps().V1().DaemonSets().Lister()
+	r.deployment = r.Deployment(flavour.ControlPlane, r.Namespaces.ControlPlane, "driver")
+	r.daemonSet = r.DaemonSet(flavour.Guest, guest, "driver")
 	r.hooks = [2]hook.Workload{
-		hook.RollOutDeployment(&r.key, controllers, r.recorder, inputs(r.Fake, flavour.ControlPlane)),
-		hook.RollOutDaemonSet(&r.key, nodes, r.recorder, inputs(r.Fake, flavour.Guest)),
+		hook.RollOutDeployment(&r.key, r.deployment.Get, r.recorder,
+			inputs(r.Fake, flavour.ControlPlane)),
+		hook.RollOutDaemonSet(&r.key, r.daemonSet.Get, r.recorder, inputs(r.Fake, flavour.Guest)),
 	}
-}
-
-// informers returns those of the workload in the namespace of a side.
-func (r *roller) informers(side flavour.Side) informers.SharedInformerFactory {
-	return r.Side(side).ObjectInformers.For(r.Namespaces.On(side), "driver")
 }
 
 // rolled contains the annotations after the hooks.
@@ -117,12 +115,9 @@ func (r *roller) deploy(t *testing.T, wanted func(rolled) bool) rolled {
 	clustertest.Put(t, r.ControlPlane, deployment)
 	clustertest.Put(t, r.Guest, daemonSet)
 	clustertest.Eventually(t, func() bool {
-		a, errA := r.informers(flavour.ControlPlane).Apps().V1().Deployments().Lister().
-			Deployments(r.Namespaces.ControlPlane).Get("driver")
-		b, errB := r.informers(flavour.Guest).Apps().V1().DaemonSets().Lister().
-			DaemonSets(guest).Get("driver")
-		return errA == nil && maps.Equal(a.Annotations, deployment.Annotations) &&
-			errB == nil && maps.Equal(b.Annotations, daemonSet.Annotations)
+		a, b := r.deployment.Get(), r.daemonSet.Get()
+		return a != nil && maps.Equal(a.Annotations, deployment.Annotations) &&
+			b != nil && maps.Equal(b.Annotations, daemonSet.Annotations)
 	}, "the cache of the workloads")
 	return result
 }

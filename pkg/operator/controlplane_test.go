@@ -51,9 +51,8 @@ func fit(t *testing.T, f flavour.Flavour, deployment *appsv1.Deployment) {
 	d := assembledIn(t, fake, plugins()...)[0]
 	d.settings.RunAsUser = ptr.To[int64](1001)
 	d.settings.Proxy = proxyVariables("management", "management")
-	deployments := d.cluster.Side(flavour.ControlPlane).ObjectInformers.
-		For(d.cluster.Namespaces.ControlPlane, "driver").Apps().V1().Deployments().Lister()
-	changes, _ := hook.DeploymentHooks(d.controlPlaneHooks(deployments))
+	none := func() *appsv1.Deployment { return nil }
+	changes, _ := hook.DeploymentHooks(d.controlPlaneHooks(none))
 	fake.Start(t)
 	spec := &opv1.OperatorSpec{} // as the config observer writes it
 	spec.ObservedConfig.Raw = []byte(`{"targetcsiconfig": {"proxy": {"HTTPS_PROXY": ` +

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -34,9 +34,8 @@ type csiAddons struct {
 	// images are the placeholders of the images of its containers.
 	images []string
 	crd    *cluster.Trigger
-	// namespace and daemonSet name the DaemonSet of the driver, and nodes caches it.
-	namespace, daemonSet string
-	nodes                appsinformers.DaemonSetInformer
+	// nodes is the DaemonSet of the driver.
+	nodes cluster.Object[appsv1.DaemonSet]
 
 	mu sync.Mutex
 	// seen is when the CRD was last known to exist. It is valid if started is true.
@@ -53,14 +52,11 @@ func (d *driver) newCSIAddons(assets *bundle.Bundle) (*csiAddons, error) {
 	if err != nil {
 		return nil, err
 	}
-	clients := d.cluster.Side(flavour.Guest)
-	crd := clients.CRD(bundle.CSIAddonsCRD)
+	crd := d.cluster.Side(flavour.Guest).CRD(bundle.CSIAddonsCRD)
 	crd.Optional = true
-	nodes := clients.ObjectInformers.For(object.Namespace, object.Name).Apps().V1().DaemonSets()
-	nodes.Informer() // requests it before the start
 	c := &csiAddons{
-		shared: d.shared, bundle: assets, crd: crd, namespace: object.Namespace,
-		daemonSet: object.Name, nodes: nodes,
+		shared: d.shared, bundle: assets, crd: crd,
+		nodes: d.cluster.DaemonSet(flavour.Guest, object.Namespace, object.Name),
 	}
 	for _, variables := range bundle.AllImageVariables(d.cluster.Flavour, []*bundle.Bundle{assets}) {
 		c.images = append(c.images, variables[0])
@@ -120,14 +116,14 @@ func (c *csiAddons) uses(asset bundle.Asset) bool {
 
 // deployed returns whether the pods on nodes contain the sidecar.
 func (c *csiAddons) deployed() bool {
-	nodes, err := c.nodes.Lister().DaemonSets(c.namespace).Get(c.daemonSet)
-	return err == nil && slices.ContainsFunc(nodes.Spec.Template.Spec.Containers,
+	nodes := c.nodes.Get()
+	return nodes != nil && slices.ContainsFunc(nodes.Spec.Template.Spec.Containers,
 		func(container corev1.Container) bool { return container.Name == addonsSidecar })
 }
 
 // HasSynced returns whether the caches that active needs are complete.
 func (c *csiAddons) HasSynced() bool {
-	return c.crd.HasSynced() && c.nodes.Informer().HasSynced()
+	return c.crd.HasSynced() && c.nodes.HasSynced()
 }
 
 // AddEventHandler adds a handler of the events of the CRD.

@@ -384,8 +384,10 @@ func TestCSIAddonsStayForAWhileAfterARestartWithoutTheCRD(t *testing.T) {
 	for container, want := range map[string]bool{"csi-addons": true, "csi-driver": false} {
 		f := newAddonsFixture(t)
 		d := f.assembled(process())
+		_, object, err := d.workload(bundle.NodeWorkload, flavour.Guest)
+		assert.NilError(t, err)
 		nodes := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
-			Namespace: d.csiAddons.namespace, Name: d.csiAddons.daemonSet,
+			Namespace: object.Namespace, Name: object.Name,
 		}}
 		nodes.Spec.Template.Spec.Containers = []corev1.Container{{Name: container}}
 		assert.NilError(t, f.kube.Tracker().Add(nodes))

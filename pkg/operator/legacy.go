@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
@@ -42,9 +42,8 @@ type leftoverRemoval struct {
 	bound map[objectName]bool
 	// isDeployed is true once the API server has returned a workload of the driver.
 	isDeployed bool
-	// deployments contains the Deployment of the driver.
-	deployments appslisters.DeploymentNamespaceLister
-	deployment  string
+	// deployment is the Deployment of the driver.
+	deployment cluster.Object[appsv1.Deployment]
 }
 
 type objectName struct{ kind, name string }
@@ -59,14 +58,12 @@ func (d *driver) legacyController(name string) (factory.Controller, error) {
 	if err != nil || object == nil { // each driver with earlier releases has a Deployment
 		return nil, err
 	}
-	deployments := d.cluster.Side(flavour.ControlPlane).ObjectInformers.
-		For(object.Namespace, object.Name).Apps().V1().Deployments()
 	r := &leftoverRemoval{
-		driver: d, pending: leftovers, bound: map[objectName]bool{}, deployment: object.Name,
-		deployments: deployments.Lister().Deployments(object.Namespace),
+		driver: d, pending: leftovers, bound: map[objectName]bool{},
+		deployment: d.cluster.Deployment(flavour.ControlPlane, object.Namespace, object.Name),
 	}
 	return factory.New().
-		WithInformers(d.operator.Informer(), deployments.Informer()).
+		WithInformers(d.operator.Informer(), r.deployment.Informer).
 		WithSync(cluster.WhileManaged(d.operator, r.sync)).
 		WithSyncDegradedOnError(d.operator).
 		ToController(name, d.events), nil
@@ -113,9 +110,9 @@ func (r *leftoverRemoval) isInUse(leftover legacy.Leftover) bool {
 	if secret == "" {
 		return false
 	}
-	deployment, err := r.deployments.Get(r.deployment)
-	if err != nil {
-		return false // the only error of a cache is NotFound
+	deployment := r.deployment.Get()
+	if deployment == nil {
+		return false
 	}
 	mounts := func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == secret }
 	return !hook.RolledOut(deployment) ||

@@ -1,13 +1,13 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/klog/v2"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -21,18 +21,14 @@ import (
 
 // nodeChoicesHook returns the hook that applies the choices for node plugins. An event warns of
 // another folder of the kubelet, which only drained nodes survive.
-func (d *driver) nodeChoicesHook(daemonSets appslisters.DaemonSetLister) hook.Workload {
+func (d *driver) nodeChoicesHook(deployed func() *appsv1.DaemonSet) hook.Workload {
 	return hook.Workload{DaemonSet: func(_ *opv1.OperatorSpec, wanted *appsv1.DaemonSet) error {
 		config, err := d.choices.Current()
 		if err != nil {
 			return err
 		}
 		config.ApplyToNodes(&wanted.Spec.Template.Spec)
-		deployed, err := daemonSets.DaemonSets(wanted.Namespace).Get(wanted.Name)
-		if err != nil { // NotFound, the only error of a cache
-			deployed = wanted
-		}
-		before := choice.KubeletDir(&deployed.Spec.Template.Spec)
+		before := choice.KubeletDir(&cmp.Or(deployed(), wanted).Spec.Template.Spec)
 		now := choice.KubeletDir(&wanted.Spec.Template.Spec)
 		if before != "" && before != now {
 			d.events.Warningf("KubeletDirChanged", "DaemonSet %s/%s: the folder of the kubelet changes "+
@@ -49,11 +45,11 @@ func (d *driver) nodeChoicesHook(daemonSets appslisters.DaemonSetLister) hook.Wo
 // cluster delays the start there, or gets the defaults for a moment.
 const configuredAnnotation = "csi.openstack.org/configured"
 
-func (d *driver) configuredHook(daemonSets appslisters.DaemonSetLister) hook.Workload {
+func (d *driver) configuredHook(deployed func() *appsv1.DaemonSet) hook.Workload {
 	return hook.Workload{DaemonSet: func(_ *opv1.OperatorSpec, wanted *appsv1.DaemonSet) error {
 		if d.choices != nil && d.choices.Get() != nil {
 			metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, configuredAnnotation, "true")
-		} else if isConfigured(daemonSets, wanted.Namespace, wanted.Name) {
+		} else if isConfigured(deployed()) {
 			// library-go removes what ends with a hyphen.
 			metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, configuredAnnotation+"-", "")
 		}
@@ -61,9 +57,8 @@ func (d *driver) configuredHook(daemonSets appslisters.DaemonSetLister) hook.Wor
 	}}
 }
 
-func isConfigured(daemonSets appslisters.DaemonSetLister, namespace, name string) bool {
-	found, err := daemonSets.DaemonSets(namespace).Get(name)
-	return err == nil && found.Annotations[configuredAnnotation] != ""
+func isConfigured(deployed *appsv1.DaemonSet) bool {
+	return deployed != nil && deployed.Annotations[configuredAnnotation] != ""
 }
 
 // awaitChoices waits until the ConfigMap with the choices exists, if an earlier process knew it. A
@@ -77,16 +72,13 @@ func (d *driver) awaitChoices(ctx context.Context) {
 	if err != nil || object == nil {
 		return
 	}
-	daemonSets := d.cluster.Side(flavour.Guest).ObjectInformers.
-		For(object.Namespace, object.Name).Apps().V1().DaemonSets()
+	daemonSet := d.cluster.DaemonSet(flavour.Guest, object.Namespace, object.Name)
 	poll := func(ctx context.Context, until func() bool) {
 		_ = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true,
 			func(context.Context) (bool, error) { return until(), nil })
 	}
-	poll(ctx, func() bool {
-		return d.choices.HasSynced() && daemonSets.Informer().HasSynced()
-	})
-	if d.choices.Get() != nil || !isConfigured(daemonSets.Lister(), object.Namespace, object.Name) {
+	poll(ctx, func() bool { return d.choices.HasSynced() && daemonSet.HasSynced() })
+	if d.choices.Get() != nil || !isConfigured(daemonSet.Get()) {
 		return
 	}
 	klog.FromContext(ctx).Info("Waiting for a ConfigMap that an earlier process knew",

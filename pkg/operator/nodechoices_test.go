@@ -62,10 +62,9 @@ func checkNodeChoices(t *testing.T, driverName string, asset bundle.Asset, addon
 	p.Setup = setUpChoices
 	d := assembledIn(t, f, p)[0]
 	recorder := d.events.(events.InMemoryRecorder)
-	informers := f.Cluster.Side(flavour.Guest).ObjectInformers
-	lister := informers.For(daemonSet.Namespace, daemonSet.Name).Apps().V1().DaemonSets().Lister()
+	deployed := f.DaemonSet(flavour.Guest, daemonSet.Namespace, daemonSet.Name).Get
 	f.Start(t)
-	assert.NilError(t, d.nodeChoicesHook(lister).DaemonSet(nil, daemonSet))
+	assert.NilError(t, d.nodeChoicesHook(deployed).DaemonSet(nil, daemonSet))
 	pod := &daemonSet.Spec.Template.Spec
 	text, err := json.Marshal(pod)
 	assert.Check(t, err == nil && !strings.Contains(string(text), "/var/lib/kubelet") &&
@@ -112,8 +111,7 @@ func TestStartWaitsOnlyForAConfigMapThatAnEarlierProcessKnew(t *testing.T) {
 				Annotations: map[string]string{configuredAnnotation: tt.mark},
 			}}
 			clustertest.Put(t, f.Guest, daemonSet)
-			f.Side(flavour.Guest).ObjectInformers.For(object.Namespace, object.Name).
-				Apps().V1().DaemonSets().Informer() // the workload controller requests it
+			f.DaemonSet(flavour.Guest, object.Namespace, object.Name) // as the workload controller
 			create := func() { clustertest.Put(t, f.Guest, choices("")) }
 			if tt.created < 0 {
 				create()
@@ -140,16 +138,13 @@ func TestDaemonSetIsMarkedWhileThereAreChoices(t *testing.T) {
 		p := cinderPlugin()
 		p.Setup = setUpChoices
 		d := assembledIn(t, f, p)[0]
-		daemonSets := f.Side(flavour.Guest).ObjectInformers.For("a", "b").
-			Apps().V1().DaemonSets()
-		daemonSets.Informer()
 		marked := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "a", Name: "b", Annotations: map[string]string{configuredAnnotation: "true"},
 		}}
-		clustertest.Put(t, f.Guest, marked)
 		f.Start(t)
 		wanted := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}
-		assert.NilError(t, d.configuredHook(daemonSets.Lister()).DaemonSet(nil, wanted))
+		deployed := func() *appsv1.DaemonSet { return marked }
+		assert.NilError(t, d.configuredHook(deployed).DaemonSet(nil, wanted))
 		want := map[string]string{configuredAnnotation: "true"}
 		if !exists {
 			want = map[string]string{configuredAnnotation + "-": ""}

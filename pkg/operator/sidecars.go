@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/klog/v2"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -23,7 +22,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 )
 
-func (d *driver) sidecarHooks(deployments appslisters.DeploymentLister) []hook.Workload {
+func (d *driver) sidecarHooks(deployed func() *appsv1.Deployment) []hook.Workload {
 	names := func() []string {
 		if !d.choices.Config().Sidecars.ClaimMetadata {
 			return nil
@@ -31,7 +30,7 @@ func (d *driver) sidecarHooks(deployments appslisters.DeploymentLister) []hook.W
 		return []string{"--extra-create-metadata"}
 	}
 	return []hook.Workload{
-		d.releaseLeasesHook(deployments),
+		d.releaseLeasesHook(deployed),
 		hook.Arguments("csi-provisioner", names), hook.Arguments("csi-snapshotter", names),
 	}
 }
@@ -44,15 +43,12 @@ const releaseGate = "--feature-gates=ReleaseLeaderElectionOnExit=true"
 const releaseTimeout = 10 * time.Second
 
 // releaseLeasesHook returns the hook that adds the feature gate to the sidecars that know it.
-func (d *driver) releaseLeasesHook(deployments appslisters.DeploymentLister) hook.Workload {
+func (d *driver) releaseLeasesHook(deployed func() *appsv1.Deployment) hook.Workload {
 	return hook.Workload{Deployment: func(_ *opv1.OperatorSpec, wanted *appsv1.Deployment) error {
-		deployed, err := deployments.Deployments(wanted.Namespace).Get(wanted.Name)
-		if err != nil { // NotFound, the only error of a cache
-			deployed = &appsv1.Deployment{}
-		}
+		before := cmp.Or(deployed(), &appsv1.Deployment{})
 		containers := wanted.Spec.Template.Spec.Containers
 		for i := range containers {
-			if hasLease(containers[i]) && d.releasesLease(containers[i], wanted, deployed) {
+			if hasLease(containers[i]) && d.releasesLease(containers[i], wanted, before) {
 				containers[i].Args = append(containers[i].Args, releaseGate)
 			}
 		}

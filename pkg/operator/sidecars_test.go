@@ -15,9 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -82,9 +80,8 @@ func rendered(t *testing.T, d *driver) *appsv1.Deployment {
 	}
 	deployment := &appsv1.Deployment{}
 	assert.NilError(t, yaml.UnmarshalStrict(text, deployment))
-	deployments := d.cluster.Side(flavour.ControlPlane).ObjectInformers.
-		For(deployment.Namespace, deployment.Name).Apps().V1().Deployments().Lister()
-	changes, _ := hook.DeploymentHooks(d.sidecarHooks(deployments))
+	none := func() *appsv1.Deployment { return nil }
+	changes, _ := hook.DeploymentHooks(d.sidecarHooks(none))
 	for _, change := range changes {
 		assert.NilError(t, change(spec, deployment))
 	}
@@ -148,11 +145,7 @@ func TestOnlySidecarsThatKnowTheGateReleaseTheirLeases(t *testing.T) {
 			d.release = ""
 			wanted.Annotations = map[string]string{hook.DesiredVersionAnnotation: tt.release}
 		}
-		deployments := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-		if tt.deployed != nil {
-			assert.NilError(t, deployments.Add(tt.deployed))
-		}
-		h := d.releaseLeasesHook(appslisters.NewDeploymentLister(deployments))
+		h := d.releaseLeasesHook(func() *appsv1.Deployment { return tt.deployed })
 		assert.NilError(t, h.Deployment(nil, wanted))
 		containers := wanted.Spec.Template.Spec.Containers
 		assert.Check(t, is.Len(containers[0].Args, 0), "the driver has no Lease")

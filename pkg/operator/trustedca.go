@@ -56,8 +56,3 @@ func (d *driver) trustedCAController(name string) (factory.Controller, error) {
 	}
 	return d.staticResources(name, flavour.ControlPlane, []bundle.Asset{d.trustedCA.asset})
 }
-
-// isTrustedCA reports whether trustedCAController applies the asset.
-func (d *driver) isTrustedCA(a bundle.Asset) bool {
-	return d.trustedCA != nil && d.trustedCA.asset.Name == a.Name
-}

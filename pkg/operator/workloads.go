@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 	nodeservice "github.com/openshift/library-go/pkg/operator/csi/csidrivernodeservicecontroller"
@@ -26,13 +26,14 @@ func (d *driver) controllerService(name string) (factory.Controller, error) {
 	}
 	clients := d.cluster.Side(flavour.ControlPlane)
 	deployments := clients.ObjectInformers.For(object.Namespace, object.Name).Apps().V1().Deployments()
-	hooks, err := d.controllerHooks(asset.Name, deployments.Lister())
+	deployed := d.cluster.Deployment(flavour.ControlPlane, object.Namespace, object.Name).Get
+	hooks, err := d.controllerHooks(asset.Name, deployed)
 	if err != nil {
 		return nil, err
 	}
 	changes, informers := hook.DeploymentHooks(hooks)
 	client := d.workloadClient(name, clients, func() metav1.Object {
-		if found, err := deployments.Lister().Deployments(object.Namespace).Get(object.Name); err == nil {
+		if found := deployed(); found != nil {
 			return found
 		}
 		return nil
@@ -49,13 +50,14 @@ func (d *driver) nodeService(name string) (factory.Controller, error) {
 	}
 	clients := d.cluster.Side(flavour.Guest)
 	daemonSets := clients.ObjectInformers.For(object.Namespace, object.Name).Apps().V1().DaemonSets()
-	hooks, err := d.nodeHooks(asset.Name, daemonSets.Lister())
+	deployed := d.cluster.DaemonSet(flavour.Guest, object.Namespace, object.Name).Get
+	hooks, err := d.nodeHooks(asset.Name, deployed)
 	if err != nil {
 		return nil, err
 	}
 	changes, informers := hook.DaemonSetHooks(hooks)
 	client := d.workloadClient(name, clients, func() metav1.Object {
-		if found, err := daemonSets.Lister().DaemonSets(object.Namespace).Get(object.Name); err == nil {
+		if found := deployed(); found != nil {
 			return found
 		}
 		return nil
@@ -67,29 +69,29 @@ func (d *driver) nodeService(name string) (factory.Controller, error) {
 // controllerHooks returns the hooks of the Deployment of an asset. The hooks of the driver plugin
 // come last, so that they can override the others.
 func (d *driver) controllerHooks(
-	asset string, deployments appslisters.DeploymentLister,
+	asset string, deployed func() *appsv1.Deployment,
 ) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
-	hooks := slices.Concat(d.csiAddons.patch(asset), d.controlPlaneHooks(deployments),
-		d.trustedCAHooks(flavour.ControlPlane), certificates, d.sidecarHooks(deployments),
+	hooks := slices.Concat(d.csiAddons.patch(asset), d.controlPlaneHooks(deployed),
+		d.trustedCAHooks(flavour.ControlPlane), certificates, d.sidecarHooks(deployed),
 		[]hook.Workload{d.csiAddonsHook(), d.choices.Hook()}, d.components.ControllerHooks)
-	return append(hooks, hook.RollOutDeployment(d.key, deployments, d.events, hooks)), err
+	return append(hooks, hook.RollOutDeployment(d.key, deployed, d.events, hooks)), err
 }
 
 // nodeHooks returns the hooks of the DaemonSet of an asset.
 func (d *driver) nodeHooks(
-	asset string, daemonSets appslisters.DaemonSetLister,
+	asset string, deployed func() *appsv1.DaemonSet,
 ) ([]hook.Workload, error) {
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat(d.csiAddons.patch(asset), []hook.Workload{d.proxyHook()},
 		d.trustedCAHooks(flavour.Guest), certificates,
 		[]hook.Workload{d.csiAddonsHook(), d.choices.Hook()}, d.components.NodeHooks,
-		[]hook.Workload{d.nodeChoicesHook(daemonSets), d.configuredHook(daemonSets)})
-	return append(hooks, hook.RollOutDaemonSet(d.key, daemonSets, d.events, hooks)), err
+		[]hook.Workload{d.nodeChoicesHook(deployed), d.configuredHook(deployed)})
+	return append(hooks, hook.RollOutDaemonSet(d.key, deployed, d.events, hooks)), err
 }
 
 // controlPlaneHooks returns the hooks that depend on where the Deployment runs.
-func (d *driver) controlPlaneHooks(deployments appslisters.DeploymentLister) []hook.Workload {
+func (d *driver) controlPlaneHooks(deployed func() *appsv1.Deployment) []hook.Workload {
 	if d.cluster.Flavour == flavour.HyperShift {
 		return []hook.Workload{
 			// The manifest contains the cluster ID.
@@ -97,7 +99,7 @@ func (d *driver) controlPlaneHooks(deployments appslisters.DeploymentLister) []h
 			hook.HostedControlPlane(d.cluster),
 			hook.Proxy(d.settings.Proxy),
 			hook.RunAsUser(d.settings.RunAsUser),
-			hook.Release(d.cluster, deployments, d.operatorName, d.settings.ReleaseVersion),
+			hook.Release(d.cluster, deployed, d.operatorName, d.settings.ReleaseVersion),
 		}
 	}
 	return []hook.Workload{hook.Topology(d.cluster), d.proxyHook()}

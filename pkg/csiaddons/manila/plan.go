@@ -34,11 +34,10 @@ type plan struct {
 	after map[string]string
 }
 
-// changesRules returns whether the access rules of the share change.
-func (p plan) changesRules() bool { return len(p.granted)+len(p.replaced)+len(p.revoked) > 0 }
-
 // changes returns whether the plan has a step.
-func (p plan) changes() bool { return p.changesRules() || !hasRecord(p.share, p.after) }
+func (p plan) changes() bool {
+	return len(p.granted)+len(p.replaced)+len(p.revoked) > 0 || !hasRecord(p.share, p.after)
+}
 
 // newPlan returns how the access rules of a share change so that exactly the target of an operation
 // is fenced. All requests about the rules must be complete.

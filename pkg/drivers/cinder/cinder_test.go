@@ -56,13 +56,13 @@ func hashes(t *testing.T, b *fixture) (controller, node map[string]string) {
 	t.Helper()
 	var key hook.Key
 	key.Set(make([]byte, hook.KeySize))
-	none := b.Side(flavour.Guest).ObjectInformers.For("none", "none").Apps().V1()
 	var deployment appsv1.Deployment
 	var daemonSet appsv1.DaemonSet
-	controllers := hook.RollOutDeployment(&key, none.Deployments().Lister(), b.events,
+	controllers := hook.RollOutDeployment(&key, func() *appsv1.Deployment { return nil }, b.events,
 		b.config.controllerHooks())
 	assert.NilError(t, controllers.Deployment(nil, &deployment))
-	nodes := hook.RollOutDaemonSet(&key, none.DaemonSets().Lister(), b.events, b.config.nodeHooks())
+	nodes := hook.RollOutDaemonSet(&key, func() *appsv1.DaemonSet { return nil }, b.events,
+		b.config.nodeHooks())
 	assert.NilError(t, nodes.DaemonSet(nil, &daemonSet))
 	return deployment.Spec.Template.Annotations, daemonSet.Spec.Template.Annotations
 }
