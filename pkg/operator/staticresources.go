@@ -46,7 +46,8 @@ func (d *driver) staticAssets(side flavour.Side) []bundle.Asset {
 	return slices.DeleteFunc(d.bundle.Assets(), func(a bundle.Asset) bool {
 		static := a.Role == bundle.Static || a.Role == bundle.CSIDriver
 		inGuest := oneCluster || a.Side == flavour.Guest
-		return !static || inGuest != (side == flavour.Guest) || d.trustedCA != nil && d.trustedCA.asset.Name == a.Name
+		return !static || inGuest != (side == flavour.Guest) ||
+			d.trustedCA != nil && d.trustedCA.asset.Name == a.Name
 	})
 }
 
