@@ -1,8 +1,13 @@
 package choice
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // ofOtherKind returns a note about a field that only another kind has, "" about another field.
@@ -11,6 +16,21 @@ func ofOtherKind(t reflect.Type, name string) string {
 		if FieldName(f) == name {
 			return ": only a " + f.Tag.Get("kind") + " has it"
 		}
+	}
+	return ""
+}
+
+// suggestion says what to write in place of an unknown field, "" if nothing is similar.
+func suggestion(kind Kind, fields []reflect.StructField, name string) string {
+	var names []string
+	for _, one := range fields {
+		names = append(names, FieldName(one))
+	}
+	if best := position.Similar(names, name); best != "" {
+		return fmt.Sprintf(": did you mean %q?", best)
+	}
+	if right := pathOf(kind, reflect.TypeFor[Config](), name, nil); right != nil {
+		return fmt.Sprintf(": write it as %s", right)
 	}
 	return ""
 }
@@ -36,4 +56,24 @@ func Fields(kind Kind, t reflect.Type) []reflect.StructField {
 func FieldName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
+}
+
+// pathOf returns the first path below a type with a name at its end, nil if there is none.
+func pathOf(kind Kind, t reflect.Type, name string, at *field.Path) *field.Path {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for _, f := range Fields(kind, t) {
+		below := at.Child(FieldName(f))
+		if FieldName(f) == name {
+			return below
+		}
+		if found := pathOf(kind, f.Type, name, below); found != nil {
+			return found
+		}
+	}
+	return nil
 }

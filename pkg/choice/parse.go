@@ -270,7 +270,7 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 		}
 		if found < 0 {
 			c.fault(key.Line, nil, "unknown field %q%s", at.Child(key.Value),
-				cmp.Or(ofOtherKind(t, key.Value), suggestion(known, key.Value)))
+				cmp.Or(ofOtherKind(t, key.Value), suggestion(c.kind, known, key.Value)))
 			continue
 		}
 		c.check(node.Content[i+1], known[found].Type, known[found].Tag, at.Child(key.Value))

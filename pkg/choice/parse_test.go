@@ -87,6 +87,8 @@ classes:
 sidecars: {releaseLeases: "true"}
 csiAddons: {maxAccessRules: 0}
 clases: []
+forceCreate: true
+reclaimPolicy: Retain
 `
 	want := `3: driver: Unsupported value: "Sometimes": supported values: "Auto", "Never"
 4: unknown field "type": did you mean "types"?
@@ -100,7 +102,9 @@ clases: []
 16: sidecars.releaseLeases: must be Auto, true or false
 17: csiAddons.image: Required value
 17: csiAddons.maxAccessRules: must be a number from 1 to 1000
-18: unknown field "clases": did you mean "classes"?`
+18: unknown field "clases": did you mean "classes"?
+19: unknown field "forceCreate"
+20: unknown field "reclaimPolicy": write it as class.reclaimPolicy`
 	assert.Check(t, is.DeepEqual(want, faultsOf(choice.Manila, text)))
 }
 

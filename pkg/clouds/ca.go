@@ -82,12 +82,14 @@ func brokenCertificate(bundle string) string {
 // otherBundle returns what a text without a certificate in PEM is, with what to do. It contains no
 // part of the text.
 func otherBundle(bundle string) string {
-	const wanted = "Write one or more certificates in PEM into it"
+	const none = "contains no PEM certificate"
 	block, _ := pem.Decode([]byte(bundle))
-	plain := decoded(bundle)
+	plain, text := decoded(bundle), strings.TrimSpace(bundle)
 	_, noDER := x509.ParseCertificate([]byte(bundle))
 	_, noBody := x509.ParseCertificate([]byte(plain))
-	switch {
+	line := 1 + strings.Count(bundle[:max(0, strings.Index(bundle, pemStart))], "\n")
+	what := ""
+	switch tree, err := position.Tree([]byte(bundle), maxClouds); {
 	case noDER == nil:
 		return "contains a certificate in DER: convert it with openssl x509 -inform der"
 	case noBody == nil:
@@ -99,20 +101,36 @@ func otherBundle(bundle string) string {
 		return "contains a TRUSTED CERTIFICATE of OpenSSL: convert it with openssl x509"
 	case block != nil && block.Type == "PKCS7":
 		return "contains PKCS7: convert it with openssl pkcs7 -print_certs"
-	case block != nil && strings.Contains(block.Type, "PRIVATE KEY"):
-		return "contains a private key, and no PEM certificate. " + wanted
-	case block == nil && strings.Contains(bundle, pemStart):
-		line := 1 + strings.Count(bundle[:strings.Index(bundle, pemStart)], "\n")
-		return fmt.Sprintf("contains no PEM certificate that can be read: write -----BEGIN "+
-			"CERTIFICATE----- (line %d) and -----END CERTIFICATE----- on lines of their own, with nothing "+
-			"before or after them", line)
+	case block != nil && pemHeader.MatchString(pemStart+" "+block.Type+"-----"):
+		what = ", but " + block.Type
+	case err == nil && !tree.IsZero() && find(mapping(tree.Content[0]), "kind").line > 0:
+		what = ": it is a manifest"
+	case strings.Contains(bundle, pemStart) && !strings.Contains(bundle, "-----END"):
+		return fmt.Sprintf("%s that can be read: what begins in line %d has no end. Copy it again, up "+
+			"to -----END CERTIFICATE-----", none, line)
+	case strings.Contains(bundle, pemStart):
+		return fmt.Sprintf("%s that can be read: write -----BEGIN CERTIFICATE----- (line %d) and "+
+			"-----END CERTIFICATE----- on lines of their own, with nothing before or after them", none, line)
+	case strings.HasPrefix(text, "<"):
+		what = ": it is a web page or XML"
+	case placeholder.FindString(text) == text:
+		what = ": it is a placeholder"
+	case !strings.ContainsAny(text, " \n") && strings.Contains(text, "/"):
+		what = ": it is a path or a URL"
 	}
-	return "contains no PEM certificate. " + wanted
+	return none + what + ". Write one or more certificates in PEM into it"
 }
 
-// decoded returns the text that a text in base64 encodes, "" for another text.
+// decoded returns the text that a text in base64 encodes, "" for another text. It may lack padding
+// or its end, and be in quotation marks or in the alphabet of URLs.
 func decoded(text string) string {
-	plain, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
+	text = strings.Trim(strings.Join(strings.Fields(text), ""), "\"'=%") // a shell shows %
+	text = strings.NewReplacer("-", "+", "_", "/").Replace(text)
+	const group = 4 // characters for three bytes
+	if len(text)%group == 1 {
+		text = text[:len(text)-1]
+	}
+	plain, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
 		return ""
 	}

@@ -1,15 +1,16 @@
 package clouds
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -69,6 +70,9 @@ func readEntry(text []byte) (*entry, error) {
 
 // missingAuth returns the error for an entry without auth.
 func (e *entry) missingAuth() error {
+	if e.name == "auth" || e.name == "clouds" {
+		return fmt.Errorf("has %s directly below clouds: %s", find(e.entries, e.name), expected)
+	}
 	advice := ": add auth with auth_url and a login" + others("the keys there are", e.keys) + e.note
 	for _, k := range slices.Backward(e.keys) {
 		if slices.Contains(fields[clientconfig.AuthInfo](), k.name) {
@@ -76,7 +80,7 @@ func (e *entry) missingAuth() error {
 		}
 	}
 	for _, k := range e.keys {
-		if strings.EqualFold(k.name, "auth") {
+		if position.Similar([]string{"auth"}, k.name) != "" {
 			advice = fmt.Sprintf(": rename %s to auth", k)
 		}
 	}
@@ -130,9 +134,9 @@ func (e *entry) checkURL(authURL string) error {
 	switch {
 	case authURL == "":
 		return nil
-	case strings.HasPrefix(authURL, "ENC["), strings.HasPrefix(authURL, "$ANSIBLE_VAULT;"):
+	case strings.HasPrefix(mistakeInText(authURL), encrypted):
 		return fmt.Errorf("is encrypted at %s: decrypt it first", at)
-	case position.IsTemplate(authURL), strings.ContainsRune("$<", rune(authURL[0])):
+	case placeholder.MatchString(authURL), strings.HasPrefix(authURL, "$"):
 		return fmt.Errorf("has a placeholder that is not filled in at %s: use the http or https URL of "+
 			"the identity service, such as %s", at, example)
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
@@ -195,23 +199,25 @@ func (e *entry) strangers() string {
 // unread returns the keys that nothing reads although people expect an effect on the login, the
 // endpoints or TLS.
 func (e *entry) unread() (found []unread) {
+	const most = 50 // to compare a key with those that exist costs more than to read it
 	ofAuth, ofEntry := fields[clientconfig.AuthInfo](), fields[clientconfig.Cloud]()
-	for i, k := range slices.Concat(e.auth, e.keys) {
+	keys := slices.Concat(e.auth, e.keys)
+	for i, k := range keys[:min(len(keys), most)] {
 		path, here, there := e.path()+".auth.", ofAuth, ofEntry
 		below := i < len(e.auth)
 		if !below {
 			path, here, there = e.path()+".", ofEntry, ofAuth
 		}
-		meaning := spelled(k.name)
+		meaning := spelled(k.name, slices.Concat(here, there))
 		var advice string
 		switch {
 		case k.empty(), slices.Contains(here, k.name):
 			continue
 		case slices.Contains(here, meaning):
 			advice = "write " + meaning
-		case slices.Contains(there, meaning) && below:
+		case slices.Contains(there, meaning) && below && meaning != "auth":
 			advice = "write " + meaning + " beside auth"
-		case slices.Contains(there, meaning):
+		case slices.Contains(there, meaning) && !below:
 			advice = fmt.Sprintf("indent line %d below auth", k.line)
 			if meaning != k.name {
 				advice += " and write " + meaning
@@ -267,26 +273,22 @@ func fields[T any]() []string {
 	return names
 }
 
-// spelled returns the right spelling of the name of a key, which may contain invisible characters.
-func spelled(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r > unicode.MaxASCII {
-			return -1
-		}
-		return r
-	}, name)
-	name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
-	right, found := map[string]string{
-		"ca_cert": "cacert", "ca_file": "cacert", "insecure": "verify",
-		"project": "project_name", "region": "region_name",
-		"tenant": "project_name", "tenant_id": "project_id", "tenant_name": "project_name",
-		"tenant_domain_id": "project_domain_id", "tenant_domain_name": "project_domain_name",
-		"user": "username", "user_name": "username",
+// spelled returns the key of clouds.yaml that the name of a key means, or the name itself. The name
+// may contain invisible characters.
+func spelled(name string, known []string) string {
+	const shortest = 5 // shorter names resemble many
+	name = regexp.MustCompile("[^!-~]").ReplaceAllString(strings.ToLower(name), "")
+	name = strings.TrimPrefix(strings.ReplaceAll(name, "-", "_"), "os_")
+	name = strings.Replace(name, "tenant", "project", 1)
+	meaning := map[string]string{
+		"ca_file": "cacert", "domain": "user_domain_name", "id": "application_credential_id",
+		"insecure": "verify", "project": "project_name", "region": "region_name",
+		"secret": "application_credential_secret", "user": "username",
 	}[name]
-	if found {
-		return right
+	if meaning == "" && !slices.Contains(known, name) && len(name) >= shortest {
+		meaning = position.Similar(known, name)
 	}
-	return name
+	return cmp.Or(meaning, name)
 }
 
 // overridesEndpoint returns true for keys such as volume_endpoint_override and compute_interface,

@@ -51,13 +51,15 @@ func (f *format) check(node *yaml.Node, t reflect.Type, at string) {
 	isMap := t.Kind() == reflect.Struct || t.Kind() == reflect.Map
 	switch {
 	case len(node.Content) > 0 && node.Kind == yaml.MappingNode &&
-		node.Content[0].Kind == yaml.MappingNode && node.Content[0].Style&yaml.FlowStyle != 0:
+		node.Content[0].Kind == yaml.MappingNode && node.Content[0].Style&yaml.FlowStyle != 0,
+		isMap && position.IsTemplate(node.Value):
 		f.template = templateAt(node.Line)
 	case f.repeated != "", node.Kind == yaml.ScalarNode && decodes(node, t):
 	case isMap && node.Kind == yaml.MappingNode:
 		f.checkMapping(node, t, at)
 	case isMap:
-		f.fault(at, node, "a map of keys, each on a line of its own, indented, as in name: value")
+		f.fault(at, node, "a map of keys, each on a line of its own, indented, without -, "+
+			"as in name: value")
 	case t.Kind() == reflect.Slice && node.Kind == yaml.SequenceNode:
 		for _, item := range node.Content {
 			f.check(item, t.Elem(), at)

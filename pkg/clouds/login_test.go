@@ -270,7 +270,18 @@ func TestCAHasThreeSources(t *testing.T) {
 			entry, "# CA\n" + strings.ReplaceAll(ca, "\n", `\n`), "", secretKey + unusable + " that can " +
 				"be read: write -----BEGIN CERTIFICATE----- (line 2)",
 		},
-		"a private key": {entry, privateKey, "", secretKey + " contains a private key, and no PEM"},
+		"a private key": {entry, privateKey, "", secretKey + unusable + ", but PRIVATE KEY. Write"},
+		"a web page":    {entry, "<html>s3cr3t", "", secretKey + unusable + ": it is a web page or XML"},
+		"a manifest": {
+			entry, "kind: ConfigMap\ndata: {ca: '" + strings.ReplaceAll(ca, "\n", "\n ") + "'}", "",
+			secretKey + unusable + ": it is a manifest. Write one or more",
+		},
+		"a path":        {entry, path, "", secretKey + unusable + ": it is a path or a URL. "},
+		"a placeholder": {entry, "${CA}", "", secretKey + unusable + ": it is a placeholder. "},
+		"cut off": {
+			entry, "# CA\n" + ca[:len(ca)-30], "", secretKey + unusable + " that can be read: what begins " +
+				"in line 2 has no end. Copy it again",
+		},
 		"cut off in clouds.yaml": {
 			entry + "'-----BEGIN CERTIFICATE-----'", "", "",
 			fromNS + " in clouds.openstack.cacert (line 8)" + unusable,

@@ -98,8 +98,7 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 		},
 		"auth misspelt": {
 			changed("    auth:", "    auht:"),
-			"has no clouds.openstack.auth (line 2): add auth with auth_url and a login; the keys there " +
-				"are auht (line 3), region_name (line 10), interface (line 11)",
+			"has no clouds.openstack.auth (line 2): rename auht (line 3) to auth",
 		},
 		"other entries": {
 			"clouds:\n  prod: {}\n  \"te\\nst\": {}\n",
@@ -206,6 +205,14 @@ func TestMissingFieldsNameTheKeyInTheWrongPlace(t *testing.T) {
 		"credential without a secret": {
 			auth("application_credential_id: c"), incomplete + "application_credential_secret",
 		},
+		"keys of other tools and languages, and a slip": {
+			auth("userName: u", "OS_USER_DOMAIN_NAME: d", "passwrod: s3cr3t"),
+			incomplete + "username or user_id or application_credential_id (userName (line 5) is not " +
+				"read: write username), password (passwrod (line 7) is not read: write password)",
+		},
+		"auth in auth": {
+			auth("auth: {password: s3cr3t}"), "keys of auth that are not read are auth (line 5)",
+		},
 		"secret alone": {auth(credentialSecret), incomplete + "application_credential_id"},
 		"domain of an unscoped login": {
 			auth("username: u", pass, "domain_name: d"),
@@ -297,11 +304,11 @@ func TestRemarksNameKeysWithoutAnEffect(t *testing.T) {
 			},
 		},
 		"other spellings": {
-			entry("region: A", "insecure: true", "endpoint-type: internal"),
+			entry("region: A", "insecure: true", "endpointType: internal"),
 			[]string{
 				"region (line 8) has no effect: write region_name",
 				"insecure (line 9) has no effect: write verify, with the opposite value",
-				"endpoint-type (line 10) has no effect: write endpoint_type",
+				"endpointType (line 10) has no effect: write endpoint_type",
 			},
 		},
 		"keys of the entry in auth": {
@@ -339,6 +346,14 @@ func TestRemarksNameKeysWithoutAnEffect(t *testing.T) {
 			[]string{
 				"auth.application_credential_secret (line 6) seems to be a placeholder: write the value " +
 					"itself",
+			},
+		},
+		"placeholders": {
+			auth("user_id: ${USER}", "password: $OS_PASSWORD", "project_id: '{{ id }}'"),
+			[]string{
+				"auth.user_id (line 5) seems to be a placeholder: write the value itself",
+				"auth.password (line 6) seems to be a placeholder: write the value itself",
+				"auth.project_id (line 7) seems to be a placeholder: write the value itself",
 			},
 		},
 		"a quotation mark of a word processor": {

@@ -63,10 +63,12 @@ func templateAt(line int) string {
 		"write its result. A value that begins with { needs quotation marks", line)
 }
 
+// pemHeader matches the first line of a text in PEM.
+var pemHeader = regexp.MustCompile(`^-----BEGIN ([A-Z0-9 ]{1,40})-----`)
+
 // otherStart returns what a text is by its first line.
 func otherStart(first string, text []byte) string {
-	pem := regexp.MustCompile(`^-----BEGIN ([A-Z0-9 ]{1,40})-----`)
-	header := pem.FindStringSubmatch(first)
+	header := pemHeader.FindStringSubmatch(first)
 	switch {
 	case strings.HasPrefix(first, "$ANSIBLE_VAULT;"):
 		return "is encrypted: decrypt it first, with ansible-vault"
@@ -104,7 +106,7 @@ func otherTree(root *yaml.Node) string {
 		switch {
 		case strings.HasPrefix(k.name, "OS_"):
 			return fmt.Sprintf("is an openrc file (%s): use the clouds.yaml that the dashboard offers", k)
-		case slices.Contains([]string{"cloud", "clouds"}, strings.ToLower(k.name)):
+		case position.Similar([]string{"clouds"}, k.name) != "":
 			return fmt.Sprintf("has no top-level key clouds: rename %s to clouds", k)
 		case k.name == "auth":
 			return fmt.Sprintf("has %s at the top: %s", k, expected)

@@ -53,6 +53,10 @@ func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 		"base64": {
 			base64.StdEncoding.EncodeToString([]byte(cloudsText)), "is encoded as base64 once too often",
 		},
+		"base64 without its padding, in quotation marks": {
+			`"` + strings.Trim(base64.URLEncoding.EncodeToString([]byte(cloudsText+"#")), "=") + `"`,
+			"is encoded as base64 once too often",
+		},
 		"base64 in lines": {
 			strings.Join(strings.SplitAfterN(base64.StdEncoding.EncodeToString([]byte(cloudsText)), "n", 9),
 				"\n"),
@@ -115,7 +119,7 @@ func copiedTexts() map[string]mistake {
 		},
 		"a key of another tool": {
 			changed("password:", "os_password:"),
-			"lacks password; keys of auth that are not read are os_password (line 6)",
+			"lacks password (os_password (line 6) is not read: write password)",
 		},
 		"an empty value": {changed(`"`+secret+`"`, `""`), "lacks password (password (line 6) is empty)"},
 		"a value with a bracket": {
@@ -180,6 +184,13 @@ func otherTrees() map[string]mistake {
 		},
 		"an application credential without a project": {
 			"id: a\nsecret: s3cr3t\n", "describes an application credential: write id as",
+		},
+		"the login without an entry": {
+			"clouds:\n  auth:\n    auth_url: https://k\n", "has auth (line 2) directly below clouds: it",
+		},
+		"clouds misspelt": {"cluods:\n  openstack: {}\n", "rename cluods (line 1) to clouds"},
+		"a template as auth": {
+			"clouds:\n  openstack:\n    auth: '{{ s3cr3t }}'\n", "contains a template that is not filled",
 		},
 		"the login without auth": {
 			"clouds:\n  openstack:\n    auth_url: https://k\n    password: s3cr3t\n",

@@ -1,6 +1,8 @@
 package clouds
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
@@ -23,26 +25,34 @@ func (e *entry) remarks(l *Login) (remarks []string) {
 	remark(e.Interface != "" && strings.TrimSuffix(e.Interface, "URL") != l.Interface, "interface",
 		"has no effect beside endpoint_type")
 	remark(len(e.Regions) > 0 && l.Region == "", "regions", "has no effect: write region_name")
-	secret := "auth.password"
-	if l.UsesApplicationCredential() {
-		secret = "auth.application_credential_secret"
+	read := slices.Concat(fields[clientconfig.AuthInfo](), fields[clientconfig.Cloud]())
+	for i, k := range slices.Concat(e.auth, e.keys) {
+		name := k.name
+		if i < len(e.auth) {
+			name = "auth." + name
+		}
+		mistake := mistakeInText(k.value.Value)
+		remark(mistake != "" && slices.Contains(read, k.name), name, mistake)
 	}
-	mistake := mistakeInSecret(l.Password + l.ApplicationCredentialSecret) // one of them is empty
-	remark(mistake != "", secret, mistake)
 	for _, k := range e.unread() {
 		remarks = append(remarks, k.path+k.String()+" has no effect: "+k.advice)
 	}
 	return remarks[:min(len(remarks), maxListed)]
 }
 
-// mistakeInSecret returns what a text seems to be in place of a secret, "" for others. It is no
-// error: OpenStack accepts such passwords.
-func mistakeInSecret(value string) string {
+const encrypted = "seems to be encrypted"
+
+// placeholder matches what templates and people write in place of a part of a value.
+var placeholder = regexp.MustCompile(`\{\{.*\}\}|\$\{.*\}|\$\(\w+\)|^\$OS_\w+|<[^<>]+>`)
+
+// mistakeInText returns what a text seems to be in place of a value, "" for others. It is no error:
+// OpenStack accepts such passwords and names.
+func mistakeInText(value string) string {
 	start := func(prefix string) bool { return strings.HasPrefix(value, prefix) }
 	switch {
 	case start("ENC["), start("$ANSIBLE_VAULT;"):
-		return "seems to be encrypted: write the decrypted value"
-	case start("<") && strings.HasSuffix(value, ">"), start("${") && strings.HasSuffix(value, "}"):
+		return encrypted + ": write the decrypted value"
+	case start("ref+"), start("vault:"), value != "" && placeholder.FindString(value) == value:
 		return "seems to be a placeholder: write the value itself"
 	case start("\u201c"), start("\u201d"), start("\u2018"), start("\u2019"):
 		return "begins with a quotation mark of a word processor: write \" or ' around the value"

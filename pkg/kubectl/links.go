@@ -7,9 +7,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // State is the state of a link: the severity of a finding, OK or NotVisible.
@@ -159,7 +159,7 @@ func about(object string, links []Link) []Link {
 
 // closest returns "did you mean" with the name that is most similar; "" if none is.
 func closest(name string, names []string) string {
-	if best := choice.Similar(names, name); best != "" {
+	if best := position.Similar(names, name); best != "" {
 		return "Did you mean " + best + "?"
 	}
 	return ""

@@ -16,6 +16,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // unsetDefaults removes the mark of a default from the operator's other classes that this sync has
@@ -67,7 +68,7 @@ func (c *Controller) Defaults() (remarks []string) {
 	names := slices.Sorted(maps.Keys(existing))
 	if existing[config.DefaultClass] == nil {
 		advice := "correct or remove it"
-		if similar := choice.Similar(names, config.DefaultClass); similar != "" {
+		if similar := position.Similar(names, config.DefaultClass); similar != "" {
 			advice = fmt.Sprintf("did you mean %q?", similar)
 		}
 		remarks = append(remarks, fmt.Sprintf("%s: there is no StorageClass %q: %s", at,

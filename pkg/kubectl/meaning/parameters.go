@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // parameters are those that drivers and sidecars read: driver ("*" for a sidecar), kind of the
@@ -39,7 +39,7 @@ func UnknownParameters(kind, driver string, set map[string]string) (unknown []Un
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if ours && !slices.Contains(known, name) {
 			plain := strings.NewReplacer("-", "", "_", "").Replace(name)
-			similar := cmp.Or(choice.Similar(known, name), choice.Similar(known, plain))
+			similar := cmp.Or(position.Similar(known, name), position.Similar(known, plain))
 			unknown = append(unknown, UnknownParameter{name, similar})
 		}
 	}

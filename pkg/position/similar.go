@@ -1,25 +1,11 @@
-package choice
+package position
 
 import (
-	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
-
-// suggestion names the field that is similar to an unknown one.
-func suggestion(fields []reflect.StructField, name string) string {
-	var names []string
-	for _, one := range fields {
-		names = append(names, FieldName(one))
-	}
-	if best := Similar(names, name); best != "" {
-		return fmt.Sprintf(": did you mean %q?", best)
-	}
-	return ""
-}
 
 // Similar returns the name that is similar to one that does not exist, "" if none is, as cobra does
 // with commands. Of several it is the one that shares most of the end.
