@@ -128,7 +128,7 @@ func (s *session) lookup(ctx context.Context, service Service) (string, error) {
 	if err != nil {
 		return "", s.notOffered(service, options)
 	}
-	if len(first) > maxURL || !validURL.MatchString(first) {
+	if !usable(first) {
 		return "", malformedURL(service)
 	}
 	s.service.Store(&service.label)
@@ -140,11 +140,18 @@ func (s *session) lookup(ctx context.Context, service Service) (string, error) {
 		return "", unreachable(service.name, first, ErrNotOpenStack) // a version document of another kind
 	case err != nil:
 		return "", callError(service.name, first, s.access, err)
-	case len(found) > maxURL || !validURL.MatchString(found):
+	case !usable(found):
 		return "", malformedURL(service)
 	}
 	s.found[service.label] = found
 	return found, nil
+}
+
+// usable returns whether requests and messages may contain a URL of the catalog. A variable that
+// nobody replaced, such as %(tenant_id)s, makes it no URL.
+func usable(raw string) bool {
+	_, err := url.Parse(raw)
+	return err == nil && len(raw) <= maxURL && validURL.MatchString(raw)
 }
 
 // notOffered says what the catalog lacks, and where it has the service instead.

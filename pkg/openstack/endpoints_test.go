@@ -63,7 +63,8 @@ func TestMalformedURLInCatalogIsNeitherUsedNorPrinted(t *testing.T) {
 		"/v2", "", "https://", "http:///v2", "http://secret-user:secret-pw@127.0.0.1/v2",
 		"http://127.0.0.1/v2\n\nadmin: yes", "http://127.0.0.1/v2\x1b[31m", "http://127.0.0.1/v2?x=y",
 		"http://127.0.0.1/v2#x", "http://127.0.0.1/ v2", "http://127.0.0.1/v2/é",
-		"unix:///run/secrets/v2", "http://" + strings.Repeat("a", 100_000) + "/v2",
+		"unix:///run/secrets/v2", "http://127.0.0.1/v2/%(tenant_id)s",
+		"http://" + strings.Repeat("a", 100_000) + "/v2",
 	} {
 		t.Run(u[:min(len(u), 30)], func(t *testing.T) {
 			t.Parallel()

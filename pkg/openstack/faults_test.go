@@ -244,7 +244,7 @@ func TestHostileAnswersCauseStableErrors(t *testing.T) {
 		"huge header": {
 			answer{Header: map[string]string{"X-Big": strings.Repeat("x", 400<<10)}, Body: start + `]}`}, "",
 		},
-		"redirect loop":    {moved(302, "?again"), redirected},
+		"redirect loop":    {moved(302, "?again"), "it redirects the request again and again"},
 		"to another host":  {moved(307, "http://169.254.169.254/latest"), redirected},
 		"to a file":        {moved(302, "file:///etc/passwd"), redirected},
 		"with userinfo":    {moved(302, "https://secret-u:secret-p@k.example/"), redirected},

@@ -12,6 +12,10 @@ import (
 const errRedirected = DescribedError("it redirects the request to another server, which must not " +
 	"get the token. Check auth_url and the cloud's catalog")
 
+// errRedirectedOften means that redirects do not end.
+const errRedirectedOften = DescribedError("it redirects the request again and again. " +
+	"Check auth_url, proxy and load balancer")
+
 // errNoLocation means that a response redirects the request to a text that is no URL.
 const errNoLocation = DescribedError("it redirects the request to an address that is not a URL. " +
 	"Check auth_url, proxy and load balancer")
@@ -25,7 +29,9 @@ func checkRedirect(to *http.Request, via []*http.Request) error {
 	switch {
 	case to.Method != from.Method:
 		return lost(*to.URL)
-	case len(via) > maxRedirects, to.URL.User != nil, !sameServer(to.URL, from.URL) && !upgraded:
+	case len(via) > maxRedirects:
+		return errRedirectedOften
+	case to.URL.User != nil, !sameServer(to.URL, from.URL) && !upgraded:
 		return errRedirected
 	}
 	return nil
