@@ -22,6 +22,9 @@ func All() []Flavour {
 	return []Flavour{Standalone, HyperShift, Kubernetes}
 }
 
+// OnOpenShift returns the flavours of OpenShift, in a stable order.
+func OnOpenShift() []Flavour { return []Flavour{Standalone, HyperShift} }
+
 // OpenShift reports whether the clusters are OpenShift.
 func (f Flavour) OpenShift() bool { return f != Kubernetes }
 

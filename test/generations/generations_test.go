@@ -45,7 +45,7 @@ func eachGeneration(
 ) {
 	t.Helper()
 	for _, driver := range []string{manilaDriver, cinderDriver} {
-		for _, f := range flavour.All() {
+		for _, f := range flavour.OnOpenShift() {
 			for _, g := range of(t, driver, f) {
 				t.Run(g.Name+"/"+string(f), func(t *testing.T) {
 					t.Parallel()
@@ -69,7 +69,7 @@ func TestGenerationsAreSortedAndExistInTheirFlavours(t *testing.T) {
 		},
 		"new.csi.openstack.org": {},
 	} {
-		for _, f := range flavour.All() {
+		for _, f := range flavour.OnOpenShift() {
 			var names []string
 			for _, g := range of(t, driver, f) {
 				names = append(names, g.Name)
@@ -83,7 +83,7 @@ func TestEveryFileBelongsToAGeneration(t *testing.T) {
 	t.Parallel()
 	read := map[string]bool{}
 	for _, driver := range []string{manilaDriver, cinderDriver} {
-		for _, f := range flavour.All() {
+		for _, f := range flavour.OnOpenShift() {
 			for _, g := range of(t, driver, f) {
 				read[g.Name] = true
 				for _, side := range flavour.Sides() {

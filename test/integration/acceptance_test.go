@@ -23,7 +23,7 @@ import (
 // oldest release, its parts test the driver's own credentials.
 func TestOperatorsRunUnderRolesOfOpenShift(t *testing.T) {
 	t.Parallel()
-	for _, f := range flavour.All() {
+	for _, f := range flavour.OnOpenShift() {
 		for _, s := range subjects() {
 			if !long && (f != flavour.Standalone || s.isManila()) {
 				continue

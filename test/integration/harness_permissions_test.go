@@ -64,7 +64,7 @@ func ranWholeSuite() bool {
 // returns the permissions that no request used and that have no reason.
 func (s *suite) unusedPermissions() ([]string, error) {
 	var unused []string
-	for _, f := range flavour.All() {
+	for _, f := range flavour.OnOpenShift() {
 		for _, o := range s.operators {
 			if f == flavour.HyperShift {
 				var err error

@@ -20,7 +20,7 @@ import (
 // Roles of this repository.
 func (s *suite) refusedRequests() ([]string, error) {
 	refused := sets.New[string]()
-	for _, f := range flavour.All() {
+	for _, f := range flavour.OnOpenShift() {
 		for _, o := range s.operators {
 			hosted := f == flavour.HyperShift
 			var err error

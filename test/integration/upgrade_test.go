@@ -79,7 +79,7 @@ func eachUpgrade(t *testing.T, test func(u *upgrade)) {
 	t.Helper()
 	selected := false
 	for _, s := range subjects() {
-		for _, f := range flavour.All() {
+		for _, f := range flavour.OnOpenShift() {
 			namespace := s.OperandNamespace
 			if f == flavour.HyperShift {
 				namespace = hostedNamespace
