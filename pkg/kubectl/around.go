@@ -65,6 +65,11 @@ func (s *system) controllerLinks() []Link {
 		return only(Problem, "the Deployment of the driver does not exist")
 	}
 	link := s.controllerLink()
+	if s.controller.Spec.Replicas != nil && *s.controller.Spec.Replicas == 0 {
+		return []Link{linkf(Problem, "Deployment %s has 0 replicas, so the controller of the driver "+
+			"does not run", s.of.controller).then("Run: kubectl scale deployment/%s --replicas=1 -n %s",
+			s.of.controller, s.controller.Namespace)}
+	}
 	if link.State == Progress { // one of the pods works
 		link.State = Warning
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
 // attachmentsOf returns all VolumeAttachments of a PersistentVolume.
@@ -18,6 +20,71 @@ func attachmentsOf(
 ) []storagev1.VolumeAttachment {
 	return slices.DeleteFunc(slices.Clone(all), func(a storagev1.VolumeAttachment) bool {
 		return ptr.Deref(a.Spec.Source.PersistentVolumeName, "") != volume.Name
+	})
+}
+
+// explainAttachment explains why a volume is not attached to a node, or still is.
+func explainAttachment(ctx context.Context, q question) *Explanation {
+	a := &storagev1.VolumeAttachment{}
+	q.namespace = ""
+	if !q.read(ctx, a) {
+		return nil
+	}
+	e := &Explanation{State: q.state(a, "not attached")}
+	if a.Status.Attached && a.DeletionTimestamp == nil {
+		e.State = q.state(a, "attached")
+		e.Chain = only(OK, "the volume is attached to node %s", a.Spec.NodeName)
+		return e
+	}
+	e.Chain = q.stuck(ctx, *a)
+	return e
+}
+
+// stuck says why a VolumeAttachment is not done, or not undone.
+func (s *session) stuck(ctx context.Context, a storagev1.VolumeAttachment) []Link {
+	f := &claimFacts{session: s, claim: &corev1.PersistentVolumeClaim{}}
+	f.sys = s.systemOf(ctx, a.Spec.Attacher)
+	f.volume = find(ctx, s.guest, "", ptr.Deref(a.Spec.Source.PersistentVolumeName, ""),
+		&corev1.PersistentVolume{})
+	if f.volume != nil && f.volume.Spec.ClaimRef != nil {
+		f.claim.Namespace, f.claim.Name = f.volume.Spec.ClaimRef.Namespace, f.volume.Spec.ClaimRef.Name
+	}
+	if a.DeletionTimestamp != nil || a.Status.Attached {
+		l := s.attachedLink(ctx, f.handle(), a, s.usersOn(ctx, f.claim, a))
+		if l.topic == meaning.Attached && a.Status.DetachError == nil { // the attacher may not work
+			l.rank = meaning.Consequence
+		}
+		return f.sys.judge([]Link{l}, diagnosis.Attacher)
+	}
+	var own []Link
+	w := f.attaching(a.Spec.NodeName)
+	if a.Status.AttachError != nil {
+		own = append(own, w.error("", a.Status.AttachError.Message))
+	}
+	return append(f.sys.judge(own, diagnosis.Attacher), w.inProgress())
+}
+
+// attaching is the work of the attacher for a volume and a node.
+func (f *claimFacts) attaching(node string) work {
+	return work{
+		fails:   fmt.Sprintf("volume %s cannot be attached to node %s", f.handle(), node),
+		reasons: []string{"FailedAttachVolume"}, knows: f.sys.knows(), runbook: runbookOperations,
+		volume: f.handle(),
+	}
+}
+
+// inProgress says that the work is not done yet.
+func (w work) inProgress() Link {
+	return linkf(Progress, "%s yet", strings.Replace(w.fails, "cannot be", "is not", 1)).
+		then("%s", w.knows)
+}
+
+// usersOn returns the pods on the node of a VolumeAttachment that use a claim.
+func (s *session) usersOn(
+	ctx context.Context, claim *corev1.PersistentVolumeClaim, a storagev1.VolumeAttachment,
+) []corev1.Pod {
+	return slices.DeleteFunc(s.users(ctx, claim), func(p corev1.Pod) bool {
+		return p.Spec.NodeName != a.Spec.NodeName
 	})
 }
 
@@ -53,6 +120,7 @@ func (s *session) attachedLink(
 	default:
 		l = l.then("No pod that you may see uses it there, so it should be detached soon; up to 6m " +
 			"after the deletion of a pod")
+		l.topic = meaning.Attached
 	}
 	return l
 }

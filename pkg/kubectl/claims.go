@@ -65,6 +65,27 @@ func (s *session) users(ctx context.Context, claim *corev1.PersistentVolumeClaim
 		func(pod corev1.Pod) bool { return !uses(&pod, claim) })
 }
 
+// holders returns the users of a claim that are on a node. Others do not keep a claim, or a volume.
+func (s *session) holders(ctx context.Context, claim *corev1.PersistentVolumeClaim) []corev1.Pod {
+	return slices.DeleteFunc(s.users(ctx, claim),
+		func(pod corev1.Pod) bool { return pod.Spec.NodeName == "" })
+}
+
+// links returns the links of a claim that another object needs.
+func (f *claimFacts) links(ctx context.Context) []Link {
+	name, links := "pvc/"+f.claim.Name, walk(f.path(ctx))
+	if f.claim.DeletionTimestamp == nil {
+		return about(name, links)
+	}
+	for i, l := range links {
+		if l.State == Problem {
+			links[i] = l.then("Use another claim; or create it again when it is gone: kubectl "+
+				"openstack-csi why %s -n %s", name, f.claim.Namespace)
+		}
+	}
+	return about(name+" is being deleted, so no new pod gets it", links)
+}
+
 // uses returns whether a pod uses a claim and has not ended.
 func uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
 	return !hasEnded(pod) && pod.Namespace == claim.Namespace &&
@@ -119,7 +140,7 @@ func (f *claimFacts) path(ctx context.Context) []step {
 
 // deletion returns what must end before a claim that is being deleted is gone.
 func (f *claimFacts) deletion(ctx context.Context) []step {
-	users := f.users(ctx, f.claim)
+	users := f.holders(ctx, f.claim)
 	kept := linkf(Problem, "kept by the finalizers %s", strings.Join(f.claim.Finalizers, ", ")).
 		then("Check what sets them; remove them only if it is gone")
 	if slices.Equal(f.claim.Finalizers, []string{"kubernetes.io/pvc-protection"}) {

@@ -286,7 +286,7 @@ func lookUp(all []map[string]any, like map[string]any) map[string]any {
 }
 
 func completed(base, change map[string]any) unstructured.Unstructured {
-	u := unstructured.Unstructured{Object: merged(base, change).(map[string]any)}
+	u := *(&unstructured.Unstructured{Object: merged(base, change).(map[string]any)}).DeepCopy()
 	if u.GetKind() == "Event" && u.GetName() == "" {
 		involved := u.Object["involvedObject"].(map[string]any)
 		u.SetName(involved["uid"].(string) + "." + u.Object["reason"].(string))

@@ -37,14 +37,11 @@ func (f *podFacts) attachment(ctx context.Context, claim *claimFacts) (links []L
 		if a.Spec.NodeName == f.node {
 			here = &a
 		} else if oneNode {
-			links = append(links, f.attachedLink(ctx, claim.handle(), a, f.usersOn(ctx, claim, a)))
+			links = append(links, f.attachedLink(ctx, claim.handle(), a, f.usersOn(ctx, claim.claim, a)))
 		}
 	}
-	w := work{
-		fails:   fmt.Sprintf("volume %s cannot be attached to node %s", claim.handle(), f.node),
-		reasons: []string{"FailedAttachVolume"}, since: f.pod.CreationTimestamp.Time,
-		knows: claim.sys.knows(), runbook: runbookOperations, volume: claim.handle(),
-	}
+	w := claim.attaching(f.node)
+	w.since = f.pod.CreationTimestamp.Time
 	switch {
 	case here != nil && here.Status.Attached:
 		return only(OK, "volume %s is attached to node %s", claim.handle(), f.node)
@@ -53,18 +50,7 @@ func (f *podFacts) attachment(ctx context.Context, claim *claimFacts) (links []L
 	default:
 		links = append(links, f.warnings(w, eventsAbout(claim.volume, f.events))...)
 	}
-	return append(claim.sys.judge(links, diagnosis.Attacher),
-		linkf(Progress, "volume %s is not attached to node %s yet", claim.handle(), f.node).
-			then("%s", w.knows))
-}
-
-// usersOn returns the pods on the node of a VolumeAttachment that use a claim.
-func (f *podFacts) usersOn(
-	ctx context.Context, claim *claimFacts, a storagev1.VolumeAttachment,
-) []corev1.Pod {
-	return slices.DeleteFunc(f.users(ctx, claim.claim), func(p corev1.Pod) bool {
-		return p.Spec.NodeName != a.Spec.NodeName
-	})
+	return append(claim.sys.judge(links, diagnosis.Attacher), w.inProgress())
 }
 
 // eventsAbout returns the events whose messages name a PersistentVolume.

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/utils/ptr"
 )
 
 // hangs is how long an attachment may take.
@@ -31,7 +30,7 @@ func explainNode(ctx context.Context, q question) *Explanation {
 	f.addDrivers(ctx)
 	links := append(f.nodeLinks(ctx, node), f.servedLinks()...)
 	for _, a := range f.attachments {
-		links = append(links, q.hanging(a)...)
+		links = append(links, q.hanging(ctx, a)...)
 	}
 	state := "not ready"
 	for _, c := range node.Status.Conditions {
@@ -108,18 +107,14 @@ func (f *podFacts) servedLinks() []Link {
 }
 
 // hanging returns a problem for an attachment that is not done in time, or not undone.
-func (s *session) hanging(a storagev1.VolumeAttachment) []Link {
-	volume, what := ptr.Deref(a.Spec.Source.PersistentVolumeName, "?"), "attached"
-	since, failed := a.CreationTimestamp.Time, a.Status.AttachError
+func (s *session) hanging(ctx context.Context, a storagev1.VolumeAttachment) []Link {
+	since := a.CreationTimestamp.Time
 	if a.DeletionTimestamp != nil {
-		what, since, failed = "detached", a.DeletionTimestamp.Time, a.Status.DetachError
+		since = a.DeletionTimestamp.Time
 	}
 	if a.DeletionTimestamp == nil && a.Status.Attached || s.clock.Since(since) < hangs {
 		return nil
 	}
-	w := work{fails: "PersistentVolume " + volume + " has not been " + what + " for " + s.age(since)}
-	w.knows = "Run: kubectl openstack-csi why pv/" + volume
-	return []Link{w.error("", ptr.Deref(failed, storagev1.VolumeError{
-		Message: "VolumeAttachment " + a.Name + " contains no error",
-	}).Message)}
+	links := about("VolumeAttachment "+a.Name+", for "+s.age(since), s.stuck(ctx, a))
+	return []Link{*causeOf(links)}
 }

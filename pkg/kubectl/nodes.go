@@ -37,9 +37,14 @@ func (f *podFacts) schedulingLinks(ctx context.Context) []Link {
 		knows: "Compare what the pod requests and selects with the nodes: kubectl describe nodes",
 	}
 	for _, c := range f.pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
+			len(f.pod.Spec.SchedulingGates) == 0 {
 			links = append(links, w.error("", c.Message))
 		}
+	}
+	for _, gate := range f.pod.Spec.SchedulingGates {
+		links = append(links, linkf(Problem, "gate %s of spec.schedulingGates keeps the pod from the "+
+			"scheduler", gate.Name).then("See why the controller of %s does not remove it", gate.Name))
 	}
 	w.fails, w.reasons = "a claim cannot be created", []string{"FailedCreate"}
 	w.knows = "Ask the administrators of the cluster"
@@ -53,7 +58,7 @@ func (f *podFacts) exclusiveLinks(ctx context.Context, claim *claimFacts) []Link
 	if !slices.Contains(claim.claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
 		return nil
 	}
-	others := slices.DeleteFunc(f.users(ctx, claim.claim), func(p corev1.Pod) bool {
+	others := slices.DeleteFunc(f.holders(ctx, claim.claim), func(p corev1.Pod) bool {
 		return p.Name == f.pod.Name
 	})
 	if len(others) == 0 {

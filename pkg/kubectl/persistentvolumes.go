@@ -61,7 +61,7 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 		}},
 		{name: "detached", done: len(attachments) == 0, why: func() (links []Link) {
 			for _, a := range attachments {
-				links = append(links, f.attachedLink(ctx, f.handle, a, nil))
+				links = append(links, f.stuck(ctx, a)...)
 			}
 			return links
 		}},

@@ -219,7 +219,7 @@ func (f *podFacts) claimLinks(ctx context.Context) (links []Link) {
 		if f.node == "" && claim.waitsForPod() {
 			continue // the scheduler waits for something else
 		}
-		links = append(links, about("pvc/"+claim.claim.Name, walk(claim.path(ctx)))...)
+		links = append(links, claim.links(ctx)...)
 	}
 	return links
 }

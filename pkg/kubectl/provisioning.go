@@ -163,10 +163,7 @@ func (f *claimFacts) fileSystemLink(ctx context.Context, w work) Link {
 	w.reasons = append(w.reasons, mountReasons()...)
 	l := linkf(Progress, "the volume has grown, and its file system grows on the node of a pod that "+
 		"uses it").then("Start a pod that uses the claim")
-	for _, pod := range f.users(ctx, f.claim) {
-		if pod.Spec.NodeName == "" {
-			continue
-		}
+	for _, pod := range f.holders(ctx, f.claim) {
 		l = linkf(Progress, "the volume has grown; node %s grows its file system for pod/%s",
 			pod.Spec.NodeName, pod.Name).then("Wait, or see the log of the kubelet of this node")
 		w.fails = fmt.Sprintf("volume %s cannot be grown or mounted on node %s, for pod/%s", f.handle(),

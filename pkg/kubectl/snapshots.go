@@ -8,6 +8,7 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
@@ -35,22 +36,49 @@ func explainSnapshot(ctx context.Context, q question) *Explanation {
 	if !q.read(ctx, f.snapshot) {
 		return nil
 	}
-	f.events = events(ctx, q.guest, f.snapshot)
+	return f.explanation(ctx, f.snapshot)
+}
+
+// explainContent explains a VolumeSnapshotContent as its VolumeSnapshot, which may be gone.
+func explainContent(ctx context.Context, q question) *Explanation {
+	f := &snapshotFacts{session: q.session, content: &snapshotv1.VolumeSnapshotContent{}}
+	q.namespace = ""
+	if !q.read(ctx, f.content) {
+		return nil
+	}
+	ref := f.content.Spec.VolumeSnapshotRef
+	f.snapshot = find(ctx, q.guest, ref.Namespace, ref.Name, &snapshotv1.VolumeSnapshot{})
+	if f.snapshot == nil {
+		f.snapshot = &snapshotv1.VolumeSnapshot{ObjectMeta: f.content.ObjectMeta}
+		f.snapshot.Namespace, f.snapshot.Name = ref.Namespace, ref.Name
+		f.snapshot.Spec.VolumeSnapshotClassName = f.content.Spec.VolumeSnapshotClassName
+		if f.content.Status != nil {
+			f.status.ReadyToUse = f.content.Status.ReadyToUse
+		}
+	}
+	return f.explanation(ctx, f.content)
+}
+
+// explanation reads the other objects, and explains one of the two.
+func (f *snapshotFacts) explanation(ctx context.Context, object client.Object) *Explanation {
+	f.events = events(ctx, f.guest, f.snapshot)
 	f.status = ptr.Deref(f.snapshot.Status, f.status)
-	f.source = find(ctx, q.guest, q.namespace,
+	f.source = find(ctx, f.guest, f.snapshot.Namespace,
 		ptr.Deref(f.snapshot.Spec.Source.PersistentVolumeClaimName, ""),
 		&corev1.PersistentVolumeClaim{})
 	f.addClass(ctx)
-	f.content = find(ctx, q.guest, "", ptr.Deref(f.status.BoundVolumeSnapshotContentName, ""),
-		&snapshotv1.VolumeSnapshotContent{})
+	if f.content == nil {
+		f.content = find(ctx, f.guest, "", ptr.Deref(f.status.BoundVolumeSnapshotContentName, ""),
+			&snapshotv1.VolumeSnapshotContent{})
+	}
 	if f.content != nil { // its snapshotter writes events about it
-		f.events = append(f.events, events(ctx, q.guest, f.content)...)
+		f.events = append(f.events, events(ctx, f.guest, f.content)...)
 	}
 	state := "not ready"
 	if ptr.Deref(f.status.ReadyToUse, false) {
 		state = "ready"
 	}
-	return &Explanation{State: q.state(f.snapshot, state), Chain: walk(f.path(ctx))}
+	return &Explanation{State: f.state(object, state), Chain: walk(f.path(ctx))}
 }
 
 // addClass adds the class of the snapshot, by default that of the driver of its claim, and the

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
 )
 
 // explainClass explains whether claims of a StorageClass get volumes, and who uses it.
@@ -18,7 +19,7 @@ func explainClass(ctx context.Context, q question) *Explanation {
 	}
 	links := q.classDriver(ctx, class)
 	links = append(links, q.topologyLinks(ctx, class)...)
-	links = append(links, q.defaultLink(ctx, class), q.usersLink(ctx, class))
+	links = append(append(links, q.defaultLink(ctx, class)), q.usersLinks(ctx, class)...)
 	return &Explanation{State: "a class of driver " + class.Provisioner, Chain: links}
 }
 
@@ -105,20 +106,25 @@ func (s *session) defaultLink(ctx context.Context, class *storagev1.StorageClass
 	return linkf(OK, "it is the default class")
 }
 
-// usersLink says how many claims have the class, and which one waits.
-func (s *session) usersLink(ctx context.Context, class *storagev1.StorageClass) Link {
+// usersLinks says how many claims have the class, and why the first ones wait.
+func (s *session) usersLinks(ctx context.Context, class *storagev1.StorageClass) []Link {
 	claims := list[corev1.PersistentVolumeClaimList](ctx, s.guest).Items
 	if s.guest.hidden["PersistentVolumeClaims"] {
-		return linkf(NotVisible, "the claims of the class")
+		return only(NotVisible, "the claims of the class")
 	}
 	c := Class{Name: class.Name}
 	c.count(claims)
-	for _, claim := range claims {
-		if claim.Spec.StorageClassName != nil && *claim.Spec.StorageClassName == class.Name &&
-			claim.Status.Phase == corev1.ClaimPending {
-			return linkf(Warning, "%d claims have the class, of which %d are pending", *c.Claims,
-				*c.Pending).then("Run: kubectl openstack-csi why pvc/%s -n %s", claim.Name, claim.Namespace)
+	links := only(OK, "%d claims have the class, of which %d are pending", *c.Claims, *c.Pending)
+	for i := range claims {
+		if ptr.Deref(claims[i].Spec.StorageClassName, "") == class.Name && len(links) <= maxPods &&
+			claims[i].Status.Phase == corev1.ClaimPending {
+			for _, l := range s.factsOf(ctx, &claims[i]).links(ctx) {
+				if l.State == Progress { // other claims may get a volume
+					l = also(l)
+				}
+				links = append(links, l)
+			}
 		}
 	}
-	return linkf(OK, "%d claims have the class", *c.Claims)
+	return links
 }

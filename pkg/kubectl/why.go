@@ -57,17 +57,22 @@ type explainer struct {
 func explainers() map[string]explainer {
 	core, apps := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion
 	addons := v1alpha1.GroupVersion()
+	storage := storagev1.SchemeGroupVersion
 	return map[string]explainer{
-		"pvc":              {core.WithKind("PersistentVolumeClaim"), orCreator(explainClaim)},
-		"pv":               {core.WithKind("PersistentVolume"), explainVolume},
-		"pod":              {core.WithKind("Pod"), orCreator(explainPod)},
-		"volumesnapshot":   {snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"), explainSnapshot},
+		"pvc":            {core.WithKind("PersistentVolumeClaim"), orCreator(explainClaim)},
+		"pv":             {core.WithKind("PersistentVolume"), explainVolume},
+		"pod":            {core.WithKind("Pod"), orCreator(explainPod)},
+		"volumesnapshot": {snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"), explainSnapshot},
+		"volumesnapshotcontent": {
+			snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshotContent"), explainContent,
+		},
 		"deployment":       {apps.WithKind("Deployment"), explainWorkload},
 		daemonSet:          {apps.WithKind("DaemonSet"), explainWorkload},
 		"clustercsidriver": {opv1.GroupVersion.WithKind("ClusterCSIDriver"), explainDriver},
 
 		"statefulset":         {apps.WithKind("StatefulSet"), explainSet},
-		"storageclass":        {storagev1.SchemeGroupVersion.WithKind("StorageClass"), explainClass},
+		"storageclass":        {storage.WithKind("StorageClass"), explainClass},
+		"volumeattachment":    {storage.WithKind("VolumeAttachment"), explainAttachment},
 		"node":                {core.WithKind("Node"), explainNode},
 		"networkfence":        {addons.WithKind("NetworkFence"), explainFence},
 		"reclaimspacejob":     {addons.WithKind("ReclaimSpaceJob"), explainJob},

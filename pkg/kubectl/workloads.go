@@ -140,13 +140,17 @@ func (s *session) workloadLinks(
 	links := []Link{s.workloadLink(object, templates)}
 	w := diagnosis.NewWorkload(object, pods)
 	w.Failure = cmp.Or(w.Failure, diagnosis.FailedCreate(all))
-	if trouble := diagnosis.Pods(w); trouble != nil {
+	trouble := diagnosis.Pods(w)
+	if trouble != nil {
 		links = []Link{linkOf(*trouble).thenStart(trouble.Reason, "its pods"), also(links[0])}
 	}
-	waiting := 0
+	waiting, fails := 0, "its events say"
 	for i := range pods {
 		if state, _, trouble := diagnosis.PodTrouble(&pods[i]); trouble != "" {
-			if waiting++; waiting <= maxPods {
+			if waiting++; waiting == 1 {
+				fails = "pod " + pods[i].Namespace + "/" + pods[i].Name + " does not start"
+			}
+			if waiting <= maxPods {
 				links = append(links, linkf(state, "pod %s: %s", pods[i].Name, trouble))
 			}
 		}
@@ -155,8 +159,12 @@ func (s *session) workloadLinks(
 		links = append(links, linkf(Problem, "%d more pods", waiting-maxPods))
 	}
 	if links[0].State != OK || waiting > 0 {
-		w := work{fails: "its events say", knows: "Ask the administrators of the cluster"}
-		links = append(links, s.warnings(w, all)...)
+		w := work{fails: fails, knows: "Ask the administrators of the cluster"}
+		said := s.warnings(w, all)
+		if trouble == nil && causeOf(said) != nil { // numbers of pods are not the cause
+			return append(append(said, also(links[0])), links[1:]...)
+		}
+		links = append(links, said...)
 	}
 	return links
 }
