@@ -58,7 +58,8 @@ func (s *source) situation(
 	}
 	about := map[string]string{
 		"pv": "pvc-<volume.id>", "storageclass": "<class>", "pvc": "<claim>",
-		"volumesnapshot": "<snapshot>",
+		"volumesnapshot": "<snapshot>", "volumesnapshotcontent": "snapcontent-<content.id>",
+		"volumeattachment": "csi-<node-a>",
 	}[kind]
 	name := b.text(cmp.Or(f.About, about, "<"+kind+">"), nil)
 	b.Args = []string{"why", kind + "/" + name, "-n", b.name("ns")}
