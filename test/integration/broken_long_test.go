@@ -58,12 +58,12 @@ func TestWhyExplainsWhatControllersWrite(t *testing.T) {
 // isReal returns whether controllers of the cluster write all that a situation is about.
 func isReal(s broken.Situation) bool {
 	parts := strings.Split(s.Name, "/")
-	needsMore := []string{ // a change of nodes or of the driver
+	needsMore := []string{ // a change of nodes or of the driver, or a pod before the deletion
 		"none", "driver that is not installed", "nodes of the zone are cordoned",
-		"nodes are full of volumes", "taints",
+		"nodes are full of volumes", "taints", "is being deleted",
 	}
 	// The templates of workloads select and request nothing.
-	ofPods := []string{"cpu", "selector of the pod", "missing"}
+	ofPods := []string{"cpu", "selector of the pod", "gate of the pod", "missing"}
 	if slices.Contains(ofPods, parts[1]) && parts[3] != "pod" {
 		return false
 	}
