@@ -209,9 +209,10 @@ func name(object *unstructured.Unstructured) string {
 // clusters with CSI-Addons that of its CRDs.
 func TestManifestsForKubernetesNeedNothingOfOpenShift(t *testing.T) {
 	t.Parallel()
-	allowed := regexp.MustCompile(`operator\.openshift\.io/v1|operator\.openshift\.io|` +
-		`csiaddons\.openshift\.io|service\.beta\.openshift\.io/serving-cert-secret-name`)
-	for driver, fsys := range leading(t) {
+	allowed := regexp.MustCompile(`operator\.openshift\.io|csiaddons\.openshift\.io|` +
+		`service\.beta\.openshift\.io/serving-cert-secret-name`)
+	for driver, fsys := range drivers(t) {
+		read := 0
 		err := fs.WalkDir(fsys, bundle.Folder(flavour.Kubernetes),
 			func(file string, entry fs.DirEntry, err error) error {
 				if err != nil || entry.IsDir() || strings.Contains(file, "/olm/") {
@@ -221,9 +222,10 @@ func TestManifestsForKubernetesNeedNothingOfOpenShift(t *testing.T) {
 				left := allowed.ReplaceAllString(string(text), "")
 				assert.Check(t, !strings.Contains(left, "openshift.io") &&
 					!strings.Contains(left, "node-role.kubernetes.io/master"), "%s: %s", driver, file)
+				read++
 				return err
 			})
-		assert.NilError(t, err)
+		assert.Check(t, err == nil && read > 0, "%s: %d files, %v", driver, read, err)
 	}
 }
 

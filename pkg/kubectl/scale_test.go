@@ -194,6 +194,8 @@ func BenchmarkWhyInALargeCluster(b *testing.B) {
 	for _, name := range []string{
 		"provisioned/quota of volumes/cinder/pvc", "scheduled/class for a zone without nodes/cinder/pvc",
 		"attached/instance is locked/cinder/pod", "deleted/claim that a pod uses/cinder/pvc",
+		"provisioned/type that does not exist/cinder/storageclass",
+		"attached/instance is locked/cinder/volumeattachment",
 	} {
 		for i := range all {
 			if !strings.HasPrefix(all[i].Name, name) {

@@ -105,7 +105,7 @@ func (d *driver) ofOneRelease(containers []corev1.Container) bool {
 // never older. An update of OpenShift ends with a restart of each node, and so of the operator.
 func (d *driver) releaseOfOpenShift(ctx context.Context) string {
 	const namespace, name = "openshift-machine-config-operator", "machine-config-osimageurl"
-	if !d.cluster.Flavour.OpenShift() || d.cluster.Flavour == flavour.HyperShift {
+	if d.cluster.Flavour != flavour.Standalone {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)

@@ -183,7 +183,8 @@ func (l *loader) flavour(flag string, s *Settings) {
 	kubernetes := flag == string(flavour.Kubernetes)
 	switch {
 	case !kubernetes && flag != string(flavour.Standalone):
-		l.fault("flag --flavour is %q: use %s or %s", flag, flavour.Standalone, flavour.Kubernetes)
+		l.fault("flag --flavour is %q: use %s or %s; --guest-kubeconfig selects %s", flag,
+			flavour.Standalone, flavour.Kubernetes, flavour.HyperShift)
 	case kubernetes && s.GuestKubeconfig != "":
 		l.fault("flags --flavour=%s and --guest-kubeconfig exclude each other: a guest cluster is "+
 			"OpenShift", flag)
