@@ -115,7 +115,7 @@ universe: ## List what drivers, Kubernetes and OpenStack say, for the tests of k
 
 .PHONY: bundle
 bundle: update ## Regenerate the OLM bundles with the other assets, and list their folders
-	@ls -d assets/drivers/*/generated/standalone/olm assets/csi-addons/generated/olm
+	@ls -d assets/drivers/*/generated/*/olm assets/csi-addons/generated/olm
 
 .PHONY: new-driver
 new-driver: ## Create the folders of a working driver: make new-driver NAME=demo
