@@ -43,6 +43,15 @@ func (f *podFacts) attachment(ctx context.Context, claim *claimFacts) (links []L
 	w := claim.attaching(f.node)
 	w.since = f.pod.CreationTimestamp.Time
 	switch {
+	case here != nil && here.DeletionTimestamp != nil && here.Status.DetachError != nil:
+		links = append(links, f.attachedLink(ctx, claim.handle(), *here, nil))
+	case here != nil && here.DeletionTimestamp != nil:
+		state := Progress
+		if f.clock.Since(here.DeletionTimestamp.Time) > hangs {
+			state = Problem
+		}
+		links = append(links, linkf(state, "volume %s is still being detached from node %s; "+
+			"afterwards it is attached again", claim.handle(), f.node).then("%s", w.knows))
 	case here != nil && here.Status.Attached:
 		return only(OK, "volume %s is attached to node %s", claim.handle(), f.node)
 	case here != nil && here.Status.AttachError != nil:
