@@ -3,7 +3,6 @@ package kubectl
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -117,11 +116,9 @@ func (f *claimFacts) path(ctx context.Context) []step {
 			}
 			return append([]Link{class}, own...)
 		}},
+		{name: "copied", done: f.origin() == nil, why: func() []Link { return f.sourceLinks(ctx) }},
 		{name: "scheduled", done: !f.waitsForPod(), why: func() []Link {
 			return f.consumerLinks(ctx)
-		}},
-		{name: "copied", done: f.claim.Spec.DataSource == nil, why: func() []Link {
-			return f.sourceLinks(ctx)
 		}},
 		{name: "provisioned", done: chosen, why: f.provisionLinks},
 		{name: "bound", done: bound, ok: f.boundLinks(), why: f.chosenLinks},
@@ -132,8 +129,8 @@ func (f *claimFacts) path(ctx context.Context) []step {
 		return path[4:]
 	case !leads:
 		return path[:1]
-	case f.waitsForPod():
-		return path[:2]
+	case f.waitsForPod() || f.isPopulated():
+		return path[:3]
 	}
 	return path[:4]
 }
@@ -162,56 +159,22 @@ func (f *claimFacts) deletion(ctx context.Context) []step {
 	}
 }
 
-// chosenLinks explains a claim that names its PersistentVolume but is not bound to it.
-func (f *claimFacts) chosenLinks() []Link {
-	name := f.claim.Spec.VolumeName
-	switch {
-	case f.claim.Status.Phase == corev1.ClaimLost:
-		return []Link{linkf(Problem, "PersistentVolume %s is gone", name).
-			then("Restore the data into a new claim; the volume may still be in OpenStack")}
-	case f.volume == nil:
-		return []Link{linkf(Problem, "the claim names PersistentVolume %s, which does not exist, or is "+
-			"not visible to you", name).then("Create it, or a claim that does not name it")}
-	}
-	phase := f.volume.Status.Phase
-	if ref := f.volume.Spec.ClaimRef; ref != nil && ref.UID != "" && ref.UID != f.claim.UID {
-		of := fmt.Sprintf("claim %s/%s", ref.Namespace, ref.Name)
-		if ref.Namespace == f.claim.Namespace && ref.Name == f.claim.Name {
-			of = "an earlier claim of the same name"
-		}
-		l := linkf(Problem, "PersistentVolume %s is %s and belongs to %s", name, phase, of).
-			then("Name another PersistentVolume in a new claim")
-		if phase != corev1.VolumeBound {
-			l.Next = "To use its data, run: " + unclaim(name)
-		}
-		return []Link{l}
-	}
-	return append(f.warnings(f.provisioning(), f.events), linkf(Progress,
-		"not bound to PersistentVolume %s yet, which is %s", name, phase))
-}
-
-// unclaim returns the command after which a PersistentVolume accepts another claim of the name.
-func unclaim(volume string) string {
-	return "kubectl patch pv " + volume +
-		` --type=json -p '[{"op":"remove","path":"/spec/claimRef/uid"}]'`
-}
-
 // classLink returns whether the class of the claim leads to a driver that should create a volume.
 func (f *claimFacts) classLink(ctx context.Context) (Link, bool) {
 	name := f.claim.Spec.StorageClassName
 	switch {
 	case name == nil:
-		return linkf(Problem, "the claim names no StorageClass, and no class is the default").
-			then("Name one in spec.storageClassName, or make one the default"), false
-	case *name == "":
-		return linkf(Problem, "the claim has the StorageClass \"\", so it waits for a PersistentVolume").
-			then("Create a PersistentVolume, or a claim with a StorageClass"), false
+		return f.defaultedLink(ctx), false
+	case *name == "" || f.class != nil && f.class.Provisioner == noProvisioner:
+		return f.staticLink(ctx, linkf(Problem, "the claim has the StorageClass %q, so it waits for a "+
+			"PersistentVolume", *name).then("Create a PersistentVolume, or a claim with another "+
+			"StorageClass")), false
 	case f.guest.hidden["StorageClasses"] && f.class == nil:
 		return linkf(NotVisible, "StorageClass %s", *name), true
 	case f.class == nil:
-		return linkf(Problem, "StorageClass %s does not exist", *name).then("%s", cmp.Or(
-			closest(*name, namesOf(list[storagev1.StorageClassList](ctx, f.guest).Items)),
-			"Check its name, or why no operator creates it: kubectl openstack-csi status")), false
+		return f.staticLink(ctx, linkf(Problem, "StorageClass %s does not exist", *name).then("%s",
+			cmp.Or(closest(*name, namesOf(list[storagev1.StorageClassList](ctx, f.guest).Items)),
+				"Check its name, or why no operator creates it: kubectl openstack-csi status"))), false
 	case f.isGone(f.sys, f.provisioner):
 		return goneLink(f.provisioner), false
 	case f.sys == nil && f.guest.hidden["ClusterCSIDrivers"]:

@@ -70,6 +70,14 @@ func findDriver(name string) *driver {
 	return driverIf(func(d driver) bool { return d.name == name || strings.EqualFold(d.title, name) })
 }
 
+// titleOf returns the name for people of a driver, also of others.
+func titleOf(name string) string {
+	if d := findDriver(name); d != nil {
+		return d.title
+	}
+	return "driver " + name
+}
+
 // choose returns the driver that the arguments name, by default all.
 func choose(args []string) ([]driver, error) {
 	if len(args) == 0 {

@@ -57,7 +57,7 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 		}},
 		{name: "reclaimed", done: deleted || !keeps, why: func() []Link {
 			return []Link{linkf(Problem, "its %s is gone, and the reclaim policy Retain keeps the volume",
-				f.claim).then("Delete it here and in OpenStack, or reuse it: %s", unclaim(v.Name))}
+				f.claim).then("Delete it here and in OpenStack, or reuse it: %s", unclaim(v.Name, "/uid"))}
 		}},
 		{name: "detached", done: len(attachments) == 0, why: func() (links []Link) {
 			for _, a := range attachments {

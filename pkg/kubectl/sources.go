@@ -1,31 +1,104 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-// sourceLinks says what is wrong with the snapshot or the claim that a new claim is a copy of.
+// origin returns the object that the claim is a copy of; nil if there is none.
+func (f *claimFacts) origin() *corev1.TypedObjectReference { return originOf(f.claim) }
+
+func originOf(claim *corev1.PersistentVolumeClaim) *corev1.TypedObjectReference {
+	of := claim.Spec.DataSourceRef
+	if from := claim.Spec.DataSource; of == nil && from != nil {
+		of = &corev1.TypedObjectReference{APIGroup: from.APIGroup, Kind: from.Kind, Name: from.Name}
+	}
+	return of
+}
+
+// isPopulated returns whether another controller than that of the driver fills the volume.
+func (f *claimFacts) isPopulated() bool {
+	of := f.origin()
+	return of != nil && of.Kind != "VolumeSnapshot" && of.Kind != "PersistentVolumeClaim"
+}
+
+// sourceLinks says what is wrong with the object that a new claim is a copy of.
 func (f *claimFacts) sourceLinks(ctx context.Context) []Link {
-	name := f.claim.Spec.DataSource.Name
-	switch f.claim.Spec.DataSource.Kind {
+	from := f.origin()
+	namespace := cmp.Or(ptr.Deref(from.Namespace, ""), f.claim.Namespace)
+	switch from.Kind {
 	case "VolumeSnapshot":
-		return f.fromSnapshot(name, find(ctx, f.guest, f.claim.Namespace, name,
+		return f.fromSnapshot(ctx, from.Name, find(ctx, f.guest, namespace, from.Name,
 			&snapshotv1.VolumeSnapshot{}))
 	case "PersistentVolumeClaim":
-		from := find(ctx, f.guest, f.claim.Namespace, name, &corev1.PersistentVolumeClaim{})
-		switch {
-		case from == nil:
-			return []Link{linkf(Problem, "pvc/%s, which it copies, does not exist", name).
-				then("Create it, or a claim without dataSource")}
-		case from.Status.Phase != corev1.ClaimBound:
-			return []Link{linkf(Problem, "pvc/%s, which it copies, is %s", name, from.Status.Phase).
-				then("Run: kubectl openstack-csi why pvc/%s -n %s", name, f.claim.Namespace)}
+		return f.fromClaim(ctx, from.Name, find(ctx, f.guest, namespace, from.Name,
+			&corev1.PersistentVolumeClaim{}))
+	}
+	w := work{
+		fails: fmt.Sprintf("%s %s does not fill the claim", from.Kind, from.Name),
+		knows: "See the controller of " + ptr.Deref(from.APIGroup, ""),
+		since: f.claim.CreationTimestamp.Time,
+	}
+	return append(f.warnings(w, f.events), linkf(Progress, "the controller of %s has not filled it "+
+		"from %s %s yet", ptr.Deref(from.APIGroup, ""), from.Kind, from.Name).
+		then("Run: kubectl describe %s.%s %s -n %s; or see the log of its controller", from.Kind,
+			ptr.Deref(from.APIGroup, ""), from.Name, namespace))
+}
+
+// fromClaim says what is wrong with the claim that a claim copies.
+func (f *claimFacts) fromClaim(
+	ctx context.Context, name string, from *corev1.PersistentVolumeClaim,
+) []Link {
+	switch {
+	case from == nil:
+		return []Link{linkf(Problem, "pvc/%s, which it copies, does not exist", name).
+			then("Create it, or a claim without dataSource")}
+	case from.DeletionTimestamp != nil:
+		return []Link{linkf(Problem, "pvc/%s, which it copies, is being deleted", name).
+			then("Copy another claim")}
+	case from.Status.Phase != corev1.ClaimBound:
+		return []Link{linkf(Problem, "pvc/%s, which it copies, is %s", name, from.Status.Phase).
+			then("Run: kubectl openstack-csi why pvc/%s -n %s", name, from.Namespace)}
+	}
+	volume := find(ctx, f.guest, "", from.Spec.VolumeName, &corev1.PersistentVolume{})
+	return f.unlike(ctx, "pvc/"+name+", which it copies,", driverOf(volume), from.Spec.VolumeMode,
+		from.Status.Capacity.Storage())
+}
+
+// unlike says what the claim must have in common with the object that it is a copy of.
+func (f *claimFacts) unlike(
+	ctx context.Context, of, driver string, mode *corev1.PersistentVolumeMode,
+	least *resource.Quantity,
+) []Link {
+	want := f.claim.Spec.Resources.Requests.Storage()
+	switch {
+	case driver != "" && f.class != nil && driver != f.class.Provisioner:
+		var classes []string
+		for _, c := range list[storagev1.StorageClassList](ctx, f.guest).Items {
+			if c.Provisioner == driver {
+				classes = append(classes, c.Name)
+			}
 		}
+		return []Link{linkf(Problem, "%s is of %s, and StorageClass %s of %s", of, titleOf(driver),
+			f.class.Name, titleOf(f.class.Provisioner)).then("Create the claim again with a StorageClass "+
+			"of %s: %s", titleOf(driver), cmp.Or(diagnosis.List(classes), "create one"))}
+	case least != nil && want.Cmp(*least) < 0:
+		return []Link{linkf(Problem, "it requests %s, and %s needs %s", want, of, least).
+			then("Create a claim of %s or more", least)}
+	case mode != nil && modeOf(mode) != modeOf(f.claim.Spec.VolumeMode):
+		return []Link{linkf(Problem, "it wants the volumeMode %s, and %s has %s",
+			modeOf(f.claim.Spec.VolumeMode), of, *mode).
+			then("Create the claim again with volumeMode: %s", *mode)}
 	}
 	return nil
 }
@@ -53,7 +126,7 @@ func (s *session) restoredLinks(
 ) (links []Link) {
 	for _, claim := range list[corev1.PersistentVolumeClaimList](ctx, s.guest,
 		client.InNamespace(from.Namespace)).Items {
-		of := ptr.Deref(claim.Spec.DataSource, corev1.TypedLocalObjectReference{})
+		of := ptr.Deref(originOf(&claim), corev1.TypedObjectReference{})
 		if of.Kind == "VolumeSnapshot" && of.Name == from.Name &&
 			claim.Status.Phase == corev1.ClaimPending {
 			links = append(links, linkf(Problem, "pvc/%s is being restored from it", claim.Name).
@@ -64,23 +137,30 @@ func (s *session) restoredLinks(
 }
 
 // fromSnapshot says what is wrong with the snapshot that a claim restores.
-func (f *claimFacts) fromSnapshot(name string, from *snapshotv1.VolumeSnapshot) []Link {
+func (f *claimFacts) fromSnapshot(
+	ctx context.Context, name string, from *snapshotv1.VolumeSnapshot,
+) []Link {
+	of := fmt.Sprintf("VolumeSnapshot %s, which it restores,", name)
 	if from == nil {
 		if f.guest.hidden["VolumeSnapshots"] {
 			return only(NotVisible, "VolumeSnapshot %s, which it restores", name)
 		}
-		return []Link{linkf(Problem, "VolumeSnapshot %s, which it restores, does not exist", name).
+		return []Link{linkf(Problem, "%s does not exist", of).
 			then("Name one of: kubectl get volumesnapshots -n %s", f.claim.Namespace)}
 	}
 	status := ptr.Deref(from.Status, snapshotv1.VolumeSnapshotStatus{})
-	want := f.claim.Spec.Resources.Requests.Storage()
 	switch {
+	case from.DeletionTimestamp != nil:
+		return []Link{linkf(Problem, "%s is being deleted", of).then("Restore another VolumeSnapshot")}
 	case !ptr.Deref(status.ReadyToUse, false):
-		return []Link{linkf(Problem, "VolumeSnapshot %s, which it restores, is not ready", name).
-			then("Run: kubectl openstack-csi why volumesnapshot/%s -n %s", name, f.claim.Namespace)}
-	case status.RestoreSize != nil && want.Cmp(*status.RestoreSize) < 0:
-		return []Link{linkf(Problem, "it requests %s, and VolumeSnapshot %s, which it restores, needs %s",
-			want, name, status.RestoreSize).then("Create a claim of %s or more", status.RestoreSize)}
+		return []Link{linkf(Problem, "%s is not ready", of).
+			then("Run: kubectl openstack-csi why volumesnapshot/%s -n %s", name, from.Namespace)}
 	}
-	return nil
+	content := ptr.Deref(find(ctx, f.guest, "", ptr.Deref(status.BoundVolumeSnapshotContentName, ""),
+		&snapshotv1.VolumeSnapshotContent{}), snapshotv1.VolumeSnapshotContent{})
+	mode := content.Spec.SourceVolumeMode
+	if content.Annotations["snapshot.storage.kubernetes.io/allow-volume-mode-change"] == "true" {
+		mode = nil
+	}
+	return f.unlike(ctx, of, content.Spec.Driver, mode, status.RestoreSize)
 }

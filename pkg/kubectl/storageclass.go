@@ -88,14 +88,19 @@ func (s *session) topologyLinks(ctx context.Context, class *storagev1.StorageCla
 		then("Add such a node, or create the class again with a zone of the nodes")}
 }
 
+// defaults returns the default classes, the newest first.
+func (s *session) defaults(ctx context.Context) []storagev1.StorageClass {
+	all := slices.DeleteFunc(list[storagev1.StorageClassList](ctx, s.guest).Items,
+		func(c storagev1.StorageClass) bool { return c.Annotations[isDefault] != "true" })
+	slices.SortStableFunc(all, func(a, b storagev1.StorageClass) int {
+		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
+	})
+	return all
+}
+
 // defaultLink says whether the class is the default, also of several.
 func (s *session) defaultLink(ctx context.Context, class *storagev1.StorageClass) Link {
-	var defaults []string
-	for _, one := range list[storagev1.StorageClassList](ctx, s.guest).Items {
-		if one.Annotations[isDefault] == "true" {
-			defaults = append(defaults, one.Name)
-		}
-	}
+	defaults := namesOf(s.defaults(ctx))
 	switch {
 	case !slices.Contains(defaults, class.Name):
 		return linkf(OK, "it is not the default class")
