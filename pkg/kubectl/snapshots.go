@@ -22,11 +22,14 @@ type snapshotFacts struct {
 	status   snapshotv1.VolumeSnapshotStatus
 	class    *snapshotv1.VolumeSnapshotClass
 	content  *snapshotv1.VolumeSnapshotContent
+	// left says that the content has no snapshot any more.
+	left bool
 	// source is the claim of which it is the snapshot.
-	source  *corev1.PersistentVolumeClaim
-	events  []corev1.Event
-	classes []string
-	// driver serves the snapshot. sys is nil unless it is one of OpenStack.
+	source *corev1.PersistentVolumeClaim
+	events []corev1.Event
+	// classes are those of the driver, and defaults are the default ones.
+	classes, defaults []string
+	// driver serves the volume of the snapshot. sys is nil unless it is one of OpenStack.
 	driver string
 	sys    *system
 }
@@ -48,7 +51,9 @@ func explainContent(ctx context.Context, q question) *Explanation {
 	}
 	ref := f.content.Spec.VolumeSnapshotRef
 	f.snapshot = find(ctx, q.guest, ref.Namespace, ref.Name, &snapshotv1.VolumeSnapshot{})
-	if f.snapshot == nil {
+	f.left = f.snapshot == nil && !q.guest.hidden["VolumeSnapshots"] ||
+		f.snapshot != nil && ref.UID != "" && ref.UID != f.snapshot.UID
+	if f.snapshot == nil || f.left {
 		f.snapshot = &snapshotv1.VolumeSnapshot{ObjectMeta: f.content.ObjectMeta}
 		f.snapshot.Namespace, f.snapshot.Name = ref.Namespace, ref.Name
 		f.snapshot.Spec.VolumeSnapshotClassName = f.content.Spec.VolumeSnapshotClassName
@@ -66,14 +71,15 @@ func (f *snapshotFacts) explanation(ctx context.Context, object client.Object) *
 	f.source = find(ctx, f.guest, f.snapshot.Namespace,
 		ptr.Deref(f.snapshot.Spec.Source.PersistentVolumeClaimName, ""),
 		&corev1.PersistentVolumeClaim{})
-	f.addClass(ctx)
 	if f.content == nil {
-		f.content = find(ctx, f.guest, "", ptr.Deref(f.status.BoundVolumeSnapshotContentName, ""),
-			&snapshotv1.VolumeSnapshotContent{})
+		name := cmp.Or(ptr.Deref(f.status.BoundVolumeSnapshotContentName, ""), f.static(),
+			"snapcontent-"+string(f.snapshot.UID))
+		f.content = find(ctx, f.guest, "", name, &snapshotv1.VolumeSnapshotContent{})
 	}
 	if f.content != nil { // its snapshotter writes events about it
 		f.events = append(f.events, events(ctx, f.guest, f.content)...)
 	}
+	f.addClass(ctx)
 	state := "not ready"
 	if ptr.Deref(f.status.ReadyToUse, false) {
 		state = "ready"
@@ -81,24 +87,34 @@ func (f *snapshotFacts) explanation(ctx context.Context, object client.Object) *
 	return &Explanation{State: f.state(object, state), Chain: walk(f.path(ctx))}
 }
 
-// addClass adds the class of the snapshot, by default that of the driver of its claim, and the
-// driver.
+// static returns the name of the content that the snapshot imports, "" for one of a claim.
+func (f *snapshotFacts) static() string {
+	return ptr.Deref(f.snapshot.Spec.Source.VolumeSnapshotContentName, "")
+}
+
+// addClass adds the driver of the claim or the content, and the class of the snapshot, by default
+// that of the driver.
 func (f *snapshotFacts) addClass(ctx context.Context) {
 	if f.source != nil {
-		if of := f.factsOf(ctx, f.source); of.sys != nil {
-			f.driver = of.provisioner
-		}
+		f.driver = f.factsOf(ctx, f.source).provisioner
+	} else if f.content != nil && (f.left || f.static() != "") {
+		f.driver = f.content.Spec.Driver
 	}
-	classes := list[snapshotv1.VolumeSnapshotClassList](ctx, f.guest).Items
-	f.classes = namesOf(classes)
 	want := f.snapshot.Spec.VolumeSnapshotClassName
-	for i, c := range classes {
-		byDefault := c.Annotations["snapshot.storage.kubernetes.io/is-default-class"] == "true"
-		if want != nil && c.Name == *want || want == nil && byDefault && c.Driver == f.driver {
-			f.class = &classes[i]
+	for _, c := range list[snapshotv1.VolumeSnapshotClassList](ctx, f.guest).Items {
+		isOurs := f.driver == "" || c.Driver == f.driver
+		byDefault := isOurs && c.Annotations["snapshot.storage.kubernetes.io/is-default-class"] == "true"
+		if isOurs {
+			f.classes = append(f.classes, c.Name)
+		}
+		if byDefault {
+			f.defaults = append(f.defaults, c.Name)
+		}
+		if want != nil && c.Name == *want || want == nil && byDefault {
+			f.class = &c
 		}
 	}
-	if f.class != nil {
+	if f.class != nil && f.driver == "" {
 		f.driver = f.class.Driver
 	}
 	f.sys = f.systemOf(ctx, f.driver)
@@ -112,7 +128,9 @@ func (f *snapshotFacts) path(ctx context.Context) []step {
 	switch {
 	case f.snapshot.DeletionTimestamp != nil:
 		return f.deletion(ctx)
-	case ptr.Deref(f.status.ReadyToUse, false):
+	case f.left:
+		return []step{{name: "released", why: f.leftLinks}}
+	case ptr.Deref(f.status.ReadyToUse, false) && !f.isContentDeleted():
 		return []step{{done: true, ok: only(OK, "the snapshot is ready to use%s", f.handle())}}
 	}
 	return []step{
@@ -136,9 +154,11 @@ func (f *snapshotFacts) path(ctx context.Context) []step {
 					f.source.Namespace)}
 			},
 		},
-		{name: "class", done: class.State != Problem, ok: []Link{class}, why: func() []Link {
-			return []Link{class}
-		}},
+		{name: "bound", done: f.static() == "" && !f.isContentDeleted(), why: f.contentLinks},
+		{
+			name: "class", done: f.static() != "" || class.State != Problem, ok: []Link{class},
+			why: func() []Link { return []Link{class} },
+		},
 		{name: "created", why: func() []Link {
 			links := f.sys.judge(f.errorLinks("no snapshot can be created"), diagnosis.Snapshotter)
 			if f.content == nil {
@@ -205,27 +225,4 @@ func (f *snapshotFacts) handle() string {
 		return ""
 	}
 	return ", in OpenStack " + *f.content.Status.SnapshotHandle
-}
-
-func (f *snapshotFacts) classLink() Link {
-	name, exist := f.snapshot.Spec.VolumeSnapshotClassName, "Create one"
-	if len(f.classes) > 0 {
-		exist = "These exist: " + strings.Join(f.classes, ", ")
-	}
-	switch {
-	case f.class != nil && name == nil:
-		return linkf(OK, "VolumeSnapshotClass %s, the default", f.class.Name)
-	case name == nil:
-		return linkf(Problem, "the snapshot names no VolumeSnapshotClass, and none is the default of "+
-			"its driver").then("Name one in spec.volumeSnapshotClassName. %s", exist)
-	case f.class == nil:
-		return linkf(Problem, "VolumeSnapshotClass %s does not exist", *name).
-			then("%s", cmp.Or(closest(*name, f.classes), exist))
-	case f.isGone(f.sys, f.driver):
-		return goneLink(f.driver)
-	case f.sys == nil:
-		return linkf(Warning, "VolumeSnapshotClass %s is of driver %s, which these operators do not "+
-			"maintain", *name, f.class.Driver)
-	}
-	return linkf(OK, "VolumeSnapshotClass %s, driver %s", *name, f.sys.of.title)
 }
