@@ -125,27 +125,6 @@ func (s *session) attachedLink(
 	return l
 }
 
-// silence says that a node does not answer, and what to do; "" if it answers or is not visible.
-func (s *session) silence(ctx context.Context, name string) (trouble, next string) {
-	node := s.node(ctx, name)
-	if node == nil {
-		if s.guest.hidden["Nodes"] {
-			return "", ""
-		}
-		return "does not exist any more", "If its server in OpenStack is shut down or deleted, " +
-			"delete the VolumeAttachments to the node and force the deletion of its pods"
-	}
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
-			return "has not answered for " + s.age(c.LastTransitionTime.Time), fmt.Sprintf("Start "+
-				"it; or if it is shut down, run: kubectl taint node %s "+
-				"node.kubernetes.io/out-of-service=nodeshutdown:NoExecute, or fence it with a "+
-				"NetworkFence", name)
-		}
-	}
-	return "", ""
-}
-
 // node returns nil if there is no such node, or it is not visible.
 func (s *session) node(ctx context.Context, name string) *corev1.Node {
 	return find(ctx, s.guest, "", name, &corev1.Node{})

@@ -123,7 +123,7 @@ func explainSet(ctx context.Context, q question) *Explanation {
 		name := fmt.Sprintf("%s-%d", set.Name, ordinal)
 		pod := find(ctx, q.guest, q.namespace, name, &corev1.Pod{})
 		switch {
-		case pod != nil && isReady(pod):
+		case pod != nil && isReady(pod) && pod.DeletionTimestamp == nil:
 			continue
 		case q.guest.hidden["Pods"]:
 			e.Chain = only(NotVisible, "its pods, so that nothing says which one is not ready")

@@ -77,7 +77,7 @@ func isAbout(volume *corev1.PersistentVolume, e corev1.Event) bool {
 func mountReasons() []string { return []string{"FailedMount", "FailedMapVolume"} }
 
 // mountLinks says why volumes are not mounted.
-func (f *podFacts) mountLinks() []Link {
+func (f *podFacts) mountLinks(ctx context.Context) []Link {
 	var own []Link
 	for _, claim := range f.claims {
 		w := f.onNode(fmt.Sprintf("volume %s of pvc/%s cannot be mounted on node %s", claim.handle(),
@@ -101,7 +101,7 @@ func (f *podFacts) mountLinks() []Link {
 		w.fails = subject + " cannot be mounted on node " + f.node
 		own = append(own, f.warnings(w, named[subject])...)
 	}
-	return judge(own, func(meaning.Rank) []Link { return f.pluginLinks() })
+	return judge(own, func(meaning.Rank) []Link { return f.pluginLinks(ctx) })
 }
 
 // subject returns the volumes of the pod that an event is about.

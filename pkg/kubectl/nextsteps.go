@@ -1,6 +1,8 @@
 package kubectl
 
 import (
+	"cmp"
+	"path"
 	"slices"
 	"strings"
 
@@ -75,9 +77,10 @@ func (f *podFacts) barred(n *corev1.Node) (why, next string) {
 	switch {
 	case n.Spec.Unschedulable:
 		return "is cordoned", "Run: kubectl uncordon " + n.Name
-	case repelled && slices.Contains([]string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable},
-		taint.Key):
-		return "is not ready", "Repair it: kubectl openstack-csi why node/" + n.Name
+	case repelled && isCondition(taint):
+		why, next = f.ailing(n)
+		return cmp.Or(why, "is "+strings.ReplaceAll(path.Base(taint.Key), "-", " ")),
+			cmp.Or(next, "Repair it: kubectl openstack-csi why node/"+n.Name)
 	case repelled:
 		return "has the taint " + strings.TrimSuffix(taint.ToString(), ":"),
 			"Tolerate the taint in the pod, or remove it from the node"

@@ -2,11 +2,15 @@ package kubectl
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
 // hangs is how long an attachment may take.
@@ -28,43 +32,22 @@ func explainNode(ctx context.Context, q question) *Explanation {
 		}
 	}
 	f.addDrivers(ctx)
-	links := append(f.nodeLinks(ctx, node), f.servedLinks()...)
+	links := append(f.nodeLinks(node), f.servedLinks(ctx)...)
 	for _, a := range f.attachments {
 		links = append(links, q.hanging(ctx, a)...)
 	}
 	state := "not ready"
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-			state = "ready for " + q.age(c.LastTransitionTime.Time)
-		}
+	if c := conditionOf(node, corev1.NodeReady); c.Status == corev1.ConditionTrue {
+		state = "ready for " + q.age(c.LastTransitionTime.Time)
 	}
 	return &Explanation{State: state, Chain: links}
 }
 
-// nodeLinks returns whether the kubelet answers, and the marks that concern volumes.
-func (s *session) nodeLinks(ctx context.Context, node *corev1.Node) []Link {
-	const mark = "node.kubernetes.io/out-of-service"
-	out := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == mark })
-	silent, next := s.silence(ctx, node.Name)
-	l := linkf(Problem, "its kubelet has never answered").then("Read the log of the kubelet")
-	for _, c := range node.Status.Conditions {
-		since := s.age(c.LastTransitionTime.Time)
-		switch {
-		case c.Type != corev1.NodeReady:
-		case c.Status == corev1.ConditionTrue && out:
-			l = linkf(Problem, "it is ready, but still marked as out of service").
-				then("Run: kubectl taint node %s %s-", node.Name, mark)
-		case c.Status == corev1.ConditionTrue:
-			l = linkf(OK, "the kubelet answers")
-		case out:
-			l = linkf(Problem, "it has not been ready for %s, and is marked as out of service, so its "+
-				"volumes are detached", since).then("Repair it, or delete the Node")
-		case silent != "":
-			l = linkf(Problem, "it %s, so its volumes stay attached", silent).then("%s", next)
-		default:
-			l = linkf(Problem, "the kubelet has not been ready for %s: %s", since, c.Message).
-				then("Read the log of the kubelet")
-		}
+// nodeLinks returns what is wrong with the node itself.
+func (s *session) nodeLinks(node *corev1.Node) []Link {
+	l := linkf(OK, "the kubelet answers")
+	if trouble, next := s.ailing(node); trouble != "" {
+		l = linkf(Problem, "it %s", trouble).then("%s", next)
 	}
 	if node.Spec.Unschedulable {
 		return []Link{l, linkf(Warning, "it is cordoned, so no new pod starts there").
@@ -73,18 +56,95 @@ func (s *session) nodeLinks(ctx context.Context, node *corev1.Node) []Link {
 	return []Link{l}
 }
 
+// silence says that the kubelet of a node does not work, and what to do; "" if it does, or the node
+// is not visible.
+func (s *session) silence(ctx context.Context, name string) (trouble, next string) {
+	node := s.node(ctx, name)
+	switch {
+	case node != nil:
+		return s.unready(node)
+	case s.guest.hidden["Nodes"]:
+		return "", ""
+	}
+	return "does not exist any more", "If its server in OpenStack is shut down or deleted, " +
+		"delete the VolumeAttachments to the node and force the deletion of its pods"
+}
+
+// unready says why a node is not ready, and what to do; "" if it is ready.
+func (s *session) unready(node *corev1.Node) (trouble, next string) {
+	ready := conditionOf(node, corev1.NodeReady)
+	since := s.age(ready.LastTransitionTime.Time)
+	switch {
+	case ready.Status == corev1.ConditionTrue:
+		return "", ""
+	case ready.Status == "":
+		return "has a kubelet that has never answered", "Read the log of the kubelet"
+	case isOut(node):
+		return "has not been ready for " + since + ", and is marked as out of service, so its " +
+			"volumes are detached", "Repair it, or delete the Node"
+	case ready.Status == corev1.ConditionUnknown:
+		return "has not answered for " + since, fmt.Sprintf("Start it; or if it is shut down, run: "+
+			"kubectl taint node %s %s=nodeshutdown:NoExecute, or fence it with a NetworkFence",
+			node.Name, corev1.TaintNodeOutOfService)
+	}
+	trouble = "has not been ready for " + since + ": " + diagnosis.Short(ready.Message)
+	return strings.TrimSuffix(trouble, ": "), "Repair what its kubelet reports; see its log"
+}
+
+// ailing says what is wrong with a node by its conditions and marks, and what to do; "" if nothing
+// is.
+func (s *session) ailing(node *corev1.Node) (trouble, next string) {
+	if trouble, next = s.unready(node); trouble != "" {
+		return trouble, next
+	}
+	if isOut(node) {
+		return "is ready, but still marked as out of service", fmt.Sprintf("Run: kubectl taint node "+
+			"%s %s-", node.Name, corev1.TaintNodeOutOfService)
+	}
+	steps := map[corev1.NodeConditionType]string{
+		corev1.NodeDiskPressure:       "Free space on the disk of node %s, or let it have a larger one",
+		corev1.NodeMemoryPressure:     "Limit the memory of pods on node %s, or move them",
+		corev1.NodePIDPressure:        "Limit the processes of pods on node %s, or move them",
+		corev1.NodeNetworkUnavailable: "Check the pods of the network plugin on node %s",
+	}
+	for _, c := range node.Status.Conditions {
+		if step := steps[c.Type]; step != "" && c.Status == corev1.ConditionTrue {
+			return fmt.Sprintf("has had %s for %s", c.Type, s.age(c.LastTransitionTime.Time)),
+				fmt.Sprintf(step, node.Name)
+		}
+	}
+	return "", ""
+}
+
+// isOut returns whether somebody has marked a node as out of service.
+func isOut(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeOutOfService
+	})
+}
+
+// conditionOf returns a condition of a node, an empty one if there is none.
+func conditionOf(node *corev1.Node, of corev1.NodeConditionType) corev1.NodeCondition {
+	for _, c := range node.Status.Conditions {
+		if c.Type == of {
+			return c
+		}
+	}
+	return corev1.NodeCondition{}
+}
+
 // servedLinks returns whether the drivers run on the node, are registered with its kubelet, and can
 // attach more volumes.
-func (f *podFacts) servedLinks() []Link {
+func (f *podFacts) servedLinks(ctx context.Context) []Link {
 	if f.guest.hidden["Pods"] || f.guest.hidden["CSINodes"] {
 		return only(NotVisible, "whether the drivers run on the node, and are registered")
 	}
 	if f.csiNode == nil {
 		f.csiNode = &storagev1.CSINode{} // the kubelet writes it with the first driver
 	}
-	links := f.registrationLinks()
+	links := f.registrationLinks(ctx)
 	if causeOf(links) == nil {
-		links = f.pluginLinks()
+		links = f.pluginLinks(ctx)
 	}
 	for _, sys := range f.used {
 		used := 0

@@ -172,7 +172,7 @@ func limitOf(n storagev1.CSINode, driver string) int {
 }
 
 // registrationLinks returns a problem for each driver that the kubelet of the node does not know.
-func (f *podFacts) registrationLinks() (links []Link) {
+func (f *podFacts) registrationLinks(ctx context.Context) (links []Link) {
 	if f.csiNode == nil {
 		return nil
 	}
@@ -184,27 +184,53 @@ func (f *podFacts) registrationLinks() (links []Link) {
 		switch {
 		case registered:
 		case plugin == nil:
-			links = append(links, linkf(Problem, "driver %s does not run on node %s", sys.of.name, f.node).
-				then("Check the taints of the node and the DaemonSet of the driver"))
+			links = append(links, f.pluginless(ctx, sys))
 		case isReady(plugin):
 			links = append(links, linkf(Problem, "driver %s is not registered with the kubelet of node "+
 				"%s, although its pod runs there", sys.of.name, f.node).
 				then("Delete pod %s/%s; if it happens again, compare --root-dir of the kubelet with "+
 					"kubeletDir in operator.yaml", plugin.Namespace, plugin.Name))
 		default:
-			links = append(links, f.pluginLinks()...)
+			links = append(links, f.pluginLinks(ctx)...)
 		}
 	}
 	return links
 }
 
+// pluginless says why no pod of a driver runs on the node. Its DaemonSet tolerates what Kubernetes
+// itself marks.
+func (f *podFacts) pluginless(ctx context.Context, sys *system) Link {
+	l := linkf(Problem, "driver %s does not run on node %s", sys.of.name, f.node).
+		then("Run: kubectl openstack-csi why daemonset/%s", sys.of.nodes[0])
+	node := f.session.node(ctx, f.node)
+	for _, set := range sys.nodes {
+		if set.Name != sys.of.nodes[0] || node == nil {
+			continue
+		}
+		bare := node.DeepCopy()
+		bare.Spec.Unschedulable = false
+		bare.Spec.Taints = slices.DeleteFunc(bare.Spec.Taints, isCondition)
+		plugin := &podFacts{session: f.session, pod: &corev1.Pod{Spec: set.Spec.Template.Spec}}
+		if why, _ := plugin.barred(bare); why != "" {
+			l.Text += ", which " + why
+			l = l.then("Compare tolerations in operator.yaml with taints and labels of the node")
+		}
+	}
+	return l
+}
+
+// isCondition returns whether Kubernetes itself has set a taint.
+func isCondition(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }
+
 // pluginLinks returns a link for each pod of a driver on the node that is not ready.
-func (f *podFacts) pluginLinks() (links []Link) {
+func (f *podFacts) pluginLinks(ctx context.Context) (links []Link) {
 	for _, pod := range f.drivers {
-		if state, _, trouble := diagnosis.PodTrouble(&pod); trouble != "" {
-			l := linkf(state, "the driver does not work on node %s: %s", f.node, trouble)
-			l.said = diagnosis.SaidIn(trouble)
-			links = append(links, l.thenRepair(&pod))
+		if _, _, trouble := diagnosis.PodTrouble(&pod); trouble != "" {
+			l := f.troubled(ctx, &pod, "the driver does not work on node "+f.node+": ")
+			if pod.Status.Phase != corev1.PodFailed {
+				l = l.thenRepair(&pod)
+			}
+			links = append(links, l)
 		}
 	}
 	if len(links) == 0 && len(f.drivers) > 0 {

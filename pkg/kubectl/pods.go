@@ -113,7 +113,7 @@ func (f *podFacts) started() bool {
 
 // path returns the way of a pod until it is ready.
 func (f *podFacts) path(ctx context.Context) []step {
-	state, reason, trouble := diagnosis.PodTrouble(f.pod)
+	_, _, trouble := diagnosis.PodTrouble(f.pod)
 	runs := trouble == "" || f.started()
 	switch {
 	case f.pod.DeletionTimestamp != nil:
@@ -125,14 +125,14 @@ func (f *podFacts) path(ctx context.Context) []step {
 		{name: "claimed", done: runs || len(f.missing) == 0, why: f.missingLinks},
 		{name: "provisioned", done: runs, why: func() []Link { return f.claimLinks(ctx) }},
 		{name: "scheduled", done: f.node != "", why: func() []Link { return f.schedulingLinks(ctx) }},
-		{name: "registered", done: runs, why: f.registrationLinks},
+		{name: "reached", done: runs, why: func() []Link { return f.silent(ctx) }},
+		{name: "registered", done: runs, why: func() []Link { return f.registrationLinks(ctx) }},
 		{name: "attached", done: runs, why: func() []Link { return f.attachmentLinks(ctx) }},
-		{name: "mounted", done: runs, why: f.mountLinks},
+		{name: "mounted", done: runs, why: func() []Link { return f.mountLinks(ctx) }},
 		{
 			name: "ready", done: trouble == "", ok: only(OK, "the pod is ready on node %s", f.node),
 			why: func() []Link {
-				l := linkf(state, "the pod %s", trouble).thenStart(reason, "the pod")
-				return append(append(f.silent(ctx), l), f.otherEvents()...)
+				return append(append(f.silent(ctx), f.stopped(ctx)), f.otherEvents()...)
 			},
 		},
 	}
@@ -140,7 +140,7 @@ func (f *podFacts) path(ctx context.Context) []step {
 		return path[:3]
 	} else if runs { // what is wrong with its claims did not stop it
 		for _, l := range f.claimLinks(ctx) {
-			path[6].ok = append(path[6].ok, also(l))
+			path[7].ok = append(path[7].ok, also(l))
 		}
 	}
 	return path
@@ -160,7 +160,7 @@ func (f *podFacts) deletion(ctx context.Context) []step {
 		{name: "unmounted", why: func() []Link {
 			w := f.onNode("the kubelet of node " + f.node + " cannot end the pod")
 			w.since = since
-			return judge(f.warnings(w, f.events), func(meaning.Rank) []Link { return f.pluginLinks() })
+			return judge(f.warnings(w, f.events), func(meaning.Rank) []Link { return f.pluginLinks(ctx) })
 		}},
 		{name: "released", done: len(f.pod.Finalizers) == 0, why: func() []Link {
 			return []Link{linkf(Problem, "kept by the finalizers %s", strings.Join(f.pod.Finalizers, ", ")).
@@ -173,14 +173,13 @@ func (f *podFacts) deletion(ctx context.Context) []step {
 	}
 }
 
-// silent returns a problem if the node of the pod does not answer.
+// silent returns a problem if the node of the pod does not answer, or is not ready.
 func (f *podFacts) silent(ctx context.Context) []Link {
 	trouble, next := f.silence(ctx, f.node)
 	if trouble == "" {
 		return nil
 	}
-	return []Link{linkf(Problem, "node %s %s, so its volumes stay attached", f.node, trouble).
-		then("%s", next)}
+	return []Link{linkf(Problem, "node %s %s", f.node, trouble).then("%s", next)}
 }
 
 // onNode is the work of the kubelet, and of the drivers on its node.

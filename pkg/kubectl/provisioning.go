@@ -164,6 +164,10 @@ func (f *claimFacts) fileSystemLink(ctx context.Context, w work) Link {
 	l := linkf(Progress, "the volume has grown, and its file system grows on the node of a pod that "+
 		"uses it").then("Start a pod that uses the claim")
 	for _, pod := range f.holders(ctx, f.claim) {
+		if trouble, next := f.silence(ctx, pod.Spec.NodeName); trouble != "" {
+			return linkf(Problem, "the volume has grown, and node %s, which grows its file system for "+
+				"pod/%s, %s", pod.Spec.NodeName, pod.Name, trouble).then("%s", next)
+		}
 		l = linkf(Progress, "the volume has grown; node %s grows its file system for pod/%s",
 			pod.Spec.NodeName, pod.Name).then("Wait, or see the log of the kubelet of this node")
 		w.fails = fmt.Sprintf("volume %s cannot be grown or mounted on node %s, for pod/%s", f.handle(),

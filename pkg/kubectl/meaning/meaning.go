@@ -53,6 +53,8 @@ const (
 	Class Topic = "class"
 	// Network is the network between a node and the server of a share.
 	Network Topic = "network"
+	// ReadOnly says that nobody can write to a file system: see how it is mounted.
+	ReadOnly Topic = "read-only"
 	// Snapshots says that snapshots keep the volume or share: see the VolumeSnapshotContents.
 	Snapshots Topic = "snapshots"
 	// Zone says that zones do not fit: see the topology of the class, the volume and the nodes.

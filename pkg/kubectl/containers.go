@@ -1,0 +1,115 @@
+package kubectl
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
+)
+
+// troubled says why a pod does not run. If its node, and no container, has ended it, the node can
+// tell more.
+func (s *session) troubled(ctx context.Context, pod *corev1.Pod, fails string) Link {
+	state, reason, trouble := diagnosis.PodTrouble(pod)
+	if !strings.HasPrefix(trouble, "container ") {
+		fails += "the pod "
+	}
+	l := linkf(state, "%s%s", fails, trouble).thenStart(reason, "the pod")
+	l.said = diagnosis.SaidIn(trouble)
+	node := s.node(ctx, pod.Spec.NodeName)
+	if reason != diagnosis.ReasonFailed || pod.Status.Reason == "" || node == nil {
+		return l
+	}
+	if ails, next := s.ailing(node); ails != "" {
+		l.Text = "node " + node.Name + " " + ails + ": " + l.Text
+		return l.then("%s", next)
+	}
+	return l.then("Delete pod %s, so that what creates it makes another one", pod.Name)
+}
+
+// stopped says why the pod is not ready. What a container says can be about its volumes.
+func (f *podFacts) stopped(ctx context.Context) Link {
+	_, reason, trouble := diagnosis.PodTrouble(f.pod)
+	l := f.troubled(ctx, f.pod, "")
+	parsed := fault.Parse(l.said)
+	parsed.Names = map[fault.Noun]string{fault.Node: f.node}
+	mount, claim := f.mounted(l.said)
+	if claim != nil {
+		parsed.Names[fault.Claim], parsed.Names[fault.Volume] = claim.claim.Name, claim.handle()
+	}
+	m := meaning.OfEvent(reason, parsed)
+	if m.Stops == "" {
+		return l
+	}
+	l.Text = m.Stops + ": " + trouble
+	if field := f.readOnly(mount); m.Topic == meaning.ReadOnly && field != "" {
+		l.Text = "the pod mounts pvc/" + claim.claim.Name + " read-only: " + trouble
+		return l.then("Correct %s if the container must write", field)
+	}
+	return l.then("%s", m.Next)
+}
+
+// mounted returns the claim, and where it is mounted, whose path in a container a text names; else
+// the only one of the pod, unless a container can write nowhere else.
+func (f *podFacts) mounted(said string) (at corev1.VolumeMount, of *claimFacts) {
+	all := map[string]*claimFacts{}
+	sealed := false
+	for _, c := range slices.Concat(f.pod.Spec.InitContainers, f.pod.Spec.Containers) {
+		rights := ptr.Deref(c.SecurityContext, corev1.SecurityContext{})
+		sealed = sealed || ptr.Deref(rights.ReadOnlyRootFilesystem, false)
+		for _, m := range c.VolumeMounts {
+			i := slices.IndexFunc(f.claims, func(one *claimFacts) bool {
+				return one.claim.Name == claimName(f.pod, f.volume(m))
+			})
+			switch {
+			case i < 0:
+			case strings.Contains(said, m.MountPath):
+				return m, f.claims[i]
+			default:
+				at, all[f.claims[i].claim.Name] = m, f.claims[i]
+			}
+		}
+	}
+	if len(all) != 1 || sealed {
+		return corev1.VolumeMount{}, nil
+	}
+	return at, all[claimName(f.pod, f.volume(at))]
+}
+
+// volume returns the volume of the pod that is mounted, an empty one if there is none.
+func (f *podFacts) volume(m corev1.VolumeMount) corev1.Volume {
+	for _, v := range f.pod.Spec.Volumes {
+		if v.Name == m.Name {
+			return v
+		}
+	}
+	return corev1.Volume{}
+}
+
+// readOnly returns the field because of which nobody can write to a mounted claim, "" if there is
+// none.
+func (f *podFacts) readOnly(m corev1.VolumeMount) string {
+	v := f.volume(m)
+	switch {
+	case m.ReadOnly:
+		return "volumeMounts.readOnly of the pod"
+	case v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly:
+		return "persistentVolumeClaim.readOnly of the pod"
+	}
+	for _, claim := range f.claims {
+		if pv := claim.volume; claim.claim.Name != claimName(f.pod, v) || pv == nil {
+			continue
+		} else if slices.Contains(pv.Spec.MountOptions, "ro") {
+			return "mountOptions of PersistentVolume " + pv.Name
+		} else if pv.Spec.CSI != nil && pv.Spec.CSI.ReadOnly {
+			return "csi.readOnly of PersistentVolume " + pv.Name
+		}
+	}
+	return ""
+}
