@@ -120,7 +120,9 @@ func (f *claimFacts) path(ctx context.Context) []step {
 		{name: "scheduled", done: !f.waitsForPod(), why: func() []Link {
 			return f.consumerLinks(ctx)
 		}},
-		{name: "provisioned", done: chosen, why: f.provisionLinks},
+		{name: "provisioned", done: chosen, why: func() []Link {
+			return f.provisionLinks(ctx)
+		}},
 		{name: "bound", done: bound, ok: f.boundLinks(), why: f.chosenLinks},
 		{name: "grown", done: !f.grows(), why: func() []Link { return f.growthLinks(ctx) }},
 	}

@@ -46,6 +46,8 @@ type Link struct {
 	answered int
 	// said is the end of Text that another component wrote, which is shortened first.
 	said string
+	// node is the one that the error names.
+	node string
 }
 
 const (

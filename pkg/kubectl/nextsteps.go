@@ -2,14 +2,17 @@ package kubectl
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
@@ -32,6 +35,33 @@ func (l Link) thenFree(pods []corev1.Pod, otherwise string) Link {
 		pods[0].Namespace)
 }
 
+// meant returns a link whose text ends in what a container or the API server said, with what that
+// means and what to do about it, if anybody knows. Whole is what it said before it was shortened.
+func (l Link) meant(reason, whole string) Link {
+	parsed := fault.Parse(cmp.Or(whole, l.said))
+	m := meaning.Of(parsed)
+	known := l.said != "" && m.Rank != meaning.Unknown && m.Stops != "" && m.Next != "" &&
+		(parsed.Leaf != fault.Deadline || m.Rank == meaning.Consequence) // it may be any deadline
+	if !known || reason == diagnosis.ReasonUnscheduled || reason == diagnosis.ReasonImage {
+		return l
+	}
+	l.Detail, l.Text = l.said, strings.TrimSuffix(l.Text, l.said)+m.Stops
+	l.said, l.Next, l.topic, l.rank = m.Stops, m.Next, m.Topic, m.Rank
+	return l
+}
+
+// thenRepair returns a link about a pod of a driver with what lets it run.
+func (l Link) thenRepair(pod *corev1.Pod) Link {
+	_, reason, _ := diagnosis.PodTrouble(pod)
+	whole := ""
+	for _, c := range pod.Status.ContainerStatuses {
+		if ended := diagnosis.Ended(c); ended != nil && reason == diagnosis.ReasonCrash && whole == "" {
+			whole = ended.Message
+		}
+	}
+	return l.thenStart(reason, "pod "+pod.Namespace+"/"+pod.Name).meant(reason, whole)
+}
+
 // thenStart returns a link with what lets pods of a workload run. Reason is one of
 // diagnosis.PodReasons or, in progress, of a container; pods says where they are.
 func (l Link) thenStart(reason, pods string) Link {
@@ -50,25 +80,14 @@ func (l Link) thenStart(reason, pods string) Link {
 	return l.then("Wait, or see the events of %s", pods)
 }
 
-// thenRepair returns a link with what lets a pod of a driver run. What a container said at its end
-// can tell more.
-func (l Link) thenRepair(pod *corev1.Pod) Link {
-	_, reason, _ := diagnosis.PodTrouble(pod)
-	for _, c := range pod.Status.ContainerStatuses {
-		ended := diagnosis.Ended(c)
-		if ended == nil || reason != diagnosis.ReasonCrash {
-			continue
-		}
-		if m := meaning.Of(fault.Parse(ended.Message)); m.Rank != meaning.Unknown && m.Next != "" {
-			return l.then("%s", m.Next)
-		}
-	}
-	return l.thenStart(reason, "pod "+pod.Namespace+"/"+pod.Name)
+// bar is why the scheduler does not choose a node, and what changes that. A higher rank is harder.
+type bar struct {
+	why, next string
+	rank      int
 }
 
-// barred says why the scheduler does not choose a node for the pod, and what changes that; "" if it
-// may choose it.
-func (f *podFacts) barred(n *corev1.Node) (why, next string) {
+// barred returns the zero value if the scheduler may choose a node for the pod.
+func (f *podFacts) barred(n *corev1.Node) bar {
 	taint, repelled := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints,
 		f.pod.Spec.Tolerations, func(t *corev1.Taint) bool {
 			return t.Effect != corev1.TaintEffectPreferNoSchedule
@@ -76,16 +95,42 @@ func (f *podFacts) barred(n *corev1.Node) (why, next string) {
 	selected, err := nodeaffinity.GetRequiredNodeAffinity(f.pod).Match(n)
 	switch {
 	case n.Spec.Unschedulable:
-		return "is cordoned", "Run: kubectl uncordon " + n.Name
-	case repelled && isCondition(taint):
-		why, next = f.ailing(n)
-		return cmp.Or(why, "is "+strings.ReplaceAll(path.Base(taint.Key), "-", " ")),
-			cmp.Or(next, "Repair it: kubectl openstack-csi why node/"+n.Name)
-	case repelled:
-		return "has the taint " + strings.TrimSuffix(taint.ToString(), ":"),
-			"Tolerate the taint in the pod, or remove it from the node"
+		return bar{"is cordoned", "Run: kubectl uncordon " + n.Name, 0}
 	case err != nil || !selected:
-		return "is not one that the pod selects", "Change what the pod selects"
+		return bar{
+			"is not one that the pod selects (" + selectionOf(f.pod) + ")",
+			"Change what the pod selects, or label a node so", 2,
+		}
+	case repelled && isCondition(taint):
+		why, next := f.ailing(n)
+		return bar{
+			cmp.Or(why, "is "+strings.ReplaceAll(path.Base(taint.Key), "-", " ")),
+			cmp.Or(next, "Repair it: kubectl openstack-csi why node/"+n.Name), 0,
+		}
+	case repelled && strings.HasPrefix(taint.Key, "node-role.kubernetes.io/"):
+		return bar{"has the taint " + taint.Key, "Add or repair a worker, or tolerate the taint", 3}
+	case repelled:
+		return bar{
+			"has the taint " + strings.TrimSuffix(taint.ToString(), ":"),
+			"Tolerate the taint in the pod, or remove it from the node", 1,
+		}
 	}
-	return "", ""
+	return bar{}
+}
+
+// selectionOf says which labels of nodes a pod requires.
+func selectionOf(pod *corev1.Pod) string {
+	wanted := []string{labels.FormatLabels(pod.Spec.NodeSelector)}
+	if len(pod.Spec.NodeSelector) == 0 {
+		wanted = nil
+	}
+	affinity := ptr.Deref(ptr.Deref(pod.Spec.Affinity, corev1.Affinity{}).NodeAffinity,
+		corev1.NodeAffinity{}).RequiredDuringSchedulingIgnoredDuringExecution
+	for _, term := range ptr.Deref(affinity, corev1.NodeSelector{}).NodeSelectorTerms {
+		for _, e := range append(term.MatchFields, term.MatchExpressions...) {
+			wanted = append(wanted, strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Key, e.Operator,
+				strings.Join(e.Values, "|"))))
+		}
+	}
+	return strings.Join(wanted, ", ")
 }

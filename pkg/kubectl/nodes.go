@@ -1,165 +1,16 @@
 package kubectl
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
-
-// schedulingLinks says why the scheduler has chosen no node.
-func (f *podFacts) schedulingLinks(ctx context.Context) []Link {
-	all := list[corev1.NodeList](ctx, f.guest).Items
-	usable := slices.DeleteFunc(slices.Clone(all), func(n corev1.Node) bool {
-		why, _ := f.barred(&n)
-		return why != ""
-	})
-	links := f.zoneLinks(all, usable)
-	if len(usable) > 0 {
-		links = append(links, f.limitLinks(ctx, usable)...)
-	}
-	for _, claim := range f.claims {
-		links = append(links, f.exclusiveLinks(ctx, claim)...)
-		if claim.waitsForPod() { // the provisioner failed for a node that was chosen earlier
-			links = append(links, claim.warnings(claim.provisioning(), claim.events)...)
-		}
-	}
-	w := work{
-		fails: "the pod cannot be scheduled", since: f.pod.CreationTimestamp.Time,
-		knows: "Compare what the pod requests and selects with the nodes: kubectl describe nodes",
-	}
-	for _, c := range f.pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
-			len(f.pod.Spec.SchedulingGates) == 0 {
-			links = append(links, w.error("", c.Message))
-		}
-	}
-	for _, gate := range f.pod.Spec.SchedulingGates {
-		links = append(links, linkf(Problem, "gate %s of spec.schedulingGates keeps the pod from the "+
-			"scheduler", gate.Name).then("See why the controller of %s does not remove it", gate.Name))
-	}
-	w.fails, w.reasons = "a claim cannot be created", []string{"FailedCreate"}
-	w.knows = "Ask the administrators of the cluster"
-	links, _ = best(append(links, f.warnings(w, f.events)...))
-	return append(links, linkf(Progress, "no node is chosen for the pod yet").
-		then("Its events say more"))
-}
-
-// exclusiveLinks returns a problem if a claim is for one pod only, and another one uses it.
-func (f *podFacts) exclusiveLinks(ctx context.Context, claim *claimFacts) []Link {
-	if !slices.Contains(claim.claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
-		return nil
-	}
-	others := slices.DeleteFunc(f.holders(ctx, claim.claim), func(p corev1.Pod) bool {
-		return p.Name == f.pod.Name
-	})
-	if len(others) == 0 {
-		return nil
-	}
-	return []Link{linkf(Problem, "pvc/%s is ReadWriteOncePod, and pod %s uses it", claim.claim.Name,
-		diagnosis.List(namesOf(others))).thenFree(others, "Delete that pod, or use another access mode")}
-}
-
-// zoneLinks returns a problem for each volume that none of the usable nodes can reach.
-func (f *podFacts) zoneLinks(all, usable []corev1.Node) (links []Link) {
-	for _, claim := range f.claims {
-		what, terms := claim.topology()
-		reached, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: terms})
-		reaches := func(n corev1.Node) bool { return reached.Match(&n) }
-		if len(terms) == 0 || err != nil || slices.ContainsFunc(usable, reaches) {
-			continue
-		}
-		var wanted, existing []string
-		for _, term := range terms {
-			for _, e := range term.MatchExpressions {
-				zone := e.Key[strings.LastIndex(e.Key, "/")+1:]
-				wanted = append(wanted, zone+" "+strings.Join(e.Values, "|"))
-				for _, n := range usable {
-					existing = append(existing, cmp.Or(n.Labels[e.Key], "none"))
-				}
-			}
-		}
-		slices.Sort(existing)
-		where := strings.Join(wanted, ", ")
-		l := linkf(Problem, "%s nodes of %s, and the pod may use none of them (nodes: %s)", what,
-			where, diagnosis.List(slices.Compact(existing)))
-		i := slices.IndexFunc(all, reaches)
-		switch {
-		case i >= 0:
-			why, next := f.barred(&all[i])
-			l = linkf(Problem, "%s nodes of %s, and node %s %s", what, where, all[i].Name, why).
-				then("%s", next)
-		case len(usable) == 0:
-			continue
-		case claim.volume == nil:
-			l = l.then("Correct allowedTopologies in a new class, or add nodes of %s", where)
-		default:
-			l = l.then("Add such a node, or change what the pod selects and tolerates")
-		}
-		links = append(links, l)
-	}
-	return links
-}
-
-// topology returns the nodes that can use the volume of a claim, or those that its class allows.
-func (f *claimFacts) topology() (what string, terms []corev1.NodeSelectorTerm) {
-	if f.volume != nil {
-		affinity := ptr.Deref(f.volume.Spec.NodeAffinity, corev1.VolumeNodeAffinity{})
-		return "volume " + f.handle() + " of pvc/" + f.claim.Name + " is only for",
-			ptr.Deref(affinity.Required, corev1.NodeSelector{}).NodeSelectorTerms
-	}
-	if f.class == nil {
-		return "", nil
-	}
-	for _, term := range f.class.AllowedTopologies {
-		var to corev1.NodeSelectorTerm
-		for _, e := range term.MatchLabelExpressions {
-			to.MatchExpressions = append(to.MatchExpressions, corev1.NodeSelectorRequirement{
-				Key: e.Key, Operator: corev1.NodeSelectorOpIn, Values: e.Values,
-			})
-		}
-		terms = append(terms, to)
-	}
-	return "StorageClass " + f.class.Name + " of pvc/" + f.claim.Name + " is only for", terms
-}
-
-// limitLinks returns a problem if none of the nodes can attach another volume.
-func (f *podFacts) limitLinks(ctx context.Context, nodes []corev1.Node) []Link {
-	all, usable := list[storagev1.CSINodeList](ctx, f.guest).Items, namesOf(nodes)
-	for _, sys := range f.used {
-		attached := map[string]int{}
-		for _, a := range f.attachments {
-			if a.Spec.Attacher == sys.of.name {
-				attached[a.Spec.NodeName]++
-			}
-		}
-		var full []string
-		free := 0
-		for _, n := range all {
-			switch limit := limitOf(n, sys.of.name); {
-			case !slices.Contains(usable, n.Name):
-			case limit == 0 || attached[n.Name] < limit:
-				free++
-			default:
-				full = append(full, fmt.Sprintf("%s %d of %d", n.Name, attached[n.Name], limit))
-			}
-		}
-		if free == 0 && len(full) > 0 {
-			return []Link{linkf(Problem, "all nodes that the pod may use have as many volumes of %s as "+
-				"they can attach (%s)", sys.of.title, diagnosis.List(full)).
-				then("Add a node, remove volumes, or raise node-volume-attach-limit")}
-		}
-	}
-	return nil
-}
 
 // limitOf returns how many volumes of a driver a node can attach, 0 if there is no limit.
 func limitOf(n storagev1.CSINode, driver string) int {
@@ -211,8 +62,8 @@ func (f *podFacts) pluginless(ctx context.Context, sys *system) Link {
 		bare.Spec.Unschedulable = false
 		bare.Spec.Taints = slices.DeleteFunc(bare.Spec.Taints, isCondition)
 		plugin := &podFacts{session: f.session, pod: &corev1.Pod{Spec: set.Spec.Template.Spec}}
-		if why, _ := plugin.barred(bare); why != "" {
-			l.Text += ", which " + why
+		if bar := plugin.barred(bare); bar.why != "" {
+			l.Text += ", which " + bar.why
 			l = l.then("Compare tolerations in operator.yaml with taints and labels of the node")
 		}
 	}
@@ -221,6 +72,28 @@ func (f *podFacts) pluginless(ctx context.Context, sys *system) Link {
 
 // isCondition returns whether Kubernetes itself has set a taint.
 func isCondition(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }
+
+// registered says what is wrong with a driver on a node.
+func (s *session) registered(ctx context.Context, node string, sys *system) []Link {
+	f := &podFacts{session: s, node: node, used: []*system{sys}}
+	f.addDrivers(ctx)
+	links := f.registrationLinks(ctx)
+	for i, l := range links {
+		links[i].Text = strings.Replace(l.Text, " on node "+node, " there", 1)
+		if l.said != "" && l.Detail != "" { // what it said is known to be the cause
+			links[i].Text = "its driver ends: " + l.said
+		}
+	}
+	for _, d := range ptr.Deref(f.csiNode, storagev1.CSINode{}).Spec.Drivers {
+		plugin := f.nodePlugin(sys)
+		if d.Name == sys.of.name && len(d.TopologyKeys) == 0 && plugin != nil {
+			links = append(links, linkf(Problem, "driver %s is registered there without topology keys",
+				d.Name).then("Delete pod %s/%s, so that it registers again; if they stay away, compare "+
+				"enable_topology in docs/cinder.md", plugin.Namespace, plugin.Name))
+		}
+	}
+	return links
+}
 
 // pluginLinks returns a link for each pod of a driver on the node that is not ready.
 func (f *podFacts) pluginLinks(ctx context.Context) (links []Link) {

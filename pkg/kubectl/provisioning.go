@@ -16,7 +16,7 @@ import (
 // consumerLinks says why no pod with the claim is scheduled. The provisioner may have failed for a
 // node before the scheduler chooses another one.
 func (f *claimFacts) consumerLinks(ctx context.Context) []Link {
-	if own := f.warnings(f.provisioning(), f.events); causeOf(own) != nil {
+	if own := f.provisionErrors(ctx); causeOf(own) != nil {
 		return f.sys.judge(own, diagnosis.Provisioner)
 	}
 	users := f.users(ctx, f.claim)
@@ -59,9 +59,25 @@ func (f *claimFacts) provisioning() work {
 	return w
 }
 
+// provisionErrors returns the errors of the provisioner. If a node has no zone, they say why.
+func (f *claimFacts) provisionErrors(ctx context.Context) []Link {
+	own := f.warnings(f.provisioning(), f.events)
+	for i, l := range own {
+		if l.topic != meaning.Zone || l.node == "" || l.State != Problem || f.sys == nil {
+			continue
+		}
+		if trouble := causeOf(f.registered(ctx, l.node, f.sys)); trouble != nil {
+			own[i].Text = fmt.Sprintf("%s, because node %s has no zone: %s", f.provisioning().fails, l.node,
+				trouble.Text)
+			own[i].Next, own[i].said = trouble.Next, trouble.said
+		}
+	}
+	return own
+}
+
 // provisionLinks says why no volume has been created.
-func (f *claimFacts) provisionLinks() []Link {
-	own, _ := best(append(f.typeLinks(), f.warnings(f.provisioning(), f.events)...))
+func (f *claimFacts) provisionLinks(ctx context.Context) []Link {
+	own, _ := best(append(f.typeLinks(), f.provisionErrors(ctx)...))
 	links := f.sys.judge(f.addUnknown(own), diagnosis.Provisioner)
 	if causeOf(links) == nil {
 		links = append(links, f.requestLink())

@@ -142,7 +142,8 @@ func (s *session) workloadLinks(
 	w.Failure = cmp.Or(w.Failure, diagnosis.FailedCreate(all))
 	trouble := diagnosis.Pods(w)
 	if trouble != nil {
-		links = []Link{linkOf(*trouble).thenStart(trouble.Reason, "its pods"), also(links[0])}
+		l := linkOf(*trouble).thenStart(trouble.Reason, "its pods").meant(trouble.Reason, "")
+		links = []Link{l, also(links[0])}
 	}
 	waiting, fails := 0, "its events say"
 	for i := range pods {
