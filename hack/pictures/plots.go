@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image/color"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,13 +74,16 @@ func read(file string, into any) error {
 }
 
 func (p picture) save(file string) error {
-	const width, height = 13 * vg.Centimeter, 8 * vg.Centimeter
+	const width, height = 14 * vg.Centimeter, 8 * vg.Centimeter
+	plot.DefaultFont.Variant = "Sans"
 	drawn := plot.New()
 	drawn.Title.Text, drawn.X.Label.Text, drawn.Y.Label.Text = p.Title, p.Axis, p.Unit
-	drawn.X.Min, drawn.Y.Min = 0, 0
-	drawn.Legend.Top = true
-	drawn.Legend.Left = p.Axis != ""
-	drawn.Add(plotter.NewGrid())
+	drawn.X.Label.Padding, drawn.X.Min, drawn.Y.Min = vg.Points(2), 0, 0
+	drawn.Legend.Top, drawn.Legend.Left = true, p.Axis != ""
+	drawn.Legend.TextStyle.Font.Size, drawn.Legend.Padding = vg.Points(10), vg.Points(3)
+	grid := plotter.NewGrid()
+	grid.Vertical.Color = nil // it would cross the legend
+	drawn.Add(grid)
 	add := p.line
 	if p.Axis == "" {
 		add = p.bars
@@ -93,15 +100,46 @@ func (p picture) save(file string) error {
 		if err := add(drawn, i, s); err != nil {
 			return err
 		}
-		for _, value := range s.Values {
-			top = max(top, value)
-		}
+		top = max(top, slices.Max(s.Values))
 	}
-	drawn.Y.Max = top * (1.1 + 0.08*float64(len(p.Series))) // space for the legend
+	// A line of the legend needs 9 % of the height; no line of the grid crosses it.
+	drawn.Y.Max = top / (0.97 - 0.09*float64(len(p.Series)))
+	drawn.Y.Tick.Marker = ticks(top)
 	if p.Axis != "" {
+		drawn.X.Tick.Marker = ticks(drawn.X.Max)
 		drawn.X.Max *= 1.05 // space for the last number
 	}
-	return drawn.Save(width, height, file)
+	return write(drawn, width, height, file)
+}
+
+// ticks are at most seven multiples of a round number, from 0 to the top.
+func ticks(top float64) plot.ConstantTicks {
+	step := math.Pow10(int(math.Floor(math.Log10(top / 5))))
+	for _, factor := range []float64{2, 2.5, 2} { // 2, 5 and 10 of the power of ten
+		if top/step > 6 {
+			step *= factor
+		}
+	}
+	var all plot.ConstantTicks
+	for value := 0.0; value <= top; value += step {
+		all = append(all, plot.Tick{Value: value, Label: strconv.FormatFloat(value, 'g', 6, 64)})
+	}
+	return all
+}
+
+// write also names fonts with the same widths, because few machines have those of the library.
+func write(drawn *plot.Plot, width, height vg.Length, file string) error {
+	to, err := drawn.WriterTo(width, height, "svg")
+	if err != nil {
+		return err
+	}
+	var svg bytes.Buffer
+	if _, err := to.WriteTo(&svg); err != nil {
+		return err
+	}
+	const name = "font-family:Liberation Sans"
+	fonts := bytes.ReplaceAll(svg.Bytes(), []byte(name), []byte(name+",Arial,Helvetica,sans-serif"))
+	return os.WriteFile(file, fonts, 0o644)
 }
 
 func (p picture) line(to *plot.Plot, i int, s series) error {
@@ -117,11 +155,11 @@ func (p picture) line(to *plot.Plot, i int, s series) error {
 	if err != nil {
 		return err
 	}
-	line.Color, dots.Color, dots.Shape = plotutil.Color(i), plotutil.Color(i), plotutil.Shape(i)
+	line.Color, dots.Color, dots.Shape = colour(i), colour(i), plotutil.Shape(i)
 	to.Add(line, dots)
 	name := s.Name
 	if p.Each {
-		name += fmt.Sprintf(": %.3g for each", slope(points))
+		name += fmt.Sprintf(": %.3g %s for each", slope(points), p.Unit)
 	}
 	to.Legend.Add(name, line, dots)
 	return nil
@@ -143,9 +181,14 @@ func (p picture) bars(to *plot.Plot, i int, s series) error {
 	if err != nil {
 		return err
 	}
-	bars.Color, bars.LineStyle.Width = plotutil.Color(i), 0
+	bars.Color, bars.LineStyle.Width = colour(i), 0
 	bars.Offset = wide * vg.Length(2*i-len(p.Series)+1) / 2
 	to.Add(bars)
 	to.Legend.Add(s.Name, bars)
 	return nil
+}
+
+// colour returns blue, orange and purple, which people who are colour-blind can tell apart, first.
+func colour(i int) color.Color {
+	return plotutil.Color(i + 2)
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/xml"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -12,12 +13,13 @@ import (
 // colours: those of a finding follow from its mark, as the view chooses them.
 func terminal(frame string) []byte {
 	const columns, width, height, size, margin = 80, 8.4, 18, 14, 12
+	frame = regexp.MustCompile(`\n{3,}`).ReplaceAllString(frame, "\n\n") // less empty space
 	lines := strings.Split(strings.TrimRight(frame, "\n"), "\n")
 	var svg bytes.Buffer
 	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%d">`+"\n",
 		columns*width+2*margin, len(lines)*height+2*margin)
 	svg.WriteString(`<rect width="100%" height="100%" rx="6" fill="#1e1e1e"/>` + "\n")
-	fmt.Fprintf(&svg, `<g font-family="monospace" font-size="%d" fill="#d4d4d4" xml:space="preserve">`,
+	fmt.Fprintf(&svg, `<g font-family="monospace" font-size="%d" fill="#d4d4d4">`,
 		size)
 	for i, line := range lines {
 		if strings.TrimSpace(line) == "" {
@@ -26,7 +28,8 @@ func terminal(frame string) []byte {
 		// The width of the text is that of a terminal, whatever font a browser has.
 		fmt.Fprintf(&svg, "\n"+`<text x="%d" y="%d" textLength="%.1f"%s>`, margin,
 			margin+size+i*height, width*float64(len([]rune(line))), style(i, lines))
-		_ = xml.EscapeText(&svg, []byte(line)) // a buffer returns no error
+		// Browsers join spaces, but not those that do not break.
+		_ = xml.EscapeText(&svg, []byte(strings.ReplaceAll(line, " ", "\u00a0")))
 		svg.WriteString("</text>")
 	}
 	svg.WriteString("\n</g>\n</svg>\n")
