@@ -5,7 +5,9 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
@@ -18,6 +20,14 @@ func (s *system) judge(own []Link, sidecar diagnosis.Sidecar) []Link {
 		}
 		return s.around(sidecar, rank, len(own) > 0)
 	})
+}
+
+// names returns what an error of the driver is about if it names nothing: a volume or share.
+func (s *system) names(handle string) map[fault.Noun]string {
+	if s != nil && s.of.kind == choice.Manila {
+		return map[fault.Noun]string{fault.Share: handle}
+	}
+	return map[fault.Noun]string{fault.Volume: handle}
 }
 
 // knows says who can say more about what the controller of the driver does.

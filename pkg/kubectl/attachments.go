@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
@@ -69,7 +70,7 @@ func (f *claimFacts) attaching(node string) work {
 	return work{
 		fails:   fmt.Sprintf("volume %s cannot be attached to node %s", f.handle(), node),
 		reasons: []string{"FailedAttachVolume"}, knows: f.sys.knows(), runbook: runbookOperations,
-		volume: f.handle(),
+		names: f.sys.names(f.handle()),
 	}
 }
 
@@ -105,8 +106,8 @@ func (s *session) attachedLink(
 	case failed != nil && (a.DeletionTimestamp != nil || len(users) == 0):
 		w := work{
 			fails: l.Text + trouble + ", and cannot be detached", runbook: runbookOperations,
-			volume: handle,
-			knows:  "Ask the administrators of OpenStack about the volume and its instance " + server,
+			names: map[fault.Noun]string{fault.Volume: handle},
+			knows: "Ask the administrators of OpenStack about the volume and its instance " + server,
 		}
 		detached := w.error("", failed.Message)
 		detached.Detail, detached.rank = l.Detail+": "+failed.Message, proved

@@ -77,28 +77,37 @@ func linkOf(f diagnosis.Finding) Link {
 	}
 }
 
-// sentence returns what is so and what to do next, in at most a number of characters. What to do
-// comes again below, so it loses its last parts first. Then the text loses the ends of IDs, if what
-// to do contains them or the text names the claim, and the middle of what another component wrote.
+// sentence returns what is so and what to do next, in at most a number of characters. If it is too
+// long, the text loses the ends of IDs that come again. What to do comes again below, so it loses
+// its last parts then, and the text the middle of what another component wrote.
 func (l Link) sentence(most int) string {
 	text, next := strings.TrimSuffix(strings.Join(strings.Fields(l.Text), " "), "."), l.Next
-	id := regexp.MustCompile(`([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	for next != "" && utf8.RuneCountInString(text+". "+next) > most {
+		short := withoutEnds(text, next)
 		// Half of what to do could be wrong, so it ends only where another thing to do begins.
-		if i := max(strings.LastIndex(next, "; "), strings.LastIndex(next, ". "),
-			strings.LastIndex(next, ", or "), strings.LastIndex(next, ", and ")); i >= 0 {
-			next = next[:i]
-			continue
+		end := max(strings.LastIndex(next, "; "), strings.LastIndex(next, ". "),
+			strings.LastIndex(next, ", or "), strings.LastIndex(next, ", and "))
+		if end < 0 || utf8.RuneCountInString(short+". "+next) <= most {
+			text = short
+			break
 		}
-		text = id.ReplaceAllStringFunc(text, func(one string) string {
-			if strings.Contains(next, one) || strings.Contains(text, "pvc/") {
-				return one[:8] + "…"
-			}
-			return one
-		})
-		break
+		next = next[:end]
 	}
 	return l.shortened(text, next, most)
+}
+
+// withoutEnds returns a text with the beginnings of the IDs that come again, in the text or in what
+// follows, or that a claim stands for.
+func withoutEnds(text, next string) string {
+	id := regexp.MustCompile(`([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	left := text
+	return id.ReplaceAllStringFunc(text, func(one string) string {
+		_, left, _ = strings.Cut(left, one)
+		if strings.Contains(left+next, one) || strings.Contains(text, "pvc/") {
+			return one[:8] + "…"
+		}
+		return one
+	})
 }
 
 // shortened returns a text, which ends in what a component said, and what to do next. Too little of

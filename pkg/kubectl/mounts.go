@@ -82,7 +82,7 @@ func (f *podFacts) mountLinks(ctx context.Context) []Link {
 	for _, claim := range f.claims {
 		w := f.onNode(fmt.Sprintf("volume %s of pvc/%s cannot be mounted on node %s", claim.handle(),
 			claim.claim.Name, f.node))
-		w.reasons, w.runbook, w.volume = mountReasons(), runbookOperations, claim.handle()
+		w.reasons, w.runbook, w.names = mountReasons(), runbookOperations, claim.sys.names(claim.handle())
 		for _, l := range f.warnings(w, eventsAbout(claim.volume, f.events)) {
 			own = append(own, f.nfs(claim, l))
 		}

@@ -92,8 +92,8 @@ type work struct {
 	// knows is who can say more about an error that tells no next step.
 	knows   string
 	runbook string
-	// volume is the ID of the volume or share that the work is about, if there is one.
-	volume string
+	// names are the IDs of the volume or share, and of the snapshot, that the work is about.
+	names map[fault.Noun]string
 	// since is when the work could start at the earliest.
 	since time.Time
 }
@@ -102,7 +102,8 @@ type work struct {
 // status.
 func (w work) error(reason, text string) Link {
 	parsed := fault.Parse(text)
-	names := map[fault.Noun]string{fault.Volume: w.volume, fault.Share: w.volume}
+	names := map[fault.Noun]string{}
+	maps.Copy(names, w.names)
 	maps.Copy(names, parsed.Names)
 	parsed.Names = names
 	means := meaning.OfEvent(reason, parsed)

@@ -84,10 +84,11 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 
 // errorLinks returns the errors of the deletion.
 func (f *volumeQuestion) errorLinks(ctx context.Context) []Link {
+	sys := f.systemOf(ctx, driverOf(f.volume))
 	w := work{
 		fails: "volume " + f.handle + " cannot be deleted", reasons: []string{"VolumeFailedDelete"},
-		knows:   f.systemOf(ctx, driverOf(f.volume)).knows(),
-		runbook: runbookOperations, since: f.volume.CreationTimestamp.Time, volume: f.handle,
+		knows: sys.knows(), names: sys.names(f.handle), runbook: runbookOperations,
+		since: f.volume.CreationTimestamp.Time,
 	}
 	links := f.warnings(w, events(ctx, f.guest, f.volume))
 	if f.volume.Status.Message != "" && len(links) == 0 {

@@ -51,7 +51,8 @@ func goneLink(driver string) Link {
 func (f *claimFacts) provisioning() work {
 	w := work{
 		fails: "no volume can be created", reasons: []string{"ProvisioningFailed"},
-		since: f.claim.CreationTimestamp.Time, knows: f.sys.knows(), runbook: runbookOperations,
+		since: f.claim.CreationTimestamp.Time, knows: f.sys.knows(), names: f.sys.names(""),
+		runbook: runbookOperations,
 	}
 	if f.class != nil {
 		w.fails = "StorageClass " + f.class.Name + " creates no volume"
@@ -152,7 +153,7 @@ func (f *claimFacts) growthLinks(ctx context.Context) []Link {
 	w := work{
 		fails:   fmt.Sprintf("volume %s cannot grow from %s to %s", f.handle(), has, want),
 		reasons: []string{"VolumeResizeFailed", "VolumeModifyFailed", "FileSystemResizeFailed"},
-		knows:   f.sys.knows(), runbook: runbookOperations,
+		knows:   f.sys.knows(), names: f.sys.names(f.handle()), runbook: runbookOperations,
 	}
 	if f.volume != nil { // events of an earlier volume are older
 		w.since = f.volume.CreationTimestamp.Time

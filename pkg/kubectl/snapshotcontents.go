@@ -87,7 +87,7 @@ func (f *snapshotFacts) leftLinks() []Link {
 	of := f.snapshot.Namespace + "/" + f.snapshot.Name
 	if f.content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain {
 		return []Link{linkf(Problem, "its VolumeSnapshot %s is gone, and the deletion policy Retain "+
-			"keeps it and the snapshot%s", of, f.handle()).then("Import it: create a " +
+			"keeps it and the snapshot%s", of, f.inOpenStack()).then("Import it: create a " +
 			"VolumeSnapshotContent with this snapshotHandle; or delete both, here and in OpenStack")}
 	}
 	return append(f.sys.judge(f.errorLinks("its VolumeSnapshot "+of+" is gone, and it cannot be "+

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
@@ -131,7 +132,7 @@ func (f *snapshotFacts) path(ctx context.Context) []step {
 	case f.left:
 		return []step{{name: "released", why: f.leftLinks}}
 	case ptr.Deref(f.status.ReadyToUse, false) && !f.isContentDeleted():
-		return []step{{done: true, ok: only(OK, "the snapshot is ready to use%s", f.handle())}}
+		return []step{{done: true, ok: only(OK, "the snapshot is ready to use%s", f.inOpenStack())}}
 	}
 	return []step{
 		{name: "processed", done: !ignored, why: func() []Link {
@@ -166,7 +167,7 @@ func (f *snapshotFacts) path(ctx context.Context) []step {
 					then("The log of the snapshot controller says more"))
 			}
 			return append(links, linkf(Progress, "OpenStack has not finished VolumeSnapshotContent %s%s",
-				f.content.Name, f.handle()).then("%s", f.sys.knows()))
+				f.content.Name, f.inOpenStack()).then("%s", f.sys.knows()))
 		}},
 	}
 }
@@ -176,6 +177,10 @@ func (f *snapshotFacts) errorLinks(fails string) (links []Link) {
 	w := work{
 		fails: fails + f.of(), since: f.snapshot.CreationTimestamp.Time, knows: f.sys.knows(),
 		runbook: runbookOperations,
+	}
+	if f.content != nil {
+		w.names = f.sys.names(ptr.Deref(f.content.Spec.Source.VolumeHandle, ""))
+		w.names[fault.Snapshot] = f.handle()
 	}
 	all := []*snapshotv1.VolumeSnapshotError{f.status.Error}
 	if f.content != nil && f.content.Status != nil {
@@ -207,8 +212,7 @@ func (f *snapshotFacts) deletion(ctx context.Context) []step {
 	return []step{
 		{name: "unused", why: func() []Link { return f.restoredLinks(ctx, f.snapshot) }},
 		{name: "deleted", done: f.content == nil, why: func() []Link {
-			fails := "OpenStack does not delete snapshot" + strings.TrimPrefix(f.handle(),
-				", in OpenStack")
+			fails := strings.TrimSpace("OpenStack does not delete snapshot " + f.handle())
 			links := f.sys.judge(f.errorLinks(fails), diagnosis.Snapshotter)
 			return append(links, linkf(Progress, "%s yet (VolumeSnapshotContent %s)", fails,
 				f.content.Name).then("%s", f.sys.knows()))
@@ -220,9 +224,19 @@ func (f *snapshotFacts) deletion(ctx context.Context) []step {
 	}
 }
 
+// handle returns the ID of the snapshot in OpenStack, "" if there is none.
 func (f *snapshotFacts) handle() string {
-	if f.content == nil || f.content.Status == nil || f.content.Status.SnapshotHandle == nil {
+	if f.content == nil {
 		return ""
 	}
-	return ", in OpenStack " + *f.content.Status.SnapshotHandle
+	status := ptr.Deref(f.content.Status, snapshotv1.VolumeSnapshotContentStatus{})
+	return ptr.Deref(cmp.Or(status.SnapshotHandle, f.content.Spec.Source.SnapshotHandle), "")
+}
+
+// inOpenStack returns where the snapshot is, as the end of a sentence.
+func (f *snapshotFacts) inOpenStack() string {
+	if f.handle() == "" {
+		return ""
+	}
+	return ", in OpenStack " + f.handle()
 }

@@ -30,6 +30,7 @@ func factsOf(f fault.Fault, reason string) facts {
 		"reason": reason, "reporter": string(f.Reporter), "operation": f.Operation, "code": f.Code,
 		"leaf": string(f.Leaf), "message": clean(f.Message),
 	})
+	known["thing"], known["id"] = thingOf(f)
 	if c := f.Command; c != nil {
 		maps.Copy(known, facts{"command": c.Name, "exit": c.Exit})
 		known["message"] = clean(c.Output + " " + c.Exit)
@@ -44,6 +45,41 @@ func factsOf(f fault.Fault, reason string) facts {
 		})
 	}
 	return known.with(nil)
+}
+
+// thingOf returns what the request is about, in the words of the client of OpenStack, such as "share
+// snapshot", and its ID: what the URL names, else what the error or the caller names.
+func thingOf(f fault.Fault) (thing, id string) {
+	a := f.Answer
+	if a == nil {
+		a = &fault.Answer{}
+	}
+	parts := strings.Split(a.URL, "/")
+	for i := len(parts) - 1; i > 0; i-- {
+		if thing := things()[a.Service+" "+parts[i-1]]; thing != "" && isID(parts[i]) {
+			return thing, parts[i]
+		}
+	}
+	if id := f.Names[fault.Snapshot]; f.Operation == "DeleteSnapshot" && isID(id) {
+		if f.Names[fault.Share] != "" {
+			return "share snapshot", id
+		}
+		return "volume snapshot", id
+	}
+	for _, noun := range []fault.Noun{fault.Share, fault.Volume} {
+		if _, named := f.Names[noun]; named {
+			return string(noun), ""
+		}
+	}
+	return "", ""
+}
+
+// things returns what the client of OpenStack calls the collections of a service.
+func things() map[string]string {
+	return map[string]string{
+		"volume volumes": "volume", "volume snapshots": "volume snapshot",
+		"volume backups": "volume backup", "share shares": "share", "share snapshots": "share snapshot",
+	}
 }
 
 // exceeded returns what a ResourceQuota has left. Its message names only what is exceeded.
@@ -94,8 +130,8 @@ func (f facts) with(others facts) facts {
 	all := maps.Clone(f)
 	maps.Copy(all, others)
 	for _, noun := range []string{"share", "volume"} {
-		if isID(all[noun]) {
-			all["id"] = all[noun]
+		if isID(all[noun]) && (all["id"] == "" || others[noun] != "") {
+			all["thing"], all["id"] = noun, all[noun]
 		}
 	}
 	limit, err := strconv.Atoi(all["limit"])
