@@ -14,7 +14,7 @@ func (g generator) rows(t reflect.Type, parent string) string {
 	var out strings.Builder
 	for _, f := range choice.Fields(g.kind, t) {
 		name := parent + choice.FieldName(f)
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s%s |\n", name, typeOf(f), defaultOf(f), only(f),
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s%s |\n", name, typeOf(f), defaultOf(f), g.only(f),
 			g.comment(t, f))
 		switch {
 		case f.Type.Kind() == reflect.Pointer:
@@ -44,8 +44,11 @@ func (g generator) ownRows(t reflect.Type, parent string) string {
 }
 
 // only says which kind has a field, unless all have it.
-func only(f reflect.StructField) string {
+func (g generator) only(f reflect.StructField) string {
 	if kind := f.Tag.Get("kind"); kind != "" {
+		if g.api {
+			kind = driverKind(choice.Kind(kind))
+		}
 		return "`" + kind + "` only. "
 	}
 	return ""
@@ -58,12 +61,14 @@ func typeOf(f reflect.StructField) string {
 		return "object"
 	case f.Type.Kind() == reflect.Bool:
 		return "`true`, `false`"
-	case f.Type.Kind() == reflect.Int:
+	case f.Type.Kind() == reflect.Int, f.Type.Kind() == reflect.Int64:
 		return "number, " + f.Tag.Get("range")
 	case f.Type.Kind() == reflect.Map:
 		return "map of texts"
 	case isList(f):
 		return "list of objects"
+	case f.Type.Kind() == reflect.Slice && values != "":
+		return "list of `" + strings.ReplaceAll(values, ",", "`, `") + "`"
 	case f.Type.Kind() == reflect.Slice:
 		return "list of texts"
 	case values != "":

@@ -1,5 +1,5 @@
-// Command choices writes docs/configuration.md and assets/schema from the types of pkg/choice.
-// hack/update.sh calls it.
+// Command choices writes docs/configuration.md and assets/schema from the types of pkg/choice, and
+// docs/api.md and the CustomResourceDefinitions from those of pkg/api. hack/update.sh calls it.
 package main
 
 import (
@@ -15,13 +15,19 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/openstack-csi/csi-operator/pkg/api"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
-// intro is the start of the page.
-//
-//go:embed intro.txt
-var intro string
+// The starts of the pages, and the parts that the CustomResourceDefinitions have in common.
+var (
+	//go:embed intro.txt
+	intro string
+	//go:embed api.txt
+	apiIntro string
+	//go:embed crd.yaml
+	definition []byte
+)
 
 // run writes the files into the repository, and returns the exit code of the command.
 func run(root string, stderr io.Writer) int {
@@ -40,14 +46,19 @@ func run(root string, stderr io.Writer) int {
 
 // generate returns the files by their paths in the repository.
 func generate(root string) (map[string]string, error) {
-	comments, err := readComments(filepath.Join(root, "pkg/choice/choice.go"))
+	comments, err := readComments(root, "pkg/choice/choice.go", "pkg/api/api.go")
 	if err != nil {
 		return nil, err
 	}
-	files := map[string]string{}
+	files := map[string]string{
+		"docs/configuration.md": intro +
+			generator{comments: comments}.rows(reflect.TypeFor[choice.Document](), ""),
+		"docs/api.md": apiIntro +
+			generator{comments: comments, api: true}.rows(reflect.TypeFor[api.Spec](), "spec."),
+	}
 	for _, kind := range []choice.Kind{choice.Manila, choice.Cinder} {
-		g := generator{kind, comments}
-		schema := g.object(reflect.TypeFor[choice.Config]())
+		g := generator{kind, comments, false}
+		schema := g.object(reflect.TypeFor[choice.Document]())
 		schema["$schema"], schema["title"] = "https://json-schema.org/draft/2020-12/schema", kind
 		text, err := json.MarshalIndent(schema, "", "  ")
 		if err != nil {
@@ -55,19 +66,29 @@ func generate(root string) (map[string]string, error) {
 		}
 		name := strings.ToLower(string(kind)) + ".v1alpha1.json"
 		files[filepath.Join("assets/schema", name)] = string(text) + "\n"
+		g.api = true
+		if err := g.addDefinition(root, files); err != nil {
+			return nil, fmt.Errorf("writing the CustomResourceDefinition for %s: %w", kind, err)
+		}
 	}
-	files["docs/configuration.md"] = intro +
-		generator{comments: comments}.rows(reflect.TypeFor[choice.Config](), "")
 	return files, nil
 }
 
 // readComments returns the comments of fields by the names of type and field.
-func readComments(file string) (map[string]string, error) {
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-	if err != nil {
-		return nil, fmt.Errorf("reading comments: %w", err)
-	}
+func readComments(root string, names ...string) (map[string]string, error) {
 	comments := map[string]string{}
+	for _, name := range names {
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil,
+			parser.ParseComments)
+		if err != nil {
+			return nil, fmt.Errorf("reading comments: %w", err)
+		}
+		addComments(comments, parsed)
+	}
+	return comments, nil
+}
+
+func addComments(comments map[string]string, parsed *ast.File) {
 	ast.Inspect(parsed, func(node ast.Node) bool {
 		declared, ok := node.(*ast.TypeSpec)
 		if !ok {
@@ -83,13 +104,14 @@ func readComments(file string) (map[string]string, error) {
 		}
 		return false
 	})
-	return comments, nil
 }
 
 // generator describes the types of a kind, or of all kinds.
 type generator struct {
 	kind     choice.Kind
 	comments map[string]string
+	// api is true for the fields of an object, and not of the key operator.yaml.
+	api bool
 }
 
 // comment returns the comment of a field of a type, or of a type that is embedded there.

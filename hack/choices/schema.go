@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -15,46 +17,97 @@ func (g generator) object(t reflect.Type) schema {
 	for _, f := range choice.Fields(g.kind, t) {
 		property := g.value(f)
 		property["description"] = g.comment(t, f)
+		if g.api {
+			g.complete(property, t, f)
+		}
 		properties[choice.FieldName(f)] = property
 		if f.Tag.Get("required") != "" {
 			required = append(required, choice.FieldName(f))
 		}
 	}
-	s := schema{"type": "object", "additionalProperties": false, "properties": properties}
+	s := schema{"type": "object", "properties": properties}
+	if !g.api {
+		s["additionalProperties"] = false
+	}
 	if len(required) > 0 {
 		s["required"] = required
 	}
 	return s
 }
 
+// complete adds to a property what only the schema of an object contains. It has no defaults except
+// of managementState: the API server would store them in each entry of a list, where they would
+// override the values for all entries. So the description contains them.
+func (g generator) complete(property schema, t reflect.Type, f reflect.StructField) {
+	if _, declared := t.FieldByName(f.Name); declared && isEntry(t, f) {
+		property["description"] = fmt.Sprint(property["description"],
+			" The default is the value in `class`.")
+	} else if value := f.Tag.Get("default"); value != "" {
+		property["description"] = fmt.Sprintf("%s The default is `%s`.", property["description"], value)
+	}
+	var rules []schema
+	for _, one := range choice.RuleOf(g.kind, f.Tag.Get("rule")).Expressions {
+		rules = append(rules, schema{"rule": one.CEL, "message": one.Message})
+	}
+	if rules != nil {
+		property["x-kubernetes-validations"] = rules
+	}
+}
+
+// isEntry returns whether a field is an option of all entries and of each, and whether the entry
+// replaces it.
+func isEntry(t reflect.Type, f reflect.StructField) bool {
+	embedded, found := t.FieldByName("Class")
+	_, own := reflect.TypeFor[choice.Class]().FieldByName(f.Name)
+	return found && embedded.Anonymous && own && f.Type.Kind() != reflect.Map
+}
+
 // value returns the schema of a field without its description.
 func (g generator) value(f reflect.StructField) schema {
-	text, length := schema{"type": "string"}, number(f.Tag.Get("maxItems"))
+	text := g.text(f)
 	switch f.Type.Kind() {
 	case reflect.Struct:
 		return g.object(f.Type)
 	case reflect.Pointer:
 		return g.object(f.Type.Elem())
 	case reflect.Bool:
+		if g.api {
+			return schema{"type": "boolean"}
+		}
 		return schema{"type": "boolean", "default": false}
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		low, high, _ := strings.Cut(f.Tag.Get("range"), "-")
 		return schema{
 			"type": "integer", "minimum": number(low), "maximum": number(high),
 		}
 	case reflect.Map:
-		return limited(schema{"type": "object", "additionalProperties": text}, "maxProperties", length)
+		return schema{
+			"type": "object", "additionalProperties": text, "maxProperties": choice.MaxItems,
+		}
 	case reflect.Slice:
 		items := text
 		if f.Type.Elem().Kind() == reflect.Struct {
 			items = g.object(f.Type.Elem())
 		}
-		return limited(schema{"type": "array", "items": items}, "maxItems", length)
+		return schema{"type": "array", "items": items, "maxItems": choice.MaxItems}
 	}
-	if f.Type == reflect.TypeFor[choice.Switch]() {
-		return schema{"enum": []any{choice.Auto, true, false}, "default": choice.Auto}
+	if value := f.Tag.Get("default"); value != "" &&
+		(!g.api || choice.FieldName(f) == "managementState") {
+		text["default"] = value
 	}
-	limited(text, "maxLength", number(f.Tag.Get("max")))
+	return text
+}
+
+// text returns the schema of a text, or of each text in a list or a map.
+func (g generator) text(f reflect.StructField) schema {
+	rule := choice.RuleOf(g.kind, f.Tag.Get("rule"))
+	text := schema{"type": "string"}
+	if limit := cmp.Or(number(f.Tag.Get("max")), rule.Max); limit > 0 {
+		text["maxLength"] = limit
+	}
+	if rule.Pattern != "" {
+		text["pattern"] = rule.Pattern
+	}
 	switch {
 	case f.Type == reflect.TypeFor[choice.Kind]():
 		text["const"] = g.kind
@@ -62,9 +115,8 @@ func (g generator) value(f reflect.StructField) schema {
 		text["const"] = choice.APIVersion
 	case f.Tag.Get("enum") != "":
 		text["enum"] = strings.Split(f.Tag.Get("enum"), ",")
-	}
-	if byDefault := f.Tag.Get("default"); byDefault != "" {
-		text["default"] = byDefault
+	case f.Tag.Get("required") != "":
+		text["minLength"] = 1
 	}
 	return text
 }
@@ -73,11 +125,4 @@ func (g generator) value(f reflect.StructField) schema {
 func number(tag string) int {
 	n, _ := strconv.Atoi(tag) // the tags are constants
 	return n
-}
-
-func limited(s schema, name string, limit int) schema {
-	if limit > 0 {
-		s[name] = limit
-	}
-	return s
 }

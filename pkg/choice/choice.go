@@ -4,14 +4,15 @@
 // the schema and the reference from the types, their tags and their comments.
 package choice
 
-import "strings"
-
 const (
 	// Key is the key of the ConfigMap that contains the choices.
 	Key = "operator.yaml"
 	// APIVersion is the version of the format.
 	APIVersion = "config.csi.openstack.org/v1alpha1"
 )
+
+// MaxItems is the maximum number of elements of a list or a map.
+const MaxItems = 100
 
 // Kind is the kind of the choices for a driver.
 type Kind string
@@ -26,21 +27,28 @@ const (
 const (
 	// Auto installs the driver as soon as OpenStack offers what it needs.
 	Auto = "Auto"
-	// Never does not install the driver.
+	// Always chooses what Auto would otherwise decide.
+	Always = "Always"
+	// Never is the opposite of Always. As the choice of the driver it does not install it.
 	Never = "Never"
 )
 
-// Config contains all choices for a driver. The zero value of each field is its default. A method
-// of a nil Config returns what applies without the key operator.yaml.
-//
-// Tags of fields are part of the validation and of the schema: `kind` restricts a field to one
-// kind, `enum`, `max`, `maxItems`, `range` and `required` restrict its values, and `default`
-// documents the effect of a missing field.
-type Config struct {
+// Document is the content of the key.
+type Document struct {
 	// The version of this format: `config.csi.openstack.org/v1alpha1`.
 	APIVersion string `json:"apiVersion" required:"true"`
 	// `ManilaConfig` in the ConfigMap `manila-csi-config`, `CinderConfig` in `cinder-csi-config`.
-	Kind Kind `json:"kind" required:"true"`
+	Kind   Kind `json:"kind" required:"true"`
+	Config `json:",inline"`
+}
+
+// Config contains all choices for a driver. The zero value of each field is its default. A method
+// of a nil Config returns what applies without choices.
+//
+// Tags of fields are part of the validation and of the schemas: `kind` restricts a field to one
+// kind, `enum`, `max`, `range`, `required` and `rule` restrict its values, and `default` documents
+// the effect of a missing field. Lists and maps have at most MaxItems elements.
+type Config struct {
 	// Whether the operator installs the driver. `Auto` installs it as soon as OpenStack offers share
 	// types. `Never` does not install it; a driver that is installed already stays.
 	Driver string `json:"driver,omitempty" kind:"ManilaConfig" enum:"Auto,Never" default:"Auto"`
@@ -50,24 +58,24 @@ type Config struct {
 	// `storageclass.kubernetes.io/is-default-class` of its own StorageClasses: it is `true` for the
 	// StorageClass with this name, and `false` for the others. If it is missing, the annotation is
 	// yours.
-	DefaultClass string `json:"defaultClass,omitempty"`
+	DefaultClass string `json:"defaultClass,omitempty" rule:"name"`
 	// Options of all StorageClasses of the operator.
 	Class Class `json:"class,omitempty"`
 	// Options for one type each, and more StorageClasses. A value here overrides the value in
 	// `class`; labels, annotations and share metadata are merged.
-	Classes []NamedClass `json:"classes,omitempty" maxItems:"100"`
+	Classes []NamedClass `json:"classes,omitempty" rule:"classes"`
 	// Options of the VolumeSnapshotClass. If they are missing, the parameter `force-create` is yours:
 	// it is `false` in a new VolumeSnapshotClass, and the operator keeps the value that you set.
 	SnapshotClass *SnapshotClass `json:"snapshotClass,omitempty" kind:"CinderConfig"`
 	// The folder of the kubelet on the nodes. On OpenShift and HyperShift, where the folder is fixed,
 	// this field is an error. Drain the nodes before you change it.
-	KubeletDir string `json:"kubeletDir,omitempty" max:"56" default:"/var/lib/kubelet"`
+	KubeletDir string `json:"kubeletDir,omitempty" max:"56" rule:"folder" default:"/var/lib/kubelet"`
 	// Labels of the nodes on which the node plugins run, in addition to `kubernetes.io/os: linux`. By
 	// default they run on all Linux nodes. Pods with volumes of the driver start only there.
-	NodeSelector map[string]string `json:"nodeSelector,omitempty" maxItems:"100"`
+	NodeSelector map[string]string `json:"nodeSelector,omitempty" rule:"nodes"`
 	// The taints that the node plugins tolerate. The list replaces the default, which tolerates every
 	// taint. Kubernetes itself adds tolerations for nodes with problems, such as too little memory.
-	Tolerations []Toleration `json:"tolerations,omitempty" maxItems:"100"`
+	Tolerations []Toleration `json:"tolerations,omitempty" rule:"tolerations"`
 	// Options of the sidecars of the driver.
 	Sidecars Sidecars `json:"sidecars,omitempty"`
 	// Containers of CSI-Addons beside the driver, while the CSI-Addons are installed. Without it, only
@@ -85,11 +93,11 @@ type SnapshotClass struct {
 // Toleration selects taints of nodes.
 type Toleration struct {
 	// The key of the taints. Without it, `operator` must be `Exists`, and selects every taint.
-	Key string `json:"key,omitempty"`
+	Key string `json:"key,omitempty" rule:"labelKey"`
 	// `Equal` selects taints with the key and the value, `Exists` those with the key and any value.
 	Operator string `json:"operator,omitempty" enum:"Equal,Exists" default:"Equal"`
 	// The value of the taints.
-	Value string `json:"value,omitempty"`
+	Value string `json:"value,omitempty" rule:"labelText"`
 	// The effect of the taints. Without it, every effect is selected.
 	Effect string `json:"effect,omitempty" enum:"NoSchedule,PreferNoSchedule,NoExecute"`
 }
@@ -97,35 +105,20 @@ type Toleration struct {
 // Sidecars contains options of the sidecars.
 type Sidecars struct {
 	// Whether sidecars release their Leases when they end, so that others need not wait for them. It
-	// needs the sidecars of OpenShift 4.21 or later: earlier ones do not start with it. `Auto` is
-	// `true` if the operator knows that the sidecars are from OpenShift 4.21 or later, on HyperShift
+	// needs the sidecars of OpenShift 4.21 or later: earlier ones do not start with it. `Auto` means
+	// `Always` if the operator knows that the sidecars are from OpenShift 4.21 or later, on HyperShift
 	// 4.22. The environment variable `RELEASE_LEASES` of the operator has precedence.
-	ReleaseLeases Switch `json:"releaseLeases,omitempty" enum:"Auto,true,false" default:"Auto"`
+	ReleaseLeases string `json:"releaseLeases,omitempty" enum:"Auto,Always,Never" default:"Auto"`
 	// Whether the metadata of new volumes, shares and snapshots of volumes in OpenStack name the claim
 	// or the VolumeSnapshot and its namespace, for example in `csi.storage.k8s.io/pvc/name`.
 	ClaimMetadata bool `json:"claimMetadata,omitempty" default:"false"`
 }
 
-// Switch is a choice for which the operator may decide.
-type Switch string
-
-// True is the Switch that is on.
-const True Switch = "true"
-
-// IsSet returns whether the administrator decides.
-func (s Switch) IsSet() bool { return s != "" && s != Auto }
-
-// UnmarshalJSON accepts true and false, which are no texts.
-func (s *Switch) UnmarshalJSON(text []byte) error {
-	*s = Switch(strings.Trim(string(text), `"`))
-	return nil
-}
-
 // CSIAddons contains options of the containers of CSI-Addons.
 type CSIAddons struct {
 	// The image of the containers. On the nodes they run privileged, so only administrators may be
-	// able to write the ConfigMap. The environment variables for these images have precedence.
-	Image string `json:"image" required:"true" max:"1024"`
+	// able to write this field. The environment variables for these images have precedence.
+	Image string `json:"image" required:"true" rule:"image"`
 	// Whether sidecars accept tokens for the API server instead of tokens for their pod. The
 	// controller of the CSI-Addons for Ceph sends such tokens.
 	APIServerTokens bool `json:"apiServerTokens,omitempty" default:"false"`
@@ -138,10 +131,10 @@ type Selection struct {
 	// Patterns of the types to include. A pattern matches the whole name: `*` stands for any text
 	// without `/`, `?` for one character, `[a-c]` for one of several; `\` escapes these. A missing
 	// list includes every share type, and no volume type.
-	Include []string `json:"include,omitempty" maxItems:"100"`
+	Include []string `json:"include,omitempty" rule:"glob"`
 	// Patterns of the types to exclude. They have precedence over `include`. A type that already has
 	// a StorageClass keeps it, but the operator does not repair it or create it again.
-	Exclude []string `json:"exclude,omitempty" maxItems:"100"`
+	Exclude []string `json:"exclude,omitempty" rule:"glob"`
 }
 
 // Class contains options of StorageClasses.
@@ -152,22 +145,22 @@ type Class struct {
 	// `Immediate` for Manila, and `WaitForFirstConsumer` for Cinder.
 	VolumeBindingMode string `json:"volumeBindingMode,omitempty" enum:"Immediate,WaitForFirstConsumer"`
 	// Mount options of the volumes. If you remove the list here, a StorageClass keeps its options.
-	MountOptions []string `json:"mountOptions,omitempty" maxItems:"100"`
+	MountOptions []string `json:"mountOptions,omitempty" rule:"option"`
 	// Labels of the StorageClass. A label that you remove here stays on the StorageClass.
-	Labels map[string]string `json:"labels,omitempty" maxItems:"100"`
+	Labels map[string]string `json:"labels,omitempty" rule:"labels"`
 	// Annotations of the StorageClass. An annotation that you remove here stays on the StorageClass.
-	Annotations map[string]string `json:"annotations,omitempty" maxItems:"100"`
+	Annotations map[string]string `json:"annotations,omitempty" rule:"annotations"`
 	// The availability zone of new volumes.
-	Availability string `json:"availability,omitempty" max:"255"`
+	Availability string `json:"availability,omitempty" rule:"zone"`
 	// The ID of the share network of new shares. It is used for share types with
 	// `driver_handles_share_servers=true`, which need one.
-	ShareNetworkID string `json:"shareNetworkID,omitempty" kind:"ManilaConfig"`
+	ShareNetworkID string `json:"shareNetworkID,omitempty" kind:"ManilaConfig" rule:"id"`
 	// The networks that may mount new shares, such as `10.0.0.0/16`. The default is every IPv4
 	// address, `0.0.0.0/0`. Nodes that mount shares by IPv6 need a value, such as `fd00::/64`. Name
 	// only one network for version 1.33 of the driver, which makes one access rule of the whole list.
-	ShareClients []string `json:"shareClients,omitempty" kind:"ManilaConfig" maxItems:"100"`
+	ShareClients []string `json:"shareClients,omitempty" kind:"ManilaConfig" rule:"network"`
 	// Metadata of new shares in Manila.
-	ShareMetadata map[string]string `json:"shareMetadata,omitempty" kind:"ManilaConfig" maxItems:"100"`
+	ShareMetadata map[string]string `json:"shareMetadata" kind:"ManilaConfig" rule:"metadata"`
 }
 
 // NamedClass contains options of the StorageClass of one type.
@@ -177,6 +170,6 @@ type NamedClass struct {
 	// The name of one more StorageClass for the type. If it is missing, the entry is about the
 	// StorageClass that the operator creates for the type. A StorageClass that exists with this name
 	// and type is taken over.
-	Name  string `json:"name,omitempty"`
+	Name  string `json:"name,omitempty" rule:"name"`
 	Class `json:",inline"`
 }

@@ -29,14 +29,14 @@ func suggestion(kind Kind, fields []reflect.StructField, name string) string {
 	if best := position.Similar(names, name); best != "" {
 		return fmt.Sprintf(": did you mean %q?", best)
 	}
-	if right := pathOf(kind, reflect.TypeFor[Config](), name, nil); right != nil {
+	if right := pathOf(kind, reflect.TypeFor[Document](), name, nil); right != nil {
 		return fmt.Sprintf(": write it as %s", right)
 	}
 	return ""
 }
 
-// Fields returns the fields of Config, or of a type in it, that a kind has, with those of embedded
-// types; without a kind, the fields of all kinds.
+// Fields returns the fields of a type that a kind has, with those of embedded types; without a
+// kind, the fields of all kinds.
 func Fields(kind Kind, t reflect.Type) []reflect.StructField {
 	var found []reflect.StructField
 	for i := range t.NumField() {

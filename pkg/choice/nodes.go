@@ -1,8 +1,6 @@
 package choice
 
 import (
-	"path"
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,16 +19,11 @@ const (
 
 // validateNodes checks the options of the node plugins.
 func (c *Config) validateNodes(openShift bool) (errs field.ErrorList) {
-	at, portable := field.NewPath("kubeletDir"), regexp.MustCompile(`^(/[A-Za-z0-9._-]+)+$`)
-	switch {
-	case c.KubeletDir == "":
-	case openShift:
-		errs = append(errs, field.Forbidden(at, "remove the field: the folder is fixed on OpenShift"))
-	case !portable.MatchString(c.KubeletDir) || path.Clean(c.KubeletDir) != c.KubeletDir:
-		errs = append(errs, field.Invalid(at, c.KubeletDir, "use an absolute path such as "+
-			"/var/lib/k0s/kubelet, without a slash at its end, of letters, digits, '.', '_' and '-'"))
+	if c.KubeletDir != "" && openShift {
+		errs = append(errs, field.Forbidden(field.NewPath("kubeletDir"),
+			"remove the field: the folder is fixed on OpenShift"))
 	}
-	at = field.NewPath("nodeSelector")
+	at := field.NewPath("nodeSelector")
 	errs = append(errs, metav1validation.ValidateLabels(c.NodeSelector, at)...)
 	if os, found := c.NodeSelector[corev1.LabelOSStable]; found && os != string(corev1.Linux) {
 		errs = append(errs, field.Invalid(at.Key(corev1.LabelOSStable), os,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,29 +83,30 @@ func parse(kind Kind, text string, openShift bool) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	checker := checker{kind: kind}
+	checker := checker{kind: kind, patterns: map[string]*regexp.Regexp{}}
 	checker.document(&document.Root)
 	if len(checker.faults) > 0 && (len(text) > maxBoth || checker.isOther) {
 		return nil, errors.Join(checker.faults...)
 	}
-	config := &Config{}
-	if err := document.DecodeStrictly(config); err != nil && len(checker.faults) == 0 {
+	content := &Document{}
+	if err := document.DecodeStrictly(content); err != nil && len(checker.faults) == 0 {
 		return nil, document.Errorf("", "%w", err)
 	}
-	errs := append(validate(kind, config), config.validateNodes(openShift)...)
+	errs := append(validate(kind, content), content.validateNodes(openShift)...)
 	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
 	invalid := document.ValidationError(errs[:min(len(errs), maxFaults)])
-	if err := errors.Join(append(checker.faults, checker.others(invalid)...)...); err != nil {
+	faults := slices.Concat(checker.faults, checker.invalid, checker.others(invalid))
+	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	return config, nil
+	return &content.Config, nil
 }
 
 // others returns the errors about lines that contain no fault. What has the wrong shape is not
 // decoded, so that its value would be reported as missing.
 func (c *checker) others(err error) (others []error) {
 	lines := map[int]bool{}
-	for _, fault := range c.faults {
+	for _, fault := range slices.Concat(c.faults, c.invalid) {
 		if located, ok := errors.AsType[*position.Error](fault); ok {
 			lines[located.Line] = true
 		}
@@ -113,20 +115,23 @@ func (c *checker) others(err error) (others []error) {
 		located, ok := errors.AsType[*position.Error](one)
 		about, isAbout := errors.AsType[*field.Error](one)
 		absent := isAbout && (about.BadValue == "" || about.Type == field.ErrorTypeRequired)
-		if len(lines) == 0 || !absent && (!ok || !lines[located.Line]) {
+		if (len(c.faults) == 0 || !absent) && (!ok || !lines[located.Line]) {
 			others = append(others, one)
 		}
 	}
 	return others
 }
 
-// checker compares a document with the type Config. A JSON decoder would stop at the first value of
-// a wrong type, and name neither its line nor its index.
+// checker compares a text with the type Document. A JSON decoder would stop at the first value of a
+// wrong type, and name neither its line nor its index.
 type checker struct {
-	kind   Kind
-	faults []error
+	kind Kind
+	// faults are about the shape of the document, invalid are about texts that it decodes.
+	faults, invalid []error
 	// isOther says that the text is another object.
 	isOther bool
+	// patterns are those of the rules that have been checked.
+	patterns map[string]*regexp.Regexp
 }
 
 func (c *checker) fault(line int, at *field.Path, format string, args ...any) {
@@ -168,7 +173,7 @@ func (c *checker) document(root *yaml.Node) {
 		c.fault(top.Line, nil, "the text contains the key %s: write only what is below it", Key)
 		return
 	}
-	c.check(top, reflect.TypeFor[Config](), "", nil)
+	c.check(top, reflect.TypeFor[Document](), "", nil)
 }
 
 // check checks that a node fits a type, and a field's tag if there is one.
@@ -184,20 +189,16 @@ func (c *checker) check(node *yaml.Node, t reflect.Type, tag reflect.StructTag, 
 	case t.Kind() == reflect.Struct:
 		c.checkStruct(node, t, at)
 	case t.Kind() == reflect.Map && c.is(node, yaml.MappingNode, "a map of texts", at):
-		c.checkLength(node, len(node.Content)/2, tag, at)
+		c.checkLength(node, len(node.Content)/2, at)
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key := node.Content[i]
 			c.check(key, t.Key(), "", at.Key(key.Value))
-			c.check(node.Content[i+1], t.Elem(), "", at.Key(key.Value))
+			c.check(node.Content[i+1], t.Elem(), tag, at.Key(key.Value))
 		}
 	case t.Kind() == reflect.Slice && c.is(node, yaml.SequenceNode, "a list", at):
-		c.checkLength(node, len(node.Content), tag, at)
+		c.checkLength(node, len(node.Content), at)
 		for i, item := range node.Content {
-			c.check(item, t.Elem(), "", at.Index(i))
-		}
-	case t == reflect.TypeFor[Switch]():
-		if node.ShortTag() != "!!bool" && node.Value != Auto {
-			c.fault(node.Line, at, "must be %s, true or false", Auto)
+			c.check(item, t.Elem(), tag, at.Index(i))
 		}
 	case t.Kind() == reflect.String && c.is(node, yaml.ScalarNode, "a text", at):
 		c.checkText(node, tag, at)
@@ -230,11 +231,9 @@ func (c *checker) is(node *yaml.Node, kind yaml.Kind, name string, at *field.Pat
 	return node.Kind == kind
 }
 
-func (c *checker) checkLength(
-	node *yaml.Node, length int, tag reflect.StructTag, at *field.Path,
-) {
-	if highest, err := strconv.Atoi(tag.Get("maxItems")); err == nil && length > highest {
-		c.fault(node.Line, at, "Too many: %d: must have at most %d items", length, highest)
+func (c *checker) checkLength(node *yaml.Node, length int, at *field.Path) {
+	if length > MaxItems {
+		c.fault(node.Line, at, "Too many: %d: must have at most %d items", length, MaxItems)
 	}
 }
 
@@ -243,13 +242,22 @@ func (c *checker) checkText(node *yaml.Node, tag reflect.StructTag, at *field.Pa
 		c.fault(node.Line, at, "Invalid value: %q: must be a text: quote it", node.Value)
 		return
 	}
-	if highest, err := strconv.Atoi(tag.Get("max")); err == nil &&
-		utf8.RuneCountInString(node.Value) > highest {
-		c.fault(node.Line, at, "Too long: must have at most %d characters", highest)
+	values, rule := strings.Split(tag.Get("enum"), ","), RuleOf(c.kind, tag.Get("rule"))
+	highest, _ := strconv.Atoi(tag.Get("max")) // tags are constants
+	highest = cmp.Or(highest, rule.Max)
+	var wrong *field.Error
+	switch {
+	case highest > 0 && utf8.RuneCountInString(node.Value) > highest:
+		wrong = field.TooLong(at, "", highest)
+		wrong.Detail = fmt.Sprintf("must have at most %d characters", highest)
+	case tag.Get("enum") != "" && !slices.Contains(values, node.Value):
+		wrong = field.NotSupported(at, node.Value, values)
+	case rule.Advice != "" && !c.pattern(rule.Pattern).MatchString(node.Value):
+		wrong = field.Invalid(at, node.Value, rule.Advice)
 	}
-	values := strings.Split(tag.Get("enum"), ",")
-	if tag.Get("enum") != "" && !slices.Contains(values, node.Value) {
-		c.fault(node.Line, nil, "%v", field.NotSupported(at, node.Value, values))
+	if wrong != nil && len(c.invalid) < maxFaults {
+		c.invalid = append(c.invalid, position.ErrorAt(position.Position{File: Key, Line: node.Line},
+			"%w", wrong))
 	}
 }
 

@@ -43,7 +43,7 @@ classes:
 - type: gold
   name: gold-for-nodes
   shareClients: [10.0.1.0/24]
-sidecars: {releaseLeases: true, claimMetadata: true}
+sidecars: {releaseLeases: Always, claimMetadata: true}
 csiAddons: {image: registry.example.com/csi-addons, apiServerTokens: true, maxAccessRules: 128}
 kubeletDir: /var/snap/microk8s/common/var/lib/kubelet
 nodeSelector: {kubernetes.io/os: linux, example.com/openstack: ""}
@@ -52,8 +52,11 @@ tolerations:
 - {key: example.com/storage, value: x}
 `
 
-func faultsOf(kind choice.Kind, text string) string {
+// faultsOf returns the faults in a text. The API server refuses an object with the same content.
+func faultsOf(t *testing.T, kind choice.Kind, text string) string {
+	t.Helper()
 	_, faults := choice.Parse(kind, text, false)
+	checkRefused(t, kind, text, faults)
 	var lines []string
 	for _, fault := range faults {
 		lines = append(lines, fmt.Sprintf("%d: %s", fault.Line, fault.Problem))
@@ -99,20 +102,20 @@ reclaimPolicy: Retain
 11: classes[0].type: Required value
 14: classes[0].shareClients[1]: must be a text
 15: classes[1]: must be a map of fields
-16: sidecars.releaseLeases: must be Auto, true or false
+16: sidecars.releaseLeases: Unsupported value: "true": supported values: "Auto", "Always", "Never"
 17: csiAddons.image: Required value
 17: csiAddons.maxAccessRules: must be a number from 1 to 1000
 18: unknown field "clases": did you mean "classes"?
 19: unknown field "forceCreate"
 20: unknown field "reclaimPolicy": write it as class.reclaimPolicy`
-	assert.Check(t, is.DeepEqual(want, faultsOf(choice.Manila, text)))
+	assert.Check(t, is.DeepEqual(want, faultsOf(t, choice.Manila, text)))
 }
 
 // What the wrong shape of a field hides is not reported as missing.
 func TestInvalidValuesAreReportedBesideAWrongShape(t *testing.T) {
 	t.Parallel()
 	const text = header + "types: 5\ndefaultClass: Gold\ncsiAddons: {imag: a}\n"
-	lines := strings.Split(faultsOf(choice.Manila, text), "\n")
+	lines := strings.Split(faultsOf(t, choice.Manila, text), "\n")
 	assert.Check(t, len(lines) == 4 && lines[0] == "3: types: must be a map of fields" &&
 		strings.HasPrefix(lines[1], "4: defaultClass: Invalid value") &&
 		strings.HasPrefix(lines[2], "5: csiAddons.image: Required"), "%q", lines)
@@ -147,7 +150,7 @@ classes:
 		`"config.csi.openstack.org/v1alpha1"
 2: kind: Unsupported value: "CinderConfig": supported values: "ManilaConfig"
 3: defaultClass: Invalid value: "Gold": `
-	got := faultsOf(choice.Manila, text)
+	got := faultsOf(t, choice.Manila, text)
 	assert.Check(t, strings.HasPrefix(got, want), "got %s\nwant %s", got, want)
 	var lines []string
 	for line := range strings.SplitSeq(got, "\n") {
@@ -230,7 +233,7 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 		},
 		"field of another": {header + "enable_topology: true\n", `3: unknown field "enable_topology"`},
 	} {
-		assert.Check(t, is.DeepEqual(test.want, faultsOf(choice.Manila, test.text)), name)
+		assert.Check(t, is.DeepEqual(test.want, faultsOf(t, choice.Manila, test.text)), name)
 	}
 }
 
@@ -246,7 +249,7 @@ func TestNamesOfTheOperatorAreReserved(t *testing.T) {
 		`of the type
 5: classes[1].name: Invalid value: "standard-csi": use another name: this one is that of the ` +
 		`StorageClass without a type`
-	assert.Check(t, is.DeepEqual(want, faultsOf(choice.Cinder, text)))
+	assert.Check(t, is.DeepEqual(want, faultsOf(t, choice.Cinder, text)))
 }
 
 func TestFieldsOfManilaAreUnknownForCinder(t *testing.T) {
@@ -255,7 +258,7 @@ func TestFieldsOfManilaAreUnknownForCinder(t *testing.T) {
 		"driver: Auto\nclass: {reclaimPolicy: Retain, shareClients: []}\n"
 	want := `3: unknown field "driver": only a ManilaConfig has it
 4: unknown field "class.shareClients": only a ManilaConfig has it`
-	assert.Check(t, is.DeepEqual(want, faultsOf(choice.Cinder, text)))
+	assert.Check(t, is.DeepEqual(want, faultsOf(t, choice.Cinder, text)))
 }
 
 func TestInvalidOptionsOfNodesAreReportedWithLineAndFix(t *testing.T) {
@@ -286,7 +289,7 @@ func TestInvalidOptionsOfNodesAreReportedWithLineAndFix(t *testing.T) {
 		"tolerations: [{key: a, operator: Exists, value: x}]": `3: tolerations[0].value: Invalid ` +
 			`value: "x": remove it, or use the operator Equal`,
 	} {
-		got := faultsOf(choice.Manila, header+text)
+		got := faultsOf(t, choice.Manila, header+text)
 		assert.Check(t, strings.HasPrefix(got, want), "%s:\ngot  %s\nwant %s", text, got, want)
 	}
 	_, faults := choice.Parse(choice.Cinder, strings.Replace(header, "Manila", "Cinder", 1)+

@@ -3,8 +3,6 @@ package choice
 import (
 	"fmt"
 	"net/netip"
-	"path"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,7 +10,6 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -34,46 +31,17 @@ func reserved(kind Kind) string {
 const standardClass = "standard-csi"
 
 // validate reports what the tags of the fields accept.
-func validate(kind Kind, c *Config) field.ErrorList {
+func validate(kind Kind, d *Document) field.ErrorList {
 	var errs field.ErrorList
-	if c.APIVersion != APIVersion {
-		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), c.APIVersion,
+	if d.APIVersion != APIVersion {
+		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), d.APIVersion,
 			[]string{APIVersion}))
 	}
-	if c.Kind != kind {
-		errs = append(errs, field.NotSupported(field.NewPath("kind"), c.Kind, []Kind{kind}))
+	if d.Kind != kind {
+		errs = append(errs, field.NotSupported(field.NewPath("kind"), d.Kind, []Kind{kind}))
 	}
-	if c.DefaultClass != "" {
-		errs = append(errs, validateName(c.DefaultClass, field.NewPath("defaultClass"))...)
-	}
-	types := field.NewPath("types")
-	errs = append(errs, validatePatterns(c.Types.Include, types.Child("include"))...)
-	errs = append(errs, validatePatterns(c.Types.Exclude, types.Child("exclude"))...)
-	errs = append(errs, c.Class.validate(field.NewPath("class"))...)
-	// The pattern is that of values in assets.
-	image := regexp.MustCompile(`^[A-Za-z0-9._:/@+~-]+$`)
-	if a := c.CSIAddons; a != nil && !image.MatchString(a.Image) {
-		errs = append(errs, field.Invalid(field.NewPath("csiAddons", "image"), a.Image,
-			"use the name of an image"))
-	}
-	return append(errs, validateClasses(kind, c.Classes)...)
-}
-
-func validateName(name string, at *field.Path) (errs field.ErrorList) {
-	for _, message := range validation.IsDNS1123Subdomain(name) {
-		errs = append(errs, field.Invalid(at, name, message))
-	}
-	return errs
-}
-
-func validatePatterns(patterns []string, at *field.Path) (errs field.ErrorList) {
-	for i, pattern := range patterns {
-		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			errs = append(errs, field.Invalid(at.Index(i), pattern,
-				"use a pattern such as gold-*; put a backslash before [ in a name"))
-		}
-	}
-	return errs
+	errs = append(errs, d.Class.validate(field.NewPath("class"))...)
+	return append(errs, validateClasses(kind, d.Classes)...)
 }
 
 func validateClasses(kind Kind, classes []NamedClass) (errs field.ErrorList) {
@@ -99,7 +67,6 @@ func validateClasses(kind Kind, classes []NamedClass) (errs field.ErrorList) {
 				"that of the StorageClass without a type"))
 		default:
 			names.Insert(c.Name)
-			errs = append(errs, validateName(c.Name, at.Child("name"))...)
 		}
 		errs = append(errs, c.Class.validate(at)...)
 	}
@@ -113,29 +80,12 @@ func (c Class) validate(at *field.Path) field.ErrorList {
 		errs = append(errs, field.Forbidden(at.Child("annotations").Key(DefaultAnnotation),
 			"use the field defaultClass"))
 	}
-	for i, option := range c.MountOptions {
-		if option == "" || strings.ContainsFunc(option, unusual) {
-			errs = append(errs, field.Invalid(at.Child("mountOptions").Index(i), option,
-				"use one option, such as nfsvers=4.1"))
-		}
-	}
-	if strings.ContainsFunc(c.Availability, unprintable) {
-		errs = append(errs, field.Invalid(at.Child("availability"), c.Availability,
-			"use the name of an availability zone"))
-	}
 	return append(errs, c.validateShares(at)...)
 }
 
-func unusual(r rune) bool     { return unicode.IsSpace(r) || unprintable(r) }
 func unprintable(r rune) bool { return !unicode.IsGraphic(r) || r == utf8.RuneError }
 
-// validateShares checks the options for Manila.
 func (c Class) validateShares(at *field.Path) (errs field.ErrorList) {
-	uuid := regexp.MustCompile(`^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`)
-	if c.ShareNetworkID != "" && !uuid.MatchString(c.ShareNetworkID) {
-		errs = append(errs, field.Invalid(at.Child("shareNetworkID"), c.ShareNetworkID,
-			"use the ID of a share network: openstack share network list"))
-	}
 	for i, client := range c.ShareClients {
 		errs = append(errs, validateNetwork(client, at.Child("shareClients").Index(i))...)
 	}

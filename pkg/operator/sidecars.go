@@ -69,8 +69,8 @@ func (d *driver) releasesLease(c corev1.Container, wanted, deployed *appsv1.Depl
 	switch {
 	case d.settings.ReleaseLeases != nil:
 		return *d.settings.ReleaseLeases
-	case chosen.IsSet():
-		return chosen == choice.True
+	case chosen == choice.Always || chosen == choice.Never:
+		return chosen == choice.Always
 	case !d.ofOneRelease(wanted.Spec.Template.Spec.Containers):
 		return false
 	}

@@ -132,8 +132,8 @@ func TestOnlySidecarsThatKnowTheGateReleaseTheirLeases(t *testing.T) {
 		"a replaced image":          {release: "4.22.0", image: other},
 		"an image without a digest": {release: "4.22.0", image: "quay.io/release:4.22"},
 		"Auto":                      {release: "4.22.0", choice: "Auto", want: true},
-		"chosen":                    {image: other, choice: "true", want: true},
-		"chosen not":                {release: "4.22.0", choice: "false"},
+		"chosen":                    {image: other, choice: "Always", want: true},
+		"chosen not":                {release: "4.22.0", choice: "Never"},
 		"HyperShift 4.21":           {flavour: flavour.HyperShift, release: "4.21.9"},
 		"HyperShift 4.22":           {flavour: flavour.HyperShift, release: "4.22.1", want: true},
 	} {

@@ -1,0 +1,157 @@
+package choice
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Rule limits the values of the fields whose tag `rule` names it.
+type Rule struct {
+	// Pattern is a regular expression of the text, or of each text in a list or a map, and Max the
+	// maximum of its characters.
+	Pattern string
+	Max     int
+	// Advice says what to write instead. Without it, code says more about a wrong value than the
+	// pattern could.
+	Advice string
+	// Expressions are conditions in CEL about the whole field, which only a schema of the API
+	// contains. They call no function that Kubernetes 1.29 does not have, because the API server of
+	// 1.30 refuses others.
+	Expressions []Expression
+}
+
+// Expression is a condition in CEL, and the message if it is not met.
+type Expression struct{ CEL, Message string }
+
+// The regular expressions of several rules.
+const (
+	// printable matches everything except control characters and what has no meaning as text.
+	printable = `^[\p{L}\p{M}\p{N}\p{P}\p{S}\p{Zs}]*$`
+	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
+	labelKey  = `^(` + subdomain + `/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
+	labelText = `^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+	octet     = `(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])`
+)
+
+// RuleOf returns the rule with a name for a kind, the zero value for "".
+func RuleOf(kind Kind, name string) Rule {
+	switch name {
+	case "name":
+		return Rule{Pattern: "^" + subdomain + "$", Max: 253, Advice: "use lower case letters, " +
+			"digits, '-' and '.', with a letter or digit at both ends"}
+	case "glob":
+		const one = `([^\\\]-]|\\[\s\S])`
+		return Rule{
+			Max:     255,
+			Pattern: `^([^\\\[]|\\[\s\S]|\[\^?(` + one + `(-` + one + `)?)+\])+$`,
+			Advice:  "use a pattern such as gold-*; put a backslash before [ in a name",
+		}
+	case "option":
+		return Rule{
+			Pattern: `^[\p{L}\p{M}\p{N}\p{P}\p{S}]+$`, Max: 4096,
+			Advice: "use one option, such as nfsvers=4.1",
+		}
+	case "zone":
+		return Rule{Pattern: printable, Max: 255, Advice: "use the name of an availability zone"}
+	case "id":
+		return Rule{
+			Pattern: `^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`,
+			Max:     36,
+			Advice:  "use the ID of a share network: openstack share network list",
+		}
+	case "image": // the pattern is that of values in assets
+		return Rule{
+			Pattern: `^[A-Za-z0-9._:/@+~-]+$`, Max: 1024, Advice: "use the name of an image",
+		}
+	case "folder":
+		return Rule{
+			Pattern: `^(/(\.?[A-Za-z0-9_-]|\.\.[A-Za-z0-9._-])[A-Za-z0-9._-]*)+$`,
+			Advice: "use an absolute path such as /var/lib/k0s/kubelet, without a slash at its end, of " +
+				"letters, digits, '.', '_' and '-'",
+		}
+	case "network":
+		return Rule{Max: 64, Pattern: `^(` + octet + `(\.` + octet + `){3}/(3[0-2]|[12]?[0-9])|` +
+			`[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))$`}
+	}
+	return ruleOfMap(kind, name)
+}
+
+// ruleOfMap returns a rule about maps or lists.
+func ruleOfMap(kind Kind, name string) Rule {
+	keys := Expression{
+		"self.all(k, k.matches(r'" + labelKey + "'))",
+		"use keys such as example.com/name, as Kubernetes defines them for labels",
+	}
+	switch name {
+	case "labels":
+		return Rule{Pattern: labelText, Max: 63, Expressions: []Expression{keys}}
+	case "nodes":
+		return Rule{Pattern: labelText, Max: 63, Expressions: []Expression{keys, {
+			"!('kubernetes.io/os' in self) || self['kubernetes.io/os'] == 'linux'",
+			"remove the label kubernetes.io/os: node plugins run on Linux only",
+		}}}
+	case "annotations":
+		keys.CEL = strings.Replace(keys.CEL, "k.matches", "k.lowerAscii().matches", 1)
+		return Rule{Expressions: []Expression{keys, {
+			"!('" + DefaultAnnotation + "' in self)",
+			"use the field defaultClass in place of the annotation " + DefaultAnnotation,
+		}}}
+	case "metadata":
+		return Rule{Pattern: printable, Max: 1023, Expressions: []Expression{{
+			"self.all(k, k != '' && size(k) <= 255 && k.matches(r'" + printable + "'))",
+			"use keys of 1 to 255 printable characters",
+		}}}
+	case "labelKey":
+		return Rule{Pattern: labelKey, Max: 317}
+	case "labelText":
+		return Rule{Pattern: labelText, Max: 63}
+	case "tolerations":
+		const exists = "has(t.operator) && t.operator == 'Exists'"
+		return Rule{Expressions: []Expression{
+			{"self.all(t, has(t.key) || " + exists + ")", "set the key, or use the operator Exists"},
+			{
+				"self.all(t, !(" + exists + ") || !has(t.value) || t.value == '')",
+				"remove the value, or use the operator Equal",
+			},
+		}}
+	case "set":
+		return Rule{Expressions: []Expression{
+			{"self.all(a, self.exists_one(b, a == b))", "use each value once"},
+		}}
+	case "classes":
+		return Rule{Expressions: classRules(kind)}
+	}
+	return Rule{}
+}
+
+func classRules(kind Kind) []Expression {
+	rules := []Expression{
+		{
+			"self.all(c, has(c.name) || self.exists_one(d, !has(d.name) && d.type == c.type))",
+			"give each further entry of a type a name of its own",
+		},
+		{
+			"self.all(c, !has(c.name) || self.exists_one(d, has(d.name) && d.name == c.name))",
+			"use each name once",
+		},
+		{
+			"self.all(c, !has(c.name) || !c.name.startsWith('" + reserved(kind) + "'))",
+			"use a name that does not start with " + reserved(kind) + ", which the operator reserves; " +
+				"remove the field to change the StorageClass of the type",
+		},
+	}
+	if kind == Cinder {
+		rules = append(rules, Expression{
+			"self.all(c, !has(c.name) || c.name != '" + standardClass + "')",
+			"use another name: " + standardClass + " is that of the StorageClass without a type",
+		})
+	}
+	return rules
+}
+
+func (c *checker) pattern(text string) *regexp.Regexp {
+	if c.patterns[text] == nil {
+		c.patterns[text] = regexp.MustCompile(text)
+	}
+	return c.patterns[text]
+}

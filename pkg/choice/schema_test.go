@@ -1,0 +1,226 @@
+package choice_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/version"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+)
+
+// definition is a CustomResourceDefinition as the API server uses it.
+type definition struct {
+	kind       string
+	structural *structural.Structural
+	values     validation.SchemaValidator
+	rules      *cel.Validator
+}
+
+// definitionOf returns the definition for the choices of a kind.
+func definitionOf(t *testing.T, kind choice.Kind) *definition {
+	t.Helper()
+	plural := strings.ToLower(strings.Replace(string(kind), "Config", "Driver", 1)) + "s"
+	text, err := os.ReadFile(filepath.Join("../../assets/crds/api", plural+".yaml"))
+	assert.NilError(t, err)
+	var crd apiextensionsv1.CustomResourceDefinition
+	assert.NilError(t, yaml.UnmarshalStrict(text, &crd))
+	var schema apiextensions.JSONSchemaProps
+	assert.NilError(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
+		crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &schema, nil))
+	d := &definition{kind: crd.Spec.Names.Kind}
+	d.structural, err = structural.NewStructural(&schema)
+	assert.NilError(t, err)
+	d.values, _, err = validation.NewSchemaValidator(&schema)
+	assert.NilError(t, err)
+	d.rules = cel.NewValidator(d.structural, true, celconfig.PerCallLimit)
+	return d
+}
+
+func kinds() []choice.Kind { return []choice.Kind{choice.Manila, choice.Cinder} }
+
+// name returns the only name that the rules allow.
+func (d *definition) name() string {
+	rule := d.structural.XValidations[0].Rule
+	return regexp.MustCompile(`'(.*)'`).FindStringSubmatch(rule)[1]
+}
+
+// object returns an object with a spec in YAML.
+func (d *definition) object(spec string) (map[string]any, error) {
+	var content map[string]any
+	if err := yaml.Unmarshal([]byte(spec), &content); err != nil {
+		return nil, err
+	}
+	delete(content, "apiVersion")
+	delete(content, "kind")
+	return map[string]any{
+		"apiVersion": "csi.openstack.org/v1alpha1", "kind": d.kind,
+		"metadata": map[string]any{"name": d.name()}, "spec": content,
+	}, nil
+}
+
+// refused returns the paths in the spec that the API server refuses, without `spec.`, those of
+// unknown fields too: kubectl asks for strict validation.
+func (d *definition) refused(t *testing.T, object map[string]any) []string {
+	t.Helper()
+	unknown := pruning.PruneWithOptions(object, d.structural, true,
+		structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	defaulting.Default(object, d.structural)
+	errs := validation.ValidateCustomResource(nil, object, d.values)
+	broken, _ := d.rules.Validate(t.Context(), nil, d.structural, object, nil,
+		celconfig.RuntimeCELCostBudget)
+	for _, err := range append(errs, broken...) {
+		unknown = append(unknown, err.Field)
+		if err.Type == field.ErrorTypeInternal {
+			t.Errorf("%v", err)
+		}
+	}
+	for i := range unknown {
+		unknown[i] = strings.TrimPrefix(strings.TrimPrefix(unknown[i], "spec"), ".")
+	}
+	return unknown
+}
+
+// checkRefused expects that the API server refuses each field with a fault, or a field above it.
+func checkRefused(t *testing.T, kind choice.Kind, text string, faults []choice.Fault) {
+	t.Helper()
+	d := definitionOf(t, kind)
+	object, err := d.object(text)
+	if spec, isMap := object["spec"].(map[string]any); err != nil || !isMap || spec == nil {
+		return // nothing of a field
+	}
+	refused := d.refused(t, object)
+	for _, fault := range faults {
+		at, _, _ := strings.Cut(fault.Problem, ": ")
+		at = regexp.MustCompile(`\[(\D.*?)\]`).ReplaceAllString(at, ".$1") // a key of a map
+		if quoted := regexp.MustCompile(`^unknown field "(.*)"$`).FindStringSubmatch(at); quoted != nil {
+			at = quoted[1]
+		}
+		if strings.Contains(fault.Problem, "alias") || strings.Contains(at, " ") || at == "apiVersion" ||
+			at == "kind" {
+			continue // about the document
+		}
+		assert.Check(t, slices.ContainsFunc(refused, func(other string) bool {
+			return other != "" && (strings.HasPrefix(at, other) || strings.HasPrefix(other, at))
+		}) || onlyOperator(fault), "%q is not among the refused %q in %s", fault.Problem, refused, text)
+	}
+}
+
+// onlyOperator returns whether only the operator finds a fault.
+func onlyOperator(fault choice.Fault) bool {
+	// CEL of Kubernetes 1.29 has no functions for networks, and patterns cannot compare bits.
+	return strings.Contains(fault.Problem, "use the network ")
+}
+
+func TestDefinitionsAreValidForOldServers(t *testing.T) {
+	t.Parallel()
+	// The server of 1.30 refuses new expressions that 1.29 would not understand.
+	old := environment.MustBaseEnvSet(version.MajorMinor(1, 29))
+	const limit = 100_000_000 // of a CustomResourceDefinition
+	for _, kind := range kinds() {
+		d := definitionOf(t, kind)
+		var cost uint64
+		var compile func(s *structural.Structural, root bool, at string, entries uint64)
+		compile = func(s *structural.Structural, root bool, at string, entries uint64) {
+			results, err := cel.Compile(s, model.SchemaDeclType(s, root), celconfig.PerCallLimit, old,
+				cel.NewExpressionsEnvLoader())
+			assert.NilError(t, err)
+			for _, result := range results {
+				assert.Check(t, result.Error == nil, "%s %s: %v", kind, at, result.Error)
+				cost += entries * result.MaxCost
+			}
+			for name, property := range s.Properties {
+				compile(&property, false, at+"."+name, entries)
+			}
+			if s.Items != nil {
+				compile(s.Items, false, at+"[]", entries*uint64(*s.ValueValidation.MaxItems))
+			}
+		}
+		for name, property := range d.structural.Properties {
+			if name == "spec" {
+				compile(&property, false, name, 1)
+			}
+		}
+		assert.Check(t, cost < limit, "%s costs %d", kind, cost)
+	}
+}
+
+func TestSchemaAcceptsEveryField(t *testing.T) {
+	t.Parallel()
+	for kind, spec := range map[choice.Kind]string{
+		choice.Manila: complete + "logLevel: Debug\noperatorLogLevel: Trace\n" +
+			"storageClassState: Removed\n",
+		choice.Cinder: "topology: Never\nsnapshotClass: {forceCreate: true}\n" +
+			"blockStorage: {nodeVolumeAttachLimit: 25, rescanOnResize: true, ignoreVolumeAZ: true, " +
+			"ignoreVolumeMicroversion: true}\nmetadata: {searchOrder: [configDrive, metadataService]}\n",
+	} {
+		d := definitionOf(t, kind)
+		object, err := d.object(spec)
+		assert.NilError(t, err)
+		assert.Check(t, is.Len(d.refused(t, object), 0), "%s", kind)
+		other, err := d.object("{}")
+		assert.NilError(t, err)
+		other["metadata"] = map[string]any{"name": "other"}
+		assert.Check(t, is.Len(d.refused(t, other), 1), "%s with another name", kind)
+	}
+}
+
+func TestSchemaRefusesWhatOnlyObjectsContain(t *testing.T) {
+	t.Parallel()
+	d := definitionOf(t, choice.Cinder)
+	for _, spec := range []string{
+		"managementState: Removed", "managementState: ''", "logLevel: TraceAll",
+		"operatorLogLevel: debug", "storageClassState: managed", "topology: true", "topology: sometimes",
+		"blockStorage: {nodeVolumeAttachLimit: 0}", "blockStorage: {nodeVolumeAttachLimit: 257}",
+		"blockStorage: {rescanOnResize: 'yes'}", "blockStorage: {trustDevicePath: true}",
+		"blockStorage: {ignoreVolumeAZ: 1}", "metadata: {searchOrder: configDrive}",
+		"metadata: {searchOrder: [dns]}", "driver: Never", "blockStorage: {ignoreVolumeMicroversion: x}",
+		"metadata: {searchOrder: [configDrive, configDrive, configDrive]}",
+	} {
+		object, err := d.object(spec)
+		assert.NilError(t, err)
+		assert.Check(t, len(d.refused(t, object)) > 0, "%s is accepted", spec)
+	}
+}
+
+// A default in an entry of `classes` would delete volumes that `class` retains.
+func TestServerStoresNoDefaultInEntries(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kinds() {
+		d := definitionOf(t, kind)
+		object, err := d.object("class: {reclaimPolicy: Retain}\nclasses: [{type: gold}]\n")
+		assert.NilError(t, err)
+		assert.Check(t, is.Len(d.refused(t, object), 0))
+		spec := object["spec"].(map[string]any)
+		assert.Check(t, is.DeepEqual("Managed", spec["managementState"]))
+		delete(spec, "managementState")
+		assert.Check(t, is.DeepEqual(map[string]any{
+			"class":   map[string]any{"reclaimPolicy": "Retain"},
+			"classes": []any{map[string]any{"type": "gold"}},
+		}, spec))
+		text, err := yaml.Marshal(spec)
+		assert.NilError(t, err)
+		config, faults := choice.Parse(kind, "apiVersion: "+choice.APIVersion+"\nkind: "+string(kind)+
+			"\n"+string(text), false)
+		assert.Assert(t, is.Len(faults, 0))
+		assert.Check(t, is.Equal(config.ClassOf("gold").ReclaimPolicy, "Retain"))
+	}
+}
