@@ -1,17 +1,20 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
-	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
@@ -41,73 +44,140 @@ func explainAttachment(ctx context.Context, q question) *Explanation {
 	return e
 }
 
+// attachments returns all VolumeAttachments, read once.
+func (s *session) attachments(ctx context.Context) []storagev1.VolumeAttachment {
+	if s.attached == nil {
+		s.attached = append([]storagev1.VolumeAttachment{},
+			list[storagev1.VolumeAttachmentList](ctx, s.guest).Items...)
+	}
+	return s.attached
+}
+
 // stuck says why a VolumeAttachment is not done, or not undone.
 func (s *session) stuck(ctx context.Context, a storagev1.VolumeAttachment) []Link {
 	f := &claimFacts{session: s, claim: &corev1.PersistentVolumeClaim{}}
 	f.sys = s.systemOf(ctx, a.Spec.Attacher)
-	f.volume = find(ctx, s.guest, "", ptr.Deref(a.Spec.Source.PersistentVolumeName, ""),
-		&corev1.PersistentVolume{})
+	name := ptr.Deref(a.Spec.Source.PersistentVolumeName, "")
+	f.volume = find(ctx, s.guest, "", name, &corev1.PersistentVolume{})
 	if f.volume != nil && f.volume.Spec.ClaimRef != nil {
 		f.claim.Namespace, f.claim.Name = f.volume.Spec.ClaimRef.Namespace, f.volume.Spec.ClaimRef.Name
 	}
-	if a.DeletionTimestamp != nil || a.Status.Attached {
-		l := s.attachedLink(ctx, f.handle(), a, s.usersOn(ctx, f.claim, a))
-		if l.topic == meaning.Attached && a.Status.DetachError == nil { // the attacher may not work
-			l.rank = meaning.Consequence
-		}
-		return f.sys.judge([]Link{l}, diagnosis.Attacher)
+	switch {
+	case f.volume == nil && name != "" && !s.guest.hidden["PersistentVolumes"]:
+		return []Link{linkf(Problem, "PersistentVolume %s is gone, so the attacher cannot detach its "+
+			"volume from node %s", name, a.Spec.NodeName).
+			then("Compare openstack server volume list %s; if the volume is not in it, remove the "+
+				"finalizers of the VolumeAttachment", cmp.Or(serverOf(a), "ID"))}
+	case a.DeletionTimestamp != nil || a.Status.Attached:
+		return f.sys.judge([]Link{f.attachedLink(ctx, a)}, diagnosis.Attacher)
 	}
-	var own []Link
-	w := f.attaching(a.Spec.NodeName)
-	if a.Status.AttachError != nil {
-		own = append(own, w.error("", a.Status.AttachError.Message))
-	}
-	return append(f.sys.judge(own, diagnosis.Attacher), w.inProgress())
+	return f.attachment(ctx, a.Spec.NodeName, nil, a.CreationTimestamp.Time)
 }
 
-// attaching is the work of the attacher for a volume and a node.
-func (f *claimFacts) attaching(node string) work {
-	return work{
+// serverOf returns the ID of the server of a VolumeAttachment, "" if it is not known.
+func serverOf(a storagev1.VolumeAttachment) string {
+	return a.Annotations["csi.alpha.kubernetes.io/node-id"]
+}
+
+// attachment says why a volume is not attached to a node: what all its VolumeAttachments say, or
+// else events.
+func (f *claimFacts) attachment(
+	ctx context.Context, node string, said []corev1.Event, since time.Time,
+) (links []Link) {
+	w := work{
 		fails:   fmt.Sprintf("volume %s cannot be attached to node %s", f.handle(), node),
 		reasons: []string{"FailedAttachVolume"}, knows: f.sys.knows(), runbook: runbookOperations,
-		names: f.sys.names(f.handle()),
+		names: f.sys.names(f.handle()), since: since,
 	}
+	var elsewhere []storagev1.VolumeAttachment
+	own := f.warnings(w, said)
+	for _, a := range attachmentsOf(f.volume, f.attachments(ctx)) {
+		switch {
+		case a.Spec.NodeName != node:
+			elsewhere = append(elsewhere, a)
+		case a.DeletionTimestamp != nil:
+			own = []Link{f.attachedLink(ctx, a)}
+		case a.Status.Attached:
+			return only(OK, "volume %s is attached to node %s", f.handle(), node)
+		case a.Status.AttachError != nil:
+			own = []Link{f.named(ctx, a, w.error("", a.Status.AttachError.Message))}
+		}
+	}
+	for _, a := range elsewhere {
+		if !f.isShared() {
+			links = append(links, f.attachedLink(ctx, a))
+		} else if len(own) > 0 && own[0].topic == meaning.Attached {
+			links = append(links, linkf(Problem, "volume %s cannot be attached to node %s while it is "+
+				"attached to node %s: its volume type has no multiattach, which %s needs", f.handle(), node,
+				a.Spec.NodeName, f.volume.Spec.AccessModes[0]).
+				then("Use a class whose volume type has multiattach, or run all pods on one node"))
+		}
+	}
+	return append(f.sys.judge(append(links, own...), diagnosis.Attacher),
+		linkf(Progress, "volume %s is not attached to node %s yet", f.handle(), node).
+			then("%s", w.knows))
 }
 
-// inProgress says that the work is not done yet.
-func (w work) inProgress() Link {
-	return linkf(Progress, "%s yet", strings.Replace(w.fails, "cannot be", "is not", 1)).
-		then("%s", w.knows)
+// isShared returns whether several nodes may attach the volume.
+func (f *claimFacts) isShared() bool {
+	return slices.Contains(f.volume.Spec.AccessModes, corev1.ReadWriteMany) ||
+		slices.Contains(f.volume.Spec.AccessModes, corev1.ReadOnlyMany)
 }
 
-// usersOn returns the pods on the node of a VolumeAttachment that use a claim.
-func (s *session) usersOn(
-	ctx context.Context, claim *corev1.PersistentVolumeClaim, a storagev1.VolumeAttachment,
-) []corev1.Pod {
-	return slices.DeleteFunc(s.users(ctx, claim), func(p corev1.Pod) bool {
-		return p.Spec.NodeName != a.Spec.NodeName
+// named says more about an error that names an instance, if it is the one of another node, or one
+// that the node of the VolumeAttachment has not any more.
+func (f *claimFacts) named(ctx context.Context, a storagev1.VolumeAttachment, l Link) Link {
+	node := f.node(ctx, a.Spec.NodeName)
+	if node == nil || l.topic != meaning.Attached && l.topic != meaning.Instance {
+		return l
+	}
+	said := a.Status.AttachError.Message
+	for _, n := range list[storagev1.CSINodeList](ctx, f.guest).Items {
+		for _, d := range n.Spec.Drivers {
+			here := n.Name == a.Spec.NodeName
+			switch {
+			case d.Name != a.Spec.Attacher || !strings.Contains(said, d.NodeID):
+			case here && l.topic == meaning.Instance && !strings.HasSuffix(node.Spec.ProviderID, d.NodeID):
+				l.Text = fmt.Sprintf("the driver has registered node %s as instance %s, which OpenStack does "+
+					"not have; the node is %s", n.Name, d.NodeID, path.Base(node.Spec.ProviderID))
+				return l.then("Delete the pod of the driver on node %s, so that it registers the node again",
+					n.Name)
+			case !here && l.topic == meaning.Attached:
+				l.Text = fmt.Sprintf("OpenStack has attached volume %s to node %s, and no VolumeAttachment "+
+					"says so", f.handle(), n.Name)
+				l.rank = proved
+				return l.then("If no pod on node %s uses it, run: openstack server remove volume %s %s", n.Name,
+					d.NodeID, f.handle())
+			}
+		}
+	}
+	return l
+}
+
+// usersOn returns the pods on a node that use the claim.
+func (f *claimFacts) usersOn(ctx context.Context, node string) []corev1.Pod {
+	return slices.DeleteFunc(f.users(ctx, f.claim), func(p corev1.Pod) bool {
+		return p.Spec.NodeName != node
 	})
 }
 
-// attachedLink says why a volume is still attached to a node, and what detaches it. Users are the
-// pods on that node that use it.
-func (s *session) attachedLink(
-	ctx context.Context, handle string, a storagev1.VolumeAttachment, users []corev1.Pod,
-) Link {
-	node := a.Spec.NodeName
-	l := linkf(Problem, "volume %s is still attached to node %s", handle, node)
+// attachedLink says why a volume is still attached to a node, and what detaches it.
+func (f *claimFacts) attachedLink(ctx context.Context, a storagev1.VolumeAttachment) Link {
+	name, users := a.Spec.NodeName, f.usersOn(ctx, a.Spec.NodeName)
+	l := linkf(Problem, "volume %s is still attached to node %s", f.handle(), name)
 	l.Runbook, l.Detail = runbookOperations, "VolumeAttachment "+a.Name
-	trouble, next := s.silence(ctx, node)
+	gone := fmt.Sprintf("volume %s cannot be detached from node %s", f.handle(), name)
+	trouble, next := f.silence(ctx, name)
 	if trouble != "" {
 		trouble = ", which " + trouble
 	}
+	node := cmp.Or(f.node(ctx, name), &corev1.Node{})
 	failed := a.Status.DetachError
-	switch server := a.Annotations["csi.alpha.kubernetes.io/node-id"]; {
+	switch {
 	case failed != nil && (a.DeletionTimestamp != nil || len(users) == 0):
 		w := work{
-			fails: l.Text + trouble + ", and cannot be detached", runbook: runbookOperations,
-			names: map[fault.Noun]string{fault.Volume: handle},
-			knows: "Ask the administrators of OpenStack about the volume and its instance " + server,
+			fails: gone + trouble, runbook: runbookOperations, names: f.sys.names(f.handle()),
+			knows: "Ask the administrators of OpenStack about the volume and its instance " + serverOf(a),
 		}
 		detached := w.error("", failed.Message)
 		detached.Detail, detached.rank = l.Detail+": "+failed.Message, proved
@@ -115,13 +185,28 @@ func (s *session) attachedLink(
 	case trouble != "":
 		l = l.then("%s", next)
 		l.Text += trouble
+	case a.DeletionTimestamp != nil: // only the attacher is left
+		since := f.clock.Since(a.DeletionTimestamp.Time)
+		l.Text = fmt.Sprintf("volume %s is still being detached from node %s, for %s", f.handle(), name,
+			duration.HumanDuration(since))
+		l = l.then("%s", f.sys.knows())
+		l.rank = meaning.Consequence
+		if since <= hangs {
+			l.State = Progress
+		}
 	case len(users) > 0:
 		l.Text += ", where pod " + diagnosis.List(namesOf(users)) + " uses it"
 		l = l.thenFree(users, "Delete that pod, or run all pods on one node")
+	case slices.ContainsFunc(node.Status.VolumesInUse, func(v corev1.UniqueVolumeName) bool {
+		return strings.HasSuffix(string(v), "^"+f.handle())
+	}):
+		l.Text += ", whose kubelet still uses it, although no pod that you may see does"
+		l = l.then("See why it cannot unmount it: the log of the kubelet of node %s; drain and restart "+
+			"the node if nothing else helps", name)
 	default:
 		l = l.then("No pod that you may see uses it there, so it should be detached soon; up to 6m " +
 			"after the deletion of a pod")
-		l.topic = meaning.Attached
+		l.rank = meaning.Consequence // the attacher may not work
 	}
 	return l
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -162,6 +163,8 @@ type session struct {
 	namespace  string
 	// systems are the drivers that systemOf has read.
 	systems map[string]*system
+	// attached are the VolumeAttachments that attachments has read.
+	attached []storagev1.VolumeAttachment
 	// err is why there is no answer.
 	err error
 	// more are findings of the status that are not about objects of the cluster.

@@ -9,7 +9,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -158,7 +157,7 @@ func (q *question) jobLinks(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) 
 	}
 	volume := find(ctx, q.guest, "", claim.Spec.VolumeName, &corev1.PersistentVolume{})
 	var nodes []string
-	for _, a := range list[storagev1.VolumeAttachmentList](ctx, q.guest).Items {
+	for _, a := range q.attachments(ctx) {
 		if ptr.Deref(a.Spec.Source.PersistentVolumeName, "") == claim.Spec.VolumeName {
 			nodes = append(nodes, a.Spec.NodeName)
 		}

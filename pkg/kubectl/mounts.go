@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
@@ -20,46 +19,13 @@ import (
 // attachmentLinks says why volumes are not attached to the node, if their drivers attach volumes.
 func (f *podFacts) attachmentLinks(ctx context.Context) (links []Link) {
 	for _, claim := range f.claims {
-		if claim.volume != nil && claim.sys != nil && claim.sys.leases[diagnosis.Attacher] != nil {
-			links = append(links, f.attachment(ctx, claim)...)
+		if claim.volume != nil && claim.sys != nil &&
+			slices.Contains(claim.sys.of.sidecars, diagnosis.Attacher) {
+			links = append(links, claim.attachment(ctx, f.node, eventsAbout(claim.volume, f.events),
+				f.pod.CreationTimestamp.Time)...)
 		}
 	}
 	return links
-}
-
-func (f *podFacts) attachment(ctx context.Context, claim *claimFacts) (links []Link) {
-	var here *storagev1.VolumeAttachment
-	oneNode := !slices.ContainsFunc(claim.volume.Spec.AccessModes,
-		func(mode corev1.PersistentVolumeAccessMode) bool {
-			return mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany
-		})
-	for _, a := range attachmentsOf(claim.volume, f.attachments) {
-		if a.Spec.NodeName == f.node {
-			here = &a
-		} else if oneNode {
-			links = append(links, f.attachedLink(ctx, claim.handle(), a, f.usersOn(ctx, claim.claim, a)))
-		}
-	}
-	w := claim.attaching(f.node)
-	w.since = f.pod.CreationTimestamp.Time
-	switch {
-	case here != nil && here.DeletionTimestamp != nil && here.Status.DetachError != nil:
-		links = append(links, f.attachedLink(ctx, claim.handle(), *here, nil))
-	case here != nil && here.DeletionTimestamp != nil:
-		state := Progress
-		if f.clock.Since(here.DeletionTimestamp.Time) > hangs {
-			state = Problem
-		}
-		links = append(links, linkf(state, "volume %s is still being detached from node %s; "+
-			"afterwards it is attached again", claim.handle(), f.node).then("%s", w.knows))
-	case here != nil && here.Status.Attached:
-		return only(OK, "volume %s is attached to node %s", claim.handle(), f.node)
-	case here != nil && here.Status.AttachError != nil:
-		links = append(links, w.error("", here.Status.AttachError.Message))
-	default:
-		links = append(links, f.warnings(w, eventsAbout(claim.volume, f.events))...)
-	}
-	return append(claim.sys.judge(links, diagnosis.Attacher), w.inProgress())
 }
 
 // eventsAbout returns the events whose messages name a PersistentVolume.

@@ -24,8 +24,6 @@ func explainNode(ctx context.Context, q question) *Explanation {
 		return nil
 	}
 	f := &podFacts{session: q.session, node: node.Name}
-	f.attachments = slices.DeleteFunc(list[storagev1.VolumeAttachmentList](ctx, q.guest).Items,
-		func(a storagev1.VolumeAttachment) bool { return a.Spec.NodeName != node.Name })
 	for _, d := range drivers() {
 		if sys := q.systemOf(ctx, d.name); sys != nil {
 			f.used = append(f.used, sys)
@@ -33,7 +31,7 @@ func explainNode(ctx context.Context, q question) *Explanation {
 	}
 	f.addDrivers(ctx)
 	links := append(f.nodeLinks(node), f.servedLinks(ctx)...)
-	for _, a := range f.attachments {
+	for _, a := range f.attachedHere(ctx) {
 		links = append(links, q.hanging(ctx, a)...)
 	}
 	state := "not ready"
@@ -41,6 +39,12 @@ func explainNode(ctx context.Context, q question) *Explanation {
 		state = "ready for " + q.age(c.LastTransitionTime.Time)
 	}
 	return &Explanation{State: state, Chain: links}
+}
+
+// attachedHere returns the VolumeAttachments of the node.
+func (f *podFacts) attachedHere(ctx context.Context) []storagev1.VolumeAttachment {
+	return slices.DeleteFunc(slices.Clone(f.attachments(ctx)),
+		func(a storagev1.VolumeAttachment) bool { return a.Spec.NodeName != f.node })
 }
 
 // nodeLinks returns what is wrong with the node itself.
@@ -148,7 +152,7 @@ func (f *podFacts) servedLinks(ctx context.Context) []Link {
 	}
 	for _, sys := range f.used {
 		used := 0
-		for _, a := range f.attachments {
+		for _, a := range f.attachedHere(ctx) {
 			if a.Spec.Attacher == sys.of.name {
 				used++
 			}

@@ -7,7 +7,6 @@ import (
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
@@ -48,7 +47,7 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 		return []step{{done: true, ok: only(OK, "waits for a claim, %s in OpenStack", f.handle)}}
 	}
 	keeps := v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
-	attachments := attachmentsOf(v, list[storagev1.VolumeAttachmentList](ctx, f.guest).Items)
+	attachments := attachmentsOf(v, f.attachments(ctx))
 	snapshots := f.snapshots(ctx)
 	return []step{
 		{name: "unused", done: phase != corev1.VolumeBound, why: func() []Link {

@@ -27,10 +27,8 @@ type podFacts struct {
 	missing []string
 	// used are the drivers of the claims.
 	used []*system
-	// attachments are all of them, and csiNode that of the node, read if a driver of OpenStack serves
-	// a claim.
-	attachments []storagev1.VolumeAttachment
-	csiNode     *storagev1.CSINode
+	// csiNode is that of the node, read if a driver of OpenStack serves a claim.
+	csiNode *storagev1.CSINode
 	// drivers are the pods of the drivers on the node of the pod.
 	drivers []corev1.Pod
 }
@@ -62,7 +60,6 @@ func (s *session) podFacts(ctx context.Context, pod *corev1.Pod) *podFacts {
 		}
 	}
 	if len(f.used) > 0 {
-		f.attachments = list[storagev1.VolumeAttachmentList](ctx, s.guest).Items
 		f.addDrivers(ctx)
 	}
 	return f

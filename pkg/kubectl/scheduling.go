@@ -254,7 +254,7 @@ func (f *podFacts) limitLinks(ctx context.Context, nodes []corev1.Node) []Link {
 	all, usable := list[storagev1.CSINodeList](ctx, f.guest).Items, namesOf(nodes)
 	for _, sys := range f.used {
 		attached := map[string]int{}
-		for _, a := range f.attachments {
+		for _, a := range f.attachments(ctx) {
 			if a.Spec.Attacher == sys.of.name {
 				attached[a.Spec.NodeName]++
 			}

@@ -169,7 +169,7 @@ func (s *session) volumeFacts(ctx context.Context, namespace string) *volumeFact
 			f.running[claim] = append(f.running[claim], pod.Spec.NodeName)
 		}
 	}
-	for _, a := range list[storagev1.VolumeAttachmentList](ctx, s.guest).Items {
+	for _, a := range s.attachments(ctx) {
 		name := ptr.Deref(a.Spec.Source.PersistentVolumeName, "")
 		f.attached[name] = append(f.attached[name], a.Spec.NodeName)
 	}

@@ -51,6 +51,8 @@ const (
 	Attached Topic = "attached"
 	// Class says that the parameters of the class are wrong: see UnknownParameters.
 	Class Topic = "class"
+	// Instance says that OpenStack does not have an instance: see the node and its CSINode.
+	Instance Topic = "instance"
 	// Network is the network between a node and the server of a share.
 	Network Topic = "network"
 	// ReadOnly says that nobody can write to a file system: see how it is mounted.
