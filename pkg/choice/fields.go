@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/openstack-csi/csi-operator/pkg/position"
@@ -22,17 +23,49 @@ func ofOtherKind(t reflect.Type, name string) string {
 
 // suggestion says what to write in place of an unknown field, "" if nothing is similar.
 func suggestion(kind Kind, fields []reflect.StructField, name string) string {
-	var names []string
+	var known []string
 	for _, one := range fields {
-		names = append(names, FieldName(one))
+		known = append(known, FieldName(one))
 	}
-	if best := position.Similar(names, name); best != "" {
+	if best := position.Similar(known, name); best != "" {
 		return fmt.Sprintf(": did you mean %q?", best)
 	}
 	if right := pathOf(kind, reflect.TypeFor[Document](), name, nil); right != nil {
 		return fmt.Sprintf(": write it as %s", right)
 	}
 	return ""
+}
+
+// around returns what to do about a key that is no field but contains fields of its own level, or
+// merges another map; "" for others.
+func around(key, value *yaml.Node, fields []reflect.StructField) string {
+	if key.ShortTag() == "!!merge" {
+		return ": merged maps are not supported: repeat the fields"
+	}
+	for i := 0; value.Kind == yaml.MappingNode && i+1 < len(value.Content); i += 2 {
+		for _, f := range fields {
+			if FieldName(f) == value.Content[i].Value {
+				return fmt.Sprintf(": write what is below it, from %s (line %d) on, in its place, with less "+
+					"indentation", FieldName(f), value.Content[i].Line)
+			}
+		}
+	}
+	return ""
+}
+
+// names returns the names of the fields of a type, and without a kind those of the types in it.
+func names(kind Kind, t reflect.Type) (found []string) {
+	for _, f := range Fields(kind, t) {
+		found = append(found, FieldName(f))
+		below := f.Type
+		for below.Kind() == reflect.Pointer || below.Kind() == reflect.Slice {
+			below = below.Elem()
+		}
+		if kind == "" && below.Kind() == reflect.Struct {
+			found = append(found, names(kind, below)...)
+		}
+	}
+	return found
 }
 
 // Fields returns the fields of a type that a kind has, with those of embedded types; without a

@@ -42,11 +42,6 @@ func Parse(kind Kind, text string, openShift bool) (*Config, []Fault) {
 	if err := position.Fits(text, maxText); err != nil {
 		return nil, []Fault{{1, "the text " + err.Error()}}
 	}
-	if _, err := position.Tree([]byte(text), maxText); err != nil &&
-		!errors.As(err, new(position.LimitError)) {
-		found := position.FirstInvalid([]byte(text), nil)
-		return nil, []Fault{{max(found.Line, 1), "the text is not valid YAML. " + found.Advice}}
-	}
 	config, err := parse(kind, text, openShift)
 	if err == nil {
 		return config, nil
@@ -81,9 +76,9 @@ func shortened(text string) string {
 func parse(kind Kind, text string, openShift bool) (*Config, error) {
 	document, err := position.Parse(Key, []byte(text))
 	if err != nil {
-		return nil, err
+		return nil, unreadable(kind, []byte(text), err)
 	}
-	checker := checker{kind: kind, patterns: map[string]*regexp.Regexp{}}
+	checker := checker{kind: kind, text: []byte(text), patterns: map[string]*regexp.Regexp{}}
 	checker.document(&document.Root)
 	if len(checker.faults) > 0 && (len(text) > maxBoth || checker.isOther) {
 		return nil, errors.Join(checker.faults...)
@@ -100,6 +95,28 @@ func parse(kind Kind, text string, openShift bool) (*Config, error) {
 		return nil, err
 	}
 	return &content.Config, nil
+}
+
+// unreadable returns the error about a text that is no YAML, or no mapping with each key once.
+func unreadable(kind Kind, text []byte, err error) error {
+	_, syntax := position.Tree(text, maxText)
+	at := position.Position{File: Key}
+	switch other := position.Recognize(text); {
+	case other.What != "" && other.What != position.OperatorYML:
+		at.Line = max(other.Line, 1)
+		return position.ErrorAt(at, "%s", notChoices(kind, other))
+	case syntax != nil && !errors.As(syntax, new(position.LimitError)):
+		found := position.FirstInvalid(text, names("", reflect.TypeFor[Document]()))
+		at.Line = max(found.Line, 1)
+		return position.ErrorAt(at, "the text %s", found)
+	}
+	return err
+}
+
+// notChoices returns a sentence about a text of another format.
+func notChoices(kind Kind, other position.Other) string {
+	return "the text " + other.Instead("a "+string(kind),
+		"write apiVersion: "+APIVersion+", kind: "+string(kind)+", and the fields below them")
 }
 
 // others returns the errors about lines that contain no fault. What has the wrong shape is not
@@ -126,6 +143,7 @@ func (c *checker) others(err error) (others []error) {
 // wrong type, and name neither its line nor its index.
 type checker struct {
 	kind Kind
+	text []byte
 	// faults are about the shape of the document, invalid are about texts that it decodes.
 	faults, invalid []error
 	// isOther says that the text is another object.
@@ -152,25 +170,13 @@ func (c *checker) document(root *yaml.Node) {
 		return
 	}
 	top := root.Content[0]
-	given := map[string]*yaml.Node{}
-	for i := 0; i+1 < len(top.Content) && top.Kind == yaml.MappingNode; i += 2 {
-		given[top.Content[i].Value] = top.Content[i+1]
+	other := position.Recognize(c.text)
+	if other.What == "" && top.Kind != yaml.MappingNode {
+		other = position.Other{What: position.Shape(top), Line: top.Line}
 	}
-	version, kind := given["apiVersion"], given["kind"]
-	group, _, _ := strings.Cut(APIVersion, "/")
-	switch {
-	case version != nil && kind != nil && kind.Value == "ConfigMap":
+	if other.What != "" && other.What != position.OperatorYML {
 		c.isOther = true
-		c.fault(top.Line, nil, "the text is a ConfigMap: write only what its key %s contains", Key)
-		return
-	case version != nil && kind != nil && !strings.HasPrefix(version.Value, group+"/"):
-		c.isOther = true
-		c.fault(kind.Line, nil, "the text is a %s: write a %s with apiVersion %s", kind.Value, c.kind,
-			APIVersion)
-		return
-	case given[Key] != nil:
-		c.isOther = true
-		c.fault(top.Line, nil, "the text contains the key %s: write only what is below it", Key)
+		c.fault(max(other.Line, 1), nil, "%s", notChoices(c.kind, other))
 		return
 	}
 	c.check(top, reflect.TypeFor[Document](), "", nil)
@@ -183,19 +189,20 @@ func (c *checker) check(node *yaml.Node, t reflect.Type, tag reflect.StructTag, 
 	case node.Kind == yaml.AliasNode:
 		c.fault(node.Line, at, "an alias is not supported: repeat the value")
 	case isNull(node) && at != nil:
-		c.fault(node.Line, at, "the value is missing: set it, or remove the field")
+		c.fault(node.Line, at, "the value is %s: set it, or remove the field", position.Shape(node))
 	case t.Kind() == reflect.Pointer:
 		c.check(node, t.Elem(), tag, at)
 	case t.Kind() == reflect.Struct:
 		c.checkStruct(node, t, at)
-	case t.Kind() == reflect.Map && c.is(node, yaml.MappingNode, "a map of texts", at):
+	case t.Kind() == reflect.Map &&
+		c.is(node, yaml.MappingNode, "a map of texts, as in {name: value}", at):
 		c.checkLength(node, len(node.Content)/2, at)
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key := node.Content[i]
 			c.check(key, t.Key(), "", at.Key(key.Value))
 			c.check(node.Content[i+1], t.Elem(), tag, at.Key(key.Value))
 		}
-	case t.Kind() == reflect.Slice && c.is(node, yaml.SequenceNode, "a list", at):
+	case t.Kind() == reflect.Slice && c.is(node, yaml.SequenceNode, "a list, as in [a, b]", at):
 		c.checkLength(node, len(node.Content), at)
 		for i, item := range node.Content {
 			c.check(item, t.Elem(), tag, at.Index(i))
@@ -203,7 +210,8 @@ func (c *checker) check(node *yaml.Node, t reflect.Type, tag reflect.StructTag, 
 	case t.Kind() == reflect.String && c.is(node, yaml.ScalarNode, "a text", at):
 		c.checkText(node, tag, at)
 	case t.Kind() == reflect.Bool && node.ShortTag() != "!!bool":
-		c.fault(node.Line, at, "must be true or false")
+		c.fault(node.Line, at, "must be true or false without quotation marks, not %s",
+			position.Shape(node))
 	case t.Kind() == reflect.Int:
 		c.checkNumber(node, tag, at)
 	}
@@ -216,7 +224,8 @@ func (c *checker) checkNumber(node *yaml.Node, tag reflect.StructTag, at *field.
 	highest, _ := strconv.Atoi(high)
 	if node.ShortTag() != "!!int" || node.Decode(&number) != nil || number < lowest ||
 		number > highest {
-		c.fault(node.Line, at, "must be a number from %d to %d", lowest, highest)
+		c.fault(node.Line, at, "must be a number from %d to %d without quotation marks, and is %q",
+			lowest, highest, node.Value)
 	}
 }
 
@@ -226,7 +235,7 @@ func isNull(node *yaml.Node) bool {
 
 func (c *checker) is(node *yaml.Node, kind yaml.Kind, name string, at *field.Path) bool {
 	if node.Kind != kind {
-		c.fault(node.Line, at, "must be %s", name)
+		c.fault(node.Line, at, "must be %s, not %s", name, position.Shape(node))
 	}
 	return node.Kind == kind
 }
@@ -262,8 +271,7 @@ func (c *checker) checkText(node *yaml.Node, tag reflect.StructTag, at *field.Pa
 }
 
 func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
-	if node.Kind != yaml.MappingNode {
-		c.fault(node.Line, at, "must be a map of fields")
+	if !c.is(node, yaml.MappingNode, "a map of fields", at) {
 		return
 	}
 	known, given := Fields(c.kind, t), map[string]bool{}
@@ -278,7 +286,9 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 		}
 		if found < 0 {
 			c.fault(key.Line, nil, "unknown field %q%s", at.Child(key.Value),
-				cmp.Or(ofOtherKind(t, key.Value), suggestion(c.kind, known, key.Value)))
+				cmp.Or(around(key, node.Content[i+1], known), ofOtherKind(t, key.Value),
+					suggestion(c.kind, known, key.Value), ": remove it. The fields here are "+
+						strings.Join(names(c.kind, t), ", ")))
 			continue
 		}
 		c.check(node.Content[i+1], known[found].Type, known[found].Tag, at.Child(key.Value))

@@ -52,6 +52,10 @@ tolerations:
 - {key: example.com/storage, value: x}
 `
 
+// remove is about an unknown field at the top.
+const remove = ": remove it. The fields here are apiVersion, kind, driver, types, defaultClass, " +
+	"class, classes, kubeletDir, nodeSelector, tolerations, sidecars, csiAddons"
+
 // faultsOf returns the faults in a text. The API server refuses an object with the same content.
 func faultsOf(t *testing.T, kind choice.Kind, text string) string {
 	t.Helper()
@@ -96,17 +100,17 @@ reclaimPolicy: Retain
 	want := `3: driver: Unsupported value: "Sometimes": supported values: "Auto", "Never"
 4: unknown field "type": did you mean "types"?
 6: unknown field "class.reclaimpolicy": did you mean "reclaimPolicy"?
-7: class.mountOptions: must be a list
+7: class.mountOptions: must be a list, as in [a, b], not a text
 8: class.labels[a]: Invalid value: "1": must be a text: quote it
-9: class.availability: the value is missing: set it, or remove the field
+9: class.availability: the value is empty: set it, or remove the field
 11: classes[0].type: Required value
-14: classes[0].shareClients[1]: must be a text
-15: classes[1]: must be a map of fields
+14: classes[0].shareClients[1]: must be a text, not a list
+15: classes[1]: must be a map of fields, not a number
 16: sidecars.releaseLeases: Unsupported value: "true": supported values: "Auto", "Always", "Never"
 17: csiAddons.image: Required value
-17: csiAddons.maxAccessRules: must be a number from 1 to 1000
+17: csiAddons.maxAccessRules: must be a number from 1 to 1000 without quotation marks, and is "0"
 18: unknown field "clases": did you mean "classes"?
-19: unknown field "forceCreate"
+19: unknown field "forceCreate"` + remove + `
 20: unknown field "reclaimPolicy": write it as class.reclaimPolicy`
 	assert.Check(t, is.DeepEqual(want, faultsOf(t, choice.Manila, text)))
 }
@@ -116,7 +120,7 @@ func TestInvalidValuesAreReportedBesideAWrongShape(t *testing.T) {
 	t.Parallel()
 	const text = header + "types: 5\ndefaultClass: Gold\ncsiAddons: {imag: a}\n"
 	lines := strings.Split(faultsOf(t, choice.Manila, text), "\n")
-	assert.Check(t, len(lines) == 4 && lines[0] == "3: types: must be a map of fields" &&
+	assert.Check(t, len(lines) == 4 && lines[0] == "3: types: must be a map of fields, not a number" &&
 		strings.HasPrefix(lines[1], "4: defaultClass: Invalid value") &&
 		strings.HasPrefix(lines[2], "5: csiAddons.image: Required"), "%q", lines)
 }
@@ -169,54 +173,60 @@ classes:
 
 func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 	t.Parallel()
+	const template = ": the text is a template that is not filled in (line 3), not a ManilaConfig: " +
+		"render it first, and write its result. A value that begins with { needs quotation marks"
+	const other = ", not a ManilaConfig: write apiVersion: config.csi.openstack.org/v1alpha1, kind: " +
+		"ManilaConfig, and the fields below them"
 	for name, test := range map[string]struct{ text, want string }{
 		"empty":   {"", "1: the text is empty: remove the key, or set apiVersion and kind"},
 		"comment": {"# x", "1: the text is empty: remove the key, or set apiVersion and kind"},
-		"list":    {"[]", "1: must be a map of fields"},
-		"text":    {"x", "1: must be a map of fields"},
-		"nothing": {"null", "1: must be a map of fields"},
+		"list":    {"[]", "1: the text is a list (line 1)" + other},
+		"text":    {"x", "1: the text is a text (line 1)" + other},
+		"nothing": {"null", "1: the text is the word null (line 1)" + other},
 		"no version": {
 			"{}", "1: apiVersion: Required value: write config.csi.openstack.org/v1alpha1\n" +
 				"1: kind: Required value: write ManilaConfig",
 		},
 		"second document": {header + "---\n{}\n", "3: a second YAML document: each file contains one"},
 		"duplicate field": {
-			header + "kind: ManilaConfig\n", `3: mapping key "kind" already defined at line 2`,
+			header + "kind: ManilaConfig\n", `3: the key "kind" repeats line 2: remove one of the two`,
 		},
 		"template": {
-			header + "class: {{ .Values.class }}\n", "3: a key must be a text. A value that begins with { " +
-				"needs quotation marks, and a template must be filled in first",
+			header + "class: {{ .Values.class }}\n", "3" + template,
 		},
 		"template with logic": {
-			header + "{{ if x }}\nclass: {}\n", "3: the text is not valid YAML. It is a template that is " +
-				"not filled in: render it first. A value that begins with { needs quotation marks",
+			header + "{{ if x }}\nclass: {}\n", "3" + template,
 		},
 		"tab": {
 			header + "class:\n\tlabels: {}\n",
-			"4: the text is not valid YAML. It is indented with a tab: use spaces",
+			"4: the text is not valid YAML at labels, line 4. It is indented with a tab: use spaces",
 		},
 		"control character": {
-			header + "x: \x01\n", "3: the text is not valid YAML. It contains a control character: write " +
+			header + "x: \x01\n", "3: the text is not valid YAML at line 3. It contains a control " +
+				"character: write " +
 				`it in double quotation marks, as in "\x07"`,
 		},
 		"ConfigMap": {
 			"apiVersion: v1\nkind: ConfigMap\ndata: {}\n",
-			"1: the text is a ConfigMap: write only what its key operator.yaml contains",
+			"1: the text is a manifest of kind ConfigMap (line 1), not a ManilaConfig: write only the " +
+				"text that its key contains",
 		},
 		"another manifest": {
-			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nparameters: {}\n", "2: the text is a " +
-				"StorageClass: write a ManilaConfig with apiVersion config.csi.openstack.org/v1alpha1",
+			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nparameters: {}\n", "1: the text is a " +
+				"manifest of kind StorageClass (line 1)" + other,
 		},
 		"data of a ConfigMap": {
 			"operator.yaml: |\n  " + header,
-			"1: the text contains the key operator.yaml: write only what is below it",
+			"1: the text is a text with the key operator.yaml (line 1), not a ManilaConfig: write only " +
+				"what is below it",
 		},
 		"an address": {
 			header + "class: {shareClients: ['fd00::1']}\n",
 			`3: class.shareClients[0]: Invalid value: "fd00::1": use the network fd00::1/128`,
 		},
 		"Markdown": {
-			"```yaml\n" + header, "1: the text is not valid YAML. Remove this line, which is Markdown",
+			"```yaml\n" + header, "1: the text is Markdown (line 1), not a ManilaConfig: write only " +
+				"what is between the lines with ```",
 		},
 		"image": {
 			header + "csiAddons: {image: 'registry.example.com/a,b'}\n",
@@ -231,7 +241,9 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 			header + "class: &x {}\ntypes: *x\n",
 			"4: types: an alias is not supported: repeat the value",
 		},
-		"field of another": {header + "enable_topology: true\n", `3: unknown field "enable_topology"`},
+		"field of another": {
+			header + "enable_topology: true\n", `3: unknown field "enable_topology"` + remove,
+		},
 	} {
 		assert.Check(t, is.DeepEqual(test.want, faultsOf(t, choice.Manila, test.text)), name)
 	}
@@ -423,5 +435,32 @@ func checkClasses(t *testing.T, config *choice.Config) {
 		config.MarkDefault(class)
 		assert.Check(t, class.Provisioner == "x" && class.Parameters["type"] == "gold", "got %v", class)
 		assert.Check(t, is.Len(metav1validation.ValidateLabels(class.Labels, nil), 0))
+	}
+}
+
+// Each mistake in each field is named with the line and the field.
+func TestEachMistakeNamesLineAndField(t *testing.T) {
+	t.Parallel()
+	lines := strings.SplitAfter(complete, "\n")
+	for i, line := range lines {
+		key, value, _ := strings.Cut(strings.TrimRight(line, "\n"), ": ")
+		if value == "" || strings.Contains(key, "{") {
+			continue
+		}
+		name := strings.TrimLeft(key, "- ")
+		for kind, mutated := range map[string]string{
+			"null": key + ": null", "empty": key + ":", "twice": line + strings.Replace(line, "-", " ", 1),
+			"no colon": key + " x", "no end": key + ": 'x", "an alias": key + ": *x",
+			"a brace": key + ": {x", "a misspelt key": key + "x: " + value,
+			"a number in a list": key + ": [[1]]",
+		} {
+			text := strings.Join(lines[:i], "") + strings.TrimRight(mutated, "\n") + "\n" +
+				strings.Join(lines[i+1:], "")
+			_, faults := choice.Parse(choice.Manila, text, false)
+			at := slices.ContainsFunc(faults, func(f choice.Fault) bool {
+				return (f.Line == i+1 || f.Line == i+2) && strings.Contains(f.Problem, name)
+			})
+			assert.Check(t, at, "%s is %s: %v", name, kind, faults)
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"slices"
@@ -15,30 +14,32 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
-// authority returns the CA of highest precedence, "" for none.
-func (c Content) authority(e *entry) (string, error) {
+// authority returns the CA of highest precedence, "" for none, and remarks about it.
+func (c Content) authority(e *entry) (string, []string, error) {
 	source := fmt.Sprintf("key %s of %s", Key, c.Name)
 	bundle, path := string(c.Data[CAKey]), strings.TrimSpace(e.CACertFile)
 	switch {
 	case strings.TrimSpace(bundle) != "":
 		source = fmt.Sprintf("key %s of %s", CAKey, c.Name)
 	case c.CAErr != nil:
-		return "", c.CAErr
+		return "", nil, c.CAErr
 	case strings.TrimSpace(c.CA) != "":
-		return usableCA(cmp.Or(c.CAName, "the CA of the cloud"), c.CA)
-	case strings.Contains(path, pemStart), strings.Contains(decoded(path), pemStart):
+		source = cmp.Or(c.CAName, "the CA of the cloud")
+		text, err := usableCA(source, c.CA)
+		return text, remarksAbout(source, text), err
+	case strings.Contains(path, pemStart), bytes.Contains(position.Decoded(path), []byte(pemStart)):
 		source, bundle = source+" in "+e.at("cacert"), e.CACertFile
 	case path != "" && !systemBundle(path) && !c.CAElsewhere:
-		return "", c.wrong(fmt.Errorf("%s has a path in %s, and pods do not contain that file: put the "+
-			"PEM into key %s of the Secret", source, e.at("cacert"), CAKey))
+		return "", nil, c.wrong(fmt.Errorf("%s has a path in %s, and pods do not contain that file: "+
+			"put the PEM into key %s of the Secret", source, e.at("cacert"), CAKey))
 	default:
-		return "", nil
+		return "", nil, nil
 	}
 	text, err := usableCA(source, bundle)
 	if err != nil {
-		return "", c.wrong(err)
+		return "", nil, c.wrong(err)
 	}
-	return text, nil
+	return text, remarksAbout(source, text), nil
 }
 
 // usableCA returns the bundle as text in UTF-8, or an error unless both the operator and the CSI
@@ -82,59 +83,56 @@ func brokenCertificate(bundle string) string {
 // otherBundle returns what a text without a certificate in PEM is, with what to do. It contains no
 // part of the text.
 func otherBundle(bundle string) string {
-	const none = "contains no PEM certificate"
-	block, _ := pem.Decode([]byte(bundle))
-	plain, text := decoded(bundle), strings.TrimSpace(bundle)
-	_, noDER := x509.ParseCertificate([]byte(bundle))
-	_, noBody := x509.ParseCertificate([]byte(plain))
-	line := 1 + strings.Count(bundle[:max(0, strings.Index(bundle, pemStart))], "\n")
-	what := ""
-	switch tree, err := position.Tree([]byte(bundle), maxClouds); {
-	case noDER == nil:
-		return "contains a certificate in DER: convert it with openssl x509 -inform der"
-	case noBody == nil:
-		return "contains a certificate without the lines -----BEGIN CERTIFICATE----- and -----END " +
-			"CERTIFICATE-----: add them"
-	case strings.Contains(plain, pemStart):
-		return "is encoded as base64 once too often: write the decoded text, or use stringData"
-	case block != nil && block.Type == "TRUSTED CERTIFICATE":
-		return "contains a TRUSTED CERTIFICATE of OpenSSL: convert it with openssl x509"
-	case block != nil && block.Type == "PKCS7":
-		return "contains PKCS7: convert it with openssl pkcs7 -print_certs"
-	case block != nil && pemHeader.MatchString(pemStart+" "+block.Type+"-----"):
-		what = ", but " + block.Type
-	case err == nil && !tree.IsZero() && find(mapping(tree.Content[0]), "kind").line > 0:
-		what = ": it is a manifest"
-	case strings.Contains(bundle, pemStart) && !strings.Contains(bundle, "-----END"):
-		return fmt.Sprintf("%s that can be read: what begins in line %d has no end. Copy it again, up "+
-			"to -----END CERTIFICATE-----", none, line)
-	case strings.Contains(bundle, pemStart):
-		return fmt.Sprintf("%s that can be read: write -----BEGIN CERTIFICATE----- (line %d) and "+
-			"-----END CERTIFICATE----- on lines of their own, with nothing before or after them", none, line)
-	case strings.HasPrefix(text, "<"):
-		what = ": it is a web page or XML"
-	case placeholder.FindString(text) == text:
-		what = ": it is a placeholder"
-	case !strings.ContainsAny(text, " \n") && strings.Contains(text, "/"):
-		what = ": it is a path or a URL"
+	const expected = "write one or more certificates in PEM"
+	other, start := position.Recognize([]byte(bundle)), strings.Index(bundle, pemStart)
+	line := 1 + strings.Count(bundle[:max(0, start)], "\n")
+	first, _, _ := strings.Cut(bundle[max(0, start):], "\n")
+	of := fmt.Sprintf("contains no PEM certificate that can be read: the one in line %d ", line)
+	switch {
+	case other.What != "" && other.What != position.Certificate:
+		return other.Instead("a bundle of certificates", expected)
+	case start < 0 && other.Line > 0:
+		return fmt.Sprintf("contains no PEM certificate that can be read: line %d must be "+
+			"-----BEGIN CERTIFICATE-----, with five hyphens on each side", other.Line)
+	case start < 0:
+		return "contains no PEM certificate. " + strings.ToUpper(expected[:1]) + expected[1:] + " into it"
+	case !strings.Contains(bundle, "-----END"):
+		return of + "has no end. Copy it again, up to -----END CERTIFICATE-----"
+	case strings.Contains(first, `\n`):
+		return of + `contains \n as two characters: write line breaks`
+	case strings.Contains(first, "-----END"):
+		return of + "is in one line: write it with its line breaks"
+	case start > 0 && bundle[start-1] != '\n':
+		return of + "is indented, or follows other text: start its lines at their beginning, and " +
+			"remove what precedes them"
 	}
-	return none + what + ". Write one or more certificates in PEM into it"
+	return of + "is damaged. Copy it again, with the lines -----BEGIN CERTIFICATE----- and " +
+		"-----END CERTIFICATE----- and nothing beside them"
 }
 
-// decoded returns the text that a text in base64 encodes, "" for another text. It may lack padding
-// or its end, and be in quotation marks or in the alphabet of URLs.
-func decoded(text string) string {
-	text = strings.Trim(strings.Join(strings.Fields(text), ""), "\"'=%") // a shell shows %
-	text = strings.NewReplacer("-", "+", "_", "/").Replace(text)
-	const group = 4 // characters for three bytes
-	if len(text)%group == 1 {
-		text = text[:len(text)-1]
+// remarksAbout returns what is wrong with a bundle that drivers accept.
+func remarksAbout(source, bundle string) (remarks []string) {
+	rest := []byte(bundle)
+	for number := 1; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return remarks
+		}
+		if strings.HasSuffix(block.Type, "PRIVATE KEY") {
+			remarks = append(remarks, source+" contains a private key, which the operator copies with the "+
+				"certificates: remove it, and replace the key")
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil || block.Type != cert.CertificateBlockType {
+			continue
+		}
+		if !c.IsCA && !bytes.Equal(c.RawIssuer, c.RawSubject) {
+			remarks = append(remarks, fmt.Sprintf("%s: certificate %d is that of a server, not of a CA, so "+
+				"it fits only this server until the certificate is renewed. Write the CA that issued it",
+				source, number))
+		}
+		number++
 	}
-	plain, err := base64.RawStdEncoding.DecodeString(text)
-	if err != nil {
-		return ""
-	}
-	return string(plain)
 }
 
 // systemBundle returns true for the paths of the bundles that programs in Go read as the roots of

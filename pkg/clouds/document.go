@@ -33,7 +33,8 @@ type key struct {
 
 // empty is true if the value is null or an empty text.
 func (k key) empty() bool {
-	return k.value.Kind == yaml.ScalarNode && (k.value.Value == "" || k.value.ShortTag() == "!!null")
+	return k.value != nil && k.value.Kind == yaml.ScalarNode &&
+		(k.value.Value == "" || k.value.ShortTag() == "!!null")
 }
 
 // String returns the name and the line, for messages.
@@ -53,12 +54,19 @@ func decode(text []byte) (map[string]clientconfig.Cloud, *yaml.Node, error) {
 	case tooLarge:
 		return nil, nil, err
 	case err != nil:
-		return nil, nil, errors.New(cmp.Or(otherText(text), invalidYAML(text)))
-	case root.IsZero() || root.Content[0].Tag == "!!null":
-		return nil, nil, errors.New("is empty, or its first document is: " + expected)
+		known := slices.Concat(fields[clientconfig.Clouds](), fields[clientconfig.Cloud](),
+			fields[clientconfig.AuthInfo]())
+		return nil, nil, errors.New(cmp.Or(otherText(text),
+			position.FirstInvalid(text, known).String()))
+	case root.IsZero() || root.Content[0].Tag == "!!null" && root.Content[0].Value == "":
+		if second := position.Second(text); second > 0 {
+			return nil, nil, fmt.Errorf("begins with an empty YAML document, and only the first document "+
+				"is read: remove the line --- above line %d", second)
+		}
+		return nil, nil, errors.New("is empty: " + expected)
 	case position.Resolved(root.Content[0]).Kind != yaml.MappingNode:
-		return nil, nil, errors.New(cmp.Or(otherText(text), fmt.Sprintf("is no clouds.yaml (line %d): %s",
-			root.Content[0].Line, expected)))
+		return nil, nil, errors.New(cmp.Or(otherText(text), fmt.Sprintf("is %s (line %d), not a "+
+			"clouds.yaml: %s", position.Shape(root.Content[0]), root.Content[0].Line, expected)))
 	}
 	var file clientconfig.Clouds
 	var found format
@@ -127,18 +135,4 @@ func Printable(name string) string {
 		return name
 	}
 	return "(a name that is not printed)"
-}
-
-// invalidYAML says which line makes a text invalid YAML, and what to do. It contains no values.
-func invalidYAML(text []byte) string {
-	known := slices.Concat(fields[clientconfig.Clouds](), fields[clientconfig.Cloud](),
-		fields[clientconfig.AuthInfo]())
-	found := position.FirstInvalid(text, known)
-	switch {
-	case found.Line == 0:
-		return "is not valid YAML. " + found.Advice
-	case found.Key == "":
-		return fmt.Sprintf("is not valid YAML at line %d. %s", found.Line, found.Advice)
-	}
-	return fmt.Sprintf("is not valid YAML at %s, line %d. %s", found.Key, found.Line, found.Advice)
 }

@@ -42,9 +42,9 @@ func readEntry(text []byte) (*entry, error) {
 	entries := mapping(clouds.value)
 	switch {
 	case find(mapping(find(top, "sops").value), "mac").value != nil:
-		return nil, errors.New("is encrypted: decrypt it first, with sops")
+		return nil, errors.New(otherText(text))
 	case clouds.value == nil:
-		return nil, errors.New(otherTree(position.Resolved(root)))
+		return nil, errors.New(otherTree(position.Resolved(root), text))
 	case len(entries) == 0:
 		top = slices.DeleteFunc(top, func(k key) bool { return k.name == clouds.name })
 		return nil, fmt.Errorf("has no entries in %s: indent the entries below clouds%s",
@@ -88,6 +88,9 @@ func (e *entry) missingAuth() error {
 		if k.name == "auth" {
 			advice = fmt.Sprintf(": indent %s below %s", k, e.path())
 		}
+	}
+	if own := find(e.entries, e.name); own.empty() {
+		return fmt.Errorf("has clouds.%s, which is %s%s", own, position.Shape(own.value), advice)
 	}
 	return fmt.Errorf("has no %s.auth%s%s", e.path(), lineOf(e.entries, e.name), advice)
 }
@@ -134,11 +137,9 @@ func (e *entry) checkURL(authURL string) error {
 	switch {
 	case authURL == "":
 		return nil
-	case strings.HasPrefix(mistakeInText(authURL), encrypted):
-		return fmt.Errorf("is encrypted at %s: decrypt it first", at)
-	case placeholder.MatchString(authURL), strings.HasPrefix(authURL, "$"):
-		return fmt.Errorf("has a placeholder that is not filled in at %s: use the http or https URL of "+
-			"the identity service, such as %s", at, example)
+	case position.Placeholder(authURL) != "", placeholder.MatchString(authURL):
+		return fmt.Errorf("has %s at %s: write the http or https URL of the identity service, such as "+
+			"%s", cmp.Or(position.Placeholder(authURL), "a placeholder"), at, example)
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
 		highPort(u.Port()):
 		return fmt.Errorf("has an invalid %s: %suse an http or https URL, such as %s", at,
@@ -254,8 +255,8 @@ func (e *entry) blank(names ...string) string {
 	for _, k := range e.auth {
 		switch {
 		case !slices.Contains(names, k.name) || !k.empty():
-		case k.value.Style&quoted != 0:
-			return fmt.Sprintf(" (%s is empty)", k)
+		case k.value.Style&quoted != 0, k.value.Value != "":
+			return fmt.Sprintf(" (%s is %s)", k, position.Shape(k.value))
 		default:
 			return fmt.Sprintf(" (%s is empty: a value that begins with #, ! or & needs quotation marks)", k)
 		}

@@ -39,7 +39,8 @@ func (f *format) fault(at string, node *yaml.Node, want string) {
 	if at == "" {
 		at = "the text"
 	}
-	f.faults = append(f.faults, fmt.Sprintf("%s (line %d) must be %s", at, node.Line, want))
+	f.faults = append(f.faults, fmt.Sprintf("%s (line %d) must be %s, and is %s", at, node.Line, want,
+		position.Shape(node)))
 }
 
 // check compares a node with a type.
@@ -53,7 +54,7 @@ func (f *format) check(node *yaml.Node, t reflect.Type, at string) {
 	case len(node.Content) > 0 && node.Kind == yaml.MappingNode &&
 		node.Content[0].Kind == yaml.MappingNode && node.Content[0].Style&yaml.FlowStyle != 0,
 		isMap && position.IsTemplate(node.Value):
-		f.template = templateAt(node.Line)
+		f.template = position.Template(node.Line).Instead("a clouds.yaml", "")
 	case f.repeated != "", node.Kind == yaml.ScalarNode && decodes(node, t):
 	case isMap && node.Kind == yaml.MappingNode:
 		f.checkMapping(node, t, at)
@@ -65,7 +66,9 @@ func (f *format) check(node *yaml.Node, t reflect.Type, at string) {
 			f.check(item, t.Elem(), at)
 		}
 	case t.Kind() == reflect.Slice:
-		f.fault(at, node, "a list")
+		f.fault(at, node, "a list, as in [a, b]")
+	case t.Kind() == reflect.Bool && strings.Contains(node.Value, "/"):
+		f.fault(at, node, "true or false. A CA belongs into key "+CAKey+" of the Secret")
 	case t.Kind() == reflect.Bool:
 		f.fault(at, node, "true or false, without quotation marks")
 	default:

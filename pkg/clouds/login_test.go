@@ -248,38 +248,39 @@ func TestCAHasThreeSources(t *testing.T) {
 			entry, ca + broken, "", secretKey + " contains a certificate that cannot be parsed: number 2, " +
 				fmt.Sprintf("line %d", 1+strings.Count(ca, "\n")),
 		},
-		"a part of DER": {entry, "\x30\x82\x01\x34", "", secretKey + unusable},
-		"DER":           {entry, string(block.Bytes), "", secretKey + " contains a certificate in DER"},
-		"base64":        {entry, encoded(ca), "", secretKey + " is encoded as base64 once too often"},
+		"a part of DER": {entry, "\x30\x82\x01\x34", "", secretKey + " is a key or a request in DER"},
+		"DER":           {entry, string(block.Bytes), "", secretKey + " is a certificate in DER"},
+		"base64":        {entry, encoded(ca), "", secretKey + " is base64 of a certificate"},
 		"base64 in clouds.yaml": {
 			entry + encoded(ca), "", "",
-			fromNS + " in clouds.openstack.cacert (line 8) is encoded as base64 once too often",
+			fromNS + " in clouds.openstack.cacert (line 8) is base64 of a certificate in PEM",
 		},
 		"base64 of DER": {
-			entry, encoded(string(block.Bytes)), "", secretKey + " contains a certificate without the lines",
+			entry, encoded(string(block.Bytes)), "", secretKey + " is base64 of a certificate in DER,",
 		},
 		"a trusted certificate": {
 			entry, strings.ReplaceAll(ca, " CERTIFICATE", " TRUSTED CERTIFICATE"), "",
-			secretKey + " contains a TRUSTED CERTIFICATE of OpenSSL: convert it with openssl x509",
+			secretKey + " is a TRUSTED CERTIFICATE of OpenSSL (line 1), not a bundle of certificates: " +
+				"convert it with openssl x509",
 		},
 		"PKCS7": {
 			entry, strings.ReplaceAll(ca, " CERTIFICATE", " PKCS7"), "",
-			secretKey + " contains PKCS7: convert it with openssl pkcs7",
+			secretKey + " is PKCS7 (line 1), not a bundle of certificates: convert it with openssl pkcs7",
 		},
 		"without line breaks": {
 			entry, "# CA\n" + strings.ReplaceAll(ca, "\n", `\n`), "", secretKey + unusable + " that can " +
-				"be read: write -----BEGIN CERTIFICATE----- (line 2)",
+				`be read: the one in line 2 contains \n as two characters: write line breaks`,
 		},
-		"a private key": {entry, privateKey, "", secretKey + unusable + ", but PRIVATE KEY. Write"},
-		"a web page":    {entry, "<html>s3cr3t", "", secretKey + unusable + ": it is a web page or XML"},
+		"a private key": {entry, privateKey, "", secretKey + " is a private key (line 1)"},
+		"a web page":    {entry, "<html>s3cr3t", "", secretKey + " is a web page or XML (line 1)"},
 		"a manifest": {
 			entry, "kind: ConfigMap\ndata: {ca: '" + strings.ReplaceAll(ca, "\n", "\n ") + "'}", "",
-			secretKey + unusable + ": it is a manifest. Write one or more",
+			secretKey + " is a manifest of kind ConfigMap (line 1), not a bundle",
 		},
-		"a path":        {entry, path, "", secretKey + unusable + ": it is a path or a URL. "},
-		"a placeholder": {entry, "${CA}", "", secretKey + unusable + ": it is a placeholder. "},
+		"a path":        {entry, path, "", secretKey + " is the path of a file (line 1)"},
+		"a placeholder": {entry, "${CA}", "", secretKey + " is a placeholder (line 1)"},
 		"cut off": {
-			entry, "# CA\n" + ca[:len(ca)-30], "", secretKey + unusable + " that can be read: what begins " +
+			entry, "# CA\n" + ca[:len(ca)-30], "", secretKey + unusable + " that can be read: the one " +
 				"in line 2 has no end. Copy it again",
 		},
 		"cut off in clouds.yaml": {

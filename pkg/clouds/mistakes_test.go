@@ -77,11 +77,15 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 	const expected = "it must begin with clouds, below it the name of an entry such as openstack, " +
 		"and below that auth, each indented"
 	wantRefused(t, map[string]mistake{
-		"empty":           {"", "is empty"},
-		"only a comment":  {"# nothing yet\n", "is empty"},
-		"null":            {"null\n", "is empty"},
-		"many entries":    {"clouds:\n" + strings.Repeat("  x:\n", 10_000), "too many entries"},
-		"clouds misspelt": {changed("clouds:", "cloud:"), noClouds + "rename cloud (line 1) to clouds"},
+		"empty":             {"", "is empty"},
+		"only a comment":    {"# nothing yet\n", "is empty"},
+		"null":              {"null\n", "is the word null (line 1), not a"},
+		"an empty document": {"---\n---\n" + cloudsText, "remove the line --- above line 3"},
+		"an empty entry":    {"clouds:\n  openstack:\n", "(line 2), which is empty: add auth"},
+		"many entries":      {"clouds:\n" + strings.Repeat("  x:\n", 10_000), "too many entries"},
+		"clouds misspelt": {
+			changed("clouds:", "cloud:"), noClouds + "rename cloud (line 1) to clouds",
+		},
 		"secret as a key": {
 			"s3cr3t/=+ x: y\n",
 			noClouds + expected + "; its top-level keys are (a name that is not printed) (line 1)",
@@ -94,7 +98,7 @@ func TestCommonMistakesInCloudsYAMLAreExplained(t *testing.T) {
 		},
 		"auth not indented": {
 			"clouds:\n  openstack:\n  auth:\n    auth_url: x\n",
-			"has no clouds.openstack.auth (line 2): indent auth (line 3) below clouds.openstack",
+			"has clouds.openstack (line 2), which is empty: indent auth (line 3) below clouds.openstack",
 		},
 		"auth misspelt": {
 			changed("    auth:", "    auht:"),
@@ -146,7 +150,7 @@ func mistakesWithSecrets() map[string]mistake {
 	const url = "https://keystone.example:5000/v3"
 	const passwordLine = `      password: "` + secret + "\"\n"
 	return map[string]mistake{
-		"no map":     {"- " + secret, "is no clouds.yaml (line 1): it must begin with clouds"},
+		"no map":     {"- " + secret, "is a list (line 1), not a clouds.yaml: it must begin with clouds"},
 		"plain text": {`"` + secret + `"`, "(line 1)"},
 		"binary":     {"\x00\xff" + secret, "not valid YAML"},
 		"password is a list": {
@@ -158,7 +162,8 @@ func mistakesWithSecrets() map[string]mistake {
 		"verify is text": {cloudsText + "    verify: \"" + secret + "\"\n", "(line 12)"},
 		"two faults": {cloudsText + "    verify: \"" + secret + "\"\n    regions: \"" +
 			secret + "\"\n", "clouds.openstack.verify (line 12) must be true or false, without quotation " +
-			"marks; clouds.openstack.regions (line 13) must be a list"},
+			"marks, and is a text in quotation marks; clouds.openstack.regions (line 13) must be a list, " +
+			"as in [a, b], and is a text in quotation marks"},
 		"password twice": {
 			changed(passwordLine, passwordLine+passwordLine),
 			"clouds.openstack.auth.password (line 7) repeats line 6: remove one of the two",
@@ -189,7 +194,8 @@ func TestMissingFieldsNameTheKeyInTheWrongPlace(t *testing.T) {
 		"everything beside auth": {
 			"clouds:\n  openstack:\n    auth:\n    auth_url: https://k\n    user_id: u\n" +
 				"    password: s3cr3t\n",
-			incomplete + "auth_url (auth_url (line 4) is not read: indent line 4 below auth), " +
+			"is incomplete: clouds.openstack.auth (line 3) is empty and lacks auth_url (auth_url (line 4) " +
+				"is not read: indent line 4 below auth), " +
 				"username or user_id or application_credential_id (user_id (line 5) is not read: " +
 				"indent line 5 below auth), password (",
 		},
@@ -339,7 +345,7 @@ func TestRemarksNameKeysWithoutAnEffect(t *testing.T) {
 		},
 		"an encrypted password": {
 			auth(userByID, "password: ENC[AES256_GCM,data:s3cr3t]", "project_id: p"),
-			[]string{"auth.password (line 6) seems to be encrypted: write the decrypted value"},
+			[]string{"auth.password (line 6) seems to be a text encrypted by SOPS: write the value itself"},
 		},
 		"a placeholder for a secret": {
 			auth("application_credential_id: a", "application_credential_secret: <secret>"),
@@ -400,5 +406,39 @@ func TestKeysOfTheSecretAreNamedIfTheLoginIsIncomplete(t *testing.T) {
 	} {
 		_, err := clouds.Content{Name: "Secret ns/name", Data: data}.Login()
 		assert.Check(t, err != nil && strings.HasSuffix(err.Error(), want), "got %v, want %s", err, want)
+	}
+}
+
+// Each mistake in each key is named with the line and the key, and without a value.
+func TestEachMistakeNamesLineAndKey(t *testing.T) {
+	t.Parallel()
+	const more = "    endpoint_type: public\n    auth_type: password\n" +
+		"    cacert: /etc/ssl/cert.pem\n    identity_api_version: \"3\"\n    verify: true\n"
+	lines := strings.SplitAfter(cloudsText+more, "\n")
+	for i, line := range lines {
+		key, value, _ := strings.Cut(strings.TrimRight(line, "\n"), ": ")
+		if value == "" {
+			continue
+		}
+		name := strings.TrimSpace(key)
+		for kind, mutated := range map[string]string{
+			"null": key + ": null", "empty": key + ":", "a list": key + ": [s3cr3t, 4711]",
+			"a map": key + ": {s3cr3t: 4711}", "twice": line + line, "a tab": "\t" + line,
+			"no colon": key + " s3cr3t", "no end": key + ": 's3cr3t", "a reference": key +
+				": {valueFrom: {secretKeyRef: {name: s3cr3t}}}", "an alias": key + ": *s3cr3t",
+			"a colon": key + ": s3cr3t: 4711", "a brace": key + ": {s3cr3t",
+		} {
+			text := strings.Join(lines[:i], "") + strings.TrimRight(mutated, "\n") + "\n" +
+				strings.Join(lines[i+1:], "")
+			login, err := parsed(text)
+			found := fmt.Sprint(err)
+			if err == nil {
+				found = strings.Join(append(login.Remarks, login.NoProject), "\n")
+			}
+			at := strings.Contains(found, fmt.Sprintf("line %d", i+1)) ||
+				kind == "twice" && strings.Contains(found, fmt.Sprintf("line %d", i+2))
+			assert.Check(t, at && strings.Contains(found, name) && !strings.Contains(found, "s3cr3t") &&
+				!strings.Contains(found, "4711"), "%s is %s: %q", name, kind, found)
+		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // DefaultEntry is the name of the entry that the cloud credential operator writes into clouds.yaml.
@@ -65,7 +67,7 @@ func (c Content) Login() (*Login, error) {
 	if err != nil {
 		return nil, c.wrong(fmt.Errorf("%s %w", source, err))
 	}
-	if l.CA, err = c.authority(e); err != nil {
+	if l.CA, l.Remarks, err = c.authority(e); err != nil {
 		return nil, err
 	}
 	if !strings.Contains(e.CACertFile, "-----BEGIN") {
@@ -73,6 +75,10 @@ func (c Content) Login() (*Login, error) {
 	}
 	if l.NoProject != "" {
 		l.NoProject = source + " " + l.NoProject
+	}
+	if second := position.Second(text); second > 0 {
+		l.Remarks = append(l.Remarks, fmt.Sprintf("%s: the YAML document in line %d has no effect: only "+
+			"the first one, before the line ---, is read. Remove it", source, second))
 	}
 	for _, remark := range e.remarks(l) {
 		l.Remarks = append(l.Remarks, source+": "+remark)
@@ -103,8 +109,12 @@ func (e *entry) login() (*Login, error) {
 	fill(&filled)
 	l := e.explicit(filled)
 	if missing := e.missing(auth, l); len(missing) > 0 {
-		return nil, fmt.Errorf("is incomplete: %s lacks %s%s",
-			e.at("auth"), strings.Join(missing, ", "), e.strangers()+e.note)
+		verb := "lacks"
+		if auth := find(e.keys, "auth"); auth.empty() {
+			verb = "is " + position.Shape(auth.value) + " and lacks"
+		}
+		return nil, fmt.Errorf("is incomplete: %s %s %s%s",
+			e.at("auth"), verb, strings.Join(missing, ", "), e.strangers()+e.note)
 	}
 	if err := e.checkValues(&filled, l); err != nil {
 		return nil, err

@@ -15,8 +15,9 @@ func indented(by string) string {
 
 func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 	t.Parallel()
-	const openrc, ini = "is an openrc file (line ", "is a cloud.conf, or another file with [sections]"
-	const template = "contains a template that is not filled in (line "
+	const openrc = "is an openrc file (line "
+	const ini = "is a file with settings as name = value, such as a cloud.conf (line "
+	const template = "is a template that is not filled in (line "
 	wantRefused(t, map[string]mistake{
 		"openrc": {
 			"#!/usr/bin/env bash\n# x: y\nunset OS_TENANT_ID\nexport OS_AUTH_URL=https://k:5000/v3\n" +
@@ -31,36 +32,37 @@ func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 		"cloud.conf":           {"[Global]\nauth-url = https://k\npassword = \"s3cr3t\"\n", ini},
 		"cloud.conf, indented": {"; x\n\n[Global \"a\"]\n  password=s3cr3t\n[BlockStorage]\n", ini},
 		"settings alone": {
-			"auth_url = \"https://k\"\npassword = \"s3cr3t\"\n", "contains settings as name = value",
+			"auth_url = \"https://k\"\npassword = \"s3cr3t\"\n", "is a file with settings as name = value",
 		},
 		"a vault": {
-			"$ANSIBLE_VAULT;1.1;AES256\n6162\n", "is encrypted: decrypt it first, with ansible-vault",
+			"$ANSIBLE_VAULT;1.1;AES256\n6162\n",
+			"is encrypted by Ansible Vault (line 1), not a clouds.yaml: decrypt it first, with",
 		},
 		"sops": {
-			cloudsText + "sops:\n  mac: ENC[x]\n", "is encrypted: decrypt it first, with sops",
+			cloudsText + "sops:\n  mac: ENC[x]\n", "is encrypted by SOPS (line 1), not a clouds.yaml",
 		},
 		"sops without its end": {
 			auth("username: u", "password: s3cr3t"), "lacks user_domain_name",
 		},
-		"PGP":           {"-----BEGIN PGP MESSAGE-----\n\ns3cr3t\n", "is encrypted: decrypt it first"},
-		"age":           {"-----BEGIN AGE ENCRYPTED FILE-----\ns3cr3t\n", "is encrypted: decrypt it"},
-		"a private key": {"-----BEGIN PRIVATE KEY-----\ns3cr3t\n", "contains PRIVATE KEY in PEM"},
+		"PGP":           {"-----BEGIN PGP MESSAGE-----\n\ns3cr3t\n", "is encrypted by PGP"},
+		"age":           {"-----BEGIN AGE ENCRYPTED FILE-----\ns3cr3t\n", "is encrypted by age"},
+		"a private key": {"-----BEGIN PRIVATE KEY-----\ns3cr3t\n", "is a private key (line 1)"},
 		"a certificate": {
 			"-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n",
-			"is a certificate: write it into key cacert",
+			"is a certificate in PEM (line 1), not a clouds.yaml: write it into key cacert",
 		},
 		"a web page": {"<!DOCTYPE html>\n<html>s3cr3t</html>\n", "is a web page or XML"},
 		"base64": {
-			base64.StdEncoding.EncodeToString([]byte(cloudsText)), "is encoded as base64 once too often",
+			base64.StdEncoding.EncodeToString([]byte(cloudsText)), "is base64 of a clouds.yaml",
 		},
 		"base64 without its padding, in quotation marks": {
 			`"` + strings.Trim(base64.URLEncoding.EncodeToString([]byte(cloudsText+"#")), "=") + `"`,
-			"is encoded as base64 once too often",
+			"is base64 of a clouds.yaml",
 		},
 		"base64 in lines": {
 			strings.Join(strings.SplitAfterN(base64.StdEncoding.EncodeToString([]byte(cloudsText)), "n", 9),
 				"\n"),
-			"is encoded as base64 once too often",
+			"is base64 of a clouds.yaml",
 		},
 		"a template of a value":     {changed(`"user"`, "{{ user }}"), template + "5)"},
 		"a template within a value": {changed(`"user"`, "{{ user }}x"), template + "5)"},
@@ -72,16 +74,16 @@ func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 		},
 		"a template as auth_url": {
 			changed("https://keystone.example:5000/v3", `"{{ s3cr3t }}/v3"`),
-			"has a placeholder that is not filled in at clouds.openstack.auth.auth_url (line 4)",
+			"has a placeholder at clouds.openstack.auth.auth_url (line 4)",
 		},
 		"a variable as auth_url": {
 			changed("https://keystone.example:5000/v3", "${OS_AUTH_URL}"),
-			"has a placeholder that is not filled in at clouds.openstack.auth.auth_url (line 4)",
+			"has a placeholder at clouds.openstack.auth.auth_url (line 4)",
 		},
 		"a table": {"| Field | Value |\n| secret | s3cr3t |\n", "is a table that the command"},
 		"an auth_url in a vault": {
 			changed("https://keystone.example:5000/v3", "!vault |\n        $ANSIBLE_VAULT;1.1\n        61"),
-			"is encrypted at clouds.openstack.auth.auth_url (line 4): decrypt it first",
+			"has a text encrypted by Ansible Vault at clouds.openstack.auth.auth_url (line 4): write",
 		},
 		"a value with a colon": {
 			changed(`"`+secret+`"`, "s3cr3t: x"),
@@ -92,7 +94,7 @@ func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 		},
 		"an encrypted auth_url": {
 			changed("https://keystone.example:5000/v3", "ENC[AES256_GCM,data:s3cr3t]"),
-			"is encrypted at clouds.openstack.auth.auth_url (line 4)",
+			"has a text encrypted by SOPS at clouds.openstack.auth.auth_url (line 4)",
 		},
 	})
 	wantRefused(t, otherTrees())
@@ -103,7 +105,7 @@ func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 func copiedTexts() map[string]mistake {
 	return map[string]mistake{
 		"Markdown": {
-			"```yaml\n" + cloudsText + "```\n", "at line 1. Remove this line, which is Markdown",
+			"```yaml\n" + cloudsText + "```\n", "is Markdown (line 1), not a clouds.yaml: write only what",
 		},
 		"a space of a web page": {
 			changed("      username", "\u00a0\u00a0    username"),
@@ -162,11 +164,11 @@ func otherTrees() map[string]mistake {
 		},
 		"a cloud.conf as a value": {
 			"secret:\n  data:\n    cloud.conf: |-\n      [Global]\n      password=s3cr3t\n",
-			"is no clouds.yaml: secret.data.cloud.conf (line 3) is a cloud.conf",
+			"is no clouds.yaml: secret.data.cloud.conf (line 3) is a file with settings",
 		},
 		"base64 as a value": {
 			"data:\n  clouds.yaml: " + base64.StdEncoding.EncodeToString([]byte(cloudsText)) + "\n",
-			"contains base64 as data.clouds.yaml (line 2): write only the text that it encodes",
+			"contains a clouds.yaml in base64 as data.clouds.yaml (line 2): write only the text that",
 		},
 		"a Secret": {
 			"apiVersion: v1\nkind: Secret\nstringData: {x: s3cr3t}\n", "is a manifest of kind Secret",
@@ -183,14 +185,15 @@ func otherTrees() map[string]mistake {
 			"has project_id (line 1) at the top",
 		},
 		"an application credential without a project": {
-			"id: a\nsecret: s3cr3t\n", "describes an application credential: write id as",
+			"id: a\nsecret: s3cr3t\n", "is the description of an application credential (line 1), not a " +
+				"clouds.yaml: write id as application_credential_id",
 		},
 		"the login without an entry": {
 			"clouds:\n  auth:\n    auth_url: https://k\n", "has auth (line 2) directly below clouds: it",
 		},
 		"clouds misspelt": {"cluods:\n  openstack: {}\n", "rename cluods (line 1) to clouds"},
 		"a template as auth": {
-			"clouds:\n  openstack:\n    auth: '{{ s3cr3t }}'\n", "contains a template that is not filled",
+			"clouds:\n  openstack:\n    auth: '{{ s3cr3t }}'\n", "is a template that is not filled",
 		},
 		"the login without auth": {
 			"clouds:\n  openstack:\n    auth_url: https://k\n    password: s3cr3t\n",

@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // remarks returns at most maxListed texts about keys without an effect, and about certificates that
@@ -31,7 +34,7 @@ func (e *entry) remarks(l *Login) (remarks []string) {
 		if i < len(e.auth) {
 			name = "auth." + name
 		}
-		mistake := mistakeInText(k.value.Value)
+		mistake := k.mistake()
 		remark(mistake != "" && slices.Contains(read, k.name), name, mistake)
 	}
 	for _, k := range e.unread() {
@@ -40,22 +43,26 @@ func (e *entry) remarks(l *Login) (remarks []string) {
 	return remarks[:min(len(remarks), maxListed)]
 }
 
-const encrypted = "seems to be encrypted"
+// placeholder matches a part of a value that is not filled in.
+var placeholder = regexp.MustCompile(`\{\{.*\}\}|\$\{.*\}|\$\(\w+\)|^\$\w+|<[^<>]+>`)
 
-// placeholder matches what templates and people write in place of a part of a value.
-var placeholder = regexp.MustCompile(`\{\{.*\}\}|\$\{.*\}|\$\(\w+\)|^\$OS_\w+|<[^<>]+>`)
-
-// mistakeInText returns what a text seems to be in place of a value, "" for others. It is no error:
-// OpenStack accepts such passwords and names.
-func mistakeInText(value string) string {
-	start := func(prefix string) bool { return strings.HasPrefix(value, prefix) }
-	switch {
-	case start("ENC["), start("$ANSIBLE_VAULT;"):
-		return encrypted + ": write the decrypted value"
-	case start("ref+"), start("vault:"), value != "" && placeholder.FindString(value) == value:
-		return "seems to be a placeholder: write the value itself"
-	case start("\u201c"), start("\u201d"), start("\u2018"), start("\u2019"):
+// mistake returns what is wrong with a value that drivers accept, "" for nothing.
+func (k key) mistake() string {
+	const write = ": write the value itself"
+	value := k.value.Value
+	tag := k.value.Tag
+	switch shape := position.Placeholder(value); {
+	case k.value.Kind == yaml.ScalarNode && k.empty():
+		return "is " + position.Shape(k.value) + ", which has no effect: write a value, or remove it"
+	case shape != "":
+		return "seems to be " + shape + write
+	case strings.HasPrefix(tag, "!") && !strings.HasPrefix(tag, "!!"):
+		return "begins with !, so that YAML drops its first word: write quotation marks around it"
+	case position.SmartQuoted(value):
 		return "begins with a quotation mark of a word processor: write \" or ' around the value"
+	case k.value.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 && k.name != "cacert" &&
+		strings.Contains(value, "\n"):
+		return "contains a line break, which counts: write it in one line, without |"
 	}
 	return ""
 }

@@ -1,5 +1,6 @@
-// Package position reads a YAML document and reports each mistake in it with its line.
-// pkg/generator reads the layers of assets with it, and pkg/choice the choices of an administrator.
+// Package position reads a YAML document and reports each mistake in it with its line. It also
+// recognizes texts of other formats, by formats.txt. pkg/generator reads the layers of assets with
+// it; pkg/clouds, pkg/choice and the plugin of Cinder read what people write.
 package position
 
 import (

@@ -46,6 +46,20 @@ func Tree(text []byte, limit int) (*yaml.Node, error) {
 	return root, limited(root)
 }
 
+// Second returns the line of the second YAML document of a text, 0 if there is none or it is empty.
+func Second(text []byte) int {
+	var first, second yaml.Node
+	if !bytes.Contains(text, []byte("---")) {
+		return 0
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	if decoder.Decode(&first) != nil || decoder.Decode(&second) != nil ||
+		second.Content[0].ShortTag() == "!!null" {
+		return 0
+	}
+	return second.Content[0].Line
+}
+
 // limited returns a LimitError for a tree that would cost too much to decode.
 func limited(root *yaml.Node) error {
 	if nodes(root, maxNodes, 0) > maxNodes {
@@ -105,8 +119,8 @@ func (d *Document) checkKeys(node *yaml.Node) error {
 			}
 		}
 		if key, earlier := Repeated(node); key != nil {
-			return ErrorAt(Position{d.File, key.Line}, "mapping key %q already defined at line %d",
-				key.Value, earlier.Line)
+			return ErrorAt(Position{d.File, key.Line}, "the key %q repeats line %d: remove one of "+
+				"the two", key.Value, earlier.Line)
 		}
 	}
 	for _, child := range node.Content {

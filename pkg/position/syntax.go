@@ -22,6 +22,17 @@ type Invalid struct {
 	Advice string
 }
 
+// String returns a predicate about the text.
+func (i Invalid) String() string {
+	switch {
+	case i.Line == 0:
+		return "is not valid YAML. " + i.Advice
+	case i.Key == "":
+		return fmt.Sprintf("is not valid YAML at line %d. %s", i.Line, i.Advice)
+	}
+	return fmt.Sprintf("is not valid YAML at %s, line %d. %s", i.Key, i.Line, i.Advice)
+}
+
 // FirstInvalid finds the first line that makes a text invalid YAML. The parser's errors name the
 // first line of the surrounding mapping, which is usually line 1.
 func FirstInvalid(text []byte, known []string) Invalid {
@@ -33,23 +44,70 @@ func FirstInvalid(text []byte, known []string) Invalid {
 	if number == 0 {
 		return Invalid{Advice: "Check the indentation and the quotation marks"}
 	}
-	value, found := strings.TrimSpace(line), Invalid{Line: number}
-	m := regexp.MustCompile(`^([A-Za-z_]+)(\s*:(?:\s+|$)|\s*)(.*)$`).FindStringSubmatch(value)
-	separated := true
-	if m != nil && slices.Contains(known, m[1]) {
-		found.Key, value, separated = m[1], m[3], strings.Contains(m[2], ":")
-	} else if _, after, ok := strings.Cut(value, ": "); ok {
-		value = after
+	found := Invalid{Line: number}
+	if earlier, before := wordsBefore(text, number); earlier > 0 {
+		var own Invalid
+		if _, separated := own.split(before, known); own.Key != "" && !separated {
+			return Invalid{earlier, own.Key, "Write a colon and a space between key and value"}
+		}
 	}
-	found.Advice = adviceAbout(line, value, separated)
+	if found.inBraces(line, known); found.Advice == "" {
+		value, separated := found.split(strings.TrimLeft(strings.TrimSpace(line), "- "), known)
+		found.Advice = adviceAbout(line, value, separated)
+	}
 	return found
+}
+
+// wordsBefore returns the last line with content before another one, without its indentation.
+func wordsBefore(text []byte, number int) (int, string) {
+	lines := bytes.Split(text, []byte("\n"))
+	for i := min(number-1, len(lines)) - 1; i >= 0; i-- {
+		content := string(bytes.TrimLeft(bytes.TrimSpace(lines[i]), "- "))
+		if content != "" && content[0] != '#' {
+			return i + 1, content
+		}
+	}
+	return 0, ""
+}
+
+var keyAndValue = regexp.MustCompile(`^["']?([A-Za-z_][\w.-]*)["']?(\s*:(?:\s+|$)|\s*)(.*)$`)
+
+// split returns the value of a line or of a part of it, and whether a colon precedes the value. It
+// sets the key if it is known.
+func (i *Invalid) split(content string, known []string) (value string, separated bool) {
+	m := keyAndValue.FindStringSubmatch(content)
+	if m != nil && slices.Contains(known, m[1]) {
+		i.Key = m[1]
+		return m[3], strings.Contains(m[2], ":")
+	}
+	if _, after, ok := strings.Cut(content, ": "); ok {
+		return after, true
+	}
+	return content, true
+}
+
+// inBraces sets key and advice for a line with several keys in braces, if one of them is wrong.
+func (i *Invalid) inBraces(line string, known []string) {
+	if !regexp.MustCompile(`:\s*[{\[]\s*\S|^\s*{`).MatchString(line) || IsTemplate(line) {
+		return
+	}
+	for part := range strings.FieldsFuncSeq(line, func(r rune) bool {
+		return strings.ContainsRune("{}[],", r)
+	}) {
+		var found Invalid
+		value, separated := found.split(strings.TrimSpace(part), known)
+		advice := adviceAbout("", strings.TrimSpace(value), separated)
+		if found.Key != "" && advice != usual {
+			*i = Invalid{i.Line, found.Key, advice}
+			return
+		}
+	}
 }
 
 // firstFalseSpace returns the first line, and the character, that is indented with something else
 // than spaces and tabs. Copies of web pages contain such characters. A text may begin with a byte
 // order mark.
 func firstFalseSpace(text []byte) (int, rune) {
-	const byteOrderMark = "\ufeff"
 	number := 0
 	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte(byteOrderMark))) {
 		number++
@@ -80,7 +138,10 @@ func adviceAbout(line, value string, separated bool) string {
 		return "Remove this line, which is Markdown"
 	case !separated:
 		return "Write a colon and a space between key and value"
-	case strings.Contains("*&!|>%@`", first):
+	case first == "*":
+		return "A value that begins with * refers to an anchor (&), and none of this name precedes " +
+			"it. Repeat the text, or write quotation marks around it"
+	case strings.Contains("&!|>%@`", first):
 		return "A value that begins with " + first + " needs quotation marks"
 	case strings.Contains("[{", first):
 		return "Close the bracket, or write the value in quotation marks"
@@ -94,8 +155,11 @@ func adviceAbout(line, value string, separated bool) string {
 	case !strings.Contains(`"'`, first) && strings.Contains(value, ": "):
 		return "A value with a colon and a space needs quotation marks"
 	}
-	return "Write key: value, indented with spaces as the other keys of its level"
+	return usual
 }
+
+// usual is the advice about a line whose mistake is not known.
+const usual = "Write key: value, indented with spaces as the other keys of its level"
 
 // IsTemplate returns true for a line whose value begins as an expression of Jinja, Helm or Go does.
 func IsTemplate(line string) bool {

@@ -162,55 +162,6 @@ func entriesOf(text []byte) []entry {
 	return entries
 }
 
-// driverConfig is the part of the driver's configuration that users may set, with the names and
-// types of the driver.
-type driverConfig struct {
-	BlockStorage struct {
-		NodeVolumeAttachLimit    int64 `gcfg:"node-volume-attach-limit"`
-		RescanOnResize           bool  `gcfg:"rescan-on-resize"`
-		IgnoreVolumeAZ           bool  `gcfg:"ignore-volume-az"`
-		IgnoreVolumeMicroversion bool  `gcfg:"ignore-volume-microversion"`
-	}
-	Metadata struct {
-		SearchOrder string `gcfg:"search-order"`
-	}
-}
-
-// settingsOf returns the settings of a cloud.conf, those before the first error.
-func settingsOf(conf string) driverConfig {
-	var config driverConfig
-	_ = gcfg.ReadStringInto(&config, conf) // reported when cloud.conf is generated
-	return config
-}
-
-// maxAttachLimit is the maximum and the default of node-volume-attach-limit.
-const maxAttachLimit = 256
-
-// remark returns why the driver ignores a setting, or what prevents the driver from starting; both
-// are "" for a valid setting. An unknown setting is not an error, as in the driver.
-func (e entry) remark() (ignored, refused string) {
-	if e.section == metadataSection {
-		return "", ""
-	}
-	var config driverConfig
-	config.BlockStorage.NodeVolumeAttachLimit = maxAttachLimit
-	warning := gcfg.ReadStringInto(&config, "["+userSection+"]\n"+e.text)
-	if gcfg.FatalOnly(warning) != nil {
-		return "", "the CSI driver does not accept this value: " +
-			"numbers are written in digits, switches as true or false"
-	}
-	limit := config.BlockStorage.NodeVolumeAttachLimit
-	switch {
-	case warning != nil:
-		return "the CSI driver does not support this setting. It supports node-volume-attach-limit, " +
-			"rescan-on-resize, ignore-volume-az and ignore-volume-microversion", ""
-	case limit < 1 || limit > maxAttachLimit:
-		return fmt.Sprintf("the CSI driver ignores a limit below 1 or above %d, and uses %[1]d",
-			maxAttachLimit), ""
-	}
-	return "", ""
-}
-
 // SyntaxError is a cloud.conf that the driver cannot read. It contains nothing of the text, which
 // may contain passwords.
 type SyntaxError struct {
@@ -237,6 +188,14 @@ func checkSyntax(text []byte) error {
 	if found := positioned.FindStringSubmatch(err.Error()); found != nil {
 		if line, err := strconv.Atoi(found[1]); err == nil {
 			fault = &SyntaxError{line, problem(found[2])}
+			lines := bytes.Split(text, []byte("\n"))
+			name := regexp.MustCompile(`^\s*([\w-]+)`).FindSubmatch(lines[min(line, len(lines))-1])
+			switch {
+			case name != nil && bytes.ContainsRune(name[1], '_'):
+				fault.Problem = "the names of settings have - in place of _" + similar(string(name[1]))
+			case name != nil && slices.Contains(knownSettings(), string(bytes.ToLower(name[1]))):
+				fault.Problem = string(bytes.ToLower(name[1])) + ": " + fault.Problem
+			}
 		}
 	}
 	return fault

@@ -3,6 +3,7 @@ package cinder
 import (
 	"bytes"
 	"regexp"
+	"strings"
 
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
@@ -23,8 +24,26 @@ func driverText(user []byte) ([]byte, error) {
 		return text, nil
 	}
 	text = respelled(text)
-	return text, check(text)
+	err := check(text)
+	if other := otherFile(user); err != nil && other != nil {
+		err = other
+	}
+	return text, err
 }
+
+// otherFile returns the error about a text that is no cloud.conf, nil for another text.
+func otherFile(user []byte) *SyntaxError {
+	other := position.Recognize(user)
+	if other.What == "" || strings.HasPrefix(other.What, position.Settings) ||
+		firstOutside(user) == 0 {
+		return nil
+	}
+	return &SyntaxError{max(other.Line, 1), "it " + other.Instead("a cloud.conf", consists)}
+}
+
+// consists says what a cloud.conf consists of.
+const consists = "write [" + userSection + "] and, below it, settings such as rescan-on-resize = " +
+	"true"
 
 // check returns a *SyntaxError if the driver would refuse the text.
 func check(text []byte) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 func read(k cluster.Key) (string, error) {
@@ -98,25 +99,41 @@ func ignoredIn(own, installed contents) []string {
 
 // remarks lists what has no effect in a user's text. It returns nothing for an invalid text.
 func remarks(user []byte) []SyntaxError {
+	const most = 20             // a condition shows fewer
 	text, _ := driverText(user) // an invalid value has no effect on the other remarks
 	if checkSyntax(text) != nil {
 		return nil
 	}
 	var found []SyntaxError
 	if line := firstOutside(user); line > 0 {
-		problem := "it precedes the first [section], and only [" + userSection + "] and [" +
-			metadataSection + "] are read. Move or remove it"
-		if !slices.ContainsFunc(entriesOf(text), func(e entry) bool { return e.name == "" }) {
-			problem = "it is no cloud.conf, which consists of [" + userSection +
-				"] and, below it, settings such as rescan-on-resize = true"
+		found = append(found, SyntaxError{line, "this text is ignored: it precedes the first " +
+			"[section], and only [" + userSection + "] and [" + metadataSection + "] are read. Move or " +
+			"remove it"})
+		if other := otherFile(user); other != nil {
+			found[0] = SyntaxError{other.Line, "this text is ignored: " + other.Problem}
+		} else if !slices.ContainsFunc(entriesOf(text), func(e entry) bool { return e.name == "" }) {
+			found[0].Problem = "this text is ignored: it has no [section]: " + consists
 		}
-		found = append(found, SyntaxError{line, "this text is ignored: " + problem})
 	}
+	lines := map[string]int{}
 	for _, e := range entriesOf(text) {
+		if len(found) == most {
+			break
+		}
 		problem := ""
+		before := lines[e.section+e.name]
+		lines[e.section+e.name] = e.line
 		switch {
+		case e.setting() && before > 0:
+			problem = fmt.Sprintf("%s repeats line %d, and only the last one counts. Remove one of the two",
+				e.printed(), before)
 		case e.setting():
 			problem, _ = e.remark() // its error is reported when cloud.conf is generated
+			if problem == unsupported {
+				problem += similar(e.name)
+			}
+		case e.section == "" && slices.Contains(knownSettings(), e.name):
+			problem = e.name + " is ignored in this section. Move it to [" + userSection + "]"
 		case e.isSearchOrder():
 			problem = e.remarkAboutOrder()
 		case e.section == metadataSection && e.name != "":
@@ -126,7 +143,7 @@ func remarks(user []byte) []SyntaxError {
 			problem = devicePathKey + " is ignored: the CSI driver does not support it. Remove it"
 		case e.name == "" && e.section == "":
 			problem = "this section is ignored: only [" + userSection + "] and [" + metadataSection +
-				"] are read. " + adviceAbout(e.text)
+				"] are read. " + adviceAbout(e)
 		}
 		if problem != "" {
 			found = append(found, SyntaxError{e.line, problem})
@@ -136,7 +153,17 @@ func remarks(user []byte) []SyntaxError {
 }
 
 // adviceAbout returns what to do with a section that is not read. Some are for other components.
-func adviceAbout(section string) string {
+func adviceAbout(header entry) string {
+	section := header.text
+	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace(section)
+	for _, own := range userSections() {
+		switch {
+		case strings.EqualFold(section, own):
+			return "Write [" + own + "], without a name in quotation marks"
+		case position.Similar([]string{strings.ToLower(own)}, strings.ToLower(plain)) != "":
+			return "Did you mean [" + own + "]?"
+		}
+	}
 	for _, other := range []string{
 		"Global", "LoadBalancer", "LoadBalancerClass", "Networking", "Route",
 	} {

@@ -94,16 +94,21 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 	t.Parallel()
 	const (
 		section = "this section is ignored: only [BlockStorage] and [Metadata] are read. " +
+			"Did you mean [BlockStorage]?"
+		named = "this section is ignored: only [BlockStorage] and [Metadata] are read. " +
+			"Write [BlockStorage], without a name in quotation marks"
+		unknown = "this section is ignored: only [BlockStorage] and [Metadata] are read. " +
 			"Correct its name or remove it"
+		moved  = "rescan-on-resize is ignored in this section. Move it to [BlockStorage]"
 		others = "this section is ignored: only [BlockStorage] and [Metadata] are read. The operator " +
 			"and the CSI driver do not use it. Remove it"
 		setting = "the CSI driver does not support this setting. It supports node-volume-attach-limit, " +
-			"rescan-on-resize, ignore-volume-az and ignore-volume-microversion"
-		limit   = "the CSI driver ignores a limit below 1 or above 256, and uses 256"
+			"rescan-on-resize, ignore-volume-az, ignore-volume-microversion. Remove it"
+		limit   = "the CSI driver ignores a node-volume-attach-limit below 1 or above 256, and uses 256"
 		outside = "this text is ignored: it precedes the first [section], and only [BlockStorage] " +
 			"and [Metadata] are read. Move or remove it"
-		noConf = "this text is ignored: it is no cloud.conf, which consists of [BlockStorage] and, " +
-			"below it, settings such as rescan-on-resize = true"
+		noConf = "this text is ignored: it is a clouds.yaml (line 2), not a cloud.conf: write " +
+			"[BlockStorage] and, below it, settings such as rescan-on-resize = true"
 		order = "this setting is ignored, because the CSI driver accepts only configDrive, " +
 			"metadataService, or both with a comma between them. Correct it"
 		only = "this setting is ignored: the operator passes on only search-order of this section. " +
@@ -113,17 +118,22 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 	for user, want := range map[string][]SyntaxError{
 		"": nil, "[\n": nil,
 		"[BlockStorage]\nnode-volume-attach-limit = 1\nnode-volume-attach-limit = 256\n" +
-			"rescan-on-resize\nIGNORE-volume-az = no\nignore-volume-microversion = true\n": nil,
-		"; a comment\n[BlockStorge]\nrescan-on-resize = true\n": {{2, section}},
+			"rescan-on-resize\nIGNORE-volume-az = no\nignore-volume-microversion = true\n": {{
+			3, "node-volume-attach-limit repeats line 2, and only the last one counts. Remove one of the " +
+				"two",
+		}},
+		"; a comment\n[BlockStorge]\nrescan-on-resize = true\n": {{2, section}, {3, moved}},
 		"[Route]\na = " + password + "\n\n[Global]\n": {
 			{1, others}, {4, others},
 		},
-		"[BlockStorage \"" + password + "\"]\nrescan-on-resize = true\n":         {{1, section}},
+		"[BlockStorage \"" + password + "\"]\nrescan-on-resize = true\n": {
+			{1, named}, {2, moved},
+		},
 		"[BlockStorage]\nrescan-on-resize = true\nbs-version = " + password:      {{3, setting}},
 		"\ufeff[BlockStorage]\n\nTrust-Device-Path = true\n":                     {{3, device}},
 		"[BlockStorage]\nnode-volume-attach-limit = 0\n":                         {{2, limit}},
 		"[BlockStorage]\nnode-volume-attach-limit = \"257\"\n":                   {{2, limit}},
-		"[BlockStorage]\nnode-volume-attach-limit = " + password + "\n[other]\n": {{3, section}},
+		"[BlockStorage]\nnode-volume-attach-limit = " + password + "\n[other]\n": {{3, unknown}},
 		"# x\nclouds:\n": {{2, noConf}},
 		"[METADATA]\nsearch-order = metadataService, configDrive\n":           nil,
 		"[Metadata]\nsearch-order = " + password + "\nrequest-timeout = 5s\n": {{2, order}, {3, only}},

@@ -1,0 +1,265 @@
+package position
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Other is what a text is that has another format than its reader expects. It contains nothing of
+// the text but the names of kinds and of keys.
+type Other struct {
+	// What is the name of the format, such as "an openrc file"; "" if it is unknown.
+	What string
+	// Line is the line that shows the format, from 1; 0 means the whole text.
+	Line int
+	// Advice is what to do, "" if the reader knows it.
+	Advice string
+}
+
+// Formats that readers compare.
+const (
+	Certificate = "a certificate in PEM"
+	CloudsYAML  = "a clouds.yaml"
+	OpenRC      = "an openrc file"
+	OperatorYML = "an operator.yaml"
+	// Settings are those of a cloud.conf and of similar files.
+	Settings = "a file with settings as name = value"
+)
+
+// Instead returns a predicate about a text that should have another format.
+func (o Other) Instead(of, expected string) string {
+	at := ""
+	if o.Line > 0 {
+		at = fmt.Sprintf(" (line %d)", o.Line)
+	}
+	return fmt.Sprintf("is %s%s, not %s: %s", o.What, at, of, cmp.Or(o.Advice, expected))
+}
+
+// Recognize returns what a text is by its own structure. Each reader calls it about a text that it
+// cannot read.
+func Recognize(text []byte) Other {
+	const longest = 512 << 10 // of the texts that are read
+	text = bytes.TrimPrefix(text, []byte(byteOrderMark))
+	if len(text) > longest {
+		return Other{}
+	}
+	for _, find := range []func([]byte) Other{binary, byLine, byTree, byJSON, encoded, byWord} {
+		if found := find(text); found.What != "" {
+			return found
+		}
+	}
+	return Other{}
+}
+
+const byteOrderMark = "\ufeff"
+
+//go:embed formats.txt
+var formats string
+
+// The patterns of the sections of formats.txt, with a group for each row.
+var (
+	begins = regexp.MustCompile(union("begin"))
+	firsts = regexp.MustCompile(union("first"))
+	lines  = regexp.MustCompile(union("line"))
+	tops   = regexp.MustCompile(union("top"))
+	words  = regexp.MustCompile(union("word"))
+	values = regexp.MustCompile(union("value"))
+)
+
+// rows returns the columns of a section of formats.txt.
+func rows(section string) (found [][]string) {
+	const columns = 4
+	for line := range strings.Lines(formats) {
+		row := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if row[0] == section && len(row) == columns {
+			found = append(found, row)
+		}
+	}
+	return found
+}
+
+func union(section string) string {
+	var patterns []string
+	for _, row := range rows(section) {
+		patterns = append(patterns, "("+row[3]+")")
+	}
+	return "(?s)" + strings.Join(patterns, "|")
+}
+
+// in returns the format of the first row of a section that matches a text.
+func in(section string, patterns *regexp.Regexp, text string) Other {
+	match := patterns.FindStringSubmatchIndex(text)
+	if match == nil {
+		return Other{}
+	}
+	for i, row := range rows(section) {
+		if match[2*i+2] >= 0 {
+			return Other{What: row[1], Advice: strings.TrimPrefix(row[2], "-")}
+		}
+	}
+	return Other{}
+}
+
+// binary recognizes files that are no text.
+func binary(text []byte) Other {
+	var start []rune // each byte as a character
+	for _, one := range text[:min(len(text), 64)] {
+		start = append(start, rune(one))
+	}
+	return in("begin", begins, string(start))
+}
+
+var (
+	setting = regexp.MustCompile(`^[\w.-]+\s*=\s*[^=\s]`)
+	yamlKey = regexp.MustCompile(`^(?:- )?["']?[\w.-]+["']?:(?:\s|$)`)
+)
+
+// byLine recognizes formats by their lines.
+func byLine(text []byte) Other {
+	number, settings, keys, first := 0, 0, 0, 0
+	for line := range bytes.Lines(text) {
+		number++
+		content := strings.TrimSpace(string(line))
+		if content == "" || content[0] == ';' || content[0] == '#' {
+			continue
+		}
+		if IsTemplate(content) {
+			return Template(number)
+		}
+		found := in("line", lines, content)
+		if first == 0 && found.What == "" {
+			found = in("first", firsts, content)
+		}
+		if first = cmp.Or(first, number); found.What != "" {
+			found.Line = number
+			return found
+		}
+		if setting.MatchString(content) {
+			settings++
+		}
+		if yamlKey.MatchString(content) {
+			keys++
+		}
+	}
+	if settings == 0 || keys > settings { // it is YAML, perhaps with a list in brackets
+		return Other{}
+	}
+	return Other{Settings + ", such as a cloud.conf", first, ""}
+}
+
+// Template is a text with an expression of Jinja, Helm or Go in a line.
+func Template(line int) Other {
+	return Other{
+		"a template that is not filled in", line, "render it first, and write its result. A value " +
+			"that begins with { needs quotation marks",
+	}
+}
+
+// byTree recognizes YAML and JSON by the keys at its top.
+func byTree(text []byte) Other {
+	root, err := Tree(text, len(text))
+	if err != nil || root.IsZero() || root.Content[0].Kind != yaml.MappingNode {
+		return Other{}
+	}
+	top, kind := root.Content[0].Content, ""
+	content := " "
+	for i := 0; i+1 < len(top); i += 2 {
+		content += top[i].Value + "=" + top[i+1].Value + " "
+		if top[i].Value == "kind" {
+			kind = top[i+1].Value
+		}
+	}
+	found := in("top", tops, content)
+	found.What, found.Line = strings.Replace(found.What, "$kind", kind, 1), root.Content[0].Line
+	return found
+}
+
+var jsonKey = regexp.MustCompile(`"([A-Za-z_][A-Za-z0-9_.-]{0,62})"\s*:`)
+
+// byJSON recognizes JSON that is cut or has a mistake, and names the last key before it.
+func byJSON(text []byte) Other {
+	var ignored any
+	err := json.NewDecoder(bytes.NewReader(text)).Decode(&ignored)
+	if err == nil || !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) || !jsonKey.Match(text) {
+		return Other{}
+	}
+	at, what := len(text), "JSON with a mistake"
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		at = min(at, int(syntax.Offset))
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		what = "JSON without its end"
+	}
+	before := bytes.TrimRight(text[:at], "\n")
+	if keys := jsonKey.FindAllSubmatch(before, -1); len(keys) > 0 {
+		what += " after the key " + string(keys[len(keys)-1][1])
+	}
+	return Other{what, 1 + bytes.Count(before, []byte("\n")), "correct it, or write YAML"}
+}
+
+// encoded recognizes base64 of a text or of a file.
+func encoded(text []byte) Other {
+	const shortest = 16
+	plain := Decoded(string(text))
+	if len(plain) < shortest {
+		return Other{}
+	}
+	inner := binary(plain)
+	if utf8.Valid(plain) && bytes.ContainsAny(plain, ":\n={") {
+		inner = Recognize(plain)
+		inner.What = cmp.Or(inner.What, "text")
+	}
+	advice := "write the decoded text, or use stringData, or kubectl create --from-file"
+	switch inner.What {
+	case "", "binary": // as any word
+		return Other{}
+	case "a certificate in DER":
+		advice = "add the lines -----BEGIN CERTIFICATE----- and -----END CERTIFICATE-----"
+	}
+	return Other{"base64 of " + inner.What, 0, advice}
+}
+
+// Decoded returns what a text in base64 encodes, nil for another text. It may lack padding or its
+// end, and be in quotation marks or in the alphabet of URLs.
+func Decoded(text string) []byte {
+	text = strings.Trim(strings.Join(strings.Fields(text), ""), "\"'=%") // a shell shows %
+	text = strings.NewReplacer("-", "+", "_", "/").Replace(text)
+	const group = 4 // characters for three bytes
+	if len(text)%group == 1 {
+		text = text[:len(text)-1]
+	}
+	plain, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	return plain
+}
+
+// byWord recognizes a text of one word.
+func byWord(text []byte) Other {
+	word := strings.TrimSpace(string(text))
+	if strings.ContainsAny(word, " \t\n") {
+		return Other{}
+	}
+	found := in("word", words, word)
+	if found.What == "" {
+		found = Other{What: Placeholder(word), Advice: "write the text itself"}
+	}
+	found.Line = 1
+	return found
+}
+
+// Placeholder returns what stands in place of a value: a text that a program encrypted, one that it
+// would replace, or one that a person should have replaced; "" for other texts.
+func Placeholder(value string) string { return in("value", values, value).What }
