@@ -26,7 +26,7 @@ PACKAGES := ./...
 # test-all` runs.
 TAGS ?= integration
 # All build tags of tests.
-ALL_TAGS := integration,long,e2e,openstack,bench,buildah,monitoring,chaos,helm,olm
+ALL_TAGS := integration,long,e2e,openstack,bench,buildah,monitoring,chaos,helm,olm,browser
 # The name of the driver that `make new-driver` creates.
 NAME ?=
 # The tool that builds an image, and the name of the image; the default is the name of the
@@ -353,6 +353,18 @@ test-monitoring: build k8s ## Test the alerts with Debian's promtool and prometh
 	hack/e2e.sh '$(E2E_BIN_DIR)' monitoring
 	BIN_DIR=$(BIN_DIR) go test -tags monitoring -count 1 -timeout 20m -v ./test/monitoring \
 		$(TESTFLAGS)
+
+# Another version of Mermaid may place boxes elsewhere.
+MERMAID ?= 11.17.2
+
+.PHONY: test-pictures
+test-pictures: ## Search for mistakes in the pictures of docs with chromium and Mermaid (npm)
+	@for program in chromium npm; do command -v $$program >/dev/null || \
+		missing="$$missing $$program"; done; \
+		[ -z "$$missing" ] || { echo >&2 "Install these packages of Debian:$$missing"; exit 1; }
+	npm install --prefix bin/pictures --no-save --no-audit --no-fund --ignore-scripts \
+		mermaid@$(MERMAID)
+	go test -tags browser -count 1 -run Browser ./test/docs $(TESTFLAGS)
 
 # With TESTFLAGS=-update the benchmarks write their figures, which `make update` draws, too.
 DRAW := go -C hack/pictures run -buildvcs=false . ../.. ../../docs/images

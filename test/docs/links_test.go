@@ -23,27 +23,6 @@ func TestLinksOfAllPagesResolve(t *testing.T) {
 	}
 }
 
-// A program that wraps prose would join the statements of a diagram: each is on a line of its own.
-func TestDiagramsHaveAStatementOnEachLine(t *testing.T) {
-	t.Parallel()
-	root := os.DirFS("../..")
-	block := regexp.MustCompile("(?ms)^```mermaid\n(.*?)^```")
-	kind := regexp.MustCompile(`\A(flowchart (LR|TB|TD)|sequenceDiagram)\n`)
-	begin, end := regexp.MustCompile(`(?m)^ *subgraph `), regexp.MustCompile(`(?m)^ *end$`)
-	diagrams := 0
-	for _, page := range files(t, root, ".md") {
-		text, err := fs.ReadFile(root, page)
-		assert.NilError(t, err)
-		for _, found := range block.FindAllSubmatch(text, -1) {
-			diagrams++
-			d := found[1]
-			assert.Check(t, kind.Match(d) && (!strings.HasPrefix(string(d), "flowchart") ||
-				len(begin.FindAll(d, -1)) == len(end.FindAll(d, -1))), "%s: the diagram\n%s", page, d)
-		}
-	}
-	assert.Check(t, diagrams > 0)
-}
-
 // brokenLinks returns the relative links of all pages that lead nowhere.
 func brokenLinks(t *testing.T, root fs.FS) []string {
 	t.Helper()

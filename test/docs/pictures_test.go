@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"io/fs"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -86,4 +87,38 @@ func (e element) text(attribute string) string {
 func (e element) number(attribute string) float64 {
 	value, _ := strconv.ParseFloat(strings.TrimSuffix(e.text(attribute), "pt"), 64)
 	return value
+}
+
+// diagram is the text of a Mermaid diagram of a page.
+type diagram struct{ page, text string }
+
+func diagrams(t *testing.T, root fs.FS) (all []diagram) {
+	t.Helper()
+	block := regexp.MustCompile("(?ms)^```mermaid\n(.*?)^```")
+	for _, page := range files(t, root, ".md") {
+		text, err := fs.ReadFile(root, page)
+		assert.NilError(t, err)
+		for _, found := range block.FindAllSubmatch(text, -1) {
+			all = append(all, diagram{page, string(found[1])})
+		}
+	}
+	assert.Assert(t, len(all) > 0)
+	return all
+}
+
+// A program that wraps prose would join the statements of a diagram: each is on a line of its own.
+// In a browser, a label that contains the end of a line has an empty one.
+func TestDiagramsHaveAStatementOnEachLine(t *testing.T) {
+	t.Parallel()
+	kind := regexp.MustCompile(`\A(flowchart (LR|TB|TD)|sequenceDiagram)\n`)
+	begin, end := regexp.MustCompile(`(?m)^ *subgraph `), regexp.MustCompile(`(?m)^ *end$`)
+	for _, d := range diagrams(t, os.DirFS("../..")) {
+		assert.Check(t, kind.MatchString(d.text) && (!strings.HasPrefix(d.text, "flowchart") ||
+			len(begin.FindAllString(d.text, -1)) == len(end.FindAllString(d.text, -1))),
+			"%s: the diagram\n%s", d.page, d.text)
+		for _, line := range strings.Split(d.text, "\n") {
+			assert.Check(t, strings.Count(line, `"`)%2 == 0, "%s: a label ends on another line than %s",
+				d.page, line)
+		}
+	}
 }
