@@ -1,9 +1,9 @@
 package openstack
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -11,31 +11,37 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/gophercloud/gophercloud/v2"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // describe returns a description of an error that is the same text for each attempt.
 func describe(err error) string {
 	if status := statusOf(err); status != 0 {
-		return describeStatus(status, limitsRequests(err))
+		return describeStatus(err, status)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == proxyConnect {
 		return describeProxy(op.Err)
 	}
-	if isOther(err) {
-		err = ErrNotOpenStack
+	if other := describeJSON(err); other != nil {
+		err = other
 	}
 	if own, ok := errors.AsType[DescribedError](err); ok {
 		return string(own)
 	}
-	text := cmp.Or(describeTLS(err), describeNetwork(err).String(), describeHandshake(err))
+	text := cmp.Or(describeCertificate(err), describeNoTLS(err), describeNetwork(err).String(),
+		describeHandshake(err))
+	answer, answered := errors.AsType[*answerError](err)
 	switch {
-	case text == "" && isType[*answerError](err):
-		text = "its answer is not valid HTTP. Check the port in auth_url, proxy and load balancer"
+	case text == "" && answered:
+		text = "its answer is not valid HTTP" + answer.shown() + ". Check the port in auth_url, and that auth_url starts with " +
+			"https if the cloud serves HTTPS, proxy and load balancer"
 	case text == "":
 		text = fmt.Sprintf("unexpected failure (%T)", err)
 	}
@@ -67,7 +73,7 @@ func describeProxy(err error) string {
 		cause = "its host name cannot be resolved"
 	case isType[*net.AddrError](err):
 		cause = "its port does not exist"
-	case describeTLS(err)+describeHandshake(err) != "":
+	case describeCertificate(err)+describeNoTLS(err)+describeHandshake(err) != "":
 		cause = "its certificate or TLS version is not accepted"
 	}
 	return "the proxy cannot be used: " + cmp.Or(cause, "its answer is not valid HTTP") + ". " + advice
@@ -82,47 +88,23 @@ func describef(format string, args ...any) DescribedError {
 	return DescribedError(fmt.Sprintf(format, args...))
 }
 
-func describeStatus(status int, limited bool) string {
+func describeStatus(err error, status int) string {
 	switch {
-	case limited:
+	case limitsRequests(err):
 		return fmt.Sprintf("it returned HTTP %d: it limits the number of requests. The operator retries "+
 			"automatically; if this persists, ask the cloud's administrator for a higher limit", status)
 	case status >= http.StatusInternalServerError:
-		return fmt.Sprintf("it returned HTTP %d. The cloud may be in maintenance; "+
-			"the operator retries automatically", status)
+		return fmt.Sprintf("it returned HTTP %d%s. The cloud may be in maintenance; "+
+			"the operator retries automatically", status, content(err))
 	}
-	return fmt.Sprintf("it returned HTTP %d, which the operator does not expect. "+
-		"Check auth_url, proxy and load balancer", status)
+	return fmt.Sprintf("it returned HTTP %d%s, which the operator does not expect. "+
+		"Check auth_url, proxy and load balancer", status, content(err))
 }
 
 // isType reports whether an error is, or wraps, one of a type.
 func isType[T error](err error) bool {
 	_, found := errors.AsType[T](err)
 	return found
-}
-
-func describeTLS(err error) string {
-	switch {
-	case isType[x509.UnknownAuthorityError](err):
-		return "its certificate is signed by an unknown authority. " +
-			"Put the cloud's CA into key cacert of " + TheSecret + OrBundle
-	case lacksNames(err):
-		return "its certificate has no Subject Alternative Names, and the common name does not count. " +
-			"Replace the cloud's certificate by one with the host of auth_url among its Subject " +
-			"Alternative Names"
-	case isType[x509.HostnameError](err):
-		return "its certificate is not valid for this host name. " +
-			"Check auth_url and the cloud's certificate"
-	case isType[x509.CertificateInvalidError](err):
-		return "its certificate is not valid (expired, not yet valid, or not for this use). " +
-			"Check the cloud's certificate and the clock"
-	case isType[*tls.CertificateVerificationError](err):
-		return "its certificate cannot be verified. Check the cloud's certificate"
-	case isType[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
-		return "the server does not answer with TLS. Check the port in auth_url, and that auth_url " +
-			"starts with http if the cloud does not serve HTTPS"
-	}
-	return ""
 }
 
 // describeHandshake describes what ends a connection that crypto/tls has no exported type for: an
@@ -133,8 +115,7 @@ func describeHandshake(err error) string {
 	failed, _ := errors.AsType[*handshakeError](err)
 	switch {
 	case op != nil && op.Op == "remote error":
-		return fmt.Sprintf("the server ends the TLS connection: %s. Check that it accepts TLS 1.2 or "+
-			"later without a client certificate, and that auth_url contains its name", cause(op.Err))
+		return describeAlert(op)
 	case op != nil && op.Op == "local error":
 		return fmt.Sprintf("the TLS connection fails: %s. Check proxy, load balancer and firewalls in "+
 			"front of the cloud", cause(op.Err))
@@ -181,6 +162,7 @@ func (f networkFailure) String() string {
 func describeNetwork(err error) networkFailure {
 	dns, unresolved := errors.AsType[*net.DNSError](err)
 	network, _ := errors.AsType[net.Error](err)
+	answered, _ := errors.AsType[*answerError](err)
 	switch {
 	case unresolved:
 		return networkFailure{
@@ -202,11 +184,16 @@ func describeNetwork(err error) networkFailure {
 			"there is no route", "Check the route between cluster and cloud, and " + TheProxy,
 		}
 	// Depending on the timing, a server that drops connections causes any of these errors.
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, http.ErrServerClosed):
+	case closes(err) && answered != nil && answered.kind != "":
 		return networkFailure{
-			"the server closes the connection",
+			"the server closes the connection before its answer is complete (" + answered.kind + ")",
 			"Check load balancer, proxy and firewalls in front of the cloud",
+		}
+	case closes(err):
+		return networkFailure{
+			"the server closes the connection without an answer",
+			"Check port and scheme (http or https) of auth_url, and load balancer, proxy and firewalls in " +
+				"front of the cloud",
 		}
 	case isType[*net.AddrError](err):
 		return networkFailure{
@@ -216,8 +203,45 @@ func describeNetwork(err error) networkFailure {
 	return networkFailure{}
 }
 
-// isOther reports whether an error is about an answer of another kind than expected.
-func isOther(err error) bool {
-	return isType[*json.SyntaxError](err) || isType[*json.UnmarshalTypeError](err) ||
-		isType[gophercloud.ErrUnexpectedType](err)
+// closes returns whether a server ended the connection.
+func closes(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, http.ErrServerClosed)
 }
+
+// describeJSON describes an answer of another kind than expected, nil for another error.
+func describeJSON(err error) error {
+	syntax, malformed := errors.AsType[*json.SyntaxError](err)
+	mistyped, other := errors.AsType[*json.UnmarshalTypeError](err)
+	const notAPI, advice = "its response is not from an OpenStack API: ", ". Check auth_url, proxy and " +
+		"load balancer"
+	switch {
+	case malformed:
+		return describef("%sits JSON has a mistake at byte %d%s", notAPI, syntax.Offset, advice)
+	case other && mistyped.Field != "":
+		kind, _, _ := strings.Cut(mistyped.Value, " ") // a number follows
+		return describef("%s%s in its JSON is of the kind %s%s", notAPI, mistyped.Field, kind, advice)
+	case other, isType[gophercloud.ErrUnexpectedType](err):
+		return ErrNotOpenStack
+	}
+	return nil
+}
+
+// content returns what the body of a failed call is if it is no answer of an API, as the end of a
+// clause.
+func content(err error) string {
+	code, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	switch other := position.Recognize(code.Body); {
+	case len(bytes.TrimSpace(code.Body)) == 0:
+		return " without content"
+	case json.Valid(code.Body):
+		return ""
+	case other.What != "":
+		return " with " + other.What
+	}
+	return " with a text that is no JSON"
+}
+
+// mediaType matches the values of headers that messages contain.
+var mediaType = regexp.MustCompile(`^[a-z0-9.+/-]{1,60}$`)

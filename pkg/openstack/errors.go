@@ -80,20 +80,20 @@ func loginError(authURL string, err error) *Error {
 	switch {
 	case refused(err) && foreign: // or something replaces the errors of Keystone
 		return errorf(AuthenticationFailed, "OpenStack's identity service at %s refused the login "+
-			"(HTTP %d), but the answer is not of Keystone. Check %s, then user, password or application "+
-			"credential, project and domain in %s", redactedURL(authURL), status, advice, TheSecret)
+			"(HTTP %d%s), but the answer is not of Keystone. Check %s, then user, password or application "+
+			"credential, project and domain in %s", redactedURL(authURL), status, content(err), advice, TheSecret)
 	case refused(err):
 		return errorf(AuthenticationFailed, "OpenStack's identity service at %s refused the login "+
 			"(HTTP %d). Check user, password or application credential, project and domain in %s",
 			redactedURL(authURL), status, TheSecret)
 	case isOfProxy(status, authURL):
 	case status == http.StatusBadRequest && foreign && strings.HasPrefix(authURL, "http:"):
-		err = describef("it returned HTTP %d, which is no answer of Keystone to a login. Check that "+
-			"auth_url starts with https if the cloud serves HTTPS, %s", status, advice)
+		err = describef("it returned HTTP %d%s, which is no answer of Keystone to a login. Check that "+
+			"auth_url starts with https if the cloud serves HTTPS, %s", status, content(err), advice)
 	// Front ends limit requests and answer 5xx in place of Keystone.
 	case status != 0 && status < http.StatusInternalServerError && foreign && !limitsRequests(err):
-		err = describef("it returned HTTP %d, which is no answer of Keystone to a login. Check %s",
-			status, advice)
+		err = describef("it returned HTTP %d%s, which is no answer of Keystone to a login. Check %s",
+			status, content(err), advice)
 	}
 	return unreachable(identityService, authURL, err)
 }

@@ -113,12 +113,12 @@ func TestFailedLoginsAreClassified(t *testing.T) {
 	}
 	for _, code := range []int{200, 203, 204, 300, 304, 404, 405, 407} {
 		tests[fmt.Sprintf("%d of another server", code)] = failure{
-			answer(code, ""), unreachable, fmt.Sprintf("returned HTTP %d, which is no answer of "+
-				"Keystone to a login. Check that auth_url is the URL of Keystone", code),
+			answer(code, ""), unreachable, fmt.Sprintf("returned HTTP %d without content, which is no "+
+				"answer of Keystone to a login. Check that auth_url is the URL of Keystone", code),
 		}
 	}
 	tests["403 of another server"] = failure{
-		answer(403, "<html>"), refused, "refused the login (HTTP 403), but the answer is not of Keystone",
+		answer(403, "<html>"), refused, "refused the login (HTTP 403 with a web page or XML), but the answer is not of",
 	}
 	tests["400 of Keystone"] = failure{
 		answer(400, `{"error":{"code":400,"title":"Bad Request","message":"secret-x"}}`), unreachable,

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -57,7 +58,7 @@ func TestHandshakesThatFailAreExplained(t *testing.T) {
 	}{
 		"TLS 1.1 at most": {
 			config: &tls.Config{MinVersion: 1, MaxVersion: tls.VersionTLS11}, //nolint:gosec // an old server
-			want:   `the server ends the TLS connection: "protocol version not supported". Check that`,
+			want:   `the server ends the TLS connection: "protocol version not supported". It offers only`,
 		},
 		"a client certificate with TLS 1.2": {
 			config: &tls.Config{ //nolint:gosec // an old server
@@ -84,7 +85,23 @@ func TestHandshakesThatFailAreExplained(t *testing.T) {
 			change: func(c *x509.Certificate) {
 				c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 			},
-			want: "its certificate is not valid (expired, not yet valid, or not for this use)",
+			want: "its certificate is not valid: it is not for servers. Ask the cloud's administrator",
+		},
+		"an expired certificate": {
+			change: func(c *x509.Certificate) {
+				c.NotBefore, c.NotAfter = time.Unix(0, 0), time.Unix(1e9, 0)
+			},
+			want: "it has expired at 2001-09-09 01:46 UTC. Ask the cloud's administrator for a new one",
+		},
+		"a certificate of the future": {
+			change: func(c *x509.Certificate) { c.NotBefore = time.Unix(4e9, 0) },
+			want:   "it is not yet valid, but from 2096-10-02 07:06 UTC on. Ask",
+		},
+		"a certificate for other hosts": {
+			change: func(c *x509.Certificate) {
+				c.IPAddresses, c.DNSNames = nil, []string{"a.example", "*.b.example", "c", "d", "e"}
+			},
+			want: `it is for "a.example, *.b.example, c, d" and 1 more. Write one of these names`,
 		},
 		"a certificate with an unknown critical extension": {
 			change: func(c *x509.Certificate) { c.ExtraExtensions = []pkix.Extension{unusual} },
@@ -134,15 +151,16 @@ func TestServersWithoutTLSAreExplained(t *testing.T) {
 	// A ServerHello without extensions, with the version, the random and the cipher of its sender.
 	hello := tls10 + strings.Repeat("r", 32) + "\x00" + "\xc0\x2f" + "\x00"
 	for name, test := range map[string]struct{ answer, want string }{
-		"an alert":         {record(alert, "\x02\x70"), `TLS connection: "unrecognized name". Check`},
+		"an alert":         {record(alert, "\x02\x70"), `TLS connection: "unrecognized name". It knows no host of this name`},
 		"an unknown alert": {record(alert, "\x02\xee"), `TLS connection: "alert(238)". Check`},
 		"another message":  {record(handshake, "\x0e\x00\x00\x00"), "the TLS handshake fails: "},
 		"an old version": {
 			record(handshake, "\x02\x00\x00"+string(byte(len(hello)))+hello), "protocol version 301",
 		},
-		"another server": {"SSH-2.0-OpenSSH_9.2\r\n", "the server does not answer with TLS"},
-		"HTTP":           {"HTTP/1.1 400 No\r\n\r\n", "starts with http if the cloud does not serve"},
-		"nothing":        {"", "the server closes the connection"},
+		"another server": {"SSH-2.0-OpenSSH_9.2\r\n", "the server does not answer with TLS, but with SSH."},
+		"HTTP": {"HTTP/1.1 400 No\r\n\r\n", "with plain HTTP. Check the port in auth_url, and that auth_url " +
+			"starts with http if the cloud does not serve"},
+		"nothing": {"", "the server closes the connection without an answer. Check port"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -152,19 +170,90 @@ func TestServersWithoutTLSAreExplained(t *testing.T) {
 	}
 }
 
-func TestServersWithoutHTTPAreExplained(t *testing.T) {
+func TestAnswersOfAnotherKindAreNamed(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]string{
-		"another server":      "SSH-2.0-OpenSSH_9.2\r\n",
-		"no header":           "HTTP/1.1 200 OK\r\nno header\r\n\r\n",
-		"an unknown encoding": "HTTP/1.1 201 OK\r\nTransfer-Encoding: x\r\n\r\n",
-		"a wrong chunk":       "HTTP/1.1 201 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+	const html = "Content-Type: text/html; charset=utf-8\r\nContent-Length: 13\r\n\r\n<html></html>"
+	const created, json = "HTTP/1.1 201 Created\r\n", "Content-Type: application/json\r\n"
+	for name, test := range map[string]struct{ answer, want string }{
+		"no content": {created + "Content-Length: 0\r\n\r\n", "its content is empty (HTTP 201). Check"},
+		"JSON that ends too early": {
+			created + json + "Content-Length: 20\r\n\r\n{\"token\":{\"project\":{", "its JSON ends too " +
+				"early, after 20 bytes (HTTP 201, application/json, 20 bytes announced)",
+		},
+		"an answer that breaks off": {
+			created + json + "Content-Length: 900\r\n\r\n{\"token\"", "before its answer is complete " +
+				"(HTTP 201, application/json, 900 bytes announced)",
+		},
+		"chunks that break off": {
+			created + json + "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"tok\r\n", "before its answer is " +
+				"complete (HTTP 201, application/json, in chunks)",
+		},
+		"a mistake in JSON": {
+			created + "Content-Length: 17\r\n\r\n{\"token\": {a: 1}}", "its JSON has a mistake at byte 12",
+		},
+		"a web page": {
+			created + html, "its content is a web page or XML (HTTP 201, text/html, 13 bytes announced)",
+		},
+		"another encoding": {
+			created + "Content-Encoding: br\r\nContent-Length: 4\r\n\r\n\x1b\x02\x00\xf8",
+			"its content is no JSON (HTTP 201, br, 4 bytes announced)",
+		},
+		"a page of a load balancer": {
+			"HTTP/1.1 502 Bad Gateway\r\n" + html, "it returned HTTP 502 with a web page or XML. The cloud",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSimulated(t, simulator.Config{})
-			front := strings.Replace(answering(t, answer), "https", "http", 1)
-			s.wantMessage(front, "its answer is not valid HTTP. Check the port in auth_url")
+			s.wantMessage(strings.Replace(answering(t, test.answer), "https", "http", 1), test.want)
+		})
+	}
+}
+
+func TestCertificatesOfUnknownAuthoritiesAreNamed(t *testing.T) {
+	t.Parallel()
+	certificate, _ := issue(t, func(*x509.Certificate) error { return nil })
+	_, sameName := issue(t, func(*x509.Certificate) error { return nil })
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	server.TLS.Certificates = []tls.Certificate{certificate}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	for name, test := range map[string]struct{ ca, want string }{
+		"none":        {"", `"CN=cloud", and no CA is given. Put the cloud's CA into key cacert of`},
+		"a namesake":  {sameName, `"CN=cloud" has the name of a CA that is given, but another key. Put`},
+		"another one": {"simulator", `"CN=cloud", and the CA that is given is "CN=`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSimulated(t, simulator.Config{TLS: true})
+			if test.ca == "simulator" {
+				test.ca = s.ca()
+			}
+			s.write("ca.crt", test.ca)
+			s.wantMessage(server.URL, "signed by an unknown authority: "+test.want)
+		})
+	}
+}
+
+func TestServersWithoutHTTPAreExplained(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ answer, want string }{
+		"another server":      {"SSH-2.0-OpenSSH_9.2\r\n", ": the server answers with SSH"},
+		"TLS":                 {"\x15\x03\x01\x00\x02\x02\x46", ": the server answers with TLS"},
+		"no header":           {"HTTP/1.1 200 OK\r\nno header\r\n\r\n", ""},
+		"an unknown encoding": {"HTTP/1.1 201 OK\r\nTransfer-Encoding: x\r\n\r\n", ""},
+		"a wrong chunk": {
+			"HTTP/1.1 201 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+			": the server answers HTTP 201, in chunks",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSimulated(t, simulator.Config{})
+			front := strings.Replace(answering(t, test.answer), "https", "http", 1)
+			s.wantMessage(front, "its answer is not valid HTTP"+test.want+". Check the port in auth_url")
 		})
 	}
 }

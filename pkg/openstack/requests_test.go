@@ -227,7 +227,8 @@ func TestProxyIsNamedIfTheServerBehindItFails(t *testing.T) {
 	s.front = "https://" + net.JoinHostPort(open, u.Port())
 	s.clouds(simulator.Clouds{})
 	message := s.wantFailure(s.client(), openstack.CloudUnreachable)
-	wantFragment(t, message, "closes the connection. Check load balancer, proxy and firewalls in "+
+	wantFragment(t, message, "without an answer. Check port and scheme (http or https) of "+
+		"auth_url, and load balancer, proxy and firewalls in "+
 		"front of the cloud. The request goes through the proxy in Proxy/cluster")
 }
 

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -20,6 +19,8 @@ import (
 const (
 	// callTimeout limits one HTTP call, including its body. Logins at busy clouds take over 30 s.
 	callTimeout = 120 * time.Second
+	// dialTimeout is that of http.DefaultTransport.
+	dialTimeout = 30 * time.Second
 	// maxHeader is in bytes. A header contains the token.
 	maxHeader = 256 << 10
 	// maxBody is in bytes, after decompression.
@@ -59,11 +60,12 @@ func httpClient(
 	// With HTTP/2 a connection that does not answer any more would stay in use.
 	transport.Protocols = new(http.Protocols)
 	transport.Protocols.SetHTTP1(true)
+	transport.DialContext = dial
 	transport.MaxIdleConnsPerHost = concurrentRequests
 	transport.OnProxyConnectResponse = checkProxyResponse
 	transport.MaxResponseHeaderBytes = maxHeader
 	return http.Client{
-		Transport: limitedTransport{transport, observe}, Timeout: callTimeout,
+		Transport: limitedTransport{transport, a.CA, observe}, Timeout: callTimeout,
 		CheckRedirect: checkRedirect,
 	}
 }
@@ -90,10 +92,22 @@ type proxiedError struct{ error }
 
 func (e *proxiedError) Unwrap() error { return e.error }
 
-// answerError is an error of a request that was answered.
-type answerError struct{ error }
+// answerError is an error of a request that was answered, with the kind of the answer if its header
+// was complete.
+type answerError struct {
+	error
+	kind string
+}
 
 func (e *answerError) Unwrap() error { return e.error }
+
+// shown returns the kind as the end of a clause.
+func (e *answerError) shown() string {
+	if e.kind == "" {
+		return ""
+	}
+	return ": the server answers " + e.kind
+}
 
 // limitedTransport limits responses: reading the body beyond the limits returns an error. It
 // calls observe with the response, nil if there is none, and the time until its header arrived.
@@ -101,6 +115,7 @@ func (e *answerError) Unwrap() error { return e.error }
 type limitedTransport struct {
 	*http.Transport
 
+	ca      string
 	observe func(*url.URL, *http.Response, time.Duration)
 }
 
@@ -112,6 +127,9 @@ func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	t.observe(request.URL, response, time.Since(start))
 	if proxy, _ := t.Proxy(request); err != nil {
 		t.CloseIdleConnections() // whatever ended this one may have ended them, too
+		if isType[*tls.CertificateVerificationError](err) {
+			err = &certificateError{err, t.ca}
+		}
 		return nil, a.classified(err, request.URL, proxy)
 	}
 	const redirects = 3 // the class of status
@@ -124,16 +142,50 @@ func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	if request.Method == http.MethodGet && request.Context().Value(longBodyKey{}) != nil {
 		limit = size{longBody, longValues} // but not for a login in between
 	}
-	response.Body = &limitedBody{response.Body, limit, limit}
+	response.Body = &limitedBody{
+		ReadCloser: response.Body, limit: limit, left: limit, response: response,
+	}
 	return response, nil
 }
 
+// firstBytes keeps the first bytes that a server sends without TLS: they tell its protocol.
+type firstBytes struct {
+	net.Conn
+
+	start atomic.Pointer[[]byte]
+}
+
+// dial connects for HTTP without TLS, or for the handshake.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext(ctx, network,
+		address)
+	if err != nil {
+		return nil, err
+	}
+	return &firstBytes{Conn: conn}, nil
+}
+
+func (c *firstBytes) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	start := bytes.Clone(p[:min(n, len("SSH-"))])
+	c.start.CompareAndSwap(nil, &start)
+	return n, err
+}
+
 // progress is how far a request has come. Its connection may outlive it.
-type progress struct{ reached, failed, answered atomic.Bool }
+type progress struct {
+	reached, failed, answered atomic.Bool
+	conn                      atomic.Pointer[firstBytes]
+}
 
 func (a *progress) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		GotConn:              func(httptrace.GotConnInfo) { a.reached.Store(true) },
+		GotConn: func(info httptrace.GotConnInfo) {
+			a.reached.Store(true)
+			if conn, ok := info.Conn.(*firstBytes); ok {
+				a.conn.Store(conn)
+			}
+		},
 		TLSHandshakeStart:    func() { a.reached.Store(true) },
 		TLSHandshakeDone:     func(_ tls.ConnectionState, err error) { a.failed.Store(err != nil) },
 		GotFirstResponseByte: func() { a.answered.Store(true) },
@@ -151,35 +203,13 @@ func (a *progress) classified(err error, to, proxy *url.URL) error {
 	case proxy != nil:
 		err = &proxiedError{err}
 	}
-	if a.answered.Load() {
-		err = &answerError{err}
+	if conn := a.conn.Load(); a.answered.Load() && conn != nil {
+		err = &answerError{err, protocol(*conn.start.Load())}
+	} else if a.answered.Load() {
+		err = &answerError{err, ""}
 	}
 	if a.failed.Load() {
 		err = &handshakeError{err}
 	}
 	return err
-}
-
-// limitedBody counts how many bytes and values may still follow.
-type limitedBody struct {
-	io.ReadCloser
-	limit, left size
-}
-
-func (b *limitedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.left.bytes -= n
-	// Each JSON value except the first of an array or object follows a comma. The count includes
-	// characters within strings.
-	for _, separator := range []byte("[{,") {
-		b.left.values -= bytes.Count(p[:n], []byte{separator})
-	}
-	if b.left.bytes < 0 || b.left.values < 0 {
-		return 0, describef("its response is larger than %d MiB or contains more than %d values. "+
-			"Check auth_url, proxy and load balancer", b.limit.bytes>>20, b.limit.values)
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = &answerError{err}
-	}
-	return n, err
 }
