@@ -149,7 +149,7 @@ func (f *claimFacts) deletion(ctx context.Context) []step {
 	return []step{
 		{name: "unused", done: len(users) == 0, why: func() []Link {
 			return []Link{linkf(Problem, "pod %s still uses it", diagnosis.List(namesOf(users))).
-				thenFree(users, "Delete what creates the pod")}
+				thenFree(users, endOf(users))}
 		}},
 		{
 			name: "snapshotted", done: !slices.Contains(f.claim.Finalizers, snapshotted),

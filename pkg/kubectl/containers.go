@@ -37,6 +37,10 @@ func (s *session) troubled(ctx context.Context, pod *corev1.Pod, fails string) L
 func (f *podFacts) stopped(ctx context.Context) Link {
 	_, reason, trouble := diagnosis.PodTrouble(f.pod)
 	l := f.troubled(ctx, f.pod, "")
+	if reason == diagnosis.ReasonImage {
+		m := meaning.OfEvent(reason, fault.Parse(saidBy(f.pod, reason)))
+		return l.meant(reason, saidBy(f.pod, reason)).then("%s", m.Next)
+	}
 	parsed := fault.Parse(l.said)
 	parsed.Names = map[fault.Noun]string{fault.Node: f.node}
 	mount, claim := f.mounted(l.said)

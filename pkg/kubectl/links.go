@@ -48,6 +48,8 @@ type Link struct {
 	said string
 	// node is the one that the error names.
 	node string
+	// missing is the name of the object that the API server does not have.
+	missing string
 }
 
 const (

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -35,31 +36,65 @@ func (l Link) thenFree(pods []corev1.Pod, otherwise string) Link {
 		pods[0].Namespace)
 }
 
+// endOf says how pods that nobody has deleted end: what has created them makes others.
+func endOf(pods []corev1.Pod) string {
+	var creators []string
+	for i := range pods {
+		creator := "pod " + pods[i].Name
+		if by := metav1.GetControllerOf(&pods[i]); by != nil {
+			name, replaced := strings.CutSuffix(by.Name, "-"+pods[i].Labels["pod-template-hash"])
+			creator = map[bool]string{true: "Deployment", false: by.Kind}[replaced] + " " + name
+		}
+		if !slices.Contains(creators, creator) {
+			creators = append(creators, creator)
+		}
+	}
+	return "Delete " + diagnosis.List(creators) + ", or end the use of the claim there"
+}
+
 // meant returns a link whose text ends in what a container or the API server said, with what that
 // means and what to do about it, if anybody knows. Whole is what it said before it was shortened.
 func (l Link) meant(reason, whole string) Link {
+	if reason == diagnosis.ReasonUnscheduled {
+		return l
+	}
 	parsed := fault.Parse(cmp.Or(whole, l.said))
-	m := meaning.Of(parsed)
+	if reason != diagnosis.ReasonImage {
+		reason = ""
+	}
+	m := meaning.OfEvent(reason, parsed)
 	known := l.said != "" && m.Rank != meaning.Unknown && m.Stops != "" && m.Next != "" &&
 		(parsed.Leaf != fault.Deadline || m.Rank == meaning.Consequence) // it may be any deadline
-	if !known || reason == diagnosis.ReasonUnscheduled || reason == diagnosis.ReasonImage {
+	if !known {
 		return l
 	}
 	l.Detail, l.Text = l.said, strings.TrimSuffix(l.Text, l.said)+m.Stops
-	l.said, l.Next, l.topic, l.rank = m.Stops, m.Next, m.Topic, m.Rank
+	l.said, l.topic, l.rank = m.Stops, m.Topic, m.Rank
+	if reason == "" { // the image and its Secret are those of the installation
+		l.Next = m.Next
+	}
 	return l
 }
 
 // thenRepair returns a link about a pod of a driver with what lets it run.
 func (l Link) thenRepair(pod *corev1.Pod) Link {
 	_, reason, _ := diagnosis.PodTrouble(pod)
-	whole := ""
-	for _, c := range pod.Status.ContainerStatuses {
-		if ended := diagnosis.Ended(c); ended != nil && reason == diagnosis.ReasonCrash && whole == "" {
-			whole = ended.Message
+	return l.thenStart(reason, "pod "+pod.Namespace+"/"+pod.Name).meant(reason, saidBy(pod, reason))
+}
+
+// saidBy returns all that the first container said whose trouble has a reason.
+func saidBy(pod *corev1.Pod, reason string) string {
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		ended, waiting := diagnosis.Ended(c), c.State.Waiting
+		switch {
+		case ended != nil && reason == diagnosis.ReasonCrash:
+			return ended.Message
+		case waiting != nil && reason == diagnosis.ReasonImage:
+			_, after, _ := strings.Cut(waiting.Message, "ErrImagePull: ")
+			return cmp.Or(after, waiting.Message)
 		}
 	}
-	return l.thenStart(reason, "pod "+pod.Namespace+"/"+pod.Name).meant(reason, whole)
+	return ""
 }
 
 // thenStart returns a link with what lets pods of a workload run. Reason is one of

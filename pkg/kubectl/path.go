@@ -94,6 +94,8 @@ type work struct {
 	runbook string
 	// names are the IDs of the volume or share, and of the snapshot, that the work is about.
 	names map[fault.Noun]string
+	// exists is the name of an object that was read. An error that it is missing is over.
+	exists string
 	// since is when the work could start at the earliest.
 	since time.Time
 }
@@ -113,6 +115,9 @@ func (w work) error(reason, text string) Link {
 	l.node = names[fault.Node]
 	if means.Stops == "" {
 		l.said = why
+	}
+	if parsed.Leaf == fault.NotFound {
+		l.missing = names[fault.Name]
 	}
 	if parsed.Answer != nil {
 		l.answered = 1
@@ -149,7 +154,9 @@ func (s *session) warnings(w work, all []corev1.Event) (links []Link) {
 			newest = at
 		}
 		l := w.error(e.Reason, e.Message)
-		if slices.ContainsFunc(links, func(known Link) bool { return known.Text == l.Text }) {
+		if l.missing != "" && l.missing == w.exists || slices.ContainsFunc(links, func(known Link) bool {
+			return known.Text == l.Text
+		}) {
 			continue
 		}
 		said := fmt.Sprintf("%s, %s ago", e.Reason, s.age(at))

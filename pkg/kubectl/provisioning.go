@@ -55,7 +55,7 @@ func (f *claimFacts) provisioning() work {
 		runbook: runbookOperations,
 	}
 	if f.class != nil {
-		w.fails = "StorageClass " + f.class.Name + " creates no volume"
+		w.fails, w.exists = "StorageClass "+f.class.Name+" creates no volume", f.class.Name
 	}
 	return w
 }

@@ -32,7 +32,7 @@ func factsOf(f fault.Fault, reason string) facts {
 	})
 	known["thing"], known["id"] = thingOf(f)
 	if c := f.Command; c != nil {
-		maps.Copy(known, facts{"command": c.Name, "exit": c.Exit})
+		maps.Copy(known, facts{"command": c.Name, "exit": c.Exit, "options": optionsOf(c)})
 		known["message"] = clean(c.Output + " " + c.Exit)
 	}
 	if q := f.Quota; q != nil {
@@ -80,6 +80,15 @@ func things() map[string]string {
 		"volume volumes": "volume", "volume snapshots": "volume snapshot",
 		"volume backups": "volume backup", "share shares": "share", "share snapshots": "share snapshot",
 	}
+}
+
+// optionsOf returns the options of a mount that are not those of every driver.
+func optionsOf(c *fault.Command) string {
+	_, options, _ := strings.Cut(" "+c.Arguments, " -o ")
+	options, _, _ = strings.Cut(options, " ")
+	return strings.Join(slices.DeleteFunc(strings.Split(options, ","), func(option string) bool {
+		return slices.Contains([]string{"", "defaults", "bind", "remount", "rw"}, option)
+	}), ",")
 }
 
 // exceeded returns what a ResourceQuota has left. Its message names only what is exceeded.
