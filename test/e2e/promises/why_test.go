@@ -4,11 +4,16 @@ package promises
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 	"github.com/openstack-csi/csi-operator/test/e2e/pods"
@@ -20,10 +25,47 @@ import (
 // the cause ends are bound.
 func TestWhyNamesTheCause(t *testing.T) {
 	x := use(t, kind{tls: true})
+	x.explainsSituations()
 	x.explainsLease()
 	x.explainsImage()
 	x.explainsLogin()
 	x.explainsQuota()
+}
+
+// situation is what testdata/why.yaml contains.
+type situation struct {
+	Ask, Cause string
+	Objects    []map[string]any
+	Then       string
+}
+
+// explainsSituations makes all situations of testdata/why.yaml at once.
+func (x *test) explainsSituations() {
+	x.T.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "why.yaml"))
+	x.Must(err)
+	var all []situation
+	x.Must(yaml.UnmarshalStrict(text, &all))
+	var objects []map[string]any
+	for _, s := range all {
+		objects = append(objects, s.Objects...)
+	}
+	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
+	x.Must(err)
+	file := filepath.Join(x.T.TempDir(), "objects.json")
+	x.Must(os.WriteFile(file, list, 0o600))
+	x.runAfter("kubectl delete pvc/data-full-0 --ignore-not-found")
+	x.runAfter("kubectl delete --ignore-not-found --timeout=2m -f " + file)
+	x.run("kubectl apply -f " + file)
+	for _, s := range all {
+		x.T.Run(s.Ask, func(t *testing.T) {
+			y := &test{&pods.Test{T: t, Cluster: x.Cluster}}
+			if s.Then != "" {
+				y.run(s.Then)
+			}
+			y.awaitCause(s.Ask, s.Cause)
+		})
+	}
 }
 
 // explainsLease freezes the leader of the provisioner, whose Lease expires after 15 s.
