@@ -36,11 +36,17 @@ func eventsAbout(volume *corev1.PersistentVolume, all []corev1.Event) []corev1.E
 }
 
 func isAbout(volume *corev1.PersistentVolume, e corev1.Event) bool {
-	return volume != nil && strings.Contains(e.Message, `"`+volume.Name+`"`)
+	return volume != nil && (strings.Contains(e.Message, `"`+volume.Name+`"`) ||
+		strings.Contains(e.Message, "/"+volume.Name+"/")) // a path of its mount
 }
 
 // mountReasons are those of events about the volumes of a pod on its node.
-func mountReasons() []string { return []string{"FailedMount", "FailedMapVolume"} }
+func mountReasons() []string {
+	return []string{
+		"FailedMount", "FailedMapVolume", "FailedMountOnFilesystemMismatch", "AlreadyMountedVolume",
+		"VolumePermissionChangeInProgress", "MultipleSELinuxLabels",
+	}
+}
 
 // mountLinks says why volumes are not mounted.
 func (f *podFacts) mountLinks(ctx context.Context) []Link {

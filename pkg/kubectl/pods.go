@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
@@ -154,20 +155,32 @@ func (f *podFacts) deletion(ctx context.Context) []step {
 	}
 	return []step{
 		{name: "reached", why: func() []Link { return f.silent(ctx) }},
+		{name: "registered", why: func() []Link { return f.registrationLinks(ctx) }},
 		{name: "unmounted", why: func() []Link {
 			w := f.onNode("the kubelet of node " + f.node + " cannot end the pod")
-			w.since = since
+			w.since, w.reasons = since, []string{"FailedKillPod", "FailedPreStopHook", "ExceededGracePeriod"}
 			return judge(f.warnings(w, f.events), func(meaning.Rank) []Link { return f.pluginLinks(ctx) })
 		}},
-		{name: "released", done: len(f.pod.Finalizers) == 0, why: func() []Link {
+		{name: "ended", done: ptr.Deref(f.pod.DeletionGracePeriodSeconds, 0) == 0, why: f.endless},
+		{name: "released", why: func() []Link {
 			return []Link{linkf(Problem, "kept by the finalizers %s", strings.Join(f.pod.Finalizers, ", ")).
 				then("Check what sets them")}
 		}},
-		{name: "ended", why: func() []Link {
-			return []Link{linkf(Problem, "the kubelet of node %s has not ended the pod", f.node).
-				then("Read the end of its log")}
-		}},
 	}
+}
+
+// endless says what is left of a pod whose grace period is over. When nothing is left, the kubelet
+// sets the period to 0.
+func (f *podFacts) endless() []Link {
+	for _, c := range f.pod.Status.ContainerStatuses {
+		if c.State.Running != nil {
+			return []Link{linkf(Problem, "container %s has not ended on node %s", c.Name, f.node).
+				then("See dmesg of the node: a process may hang because a volume does not answer; then the " +
+					"log of the kubelet")}
+		}
+	}
+	return []Link{linkf(Problem, "its containers have ended, and the kubelet of node %s has not "+
+		"unmounted its volumes", f.node).then("See the end of its log; %s", f.onNode("").knows)}
 }
 
 // silent returns a problem if the node of the pod does not answer, or is not ready.
