@@ -24,6 +24,21 @@ import (
 // being deleted, reads the log of a container that never ran, or adds a node beside one that is
 // cordoned. Each state is asked here, and only here.
 
+// named is a Secret that an object names in one of its fields, without a name if it names none.
+type named struct{ namespace, name, field string }
+
+// withSecret returns a link with the Secret that an object names, if the link is about a Secret.
+func (l Link) withSecret(by string, of named) Link {
+	switch {
+	case l.topic != meaning.Secret:
+		return l
+	case of.name == "":
+		return l.then("%s names no Secret: set %s", by, of.field)
+	}
+	return l.then("Check that Secret %s/%s, which %s names, exists and is complete", of.namespace,
+		of.name, by)
+}
+
 // thenFree returns a link with what ends the use of a volume by pods: otherwise, unless all of them
 // are being deleted already.
 func (l Link) thenFree(pods []corev1.Pod, otherwise string) Link {

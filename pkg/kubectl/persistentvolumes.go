@@ -37,6 +37,9 @@ func explainVolume(ctx context.Context, q question) *Explanation {
 	return &Explanation{State: q.state(v, string(v.Status.Phase)), Chain: walk(f.path(ctx))}
 }
 
+// provisionedBy is an annotation of PersistentVolumes that were not created by hand.
+const provisionedBy = "pv.kubernetes.io/provisioned-by"
+
 // path returns the way of a volume until it is used, or after its claim until it is gone.
 func (f *volumeQuestion) path(ctx context.Context) []step {
 	v, phase, deleted := f.volume, f.volume.Status.Phase, f.volume.DeletionTimestamp != nil
@@ -70,8 +73,13 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 				then("Delete them, or wait until what creates them does so")}, f.errorLinks(ctx)...)
 		}},
 		{name: "deleted", done: keeps, why: func() []Link {
-			sys := f.systemOf(ctx, driverOf(v))
-			return append(sys.judge(f.errorLinks(ctx), diagnosis.Provisioner),
+			sys, own := f.systemOf(ctx, driverOf(v)), f.errorLinks(ctx)
+			if len(own) == 0 && v.Annotations[provisionedBy] == "" {
+				own = append(own, linkf(Problem, "no provisioner has created the volume, so none deletes %s in "+
+					"OpenStack", f.handle).then("Delete it here and in OpenStack, or annotate it with %s: %s",
+					provisionedBy, driverOf(v)))
+			}
+			return append(sys.judge(own, diagnosis.Provisioner),
 				linkf(Progress, "%s is not deleted in OpenStack yet", f.handle).then("%s", sys.knows()))
 		}},
 		{name: "released", why: func() []Link {
@@ -93,8 +101,19 @@ func (f *volumeQuestion) errorLinks(ctx context.Context) []Link {
 	if f.volume.Status.Message != "" && len(links) == 0 {
 		links = append(links, w.error("", f.volume.Status.Message))
 	}
+	names := f.volume.Annotations
+	of := named{
+		names[deletionSecret+"namespace"], names[deletionSecret+"name"],
+		"annotations " + deletionSecret + "name and -namespace",
+	}
+	for i, l := range links {
+		links[i] = l.withSecret("PersistentVolume "+f.volume.Name, of)
+	}
 	return links
 }
+
+// deletionSecret begins the annotations of a PersistentVolume that name the Secret for its deletion.
+const deletionSecret = "volume.kubernetes.io/provisioner-deletion-secret-"
 
 // snapshots returns the VolumeSnapshots of the volume.
 func (f *volumeQuestion) snapshots(ctx context.Context) (names []string) {

@@ -64,6 +64,12 @@ func (f *claimFacts) provisioning() work {
 func (f *claimFacts) provisionErrors(ctx context.Context) []Link {
 	own := f.warnings(f.provisioning(), f.events)
 	for i, l := range own {
+		if f.class != nil {
+			own[i] = l.withSecret("StorageClass "+f.class.Name, named{
+				f.class.Parameters[classSecret+"namespace"], f.class.Parameters[classSecret+"name"],
+				"parameter " + classSecret + "name",
+			})
+		}
 		if l.topic != meaning.Zone || l.node == "" || l.State != Problem || f.sys == nil {
 			continue
 		}
@@ -75,6 +81,9 @@ func (f *claimFacts) provisionErrors(ctx context.Context) []Link {
 	}
 	return own
 }
+
+// classSecret begins the parameters of a class that name the Secret for the creation of volumes.
+const classSecret = "csi.storage.k8s.io/provisioner-secret-"
 
 // provisionLinks says why no volume has been created.
 func (f *claimFacts) provisionLinks(ctx context.Context) []Link {
@@ -160,19 +169,31 @@ func (f *claimFacts) growthLinks(ctx context.Context) []Link {
 	}
 	links, onNode := f.warnings(w, f.events), false
 	for _, c := range f.claim.Status.Conditions {
-		if c.Status == corev1.ConditionTrue && c.Message != "" {
-			l := linkf(Progress, "%s: %s", c.Type, c.Message)
-			l.rank = meaning.Consequence
-			if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending {
-				l, onNode = f.fileSystemLink(ctx, w), true
-			}
-			links = append(links, l)
+		switch {
+		case c.Status != corev1.ConditionTrue || c.Message == "":
+		case c.Type == corev1.PersistentVolumeClaimFileSystemResizePending:
+			links, onNode = append(links, f.fileSystemLink(ctx, w)), true
+		case len(links) == 0: // its events are gone
+			links = append(links, w.error("", c.Message))
 		}
+	}
+	for i, l := range links {
+		links[i] = l.withSecret("the PersistentVolume", expansionSecret(f.volume))
 	}
 	if !onNode {
 		links = f.sys.judge(links, diagnosis.Resizer)
 	}
 	return append(links, linkf(Progress, "grows from %s to %s", has, want).then("%s", w.knows))
+}
+
+// expansionSecret returns the Secret that a volume names for its growth.
+func expansionSecret(volume *corev1.PersistentVolume) named {
+	of := named{field: "controllerExpandSecretRef"}
+	if volume != nil && volume.Spec.CSI != nil && volume.Spec.CSI.ControllerExpandSecretRef != nil {
+		ref := volume.Spec.CSI.ControllerExpandSecretRef
+		of.namespace, of.name = ref.Namespace, ref.Name
+	}
+	return of
 }
 
 // fileSystemLink says why the node has not grown the file system of the volume, which has grown.

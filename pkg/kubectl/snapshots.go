@@ -144,11 +144,16 @@ func (f *snapshotFacts) path(ctx context.Context) []step {
 		}},
 		{
 			name: "source", done: name == "" || f.guest.hidden["PersistentVolumeClaims"] ||
-				f.source != nil && f.source.Status.Phase == corev1.ClaimBound,
+				f.source != nil && f.source.Status.Phase == corev1.ClaimBound &&
+					(f.source.DeletionTimestamp == nil || f.content != nil),
 			why: func() []Link {
 				if f.source == nil {
 					return []Link{linkf(Problem, "pvc/%s, of which it is the snapshot, does not exist", name).
 						then("Delete the snapshot, or create the claim")}
+				}
+				if f.source.DeletionTimestamp != nil {
+					return []Link{linkf(Problem, "pvc/%s, of which it is the snapshot, is being deleted", name).
+						then("Delete the snapshot: no snapshot of it can begin now")}
 				}
 				return []Link{linkf(Problem, "pvc/%s, of which it is the snapshot, is %s", name,
 					f.source.Status.Phase).then("Run: kubectl openstack-csi why pvc/%s -n %s", name,

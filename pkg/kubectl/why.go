@@ -18,6 +18,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -186,7 +187,11 @@ func (s *session) state(object client.Object, phase string) string {
 // read reads the object of the question. Unlike other objects, it must exist and be visible.
 func (q *question) read(ctx context.Context, object client.Object) bool {
 	err := q.from.Get(ctx, client.ObjectKey{Namespace: q.namespace, Name: q.name}, object)
-	if apierrors.IsNotFound(err) && q.namespace != "" {
+	unserved := apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	if apierrors.IsNotFound(err) && unserved {
+		err = fmt.Errorf("the cluster has no %s: install their CustomResourceDefinitions",
+			q.from.kind(object))
+	} else if apierrors.IsNotFound(err) && q.namespace != "" {
 		err = fmt.Errorf("%w in namespace %s: choose another one with -n", err, q.namespace)
 	} else if err != nil {
 		err = fmt.Errorf("reading %s: %w", q.from.kind(object), err)

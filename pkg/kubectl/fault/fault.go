@@ -125,6 +125,7 @@ const (
 	Instance   Noun = "instance"
 	DriverName Noun = "driver"
 	Secret     Noun = "secret"
+	Namespace  Noun = "namespace"
 	Status     Noun = "status"
 	URL        Noun = "url"
 	Path       Noun = "path"

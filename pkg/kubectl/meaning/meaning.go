@@ -57,6 +57,8 @@ const (
 	Network Topic = "network"
 	// ReadOnly says that nobody can write to a file system: see how it is mounted.
 	ReadOnly Topic = "read-only"
+	// Secret says that a Secret is missing or wrong: see the objects that name one.
+	Secret Topic = "secret"
 	// Snapshots says that snapshots keep the volume or share: see the VolumeSnapshotContents.
 	Snapshots Topic = "snapshots"
 	// Zone says that zones do not fit: see the topology of the class, the volume and the nodes.
