@@ -1,6 +1,7 @@
 package choice
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -109,4 +110,26 @@ func pathOf(kind Kind, t reflect.Type, name string, at *field.Path) *field.Path 
 		}
 	}
 	return nil
+}
+
+// unreadable returns the error about a text that is no YAML, or no mapping with each key once.
+func unreadable(kind Kind, text []byte, err error) error {
+	_, syntax := position.Tree(text, maxText)
+	at := position.Position{File: Key}
+	switch other := position.Recognize(text); {
+	case other.What != "" && other.What != position.OperatorYML:
+		at.Line = max(other.Line, 1)
+		return position.ErrorAt(at, "%s", notChoices(kind, other))
+	case syntax != nil && !errors.As(syntax, new(position.LimitError)):
+		found := position.FirstInvalid(text, names("", reflect.TypeFor[Document]()))
+		at.Line = max(found.Line, 1)
+		return position.ErrorAt(at, "the text %s", found)
+	}
+	return err
+}
+
+// notChoices returns a sentence about a text of another format.
+func notChoices(kind Kind, other position.Other) string {
+	return "the text " + other.Instead("a "+string(kind),
+		"write apiVersion: "+APIVersion+", kind: "+string(kind)+", and the fields below them")
 }

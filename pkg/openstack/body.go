@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,15 +60,12 @@ func (b *limitedBody) expectsJSON() bool {
 
 // check returns what is wrong with the answer: it is empty, no JSON, or ends too early.
 func (b *limitedBody) check(content []byte, end error) DescribedError {
-	const notAPI, advice = "its response is not from an OpenStack API: %s. ", "Check auth_url, proxy " +
-		"and load balancer"
+	const notAPI = "its response is not from an OpenStack API: %s (%s). Check auth_url, proxy and load " +
+		"balancer"
 	start := bytes.TrimLeft(content, " \t\r\n")
 	if b.read == 0 && len(start) > 0 && !strings.ContainsRune(`{["ntf-0123456789`, rune(start[0])) {
-		other := position.Recognize(content).What
-		if other == "" {
-			other = "no JSON"
-		}
-		return describef(notAPI+advice, fmt.Sprintf("its content is %s (%s)", other, b.kind()))
+		other := cmp.Or(position.Recognize(content).What, "no JSON")
+		return describef(notAPI, "its content is "+other, b.kind())
 	}
 	b.read += len(start)
 	for _, char := range content {
@@ -88,10 +86,10 @@ func (b *limitedBody) check(content []byte, end error) DescribedError {
 	case !errors.Is(end, io.EOF):
 		return ""
 	case b.read == 0:
-		return describef(notAPI+advice, "its content is empty ("+b.kind()+")")
+		return describef(notAPI, "its content is empty", b.kind())
 	case b.depth > 0 || b.text:
-		return describef(notAPI+advice, fmt.Sprintf("its JSON ends too early, after %d bytes (%s)",
-			b.read, b.kind()))
+		return describef(notAPI, fmt.Sprintf("its JSON ends too early, after %d bytes", b.read),
+			b.kind())
 	}
 	return ""
 }

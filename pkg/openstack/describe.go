@@ -40,8 +40,8 @@ func describe(err error) string {
 	answer, answered := errors.AsType[*answerError](err)
 	switch {
 	case text == "" && answered:
-		text = "its answer is not valid HTTP" + answer.shown() + ". Check the port in auth_url, and that auth_url starts with " +
-			"https if the cloud serves HTTPS, proxy and load balancer"
+		text = "its answer is not valid HTTP" + answer.shown() + ". Check the port in auth_url, and " +
+			"that auth_url starts with https if the cloud serves HTTPS, proxy and load balancer"
 	case text == "":
 		text = fmt.Sprintf("unexpected failure (%T)", err)
 	}
@@ -214,8 +214,8 @@ func closes(err error) bool {
 func describeJSON(err error) error {
 	syntax, malformed := errors.AsType[*json.SyntaxError](err)
 	mistyped, other := errors.AsType[*json.UnmarshalTypeError](err)
-	const notAPI, advice = "its response is not from an OpenStack API: ", ". Check auth_url, proxy and " +
-		"load balancer"
+	const notAPI, advice = "its response is not from an OpenStack API: ", ". Check auth_url, proxy " +
+		"and load balancer"
 	switch {
 	case malformed:
 		return describef("%sits JSON has a mistake at byte %d%s", notAPI, syntax.Offset, advice)

@@ -81,7 +81,8 @@ func loginError(authURL string, err error) *Error {
 	case refused(err) && foreign: // or something replaces the errors of Keystone
 		return errorf(AuthenticationFailed, "OpenStack's identity service at %s refused the login "+
 			"(HTTP %d%s), but the answer is not of Keystone. Check %s, then user, password or application "+
-			"credential, project and domain in %s", redactedURL(authURL), status, content(err), advice, TheSecret)
+			"credential, project and domain in %s", redactedURL(authURL), status, content(err), advice,
+			TheSecret)
 	case refused(err):
 		return errorf(AuthenticationFailed, "OpenStack's identity service at %s refused the login "+
 			"(HTTP %d). Check user, password or application credential, project and domain in %s",

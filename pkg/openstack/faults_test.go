@@ -118,7 +118,8 @@ func TestFailedLoginsAreClassified(t *testing.T) {
 		}
 	}
 	tests["403 of another server"] = failure{
-		answer(403, "<html>"), refused, "refused the login (HTTP 403 with a web page or XML), but the answer is not of",
+		answer(403, "<html>"), refused, "refused the login (HTTP 403 with a web page or XML), but the " +
+			"answer is not of Keystone",
 	}
 	tests["400 of Keystone"] = failure{
 		answer(400, `{"error":{"code":400,"title":"Bad Request","message":"secret-x"}}`), unreachable,

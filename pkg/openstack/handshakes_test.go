@@ -151,15 +151,17 @@ func TestServersWithoutTLSAreExplained(t *testing.T) {
 	// A ServerHello without extensions, with the version, the random and the cipher of its sender.
 	hello := tls10 + strings.Repeat("r", 32) + "\x00" + "\xc0\x2f" + "\x00"
 	for name, test := range map[string]struct{ answer, want string }{
-		"an alert":         {record(alert, "\x02\x70"), `TLS connection: "unrecognized name". It knows no host of this name`},
+		"an alert": {
+			record(alert, "\x02\x70"), `TLS connection: "unrecognized name". It knows no host of this name`,
+		},
 		"an unknown alert": {record(alert, "\x02\xee"), `TLS connection: "alert(238)". Check`},
 		"another message":  {record(handshake, "\x0e\x00\x00\x00"), "the TLS handshake fails: "},
 		"an old version": {
 			record(handshake, "\x02\x00\x00"+string(byte(len(hello)))+hello), "protocol version 301",
 		},
-		"another server": {"SSH-2.0-OpenSSH_9.2\r\n", "the server does not answer with TLS, but with SSH."},
-		"HTTP": {"HTTP/1.1 400 No\r\n\r\n", "with plain HTTP. Check the port in auth_url, and that auth_url " +
-			"starts with http if the cloud does not serve"},
+		"another server": {"SSH-2.0-OpenSSH_9.2\r\n", "does not answer with TLS, but with SSH."},
+		"HTTP": {"HTTP/1.1 400 No\r\n\r\n", "with plain HTTP. Check the port in auth_url, and that " +
+			"auth_url starts with http if the cloud does not serve"},
 		"nothing": {"", "the server closes the connection without an answer. Check port"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,8 +10,11 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // Limits of one response. The largest responses of real clouds, catalogs of many regions, reach a
@@ -204,7 +207,8 @@ func (a *progress) classified(err error, to, proxy *url.URL) error {
 		err = &proxiedError{err}
 	}
 	if conn := a.conn.Load(); a.answered.Load() && conn != nil {
-		err = &answerError{err, protocol(*conn.start.Load())}
+		spoken := strings.TrimSuffix(position.Protocol(*conn.start.Load()), "with plain HTTP")
+		err = &answerError{err, spoken}
 	} else if a.answered.Load() {
 		err = &answerError{err, ""}
 	}

@@ -75,6 +75,8 @@ var (
 	tops   = regexp.MustCompile(union("top"))
 	words  = regexp.MustCompile(union("word"))
 	values = regexp.MustCompile(union("value"))
+
+	protocols = regexp.MustCompile(union("protocol"))
 )
 
 // rows returns the columns of a section of formats.txt.
@@ -112,12 +114,18 @@ func in(section string, patterns *regexp.Regexp, text string) Other {
 }
 
 // binary recognizes files that are no text.
-func binary(text []byte) Other {
-	var start []rune // each byte as a character
+func binary(text []byte) Other { return in("begin", begins, start(text)) }
+
+// Protocol returns which protocol a server speaks, by its first bytes, as in "with TLS".
+func Protocol(text []byte) string { return in("protocol", protocols, start(text)).What }
+
+// start returns the first bytes, each as a character.
+func start(text []byte) string {
+	var characters []rune
 	for _, one := range text[:min(len(text), 64)] {
-		start = append(start, rune(one))
+		characters = append(characters, rune(one))
 	}
-	return in("begin", begins, string(start))
+	return string(characters)
 }
 
 var (
