@@ -245,9 +245,11 @@ func containerTrouble(c corev1.ContainerStatus) (reason, text string) {
 		why = ", out of memory"
 	}
 	return ReasonCrash, fmt.Sprintf("container %s is in %s (exit %d%s): %s", c.Name, ReasonCrash,
-		ended.ExitCode, why, cmp.Or(Short(lastLine(ended.Message)),
-			"it left no message, so read the end of its log"))
+		ended.ExitCode, why, cmp.Or(Short(lastLine(ended.Message)), NoMessage))
 }
+
+// NoMessage is what a container said that said nothing.
+const NoMessage = "it left no message, so read the end of its log"
 
 // Ended returns how a container ended that does not run for long; nil for others.
 func Ended(c corev1.ContainerStatus) *corev1.ContainerStateTerminated {

@@ -124,7 +124,8 @@ func (s *system) linkOf(f diagnosis.Finding) Link {
 		return l.then("Ask the administrators of the management cluster")
 	}
 	if f.Type == diagnosis.TypePods && strings.HasPrefix(f.Message, "Deployment "+s.of.controller) {
-		l = l.thenStart(f.Reason, "its pods in namespace "+s.of.namespace).meant(f.Reason, "")
+		l = l.thenStart(f.Reason, "its pods in namespace "+s.of.namespace).meant(f.Reason, "",
+			s.of.namespace)
 	}
 	return l
 }

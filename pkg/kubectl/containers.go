@@ -39,7 +39,7 @@ func (f *podFacts) stopped(ctx context.Context) Link {
 	l := f.troubled(ctx, f.pod, "")
 	if reason == diagnosis.ReasonImage {
 		m := meaning.OfEvent(reason, fault.Parse(saidBy(f.pod, reason)))
-		return l.meant(reason, saidBy(f.pod, reason)).then("%s", m.Next)
+		return l.meant(reason, saidBy(f.pod, reason), f.pod.Namespace).then("%s", m.Next)
 	}
 	parsed := fault.Parse(l.said)
 	parsed.Names = map[fault.Noun]string{fault.Node: f.node}
@@ -49,7 +49,7 @@ func (f *podFacts) stopped(ctx context.Context) Link {
 	}
 	m := meaning.OfEvent(reason, parsed)
 	if m.Stops == "" {
-		return l
+		return f.unhealthy(l, reason, f.events)
 	}
 	l.Text = m.Stops + ": " + trouble
 	if field := f.readOnly(mount); m.Topic == meaning.ReadOnly && field != "" {

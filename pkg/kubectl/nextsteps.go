@@ -69,7 +69,7 @@ func endOf(pods []corev1.Pod) string {
 
 // meant returns a link whose text ends in what a container or the API server said, with what that
 // means and what to do about it, if anybody knows. Whole is what it said before it was shortened.
-func (l Link) meant(reason, whole string) Link {
+func (l Link) meant(reason, whole, namespace string) Link {
 	if reason == diagnosis.ReasonUnscheduled {
 		return l
 	}
@@ -85,8 +85,28 @@ func (l Link) meant(reason, whole string) Link {
 	}
 	l.Detail, l.Text = l.said, strings.TrimSuffix(l.Text, l.said)+m.Stops
 	l.said, l.topic, l.rank = m.Stops, m.Topic, m.Rank
-	if reason == "" { // the image and its Secret are those of the installation
+	switch {
+	case reason == diagnosis.ReasonImage: // the image and its Secret are those of the installation
+	case parsed.Leaf == fault.NotFound:
+		l.Next = "Create it in namespace " + namespace + ", or correct its name"
+	default:
 		l.Next = m.Next
+	}
+	return l
+}
+
+// unhealthy returns a link about a container that did not say why it does not run, with what the
+// kubelet said about its probes.
+func (s *session) unhealthy(l Link, reason string, all []corev1.Event) Link {
+	about, _, _ := strings.Cut(l.Text, ": ")
+	silent := reason == diagnosis.ReasonNotReady || reason == diagnosis.ReasonCrash &&
+		strings.Contains(l.Text, diagnosis.NoMessage)
+	w := work{fails: strings.TrimSuffix(l.Text, ": "+l.said), reasons: []string{"Unhealthy"}}
+	if l.said == "" {
+		w.fails = about
+	}
+	if said := s.warnings(w, all); silent && len(said) > 0 && said[0].State == Problem {
+		return said[0]
 	}
 	return l
 }
@@ -94,7 +114,8 @@ func (l Link) meant(reason, whole string) Link {
 // thenRepair returns a link about a pod of a driver with what lets it run.
 func (l Link) thenRepair(pod *corev1.Pod) Link {
 	_, reason, _ := diagnosis.PodTrouble(pod)
-	return l.thenStart(reason, "pod "+pod.Namespace+"/"+pod.Name).meant(reason, saidBy(pod, reason))
+	return l.thenStart(reason, "pod "+pod.Namespace+"/"+pod.Name).meant(reason, saidBy(pod, reason),
+		pod.Namespace)
 }
 
 // saidBy returns all that the first container said whose trouble has a reason.

@@ -34,7 +34,7 @@ func walk(path []step) (links []Link) {
 			continue
 		}
 		for _, l := range s.why() {
-			if l.State == Problem || l.State == Progress {
+			if l.State == Problem || l.State == Progress || l.State == Warning {
 				l.Step = cmp.Or(l.Step, s.name)
 			}
 			links = append(links, l)

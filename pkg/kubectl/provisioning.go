@@ -31,6 +31,9 @@ func (f *claimFacts) consumerLinks(ctx context.Context) []Link {
 			"StorageClass %s waits, chooses none", users[0].Name, users[0].Spec.NodeName, f.class.Name).
 			then("Create the pod again without nodeName; nodeSelector chooses a node, too")}
 	}
+	if idle := f.idleLinks(ctx); len(idle) > 0 {
+		return idle
+	}
 	return []Link{linkf(Warning, "StorageClass %s waits for the first pod that uses the claim "+
 		"(WaitForFirstConsumer)", f.class.Name).then("Create a pod that uses it")}
 }

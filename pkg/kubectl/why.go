@@ -143,8 +143,13 @@ func (s *session) answer(object string, e *Explanation) error {
 	}
 	e.Object, e.NotVisible = object, s.notVisible()
 	cause := causeOf(e.Chain)
-	if cause != nil {
-		e.Cause = cause.sentence(maxSentence - utf8.RuneCountInString(object+" is "+e.State+": "))
+	said := cause
+	i := slices.IndexFunc(e.Chain, func(l Link) bool { return l.Step != "" })
+	if cause == nil && i >= 0 {
+		said = &e.Chain[i] // what it waits for, as it should
+	}
+	if said != nil {
+		e.Cause = said.sentence(maxSentence - utf8.RuneCountInString(object+" is "+e.State+": "))
 	}
 	return s.show("Explanation", e, cause != nil)
 }

@@ -110,7 +110,7 @@ func explainWorkload(ctx context.Context, q question) *Explanation {
 	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return !isReady(&p) })
 	switch {
 	case i < 0:
-	case d == nil:
+	case d == nil, pods[i].Spec.NodeName == "" && q.from == q.guest:
 		stops = q.podLinks(ctx, &pods[i])
 	default:
 		all = events(ctx, q.from, &pods[i])
@@ -142,8 +142,11 @@ func (s *session) workloadLinks(
 	w.Failure = cmp.Or(w.Failure, diagnosis.FailedCreate(all))
 	trouble := diagnosis.Pods(w)
 	if trouble != nil {
-		l := linkOf(*trouble).thenStart(trouble.Reason, "its pods").meant(trouble.Reason, "")
-		links = []Link{l, also(links[0])}
+		l := linkOf(*trouble).thenStart(trouble.Reason, "its pods").meant(trouble.Reason, w.Failure,
+			object.GetNamespace())
+		l.Text = "it" + strings.Replace(strings.TrimPrefix(l.Text, w.Kind+" "+w.Name),
+			", where pods cannot mount or unmount volumes", "", 1)
+		links = []Link{s.unhealthy(l, trouble.Reason, all), also(links[0])}
 	}
 	waiting, fails := 0, "its events say"
 	for i := range pods {
@@ -165,7 +168,9 @@ func (s *session) workloadLinks(
 		if trouble == nil && causeOf(said) != nil { // numbers of pods are not the cause
 			return append(append(said, also(links[0])), links[1:]...)
 		}
-		links = append(links, said...)
+		for _, l := range said {
+			links = append(links, also(l))
+		}
 	}
 	return links
 }

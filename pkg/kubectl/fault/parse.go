@@ -101,6 +101,10 @@ func (p *parser) frame(text string) (inner string, explained bool) {
 // apply keeps what a form says.
 func (p *parser) apply(f form, m matched, text string) {
 	p.reports(f.by, f.operation)
+	if f.leaf == NotFound || f.leaf == Exists { // which object it is, and not the one that needs it
+		delete(p.Names, Resource)
+		delete(p.Names, Name)
+	}
 	for _, n := range m.names {
 		p.name(n.noun, n.name)
 	}
@@ -163,12 +167,29 @@ func (p *parser) gather() {
 		if p.Command.Output != "" {
 			p.Message, p.Words = p.Command.Output, ""
 		}
+	case SecurityContext:
+		p.Message = refusals(p.Message)
 	case ExceededQuota:
 		p.Quota = &Quota{
 			Name: p.take("quota"), Requested: amounts(p.take("requested")), Used: amounts(p.take("used")),
 			Limited: amounts(p.take("limited")),
 		}
 	}
+}
+
+// refusals returns why the SecurityContextConstraints that a pod may use refuse it; "" if there is
+// none.
+func refusals(text string) string {
+	var all []string
+	for part := range strings.SplitSeq(strings.Trim(text, "[]"), ", provider ") {
+		part = strings.TrimPrefix(part, "provider ")
+		if !strings.HasSuffix(part, ": Forbidden: not usable by user or serviceaccount") {
+			const field = 4 // SCC: field: error: value
+			words := strings.Split(part, ": ")
+			all = append(all, strings.Join(words[:min(len(words), field)], ": "))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // amounts parses "requests.storage=40Gi,persistentvolumeclaims=1".

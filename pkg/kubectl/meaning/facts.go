@@ -98,7 +98,10 @@ func exceeded(q *fault.Quota) string {
 		all = append(all, fmt.Sprintf("%s of %s of %s are used, %s more requested", q.Used[resource],
 			q.Limited[resource], resource, q.Requested[resource]))
 	}
-	return strings.Join(all, "; ")
+	if len(all) > 1 { // which of them does not matter
+		return fmt.Sprintf("%s (and %d more)", all[0], len(all)-1)
+	}
+	return strings.Join(all, "")
 }
 
 // cloudName returns the name of a service of OpenStack.
