@@ -18,5 +18,8 @@ copy() {
 
 copy crds/generated github.com/openshift/api \
 	operator/v1/zz_generated.crd-manifests/0000_50_csi-driver_01_clustercsidrivers-Default.crd.yaml
+# On Kubernetes the ClusterCSIDriver of Manila has the name that its driver has there.
+sed -i 's/^\( *\)- manila.csi.openstack.org$/&\n\1- nfs.manila.csi.openstack.org/' \
+	"${root}"/assets/crds/generated/*.yaml
 copy snapshots/generated github.com/kubernetes-csi/external-snapshotter/client/v8 \
 	config/crd/snapshot.storage.k8s.io_volumesnapshot{classes,contents,s}.yaml

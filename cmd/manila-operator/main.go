@@ -15,5 +15,5 @@ import (
 
 func main() {
 	os.Exit(cli.Run(operator.NewCommand(context.Background(),
-		"manila-csi-driver-operator", manila.Driver(), nfs.Companion(manila.Name, manila.Namespace))))
+		"manila-csi-driver-operator", manila.Driver(), nfs.Companion(manila.Namespace))))
 }

@@ -9,6 +9,15 @@ import (
 	"strings"
 )
 
+// keys finds the keys that contain the domain of the drivers, whatever the name of the driver is.
+func (c *code) keys() {
+	for _, value := range c.constants {
+		if strings.Contains(value, ".csi.openstack.org/") {
+			c.add(value)
+		}
+	}
+}
+
 // errors finds the errors of a component: the gRPC code ("-" for an error without one, "*" for one
 // that is computed), the format, and the family of the error that can follow ("-" for none).
 func (c *code) errors() {

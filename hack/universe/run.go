@@ -77,7 +77,7 @@ func (l *list) read(ctx context.Context, d downloads, source []string) error {
 		}
 		map[string]func(*code){
 			"errors": (*code).errors, "warnings": (*code).warnings, "refusals": (*code).refusals,
-			"parameters": (*code).parameters,
+			"parameters": (*code).parameters, "keys": (*code).keys,
 		}[extract](c)
 		if len(c.found) == 0 {
 			return errors.New("no entry")

@@ -69,7 +69,7 @@ type Config struct {
 	SnapshotClass *SnapshotClass `json:"snapshotClass,omitempty" kind:"CinderConfig"`
 	// The folder of the kubelet on the nodes. On OpenShift and HyperShift, where the folder is fixed,
 	// this field is an error. Drain the nodes before you change it.
-	KubeletDir string `json:"kubeletDir,omitempty" max:"56" rule:"folder" default:"/var/lib/kubelet"`
+	KubeletDir string `json:"kubeletDir,omitempty" max:"52" rule:"folder" default:"/var/lib/kubelet"`
 	// Labels of the nodes on which the node plugins run, in addition to `kubernetes.io/os: linux`. By
 	// default they run on all Linux nodes. Pods with volumes of the driver start only there.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty" rule:"nodes"`

@@ -278,7 +278,7 @@ func TestInvalidOptionsOfNodesAreReportedWithLineAndFix(t *testing.T) {
 	const useFolder = "use an absolute path such as /var/lib/k0s/kubelet, without a slash at its " +
 		"end, of letters, digits, '.', '_' and '-'"
 	for text, want := range map[string]string{
-		"kubeletDir: /" + strings.Repeat("k", 56): "3: kubeletDir: Too long: must have at most 56 " +
+		"kubeletDir: /" + strings.Repeat("k", 52): "3: kubeletDir: Too long: must have at most 52 " +
 			"characters",
 		"kubeletDir: kubelet":   `3: kubeletDir: Invalid value: "kubelet": ` + useFolder,
 		"kubeletDir: /":         `3: kubeletDir: Invalid value: "/": ` + useFolder,

@@ -110,6 +110,7 @@ func (a *assembly) assemble() (*assembly, error) {
 // allocate has no placeholder.
 func (l *layers) buildValues(d driver, f flavour.Flavour) map[string]string {
 	values := d.names()
+	values["name"] = d.nameIn(f)
 	for name, value := range l.flavours[f].content.Values {
 		values[name] = strings.ReplaceAll(value, "${clusterPrefix}", d.ClusterPrefix)
 	}

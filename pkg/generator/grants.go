@@ -169,7 +169,7 @@ func (i *installation) inOwnCluster(side flavour.Side) bool {
 }
 
 func (i *installation) grantLeftovers(needed map[string]*grants) error {
-	driver := i.driver.content.Name
+	driver := i.driver.content.nameIn(i.flavour)
 	generations, err := legacy.Generations(driver, i.flavour, i.values[bundle.Namespace])
 	if err != nil {
 		return fmt.Errorf("reading what earlier releases of %s left: %w", driver, err)

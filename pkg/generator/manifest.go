@@ -4,22 +4,40 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"slices"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// driver is the content of a driver.yaml. Name is the CSI name. Prefix starts the names of objects
+// driver is the content of a driver.yaml. Name is the CSI name, unless Names contains another one
+// for the flavour. Prefix starts the names of objects
 // in a namespace, ClusterPrefix the names of all other objects. A companion shares both with the
 // driver whose folder CompanionOf names.
 type driver struct {
 	Name          string            `json:"name"`
+	Names         []otherName       `json:"names"`
 	Prefix        string            `json:"prefix"`
 	ClusterPrefix string            `json:"clusterPrefix"`
 	CompanionOf   string            `json:"companionOf"`
 	Flavours      []flavour.Flavour `json:"flavours"`
 	perPart[*driverPart]
 	Operator *operatorPart `json:"operator"`
+}
+
+type otherName struct {
+	Name string            `json:"name"`
+	Only []flavour.Flavour `json:"only"`
+}
+
+// nameIn returns the CSI name in a flavour.
+func (d driver) nameIn(f flavour.Flavour) string {
+	for _, other := range d.Names {
+		if slices.Contains(other.Only, f) {
+			return other.Name
+		}
+	}
+	return d.Name
 }
 
 // The parts of a driver. The assets of the controller part and of the node part are operands; those

@@ -39,6 +39,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 )
 
@@ -231,7 +232,7 @@ func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {
 	assert.NilError(t, err)
 	var want []driver
 	for _, o := range operators {
-		if findDriver(o.ClusterCSIDriver) == nil {
+		if onOpenShift(o.ClusterCSIDriver) == nil {
 			continue // a new driver
 		}
 		of := driver{
@@ -243,7 +244,7 @@ func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {
 		}
 		want = append(want, of)
 	}
-	got := drivers()
+	got := drivers(flavour.Standalone)
 	for i := range got {
 		for _, sidecar := range got[i].sidecars {
 			assert.Check(t, !strings.Contains(sidecar.Lease(got[i].name), "."), "no Lease has this name")
@@ -257,7 +258,7 @@ func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {
 // The pods mount all keys of the Secret if the volume lists none.
 func TestPodsMountTheLogin(t *testing.T) {
 	t.Parallel()
-	for _, d := range drivers() {
+	for _, d := range drivers(flavour.Standalone) {
 		var volumes []corev1.Volume
 		for _, file := range []string{"controller.yaml", "csi-addons/controller.yaml"} { // and a patch
 			text, err := os.ReadFile(filepath.Join("../../assets/drivers", strings.ToLower(d.title),

@@ -12,6 +12,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -52,7 +53,7 @@ func (c *check) run(ctx context.Context, s *session, _ []string) error {
 	if err != nil {
 		return err
 	}
-	report, err := s.status(ctx, drivers())
+	report, err := s.status(ctx, s.guest.drivers())
 	if err != nil {
 		return err
 	}
@@ -176,7 +177,7 @@ func (c *cloud) offers(ctx context.Context) ([]Link, error) {
 	if err != nil || login.State != OK {
 		return links, err
 	}
-	for _, d := range drivers() {
+	for _, d := range drivers(flavour.Kubernetes) {
 		types, err := c.types(ctx, d.kind)
 		l := linkf(OK, "%s offers %d types to this project", d.title, len(types))
 		switch {

@@ -7,6 +7,7 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
@@ -40,7 +41,7 @@ func documentsIn(text []byte) []document {
 		return []document{{kindOf([]byte(content.Value)), content.Value, before}}
 	}
 	var parts []document
-	for _, d := range drivers() {
+	for _, d := range drivers(flavour.Kubernetes) {
 		config := child(child(root.Content[0], strings.ToLower(d.title)), "config")
 		if config != nil && config.Kind == yaml.MappingNode {
 			parts = append(parts, ofValues(d.kind, config, text))

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/assets"
@@ -62,9 +61,9 @@ func (c *check) parse(
 ) *choice.Config {
 	config, faults := choice.Parse(part.kind, part.text, false)
 	// The mistakes in the file do not wait for a cluster that does not answer.
-	if len(faults) == 0 && s.guest != nil &&
-		find(ctx, s.guest, "", "cluster", &configv1.Infrastructure{}) != nil {
-		config, faults = choice.Parse(part.kind, part.text, true)
+	if len(faults) == 0 && s.guest != nil {
+		s.guest.recognize(ctx)
+		config, faults = choice.Parse(part.kind, part.text, s.guest.flavour.OpenShift())
 	}
 	for _, f := range faults {
 		e.Chain = append(e.Chain, linkf(Problem, "%s:%d: %s", c.file, max(1, f.Line+part.before),
@@ -81,7 +80,7 @@ func (c *check) compareTo(
 		e.Chain = append(e.Chain, linkf(NotVisible, "the StorageClasses: there is no kubeconfig"))
 		return
 	}
-	of := c.compare(ctx, s, *driverIf(func(d driver) bool { return d.kind == kind }), config)
+	of := c.compare(ctx, s, *s.guest.driverIf(func(d driver) bool { return d.kind == kind }), config)
 	e.Chain, e.Diff = append(e.Chain, of.links...), e.Diff+of.diff
 }
 

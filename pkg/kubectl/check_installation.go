@@ -23,6 +23,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/assets"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // defaultKubeletDir is the folder of the kubelet in the manifests.
@@ -112,7 +113,7 @@ func (s *session) permissions(ctx context.Context) Link {
 func installed() ([]authorizationv1.ResourceAttributes, error) {
 	all := []authorizationv1.ResourceAttributes{
 		{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions", Verb: "create"},
-		{Resource: "secrets", Namespace: drivers()[0].namespace, Verb: "create"},
+		{Resource: "secrets", Namespace: drivers(flavour.Standalone)[0].namespace, Verb: "create"},
 		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Verb: "escalate"},
 	}
 	files, err := fs.Glob(assets.Installations(), "drivers/*/generated/standalone/*/*.yaml")

@@ -20,13 +20,13 @@ type neighbour struct {
 	volumes int
 }
 
-// neighbours returns what other installations of the drivers there are. Those of Manila often serve
-// a driver of another name, such as nfs.manila.csi.openstack.org: ours does not serve its volumes.
+// neighbours returns what other installations of the drivers there are. Those of Manila may serve
+// a driver of another name: ours does not serve its volumes.
 func (s *session) neighbours(ctx context.Context, all []workload) (links []Link) {
 	registered := list[storagev1.CSIDriverList](ctx, s.guest).Items
 	volumes := list[corev1.PersistentVolumeList](ctx, s.guest).Items
 	served := false
-	for _, d := range drivers() {
+	for _, d := range s.guest.drivers() {
 		found := map[string]neighbour{}
 		for _, one := range registered {
 			if d.isVariant(one.Name) {
@@ -55,9 +55,12 @@ func (s *session) neighbours(ctx context.Context, all []workload) (links []Link)
 	return links
 }
 
+// defaultName returns the name that the program of the driver has without an argument.
+func (d driver) defaultName() string { return strings.ToLower(d.title) + ".csi.openstack.org" }
+
 // isVariant returns whether a name is that of the driver, or of one for a protocol.
 func (d driver) isVariant(name string) bool {
-	return name == d.name || strings.HasSuffix(name, "."+d.name)
+	return strings.HasSuffix("."+name, "."+d.defaultName())
 }
 
 var driverNameArgument = regexp.MustCompile(`--drivername[= ]"?([^\s"$]+)`)
@@ -69,7 +72,7 @@ func (d driver) servedBy(w workload) (names []string) {
 		if !strings.Contains(command, strings.ToLower(d.title)+"-csi-plugin") {
 			continue
 		}
-		name := d.name
+		name := d.defaultName()
 		if m := driverNameArgument.FindStringSubmatch(command); m != nil {
 			name = m[1]
 		}

@@ -81,7 +81,7 @@ func TestCheckComparesTheTypesOfOpenStack(t *testing.T) {
 	}})
 	choices := file(t, []byte("apiVersion: config.csi.openstack.org/v1alpha1\nkind: ManilaConfig\n"+
 		"types:\n  exclude: [silver]\nclasses:\n- {type: default, name: second}\n"))
-	got := runChecked(t, false, exitOK, "check -f "+choices+" --clouds "+clouds)
+	got := runChecked(t, true, exitOK, "check -f "+choices+" --clouds "+clouds)
 	for _, want := range []string{
 		`! types.exclude[0]: "silver" matches no share type that Manila offers`,
 		`! share type "gold" needs a share network`,
@@ -91,7 +91,7 @@ func TestCheckComparesTheTypesOfOpenStack(t *testing.T) {
 		assert.Check(t, is.Contains(got, want))
 	}
 	cloud.RotateCredentials(simulator.Rotation{})
-	got = runChecked(t, false, exitFailed, "check -f "+choices+" --clouds "+clouds)
+	got = runChecked(t, true, exitFailed, "check -f "+choices+" --clouds "+clouds)
 	assert.Check(t, !strings.Contains(got, "StorageClasses:"), got)
 }
 
@@ -181,8 +181,8 @@ func marked(t *testing.T, id string, handles map[string]string) *scenario {
 		switch {
 		case u.GetKind() == "PersistentVolume" && handle != "":
 			_ = unstructured.SetNestedField(fields, handle, "spec", "csi", "volumeHandle")
-		case u.GetKind() == "Deployment" && findDriver("cinder").controller == u.GetName(),
-			u.GetKind() == "Deployment" && findDriver("manila").controller == u.GetName():
+		case u.GetKind() == "Deployment" && onOpenShift("cinder").controller == u.GetName(),
+			u.GetKind() == "Deployment" && onOpenShift("manila").controller == u.GetName():
 			pod := []string{"spec", "template", "spec", "containers"}
 			containers, _, _ := unstructured.NestedSlice(fields, pod...)
 			containers[0].(map[string]any)["args"] = []any{"--cluster=" + id}
@@ -232,7 +232,7 @@ func TestVolumesShowsWhatIsOrphaned(t *testing.T) {
 
 func TestWhatOpenStackCreatesOrDeletesIsNoOrphan(t *testing.T) {
 	t.Parallel()
-	in := &contents{of: map[string]map[string]stored{findDriver("manila").name: {
+	in := &contents{of: map[string]map[string]stored{onOpenShift("manila").name: {
 		"a": {status: "creating_from_snapshot", ours: true}, "b": {status: "deleting", ours: true},
 		"c": {status: "error_deleting", ours: true, gibibytes: 3, name: "pvc-c", server: "s"},
 	}}}

@@ -25,18 +25,30 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // cluster reads objects of an API server, and remembers the kinds that it may not read.
 type cluster struct {
 	client.Client
 
+	// flavour is Kubernetes after recognize, or else that of OpenShift.
+	flavour flavour.Flavour
 	// of follows the name of a kind in messages.
 	of     string
 	hidden map[string]bool
 	logs   logReader
 	// failed is the first error of find and read, after which they read nothing.
 	failed error
+}
+
+// recognize sets the flavour: a cluster of OpenShift has an Infrastructure. Without an answer it
+// stays as it is, and later requests report why.
+func (c *cluster) recognize(ctx context.Context) {
+	err := c.Get(ctx, client.ObjectKey{Name: "cluster"}, &configv1.Infrastructure{})
+	if apierrors.IsNotFound(err) {
+		c.flavour = flavour.Kubernetes
+	}
 }
 
 // newScheme returns the types of all objects that the commands read.

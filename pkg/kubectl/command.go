@@ -190,6 +190,9 @@ func (o *options) run(do func(context.Context, *session, []string) error) runner
 		if err != nil {
 			return err
 		}
+		if !o.clusterless {
+			s.guest.recognize(ctx)
+		}
 		err = do(ctx, s, args)
 		if err != nil && !errors.Is(err, errDeadline) &&
 			errors.Is(ctx.Err(), context.DeadlineExceeded) {

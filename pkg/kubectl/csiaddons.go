@@ -78,7 +78,7 @@ func told(state State, reason, message string) Link {
 
 // sidecars are the CSIAddonsNodes of a driver.
 func (s *session) sidecars(ctx context.Context, driver string) []v1alpha1.CSIAddonsNode {
-	d := findDriver(driver)
+	d := s.guest.findDriver(driver)
 	if d == nil {
 		return nil
 	}
@@ -89,12 +89,12 @@ func (s *session) sidecars(ctx context.Context, driver string) []v1alpha1.CSIAdd
 }
 
 // unconnected says why the controller of CSI-Addons is not connected to a sidecar; nil if it is.
-func unconnected(n *v1alpha1.CSIAddonsNode) *Link {
+func (c *cluster) unconnected(n *v1alpha1.CSIAddonsNode) *Link {
 	if n.Status.State == v1alpha1.CSIAddonsNodeConnected {
 		return nil
 	}
 	title, at := n.Spec.Driver.Name, n.Spec.Driver.EndPoint
-	if d := findDriver(title); d != nil {
+	if d := c.findDriver(title); d != nil {
 		title = d.title
 	}
 	l := linkf(Problem, "the controller of CSI-Addons is not connected to the sidecar of %s "+
@@ -119,8 +119,8 @@ func (s *session) sidecarLinks(ctx context.Context, driver string, nodes []strin
 			links = append(links, linkf(Problem, "no sidecar of driver %s has registered on node %s, which "+
 				"uses the volume", driver, node).
 				then("Check csiAddons in operator.yaml, and the pod of the driver there"))
-		case unconnected(&all[i]) != nil:
-			links = append(links, *unconnected(&all[i]))
+		case s.guest.unconnected(&all[i]) != nil:
+			links = append(links, *s.guest.unconnected(&all[i]))
 		}
 	}
 	return links
@@ -238,7 +238,7 @@ func explainFence(ctx context.Context, q question) *Explanation {
 // leaderLinks returns why the controller is not connected to the sidecar of the driver's leader,
 // which fences.
 func (s *session) leaderLinks(ctx context.Context, driver string) []Link {
-	d := findDriver(driver)
+	d := s.guest.findDriver(driver)
 	if d == nil {
 		return nil
 	}
@@ -246,7 +246,7 @@ func (s *session) leaderLinks(ctx context.Context, driver string) []Link {
 		&coordinationv1.Lease{})
 	all := s.sidecars(ctx, driver)
 	for i := range all {
-		if l := unconnected(&all[i]); l != nil && all[i].Name == s.leader(lease) {
+		if l := s.guest.unconnected(&all[i]); l != nil && all[i].Name == s.leader(lease) {
 			return []Link{*l}
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	opv1 "github.com/openshift/api/operator/v1"
+
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
@@ -30,10 +32,15 @@ type driver struct {
 	loginOf     func(*clouds.Login) map[string]string
 }
 
-func drivers() []driver {
+// drivers returns the drivers with the names that they have in a flavour.
+func drivers(f flavour.Flavour) []driver {
+	manila := string(opv1.ManilaCSIDriver)
+	if !f.OpenShift() {
+		manila = "nfs." + manila
+	}
 	return []driver{
 		{
-			title: "Cinder", name: "cinder.csi.openstack.org", kind: choice.Cinder,
+			title: "Cinder", name: string(opv1.CinderCSIDriver), kind: choice.Cinder,
 			operator:    "openstack-cinder-csi-driver-operator",
 			lease:       "openstack-cinder-csi-driver-operator-lock",
 			namespace:   flavour.DefaultNamespace,
@@ -49,7 +56,7 @@ func drivers() []driver {
 			},
 		},
 		{
-			title: "Manila", name: "manila.csi.openstack.org", kind: choice.Manila,
+			title: "Manila", name: manila, kind: choice.Manila,
 			operator:    "manila-csi-driver-operator",
 			lease:       "openstack-manila-csi-driver-operator-lock",
 			namespace:   "openshift-manila-csi-driver",
@@ -65,25 +72,40 @@ func drivers() []driver {
 	}
 }
 
+// drivers returns the drivers as the cluster names them.
+func (c *cluster) drivers() []driver { return drivers(c.flavour) }
+
 // findDriver returns the driver with a name or a title; nil if there is none.
-func findDriver(name string) *driver {
-	return driverIf(func(d driver) bool { return d.name == name || strings.EqualFold(d.title, name) })
+func (c *cluster) findDriver(name string) *driver {
+	return c.driverIf(func(d driver) bool {
+		return d.name == name || strings.EqualFold(d.title, name)
+	})
+}
+
+// driverIf returns the first driver for which a function is true; nil if there is none.
+func (c *cluster) driverIf(is func(driver) bool) *driver {
+	for _, d := range c.drivers() {
+		if is(d) {
+			return &d
+		}
+	}
+	return nil
 }
 
 // titleOf returns the name for people of a driver, also of others.
-func titleOf(name string) string {
-	if d := findDriver(name); d != nil {
+func (c *cluster) titleOf(name string) string {
+	if d := c.findDriver(name); d != nil {
 		return d.title
 	}
 	return "driver " + name
 }
 
 // choose returns the driver that the arguments name, by default all.
-func choose(args []string) ([]driver, error) {
+func (c *cluster) choose(args []string) ([]driver, error) {
 	if len(args) == 0 {
-		return drivers(), nil
+		return c.drivers(), nil
 	}
-	one := findDriver(args[0])
+	one := c.findDriver(args[0])
 	if one == nil {
 		return nil, usage("unknown driver %q: use cinder or manila", args[0])
 	}
@@ -100,13 +122,3 @@ func driverOf(volume *corev1.PersistentVolume) string {
 
 // workloads returns the names of the workloads of the driver and of its operator.
 func (d driver) workloads() []string { return append(d.nodes, d.controller, d.operator) }
-
-// driverIf returns the first driver for which a function is true; nil if there is none.
-func driverIf(is func(driver) bool) *driver {
-	for _, d := range drivers() {
-		if is(d) {
-			return &d
-		}
-	}
-	return nil
-}

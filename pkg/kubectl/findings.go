@@ -205,7 +205,7 @@ func (s *system) condition(suffix string) *opv1.OperatorCondition {
 }
 
 func explainDriver(ctx context.Context, q question) *Explanation {
-	d := findDriver(q.name)
+	d := q.guest.findDriver(q.name)
 	if d == nil {
 		q.err = usage("clustercsidriver/%s: only those of OpenStack are known", q.name)
 		return nil

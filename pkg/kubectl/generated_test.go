@@ -15,7 +15,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -101,16 +100,14 @@ func (j *laboratory) objects(t *testing.T, s *broken.Situation) (here, there []c
 			o.SetNamespace(broken.ControlPlane)
 			there = append(there, o)
 		} else {
+			if i, ok := o.(*configv1.Infrastructure); ok && s.Flavour != broken.Standalone {
+				i = i.DeepCopy()
+				i.Status.ControlPlaneTopology, o = configv1.ExternalTopologyMode, i
+			}
 			here = append(here, o)
 		}
 	}
 	if s.Flavour != broken.Standalone {
-		here = append(here, &configv1.Infrastructure{
-			ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
-			Status: configv1.InfrastructureStatus{
-				ControlPlaneTopology: configv1.ExternalTopologyMode,
-			},
-		})
 		there = append(there, hosted("a", guestKubeconfig("https://a"))...)
 	}
 	return here, there

@@ -54,7 +54,7 @@ type Guest struct {
 // showGuests prints the states of all guest clusters. The session is that of the management
 // cluster.
 func (s *session) showGuests(ctx context.Context, args []string) error {
-	chosen, err := choose(args)
+	chosen, err := new(cluster).choose(args) // guest clusters are OpenShift
 	if err != nil {
 		return err
 	}

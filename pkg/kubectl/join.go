@@ -31,9 +31,12 @@ func joined(all []Finding) []Finding {
 	return left
 }
 
+// of returns the driver, nil if there is none. Its workloads have the same names in all flavours.
+func (f Finding) of() *driver { return (&cluster{}).findDriver(f.Driver) }
+
 // explains returns whether another finding follows from this one, or says the same.
 func (f Finding) explains(other Finding) bool {
-	d := findDriver(other.Driver)
+	d := other.of()
 	switch {
 	case f.Message == other.Message:
 		return true
@@ -62,7 +65,7 @@ func (f Finding) isOfWorkload() bool {
 
 // namesWorkload returns whether the message names a workload of the driver.
 func (f Finding) namesWorkload() bool {
-	d := findDriver(f.Driver)
+	d := f.of()
 	return d != nil && slices.ContainsFunc(d.workloads(), func(name string) bool {
 		return strings.Contains(f.Message, name)
 	})

@@ -70,6 +70,9 @@ func scenarioFiles(t *testing.T) []string {
 	return files
 }
 
+// onOpenShift returns the driver with a name or a title on OpenShift.
+func onOpenShift(name string) *driver { return (&cluster{}).findDriver(name) }
+
 func decode(tb testing.TB, file string, into any) {
 	tb.Helper()
 	text, err := os.ReadFile(file)

@@ -73,7 +73,7 @@ func (s *session) mustGather(ctx context.Context, dir string) error {
 	defer func() { _ = root.Close() }()
 	secrets := &redactor{}
 	g := &gathering{cluster: s.guest, redactor: secrets, root: root, ours: map[string]bool{}}
-	all := map[*gathering][]string{g: ownNamespaces()}
+	all := map[*gathering][]string{g: s.guest.ownNamespaces()}
 	if s.management != nil {
 		hosted := &gathering{
 			cluster: s.management, redactor: secrets, root: root, dir: "management",
@@ -117,8 +117,8 @@ func (s *session) mustGather(ctx context.Context, dir string) error {
 }
 
 // ownNamespaces returns the namespaces of operators and drivers.
-func ownNamespaces() (all []string) {
-	for _, d := range drivers() {
+func (c *cluster) ownNamespaces() (all []string) {
+	for _, d := range c.drivers() {
 		all = append(all, d.namespace)
 	}
 	return all
@@ -126,7 +126,7 @@ func ownNamespaces() (all []string) {
 
 // summarize writes the output of `status -o yaml`, and what was not visible.
 func (s *session) summarize(ctx context.Context, g *gathering) error {
-	report, err := s.status(ctx, drivers())
+	report, err := s.status(ctx, s.guest.drivers())
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (g *gathering) namespace(ctx context.Context, namespace string) {
 		g.writeList(namespace, kind, items)
 	}
 	for _, pod := range list[corev1.PodList](ctx, g.cluster, client.InNamespace(namespace)).Items {
-		if isOurs(pod.Name) {
+		if g.isOurs(pod.Name) {
 			g.podLogs(ctx, &pod)
 		}
 	}
@@ -207,8 +207,8 @@ func (g *gathering) writeList(namespace string, kind schema.GroupVersionKind, it
 }
 
 // isOurs returns whether a pod belongs to a workload of a driver or to an operator.
-func isOurs(pod string) bool {
-	return driverIf(func(d driver) bool {
+func (g *gathering) isOurs(pod string) bool {
+	return g.driverIf(func(d driver) bool {
 		return slices.ContainsFunc(d.workloads(), func(name string) bool {
 			return strings.HasPrefix(pod, name+"-")
 		})

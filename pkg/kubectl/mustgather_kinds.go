@@ -77,7 +77,7 @@ func (g *gathering) configuration(ctx context.Context) {
 	find(ctx, g.cluster, "", "cluster", infrastructure)
 	of, kind := flavour.Standalone.Namespaces("", ""), corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	names := []string{of.CloudConfig, infrastructure.Spec.CloudConfig.Name}
-	for _, d := range drivers() {
+	for _, d := range g.drivers() {
 		names = append(names, strings.ToLower(d.title)+"-csi-config")
 	}
 	var items []any
@@ -101,7 +101,7 @@ func (g *gathering) ofUsers(ctx context.Context) {
 		for _, o := range g.objects(ctx, kind, "") {
 			namespace := o.GetNamespace()
 			if g.isWanted(&o) && (kind.Kind != "Event" ||
-				!slices.Contains(ownNamespaces(), namespace)) {
+				!slices.Contains(g.ownNamespaces(), namespace)) {
 				lists[namespace] = append(lists[namespace], o.Object)
 			}
 		}
@@ -124,11 +124,11 @@ func (g *gathering) isWanted(o *unstructured.Unstructured) bool {
 			opv1.GroupName, snapshotv1.GroupName, v1alpha1.GroupVersion().Group,
 		}, text("spec", "group"))
 	case "StorageClass":
-		g.ours["StorageClass/"+o.GetName()] = findDriver(text("provisioner")) != nil
+		g.ours["StorageClass/"+o.GetName()] = g.findDriver(text("provisioner")) != nil
 	case "PersistentVolume":
 		var volume corev1.PersistentVolume
 		err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &volume)
-		g.ours["PersistentVolume/"+o.GetName()] = err == nil && findDriver(driverOf(&volume)) != nil
+		g.ours["PersistentVolume/"+o.GetName()] = err == nil && g.findDriver(driverOf(&volume)) != nil
 	case "PersistentVolumeClaim":
 		ours := g.ours["StorageClass/"+text("spec", "storageClassName")] ||
 			g.ours["PersistentVolume/"+text("spec", "volumeName")]

@@ -24,7 +24,7 @@ func explainNode(ctx context.Context, q question) *Explanation {
 		return nil
 	}
 	f := &podFacts{session: q.session, node: node.Name}
-	for _, d := range drivers() {
+	for _, d := range q.guest.drivers() {
 		if sys := q.systemOf(ctx, d.name); sys != nil {
 			f.used = append(f.used, sys)
 		}

@@ -80,7 +80,7 @@ func claimName(pod *corev1.Pod, v corev1.Volume) string {
 // addDrivers adds the pods of the used drivers on the node of the pod.
 func (f *podFacts) addDrivers(ctx context.Context) {
 	f.csiNode = find(ctx, f.guest, "", f.node, &storagev1.CSINode{})
-	for _, d := range drivers() {
+	for _, d := range f.guest.drivers() {
 		if f.systems[d.name] == nil || f.node == "" {
 			continue
 		}

@@ -99,7 +99,7 @@ func (r *rotation) run(ctx context.Context, args []string) error {
 	if err := r.write(ctx); err != nil {
 		return err
 	}
-	for _, d := range drivers() {
+	for _, d := range r.guest.drivers() {
 		if err := r.followLogin(ctx, d); err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func (r *rotation) findSources(ctx context.Context) error {
 
 // findDriverSecrets finds the Secrets of the drivers that nobody maintains.
 func (r *rotation) findDriverSecrets(ctx context.Context) error {
-	for _, d := range drivers() {
+	for _, d := range r.guest.drivers() {
 		for _, namespace := range slices.Compact([]string{flavour.DefaultNamespace, d.namespace}) {
 			secret, err := r.secret(ctx, namespace, d.credentials)
 			if err != nil {

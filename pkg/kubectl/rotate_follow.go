@@ -259,7 +259,7 @@ func (r *rotation) explain(ctx context.Context) error {
 			fmt.Fprintln(r.Err, printable(message))
 		}
 	}
-	for _, d := range drivers() {
+	for _, d := range r.guest.drivers() {
 		status := &opv1.ClusterCSIDriver{}
 		err := r.guest.Get(ctx, client.ObjectKey{Name: d.name}, status)
 		if err := r.guest.judge(err, status); err != nil {

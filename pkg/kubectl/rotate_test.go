@@ -398,7 +398,7 @@ func loginOf(t *testing.T, driver string, file []byte) *corev1.Secret {
 	t.Helper()
 	login, err := clouds.Content{Data: map[string][]byte{cloudsKey: file}}.Login()
 	assert.NilError(t, err)
-	d, data := findDriver(driver), map[string][]byte{}
+	d, data := onOpenShift(driver), map[string][]byte{}
 	for key, value := range d.loginOf(login) {
 		data[key] = []byte(value)
 	}
@@ -484,7 +484,8 @@ func TestRotationWaitsForTheLoginOfTheDriver(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: string(opv1.ManilaCSIDriver)},
 			}
 			driver.Spec.ManagementState = opv1.ManagementState(name)
-			c := newRotatingCluster(t, append(test.objects, driver)...)
+			openShift := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+			c := newRotatingCluster(t, append(test.objects, driver, openShift)...)
 			c.rolls = map[string]bool{"early": true, "late": name != workload}
 			accept, timeout := func(client.Client) {}, "--timeout=3s"
 			if test.accepted {

@@ -13,7 +13,7 @@ func (f *snapshotFacts) classLink() Link {
 	name := f.snapshot.Spec.VolumeSnapshotClassName
 	of, one := "its driver", "one of its driver"
 	if f.driver != "" {
-		of = titleOf(f.driver)
+		of = f.guest.titleOf(f.driver)
 		one = "a new one of " + of
 	}
 	if len(f.classes) > 0 {
@@ -36,7 +36,8 @@ func (f *snapshotFacts) classLink() Link {
 			then("%s", cmp.Or(closest(*name, f.classes), "Create it, or use another one: "+one))
 	case f.class.Driver != f.driver:
 		return linkf(Problem, "VolumeSnapshotClass %s is of %s, and the volume%s of %s", *name,
-			titleOf(f.class.Driver), f.of(), of).then("Create the snapshot again with another class: %s", one)
+			f.guest.titleOf(f.class.Driver), f.of(), of).
+			then("Create the snapshot again with another class: %s", one)
 	case f.isGone(f.sys, f.driver):
 		return goneLink(f.driver)
 	case f.sys == nil:

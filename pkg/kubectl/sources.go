@@ -89,9 +89,11 @@ func (f *claimFacts) unlike(
 				classes = append(classes, c.Name)
 			}
 		}
-		return []Link{linkf(Problem, "%s is of %s, and StorageClass %s of %s", of, titleOf(driver),
-			f.class.Name, titleOf(f.class.Provisioner)).then("Create the claim again with a StorageClass "+
-			"of %s: %s", titleOf(driver), cmp.Or(diagnosis.List(classes), "create one"))}
+		title := f.guest.titleOf(driver)
+		return []Link{linkf(Problem, "%s is of %s, and StorageClass %s of %s", of, title, f.class.Name,
+			f.guest.titleOf(f.class.Provisioner)).
+			then("Create the claim again with a StorageClass of %s: %s",
+				title, cmp.Or(diagnosis.List(classes), "create one"))}
 	case least != nil && want.Cmp(*least) < 0:
 		return []Link{linkf(Problem, "it requests %s, and %s needs %s", want, of, least).
 			then("Create a claim of %s or more", least)}

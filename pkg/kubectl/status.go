@@ -78,7 +78,7 @@ func atMost(count int) cobra.PositionalArgs {
 
 // showStatus prints the last report, also if the time has passed.
 func (s *session) showStatus(ctx context.Context, args []string, r repetition) error {
-	chosen, err := choose(args)
+	chosen, err := s.guest.choose(args)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (r *Status) add(sys *system, nodes []v1alpha1.CSIAddonsNode) {
 	for _, node := range nodes {
 		if node.Spec.Driver.Name == sys.of.name {
 			one.CSIAddonsSidecars++
-			if l := unconnected(&node); l != nil {
+			if l := sys.guest.unconnected(&node); l != nil {
 				lost = append(lost, l.sentence(maxSentence))
 				continue
 			}

@@ -34,7 +34,7 @@ func (s *session) classDriver(ctx context.Context, class *storagev1.StorageClass
 		return only(NotVisible, "the ClusterCSIDrivers, so whether the driver works")
 	case sys == nil && !slices.Contains(registered, class.Provisioner) &&
 		!s.guest.hidden["CSIDrivers"] && !strings.HasPrefix(class.Provisioner, "kubernetes.io/"):
-		for _, d := range drivers() {
+		for _, d := range s.guest.drivers() {
 			registered = append(registered, d.name)
 		}
 		return []Link{linkf(Problem, "no driver %s is registered in the cluster, so claims of the class "+

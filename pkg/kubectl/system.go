@@ -101,7 +101,7 @@ func (s *session) system(ctx context.Context, d driver) *system {
 // systemOf returns the objects of the driver with a name; nil for other drivers. It reads them once
 // for all claims of a pod.
 func (s *session) systemOf(ctx context.Context, name string) *system {
-	d := findDriver(name)
+	d := s.guest.findDriver(name)
 	if d == nil {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (s *session) systemOf(ctx context.Context, name string) *system {
 
 // isGone returns whether a driver of OpenStack has no ClusterCSIDriver.
 func (s *session) isGone(sys *system, driver string) bool {
-	return sys == nil && findDriver(driver) != nil && !s.guest.hidden["ClusterCSIDrivers"]
+	return sys == nil && s.guest.findDriver(driver) != nil && !s.guest.hidden["ClusterCSIDrivers"]
 }
 
 // readPods reads why DaemonSets lack pods, and whether the namespace of the driver is gone. While

@@ -144,6 +144,8 @@ func (l *Volumes) add(one *Volume) {
 
 // volumeFacts are objects by name, without their claims.
 type volumeFacts struct {
+	*session
+
 	volumes map[string]*corev1.PersistentVolume
 	// drivers are those of StorageClasses, and claimed the PersistentVolumes of listed claims.
 	drivers map[string]string
@@ -156,6 +158,7 @@ type volumeFacts struct {
 
 func (s *session) volumeFacts(ctx context.Context, namespace string) *volumeFacts {
 	f := &volumeFacts{
+		session: s,
 		volumes: map[string]*corev1.PersistentVolume{}, drivers: map[string]string{},
 		claimed: map[string]bool{}, attached: map[string][]string{},
 		running: map[client.ObjectKey][]string{},
@@ -190,7 +193,7 @@ func (f *volumeFacts) claim(claim *corev1.PersistentVolumeClaim) *Volume {
 		one = cmp.Or(f.volume(v), one)
 		f.claimed[v.Name] = true
 	}
-	if findDriver(one.Driver) == nil {
+	if f.guest.findDriver(one.Driver) == nil {
 		return nil
 	}
 	one.Namespace, one.Claim = claim.Namespace, claim.Name
@@ -209,7 +212,7 @@ func (f *volumeFacts) claim(claim *corev1.PersistentVolumeClaim) *Volume {
 // volume returns a PersistentVolume of a driver, and nil for others.
 func (f *volumeFacts) volume(v *corev1.PersistentVolume) *Volume {
 	served := source.Of(v)
-	if served == nil || findDriver(served.Driver) == nil {
+	if served == nil || f.guest.findDriver(served.Driver) == nil {
 		return nil
 	}
 	one := &Volume{

@@ -43,7 +43,7 @@ func (v *volumeList) contents(ctx context.Context, s *session) (*contents, error
 	}
 	found := &contents{at: s.clock.Now(), of: map[string]map[string]stored{}}
 	ids := map[string]string{}
-	for _, d := range drivers() {
+	for _, d := range s.guest.drivers() {
 		if ids[d.name] = s.clusterID(ctx, d); ids[d.name] == sharedID {
 			return nil, fmt.Errorf("the cluster ID of %s is %s, as in other clusters, so their volumes "+
 				"cannot be told apart. Choose an ID: docs/kubernetes.md", d.title, sharedID)
@@ -57,7 +57,7 @@ func (v *volumeList) contents(ctx context.Context, s *session) (*contents, error
 		return nil, err
 	}
 	fmt.Fprintln(s.Err, wrap("", login.Text, 0))
-	for _, d := range drivers() {
+	for _, d := range s.guest.drivers() {
 		if ids[d.name] == "" {
 			continue // the driver is not installed
 		}
@@ -72,8 +72,9 @@ func (v *volumeList) contents(ctx context.Context, s *session) (*contents, error
 func (v *volumeList) list(
 	ctx context.Context, d driver, cluster string, in *contents,
 ) (map[string]stored, error) {
-	key, all := d.name+"/cluster", map[string]stored{}
+	all := map[string]stored{}
 	if d.kind == choice.Cinder {
+		key := d.name + "/cluster"
 		listed, err := v.client.Volumes(ctx)
 		for _, one := range listed {
 			found := stored{
@@ -90,7 +91,7 @@ func (v *volumeList) list(
 	if in.shares, err = shares.New(ctx, v.client); err != nil {
 		return nil, err
 	}
-	listed, err := in.shares.List(ctx, key, cluster)
+	listed, err := in.shares.List(ctx, shares.ClusterKey, cluster)
 	for _, one := range listed {
 		all[one.ID] = stored{name: one.Name, status: one.Status, gibibytes: one.Size, ours: true}
 	}
@@ -140,7 +141,7 @@ func (l *Volumes) compare(
 			continue // a driver has created it meanwhile
 		}
 		found, exists := all[one.ID]
-		if !exists && in.shares != nil && findDriver(one.Driver).kind == choice.Manila {
+		if !exists && in.shares != nil && facts.guest.findDriver(one.Driver).kind == choice.Manila {
 			share, isThere, err := in.shares.Find(ctx, one.ID) // it may have another ID of a cluster
 			if err != nil {
 				return err

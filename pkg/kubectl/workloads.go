@@ -57,7 +57,7 @@ func templatesOfRevisions(
 // locate sets the cluster and the namespace of a workload, and returns its driver; nil if it is not
 // one of a driver. Without the flag --namespace it chooses the namespace of the driver.
 func (q *question) locate(ctx context.Context) *driver {
-	d := driverIf(func(d driver) bool { return slices.Contains(d.workloads(), q.name) })
+	d := q.guest.driverIf(func(d driver) bool { return slices.Contains(d.workloads(), q.name) })
 	if d == nil {
 		return nil
 	}

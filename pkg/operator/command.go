@@ -33,7 +33,7 @@ func NewCommand(
 ) *cobra.Command {
 	root := &cobra.Command{
 		Use:     name,
-		Short:   fmt.Sprintf("Install and maintain the CSI driver %s of an OpenStack cloud", leader.Name),
+		Short:   "Install and maintain a CSI driver of an OpenStack cloud",
 		Version: version.Get().String(),
 	}
 	drivers := append([]plugin.Driver{leader}, companions...)

@@ -61,7 +61,7 @@ type addonsFixture struct {
 
 func cinderPlugin() plugin.Driver {
 	return plugin.Driver{
-		Name: opv1.CinderCSIDriver, ConditionPrefix: "OpenStackCinder", Assets: cinder.Assets(),
+		ConditionPrefix: "OpenStackCinder", Assets: cinder.Assets(),
 	}
 }
 

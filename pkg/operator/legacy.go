@@ -183,5 +183,5 @@ func (d *driver) staleConditions(name string) (factory.Controller, error) {
 }
 
 func (d *driver) generations() ([]legacy.Generation, error) {
-	return legacy.Generations(string(d.Name), d.cluster.Flavour, d.cluster.Namespaces.ControlPlane)
+	return legacy.Generations(d.csiDriver, d.cluster.Flavour, d.cluster.Namespaces.ControlPlane)
 }

@@ -228,7 +228,7 @@ func TestLegacyControllerKeepsTheServiceWhilePodsMayMountItsCertificate(t *testi
 func TestDriverWithoutEarlierReleasesNeedsNoLegacyController(t *testing.T) {
 	t.Parallel()
 	d := assembled(t, flavour.Standalone, plugins()...)[1] // has no assets for CSI-Addons
-	d.Name = "new.csi.openstack.org"
+	d.csiDriver = "new.csi.openstack.org"
 	for name, build := range map[string]func(string) (factory.Controller, error){
 		"conditions": d.staleConditions, "RBAC objects": d.legacyController,
 	} {

@@ -18,7 +18,7 @@ const managementStateDegraded = "ManagementStateDegraded"
 // managementState returns the controller of the condition ManagementStateDegraded. It replaces
 // library-go's, whose messages explain neither the effect of a state nor how to leave it.
 func (d *driver) managementState(name string) (factory.Controller, error) {
-	name = factory.ControllerInstanceName(string(d.Name), name)
+	name = factory.ControllerInstanceName(d.csiDriver, name)
 	sync := func(ctx context.Context, _ factory.SyncContext) error {
 		spec, _, _, err := d.operator.GetOperatorState()
 		if apierrors.IsNotFound(err) {
@@ -37,7 +37,8 @@ func (d *driver) managementState(name string) (factory.Controller, error) {
 func (d *driver) managementCondition(state opv1.ManagementState) *cluster.Condition {
 	ret := cluster.NewCondition(managementStateDegraded, opv1.ConditionFalse, "", "")
 	effect := fmt.Sprintf("the operator does not upgrade, repair or configure the driver, and does "+
-		"not update other conditions. Set spec.managementState of ClusterCSIDriver %s to Managed", d.Name)
+		"not update other conditions. Set spec.managementState of ClusterCSIDriver %s to Managed",
+		d.csiDriver)
 	switch {
 	case state == opv1.Managed:
 		return ret

@@ -10,7 +10,6 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
 func TestManagementStateDegradedExplainsTheState(t *testing.T) {
@@ -36,8 +35,7 @@ func TestManagementStateDegradedExplainsTheState(t *testing.T) {
 		client := newFakeClient(t)
 		setState(t, client, state)
 		d := &driver{
-			Driver: plugin.Driver{Name: "x.example"},
-			shared: &shared{operator: client, events: process().Events},
+			shared: &shared{csiDriver: "x.example", operator: client, events: process().Events},
 		}
 		assert.NilError(t, syncer(t, d, d.managementState)())
 		want := []opv1.OperatorCondition{

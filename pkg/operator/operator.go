@@ -29,10 +29,10 @@ import (
 
 // operator is what a start command runs.
 type operator struct {
-	// name is the name of the operator's Deployment.
-	name    string
-	drivers []plugin.Driver
-	bundles []*bundle.Bundle
+	// name is the name of the operator's Deployment, and driver that of the CSI driver.
+	name, driver string
+	drivers      []plugin.Driver
+	bundles      []*bundle.Bundle
 	// csiAddons are the bundles for CSI-Addons.
 	csiAddons  []*bundle.Bundle
 	settings   *settings.Settings
@@ -58,12 +58,14 @@ type driver struct {
 type shared struct {
 	// operatorName is the name of the operator's Deployment.
 	operatorName string
-	cluster      *cluster.Cluster
-	operator     v1helpers.OperatorClientWithFinalizers
-	settings     *settings.Settings
-	events       events.Recorder
-	clock        clock.Clock
-	key          *hook.Key
+	// csiDriver is the name of the CSI driver and of its ClusterCSIDriver.
+	csiDriver string
+	cluster   *cluster.Cluster
+	operator  v1helpers.OperatorClientWithFinalizers
+	settings  *settings.Settings
+	events    events.Recorder
+	clock     clock.Clock
+	key       *hook.Key
 	// choices are those of the leading driver, nil if it has none.
 	choices *plugin.Choices
 	// trustedCA is the ConfigMap with the trusted CA bundle, among the assets of the leading driver;
@@ -89,14 +91,18 @@ func newOperator(
 	if err != nil {
 		return nil, err
 	}
+	csiDriver, err := driverName(bundles[0])
+	if err != nil {
+		return nil, err
+	}
 	loaded, err := flags.Load(lookup, bundle.AllImageVariables(flags.Flavour(), bundles),
 		bundle.AllImageVariables(flags.Flavour(), addons))
 	if err != nil {
 		return nil, err
 	}
 	return &operator{
-		name: name, drivers: drivers, bundles: bundles, csiAddons: addons, settings: loaded,
-		namespaces: loaded.Flavour.Namespaces(loaded.Namespace, drivers[0].Namespace),
+		name: name, driver: csiDriver, drivers: drivers, bundles: bundles, csiAddons: addons,
+		settings: loaded, namespaces: loaded.Flavour.Namespaces(loaded.Namespace, drivers[0].Namespace),
 	}, nil
 }
 
@@ -135,7 +141,7 @@ func (o *operator) run(ctx context.Context, process host.Process) error {
 func (o *operator) connect(process host.Process) (*cluster.Cluster, error) {
 	return cluster.Connect(cluster.Options{
 		ControlPlane: process.Config, Guest: process.Served, Clock: process.Clock,
-		Flavour: o.settings.Flavour, Namespaces: o.namespaces, Driver: string(o.drivers[0].Name),
+		Flavour: o.settings.Flavour, Namespaces: o.namespaces, Driver: o.driver,
 		ClusterID: o.settings.ClusterID,
 	})
 }
@@ -145,14 +151,15 @@ func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) 
 	leader := o.drivers[0]
 	values := placeholders(slices.Concat(o.bundles, o.csiAddons), o.settings, o.namespaces)
 	common := &shared{
-		operatorName: o.name, cluster: connected, operator: connected.Operator, settings: o.settings,
-		events: process.Events, clock: process.Clock, key: &hook.Key{}, requests: newRequestMetric(),
+		operatorName: o.name, csiDriver: o.driver, cluster: connected,
+		operator: connected.Operator, settings: o.settings, events: process.Events, clock: process.Clock,
+		key: &hook.Key{}, requests: newRequestMetric(),
 		needed: make(chan struct{}),
 	}
 	var drivers []*driver
 	for i, p := range o.drivers {
-		if p.Name != leader.Name || p.Namespace != leader.Namespace {
-			return nil, fmt.Errorf("driver %q is not a companion of %q: name or namespace differs",
+		if p.Namespace != leader.Namespace {
+			return nil, fmt.Errorf("driver %q is not a companion of %q: the namespace differs",
 				p.ConditionPrefix, leader.ConditionPrefix)
 		}
 		filled, err := o.bundles[i].Fill(values)
@@ -181,8 +188,9 @@ func setUp(drivers []*driver) error {
 		return err
 	}
 	dependencies := plugin.Dependencies{
-		Cluster: leader.cluster, Settings: leader.settings, Events: leader.events,
-		Observe: leader.requests.observe, Needed: leader.needed, Clock: leader.clock,
+		Driver: leader.csiDriver, Cluster: leader.cluster, Settings: leader.settings,
+		Events: leader.events, Observe: leader.requests.observe, Needed: leader.needed,
+		Clock: leader.clock,
 	}
 	if ca := leader.trustedCA; ca != nil {
 		dependencies.TrustedCAs = ca.pem
@@ -205,7 +213,7 @@ func setUp(drivers []*driver) error {
 func registerMetrics(leader *driver) error {
 	errs := []error{
 		legacyregistry.Register(leader.requests.duration),
-		legacyregistry.CustomRegister(newConditionMetric(string(leader.Name), leader.operator)),
+		legacyregistry.CustomRegister(newConditionMetric(leader.csiDriver, leader.operator)),
 	}
 	if watcher := leader.components.Credentials; watcher != nil {
 		errs = append(errs, watcher.Metrics.RegisterWith(legacyregistry.Register))
@@ -234,9 +242,6 @@ func loadBundles(
 		if err != nil {
 			return nil, nil, fmt.Errorf("loading assets of driver %q: %w", d.ConditionPrefix, err)
 		}
-		if err := checkName(d, own); err != nil {
-			return nil, nil, err
-		}
 		addon, err := bundle.LoadCSIAddons(d.Assets, f)
 		if err != nil {
 			return nil, nil, fmt.Errorf("loading assets for CSI-Addons of driver %q: %w",
@@ -247,20 +252,17 @@ func loadBundles(
 	return bundles, addons, nil
 }
 
-// checkName returns an error if the driver's name differs from the CSIDriver among its assets. The
-// operator would never find the ClusterCSIDriver under another name.
-func checkName(d plugin.Driver, b *bundle.Bundle) error {
-	for _, asset := range b.Select(bundle.CSIDriver, flavour.Guest) {
-		object, err := metadata(asset)
-		if err != nil {
-			return err
-		}
-		if object.Name != string(d.Name) {
-			return fmt.Errorf("plugin.Driver %q: field Name is %q, but the CSIDriver in its assets is %q",
-				d.ConditionPrefix, d.Name, object.Name)
-		}
+// driverName returns the name of the CSI driver in the flavour, which its CSIDriver has.
+func driverName(leader *bundle.Bundle) (string, error) {
+	found := leader.Select(bundle.CSIDriver, flavour.Guest)
+	if len(found) == 0 {
+		return "", errors.New("the assets of the first driver contain no CSIDriver")
 	}
-	return nil
+	object, err := metadata(found[0])
+	if err != nil {
+		return "", err
+	}
+	return object.Name, nil
 }
 
 // unknownRelease is the value of the placeholder until hook.Release replaces it.

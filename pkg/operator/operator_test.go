@@ -36,8 +36,7 @@ const operandNamespace = "openshift-manila-csi-driver"
 func plugins() []plugin.Driver {
 	driver := func(prefix string, assets fs.FS) plugin.Driver {
 		return plugin.Driver{
-			Name: "manila.csi.openstack.org", ConditionPrefix: prefix, Assets: assets,
-			Namespace: operandNamespace,
+			ConditionPrefix: prefix, Assets: assets, Namespace: operandNamespace,
 		}
 	}
 	return []plugin.Driver{driver("OpenStackManila", manila.Assets()), driver("NFS", nfs.Assets())}
@@ -47,6 +46,7 @@ func newTestOperator(t *testing.T, f flavour.Flavour, drivers ...plugin.Driver) 
 	t.Helper()
 	bundles, _, err := loadBundles(drivers, f)
 	assert.NilError(t, err)
+	csiDriver, _ := driverName(bundles[0]) // a companion alone has none
 	s := &settings.Settings{
 		Namespace: "operators", Flavour: f, ReleaseVersion: "4.21", Images: map[string]string{},
 	}
@@ -54,7 +54,7 @@ func newTestOperator(t *testing.T, f flavour.Flavour, drivers ...plugin.Driver) 
 		s.Images[variables[0]] = "registry.example/" + strings.ToLower(variables[0])
 	}
 	return &operator{
-		name: "test-operator", drivers: drivers, bundles: bundles, settings: s,
+		name: "test-operator", driver: csiDriver, drivers: drivers, bundles: bundles, settings: s,
 		csiAddons:  slices.Repeat([]*bundle.Bundle{{}}, len(drivers)),
 		namespaces: f.Namespaces(s.Namespace, drivers[0].Namespace),
 	}
@@ -236,9 +236,6 @@ func TestInvalidDriversAreRejectedByName(t *testing.T) {
 	for want, change := range map[string]func(*operator){
 		`loading assets of driver "OpenStackManila"`: func(o *operator) {
 			o.drivers[0].Assets = os.DirFS(t.TempDir())
-		},
-		`field Name is "cinder.csi.openstack.org", but the CSIDriver`: func(o *operator) {
-			o.drivers[0].Name = "cinder.csi.openstack.org"
 		},
 		`driver "NFS" is not a companion of "OpenStackManila"`: func(o *operator) {
 			o.drivers[1].Namespace = "elsewhere"

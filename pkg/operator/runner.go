@@ -33,7 +33,7 @@ func (r *runner) run(ctx context.Context) {
 	r.start(ctx, always)
 	r.drivers[0].cluster.Start(ctx)
 	if r.waitUntilNeeded(ctx) {
-		klog.FromContext(ctx).Info("Starting the driver", "driver", r.drivers[0].Name)
+		klog.FromContext(ctx).Info("Starting the driver", "driver", r.drivers[0].csiDriver)
 		r.drivers[0].awaitChoices(ctx)
 		r.start(ctx, driverNeeded)
 		r.waitForPrerequisites(ctx)
@@ -91,14 +91,14 @@ func (d *driver) waitFor(ctx context.Context, prerequisite string, met func() bo
 		func(context.Context) (bool, error) { return met(), nil })
 	if err != nil {
 		klog.FromContext(ctx).Info("Timed out waiting for prerequisites; starting workload controllers",
-			"driver", d.Name, "missing", prerequisite)
+			"driver", d.csiDriver, "missing", prerequisite)
 	}
 }
 
 // hasObservedConfig returns true if the ClusterCSIDriver contains all values that the workloads
 // need.
 func (d *driver) hasObservedConfig() bool {
-	_, _, _, err := d.cluster.Workloads(d.operator, string(d.Name)).GetOperatorState()
+	_, _, _, err := d.cluster.Workloads(d.operator, d.csiDriver).GetOperatorState()
 	return err == nil
 }
 

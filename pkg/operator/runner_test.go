@@ -19,7 +19,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
@@ -58,11 +57,10 @@ func newRunnerFixture(t *testing.T) *runnerFixture {
 		needed:   make(chan struct{}),
 		settings: &settings.Settings{},
 	}
-	leader := plugin.Driver{Name: "leader"}
 	f.runner = &runner{
 		drivers: []*driver{
-			{Driver: leader, shared: common, initialSyncs: &initialSyncs{}},
-			{Driver: leader, shared: common, initialSyncs: &initialSyncs{}},
+			{shared: common, initialSyncs: &initialSyncs{}},
+			{shared: common, initialSyncs: &initialSyncs{}},
 		},
 		controllers: map[phase][]factory.Controller{
 			always: {f.always}, driverNeeded: {f.needed}, workloads: {f.workload},

@@ -57,11 +57,11 @@ func TestSidecarsGetTheLeasesOfTheirCluster(t *testing.T) {
 			want := map[string]string{
 				"csi-provisioner": tt.want, "csi-resizer": tt.want, "csi-snapshotter": tt.want,
 			}
-			if p.Name == opv1.CinderCSIDriver {
+			if d.csiDriver == string(opv1.CinderCSIDriver) {
 				want["csi-attacher"] = tt.want
 			}
 			got := leaseArguments(rendered(t, d))
-			assert.Check(t, is.DeepEqual(want, got), "arguments about Leases, %s, %s", p.Name, name)
+			assert.Check(t, is.DeepEqual(want, got), "arguments about Leases, %s, %s", d.csiDriver, name)
 		}
 	}
 }

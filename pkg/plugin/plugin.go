@@ -11,7 +11,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/clock"
 
-	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
@@ -27,9 +26,6 @@ import (
 
 // Driver is a driver plugin.
 type Driver struct {
-	// Name is the name of the CSI driver and of its ClusterCSIDriver. A companion driver (NFS) uses
-	// the name of the leading driver.
-	Name opv1.CSIDriverName
 	// ConditionPrefix starts the types of all conditions about the driver's operands. It MUST NOT
 	// change, because alerts and CSO match the types.
 	ConditionPrefix string
@@ -48,6 +44,8 @@ type Driver struct {
 
 // Dependencies are what a Setup function can use.
 type Dependencies struct {
+	// Driver is the name of the CSI driver and of its ClusterCSIDriver. The flavour decides it.
+	Driver   string
 	Cluster  *cluster.Cluster
 	Settings *settings.Settings
 	Events   events.Recorder

@@ -38,6 +38,26 @@ func TestEachMixOfSystemsHasATestOfMakeTestAll(t *testing.T) {
 	}
 }
 
+// Keys and labels that the driver compiles in are the same whatever the name of its CSIDriver is.
+func TestKeysOfManilaAreThoseInTheSourceOfItsDriver(t *testing.T) {
+	t.Parallel()
+	known, err := os.ReadFile(filepath.Join(root, "pkg/kubectl/meaning/testdata/universe/keys.txt"))
+	assert.NilError(t, err)
+	spelled := regexp.MustCompile(`[^/\w.-]((?:[\w-]+\.)*manila\.csi\.openstack\.org/[a-z-]+)`)
+	found := 0
+	for _, suffix := range []string{".md", ".go", ".yaml"} {
+		for _, file := range files(t, os.DirFS(root), suffix) {
+			text, err := os.ReadFile(filepath.Join(root, file))
+			assert.NilError(t, err)
+			for _, m := range spelled.FindAllStringSubmatch(string(text), -1) {
+				found++
+				assert.Check(t, strings.Contains(string(known), "\n"+m[1]+"\t"), "%s: %s", file, m[1])
+			}
+		}
+	}
+	assert.Check(t, found >= 5, "found only %d keys", found)
+}
+
 // mustProve checks that a cell names tests, and that the tests of a build contain them. Names
 // without a folder are those of a default folder.
 func mustProve(t *testing.T, promise, cell, folder string, compiled map[string][]string) {

@@ -135,7 +135,7 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 		{"proxy.no=.svc", operator, `{"name":"NO_PROXY","value":".svc"}`},
 		{
 			"manila.managementState=Unmanaged,manila.storageClassState=Removed",
-			"ClusterCSIDriver /manila.csi.openstack.org",
+			"ClusterCSIDriver /nfs.manila.csi.openstack.org",
 			`"spec":{"managementState":"Unmanaged","storageClassState":"Removed"}`,
 		},
 		{"clusterID=mine", operator, `{"name":"CLUSTER_ID","value":"mine"}`},

@@ -231,7 +231,7 @@ func (k *plainKubernetes) run(command string) {
 // that stops it.
 func (k *plainKubernetes) startOperator(driver string) func() {
 	k.t.Helper()
-	operators, err := fixtures.Operators([]string{driver})
+	operators, err := fixtures.KubernetesOperators([]string{driver})
 	k.must(err)
 	o := operators[0]
 	deployment, err := k.cluster.kube.AppsV1().Deployments(o.Namespace).

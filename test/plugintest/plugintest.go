@@ -18,7 +18,6 @@ import (
 func Check(tb testing.TB, d plugin.Driver, dependencies plugin.Dependencies) {
 	tb.Helper()
 	word := regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
-	assert.Check(tb, validation.IsDNS1123Subdomain(string(d.Name)) == nil, "Name %q", d.Name)
 	assert.Check(tb, word.MatchString(d.ConditionPrefix), "ConditionPrefix %q", d.ConditionPrefix)
 	assert.Check(tb, d.Assets != nil, "Assets")
 	assert.Check(tb, d.Namespace == "" || validation.IsDNS1123Label(d.Namespace) == nil,

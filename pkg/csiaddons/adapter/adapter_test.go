@@ -99,6 +99,11 @@ func TestIdentityContainsTheServicesOfThePod(t *testing.T) {
 			args: manilaController(), want: driver.Description{Name: manila, Controller: true},
 			fences: identity.Capability_NetworkFence_NETWORK_FENCE,
 		},
+		{
+			args:   append(manilaController(), "--driver-name=nfs."+manila),
+			want:   driver.Description{Name: "nfs." + manila, Controller: true},
+			fences: identity.Capability_NetworkFence_NETWORK_FENCE,
+		},
 	} {
 		client := start(t, test.args...)
 		got, err := client.Describe(t.Context())

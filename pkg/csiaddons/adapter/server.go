@@ -63,7 +63,7 @@ func Run(ctx context.Context, settings *Settings) error {
 func newServer(settings *Settings) *grpc.Server {
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.WaitForHandlers(true))
 	self := identity.Service{
-		Driver: settings.Driver.name(), Kind: spec.Capability_Service_CONTROLLER_SERVICE,
+		Driver: settings.Name, Kind: spec.Capability_Service_CONTROLLER_SERVICE,
 	}
 	switch {
 	case settings.Service == Node:
@@ -86,7 +86,7 @@ func newServer(settings *Settings) *grpc.Server {
 			Connect: func(ctx context.Context) (manila.Shares, error) {
 				return shares.New(ctx, client)
 			},
-			Volumes:       volumes{driver: settings.Driver.name(), kubeconfig: fences.Kubeconfig}.list,
+			Volumes:       volumes{driver: settings.Name, kubeconfig: fences.Kubeconfig}.list,
 			PluginVersion: plugin(fences.PluginAddress).version,
 		}))
 	}

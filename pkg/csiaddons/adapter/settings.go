@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 type Settings struct {
 	// Driver is Cinder or Manila.
 	Driver Driver
+	// Name is the name of the CSI driver, which its CSIDriver has.
+	Name string
 	// Service is the service of the driver that the pod contains.
 	Service Service
 	// Address is the path of the socket to serve on.
@@ -49,9 +52,6 @@ const (
 	Manila Driver = "manila"
 )
 
-// name returns the name of the CSI driver, which its CSIDriver has.
-func (d Driver) name() string { return string(d) + ".csi.openstack.org" }
-
 // Service is the service of CSI that a pod of a driver contains.
 type Service string
 
@@ -64,6 +64,8 @@ const (
 // AddTo registers the flags.
 func (s *Settings) AddTo(set *pflag.FlagSet) {
 	set.StringVar((*string)(&s.Driver), "driver", "", "Driver to serve: cinder or manila.")
+	set.StringVar(&s.Name, "driver-name", "",
+		"Name of the CSI driver. Default: DRIVER.csi.openstack.org.")
 	set.StringVar((*string)(&s.Service), "service", "",
 		"Service of the driver in this pod: controller or node.")
 	set.StringVar(&s.Address, "csi-addons-address", "/run/csi-addons/socket",
@@ -93,6 +95,7 @@ func (s *Settings) Check() error {
 	if s.Service != Controller && s.Service != Node {
 		fault("flag --service is %q: it must be %s or %s", s.Service, Controller, Node)
 	}
+	s.Name = cmp.Or(s.Name, string(s.Driver)+".csi.openstack.org")
 	for name, path := range map[string]*string{
 		"csi-addons-address": &s.Address, "staging-path": &s.StagingPath,
 		"csi-address": &s.Fence.PluginAddress,

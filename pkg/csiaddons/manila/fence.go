@@ -27,10 +27,6 @@ import (
 )
 
 const (
-	// clusterKey is the key in the metadata of a share with which manila-csi-plugin names the cluster
-	// (its flag --cluster-id). Never write it: when OpenShift's installer destroys a cluster, it
-	// deletes all shares with the ID of the cluster.
-	clusterKey   = "manila.csi.openstack.org/cluster"
 	protocol     = "NFS"
 	pollInterval = time.Second
 	// waitTimeout is how long a call continues when only waiting shares are left: a fence of other
@@ -204,7 +200,7 @@ func (c *Controller) list(ctx context.Context, cloud Shares) ([]shares.Share, er
 			"in the project may have too: their shares would be fenced. Set a unique ID by the flag "+
 			"--cluster-id of the operator", sharedCluster)
 	}
-	found, err := cloud.List(ctx, clusterKey, c.config.Cluster)
+	found, err := cloud.List(ctx, shares.ClusterKey, c.config.Cluster)
 	if err != nil {
 		return nil, cloudError(ctx, err)
 	}
@@ -213,7 +209,7 @@ func (c *Controller) list(ctx context.Context, cloud Shares) ([]shares.Share, er
 		return nil, cloudError(ctx, err)
 	}
 	for _, share := range marked {
-		if share.Metadata[clusterKey] != c.config.Cluster {
+		if share.Metadata[shares.ClusterKey] != c.config.Cluster {
 			found = append(found, share)
 		}
 	}
@@ -235,12 +231,12 @@ func (c *Controller) check(found []shares.Share, o operation) error {
 	case len(found) == 0 && o.fences():
 		return status.Errorf(codes.FailedPrecondition, "no share in the project has the cluster ID %q "+
 			"in its metadata %s, and no PersistentVolume has a share, so nothing is fenced. Check the flag "+
-			"--cluster-id", c.config.Cluster, clusterKey)
+			"--cluster-id", c.config.Cluster, shares.ClusterKey)
 	case len(found) == 0:
 		return status.Errorf(codes.FailedPrecondition, "no share in the project has the cluster ID %q "+
 			"in its metadata %s or %s, so no access is restored. Check the flag --cluster-id and the "+
 			"project in the credentials. If all shares were deleted, delete the NetworkFence",
-			c.config.Cluster, clusterKey, markKey)
+			c.config.Cluster, shares.ClusterKey, markKey)
 	case others > 0 && o.fences():
 		return status.Errorf(codes.FailedPrecondition, "%d of %d shares of the cluster do not use %s, "+
 			"and the access to them cannot be revoked by the address of a client. No share is changed",

@@ -77,7 +77,7 @@ func (f *fixture) shareOf(protocol, cluster string, rules ...string) (id string)
 	f.Helper()
 	options := gophershares.CreateOpts{ShareProto: protocol, Size: 1}
 	if cluster != "" {
-		options.Metadata = map[string]string{clusterKey: cluster}
+		options.Metadata = map[string]string{shares.ClusterKey: cluster}
 	}
 	id, err := administrator.CreateShare(f.Context(), f.manila, options)
 	f.must(err)
@@ -126,7 +126,7 @@ func (f *fixture) expectRules(share string, want ...string) {
 	slices.Sort(want)
 	assert.Check(f, is.DeepEqual(want, got), "access")
 	metadata := f.metadata(share)
-	delete(metadata, clusterKey) // no fence changes it: see observed
+	delete(metadata, shares.ClusterKey) // no fence changes it: see observed
 	assert.Check(f, len(metadata) == 0, "the share has the metadata %v", metadata)
 }
 
@@ -255,13 +255,13 @@ func (o *observed) Revoke(ctx context.Context, id, ruleID string) error {
 }
 
 func (o *observed) SetMetadata(ctx context.Context, id string, entries map[string]string) error {
-	_, found := entries[clusterKey]
+	_, found := entries[shares.ClusterKey]
 	assert.Check(o.t, !found, "a request writes the ID of the cluster to share %s", id)
 	return o.change(func() error { return o.Shares.SetMetadata(ctx, id, entries) })
 }
 
 func (o *observed) DeleteMetadata(ctx context.Context, id, key string) error {
-	assert.Check(o.t, key != clusterKey, "a request deletes the ID of the cluster from share %s", id)
+	assert.Check(o.t, key != shares.ClusterKey, "a request deletes the ID of the cluster from share %s", id)
 	return o.change(func() error { return o.Shares.DeleteMetadata(ctx, id, key) })
 }
 

@@ -14,6 +14,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 	"github.com/openstack-csi/csi-operator/test/openstack/sharecloud"
 )
 
@@ -45,7 +46,8 @@ func newHistory(t *testing.T, seed uint64) *history {
 	})}
 	for i := range 2 {
 		share := sharecloud.Share{
-			ID: shareID(i), Backend: string("ab"[i]), Metadata: map[string]string{clusterKey: cluster},
+			ID: shareID(i), Backend: string("ab"[i]),
+			Metadata: map[string]string{shares.ClusterKey: cluster},
 		}
 		originals, kept := randomRules(h.random, nil)
 		h.rules[share.ID] = append(originals, kept...)

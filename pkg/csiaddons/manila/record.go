@@ -16,7 +16,7 @@ const (
 	fencedKey  = "csi-addons-fenced-networks"
 	revokedKey = "csi-addons-revoked-rules"
 	// markKey contains the ID of the cluster while a share has a record. So the end of a fence finds
-	// the share without clusterKey, and without its PersistentVolume.
+	// the share without shares.ClusterKey, and without its PersistentVolume.
 	markKey    = "csi-addons-fenced-by"
 	addedKey   = "csi-addons-added-by"
 	addedValue = "network-fence"

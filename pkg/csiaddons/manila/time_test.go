@@ -14,6 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 	"github.com/openstack-csi/csi-operator/test/openstack/sharecloud"
 )
 
@@ -33,7 +34,7 @@ func newCloud(number int, config sharecloud.Config) *cloud {
 func (c *cloud) share(id, backend string) {
 	c.Create(sharecloud.Share{
 		ID: id, Backend: backend, Rules: []string{"rw 0.0.0.0/0"},
-		Metadata: map[string]string{clusterKey: cluster},
+		Metadata: map[string]string{shares.ClusterKey: cluster},
 	})
 }
 

@@ -25,6 +25,8 @@ import (
 type Node struct {
 	fence.UnimplementedFenceControllerServer
 
+	// Driver is the name of the CSI driver.
+	Driver string
 	// Name is the name of the Node, and Defaults its addresses, which it uses unless the request
 	// names the storage networks.
 	Name     string
@@ -38,7 +40,7 @@ func NewServer(node *Node) *grpc.Server {
 	server := grpc.NewServer()
 	fence.RegisterFenceControllerServer(server, node)
 	spec.RegisterIdentityServer(server, identity.Service{
-		Driver: "manila.csi.openstack.org", Kind: spec.Capability_Service_NODE_SERVICE,
+		Driver: node.Driver, Kind: spec.Capability_Service_NODE_SERVICE,
 		Operation: identity.Fences(spec.Capability_NetworkFence_GET_CLIENTS_TO_FENCE),
 	})
 	return server

@@ -163,9 +163,9 @@ func TestDefaultsAreThoseOfTheExistingSystem(t *testing.T) {
 	got, err := loadSettings(t, podFlags()...)
 	assert.NilError(t, err)
 	want := &Settings{
-		DriverAddress: "/run/csi-addons/socket",
-		StagingPath:   "/var/lib/kubelet/plugins/kubernetes.io/csi/",
-		Timeout:       3 * time.Minute, Port: 9070,
+		DriverAddress: "/run/csi-addons/socket", ManilaName: "manila.csi.openstack.org",
+		StagingPath: "/var/lib/kubelet/plugins/kubernetes.io/csi/",
+		Timeout:     3 * time.Minute, Port: 9070,
 		Pod: Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a", Node: "worker-1"},
 		Election: Election{
 			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 5 * time.Second,
@@ -196,7 +196,8 @@ func TestEveryFlagOfTheExistingSystemIsAccepted(t *testing.T) {
 	assert.NilError(t, err)
 	want := &Settings{
 		DriverAddress: "unix:///csi/s", StagingPath: "/staging", Timeout: time.Minute, Port: 1,
-		Pod: Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a", Node: "worker-1"},
+		ManilaName: "manila.csi.openstack.org",
+		Pod:        Pod{Name: "pod-a", Namespace: "csi", UID: "uid-a", Node: "worker-1"},
 		Election: Election{
 			LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RetryPeriod: 2 * time.Second,
 		},
@@ -227,14 +228,15 @@ func TestErrorNamesEveryFault(t *testing.T) {
 
 func TestSidecarServesAddressesOfManilasNodes(t *testing.T) {
 	t.Parallel()
-	settings, err := loadSettings(t, podFlags("--manila-node-addresses=10.0.0.5,fd00::5")...)
+	settings, err := loadSettings(t, podFlags("--manila-node-addresses=10.0.0.5,fd00::5",
+		"--driver-name=nfs.manila.csi.openstack.org")...)
 	assert.NilError(t, err)
 	client, err := connect(settings)
 	assert.NilError(t, err)
 	defer func() { _ = client.Close() }()
 	got, err := client.Describe(t.Context())
 	assert.NilError(t, err)
-	want := driver.Description{Name: "manila.csi.openstack.org", Node: true}
+	want := driver.Description{Name: "nfs.manila.csi.openstack.org", Node: true}
 	assert.Check(t, is.DeepEqual(want, got))
 	answer, err := client.Fence.GetFenceClients(t.Context(), &fence.GetFenceClientsRequest{})
 	assert.Check(t, err == nil && answer.GetClients()[0].GetId() == "worker-1" &&

@@ -83,7 +83,8 @@ func start(ctx context.Context, settings *Settings) error {
 func connect(settings *Settings) (*driver.Client, error) {
 	if len(settings.ManilaNodeAddresses) > 0 {
 		return driver.NewInProcess(manilanode.NewServer(&manilanode.Node{
-			Name: settings.Pod.Node, Defaults: settings.ManilaNodeAddresses, Addresses: net.InterfaceAddrs,
+			Driver: settings.ManilaName, Name: settings.Pod.Node, Defaults: settings.ManilaNodeAddresses,
+			Addresses: net.InterfaceAddrs,
 		}))
 	}
 	client, err := driver.New(settings.DriverAddress)

@@ -26,6 +26,8 @@ type Settings struct {
 	// ManilaNodeAddresses are the addresses of the Node, if the sidecar itself serves Manila's node
 	// service for the driver.
 	ManilaNodeAddresses []net.IP
+	// ManilaName is the name of the CSI driver in this case.
+	ManilaName string
 	// StagingPath is the folder in which kubelet stages volumes.
 	StagingPath string
 	// Timeout limits a call whose caller sets no deadline.
@@ -87,6 +89,8 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.IPSliceVar(&s.ManilaNodeAddresses, "manila-node-addresses", nil, "IP addresses of the Node "+
 		"of the pod, one of each family. With them the sidecar calls no socket: in the pods of "+
 		"Manila's node service it only returns addresses of the node.")
+	set.StringVar(&s.ManilaName, "driver-name", "manila.csi.openstack.org",
+		"Name of the CSI driver if --manila-node-addresses is set.")
 	set.StringVar(&s.Pod.Node, "node-id", "", "Name of the Node of the pod.")
 	set.StringVar(&s.Pod.Name, "pod", "", "Name of the pod.")
 	set.StringVar(&s.Pod.Namespace, "namespace", "", "Namespace of the pod.")

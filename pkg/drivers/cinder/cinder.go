@@ -5,7 +5,6 @@
 package cinder
 
 import (
-	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
@@ -16,9 +15,6 @@ import (
 )
 
 const (
-	// Name is the name of the CSI driver in StorageClasses and PersistentVolumes.
-	Name opv1.CSIDriverName = opv1.CinderCSIDriver
-
 	// credentialsSecret is the driver Secret. The cloud credential operator creates it; it contains
 	// clouds.yaml, and may contain the CA of the cloud.
 	credentialsSecret = "openstack-cloud-credentials"
@@ -44,7 +40,6 @@ const (
 // Driver returns the driver plugin.
 func Driver() plugin.Driver {
 	return plugin.Driver{
-		Name:            Name,
 		ConditionPrefix: "OpenStackCinder",
 		Assets:          assets.Assets(),
 		Setup:           setup,

@@ -18,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	configv1 "github.com/openshift/api/config/v1"
+	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
@@ -121,8 +122,9 @@ func unstarted(tb testing.TB, seed clustertest.Seed) *fixture {
 		events: events.NewInMemoryRecorder("test", clock),
 	}
 	b.dependencies = plugin.Dependencies{
-		Cluster: b.Cluster, Settings: &settings.Settings{CloudGracePeriod: grace, PollInterval: poll},
-		Events: b.events, Clock: clock,
+		Driver: string(opv1.CinderCSIDriver), Cluster: b.Cluster,
+		Settings: &settings.Settings{CloudGracePeriod: grace, PollInterval: poll},
+		Events:   b.events, Clock: clock,
 	}
 	b.State.Clock = clock
 	b.cloud.offer(true)

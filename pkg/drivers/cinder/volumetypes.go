@@ -42,7 +42,7 @@ func newVolumeTypes(
 ) *volumeTypes {
 	v := &volumeTypes{choices: choices}
 	v.connect = func(ctx context.Context) (typeLister, error) { return credentials.Client(ctx) }
-	names := classes.NamesOf(choice.Cinder, string(Name))
+	names := classes.NamesOf(choice.Cinder, s.Driver)
 	v.Controller = storageclass.New(s.Cluster, s.Events, choices, names, v)
 	return v
 }

@@ -116,7 +116,7 @@ func TestClassesOfVolumeTypesStay(t *testing.T) {
 	assert.Check(t, is.DeepEqual(want, b.ignored(t)))
 	told := []string{strings.TrimPrefix(want, "PartlyIgnored ")}
 	assert.Check(t, is.DeepEqual(told, b.messages("VolumeTypeGone")), "events")
-	name := metav1.ObjectMeta{Name: string(Name)}
+	name := metav1.ObjectMeta{Name: string(opv1.CinderCSIDriver)}
 	b.State.Set(t, &opv1.ClusterCSIDriver{ObjectMeta: name, Spec: opv1.ClusterCSIDriverSpec{
 		OperatorSpec:      opv1.OperatorSpec{ManagementState: opv1.Managed},
 		StorageClassState: opv1.RemovedStorageClass,

@@ -36,6 +36,7 @@ func dependenciesOf(tb testing.TB, seed clustertest.Seed) (*clustertest.Fake, pl
 	seed.ClusterCSIDriver = csiDriver(opv1.Managed, opv1.ManagedStorageClass)
 	fake := clustertest.New(tb, seed)
 	return fake, plugin.Dependencies{
+		Driver:   string(opv1.ManilaCSIDriver),
 		Cluster:  fake.Cluster,
 		Settings: &settings.Settings{},
 		Events:   events.NewInMemoryRecorder("test", clocktesting.NewFakePassiveClock(time.Unix(0, 0))),
@@ -55,7 +56,7 @@ func csiDriver(
 	management opv1.ManagementState, classes opv1.StorageClassStateName,
 ) *opv1.ClusterCSIDriver {
 	return &opv1.ClusterCSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: string(Name)},
+		ObjectMeta: metav1.ObjectMeta{Name: string(opv1.ManilaCSIDriver)},
 		Spec: opv1.ClusterCSIDriverSpec{
 			OperatorSpec:      opv1.OperatorSpec{ManagementState: management},
 			StorageClassState: classes,

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/manila"
@@ -24,8 +23,6 @@ import (
 )
 
 const (
-	// Name is the name of the CSI driver in StorageClasses and PersistentVolumes.
-	Name opv1.CSIDriverName = opv1.ManilaCSIDriver
 	// Namespace contains all operands on the guest side, and standalone the controllers too.
 	Namespace = "openshift-manila-csi-driver"
 
@@ -55,7 +52,6 @@ const (
 // Driver returns the driver plugin.
 func Driver() plugin.Driver {
 	return plugin.Driver{
-		Name:            Name,
 		ConditionPrefix: "OpenStackManila",
 		Component:       "openstack-manila-csi-driver-operator",
 		Assets:          assets.Assets(),

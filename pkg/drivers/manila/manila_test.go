@@ -73,7 +73,10 @@ func TestNamesThatOthersUse(t *testing.T) {
 		}
 		assert.NilError(t, yaml.Unmarshal(snapshots[0].Data, &class))
 		const key = "csi.storage.k8s.io/snapshotter-secret-"
-		assert.Check(t, is.Equal(class.Driver, string(Name)))
+		assert.Check(t, is.Equal(class.Driver, map[flavour.Flavour]string{
+			flavour.Standalone: "manila.csi.openstack.org", flavour.HyperShift: "manila.csi.openstack.org",
+			flavour.Kubernetes: "nfs.manila.csi.openstack.org",
+		}[f]))
 		assert.Check(t, is.Equal(class.Parameters[key+"name"], loginSecret))
 		assert.Check(t, is.Contains([]string{"${NODE_NAMESPACE}", Namespace},
 			class.Parameters[key+"namespace"]))

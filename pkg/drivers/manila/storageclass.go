@@ -36,11 +36,10 @@ func newStorageClassController(
 	s plugin.Dependencies, choices *plugin.Choices,
 ) *storageClassController {
 	c := &storageClassController{cluster: s.Cluster, choices: choices}
-	c.Controller = storageclass.New(s.Cluster, s.Events, choices, classNames(), c)
+	names := classes.NamesOf(choice.Manila, s.Driver)
+	c.Controller = storageclass.New(s.Cluster, s.Events, choices, names, c)
 	return c
 }
-
-func classNames() classes.Names { return classes.NamesOf(choice.Manila, string(Name)) }
 
 // setShareTypes receives the results of the cloud probe. A probe that did not reach Manila changes
 // nothing.

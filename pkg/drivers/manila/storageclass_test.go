@@ -21,6 +21,7 @@ import (
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -47,6 +48,10 @@ func newClassBench(t *testing.T, objects ...runtime.Object) classBench {
 
 func newClasses(s plugin.Dependencies) *storageClassController {
 	return newStorageClassController(s, plugin.NewChoices(s.Cluster, userConfigMap, choice.Manila))
+}
+
+func classNames() classes.Names {
+	return classes.NamesOf(choice.Manila, string(opv1.ManilaCSIDriver))
 }
 
 // hashedName returns the name with a hash of the class of a share type.

@@ -4,18 +4,11 @@
 package nfs
 
 import (
-	opv1 "github.com/openshift/api/operator/v1"
-
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/nfs"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 )
 
-// Companion returns the plugin for a leading driver of this name and namespace.
-func Companion(leader opv1.CSIDriverName, namespace string) plugin.Driver {
-	return plugin.Driver{
-		Name:            leader,
-		ConditionPrefix: "NFS",
-		Assets:          assets.Assets(),
-		Namespace:       namespace,
-	}
+// Companion returns the plugin for a leading driver with this namespace.
+func Companion(namespace string) plugin.Driver {
+	return plugin.Driver{ConditionPrefix: "NFS", Assets: assets.Assets(), Namespace: namespace}
 }

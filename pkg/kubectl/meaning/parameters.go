@@ -31,8 +31,9 @@ func UnknownParameters(kind, driver string, set map[string]string) (unknown []Un
 	ours := false
 	for line := range strings.Lines(parameters) {
 		fields := strings.Split(line, "\t")
-		ours = ours || fields[0] == driver
-		if len(fields) == 4 && (fields[0] == driver || fields[0] == "*") && fields[1] == kind {
+		own := strings.HasSuffix("."+driver, "."+fields[0]) // also with the protocol before it
+		ours = ours || own
+		if len(fields) == 4 && (own || fields[0] == "*") && fields[1] == kind {
 			known = append(known, fields[2])
 		}
 	}

@@ -17,7 +17,7 @@ func TestUnknownParametersNameSimilarOnes(t *testing.T) {
 		want         []unknown
 	}{
 		{
-			"StorageClass", "manila.csi.openstack.org",
+			"StorageClass", "nfs.manila.csi.openstack.org",
 			map[string]string{
 				"type": "x", "shareNetwork": "y", "share-network": "z", "quota": "1",
 				"csi.storage.k8s.io/provisioner-secret-name": "s", "csiNodeStageSecretName": "s",

@@ -11,6 +11,10 @@ import (
 )
 
 const (
+	// ClusterKey is the key in the metadata of a share with which manila-csi-plugin names the cluster
+	// (its flag --cluster-id), whatever the name of its driver. Never write it: when OpenShift's
+	// installer destroys a cluster, it deletes all shares with the ID of the cluster.
+	ClusterKey = "manila.csi.openstack.org/cluster"
 	// MaxMetadataValue is the maximum length of a value in the metadata of a share. Manila counts
 	// characters; values that are set here must not have more bytes.
 	MaxMetadataValue = 1023

@@ -29,7 +29,7 @@ const (
 	// exportsPort is the port of NFS. There the stand-in of the NFS driver asks for access.
 	exportsPort = "2049"
 	// exportsPath is the folder of all shares in a node, for that stand-in.
-	exportsPath = "/var/lib/kubelet/plugins/csi-nfsplugin/exports"
+	exportsPath = "/var/lib/kubelet/plugins/openstack-manila-nfs/exports"
 	// headerTimeout limits how long a client sends the header of a request.
 	headerTimeout = time.Minute
 	// defaultZone is the availability zone of a default installation of OpenStack.

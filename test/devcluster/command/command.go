@@ -140,7 +140,11 @@ func (f *flags) places() (places, error) {
 }
 
 func (f *flags) clusterOptions(p places) (cluster.Options, error) {
-	operators, err := fixtures.Operators(f.drivers)
+	find := fixtures.Operators
+	if f.nodes != simulatedNodes { // not OpenShift
+		find = fixtures.KubernetesOperators
+	}
+	operators, err := find(f.drivers)
 	if err != nil {
 		return cluster.Options{}, err
 	}

@@ -133,7 +133,7 @@ func (c *Cluster) plan(o Options) (devcluster.Options, error) {
 	if err != nil {
 		return devcluster.Options{}, err
 	}
-	if c.Operators, err = fixtures.Operators(o.Drivers); err != nil {
+	if c.Operators, err = fixtures.KubernetesOperators(o.Drivers); err != nil {
 		return devcluster.Options{}, err
 	}
 	nodes, err := devcluster.RealNodes(cmp.Or(o.Nodes, 1), folders)

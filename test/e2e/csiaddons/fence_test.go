@@ -27,7 +27,7 @@ import (
 
 const (
 	manilaNamespace = "openshift-manila-csi-driver"
-	manilaDriver    = "manila.csi.openstack.org"
+	manilaDriver    = "nfs.manila.csi.openstack.org"
 	// fenceLimit is the time limit of the controller for one call of a driver, and unfenceLimit that
 	// of Rook, which then compares the message.
 	fenceLimit   = 3 * time.Minute

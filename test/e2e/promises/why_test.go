@@ -78,7 +78,7 @@ func (x *test) explainsLease() {
 	x.freezeLeaders(controller)
 	x.Claim("why-lease", pods.ClaimSpec(pods.Manila()))
 	x.awaitCause("pvc/why-lease", "no provisioner leads, so new claims wait: Lease "+
-		"manila-csi-openstack-org")
+		"nfs-manila-csi-openstack-org")
 	x.killLeaders(controller)
 	x.awaitBound("why-lease")
 }
@@ -86,7 +86,7 @@ func (x *test) explainsLease() {
 // explainsImage selects an image that no node can pull. Pods that run stay.
 func (x *test) explainsImage() {
 	const operator = "deployment/manila-csi-driver-operator -n openshift-cluster-csi-drivers "
-	const driver = "clustercsidriver/manila.csi.openstack.org "
+	const driver = "clustercsidriver/nfs.manila.csi.openstack.org "
 	image := x.run("kubectl get " + operator +
 		`-o jsonpath='{.spec.template.spec.containers[0].env[?(@.name=="DRIVER_IMAGE")].value}'`)
 	restore := "kubectl set env " + operator + "DRIVER_IMAGE=" + image

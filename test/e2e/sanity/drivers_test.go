@@ -30,7 +30,7 @@ func drivers() []driver {
 			},
 		},
 		{
-			name: "manila.csi.openstack.org", namespace: "openshift-manila-csi-driver",
+			name: "nfs.manila.csi.openstack.org", namespace: "openshift-manila-csi-driver",
 			controller: "openstack-manila-csi-controllerplugin", class: "csi-manila-default",
 			failures: map[string]string{
 				"Node Service NodePublishVolume with single node multi writer capability " +
