@@ -136,3 +136,13 @@ func Printable(name string) string {
 	}
 	return "(a name that is not printed)"
 }
+
+// fields returns the names of the keys of T.
+func fields[T any]() []string {
+	var names []string
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		names = append(names, name)
+	}
+	return names
+}

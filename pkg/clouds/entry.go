@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -192,6 +191,8 @@ func (e *entry) strangers() string {
 	for _, k := range e.unread() {
 		if k.advice == noSuchKey {
 			keys = append(keys, k.key)
+		} else if k.value.Kind == yaml.MappingNode {
+			return fmt.Sprintf("; %s is not read: %s", k.key, k.advice)
 		}
 	}
 	return others("keys of auth that are not read are", keys)
@@ -223,6 +224,10 @@ func (e *entry) unread() (found []unread) {
 			if meaning != k.name {
 				advice += " and write " + meaning
 			}
+		case below && slices.ContainsFunc(mapping(k.value), func(inner key) bool {
+			return slices.Contains(here, inner.name)
+		}):
+			advice = "write what is below it in its place, with less indentation"
 		case below:
 			advice = noSuchKey
 		case overridesEndpoint(k.name):
@@ -262,16 +267,6 @@ func (e *entry) blank(names ...string) string {
 		}
 	}
 	return ""
-}
-
-// fields returns the names of the keys of T.
-func fields[T any]() []string {
-	var names []string
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
-		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-		names = append(names, name)
-	}
-	return names
 }
 
 // spelled returns the key of clouds.yaml that the name of a key means, or the name itself. The name

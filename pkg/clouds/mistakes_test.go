@@ -217,7 +217,7 @@ func TestMissingFieldsNameTheKeyInTheWrongPlace(t *testing.T) {
 				"read: write username), password (passwrod (line 7) is not read: write password)",
 		},
 		"auth in auth": {
-			auth("auth: {password: s3cr3t}"), "keys of auth that are not read are auth (line 5)",
+			auth("auth: {password: s3cr3t}"), "; auth (line 5) is not read: write what is below it",
 		},
 		"secret alone": {auth(credentialSecret), incomplete + "application_credential_id"},
 		"domain of an unscoped login": {

@@ -60,8 +60,8 @@ func (b *limitedBody) expectsJSON() bool {
 
 // check returns what is wrong with the answer: it is empty, no JSON, or ends too early.
 func (b *limitedBody) check(content []byte, end error) DescribedError {
-	const notAPI = "its response is not from an OpenStack API: %s (%s). Check auth_url, proxy and load " +
-		"balancer"
+	const notAPI = "its response is not from an OpenStack API: %s (%s). Check auth_url, proxy " +
+		"and load balancer"
 	start := bytes.TrimLeft(content, " \t\r\n")
 	if b.read == 0 && len(start) > 0 && !strings.ContainsRune(`{["ntf-0123456789`, rune(start[0])) {
 		other := cmp.Or(position.Recognize(content).What, "no JSON")

@@ -189,10 +189,12 @@ func checkSyntax(text []byte) error {
 		if line, err := strconv.Atoi(found[1]); err == nil {
 			fault = &SyntaxError{line, problem(found[2])}
 			lines := bytes.Split(text, []byte("\n"))
-			name := regexp.MustCompile(`^\s*([\w-]+)`).FindSubmatch(lines[min(line, len(lines))-1])
+			pattern := regexp.MustCompile(`^\s*([\w-]+(?: [\w -]*\w)?)\s*[=:]`)
+			name := pattern.FindSubmatch(lines[min(line, len(lines))-1])
 			switch {
-			case name != nil && bytes.ContainsRune(name[1], '_'):
-				fault.Problem = "the names of settings have - in place of _" + similar(string(name[1]))
+			case name != nil && bytes.ContainsAny(name[1], "_ "):
+				fault.Problem = "the names of settings have - in place of _ and spaces" +
+					similar(string(name[1]))
 			case name != nil && slices.Contains(knownSettings(), string(bytes.ToLower(name[1]))):
 				fault.Problem = string(bytes.ToLower(name[1])) + ": " + fault.Problem
 			}

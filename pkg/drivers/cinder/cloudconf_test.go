@@ -174,8 +174,12 @@ func brokenTexts() map[string]broken {
 		"unknown escape":            {"[BlockStorage]\npassword = \"" + secret + "\\d\"", 2, faultEscape},
 		"unknown escape in name":    {"[a \"\\n\"]", 1, faultEscape},
 		"underscore in a name": {
-			"[BlockStorage]\nsecret_name = " + secret, 2, "the names of settings have - in place of _. " +
-				supported,
+			"[BlockStorage]\nsecret_name = " + secret, 2, "the names of settings have - in place of _ and " +
+				"spaces. " + supported,
+		},
+		"spaces in a name": {
+			"[BlockStorage]\nnode volume attach limit = 20", 2, "the names of settings have - in place " +
+				"of _ and spaces. Write node-volume-attach-limit",
 		},
 		"no name":                   {"[BlockStorage]\n= " + secret, 2, faultCharacter},
 		"two words":                 {"[BlockStorage]\npassword " + secret, 2, faultName},
@@ -303,8 +307,8 @@ func checkFault(t *testing.T, user []byte, err error) {
 	assert.Assert(t, errors.As(err, &fault), "error %v, want a *SyntaxError", err)
 	assert.Check(t, slices.ContainsFunc([]string{
 		faultQuotes, faultEscape, faultBackslash, faultEncoding, faultSection, faultName, faultTrailing,
-		faultCharacter, faultNumber, faultSwitch, "the names of settings have - in place of _. ",
-		"not a cloud.conf: ",
+		faultCharacter, faultNumber, faultSwitch,
+		"the names of settings have - in place of _ and spaces. ", "not a cloud.conf: ",
 	}, func(known string) bool { return strings.Contains(fault.Problem, known) }),
 		"%q is no known problem", fault.Problem)
 	lines := bytes.SplitAfter(user, []byte("\n"))

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
@@ -34,6 +36,10 @@ func driverText(user []byte) ([]byte, error) {
 // otherFile returns the error about a text that is no cloud.conf, nil for another text.
 func otherFile(user []byte) *SyntaxError {
 	other := position.Recognize(user)
+	tree, err := position.Tree(user, len(user))
+	if err == nil && other.What == "" && !tree.IsZero() && tree.Content[0].Kind == yaml.MappingNode {
+		other.What = "YAML or JSON"
+	}
 	if other.What == "" || strings.HasPrefix(other.What, position.Settings) ||
 		firstOutside(user) == 0 {
 		return nil

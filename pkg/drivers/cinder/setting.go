@@ -107,7 +107,7 @@ func shape(value string) string {
 
 // similar says which setting a name may mean, and otherwise which ones there are.
 func similar(name string) string {
-	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	name = strings.NewReplacer("_", "-", " ", "-").Replace(strings.ToLower(name))
 	if best := position.Similar(knownSettings(), name); best != "" {
 		return ". Write " + best
 	}

@@ -135,6 +135,10 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 		"[BlockStorage]\nnode-volume-attach-limit = \"257\"\n":                   {{2, limit}},
 		"[BlockStorage]\nnode-volume-attach-limit = " + password + "\n[other]\n": {{3, unknown}},
 		"# x\nclouds:\n": {{2, noConf}},
+		"{\"BlockStorage\": {\"rescan-on-resize\": true}}\n": {{
+			1, "this text is ignored: it is YAML or JSON, not a cloud.conf: write [BlockStorage] and, " +
+				"below it, settings such as rescan-on-resize = true",
+		}},
 		"[METADATA]\nsearch-order = metadataService, configDrive\n":           nil,
 		"[Metadata]\nsearch-order = " + password + "\nrequest-timeout = 5s\n": {{2, order}, {3, only}},
 		password + " = x\n[BlockStorage]\nrescan-on-resize: on\n":             {{1, outside}},
