@@ -137,7 +137,7 @@ func (s *session) lookup(ctx context.Context, service Service) (string, error) {
 	case errors.As(err, &missing), isType[*gophercloud.ErrEndpointNotFound](err):
 		return "", s.notOffered(service, options)
 	case err != nil && statusOf(err) == 0 && !isType[*url.Error](err):
-		return "", unreachable(service.name, first, ErrNotOpenStack) // a version document of another kind
+		return "", unreachable(service.name, first, lacks("version document that can be read"))
 	case err != nil:
 		return "", callError(service.name, first, s.access, err)
 	case !usable(found):
@@ -235,7 +235,7 @@ func (s *session) checkVersion(
 	supported, err := offered.IsSupported(service.microversion)
 	switch {
 	case errors.Join(low, high, err) != nil:
-		return unreachable(service.name, endpoint, ErrNotOpenStack)
+		return unreachable(service.name, endpoint, lacks("versions that can be read"))
 	case !supported:
 		return errorf(NotOffered, "OpenStack's %s at %s supports versions %s to %s of its API, and the "+
 			"driver needs %s%s", service.name, redactedURL(endpoint), from, to, service.microversion,

@@ -66,7 +66,11 @@ func describeAuthority(chain, given []*x509.Certificate) string {
 	last, has := chain[len(chain)-1], "no CA is given"
 	issuer, what := strconv.QuoteToASCII(last.Issuer.String()), "the cloud's CA"
 	for _, c := range given {
-		if bytes.Equal(c.RawSubject, last.RawIssuer) {
+		switch same := bytes.Equal(c.RawSubject, last.RawIssuer); {
+		case same && !c.IsCA:
+			return "the certificate that is given for " + cut(issuer) + " is no CA (it lacks CA:TRUE). " +
+				"Put one that is a CA into key cacert of " + TheSecret
+		case same:
 			return cut(issuer) + " has the name of a CA that is given, but another key. Put the present " +
 				"CA of this name into key cacert of " + TheSecret
 		}

@@ -48,7 +48,7 @@ func (s *session) credentialExpiry(ctx context.Context) (time.Time, error) {
 	}
 	expiry, err := parseIdentityTime(answer.ExpiresAt)
 	if err != nil {
-		return time.Time{}, unreachable(identityService, authURL, ErrNotOpenStack)
+		return time.Time{}, unreachable(identityService, authURL, lacks("time that can be read"))
 	}
 	return expiry, nil
 }

@@ -219,10 +219,11 @@ func describeJSON(err error) error {
 	switch {
 	case malformed:
 		return describef("%sits JSON has a mistake at byte %d%s", notAPI, syntax.Offset, advice)
-	case other && mistyped.Field != "":
+	case other:
 		kind, _, _ := strings.Cut(mistyped.Value, " ") // a number follows
-		return describef("%s%s in its JSON is of the kind %s%s", notAPI, mistyped.Field, kind, advice)
-	case other, isType[gophercloud.ErrUnexpectedType](err):
+		return describef("%s%s is of the kind %s%s", notAPI, cmp.Or(mistyped.Field, "its content"), kind,
+			advice)
+	case isType[gophercloud.ErrUnexpectedType](err):
 		return ErrNotOpenStack
 	}
 	return nil

@@ -60,6 +60,12 @@ const proxyConnect = "proxyconnect"
 const ErrNotOpenStack = DescribedError("its response is not from an OpenStack API. " +
 	"Check auth_url, proxy and load balancer")
 
+// lacks returns the error about a response without a field that every response of the API contains.
+func lacks(what string) DescribedError {
+	return describef("its response is not from an OpenStack API: it contains no %s. Check auth_url, "+
+		"proxy and load balancer", what)
+}
+
 func errorf(reason Reason, format string, args ...any) *Error {
 	return &Error{reason, fmt.Sprintf(format, args...)}
 }

@@ -193,6 +193,10 @@ func TestAnswersOfAnotherKindAreNamed(t *testing.T) {
 		"a mistake in JSON": {
 			created + "Content-Length: 17\r\n\r\n{\"token\": {a: 1}}", "its JSON has a mistake at byte 12",
 		},
+		"no token": {
+			created + "Content-Length: 30\r\n\r\n{\"token\":{\"project\":{\"id\":1}}}",
+			"it contains no token (header X-Subject-Token). Check",
+		},
 		"a web page": {
 			created + html, "its content is a web page or XML (HTTP 201, text/html, 13 bytes announced)",
 		},

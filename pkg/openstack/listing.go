@@ -42,7 +42,7 @@ func read(
 func checked[T, R any](list *[]T, limit int, convert func(T) (name string, result R)) ([]R, error) {
 	switch {
 	case list == nil:
-		return nil, ErrNotOpenStack
+		return nil, lacks("list")
 	case len(*list) > limit:
 		return nil, TooManyError(limit)
 	}
@@ -50,7 +50,7 @@ func checked[T, R any](list *[]T, limit int, convert func(T) (name string, resul
 	for _, item := range *list {
 		name, result := convert(item)
 		if name == "" || utf8.RuneCountInString(name) > maxName {
-			return nil, ErrNotOpenStack
+			return nil, lacks("name of an item, of 1 to 255 characters")
 		}
 		results = append(results, result)
 	}

@@ -73,7 +73,7 @@ func (s *session) authenticate(ctx context.Context) error {
 		return loginError(authURL, err)
 	}
 	if s.provider.Token() == "" {
-		return unreachable(identityService, authURL, ErrNotOpenStack)
+		return unreachable(identityService, authURL, lacks("token (header X-Subject-Token)"))
 	}
 	renew := s.provider.ReauthFunc
 	s.provider.ReauthFunc = func(ctx context.Context) error { return s.renew(ctx, renew) }
@@ -88,7 +88,7 @@ func (s *session) authenticate(ctx context.Context) error {
 	case err == nil && s.access.NoProject != "":
 		return invalid(s.access.NoProject)
 	}
-	return unreachable(identityService, authURL, ErrNotOpenStack)
+	return unreachable(identityService, authURL, lacks("project of the token"))
 }
 
 // renew renews the token. After the identity service has refused this once, the session sends no
@@ -126,7 +126,7 @@ func (s *session) takeCatalog() error {
 		return nil
 	}
 	if body, ok := result.Body.(map[string]any); !ok || body["token"] == nil {
-		return unreachable(identityService, s.access.AuthURL, ErrNotOpenStack)
+		return unreachable(identityService, s.access.AuthURL, lacks("token"))
 	}
 	found, err := result.ExtractServiceCatalog()
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *session) refreshCatalog(ctx context.Context) error {
 	case err != nil:
 		return catalogError(s.access, err)
 	case answer.Catalog == nil:
-		return unreachable(identityService, s.access.AuthURL, ErrNotOpenStack)
+		return unreachable(identityService, s.access.AuthURL, lacks("catalog"))
 	}
 	s.setCatalog(*answer.Catalog)
 	return nil
