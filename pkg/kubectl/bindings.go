@@ -34,11 +34,10 @@ func (f *claimFacts) chosenLinks() []Link {
 		"not bound to PersistentVolume %s yet, which is %s", name, f.volume.Status.Phase))
 }
 
-// staticLink explains a claim for which nothing creates a PersistentVolume, by those of its class.
-// It returns none if there are none.
+// staticLink explains a claim for which nothing creates a PersistentVolume, by one of those of its
+// class, and by none if there are none.
 func (f *claimFacts) staticLink(ctx context.Context, none Link) Link {
-	var whys []Link
-	fits := 0
+	l := none
 	for _, v := range list[corev1.PersistentVolumeList](ctx, f.guest).Items {
 		ref := ptr.Deref(v.Spec.ClaimRef, corev1.ObjectReference{})
 		reserved := ref.Namespace == f.claim.Namespace && ref.Name == f.claim.Name
@@ -47,25 +46,14 @@ func (f *claimFacts) staticLink(ctx context.Context, none Link) Link {
 			continue
 		}
 		why, next := f.misfit(&v)
-		l := linkf(Problem, "PersistentVolume %s %s", v.Name, why).then("%s", next)
 		if why == "" {
-			fits++
-			l = linkf(Progress, "PersistentVolume %s fits the claim, and is not bound to it yet", v.Name).
+			return linkf(Progress, "PersistentVolume %s fits the claim, and is not bound to it yet", v.Name).
 				then("Wait, or see the log of the kube-controller-manager")
-		}
-		if reserved || why == "" {
-			whys = slices.Insert(whys, 0, l)
-		} else {
-			whys = append(whys, l)
+		} else if reserved || l.Text == none.Text {
+			l = linkf(Problem, "PersistentVolume %s %s", v.Name, why).then("%s", next)
 		}
 	}
-	if len(whys) == 0 {
-		return none
-	}
-	if others := len(whys) - 1; others > 0 && fits == 0 {
-		whys[0].Text += fmt.Sprintf(", and %d more of its class do not fit either", others)
-	}
-	return whys[0]
+	return l
 }
 
 // misfit says why a PersistentVolume cannot be bound to the claim, and what to do; "" if it can.
@@ -142,6 +130,10 @@ func (f *claimFacts) defaultedLink(ctx context.Context) Link {
 			defaults[0].Name).then("Wait until kube-controller-manager sets it, or set " +
 			"spec.storageClassName")
 	}
-	return f.staticLink(ctx, linkf(Problem, "the claim names no StorageClass, and no class is the "+
-		"default").then("Name one in spec.storageClassName, or make one the default"))
+	none := "no class is the default"
+	if f.guest.hidden["StorageClasses"] {
+		none = "you may not read whether one is the default"
+	}
+	return f.staticLink(ctx, linkf(Problem, "the claim names no StorageClass, and %s", none).
+		then("Name one in spec.storageClassName, or make one the default"))
 }

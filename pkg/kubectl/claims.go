@@ -140,14 +140,23 @@ func (f *claimFacts) path(ctx context.Context) []step {
 // deletion returns what must end before a claim that is being deleted is gone.
 func (f *claimFacts) deletion(ctx context.Context) []step {
 	users := f.holders(ctx, f.claim)
-	kept := linkf(Problem, "kept by the finalizers %s", strings.Join(f.claim.Finalizers, ", ")).
+	const protection = "kubernetes.io/pvc-protection"
+	others := slices.DeleteFunc(slices.Clone(f.claim.Finalizers), func(name string) bool {
+		return name == protection && len(f.claim.Finalizers) > 1 // it goes if no pod uses the claim
+	})
+	kept := linkf(Problem, "kept by the finalizers %s", strings.Join(others, ", ")).
 		then("Check what sets them; remove them only if it is gone")
-	if slices.Equal(f.claim.Finalizers, []string{"kubernetes.io/pvc-protection"}) {
+	if slices.Equal(f.claim.Finalizers, []string{protection}) {
 		kept.Text += ", although no pod that you may see uses it"
 		kept.Next = "Check the kube-controller-manager"
 	}
 	return []step{
 		{name: "unused", done: len(users) == 0, why: func() []Link {
+			node := users[0].Spec.NodeName
+			if trouble, next := f.silence(ctx, node); trouble != "" && users[0].DeletionTimestamp != nil {
+				return []Link{linkf(Problem, "pod %s still uses it on node %s, which %s", users[0].Name, node,
+					trouble).then("%s", next)}
+			}
 			return []Link{linkf(Problem, "pod %s still uses it", diagnosis.List(namesOf(users))).
 				thenFree(users, endOf(users))}
 		}},
@@ -182,6 +191,10 @@ func (f *claimFacts) classLink(ctx context.Context) (Link, bool) {
 	case f.sys == nil && f.guest.hidden["ClusterCSIDrivers"]:
 		return linkf(NotVisible, "the driver of StorageClass %s", *name), true
 	case f.sys == nil:
+		if _, meant := f.meantDriver(ctx, f.class.Provisioner); meant != "" {
+			return linkf(Problem, "no driver %s is registered in the cluster, but StorageClass %s names it",
+				f.class.Provisioner, *name).then("Create the class again. Did you mean %s?", meant), false
+		}
 		return linkf(Warning, "StorageClass %s is of driver %s, which these operators do not "+
 			"maintain", *name, f.class.Provisioner), false
 	}

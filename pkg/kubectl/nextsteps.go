@@ -28,8 +28,10 @@ import (
 type named struct{ namespace, name, field string }
 
 // withSecret returns a link with the Secret that an object names, if the link is about a Secret.
-func (l Link) withSecret(by string, of named) Link {
+func (s *session) withSecret(l Link, by string, of named) Link {
 	switch {
+	case l.rank == meaning.LoginRefused && of.name != "" && !s.isWritten(of):
+		return l.then("Correct the login in Secret %s/%s, which %s names", of.namespace, of.name, by)
 	case l.topic != meaning.Secret:
 		return l
 	case of.name == "":
@@ -37,6 +39,13 @@ func (l Link) withSecret(by string, of named) Link {
 	}
 	return l.then("Check that Secret %s/%s, which %s names, exists and is complete", of.namespace,
 		of.name, by)
+}
+
+// isWritten returns whether an operator writes the Secret.
+func (s *session) isWritten(of named) bool {
+	return s.guest.driverIf(func(d driver) bool {
+		return of == named{d.namespace, d.loginSecret, of.field}
+	}) != nil
 }
 
 // thenFree returns a link with what ends the use of a volume by pods: otherwise, unless all of them

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
 // volumeQuestion is about a PersistentVolume.
@@ -75,8 +76,8 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 		{name: "deleted", done: keeps, why: func() []Link {
 			sys, own := f.systemOf(ctx, driverOf(v)), f.errorLinks(ctx)
 			if len(own) == 0 && v.Annotations[provisionedBy] == "" {
-				own = append(own, linkf(Problem, "no provisioner has created the volume, so none deletes %s in "+
-					"OpenStack", f.handle).then("Delete it here and in OpenStack, or annotate it with %s: %s",
+				own = append(own, linkf(Problem, "no provisioner has created the volume, so none deletes %s "+
+					"in OpenStack", f.handle).then("Delete it here and in OpenStack, or annotate it with %s: %s",
 					provisionedBy, driverOf(v)))
 			}
 			return append(sys.judge(own, diagnosis.Provisioner),
@@ -104,15 +105,19 @@ func (f *volumeQuestion) errorLinks(ctx context.Context) []Link {
 	names := f.volume.Annotations
 	of := named{
 		names[deletionSecret+"namespace"], names[deletionSecret+"name"],
-		"annotations " + deletionSecret + "name and -namespace",
+		"annotation " + deletionSecret + "name",
 	}
 	for i, l := range links {
-		links[i] = l.withSecret("PersistentVolume "+f.volume.Name, of)
+		if l = f.withSecret(l, "PersistentVolume "+f.volume.Name, of); l.topic == meaning.Attached {
+			l = l.then("No VolumeAttachment holds it: see openstack volume show %s -c attachments, and "+
+				"detach it there if nobody uses it", f.handle)
+		}
+		links[i] = l
 	}
 	return links
 }
 
-// deletionSecret begins the annotations of a PersistentVolume that name the Secret for its deletion.
+// deletionSecret begins the annotations of a volume that name the Secret for its deletion.
 const deletionSecret = "volume.kubernetes.io/provisioner-deletion-secret-"
 
 // snapshots returns the VolumeSnapshots of the volume.

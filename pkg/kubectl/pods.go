@@ -130,8 +130,7 @@ func (f *podFacts) path(ctx context.Context) []step {
 		{
 			name: "ready", done: trouble == "", ok: only(OK, "the pod is ready on node %s", f.node),
 			why: func() []Link {
-				return slices.Concat(f.silent(ctx), f.unmountable(ctx), []Link{f.stopped(ctx)},
-					f.otherEvents())
+				return append(append(f.silent(ctx), f.stopped(ctx)), f.otherEvents()...)
 			},
 		},
 	}

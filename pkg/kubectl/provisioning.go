@@ -68,10 +68,18 @@ func (f *claimFacts) provisionErrors(ctx context.Context) []Link {
 	own := f.warnings(f.provisioning(), f.events)
 	for i, l := range own {
 		if f.class != nil {
-			own[i] = l.withSecret("StorageClass "+f.class.Name, named{
+			own[i] = f.withSecret(l, "StorageClass "+f.class.Name, named{
 				f.class.Parameters[classSecret+"namespace"], f.class.Parameters[classSecret+"name"],
 				"parameter " + classSecret + "name",
 			})
+		}
+		if l.topic == meaning.Source {
+			own[i] = l.then("Create the claim again with the class of the source%s", f.sourceClass(ctx))
+		}
+		if l.topic == meaning.Zone && l.answered == 1 && f.class != nil && f.sys != nil &&
+			f.class.Parameters["availability"] == "" && len(f.class.AllowedTopologies) == 0 {
+			own[i] = l.then("Create a class with parameter availability, as this is the zone of a node; " +
+				"see openstack availability zone list")
 		}
 		if l.topic != meaning.Zone || l.node == "" || l.State != Problem || f.sys == nil {
 			continue
@@ -181,7 +189,7 @@ func (f *claimFacts) growthLinks(ctx context.Context) []Link {
 		}
 	}
 	for i, l := range links {
-		links[i] = l.withSecret("the PersistentVolume", expansionSecret(f.volume))
+		links[i] = f.withSecret(l, "the PersistentVolume", expansionSecret(f.volume))
 	}
 	if !onNode {
 		links = f.sys.judge(links, diagnosis.Resizer)

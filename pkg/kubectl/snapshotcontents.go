@@ -22,6 +22,8 @@ func (f *snapshotFacts) classLink() Link {
 	switch {
 	case name == nil && f.static() != "":
 		return linkf(OK, "the snapshot needs no VolumeSnapshotClass")
+	case f.guest.hidden["VolumeSnapshotClasses"]:
+		return linkf(NotVisible, "the VolumeSnapshotClasses")
 	case name == nil && len(f.defaults) > 1:
 		return linkf(Problem, "the snapshot names no VolumeSnapshotClass, and %s are both the default "+
 			"of %s", diagnosis.List(f.defaults), of).
@@ -77,8 +79,8 @@ func (f *snapshotFacts) contentLinks() []Link {
 		return []Link{linkf(Problem, "%s, which it names, belongs to an earlier VolumeSnapshot of the "+
 			"same name", name).then("%s", another)}
 	case f.content.Spec.Source.SnapshotHandle == nil:
-		return []Link{linkf(Problem, "%s, which it names, was created for another VolumeSnapshot: it has "+
-			"no source.snapshotHandle", name).then("%s", another)}
+		return []Link{linkf(Problem, "%s, which it names, was created for another VolumeSnapshot: it "+
+			"has no source.snapshotHandle", name).then("%s", another)}
 	}
 	return nil
 }

@@ -201,7 +201,25 @@ func (f *snapshotFacts) errorLinks(fails string) (links []Link) {
 			links = append(links, l)
 		}
 	}
-	return append(links, f.warnings(w, f.events)...)
+	links = append(links, f.warnings(w, f.events)...)
+	for i, l := range links {
+		links[i] = f.aboutSecret(l)
+	}
+	return links
+}
+
+// aboutSecret returns a link with the Secret that the class, or for the deletion the content, names.
+func (f *snapshotFacts) aboutSecret(l Link) Link {
+	by, in, begin := "the VolumeSnapshotClass", map[string]string{},
+		"csi.storage.k8s.io/snapshotter-secret-"
+	if f.class != nil {
+		in = f.class.Parameters
+	}
+	if f.content != nil && f.snapshot.DeletionTimestamp != nil {
+		by, in = "the VolumeSnapshotContent", f.content.Annotations
+		begin = "snapshot.storage.kubernetes.io/deletion-secret-"
+	}
+	return f.withSecret(l, by, named{in[begin+"namespace"], in[begin+"name"], begin + "name"})
 }
 
 // of names the claim of the snapshot.

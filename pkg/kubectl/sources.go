@@ -105,6 +105,23 @@ func (f *claimFacts) unlike(
 	return nil
 }
 
+// sourceClass names the class of the claim that the claim is a copy of, if it is known.
+func (f *claimFacts) sourceClass(ctx context.Context) string {
+	from := ptr.Deref(f.origin(), corev1.TypedObjectReference{})
+	namespace, name := cmp.Or(ptr.Deref(from.Namespace, ""), f.claim.Namespace), from.Name
+	if from.Kind == "VolumeSnapshot" {
+		snapshot := ptr.Deref(find(ctx, f.guest, namespace, name, &snapshotv1.VolumeSnapshot{}),
+			snapshotv1.VolumeSnapshot{})
+		name = ptr.Deref(snapshot.Spec.Source.PersistentVolumeClaimName, "")
+	}
+	claim := ptr.Deref(find(ctx, f.guest, namespace, name, &corev1.PersistentVolumeClaim{}),
+		corev1.PersistentVolumeClaim{})
+	if class := ptr.Deref(claim.Spec.StorageClassName, ""); class != "" {
+		return ": StorageClass " + class
+	}
+	return ""
+}
+
 // snapshotLinks returns the snapshots of a claim that are not finished.
 func (f *claimFacts) snapshotLinks(ctx context.Context) (links []Link) {
 	for _, s := range list[snapshotv1.VolumeSnapshotList](ctx, f.guest,
@@ -131,8 +148,9 @@ func (s *session) restoredLinks(
 		of := ptr.Deref(originOf(&claim), corev1.TypedObjectReference{})
 		if of.Kind == "VolumeSnapshot" && of.Name == from.Name &&
 			claim.Status.Phase == corev1.ClaimPending {
-			links = append(links, linkf(Problem, "pvc/%s is being restored from it", claim.Name).
-				then("Wait, or run: kubectl openstack-csi why pvc/%s -n %s", claim.Name, claim.Namespace))
+			links = append(links, linkf(Problem, "pvc/%s is to be restored from it, which the provisioner "+
+				"does not begin any more", claim.Name).then("Delete this claim, which has no volume: kubectl "+
+				"delete pvc %s -n %s", claim.Name, claim.Namespace))
 		}
 	}
 	return links

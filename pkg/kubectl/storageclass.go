@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // explainClass explains whether claims of a StorageClass get volumes, and who uses it.
@@ -25,23 +27,24 @@ func explainClass(ctx context.Context, q question) *Explanation {
 
 // classDriver returns whether the driver of a class exists and works, and offers its type.
 func (s *session) classDriver(ctx context.Context, class *storagev1.StorageClass) []Link {
-	registered := namesOf(list[storagev1.CSIDriverList](ctx, s.guest).Items)
 	sys := s.systemOf(ctx, class.Provisioner)
 	switch {
 	case s.isGone(sys, class.Provisioner):
 		return []Link{goneLink(class.Provisioner)}
 	case sys == nil && s.guest.hidden["ClusterCSIDrivers"]:
 		return only(NotVisible, "the ClusterCSIDrivers, so whether the driver works")
-	case sys == nil && !slices.Contains(registered, class.Provisioner) &&
-		!s.guest.hidden["CSIDrivers"] && !strings.HasPrefix(class.Provisioner, "kubernetes.io/"):
-		for _, d := range s.guest.drivers() {
-			registered = append(registered, d.name)
-		}
-		return []Link{linkf(Problem, "no driver %s is registered in the cluster, so claims of the class "+
-			"wait", class.Provisioner).then("Create the class again with a provisioner that exists. %s",
-			closest(class.Provisioner, registered))}
 	case sys == nil:
-		return only(Warning, "these operators do not maintain driver %s", class.Provisioner)
+		registered, meant := s.meantDriver(ctx, class.Provisioner)
+		// Names of other provisioners than CSI drivers contain a slash.
+		if registered || strings.Contains(class.Provisioner, "/") {
+			return only(Warning, "these operators do not maintain driver %s", class.Provisioner)
+		}
+		l := linkf(Problem, "no driver %s is registered in the cluster, so claims of the class wait",
+			class.Provisioner).then("Create the class again with a provisioner that exists")
+		if meant != "" {
+			l.Next += ". Did you mean " + meant + "?"
+		}
+		return []Link{l}
 	}
 	claim := &claimFacts{session: s, class: class, provisioner: class.Provisioner, sys: sys}
 	links := claim.typeLinks()
@@ -58,6 +61,23 @@ func (s *session) classDriver(ctx context.Context, class *storagev1.StorageClass
 		links = only(OK, "driver %s is ready", sys.of.title)
 	}
 	return links
+}
+
+// meantDriver returns whether a provisioner is a registered driver, and if not, which one is meant;
+// "" if it is similar to none.
+func (s *session) meantDriver(
+	ctx context.Context, provisioner string,
+) (registered bool, meant string) {
+	names := namesOf(list[storagev1.CSIDriverList](ctx, s.guest).Items)
+	if s.guest.hidden["CSIDrivers"] || slices.Contains(names, provisioner) {
+		return true, ""
+	}
+	for _, d := range s.guest.drivers() {
+		if names = append(names, d.name); strings.Contains(provisioner, strings.ToLower(d.title)) {
+			return false, d.name
+		}
+	}
+	return false, position.Similar(names, provisioner)
 }
 
 // topologyLinks returns a problem if no node is in the topology that the class allows.

@@ -47,8 +47,8 @@ func factsOf(f fault.Fault, reason string) facts {
 	return known.with(nil)
 }
 
-// thingOf returns what the request is about, in the words of the client of OpenStack, such as "share
-// snapshot", and its ID: what the URL names, else what the error or the caller names.
+// thingOf returns what the request is about, in the words of the client of OpenStack, such as
+// "share snapshot", and its ID: what the URL names, else what the error or the caller names.
 func thingOf(f fault.Fault) (thing, id string) {
 	a := f.Answer
 	if a == nil {
@@ -56,9 +56,15 @@ func thingOf(f fault.Fault) (thing, id string) {
 	}
 	parts := strings.Split(a.URL, "/")
 	for i := len(parts) - 1; i > 0; i-- {
-		if thing := things()[a.Service+" "+parts[i-1]]; thing != "" && isID(parts[i]) {
-			return thing, parts[i]
+		collections := []string{"volumes", "shares", "snapshots", "backups"}
+		if !isID(parts[i]) || !slices.Contains(collections, parts[i-1]) {
+			continue
 		}
+		thing := strings.TrimSuffix(parts[i-1], "s")
+		if thing != a.Service {
+			thing = strings.TrimSpace(a.Service + " " + thing)
+		}
+		return thing, parts[i]
 	}
 	if id := f.Names[fault.Snapshot]; f.Operation == "DeleteSnapshot" && isID(id) {
 		if f.Names[fault.Share] != "" {
@@ -72,14 +78,6 @@ func thingOf(f fault.Fault) (thing, id string) {
 		}
 	}
 	return "", ""
-}
-
-// things returns what the client of OpenStack calls the collections of a service.
-func things() map[string]string {
-	return map[string]string{
-		"volume volumes": "volume", "volume snapshots": "volume snapshot",
-		"volume backups": "volume backup", "share shares": "share", "share snapshots": "share snapshot",
-	}
 }
 
 // optionsOf returns the options of a mount that are not those of every driver.

@@ -61,6 +61,8 @@ const (
 	Secret Topic = "secret"
 	// Snapshots says that snapshots keep the volume or share: see the VolumeSnapshotContents.
 	Snapshots Topic = "snapshots"
+	// Source says that the class does not fit the source of a volume: see the class of the source.
+	Source Topic = "source"
 	// Zone says that zones do not fit: see the topology of the class, the volume and the nodes.
 	Zone Topic = "zone"
 )
