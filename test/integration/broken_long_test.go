@@ -55,21 +55,18 @@ func TestWhyExplainsWhatControllersWrite(t *testing.T) {
 	})
 }
 
-// isReal returns whether controllers of the cluster write all that a situation is about.
+// isReal returns whether controllers of the cluster write all that a situation is about. The others
+// need a change of nodes, of the driver or of admission, or a pod before the deletion.
 func isReal(s broken.Situation) bool {
 	parts := strings.Split(s.Name, "/")
-	needsMore := []string{ // a change of nodes or of the driver, or a pod before the deletion
-		"none", "driver that is not installed", "nodes of the zone are cordoned",
-		"nodes are full of volumes", "taints", "is being deleted",
-	}
 	// The templates of workloads select and request nothing.
 	ofPods := []string{"cpu", "selector of the pod", "gate of the pod", "missing"}
-	if slices.Contains(ofPods, parts[1]) && parts[3] != "pod" {
-		return false
-	}
-	return parts[2] == "cinder" && !slices.Contains(needsMore, parts[1]) &&
-		(slices.Contains([]string{"exists", "claim", "class", "scheduled"}, parts[0]) ||
-			parts[1] == "claim that a pod uses")
+	return parts[2] == "cinder" && (slices.Contains(ofPods, parts[1]) && parts[3] == "pod" ||
+		slices.Contains([]string{
+			"quota of storage", "quota of claims", "quota of the class", "limit of a claim",
+			"policy of pods", "typo", "empty", "class for a zone without nodes",
+			"volume in a zone without nodes", "access by one pod only", "claim that a pod uses",
+		}, parts[1]))
 }
 
 // createFor creates what users create in a situation.
