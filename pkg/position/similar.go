@@ -8,7 +8,7 @@ import (
 )
 
 // Similar returns the name that is similar to one that does not exist, "" if none is, as cobra does
-// with commands. Of several it is the one that shares most of the end.
+// with commands. Of several it is the one that shares most of both ends.
 func Similar(names []string, name string) string {
 	const longest = 63 // the comparison costs as much as the product of the lengths
 	if len(name) > longest {
@@ -23,10 +23,15 @@ func Similar(names []string, name string) string {
 		return ""
 	}
 	shared := func(other string) (count int) {
-		for strings.HasSuffix(other, name[len(name)-count:]) && count < len(name) {
+		for count < len(name) && strings.HasPrefix(other, name[:count+1]) {
 			count++
 		}
-		return count
+		end := 0
+		for end < len(name)-count && strings.HasSuffix(other[min(count, len(other)):],
+			name[len(name)-end-1:]) {
+			end++
+		}
+		return count + end
 	}
 	return slices.MaxFunc(similar, func(a, b string) int { return shared(a) - shared(b) })
 }
