@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -30,7 +31,8 @@ func (s *session) troubled(ctx context.Context, pod *corev1.Pod, fails string) L
 		l.Text = "node " + node.Name + " " + ails + ": " + l.Text
 		return l.then("%s", next)
 	}
-	return l.then("Delete pod %s, so that what creates it makes another one", pod.Name)
+	return l.then("%s", cmp.Or(meaning.Of(fault.Parse(pod.Status.Message)).Next,
+		"Delete pod "+pod.Name+", so that what creates it makes another"))
 }
 
 // stopped says why the pod is not ready. What a container says can be about its volumes.
@@ -43,12 +45,13 @@ func (f *podFacts) stopped(ctx context.Context) Link {
 	}
 	parsed := fault.Parse(l.said)
 	parsed.Names = map[fault.Noun]string{fault.Node: f.node}
-	mount, claim := f.mounted(l.said)
+	mount, claim, sealed := f.mounted(l.said)
+	parsed.Names["sealed"] = sealed
 	if claim != nil {
 		parsed.Names[fault.Claim], parsed.Names[fault.Volume] = claim.claim.Name, claim.handle()
 	}
 	m := meaning.OfEvent(reason, parsed)
-	if m.Stops == "" {
+	if m.Stops == "" || reason == diagnosis.ReasonFailed {
 		return f.unhealthy(l, reason, f.events)
 	}
 	l.Text = m.Stops + ": " + trouble
@@ -59,14 +62,27 @@ func (f *podFacts) stopped(ctx context.Context) Link {
 	return l.then("%s", m.Next)
 }
 
+// unmountable returns the errors of mounts because of which the node cannot create a container.
+func (f *podFacts) unmountable(ctx context.Context) []Link {
+	if _, reason, _ := diagnosis.PodTrouble(f.pod); reason != diagnosis.ReasonContainer {
+		return nil
+	}
+	return slices.DeleteFunc(f.mountLinks(ctx), func(l Link) bool {
+		return l.State != Problem || l.rank != meaning.Answered
+	})
+}
+
 // mounted returns the claim, and where it is mounted, whose path in a container a text names; else
-// the only one of the pod, unless a container can write nowhere else.
-func (f *podFacts) mounted(said string) (at corev1.VolumeMount, of *claimFacts) {
+// the only one of the pod, or a container that can write nowhere else.
+func (f *podFacts) mounted(
+	said string,
+) (at corev1.VolumeMount, of *claimFacts, sealed string) {
 	all := map[string]*claimFacts{}
-	sealed := false
 	for _, c := range slices.Concat(f.pod.Spec.InitContainers, f.pod.Spec.Containers) {
 		rights := ptr.Deref(c.SecurityContext, corev1.SecurityContext{})
-		sealed = sealed || ptr.Deref(rights.ReadOnlyRootFilesystem, false)
+		if ptr.Deref(rights.ReadOnlyRootFilesystem, false) {
+			sealed = "container " + c.Name
+		}
 		for _, m := range c.VolumeMounts {
 			i := slices.IndexFunc(f.claims, func(one *claimFacts) bool {
 				return one.claim.Name == claimName(f.pod, f.volume(m))
@@ -74,16 +90,16 @@ func (f *podFacts) mounted(said string) (at corev1.VolumeMount, of *claimFacts) 
 			switch {
 			case i < 0:
 			case strings.Contains(said, m.MountPath):
-				return m, f.claims[i]
+				return m, f.claims[i], ""
 			default:
 				at, all[f.claims[i].claim.Name] = m, f.claims[i]
 			}
 		}
 	}
-	if len(all) != 1 || sealed {
-		return corev1.VolumeMount{}, nil
+	if len(all) != 1 || sealed != "" {
+		return corev1.VolumeMount{}, nil, sealed
 	}
-	return at, all[claimName(f.pod, f.volume(at))]
+	return at, all[claimName(f.pod, f.volume(at))], ""
 }
 
 // volume returns the volume of the pod that is mounted, an empty one if there is none.

@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -91,8 +92,12 @@ func (s *session) unready(node *corev1.Node) (trouble, next string) {
 			"kubectl taint node %s %s=nodeshutdown:NoExecute, or fence it with a NetworkFence",
 			node.Name, corev1.TaintNodeOutOfService)
 	}
+	if strings.Contains(ready.Message, "network not ready") {
+		next = "Check the pods of the network plugin on node " + node.Name
+	}
 	trouble = "has not been ready for " + since + ": " + diagnosis.Short(ready.Message)
-	return strings.TrimSuffix(trouble, ": "), "Repair what its kubelet reports; see its log"
+	return strings.TrimSuffix(trouble, ": "),
+		cmp.Or(next, "Repair what its kubelet reports; see its log")
 }
 
 // ailing says what is wrong with a node by its conditions and marks, and what to do; "" if nothing

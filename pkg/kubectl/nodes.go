@@ -31,11 +31,11 @@ func (f *podFacts) registrationLinks(ctx context.Context) (links []Link) {
 		registered := slices.ContainsFunc(f.csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
 			return d.Name == sys.of.name
 		})
-		plugin := f.nodePlugin(sys)
+		plugin := f.nodePlugin(sys.of.nodes[0])
 		switch {
 		case registered:
 		case plugin == nil:
-			links = append(links, f.pluginless(ctx, sys))
+			links = append(links, f.pluginless(ctx, sys, sys.of.nodes[0]))
 		case isReady(plugin):
 			links = append(links, linkf(Problem, "driver %s is not registered with the kubelet of node "+
 				"%s, although its pod runs there", sys.of.name, f.node).
@@ -48,14 +48,17 @@ func (f *podFacts) registrationLinks(ctx context.Context) (links []Link) {
 	return links
 }
 
-// pluginless says why no pod of a driver runs on the node. Its DaemonSet tolerates what Kubernetes
-// itself marks.
-func (f *podFacts) pluginless(ctx context.Context, sys *system) Link {
+// pluginless says why no pod of a DaemonSet of a driver runs on the node. The DaemonSet tolerates
+// what Kubernetes itself marks.
+func (f *podFacts) pluginless(ctx context.Context, sys *system, name string) Link {
 	l := linkf(Problem, "driver %s does not run on node %s", sys.of.name, f.node).
-		then("Run: kubectl openstack-csi why daemonset/%s", sys.of.nodes[0])
+		then("Run: kubectl openstack-csi why daemonset/%s", name)
+	if name != sys.of.nodes[0] {
+		l.Text = "DaemonSet " + name + " of the driver does not run on node " + f.node
+	}
 	node := f.session.node(ctx, f.node)
 	for _, set := range sys.nodes {
-		if set.Name != sys.of.nodes[0] || node == nil {
+		if set.Name != name || node == nil {
 			continue
 		}
 		bare := node.DeepCopy()
@@ -85,7 +88,7 @@ func (s *session) registered(ctx context.Context, node string, sys *system) []Li
 		}
 	}
 	for _, d := range ptr.Deref(f.csiNode, storagev1.CSINode{}).Spec.Drivers {
-		plugin := f.nodePlugin(sys)
+		plugin := f.nodePlugin(sys.of.nodes[0])
 		if d.Name == sys.of.name && len(d.TopologyKeys) == 0 && plugin != nil {
 			links = append(links, linkf(Problem, "driver %s is registered there without topology keys",
 				d.Name).then("Delete pod %s/%s, so that it registers again; if they stay away, compare "+
@@ -95,7 +98,7 @@ func (s *session) registered(ctx context.Context, node string, sys *system) []Li
 	return links
 }
 
-// pluginLinks returns a link for each pod of a driver on the node that is not ready.
+// pluginLinks returns a link for each pod of a driver on the node that is not ready, or missing.
 func (f *podFacts) pluginLinks(ctx context.Context) (links []Link) {
 	for _, pod := range f.drivers {
 		if _, _, trouble := diagnosis.PodTrouble(&pod); trouble != "" {
@@ -106,17 +109,24 @@ func (f *podFacts) pluginLinks(ctx context.Context) (links []Link) {
 			links = append(links, l)
 		}
 	}
+	for _, sys := range f.used {
+		for _, name := range sys.of.nodes {
+			if len(f.drivers) > 0 && f.nodePlugin(name) == nil {
+				links = append(links, f.pluginless(ctx, sys, name))
+			}
+		}
+	}
 	if len(links) == 0 && len(f.drivers) > 0 {
 		return only(OK, "the pods of the driver on node %s are ready", f.node)
 	}
 	return links
 }
 
-// nodePlugin returns the pod on the node that registers the driver; nil if there is none.
-func (f *podFacts) nodePlugin(s *system) *corev1.Pod {
+// nodePlugin returns the pod of a DaemonSet on the node; nil if there is none.
+func (f *podFacts) nodePlugin(of string) *corev1.Pod {
 	for i, pod := range f.drivers {
 		for _, owner := range pod.OwnerReferences {
-			if owner.Name == s.of.nodes[0] {
+			if owner.Name == of {
 				return &f.drivers[i]
 			}
 		}

@@ -130,7 +130,8 @@ func (f *podFacts) path(ctx context.Context) []step {
 		{
 			name: "ready", done: trouble == "", ok: only(OK, "the pod is ready on node %s", f.node),
 			why: func() []Link {
-				return append(append(f.silent(ctx), f.stopped(ctx)), f.otherEvents()...)
+				return slices.Concat(f.silent(ctx), f.unmountable(ctx), []Link{f.stopped(ctx)},
+					f.otherEvents())
 			},
 		},
 	}

@@ -208,7 +208,7 @@ func TestRotationChangesNothing(t *testing.T) {
 		"other CA":            {only, content(string(foreignCA)), exitUsage, "cacert"},
 		"no ini":              {only, []string{valid, "--clouds-conf=" + valid}, 2, "ini"},
 		"CA of the root":      {only, []string{valid, "--cacert=" + ca}, 2, "--cacert"},
-		"CA that is no PEM":   {only, []string{valid, "--cacert=" + valid}, 2, valid + " is a clouds.yaml"},
+		"CA that is no PEM":   {only, []string{valid, "--cacert=" + valid}, 2, "is a clouds.yaml"},
 		"nothing to undo":     {only, []string{"--undo"}, 1, "nothing to go back"},
 		"no credentials":      {nil, []string{valid}, exitFailed, "there are no credentials"},
 		"manual mode":         {[]client.Object{copied(old)}, []string{valid}, exitFailed, "manual mode"},

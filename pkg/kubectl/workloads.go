@@ -108,6 +108,9 @@ func explainWorkload(ctx context.Context, q question) *Explanation {
 	var all []corev1.Event
 	var stops []Link
 	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return !isReady(&p) })
+	if w := diagnosis.NewWorkload(object, pods); i < 0 && w.Available < w.Wanted {
+		i = slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	}
 	switch {
 	case i < 0:
 	case d == nil, pods[i].Spec.NodeName == "" && q.from == q.guest:

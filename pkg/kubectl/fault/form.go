@@ -189,6 +189,7 @@ func quotedEnd(text string) int {
 
 // isErrno returns whether a text is that of an error number of Linux.
 func isErrno(text string) bool {
+	text = strings.Replace(text, "stale NFS file", "stale file", 1) // of an older Go
 	for number := syscall.Errno(1); number < 134; number++ {
 		if number.Error() == text {
 			return true
