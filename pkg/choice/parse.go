@@ -249,7 +249,8 @@ func (c *checker) checkText(node *yaml.Node, tag reflect.StructTag, at *field.Pa
 }
 
 func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
-	if !c.is(node, yaml.MappingNode, "a map of fields", at) {
+	if node.Kind != yaml.MappingNode {
+		c.is(node, yaml.MappingNode, "a map of fields ("+strings.Join(names(c.kind, t), ", ")+")", at)
 		return
 	}
 	known, given := Fields(c.kind, t), map[string]bool{}

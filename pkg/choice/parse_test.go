@@ -105,7 +105,10 @@ reclaimPolicy: Retain
 9: class.availability: the value is empty: set it, or remove the field
 11: classes[0].type: Required value
 14: classes[0].shareClients[1]: must be a text, not a list
-15: classes[1]: must be a map of fields, not a number
+15: classes[1]: must be a map of fields (type, name, reclaimPolicy, ` +
+		`volumeBindingMode, mountOptions, labels, annotations, availability, shareNetworkID, ` +
+		`shareClients, shareMetadata), ` +
+		`not a number
 16: sidecars.releaseLeases: Unsupported value: "true": supported values: "Auto", "Always", "Never"
 17: csiAddons.image: Required value
 17: csiAddons.maxAccessRules: must be a number from 1 to 1000 without quotation marks, and is "0"
@@ -120,7 +123,8 @@ func TestInvalidValuesAreReportedBesideAWrongShape(t *testing.T) {
 	t.Parallel()
 	const text = header + "types: 5\ndefaultClass: Gold\ncsiAddons: {imag: a}\n"
 	lines := strings.Split(faultsOf(t, choice.Manila, text), "\n")
-	assert.Check(t, len(lines) == 4 && lines[0] == "3: types: must be a map of fields, not a number" &&
+	assert.Check(t, len(lines) == 4 && lines[0] == "3: types: must be a map of fields (include, "+
+		"exclude), not a number" &&
 		strings.HasPrefix(lines[1], "4: defaultClass: Invalid value") &&
 		strings.HasPrefix(lines[2], "5: csiAddons.image: Required"), "%q", lines)
 }

@@ -272,7 +272,10 @@ func TestCAHasThreeSources(t *testing.T) {
 				`be read: the one in line 2 contains \n as two characters: write line breaks`,
 		},
 		"a private key": {entry, privateKey, "", secretKey + " is a private key (line 1)"},
-		"a web page":    {entry, "<html>s3cr3t", "", secretKey + " is a web page or XML (line 1)"},
+		"a command": {
+			entry, "CONNECTED(00000003)\ndepth=1 CN = a", "", secretKey + " is the output of openssl",
+		},
+		"a web page": {entry, "<html>s3cr3t", "", secretKey + " is a web page or XML (line 1)"},
 		"a manifest": {
 			entry, "kind: ConfigMap\ndata: {ca: '" + strings.ReplaceAll(ca, "\n", "\n ") + "'}", "",
 			secretKey + " is a manifest of kind ConfigMap (line 1), not a bundle",

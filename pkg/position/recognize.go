@@ -224,11 +224,12 @@ func encoded(text []byte) Other {
 		return Other{}
 	}
 	inner := binary(plain)
+	advice := "decode it with base64 -d, and " + inner.Advice
 	if utf8.Valid(plain) && bytes.ContainsAny(plain, ":\n={") {
 		inner = Recognize(plain)
 		inner.What = cmp.Or(inner.What, "text")
+		advice = "write the decoded text, or use stringData, or kubectl create --from-file"
 	}
-	advice := "write the decoded text, or use stringData, or kubectl create --from-file"
 	switch inner.What {
 	case "", "binary": // as any word
 		return Other{}
