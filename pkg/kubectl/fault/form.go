@@ -2,8 +2,8 @@ package fault
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
-	"syscall"
 )
 
 //go:embed forms.txt
@@ -187,13 +187,11 @@ func quotedEnd(text string) int {
 	return 0
 }
 
+// errnos are the texts of the error numbers of Linux in Go, since nodes run Linux wherever the
+// plugin runs.
+//
+//go:embed errnos.txt
+var errnos string
+
 // isErrno returns whether a text is that of an error number of Linux.
-func isErrno(text string) bool {
-	text = strings.Replace(text, "stale NFS file", "stale file", 1) // of an older Go
-	for number := syscall.Errno(1); number < 134; number++ {
-		if number.Error() == text {
-			return true
-		}
-	}
-	return false
-}
+func isErrno(text string) bool { return slices.Contains(strings.Split(errnos, "\n"), text) }

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +27,16 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
 )
+
+// The list is that of Linux, on which nodes run; CI compares it with this system.
+func TestErrorNumbersHaveALeaf(t *testing.T) {
+	t.Parallel()
+	for number := syscall.EPERM; number <= syscall.ERFKILL; number++ {
+		if text := number.Error(); !strings.HasPrefix(text, "errno ") {
+			assert.Check(t, fault.Parse("opening /data: "+text).Leaf != "", text)
+		}
+	}
+}
 
 // request sends a request of gophercloud to a URL.
 func request(t *testing.T, url string) error {
