@@ -282,7 +282,8 @@ func fieldMistakes() map[string]mistake {
 		"value of another type": broken(csidriverLayer+`:4: "csidriver.yaml": field `+
 			`spec.attachRequired is a bool, not a string`,
 			csidriverLayer, "false", `"no"`),
-		"duplicate key": broken(controllerPatch+`:2: the key "spec" repeats line 1: remove one of the two`,
+		"duplicate key": broken(
+			controllerPatch+`:2: the key "spec" repeats line 1: remove one of the two`,
 			controllerPatch, "", "spec: {replicas: 1}\nspec: {replicas: 2}\n"),
 		"misspelt kind": broken(csidriverLayer+`:2: "csidriver.yaml": unknown apiVersion and kind: `+
 			`correct a misspelt kind, `+"or add a new one to pkg/generator/kinds.go",

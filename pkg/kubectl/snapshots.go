@@ -208,7 +208,8 @@ func (f *snapshotFacts) errorLinks(fails string) (links []Link) {
 	return links
 }
 
-// aboutSecret returns a link with the Secret that the class, or for the deletion the content, names.
+// aboutSecret returns a link with the Secret that the class names, or for the deletion the
+// content.
 func (f *snapshotFacts) aboutSecret(l Link) Link {
 	by, in, begin := "the VolumeSnapshotClass", map[string]string{},
 		"csi.storage.k8s.io/snapshotter-secret-"

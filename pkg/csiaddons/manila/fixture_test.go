@@ -261,7 +261,8 @@ func (o *observed) SetMetadata(ctx context.Context, id string, entries map[strin
 }
 
 func (o *observed) DeleteMetadata(ctx context.Context, id, key string) error {
-	assert.Check(o.t, key != shares.ClusterKey, "a request deletes the ID of the cluster from share %s", id)
+	assert.Check(o.t, key != shares.ClusterKey,
+		"a request deletes the ID of the cluster from share %s", id)
 	return o.change(func() error { return o.Shares.DeleteMetadata(ctx, id, key) })
 }
 
