@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"regexp"
 	"strings"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -130,6 +131,29 @@ func (s *system) linkOf(f diagnosis.Finding) Link {
 	return l
 }
 
+// advised returns a link about a condition, whose message says what to do after its first sentence,
+// and last what applies meanwhile. On HyperShift the operator reads CA and credentials in the
+// management cluster.
+func (s *system) advised(l Link) Link {
+	meanwhile := regexp.MustCompile(`\. (Nothing that runs|The driver) [^.]*$`)
+	if at := meanwhile.FindStringIndex(l.Text); at != nil {
+		l.Text, l.Detail = l.Text[:at[0]], l.Text[at[0]+len(". "):]
+	}
+	if at := regexp.MustCompile(`\. [A-Z]`).FindStringIndex(l.Text); at != nil {
+		l.Text, l.Next = l.Text[:at[0]], l.Text[at[0]+len(". "):]
+		l.Next = strings.TrimPrefix(l.Next, "The operator retries automatically. ")
+	}
+	switch {
+	case strings.Contains(l.Text+l.Next, diagnosis.ManagementCluster):
+	case s.hidden[hiddenControlPlane]:
+		l.Next = strings.TrimSuffix("Ask the administrators of the "+diagnosis.ManagementCluster+": "+
+			l.Next, ": ")
+	case s.management != nil && l.Next != "":
+		l.Next = "In the " + diagnosis.ManagementCluster + ": " + l.Next
+	}
+	return l
+}
+
 // cloudLinks returns a link for each problem of the operator, the cloud, or the credentials. If
 // there is none, it returns one that says so.
 func (s *system) cloudLinks(rank meaning.Rank, errors bool) []Link {
@@ -141,7 +165,7 @@ func (s *system) cloudLinks(rank meaning.Rank, errors bool) []Link {
 			s.hidden[hiddenControlPlane] && strings.HasSuffix(f.Type, controllerAvailable):
 		case strings.HasSuffix(f.Type, "CloudReachable"),
 			strings.HasSuffix(f.Type, "CredentialsAccepted") && (rank == meaning.LoginRefused || !errors):
-			causes = append(causes, linkOf(f))
+			causes = append(causes, s.advised(linkOf(f)))
 		default:
 			others = append(others, also(linkOf(f)))
 		}

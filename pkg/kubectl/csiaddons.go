@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
@@ -152,10 +153,19 @@ func (q *question) jobLinks(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) 
 	if claim != nil && job.Status.Reason == "ClaimNotBound" {
 		own[0] = own[0].then("Run: kubectl openstack-csi why pvc/%s -n %s", claim.Name, claim.Namespace)
 	}
-	if claim == nil || job.Status.Reason != "NoSidecar" {
+	if claim == nil || job.Status.Reason != "NoSidecar" && job.Status.Reason != "Unsupported" {
 		return own
 	}
 	volume := find(ctx, q.guest, "", claim.Spec.VolumeName, &corev1.PersistentVolume{})
+	if d := q.guest.findDriver(driverOf(volume)); d != nil && d.kind == choice.Manila {
+		l := linkf(Problem, "pvc/%s is a share, whose server frees space itself", claim.Name)
+		return []Link{
+			l.then("Delete the job, and what creates it: only volumes of Cinder need it"),
+			also(own[0]).then(""),
+		}
+	} else if job.Status.Reason == "Unsupported" {
+		return own
+	}
 	var nodes []string
 	for _, a := range q.attachments(ctx) {
 		if ptr.Deref(a.Spec.Source.PersistentVolumeName, "") == claim.Spec.VolumeName {
@@ -197,7 +207,10 @@ func explainCronJob(ctx context.Context, q question) *Explanation {
 		newest := slices.MaxFunc(jobs, func(a, b v1alpha1.ReclaimSpaceJob) int {
 			return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 		})
-		e.Chain = append(e.Chain, about("job "+newest.Name, q.jobLinks(ctx, &newest))...)
+		of := about("job "+newest.Name, q.jobLinks(ctx, &newest))
+		if e.Chain = append(e.Chain, of...); active != "" { // what the next job waits for
+			e.Chain = append(of, e.Chain[:len(e.Chain)-len(of)]...)
+		}
 	}
 	return e
 }

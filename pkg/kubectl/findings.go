@@ -228,9 +228,20 @@ func explainDriver(ctx context.Context, q question) *Explanation {
 
 func (s *system) driverLinks() []Link {
 	var links []Link
+	stopped := false
 	for _, f := range s.findings() {
 		l := linkOf(f)
-		if !f.Since.IsZero() {
+		switch {
+		case f.Type == diagnosis.TypePods:
+			l = s.linkOf(f)
+		case strings.HasSuffix(f.Type, "CloudReachable"),
+			strings.HasSuffix(f.Type, "CredentialsAccepted"):
+			l = s.advised(l)
+		case f.Type == sidecarWithoutLeader && stopped: // it follows from the pods
+			l = also(l)
+		}
+		stopped = stopped || f.Type == diagnosis.TypePods && strings.Contains(f.Message, s.of.controller)
+		if !f.Since.IsZero() && f.Type != diagnosis.TypePods {
 			l.Text = fmt.Sprintf("%s, for %s: %s", f.Type, s.age(f.Since.Time), l.Text)
 		}
 		links = append(links, l)

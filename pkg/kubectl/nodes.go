@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
 // limitOf returns how many volumes of a driver a node can attach, 0 if there is no limit.
@@ -114,6 +115,12 @@ func (f *podFacts) pluginLinks(ctx context.Context) (links []Link) {
 			if len(f.drivers) > 0 && f.nodePlugin(name) == nil {
 				links = append(links, f.pluginless(ctx, sys, name))
 			}
+		}
+	}
+	links, _ = best(links)
+	for i := 1; i < len(links); i++ {
+		if links[i].rank == meaning.Consequence { // of another pod on the node
+			links[i] = also(links[i])
 		}
 	}
 	if len(links) == 0 && len(f.drivers) > 0 {
