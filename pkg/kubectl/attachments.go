@@ -28,20 +28,16 @@ func attachmentsOf(
 }
 
 // explainAttachment explains why a volume is not attached to a node, or still is.
-func explainAttachment(ctx context.Context, q question) *Explanation {
-	a := &storagev1.VolumeAttachment{}
-	q.namespace = ""
-	if !q.read(ctx, a) {
-		return nil
-	}
-	e := &Explanation{State: q.state(a, "not attached")}
+func explainAttachment(
+	ctx context.Context, q question, a *storagev1.VolumeAttachment,
+) *Explanation {
 	if a.Status.Attached && a.DeletionTimestamp == nil {
-		e.State = q.state(a, "attached")
-		e.Chain = only(OK, "the volume is attached to node %s", a.Spec.NodeName)
-		return e
+		return &Explanation{
+			State: q.state(a, "attached"),
+			Chain: only(OK, "the volume is attached to node %s", a.Spec.NodeName),
+		}
 	}
-	e.Chain = q.stuck(ctx, *a)
-	return e
+	return &Explanation{State: q.state(a, "not attached"), Chain: q.stuck(ctx, *a)}
 }
 
 // attachments returns all VolumeAttachments, read once.

@@ -17,7 +17,7 @@ import (
 const noProvisioner = "kubernetes.io/no-provisioner"
 
 // chosenLinks explains a claim that names its PersistentVolume but is not bound to it.
-func (f *claimFacts) chosenLinks() []Link {
+func (f *claimFacts) chosenLinks(context.Context) []Link {
 	name := f.claim.Spec.VolumeName
 	switch {
 	case f.claim.Status.Phase == corev1.ClaimLost:

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -36,14 +35,11 @@ const (
 	snapshotted = "snapshot.storage.kubernetes.io/pvc-as-source-protection"
 )
 
-func explainClaim(ctx context.Context, q question) *Explanation {
-	claim := &corev1.PersistentVolumeClaim{}
-	if !q.read(ctx, claim) {
-		return nil
-	}
-	return &Explanation{
-		State: q.state(claim, string(claim.Status.Phase)), Chain: walk(q.factsOf(ctx, claim).path(ctx)),
-	}
+func explainClaim(
+	ctx context.Context, q question, claim *corev1.PersistentVolumeClaim,
+) *Explanation {
+	links := walk(ctx, q.factsOf(ctx, claim).path(ctx))
+	return &Explanation{State: q.state(claim, string(claim.Status.Phase)), Chain: links}
 }
 
 func (s *session) factsOf(ctx context.Context, claim *corev1.PersistentVolumeClaim) *claimFacts {
@@ -72,7 +68,7 @@ func (s *session) holders(ctx context.Context, claim *corev1.PersistentVolumeCla
 
 // links returns the links of a claim that another object needs.
 func (f *claimFacts) links(ctx context.Context) []Link {
-	name, links := "pvc/"+f.claim.Name, walk(f.path(ctx))
+	name, links := "pvc/"+f.claim.Name, walk(ctx, f.path(ctx))
 	if f.claim.DeletionTimestamp == nil {
 		return about(name, links)
 	}
@@ -109,22 +105,18 @@ func (f *claimFacts) path(ctx context.Context) []step {
 		class, leads = f.classLink(ctx)
 	}
 	path := []step{
-		{name: "class", done: leads, ok: []Link{class}, why: func() []Link {
+		{name: "class", done: leads, ok: []Link{class}, why: func(context.Context) []Link {
 			own := f.warnings(f.provisioning(), f.events)
 			if class.State == Problem {
 				own = nearby(own)
 			}
 			return append([]Link{class}, own...)
 		}},
-		{name: "copied", done: f.origin() == nil, why: func() []Link { return f.sourceLinks(ctx) }},
-		{name: "scheduled", done: !f.waitsForPod(), why: func() []Link {
-			return f.consumerLinks(ctx)
-		}},
-		{name: "provisioned", done: chosen, why: func() []Link {
-			return f.provisionLinks(ctx)
-		}},
+		{name: "copied", done: f.origin() == nil, why: f.sourceLinks},
+		{name: "scheduled", done: !f.waitsForPod(), why: f.consumerLinks},
+		{name: "provisioned", done: chosen, why: f.provisionLinks},
 		{name: "bound", done: bound, ok: f.boundLinks(), why: f.chosenLinks},
-		{name: "grown", done: !f.grows(), why: func() []Link { return f.growthLinks(ctx) }},
+		{name: "grown", done: !f.grows(), why: f.growthLinks},
 	}
 	switch {
 	case chosen:
@@ -144,14 +136,13 @@ func (f *claimFacts) deletion(ctx context.Context) []step {
 	others := slices.DeleteFunc(slices.Clone(f.claim.Finalizers), func(name string) bool {
 		return name == protection && len(f.claim.Finalizers) > 1 // it goes if no pod uses the claim
 	})
-	kept := linkf(Problem, "kept by the finalizers %s", strings.Join(others, ", ")).
-		then("Check what sets them; remove them only if it is gone")
+	kept := keptBy(others).then("Check what sets them; remove them only if it is gone")
 	if slices.Equal(f.claim.Finalizers, []string{protection}) {
 		kept.Text += ", although no pod that you may see uses it"
 		kept.Next = "Check the kube-controller-manager"
 	}
 	return []step{
-		{name: "unused", done: len(users) == 0, why: func() []Link {
+		{name: "unused", done: len(users) == 0, why: func(ctx context.Context) []Link {
 			node := users[0].Spec.NodeName
 			if trouble, next := f.silence(ctx, node); trouble != "" && users[0].DeletionTimestamp != nil {
 				return []Link{linkf(Problem, "pod %s still uses it on node %s, which %s", users[0].Name, node,
@@ -162,11 +153,9 @@ func (f *claimFacts) deletion(ctx context.Context) []step {
 		}},
 		{
 			name: "snapshotted", done: !slices.Contains(f.claim.Finalizers, snapshotted),
-			why: func() []Link {
-				return f.snapshotLinks(ctx)
-			},
+			why: f.snapshotLinks,
 		},
-		{name: "released", why: func() []Link { return append([]Link{kept}, f.boundLinks()...) }},
+		{name: "released", why: because(append([]Link{kept}, f.boundLinks()...)...)},
 	}
 }
 

@@ -17,9 +17,7 @@ import (
 )
 
 // orCreator explains an object that does not exist by the controller that should create it.
-func orCreator(
-	explain func(context.Context, question) *Explanation,
-) func(context.Context, question) *Explanation {
+func orCreator(explain explains) explains {
 	return func(ctx context.Context, q question) *Explanation {
 		e := explain(ctx, q)
 		if e != nil || !apierrors.IsNotFound(q.err) {
@@ -168,11 +166,7 @@ func (q *question) refused(fails, message string) Link {
 }
 
 // explainSet explains a StatefulSet by its first pods that do not exist, or are not ready.
-func explainSet(ctx context.Context, q question) *Explanation {
-	set := &appsv1.StatefulSet{}
-	if !q.read(ctx, set) {
-		return nil
-	}
+func explainSet(ctx context.Context, q question, set *appsv1.StatefulSet) *Explanation {
 	wanted := int(ptr.Deref(set.Spec.Replicas, 1))
 	first := int(ptr.Deref(set.Spec.Ordinals, appsv1.StatefulSetOrdinals{}).Start)
 	e := &Explanation{

@@ -127,11 +127,7 @@ func (s *session) sidecarLinks(ctx context.Context, driver string, nodes []strin
 	return links
 }
 
-func explainJob(ctx context.Context, q question) *Explanation {
-	job := &v1alpha1.ReclaimSpaceJob{}
-	if !q.read(ctx, job) {
-		return nil
-	}
+func explainJob(ctx context.Context, q question, job *v1alpha1.ReclaimSpaceJob) *Explanation {
 	phase := cmp.Or(string(job.Status.Result), string(job.Status.Step), "Waiting")
 	return &Explanation{State: q.state(job, phase), Chain: q.jobLinks(ctx, job)}
 }
@@ -175,11 +171,9 @@ func (q *question) jobLinks(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) 
 	return append(q.sidecarLinks(ctx, driverOf(volume), nodes), own...)
 }
 
-func explainCronJob(ctx context.Context, q question) *Explanation {
-	cron := &v1alpha1.ReclaimSpaceCronJob{}
-	if !q.read(ctx, cron) {
-		return nil
-	}
+func explainCronJob(
+	ctx context.Context, q question, cron *v1alpha1.ReclaimSpaceCronJob,
+) *Explanation {
 	e := &Explanation{State: q.state(cron, "scheduled")}
 	if ptr.Deref(cron.Spec.Suspend, false) {
 		e.State = q.state(cron, "suspended")
@@ -215,12 +209,7 @@ func explainCronJob(ctx context.Context, q question) *Explanation {
 	return e
 }
 
-func explainFence(ctx context.Context, q question) *Explanation {
-	fence := &v1alpha1.NetworkFence{}
-	q.namespace = ""
-	if !q.read(ctx, fence) {
-		return nil
-	}
+func explainFence(ctx context.Context, q question, fence *v1alpha1.NetworkFence) *Explanation {
 	e := &Explanation{State: q.state(fence, "not "+strings.ToLower(string(fence.Spec.FenceState)))}
 	driver := fence.Spec.Driver
 	if name := fence.Spec.NetworkFenceClassName; name != "" {

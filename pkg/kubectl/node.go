@@ -18,12 +18,7 @@ import (
 const hangs = 2 * time.Minute
 
 // explainNode explains what a node lacks to use volumes.
-func explainNode(ctx context.Context, q question) *Explanation {
-	node := &corev1.Node{}
-	q.namespace = ""
-	if !q.read(ctx, node) {
-		return nil
-	}
+func explainNode(ctx context.Context, q question, node *corev1.Node) *Explanation {
 	f := &podFacts{session: q.session, node: node.Name}
 	for _, d := range q.guest.drivers() {
 		if sys := q.systemOf(ctx, d.name); sys != nil {

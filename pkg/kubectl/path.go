@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,18 +23,29 @@ type step struct {
 	// ok says that the step is done; nil if nobody asks.
 	ok []Link
 	// why returns what all objects of the step say that can tell why it is not done.
-	why func() []Link
+	why func(context.Context) []Link
+}
+
+// because returns why a step is not done, as the object itself tells it.
+func because(links ...Link) func(context.Context) []Link {
+	return func(context.Context) []Link { return links }
+}
+
+// keptBy says that only finalizers keep an object that is being deleted.
+func keptBy(finalizers []string) Link {
+	return linkf(Problem, "kept by the finalizers %s", strings.Join(finalizers, ", ")).
+		then("Check what sets them")
 }
 
 // walk returns the links of a path until the first step that something stops. A step that is only
 // in progress may wait for a later one, such as a volume for the pods of its driver.
-func walk(path []step) (links []Link) {
+func walk(ctx context.Context, path []step) (links []Link) {
 	for _, s := range path {
 		if s.done {
 			links = append(links, s.ok...)
 			continue
 		}
-		for _, l := range s.why() {
+		for _, l := range s.why(ctx) {
 			if l.State == Problem || l.State == Progress || l.State == Warning {
 				l.Step = cmp.Or(l.Step, s.name)
 			}

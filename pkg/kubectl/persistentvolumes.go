@@ -3,7 +3,6 @@ package kubectl
 import (
 	"context"
 	"slices"
-	"strings"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,12 +21,7 @@ type volumeQuestion struct {
 	handle, claim string
 }
 
-func explainVolume(ctx context.Context, q question) *Explanation {
-	v := &corev1.PersistentVolume{}
-	q.namespace = ""
-	if !q.read(ctx, v) {
-		return nil
-	}
+func explainVolume(ctx context.Context, q question, v *corev1.PersistentVolume) *Explanation {
 	f := volumeQuestion{q, v, "the storage", "claim"}
 	if served := source.Of(v); served != nil {
 		f.handle = served.VolumeHandle
@@ -35,7 +29,7 @@ func explainVolume(ctx context.Context, q question) *Explanation {
 	if ref := v.Spec.ClaimRef; ref != nil {
 		f.claim = "claim " + ref.Namespace + "/" + ref.Name
 	}
-	return &Explanation{State: q.state(v, string(v.Status.Phase)), Chain: walk(f.path(ctx))}
+	return &Explanation{State: q.state(v, string(v.Status.Phase)), Chain: walk(ctx, f.path(ctx))}
 }
 
 // provisionedBy is an annotation of PersistentVolumes that were not created by hand.
@@ -54,26 +48,23 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 	attachments := attachmentsOf(v, f.attachments(ctx))
 	snapshots := f.snapshots(ctx)
 	return []step{
-		{name: "unused", done: phase != corev1.VolumeBound, why: func() []Link {
-			return []Link{linkf(Problem, "its %s still uses it", f.claim).
-				then("The volume is deleted after the claim")}
-		}},
-		{name: "reclaimed", done: deleted || !keeps, why: func() []Link {
-			return []Link{linkf(Problem, "its %s is gone, and the reclaim policy Retain keeps the volume",
-				f.claim).then("Delete it here and in OpenStack, or reuse it: %s", unclaim(v.Name, "/uid"))}
-		}},
-		{name: "detached", done: len(attachments) == 0, why: func() (links []Link) {
+		{name: "unused", done: phase != corev1.VolumeBound, why: because(linkf(Problem, "its %s still uses it",
+			f.claim).then("The volume is deleted after the claim"))},
+		{name: "reclaimed", done: deleted || !keeps, why: because(linkf(Problem, "its %s is gone, and "+
+			"the reclaim policy Retain keeps the volume", f.claim).
+			then("Delete it here and in OpenStack, or reuse it: %s", unclaim(v.Name, "/uid")))},
+		{name: "detached", done: len(attachments) == 0, why: func(ctx context.Context) (links []Link) {
 			for _, a := range attachments {
 				links = append(links, f.stuck(ctx, a)...)
 			}
 			return links
 		}},
-		{name: "without snapshots", done: len(snapshots) == 0, why: func() []Link {
+		{name: "without snapshots", done: len(snapshots) == 0, why: func(ctx context.Context) []Link {
 			return append([]Link{linkf(Problem, "OpenStack keeps volume %s while it has snapshots: "+
 				"VolumeSnapshot %s", f.handle, diagnosis.List(snapshots)).
 				then("Delete them, or wait until what creates them does so")}, f.errorLinks(ctx)...)
 		}},
-		{name: "deleted", done: keeps, why: func() []Link {
+		{name: "deleted", done: keeps, why: func(ctx context.Context) []Link {
 			sys, own := f.systemOf(ctx, driverOf(v)), f.errorLinks(ctx)
 			if len(own) == 0 && v.Annotations[provisionedBy] == "" {
 				own = append(own, linkf(Problem, "no provisioner has created the volume, so none deletes %s "+
@@ -83,10 +74,7 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 			return append(sys.judge(own, diagnosis.Provisioner),
 				linkf(Progress, "%s is not deleted in OpenStack yet", f.handle).then("%s", sys.knows()))
 		}},
-		{name: "released", why: func() []Link {
-			return []Link{linkf(Problem, "kept by the finalizers %s", strings.Join(v.Finalizers, ", ")).
-				then("Check what sets them")}
-		}},
+		{name: "released", why: because(keptBy(v.Finalizers))},
 	}
 }
 

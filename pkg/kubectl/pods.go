@@ -3,7 +3,6 @@ package kubectl
 import (
 	"context"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -34,13 +33,9 @@ type podFacts struct {
 	drivers []corev1.Pod
 }
 
-func explainPod(ctx context.Context, q question) *Explanation {
-	pod := &corev1.Pod{}
-	if !q.read(ctx, pod) {
-		return nil
-	}
-	f := q.podFacts(ctx, pod)
-	return &Explanation{State: q.state(pod, string(pod.Status.Phase)), Chain: walk(f.path(ctx))}
+func explainPod(ctx context.Context, q question, pod *corev1.Pod) *Explanation {
+	links := walk(ctx, q.podFacts(ctx, pod).path(ctx))
+	return &Explanation{State: q.state(pod, string(pod.Status.Phase)), Chain: links}
 }
 
 func (s *session) podFacts(ctx context.Context, pod *corev1.Pod) *podFacts {
@@ -115,21 +110,21 @@ func (f *podFacts) path(ctx context.Context) []step {
 	runs := trouble == "" || f.started()
 	switch {
 	case f.pod.DeletionTimestamp != nil:
-		return f.deletion(ctx)
+		return f.deletion()
 	case f.pod.Status.Phase == corev1.PodSucceeded:
 		return []step{{done: true, ok: only(OK, "the pod has ended")}}
 	}
 	path := []step{
 		{name: "claimed", done: runs || len(f.missing) == 0, why: f.missingLinks},
-		{name: "provisioned", done: runs, why: func() []Link { return f.claimLinks(ctx) }},
-		{name: "scheduled", done: f.node != "", why: func() []Link { return f.schedulingLinks(ctx) }},
-		{name: "reached", done: runs, why: func() []Link { return f.silent(ctx) }},
-		{name: "registered", done: runs, why: func() []Link { return f.registrationLinks(ctx) }},
-		{name: "attached", done: runs, why: func() []Link { return f.attachmentLinks(ctx) }},
-		{name: "mounted", done: runs, why: func() []Link { return f.mountLinks(ctx) }},
+		{name: "provisioned", done: runs, why: f.claimLinks},
+		{name: "scheduled", done: f.node != "", why: f.schedulingLinks},
+		{name: "reached", done: runs, why: f.silent},
+		{name: "registered", done: runs, why: f.registrationLinks},
+		{name: "attached", done: runs, why: f.attachmentLinks},
+		{name: "mounted", done: runs, why: f.mountLinks},
 		{
 			name: "ready", done: trouble == "", ok: only(OK, "the pod is ready on node %s", f.node),
-			why: func() []Link {
+			why: func(ctx context.Context) []Link {
 				return slices.Concat(f.silent(ctx), f.unmountable(ctx), []Link{f.stopped(ctx)},
 					f.otherEvents())
 			},
@@ -146,33 +141,28 @@ func (f *podFacts) path(ctx context.Context) []step {
 }
 
 // deletion returns what must end before a pod that is being deleted is gone.
-func (f *podFacts) deletion(ctx context.Context) []step {
+func (f *podFacts) deletion() []step {
 	since := f.pod.DeletionTimestamp.Time // when the grace period ends
 	if rest := since.Sub(f.clock.Now()); rest > 0 {
-		return []step{{name: "ended", why: func() []Link {
-			return []Link{linkf(Progress, "its containers may run until their grace period ends in %s",
-				duration.HumanDuration(rest)).then("Wait, or read their logs")}
-		}}}
+		return []step{{name: "ended", why: because(linkf(Progress, "its containers may run until their "+
+			"grace period ends in %s", duration.HumanDuration(rest)).then("Wait, or read their logs"))}}
 	}
 	return []step{
-		{name: "reached", why: func() []Link { return f.silent(ctx) }},
-		{name: "registered", why: func() []Link { return f.registrationLinks(ctx) }},
-		{name: "unmounted", why: func() []Link {
+		{name: "reached", why: f.silent},
+		{name: "registered", why: f.registrationLinks},
+		{name: "unmounted", why: func(ctx context.Context) []Link {
 			w := f.onNode("the kubelet of node " + f.node + " cannot end the pod")
 			w.since, w.reasons = since, []string{"FailedKillPod", "FailedPreStopHook", "ExceededGracePeriod"}
 			return judge(f.warnings(w, f.events), func(meaning.Rank) []Link { return f.pluginLinks(ctx) })
 		}},
 		{name: "ended", done: ptr.Deref(f.pod.DeletionGracePeriodSeconds, 0) == 0, why: f.endless},
-		{name: "released", why: func() []Link {
-			return []Link{linkf(Problem, "kept by the finalizers %s", strings.Join(f.pod.Finalizers, ", ")).
-				then("Check what sets them")}
-		}},
+		{name: "released", why: because(keptBy(f.pod.Finalizers))},
 	}
 }
 
 // endless says what is left of a pod whose grace period is over. When nothing is left, the kubelet
 // sets the period to 0.
-func (f *podFacts) endless() []Link {
+func (f *podFacts) endless(context.Context) []Link {
 	for _, c := range f.pod.Status.ContainerStatuses {
 		if c.State.Running != nil {
 			return []Link{linkf(Problem, "container %s has not ended on node %s", c.Name, f.node).
@@ -206,7 +196,7 @@ func (f *podFacts) onNode(fails string) work {
 }
 
 // missingLinks returns the claims that do not exist. The controller of ephemeral volumes says why.
-func (f *podFacts) missingLinks() []Link {
+func (f *podFacts) missingLinks(context.Context) []Link {
 	w := f.onNode("its claims cannot be created")
 	w.reasons = []string{"FailedBinding", "FailedCreate"}
 	w.knows = "Ask the administrators of the cluster"

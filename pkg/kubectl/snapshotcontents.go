@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"cmp"
+	"context"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 
@@ -55,7 +56,7 @@ func (f *snapshotFacts) isContentDeleted() bool {
 }
 
 // contentLinks says why a content cannot be that of the snapshot.
-func (f *snapshotFacts) contentLinks() []Link {
+func (f *snapshotFacts) contentLinks(context.Context) []Link {
 	if f.content == nil {
 		if f.guest.hidden["VolumeSnapshotContents"] {
 			return only(NotVisible, "VolumeSnapshotContent %s, which it names", f.static())
@@ -86,7 +87,7 @@ func (f *snapshotFacts) contentLinks() []Link {
 }
 
 // leftLinks explains a content whose snapshot is gone.
-func (f *snapshotFacts) leftLinks() []Link {
+func (f *snapshotFacts) leftLinks(context.Context) []Link {
 	of := f.snapshot.Namespace + "/" + f.snapshot.Name
 	if f.content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain {
 		return []Link{linkf(Problem, "its VolumeSnapshot %s is gone, and the deletion policy Retain "+

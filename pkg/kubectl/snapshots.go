@@ -35,21 +35,18 @@ type snapshotFacts struct {
 	sys    *system
 }
 
-func explainSnapshot(ctx context.Context, q question) *Explanation {
-	f := &snapshotFacts{session: q.session, snapshot: &snapshotv1.VolumeSnapshot{}}
-	if !q.read(ctx, f.snapshot) {
-		return nil
-	}
-	return f.explanation(ctx, f.snapshot)
+func explainSnapshot(
+	ctx context.Context, q question, snapshot *snapshotv1.VolumeSnapshot,
+) *Explanation {
+	f := &snapshotFacts{session: q.session, snapshot: snapshot}
+	return f.explanation(ctx, snapshot)
 }
 
 // explainContent explains a VolumeSnapshotContent as its VolumeSnapshot, which may be gone.
-func explainContent(ctx context.Context, q question) *Explanation {
-	f := &snapshotFacts{session: q.session, content: &snapshotv1.VolumeSnapshotContent{}}
-	q.namespace = ""
-	if !q.read(ctx, f.content) {
-		return nil
-	}
+func explainContent(
+	ctx context.Context, q question, content *snapshotv1.VolumeSnapshotContent,
+) *Explanation {
+	f := &snapshotFacts{session: q.session, content: content}
 	ref := f.content.Spec.VolumeSnapshotRef
 	f.snapshot = find(ctx, q.guest, ref.Namespace, ref.Name, &snapshotv1.VolumeSnapshot{})
 	f.left = f.snapshot == nil && !q.guest.hidden["VolumeSnapshots"] ||
@@ -85,7 +82,7 @@ func (f *snapshotFacts) explanation(ctx context.Context, object client.Object) *
 	if ptr.Deref(f.status.ReadyToUse, false) {
 		state = "ready"
 	}
-	return &Explanation{State: f.state(object, state), Chain: walk(f.path(ctx))}
+	return &Explanation{State: f.state(object, state), Chain: walk(ctx, f.path())}
 }
 
 // static returns the name of the content that the snapshot imports, "" for one of a claim.
@@ -122,20 +119,20 @@ func (f *snapshotFacts) addClass(ctx context.Context) {
 }
 
 // path returns the way of a snapshot until it is ready to use.
-func (f *snapshotFacts) path(ctx context.Context) []step {
+func (f *snapshotFacts) path() []step {
 	name := ptr.Deref(f.snapshot.Spec.Source.PersistentVolumeClaimName, "")
 	ignored := diagnosis.IsIgnored(f.snapshot, f.clock.Now())
 	class := f.classLink()
 	switch {
 	case f.snapshot.DeletionTimestamp != nil:
-		return f.deletion(ctx)
+		return f.deletion()
 	case f.left:
 		return []step{{name: "released", why: f.leftLinks}}
 	case ptr.Deref(f.status.ReadyToUse, false) && !f.isContentDeleted():
 		return []step{{done: true, ok: only(OK, "the snapshot is ready to use%s", f.inOpenStack())}}
 	}
 	return []step{
-		{name: "processed", done: !ignored, why: func() []Link {
+		{name: "processed", done: !ignored, why: func(context.Context) []Link {
 			l := linkf(Problem, "no snapshot controller has processed the snapshot for more than %v",
 				diagnosis.SnapshotGrace)
 			l.Runbook = "openstackcsinotserved"
@@ -146,7 +143,7 @@ func (f *snapshotFacts) path(ctx context.Context) []step {
 			name: "source", done: name == "" || f.guest.hidden["PersistentVolumeClaims"] ||
 				f.source != nil && f.source.Status.Phase == corev1.ClaimBound &&
 					(f.source.DeletionTimestamp == nil || f.content != nil),
-			why: func() []Link {
+			why: func(context.Context) []Link {
 				if f.source == nil {
 					return []Link{linkf(Problem, "pvc/%s, of which it is the snapshot, does not exist", name).
 						then("Delete the snapshot, or create the claim")}
@@ -163,9 +160,9 @@ func (f *snapshotFacts) path(ctx context.Context) []step {
 		{name: "bound", done: f.static() == "" && !f.isContentDeleted(), why: f.contentLinks},
 		{
 			name: "class", done: f.static() != "" || class.State != Problem, ok: []Link{class},
-			why: func() []Link { return []Link{class} },
+			why: because(class),
 		},
-		{name: "created", why: func() []Link {
+		{name: "created", why: func(context.Context) []Link {
 			links := f.sys.judge(f.errorLinks("no snapshot can be created"), diagnosis.Snapshotter)
 			if f.content == nil {
 				return append(links, linkf(Progress, "no VolumeSnapshotContent exists yet").
@@ -232,19 +229,19 @@ func (f *snapshotFacts) of() string {
 }
 
 // deletion returns what must end before a snapshot that is being deleted is gone.
-func (f *snapshotFacts) deletion(ctx context.Context) []step {
+func (f *snapshotFacts) deletion() []step {
 	return []step{
-		{name: "unused", why: func() []Link { return f.restoredLinks(ctx, f.snapshot) }},
-		{name: "deleted", done: f.content == nil, why: func() []Link {
+		{name: "unused", why: f.restoredLinks},
+		{name: "deleted", done: f.content == nil, why: func(context.Context) []Link {
 			fails := strings.TrimSpace("OpenStack does not delete snapshot " + f.handle())
 			links := f.sys.judge(f.errorLinks(fails), diagnosis.Snapshotter)
 			return append(links, linkf(Progress, "%s yet (VolumeSnapshotContent %s)", fails,
 				f.content.Name).then("%s", f.sys.knows()))
 		}},
-		{name: "released", why: func() []Link {
-			return []Link{linkf(Problem, "kept by the finalizers %s",
-				strings.Join(f.snapshot.Finalizers, ", ")).then("Check the snapshot controller")}
-		}},
+		{
+			name: "released",
+			why:  because(keptBy(f.snapshot.Finalizers).then("Check the snapshot controller")),
+		},
 	}
 }
 

@@ -139,14 +139,12 @@ func (f *claimFacts) snapshotLinks(ctx context.Context) (links []Link) {
 	return links
 }
 
-// restoredLinks returns the claims that are copies of a snapshot and have no volume yet.
-func (s *session) restoredLinks(
-	ctx context.Context, from *snapshotv1.VolumeSnapshot,
-) (links []Link) {
-	for _, claim := range list[corev1.PersistentVolumeClaimList](ctx, s.guest,
-		client.InNamespace(from.Namespace)).Items {
+// restoredLinks returns the claims that are copies of the snapshot and have no volume yet.
+func (f *snapshotFacts) restoredLinks(ctx context.Context) (links []Link) {
+	for _, claim := range list[corev1.PersistentVolumeClaimList](ctx, f.guest,
+		client.InNamespace(f.snapshot.Namespace)).Items {
 		of := ptr.Deref(originOf(&claim), corev1.TypedObjectReference{})
-		if of.Kind == "VolumeSnapshot" && of.Name == from.Name &&
+		if of.Kind == "VolumeSnapshot" && of.Name == f.snapshot.Name &&
 			claim.Status.Phase == corev1.ClaimPending {
 			links = append(links, linkf(Problem, "pvc/%s is to be restored from it, which the provisioner "+
 				"does not begin any more", claim.Name).then("Delete this claim, which has no volume: kubectl "+

@@ -13,12 +13,7 @@ import (
 )
 
 // explainClass explains whether claims of a StorageClass get volumes, and who uses it.
-func explainClass(ctx context.Context, q question) *Explanation {
-	class := &storagev1.StorageClass{}
-	q.namespace = ""
-	if !q.read(ctx, class) {
-		return nil
-	}
+func explainClass(ctx context.Context, q question, class *storagev1.StorageClass) *Explanation {
 	links := q.classDriver(ctx, class)
 	links = append(links, q.topologyLinks(ctx, class)...)
 	links = append(append(links, q.defaultLink(ctx, class)), q.usersLinks(ctx, class)...)

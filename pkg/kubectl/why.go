@@ -51,33 +51,48 @@ type question struct {
 type explainer struct {
 	schema.GroupVersionKind
 
-	// explain returns nil if something has failed.
-	explain func(context.Context, question) *Explanation
+	explain explains
 }
+
+// explains returns nil if something has failed.
+type explains = func(context.Context, question) *Explanation
 
 func explainers() map[string]explainer {
 	core, apps := corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion
 	addons := v1alpha1.GroupVersion()
-	storage := storagev1.SchemeGroupVersion
+	storage, snapshots := storagev1.SchemeGroupVersion, snapshotv1.SchemeGroupVersion
 	return map[string]explainer{
-		"pvc":            {core.WithKind("PersistentVolumeClaim"), orCreator(explainClaim)},
-		"pv":             {core.WithKind("PersistentVolume"), explainVolume},
-		"pod":            {core.WithKind("Pod"), orCreator(explainPod)},
-		"volumesnapshot": {snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshot"), explainSnapshot},
-		"volumesnapshotcontent": {
-			snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshotContent"), explainContent,
-		},
+		"pvc": {core.WithKind("PersistentVolumeClaim"), orCreator(reading(explainClaim))},
+		"pv":  {core.WithKind("PersistentVolume"), reading(explainVolume)},
+		"pod": {core.WithKind("Pod"), orCreator(reading(explainPod))},
+
+		"volumesnapshot":        {snapshots.WithKind("VolumeSnapshot"), reading(explainSnapshot)},
+		"volumesnapshotcontent": {snapshots.WithKind("VolumeSnapshotContent"), reading(explainContent)},
+
 		"deployment":       {apps.WithKind("Deployment"), explainWorkload},
 		daemonSet:          {apps.WithKind("DaemonSet"), explainWorkload},
 		"clustercsidriver": {opv1.GroupVersion.WithKind("ClusterCSIDriver"), explainDriver},
 
-		"statefulset":         {apps.WithKind("StatefulSet"), explainSet},
-		"storageclass":        {storage.WithKind("StorageClass"), explainClass},
-		"volumeattachment":    {storage.WithKind("VolumeAttachment"), explainAttachment},
-		"node":                {core.WithKind("Node"), explainNode},
-		"networkfence":        {addons.WithKind("NetworkFence"), explainFence},
-		"reclaimspacejob":     {addons.WithKind("ReclaimSpaceJob"), explainJob},
-		"reclaimspacecronjob": {addons.WithKind("ReclaimSpaceCronJob"), explainCronJob},
+		"statefulset":         {apps.WithKind("StatefulSet"), reading(explainSet)},
+		"storageclass":        {storage.WithKind("StorageClass"), reading(explainClass)},
+		"volumeattachment":    {storage.WithKind("VolumeAttachment"), reading(explainAttachment)},
+		"node":                {core.WithKind("Node"), reading(explainNode)},
+		"networkfence":        {addons.WithKind("NetworkFence"), reading(explainFence)},
+		"reclaimspacejob":     {addons.WithKind("ReclaimSpaceJob"), reading(explainJob)},
+		"reclaimspacecronjob": {addons.WithKind("ReclaimSpaceCronJob"), reading(explainCronJob)},
+	}
+}
+
+// reading gives the object of the question to an explainer.
+func reading[T any, P interface {
+	*T
+	client.Object
+}](explain func(context.Context, question, P) *Explanation) explains {
+	return func(ctx context.Context, q question) *Explanation {
+		if object := P(new(T)); q.read(ctx, object) {
+			return explain(ctx, q, object)
+		}
+		return nil
 	}
 }
 
@@ -125,8 +140,11 @@ func newWhyCommand(o *options) *cobra.Command {
 			if !ok || kind == "" || name == "" || strings.Contains(name, "/") {
 				return usage("%q: use KIND/NAME with a kind of %s", strings.Join(args, " "), kinds)
 			}
-			about := question{s, s.guest, s.namespace, kind, name}
-			return s.answer(kind+"/"+name, explainers()[kind].explain(ctx, about))
+			of, about := explainers()[kind], question{s, s.guest, s.namespace, kind, name}
+			if slices.Contains(clusterKinds(), of.GroupVersionKind) {
+				about.namespace = ""
+			}
+			return s.answer(kind+"/"+name, of.explain(ctx, about))
 		}),
 	}
 	o.addOutputTo(cmd)

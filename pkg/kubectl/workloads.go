@@ -134,7 +134,7 @@ func explainWorkload(ctx context.Context, q question) *Explanation {
 
 // podLinks returns the links of a pod of a workload with its name.
 func (s *session) podLinks(ctx context.Context, pod *corev1.Pod) []Link {
-	return about("pod "+pod.Name, walk(s.podFacts(ctx, pod).path(ctx)))
+	return about("pod "+pod.Name, walk(ctx, s.podFacts(ctx, pod).path(ctx)))
 }
 
 func (s *session) workloadLinks(
