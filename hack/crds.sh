@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Copies CustomResourceDefinitions that only OpenShift contains from Go modules, in the versions of
-# go.mod, into the tree $1, by default this one. `make update` and hack/verify.sh call it.
+# Copies the CustomResourceDefinitions of snapshots from their Go module, in the version of go.mod,
+# into the tree $1, by default this one. `make update` and hack/verify.sh call it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,10 +16,5 @@ copy() {
 	install -m 644 "${@/#/${source}/}" "${to}"
 }
 
-copy crds/generated github.com/openshift/api \
-	operator/v1/zz_generated.crd-manifests/0000_50_csi-driver_01_clustercsidrivers-Default.crd.yaml
-# On Kubernetes the ClusterCSIDriver of Manila has the name that its driver has there.
-sed -i 's/^\( *\)- manila.csi.openstack.org$/&\n\1- nfs.manila.csi.openstack.org/' \
-	"${root}"/assets/crds/generated/*.yaml
 copy snapshots/generated github.com/kubernetes-csi/external-snapshotter/client/v8 \
 	config/crd/snapshot.storage.k8s.io_volumesnapshot{classes,contents,s}.yaml

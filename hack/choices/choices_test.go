@@ -58,7 +58,7 @@ func TestExamplesOfPagesAreValid(t *testing.T) {
 	t.Parallel()
 	block := regexp.MustCompile("(?s)```yaml\n(apiVersion: config.csi.*?\nkind: (\\w+)\n.*?)```")
 	for page, want := range map[string]int{
-		"docs/manila.md": 1, "docs/cinder.md": 1, "docs/kubernetes.md": 2,
+		"docs/manila.md": 1, "docs/cinder.md": 1,
 	} {
 		examples := block.FindAllStringSubmatch(read(t, page), -1)
 		assert.Check(t, len(examples) == want,

@@ -5,68 +5,98 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/api"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
+
+// driver is the part of a driver.yaml that names the object of the operator.
+type driver struct {
+	Name  string `json:"name"`
+	Names []struct {
+		Name string            `json:"name"`
+		Only []flavour.Flavour `json:"only"`
+	} `json:"names"`
+	Operator struct {
+		Kind string `json:"kind"`
+	} `json:"operator"`
+}
 
 // driverKind returns the kind of the objects with the choices of a kind.
 func driverKind(kind choice.Kind) string {
 	return strings.Replace(string(kind), "Config", "Driver", 1)
 }
 
-// addDefinition adds the CustomResourceDefinition for the choices of a kind.
-func (g generator) addDefinition(root string, files map[string]string) error {
-	kind := driverKind(g.kind)
-	singular := strings.ToLower(kind)
-	plural := singular + "s"
-	crd := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(definition, &crd.Object); err != nil {
-		return err
-	}
-	crd.SetName(plural + ".csi.openstack.org")
-	names := map[string]any{
-		"kind": kind, "listKind": kind + "List", "plural": plural, "singular": singular,
-	}
-	if err := unstructured.SetNestedMap(crd.Object, names, "spec", "names"); err != nil {
-		return err
-	}
-	driver, err := nameOfDriver(root, strings.TrimSuffix(singular, "driver"))
+// addDefinitions adds the CustomResourceDefinition of each driver, and their kustomization.
+func (g generator) addDefinitions(root string, files map[string]string) error {
+	found, err := filepath.Glob(filepath.Join(root, "assets/drivers/*/driver.yaml"))
 	if err != nil {
 		return err
 	}
-	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	if err != nil {
-		return err
+	list := "# The CustomResourceDefinitions that the operators need in a cluster that is not OpenShift.\n" +
+		"apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n"
+	for _, file := range found {
+		var d driver
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = yaml.Unmarshal(text, &d)
+		}
+		if err != nil {
+			return err
+		}
+		if d.Operator.Kind == "" { // a companion
+			continue
+		}
+		name := "generated/" + strings.ToLower(d.Operator.Kind) + "s.yaml"
+		if files["assets/crds/"+name], err = g.definition(d); err != nil {
+			return err
+		}
+		list += "- " + name + "\n"
 	}
-	spec := g.object(reflect.TypeFor[api.Spec]())
-	spec["description"] = "What the administrator chooses. Without a field, its default applies."
-	top := versions[0].(map[string]any)["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
-	top["properties"].(map[string]any)["spec"] = spec
-	top["description"] = fmt.Sprintf("%s configures the operator of the CSI driver %s, and reports "+
-		"how the driver is. There is one, with the name of the driver.", kind, driver)
-	top["x-kubernetes-validations"] = []schema{{
-		"rule": "self.metadata.name == '" + driver + "'", "message": "the name must be " + driver,
-	}}
-	crd.Object["spec"].(map[string]any)["versions"] = versions
-	text, err := yaml.Marshal(crd.Object)
-	files[filepath.Join("assets/crds/api", plural+".yaml")] = string(text)
-	return err
+	files["assets/crds/kustomization.yaml"] = list
+	return nil
 }
 
-// nameOfDriver returns the name of a CSI driver on Kubernetes, which its CSIDriver has.
-func nameOfDriver(root, folder string) (string, error) {
-	file := filepath.Join(root, "assets/drivers", folder, "generated/kubernetes/csidriver.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
+// definition returns the CustomResourceDefinition of a driver.
+func (g generator) definition(d driver) (string, error) {
+	crd := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(definition, &crd.Object); err != nil {
 		return "", err
 	}
-	var object metav1.PartialObjectMetadata
-	err = yaml.Unmarshal(text, &object)
-	return object.Name, err
+	kind := d.Operator.Kind
+	singular := strings.ToLower(kind)
+	crd.SetName(singular + "s.csi.openstack.org")
+	content := crd.Object["spec"].(map[string]any)
+	content["names"] = map[string]any{
+		"kind": kind, "listKind": kind + "List", "plural": singular + "s", "singular": singular,
+	}
+	for _, other := range d.Names {
+		if slices.Contains(other.Only, flavour.Kubernetes) {
+			d.Name = other.Name
+		}
+	}
+	// Only these two have choices.
+	g.kind = choice.Kind(strings.Replace(kind, "Driver", "Config", 1))
+	fields := reflect.TypeFor[api.Operator]()
+	if g.kind == choice.Manila || g.kind == choice.Cinder {
+		fields = reflect.TypeFor[api.Spec]()
+	}
+	spec := g.object(fields)
+	spec["description"] = "What the administrator chooses. Without a field, its default applies."
+	version := content["versions"].([]any)[0].(map[string]any)
+	top := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
+	top["properties"].(map[string]any)["spec"] = spec
+	top["description"] = fmt.Sprintf("%s configures the operator of the CSI driver %s, and reports "+
+		"how the driver is. There is one, with the name of the driver.", kind, d.Name)
+	top["x-kubernetes-validations"] = []schema{{
+		"rule": "self.metadata.name == '" + d.Name + "'", "message": "the name must be " + d.Name,
+	}}
+	text, err := yaml.Marshal(crd.Object)
+	return string(text), err
 }

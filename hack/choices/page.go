@@ -17,7 +17,7 @@ func (g generator) rows(t reflect.Type, parent string) string {
 		fmt.Fprintf(&out, "| `%s` | %s | %s | %s%s |\n", name, typeOf(f), defaultOf(f), g.only(f),
 			g.comment(t, f))
 		switch {
-		case f.Type.Kind() == reflect.Pointer:
+		case f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct:
 			out.WriteString(g.rows(f.Type.Elem(), name+"."))
 		case f.Type.Kind() == reflect.Struct:
 			out.WriteString(g.rows(f.Type, name+"."))
@@ -57,10 +57,10 @@ func (g generator) only(f reflect.StructField) string {
 // typeOf returns the type of a field, or its values.
 func typeOf(f reflect.StructField) string {
 	switch values := f.Tag.Get("enum"); {
+	case f.Type.Kind() == reflect.Bool, f.Type == reflect.TypeFor[*bool]():
+		return "`true`, `false`"
 	case f.Type.Kind() == reflect.Struct, f.Type.Kind() == reflect.Pointer:
 		return "object"
-	case f.Type.Kind() == reflect.Bool:
-		return "`true`, `false`"
 	case f.Type.Kind() == reflect.Int, f.Type.Kind() == reflect.Int64:
 		return "number, " + f.Tag.Get("range")
 	case f.Type.Kind() == reflect.Map:

@@ -66,12 +66,9 @@ func generate(root string) (map[string]string, error) {
 		}
 		name := strings.ToLower(string(kind)) + ".v1alpha1.json"
 		files[filepath.Join("assets/schema", name)] = string(text) + "\n"
-		g.api = true
-		if err := g.addDefinition(root, files); err != nil {
-			return nil, fmt.Errorf("writing the CustomResourceDefinition for %s: %w", kind, err)
-		}
 	}
-	return files, nil
+	g := generator{comments: comments, api: true}
+	return files, g.addDefinitions(root, files)
 }
 
 // readComments returns the comments of fields by the names of type and field.
@@ -121,7 +118,9 @@ func (g generator) comment(t reflect.Type, f reflect.StructField) string {
 	}
 	for i := range t.NumField() {
 		if embedded := t.Field(i); embedded.Anonymous {
-			return g.comment(embedded.Type, f)
+			if found := g.comment(embedded.Type, f); found != "" {
+				return found
+			}
 		}
 	}
 	return ""

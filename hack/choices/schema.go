@@ -69,6 +69,9 @@ func (g generator) value(f reflect.StructField) schema {
 	case reflect.Struct:
 		return g.object(f.Type)
 	case reflect.Pointer:
+		if f.Type.Elem().Kind() == reflect.Bool {
+			return schema{"type": "boolean"}
+		}
 		return g.object(f.Type.Elem())
 	case reflect.Bool:
 		if g.api {

@@ -4,10 +4,15 @@
 // pkg/plugin and hack/choices.
 package api
 
-import "github.com/openstack-csi/csi-operator/pkg/choice"
+import (
+	"fmt"
+	"strings"
 
-// Spec is the spec of both kinds.
-type Spec struct {
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+)
+
+// Operator contains what each operator obeys.
+type Operator struct {
 	// Whether the operator maintains the driver. While it is `Unmanaged`, the operator does not
 	// install, upgrade, repair or configure it.
 	ManagementState string `json:"managementState" enum:"Managed,Unmanaged" default:"Managed"`
@@ -18,12 +23,16 @@ type Spec struct {
 	// Whether the operator maintains its StorageClasses, by default `Managed`. `Unmanaged` leaves them
 	// as they are, `Removed` deletes them.
 	StorageClassState string `json:"storageClassState" enum:"Managed,Unmanaged,Removed"`
+}
 
+// Spec is the spec of both kinds.
+type Spec struct {
+	Operator      `json:",inline"`
 	choice.Config `json:",inline"`
 
-	// Whether volumes follow pods into the availability zones of their nodes. `Auto` means `Always` if
+	// Whether volumes follow pods into the availability zones of their nodes. Without it, they do if
 	// each zone of servers is a zone of volumes, too.
-	Topology string `json:"topology" kind:"CinderConfig" enum:"Auto,Always,Never" default:"Auto"`
+	EnableTopology *bool `json:"enableTopology" kind:"CinderConfig"`
 	// Options of the section `[BlockStorage]` in the cloud.conf of the driver.
 	BlockStorage BlockStorage `json:"blockStorage" kind:"CinderConfig"`
 	// Options of the section `[Metadata]` in the cloud.conf of the driver.
@@ -47,4 +56,31 @@ type Metadata struct {
 	// Where the driver finds out, in this order, on which server it runs. By default it uses both,
 	// first the configuration drive.
 	SearchOrder []string `json:"searchOrder" enum:"configDrive,metadataService" rule:"set"`
+}
+
+// CloudConf returns the options of the driver as its cloud.conf, "" without any.
+func (s Spec) CloudConf() string {
+	volumes, text := "", ""
+	if limit := s.BlockStorage.NodeVolumeAttachLimit; limit != 0 {
+		volumes = fmt.Sprintf("node-volume-attach-limit = %d\n", limit)
+	}
+	for _, option := range []struct {
+		name string
+		on   bool
+	}{
+		{"rescan-on-resize", s.BlockStorage.RescanOnResize},
+		{"ignore-volume-az", s.BlockStorage.IgnoreVolumeAZ},
+		{"ignore-volume-microversion", s.BlockStorage.IgnoreVolumeMicroversion},
+	} {
+		if option.on {
+			volumes += option.name + " = true\n"
+		}
+	}
+	if volumes != "" {
+		text = "[BlockStorage]\n" + volumes
+	}
+	if order := s.Metadata.SearchOrder; len(order) > 0 {
+		text += "[Metadata]\nsearch-order = \"" + strings.Join(order, ",") + "\"\n"
+	}
+	return text
 }

@@ -39,7 +39,7 @@ type definition struct {
 func definitionOf(t *testing.T, kind choice.Kind) *definition {
 	t.Helper()
 	plural := strings.ToLower(strings.Replace(string(kind), "Config", "Driver", 1)) + "s"
-	text, err := os.ReadFile(filepath.Join("../../assets/crds/api", plural+".yaml"))
+	text, err := os.ReadFile(filepath.Join("../../assets/crds/generated", plural+".yaml"))
 	assert.NilError(t, err)
 	var crd apiextensionsv1.CustomResourceDefinition
 	assert.NilError(t, yaml.UnmarshalStrict(text, &crd))
@@ -168,7 +168,7 @@ func TestSchemaAcceptsEveryField(t *testing.T) {
 	for kind, spec := range map[choice.Kind]string{
 		choice.Manila: complete + "logLevel: Debug\noperatorLogLevel: Trace\n" +
 			"storageClassState: Removed\n",
-		choice.Cinder: "topology: Never\nsnapshotClass: {forceCreate: true}\n" +
+		choice.Cinder: "enableTopology: false\nsnapshotClass: {forceCreate: true}\n" +
 			"blockStorage: {nodeVolumeAttachLimit: 25, rescanOnResize: true, ignoreVolumeAZ: true, " +
 			"ignoreVolumeMicroversion: true}\nmetadata: {searchOrder: [configDrive, metadataService]}\n",
 	} {
@@ -188,7 +188,7 @@ func TestSchemaRefusesWhatOnlyObjectsContain(t *testing.T) {
 	d := definitionOf(t, choice.Cinder)
 	for _, spec := range []string{
 		"managementState: Removed", "managementState: ''", "logLevel: TraceAll",
-		"operatorLogLevel: debug", "storageClassState: managed", "topology: true", "topology: sometimes",
+		"operatorLogLevel: debug", "storageClassState: managed", "enableTopology: Auto",
 		"blockStorage: {nodeVolumeAttachLimit: 0}", "blockStorage: {nodeVolumeAttachLimit: 257}",
 		"blockStorage: {rescanOnResize: 'yes'}", "blockStorage: {trustDevicePath: true}",
 		"blockStorage: {ignoreVolumeAZ: 1}", "metadata: {searchOrder: configDrive}",

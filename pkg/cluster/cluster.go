@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"path"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
@@ -67,9 +68,11 @@ type Cluster struct {
 	Namespaces flavour.Namespaces
 	// Labels are those of every object that the operator creates without an asset.
 	Labels map[string]string
-	// Operator reads and writes the driver's ClusterCSIDriver on the guest side. It returns checked
-	// values only.
+	// Operator reads and writes the driver's object on the guest side: its ClusterCSIDriver, or on
+	// Kubernetes one of our kinds. It returns checked values only.
 	Operator v1helpers.OperatorClientWithFinalizers
+	// Object is the kind and the name of the object for messages.
+	Object string
 	// Config lists the config.openshift.io objects of the guest side. It returns checked values only.
 	Config *guest.Config
 	// HostedControlPlanes watches Namespaces.ControlPlane, which should contain one
@@ -134,7 +137,8 @@ type Options struct {
 	ControlPlane, Guest *rest.Config
 	Flavour             flavour.Flavour
 	Namespaces          flavour.Namespaces
-	// Driver is the name of the ClusterCSIDriver.
+	// Kind is the kind of the object that configures the operator, and Driver its name.
+	Kind   schema.GroupVersionKind
 	Driver string
 	// ClusterID is the ID of the cluster in the flavour kubernetes.
 	ClusterID string
@@ -161,6 +165,7 @@ func Connect(o Options) (*Cluster, error) {
 		}
 	}
 	c.AddInformerFactory(c.Config)
+	c.Object = o.Kind.Kind + " " + o.Driver + c.guestSuffix()
 	return c, c.addOperatorClient(o)
 }
 

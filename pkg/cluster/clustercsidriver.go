@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -39,7 +40,7 @@ func WhileManaged(client v1helpers.OperatorClient, sync factory.SyncFunc) factor
 	}
 }
 
-// Condition is a condition to apply to the ClusterCSIDriver.
+// Condition is a condition to apply to the object.
 type Condition = applyopv1.OperatorConditionApplyConfiguration
 
 // NewCondition returns a complete condition.
@@ -58,28 +59,36 @@ func ApplyConditions(
 	return client.ApplyOperatorStatus(ctx, manager, status)
 }
 
-// StorageClassState returns spec.storageClassState of the ClusterCSIDriver. It returns Managed if
-// the ClusterCSIDriver is not in the cache, and an error for an unknown value.
+// StorageClassState returns spec.storageClassState of the object. It returns Managed if the object
+// is not in the cache, and an error for an unknown value.
 func (c *Cluster) StorageClassState(driver string) (opv1.StorageClassStateName, error) {
-	return guest.StorageClassState(c.Operator.Informer().GetStore(), driver, c.guestSuffix())
+	return guest.StorageClassState(c.Operator.Informer().GetStore(), driver, c.Object)
+}
+
+// Spec returns the spec of the object in the cache, nil without an object.
+func (c *Cluster) Spec() map[string]any {
+	for _, cached := range c.Operator.Informer().GetStore().List() {
+		if object, ok := cached.(*unstructured.Unstructured); ok && object.GetName() != "" {
+			if spec, ok := object.Object["spec"].(map[string]any); ok {
+				return spec
+			}
+			return map[string]any{}
+		}
+	}
+	return nil
 }
 
 // Workloads returns the view of workload controllers, which get an error while a value that
 // workloads need is invalid or missing.
 func (c *Cluster) Workloads(
-	client v1helpers.OperatorClientWithFinalizers, driver string,
+	client v1helpers.OperatorClientWithFinalizers,
 ) v1helpers.OperatorClientWithFinalizers {
 	return View{
 		OperatorClientWithFinalizers: client,
 		Spec: func(spec *opv1.OperatorSpec) (*opv1.OperatorSpec, error) {
-			return guest.WorkloadSpec(c.nameOfDriver(driver), spec)
+			return guest.WorkloadSpec(c.Object, spec)
 		},
 	}
-}
-
-// nameOfDriver returns the name of a ClusterCSIDriver for messages.
-func (c *Cluster) nameOfDriver(driver string) string {
-	return "ClusterCSIDriver " + driver + c.guestSuffix()
 }
 
 // View is the client of a controller that reads or writes something different from other

@@ -22,15 +22,19 @@ import (
 type Object[T any] struct {
 	factory.Informer
 	// Name is the name of the object for messages.
-	Name   string
-	lister interface{ Get(key string) (*T, error) }
-	key    string
+	Name string
+	// Read returns the object, or nil if the cache does not contain it.
+	Read func() *T
 }
 
 // Get returns the object, or nil if the cache does not contain it.
-func (o Object[T]) Get() *T {
-	object, _ := o.lister.Get(o.key) // the only error of a cache is NotFound
-	return object
+func (o Object[T]) Get() *T { return o.Read() }
+
+func reader[T any](lister interface{ Get(key string) (*T, error) }, key string) func() *T {
+	return func() *T {
+		object, _ := lister.Get(key) // the only error of a cache is NotFound
+		return object
+	}
 }
 
 // Secret returns a Secret of a side.
@@ -38,7 +42,7 @@ func (c *Cluster) Secret(side flavour.Side, namespace, name string) Object[corev
 	secrets := c.Side(side).ObjectInformers.For(namespace, name).Core().V1().Secrets()
 	return Object[corev1.Secret]{
 		secrets.Informer(), c.Name(side, "Secret", namespace, name),
-		secrets.Lister().Secrets(namespace), name,
+		reader(secrets.Lister().Secrets(namespace), name),
 	}
 }
 
@@ -47,7 +51,7 @@ func (c *Cluster) ConfigMap(side flavour.Side, namespace, name string) Object[co
 	configMaps := c.Side(side).ObjectInformers.For(namespace, name).Core().V1().ConfigMaps()
 	return Object[corev1.ConfigMap]{
 		configMaps.Informer(), c.Name(side, "ConfigMap", namespace, name),
-		configMaps.Lister().ConfigMaps(namespace), name,
+		reader(configMaps.Lister().ConfigMaps(namespace), name),
 	}
 }
 
@@ -56,7 +60,7 @@ func (c *Cluster) Deployment(side flavour.Side, namespace, name string) Object[a
 	deployments := c.Side(side).ObjectInformers.For(namespace, name).Apps().V1().Deployments()
 	return Object[appsv1.Deployment]{
 		deployments.Informer(), c.Name(side, "Deployment", namespace, name),
-		deployments.Lister().Deployments(namespace), name,
+		reader(deployments.Lister().Deployments(namespace), name),
 	}
 }
 
@@ -65,7 +69,7 @@ func (c *Cluster) DaemonSet(side flavour.Side, namespace, name string) Object[ap
 	daemonSets := c.Side(side).ObjectInformers.For(namespace, name).Apps().V1().DaemonSets()
 	return Object[appsv1.DaemonSet]{
 		daemonSets.Informer(), c.Name(side, "DaemonSet", namespace, name),
-		daemonSets.Lister().DaemonSets(namespace), name,
+		reader(daemonSets.Lister().DaemonSets(namespace), name),
 	}
 }
 

@@ -9,9 +9,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
@@ -36,8 +38,11 @@ type operatorClient struct {
 	lister   cache.GenericLister
 	resource dynamic.ResourceInterface
 	clock    clock.PassiveClock
-	// name is the name of the ClusterCSIDriver, and object its name in messages.
+	// kind and name are those of the object, and object is both in messages.
+	kind         schema.GroupVersionKind
 	name, object string
+	// complete adds to the spec what no observer writes there. It may be nil.
+	complete func(*opv1.OperatorSpec)
 
 	mu sync.Mutex
 	// applied is the last result of appliedBy of each field manager: controllers apply the same status
@@ -54,23 +59,26 @@ type appliedStatus struct {
 }
 
 func (c *Cluster) addOperatorClient(o Options) error {
-	resource := opv1.GroupVersion.WithResource("clustercsidrivers")
+	resource, _ := meta.UnsafeGuessKindToResource(o.Kind)
 	client, informers, err := genericoperatorclient.NewClusterScopedOperatorClientWithConfigName(
-		o.Clock, o.Guest, resource, opv1.GroupVersion.WithKind("ClusterCSIDriver"), o.Driver,
-		neverApplied, extractStatus)
+		o.Clock, o.Guest, resource, o.Kind, o.Driver, neverApplied, extractStatus)
 	if err != nil {
-		return fmt.Errorf("creating client of ClusterCSIDriver %q: %w", o.Driver, err)
+		return fmt.Errorf("creating client of %s: %w", c.Object, err)
 	}
 	generic := informers.ForResource(resource)
 	informer := &oneHandlerInformer{SharedIndexInformer: generic.Informer()}
 	// Both return an error only for a running informer.
 	_ = informer.SetTransform(guest.OnlyDriver(o.Driver))
 	_, _ = informer.SharedIndexInformer.AddEventHandler(&informer.handlers)
-	c.Operator = &operatorClient{
+	own := &operatorClient{
 		OperatorClientWithFinalizers: client, informer: informer, lister: generic.Lister(),
 		resource: c.guest.Dynamic.Resource(resource), clock: o.Clock,
-		name: o.Driver, object: c.nameOfDriver(o.Driver), applied: map[string]appliedStatus{},
+		kind: o.Kind, name: o.Driver, object: c.Object, applied: map[string]appliedStatus{},
 	}
+	if !o.Flavour.OpenShift() {
+		own.complete = guest.Unobserved()
+	}
+	c.Operator = own
 	c.AddInformerFactory(informers)
 	return nil
 }
@@ -115,6 +123,9 @@ func (c *operatorClient) state(withSpec, withStatus *unstructured.Unstructured) 
 	if err != nil {
 		return nil, nil, "", err
 	}
+	if c.complete != nil {
+		c.complete(spec)
+	}
 	driver, err := decode(withStatus, "spec", "metadata")
 	if err != nil {
 		return nil, nil, "", err
@@ -131,7 +142,7 @@ func (c *operatorClient) known() (cached, newest *unstructured.Unstructured, err
 	}
 	cached, ok := found.(*unstructured.Unstructured)
 	if !ok {
-		return nil, nil, fmt.Errorf("the cache of ClusterCSIDrivers contains a %T", found)
+		return nil, nil, fmt.Errorf("the cache of %s contains a %T", c.object, found)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +188,7 @@ func (c *operatorClient) ApplyOperatorStatus(
 		return fmt.Errorf("encoding the status of %s: %w", c.object, err)
 	}
 	desired := &unstructured.Unstructured{Object: map[string]any{"status": content}}
-	desired.SetGroupVersionKind(opv1.GroupVersion.WithKind("ClusterCSIDriver"))
+	desired.SetGroupVersionKind(c.kind)
 	desired.SetName(c.name)
 	written, err := c.resource.ApplyStatus(ctx, c.name, desired,
 		metav1.ApplyOptions{Force: true, FieldManager: manager})
@@ -240,7 +251,7 @@ func decode(obj *unstructured.Unstructured, without ...string) (*opv1.ClusterCSI
 		delete(content, field)
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, ret); err != nil {
-		return nil, fmt.Errorf("decoding ClusterCSIDriver %q: %w", obj.GetName(), err)
+		return nil, fmt.Errorf("decoding %s %q: %w", obj.GetKind(), obj.GetName(), err)
 	}
 	return ret, nil
 }

@@ -3,6 +3,8 @@
 // of the operators call it to find objects.
 package flavour
 
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
 // Flavour is a kind of cluster.
 type Flavour string
 
@@ -27,6 +29,17 @@ func OnOpenShift() []Flavour { return []Flavour{Standalone, HyperShift} }
 
 // OpenShift reports whether the clusters are OpenShift.
 func (f Flavour) OpenShift() bool { return f != Kubernetes }
+
+// Object returns the kind of the object that configures an operator and contains its conditions.
+// own is the kind for its driver in a cluster that is not OpenShift.
+func (f Flavour) Object(own string) schema.GroupVersionKind {
+	if f.OpenShift() {
+		return schema.GroupVersionKind{
+			Group: "operator.openshift.io", Version: "v1", Kind: "ClusterCSIDriver",
+		}
+	}
+	return schema.GroupVersionKind{Group: "csi.openstack.org", Version: "v1alpha1", Kind: own}
+}
 
 // Hosted reports whether the two sides are different clusters.
 func (f Flavour) Hosted() bool { return f == HyperShift }

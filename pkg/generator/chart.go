@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // The Helm chart: the folder with what is written by hand, which is not a layer, and the output.
@@ -80,31 +82,23 @@ func eachFile(fsys fs.FS, pattern string, do func(file string, text []byte) erro
 	return errors.Join(errs...)
 }
 
-// valuesSchema adds the schemas of operator.yaml to the definitions of the chart's schema. The
-// chart adds apiVersion and kind, so values do not contain them.
+// valuesSchema adds the schemas of the objects that values configure to the definitions of the
+// chart's schema. Helm does not ask the API server to refuse unknown fields, so the schema does.
 func valuesSchema(fsys fs.FS, text []byte) ([]byte, error) {
 	var schema map[string]any
 	if err := json.Unmarshal(text, &schema); err != nil {
 		return nil, fmt.Errorf("decoding %s: %w", chartSchema, err)
 	}
-	definitions := map[string]any{
-		"logLevel": map[string]any{"enum": []string{"Normal", "Debug", "Trace", "TraceAll"}},
-	}
+	definitions := map[string]any{}
 	schema["$defs"] = definitions
-	err := eachFile(fsys, "schema/*.json", func(file string, text []byte) error {
-		var config struct {
-			Properties map[string]any `json:"properties"`
-		}
-		if err := json.Unmarshal(text, &config); err != nil {
+	err := eachFile(fsys, "crds/generated/*", func(file string, text []byte) error {
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(text, &crd); err != nil {
 			return fmt.Errorf("decoding %s: %w", file, err)
 		}
-		maps.DeleteFunc(config.Properties, func(name string, _ any) bool {
-			return name == "apiVersion" || name == "kind"
-		})
-		name, _, _ := strings.Cut(path.Base(file), ".")
-		definitions[name] = map[string]any{
-			"type": "object", "additionalProperties": false, "properties": config.Properties,
-		}
+		spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+		sealed(&spec)
+		definitions[crd.Spec.Names.Plural] = spec
 		return nil
 	})
 	if err != nil {
@@ -112,4 +106,20 @@ func valuesSchema(fsys fs.FS, text []byte) ([]byte, error) {
 	}
 	text, err = json.MarshalIndent(schema, "", "  ")
 	return append(text, '\n'), err
+}
+
+// sealed makes the objects in a schema refuse unknown fields, and removes what is only for API
+// servers.
+func sealed(s *apiextensionsv1.JSONSchemaProps) {
+	s.XValidations, s.Default = nil, nil
+	if s.Properties != nil {
+		s.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{}
+	}
+	for name, property := range s.Properties {
+		sealed(&property)
+		s.Properties[name] = property
+	}
+	if s.Items != nil {
+		sealed(s.Items.Schema)
+	}
 }

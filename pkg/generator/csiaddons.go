@@ -62,7 +62,7 @@ func csiAddonsBundle(fsys fs.FS) (map[string][]byte, error) {
 }
 
 func kustomized(fsys fs.FS, folder string) (*installation, error) {
-	kinds, err := newKinds()
+	kinds, err := newKinds(fsys)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ type layers struct {
 
 // readLayers decodes all manifests. A file that no manifest names is an error.
 func readLayers(fsys fs.FS) (*layers, error) {
-	kinds, err := newKinds()
+	kinds, err := newKinds(fsys)
 	if err != nil {
 		return nil, err
 	}

@@ -121,6 +121,7 @@ type operatorPart struct {
 	Name      string `json:"name"`      // of the Deployment, the ServiceAccount and RBAC objects
 	Component string `json:"component"` // the name in leader election; Name if not given
 	Image     string `json:"image"`     // of the operator's container
+	Kind      string `json:"kind"`      // of the object that configures the operator on Kubernetes
 	// Namespace contains the operands of the guest side; flavour.DefaultNamespace if not given.
 	Namespace   string            `json:"namespace"`
 	Credentials string            `json:"credentials"` // Secret with the operator's clouds.yaml

@@ -3,6 +3,7 @@ package generator
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -130,11 +131,26 @@ func (i *installation) addOLM(files map[string][]byte, complete string) error {
 			files[path.Join(olmManifests, asset.Name)] = asset.withHeader(i.driver.File)
 		}
 	}
+	if err := i.addOwned(files); err != nil {
+		return err
+	}
 	annotations := i.olmAnnotations(specField(version, "maturity"))
 	files[path.Join(olmFolder, "bundle.Dockerfile")] = olmDockerfile(annotations)
 	return errors.Join(
 		addYAML(files, olmMetadata, map[string]any{"annotations": annotations}),
 		i.addPrerequisites(files, olmPrerequisites, complete))
+}
+
+// addOwned adds the CustomResourceDefinition of the object that configures the operator, if it is no
+// kind of OpenShift.
+func (i *installation) addOwned(files map[string][]byte) error {
+	if i.flavour.OpenShift() {
+		return nil
+	}
+	name := i.values["operator.resource"] + ".yaml"
+	text, err := fs.ReadFile(i.fsys, path.Join("crds/generated", name))
+	files[path.Join(olmManifests, name)] = text
+	return err
 }
 
 // addPrerequisites adds a kustomization of the objects in the complete one that OLM cannot create.
@@ -143,7 +159,9 @@ func (i *installation) addPrerequisites(files map[string][]byte, folder, complet
 		return nil
 	}
 	patches, err := deletions(slices.DeleteFunc(i.sorted(), func(a *asset) bool {
-		return !i.inServiceVersion(a) && !i.inManifests(a)
+		// The CustomResourceDefinition of the object is in the bundle.
+		own := !i.flavour.OpenShift() && a.kind() == i.part.Kind
+		return !i.inServiceVersion(a) && !i.inManifests(a) && !own
 	}))
 	file := path.Join(folder, kustomizationFile)
 	return errors.Join(err, addYAML(files, file, newKustomization(patches, complete)))

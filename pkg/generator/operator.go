@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -69,6 +70,8 @@ func (i *installation) addValues() {
 		"operator.name":          i.part.Name,
 		"operator.component":     cmp.Or(i.part.Component, i.part.Name),
 		"operator.image":         i.part.Image,
+		"operator.kind":          i.part.Kind,
+		"operator.resource":      strings.ToLower(i.part.Kind) + "s",
 		"operator.credentials":   i.part.Credentials,
 		"operator.namespace":     n.Operator,
 		"operator.userConfig":    n.UserConfig,

@@ -10,24 +10,24 @@ import (
 )
 
 // StorageClassState returns spec.storageClassState of a ClusterCSIDriver in a cache, and Managed if
-// it is not in the cache. Messages append suffix to its name.
-func StorageClassState(store cache.Store, driver, suffix string) (opv1.StorageClassStateName,
+// it is not in the cache. Messages call it object.
+func StorageClassState(store cache.Store, driver, object string) (opv1.StorageClassStateName,
 	error,
 ) {
 	obj, found, err := store.GetByKey(driver)
 	if err != nil || !found {
 		return opv1.ManagedStorageClass, err
 	}
-	object, ok := obj.(*unstructured.Unstructured)
+	read, ok := obj.(*unstructured.Unstructured)
 	if !ok {
-		return "", fmt.Errorf("the cache of ClusterCSIDrivers contains a %T", obj)
+		return "", fmt.Errorf("the cache of %s contains a %T", object, obj)
 	}
 	const field = "spec.storageClassState"
 	fault := &FieldError{
-		Object: "ClusterCSIDriver " + driver + suffix, Field: field, Problem: "is not a string",
+		Object: object, Field: field, Problem: "is not a string",
 		Fix: "set it to Managed, Unmanaged or Removed",
 	}
-	value, found, err := unstructured.NestedString(object.Object, "spec", "storageClassState")
+	value, found, err := unstructured.NestedString(read.Object, "spec", "storageClassState")
 	if err != nil {
 		return "", fault
 	}

@@ -40,7 +40,7 @@ func TestStorageClassStateIsChecked(t *testing.T) {
 			store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 			assert.NilError(t, store.Add(decoded(t,
 				`{"metadata": {"name": "x"}, "spec": `+tt.spec+`}`)))
-			got, err := guest.StorageClassState(store, "x", " of the guest cluster")
+			got, err := guest.StorageClassState(store, "x", "ClusterCSIDriver x of the guest cluster")
 			if tt.want == "" {
 				wantFault(t, err, "ClusterCSIDriver x of the guest cluster", "spec.storageClassState")
 				return

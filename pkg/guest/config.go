@@ -56,8 +56,6 @@ func NewStaticConfig(clusterID string) (*Config, error) {
 	}
 	c := &Config{
 		Infrastructures: newStaticLister("Infrastructure", checkInfrastructure),
-		APIServers:      newStaticLister("APIServer", checkAPIServer),
-		Proxies:         newStaticLister("Proxy", checkProxy),
 	}
 	infrastructure := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": ConfigName},

@@ -1,13 +1,16 @@
 package guest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	configv1 "github.com/openshift/api/config/v1"
 	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/crypto"
 )
 
 // Spec returns the checked spec of a ClusterCSIDriver. Messages call it object. An invalid observed
@@ -23,6 +26,20 @@ func Spec(object string, from any) (*opv1.OperatorSpec, error) {
 	raw := checkedConfig(object, spec.ObservedConfig.Raw)
 	spec.ObservedConfig = runtime.RawExtension{Raw: raw}
 	return spec, nil
+}
+
+// Unobserved returns a function that completes the spec of an object in which no observer writes: a
+// missing management state is Managed, and the TLS settings are the default profile.
+func Unobserved() func(*opv1.OperatorSpec) {
+	profile := configv1.TLSProfiles[crypto.DefaultTLSProfileType]
+	raw, _ := json.Marshal(observed{Target: &target{ServingInfo: &servingInfo{ // always valid
+		MinTLSVersion: string(profile.MinTLSVersion),
+		CipherSuites:  crypto.OpenSSLToIANACipherSuites(profile.Ciphers),
+	}}})
+	return func(spec *opv1.OperatorSpec) {
+		spec.ManagementState = cmp.Or(spec.ManagementState, opv1.Managed)
+		spec.ObservedConfig = runtime.RawExtension{Raw: raw}
+	}
 }
 
 // checkedConfig returns the observed configuration without its original spelling, nil if it is

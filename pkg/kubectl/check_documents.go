@@ -1,11 +1,14 @@
 package kubectl
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 	kyaml "sigs.k8s.io/yaml"
 
+	"github.com/openstack-csi/csi-operator/pkg/api"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/position"
@@ -21,8 +24,9 @@ type document struct {
 	before int
 }
 
-// documentsIn returns the operator.yaml in a file: the whole file, a key of a ConfigMap, or the
-// values of the chart for each driver. The parser of the operators reports what is no YAML.
+// documentsIn returns the choices in a file as operator.yaml: the whole file, a key of a ConfigMap,
+// the spec of a ManilaDriver or CinderDriver, or the values of the chart for each driver. The
+// parser of the operators reports what is no YAML.
 func documentsIn(text []byte) []document {
 	whole := []document{{kindOf(text), string(text), 0}}
 	root, err := position.Tree(text, maxFile)
@@ -30,6 +34,12 @@ func documentsIn(text []byte) []document {
 		return whole
 	}
 	if kind := child(root.Content[0], "kind"); kind != nil {
+		for _, d := range drivers(flavour.Kubernetes) {
+			spec := child(root.Content[0], "spec")
+			if spec != nil && d.kindIn(flavour.Kubernetes).Kind == kind.Value {
+				return []document{ofValues(d.kind, spec, text)}
+			}
+		}
 		content := child(child(root.Content[0], "data"), choice.Key)
 		if kind.Value != "ConfigMap" || content == nil {
 			return whole
@@ -42,7 +52,7 @@ func documentsIn(text []byte) []document {
 	}
 	var parts []document
 	for _, d := range drivers(flavour.Kubernetes) {
-		config := child(child(root.Content[0], strings.ToLower(d.title)), "config")
+		config := child(child(root.Content[0], strings.ToLower(d.title)), "spec")
 		if config != nil && config.Kind == yaml.MappingNode {
 			parts = append(parts, ofValues(d.kind, config, text))
 		}
@@ -53,9 +63,11 @@ func documentsIn(text []byte) []document {
 	return parts
 }
 
-// ofValues returns an operator.yaml of values, to which the chart adds apiVersion and kind. Lines
-// of a map in braces are not known.
+// ofValues returns the choices in a spec as an operator.yaml. Lines of a map in braces are not
+// known.
 func ofValues(kind choice.Kind, config *yaml.Node, text []byte) document {
+	lines := strings.SplitAfter(string(text), "\n")
+	dropOthers(kind, config, lines)
 	header := "apiVersion: " + choice.APIVersion + "\nkind: " + string(kind) + "\n"
 	if config.Style&yaml.FlowStyle != 0 {
 		config.Style &^= yaml.FlowStyle
@@ -63,7 +75,7 @@ func ofValues(kind choice.Kind, config *yaml.Node, text []byte) document {
 		return document{kind, header + string(block), config.Line - 3}
 	}
 	indent := strings.Repeat(" ", config.Column-1)
-	for _, line := range strings.SplitAfter(string(text), "\n")[config.Line-1:] {
+	for _, line := range lines[config.Line-1:] {
 		rest, inside := strings.CutPrefix(line, indent)
 		if strings.TrimSpace(line) != "" && !inside {
 			break
@@ -71,6 +83,31 @@ func ofValues(kind choice.Kind, config *yaml.Node, text []byte) document {
 		header += rest
 	}
 	return document{kind, header, config.Line - 3}
+}
+
+// dropOthers removes the fields of a spec that are no choices from the map, and from its lines.
+func dropOthers(kind choice.Kind, config *yaml.Node, lines []string) {
+	others := map[string]bool{}
+	for _, f := range choice.Fields(kind, reflect.TypeFor[api.Spec]()) {
+		others[choice.FieldName(f)] = true
+	}
+	for _, f := range choice.Fields(kind, reflect.TypeFor[choice.Config]()) {
+		delete(others, choice.FieldName(f))
+	}
+	for i := len(config.Content) - 2; i >= 0; i -= 2 {
+		key := config.Content[i]
+		if !others[key.Value] {
+			continue
+		}
+		end := key.Line
+		if i+2 < len(config.Content) {
+			end = config.Content[i+2].Line - 1
+		}
+		for n := key.Line - 1; n < end && config.Style&yaml.FlowStyle == 0; n++ {
+			lines[n] = "\n"
+		}
+		config.Content = slices.Delete(config.Content, i, i+2)
+	}
 }
 
 // child returns the value of a key; nil if there is none.

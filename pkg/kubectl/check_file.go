@@ -105,7 +105,7 @@ func (c *check) compare(
 	ctx context.Context, s *session, d driver, config *choice.Config,
 ) *comparison {
 	existing := list[storagev1.StorageClassList](ctx, s.guest).Items
-	spec := find(ctx, s.guest, "", d.name, &opv1.ClusterCSIDriver{})
+	spec := s.object(ctx, d)
 	to := &comparison{Names: classes.NamesOf(d.kind, d.name), config: config}
 	switch {
 	case s.failed() != nil:
@@ -115,8 +115,8 @@ func (c *check) compare(
 		return to
 	case spec != nil && cmp.Or(spec.Spec.StorageClassState, opv1.ManagedStorageClass) !=
 		opv1.ManagedStorageClass:
-		to.add(Warning, "storageClassState of ClusterCSIDriver %s is %s, so the operator "+
-			"writes no StorageClass", d.name, spec.Spec.StorageClassState)
+		to.add(Warning, "storageClassState of %s is %s, so the operator writes no StorageClass",
+			s.guest.nameOf(d), spec.Spec.StorageClassState)
 		return to
 	}
 	var all []*storagev1.StorageClass

@@ -19,8 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	opv1 "github.com/openshift/api/operator/v1"
-
 	"github.com/openstack-csi/csi-operator/assets"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -66,13 +64,14 @@ func (s *session) checkInstallation(ctx context.Context) []Link {
 		add("DaemonSet", d.ObjectMeta, d.Spec.Template)
 	}
 	definitions := list[apiextensionsv1.CustomResourceDefinitionList](ctx, s.guest).Items
-	nodes := list[corev1.NodeList](ctx, s.guest).Items
+	nodes, own := list[corev1.NodeList](ctx, s.guest).Items, flavour.Kubernetes.Object("")
 	links := append([]Link{s.permissions(ctx)}, s.neighbours(ctx, all)...)
 	if s.guest.hidden["CustomResourceDefinitions"] {
 		links = append(links, linkf(NotVisible, "CustomResourceDefinitions"))
 	} else {
 		links = append(links,
-			definitionsOf(definitions, opv1.GroupName, "v1", "crds.yaml of the release contains it"),
+			definitionsOf(definitions, own.Group, own.Version,
+				"outside OpenShift apply crds.yaml of the release"),
 			definitionsOf(definitions, snapshotv1.GroupName, "v1",
 				"snapshots.yaml of the release contains them"),
 			definitionsOf(definitions, v1alpha1.Group, v1alpha1.GroupVersion().Version,
@@ -143,8 +142,7 @@ func definitionsOf(
 ) Link {
 	found, others := 0, 0
 	for _, one := range all {
-		if one.Spec.Group != group ||
-			group == opv1.GroupName && one.Spec.Names.Kind != "ClusterCSIDriver" {
+		if one.Spec.Group != group {
 			continue
 		}
 		found++

@@ -23,7 +23,7 @@ type claimFacts struct {
 	volume *corev1.PersistentVolume
 	events []corev1.Event
 	// provisioner is the CSI driver of the volume or of the class. sys is nil unless its
-	// ClusterCSIDriver is one of OpenStack that exists and is visible.
+	// object is one of OpenStack that exists and is visible.
 	provisioner string
 	sys         *system
 }
@@ -176,8 +176,8 @@ func (f *claimFacts) classLink(ctx context.Context) (Link, bool) {
 			cmp.Or(closest(*name, namesOf(list[storagev1.StorageClassList](ctx, f.guest).Items)),
 				"Check its name, or why no operator creates it: kubectl openstack-csi status"))), false
 	case f.isGone(f.sys, f.provisioner):
-		return goneLink(f.provisioner), false
-	case f.sys == nil && f.guest.hidden["ClusterCSIDrivers"]:
+		return f.goneLink(f.provisioner), false
+	case f.sys == nil && f.guest.unseen():
 		return linkf(NotVisible, "the driver of StorageClass %s", *name), true
 	case f.sys == nil:
 		if _, meant := f.meantDriver(ctx, f.class.Provisioner); meant != "" {

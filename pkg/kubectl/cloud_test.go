@@ -131,10 +131,15 @@ func TestCheckReadsConfigMapsAndValues(t *testing.T) {
 				strings.ReplaceAll(text, "\n  ", "\n    "), "-:6" + mistakes + " !! -:7: class.labels",
 		},
 		"values of the chart": {
-			"# mine\ncinder:\n  config:\n    class: {labels: {'-': x}}\n    clases: []\nother: 1\n",
+			"# mine\ncinder:\n  spec:\n    class: {labels: {'-': x}}\n    clases: []\nother: 1\n",
 			"-:4: class.labels",
 		},
-		"values in braces":  {"{manila: {config: {clases: []}}}", "-:1" + mistakes},
+		"an object": {
+			"kind: CinderDriver\nspec:\n  managementState: Managed\n  blockStorage:\n    a: 1\n" +
+				"  clases: []\n  class: {labels: {'-': x}}\n  enableTopology: true\n",
+			"-:6" + mistakes + " !! -:7: class.labels",
+		},
+		"values in braces":  {"{manila: {spec: {clases: []}}}", "-:1" + mistakes},
 		"values of no kind": {"replicas: 1", "-:1: "},
 	} {
 		var output strings.Builder

@@ -56,7 +56,7 @@ func (s *system) disown(f *diagnosis.Finding) {
 	if f.Reason == diagnosis.ReasonDeploying && f.Type != opv1.OperatorStatusTypeAvailable &&
 		!strings.Contains(f.Type, "ServiceController") {
 		f.Message += ". No part of this operator maintains this condition. Remove it: kubectl edit " +
-			"clustercsidriver " + s.of.name + " --subresource=status"
+			s.guest.argument(s.of) + " --subresource=status"
 	}
 }
 
@@ -207,16 +207,16 @@ func (s *system) condition(suffix string) *opv1.OperatorCondition {
 func explainDriver(ctx context.Context, q question) *Explanation {
 	d := q.guest.findDriver(q.name)
 	if d == nil {
-		q.err = usage("clustercsidriver/%s: only those of OpenStack are known", q.name)
+		q.err = usage("%s/%s: only those of OpenStack are known", q.kind, q.name)
 		return nil
 	}
 	sys := q.system(ctx, *d)
 	switch {
-	case sys == nil && q.guest.hidden["ClusterCSIDrivers"]:
-		q.err = fmt.Errorf("ClusterCSIDriver %s is not visible", d.name)
+	case sys == nil && q.guest.unseen():
+		q.err = fmt.Errorf("%s is not visible", q.guest.nameOf(*d))
 		return nil
 	case sys == nil:
-		return &Explanation{State: "gone", Chain: []Link{goneLink(d.name)}}
+		return &Explanation{State: "gone", Chain: []Link{q.goneLink(d.name)}}
 	}
 	state, links := "not ready", sys.driverLinks()
 	// The operator sees less than this command, such as the Leases of the sidecars.

@@ -28,7 +28,7 @@ import (
 func clusterKinds() []schema.GroupVersionKind {
 	extensions := schema.GroupVersion{Group: "apiextensions.k8s.io", Version: "v1"}
 	return slices.Concat(
-		kindsOf(opv1.GroupVersion, "ClusterCSIDriver"),
+		kindsOf(opv1.GroupVersion, "ClusterCSIDriver"), ownKinds(),
 		kindsOf(storagev1.SchemeGroupVersion, "StorageClass", "CSIDriver", "CSINode", "VolumeAttachment"),
 		kindsOf(corev1.SchemeGroupVersion, "Node", "PersistentVolume"),
 		kindsOf(snapshotv1.SchemeGroupVersion, "VolumeSnapshotClass", "VolumeSnapshotContent"),
@@ -55,6 +55,13 @@ func userKinds() []schema.GroupVersionKind {
 		kindsOf(corev1.SchemeGroupVersion, "PersistentVolumeClaim", "Event"),
 		kindsOf(v1alpha1.GroupVersion(), "ReclaimSpaceCronJob", "ReclaimSpaceJob"),
 	)
+}
+
+func ownKinds() (kinds []schema.GroupVersionKind) {
+	for _, d := range drivers(flavour.Kubernetes) {
+		kinds = append(kinds, d.kindIn(flavour.Kubernetes))
+	}
+	return kinds
 }
 
 func kindsOf(group schema.GroupVersion, names ...string) []schema.GroupVersionKind {

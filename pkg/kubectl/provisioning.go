@@ -38,14 +38,18 @@ func (f *claimFacts) consumerLinks(ctx context.Context) []Link {
 		"(WaitForFirstConsumer)", f.class.Name).then("Create a pod that uses it")}
 }
 
-// goneText says that the ClusterCSIDriver of a driver does not exist, and what to do.
-func goneText(name string) string {
-	return "ClusterCSIDriver " + name + " is gone, so nobody maintains the driver. Apply the " +
-		"manifests of its operator again; on OpenShift, cluster-storage-operator creates it"
+// goneText says that the object of a driver does not exist, and what to do.
+func (s *session) goneText(name string) string {
+	text := s.guest.nameOf(*s.guest.findDriver(name)) + " is gone, so nobody maintains the driver. " +
+		"Apply the manifests of its operator again"
+	if !s.guest.flavour.OpenShift() {
+		return text
+	}
+	return text + "; on OpenShift, cluster-storage-operator creates it"
 }
 
-func goneLink(driver string) Link {
-	l := linkf(Problem, "%s", goneText(driver))
+func (s *session) goneLink(driver string) Link {
+	l := linkf(Problem, "%s", s.goneText(driver))
 	l.Runbook = runbookAbsent
 	return l
 }

@@ -260,13 +260,15 @@ func (r *rotation) explain(ctx context.Context) error {
 		}
 	}
 	for _, d := range r.guest.drivers() {
-		status := &opv1.ClusterCSIDriver{}
-		err := r.guest.Get(ctx, client.ObjectKey{Name: d.name}, status)
-		if err := r.guest.judge(err, status); err != nil {
-			return err
+		status := r.object(ctx, d)
+		if status == nil {
+			if err := r.failed(); err != nil {
+				return err
+			}
+			continue
 		}
 		if status.Spec.ManagementState == opv1.Unmanaged {
-			say(d.name, "ClusterCSIDriver "+d.name+" is Unmanaged, so its operator changes nothing. Set "+
+			say(d.name, r.guest.nameOf(d)+" is Unmanaged, so its operator changes nothing. Set "+
 				"spec.managementState to Managed")
 		}
 		for _, c := range status.Status.Conditions {

@@ -42,7 +42,7 @@ func (f *snapshotFacts) classLink() Link {
 			f.guest.titleOf(f.class.Driver), f.of(), of).
 			then("Create the snapshot again with another class: %s", one)
 	case f.isGone(f.sys, f.driver):
-		return goneLink(f.driver)
+		return f.goneLink(f.driver)
 	case f.sys == nil:
 		return linkf(Warning, "VolumeSnapshotClass %s is of driver %s, which these operators do not "+
 			"maintain", *name, f.class.Driver)

@@ -157,28 +157,28 @@ const typeAbsent = "NoDriver"
 
 // absent says that no driver exists, and what to do.
 func (s *session) absent(chosen []driver) string {
-	text := "No ClusterCSIDriver of OpenStack exists"
+	text := "No operator of a driver of OpenStack is configured"
 	if len(chosen) == 1 {
-		text = "ClusterCSIDriver " + chosen[0].name + " does not exist"
+		text = s.guest.nameOf(chosen[0]) + " does not exist"
 	}
-	if s.guest.hidden["ClusterCSIDrivers"] {
-		return "You may not read ClusterCSIDrivers, so the state of the drivers is not known. Ask for " +
-			"the ClusterRole openstack-csi-viewer: " + version.Page("docs/kubectl.md#permissions")
+	if s.guest.unseen() {
+		return "You may not read the objects that configure operators, so the state of the drivers is " +
+			"not known. Ask for the ClusterRole openstack-csi-viewer: " + version.Page("docs/kubectl.md#permissions")
 	}
 	return text + ". Before you install it, run: kubectl openstack-csi check --clouds clouds.yaml. " +
 		"How to install it: " + version.Page("README.md#install")
 }
 
-// addGone adds a problem if a driver or its operator exists without a ClusterCSIDriver.
+// addGone adds a problem if a driver or its operator exists, and nothing configures the operator.
 func (s *session) addGone(ctx context.Context, d driver, report *Status) {
 	at := s.place(ctx, d)
-	if s.guest.hidden["ClusterCSIDrivers"] ||
+	if s.guest.unseen() ||
 		find(ctx, s.guest, d.namespace, d.nodes[0], &appsv1.DaemonSet{}) == nil && (at == nil ||
 			find(ctx, at.cluster, at.operator, d.operator, &appsv1.Deployment{}) == nil) {
 		return
 	}
 	report.find(d.title, diagnosis.Finding{
-		Severity: Problem, Type: "ClusterCSIDriverGone", Reason: "NotFound", Message: goneText(d.name),
+		Severity: Problem, Type: "ClusterCSIDriverGone", Reason: "NotFound", Message: s.goneText(d.name),
 	})
 }
 

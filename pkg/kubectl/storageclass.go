@@ -25,9 +25,9 @@ func (s *session) classDriver(ctx context.Context, class *storagev1.StorageClass
 	sys := s.systemOf(ctx, class.Provisioner)
 	switch {
 	case s.isGone(sys, class.Provisioner):
-		return []Link{goneLink(class.Provisioner)}
-	case sys == nil && s.guest.hidden["ClusterCSIDrivers"]:
-		return only(NotVisible, "the ClusterCSIDrivers, so whether the driver works")
+		return []Link{s.goneLink(class.Provisioner)}
+	case sys == nil && s.guest.unseen():
+		return only(NotVisible, "the objects of drivers, so whether the driver works")
 	case sys == nil:
 		registered, meant := s.meantDriver(ctx, class.Provisioner)
 		// Names of other provisioners than CSI drivers contain a slash.

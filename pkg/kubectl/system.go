@@ -73,13 +73,13 @@ type system struct {
 	leases        map[diagnosis.Sidecar]*coordinationv1.Lease
 }
 
-// system reads the objects of a driver; nil if it has no ClusterCSIDriver, or reading failed.
+// system reads the objects of a driver; nil if nothing configures its operator, or reading failed.
 func (s *session) system(ctx context.Context, d driver) *system {
 	sys := &system{
 		session: s, of: d, hidden: map[string]bool{}, failures: map[string]string{},
 		leases: map[diagnosis.Sidecar]*coordinationv1.Lease{},
 	}
-	sys.object = find(ctx, s.guest, "", d.name, &opv1.ClusterCSIDriver{})
+	sys.object = s.object(ctx, d)
 	if sys.object == nil {
 		return nil
 	}
@@ -113,9 +113,9 @@ func (s *session) systemOf(ctx context.Context, name string) *system {
 	return known
 }
 
-// isGone returns whether a driver of OpenStack has no ClusterCSIDriver.
+// isGone returns whether a driver of OpenStack has no object that configures its operator.
 func (s *session) isGone(sys *system, driver string) bool {
-	return sys == nil && s.guest.findDriver(driver) != nil && !s.guest.hidden["ClusterCSIDrivers"]
+	return sys == nil && s.guest.findDriver(driver) != nil && !s.guest.unseen()
 }
 
 // readPods reads why DaemonSets lack pods, and whether the namespace of the driver is gone. While

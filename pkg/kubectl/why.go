@@ -23,9 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	opv1 "github.com/openshift/api/operator/v1"
-
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // Explanation says why an object is in its state. Its JSON is the output of `why -o json`.
@@ -71,7 +70,9 @@ func explainers() map[string]explainer {
 
 		"deployment":       {apps.WithKind("Deployment"), explainWorkload},
 		daemonSet:          {apps.WithKind("DaemonSet"), explainWorkload},
-		"clustercsidriver": {opv1.GroupVersion.WithKind("ClusterCSIDriver"), explainDriver},
+		"clustercsidriver": {flavour.Standalone.Object(""), explainDriver},
+		"maniladriver":     {flavour.Kubernetes.Object("ManilaDriver"), explainDriver},
+		"cinderdriver":     {flavour.Kubernetes.Object("CinderDriver"), explainDriver},
 
 		"statefulset":         {apps.WithKind("StatefulSet"), reading(explainSet)},
 		"storageclass":        {storage.WithKind("StorageClass"), reading(explainClass)},

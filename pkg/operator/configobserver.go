@@ -18,23 +18,21 @@ import (
 )
 
 // configObserver returns the controller that copies the proxy and the TLS profile of the cluster to
-// the ClusterCSIDriver. Unlike library-go's for CSI drivers, it also watches the TLS profile. If
-// the cluster is not OpenShift, it observes no proxy, because library-go would warn at each sync.
+// the ClusterCSIDriver. Unlike library-go's for CSI drivers, it also watches the TLS profile. It
+// returns nil if the cluster is not OpenShift: see guest.Unobserved.
 func (d *driver) configObserver(name string) (factory.Controller, error) {
+	if !d.cluster.Flavour.OpenShift() {
+		return nil, nil
+	}
 	proxies, apiServers := d.cluster.Config.Proxies, d.cluster.Config.APIServers
 	informers := []factory.Informer{d.operator.Informer(), proxies.Informer(), apiServers.Informer()}
 	listers := csiconfigobservercontroller.Listers{ProxyLister_: proxies, APIServerLister_: apiServers}
 	for _, informer := range informers {
 		listers.PreRunCachesSynced = append(listers.PreRunCachesSynced, informer.HasSynced)
 	}
-	observers := []configobserver.ObserveConfigFunc{observeTLS}
-	if d.cluster.Flavour.OpenShift() {
-		observers = append(observers,
-			proxy.NewProxyObserveFunc(csiconfigobservercontroller.ProxyConfigPath()))
-	}
 	client := cluster.View{OperatorClientWithFinalizers: d.operator, Condition: sortLines}
 	return configobserver.NewConfigObserver(name, client, d.events, listers, informers,
-		observers...), nil
+		observeTLS, proxy.NewProxyObserveFunc(csiconfigobservercontroller.ProxyConfigPath())), nil
 }
 
 // sortLines sorts the lines of a message: library-go calls the observers in random order.

@@ -5,34 +5,19 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
-	corev1 "k8s.io/api/core/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
-	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
-	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-func TestOnlyOnOpenShiftAMissingProxyIsAWarning(t *testing.T) {
+// On Kubernetes nobody but the administrator writes the spec.
+func TestOnlyOnOpenShiftTheSpecContainsWhatIsObserved(t *testing.T) {
 	t.Parallel()
-	for f, want := range map[flavour.Flavour]int{flavour.Standalone: 1, flavour.Kubernetes: 0} {
-		d := assembled(t, f, plugins()...)[0]
-		var err error
-		d.cluster.Config, err = guest.NewStaticConfig("kubernetes")
-		assert.NilError(t, err)
-		assert.NilError(t, syncer(t, d, d.configObserver)())
-		warnings, sent := 0, d.events.(events.InMemoryRecorder).Events()
-		for _, event := range sent {
-			if event.Type == corev1.EventTypeWarning {
-				warnings++
-			}
-		}
-		assert.Check(t, is.Equal(warnings, want), "%s: %v", f, sent)
-		spec, _, _, err := d.operator.GetOperatorState()
-		observed := err == nil && (spec.ObservedConfig.Object != nil || spec.ObservedConfig.Raw != nil)
-		assert.Check(t, observed, "%s: the TLS profile is not observed: %v", f, err)
+	for _, f := range flavour.All() {
+		observer, err := assembled(t, f, plugins()...)[0].configObserver("x")
+		assert.Check(t, err == nil && (observer != nil) == f.OpenShift(), "%s: %v", f, err)
 	}
 }
 

@@ -37,8 +37,7 @@ func (d *driver) managementState(name string) (factory.Controller, error) {
 func (d *driver) managementCondition(state opv1.ManagementState) *cluster.Condition {
 	ret := cluster.NewCondition(managementStateDegraded, opv1.ConditionFalse, "", "")
 	effect := fmt.Sprintf("the operator does not upgrade, repair or configure the driver, and does "+
-		"not update other conditions. Set spec.managementState of ClusterCSIDriver %s to Managed",
-		d.csiDriver)
+		"not update other conditions. Set spec.managementState of %s to Managed", d.cluster.Object)
 	switch {
 	case state == opv1.Managed:
 		return ret

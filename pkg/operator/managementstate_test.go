@@ -9,6 +9,7 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
@@ -35,7 +36,10 @@ func TestManagementStateDegradedExplainsTheState(t *testing.T) {
 		client := newFakeClient(t)
 		setState(t, client, state)
 		d := &driver{
-			shared: &shared{csiDriver: "x.example", operator: client, events: process().Events},
+			shared: &shared{
+				csiDriver: "x.example", operator: client, events: process().Events,
+				cluster: &cluster.Cluster{Object: "ClusterCSIDriver x.example"},
+			},
 		}
 		assert.NilError(t, syncer(t, d, d.managementState)())
 		want := []opv1.OperatorCondition{

@@ -47,6 +47,9 @@ const configuredAnnotation = "csi.openstack.org/configured"
 
 func (d *driver) configuredHook(deployed func() *appsv1.DaemonSet) hook.Workload {
 	return hook.Workload{DaemonSet: func(_ *opv1.OperatorSpec, wanted *appsv1.DaemonSet) error {
+		if !d.cluster.Flavour.OpenShift() {
+			return nil // the object always exists
+		}
 		if d.choices != nil && d.choices.Get() != nil {
 			metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, configuredAnnotation, "true")
 		} else if isConfigured(deployed()) {

@@ -24,8 +24,6 @@ import (
 )
 
 const choicesOfNodes = `
-apiVersion: config.csi.openstack.org/v1alpha1
-kind: CinderConfig
 kubeletDir: /var/lib/k0s/kubelet
 nodeSelector: {example.com/openstack: "true"}
 tolerations: [{key: example.com/storage, operator: Exists, effect: NoSchedule}]
@@ -55,8 +53,8 @@ func checkNodeChoices(t *testing.T, driverName string, asset bundle.Asset, addon
 	daemonSet := &appsv1.DaemonSet{}
 	assert.NilError(t, yaml.UnmarshalStrict(asset.Data, daemonSet))
 	f := clustertest.New(t, clustertest.Seed{
-		Flavour: flavour.Kubernetes,
-		Guest:   []runtime.Object{choices(choicesOfNodes), daemonSet.DeepCopy()},
+		Flavour: flavour.Kubernetes, Spec: choicesOfNodes,
+		Guest: []runtime.Object{daemonSet.DeepCopy()},
 	})
 	p := plugins()[1] // has no trusted CA bundle
 	p.Setup = setUpChoices

@@ -142,6 +142,7 @@ func (o *operator) connect(process host.Process) (*cluster.Cluster, error) {
 	return cluster.Connect(cluster.Options{
 		ControlPlane: process.Config, Guest: process.Served, Clock: process.Clock,
 		Flavour: o.settings.Flavour, Namespaces: o.namespaces, Driver: o.driver,
+		Kind:      o.settings.Flavour.Object(o.drivers[0].Kind),
 		ClusterID: o.settings.ClusterID,
 	})
 }

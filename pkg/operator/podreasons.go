@@ -60,7 +60,7 @@ func (d *driver) workloadClient(
 		kube: clients.Kube, clock: d.clock, get: get, hosted: d.cluster.Flavour == flavour.HyperShift,
 	}
 	return cluster.View{
-		OperatorClientWithFinalizers: d.cluster.Workloads(d.operator, d.csiDriver),
+		OperatorClientWithFinalizers: d.cluster.Workloads(d.operator),
 		Status:                       func(s *opv1.OperatorStatus) { reasons.hideDuration(name, s) },
 		Condition:                    reasons.add,
 	}

@@ -30,9 +30,10 @@ var errNoChoices = errors.New("the administrator's configuration is invalid")
 // such as `kubectl replace --force`, delete a ConfigMap and create it again.
 const ReplacementTime = time.Minute
 
-// Choices are the choices of the administrator, key operator.yaml of a ConfigMap, and report their
-// changes. They need the informer of the ConfigMap to have synced. nil stands for a driver without
-// choices: everything has its default.
+// Choices are the choices of the administrator, and report their changes. On OpenShift they are the
+// key operator.yaml of a ConfigMap, on Kubernetes the spec of the operator's object, which Get
+// returns as the ConfigMap that would have the same effect. They need the informer to have synced.
+// nil stands for a driver without choices: everything has its default.
 type Choices struct {
 	cluster.Object[corev1.ConfigMap]
 	kind      choice.Kind
@@ -55,9 +56,12 @@ type Choices struct {
 }
 
 // NewChoices returns the choices in a ConfigMap beside the rest of the administrator's
-// configuration, on the control plane side.
+// configuration, on the control plane side, or in the spec of the operator's object.
 func NewChoices(c *cluster.Cluster, configMap string, kind choice.Kind) *Choices {
-	object := c.ConfigMap(flavour.ControlPlane, c.Namespaces.UserConfig, configMap)
+	object := inSpec(c, kind)
+	if c.Flavour.OpenShift() {
+		object = c.ConfigMap(flavour.ControlPlane, c.Namespaces.UserConfig, configMap)
+	}
 	return &Choices{
 		Object: object, kind: kind, openShift: c.Flavour.OpenShift(), Clock: clock.RealClock{},
 	}
@@ -73,7 +77,7 @@ func (c *Choices) Current() (*choice.Config, error) {
 	defer c.mu.Unlock()
 	c.refresh()
 	if !c.valid {
-		return nil, fmt.Errorf("%w: correct key %s of %s", errNoChoices, choice.Key, c.Name)
+		return nil, fmt.Errorf("%w: correct %s", errNoChoices, c.Place())
 	}
 	return c.config, nil
 }
@@ -128,7 +132,7 @@ func (c *Choices) get() *corev1.ConfigMap {
 
 // refresh reads the ConfigMap. It parses the text only if it has changed.
 func (c *Choices) refresh() {
-	key := cluster.KeyOf(c.get(), c.Name, choice.Key)
+	key := c.keyIn(c.get(), choice.Key)
 	if key == c.last {
 		return
 	}
@@ -169,7 +173,11 @@ func (c *Choices) Condition(service string, ignored []string) *cluster.Condition
 	}
 	var faults []string
 	for _, fault := range c.faults {
-		faults = append(faults, fmt.Sprintf("%s, line %d: %s", c.last.Source, fault.Line, fault.Problem))
+		place := c.last.Source
+		if c.openShift {
+			place = fmt.Sprintf("%s, line %d", place, fault.Line)
+		}
+		faults = append(faults, place+": "+fault.Problem)
 	}
 	valid := cluster.NewCondition(service+"UserConfigValid", opv1.ConditionTrue, "AsExpected",
 		"Nothing in the administrator's configuration is ignored")

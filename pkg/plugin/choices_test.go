@@ -1,6 +1,7 @@
 package plugin_test
 
 import (
+	"maps"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
@@ -54,4 +56,42 @@ func TestMissingConfigMapCountsAsDeletedAfterAMinute(t *testing.T) {
 		expect("after the time", "", "AsExpected")
 		assert.Check(t, events.Load() > before, "controllers are not triggered")
 	})
+}
+
+// On Kubernetes the spec of the object has the effect of the ConfigMap.
+func TestSpecIsReadAsTheConfigMap(t *testing.T) {
+	t.Parallel()
+	const place = "spec of CinderDriver x"
+	for spec, want := range map[string]struct {
+		data    map[string]string
+		message string
+	}{
+		"{managementState: Managed, enableTopology: false, defaultClass: gold}": {
+			map[string]string{plugin.TopologyKey: "false"},
+			"Nothing in the administrator's configuration is ignored",
+		},
+		"{blockStorage: {rescanOnResize: true, nodeVolumeAttachLimit: 25, ignoreVolumeAZ: false}," +
+			"metadata: {searchOrder: [metadataService, configDrive]}}": {
+			map[string]string{
+				plugin.CloudConfKey: "[BlockStorage]\nnode-volume-attach-limit = 25\n" +
+					"rescan-on-resize = true\n[Metadata]\nsearch-order = \"metadataService,configDrive\"\n",
+			},
+			"Nothing in the administrator's configuration is ignored",
+		},
+		"{class: {shareClients: []}, blockStorage: {ignoreVolumeMicroversion: true}}": {
+			map[string]string{plugin.CloudConfKey: "[BlockStorage]\nignore-volume-microversion = true\n"},
+			place + `: unknown field "class.shareClients": only a ManilaConfig has it` + "\n" +
+				"The operator changes no StorageClass and no workload until this is corrected",
+		},
+	} {
+		f := clustertest.New(t, clustertest.Seed{Flavour: flavour.Kubernetes, Spec: spec})
+		f.Object = "CinderDriver x"
+		c := plugin.NewChoices(f.Cluster, "cinder-csi-config", choice.Cinder)
+		f.Start(t)
+		got := maps.Clone(c.Get().Data)
+		delete(got, choice.Key)
+		assert.Check(t, is.DeepEqual(got, want.data), spec)
+		assert.Check(t, is.Equal(c.Place(), place))
+		assert.Check(t, is.Equal(*c.Condition("Cinder", nil).Message, want.message), spec)
+	}
 }

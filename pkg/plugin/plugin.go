@@ -26,6 +26,8 @@ import (
 
 // Driver is a driver plugin.
 type Driver struct {
+	// Kind is the kind of the object that configures the operator if the cluster is not OpenShift.
+	Kind string
 	// ConditionPrefix starts the types of all conditions about the driver's operands. It MUST NOT
 	// change, because alerts and CSO match the types.
 	ConditionPrefix string

@@ -10,7 +10,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -54,9 +53,8 @@ func (c *Controller) isAdditional(config *choice.Config, class *storagev1.Storag
 // limited returns the fault about the types beyond maxClasses, whose names are quoted.
 func (c *Controller) limited(excess []string) string {
 	return fmt.Sprintf("the driver has %d StorageClasses, and the operator creates no more, so "+
-		"%d %ss get none: %s. Exclude %ss in key %s of ConfigMap %s, or delete StorageClasses that "+
-		"nobody uses", maxClasses, len(excess), c.Noun, cluster.Joined(excess, maxTold, ", "), c.Noun,
-		choice.Key, c.ConfigMap)
+		"%d %ss get none: %s. Exclude %ss in %s, or delete StorageClasses that nobody uses", maxClasses,
+		len(excess), c.Noun, cluster.Joined(excess, maxTold, ", "), c.Noun, c.Place)
 }
 
 // Unused returns the patterns and types of the choices that match no type, for a condition.
@@ -66,12 +64,10 @@ func (c *Controller) Unused() []string {
 	if err != nil || config == nil || types == nil {
 		return nil
 	}
-	source := c.cluster.Name(flavour.ControlPlane, "ConfigMap", c.cluster.Namespaces.UserConfig,
-		c.ConfigMap)
 	var unused []string
 	for _, pattern := range config.UnusedPatterns(slices.Collect(maps.Keys(types))) {
-		unused = append(unused, fmt.Sprintf("key %s of %s: %s matches no %s that %s offers: correct or "+
-			"remove it", choice.Key, source, pattern, c.Noun, c.Service))
+		unused = append(unused, fmt.Sprintf("%s: %s matches no %s that %s offers: correct or remove it",
+			c.Place, pattern, c.Noun, c.Service))
 	}
 	return unused
 }

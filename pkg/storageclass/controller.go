@@ -44,6 +44,8 @@ type Driver interface {
 type Choices interface {
 	factory.Informer
 	Current() (*choice.Config, error)
+	// Place returns where the choices are, for messages.
+	Place() string
 }
 
 // Controller reconciles the StorageClasses of types. It does not delete the class of a removed
@@ -84,6 +86,7 @@ func New(
 		reconciler: NewReconciler(guest.Kube, informer.Lister(), recorder),
 		reconciled: map[string]bool{}, warned: map[string]string{},
 	}
+	c.Place = choices.Place()
 	c.Controller = factory.New().
 		WithInformers(on.Operator.Informer(), choices, informer.Informer(), &c.changed).
 		WithSync(cluster.WhileManaged(on.Operator, c.sync)).

@@ -15,7 +15,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
@@ -63,8 +62,7 @@ func (c *Controller) Defaults() (remarks []string) {
 		return nil // a cache returns none
 	}
 	existing := classes.ByName(listed)
-	at := fmt.Sprintf("key %s of %s: defaultClass", choice.Key, c.cluster.Name(flavour.ControlPlane,
-		"ConfigMap", c.cluster.Namespaces.UserConfig, c.ConfigMap))
+	at := c.Place + ": defaultClass"
 	names := slices.Sorted(maps.Keys(existing))
 	if existing[config.DefaultClass] == nil {
 		advice := "correct or remove it"

@@ -41,6 +41,8 @@ type Seed struct {
 	OperatorNamespace, DriverNamespace string
 	// ClusterCSIDriver is the operator's ClusterCSIDriver. nil means none, which counts as Managed.
 	ClusterCSIDriver *opv1.ClusterCSIDriver
+	// Spec is, instead, the spec of the operator's object on Kubernetes, in YAML.
+	Spec string
 	// Guest contains the objects of the guest side, ControlPlane of the management cluster.
 	Guest, ControlPlane []runtime.Object
 	// HostedControlPlanes contains the HostedControlPlanes of the management cluster.
@@ -86,10 +88,14 @@ func New(tb testing.TB, seed Seed) *Fake {
 
 	operators := dynamicinformer.NewDynamicSharedInformerFactory(guestSide.Dynamic, 0)
 	f.State = newOperator(guestSide.Dynamic, operators)
-	f.Operator = f.State
+	f.Operator, f.Object = f.State, "ClusterCSIDriver"
 	f.AddInformerFactory(operators)
 	if seed.ClusterCSIDriver != nil {
+		f.Object += " " + seed.ClusterCSIDriver.Name
 		f.State.Set(tb, seed.ClusterCSIDriver)
+	}
+	if seed.Spec != "" {
+		f.State.SetSpec(tb, seed.Spec)
 	}
 	return f
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
 	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
@@ -61,6 +62,23 @@ func (o *Operator) Set(tb testing.TB, driver *opv1.ClusterCSIDriver) {
 	if err == nil {
 		_, _, err = o.UpdateOperatorSpec(tb.Context(), version, driver.Spec.OperatorSpec.DeepCopy())
 	}
+	assert.NilError(tb, err)
+	if o.started {
+		o.sync(tb)
+	}
+}
+
+// SetSpec creates an object of another kind with a spec in YAML.
+func (o *Operator) SetSpec(tb testing.TB, spec string) {
+	tb.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": nil}}
+	object.SetGroupVersionKind(clusterCSIDrivers().GroupVersion().WithKind("ClusterCSIDriver"))
+	object.SetName("driver")
+	var content map[string]any
+	assert.NilError(tb, yaml.Unmarshal([]byte(spec), &content))
+	object.Object["spec"] = content
+	_, err := o.client.Resource(clusterCSIDrivers()).Create(tb.Context(), object,
+		metav1.CreateOptions{})
 	assert.NilError(tb, err)
 	if o.started {
 		o.sync(tb)

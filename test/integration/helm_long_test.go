@@ -72,8 +72,7 @@ func TestHelmChartEqualsKustomizations(t *testing.T) {
 	}
 }
 
-// rendered returns the objects that a command prints, without what only Helm needs, and without
-// the fields of a ClusterCSIDriver that are not the release's.
+// rendered returns the objects that a command prints, without what only Helm needs.
 func rendered(t *testing.T, command string) map[string]*unstructured.Unstructured {
 	t.Helper()
 	output, err := guide.Output(t.Context(), command)
@@ -87,27 +86,27 @@ func rendered(t *testing.T, command string) map[string]*unstructured.Unstructure
 			annotations = nil
 		}
 		object.SetAnnotations(annotations)
-		if object.GetKind() == "ClusterCSIDriver" {
-			unstructured.RemoveNestedField(object.Object, "spec", "logLevel")
-			unstructured.RemoveNestedField(object.Object, "spec", "operatorLogLevel")
-		}
 		objects[object.GetKind()+" "+object.GetNamespace()+"/"+object.GetName()] = object
 	}
 	return objects
 }
 
+// manilaDriver is the name of the driver of Manila.
+const manilaDriver = "nfs.manila.csi.openstack.org"
+
 func TestHelmRefusesBadValues(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
-		"manila.enable=true":                     "at '/manila': additional properties 'enable'",
-		"manila.config.kubletDir=/x":             "at '/manila/config': additional properties",
-		"cinder.config.class.reclaimPolicy=Keep": "at '/cinder/config/class/reclaimPolicy': value must",
-		"nodeSelector.zone=1":                    "at '/nodeSelector/zone': got number, want string",
-		"images.digests.csi-addons=v1":           "at '/images/digests/csi-addons': 'v1' does not match",
-		"credentials.clouds=x":                   "credentials.existing=false",
-		"credentials.existing=false":             "set credentials.clouds",
-		"manila.enabled=false":                   "enable a driver",
-		"manila.logLevel=Loud":                   "at '/manila/logLevel': value must be one of",
+		"manila.enable=true":                   "at '/manila': additional properties 'enable'",
+		"manila.spec.kubletDir=/x":             "at '/manila/spec': additional properties",
+		"cinder.spec.blockStorage.rescan=true": "at '/cinder/spec/blockStorage': additional properties",
+		"cinder.spec.class.reclaimPolicy=Keep": "at '/cinder/spec/class/reclaimPolicy': value must",
+		"nodeSelector.zone=1":                  "at '/nodeSelector/zone': got number, want string",
+		"images.digests.csi-addons=v1":         "at '/images/digests/csi-addons': 'v1' does not match",
+		"credentials.clouds=x":                 "credentials.existing=false",
+		"credentials.existing=false":           "set credentials.clouds",
+		"manila.enabled=false":                 "enable a driver",
+		"manila.spec.logLevel=Loud":            "at '/manila/spec/logLevel': value must be one of",
 	} {
 		for name, helm := range helms() {
 			output, err := guide.Output(t.Context(), helm+" template "+chart+
@@ -134,8 +133,8 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 		{`proxy.http=http://a\$b`, operator, `{"name":"HTTP_PROXY","value":"http://a$$b"}`},
 		{"proxy.no=.svc", operator, `{"name":"NO_PROXY","value":".svc"}`},
 		{
-			"manila.managementState=Unmanaged,manila.storageClassState=Removed",
-			"ClusterCSIDriver /nfs.manila.csi.openstack.org",
+			"manila.spec.managementState=Unmanaged,manila.spec.storageClassState=Removed",
+			"ManilaDriver /" + manilaDriver,
 			`"spec":{"managementState":"Unmanaged","storageClassState":"Removed"}`,
 		},
 		{"clusterID=mine", operator, `{"name":"CLUSTER_ID","value":"mine"}`},
@@ -144,10 +143,13 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 			`"replicas":1`,
 		},
 		{
-			"kubeletDir=/a,manila.config.kubeletDir=/b", "ConfigMap openshift-config/manila-csi-config",
-			`config.csi.openstack.org/v1alpha1\nkind: ManilaConfig\nkubeletDir: /b"`,
+			"kubeletDir=/a,manila.spec.kubeletDir=/b", "ManilaDriver /" + manilaDriver,
+			`"spec":{"kubeletDir":"/b","managementState":"Managed"}`,
 		},
-		{"cinder.cloudConfig=[a]", "ConfigMap openshift-config/cinder-csi-config", `"config":"[a]"`},
+		{
+			"kubeletDir=/a,cinder.spec.enableTopology=false", "CinderDriver /cinder.csi.openstack.org",
+			`"spec":{"enableTopology":false,"kubeletDir":"/a","managementState":"Managed"}`,
+		},
 		{
 			"credentials.existing=false,credentials.clouds=a,credentials.cacert=b",
 			"Secret openshift-manila-csi-driver/manila-cloud-credentials",
@@ -218,7 +220,7 @@ func (h *helmCluster) follows(heading, driver string) {
 		if strings.HasPrefix(command, "kubectl wait pvc") {
 			continue
 		}
-		if strings.HasPrefix(command, "kubectl wait clustercsidriver") {
+		if strings.HasPrefix(command, "kubectl wait "+driver+"driver") {
 			stop := h.startOperator(driver)
 			h.operators[driver] = helmOperator{h.operator, stop}
 			h.awaitAvailable()
@@ -251,8 +253,7 @@ func (h *helmCluster) changesValues() {
 
 // keepsWhatOthersWrite changes what the release does not own.
 func (h *helmCluster) keepsWhatOthersWrite() {
-	const driver = "cinder.csi.openstack.org"
-	h.runs("kubectl patch clustercsidriver " + driver + " --type=merge " +
+	h.runs("kubectl patch cinderdriver cinder.csi.openstack.org --type=merge " +
 		`--patch='{"spec": {"logLevel": "Debug"}}'`)
 	h.rotatesCredentials() // of Cinder, whose operator was started last
 	for _, command := range h.commands("Rotate the credentials") {
@@ -261,8 +262,7 @@ func (h *helmCluster) keepsWhatOthersWrite() {
 		}
 	}
 	h.follows("Upgrade", "")
-	found, err := h.cluster.openst.OperatorV1().ClusterCSIDrivers().
-		Get(h.ctx(), driver, metav1.GetOptions{})
+	found, err := h.object()
 	h.must(err)
 	if found.Spec.LogLevel != opv1.Debug {
 		h.t.Errorf("helm changed the log level to %s", found.Spec.LogLevel)

@@ -49,6 +49,13 @@ func TestGeneratorAcceptsNewDrivers(t *testing.T) {
 				t.Errorf("%s does not exist", file)
 			}
 		}
+		// hack/choices writes it before the generator runs.
+		kind := strings.ToUpper(name[:1]) + name[1:] + "Driver"
+		definition := "spec:\n  group: csi.openstack.org\n  names: {kind: " + kind + ", plural: " +
+			strings.ToLower(kind) + "s}\n  versions:\n  - name: v1alpha1\n" +
+			"    schema: {openAPIV3Schema: {properties: {spec: {}}}}\n"
+		assert.NilError(t, os.WriteFile(filepath.Join(root, "assets/crds/generated",
+			strings.ToLower(kind)+"s.yaml"), []byte(definition), 0o600))
 	}
 	assert.NilError(t, generator.Update(filepath.Join(root, "assets")))
 	for _, name := range names {

@@ -53,9 +53,8 @@ func (n Names) Fault(wanted Class, existing *storagev1.StorageClass) (reason, fa
 	}
 	if wanted.Type.NeedsNetwork && wanted.Options.ShareNetworkID == "" {
 		return n.NoNetwork(), fmt.Sprintf("%s %q needs a share network, which StorageClass %s does not "+
-			"name, so %s creates no %s. Set shareNetworkID for the %s in key %s of ConfigMap %s, or "+
-			"exclude the %s there", n.Noun, wanted.Type.Name, wanted.Name, n.Service, n.Volumes, n.Noun,
-			choice.Key, n.ConfigMap, n.Noun)
+			"name, so %s creates no %s. Set shareNetworkID for the %s in %s, or exclude the %s there",
+			n.Noun, wanted.Type.Name, wanted.Name, n.Service, n.Volumes, n.Noun, n.Place, n.Noun)
 	}
 	return "", ""
 }

@@ -29,9 +29,9 @@ type Names struct {
 	Provisioner string
 	// Prefix starts each name. No StorageClass of another driver has it.
 	Prefix string
-	// Kind is the kind of the choices, and ConfigMap the name of their ConfigMap.
-	Kind      choice.Kind
-	ConfigMap string
+	// Kind is the kind of the choices, and Place where they are, for messages.
+	Kind  choice.Kind
+	Place string
 	// Service starts the name of the controller: Manila or Cinder.
 	Service string
 	// Type starts the reasons of events: ShareType or VolumeType. Noun is the same in messages, and
@@ -58,7 +58,8 @@ func NamesOf(kind choice.Kind, provisioner string) Names {
 		names.Type, names.Noun, names.Volumes = "VolumeType", "volume type", "volumes"
 	}
 	names.Prefix = "csi-" + strings.ToLower(names.Service) + "-"
-	names.ConfigMap = strings.ToLower(names.Service) + "-csi-config"
+	names.Place = "key " + choice.Key + " of ConfigMap " + strings.ToLower(names.Service) +
+		"-csi-config"
 	return names
 }
 

@@ -33,13 +33,14 @@ const (
 	// userConfigMap configures the driver with these keys, and contains the choices. An administrator
 	// creates it, on HyperShift the administrator of the management cluster.
 	userConfigMap   = "cinder-csi-config"
-	userConfigKey   = "config"
-	userTopologyKey = topologyKey
+	userConfigKey   = plugin.CloudConfKey
+	userTopologyKey = plugin.TopologyKey
 )
 
 // Driver returns the driver plugin.
 func Driver() plugin.Driver {
 	return plugin.Driver{
+		Kind:            "CinderDriver",
 		ConditionPrefix: "OpenStackCinder",
 		Assets:          assets.Assets(),
 		Setup:           setup,

@@ -69,7 +69,7 @@ func (s *sources) user() (userConfig, error) {
 	if err != nil {
 		return userConfig{}, err
 	}
-	own := contents{s.choices.Get(), s.choices.Name}
+	own := contents{s.choices.Get(), s.choices.Name, s.choices.KeyOf}
 	installed, cloud := s.data(reference.Name), s.data(s.cluster.Namespaces.CloudConfig)
 	user := userConfig{
 		config:   own.key(userConfigKey).Or(installed.key(reference.Key)),
@@ -105,7 +105,10 @@ func (s *sources) data(name string) contents {
 	namespace := s.cluster.Namespaces.UserConfig
 	// The only error of a cache is NotFound.
 	found, _ := s.installed.Lister().ConfigMaps(namespace).Get(name)
-	return contents{found, s.cluster.Name(flavour.ControlPlane, "ConfigMap", namespace, name)}
+	source := s.cluster.Name(flavour.ControlPlane, "ConfigMap", namespace, name)
+	return contents{found, source, func(key string) cluster.Key {
+		return cluster.KeyOf(found, source, key)
+	}}
 }
 
 // deployedTopology returns what the zones determined in an earlier process, nil if that is unknown
@@ -143,9 +146,9 @@ func (s *sources) contradictions(
 	}
 	check := func(at *field.Path, zone string) {
 		if zone != "" && !zones.compute.Has(zone) {
-			remark("key %s of %s: %s: %q is no zone of servers, so with topology no node can use the "+
-				"volumes. Use a compute zone, or set %s to false", choice.Key, s.choices.Name,
-				at.Child("availability"), zone, user.topology.Source)
+			remark("%s: %s: %q is no zone of servers, so with topology no node can use the volumes. Use a "+
+				"compute zone, or set %s to false", s.choices.Place(), at.Child("availability"), zone,
+				user.topology.Source)
 		}
 	}
 	if config, err := s.choices.Current(); err == nil && config != nil {

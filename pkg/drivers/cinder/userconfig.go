@@ -33,9 +33,8 @@ type contents struct {
 	*corev1.ConfigMap
 
 	name string
+	key  func(string) cluster.Key
 }
-
-func (c contents) key(key string) cluster.Key { return cluster.KeyOf(c.ConfigMap, c.name, key) }
 
 // userConfig is the configuration of the administrator.
 type userConfig struct {

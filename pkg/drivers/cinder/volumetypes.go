@@ -113,8 +113,8 @@ func (v *volumeTypes) ignored() []string {
 	err, faults := v.err, v.faults
 	v.mu.Unlock()
 	if err != nil {
-		return []string{fmt.Sprintf("key %s of %s: new volume types get no StorageClass, because they "+
-			"cannot be listed: %v", choice.Key, v.choices.Name, err)}
+		return []string{fmt.Sprintf("%s: new volume types get no StorageClass, because they cannot be "+
+			"listed: %v", v.choices.Place(), err)}
 	}
 	return append(v.Unused(), faults...)
 }

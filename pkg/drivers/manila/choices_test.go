@@ -160,7 +160,7 @@ func TestTypesThatNeedANetwork(t *testing.T) {
 		b.writes(t, want...)
 		message := `share type "net" needs a share network, which StorageClass csi-manila-net does not ` +
 			"name, so Manila creates no shares. Set shareNetworkID for the share type in key " +
-			"operator.yaml of ConfigMap manila-csi-config, or exclude the share type there"
+			"operator.yaml of ConfigMap openshift-config/manila-csi-config, or exclude the share type there"
 		assert.Check(t, is.Equal(b.condition(t).Message, message))
 		assert.Check(t, is.DeepEqual([]string{"ShareTypeWithoutNetwork"}, b.warnings()))
 	}

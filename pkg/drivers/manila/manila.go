@@ -52,6 +52,7 @@ const (
 // Driver returns the driver plugin.
 func Driver() plugin.Driver {
 	return plugin.Driver{
+		Kind:            "ManilaDriver",
 		ConditionPrefix: "OpenStackManila",
 		Component:       "openstack-manila-csi-driver-operator",
 		Assets:          assets.Assets(),

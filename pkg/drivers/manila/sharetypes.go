@@ -65,8 +65,8 @@ func ifWanted(
 		if availability.Available && invalid == nil && !config.Installs() {
 			availability = cloudprobe.Availability{
 				Reason: reasonNever,
-				Message: "The operator does not install the driver, because key " + choice.Key + " of " +
-					choices.Name + " contains driver: " + choice.Never,
+				Message: "The operator does not install the driver, because " + choices.Place() +
+					" contains driver: " + choice.Never,
 			}
 		}
 		return types, availability, err

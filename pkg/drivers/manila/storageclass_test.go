@@ -290,7 +290,7 @@ func TestCloudThatInventsTypes(t *testing.T) {
 	told := clustertest.Messages(b.recorder, "ShareTypeIgnored")
 	want := `the driver has 1000 StorageClasses, and the operator creates no more, so 2 share types ` +
 		`get none: "new-b", "new-c". Exclude share types in key operator.yaml of ConfigMap ` +
-		`manila-csi-config, or delete StorageClasses that nobody uses`
+		`openshift-config/manila-csi-config, or delete StorageClasses that nobody uses`
 	assert.Check(t, is.DeepEqual([]string{want}, told), "events")
 }
 

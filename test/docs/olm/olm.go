@@ -64,7 +64,7 @@ func Cinder() Package {
 	const name = "openstack-cinder-csi-driver-operator"
 	return Package{
 		Name: name, Namespace: Manila().Namespace, secret: "Cinder",
-		renamed: []string{Manila().Name, name, "manila", "cinder"},
+		renamed: []string{Manila().Name, name, "manila", "cinder", "Manila", "Cinder"},
 	}
 }
 
@@ -161,7 +161,6 @@ func (o *OLM) Install(p Package) {
 	if p.secret == "" {
 		o.Run(o.commands("CSI-Addons", p)[0])
 	} else {
-		o.Run(differences[1])
 		o.Run(differences[0] + install[0])
 	}
 	o.Run(install[1])
@@ -178,16 +177,19 @@ func (o *OLM) Install(p Package) {
 	}
 }
 
-// Await waits until a version of a package runs.
+// Await waits until a version of a package runs, and creates the object that configures it.
 func (o *OLM) Await(p Package, version string) {
 	o.t.Helper()
 	o.Run(strings.ReplaceAll(o.commands("Install", p)[3], "v1.0.0", version))
+	if p.secret != "" {
+		o.Run(o.commands("Kubernetes without OpenShift", p)[1])
+	}
 }
 
 // AwaitReady waits until the driver of a package is ready.
 func (o *OLM) AwaitReady(p Package) {
 	o.t.Helper()
-	o.Run(o.commands("Install", p)[4])
+	o.Run(o.commands("Kubernetes without OpenShift", p)[2])
 }
 
 // Follow runs the commands in a section of the page.

@@ -41,10 +41,13 @@ uninstallation is kept: namespaces and CustomResourceDefinitions.
 {{- $_ := set $.seen $id true }}
 {{- if has $object.kind (list "CustomResourceDefinition" "Namespace") }}
 {{- $_ := set . "annotations" (set (.annotations | default dict) "helm.sh/resource-policy" "keep") }}
-{{- else if eq $object.kind "ClusterCSIDriver" }}
+{{- else if hasPrefix "csi.openstack.org/" $object.apiVersion }}
 {{- /* What is not a value belongs to whoever sets it. */}}
-{{- $own := pick $.values "managementState" "logLevel" "operatorLogLevel" "storageClassState" }}
-{{- $_ := set $object "spec" (merge $own (pick $object.spec "managementState")) }}
+{{- $spec := deepCopy ($.values.spec | default dict) }}
+{{- range $field, $value := pick $.root.Values "kubeletDir" "nodeSelector" "tolerations" }}
+{{- if and $value (not (hasKey $spec $field)) }}{{ $_ := set $spec $field $value }}{{ end }}
+{{- end }}
+{{- $_ := set $object "spec" (merge $spec $object.spec) }}
 {{- else if eq $object.kind "Deployment" }}
 {{- include "openstack-csi.deployment" (merge (dict "object" $object) $) }}
 {{- end }}
