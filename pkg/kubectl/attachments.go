@@ -19,11 +19,9 @@ import (
 )
 
 // attachmentsOf returns all VolumeAttachments of a PersistentVolume.
-func attachmentsOf(
-	volume *corev1.PersistentVolume, all []storagev1.VolumeAttachment,
-) []storagev1.VolumeAttachment {
-	return slices.DeleteFunc(slices.Clone(all), func(a storagev1.VolumeAttachment) bool {
-		return ptr.Deref(a.Spec.Source.PersistentVolumeName, "") != volume.Name
+func (s *session) attachmentsOf(ctx context.Context, volume string) []storagev1.VolumeAttachment {
+	return slices.DeleteFunc(s.attachments(ctx), func(a storagev1.VolumeAttachment) bool {
+		return ptr.Deref(a.Spec.Source.PersistentVolumeName, "") != volume
 	})
 }
 
@@ -46,7 +44,7 @@ func (s *session) attachments(ctx context.Context) []storagev1.VolumeAttachment 
 		s.attached = append([]storagev1.VolumeAttachment{},
 			list[storagev1.VolumeAttachmentList](ctx, s.guest).Items...)
 	}
-	return s.attached
+	return slices.Clone(s.attached)
 }
 
 // stuck says why a VolumeAttachment is not done, or not undone.
@@ -87,7 +85,7 @@ func (f *claimFacts) attachment(
 	}
 	var elsewhere []storagev1.VolumeAttachment
 	own := f.warnings(w, said)
-	for _, a := range attachmentsOf(f.volume, f.attachments(ctx)) {
+	for _, a := range f.attachmentsOf(ctx, f.volume.Name) {
 		switch {
 		case a.Spec.NodeName != node:
 			elsewhere = append(elsewhere, a)
@@ -150,16 +148,12 @@ func (f *claimFacts) named(ctx context.Context, a storagev1.VolumeAttachment, l 
 	return l
 }
 
-// usersOn returns the pods on a node that use the claim.
-func (f *claimFacts) usersOn(ctx context.Context, node string) []corev1.Pod {
-	return slices.DeleteFunc(f.users(ctx, f.claim), func(p corev1.Pod) bool {
-		return p.Spec.NodeName != node
-	})
-}
-
 // attachedLink says why a volume is still attached to a node, and what detaches it.
 func (f *claimFacts) attachedLink(ctx context.Context, a storagev1.VolumeAttachment) Link {
-	name, users := a.Spec.NodeName, f.usersOn(ctx, a.Spec.NodeName)
+	name := a.Spec.NodeName
+	users := slices.DeleteFunc(f.users(ctx), func(p corev1.Pod) bool {
+		return p.Spec.NodeName != name
+	})
 	l := linkf(Problem, "volume %s is still attached to node %s", f.handle(), name)
 	l.Runbook, l.Detail = runbookOperations, "VolumeAttachment "+a.Name
 	gone := fmt.Sprintf("volume %s cannot be detached from node %s", f.handle(), name)

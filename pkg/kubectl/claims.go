@@ -53,17 +53,16 @@ func (s *session) factsOf(ctx context.Context, claim *corev1.PersistentVolumeCla
 	return f
 }
 
-// users returns the pods that use a claim and have not ended.
-func (s *session) users(ctx context.Context, claim *corev1.PersistentVolumeClaim) []corev1.Pod {
+// users returns the pods that use the claim and have not ended.
+func (f *claimFacts) users(ctx context.Context) []corev1.Pod {
 	return slices.DeleteFunc(
-		list[corev1.PodList](ctx, s.guest, client.InNamespace(claim.Namespace)).Items,
-		func(pod corev1.Pod) bool { return !uses(&pod, claim) })
+		list[corev1.PodList](ctx, f.guest, client.InNamespace(f.claim.Namespace)).Items,
+		func(pod corev1.Pod) bool { return !uses(&pod, f.claim) })
 }
 
-// holders returns the users of a claim that are on a node. Others do not keep a claim, or a volume.
-func (s *session) holders(ctx context.Context, claim *corev1.PersistentVolumeClaim) []corev1.Pod {
-	return slices.DeleteFunc(s.users(ctx, claim),
-		func(pod corev1.Pod) bool { return pod.Spec.NodeName == "" })
+// holders returns the users that are on a node. Others do not keep a claim, or a volume.
+func (f *claimFacts) holders(ctx context.Context) []corev1.Pod {
+	return slices.DeleteFunc(f.users(ctx), func(p corev1.Pod) bool { return p.Spec.NodeName == "" })
 }
 
 // links returns the links of a claim that another object needs.
@@ -131,7 +130,7 @@ func (f *claimFacts) path(ctx context.Context) []step {
 
 // deletion returns what must end before a claim that is being deleted is gone.
 func (f *claimFacts) deletion(ctx context.Context) []step {
-	users := f.holders(ctx, f.claim)
+	users := f.holders(ctx)
 	const protection = "kubernetes.io/pvc-protection"
 	others := slices.DeleteFunc(slices.Clone(f.claim.Finalizers), func(name string) bool {
 		return name == protection && len(f.claim.Finalizers) > 1 // it goes if no pod uses the claim

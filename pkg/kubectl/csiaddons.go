@@ -17,48 +17,14 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
 // advice says what to do about the reasons of CSI-Addons that are problems. A test compares it with
 // docs/csi-addons/reference.md.
 func advice(reason string) string {
-	return map[string]string{
-		"PodNotReady":      "Check the pod of the sidecar, which has no address yet",
-		"Unreachable":      "Allow this TCP port to the node in security groups and NetworkPolicies",
-		"DriverNotAllowed": "Add the driver and its namespace to --driver-namespaces of the controller",
-		"InvalidEndpoint":  "Remove --controller-ip from the sidecar",
-		"NotOwnedByPod":    "Wait until the sidecar writes the object again",
-		"WrongNode":        "Set --node-id of the sidecar to the name of the Node",
-		"WrongName":        "Delete this CSIAddonsNode, which somebody else created",
-		"DuplicateOfPod":   "Delete this CSIAddonsNode, which somebody else created",
-		"PodGone": "Check why no pod of the driver runs on the node. If the node is lost, " +
-			"fence it",
-		"NoCertificatePin": "Add the driver to --insecure-drivers or --plaintext-drivers of the " +
-			"controller",
-
-		"NoSidecar":     "Check kubectl get csiaddonsnodes -A, and csiAddons in operator.yaml",
-		"ClaimNotFound": "Create the job again with the name of a claim that exists",
-		"ClaimNotBound": "See why the claim waits",
-		"NoTarget":      "Name a claim in persistentVolumeClaim",
-		"NoDriver": "Add the driver and its namespace to --driver-namespaces of the " +
-			"controller",
-		"Unsupported":          "See status.capabilities of the CSIAddonsNodes",
-		"Retrying":             "The controller retries. Remove the cause that the message names",
-		"BackOffLimitExceeded": "Remove the cause that the message names, and create another job",
-		"DeadlineExceeded":     "Remove the cause that the message names, and create another job",
-
-		"InvalidSchedule":     "Correct spec.schedule",
-		"MinScheduleInterval": "Choose a schedule that is due less often",
-		"PreviousJobActive":   "Run why for the job that is active",
-		"MissedSchedule":      "Check whether the controller ran at that time",
-		"NameTaken":           "Delete or rename the ReclaimSpaceJob that has the name",
-
-		"FencedByAnother":  "Unfence that NetworkFence, too",
-		"InvalidCIDR":      "Correct spec.cidrs",
-		"InvalidClass":     "Delete the class, and create it again with the same name",
-		"FenceNotVerified": "Remove the cause that the message names. The fence may hold anyway",
-	}[reason]
+	return meaning.OfEvent("CSIAddons"+reason, fault.Fault{}).Next
 }
 
 // told returns what an object of CSI-Addons says about itself, and what to do: about its error, or
@@ -163,10 +129,8 @@ func (q *question) jobLinks(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) 
 		return own
 	}
 	var nodes []string
-	for _, a := range q.attachments(ctx) {
-		if ptr.Deref(a.Spec.Source.PersistentVolumeName, "") == claim.Spec.VolumeName {
-			nodes = append(nodes, a.Spec.NodeName)
-		}
+	for _, a := range q.attachmentsOf(ctx, claim.Spec.VolumeName) {
+		nodes = append(nodes, a.Spec.NodeName)
 	}
 	return append(q.sidecarLinks(ctx, driverOf(volume), nodes), own...)
 }

@@ -27,20 +27,16 @@ func explainNode(ctx context.Context, q question, node *corev1.Node) *Explanatio
 	}
 	f.addDrivers(ctx)
 	links := append(f.nodeLinks(node), f.servedLinks(ctx)...)
-	for _, a := range f.attachedHere(ctx) {
-		links = append(links, q.hanging(ctx, a)...)
+	for _, a := range q.attachments(ctx) {
+		if a.Spec.NodeName == node.Name {
+			links = append(links, q.hanging(ctx, a)...)
+		}
 	}
 	state := "not ready"
 	if c := conditionOf(node, corev1.NodeReady); c.Status == corev1.ConditionTrue {
 		state = "ready for " + q.age(c.LastTransitionTime.Time)
 	}
 	return &Explanation{State: state, Chain: links}
-}
-
-// attachedHere returns the VolumeAttachments of the node.
-func (f *podFacts) attachedHere(ctx context.Context) []storagev1.VolumeAttachment {
-	return slices.DeleteFunc(slices.Clone(f.attachments(ctx)),
-		func(a storagev1.VolumeAttachment) bool { return a.Spec.NodeName != f.node })
 }
 
 // nodeLinks returns what is wrong with the node itself.
@@ -151,12 +147,7 @@ func (f *podFacts) servedLinks(ctx context.Context) []Link {
 		links = f.pluginLinks(ctx)
 	}
 	for _, sys := range f.used {
-		used := 0
-		for _, a := range f.attachedHere(ctx) {
-			if a.Spec.Attacher == sys.of.name {
-				used++
-			}
-		}
+		used := f.attachedBy(ctx, sys.of.name)[f.node]
 		switch limit := limitOf(*f.csiNode, sys.of.name); {
 		case limit > 0 && used >= limit:
 			links = append(links, linkf(Problem, "%d of %d volumes of driver %s are attached, so no other "+

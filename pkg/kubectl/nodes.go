@@ -23,6 +23,17 @@ func limitOf(n storagev1.CSINode, driver string) int {
 	return 0
 }
 
+// attachedBy returns how many volumes of a driver are attached to each node.
+func (s *session) attachedBy(ctx context.Context, driver string) map[string]int {
+	attached := map[string]int{}
+	for _, a := range s.attachments(ctx) {
+		if a.Spec.Attacher == driver {
+			attached[a.Spec.NodeName]++
+		}
+	}
+	return attached
+}
+
 // registrationLinks returns a problem for each driver that the kubelet of the node does not know.
 func (f *podFacts) registrationLinks(ctx context.Context) (links []Link) {
 	if f.csiNode == nil {

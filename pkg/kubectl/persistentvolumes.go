@@ -45,11 +45,11 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 		return []step{{done: true, ok: only(OK, "waits for a claim, %s in OpenStack", f.handle)}}
 	}
 	keeps := v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
-	attachments := attachmentsOf(v, f.attachments(ctx))
+	attachments := f.attachmentsOf(ctx, v.Name)
 	snapshots := f.snapshots(ctx)
 	return []step{
-		{name: "unused", done: phase != corev1.VolumeBound, why: because(linkf(Problem, "its %s still uses it",
-			f.claim).then("The volume is deleted after the claim"))},
+		{name: "unused", done: phase != corev1.VolumeBound, why: because(linkf(Problem,
+			"its %s still uses it", f.claim).then("The volume is deleted after the claim"))},
 		{name: "reclaimed", done: deleted || !keeps, why: because(linkf(Problem, "its %s is gone, and "+
 			"the reclaim policy Retain keeps the volume", f.claim).
 			then("Delete it here and in OpenStack, or reuse it: %s", unclaim(v.Name, "/uid")))},

@@ -19,7 +19,7 @@ func (f *claimFacts) consumerLinks(ctx context.Context) []Link {
 	if own := f.provisionErrors(ctx); causeOf(own) != nil {
 		return f.sys.judge(own, diagnosis.Provisioner)
 	}
-	users := f.users(ctx, f.claim)
+	users := f.users(ctx)
 	for _, pod := range users {
 		if pod.Spec.NodeName == "" {
 			return about("pod/"+pod.Name+", which uses the claim",
@@ -216,7 +216,7 @@ func (f *claimFacts) fileSystemLink(ctx context.Context, w work) Link {
 	w.reasons = append(w.reasons, mountReasons()...)
 	l := linkf(Progress, "the volume has grown, and its file system grows on the node of a pod that "+
 		"uses it").then("Start a pod that uses the claim")
-	for _, pod := range f.holders(ctx, f.claim) {
+	for _, pod := range f.holders(ctx) {
 		if trouble, next := f.silence(ctx, pod.Spec.NodeName); trouble != "" {
 			return linkf(Problem, "the volume has grown, and node %s, which grows its file system for "+
 				"pod/%s, %s", pod.Spec.NodeName, pod.Name, trouble).then("%s", next)

@@ -120,7 +120,7 @@ func (f *podFacts) exclusiveLinks(ctx context.Context, claim *claimFacts) []Link
 	if !slices.Contains(claim.claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
 		return nil
 	}
-	others := slices.DeleteFunc(f.holders(ctx, claim.claim), func(p corev1.Pod) bool {
+	others := slices.DeleteFunc(claim.holders(ctx), func(p corev1.Pod) bool {
 		return p.Name == f.pod.Name
 	})
 	if len(others) == 0 {
@@ -253,12 +253,7 @@ func (f *claimFacts) topology() (what string, terms []corev1.NodeSelectorTerm) {
 func (f *podFacts) limitLinks(ctx context.Context, nodes []corev1.Node) []Link {
 	all, usable := list[storagev1.CSINodeList](ctx, f.guest).Items, namesOf(nodes)
 	for _, sys := range f.used {
-		attached := map[string]int{}
-		for _, a := range f.attachments(ctx) {
-			if a.Spec.Attacher == sys.of.name {
-				attached[a.Spec.NodeName]++
-			}
-		}
+		attached := f.attachedBy(ctx, sys.of.name)
 		var full []string
 		free := 0
 		for _, n := range all {

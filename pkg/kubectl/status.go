@@ -221,28 +221,24 @@ const isDefault = "storageclass.kubernetes.io/is-default-class"
 func (s *session) addVolumes(ctx context.Context, chosen []driver, report *Status) {
 	volumes := list[corev1.PersistentVolumeList](ctx, s.guest).Items
 	for _, d := range chosen {
-		first, more := "", 0
-		for i := range volumes {
-			text := s.undeleted(&volumes[i])
-			switch {
-			case text == "" || driverOf(&volumes[i]) != d.name:
-			case first == "":
-				first = "PersistentVolume " + volumes[i].Name + ": " + text
-			default:
-				more++
+		var undeleted []string
+		for i, v := range volumes {
+			if text := s.undeleted(&volumes[i]); text != "" && driverOf(&volumes[i]) == d.name {
+				undeleted = append(undeleted, "PersistentVolume "+v.Name+": "+text)
 			}
 		}
-		if more > 0 {
-			first += fmt.Sprintf(" (and %d more)", more)
-		}
-		if first != "" {
-			report.warn(d.title, first)
-		}
+		report.warn(d.title, undeleted...)
 	}
 }
 
-func (r *Status) warn(driver, message string) {
-	r.find(driver, diagnosis.Finding{Severity: Warning, Type: "Storage", Message: message})
+// warn adds the first of several warnings, if there is any, and the number of the others.
+func (r *Status) warn(driver string, messages ...string) {
+	if more := len(messages) - 1; more > 0 {
+		messages[0] += fmt.Sprintf(" (and %d more)", more)
+	}
+	if len(messages) > 0 {
+		r.find(driver, diagnosis.Finding{Severity: Warning, Type: "Storage", Message: messages[0]})
+	}
 }
 
 func (c *Class) count(claims []corev1.PersistentVolumeClaim) {
@@ -282,12 +278,7 @@ func (r *Status) add(sys *system, nodes []v1alpha1.CSIAddonsNode) {
 			one.CSIAddonsConnected++
 		}
 	}
-	if more := len(lost) - 1; more > 0 {
-		lost[0] += fmt.Sprintf(" (and %d more)", more)
-	}
-	if len(lost) > 0 {
-		r.warn(sys.of.title, lost[0])
-	}
+	r.warn(sys.of.title, lost...)
 	for _, c := range sys.object.Status.Conditions {
 		if c.Type != diagnosis.ConditionReady {
 			one.Conditions = append(one.Conditions, c)

@@ -85,64 +85,39 @@ type Reason struct {
 // Component is who reports an error.
 type Component string
 
-// The components. A Driver is the reporter of a text that begins with its own words or with a gRPC
-// code, as in the status of a VolumeAttachment.
+// The components that the parser knows by name; forms.txt has others. A Driver is the reporter of a
+// text that begins with its own words or with a gRPC code, as in the status of a VolumeAttachment.
 const (
-	Kubelet            Component = "kubelet"
-	AttachDetach       Component = "attachdetach-controller"
-	Provisioner        Component = "external-provisioner"
-	Attacher           Component = "external-attacher"
-	Resizer            Component = "external-resizer"
-	Snapshotter        Component = "csi-snapshotter"
-	SnapshotController Component = "snapshot-controller"
-	Registrar          Component = "node-driver-registrar"
-	Scheduler          Component = "default-scheduler"
-	Workload           Component = "workload-controller"
-	APIServer          Component = "kube-apiserver"
-	Driver             Component = "driver"
-	Operator           Component = "operator"
+	Scheduler Component = "default-scheduler"
+	Driver    Component = "driver"
+	Operator  Component = "operator"
 )
 
 // Noun is what a name in an error names.
 type Noun string
 
-// The nouns. A PV is a PersistentVolume, or a volume of a pod that has none. A Volume, Share,
-// Snapshot and Instance are named by an ID or by a name, as in the text. Volumes are those in the
-// specification of a pod, separated by spaces. Names of Snapshot, Set, Secret and Claim may contain
-// a namespace.
+// The nouns that somebody asks for. forms.txt has all of them.
 const (
-	PV         Noun = "pv"
-	Volume     Noun = "volume"
-	Volumes    Noun = "volumes"
-	Share      Noun = "share"
-	Snapshot   Noun = "snapshot"
-	Content    Noun = "content"
-	Class      Noun = "class"
-	Claim      Noun = "claim"
-	Pod        Noun = "pod"
-	Set        Noun = "set"
-	Node       Noun = "node"
-	Instance   Noun = "instance"
-	DriverName Noun = "driver"
-	Secret     Noun = "secret"
-	Namespace  Noun = "namespace"
-	Status     Noun = "status"
-	URL        Noun = "url"
-	Path       Noun = "path"
-	Address    Noun = "address"
-	Size       Noun = "size"
-	Resource   Noun = "resource"
-	Name       Noun = "name"
-	Policy     Noun = "policy"
-	Webhook    Noun = "webhook"
-	Parameter  Noun = "parameter"
-	Output     Noun = "output"
+	PV       Noun = "pv"
+	Volume   Noun = "volume"
+	Volumes  Noun = "volumes"
+	Share    Noun = "share"
+	Snapshot Noun = "snapshot"
+	Claim    Noun = "claim"
+	Node     Noun = "node"
+	Status   Noun = "status"
+	URL      Noun = "url"
+	Path     Noun = "path"
+	Resource Noun = "resource"
+	Name     Noun = "name"
+	Output   Noun = "output"
 )
 
 // Leaf is a family of errors.
 type Leaf string
 
-// The leaves. An error without one ends in words that no format explains.
+// The leaves that the parser makes, or that tests name; forms.txt has others. An error without one
+// ends in words that no format explains.
 const (
 	// Answered is a response of OpenStack, see Answer.
 	Answered Leaf = "answered"
@@ -153,13 +128,11 @@ const (
 	// ComponentWords is a text of the reporter, which Words is the format of.
 	ComponentWords Leaf = "component"
 
-	// Refused, Unreachable, NetworkTimeout, Reset and Lookup are errors of the network: nothing
-	// listens, no route, no answer, a connection that ended, and DNS.
-	Refused        Leaf = "refused"
-	Unreachable    Leaf = "unreachable"
-	NetworkTimeout Leaf = "network-timeout"
-	Reset          Leaf = "reset"
-	Lookup         Leaf = "lookup"
+	// Refused, Reset and Lookup are errors of the network: nothing listens, a connection that ended,
+	// and DNS.
+	Refused Leaf = "refused"
+	Reset   Leaf = "reset"
+	Lookup  Leaf = "lookup"
 	// Certificate is a certificate that the client does not accept; TLS is another error of TLS, and
 	// HTTP one of the protocol.
 	Certificate Leaf = "certificate"
@@ -176,15 +149,11 @@ const (
 	// System is an error of a system call. Message is the text of its number.
 	System Leaf = "system"
 
-	// MultiAttach says that another node uses the volume.
-	MultiAttach Leaf = "multi-attach"
 	// Unschedulable says that no node fits, see Scheduling.
 	Unschedulable Leaf = "unschedulable"
-	// ExceededQuota is a ResourceQuota, see Quota; LimitRange, PodSecurity, SecurityContext (
-	// OpenShift) and Admission refuse a request as well. Admission is a webhook or another plugin.
+	// ExceededQuota is a ResourceQuota, see Quota; SecurityContext (OpenShift) and Admission refuse a
+	// request as well. Admission is a webhook or another plugin.
 	ExceededQuota   Leaf = "resource-quota"
-	LimitRange      Leaf = "limit-range"
-	PodSecurity     Leaf = "pod-security"
 	SecurityContext Leaf = "security-context"
 	Forbidden       Leaf = "forbidden"
 	Admission       Leaf = "admission"
