@@ -116,7 +116,7 @@ func pathOf(kind Kind, t reflect.Type, name string, at *field.Path) *field.Path 
 func unreadable(kind Kind, text []byte, err error) error {
 	_, syntax := position.Tree(text, maxText)
 	at := position.Position{File: Key}
-	switch other := position.Recognize(text); {
+	switch other := position.Recognize(text, position.ConfigMap); {
 	case other.What != "" && other.What != position.OperatorYML:
 		at.Line = max(other.Line, 1)
 		return position.ErrorAt(at, "%s", notChoices(kind, other))

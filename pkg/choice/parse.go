@@ -148,7 +148,7 @@ func (c *checker) document(root *yaml.Node) {
 		return
 	}
 	top := root.Content[0]
-	other := position.Recognize(c.text)
+	other := position.Recognize(c.text, position.ConfigMap)
 	if other.What == "" && top.Kind != yaml.MappingNode {
 		other = position.Other{What: position.Shape(top), Line: top.Line}
 	}

@@ -1,6 +1,7 @@
 package choice_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -214,6 +215,10 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 			"apiVersion: v1\nkind: ConfigMap\ndata: {}\n",
 			"1: the text is a manifest of kind ConfigMap (line 1), not a ManilaConfig: write only the " +
 				"text that its key contains",
+		},
+		"base64": {
+			base64.StdEncoding.EncodeToString([]byte(header)), "1: the text is base64 of an operator.yaml, " +
+				"not a ManilaConfig: write the decoded text, or use kubectl create configmap --from-file",
 		},
 		"another manifest": {
 			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nparameters: {}\n", "1: the text is a " +

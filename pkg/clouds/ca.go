@@ -25,7 +25,7 @@ func (c Content) authority(e *entry) (string, []string, error) {
 		return "", nil, c.CAErr
 	case strings.TrimSpace(c.CA) != "":
 		source = cmp.Or(c.CAName, "the CA of the cloud")
-		text, err := usableCA(source, c.CA)
+		text, err := usableCA(source, c.CA, position.ConfigMap)
 		return text, remarksAbout(source, text), err
 	case strings.Contains(path, pemStart), bytes.Contains(position.Decoded(path), []byte(pemStart)):
 		source, bundle = source+" in "+e.at("cacert"), e.CACertFile
@@ -35,7 +35,7 @@ func (c Content) authority(e *entry) (string, []string, error) {
 	default:
 		return "", nil, nil
 	}
-	text, err := usableCA(source, bundle)
+	text, err := usableCA(source, bundle, position.Secret)
 	if err != nil {
 		return "", nil, c.wrong(err)
 	}
@@ -45,14 +45,15 @@ func (c Content) authority(e *entry) (string, []string, error) {
 // usableCA returns the bundle as text in UTF-8, or an error unless both the operator and the CSI
 // drivers can use it. A driver does not start if a single certificate of the bundle cannot be
 // parsed. Comments may have another encoding.
-func usableCA(source, bundle string) (string, error) {
+func usableCA(source, bundle string, in position.Carrier) (string, error) {
 	const size = 512 << 10 // a generated ConfigMap, which may have 1 MiB, contains more than the CA
 	if err := position.Fits(bundle, size); err != nil {
 		return "", fmt.Errorf("%s %w. Write only the CA of the cloud into it", source, err)
 	}
 	valid := strings.ToValidUTF8(bundle, "?")
 	if _, err := cert.ParseCertsPEM([]byte(valid)); err != nil {
-		return "", fmt.Errorf("%s %s", source, cmp.Or(brokenCertificate(bundle), otherBundle(bundle)))
+		return "", fmt.Errorf("%s %s", source, cmp.Or(brokenCertificate(bundle),
+			otherBundle(bundle, in)))
 	}
 	return valid, nil
 }
@@ -82,9 +83,9 @@ func brokenCertificate(bundle string) string {
 
 // otherBundle returns what a text without a certificate in PEM is, with what to do. It contains no
 // part of the text.
-func otherBundle(bundle string) string {
+func otherBundle(bundle string, in position.Carrier) string {
 	const expected = "write one or more certificates in PEM"
-	other, start := position.Recognize([]byte(bundle)), strings.Index(bundle, pemStart)
+	other, start := position.Recognize([]byte(bundle), in), strings.Index(bundle, pemStart)
 	line := 1 + strings.Count(bundle[:max(0, start)], "\n")
 	first, _, _ := strings.Cut(bundle[max(0, start):], "\n")
 	of := fmt.Sprintf("contains no PEM certificate that can be read: the one in line %d ", line)

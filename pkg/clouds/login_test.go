@@ -250,7 +250,10 @@ func TestCAHasThreeSources(t *testing.T) {
 		},
 		"a part of DER": {entry, "\x30\x82\x01\x34", "", secretKey + " is a key or a request in DER"},
 		"DER":           {entry, string(block.Bytes), "", secretKey + " is a certificate in DER"},
-		"base64":        {entry, encoded(ca), "", secretKey + " is base64 of a certificate"},
+		"base64": {entry, encoded(ca), "", secretKey + " is base64 of a certificate in PEM, " +
+			"not a bundle of certificates: write the decoded text, or use stringData"},
+		"base64 in the ConfigMap": {entry, "", encoded(ca), config + " is base64 of a certificate in PEM, " +
+			"not a bundle of certificates: write the decoded text, or use kubectl create configmap"},
 		"base64 in clouds.yaml": {
 			entry + encoded(ca), "", "",
 			fromNS + " in clouds.openstack.cacert (line 8) is base64 of a certificate in PEM",

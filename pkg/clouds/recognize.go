@@ -18,7 +18,7 @@ const expected = "it must begin with clouds, below it the name of an entry such 
 
 // otherText returns what a text is that is no clouds.yaml, with what to do, "" if it is unknown.
 func otherText(text []byte) string {
-	other := position.Recognize(text)
+	other := position.Recognize(text, position.Secret)
 	switch other.What {
 	case "", position.CloudsYAML:
 		return ""
@@ -78,7 +78,7 @@ func insideText(value *yaml.Node, place string) string {
 	if value.Kind != yaml.ScalarNode {
 		return ""
 	}
-	switch other := position.Recognize([]byte(value.Value)); {
+	switch other := position.Recognize([]byte(value.Value), position.Secret); {
 	case other.What == "base64 of "+position.CloudsYAML:
 		return "contains a clouds.yaml in base64 as " + place + ": write only the text that it encodes"
 	case !strings.Contains(value.Value, "\n") || other.What == "":

@@ -53,7 +53,8 @@ func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 		},
 		"a web page": {"<!DOCTYPE html>\n<html>s3cr3t</html>\n", "is a web page or XML"},
 		"base64": {
-			base64.StdEncoding.EncodeToString([]byte(cloudsText)), "is base64 of a clouds.yaml",
+			base64.StdEncoding.EncodeToString([]byte(cloudsText)), "is base64 of a clouds.yaml, not a " +
+				"clouds.yaml: write the decoded text, or use stringData, or kubectl create --from-file",
 		},
 		"base64 without its padding, in quotation marks": {
 			`"` + strings.Trim(base64.URLEncoding.EncodeToString([]byte(cloudsText+"#")), "=") + `"`,

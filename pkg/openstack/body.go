@@ -64,7 +64,7 @@ func (b *limitedBody) check(content []byte, end error) DescribedError {
 		"and load balancer"
 	start := bytes.TrimLeft(content, " \t\r\n")
 	if b.read == 0 && len(start) > 0 && !strings.ContainsRune(`{["ntf-0123456789`, rune(start[0])) {
-		other := cmp.Or(position.Recognize(content).What, "no JSON")
+		other := cmp.Or(position.Recognize(content, position.Answer).What, "no JSON")
 		return describef(notAPI, "its content is "+other, b.kind())
 	}
 	b.read += len(start)

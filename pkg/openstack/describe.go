@@ -233,7 +233,7 @@ func describeJSON(err error) error {
 // clause.
 func content(err error) string {
 	code, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
-	switch other := position.Recognize(code.Body); {
+	switch other := position.Recognize(code.Body, position.Answer); {
 	case len(bytes.TrimSpace(code.Body)) == 0:
 		return " without content"
 	case json.Valid(code.Body):

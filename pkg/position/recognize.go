@@ -27,6 +27,16 @@ type Other struct {
 	Advice string
 }
 
+// Carrier is what a text is in: for base64, it says what else writes the text itself.
+type Carrier string
+
+// Carriers. A ConfigMap has no stringData.
+const (
+	Secret    Carrier = ", or use stringData, or kubectl create --from-file"
+	ConfigMap Carrier = ", or use kubectl create configmap --from-file"
+	Answer    Carrier = ""
+)
+
 // Formats that readers compare.
 const (
 	Certificate = "a certificate in PEM"
@@ -48,13 +58,15 @@ func (o Other) Instead(of, expected string) string {
 
 // Recognize returns what a text is by its own structure. Each reader calls it about a text that it
 // cannot read.
-func Recognize(text []byte) Other {
+func Recognize(text []byte, in Carrier) Other {
 	const longest = 512 << 10 // of the texts that are read
 	text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 	if len(text) > longest {
 		return Other{}
 	}
-	for _, find := range []func([]byte) Other{binary, byLine, byTree, byJSON, encoded, byWord} {
+	for _, find := range []func([]byte) Other{
+		binary, byLine, byTree, byJSON, in.encoded, byWord,
+	} {
 		if found := find(text); found.What != "" {
 			return found
 		}
@@ -217,7 +229,7 @@ func byJSON(text []byte) Other {
 }
 
 // encoded recognizes base64 of a text or of a file.
-func encoded(text []byte) Other {
+func (c Carrier) encoded(text []byte) Other {
 	const shortest = 16
 	plain := Decoded(string(text))
 	if len(plain) < shortest {
@@ -226,9 +238,9 @@ func encoded(text []byte) Other {
 	inner := binary(plain)
 	advice := "decode it with base64 -d, and " + inner.Advice
 	if utf8.Valid(plain) && bytes.ContainsAny(plain, ":\n={") {
-		inner = Recognize(plain)
+		inner = Recognize(plain, c)
 		inner.What = cmp.Or(inner.What, "text")
-		advice = "write the decoded text, or use stringData, or kubectl create --from-file"
+		advice = "write the decoded text" + string(c)
 	}
 	switch inner.What {
 	case "", "binary": // as any word

@@ -35,7 +35,7 @@ func driverText(user []byte) ([]byte, error) {
 
 // otherFile returns the error about a text that is no cloud.conf, nil for another text.
 func otherFile(user []byte) *SyntaxError {
-	other := position.Recognize(user)
+	other := position.Recognize(user, position.ConfigMap)
 	tree, err := position.Tree(user, len(user))
 	if err == nil && other.What == "" && !tree.IsZero() && tree.Content[0].Kind == yaml.MappingNode {
 		other.What = "YAML or JSON"

@@ -1,6 +1,7 @@
 package cinder
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 
@@ -135,6 +136,10 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 		"[BlockStorage]\nnode-volume-attach-limit = \"257\"\n":                   {{2, limit}},
 		"[BlockStorage]\nnode-volume-attach-limit = " + password + "\n[other]\n": {{3, unknown}},
 		"# x\nclouds:\n": {{2, noConf}},
+		base64.StdEncoding.EncodeToString([]byte("clouds: {a: {auth: {}}}\n")): {{
+			1, "this text is ignored: it is base64 of a clouds.yaml, not a cloud.conf: write the decoded " +
+				"text, or use kubectl create configmap --from-file",
+		}},
 		"{\"BlockStorage\": {\"rescan-on-resize\": true}}\n": {{
 			1, "this text is ignored: it is YAML or JSON, not a cloud.conf: write [BlockStorage] and, " +
 				"below it, settings such as rescan-on-resize = true",
