@@ -21,7 +21,7 @@ import (
 // kubectl prints the objects of a kustomization. Two drivers share the namespace.
 const kubectl = `#!/bin/sh
 case "$2" in
-*/drivers/*/kubernetes/operator)
+*/drivers/*/standalone/olm/prerequisites)
 	driver=${2#*/drivers/}
 	printf 'kind: Namespace\nmetadata:\n  name: shared\n---\n'
 	printf 'kind: Deployment\nmetadata:\n  name: %s\nspec:\n' "${driver%%/*}"
@@ -103,9 +103,11 @@ func checkFiles(t *testing.T, output, digests string) {
 	want := "kind: Deployment\nmetadata:\n  name: cinder\nspec:\n  image: quay.io/me/demo-operator@" +
 		digestOf(t, output) + "\n"
 	for file, want := range map[string]string{
-		"cinder.yaml": want, "manila.yaml": strings.Replace(want, "cinder", "manila", 1),
-		"common.yaml": "kind: Namespace\nmetadata:\n  name: shared\n",
-		"crds.yaml":   "kind: Other\nmetadata:\n  name: crds\n", "CHANGELOG.md": "# v1.2.3\n\nMore.\n",
+		"olm-prerequisites-cinder.yaml": want,
+		"olm-prerequisites-manila.yaml": strings.Replace(want, "cinder", "manila", 1),
+		"olm-prerequisites-common.yaml": "kind: Namespace\nmetadata:\n  name: shared\n",
+		"common.yaml":                   "kind: Other\nmetadata:\n  name: namespace\n",
+		"crds.yaml":                     "kind: Other\nmetadata:\n  name: crds\n", "CHANGELOG.md": "# v1.2.3\n\nMore.\n",
 	} {
 		if diff := cmp.Diff(want, read(t, output, file)); diff != "" || !strings.Contains(digests, file) {
 			t.Errorf("%s (-want +got):\n%s", file, diff)

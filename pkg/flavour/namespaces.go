@@ -27,7 +27,7 @@ type Namespaces struct {
 	// UserConfig contains, on the control plane side, the administrator's configuration.
 	UserConfig string
 	// CloudConfig is the name of the ConfigMap in UserConfig that contains the CA of the cloud
-	// for credentials without one.
+	// for credentials without one, "" if there is none.
 	CloudConfig string
 	// Events contains, on the guest side, the operator's events.
 	Events string
@@ -37,7 +37,13 @@ type Namespaces struct {
 // DefaultNamespace.
 func (f Flavour) Namespaces(operator, driver string) Namespaces {
 	driver = cmp.Or(driver, DefaultNamespace)
-	if f == HyperShift {
+	switch f {
+	case Kubernetes: // one namespace, whatever its name is, and the CA is in the driver Secret
+		return Namespaces{
+			Operator: operator, ControlPlane: operator, Guest: operator, UserConfig: operator,
+			Events: operator,
+		}
+	case HyperShift:
 		return Namespaces{
 			Operator: operator, ControlPlane: operator, Guest: driver,
 			UserConfig: operator, CloudConfig: hostedCloudConfig, Events: DefaultNamespace,

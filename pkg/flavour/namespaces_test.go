@@ -35,6 +35,12 @@ func TestNamespacesOfEachFlavour(t *testing.T) {
 			},
 		},
 		{
+			"kubernetes", flavour.Kubernetes, "any", "openshift-manila-csi-driver",
+			flavour.Namespaces{
+				Operator: "any", ControlPlane: "any", Guest: "any", UserConfig: "any", Events: "any",
+			},
+		},
+		{
 			"hypershift", flavour.HyperShift, "clusters-a", "openshift-manila-csi-driver",
 			flavour.Namespaces{
 				Operator: "clusters-a", ControlPlane: "clusters-a", Guest: "openshift-manila-csi-driver",

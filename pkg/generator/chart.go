@@ -45,7 +45,7 @@ func chart(fsys fs.FS) (map[string][]byte, error) {
 		name            int // the element of the path that names the file
 	}{
 		{"drivers/*/generated/kubernetes/operator/kustomization.yaml", "files/drivers", 1},
-		{"csi-addons/install/*/kustomization.yaml", "files/csi-addons/install", 2},
+		{"csi-addons/install/kubernetes/kustomization.yaml", "files/csi-addons/install", 2},
 	} {
 		errs = append(errs, eachFile(fsys, data.pattern, func(file string, _ []byte) error {
 			i, err := kustomized(fsys, path.Dir(file))

@@ -58,7 +58,7 @@ func dashboards(fsys fs.FS) (map[string][]byte, error) {
 	return files, addYAML(files, "dashboard.yaml", object{
 		"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": object{
-			"name": "openstack-csi-dashboard", "namespace": "openshift-cluster-csi-drivers",
+			"name": "openstack-csi-dashboard", "namespace": kubernetesNamespace,
 			// The console of OpenShift, and the sidecar of Grafana's chart.
 			"labels": map[string]string{
 				"console.openshift.io/dashboard": "true", "grafana_dashboard": "1",

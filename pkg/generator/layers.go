@@ -140,7 +140,9 @@ func (l *layers) checkUnused() error {
 // skipOthers skips folders without layers: those with output, and those of what is not generated
 // from layers.
 func skipOthers(dir string) error {
-	others := []string{"crds", "csi-addons", "helm", "kubectl", "monitoring", "schema", "snapshots"}
+	others := []string{
+		"crds", "csi-addons", "helm", "kubectl", "monitoring", "namespace", "schema", "snapshots",
+	}
 	if slices.Contains(others, dir) {
 		return fs.SkipDir
 	}

@@ -16,6 +16,9 @@ import (
 // A provider replaces it.
 const hostedNamespace = "clusters-example"
 
+// kubernetesNamespace is the namespace in the manifests for Kubernetes. The chart replaces it.
+const kubernetesNamespace = "openstack-csi"
+
 // installation makes the manifests that install the operator of a leading driver.
 type installation struct {
 	*assembly
@@ -56,8 +59,11 @@ func (a *assembly) folder() string { return path.Dir(a.driver.File) }
 
 func (i *installation) namespaces() flavour.Namespaces {
 	operator := flavour.DefaultNamespace
-	if i.flavour.Hosted() {
+	switch {
+	case i.flavour.Hosted():
 		operator = hostedNamespace
+	case !i.flavour.OpenShift():
+		operator = kubernetesNamespace
 	}
 	return i.flavour.Namespaces(operator, i.part.Namespace)
 }
@@ -72,7 +78,7 @@ func (i *installation) addValues() {
 		"operator.image":         i.part.Image,
 		"operator.kind":          i.part.Kind,
 		"operator.resource":      strings.ToLower(i.part.Kind) + "s",
-		"operator.credentials":   i.part.Credentials,
+		"operator.credentials":   cmp.Or(i.values["credentials"], i.part.Credentials),
 		"operator.namespace":     n.Operator,
 		"operator.userConfig":    n.UserConfig,
 		"operator.cloudConfig":   n.CloudConfig,

@@ -253,6 +253,13 @@ func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {
 		got[i].loginSecret, got[i].loginOf = "", nil
 	}
 	assert.Check(t, is.DeepEqual(want, got, cmp.AllowUnexported(driver{}, system{})), "drivers")
+	operators, err = fixtures.KubernetesOperators([]string{"cinder", "manila"})
+	assert.NilError(t, err)
+	for i, d := range (&cluster{flavour: flavour.Kubernetes}).drivers() {
+		o := operators[i]
+		assert.Check(t, d.name == o.ClusterCSIDriver && d.namespace == o.Namespace && d.credentials ==
+			o.Credentials[0].Name, "on Kubernetes: %+v", d)
+	}
 }
 
 // The pods mount all keys of the Secret if the volume lists none.

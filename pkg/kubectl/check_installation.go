@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ func (s *session) checkInstallation(ctx context.Context) []Link {
 
 // permissions returns whether the caller may create the objects of the manifests.
 func (s *session) permissions(ctx context.Context) Link {
-	attributes, err := installed()
+	attributes, err := s.guest.needed()
 	if err != nil {
 		s.guest.failed = errors.Join(s.guest.failed, err)
 	}
@@ -107,15 +108,17 @@ func (s *session) permissions(ctx context.Context) Link {
 	return linkf(OK, "you may create everything that the manifests contain")
 }
 
-// installed returns requests to create the objects of the manifests, one for each resource and
+// needed returns requests to create the objects of the manifests, one for each resource and
 // namespace. Roles may contain permissions that their creator does not have.
-func installed() ([]authorizationv1.ResourceAttributes, error) {
+func (c *cluster) needed() ([]authorizationv1.ResourceAttributes, error) {
 	all := []authorizationv1.ResourceAttributes{
 		{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions", Verb: "create"},
-		{Resource: "secrets", Namespace: drivers(flavour.Standalone)[0].namespace, Verb: "create"},
+		{Resource: "namespaces", Verb: "create"},
+		{Resource: "secrets", Namespace: c.drivers()[0].namespace, Verb: "create"},
 		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Verb: "escalate"},
 	}
-	files, err := fs.Glob(assets.Installations(), "drivers/*/generated/standalone/*/*.yaml")
+	files, err := fs.Glob(assets.Installations(),
+		"drivers/*/generated/"+string(cmp.Or(c.flavour, flavour.Standalone))+"/*/*.yaml")
 	for _, file := range files {
 		text, failed := fs.ReadFile(assets.Installations(), file)
 		u := &unstructured.Unstructured{} // each file contains one object

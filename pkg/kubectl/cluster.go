@@ -34,6 +34,8 @@ type cluster struct {
 
 	// flavour is Kubernetes after recognize, or else that of OpenShift.
 	flavour flavour.Flavour
+	// installed are the Deployments of operators and drivers on Kubernetes, in any namespace.
+	installed []appsv1.Deployment
 	// of follows the name of a kind in messages.
 	of     string
 	hidden map[string]bool
@@ -43,11 +45,17 @@ type cluster struct {
 }
 
 // recognize sets the flavour: a cluster of OpenShift has an Infrastructure. Without an answer it
-// stays as it is, and later requests report why.
+// stays as it is, and later requests report why. On Kubernetes it finds the installation.
 func (c *cluster) recognize(ctx context.Context) {
 	err := c.Get(ctx, client.ObjectKey{Name: "cluster"}, &configv1.Infrastructure{})
-	if apierrors.IsNotFound(err) {
-		c.flavour = flavour.Kubernetes
+	if !apierrors.IsNotFound(err) {
+		return
+	}
+	c.flavour = flavour.Kubernetes
+	var found appsv1.DeploymentList
+	labels := client.MatchingLabels{"app.kubernetes.io/part-of": "openstack-csi"}
+	if c.List(ctx, &found, labels) == nil {
+		c.installed = found.Items
 	}
 }
 

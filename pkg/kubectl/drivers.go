@@ -72,8 +72,32 @@ func drivers(f flavour.Flavour) []driver {
 	}
 }
 
-// drivers returns the drivers as the cluster names them.
-func (c *cluster) drivers() []driver { return drivers(c.flavour) }
+// The namespace in the manifests for Kubernetes, and the Secret in it.
+const defaultNamespace, defaultSecret = "openstack-csi", "openstack-credentials"
+
+// drivers returns the drivers as the cluster names them, and where its Deployments are.
+func (c *cluster) drivers() []driver {
+	all := drivers(c.flavour)
+	for i := range all {
+		if c.flavour.OpenShift() {
+			break
+		}
+		d := &all[i]
+		d.namespace, d.credentials = defaultNamespace, defaultSecret
+		for _, one := range c.installed {
+			if one.Name != d.operator && one.Name != d.controller {
+				continue
+			}
+			d.namespace = one.Namespace
+			for _, arg := range one.Spec.Template.Spec.Containers[0].Args {
+				if secret, found := strings.CutPrefix(arg, "--credentials-secret="); found {
+					d.credentials = secret
+				}
+			}
+		}
+	}
+	return all
+}
 
 // findDriver returns the driver with a name or a title; nil if there is none.
 func (c *cluster) findDriver(name string) *driver {

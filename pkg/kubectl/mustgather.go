@@ -121,7 +121,7 @@ func (c *cluster) ownNamespaces() (all []string) {
 	for _, d := range c.drivers() {
 		all = append(all, d.namespace)
 	}
-	return all
+	return slices.Compact(all)
 }
 
 // summarize writes the output of `status -o yaml`, and what was not visible.

@@ -82,7 +82,8 @@ func folder(kind schema.GroupVersionKind) string {
 func (g *gathering) configuration(ctx context.Context) {
 	infrastructure := &configv1.Infrastructure{}
 	find(ctx, g.cluster, "", "cluster", infrastructure)
-	of, kind := flavour.Standalone.Namespaces("", ""), corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	of := g.flavour.Namespaces(g.drivers()[0].namespace, "")
+	kind := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	names := []string{of.CloudConfig, infrastructure.Spec.CloudConfig.Name}
 	for _, d := range g.drivers() {
 		names = append(names, strings.ToLower(d.title)+"-csi-config")

@@ -237,7 +237,11 @@ func (r *rotation) findSources(ctx context.Context) error {
 // findDriverSecrets finds the Secrets of the drivers that nobody maintains.
 func (r *rotation) findDriverSecrets(ctx context.Context) error {
 	for _, d := range r.guest.drivers() {
-		for _, namespace := range slices.Compact([]string{flavour.DefaultNamespace, d.namespace}) {
+		namespaces := []string{flavour.DefaultNamespace, d.namespace}
+		if !r.guest.flavour.OpenShift() {
+			namespaces = namespaces[1:]
+		}
+		for _, namespace := range slices.Compact(namespaces) {
 			secret, err := r.secret(ctx, namespace, d.credentials)
 			if err != nil {
 				return err
@@ -250,7 +254,12 @@ func (r *rotation) findDriverSecrets(ctx context.Context) error {
 					"missing: in manual mode follow docs/credential-rotation.md", namespace, d.credentials,
 					rootNamespace, rootSecret)
 			}
-			r.sources = append(r.sources, secret)
+			both := func(s *corev1.Secret) bool {
+				return s.Namespace == namespace && s.Name == d.credentials
+			}
+			if !slices.ContainsFunc(r.sources, both) {
+				r.sources = append(r.sources, secret)
+			}
 		}
 	}
 	if len(r.sources) == 0 {

@@ -25,7 +25,8 @@ import (
 )
 
 // workloads returns a line for each workload with rollout inputs: namespace, kind/name, and inputs.
-// It reads namespaces openshift-* only: users can add the annotation in other namespaces.
+// It reads namespaces openshift-* and those of the drivers only: users can add the annotation in
+// other namespaces.
 func (r *rotation) workloads(ctx context.Context) ([]byte, error) {
 	var lines []string
 	for _, kind := range []string{"Deployment", "DaemonSet"} {
@@ -36,7 +37,8 @@ func (r *rotation) workloads(ctx context.Context) ([]byte, error) {
 		}
 		for _, o := range list.Items {
 			inputs := o.Annotations[diagnosis.InputsAnnotation]
-			if inputs != "" && strings.HasPrefix(o.Namespace, "openshift-") {
+			if inputs != "" && (strings.HasPrefix(o.Namespace, "openshift-") ||
+				slices.Contains(r.guest.ownNamespaces(), o.Namespace)) {
 				lines = append(lines, fmt.Sprintf("%s %s/%s %s\n", o.Namespace, kind, o.Name, inputs))
 			}
 		}

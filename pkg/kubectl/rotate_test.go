@@ -85,6 +85,13 @@ func newRotatingCluster(t *testing.T, objects ...client.Object) *rotatingCluster
 	types, err := newScheme()
 	assert.NilError(t, err)
 	c := &rotatingCluster{T: t, rolls: map[string]bool{}, copies: true}
+	if !slices.ContainsFunc(objects, func(o client.Object) bool {
+		return o.GetName() == "cluster" ||
+			o.GetNamespace() == defaultNamespace
+	}) {
+		named := metav1.ObjectMeta{Name: "cluster"}
+		objects = append(objects, &configv1.Infrastructure{ObjectMeta: named})
+	}
 	for _, name := range []string{"early", "late"} {
 		objects = append(objects, &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{
@@ -367,7 +374,7 @@ func TestRotationWaitsForCopies(t *testing.T) {
 
 // Without a cloud credential operator the Secrets of the drivers are changed, each with its own
 // previous content.
-func TestRotationChangesTheSecretsOfTheDriversOnKubernetes(t *testing.T) {
+func TestRotationChangesTheSecretsOfTheDrivers(t *testing.T) {
 	t.Parallel()
 	before := []*corev1.Secret{
 		secret(manilaNamespace, manilaSecret,
@@ -391,6 +398,11 @@ func TestRotationChangesTheSecretsOfTheDriversOnKubernetes(t *testing.T) {
 		assert.Check(t, is.DeepEqual(s.Data, c.data(s.Namespace, s.Name)),
 			"after undo %s/%s", s.Namespace, s.Name)
 	}
+	c = newRotatingCluster(t, withClouds(defaultNamespace, defaultSecret, cloudsYAML("a")))
+	c.mustRotate(exitOK, "Changing clouds.yaml of Secret openstack-csi/openstack-credentials",
+		file(t, cloudsYAML("b")), "--timeout=1m")
+	got := c.data(defaultNamespace, defaultSecret)[cloudsKey]
+	assert.Check(t, is.Equal(string(got), string(cloudsYAML("b"))), "the Secret that drivers share")
 }
 
 // loginOf returns the Secret that an operator generates from a clouds.yaml.
@@ -484,8 +496,7 @@ func TestRotationWaitsForTheLoginOfTheDriver(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: string(opv1.ManilaCSIDriver)},
 			}
 			driver.Spec.ManagementState = opv1.ManagementState(name)
-			openShift := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
-			c := newRotatingCluster(t, append(test.objects, driver, openShift)...)
+			c := newRotatingCluster(t, append(test.objects, driver)...)
 			c.rolls = map[string]bool{"early": true, "late": name != workload}
 			accept, timeout := func(client.Client) {}, "--timeout=3s"
 			if test.accepted {

@@ -39,7 +39,11 @@ func (s *session) place(ctx context.Context, d driver) *controlPlane {
 		infrastructure.Status.ControlPlaneTopology == configv1.ExternalTopologyMode {
 		return nil
 	}
-	return &controlPlane{s.guest, d.namespace, flavour.DefaultNamespace}
+	operator := d.namespace
+	if s.guest.flavour.OpenShift() {
+		operator = flavour.DefaultNamespace
+	}
+	return &controlPlane{s.guest, d.namespace, operator}
 }
 
 // hiddenControlPlane is a key of system.hidden.

@@ -53,7 +53,7 @@ func TestServiceMonitorsFollowTheClusterAndTheServiceOfTheOperator(t *testing.T)
 			return monitor
 		}
 		const name = "manila-csi-driver-operator"
-		driver := await(operandNamespace, "manila-csi-driver-controller-monitor")
+		driver := await(d.cluster.Namespaces.ControlPlane, "manila-csi-driver-controller-monitor")
 		_, err := monitors.Namespace("operators").Get(t.Context(), name, metav1.GetOptions{})
 		assert.Check(t, apierrors.IsNotFound(err), "without the Service of the operator: %v", err)
 		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "test-operator-metrics"}}
@@ -62,8 +62,8 @@ func TestServiceMonitorsFollowTheClusterAndTheServiceOfTheOperator(t *testing.T)
 		assert.NilError(t, err)
 		of := await("operators", name)
 		for server, monitor := range map[string]*unstructured.Unstructured{
-			"manila-csi-driver-controller-metrics.openshift-manila-csi-driver.svc": driver,
-			name + "-metrics.operators.svc":                                        of,
+			"manila-csi-driver-controller-metrics." + driver.GetNamespace() + ".svc": driver,
+			name + "-metrics.operators.svc":                                          of,
 		} {
 			endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
 			assert.Assert(t, err == nil && len(endpoints) > 0, "endpoints %v, %v", endpoints, err)

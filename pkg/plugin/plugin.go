@@ -4,6 +4,7 @@
 package plugin
 
 import (
+	"cmp"
 	"io/fs"
 	"slices"
 	"strings"
@@ -89,6 +90,11 @@ type Components struct {
 	// StartWhenAvailable makes the driver and its companions start when Probe first finds the driver
 	// available, or when they are deployed already. Otherwise they start immediately.
 	StartWhenAvailable bool
+}
+
+// SecretName returns the name of the driver Secret, by default the one that it has on OpenShift.
+func (d Dependencies) SecretName(onOpenShift string) string {
+	return cmp.Or(d.Settings.CredentialsSecret, onOpenShift)
 }
 
 // NewCredentials returns the controller that tests the driver Secret. It completes the options,

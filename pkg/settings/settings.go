@@ -69,6 +69,9 @@ type Settings struct {
 	// ClusterID is the ID of the cluster in the flavour kubernetes. On OpenShift it is "", and the
 	// operator reads the ID from Infrastructure.
 	ClusterID string
+	// CredentialsSecret is the name of the driver Secret, "" for the name that the driver has on
+	// OpenShift.
+	CredentialsSecret string
 	// Images contains the images by the first of the variables that Load received for each. The
 	// images of CSI-Addons may be missing.
 	Images    map[string]string
@@ -119,6 +122,8 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 	set.StringVar(&f.settings.ClusterID, "cluster-id", "", "ID of the cluster in the flavour "+
 		"kubernetes, which marks its volumes in OpenStack. Default: the environment variable "+
 		"CLUSTER_ID.")
+	set.StringVar(&f.settings.CredentialsSecret, "credentials-secret", "", "Name of the Secret with "+
+		"clouds.yaml. Default: that of the cloud credential operator for the driver.")
 	set.DurationVar(&f.settings.PollInterval, "poll-interval", defaultPollInterval,
 		"Interval between two probes of OpenStack, from 100ms to 1m.")
 	set.DurationVar(&f.settings.CloudGracePeriod, "cloud-grace-period", defaultGracePeriod,

@@ -27,7 +27,9 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-const chart = repository + "/assets/helm/generated/openstack-csi"
+// chart are the arguments of each rendering.
+const chart = repository + "/assets/helm/generated/openstack-csi --kube-version=1.36.0 " +
+	"--namespace=openstack-csi"
 
 // helms returns both majors of Helm, by name.
 func helms() map[string]string {
@@ -53,7 +55,7 @@ func TestHelmChartEqualsKustomizations(t *testing.T) {
 		{
 			"cinder.enabled=true,csiAddons.enabled=true,cinder.env.CSI_ADDONS_SIDECAR_IMAGE=," +
 				"cinder.env.CSI_ADDONS_DRIVER_IMAGE=",
-			[]string{driver("cinder"), "csi-addons/crd", "csi-addons/install/cinder"},
+			[]string{driver("cinder"), "csi-addons/crd", "csi-addons/install/kubernetes"},
 		},
 		{
 			"manila.enabled=true,snapshotController.enabled=true,monitoring.enabled=true",
@@ -66,7 +68,7 @@ func TestHelmChartEqualsKustomizations(t *testing.T) {
 				filepath.Join(repository, "assets", folder)))
 		}
 		for name, helm := range helms() {
-			got := rendered(t, helm+" template "+chart+" --kube-version=1.36.0 --set="+test.values)
+			got := rendered(t, helm+" template "+chart+" --set="+test.values)
 			assert.Check(t, is.DeepEqual(want, got), "%s with %s", name, test.values)
 		}
 	}
@@ -110,7 +112,7 @@ func TestHelmRefusesBadValues(t *testing.T) {
 	} {
 		for name, helm := range helms() {
 			output, err := guide.Output(t.Context(), helm+" template "+chart+
-				" --kube-version=1.36.0 --set=manila.enabled=true --set="+value)
+				" --set=manila.enabled=true --set="+value)
 			assert.Check(t, err != nil && strings.Contains(output, want),
 				"%s with %s: the output is\n%swant %s", name, value, output, want)
 		}
@@ -120,7 +122,7 @@ func TestHelmRefusesBadValues(t *testing.T) {
 // Each value changes the objects for which docs/helm.md describes it.
 func TestHelmValuesChangeObjects(t *testing.T) {
 	t.Parallel()
-	const operator = "Deployment openshift-cluster-csi-drivers/manila-csi-driver-operator"
+	const operator = "Deployment openstack-csi/manila-csi-driver-operator"
 	digest := "sha256:" + strings.Repeat("0", 64)
 	for _, test := range []struct{ value, object, want string }{
 		{"images.registry=a.io,images.tag=v1", operator, `"a.io/manila-csi-driver-operator:v1"`},
@@ -137,6 +139,11 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 			"ManilaDriver /" + manilaDriver,
 			`"spec":{"managementState":"Unmanaged","storageClassState":"Removed"}`,
 		},
+		{"manila.credentialsSecret=mine", operator, `"--credentials-secret=mine"`},
+		{
+			"manila.credentialsSecret=mine", "Role openstack-csi/manila-csi-driver-operator-operands",
+			`"resourceNames":["mine"]`,
+		},
 		{"clusterID=mine", operator, `{"name":"CLUSTER_ID","value":"mine"}`},
 		{
 			"csiAddons.replicas=1", "Deployment csi-addons-system/csi-addons-controller-manager",
@@ -152,12 +159,12 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 		},
 		{
 			"credentials.existing=false,credentials.clouds=a,credentials.cacert=b",
-			"Secret openshift-manila-csi-driver/manila-cloud-credentials",
+			"Secret openstack-csi/openstack-credentials",
 			`"data":{"cacert":"Yg==","clouds.yaml":"YQ=="}`,
 		},
 	} {
 		for name, helm := range helms() {
-			object := rendered(t, helm+" template "+chart+" --kube-version=1.36.0 --set="+
+			object := rendered(t, helm+" template "+chart+" --set="+
 				"manila.enabled=true,cinder.enabled=true,csiAddons.enabled=true,"+test.value)[test.object]
 			text, err := json.Marshal(object)
 			assert.Check(t, err == nil && strings.Contains(string(text), test.want),
@@ -177,7 +184,7 @@ func TestHelm3(t *testing.T) {
 func TestHelm4(t *testing.T) {
 	t.Parallel()
 	installsWithHelm(t, "helm4", func(h *helmCluster) {
-		h.removes("Remove Cinder", "cinder", "cinder|standard-csi|/cloud-conf$|attacher|/openstack-cloud")
+		h.removes("Remove Cinder", "cinder", "cinder|standard-csi|/cloud-conf$|attacher")
 	})
 }
 
@@ -232,7 +239,7 @@ func (h *helmCluster) follows(heading, driver string) {
 // upgrade runs the command that changes values.
 func (h *helmCluster) upgrade(values string) {
 	h.t.Helper()
-	h.runs(`helm upgrade openstack-csi "$CHART" --namespace=kube-system ` +
+	h.runs(`helm upgrade openstack-csi "$CHART" --namespace=openstack-csi ` +
 		"--reset-then-reuse-values --set=" + values)
 }
 
@@ -256,11 +263,6 @@ func (h *helmCluster) keepsWhatOthersWrite() {
 	h.runs("kubectl patch cinderdriver cinder.csi.openstack.org --type=merge " +
 		`--patch='{"spec": {"logLevel": "Debug"}}'`)
 	h.rotatesCredentials() // of Cinder, whose operator was started last
-	for _, command := range h.commands("Rotate the credentials") {
-		if strings.Contains(command, "manila") {
-			h.run(command)
-		}
-	}
 	h.refusesOldDefinitions()
 	h.follows("Upgrade", "")
 	found, err := h.object()
@@ -278,7 +280,7 @@ func (h *helmCluster) refusesOldDefinitions() {
 	h.t.Helper()
 	h.runs("kubectl annotate crd cinderdrivers.csi.openstack.org csi.openstack.org/revision=0 " +
 		"--overwrite")
-	h.runs(`helm upgrade openstack-csi "$CHART" --namespace=kube-system --reset-then-reuse-values ` +
+	h.runs(`helm upgrade openstack-csi "$CHART" --namespace=openstack-csi --reset-then-reuse-values ` +
 		`2>&1 | grep "cinderdrivers.csi.openstack.org is of an earlier release"`)
 }
 
@@ -301,7 +303,7 @@ func (h *helmCluster) removes(section, driver, names string) {
 	delete(h.operators, driver)
 	h.follows(section, "")
 	found := h.objects()
-	for name := range rendered(h.t, helms()["helm4"]+" template "+chart+" --kube-version=1.36.0 "+
+	for name := range rendered(h.t, helms()["helm4"]+" template "+chart+" "+
 		"--set=csiAddons.enabled=true,"+h.remaining()+".enabled=true") {
 		assert.Check(h.t, slices.Contains(found, name), "the other operator lacks %s", name)
 	}
@@ -320,12 +322,13 @@ func (h *helmCluster) remaining() string { return slices.Collect(maps.Keys(h.ope
 func (h *helmCluster) removesEverything(before []string) {
 	driver := h.remaining()
 	h.operators[driver].stop()
-	h.runs("helm uninstall openstack-csi --namespace=kube-system")
+	h.runs("helm uninstall openstack-csi --namespace=openstack-csi")
 	// The objects that Helm keeps do not prevent another installation, here with the Secret.
 	secret := h.operator.Credentials[0]
 	h.runs("kubectl delete secret " + secret.Name + " --namespace=" + secret.Namespace)
-	h.runs(`helm install openstack-csi "$CHART" --namespace=kube-system --set=credentials.existing=` +
-		`false --set-file=credentials.clouds="$CLOUDS" --set=` + driver + ".enabled=true")
+	h.runs(`helm install openstack-csi "$CHART" --namespace=openstack-csi ` +
+		`--set=credentials.existing=false --set-file=credentials.clouds="$CLOUDS" --set=` +
+		driver + ".enabled=true")
 	h.mustHaveClouds(secret)
 	h.follows("Remove everything", "")
 	if diff := cmp.Diff(before, h.objects()); diff != "" {

@@ -97,9 +97,9 @@ const unlabelled = `objects=$(kubectl get --all-namespaces --output=name ` +
 	`serviceaccounts,secrets,configmaps,poddisruptionbudgets,networkpolicies,roles,rolebindings,` +
 	`clusterroles,clusterrolebindings,csidrivers,storageclasses,volumesnapshotclasses,` +
 	`maniladrivers,cinderdrivers) || exit 1
-echo "$objects" | grep -qE '/(manila|openstack)-cloud-credentials$' || exit 1
+echo "$objects" | grep -qE '/openstack-credentials$' || exit 1
 ! echo "$objects" | grep -E 'manila|cinder|standard-csi|openstack-csi|cloud-conf' | ` +
-	`grep -vE '/(manila|openstack)-cloud-credentials$|openstack-csi-metrics$'`
+	`grep -vE 'openstack-csi-metrics$'`
 
 // addsSidecars runs the command of docs/csi-addons/install.md that sets the images of CSI-Addons in
 // the Deployment of an operator.
@@ -432,8 +432,9 @@ func (k *plainKubernetes) leaves(before []string) {
 	k.mustDiffer(all, k.objects(), "manila")
 	k.follow("Remove Cinder")
 	for _, object := range k.objects() {
-		_, name, _ := strings.Cut(object, " openshift-cluster-csi-drivers/")
-		assert.Check(k.t, name == "" || name == "default" || name == "kube-root-ca.crt",
+		_, name, _ := strings.Cut(object, " openstack-csi/")
+		assert.Check(k.t, name == "" || name == "default" || name == "kube-root-ca.crt" ||
+			name == "openstack-credentials" || name == "openstack-csi" || name == "openstack-csi-dashboard",
 			"after the removal of both drivers, %s is left", object)
 	}
 	k.follow("Remove what both drivers use")
@@ -449,7 +450,8 @@ func (k *plainKubernetes) leaves(before []string) {
 func (k *plainKubernetes) mustDiffer(before, after []string, driver string) {
 	k.t.Helper()
 	of := func(object string) bool {
-		return strings.Contains(object, driver) &&
+		return (strings.Contains(object, driver) || driver == "manila" &&
+			strings.Contains(object, "nfsplugin")) &&
 			!strings.HasPrefix(object, "CustomResourceDefinition ") // crds.yaml contains both
 	}
 	for _, object := range before {

@@ -7,11 +7,11 @@
 {{- join "-" $enabled }}
 {{- end }}
 
-{{/* The namespace and the name of the driver Secret. */}}
-{{- define "openstack-csi.secret" -}}
-{{- get (dict
-      "manila" "openshift-manila-csi-driver/manila-cloud-credentials"
-      "cinder" "openshift-cluster-csi-drivers/openstack-cloud-credentials") . }}
+{{/* The text of a manifest in the namespace of the release. */}}
+{{- define "openstack-csi.text" -}}
+{{- $text := regexReplaceAll "(?m)namespace: openstack-csi$" .text (printf "namespace: %s" .namespace) }}
+{{- $text = replace ".openstack-csi.svc" (printf ".%s.svc" .namespace) $text }}
+{{- replace ".openstack.org=openstack-csi" (printf ".openstack.org=%s" .namespace) $text }}
 {{- end }}
 
 {{/* The image of a manifest (name) by the values: those of this project have no registry there. */}}
@@ -29,12 +29,12 @@
 {{/*
 The objects in files that match a pattern, changed by the values of their part. Each object occurs
 once, also if several drivers share it. What other objects or the driver itself still need after an
-uninstallation is kept: namespaces and CustomResourceDefinitions.
+uninstallation is kept: CustomResourceDefinitions, and the namespace of CSI-Addons.
 */}}
 {{- define "openstack-csi.objects" -}}
 {{- range $data := .root.Files.Glob .pattern }}
 {{- range $text := regexSplit "(?m)^---\\n" (toString $data) -1 }}
-{{- $object := fromYaml $text }}
+{{- $object := fromYaml (include "openstack-csi.text" (dict "text" $text "namespace" $.root.Release.Namespace)) }}
 {{- with $object.metadata }}
 {{- $id := list $object.kind .namespace .name | join "/" }}
 {{- if not (hasKey $.seen $id) }}
@@ -48,6 +48,10 @@ uninstallation is kept: namespaces and CustomResourceDefinitions.
 {{- if and $value (not (hasKey $spec $field)) }}{{ $_ := set $spec $field $value }}{{ end }}
 {{- end }}
 {{- $_ := set $object "spec" (merge $spec $object.spec) }}
+{{- else if and (eq $object.kind "Role") $.secret }}
+{{- range $object.rules }}
+{{- if has "openstack-credentials" (.resourceNames | default list) }}{{ $_ := set . "resourceNames" (list $.secret) }}{{ end }}
+{{- end }}
 {{- else if eq $object.kind "Deployment" }}
 {{- include "openstack-csi.deployment" (merge (dict "object" $object) $) }}
 {{- end }}
@@ -63,6 +67,9 @@ uninstallation is kept: namespaces and CustomResourceDefinitions.
 {{- define "openstack-csi.deployment" -}}
 {{- $pod := .object.spec.template.spec }}
 {{- $container := first $pod.containers }}
+{{- with .secret }}
+{{- $_ := set $container "args" (append (without $container.args "--credentials-secret=openstack-credentials") (printf "--credentials-secret=%s" .)) }}
+{{- end }}
 {{- if hasKey .values "replicas" }}{{ $_ := set .object.spec "replicas" .values.replicas }}{{ end }}
 {{- with .values.resources }}{{ $_ := set $container "resources" . }}{{ end }}
 {{- $image := include "openstack-csi.image" (dict "root" .root "name" $container.image) }}

@@ -43,8 +43,10 @@ func drivers() []string { return []string{"cinder", "manila"} }
 // kustomizations returns the folders of the kustomizations by the name of the file made from each.
 func kustomizations() map[string]string {
 	folders := map[string]string{
-		"crds.yaml": "crds", "snapshots.yaml": "snapshots", "monitoring.yaml": "monitoring/kubernetes",
+		"crds.yaml": "crds", "common.yaml": "namespace", "snapshots.yaml": "snapshots", "monitoring.yaml": "monitoring/kubernetes",
 		"csi-addons-crds.yaml": "csi-addons/crd", "csi-addons.yaml": "csi-addons/install/cinder-manila",
+		olmKubernetes + "common.yaml":     "namespace",
+		"csi-addons-kubernetes.yaml":      "csi-addons/install/kubernetes",
 		prerequisites + "csi-addons.yaml": "csi-addons/generated/olm/prerequisites",
 	}
 	for _, driver := range drivers() {
@@ -69,10 +71,8 @@ func (o Options) Manifests(ctx context.Context, images map[string]string,
 		files[name] = withImages(text, images)
 	}
 	var err error
-	for _, prefix := range []string{"", prerequisites, olmKubernetes} {
-		if files[prefix+"common.yaml"], err = separate(files, prefix); err != nil {
-			return nil, err
-		}
+	if files[prerequisites+"common.yaml"], err = separate(files); err != nil {
+		return nil, err
 	}
 	archive, err := o.chart(images)
 	if err != nil {
@@ -180,13 +180,12 @@ func withImages(text []byte, images map[string]string) []byte {
 
 const separator = "---\n"
 
-// separate removes the objects that all drivers need from their files, whose names have the prefix,
-// and returns them: to delete the file of one driver must not delete what the others use. Such
-// objects must be equal.
-func separate(files map[string][]byte, prefix string) ([]byte, error) {
+// separate removes the objects that all drivers need from their prerequisites, and returns them: to
+// delete the file of one driver must not delete what the others use. Such objects must be equal.
+func separate(files map[string][]byte) ([]byte, error) {
 	counts, texts := map[string]int{}, map[string]string{}
 	for _, driver := range drivers() {
-		for object := range strings.SplitSeq(string(files[prefix+driver+".yaml"]), separator) {
+		for object := range strings.SplitSeq(string(files[prerequisites+driver+".yaml"]), separator) {
 			name, err := identity(object)
 			if err != nil {
 				return nil, err
@@ -200,7 +199,7 @@ func separate(files map[string][]byte, prefix string) ([]byte, error) {
 	var common []string
 	for _, driver := range drivers() {
 		var own []string
-		for object := range strings.SplitSeq(string(files[prefix+driver+".yaml"]), separator) {
+		for object := range strings.SplitSeq(string(files[prerequisites+driver+".yaml"]), separator) {
 			name, _ := identity(object) // it was read above
 			switch {
 			case counts[name] < len(drivers()):
@@ -209,7 +208,7 @@ func separate(files map[string][]byte, prefix string) ([]byte, error) {
 				common = append(common, object)
 			}
 		}
-		files[prefix+driver+".yaml"] = []byte(strings.Join(own, separator))
+		files[prerequisites+driver+".yaml"] = []byte(strings.Join(own, separator))
 	}
 	return []byte(strings.Join(common, separator)), nil
 }

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// credentialsSecret is the driver Secret. The cloud credential operator creates it; it contains
-	// clouds.yaml, and may contain the CA of the cloud.
+	// credentialsSecret is the driver Secret, on OpenShift. The cloud credential operator creates it;
+	// it contains clouds.yaml, and may contain the CA of the cloud.
 	credentialsSecret = "openstack-cloud-credentials"
 
 	// loginSecret contains the accepted login under loginKey: the clouds.yaml that the controller of
@@ -50,7 +50,8 @@ func Driver() plugin.Driver {
 func setup(s plugin.Dependencies) (plugin.Components, error) {
 	sources := newSources(s.Cluster)
 	credentials := s.NewCredentials(credential.Options{
-		Service: service, Secret: credentialsSecret, CA: sources.authority, Services: sources.services,
+		Service: service, Secret: s.SecretName(credentialsSecret), CA: sources.authority,
+		Services:  sources.services,
 		Informers: append(sources.informers(), sources.choices.Informer),
 	}, "openstack-cinder-csi-driver-operator")
 	zones := newZoneTracker(s, sources, credentials)

@@ -189,6 +189,9 @@ func TestManifestsMountFilesOfCloudConf(t *testing.T) {
 			bundle.ControllerWorkload: loginSecret + " " + loginKey,
 			bundle.NodeWorkload:       credentialsSecret + " " + clouds.Key,
 		} {
+			if f == flavour.Kubernetes { // pods name no Secret of the administrator
+				login = loginSecret + " " + loginKey
+			}
 			want := keys{
 				mountedClouds: login, mountedCA: configMap + " " + bundleKey,
 				"/etc/kubernetes/config/cloud.conf": configMap + " " + configKey,

@@ -45,8 +45,10 @@ type configSync struct {
 	types       *volumeTypes
 	credentials credential.Credentials
 	login       cluster.Object[corev1.Secret]
-	clock       clock.PassiveClock
-	grace       time.Duration
+	// secret is the name of the driver Secret.
+	secret string
+	clock  clock.PassiveClock
+	grace  time.Duration
 	// wanted is what cloud-conf must contain, nil until its sources are determined.
 	wanted atomic.Pointer[map[string]string]
 }
@@ -57,8 +59,9 @@ func newConfigSync(
 ) *configSync {
 	c := &configSync{
 		cluster: s.Cluster, sources: sources, zones: zones, types: types, credentials: credentials,
-		login: s.Cluster.Secret(flavour.ControlPlane, s.Cluster.Namespaces.ControlPlane, loginSecret),
-		clock: s.Clock, grace: s.Settings.CloudGracePeriod,
+		secret: s.SecretName(credentialsSecret),
+		login:  s.Cluster.Secret(flavour.ControlPlane, s.Cluster.Namespaces.ControlPlane, loginSecret),
+		clock:  s.Clock, grace: s.Settings.CloudGracePeriod,
 	}
 	f := factory.New().
 		WithInformers(s.Cluster.Operator.Informer(), sources.choices, credentials.Informer(),

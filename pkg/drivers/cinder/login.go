@@ -61,7 +61,7 @@ func (c *configSync) loginHook() hook.Workload {
 		}
 		return loginData(accepted.Login)
 	}
-	return hook.AcceptedHash(credentialsSecret, data, keepLogin, c.login.Informer,
+	return hook.AcceptedHash(c.secret, data, keepLogin, c.login.Informer,
 		c.sources.deployed.Informer, c.credentials.Informer())
 }
 

@@ -1,6 +1,7 @@
 package cinder
 
 import (
+	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,7 @@ type sources struct {
 	choices   *plugin.Choices
 	installed coreinformers.ConfigMapInformer
 	// infrastructures names the ConfigMap with which the cluster was installed. It is nil on
-	// HyperShift, because the administrator of the guest cluster can change it.
+	// HyperShift, because the administrator of the guest cluster can change it, and on Kubernetes.
 	infrastructures *guest.Lister[configv1.Infrastructure]
 	// deployed is the cloud-conf of an earlier process or of this one.
 	deployed cluster.Object[corev1.ConfigMap]
@@ -42,8 +43,9 @@ func newSources(c *cluster.Cluster) *sources {
 		choices:  plugin.NewChoices(c, userConfigMap, choice.Cinder),
 		deployed: c.ConfigMap(flavour.ControlPlane, p.ControlPlane, configMap),
 	}
-	if c.Flavour == flavour.HyperShift {
-		s.installed = clients.ObjectInformers.For(p.UserConfig, p.CloudConfig).Core().V1().ConfigMaps()
+	if c.Flavour != flavour.Standalone {
+		name := cmp.Or(p.CloudConfig, userConfigMap)
+		s.installed = clients.ObjectInformers.For(p.UserConfig, name).Core().V1().ConfigMaps()
 		return s
 	}
 	// Infrastructure may name any ConfigMap.

@@ -33,6 +33,9 @@ func dependencies(
 func dependenciesOf(tb testing.TB, seed clustertest.Seed) (*clustertest.Fake, plugin.Dependencies) {
 	tb.Helper()
 	seed.OperatorNamespace, seed.DriverNamespace = hosted, Namespace
+	if seed.Flavour == flavour.Kubernetes { // which has one namespace
+		seed.OperatorNamespace = Namespace
+	}
 	seed.ClusterCSIDriver = csiDriver(opv1.Managed, opv1.ManagedStorageClass)
 	fake := clustertest.New(tb, seed)
 	return fake, plugin.Dependencies{

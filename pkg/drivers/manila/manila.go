@@ -26,8 +26,8 @@ const (
 	// Namespace contains all operands on the guest side, and standalone the controllers too.
 	Namespace = "openshift-manila-csi-driver"
 
-	// credentialsSecret is the driver Secret. The cloud credential operator creates it; it contains
-	// clouds.yaml, and may contain the CA of the cloud.
+	// credentialsSecret is the driver Secret, on OpenShift. The cloud credential operator creates it;
+	// it contains clouds.yaml, and may contain the CA of the cloud.
 	credentialsSecret = "manila-cloud-credentials"
 	// caConfigMap is the copy of the ConfigMap with the CA, for credentials that do not contain it. It
 	// is beside the nodes, and standalone the controllers. The controllers of a hosted control plane
@@ -62,13 +62,19 @@ func Driver() plugin.Driver {
 }
 
 func setup(s plugin.Dependencies) (plugin.Components, error) {
-	choices, copier := plugin.NewChoices(s.Cluster, userConfigMap, choice.Manila), newCACopier(s)
-	credentials := s.NewCredentials(credential.Options{
-		Service: service, Secret: credentialsSecret,
+	choices := plugin.NewChoices(s.Cluster, userConfigMap, choice.Manila)
+	options := credential.Options{
+		Service: service, Secret: s.SecretName(credentialsSecret), Needed: s.Needed,
 		Services: func() []openstack.Service { return []openstack.Service{openstack.Manila()} },
-		CA:       copier.source.authority, Informers: []factory.Informer{copier.source.Informer},
-		Needed: s.Needed,
-	}, "manila-csi-drivers")
+	}
+	var copiers []factory.Controller
+	if s.Cluster.Namespaces.CloudConfig != "" {
+		copier := newCACopier(s)
+		copiers = append(copiers, copier)
+		options.CA = copier.source.authority
+		options.Informers = []factory.Informer{copier.source.Informer}
+	}
+	credentials := s.NewCredentials(options, "manila-csi-drivers")
 	classes := newStorageClassController(s, choices)
 	poll := s.ProbeOptions(service, "Manila-Gate", credentials)
 	poll.Triggers = choices.Informers()
@@ -78,7 +84,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	return plugin.Components{
 		ControllerHooks: []hook.Workload{accessRules(s.Settings, choices)},
 		FSGroupPolicy:   s.Settings.FSGroupPolicy,
-		Controllers:     []factory.Controller{classes, newSecretSyncController(s, credentials), copier},
+		Controllers:     append(copiers, classes, newSecretSyncController(s, credentials)),
 		Choices:         choices,
 		UserConfig:      choices.Report(s, service, unused),
 		Credentials:     credentials,

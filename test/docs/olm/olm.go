@@ -51,11 +51,15 @@ type Package struct {
 	renamed []string
 }
 
+// onOpenShift is the namespace in the commands of docs/olm.md.
+const onOpenShift = "openshift-cluster-csi-drivers"
+
 // Manila returns the package that docs/olm.md installs.
 func Manila() Package {
 	return Package{
-		Name: "manila-csi-driver-operator", Namespace: "openshift-cluster-csi-drivers",
-		secret: "Install the Manila operator",
+		Name: "manila-csi-driver-operator", Namespace: "openstack-csi",
+		secret:  "Install the Manila operator",
+		renamed: []string{"clustercsidriver/manila", "clustercsidriver/nfs.manila"},
 	}
 }
 
@@ -73,7 +77,7 @@ func CSIAddons() Package {
 	const name, namespace = "csi-addons-openstack", "csi-addons-system"
 	return Package{
 		Name: name, Namespace: namespace,
-		renamed: []string{Manila().Name, name, Manila().Namespace, namespace},
+		renamed: []string{Manila().Name, name, onOpenShift, namespace},
 	}
 }
 
@@ -146,7 +150,8 @@ func (o *OLM) commands(heading string, p Package) []string {
 	o.t.Helper()
 	commands, err := guide.Commands(filepath.Join(o.Docs, "olm.md"), heading)
 	o.must(err)
-	renamed := strings.NewReplacer(append(p.renamed, "oc ", "kubectl ")...)
+	renamed := strings.NewReplacer(append(p.renamed, onOpenShift, "openstack-csi",
+		"oc ", "kubectl ")...)
 	for n := range commands {
 		commands[n] = renamed.Replace(commands[n])
 	}

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	manilaNamespace = "openshift-manila-csi-driver"
+	manilaNamespace = "openstack-csi"
 	manilaDriver    = "nfs.manila.csi.openstack.org"
 	// fenceLimit is the time limit of the controller for one call of a driver, and unfenceLimit that
 	// of Rook, which then compares the message.

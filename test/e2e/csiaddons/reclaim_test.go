@@ -27,7 +27,7 @@ import (
 
 const (
 	// cinderNamespace contains the pods of the driver, and cinderNode is their DaemonSet.
-	cinderNamespace = "openshift-cluster-csi-drivers"
+	cinderNamespace = "openstack-csi"
 	cinderNode      = "openstack-cinder-csi-driver-node"
 	// slack is what ext4 may write to the volume between two measurements: its journal of 16 MiB, and
 	// metadata.

@@ -26,7 +26,7 @@ func tutorial() tour.Page {
 			"why pvc/third": regexp.MustCompile(
 				`(?s)^pvc/third is Pending .*HTTP\s503.*exit code 1\n$`),
 			"why deployment/openstack-cinder": regexp.MustCompile(
-				`(?s)because\s.*secret/openstack-cloud-credentials`),
+				`(?s)because\s.*secret/openstack-credentials`),
 		},
 	}
 }

@@ -21,7 +21,7 @@ const minimumPassed = 40
 func drivers() []driver {
 	return []driver{
 		{
-			name: "cinder.csi.openstack.org", namespace: "openshift-cluster-csi-drivers",
+			name: "cinder.csi.openstack.org", namespace: "openstack-csi",
 			controller: "openstack-cinder-csi-driver-controller", class: "standard-csi",
 			failures: map[string]string{
 				"Controller Service [Controller Server] ListVolumes " +
@@ -30,7 +30,7 @@ func drivers() []driver {
 			},
 		},
 		{
-			name: "nfs.manila.csi.openstack.org", namespace: "openshift-manila-csi-driver",
+			name: "nfs.manila.csi.openstack.org", namespace: "openstack-csi",
 			controller: "openstack-manila-csi-controllerplugin", class: "csi-manila-default",
 			failures: map[string]string{
 				"Node Service NodePublishVolume with single node multi writer capability " +
