@@ -217,8 +217,8 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 				"text that its key contains",
 		},
 		"base64": {
-			base64.StdEncoding.EncodeToString([]byte(header)), "1: the text is base64 of an operator.yaml, " +
-				"not a ManilaConfig: write the decoded text, or use kubectl create configmap --from-file",
+			base64.StdEncoding.EncodeToString([]byte(header)), "1: the text is base64 of an " +
+				"operator.yaml, not a ManilaConfig: write the decoded text, or use kubectl create configmap --from-file",
 		},
 		"another manifest": {
 			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nparameters: {}\n", "1: the text is a " +

@@ -252,8 +252,8 @@ func TestCAHasThreeSources(t *testing.T) {
 		"DER":           {entry, string(block.Bytes), "", secretKey + " is a certificate in DER"},
 		"base64": {entry, encoded(ca), "", secretKey + " is base64 of a certificate in PEM, " +
 			"not a bundle of certificates: write the decoded text, or use stringData"},
-		"base64 in the ConfigMap": {entry, "", encoded(ca), config + " is base64 of a certificate in PEM, " +
-			"not a bundle of certificates: write the decoded text, or use kubectl create configmap"},
+		"base64 in the ConfigMap": {entry, "", encoded(ca), config + " is base64 of a certificate in " +
+			"PEM, not a bundle of certificates: write the decoded text, or use kubectl create configmap"},
 		"base64 in clouds.yaml": {
 			entry + encoded(ca), "", "",
 			fromNS + " in clouds.openstack.cacert (line 8) is base64 of a certificate in PEM",

@@ -63,24 +63,30 @@ func describeCertificate(err error) string {
 
 // describeAuthority describes certificates that no trusted CA has issued.
 func describeAuthority(chain, given []*x509.Certificate) string {
-	last, has := chain[len(chain)-1], "no CA is given"
-	issuer, what := strconv.QuoteToASCII(last.Issuer.String()), "the cloud's CA"
+	const replace = "Replace the content of key cacert of " + TheSecret + " by "
+	last, has, place := chain[len(chain)-1], "no CA is given", ""
+	issuer, what := cut(strconv.QuoteToASCII(last.Issuer.String())), "the cloud's CA"
+	by := issuer
+	if len(chain) == 1 && bytes.Equal(last.RawIssuer, last.RawSubject) {
+		by, what = "it is self-signed by "+issuer, "this certificate"
+	}
 	for _, c := range given {
 		switch same := bytes.Equal(c.RawSubject, last.RawIssuer); {
 		case same && !c.IsCA:
-			return "the certificate that is given for " + cut(issuer) + " is no CA (it lacks CA:TRUE). " +
-				"Put one that is a CA into key cacert of " + TheSecret
+			return "the certificate that is given for " + issuer + " is no CA (it lacks CA:TRUE). " +
+				replace + "one that is a CA"
 		case same:
-			return cut(issuer) + " has the name of a CA that is given, but another key. Put the present " +
-				"CA of this name into key cacert of " + TheSecret
+			return issuer + " has the name of a CA that is given, but another key. " + replace +
+				"the present CA of this name"
 		}
-		has = "the CA that is given is " + cut(strconv.QuoteToASCII(c.Subject.String()))
+		has, place = "the CA that is given is ", replace+what
+		if !c.IsCA && !bytes.Equal(c.RawIssuer, c.RawSubject) {
+			has = "what is given is no CA but the certificate of a server, "
+		}
+		has += cut(strconv.QuoteToASCII(c.Subject.String()))
 	}
-	if issuer = cut(issuer); len(chain) == 1 && bytes.Equal(last.RawIssuer, last.RawSubject) {
-		issuer, what = "it is self-signed by "+issuer, "this certificate"
-	}
-	return fmt.Sprintf("%s, and %s. Put %s into key cacert of "+TheSecret+OrBundle+". If a proxy "+
-		"that inspects TLS has this name, put its CA there", issuer, has, what)
+	return fmt.Sprintf("%s, and %s. %s. If a proxy that inspects TLS has this name, put its CA there",
+		by, has, cmp.Or(place, "Put "+what+" into key cacert of "+TheSecret+OrBundle))
 }
 
 // describeInvalid describes a certificate that is not valid now, or not for this use.
@@ -93,7 +99,7 @@ func describeInvalid(
 		who = "that of its CA " + cut(strconv.QuoteToASCII(c.Subject.String()))
 	}
 	if slices.ContainsFunc(given, c.Equal) {
-		advice = "Put the present CA of the cloud into key cacert of " + TheSecret
+		advice = "Replace the content of key cacert of " + TheSecret + " by the cloud's present CA"
 	}
 	switch problem := cause(invalid); {
 	case invalid.Reason == x509.IncompatibleUsage:

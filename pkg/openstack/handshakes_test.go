@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"encoding/pem"
 	"io"
 	"log"
 	"net"
@@ -218,8 +219,14 @@ func TestAnswersOfAnotherKindAreNamed(t *testing.T) {
 
 func TestCertificatesOfUnknownAuthoritiesAreNamed(t *testing.T) {
 	t.Parallel()
+	const replace = "Replace the content of key cacert of the credentials Secret by "
 	certificate, _ := issue(t, func(*x509.Certificate) error { return nil })
-	_, sameName := issue(t, func(*x509.Certificate) error { return nil })
+	earlier, sameName := issue(t, func(c *x509.Certificate) error {
+		c.Subject.CommonName = "old.example"
+		return nil
+	})
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: earlier.Certificate[0]}
+	ofServer := string(pem.EncodeToMemory(block))
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -228,8 +235,12 @@ func TestCertificatesOfUnknownAuthoritiesAreNamed(t *testing.T) {
 	t.Cleanup(server.Close)
 	for name, test := range map[string]struct{ ca, want string }{
 		"none":        {"", `"CN=cloud", and no CA is given. Put the cloud's CA into key cacert of`},
-		"a namesake":  {sameName, `"CN=cloud" has the name of a CA that is given, but another key. Put`},
+		"a namesake":  {sameName, `"CN=cloud" has the name of a CA that is given, but another key. ` + replace},
 		"another one": {"simulator", `"CN=cloud", and the CA that is given is "CN=`},
+		"that of a server": {
+			ofServer, `"CN=cloud", and what is given is no CA but the certificate of a server, ` +
+				`"CN=old.example". ` + replace + "the cloud's CA. If a proxy",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
