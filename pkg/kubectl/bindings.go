@@ -3,11 +3,11 @@ package kubectl
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	volumehelpers "k8s.io/component-helpers/storage/volume"
 	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
@@ -91,9 +91,7 @@ func (f *claimFacts) misfit(v *corev1.PersistentVolume) (why, next string) {
 	case modeOf(has.VolumeMode) != mode:
 		return fmt.Sprintf("has the volumeMode %s, the claim %s", modeOf(has.VolumeMode), mode),
 			again + "volumeMode: " + modeOf(has.VolumeMode)
-	case slices.ContainsFunc(want.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
-		return !slices.Contains(has.AccessModes, m)
-	}):
+	case !volumehelpers.CheckAccessModes(f.claim, v):
 		return fmt.Sprintf("allows %s, the claim wants %s", modes(has.AccessModes),
 			modes(want.AccessModes)), again + fmt.Sprintf("accessModes: %v", has.AccessModes)
 	case want.VolumeName == "" && want.Selector != nil && err == nil &&

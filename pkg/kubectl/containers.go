@@ -55,7 +55,7 @@ func (f *podFacts) stopped(ctx context.Context) Link {
 		return f.unhealthy(l, reason, f.events)
 	}
 	l.Text = m.Stops + ": " + trouble
-	if field := f.readOnly(mount); m.Topic == meaning.ReadOnly && field != "" {
+	if field := claim.readOnly(f.volume(mount), mount); m.Topic == meaning.ReadOnly && field != "" {
 		l.Text = "the pod mounts pvc/" + claim.claim.Name + " read-only: " + trouble
 		return l.then("Correct %s if the container must write", field)
 	}
@@ -114,22 +114,18 @@ func (f *podFacts) volume(m corev1.VolumeMount) corev1.Volume {
 
 // readOnly returns the field because of which nobody can write to a mounted claim, "" if there is
 // none.
-func (f *podFacts) readOnly(m corev1.VolumeMount) string {
-	v := f.volume(m)
+func (f *claimFacts) readOnly(v corev1.Volume, m corev1.VolumeMount) string {
 	switch {
+	case f == nil:
 	case m.ReadOnly:
 		return "volumeMounts.readOnly of the pod"
 	case v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly:
 		return "persistentVolumeClaim.readOnly of the pod"
-	}
-	for _, claim := range f.claims {
-		if pv := claim.volume; claim.claim.Name != claimName(f.pod, v) || pv == nil {
-			continue
-		} else if slices.Contains(pv.Spec.MountOptions, "ro") {
-			return "mountOptions of PersistentVolume " + pv.Name
-		} else if pv.Spec.CSI != nil && pv.Spec.CSI.ReadOnly {
-			return "csi.readOnly of PersistentVolume " + pv.Name
-		}
+	case f.volume == nil:
+	case slices.Contains(f.volume.Spec.MountOptions, "ro"):
+		return "mountOptions of PersistentVolume " + f.volume.Name
+	case f.volume.Spec.CSI != nil && f.volume.Spec.CSI.ReadOnly:
+		return "csi.readOnly of PersistentVolume " + f.volume.Name
 	}
 	return ""
 }

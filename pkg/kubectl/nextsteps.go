@@ -120,13 +120,6 @@ func (s *session) unhealthy(l Link, reason string, all []corev1.Event) Link {
 	return l
 }
 
-// thenRepair returns a link about a pod of a driver with what lets it run.
-func (l Link) thenRepair(pod *corev1.Pod) Link {
-	_, reason, _ := diagnosis.PodTrouble(pod)
-	return l.thenStart(reason, "pod "+pod.Namespace+"/"+pod.Name).meant(reason, saidBy(pod, reason),
-		pod.Namespace)
-}
-
 // saidBy returns all that the first container said whose trouble has a reason.
 func saidBy(pod *corev1.Pod, reason string) string {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	nodeutil "k8s.io/component-helpers/node/util"
+	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
@@ -33,7 +35,7 @@ func explainNode(ctx context.Context, q question, node *corev1.Node) *Explanatio
 		}
 	}
 	state := "not ready"
-	if c := conditionOf(node, corev1.NodeReady); c.Status == corev1.ConditionTrue {
+	if c := readiness(node); c.Status == corev1.ConditionTrue {
 		state = "ready for " + q.age(c.LastTransitionTime.Time)
 	}
 	return &Explanation{State: state, Chain: links}
@@ -68,7 +70,7 @@ func (s *session) silence(ctx context.Context, name string) (trouble, next strin
 
 // unready says why a node is not ready, and what to do; "" if it is ready.
 func (s *session) unready(node *corev1.Node) (trouble, next string) {
-	ready := conditionOf(node, corev1.NodeReady)
+	ready := readiness(node)
 	since := s.age(ready.LastTransitionTime.Time)
 	switch {
 	case ready.Status == corev1.ConditionTrue:
@@ -123,14 +125,10 @@ func isOut(node *corev1.Node) bool {
 	})
 }
 
-// conditionOf returns a condition of a node, an empty one if there is none.
-func conditionOf(node *corev1.Node, of corev1.NodeConditionType) corev1.NodeCondition {
-	for _, c := range node.Status.Conditions {
-		if c.Type == of {
-			return c
-		}
-	}
-	return corev1.NodeCondition{}
+// readiness returns the condition Ready of a node, an empty one if there is none.
+func readiness(node *corev1.Node) corev1.NodeCondition {
+	_, ready := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
+	return ptr.Deref(ready, corev1.NodeCondition{})
 }
 
 // servedLinks returns whether the drivers run on the node, are registered with its kubelet, and can

@@ -113,10 +113,11 @@ func (s *session) registered(ctx context.Context, node string, sys *system) []Li
 // pluginLinks returns a link for each pod of a driver on the node that is not ready, or missing.
 func (f *podFacts) pluginLinks(ctx context.Context) (links []Link) {
 	for _, pod := range f.drivers {
-		if _, _, trouble := diagnosis.PodTrouble(&pod); trouble != "" {
+		if _, reason, trouble := diagnosis.PodTrouble(&pod); trouble != "" {
 			l := f.troubled(ctx, &pod, "the driver does not work on node "+f.node+": ")
 			if pod.Status.Phase != corev1.PodFailed {
-				l = l.thenRepair(&pod)
+				l = l.thenStart(reason, "pod "+pod.Namespace+"/"+pod.Name).
+					meant(reason, saidBy(&pod, reason), pod.Namespace)
 			}
 			links = append(links, l)
 		}

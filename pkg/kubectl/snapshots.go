@@ -143,19 +143,9 @@ func (f *snapshotFacts) path() []step {
 			name: "source", done: name == "" || f.guest.hidden["PersistentVolumeClaims"] ||
 				f.source != nil && f.source.Status.Phase == corev1.ClaimBound &&
 					(f.source.DeletionTimestamp == nil || f.content != nil),
-			why: func(context.Context) []Link {
-				if f.source == nil {
-					return []Link{linkf(Problem, "pvc/%s, of which it is the snapshot, does not exist", name).
-						then("Delete the snapshot, or create the claim")}
-				}
-				if f.source.DeletionTimestamp != nil {
-					return []Link{linkf(Problem, "pvc/%s, of which it is the snapshot, is being deleted", name).
-						then("Delete the snapshot: no snapshot of it can begin now")}
-				}
-				return []Link{linkf(Problem, "pvc/%s, of which it is the snapshot, is %s", name,
-					f.source.Status.Phase).then("Run: kubectl openstack-csi why pvc/%s -n %s", name,
-					f.source.Namespace)}
-			},
+			why: because(unusable("pvc/"+name+", of which it is the snapshot,", f.source,
+				"Delete the snapshot, or create the claim",
+				"Delete the snapshot: no snapshot of it can begin now")...),
 		},
 		{name: "bound", done: f.static() == "" && !f.isContentDeleted(), why: f.contentLinks},
 		{

@@ -59,20 +59,28 @@ func (f *claimFacts) sourceLinks(ctx context.Context) []Link {
 func (f *claimFacts) fromClaim(
 	ctx context.Context, name string, from *corev1.PersistentVolumeClaim,
 ) []Link {
-	switch {
-	case from == nil:
-		return []Link{linkf(Problem, "pvc/%s, which it copies, does not exist", name).
-			then("Create it, or a claim without dataSource")}
-	case from.DeletionTimestamp != nil:
-		return []Link{linkf(Problem, "pvc/%s, which it copies, is being deleted", name).
-			then("Copy another claim")}
-	case from.Status.Phase != corev1.ClaimBound:
-		return []Link{linkf(Problem, "pvc/%s, which it copies, is %s", name, from.Status.Phase).
-			then("Run: kubectl openstack-csi why pvc/%s -n %s", name, from.Namespace)}
+	of := "pvc/" + name + ", which it copies,"
+	if links := unusable(of, from, "Create it, or a claim without dataSource",
+		"Copy another claim"); links != nil {
+		return links
 	}
 	volume := find(ctx, f.guest, "", from.Spec.VolumeName, &corev1.PersistentVolume{})
-	return f.unlike(ctx, "pvc/"+name+", which it copies,", driverOf(volume), from.Spec.VolumeMode,
-		from.Status.Capacity.Storage())
+	return f.unlike(ctx, of, driverOf(volume), from.Spec.VolumeMode, from.Status.Capacity.Storage())
+}
+
+// unusable says why nothing can be made of a claim, and what to do if it is missing, or is being
+// deleted.
+func unusable(of string, claim *corev1.PersistentVolumeClaim, missing, deleted string) []Link {
+	switch {
+	case claim == nil:
+		return []Link{linkf(Problem, "%s does not exist", of).then("%s", missing)}
+	case claim.DeletionTimestamp != nil:
+		return []Link{linkf(Problem, "%s is being deleted", of).then("%s", deleted)}
+	case claim.Status.Phase != corev1.ClaimBound:
+		return []Link{linkf(Problem, "%s is %s", of, claim.Status.Phase).
+			then("Run: kubectl openstack-csi why pvc/%s -n %s", claim.Name, claim.Namespace)}
+	}
+	return nil
 }
 
 // unlike says what the claim must have in common with the object that it is a copy of.

@@ -25,9 +25,6 @@ type Fault struct {
 	// Message is what the last one in the chain said: OpenStack's message, the driver's words, the
 	// output of a command, or the error of the network.
 	Message string
-	// Words is Message with {} in place of names and amounts: those of its format if there is one,
-	// else what is in quotes or brackets, and words with digits or slashes.
-	Words string
 	// Command is the command that failed on a node.
 	Command *Command
 	// Quota is the ResourceQuota of the leaf ExceededQuota.
@@ -123,9 +120,9 @@ const (
 	Answered Leaf = "answered"
 	// Client is another error of gophercloud: of its options, of the catalog or of a search by name.
 	Client Leaf = "client"
-	// DriverWords is a text of a driver, which Words is the format of.
+	// DriverWords is a text of a driver that a form explains.
 	DriverWords Leaf = "driver"
-	// ComponentWords is a text of the reporter, which Words is the format of.
+	// ComponentWords is a text of the reporter that a form explains.
 	ComponentWords Leaf = "component"
 
 	// Refused, Reset and Lookup are errors of the network: nothing listens, a connection that ended,

@@ -51,8 +51,6 @@ type named struct {
 // matched is what a form contains.
 type matched struct {
 	names []named
-	// words is the format with {} in place of names.
-	words string
 	// inner is the error inside, if nested is set.
 	inner  string
 	nested bool
@@ -63,7 +61,6 @@ func match(format, text string) (m matched, found bool) {
 	for {
 		literal, rest, more := strings.Cut(format, "{")
 		if text, found = strings.CutPrefix(text, literal); !found || !more {
-			m.words += literal
 			return m, found && text == ""
 		}
 		noun, after, _ := strings.Cut(rest, "}")
@@ -77,7 +74,6 @@ func match(format, text string) (m matched, found bool) {
 			return m, false
 		}
 		m.names = append(m.names, named{Noun(noun), name})
-		m.words += literal + "{}"
 		text, format = text[len(name):], after
 	}
 }
@@ -144,47 +140,6 @@ func (m *matched) cutInner(text, rest string) (string, bool) {
 	tail, found := match(rest, text[i:])
 	m.names = append(m.names, tail.names...)
 	return text[:i], found
-}
-
-// wordsOf replaces what can be a name or an amount in a message that no form explains: what is in
-// quotes or brackets, and words with digits or slashes.
-func wordsOf(message string) string {
-	const between = " \n\t(="
-	var b strings.Builder
-	for rest := message; rest != ""; {
-		word := strings.TrimLeft(rest, between)
-		b.WriteString(rest[:len(rest)-len(word)])
-		rest = word
-		if end := quotedEnd(rest); end > 0 {
-			b.WriteString("{}")
-			rest = rest[end:]
-			continue
-		}
-		if i := strings.IndexAny(rest, between); i >= 0 {
-			word = rest[:i]
-		}
-		plain := strings.TrimRight(word, ".,;:)")
-		if strings.ContainsAny(plain, "0123456789/") && plain != "x509" {
-			b.WriteString("{}" + word[len(plain):])
-		} else {
-			b.WriteString(word)
-		}
-		rest = rest[len(word):]
-	}
-	return b.String()
-}
-
-// quotedEnd returns where what is in quotes or brackets ends, 0 if the text begins with none.
-func quotedEnd(text string) int {
-	if text == "" {
-		return 0
-	}
-	if i := strings.IndexByte(`"'[`, text[0]); i >= 0 {
-		if end := strings.IndexByte(text[1:], `"']`[i]); end >= 0 {
-			return end + 2
-		}
-	}
-	return 0
 }
 
 // errnos are the texts of the error numbers of Linux in Go, since nodes run Linux wherever the

@@ -19,9 +19,6 @@ func Parse(text string) Fault {
 	if p.Leaf == "" {
 		p.Leaf = p.otherwise
 	}
-	if p.Words == "" {
-		p.Words = wordsOf(p.Message)
-	}
 	return p.Fault
 }
 
@@ -120,9 +117,6 @@ func (p *parser) apply(f form, m matched, text string) {
 		f.leaf = ComponentWords
 	}
 	p.end(f.leaf, text)
-	if !strings.HasSuffix(f.text, "{rest}") {
-		p.Words = strings.ReplaceAll(m.words, `"{}"`, "{}")
-	}
 	p.gather()
 }
 
@@ -156,7 +150,7 @@ func (p *parser) take(noun Noun) string {
 // gather makes the message, a command or a quota of what the names say about it.
 func (p *parser) gather() {
 	if message := p.take("message"); message != "" {
-		p.Message, p.Words = message, ""
+		p.Message = message
 	}
 	switch p.Leaf {
 	case Mount, CommandFailed:
@@ -165,7 +159,7 @@ func (p *parser) gather() {
 			Output: strings.TrimSpace(p.take("output")),
 		}
 		if p.Command.Output != "" {
-			p.Message, p.Words = p.Command.Output, ""
+			p.Message = p.Command.Output
 		}
 	case SecurityContext:
 		p.Message = refusals(p.Message)

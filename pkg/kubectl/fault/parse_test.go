@@ -94,8 +94,5 @@ func parts(text string) (parts []string) {
 	}
 	add("leaf", string(f.Leaf))
 	add("message", f.Message)
-	if f.Words != f.Message {
-		add("words", f.Words)
-	}
 	return parts
 }
