@@ -111,7 +111,7 @@ func (f *claimFacts) path(ctx context.Context) []step {
 			}
 			return append([]Link{class}, own...)
 		}},
-		{name: "copied", done: f.origin() == nil, why: f.sourceLinks},
+		{name: "copied", done: originOf(f.claim) == nil, why: f.sourceLinks},
 		{name: "scheduled", done: !f.waitsForPod(), why: f.consumerLinks},
 		{name: "provisioned", done: chosen, why: f.provisionLinks},
 		{name: "bound", done: bound, ok: f.boundLinks(), why: f.chosenLinks},

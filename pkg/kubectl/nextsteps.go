@@ -27,18 +27,26 @@ import (
 // named is a Secret that an object names in one of its fields, without a name if it names none.
 type named struct{ namespace, name, field string }
 
-// withSecret returns a link with the Secret that an object names, if the link is about a Secret.
-func (s *session) withSecret(l Link, by string, of named) Link {
-	switch {
-	case l.rank == meaning.LoginRefused && of.name != "" && !s.isWritten(of):
-		return l.then("Correct the login in Secret %s/%s, which %s names", of.namespace, of.name, by)
-	case l.topic != meaning.Secret:
-		return l
-	case of.name == "":
-		return l.then("%s names no Secret: set %s", by, of.field)
+// secretIn returns the Secret that two entries of a class or of annotations name.
+func secretIn(entries map[string]string, prefix, what string) named {
+	return named{entries[prefix+"namespace"], entries[prefix+"name"], what + prefix + "name"}
+}
+
+// addSecret adds the Secret that an object names to the links that are about a Secret.
+func (s *session) addSecret(links []Link, by string, of named) {
+	for i, l := range links {
+		switch {
+		case l.rank == meaning.LoginRefused && of.name != "" && !s.isWritten(of):
+			l = l.then("Correct the login in Secret %s/%s, which %s names", of.namespace, of.name, by)
+		case l.topic != meaning.Secret:
+		case of.name == "":
+			l = l.then("%s names no Secret: set %s", by, of.field)
+		default:
+			l = l.then("Check that Secret %s/%s, which %s names, exists and is complete", of.namespace,
+				of.name, by)
+		}
+		links[i] = l
 	}
-	return l.then("Check that Secret %s/%s, which %s names, exists and is complete", of.namespace,
-		of.name, by)
 }
 
 // isWritten returns whether an operator writes the Secret.

@@ -90,23 +90,16 @@ func (f *volumeQuestion) errorLinks(ctx context.Context) []Link {
 	if f.volume.Status.Message != "" && len(links) == 0 {
 		links = append(links, w.error("", f.volume.Status.Message))
 	}
-	names := f.volume.Annotations
-	of := named{
-		names[deletionSecret+"namespace"], names[deletionSecret+"name"],
-		"annotation " + deletionSecret + "name",
-	}
+	f.addSecret(links, "PersistentVolume "+f.volume.Name, secretIn(f.volume.Annotations,
+		"volume.kubernetes.io/provisioner-deletion-secret-", "annotation "))
 	for i, l := range links {
-		if l = f.withSecret(l, "PersistentVolume "+f.volume.Name, of); l.topic == meaning.Attached {
-			l = l.then("No VolumeAttachment holds it: see openstack volume show %s -c attachments, and "+
-				"detach it there if nobody uses it", f.handle)
+		if l.topic == meaning.Attached {
+			links[i] = l.then("No VolumeAttachment holds it: see openstack volume show %s -c attachments, "+
+				"and detach it there if nobody uses it", f.handle)
 		}
-		links[i] = l
 	}
 	return links
 }
-
-// deletionSecret begins the annotations of a volume that name the Secret for its deletion.
-const deletionSecret = "volume.kubernetes.io/provisioner-deletion-secret-"
 
 // snapshots returns the VolumeSnapshots of the volume.
 func (f *volumeQuestion) snapshots(ctx context.Context) (names []string) {

@@ -70,13 +70,11 @@ func (f *claimFacts) provisioning() work {
 // provisionErrors returns the errors of the provisioner. If a node has no zone, they say why.
 func (f *claimFacts) provisionErrors(ctx context.Context) []Link {
 	own := f.warnings(f.provisioning(), f.events)
+	if f.class != nil {
+		f.addSecret(own, "StorageClass "+f.class.Name, secretIn(f.class.Parameters,
+			"csi.storage.k8s.io/provisioner-secret-", "parameter "))
+	}
 	for i, l := range own {
-		if f.class != nil {
-			own[i] = f.withSecret(l, "StorageClass "+f.class.Name, named{
-				f.class.Parameters[classSecret+"namespace"], f.class.Parameters[classSecret+"name"],
-				"parameter " + classSecret + "name",
-			})
-		}
 		if l.topic == meaning.Source {
 			own[i] = l.then("Create the claim again with the class of the source%s", f.sourceClass(ctx))
 		}
@@ -96,9 +94,6 @@ func (f *claimFacts) provisionErrors(ctx context.Context) []Link {
 	}
 	return own
 }
-
-// classSecret begins the parameters of a class that name the Secret for the creation of volumes.
-const classSecret = "csi.storage.k8s.io/provisioner-secret-"
 
 // provisionLinks says why no volume has been created.
 func (f *claimFacts) provisionLinks(ctx context.Context) []Link {
@@ -192,9 +187,7 @@ func (f *claimFacts) growthLinks(ctx context.Context) []Link {
 			links = append(links, w.error("", c.Message))
 		}
 	}
-	for i, l := range links {
-		links[i] = f.withSecret(l, "the PersistentVolume", expansionSecret(f.volume))
-	}
+	f.addSecret(links, "the PersistentVolume", expansionSecret(f.volume))
 	if !onNode {
 		links = f.sys.judge(links, diagnosis.Resizer)
 	}

@@ -189,25 +189,15 @@ func (f *snapshotFacts) errorLinks(fails string) (links []Link) {
 		}
 	}
 	links = append(links, f.warnings(w, f.events)...)
-	for i, l := range links {
-		links[i] = f.aboutSecret(l)
-	}
-	return links
-}
-
-// aboutSecret returns a link with the Secret that the class names, or for the deletion the
-// content.
-func (f *snapshotFacts) aboutSecret(l Link) Link {
-	by, in, begin := "the VolumeSnapshotClass", map[string]string{},
-		"csi.storage.k8s.io/snapshotter-secret-"
-	if f.class != nil {
-		in = f.class.Parameters
-	}
 	if f.content != nil && f.snapshot.DeletionTimestamp != nil {
-		by, in = "the VolumeSnapshotContent", f.content.Annotations
-		begin = "snapshot.storage.kubernetes.io/deletion-secret-"
+		f.addSecret(links, "the VolumeSnapshotContent", secretIn(f.content.Annotations,
+			"snapshot.storage.kubernetes.io/deletion-secret-", ""))
+		return links
 	}
-	return f.withSecret(l, by, named{in[begin+"namespace"], in[begin+"name"], begin + "name"})
+	f.addSecret(links, "the VolumeSnapshotClass", secretIn(
+		ptr.Deref(f.class, snapshotv1.VolumeSnapshotClass{}).Parameters,
+		"csi.storage.k8s.io/snapshotter-secret-", ""))
+	return links
 }
 
 // of names the claim of the snapshot.

@@ -15,9 +15,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-// origin returns the object that the claim is a copy of; nil if there is none.
-func (f *claimFacts) origin() *corev1.TypedObjectReference { return originOf(f.claim) }
-
+// originOf returns the object that a claim is a copy of; nil if there is none.
 func originOf(claim *corev1.PersistentVolumeClaim) *corev1.TypedObjectReference {
 	of := claim.Spec.DataSourceRef
 	if from := claim.Spec.DataSource; of == nil && from != nil {
@@ -28,13 +26,13 @@ func originOf(claim *corev1.PersistentVolumeClaim) *corev1.TypedObjectReference 
 
 // isPopulated returns whether another controller than that of the driver fills the volume.
 func (f *claimFacts) isPopulated() bool {
-	of := f.origin()
+	of := originOf(f.claim)
 	return of != nil && of.Kind != "VolumeSnapshot" && of.Kind != "PersistentVolumeClaim"
 }
 
 // sourceLinks says what is wrong with the object that a new claim is a copy of.
 func (f *claimFacts) sourceLinks(ctx context.Context) []Link {
-	from := f.origin()
+	from := originOf(f.claim)
 	namespace := cmp.Or(ptr.Deref(from.Namespace, ""), f.claim.Namespace)
 	switch from.Kind {
 	case "VolumeSnapshot":
@@ -115,7 +113,7 @@ func (f *claimFacts) unlike(
 
 // sourceClass names the class of the claim that the claim is a copy of, if it is known.
 func (f *claimFacts) sourceClass(ctx context.Context) string {
-	from := ptr.Deref(f.origin(), corev1.TypedObjectReference{})
+	from := ptr.Deref(originOf(f.claim), corev1.TypedObjectReference{})
 	namespace, name := cmp.Or(ptr.Deref(from.Namespace, ""), f.claim.Namespace), from.Name
 	if from.Kind == "VolumeSnapshot" {
 		snapshot := ptr.Deref(find(ctx, f.guest, namespace, name, &snapshotv1.VolumeSnapshot{}),

@@ -163,7 +163,8 @@ func (s *session) absent(chosen []driver) string {
 	}
 	if s.guest.unseen() {
 		return "You may not read the objects that configure operators, so the state of the drivers is " +
-			"not known. Ask for the ClusterRole openstack-csi-viewer: " + version.Page("docs/kubectl.md#permissions")
+			"not known. Ask for the ClusterRole openstack-csi-viewer: " +
+			version.Page("docs/kubectl.md#permissions")
 	}
 	return text + ". Before you install it, run: kubectl openstack-csi check --clouds clouds.yaml. " +
 		"How to install it: " + version.Page("README.md#install")

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/position"
@@ -84,16 +85,15 @@ func (s *session) topologyLinks(ctx context.Context, class *storagev1.StorageCla
 	if s.guest.hidden["Nodes"] {
 		return only(NotVisible, "the nodes, so whether one is in a zone that allowedTopologies contains")
 	}
+	_, terms := (&claimFacts{claim: &corev1.PersistentVolumeClaim{}, class: class}).topology()
+	selector, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: terms})
+	if err == nil && slices.ContainsFunc(nodes, func(n corev1.Node) bool {
+		return selector.Match(&n)
+	}) {
+		return only(OK, "a node is in the allowed topology")
+	}
 	var allowed []string
 	for _, term := range class.AllowedTopologies {
-		if slices.ContainsFunc(nodes, func(n corev1.Node) bool {
-			return !slices.ContainsFunc(term.MatchLabelExpressions,
-				func(e corev1.TopologySelectorLabelRequirement) bool {
-					return !slices.Contains(e.Values, n.Labels[e.Key])
-				})
-		}) {
-			return only(OK, "a node is in the allowed topology")
-		}
 		for _, e := range term.MatchLabelExpressions {
 			allowed = append(allowed, e.Key+"="+strings.Join(e.Values, "|"))
 		}
