@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/golden"
 )
 
@@ -166,6 +167,9 @@ func newFake(types *runtime.Scheme) *fake.ClientBuilder {
 
 // decoded returns an object with its Go type.
 func decoded(types *runtime.Scheme, u unstructured.Unstructured) (runtime.Object, error) {
+	if u.GroupVersionKind().Group == flavour.Kubernetes.Object("").Group {
+		return &u, nil // the commands read it without a type
+	}
 	object, err := types.New(u.GroupVersionKind())
 	if err != nil {
 		return nil, err
