@@ -34,12 +34,20 @@ func Short(text string) string {
 }
 
 // Ends returns a text of at most a number of characters without what is between its beginning and
-// its last third.
+// its last third. It leaves no crumbs of words.
 func Ends(text string, most int) string {
 	runes := []rune(text)
 	if len(runes) <= most {
 		return text
 	}
+	const crumb = 6
 	end := most / 3
-	return string(runes[:most-end-1]) + "…" + string(runes[len(runes)-end:])
+	head, tail := string(runes[:most-end-1]), string(runes[len(runes)-end:])
+	if i := strings.LastIndex(head, " "); i >= max(len(head)-crumb, 1) {
+		head = head[:i+1]
+	}
+	if i := strings.Index(tail, " "); i >= 0 && i < min(crumb, len(tail)-1) {
+		tail = tail[i+1:]
+	}
+	return head + "…" + tail
 }

@@ -141,8 +141,8 @@ func (i *installation) addOLM(files map[string][]byte, complete string) error {
 		i.addPrerequisites(files, olmPrerequisites, complete))
 }
 
-// addOwned adds the CustomResourceDefinition of the object that configures the operator, if it is no
-// kind of OpenShift.
+// addOwned adds the CustomResourceDefinition of the object that configures the operator, if it is
+// no kind of OpenShift.
 func (i *installation) addOwned(files map[string][]byte) error {
 	if i.flavour.OpenShift() {
 		return nil

@@ -82,7 +82,11 @@ func (f *claimFacts) links(ctx context.Context) []Link {
 
 // uses returns whether a pod uses a claim and has not ended.
 func uses(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
-	return !hasEnded(pod) && pod.Namespace == claim.Namespace &&
+	return !hasEnded(pod) && refersTo(pod, claim)
+}
+
+func refersTo(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) bool {
+	return pod.Namespace == claim.Namespace &&
 		slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 			return claimName(pod, v) == claim.Name
 		})
@@ -128,9 +132,12 @@ func (f *claimFacts) path(ctx context.Context) []step {
 	return path[:4]
 }
 
-// deletion returns what must end before a claim that is being deleted is gone.
+// deletion returns what must end before a claim that is being deleted is gone. A pod that has a
+// node protects it, even one that has ended.
 func (f *claimFacts) deletion(ctx context.Context) []step {
-	users := f.holders(ctx)
+	users := slices.DeleteFunc(
+		list[corev1.PodList](ctx, f.guest, client.InNamespace(f.claim.Namespace)).Items,
+		func(pod corev1.Pod) bool { return pod.Spec.NodeName == "" || !refersTo(&pod, f.claim) })
 	const protection = "kubernetes.io/pvc-protection"
 	others := slices.DeleteFunc(slices.Clone(f.claim.Finalizers), func(name string) bool {
 		return name == protection && len(f.claim.Finalizers) > 1 // it goes if no pod uses the claim
@@ -147,8 +154,11 @@ func (f *claimFacts) deletion(ctx context.Context) []step {
 				return []Link{linkf(Problem, "pod %s still uses it on node %s, which %s", users[0].Name, node,
 					trouble).then("%s", next)}
 			}
-			return []Link{linkf(Problem, "pod %s still uses it", diagnosis.List(namesOf(users))).
-				thenFree(users, endOf(users))}
+			l := linkf(Problem, "pod %s still uses it", diagnosis.List(namesOf(users)))
+			if !slices.ContainsFunc(users, func(p corev1.Pod) bool { return !hasEnded(&p) }) {
+				l.Text = "pod " + diagnosis.List(namesOf(users)) + " has ended, but still protects it"
+			}
+			return []Link{l.thenFree(users, endOf(users))}
 		}},
 		{
 			name: "snapshotted", done: !slices.Contains(f.claim.Finalizers, snapshotted),

@@ -73,6 +73,11 @@ func (f *podFacts) mountLinks(ctx context.Context) []Link {
 		w.fails = subject + " cannot be mounted on node " + f.node
 		own = append(own, f.warnings(w, named[subject])...)
 	}
+	for i, l := range own {
+		if l.topic == meaning.SELinux {
+			own[i] = f.labelled(ctx, l)
+		}
+	}
 	return judge(own, func(meaning.Rank) []Link { return f.pluginLinks(ctx) })
 }
 
@@ -92,6 +97,21 @@ func (f *podFacts) subject(e corev1.Event) string {
 		}
 	}
 	return cmp.Or(diagnosis.List(all), "a volume")
+}
+
+// labelled names the pod on the node that mounts a claim of the pod with another SELinux label.
+func (f *podFacts) labelled(ctx context.Context, l Link) Link {
+	for _, claim := range f.claims {
+		for _, other := range claim.holders(ctx) {
+			if other.Name == f.pod.Name || other.Spec.NodeName != f.node {
+				continue
+			}
+			l.Text = fmt.Sprintf("pod %s on node %s mounts pvc/%s, too, and has another SELinux label",
+				other.Name, f.node, claim.claim.Name)
+			return l.then("Give both the same seLinuxOptions.level, or stop pod %s", other.Name)
+		}
+	}
+	return l
 }
 
 // nfs says what an NFS server that does not answer means: mounting takes longer than the kubelet

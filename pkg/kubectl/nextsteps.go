@@ -70,18 +70,37 @@ func (l Link) thenFree(pods []corev1.Pod, otherwise string) Link {
 
 // endOf says how pods that nobody has deleted end: what has created them makes others.
 func endOf(pods []corev1.Pod) string {
-	var creators []string
+	return "Delete " + diagnosis.List(creatorsOf(pods)) + ", or end the use of the claim there"
+}
+
+// creatorsOf returns what has created pods, such as "Deployment web" or "pod web".
+func creatorsOf(pods []corev1.Pod) (creators []string) {
 	for i := range pods {
 		creator := "pod " + pods[i].Name
 		if by := metav1.GetControllerOf(&pods[i]); by != nil {
 			name, replaced := strings.CutSuffix(by.Name, "-"+pods[i].Labels["pod-template-hash"])
-			creator = map[bool]string{true: "Deployment", false: by.Kind}[replaced] + " " + name
+			creator = map[bool]string{true: deployment, false: by.Kind}[replaced] + " " + name
 		}
 		if !slices.Contains(creators, creator) {
 			creators = append(creators, creator)
 		}
 	}
-	return "Delete " + diagnosis.List(creators) + ", or end the use of the claim there"
+	return creators
+}
+
+const deployment = "Deployment"
+
+// toShare says how a pod gets a volume that others use: those of a Deployment come again.
+func toShare(others []corev1.Pod, asking *corev1.Pod, otherwise string) string {
+	creators := creatorsOf(others)
+	if len(creators) != 1 || !strings.HasPrefix(creators[0], deployment+" ") {
+		return "Delete that pod, or " + otherwise
+	}
+	if asking != nil && slices.Equal(creators, creatorsOf([]corev1.Pod{*asking})) {
+		return "Set strategy.type of " + creators[0] + ", which has made both pods, to Recreate"
+	}
+	return "Scale " + creators[0] + " to 0, or set its strategy.type to Recreate if both pods are " +
+		"of it; or " + otherwise
 }
 
 // meant returns a link whose text ends in what a container or the API server said, with what that

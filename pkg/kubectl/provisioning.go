@@ -69,6 +69,12 @@ func (f *claimFacts) provisioning() work {
 
 // provisionErrors returns the errors of the provisioner. If a node has no zone, they say why.
 func (f *claimFacts) provisionErrors(ctx context.Context) []Link {
+	node := f.claim.Annotations[selectedNode]
+	if node != "" && f.node(ctx, node) == nil && !f.guest.hidden["Nodes"] {
+		return []Link{linkf(Problem, "the scheduler has chosen node %s for pvc/%s, which does not exist "+
+			"any more", node, f.claim.Name).then("Run: kubectl annotate pvc %s -n %s %s-", f.claim.Name,
+			f.claim.Namespace, selectedNode)}
+	}
 	own := f.warnings(f.provisioning(), f.events)
 	if f.class != nil {
 		f.addSecret(own, "StorageClass "+f.class.Name, secretIn(f.class.Parameters,

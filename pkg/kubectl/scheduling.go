@@ -126,8 +126,15 @@ func (f *podFacts) exclusiveLinks(ctx context.Context, claim *claimFacts) []Link
 	if len(others) == 0 {
 		return nil
 	}
+	ends := others[0].DeletionTimestamp != nil
+	if trouble, next := f.silence(ctx, others[0].Spec.NodeName); ends && trouble != "" {
+		return []Link{linkf(Problem, "pvc/%s is ReadWriteOncePod, and pod %s, which is being deleted, "+
+			"uses it on node %s, which %s", claim.claim.Name, others[0].Name, others[0].Spec.NodeName,
+			trouble).then("%s", next)}
+	}
 	return []Link{linkf(Problem, "pvc/%s is ReadWriteOncePod, and pod %s uses it", claim.claim.Name,
-		diagnosis.List(namesOf(others))).thenFree(others, "Delete that pod, or use another access mode")}
+		diagnosis.List(namesOf(others))).thenFree(others,
+		toShare(others, f.pod, "use another access mode"))}
 }
 
 // reached returns the nodes that can use all volumes of the pod, and the volumes that others cannot

@@ -121,7 +121,8 @@ func (f *snapshotFacts) addClass(ctx context.Context) {
 // path returns the way of a snapshot until it is ready to use.
 func (f *snapshotFacts) path() []step {
 	name := ptr.Deref(f.snapshot.Spec.Source.PersistentVolumeClaimName, "")
-	ignored := diagnosis.IsIgnored(f.snapshot, f.clock.Now())
+	ignored := diagnosis.IsIgnored(f.snapshot, f.clock.Now()) && f.status.Error == nil &&
+		len(f.events) == 0
 	class := f.classLink()
 	switch {
 	case f.snapshot.DeletionTimestamp != nil:

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
 )
 
 // originOf returns the object that a claim is a copy of; nil if there is none.
@@ -134,8 +135,7 @@ func (f *claimFacts) snapshotLinks(ctx context.Context) (links []Link) {
 		client.InNamespace(f.claim.Namespace)).Items {
 		if ptr.Deref(s.Spec.Source.PersistentVolumeClaimName, "") == f.claim.Name &&
 			!ptr.Deref(ptr.Deref(s.Status, snapshotv1.VolumeSnapshotStatus{}).ReadyToUse, false) {
-			links = append(links, linkf(Problem, "VolumeSnapshot %s of it is not finished", s.Name).
-				then("Wait, or run: kubectl openstack-csi why volumesnapshot/%s -n %s", s.Name, s.Namespace))
+			links = append(links, unfinished(&s))
 		}
 	}
 	if len(links) == 0 {
@@ -143,6 +143,17 @@ func (f *claimFacts) snapshotLinks(ctx context.Context) (links []Link) {
 			then("Run: kubectl get volumesnapshots -n %s", f.claim.Namespace)}
 	}
 	return links
+}
+
+// unfinished says why a claim waits for its VolumeSnapshot.
+func unfinished(s *snapshotv1.VolumeSnapshot) Link {
+	run := fmt.Sprintf("run: kubectl openstack-csi why volumesnapshot/%s -n %s", s.Name, s.Namespace)
+	if s.Status == nil || s.Status.Error == nil {
+		return linkf(Problem, "VolumeSnapshot %s of it is not finished", s.Name).then("Wait, or %s", run)
+	}
+	l := linkf(Problem, "VolumeSnapshot %s of it fails: %s", s.Name,
+		fault.Parse(ptr.Deref(s.Status.Error.Message, "")).Message)
+	return l.then("Delete VolumeSnapshot %s if nobody needs it, or %s", s.Name, run)
 }
 
 // restoredLinks returns the claims that are copies of the snapshot and have no volume yet.

@@ -111,7 +111,11 @@ func explainWorkload(ctx context.Context, q question) *Explanation {
 	if w := diagnosis.NewWorkload(object, pods); i < 0 && w.Available < w.Wanted {
 		i = slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	}
+	paused, isDeployment := object.(*appsv1.Deployment)
 	switch {
+	case isDeployment && paused.Spec.Paused && paused.Status.UpdatedReplicas < paused.Status.Replicas:
+		stops = []Link{linkf(Problem, "it is paused, so its pods are not those of its present template").
+			then("Run: kubectl rollout resume deployment/%s -n %s", paused.Name, paused.Namespace)}
 	case i < 0:
 	case d == nil, pods[i].Spec.NodeName == "" && q.from == q.guest:
 		stops = q.podLinks(ctx, &pods[i])

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
 )
 
@@ -174,20 +175,9 @@ func (f facts) fillShort(text string, longest int) string {
 	switch name {
 	case "request":
 	case "message":
-		value = shorten(value, longest)
+		value = diagnosis.Ends(value, longest)
 	default:
-		value = shorten(value, max(longest, idLength))
+		value = diagnosis.Ends(value, max(longest, idLength))
 	}
 	return before + cmp.Or(value, missing) + f.fillShort(rest, longest)
-}
-
-// shorten returns a text with at most so many characters. It keeps both ends: errors begin with the
-// step and end with the cause.
-func shorten(text string, longest int) string {
-	all := []rune(text)
-	if len(all) <= longest {
-		return text
-	}
-	head := longest / 2
-	return string(all[:head]) + "…" + string(all[len(all)-(longest-head-1):])
 }

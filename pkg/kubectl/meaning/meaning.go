@@ -59,6 +59,8 @@ const (
 	ReadOnly Topic = "read-only"
 	// Secret says that a Secret is missing or wrong: see the objects that name one.
 	Secret Topic = "secret"
+	// SELinux says that another pod mounts the volume with another label.
+	SELinux Topic = "selinux"
 	// Snapshots says that snapshots keep the volume or share: see the VolumeSnapshotContents.
 	Snapshots Topic = "snapshots"
 	// Source says that the class does not fit the source of a volume: see the class of the source.

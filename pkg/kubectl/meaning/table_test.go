@@ -35,7 +35,9 @@ func TestTableHasItsFormat(t *testing.T) {
 		case "rank":
 			assert.Check(t, slices.Contains(rankNames(), value), line)
 		case "topic":
-			all := []Topic{Attached, Class, Instance, Network, ReadOnly, Secret, Snapshots, Source, Zone}
+			all := []Topic{
+				Attached, Class, Instance, Network, ReadOnly, SELinux, Secret, Snapshots, Source, Zone,
+			}
 			assert.Check(t, slices.Contains(all, Topic(value)), line)
 		default:
 			t.Errorf("unknown key: %s", line)
