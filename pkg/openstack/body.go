@@ -9,9 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
-
-	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // limitedBody counts how many bytes and values may still follow, and checks that the answer to a
@@ -60,12 +59,13 @@ func (b *limitedBody) expectsJSON() bool {
 
 // check returns what is wrong with the answer: it is empty, no JSON, or ends too early.
 func (b *limitedBody) check(content []byte, end error) DescribedError {
-	const notAPI = "its response is not from an OpenStack API: %s (%s). Check auth_url, proxy " +
-		"and load balancer"
+	const notAPI = "its response is not from an OpenStack API: %s (%s). %s"
+	const guess = "Check auth_url, proxy and load balancer"
 	start := bytes.TrimLeft(content, " \t\r\n")
 	if b.read == 0 && len(start) > 0 && !strings.ContainsRune(`{["ntf-0123456789`, rune(start[0])) {
-		other := cmp.Or(position.Recognize(content, position.Answer).What, "no JSON")
-		return describef(notAPI, "its content is "+other, b.kind())
+		rest, _ := io.ReadAll(io.LimitReader(b.ReadCloser, maxHeader)) // what there is counts
+		what, advice := foreign(b.response.Header, slices.Concat(content, rest))
+		return describef(notAPI, "its content is "+what, b.kind(), cmp.Or(advice, guess))
 	}
 	b.read += len(start)
 	for _, char := range content {
@@ -86,10 +86,10 @@ func (b *limitedBody) check(content []byte, end error) DescribedError {
 	case !errors.Is(end, io.EOF):
 		return ""
 	case b.read == 0:
-		return describef(notAPI, "its content is empty", b.kind())
+		return describef(notAPI, "its content is empty", b.kind(), guess)
 	case b.depth > 0 || b.text:
 		return describef(notAPI, fmt.Sprintf("its JSON ends too early, after %d bytes", b.read),
-			b.kind())
+			b.kind(), guess)
 	}
 	return ""
 }

@@ -1,7 +1,6 @@
 package openstack
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/x509"
@@ -17,8 +16,6 @@ import (
 	"syscall"
 
 	"github.com/gophercloud/gophercloud/v2"
-
-	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // describe returns a description of an error that is the same text for each attempt.
@@ -94,11 +91,13 @@ func describeStatus(err error, status int) string {
 		return fmt.Sprintf("it returned HTTP %d: it limits the number of requests. The operator retries "+
 			"automatically; if this persists, ask the cloud's administrator for a higher limit", status)
 	case status >= http.StatusInternalServerError:
-		return fmt.Sprintf("it returned HTTP %d%s. The cloud may be in maintenance; "+
-			"the operator retries automatically", status, content(err))
+		with, advice := content(err, "The cloud may be in maintenance; "+
+			"the operator retries automatically")
+		return fmt.Sprintf("it returned HTTP %d%s. %s", status, with, advice)
 	}
-	return fmt.Sprintf("it returned HTTP %d%s, which the operator does not expect. "+
-		"Check auth_url, proxy and load balancer", status, content(err))
+	with, advice := content(err, "Check auth_url, proxy and load balancer")
+	return fmt.Sprintf("it returned HTTP %d%s, which the operator does not expect. %s", status, with,
+		advice)
 }
 
 // isType reports whether an error is, or wraps, one of a type.
@@ -227,21 +226,6 @@ func describeJSON(err error) error {
 		return ErrNotOpenStack
 	}
 	return nil
-}
-
-// content returns what the body of a failed call is if it is no answer of an API, as the end of a
-// clause.
-func content(err error) string {
-	code, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
-	switch other := position.Recognize(code.Body, position.Answer); {
-	case len(bytes.TrimSpace(code.Body)) == 0:
-		return " without content"
-	case json.Valid(code.Body):
-		return ""
-	case other.What != "":
-		return " with " + other.What
-	}
-	return " with a text that is no JSON"
 }
 
 // mediaType matches the values of headers that messages contain.

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,27 +81,29 @@ func invalid(problem string) *Error {
 const identityService = "identity service"
 
 func loginError(authURL string, err error) *Error {
-	const advice = "that auth_url is the URL of Keystone, not of the dashboard, and check proxy and " +
-		"load balancer"
-	status, foreign := statusOf(err), !isOfKeystone(err)
+	const login = "user, password or application credential, project and domain in " + TheSecret
+	status, foreign, guess := statusOf(err), !isOfKeystone(err), "Check that "
+	if status == http.StatusBadRequest && strings.HasPrefix(authURL, "http:") {
+		guess += "auth_url starts with https if the cloud serves HTTPS, that "
+	}
+	guess += "auth_url is the URL of Keystone, not of the dashboard, and check proxy and load balancer"
+	if refused(err) {
+		guess += ", then " + login
+	}
+	with, advice := content(err, guess)
 	switch {
 	case refused(err) && foreign: // or something replaces the errors of Keystone
 		return errorf(AuthenticationFailed, "OpenStack's identity service at %s refused the login "+
-			"(HTTP %d%s), but the answer is not of Keystone. Check %s, then user, password or application "+
-			"credential, project and domain in %s", redactedURL(authURL), status, content(err), advice,
-			TheSecret)
+			"(HTTP %d%s), but the answer is not of Keystone. %s", redactedURL(authURL), status, with, advice)
 	case refused(err):
+		why, advice := refusedLogin(err)
 		return errorf(AuthenticationFailed, "OpenStack's identity service at %s refused the login "+
-			"(HTTP %d). Check user, password or application credential, project and domain in %s",
-			redactedURL(authURL), status, TheSecret)
+			"(HTTP %d)%s. %s", redactedURL(authURL), status, why, cmp.Or(advice, "Check "+login))
 	case isOfProxy(status, authURL):
-	case status == http.StatusBadRequest && foreign && strings.HasPrefix(authURL, "http:"):
-		err = describef("it returned HTTP %d%s, which is no answer of Keystone to a login. Check that "+
-			"auth_url starts with https if the cloud serves HTTPS, %s", status, content(err), advice)
 	// Front ends limit requests and answer 5xx in place of Keystone.
 	case status != 0 && status < http.StatusInternalServerError && foreign && !limitsRequests(err):
-		err = describef("it returned HTTP %d%s, which is no answer of Keystone to a login. Check %s",
-			status, content(err), advice)
+		err = describef("it returned HTTP %d%s, which is no answer of Keystone to a login. %s", status,
+			with, advice)
 	}
 	return unreachable(identityService, authURL, err)
 }
@@ -123,15 +126,28 @@ func refused(err error) bool {
 	return false
 }
 
-// isOfKeystone returns whether a failed call has the body of errors of Keystone.
+// refusedLogin returns why Keystone refuses a login, as the end of a clause, and what to do; "" if
+// it does not tell.
+func refusedLogin(err error) (why, advice string) {
+	code, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	if why, advice = known("login", start(code.Body)); why != "" {
+		why = ": " + why
+	}
+	return why, advice
+}
+
+// isOfKeystone returns whether a failed call has the body of errors of Keystone, or of its demand
+// for a second factor.
 func isOfKeystone(err error) bool {
 	response, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
 	var answer struct {
 		Error struct {
 			Code int `json:"code"`
 		} `json:"error"`
+		Receipt json.RawMessage `json:"receipt"`
 	}
-	return json.Unmarshal(response.Body, &answer) == nil && answer.Error.Code == response.Actual
+	return json.Unmarshal(response.Body, &answer) == nil &&
+		(answer.Error.Code == response.Actual || answer.Receipt != nil)
 }
 
 // catalogError classifies the error of reading the catalog. HTTP 403 and 404 do not mean that a

@@ -203,7 +203,7 @@ func TestAnswersOfAnotherKindAreNamed(t *testing.T) {
 		},
 		"another encoding": {
 			created + "Content-Encoding: br\r\nContent-Length: 4\r\n\r\n\x1b\x02\x00\xf8",
-			"its content is no JSON (HTTP 201, br, 4 bytes announced)",
+			"its content is something other than JSON (HTTP 201, br, 4 bytes announced)",
 		},
 		"a page of a load balancer": {
 			"HTTP/1.1 502 Bad Gateway\r\n" + html, "it returned HTTP 502 with a web page or XML. The cloud",
@@ -234,8 +234,10 @@ func TestCertificatesOfUnknownAuthoritiesAreNamed(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	for name, test := range map[string]struct{ ca, want string }{
-		"none":        {"", `"CN=cloud", and no CA is given. Put the cloud's CA into key cacert of`},
-		"a namesake":  {sameName, `"CN=cloud" has the name of a CA that is given, but another key. ` + replace},
+		"none": {"", `"CN=cloud", and no CA is given. Put the cloud's CA into key cacert of`},
+		"a namesake": {
+			sameName, `"CN=cloud" has the name of a CA that is given, but another key. ` + replace,
+		},
 		"another one": {"simulator", `"CN=cloud", and the CA that is given is "CN=`},
 		"that of a server": {
 			ofServer, `"CN=cloud", and what is given is no CA but the certificate of a server, ` +
