@@ -58,14 +58,6 @@ func walk(ctx context.Context, path []step) (links []Link) {
 	return links
 }
 
-// evidence orders links of a step by what they are, not by their age.
-func evidence(rank meaning.Rank) int {
-	return slices.Index([]meaning.Rank{
-		meaning.Consequence, meaning.Unknown, meaning.Unreachable, meaning.LoginRefused,
-		meaning.Answered, proved,
-	}, rank)
-}
-
 // proved is the rank of what a status of an object of the step says.
 const proved = meaning.Answered + 1
 
@@ -73,8 +65,7 @@ const proved = meaning.Answered + 1
 // is better than a request that did not end.
 func best(links []Link) ([]Link, meaning.Rank) {
 	sorted := slices.SortedStableFunc(slices.Values(links), func(a, b Link) int {
-		return cmp.Or(cmp.Compare(evidence(b.rank), evidence(a.rank)),
-			cmp.Compare(b.answered, a.answered))
+		return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(b.answered, a.answered))
 	})
 	if len(sorted) == 0 {
 		return nil, meaning.Unknown

@@ -29,10 +29,10 @@ type Rank int
 
 // The ranks, from the weakest.
 const (
-	// Unknown is an error that nobody has judged. Something else may be the cause.
-	Unknown Rank = iota
 	// Consequence is what follows from an earlier error, such as "an operation already exists".
-	Consequence
+	Consequence Rank = iota
+	// Unknown is an error that nobody has judged. Something else may be the cause.
+	Unknown
 	// Unreachable says that OpenStack or the driver did not answer.
 	Unreachable
 	// LoginRefused says that OpenStack refused the login, so the credentials are the cause.
@@ -94,7 +94,7 @@ func judge(f fault.Fault, reason string) (Meaning, rule) {
 			return m, r
 		}
 	}
-	return Meaning{}, rule{}
+	return Meaning{Rank: Unknown}, rule{}
 }
 
 // textsOf returns the texts of an error that rules compare: what OpenStack, the driver, a command

@@ -94,7 +94,7 @@ func (r *rule) add(key, value string) {
 
 // rankNames returns the names of the ranks in the table.
 func rankNames() []string {
-	return []string{"unknown", "consequence", "unreachable", "login", "answered"}
+	return []string{"consequence", "unknown", "unreachable", "login", "answered"}
 }
 
 // judge returns the meaning of a rule for an error, if it applies.
