@@ -45,37 +45,40 @@ func (k key) String() string {
 	return fmt.Sprintf("%s (line %d)", Printable(k.name), k.line)
 }
 
-// decode returns the entries of a clouds.yaml and its tree. The text of an error follows the name
-// of its source. It contains lines, and no values.
-func decode(text []byte) (map[string]clientconfig.Cloud, *yaml.Node, error) {
+// decode returns the entries of a clouds.yaml, its tree, and what is wrong with the types of its
+// values. This and the text of an error follow the name of its source. They contain lines, and no
+// values.
+func decode(text []byte) (file clientconfig.Clouds, tree *yaml.Node, faults string, err error) {
 	root, err := position.Tree(text, maxClouds)
 	_, tooLarge := errors.AsType[position.LimitError](err)
 	switch {
 	case tooLarge:
-		return nil, nil, err
+		return file, nil, "", err
 	case err != nil:
 		known := slices.Concat(fields[clientconfig.Clouds](), fields[clientconfig.Cloud](),
 			fields[clientconfig.AuthInfo]())
-		return nil, nil, errors.New(cmp.Or(otherText(text),
+		return file, nil, "", errors.New(cmp.Or(otherText(text),
 			position.FirstInvalid(text, known).String()))
 	case root.IsZero() || root.Content[0].Tag == "!!null" && root.Content[0].Value == "":
 		if second := position.Second(text); second > 0 {
-			return nil, nil, fmt.Errorf("begins with an empty YAML document, and only the first document "+
-				"is read: remove the line --- above line %d", second)
+			return file, nil, "", fmt.Errorf("begins with an empty YAML document, and only the first "+
+				"document is read: remove the line --- above line %d", second)
 		}
-		return nil, nil, errors.New("is empty: " + expected)
+		return file, nil, "", errors.New("is empty: " + expected)
 	case position.Resolved(root.Content[0]).Kind != yaml.MappingNode:
-		return nil, nil, errors.New(cmp.Or(otherText(text), fmt.Sprintf("is %s (line %d), not a "+
+		return file, nil, "", errors.New(cmp.Or(otherText(text), fmt.Sprintf("is %s (line %d), not a "+
 			"clouds.yaml: %s", position.Shape(root.Content[0]), root.Content[0].Line, expected)))
 	}
-	var file clientconfig.Clouds
 	var found format
 	found.check(root.Content[0], reflect.TypeFor[clientconfig.Clouds](), "")
 	if found.repeated == "" && root.Decode(&file) == nil {
-		return file.Clouds, root.Content[0], nil
+		return file, root.Content[0], "", nil
 	}
-	return nil, nil, errors.New(cmp.Or(found.template, "does not have the format of clouds.yaml"+
-		found.text()))
+	faults = cmp.Or(found.template, "does not have the format of clouds.yaml"+found.text())
+	if found.repeated != "" || found.template != "" || len(found.faults) == 0 {
+		return file, nil, "", errors.New(faults)
+	}
+	return file, root.Content[0], faults, nil // the decoder has filled what has the right type
 }
 
 // mapping returns the keys of a mapping, with merged mappings at the end. It returns none for other

@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 	"go.yaml.in/yaml/v3"
 
@@ -28,18 +25,23 @@ type entry struct {
 	top, entries, keys, auth []key
 	// note is added to messages about an incomplete login.
 	note string
+	// faults is about values of a wrong type.
+	faults string
 }
 
 // readEntry returns the entry DefaultEntry or the only one.
 func readEntry(text []byte) (*entry, error) {
-	found, root, err := decode(text)
+	file, root, faults, err := decode(text)
 	if err != nil {
 		return nil, err
 	}
+	found := file.Clouds
 	top := mapping(position.Resolved(root))
 	clouds := find(top, "clouds")
 	entries := mapping(clouds.value)
 	switch {
+	case faults != "" && len(entries) == 0:
+		return nil, errors.New(faults)
 	case find(mapping(find(top, "sops").value), "mac").value != nil:
 		return nil, errors.New(otherText(text))
 	case clouds.value == nil:
@@ -58,13 +60,20 @@ func readEntry(text []byte) (*entry, error) {
 	case exists && (!utf8.ValidString(name) || strings.ContainsAny(name, "\x00\r")):
 		return nil, fmt.Errorf("has an entry (line %d) whose name contains NUL, a carriage return or "+
 			"bytes that are not UTF-8: rename it to %s", entries[0].line, DefaultEntry)
+	case !exists && faults != "":
+		return nil, errors.New(faults)
 	case !exists:
 		return nil, fmt.Errorf("has no entry clouds.%s: rename one of its entries to %[1]s: %s",
 			DefaultEntry, list(entries))
 	}
 	keys := mapping(find(entries, name).value)
 	auth := mapping(find(keys, "auth").value)
-	return &entry{Cloud: cloud, name: name, top: top, entries: entries, keys: keys, auth: auth}, nil
+	if faults != "" && len(auth) == 0 {
+		return nil, errors.New(faults)
+	}
+	return &entry{
+		Cloud: cloud, name: name, top: top, entries: entries, keys: keys, auth: auth, faults: faults,
+	}, nil
 }
 
 // missingAuth returns the error for an entry without auth.
@@ -126,54 +135,6 @@ func (e *entry) given(names ...string) []key {
 	return slices.DeleteFunc(slices.Clone(e.auth), func(k key) bool {
 		return k.empty() || !slices.Contains(names, k.name)
 	})
-}
-
-// checkURL returns an error for an auth_url that is there and no client accepts.
-func (e *entry) checkURL(authURL string) error {
-	const example = "https://keystone.example.com:5000/v3"
-	at := e.at("auth.auth_url")
-	u, err := url.Parse(authURL)
-	switch {
-	case authURL == "":
-		return nil
-	case position.Placeholder(authURL) != "", placeholder.MatchString(authURL):
-		return fmt.Errorf("has %s at %s: write the http or https URL of the identity service, such as "+
-			"%s", cmp.Or(position.Placeholder(authURL), "a placeholder"), at, example)
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
-		highPort(u.Port()):
-		return fmt.Errorf("has an invalid %s: %suse an http or https URL, such as %s", at,
-			mistakeInURL(authURL), example)
-	case strings.HasSuffix(gophercloud.NormalizeURL(authURL), "/v2.0/"):
-		return fmt.Errorf("has %s of version 2.0 of the identity API: use version 3, such as %s", at,
-			example)
-	}
-	return nil
-}
-
-// highPort returns true for a port that does not exist.
-func highPort(port string) bool {
-	_, err := strconv.ParseUint(port, 10, 16)
-	return port != "" && err != nil
-}
-
-// mistakeInURL returns the start of a sentence about a text that is no URL, "" if the mistake is
-// not known.
-func mistakeInURL(text string) string {
-	scheme, rest, _ := strings.Cut(text, "://")
-	host, _, _ := strings.Cut(rest, "/")
-	strange := strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
-	switch {
-	case strange >= 0:
-		char, _ := utf8.DecodeRuneInString(text[strange:])
-		return fmt.Sprintf("it contains the character %U; ", char)
-	case !slices.Contains([]string{"http", "https"}, strings.ToLower(scheme)):
-		return "it does not begin with http:// or https://; "
-	case strings.Count(host, ":") > 1 && !strings.ContainsAny(host, "@["):
-		return "an address of IPv6 needs brackets, as in http://[fd00::5]:5000/v3; "
-	case host != "":
-		return "its host or its port does not exist; "
-	}
-	return ""
 }
 
 // unread is a key that nothing reads.

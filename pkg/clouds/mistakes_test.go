@@ -238,7 +238,37 @@ func TestMissingFieldsNameTheKeyInTheWrongPlace(t *testing.T) {
 		},
 		"a token as auth_type": {
 			auth("project_id: p") + "    auth_type: v3token\n",
-			"has fields that are not supported: clouds.openstack.auth_type (line 6): use password,",
+			"has the value v3token at clouds.openstack.auth_type (line 6), which is not supported: tokens " +
+				"expire; create an application credential and use v3applicationcredential",
+		},
+		"a federated user": {
+			auth(userByID, pass, "project_id: p") + "    auth_type: v3oidcpassword\n",
+			"has the value v3oidcpassword at clouds.openstack.auth_type (line 8), which is not supported: " +
+				"create an application credential and use v3applicationcredential, which works for federated",
+		},
+		"an unknown auth_type": {
+			auth(userByID, pass, "project_id: p") + "    auth_type: basic\n", "use password, v3password or",
+		},
+		"a reference to itself, and keys in the wrong place": {
+			auth("username: u", pass, "project_id: p") + "    cloud: openstack\n    user_domain_name: d\n",
+			"has fields that are not supported: clouds.openstack.cloud (line 8): it names the entry " +
+				"itself: remove this line. It is incomplete: clouds.openstack.auth (line 3) lacks " +
+				"user_domain_name or user_domain_id (user_domain_name (line 9) is not read: indent line 9 " +
+				"below auth)",
+		},
+		"a profile in place of a URL": {
+			"clouds:\n  openstack:\n    profile: s3cr3t\n    auth: {username: u, project_id: p}\n",
+			"(line 3): write the values of the profile into the entry. It is incomplete: " +
+				"clouds.openstack.auth (line 4) lacks auth_url, password, user_domain_name or",
+		},
+		"every kind of mistake": {
+			auth(userByID, "password: [s3cr3t]", "project_id: p") + "    auth_type: password\n" +
+				"    verify: s3cr3t\n    profile: s3cr3t\n    interface: s3cr3t\n",
+			"does not have the format of clouds.yaml: clouds.openstack.auth.password (line 6) must be one " +
+				"text, and is a list; clouds.openstack.verify (line 9) must be true or false, without " +
+				"quotation marks, and is a text. It has fields that are not supported: " +
+				"clouds.openstack.profile (line 10): write the values of the profile into the entry. It has " +
+				"an unknown clouds.openstack.interface (line 11): use public, internal or admin",
 		},
 		"an unknown interface": {
 			auth(userByID, pass) + "    interface: public\n    endpoint_type: s3cr3t\n",

@@ -2,14 +2,15 @@ package clouds
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
@@ -94,16 +95,21 @@ func (c Content) wrong(err error) error {
 	return fmt.Errorf("%w. %s", err, c.Fix)
 }
 
-// login returns the login without its CA.
+// login returns the login without its CA, or an error with the mistakes of every kind.
 func (e *entry) login() (*Login, error) {
 	auth := cmp.Or(e.AuthInfo, &clientconfig.AuthInfo{})
 	given := auth.AuthURL
 	auth.AuthURL = strings.TrimSpace(given)
-	if err := cmp.Or(e.checkURL(auth.AuthURL), e.checkSupported(auth)); err != nil {
-		return nil, err
+	mistakes := slices.Concat([]string{e.faults}, e.unsupported(auth))
+	add := func(err error) {
+		if err != nil {
+			mistakes = append(mistakes, err.Error())
+		}
 	}
+	add(e.checkURL(auth.AuthURL))
 	if e.AuthInfo == nil && lineOf(e.keys, "auth") == "" {
-		return nil, e.missingAuth()
+		add(e.missingAuth())
+		return nil, joined(mistakes)
 	}
 	filled := *auth
 	fill(&filled)
@@ -113,10 +119,11 @@ func (e *entry) login() (*Login, error) {
 		if auth := find(e.keys, "auth"); auth.empty() {
 			verb = "is " + position.Shape(auth.value) + " and lacks"
 		}
-		return nil, fmt.Errorf("is incomplete: %s %s %s%s",
-			e.at("auth"), verb, strings.Join(missing, ", "), e.strangers()+e.note)
+		add(fmt.Errorf("is incomplete: %s %s %s%s",
+			e.at("auth"), verb, strings.Join(missing, ", "), e.strangers()+e.note))
 	}
-	if err := e.checkValues(&filled, l); err != nil {
+	add(e.checkValues(&filled, l))
+	if err := joined(mistakes); err != nil {
 		return nil, err
 	}
 	l.AuthURL, l.Interface = identityURL(given), strings.TrimSuffix(l.Interface, "URL")
@@ -124,6 +131,15 @@ func (e *entry) login() (*Login, error) {
 		l.NoProject = e.noProject()
 	}
 	return l, nil
+}
+
+// joined returns an error with all mistakes, nil if there is none.
+func joined(mistakes []string) error {
+	mistakes = slices.DeleteFunc(mistakes, func(m string) bool { return m == "" })
+	if len(mistakes) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(mistakes, ". It "))
 }
 
 // fill fills missing domains in auth as the drivers' reader of clouds.yaml does, and returns the
@@ -171,49 +187,14 @@ func (e *entry) explicit(auth clientconfig.AuthInfo) *Login {
 	}
 }
 
-// checkSupported returns an error if the entry has fields that operator and driver would ignore
-// although a login or its effect depends on them.
-func (e *entry) checkSupported(auth *clientconfig.AuthInfo) error {
-	const noClientCertificates = "client certificates are not supported; " +
-		"use an application credential or a password"
-	var refused []string
-	refuse := func(given bool, name, advice string) {
-		if given {
-			refused = append(refused, e.at(name)+": "+advice)
-		}
-	}
-	refuse(e.Profile != "", "profile", "write the values of the profile into the entry")
-	refuse(e.Cloud.Cloud != "", "cloud", "write the values of that cloud into the entry")
-	refuse(e.ClientCertFile != "", "cert", noClientCertificates)
-	refuse(e.ClientKeyFile != "", "key", noClientCertificates)
-	refuse(slices.ContainsFunc(e.Regions, hasValues), "regions",
-		"write the values of the region into the entry")
-	refuse(!slices.Contains([]clientconfig.AuthType{
-		"", clientconfig.AuthPassword, clientconfig.AuthV3Password,
-		clientconfig.AuthV3ApplicationCredential,
-	}, e.AuthType), "auth_type", "use password, v3password or v3applicationcredential")
-	refuse(!strings.HasPrefix(e.IdentityAPIVersion+"3", "3"), "identity_api_version",
-		"only version 3 of the identity API is supported")
-	refuse(auth.Token != "", "auth.token",
-		"tokens expire; use an application credential or a password")
-	refuse(auth.TrustID != "", "auth.trust_id",
-		"trusts are not supported; use an application credential")
-	refuse(auth.SystemScope != "", "auth.system_scope", "use a project")
-	if len(refused) > 0 {
-		return fmt.Errorf("has fields that are not supported: %s", strings.Join(refused, "; "))
-	}
-	return nil
-}
-
-// hasValues returns true if the region overrides fields of the entry. Otherwise the list of regions
-// has no effect, as in the drivers.
-func hasValues(r clientconfig.Region) bool { return !reflect.ValueOf(r.Values).IsZero() }
-
 // missing returns the fields that the login lacks, each with what to do if the entry has such a key
 // in another place or spelling.
 func (e *entry) missing(auth *clientconfig.AuthInfo, l *Login) (missing []string) {
 	need := func(missed bool, keys ...string) {
-		if missed {
+		typed := slices.ContainsFunc(e.auth, func(k key) bool { // it is missed for its type
+			return slices.Contains(keys, k.name) && k.value.Kind != yaml.ScalarNode
+		})
+		if missed && !typed {
 			missing = append(missing, strings.Join(keys, " or ")+
 				cmp.Or(e.misplaced(" (%s)", keys...), e.blank(keys...)))
 		}
@@ -225,6 +206,9 @@ func (e *entry) missing(auth *clientconfig.AuthInfo, l *Login) (missing []string
 		user = append(user, "application_credential_id")
 	}
 	need(auth.AuthURL == "", "auth_url")
+	if !e.supportedType() || auth.Token != "" { // another kind of login, with other fields
+		return missing
+	}
 	need(credential && l.ApplicationCredentialID == "" && !byName, "application_credential_id")
 	need(credential && !l.UsesApplicationCredential(), "application_credential_secret")
 	need((!credential || byName) && l.Username == "" && l.UserID == "", user...)
