@@ -11,6 +11,7 @@ import (
 //go:embed snapshots drivers/*/generated/standalone/storageclass.yaml
 var installations embed.FS
 
-// Installations returns the folders csi-addons, namespace, snapshots and drivers/<driver>/generated/<flavour>/
-// operator. Beside these are the StorageClasses that operators create.
+// Installations returns the folders csi-addons, namespace, snapshots and
+// drivers/<driver>/generated/<flavour>/operator. Beside these are the StorageClasses that
+// operators create.
 func Installations() fs.FS { return installations }

@@ -219,8 +219,9 @@ func name(object *unstructured.Unstructured) string {
 // configuration of a process is no object.
 func TestManifestsForKubernetesNeedNothingOfOpenShift(t *testing.T) {
 	t.Parallel()
-	allowed := regexp.MustCompile(`operator\.openshift\.io/v1alpha1\n +kind: GenericOperatorConfig|csiaddons\.openshift\.io|` +
-		`service\.beta\.openshift\.io/serving-cert-secret-name`)
+	allowed := regexp.MustCompile(
+		`operator\.openshift\.io/v1alpha1\n +kind: GenericOperatorConfig|csiaddons\.openshift\.io|` +
+			`service\.beta\.openshift\.io/serving-cert-secret-name`)
 	for driver, fsys := range drivers(t) {
 		read := 0
 		err := fs.WalkDir(fsys, bundle.Folder(flavour.Kubernetes),

@@ -39,7 +39,7 @@ func (g generator) addDefinitions(root string, files map[string]string) error {
 	if err != nil {
 		return err
 	}
-	list := "# The CustomResourceDefinitions that the operators need in a cluster that is not OpenShift.\n" +
+	list := "# The CustomResourceDefinitions that operators need outside OpenShift.\n" +
 		"apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n"
 	for _, file := range found {
 		var d driver
@@ -76,26 +76,28 @@ func (g generator) definition(d driver) (string, error) {
 	content["names"] = map[string]any{
 		"kind": kind, "listKind": kind + "List", "plural": singular + "s", "singular": singular,
 	}
+	name := d.Name
 	for _, other := range d.Names {
 		if slices.Contains(other.Only, flavour.Kubernetes) {
-			d.Name = other.Name
+			name = other.Name
 		}
 	}
 	// Only these two have choices.
-	g.kind = choice.Kind(strings.Replace(kind, "Driver", "Config", 1))
+	of := g
+	of.kind = choice.Kind(strings.Replace(kind, "Driver", "Config", 1))
 	fields := reflect.TypeFor[api.Operator]()
-	if g.kind == choice.Manila || g.kind == choice.Cinder {
+	if of.kind == choice.Manila || of.kind == choice.Cinder {
 		fields = reflect.TypeFor[api.Spec]()
 	}
-	spec := g.object(fields)
+	spec := of.object(fields)
 	spec["description"] = "What the administrator chooses. Without a field, its default applies."
 	version := content["versions"].([]any)[0].(map[string]any)
 	top := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
 	top["properties"].(map[string]any)["spec"] = spec
 	top["description"] = fmt.Sprintf("%s configures the operator of the CSI driver %s, and reports "+
-		"how the driver is. There is one, with the name of the driver.", kind, d.Name)
+		"how the driver is. There is one, with the name of the driver.", kind, name)
 	top["x-kubernetes-validations"] = []schema{{
-		"rule": "self.metadata.name == '" + d.Name + "'", "message": "the name must be " + d.Name,
+		"rule": "self.metadata.name == '" + name + "'", "message": "the name must be " + name,
 	}}
 	text, err := yaml.Marshal(crd.Object)
 	return string(text), err

@@ -107,7 +107,8 @@ func checkFiles(t *testing.T, output, digests string) {
 		"olm-prerequisites-manila.yaml": strings.Replace(want, "cinder", "manila", 1),
 		"olm-prerequisites-common.yaml": "kind: Namespace\nmetadata:\n  name: shared\n",
 		"common.yaml":                   "kind: Other\nmetadata:\n  name: namespace\n",
-		"crds.yaml":                     "kind: Other\nmetadata:\n  name: crds\n", "CHANGELOG.md": "# v1.2.3\n\nMore.\n",
+		"crds.yaml":                     "kind: Other\nmetadata:\n  name: crds\n",
+		"CHANGELOG.md":                  "# v1.2.3\n\nMore.\n",
 	} {
 		if diff := cmp.Diff(want, read(t, output, file)); diff != "" || !strings.Contains(digests, file) {
 			t.Errorf("%s (-want +got):\n%s", file, diff)

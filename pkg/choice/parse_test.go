@@ -218,7 +218,8 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 		},
 		"base64": {
 			base64.StdEncoding.EncodeToString([]byte(header)), "1: the text is base64 of an " +
-				"operator.yaml, not a ManilaConfig: write the decoded text, or use kubectl create configmap --from-file",
+				"operator.yaml, not a ManilaConfig: write the decoded text, or use kubectl create " +
+				"configmap --from-file",
 		},
 		"another manifest": {
 			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nparameters: {}\n", "1: the text is a " +

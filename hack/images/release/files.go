@@ -43,7 +43,8 @@ func drivers() []string { return []string{"cinder", "manila"} }
 // kustomizations returns the folders of the kustomizations by the name of the file made from each.
 func kustomizations() map[string]string {
 	folders := map[string]string{
-		"crds.yaml": "crds", "common.yaml": "namespace", "snapshots.yaml": "snapshots", "monitoring.yaml": "monitoring/kubernetes",
+		"crds.yaml": "crds", "common.yaml": "namespace", "snapshots.yaml": "snapshots",
+		"monitoring.yaml":      "monitoring/kubernetes",
 		"csi-addons-crds.yaml": "csi-addons/crd", "csi-addons.yaml": "csi-addons/install/cinder-manila",
 		olmKubernetes + "common.yaml":     "namespace",
 		"csi-addons-kubernetes.yaml":      "csi-addons/install/kubernetes",
