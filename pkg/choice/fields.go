@@ -122,7 +122,7 @@ func unreadable(kind Kind, text []byte, err error) error {
 		return position.ErrorAt(at, "%s", notChoices(kind, other))
 	case syntax != nil && !errors.As(syntax, new(position.LimitError)):
 		found := position.FirstInvalid(text, names("", reflect.TypeFor[Document]()))
-		at.Line = max(found.Line, 1)
+		at.Line, found.Line = max(found.Line, 1), 0
 		return position.ErrorAt(at, "the text %s", found)
 	}
 	return err
@@ -130,6 +130,7 @@ func unreadable(kind Kind, text []byte, err error) error {
 
 // notChoices returns a sentence about a text of another format.
 func notChoices(kind Kind, other position.Other) string {
+	other.Line = 0 // the fault has it
 	return "the text " + other.Instead("a "+string(kind),
 		"write apiVersion: "+APIVersion+", kind: "+string(kind)+", and the fields below them")
 }

@@ -178,16 +178,16 @@ classes:
 
 func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 	t.Parallel()
-	const template = ": the text is a template that is not filled in (line 3), not a ManilaConfig: " +
+	const template = ": the text is a template that is not filled in, not a ManilaConfig: " +
 		"render it first, and write its result. A value that begins with { needs quotation marks"
 	const other = ", not a ManilaConfig: write apiVersion: config.csi.openstack.org/v1alpha1, kind: " +
 		"ManilaConfig, and the fields below them"
 	for name, test := range map[string]struct{ text, want string }{
 		"empty":   {"", "1: the text is empty: remove the key, or set apiVersion and kind"},
 		"comment": {"# x", "1: the text is empty: remove the key, or set apiVersion and kind"},
-		"list":    {"[]", "1: the text is a list (line 1)" + other},
-		"text":    {"x", "1: the text is a text (line 1)" + other},
-		"nothing": {"null", "1: the text is the word null (line 1)" + other},
+		"list":    {"[]", "1: the text is a list" + other},
+		"text":    {"x", "1: the text is a text" + other},
+		"nothing": {"null", "1: the text is the word null" + other},
 		"no version": {
 			"{}", "1: apiVersion: Required value: write config.csi.openstack.org/v1alpha1\n" +
 				"1: kind: Required value: write ManilaConfig",
@@ -204,16 +204,21 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 		},
 		"tab": {
 			header + "class:\n\tlabels: {}\n",
-			"4: the text is not valid YAML at labels, line 4. It is indented with a tab: use spaces",
+			"4: the text is not valid YAML at labels. It is indented with a tab: use spaces",
 		},
 		"control character": {
-			header + "x: \x01\n", "3: the text is not valid YAML at line 3. It contains a control " +
+			header + "x: \x01\n", "3: the text is not valid YAML. It contains a control " +
 				"character: write " +
 				`it in double quotation marks, as in "\x07"`,
 		},
+		"an item": {
+			header + "types:\n  # fast\n  include:\n  - *ssd\n", "6: the text is not valid YAML below " +
+				"types.include. A value that begins with * refers to an anchor (&), and none of this name " +
+				"precedes it. Repeat the text, or write quotation marks around it",
+		},
 		"ConfigMap": {
 			"apiVersion: v1\nkind: ConfigMap\ndata: {}\n",
-			"1: the text is a manifest of kind ConfigMap (line 1), not a ManilaConfig: write only the " +
+			"2: the text is a manifest of kind ConfigMap, not a ManilaConfig: write only the " +
 				"text that its key contains",
 		},
 		"base64": {
@@ -222,12 +227,12 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 				"configmap --from-file",
 		},
 		"another manifest": {
-			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nparameters: {}\n", "1: the text is a " +
-				"manifest of kind StorageClass (line 1)" + other,
+			"apiVersion: storage.k8s.io/v1\nkind: StorageClass\nparameters: {}\n", "2: the text is a " +
+				"manifest of kind StorageClass" + other,
 		},
 		"data of a ConfigMap": {
 			"operator.yaml: |\n  " + header,
-			"1: the text is a text with the key operator.yaml (line 1), not a ManilaConfig: write only " +
+			"1: the text is a text with the key operator.yaml, not a ManilaConfig: write only " +
 				"what is below it",
 		},
 		"an address": {
@@ -235,7 +240,7 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 			`3: class.shareClients[0]: Invalid value: "fd00::1": use the network fd00::1/128`,
 		},
 		"Markdown": {
-			"```yaml\n" + header, "1: the text is Markdown (line 1), not a ManilaConfig: write only " +
+			"```yaml\n" + header, "1: the text is Markdown, not a ManilaConfig: write only " +
 				"what is between the lines with ```",
 		},
 		"image": {

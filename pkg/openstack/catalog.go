@@ -55,13 +55,19 @@ func Cinder() Service {
 	return Service{
 		name: "block storage service (Cinder)", label: "Cinder", kind: "block-storage", version: 3,
 		microversion: "3.34", versions: volumeVersions, advice: ". Ask the administrator of the cloud " +
-			"for a newer Cinder, or set ignore-volume-microversion in the configuration of the driver",
+			"for a newer Cinder",
 	}
 }
 
 // AnyMicroversion returns the service for a driver that uses no microversion.
 func (s Service) AnyMicroversion() Service {
 	s.microversion = ""
+	return s
+}
+
+// Advised returns the service with more advice for a cloud that does not support the microversion.
+func (s Service) Advised(advice string) Service {
+	s.advice += advice
 	return s
 }
 

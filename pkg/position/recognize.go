@@ -192,18 +192,25 @@ func byTree(text []byte) Other {
 	if err != nil || root.IsZero() || root.Content[0].Kind != yaml.MappingNode {
 		return Other{}
 	}
-	top, kind := root.Content[0].Content, ""
+	top, kind := root.Content[0].Content, &yaml.Node{}
 	content := " "
 	for i := 0; i+1 < len(top); i += 2 {
 		content += top[i].Value + "=" + top[i+1].Value + " "
 		if top[i].Value == "kind" {
-			kind = top[i+1].Value
+			kind = top[i+1]
 		}
 	}
 	found := in("top", tops, content)
-	found.What, found.Line = strings.Replace(found.What, "$kind", kind, 1), root.Content[0].Line
+	found.Line = root.Content[0].Line
+	if strings.Contains(found.What, kindMark) {
+		found.Line = kind.Line
+	}
+	found.What = strings.Replace(found.What, kindMark, kind.Value, 1)
 	return found
 }
+
+// kindMark stands for the kind of a manifest in formats.txt.
+const kindMark = "$kind"
 
 var jsonKey = regexp.MustCompile(`"([A-Za-z_][A-Za-z0-9_.-]{0,62})"\s*:`)
 

@@ -18,19 +18,26 @@ type Invalid struct {
 	Line int
 	// Key is the key of the line, if it is one of those that are known.
 	Key string
+	// Below is the path of the known keys around the line if its own key is not known.
+	Below string
 	// Advice is a sentence.
 	Advice string
 }
 
 // String returns a predicate about the text.
 func (i Invalid) String() string {
-	switch {
-	case i.Line == 0:
-		return "is not valid YAML. " + i.Advice
-	case i.Key == "":
-		return fmt.Sprintf("is not valid YAML at line %d. %s", i.Line, i.Advice)
+	var places []string
+	if i.Key != "" {
+		places = append(places, "at "+i.Key)
 	}
-	return fmt.Sprintf("is not valid YAML at %s, line %d. %s", i.Key, i.Line, i.Advice)
+	if i.Line > 0 {
+		places = append(places, fmt.Sprintf("at line %d", i.Line))
+	}
+	if i.Key == "" && i.Below != "" {
+		places = append(places, "below "+i.Below)
+	}
+	at := strings.Replace(strings.Join(places, ", "), ", at ", ", ", 1)
+	return strings.TrimSpace("is not valid YAML "+at) + ". " + i.Advice
 }
 
 // FirstInvalid finds the first line that makes a text invalid YAML. The parser's errors name the
@@ -44,11 +51,13 @@ func FirstInvalid(text []byte, known []string) Invalid {
 	if number == 0 {
 		return Invalid{Advice: "Check the indentation and the quotation marks"}
 	}
-	found := Invalid{Line: number}
+	found := Invalid{Line: number, Below: around(text, number, known)}
 	if earlier, before := wordsBefore(text, number); earlier > 0 {
 		var own Invalid
 		if _, separated := own.split(before, known); own.Key != "" && !separated {
-			return Invalid{earlier, own.Key, "Write a colon and a space between key and value"}
+			return Invalid{
+				Line: earlier, Key: own.Key, Advice: "Write a colon and a space between key and value",
+			}
 		}
 	}
 	if found.inBraces(line, known); found.Advice == "" {
@@ -56,6 +65,30 @@ func FirstInvalid(text []byte, known []string) Invalid {
 		found.Advice = adviceAbout(line, value, separated)
 	}
 	return found
+}
+
+// around returns the path of the known keys that a line is below, by the indentation of the lines
+// before it, as in types.include.
+func around(text []byte, number int, known []string) string {
+	lines := strings.Split(string(text), "\n")[:number]
+	indented := func(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+	last := lines[number-1]
+	indent := indented(last)
+	if strings.HasPrefix(strings.TrimSpace(last), "-") {
+		indent++ // an item may have the indentation of its key
+	}
+	var path []string
+	for _, line := range slices.Backward(lines[:number-1]) {
+		content := strings.TrimSpace(line)
+		if content == "" || content[0] == '#' || indented(line) >= indent {
+			continue
+		}
+		indent = indented(line)
+		if m := keyAndValue.FindStringSubmatch(content); m != nil && slices.Contains(known, m[1]) {
+			path = append([]string{m[1]}, path...)
+		}
+	}
+	return strings.Join(path, ".")
 }
 
 // wordsBefore returns the last line with content before another one, without its indentation.
@@ -98,7 +131,7 @@ func (i *Invalid) inBraces(line string, known []string) {
 		value, separated := found.split(strings.TrimSpace(part), known)
 		advice := adviceAbout("", strings.TrimSpace(value), separated)
 		if found.Key != "" && advice != usual {
-			*i = Invalid{i.Line, found.Key, advice}
+			i.Key, i.Advice = found.Key, advice
 			return
 		}
 	}

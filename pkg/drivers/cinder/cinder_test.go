@@ -1,6 +1,7 @@
 package cinder
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -144,6 +145,8 @@ func TestIgnoredMicroversionIsNotRequired(t *testing.T) {
 		b.put(t, keys{userConfigKey: text})
 		got := b.config.sources.services()[1]
 		assert.Check(t, is.Equal(got.String(), want.String()), "%q", text)
+		assert.Check(t, is.Contains(fmt.Sprintf("%#v", got), "ignore-volume-microversion = true below "+
+			"[BlockStorage] into key config of ConfigMap "), "%q", text)
 	}
 }
 

@@ -44,7 +44,9 @@ func otherFile(user []byte) *SyntaxError {
 		firstOutside(user) == 0 {
 		return nil
 	}
-	return &SyntaxError{max(other.Line, 1), "it " + other.Instead("a cloud.conf", consists)}
+	line := max(other.Line, 1)
+	other.Line = 0 // the error has it
+	return &SyntaxError{line, "it " + other.Instead("a cloud.conf", consists)}
 }
 
 // consists says what a cloud.conf consists of.

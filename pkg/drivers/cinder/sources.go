@@ -166,12 +166,22 @@ func (s *sources) contradictions(
 func (s *sources) services() []openstack.Service {
 	volumes := openstack.Cinder()
 	if user, err := s.user(); err == nil {
+		volumes = volumes.Advised(", or write " + s.withoutMicroversion(user.config.Source))
 		text, _ := driverText([]byte(user.config.Value)) // reported when cloud.conf is generated
 		if settingsOf(string(text)).BlockStorage.IgnoreVolumeMicroversion {
 			volumes = volumes.AnyMicroversion()
 		}
 	}
 	return []openstack.Service{openstack.Nova(), volumes}
+}
+
+// withoutMicroversion returns the setting with which the driver uses no microversion, and where it
+// belongs.
+func (s *sources) withoutMicroversion(source string) string {
+	if s.cluster.Flavour.OpenShift() {
+		return "ignore-volume-microversion = true below [" + userSection + "] into " + source
+	}
+	return "ignoreVolumeMicroversion: true into " + source
 }
 
 // authority returns the CA of the cloud for credentials that do not contain it, and the name of its

@@ -108,7 +108,7 @@ func TestSettingsWithoutEffectAreFound(t *testing.T) {
 		limit   = "the CSI driver ignores a node-volume-attach-limit below 1 or above 256, and uses 256"
 		outside = "this text is ignored: it precedes the first [section], and only [BlockStorage] " +
 			"and [Metadata] are read. Move or remove it"
-		noConf = "this text is ignored: it is a clouds.yaml (line 2), not a cloud.conf: write " +
+		noConf = "this text is ignored: it is a clouds.yaml, not a cloud.conf: write " +
 			"[BlockStorage] and, below it, settings such as rescan-on-resize = true"
 		order = "this setting is ignored, because the CSI driver accepts only configDrive, " +
 			"metadataService, or both with a comma between them. Correct it"
