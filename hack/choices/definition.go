@@ -100,5 +100,5 @@ func (g generator) definition(d driver) (string, error) {
 		"rule": "self.metadata.name == '" + name + "'", "message": "the name must be " + name,
 	}}
 	text, err := yaml.Marshal(crd.Object)
-	return string(text), err
+	return "---\n" + string(text), err // Helm 3 shows all definitions without anything between them
 }

@@ -21,7 +21,7 @@ func (e *entry) unsupported(auth *clientconfig.AuthInfo) (mistakes []string) {
 			refused = append(refused, e.at(name)+": "+advice)
 		}
 	}
-	itself := e.Cloud.Cloud == e.name
+	itself := e.name != "" && e.Cloud.Cloud == e.name
 	refuse(e.Profile != "", "profile", "write the values of the profile into the entry")
 	refuse(itself, "cloud", "it names the entry itself: remove this line")
 	refuse(!itself && e.Cloud.Cloud != "", "cloud", "write the values of that cloud into the entry")
