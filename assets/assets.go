@@ -7,11 +7,11 @@ import (
 	"io/fs"
 )
 
-//go:embed csi-addons drivers/*/generated/*/operator namespace
+//go:embed crds csi-addons drivers/*/generated/*/operator namespace
 //go:embed snapshots drivers/*/generated/standalone/storageclass.yaml
 var installations embed.FS
 
-// Installations returns the folders csi-addons, namespace, snapshots and
+// Installations returns the folders crds, csi-addons, namespace, snapshots and
 // drivers/<driver>/generated/<flavour>/operator. Beside these are the StorageClasses that
 // operators create.
 func Installations() fs.FS { return installations }
