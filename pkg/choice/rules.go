@@ -93,7 +93,7 @@ func ruleOfMap(kind Kind, name string) Rule {
 	case "annotations":
 		keys.CEL = strings.Replace(keys.CEL, "k.matches", "k.lowerAscii().matches", 1)
 		return Rule{Expressions: []Expression{keys, {
-			"!('" + DefaultAnnotation + "' in self)",
+			"!('" + DefaultAnnotation + "' in self) && !('" + BetaDefaultAnnotation + "' in self)",
 			"use the field defaultClass in place of the annotation " + DefaultAnnotation,
 		}}}
 	case "metadata":

@@ -76,9 +76,11 @@ func validateClasses(kind Kind, classes []NamedClass) (errs field.ErrorList) {
 func (c Class) validate(at *field.Path) field.ErrorList {
 	errs := metav1validation.ValidateLabels(c.Labels, at.Child("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(c.Annotations, at.Child("annotations"))...)
-	if _, found := c.Annotations[DefaultAnnotation]; found {
-		errs = append(errs, field.Forbidden(at.Child("annotations").Key(DefaultAnnotation),
-			"use the field defaultClass"))
+	for _, name := range []string{DefaultAnnotation, BetaDefaultAnnotation} {
+		if _, found := c.Annotations[name]; found {
+			errs = append(errs, field.Forbidden(at.Child("annotations").Key(name),
+				"use the field defaultClass"))
+		}
 	}
 	return append(errs, c.validateShares(at)...)
 }
