@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
@@ -61,6 +62,7 @@ func (f *claimFacts) provisioning() work {
 		since: f.claim.CreationTimestamp.Time, knows: f.sys.knows(), names: f.sys.names(""),
 		runbook: runbookOperations,
 	}
+	w.names[fault.PV] = "pvc-" + string(f.claim.UID) // as provisioners name it, and drivers the volume
 	if f.class != nil {
 		w.fails, w.exists = "StorageClass "+f.class.Name+" creates no volume", f.class.Name
 	}

@@ -14,6 +14,7 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -74,6 +75,7 @@ func explainers() map[string]explainer {
 		"maniladriver":     {flavour.Kubernetes.Object("ManilaDriver"), explainDriver},
 		"cinderdriver":     {flavour.Kubernetes.Object("CinderDriver"), explainDriver},
 
+		"job":                 {batchv1.SchemeGroupVersion.WithKind("Job"), reading(explainPodsOfJob)},
 		"statefulset":         {apps.WithKind("StatefulSet"), reading(explainSet)},
 		"storageclass":        {storage.WithKind("StorageClass"), reading(explainClass)},
 		"volumeattachment":    {storage.WithKind("VolumeAttachment"), reading(explainAttachment)},

@@ -178,9 +178,11 @@ func refusals(text string) string {
 	for part := range strings.SplitSeq(strings.Trim(text, "[]"), ", provider ") {
 		part = strings.TrimPrefix(part, "provider ")
 		if !strings.HasSuffix(part, ": Forbidden: not usable by user or serviceaccount") {
-			const field = 4 // SCC: field: error: value
-			words := strings.Split(part, ": ")
-			all = append(all, strings.Join(words[:min(len(words), field)], ": "))
+			words := strings.Split(part, ": ") // SCC, field, error, value, and often what is wrong with it
+			if len(words) > 4 {
+				words = []string{words[0], words[1], words[4]}
+			}
+			all = append(all, strings.Join(words, ": "))
 		}
 	}
 	return strings.Join(all, ", ")
