@@ -222,11 +222,10 @@ func (e *env) acceptsMonitoring() {
 // createStrictly creates an object in a dry run that refuses unknown fields. It returns the kind.
 func (e *env) createStrictly(text []byte) string {
 	e.t.Helper()
-	names := strings.NewReplacer("${NAMESPACE}", flavour.DefaultNamespace,
-		"${OPERATOR_NAMESPACE}", flavour.DefaultNamespace)
 	object := &unstructured.Unstructured{}
-	e.must(yaml.Unmarshal([]byte(names.Replace(string(text))), &object.Object))
+	e.must(yaml.Unmarshal(text, &object.Object))
 	object.SetName("strict") // the operator may have created an object with its name
+	object.SetNamespace(flavour.DefaultNamespace)
 	kind := object.GetKind()
 	resource := resource("monitoring.coreos.com", strings.ToLower(kind)+"s")
 	_, err := e.guest.of(collection{resource, object.GetNamespace()}).Create(e.ctx(), object,
