@@ -82,7 +82,7 @@ func decodes(node *yaml.Node, t reflect.Type) bool {
 
 func (f *format) checkMapping(node *yaml.Node, t reflect.Type, at string) {
 	if key, earlier := position.Repeated(node); key != nil {
-		f.repeated = fmt.Sprintf("%s (line %d) repeats line %d: move what is below it there, and remove it",
+		f.repeated = fmt.Sprintf("%s (line %d) repeats line %d: move what it contains there",
 			strings.TrimPrefix(at+"."+Printable(key.Value), "."), key.Line, earlier.Line)
 		return
 	}
