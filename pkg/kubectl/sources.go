@@ -180,8 +180,8 @@ func (f *claimFacts) fromSnapshot(
 		if f.guest.hidden["VolumeSnapshots"] {
 			return only(NotVisible, "VolumeSnapshot %s, which it restores", name)
 		}
-		return []Link{linkf(Problem, "%s does not exist in namespace %s, and a claim restores only those "+
-			"of its namespace", of, f.claim.Namespace).
+		return []Link{linkf(Problem, "%s does not exist in namespace %s, and a claim restores only "+
+			"those of its namespace", of, f.claim.Namespace).
 			then("Name another one, or restore it where it is: kubectl get volumesnapshots -A")}
 	}
 	status := ptr.Deref(from.Status, snapshotv1.VolumeSnapshotStatus{})
