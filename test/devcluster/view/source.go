@@ -5,8 +5,10 @@ package view
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	opv1 "github.com/openshift/api/operator/v1"
 	operatorclient "github.com/openshift/client-go/operator/clientset/versioned"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
@@ -75,8 +78,7 @@ func (s *Source) Read(ctx context.Context, shareTypes []string) (State, error) {
 func (s *State) addDriver(
 	ctx context.Context, from *Source, o fixtures.Operator, shareTypes []string,
 ) error {
-	driver, err := from.drivers.OperatorV1().ClusterCSIDrivers().
-		Get(ctx, o.ClusterCSIDriver, metav1.GetOptions{})
+	driver, err := from.driver(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -97,6 +99,22 @@ func (s *State) addDriver(
 	}
 	s.Drivers = append(s.Drivers, now)
 	return nil
+}
+
+// driver reads the object of an operator. All kinds have the same status.
+func (s *Source) driver(ctx context.Context, o fixtures.Operator) (*opv1.ClusterCSIDriver, error) {
+	if !o.OnKubernetes {
+		return s.drivers.OperatorV1().ClusterCSIDrivers().
+			Get(ctx, o.ClusterCSIDriver, metav1.GetOptions{})
+	}
+	resource, group, _ := strings.Cut(o.Resource, ".")
+	text, err := s.drivers.OperatorV1().RESTClient().Get().
+		AbsPath("apis", group, "v1alpha1", resource, o.ClusterCSIDriver).DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	driver := &opv1.ClusterCSIDriver{}
+	return driver, json.Unmarshal(text, driver)
 }
 
 func (s *Source) workloads(ctx context.Context, o fixtures.Operator) ([]Workload, error) {

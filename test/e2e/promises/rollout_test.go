@@ -4,6 +4,7 @@ package promises
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -36,12 +37,12 @@ func TestNodePodsAreReplacedWithoutInterruptedWrites(t *testing.T) {
 	w.mustHaveWritten()
 }
 
-// setInDrivers returns a command that sets a field in the spec of the ClusterCSIDrivers.
+// setInDrivers returns commands that set a field in the spec of the objects of the drivers.
 func (x *test) setInDrivers(field, value string) string {
-	command := "kubectl patch --type=merge -p '{\"spec\": {\"" + field + "\": \"" + value + "\"}}' " +
-		"clustercsidriver"
+	var commands []string
 	for _, o := range x.Cluster.Operators {
-		command += " " + o.ClusterCSIDriver
+		commands = append(commands, "kubectl patch --type=merge -p '{\"spec\": {\""+field+"\": \""+
+			value+"\"}}' "+o.Resource+" "+o.ClusterCSIDriver)
 	}
-	return command
+	return strings.Join(commands, "\n")
 }

@@ -86,7 +86,7 @@ func (x *test) explainsLease() {
 // explainsImage selects an image that no node can pull. Pods that run stay.
 func (x *test) explainsImage() {
 	const operator = "deployment/manila-csi-driver-operator -n openstack-csi "
-	const driver = "clustercsidriver/nfs.manila.csi.openstack.org "
+	const driver = "maniladriver/nfs.manila.csi.openstack.org "
 	image := x.run("kubectl get " + operator +
 		`-o jsonpath='{.spec.template.spec.containers[0].env[?(@.name=="DRIVER_IMAGE")].value}'`)
 	restore := "kubectl set env " + operator + "DRIVER_IMAGE=" + image
