@@ -45,7 +45,7 @@ func otherTree(root *yaml.Node, text []byte) string {
 			return fmt.Sprintf("has no top-level key clouds: write clouds: above %s, and indent what "+
 				"follows", k)
 		case slices.Contains(fields[clientconfig.AuthInfo](), k.name):
-			return fmt.Sprintf("has %s at the top: %s", k, expected)
+			return cmp.Or(otherText(text), fmt.Sprintf("has %s at the top: %s", k, expected))
 		}
 	}
 	return cmp.Or(inside(root, ""), otherText(text), "has no top-level key clouds: "+expected+

@@ -183,7 +183,7 @@ func otherTrees() map[string]mistake {
 		"the login alone": {"auth_url: https://k\n", "has auth_url (line 1) at the top: it must begin"},
 		"an application credential": {
 			`{"id": "a", "name": "csi", "secret": "s3cr3t", "project_id": "p"}`,
-			"has project_id (line 1) at the top",
+			"is the description of an application credential (line 1), not a clouds.yaml: write id",
 		},
 		"an application credential without a project": {
 			"id: a\nsecret: s3cr3t\n", "is the description of an application credential (line 1), not a " +
