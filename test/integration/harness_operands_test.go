@@ -183,7 +183,10 @@ func (e *env) watchConditions() *conditionWatch {
 	driver, err := e.driver()
 	e.must(err)
 	events, err := e.guest.openst.OperatorV1().ClusterCSIDrivers().
-		Watch(ctx, metav1.ListOptions{ResourceVersion: driver.ResourceVersion})
+		Watch(ctx, metav1.ListOptions{
+			ResourceVersion: driver.ResourceVersion,
+			FieldSelector:   "metadata.name=" + driver.Name, // a test before may have used another one
+		})
 	e.must(err)
 	w := &conditionWatch{
 		done: make(chan struct{}), stop: func() { cancel(); events.Stop() },
