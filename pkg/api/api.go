@@ -29,7 +29,11 @@ type Operator struct {
 type Spec struct {
 	Operator      `json:",inline"`
 	choice.Config `json:",inline"`
+	Driver        `json:",inline"`
+}
 
+// Driver contains what else than the choices configures a driver.
+type Driver struct {
 	// Whether volumes follow pods into the availability zones of their nodes. Without it, they do if
 	// each zone of servers is a zone of volumes, too.
 	EnableTopology *bool `json:"enableTopology" kind:"CinderConfig"`
@@ -59,18 +63,18 @@ type Metadata struct {
 }
 
 // CloudConf returns the options of the driver as its cloud.conf, "" without any.
-func (s Spec) CloudConf() string {
+func (d Driver) CloudConf() string {
 	volumes, text := "", ""
-	if limit := s.BlockStorage.NodeVolumeAttachLimit; limit != 0 {
+	if limit := d.BlockStorage.NodeVolumeAttachLimit; limit != 0 {
 		volumes = fmt.Sprintf("node-volume-attach-limit = %d\n", limit)
 	}
 	for _, option := range []struct {
 		name string
 		on   bool
 	}{
-		{"rescan-on-resize", s.BlockStorage.RescanOnResize},
-		{"ignore-volume-az", s.BlockStorage.IgnoreVolumeAZ},
-		{"ignore-volume-microversion", s.BlockStorage.IgnoreVolumeMicroversion},
+		{"rescan-on-resize", d.BlockStorage.RescanOnResize},
+		{"ignore-volume-az", d.BlockStorage.IgnoreVolumeAZ},
+		{"ignore-volume-microversion", d.BlockStorage.IgnoreVolumeMicroversion},
 	} {
 		if option.on {
 			volumes += option.name + " = true\n"
@@ -79,7 +83,7 @@ func (s Spec) CloudConf() string {
 	if volumes != "" {
 		text = "[BlockStorage]\n" + volumes
 	}
-	if order := s.Metadata.SearchOrder; len(order) > 0 {
+	if order := d.Metadata.SearchOrder; len(order) > 0 {
 		text += "[Metadata]\nsearch-order = \"" + strings.Join(order, ",") + "\"\n"
 	}
 	return text

@@ -35,8 +35,8 @@ func inSpec(c *cluster.Cluster, kind choice.Kind) cluster.Object[corev1.ConfigMa
 	}
 }
 
-// keysOf returns the keys of the ConfigMap. The API server has checked the shape of the spec, which
-// otherwise would have no effect.
+// keysOf returns the keys of the ConfigMap. The API server has checked the shape of the spec, unless
+// its definition is of another release.
 func keysOf(kind choice.Kind, spec map[string]any) map[string]string {
 	choices := map[string]any{"apiVersion": choice.APIVersion, "kind": string(kind)}
 	for _, f := range choice.Fields(kind, reflect.TypeFor[choice.Config]()) {
@@ -46,9 +46,10 @@ func keysOf(kind choice.Kind, spec map[string]any) map[string]string {
 	}
 	text, _ := yaml.Marshal(choices)
 	keys := map[string]string{choice.Key: string(text)}
-	var typed api.Spec
-	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &typed)
-	if conf := typed.CloudConf(); conf != "" {
+	var typed api.Driver
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &typed); err != nil {
+		keys[CloudConfKey] = "[" + err.Error() // no cloud.conf, so it is refused and the last one stays
+	} else if conf := typed.CloudConf(); conf != "" {
 		keys[CloudConfKey] = conf
 	}
 	if typed.EnableTopology != nil {
