@@ -48,7 +48,7 @@ func keysOf(kind choice.Kind, spec map[string]any) map[string]string {
 	keys := map[string]string{choice.Key: string(text)}
 	var typed api.Driver
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &typed); err != nil {
-		keys[CloudConfKey] = "[" + err.Error() // no cloud.conf, so it is refused and the last one stays
+		keys[CloudConfKey] = "[" + err.Error() // is refused, so the last cloud.conf stays
 	} else if conf := typed.CloudConf(); conf != "" {
 		keys[CloudConfKey] = conf
 	}
