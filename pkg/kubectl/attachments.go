@@ -186,7 +186,7 @@ func (f *claimFacts) attachedLink(ctx context.Context, a storagev1.VolumeAttachm
 		}
 	case len(users) > 0:
 		l.Text += ", where pod " + diagnosis.List(namesOf(users)) + " uses it"
-		l = l.thenFree(users, toShare(users, nil, "run all pods on one node"))
+		l = l.thenFree(users, toShare(users, nil, "Run all pods on one node"))
 	case slices.ContainsFunc(node.Status.VolumesInUse, func(v corev1.UniqueVolumeName) bool {
 		return strings.HasSuffix(string(v), "^"+f.handle())
 	}):

@@ -2,7 +2,6 @@ package kubectl
 
 import (
 	"context"
-	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +14,10 @@ import (
 
 // explainPodsOfJob says why the pods of a Job do not run.
 func explainPodsOfJob(ctx context.Context, q question, job *batchv1.Job) *Explanation {
-	e := &Explanation{State: fmt.Sprintf("%d active", job.Status.Active)}
+	e := &Explanation{State: "not finished"}
+	if job.Status.CompletionTime != nil {
+		e.State = "complete"
+	}
 	if text := diagnosis.FailedCreate(events(ctx, q.guest, job)); text != "" {
 		e.Chain = append(e.Chain, q.refused("the Job cannot create pods", text))
 	}

@@ -94,13 +94,12 @@ const deployment = "Deployment"
 func toShare(others []corev1.Pod, asking *corev1.Pod, otherwise string) string {
 	creators := creatorsOf(others)
 	if len(creators) != 1 || !strings.HasPrefix(creators[0], deployment+" ") {
-		return "Delete that pod, or " + otherwise
+		return otherwise + ", or delete that pod"
 	}
 	if asking != nil && slices.Equal(creators, creatorsOf([]corev1.Pod{*asking})) {
 		return "Set strategy.type of " + creators[0] + ", which has made both pods, to Recreate"
 	}
-	return "Scale " + creators[0] + " to 0, or set its strategy.type to Recreate if both pods are " +
-		"of it; or " + otherwise
+	return otherwise + "; set strategy.type of " + creators[0] + " to Recreate if both pods are of it"
 }
 
 // meant returns a link whose text ends in what a container or the API server said, with what that

@@ -134,7 +134,7 @@ func (f *podFacts) exclusiveLinks(ctx context.Context, claim *claimFacts) []Link
 	}
 	return []Link{linkf(Problem, "pvc/%s is ReadWriteOncePod, and pod %s uses it", claim.claim.Name,
 		diagnosis.List(namesOf(others))).thenFree(others,
-		toShare(others, f.pod, "use another access mode"))}
+		toShare(others, f.pod, "Use another access mode"))}
 }
 
 // reached returns the nodes that can use all volumes of the pod, and the volumes that others cannot

@@ -35,8 +35,8 @@ func inSpec(c *cluster.Cluster, kind choice.Kind) cluster.Object[corev1.ConfigMa
 	}
 }
 
-// keysOf returns the keys of the ConfigMap. The API server has checked the shape of the spec, unless
-// its definition is of another release.
+// keysOf returns the keys of the ConfigMap. The API server has checked the shape of the spec,
+// unless its definition is of another release.
 func keysOf(kind choice.Kind, spec map[string]any) map[string]string {
 	choices := map[string]any{"apiVersion": choice.APIVersion, "kind": string(kind)}
 	for _, f := range choice.Fields(kind, reflect.TypeFor[choice.Config]()) {
