@@ -27,7 +27,8 @@ func explainPodsOfJob(ctx context.Context, q question, job *batchv1.Job) *Explan
 	}
 	for _, c := range job.Status.Conditions {
 		if c.Type == batchv1.JobFailed && c.Status == corev1.ConditionTrue {
-			e.Chain = append(e.Chain, linkf(Problem, "the Job has failed: %s", c.Message).
+			e.State = "failed"
+			e.Chain = append(e.Chain, linkf(Problem, "%s", c.Message).
 				then("See the log of its pods, and create the Job again"))
 		}
 	}

@@ -41,6 +41,8 @@ func (s *session) addSecret(links []Link, by string, of named) {
 		case l.topic != meaning.Secret:
 		case of.name == "":
 			l = l.then("%s names no Secret: set %s", by, of.field)
+		case l.missing != "":
+			l = l.then("Create it, or correct %s of %s", of.field, by)
 		default:
 			l = l.then("Check that Secret %s/%s, which %s names, exists and is complete", of.namespace,
 				of.name, by)
