@@ -103,6 +103,9 @@ func (c *csiAddons) active() bool {
 	return c.clock.Since(c.seen) < removalDelay
 }
 
+// ending returns whether CSI-Addons is active without its CRD: no event reports the end.
+func (c *csiAddons) ending() bool { return c.active() && !c.crd.Exists() }
+
 // apiServerTokens returns whether the sidecars accept tokens for the API server, as the controller
 // of the CSI-Addons for Ceph sends them.
 func (s *shared) apiServerTokens() bool {

@@ -66,7 +66,7 @@ func (d *driver) csiAddonsResources(name string) (factory.Controller, error) {
 	return factory.New().
 		WithInformers(append(d.csiAddons.informers(), cluster.DelayStatus(d.operator.Informer()))...).
 		WithSync(cluster.WhileManaged(d.operator, r.sync)).
-		ResyncEvery(optionalResync).
+		ResyncEvery(staticResync).
 		ToController(name, d.events), nil
 }
 
@@ -88,6 +88,9 @@ func (r *addonsObjects) sync(ctx context.Context, syncCtx factory.SyncContext) e
 		return nil //nolint:nilerr // the condition of the choices reports it
 	}
 	active := r.csiAddons.active()
+	if r.csiAddons.ending() {
+		syncCtx.Queue().AddAfter(syncCtx.QueueKey(), unsettledResync)
+	}
 	if r.began.IsZero() {
 		r.began = r.csiAddons.clock.Now()
 	}

@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
 
@@ -11,10 +10,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
-
-// optionalResync is the interval of a reconcile without an event. These objects have no informer,
-// so each reconcile reads them.
-const optionalResync = 2 * time.Minute
 
 // serviceMonitor returns the controller that applies the ServiceMonitors while their CRD exists:
 // that of the driver, and that of the operator while the Service with the metrics of the operator
@@ -51,7 +46,7 @@ func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
 	return factory.New().
 		WithInformers(informers...).
 		WithSync(cluster.WhileManaged(d.operator, sync)).
-		ResyncEvery(optionalResync).
+		ResyncEvery(staticResync).
 		ToController(s.instance(), d.events), nil
 }
 

@@ -49,13 +49,14 @@ type podReasons struct {
 	read            time.Time
 	reason, message string
 	// since is when the rollout of a Deployment started, and progressing whether it continues.
-	since       time.Time
-	progressing bool
+	// unsettled is true if a condition of the last sync reports a problem of the workload.
+	since                  time.Time
+	progressing, unsettled bool
 }
 
 func (d *driver) workloadClient(
 	name string, clients *cluster.Clients, get func() metav1.Object,
-) v1helpers.OperatorClientWithFinalizers {
+) (v1helpers.OperatorClientWithFinalizers, *podReasons) {
 	reasons := &podReasons{
 		kube: clients.Kube, clock: d.clock, get: get, hosted: d.cluster.Flavour == flavour.HyperShift,
 	}
@@ -63,13 +64,13 @@ func (d *driver) workloadClient(
 		OperatorClientWithFinalizers: d.cluster.Workloads(d.operator),
 		Status:                       func(s *opv1.OperatorStatus) { reasons.hideDuration(name, s) },
 		Condition:                    reasons.add,
-	}
+	}, reasons
 }
 
 // hideDuration changes since when a workload has been rolled out. After rolloutTimeout library-go's
 // controller would not update the conditions of a Deployment any more, except for Degraded.
 func (r *podReasons) hideDuration(name string, status *opv1.OperatorStatus) {
-	r.since, r.progressing = time.Time{}, false
+	r.since, r.progressing, r.unsettled = time.Time{}, false, false
 	for i, c := range status.Conditions {
 		if c.Type == name+opv1.OperatorStatusTypeProgressing && c.Status == opv1.ConditionTrue {
 			r.since = c.LastTransitionTime.Time
@@ -100,6 +101,7 @@ func (r *podReasons) add(ctx context.Context, c *cluster.Condition) {
 	case strings.HasSuffix(conditionType, opv1.OperatorStatusTypeProgressing):
 		r.progressing = true
 	}
+	r.unsettled = true
 	interval := podsInterval
 	if r.reason == "" {
 		interval = emptyInterval

@@ -1,9 +1,11 @@
 package operator
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gotest.tools/v3/assert"
@@ -17,8 +19,10 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
 // crashing returns a pod whose container has ended.
@@ -185,4 +189,34 @@ func TestConditionsOfALongRolloutAreUpdated(t *testing.T) {
 	mustSay(t, r, "XProgressing", opv1.ConditionTrue, crashes)
 	mustSay(t, r, "XDegraded", opv1.ConditionFalse,
 		"SyncError: The rollout of Deployment d takes longer than 15m0s")
+}
+
+// countingController counts its syncs.
+type countingController struct {
+	factory.Controller
+
+	syncs int
+}
+
+func (*countingController) Name() string { return "Counting" }
+
+func (c *countingController) Sync(context.Context, factory.SyncContext) error {
+	c.syncs++
+	return nil
+}
+
+func TestOnlyAnUnsettledWorkloadIsReadEachMinute(t *testing.T) {
+	t.Parallel()
+	for unsettled, want := range map[bool]int{false: 1, true: int(staticResync / unsettledResync)} {
+		synctest.Test(t, func(t *testing.T) {
+			f := clustertest.New(t, clustertest.Seed{})
+			d := assembledIn(t, f, cinderPlugin())[0]
+			f.Start(t)
+			inner := &countingController{}
+			ctx, cancel := context.WithTimeout(t.Context(), staticResync-time.Second)
+			defer cancel()
+			d.workloadController(inner, "X", &podReasons{unsettled: unsettled}, d.operator, nil).Run(ctx, 1)
+			assert.Check(t, is.Equal(want, inner.syncs), "unsettled: %v", unsettled)
+		})
+	}
 }

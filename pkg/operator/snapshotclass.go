@@ -74,7 +74,7 @@ func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
 		WithInformers(cluster.DelayStatus(d.operator.Informer()), crd).
 		WithSync(cluster.WhileManaged(d.operator, sync)).
 		WithSyncDegradedOnError(d.operator).
-		ResyncEvery(optionalResync).
+		ResyncEvery(staticResync).
 		ToController(name, d.events), nil
 }
 

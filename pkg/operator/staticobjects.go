@@ -103,7 +103,11 @@ func (s *staticObjects) applyOne(
 ) error {
 	err := resourceapply.ApplyDirectly(ctx, s.clients, syncCtx.Recorder(), s.cache, s.read,
 		asset)[0].Error
-	if err == nil || s.optional && apierrors.IsNotFound(err) {
+	if s.optional && apierrors.IsNotFound(err) {
+		syncCtx.Queue().AddAfter(syncCtx.QueueKey(), refusedPoll)
+		return nil
+	}
+	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", asset, err)

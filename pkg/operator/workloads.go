@@ -1,8 +1,10 @@
 package operator
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +12,7 @@ import (
 	"github.com/openshift/library-go/pkg/controller/factory"
 	nodeservice "github.com/openshift/library-go/pkg/operator/csi/csidrivernodeservicecontroller"
 	"github.com/openshift/library-go/pkg/operator/deploymentcontroller"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -32,15 +35,16 @@ func (d *driver) controllerService(name string) (factory.Controller, error) {
 		return nil, err
 	}
 	changes, informers := hook.DeploymentHooks(hooks)
-	client := d.workloadClient(name, clients, func() metav1.Object {
+	client, reasons := d.workloadClient(name, clients, func() metav1.Object {
 		if found := deployed(); found != nil {
 			return found
 		}
 		return nil
 	})
-	return deploymentcontroller.NewDeploymentController(name, asset.Data, d.events, client,
-		clients.Kube, deployments, informers, hook.Manifest(d.cluster),
-		changes...), nil
+	inner := deploymentcontroller.NewDeploymentController(name, asset.Data, d.events, client,
+		clients.Kube, deployments, nil, hook.Manifest(d.cluster), changes...)
+	return d.workloadController(inner, factory.ControllerInstanceName(name, "Deployment"), reasons,
+		client, append(informers, deployments.Informer())), nil
 }
 
 func (d *driver) nodeService(name string) (factory.Controller, error) {
@@ -56,14 +60,43 @@ func (d *driver) nodeService(name string) (factory.Controller, error) {
 		return nil, err
 	}
 	changes, informers := hook.DaemonSetHooks(hooks)
-	client := d.workloadClient(name, clients, func() metav1.Object {
+	client, reasons := d.workloadClient(name, clients, func() metav1.Object {
 		if found := deployed(); found != nil {
 			return found
 		}
 		return nil
 	})
-	return nodeservice.NewCSIDriverNodeServiceController(name, asset.Data, d.events, client,
-		clients.Kube, daemonSets, informers, changes...), nil
+	inner := nodeservice.NewCSIDriverNodeServiceController(name, asset.Data, d.events, client,
+		clients.Kube, daemonSets, nil, changes...)
+	return d.workloadController(inner, factory.ControllerInstanceName(name, "CSIDriverNodeService"),
+		reasons, client, append(informers, daemonSets.Informer())), nil
+}
+
+// unsettledResync is the time until the next sync while the pods of a workload do not run, or
+// CSI-Addons is about to end.
+const unsettledResync = time.Minute
+
+// workloadController returns a controller of library-go that syncs a settled workload without an
+// event only as often as other objects. library-go does so each minute, and reads the workload.
+func (d *driver) workloadController(
+	inner factory.Controller, instance string, reasons *podReasons,
+	client v1helpers.OperatorClient, informers []factory.Informer,
+) factory.Controller {
+	sync := func(ctx context.Context, syncCtx factory.SyncContext) error {
+		err := inner.Sync(ctx, syncCtx)
+		if reasons.unsettled || d.csiAddons.ending() {
+			syncCtx.Queue().AddAfter(syncCtx.QueueKey(), unsettledResync)
+		}
+		return err
+	}
+	return factory.New().
+		WithControllerInstanceName(instance).
+		WithInformers(d.operator.Informer()).
+		WithInformers(informers...).
+		WithSync(sync).
+		WithSyncDegradedOnError(client).
+		ResyncEvery(staticResync).
+		ToController(inner.Name(), d.events)
 }
 
 // controllerHooks returns the hooks of the Deployment of an asset. The hooks of the driver plugin
