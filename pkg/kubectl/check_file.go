@@ -107,6 +107,9 @@ func (c *check) compare(
 	existing := list[storagev1.StorageClassList](ctx, s.guest).Items
 	spec := s.object(ctx, d)
 	to := &comparison{Names: classes.NamesOf(d.kind, d.name), config: config}
+	if !s.guest.flavour.OpenShift() {
+		to.Place = "the spec of " + s.guest.nameOf(d)
+	}
 	switch {
 	case s.failed() != nil:
 		return to

@@ -66,19 +66,25 @@ func (s *session) checkInstallation(ctx context.Context) []Link {
 	}
 	definitions := list[apiextensionsv1.CustomResourceDefinitionList](ctx, s.guest).Items
 	nodes, own := list[corev1.NodeList](ctx, s.guest).Items, flavour.Kubernetes.Object("")
+	onKubernetes := !s.guest.flavour.OpenShift()
 	links := append([]Link{s.permissions(ctx)}, s.neighbours(ctx, all)...)
 	if s.guest.hidden["CustomResourceDefinitions"] {
 		links = append(links, linkf(NotVisible, "CustomResourceDefinitions"))
 	} else {
+		if onKubernetes {
+			links = append(links, definitionsOf(definitions, own.Group, own.Version,
+				"apply crds.yaml of the release"))
+		}
 		links = append(links,
-			definitionsOf(definitions, own.Group, own.Version,
-				"outside OpenShift apply crds.yaml of the release"),
 			definitionsOf(definitions, snapshotv1.GroupName, "v1",
 				"snapshots.yaml of the release contains them"),
 			definitionsOf(definitions, v1alpha1.Group, v1alpha1.GroupVersion().Version,
 				"they are optional"))
 	}
-	links = append(append(links, s.controllers(all)...), kubelet(all, nodes))
+	links = append(links, s.controllers(all)...)
+	if onKubernetes { // OpenShift fixes the folder
+		links = append(links, kubelet(all, nodes))
+	}
 	return append(links, nodeLinks(nodes)...)
 }
 
@@ -194,6 +200,8 @@ func (s *session) controllers(all []workload) []Link {
 		all[other].name)}
 }
 
+const kubeletField = "spec.kubeletDir of ManilaDriver and CinderDriver"
+
 // kubelet returns the folder of the kubelet as far as objects show it: the API server does not know
 // it, but other CSI drivers mount it.
 func kubelet(all []workload, nodes []corev1.Node) Link {
@@ -206,17 +214,17 @@ func kubelet(all []workload, nodes []corev1.Node) Link {
 			if folder == defaultKubeletDir {
 				return linkf(OK, "the folder of the kubelet is %s for %s", folder, w.name)
 			}
-			return linkf(Warning, "the folder of the kubelet is %s for %s. Set "+
-				"kubeletDir: %[1]s in operator.yaml", folder, w.name)
+			return linkf(Warning, "the folder of the kubelet is %s for %s. Set %s to %[1]s",
+				folder, w.name, kubeletField)
 		}
 	}
 	for _, n := range nodes {
 		_, microK8s := n.Labels["microk8s.io/cluster"]
 		if microK8s || strings.Contains(n.Status.NodeInfo.KubeletVersion, "+k0s") {
 			return linkf(Warning, "node %s is one of k0s or MicroK8s, whose kubelet has "+
-				"another folder than %s. Set kubeletDir in operator.yaml", n.Name, defaultKubeletDir)
+				"another folder than %s. Set %s", n.Name, defaultKubeletDir, kubeletField)
 		}
 	}
 	return linkf(NotVisible, "no object shows the folder of the kubelet. The "+
-		"manifests use %s; for another one set kubeletDir in operator.yaml", defaultKubeletDir)
+		"manifests use %s; for another one set %s", defaultKubeletDir, kubeletField)
 }

@@ -85,7 +85,7 @@ func (s *session) sidecarLinks(ctx context.Context, driver string, nodes []strin
 		case i < 0:
 			links = append(links, linkf(Problem, "no sidecar of driver %s has registered on node %s, which "+
 				"uses the volume", driver, node).
-				then("Check csiAddons in operator.yaml, and the pod of the driver there"))
+				then("Check %s, and the pod of the driver there", s.guest.setting("csiAddons", driver)))
 		case s.guest.unconnected(&all[i]) != nil:
 			links = append(links, *s.guest.unconnected(&all[i]))
 		}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,8 @@ type scenario struct {
 	Remove    []string                    `json:"remove"` // kind and name
 	Forbidden []string                    `json:"forbidden"`
 	Denied    []string                    `json:"denied"` // verb and resource
+
+	kubernetes bool // whether the objects have their names on Kubernetes
 }
 
 // The scenarios are run with the flags that each file contains. The golden files contain exit code
@@ -142,11 +145,16 @@ func (s *scenario) client(t *testing.T) client.Client {
 	decode(t, "testdata/objects.yaml", &all)
 	objects := map[string]runtime.Object{}
 	for _, u := range append(all, s.Objects...) {
+		if slices.Contains(s.Remove, u.GetKind()+" "+u.GetName()) ||
+			s.kubernetes && u.GetKind() == "Infrastructure" {
+			continue
+		}
+		if s.kubernetes {
+			u = onKubernetes(t, u)
+		}
 		typed, err := decoded(types, u)
 		assert.NilError(t, err, "%s %s", u.GetKind(), u.GetName())
-		if !slices.Contains(s.Remove, u.GetKind()+" "+u.GetName()) {
-			objects[u.GetKind()+"/"+u.GetNamespace()+"/"+u.GetName()] = typed
-		}
+		objects[u.GetKind()+"/"+u.GetNamespace()+"/"+u.GetName()] = typed
 	}
 	return newFake(types).
 		WithRuntimeObjects(slices.Collect(maps.Values(objects))...).
@@ -346,4 +354,43 @@ func TestFirstLineIsTheCause(t *testing.T) {
 				"exit code %d, want %d and %q:\n%s%s", code, one.Code, one.First, stdout, stderr)
 		})
 	}
+}
+
+// Each situation with the names of Kubernetes.
+func TestOutputNamesNothingThatOnlyOpenShiftHas(t *testing.T) {
+	t.Parallel()
+	others := regexp.MustCompile(`openshift-|OpenShift|operator\.yaml|\boc |ClusterCSIDriver|` +
+		`CredentialsRequest|[Cc]loud credential operator|cluster-storage-operator|Proxy/|HyperShift|` +
+		`(^|[^.])manila\.csi\.openstack\.org`)
+	for _, one := range situations(t) {
+		t.Run(strings.ReplaceAll(one.Name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			one.kubernetes = true
+			args := strings.NewReplacer("clustercsidriver/m", "maniladriver/nfs.m", "clustercsidriver/",
+				"cinderdriver/").Replace(one.Args)
+			_, stdout, stderr := run(t, one.options(t), false, strings.Fields(args)...)
+			found := others.FindString(stdout + stderr)
+			assert.Check(t, found == "", "%s:\n%s%s", found, stdout, stderr)
+		})
+	}
+}
+
+// onKubernetes returns an object with its names on Kubernetes.
+func onKubernetes(t *testing.T, u unstructured.Unstructured) unstructured.Unstructured {
+	t.Helper()
+	text, err := u.MarshalJSON()
+	assert.NilError(t, err)
+	own := flavour.Kubernetes.Object("ManilaDriver")
+	if u.GetName() == onOpenShift("cinder").name {
+		own.Kind = "CinderDriver"
+	}
+	renamed := strings.NewReplacer(
+		onOpenShift("manila").namespace, defaultNamespace, flavour.DefaultNamespace, defaultNamespace,
+		"nfs.manila.csi", "nfs.manila.csi", "manila.csi.openstack.org/", "manila.csi.openstack.org/",
+		"manila.csi", "nfs.manila.csi", "manila-csi-openstack", "nfs-manila-csi-openstack",
+		"manila-cloud-credentials", defaultSecret, "openstack-cloud-credentials", defaultSecret,
+		"operator.openshift.io/v1", own.GroupVersion().String(), "ClusterCSIDriver", own.Kind,
+	).Replace(string(text))
+	assert.NilError(t, u.UnmarshalJSON([]byte(renamed)))
+	return u
 }

@@ -51,8 +51,8 @@ func (f *podFacts) registrationLinks(ctx context.Context) (links []Link) {
 		case isReady(plugin):
 			links = append(links, linkf(Problem, "driver %s is not registered with the kubelet of node "+
 				"%s, although its pod runs there", sys.of.name, f.node).
-				then("Delete pod %s/%s; if it happens again, compare --root-dir of the kubelet with "+
-					"kubeletDir in operator.yaml", plugin.Namespace, plugin.Name))
+				then("Delete pod %s/%s; if it happens again, compare --root-dir of the kubelet with %s",
+					plugin.Namespace, plugin.Name, f.guest.setting("kubeletDir", sys.of.name)))
 		default:
 			links = append(links, f.pluginLinks(ctx)...)
 		}
@@ -79,7 +79,8 @@ func (f *podFacts) pluginless(ctx context.Context, sys *system, name string) Lin
 		plugin := &podFacts{session: f.session, pod: &corev1.Pod{Spec: set.Spec.Template.Spec}}
 		if bar := plugin.barred(bare); bar.why != "" {
 			l.Text += ", which " + bar.why
-			l = l.then("Compare tolerations in operator.yaml with taints and labels of the node")
+			l = l.then("Compare %s with taints and labels of the node",
+				f.guest.setting("tolerations", sys.of.name))
 		}
 	}
 	return l
@@ -103,8 +104,8 @@ func (s *session) registered(ctx context.Context, node string, sys *system) []Li
 		plugin := f.nodePlugin(sys.of.nodes[0])
 		if d.Name == sys.of.name && len(d.TopologyKeys) == 0 && plugin != nil {
 			links = append(links, linkf(Problem, "driver %s is registered there without topology keys",
-				d.Name).then("Delete pod %s/%s, so that it registers again; if they stay away, compare "+
-				"enable_topology in docs/cinder.md", plugin.Namespace, plugin.Name))
+				d.Name).then("Delete pod %s/%s, so that it registers again; if they stay away, read "+
+				"Topology in docs/cinder.md", plugin.Namespace, plugin.Name))
 		}
 	}
 	return links

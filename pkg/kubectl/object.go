@@ -10,6 +10,7 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
@@ -51,3 +52,11 @@ func (c *cluster) nameOf(d driver) string { return c.kindOf(d).Kind + " " + d.na
 
 // argument returns the same for kubectl.
 func (c *cluster) argument(d driver) string { return strings.ToLower(c.nameOf(d)) }
+
+// setting returns where the administrator makes a choice for a driver, which may be of others.
+func (c *cluster) setting(field, driver string) string {
+	if d := c.findDriver(driver); d != nil && !c.flavour.OpenShift() {
+		return "spec." + field + " of " + c.nameOf(*d)
+	}
+	return field + " in " + choice.Key
+}

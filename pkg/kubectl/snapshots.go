@@ -183,8 +183,8 @@ func (f *snapshotFacts) errorLinks(fails string) (links []Link) {
 		if e != nil && e.Message != nil {
 			l := w.error("", *e.Message)
 			if l.topic == meaning.Attached {
-				l = l.then("Set snapshotClass.forceCreate in operator.yaml to true, or stop the pods that " +
-					"use the volume")
+				l = l.then("Set %s to true, or stop the pods that use the volume",
+					f.guest.setting("snapshotClass.forceCreate", "cinder"))
 			}
 			links = append(links, l)
 		}

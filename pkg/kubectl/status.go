@@ -179,7 +179,8 @@ func (s *session) addGone(ctx context.Context, d driver, report *Status) {
 		return
 	}
 	report.find(d.title, diagnosis.Finding{
-		Severity: Problem, Type: "ClusterCSIDriverGone", Reason: "NotFound", Message: s.goneText(d.name),
+		Severity: Problem, Type: s.guest.kindOf(d).Kind + "Gone", Reason: "NotFound",
+		Message: s.goneText(d.name),
 	})
 }
 
@@ -209,7 +210,7 @@ func (s *session) addClasses(ctx context.Context, chosen []driver, report *Statu
 	case len(report.Classes) == 0:
 	case len(defaults) == 0:
 		report.warn(report.Classes[0].Driver, "no StorageClass is the default, so claims that name none "+
-			"wait. See defaultClass in operator.yaml")
+			"wait. See "+s.guest.setting("defaultClass", report.Classes[0].Driver))
 	case len(defaults) > 1:
 		report.warn(report.Classes[0].Driver, "StorageClasses "+strings.Join(defaults, ", ")+
 			" are the default. Claims that name none get the newest")

@@ -71,7 +71,7 @@ type conditionMetric struct {
 func newConditionMetric(driver string, operator v1helpers.OperatorClient) *conditionMetric {
 	return &conditionMetric{
 		desc: metrics.NewDesc("openstack_csi_condition",
-			"1 while the condition of the ClusterCSIDriver is True, otherwise 0.",
+			"1 while the condition of the driver is True, otherwise 0.",
 			[]string{"driver", "type"}, nil, metrics.ALPHA, ""),
 		reasons: metrics.NewDesc("openstack_csi_condition_reason",
 			"Always 1. The label reason is that of the condition, whose type ends in Available.",

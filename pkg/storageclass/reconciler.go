@@ -179,7 +179,7 @@ func (r *Reconciler) mayReplace(name string) error {
 		return nil
 	}
 	return fmt.Errorf("the operator has recreated it %d times within %v, and something changes it "+
-		"each time: correct that, or set spec.storageClassState of the ClusterCSIDriver to Unmanaged",
+		"each time: correct that, or set spec.storageClassState to Unmanaged",
 		maxReplacements, replaceBackoff)
 }
 
