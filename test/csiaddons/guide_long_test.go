@@ -42,7 +42,6 @@ func (w *world) follow(commands ...string) {
 	w.Helper()
 	programs := w.TempDir()
 	w.must(os.WriteFile(filepath.Join(programs, "podman"), []byte(podman), 0o700))
-	w.must(os.Symlink(filepath.Join(w.kubernetes, "kubectl"), filepath.Join(programs, "oc")))
 	for _, command := range commands {
 		w.must(guide.Run(w.Context(), "cd ../..\n"+command, "KUBECONFIG="+w.dir.AdminKubeconfig(),
 			"PATH="+programs+":"+w.kubernetes+":"+os.Getenv("PATH"),
@@ -137,12 +136,12 @@ func (w *world) checkGuides() {
 	w.Helper()
 	for _, command := range w.commands("install.md", "Add the sidecars") {
 		verb := strings.Join(strings.Fields(command)[:2], " ")
-		if verb == "kubectl get" || verb == "oc apply" { // others need an operator
+		if verb == "kubectl get" || verb == "kubectl apply" { // others need an operator
 			w.follow(command)
 		}
 	}
 	for _, command := range w.commands("install.md", "Limit the objects of a driver") {
-		w.follow(strings.ReplaceAll(command, "NUMBER", "100"))
+		w.follow("NAMESPACE=" + manilaNamespace + "\n" + strings.ReplaceAll(command, "NUMBER", "100"))
 	}
 	const create, end = "kubectl create ", "\nEND\n"
 	const check = create + "--dry-run=server --namespace=" + manilaNamespace + " "

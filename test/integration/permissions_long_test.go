@@ -22,7 +22,7 @@ func TestDocumentedCommandsGrantOtherSecrets(t *testing.T) {
 	t.Parallel()
 	documentation, err := os.ReadFile(filepath.Join("..", "..", "docs", "manila.md"))
 	assert.NilError(t, err)
-	commands := regexp.MustCompile(`(?m)^    oc (.*secret-reader.*)$`).
+	commands := regexp.MustCompile(`(?m)^    kubectl (.*secret-reader.*)$`).
 		FindAllStringSubmatch(string(documentation), -1)
 	if len(commands) != 4 {
 		t.Fatalf("docs/manila.md contains the commands %q, want a Role and a ClusterRole, each with "+
@@ -48,7 +48,7 @@ func TestDocumentedCommandsGrantOtherSecrets(t *testing.T) {
 		other    bool
 	}{{commands[:2], false}, {commands[2:], true}} {
 		for _, command := range step.commands {
-			e.kubectl(strings.Fields(command[1])...)
+			e.kubectl(strings.Fields(strings.ReplaceAll(command[1], "$NAMESPACE", operandNamespace))...)
 		}
 		e.eventually(soon, func() error { return controller.may(e, true, team, named) })
 		e.eventually(soon, func() error {
