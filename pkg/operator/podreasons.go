@@ -153,6 +153,10 @@ func (r *podReasons) refresh(ctx context.Context) error {
 	if trouble == "" {
 		return nil
 	}
+	if strings.HasPrefix(diagnosis.SaidIn(trouble), "violates PodSecurity ") {
+		trouble += ". Run: kubectl label namespace " + namespace +
+			" --overwrite pod-security.kubernetes.io/enforce=privileged"
+	}
 	r.reason, r.message = reason, about+": "+trouble
 	return nil
 }

@@ -101,6 +101,12 @@ func TestConditionsSayWhyPodsDoNotRun(t *testing.T) {
 		fields := action.(clienttesting.ListAction).GetListRestrictions().Fields.String()
 		assert.Check(t, !strings.Contains(fields, "reason"), "an end of the problem is not seen")
 	}
+	failed.Message = `Error creating: pods "d-x7k2p" is forbidden: violates PodSecurity ` +
+		`"baseline:latest": host namespaces`
+	r, _, _ = newPodReasons(refused, failed)
+	mustSay(t, r, "XAvailable", opv1.ConditionFalse, "FailedCreate: DaemonSet d has too few pods: "+
+		`no more can be created: violates PodSecurity "baseline:latest": host namespaces. `+
+		"Run: kubectl label namespace n --overwrite pod-security.kubernetes.io/enforce=privileged")
 	created := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "f"}, Reason: "SuccessfulCreate",
 		LastTimestamp: metav1.Now(),
