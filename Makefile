@@ -115,7 +115,8 @@ universe: ## List what drivers, Kubernetes and OpenStack say, for the tests of k
 
 .PHONY: bundle
 bundle: update ## Regenerate the OLM bundles with the other assets, and list their folders
-	@ls -d assets/drivers/*/generated/*/olm assets/csi-addons/generated/olm
+	@ls -d assets/drivers/*/generated/*/olm assets/csi-addons/generated/olm \
+		assets/csi-addons/generated/*/olm
 
 .PHONY: new-driver
 new-driver: ## Create the folders of a working driver: make new-driver NAME=demo
@@ -297,6 +298,9 @@ test-integration: build k8s ## Test the operators on real API servers
 bin/tools/helm%: hack/helm.sh
 	hack/helm.sh $@ $*
 
+bin/tools/definitions: hack/definitions.sh
+	hack/definitions.sh $@
+
 .PHONY: olm
 olm:
 	hack/olm.sh '$(OLM_BIN_DIR)'
@@ -307,7 +311,9 @@ test-olm: build k8s olm ## Test the bundles with the real OLM (the first time 15
 		./test/integration -standalone=1 -hypershift=1 $(TESTFLAGS)
 
 .PHONY: test-helm
-test-helm: build k8s bin/tools/helm3 bin/tools/helm4 ## Test the chart (7 min more the first time)
+# The chart stands beside definitions of others.
+test-helm: build k8s bin/tools/helm3 bin/tools/helm4 bin/tools/definitions
+test-helm: ## Test the chart (7 min more the first time)
 	BIN_DIR=$(BIN_DIR) go test -tags integration,long,helm -count 1 -timeout 30m -v -run Helm \
 		./test/integration $(TESTFLAGS)
 

@@ -55,18 +55,20 @@ func withPlugin(t *testing.T, root string) {
 	write(t, filepath.Join(root, folder, "main.go"), "package main\nfunc main() {}\n")
 	write(t, filepath.Join(root, folder, "kubectl_complete-openstack_csi"), "#!/bin/sh\n")
 	write(t, filepath.Join(root, "LICENSE"), "Use it.\n")
-	const bundle = "assets/csi-addons/generated/olm/"
-	write(t, filepath.Join(root, bundle, "metadata/annotations.yaml"), `annotations:
+	for _, bundle := range []string{"olm", "kubernetes/olm"} {
+		bundle = filepath.Join(root, "assets/csi-addons/generated", bundle)
+		write(t, filepath.Join(bundle, "metadata/annotations.yaml"), `annotations:
   operators.operatorframework.io.bundle.channel.default.v1: alpha
   operators.operatorframework.io.bundle.package.v1: demo
 `)
-	write(t, filepath.Join(root, bundle, "manifests/csv.yaml"), `kind: ClusterServiceVersion
+		write(t, filepath.Join(bundle, "manifests/csv.yaml"), `kind: ClusterServiceVersion
 metadata:
   annotations: {containerImage: demo-operator}
 spec:
   relatedImages:
   - image: demo-operator
 `)
+	}
 	const chart = "assets/helm/generated/openstack-csi/"
 	write(t, filepath.Join(root, chart, "Chart.yaml"),
 		"name: demo\nversion: 0.1.0\nappVersion: 0.1.0\n")

@@ -10,6 +10,8 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // The Helm chart: the folder with what is written by hand, which is not a layer, and the output.
@@ -48,7 +50,7 @@ func chart(fsys fs.FS) (map[string][]byte, error) {
 		{"csi-addons/install/kubernetes/kustomization.yaml", "files/csi-addons/install", 2},
 	} {
 		errs = append(errs, eachFile(fsys, data.pattern, func(file string, _ []byte) error {
-			i, err := kustomized(fsys, path.Dir(file))
+			i, err := kustomized(fsys, path.Dir(file), flavour.Kubernetes)
 			if err != nil {
 				return err
 			}

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/patch"
@@ -18,7 +20,6 @@ import (
 const (
 	csiAddonsFolder         = "csi-addons"
 	csiAddonsServiceVersion = csiAddonsFolder + "/clusterserviceversion.yaml"
-	csiAddonsInstall        = csiAddonsFolder + "/install/cinder-manila"
 	csiAddonsPackage        = "csi-addons-openstack"
 	csiAddonsGenerated      = csiAddonsFolder + "/generated"
 )
@@ -30,7 +31,11 @@ type kustomization struct {
 	Kind       string   `json:"kind"`
 	Resources  []string `json:"resources"`
 	Components []string `json:"components"`
-	Patches    []struct {
+	// Labels become metadata of each object.
+	Labels []struct {
+		Pairs map[string]string `json:"pairs"`
+	} `json:"labels"`
+	Patches []struct {
 		Target struct {
 			Kind string `json:"kind"`
 			Name string `json:"name"`
@@ -39,29 +44,43 @@ type kustomization struct {
 	} `json:"patches"`
 }
 
-// csiAddonsBundle returns the files of the OLM bundle of CSI-Addons, by their paths below
+// csiAddonsBundles returns the files of the OLM bundles of CSI-Addons, by their paths below
 // csiAddonsGenerated, or none if the assets folder does not contain CSI-Addons. It reads the
 // kustomizations with which kubectl installs CSI-Addons.
-func csiAddonsBundle(fsys fs.FS) (map[string][]byte, error) {
+func csiAddonsBundles(fsys fs.FS) (map[string][]byte, error) {
 	if _, err := fs.Stat(fsys, csiAddonsServiceVersion); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	i, err := kustomized(fsys, csiAddonsInstall)
-	if err != nil {
-		return nil, err
-	}
-	i.part.Name = csiAddonsPackage
-	if err := i.addObjects(csiAddonsServiceVersion); err != nil {
-		return nil, err
-	}
-	if err := i.completeServiceVersion(); err != nil {
-		return nil, err
-	}
-	files := map[string][]byte{}
-	return files, i.addOLM(files, "../../../install/cinder-manila")
+	files, kubernetes := map[string][]byte{}, map[string][]byte{}
+	err := errors.Join(
+		csiAddonsBundle(fsys, flavour.Standalone, "../../../install/cinder-manila", files),
+		csiAddonsBundle(fsys, flavour.Kubernetes, "../../../../install/kubernetes", kubernetes))
+	addTo(files, string(flavour.Kubernetes), kubernetes)
+	return files, err
 }
 
-func kustomized(fsys fs.FS, folder string) (*installation, error) {
+// csiAddonsBundle adds the files of one bundle. install is the path from its prerequisites to the
+// kustomization.
+func csiAddonsBundle(
+	fsys fs.FS, f flavour.Flavour, install string, files map[string][]byte,
+) error {
+	i, err := kustomized(fsys, path.Join(csiAddonsFolder, "install", path.Base(install)), f,
+		csiAddonsServiceVersion)
+	if err != nil {
+		return err
+	}
+	i.part.Name = csiAddonsPackage
+	if err := i.completeServiceVersion(); err != nil {
+		return err
+	}
+	return i.addOLM(files, install)
+}
+
+// kustomized returns the objects of a folder with a kustomization, which also applies to those in
+// the other files.
+func kustomized(
+	fsys fs.FS, folder string, f flavour.Flavour, others ...string,
+) (*installation, error) {
 	kinds, err := newKinds(fsys)
 	if err != nil {
 		return nil, err
@@ -70,10 +89,15 @@ func kustomized(fsys fs.FS, folder string) (*installation, error) {
 	i := &installation{
 		part: &operatorPart{},
 		assembly: &assembly{
-			layers: &layers{fsys: fsys, kinds: kinds, used: map[string]bool{}}, flavour: flavour.Standalone,
+			layers: &layers{fsys: fsys, kinds: kinds, used: map[string]bool{}}, flavour: f,
 			driver: manifest[driver]{document: &document{&position.Document{File: top}}},
 			assets: map[string]*asset{},
 		},
+	}
+	for _, file := range others {
+		if err := i.addObjects(file); err != nil {
+			return nil, err
+		}
 	}
 	return i, i.addKustomization(folder)
 }
@@ -108,7 +132,26 @@ func (i *installation) addKustomization(folder string) error {
 			return err
 		}
 	}
+	for _, labels := range k.content.Labels {
+		for _, asset := range i.assets {
+			if err := i.setMetadata(asset, k.document, "labels", labels.Pairs); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
+}
+
+// setMetadata changes the entries of a map in the metadata of an object; nil removes one.
+func (l *layers) setMetadata(target *asset, layer *document, field string, entries any) error {
+	text, err := yaml.Marshal(object{"metadata": object{field: entries}})
+	if err == nil {
+		text, err = patch.Merge(target.Data, text)
+	}
+	if err != nil {
+		return layer.Errorf("", "changing the %s of %s: %w", field, target.Name, err)
+	}
+	return l.change(target, layer, text)
 }
 
 func (i *installation) addObjects(file string) error {

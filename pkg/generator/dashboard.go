@@ -59,9 +59,9 @@ func dashboards(fsys fs.FS) (map[string][]byte, error) {
 		"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": object{
 			"name": "openstack-csi-dashboard", "namespace": kubernetesNamespace,
-			// The console of OpenShift, and the sidecar of Grafana's chart.
+			// The sidecar of Grafana's chart selects it.
 			"labels": map[string]string{
-				"console.openshift.io/dashboard": "true", "grafana_dashboard": "1",
+				"app.kubernetes.io/part-of": "openstack-csi", "grafana_dashboard": "1",
 			},
 		},
 		"data": map[string]string{"openstack-csi.json": model.String()},

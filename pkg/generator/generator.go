@@ -20,7 +20,7 @@ import (
 
 // Generate returns the generated files of an assets folder by their paths there, without those of
 // the Helm chart: the bundles of all drivers with the manifests that install their operators, the
-// OLM bundle of CSI-Addons and the dashboard. Its error joins every error that it finds, sorted;
+// OLM bundles of CSI-Addons and the dashboard. Its error joins every error that it finds, sorted;
 // those in a layer are of type *position.Error.
 func Generate(assets fs.FS) (map[string][]byte, error) {
 	files, err := generate(assets)
@@ -53,7 +53,7 @@ func generate(assets fs.FS) (map[string][]byte, error) {
 		addTo(files, path.Join(a.folder(), bundle.Folder(a.flavour)), installed)
 		errs = append(errs, err, a.addBundles(files))
 	}
-	addons, err := csiAddonsBundle(assets)
+	addons, err := csiAddonsBundles(assets)
 	addTo(files, csiAddonsGenerated, addons)
 	boards, boardErr := dashboards(assets)
 	addTo(files, dashboardGenerated, boards)

@@ -47,12 +47,15 @@ func (i *installation) completeServiceVersion() error {
 			target.Name)
 	}
 	name := i.part.Name + ".v" + specField(target, "version")
-	errs := []error{
+	entry := map[string]any{"name": deployment.object.GetName()}
+	errs := []error{i.leaveOutOpenShift(target)}
+	if labels := deployment.object.GetLabels(); !i.flavour.OpenShift() && len(labels) > 0 {
+		entry["label"] = labels
+	}
+	errs = append(errs,
 		i.appendTo(target, target.layers[0], "/metadata/name", name),
 		i.appendTo(target, deployment.layers[0], "/spec/relatedImages", relatedImages(deployment)),
-		i.extract(deployment, "spec", target, "deployments",
-			map[string]any{"name": deployment.object.GetName()}),
-	}
+		i.extract(deployment, "spec", target, "deployments", entry))
 	account := map[string]any{"serviceAccountName": podTemplate(deployment).Spec.ServiceAccountName}
 	lists := map[string]string{"ClusterRole": "clusterPermissions", "Role": "permissions"}
 	for _, role := range i.sorted() {
@@ -61,6 +64,21 @@ func (i *installation) completeServiceVersion() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// leaveOutOpenShift removes the annotations that only the console of OpenShift reads, in other
+// clusters.
+func (i *installation) leaveOutOpenShift(target *asset) error {
+	removed := map[string]any{}
+	for key := range target.object.GetAnnotations() {
+		if !i.flavour.OpenShift() && strings.Contains(key, ".openshift.io/") {
+			removed[key] = nil
+		}
+	}
+	if len(removed) == 0 {
+		return nil
+	}
+	return i.setMetadata(target, target.layers[0], "annotations", removed)
 }
 
 // extract appends an entry to a list of the ClusterServiceVersion: a field of an object, and the
@@ -110,9 +128,16 @@ func (i *installation) inServiceVersion(a *asset) bool {
 }
 
 // inManifests returns whether OLM creates an object from its manifest in the bundle. OLM supports
-// few kinds, and creates all of them in the namespace of the operator.
+// few kinds, and creates all of them in the namespace of the operator. NetworkPolicies need an OLM
+// that old releases of OpenShift do not have.
 func (i *installation) inManifests(a *asset) bool {
-	return (a.kind() == "ConfigMap" || a.kind() == "Service") && i.besideOperator(a)
+	switch a.kind() {
+	case "ConfigMap", "Service":
+		return i.besideOperator(a)
+	case "NetworkPolicy":
+		return i.besideOperator(a) && !i.flavour.OpenShift()
+	}
+	return false
 }
 
 func (i *installation) besideOperator(a *asset) bool {
@@ -131,20 +156,18 @@ func (i *installation) addOLM(files map[string][]byte, complete string) error {
 			files[path.Join(olmManifests, asset.Name)] = asset.withHeader(i.driver.File)
 		}
 	}
-	if err := i.addOwned(files); err != nil {
-		return err
-	}
 	annotations := i.olmAnnotations(specField(version, "maturity"))
 	files[path.Join(olmFolder, "bundle.Dockerfile")] = olmDockerfile(annotations)
 	return errors.Join(
+		i.addOwned(files),
 		addYAML(files, olmMetadata, map[string]any{"annotations": annotations}),
-		i.addPrerequisites(files, olmPrerequisites, complete))
+		i.addPrerequisites(files, complete))
 }
 
 // addOwned adds the CustomResourceDefinition of the object that configures the operator, if it is
 // no kind of OpenShift.
 func (i *installation) addOwned(files map[string][]byte) error {
-	if i.flavour.OpenShift() {
+	if i.flavour.OpenShift() || i.part.Kind == "" {
 		return nil
 	}
 	name := i.values["operator.resource"] + ".yaml"
@@ -153,17 +176,19 @@ func (i *installation) addOwned(files map[string][]byte) error {
 	return err
 }
 
-// addPrerequisites adds a kustomization of the objects in the complete one that OLM cannot create.
-func (i *installation) addPrerequisites(files map[string][]byte, folder, complete string) error {
-	if i.serviceVersion() == nil {
-		return nil
-	}
-	patches, err := deletions(slices.DeleteFunc(i.sorted(), func(a *asset) bool {
+// addPrerequisites adds a kustomization of the objects in the complete one that OLM cannot create,
+// if there are any.
+func (i *installation) addPrerequisites(files map[string][]byte, complete string) error {
+	byOLM := slices.DeleteFunc(i.sorted(), func(a *asset) bool {
 		// The CustomResourceDefinition of the object is in the bundle.
 		own := !i.flavour.OpenShift() && a.kind() == i.part.Kind
 		return !i.inServiceVersion(a) && !i.inManifests(a) && !own
-	}))
-	file := path.Join(folder, kustomizationFile)
+	})
+	if len(byOLM) == len(i.assets)-1 { // without the ClusterServiceVersion
+		return nil
+	}
+	patches, err := deletions(byOLM)
+	file := path.Join(olmPrerequisites, kustomizationFile)
 	return errors.Join(err, addYAML(files, file, newKustomization(patches, complete)))
 }
 

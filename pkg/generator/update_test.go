@@ -132,7 +132,7 @@ func TestCommandReturnsExitCodeAndMessage(t *testing.T) {
 
 func TestKustomizationOfCSIAddonsMustFitItsObjects(t *testing.T) {
 	t.Parallel()
-	const folder = "csi-addons/install/cinder-manila/"
+	const folder = "csi-addons/install/kubernetes/"
 	for name, test := range map[string]struct{ kustomization, want string }{
 		"patch without target": {
 			"patches:\n- target: {kind: Deployment, name: other}\n  patch: '[]'\n",
@@ -146,7 +146,8 @@ func TestKustomizationOfCSIAddonsMustFitItsObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tree := validTree(t)
-			tree["csi-addons/clusterserviceversion.yaml"] = &fstest.MapFile{Data: []byte("a: b\n")}
+			tree["csi-addons/clusterserviceversion.yaml"] = &fstest.MapFile{Data: []byte(
+				"apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\n")}
 			tree[folder+"kustomization.yaml"] = &fstest.MapFile{Data: []byte(test.kustomization)}
 			err := generator.Update(writeTree(t, tree))
 			assert.Check(t, is.ErrorContains(err, test.want))

@@ -47,13 +47,22 @@ const metricsPath, metricsVerb = "/metrics", "get"
 const metricsReaders = "csi-operator:metrics-readers"
 
 // restricted passes requests of the cluster's Prometheus and of its administrators to next. It
-// authenticates them by client certificate or token. If the cluster is not OpenShift, it also
-// passes requests for /metrics with the token of a user who has the permission to get this path.
+// authenticates them by client certificate or token. If the cluster is not OpenShift, it reads only
+// tokens, also passes requests for /metrics of a user who has the permission to get this path, and
+// needs no permission in kube-system.
 func restricted(
 	ctx context.Context, o Options, kube kubernetes.Interface, next http.Handler,
 ) (http.Handler, error) {
 	if o.Operator.Authentication.Disabled || o.Operator.Authorization.Disabled {
 		return next, nil
+	}
+	reviewer := tokenReviewer{reviews: kube.AuthenticationV1().TokenReviews()}
+	if o.NotOpenShift { // anybody may own the namespace of OpenShift's Prometheus
+		reviewer.access = kube.AuthorizationV1().SubjectAccessReviews()
+	}
+	tokens := bearertoken.New(cache.New(reviewer, false, tokenCacheTTL, tokenCacheTTL))
+	if o.NotOpenShift {
+		return &guard{authenticator: tokens, next: next}, nil
 	}
 	clientCA, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca",
 		clientCANamespace, clientCAName, clientCAKey, kube)
@@ -61,18 +70,10 @@ func restricted(
 		return nil, fmt.Errorf("watching the CA of client certificates: %w", err)
 	}
 	go clientCA.Run(ctx, 1)
-	reviewer := tokenReviewer{reviews: kube.AuthenticationV1().TokenReviews()}
-	var prometheus authorizer.Authorizer
-	if o.NotOpenShift { // anybody may own the namespace of OpenShift's Prometheus
-		reviewer.access = kube.AuthorizationV1().SubjectAccessReviews()
-	} else {
-		prometheus = hardcodedauthorizer.NewHardCodedMetricsAuthorizer()
-	}
-	tokens := cache.New(reviewer, false, tokenCacheTTL, tokenCacheTTL)
 	certificates := x509.NewDynamic(clientCA.VerifyOptions, x509.CommonNameUserConversion)
 	return &guard{
-		authenticator: union.New(certificates, bearertoken.New(tokens)),
-		prometheus:    prometheus,
+		authenticator: union.New(certificates, tokens),
+		prometheus:    hardcodedauthorizer.NewHardCodedMetricsAuthorizer(),
 		next:          next,
 	}, nil
 }

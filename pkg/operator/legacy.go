@@ -106,7 +106,7 @@ func (r *leftoverRemoval) mustWait(ctx context.Context) (bool, error) {
 // isInUse returns true while pods may mount the certificate of a Service. Kubernetes deletes the
 // Secret with the certificate after the Service, and then such pods cannot start again.
 func (r *leftoverRemoval) isInUse(leftover legacy.Leftover) bool {
-	secret := leftover.GetAnnotations()[servingCertificate]
+	secret := servingCertificate(leftover.GetAnnotations())
 	if secret == "" {
 		return false
 	}

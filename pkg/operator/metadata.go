@@ -12,9 +12,16 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// servingCertificate is an annotation of Services. The service CA operator creates the Secret with
-// this name.
-const servingCertificate = "service.beta.openshift.io/serving-cert-secret-name"
+// servingCertificate returns the name of the Secret with the certificate of a Service. On OpenShift
+// the service CA creates it, whose annotation ends like that of the flavour for Kubernetes.
+func servingCertificate(annotations map[string]string) string {
+	for key, secret := range annotations {
+		if strings.HasSuffix(key, "/serving-cert-secret-name") {
+			return secret
+		}
+	}
+	return ""
+}
 
 // servingCertificates returns the names of the Secrets with the certificates of the driver's
 // Services.
@@ -25,7 +32,7 @@ func (d *driver) servingCertificates() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if name := object.Annotations[servingCertificate]; name != "" {
+		if name := servingCertificate(object.Annotations); name != "" {
 			names = append(names, name)
 		}
 	}

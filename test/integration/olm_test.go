@@ -79,37 +79,51 @@ func addonsObjects(t *testing.T, folder string) map[string]map[string]any {
 	return objects
 }
 
-// TestOLMInstallsCSIAddons compares what OLM creates from the bundle of CSI-Addons, together with
+// TestOLMInstallsCSIAddons compares what OLM creates from the bundles of CSI-Addons, together with
 // the prerequisites, with what kubectl installs without OLM.
 func TestOLMInstallsCSIAddons(t *testing.T) {
 	t.Parallel()
-	all := addonsObjects(t, "install/cinder-manila")
-	omitted := maps.Clone(all)
-	for name, object := range addonsObjects(t, "generated/olm/prerequisites") {
-		assert.Check(t, is.DeepEqual(all[name], object),
-			"the prerequisite %s (-without OLM +with OLM)", name)
-		delete(omitted, name)
+	for install, folder := range map[string]string{
+		"install/cinder-manila": "generated/olm", "install/kubernetes": "generated/kubernetes/olm",
+	} {
+		all := addonsObjects(t, install)
+		omitted := maps.Clone(all)
+		for name, object := range addonsObjects(t, folder+"/prerequisites") {
+			assert.Check(t, is.DeepEqual(all[name], object),
+				"the prerequisite %s (-without OLM +with OLM)", name)
+			delete(omitted, name)
+		}
+		assert.Check(t, is.DeepEqual(omitted, fromAddonsBundle(t, folder, omitted)),
+			"what OLM creates differs from %s (-without OLM +with OLM)", install)
 	}
-	assert.Check(t, is.DeepEqual(omitted, fromAddonsBundle(t, omitted)),
-		"what OLM creates differs (-without OLM +with OLM)")
 }
 
-// fromAddonsBundle returns what OLM creates from the bundle. The bundle contains neither the names
-// of Roles and bindings nor the metadata of the other objects: these are from the objects that it
-// replaces.
+// fromAddonsBundle returns what OLM creates from the bundle. The ClusterServiceVersion contains
+// neither the names of Roles and bindings nor the metadata of the Deployment and the
+// ServiceAccount: these are from the objects that it replaces.
 func fromAddonsBundle(
-	t *testing.T, replaced map[string]map[string]any,
+	t *testing.T, folder string, replaced map[string]map[string]any,
 ) map[string]map[string]any {
 	t.Helper()
 	const namespace = " csi-addons-system/"
 	const account = namespace + "csi-addons-controller-manager"
-	version := readAddonsManifest(t, "clusterserviceversion.yaml")
-	strategy, _, err := unstructured.NestedMap(version, "spec", "install", "spec")
-	assert.NilError(t, err)
 	created := map[string]map[string]any{
 		"ServiceAccount" + account: replaced["ServiceAccount"+account],
-		"Service" + namespace + "csi-addons-controller-manager-metrics-service": readAddonsManifest(t,
-			"controller_metrics_service.yaml"),
+	}
+	manifests, err := filepath.Glob(filepath.Join(addonsAssets, folder, "manifests/*.yaml"))
+	assert.NilError(t, err)
+	var strategy map[string]any
+	for _, file := range manifests {
+		text, err := os.ReadFile(file)
+		assert.NilError(t, err)
+		var object unstructured.Unstructured
+		assert.NilError(t, yaml.Unmarshal(text, &object))
+		if object.GetKind() != "ClusterServiceVersion" {
+			created[object.GetKind()+namespace+object.GetName()] = object.Object
+			continue
+		}
+		strategy, _, err = unstructured.NestedMap(object.Object, "spec", "install", "spec")
+		assert.NilError(t, err)
 	}
 	for _, entry := range strategy["deployments"].([]any) {
 		name := "Deployment" + namespace + entry.(map[string]any)["name"].(string)
@@ -158,13 +172,4 @@ func withField(object map[string]any, field string, value any) map[string]any {
 	changed := maps.Clone(object)
 	changed[field] = value
 	return changed
-}
-
-func readAddonsManifest(t *testing.T, file string) map[string]any {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(addonsAssets, "generated", "olm", "manifests", file))
-	assert.NilError(t, err)
-	var object unstructured.Unstructured
-	assert.NilError(t, yaml.Unmarshal(text, &object))
-	return object.Object
 }

@@ -30,12 +30,8 @@ const changelog = "CHANGELOG.md"
 // sums is the name of the file with the digest of each other file of a release.
 const sums = "SHA256SUMS"
 
-// The prefixes of the names of the files with what bundles for OLM cannot contain, and of those for
-// clusters that are not OpenShift.
-const (
-	prerequisites = "olm-prerequisites-"
-	olmKubernetes = "olm-kubernetes-"
-)
+// prerequisites starts the names of the files with what bundles for OLM cannot contain.
+const prerequisites = "olm-prerequisites-"
 
 // drivers are the folders of drivers with an operator.
 func drivers() []string { return []string{"cinder", "manila"} }
@@ -46,15 +42,14 @@ func kustomizations() map[string]string {
 		"crds.yaml": "crds", "common.yaml": "namespace", "snapshots.yaml": "snapshots",
 		"monitoring.yaml":      "monitoring/kubernetes",
 		"csi-addons-crds.yaml": "csi-addons/crd", "csi-addons.yaml": "csi-addons/install/cinder-manila",
-		olmKubernetes + "common.yaml":     "namespace",
 		"csi-addons-kubernetes.yaml":      "csi-addons/install/kubernetes",
+		"olm-kubernetes-csi-addons.yaml":  "csi-addons/generated/kubernetes/olm/prerequisites",
 		prerequisites + "csi-addons.yaml": "csi-addons/generated/olm/prerequisites",
 	}
 	for _, driver := range drivers() {
 		generated := path.Join("drivers", driver, "generated")
 		folders[driver+".yaml"] = path.Join(generated, "kubernetes/operator")
 		folders[prerequisites+driver+".yaml"] = path.Join(generated, "standalone/olm/prerequisites")
-		folders[olmKubernetes+driver+".yaml"] = path.Join(generated, "kubernetes/olm/prerequisites")
 	}
 	return folders
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -28,13 +29,17 @@ type olmBundle struct {
 }
 
 func (o Options) bundles(f flavour.Flavour, images map[string]string) ([]olmBundle, error) {
+	addons := "assets/csi-addons/generated/olm"
+	if !f.OpenShift() {
+		addons = path.Join("assets/csi-addons/generated", string(f), "olm")
+	}
 	folders, err := filepath.Glob(
 		filepath.Join(o.Root, "assets/drivers/*/generated", string(f), "olm"))
 	if err != nil {
 		return nil, err
 	}
 	var bundles []olmBundle
-	for _, folder := range append(folders, filepath.Join(o.Root, "assets/csi-addons/generated/olm")) {
+	for _, folder := range append(folders, filepath.Join(o.Root, addons)) {
 		one, err := o.bundle(folder, images)
 		if err != nil {
 			return nil, fmt.Errorf("reading the bundle in %s: %w", folder, err)

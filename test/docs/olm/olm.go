@@ -164,9 +164,10 @@ func (o *OLM) Install(p Package) {
 	install := o.commands("Install", p)
 	differences := o.commands("Kubernetes without OpenShift", p)
 	if p.secret == "" {
-		o.Run(o.commands("CSI-Addons", p)[0])
+		addons := o.commands("CSI-Addons", p)
+		o.Run(addons[1] + addons[2])
 	} else {
-		o.Run(differences[0] + install[0])
+		o.Run(differences[0])
 	}
 	o.Run(install[1])
 	o.Run(install[2])
@@ -197,11 +198,13 @@ func (o *OLM) AwaitReady(p Package) {
 	o.Run(o.commands("Kubernetes without OpenShift", p)[2])
 }
 
-// Follow runs the commands in a section of the page.
+// Follow runs the commands in a section of the page, except for those on OpenShift.
 func (o *OLM) Follow(heading string) {
 	o.t.Helper()
-	selected := o.commands("Kubernetes without OpenShift", Manila())[0]
+	addons := o.commands("CSI-Addons", CSIAddons())[1]
 	for _, command := range o.commands(heading, Manila()) {
-		o.Run(selected + command)
+		if !strings.Contains(command, "$PREREQUISITES") {
+			o.Run(addons + command)
+		}
 	}
 }
