@@ -214,8 +214,11 @@ type helmOperator struct {
 
 func (h *helmCluster) runs(command string) {
 	h.t.Helper()
-	h.run(`CHART="$RELEASE/openstack-csi-1.0.0.tgz"` + "\n" + command)
+	h.run(withChart + command)
 }
+
+// withChart precedes commands with the chart.
+const withChart = `CHART="$RELEASE/openstack-csi-1.0.0.tgz"` + "\n"
 
 // follows runs the commands in a section of the page, except those that need pods of a driver. It
 // starts the operator of a driver before the command that waits for it.

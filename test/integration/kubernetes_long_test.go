@@ -75,7 +75,6 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 			}
 			k.run("kubectl wait volumesnapshotclass/" + section.snapshots + " --for=create --timeout=1m")
 			k.mustNotWarn()
-			k.run(unlabelled)
 			k.rotatesCredentials()
 			k.mustNotReadOpenShift()
 		})
@@ -87,19 +86,9 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 		k.follow(heading)
 	}
 	k.addsSidecars()
+	k.mustMarkObjects(before)
 	k.leaves(before)
 }
-
-// unlabelled fails if an object of the drivers, except for what the administrator creates, lacks the
-// label that all of them have. The administrator's Secret is among the objects that it lists.
-const unlabelled = `objects=$(kubectl get --all-namespaces --output=name ` +
-	`--selector='app.kubernetes.io/part-of!=openstack-csi' deployments,daemonsets,services,` +
-	`serviceaccounts,secrets,configmaps,poddisruptionbudgets,networkpolicies,roles,rolebindings,` +
-	`clusterroles,clusterrolebindings,csidrivers,storageclasses,volumesnapshotclasses,` +
-	`maniladrivers,cinderdrivers) || exit 1
-echo "$objects" | grep -qE '/openstack-credentials$' || exit 1
-! echo "$objects" | grep -E 'manila|cinder|standard-csi|openstack-csi|cloud-conf' | ` +
-	`grep -vE 'openstack-csi-metrics$'`
 
 // addsSidecars runs the command of docs/csi-addons/install.md that sets the images of CSI-Addons in
 // the Deployment of an operator.
@@ -223,10 +212,16 @@ func (k *plainKubernetes) follow(heading string) {
 // run runs a command of the guide on a machine without Go and git.
 func (k *plainKubernetes) run(command string) {
 	k.t.Helper()
+	k.must(guide.Run(k.ctx(), command, k.variables()...))
+}
+
+// variables returns the environment of a command of the guide.
+func (k *plainKubernetes) variables() []string {
 	path := []string{k.programs(), shared.Kubernetes, os.Getenv("PATH")}
-	k.must(guide.Run(k.ctx(), command, "PATH="+strings.Join(path, string(os.PathListSeparator)),
-		"KUBECONFIG="+k.dir.AdminKubeconfig(), "CLOUDS="+k.clouds(),
-		"RELEASE="+k.release))
+	return []string{
+		"PATH=" + strings.Join(path, string(os.PathListSeparator)),
+		"KUBECONFIG=" + k.dir.AdminKubeconfig(), "CLOUDS=" + k.clouds(), "RELEASE=" + k.release,
+	}
 }
 
 // startOperator runs the operator as its Deployment in the cluster says, and returns a function
