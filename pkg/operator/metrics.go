@@ -57,7 +57,7 @@ func (m requestMetric) observe(r openstack.Request) {
 	m.duration.WithLabelValues(r.Service, r.Code).Observe(r.Duration.Seconds())
 }
 
-// conditionMetric is a gauge for each condition in the cache of the ClusterCSIDriver, and another
+// conditionMetric is a gauge for each condition in the cache of the driver's object, and another
 // one for the reason of each condition that ends in Available. The second one is not a label of the
 // first one, because each reason would start a new series, and the wait of the alerts anew.
 type conditionMetric struct {
@@ -87,7 +87,7 @@ func (m *conditionMetric) DescribeWithStability(descriptions chan<- *metrics.Des
 }
 
 // CollectWithStability implements metrics.StableCollector. It collects nothing before the cache
-// contains the ClusterCSIDriver.
+// contains the object.
 func (m *conditionMetric) CollectWithStability(collected chan<- metrics.Metric) {
 	_, status, _, err := m.operator.GetOperatorState()
 	if err != nil {
