@@ -4,6 +4,7 @@ package integration
 
 import (
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,17 +19,23 @@ import (
 // byOthers matches objects that neither an operator nor a file of a release creates: those of
 // Kubernetes, of the administrator, of the project of snapshots, and of leader election, whose
 // library sets no labels.
-const byOthers = `^(APIService|CSINode|Endpoints|Event|IPAddress|Lease|Node|PersistentVolume|` +
-	`PersistentVolumeClaim|VolumeSnapshot) |^Secret openstack-csi/openstack-credentials$|monitoring|` +
+const byOthers = `^(APIService|ComponentStatus|CSINode|Endpoints|Event|IPAddress|Lease|Node|` +
+	`PersistentVolume|PersistentVolumeClaim|VolumeSnapshot) |` +
+	`^(ConfigMap|ServiceAccount) (default|kube-[a-z-]+)/|^Secret openstack-csi/openstack-credentials$|monitoring|` +
 	`snapshot-controller|snapshot\.storage\.k8s\.io$|/(default|kube-root-ca\.crt)$|` +
 	`^ClusterRole(Binding)? /openstack-csi-metrics$`
+
+// bookkeeping are the annotations with which library-go, and we in the same form, remember what
+// they have written.
+const bookkeeping = `^(operator\.openshift\.io/(spec-hash|rollout-inputs|dep-)|` +
+	`storage\.openshift\.io/stable-generation$)`
 
 // mustMarkObjects reads all objects of all resources. It fails the test if one that is new since
 // before, and not of others, lacks the labels of this flavour, or if
 // its group, name, labels or annotations are of OpenShift. No API group is of OpenShift.
 func (k *plainKubernetes) mustMarkObjects(before []string) {
 	k.t.Helper()
-	others := regexp.MustCompile(byOthers)
+	others, kept := regexp.MustCompile(byOthers), regexp.MustCompile(bookkeeping)
 	found := map[string]int{}
 	for _, object := range k.allObjects() {
 		name := object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
@@ -37,7 +44,9 @@ func (k *plainKubernetes) mustMarkObjects(before []string) {
 			continue
 		}
 		annotations := object.GetAnnotations()
-		delete(annotations, corev1.LastAppliedConfigAnnotation)
+		maps.DeleteFunc(annotations, func(key, _ string) bool {
+			return key == corev1.LastAppliedConfigAnnotation || kept.MatchString(key)
+		})
 		text, err := json.Marshal([]any{
 			object.GetAPIVersion(), name, object.GetLabels(), annotations,
 		})
