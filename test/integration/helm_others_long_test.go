@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,6 +70,7 @@ func (k *plainKubernetes) seenByOthers() []string {
 	k.must(err)
 	seen := regexp.MustCompile(`(?m)^  (has|openshift) .*`).FindAllString(output, -1)
 	assert.Check(k.t, len(seen) > 10, output)
+	slices.Sort(seen)
 	return seen
 }
 
