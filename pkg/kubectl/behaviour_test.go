@@ -408,6 +408,29 @@ func allowed(t *testing.T) map[string]bool {
 	return all
 }
 
+// The commands of the pages use these variables.
+func TestPageOfNamesSetsTheVariablesOfEachDriver(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/names.md")
+	assert.NilError(t, err)
+	for _, f := range []flavour.Flavour{flavour.Kubernetes, flavour.Standalone} {
+		c := &cluster{flavour: f}
+		for _, d := range c.drivers() {
+			operators := d.namespace
+			if f.OpenShift() {
+				operators = flavour.DefaultNamespace
+			}
+			for _, line := range []string{
+				fmt.Sprintf("OBJECT=%s NAMESPACE=%s OPERATORS=%s", strings.Replace(c.argument(d), " ", "/", 1),
+					d.namespace, operators),
+				fmt.Sprintf("OPERATOR=%s CONTROLLER=%s", d.operator, d.controller),
+			} {
+				assert.Check(t, is.Contains(string(page), "\n    "+line+"\n"))
+			}
+		}
+	}
+}
+
 // The page names what must-gather lists. The ClusterRole allows the rest, which is for the status.
 func TestPageNamesThePermissionsOfMustGather(t *testing.T) {
 	t.Parallel()
