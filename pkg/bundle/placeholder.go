@@ -147,7 +147,7 @@ func ImageNames(bundles []*Bundle) map[flavour.Side]sets.Set[string] {
 // in the management cluster use the release of the control plane, which has variables of its own.
 // cluster-storage-operator sets two of them; the image of the guest cluster is the fallback.
 func ImageVariables(f flavour.Flavour, side flavour.Side, placeholder string) []string {
-	if f != flavour.HyperShift || side != flavour.ControlPlane {
+	if !f.Hosted() || side != flavour.ControlPlane {
 		return []string{placeholder}
 	}
 	own := strings.TrimSuffix(placeholder, imageSuffix) + "_CONTROL_PLANE" + imageSuffix

@@ -18,8 +18,8 @@ const (
 )
 
 // validateNodes checks the options of the node plugins.
-func (c *Config) validateNodes(openShift bool) (errs field.ErrorList) {
-	if c.KubeletDir != "" && openShift {
+func (c *Config) validateNodes(fixedFolder bool) (errs field.ErrorList) {
+	if c.KubeletDir != "" && fixedFolder {
 		errs = append(errs, field.Forbidden(field.NewPath("kubeletDir"),
 			"remove the field: the folder is fixed on OpenShift"))
 	}

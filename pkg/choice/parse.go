@@ -36,13 +36,13 @@ const (
 	maxProblem = 300
 )
 
-// Parse decodes and validates the choices of a kind, on OpenShift or elsewhere. It returns either
-// the choices, or the first faults in the order of their lines.
-func Parse(kind Kind, text string, openShift bool) (*Config, []Fault) {
+// Parse decodes and validates the choices of a kind, in a cluster where the folder of the kubelet
+// is fixed or not. It returns either the choices, or the first faults in the order of their lines.
+func Parse(kind Kind, text string, fixedFolder bool) (*Config, []Fault) {
 	if err := position.Fits(text, maxText); err != nil {
 		return nil, []Fault{{1, "the text " + err.Error()}}
 	}
-	config, err := parse(kind, text, openShift)
+	config, err := parse(kind, text, fixedFolder)
 	if err == nil {
 		return config, nil
 	}
@@ -73,7 +73,7 @@ func shortened(text string) string {
 	return text
 }
 
-func parse(kind Kind, text string, openShift bool) (*Config, error) {
+func parse(kind Kind, text string, fixedFolder bool) (*Config, error) {
 	document, err := position.Parse(Key, []byte(text))
 	if err != nil {
 		return nil, unreadable(kind, []byte(text), err)
@@ -87,7 +87,7 @@ func parse(kind Kind, text string, openShift bool) (*Config, error) {
 	if err := document.DecodeStrictly(content); err != nil && len(checker.faults) == 0 {
 		return nil, document.Errorf("", "%w", err)
 	}
-	errs := append(validate(kind, content), content.validateNodes(openShift)...)
+	errs := append(validate(kind, content), content.validateNodes(fixedFolder)...)
 	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
 	invalid := document.ValidationError(errs[:min(len(errs), maxFaults)])
 	faults := slices.Concat(checker.faults, checker.invalid, checker.others(invalid))

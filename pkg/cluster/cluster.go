@@ -104,7 +104,7 @@ func New(f flavour.Flavour, n flavour.Namespaces, controlPlane, guest *Clients) 
 		controlPlane.addInformers()
 		c.starts = append(c.starts, controlPlane.start)
 	}
-	if f == flavour.HyperShift {
+	if f.Hosted() {
 		c.HostedControlPlanes = newHostedControlPlanes(controlPlane.Dynamic, n.ControlPlane)
 		c.AddInformerFactory(c.HostedControlPlanes)
 	}
@@ -152,14 +152,14 @@ func Connect(o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("creating clients of the guest side: %w", err)
 	}
 	controlPlane := guestSide
-	if o.Flavour == flavour.HyperShift {
+	if o.Flavour.Hosted() {
 		if controlPlane, err = newClients(o.ControlPlane); err != nil {
 			return nil, fmt.Errorf("creating clients of the management cluster: %w", err)
 		}
 	}
 	c := New(o.Flavour, o.Namespaces, controlPlane, guestSide)
 	c.Config = guest.NewConfig(guestSide.Dynamic, c.guestSuffix())
-	if !o.Flavour.OpenShift() {
+	if !o.Flavour.HasConfig() {
 		if c.Config, err = guest.NewStaticConfig(o.ClusterID); err != nil {
 			return nil, err
 		}
@@ -212,7 +212,7 @@ func newInformers(
 // Name returns the name of an object for messages. On HyperShift it contains the cluster.
 func (c *Cluster) Name(side flavour.Side, kind, namespace, name string) string {
 	object := kind + " " + path.Join(namespace, name)
-	if c.Flavour == flavour.HyperShift && side == flavour.ControlPlane {
+	if c.Flavour.Hosted() && side == flavour.ControlPlane {
 		return object + " of the management cluster"
 	}
 	return object + c.guestSuffix()
@@ -220,7 +220,7 @@ func (c *Cluster) Name(side flavour.Side, kind, namespace, name string) string {
 
 // guestSuffix returns the text that follows the name of an object of the guest side in messages.
 func (c *Cluster) guestSuffix() string {
-	if c.Flavour == flavour.HyperShift {
+	if c.Flavour.Hosted() {
 		return " of the guest cluster"
 	}
 	return ""

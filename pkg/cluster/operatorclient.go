@@ -41,7 +41,7 @@ type operatorClient struct {
 	// kind and name are those of the object, and object is both in messages.
 	kind         schema.GroupVersionKind
 	name, object string
-	// complete adds to the spec what no observer writes there. It may be nil.
+	// complete adds to the spec what no observer writes there.
 	complete func(*opv1.OperatorSpec)
 
 	mu sync.Mutex
@@ -70,15 +70,12 @@ func (c *Cluster) addOperatorClient(o Options) error {
 	// Both return an error only for a running informer.
 	_ = informer.SetTransform(guest.OnlyDriver(o.Driver))
 	_, _ = informer.SharedIndexInformer.AddEventHandler(&informer.handlers)
-	own := &operatorClient{
+	c.Operator = &operatorClient{
 		OperatorClientWithFinalizers: client, informer: informer, lister: generic.Lister(),
 		resource: c.guest.Dynamic.Resource(resource), clock: o.Clock,
 		kind: o.Kind, name: o.Driver, object: c.Object, applied: map[string]appliedStatus{},
+		complete: c.Config.Complete,
 	}
-	if !o.Flavour.OpenShift() {
-		own.complete = guest.Unobserved()
-	}
-	c.Operator = own
 	c.AddInformerFactory(informers)
 	return nil
 }
@@ -123,9 +120,7 @@ func (c *operatorClient) state(withSpec, withStatus *unstructured.Unstructured) 
 	if err != nil {
 		return nil, nil, "", err
 	}
-	if c.complete != nil {
-		c.complete(spec)
-	}
+	c.complete(spec)
 	driver, err := decode(withStatus, "spec", "metadata")
 	if err != nil {
 		return nil, nil, "", err

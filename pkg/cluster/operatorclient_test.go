@@ -84,6 +84,7 @@ func newFixture(t *testing.T) *fixture {
 	f.client = &operatorClient{
 		lister: cache.NewGenericLister(f.cache, resource.GroupResource()), resource: f.server,
 		clock: f.clock, name: "x", object: "ClusterCSIDriver x", applied: map[string]appliedStatus{},
+		complete: func(*opv1.OperatorSpec) {},
 	}
 	f.catchUp()
 	return f

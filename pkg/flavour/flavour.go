@@ -38,7 +38,30 @@ func (f Flavour) Object(own string) schema.GroupVersionKind {
 			Group: "operator.openshift.io", Version: "v1", Kind: "ClusterCSIDriver",
 		}
 	}
-	return schema.GroupVersionKind{Group: "csi.openstack.org", Version: "v1alpha1", Kind: own}
+	return Own(own)
+}
+
+// Own returns a kind of our API group.
+func Own(kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "csi.openstack.org", Version: "v1alpha1", Kind: kind}
+}
+
+// Of returns the flavour of a cluster, which HasConfig or not, without a hosted control plane.
+func Of(hasConfig bool) Flavour {
+	return map[bool]Flavour{true: Standalone, false: Kubernetes}[hasConfig]
+}
+
+// HasConfig reports whether objects of config.openshift.io describe the cluster: its ID, topology,
+// proxy and TLS profile. Otherwise the operator's object and its settings do.
+func (f Flavour) HasConfig() bool { return f != Kubernetes }
+
+// ExtraGrants returns the folder of the manifests that grant an operator what those of its release
+// need not contain, because another operator applies them; "" if there is none.
+func (f Flavour) ExtraGrants() string {
+	if f == Standalone {
+		return "assets/csi-addons/openshift"
+	}
+	return ""
 }
 
 // Hosted reports whether the two sides are different clusters.

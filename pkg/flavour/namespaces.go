@@ -7,6 +7,8 @@ const (
 	DefaultNamespace = "openshift-cluster-csi-drivers"
 	// userConfigNamespace contains the administrator's configuration of a standalone cluster.
 	userConfigNamespace = "openshift-config"
+	// monitoringNamespace contains the Prometheus of OpenShift.
+	monitoringNamespace = "openshift-monitoring"
 )
 
 // The ConfigMap with the CA of the cloud, as the installer and as HyperShift name it.
@@ -24,13 +26,16 @@ type Namespaces struct {
 	ControlPlane string
 	// Guest contains the driver's DaemonSets and what belongs to them.
 	Guest string
-	// UserConfig contains, on the control plane side, the administrator's configuration.
+	// UserConfig contains, on the control plane side, the ConfigMaps of the administrator; "" if the
+	// operator's object contains the configuration.
 	UserConfig string
 	// CloudConfig is the name of the ConfigMap in UserConfig that contains the CA of the cloud
 	// for credentials without one, "" if there is none.
 	CloudConfig string
 	// Events contains, on the guest side, the operator's events.
 	Events string
+	// Monitoring contains, on the guest side, the Prometheus of the cluster; "" if anybody may own it.
+	Monitoring string
 }
 
 // Namespaces returns the namespaces of an operator and its driver. An empty driver namespace means
@@ -40,18 +45,19 @@ func (f Flavour) Namespaces(operator, driver string) Namespaces {
 	switch f {
 	case Kubernetes: // one namespace, whatever its name is, and the CA is in the driver Secret
 		return Namespaces{
-			Operator: operator, ControlPlane: operator, Guest: operator, UserConfig: operator,
-			Events: operator,
+			Operator: operator, ControlPlane: operator, Guest: operator, Events: operator,
 		}
 	case HyperShift:
 		return Namespaces{
 			Operator: operator, ControlPlane: operator, Guest: driver,
 			UserConfig: operator, CloudConfig: hostedCloudConfig, Events: DefaultNamespace,
+			Monitoring: monitoringNamespace,
 		}
 	}
 	return Namespaces{
 		Operator: operator, ControlPlane: driver, Guest: driver,
 		UserConfig: userConfigNamespace, CloudConfig: installedCloudConfig, Events: operator,
+		Monitoring: monitoringNamespace,
 	}
 }
 

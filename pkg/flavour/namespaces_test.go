@@ -23,7 +23,7 @@ func TestNamespacesOfEachFlavour(t *testing.T) {
 				Operator: "openshift-cluster-csi-drivers", ControlPlane: "openshift-manila-csi-driver",
 				Guest:      "openshift-manila-csi-driver",
 				UserConfig: "openshift-config", CloudConfig: "cloud-provider-config",
-				Events: "openshift-cluster-csi-drivers",
+				Events: "openshift-cluster-csi-drivers", Monitoring: "openshift-monitoring",
 			},
 		},
 		{
@@ -31,13 +31,14 @@ func TestNamespacesOfEachFlavour(t *testing.T) {
 			flavour.Namespaces{
 				Operator: "op", ControlPlane: "openshift-cluster-csi-drivers",
 				Guest:      "openshift-cluster-csi-drivers",
-				UserConfig: "openshift-config", CloudConfig: "cloud-provider-config", Events: "op",
+				UserConfig: "openshift-config", CloudConfig: "cloud-provider-config",
+				Events: "op", Monitoring: "openshift-monitoring",
 			},
 		},
 		{
 			"kubernetes", flavour.Kubernetes, "any", "openshift-manila-csi-driver",
 			flavour.Namespaces{
-				Operator: "any", ControlPlane: "any", Guest: "any", UserConfig: "any", Events: "any",
+				Operator: "any", ControlPlane: "any", Guest: "any", Events: "any",
 			},
 		},
 		{
@@ -45,7 +46,7 @@ func TestNamespacesOfEachFlavour(t *testing.T) {
 			flavour.Namespaces{
 				Operator: "clusters-a", ControlPlane: "clusters-a", Guest: "openshift-manila-csi-driver",
 				UserConfig: "clusters-a", CloudConfig: "openstack-cloud-config",
-				Events: "openshift-cluster-csi-drivers",
+				Events: "openshift-cluster-csi-drivers", Monitoring: "openshift-monitoring",
 			},
 		},
 		{
@@ -53,7 +54,7 @@ func TestNamespacesOfEachFlavour(t *testing.T) {
 			flavour.Namespaces{
 				Operator: "clusters-a", ControlPlane: "clusters-a", Guest: "openshift-cluster-csi-drivers",
 				UserConfig: "clusters-a", CloudConfig: "openstack-cloud-config",
-				Events: "openshift-cluster-csi-drivers",
+				Events: "openshift-cluster-csi-drivers", Monitoring: "openshift-monitoring",
 			},
 		},
 	} {

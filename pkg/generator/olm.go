@@ -136,6 +136,8 @@ func (i *installation) inManifests(a *asset) bool {
 		return i.besideOperator(a)
 	case "NetworkPolicy":
 		return i.besideOperator(a) && !i.flavour.OpenShift()
+	case "ClusterRole": // for users of the kind
+		return i.part.Kind != "" && !i.flavour.OpenShift() && !i.inServiceVersion(a)
 	}
 	return false
 }

@@ -26,10 +26,13 @@ const ConfigName = "cluster"
 // Config contains listers of config.openshift.io objects of the guest side. Each read is checked.
 type Config struct {
 	Infrastructures *Lister[configv1.Infrastructure]
-	APIServers      *Lister[configv1.APIServer]
-	Proxies         *Lister[configv1.Proxy]
+	// APIServers and Proxies are nil if the cluster has no such objects.
+	APIServers *Lister[configv1.APIServer]
+	Proxies    *Lister[configv1.Proxy]
 
 	informers dynamicinformer.DynamicSharedInformerFactory
+	// unobserved is the observed configuration of a cluster without these objects.
+	unobserved []byte
 }
 
 // NewConfig creates the informers. Messages append suffix to the name of an object. Nothing runs
@@ -55,7 +58,7 @@ func NewStaticConfig(clusterID string) (*Config, error) {
 			quote(clusterID), clusterIDRule)
 	}
 	c := &Config{
-		Infrastructures: newStaticLister("Infrastructure", checkInfrastructure),
+		Infrastructures: newStaticLister("Infrastructure", checkInfrastructure), unobserved: unobserved(),
 	}
 	infrastructure := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": ConfigName},

@@ -28,17 +28,21 @@ func Spec(object string, from any) (*opv1.OperatorSpec, error) {
 	return spec, nil
 }
 
-// Unobserved returns a function that completes the spec of an object in which no observer writes: a
-// missing management state is Managed, and the TLS settings are the default profile.
-func Unobserved() func(*opv1.OperatorSpec) {
+// unobserved returns the observed configuration with the TLS settings of the default profile.
+func unobserved() []byte {
 	profile := configv1.TLSProfiles[crypto.DefaultTLSProfileType]
 	raw, _ := json.Marshal(observed{Target: &target{ServingInfo: &servingInfo{ // always valid
 		MinTLSVersion: string(profile.MinTLSVersion),
 		CipherSuites:  crypto.OpenSSLToIANACipherSuites(profile.Ciphers),
 	}}})
-	return func(spec *opv1.OperatorSpec) {
+	return raw
+}
+
+// Complete completes a spec in which no observer writes. A missing management state is Managed.
+func (c *Config) Complete(spec *opv1.OperatorSpec) {
+	if c.unobserved != nil {
 		spec.ManagementState = cmp.Or(spec.ManagementState, opv1.Managed)
-		spec.ObservedConfig = runtime.RawExtension{Raw: raw}
+		spec.ObservedConfig = runtime.RawExtension{Raw: c.unobserved}
 	}
 }
 

@@ -14,15 +14,13 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	"k8s.io/apiserver/pkg/authentication/request/x509"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/token/cache"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
-
-	"github.com/openshift/library-go/pkg/authorization/hardcodedauthorizer"
 )
 
 // The ConfigMap key in which each cluster publishes the CA of its client certificates.
@@ -42,14 +40,17 @@ const (
 // The permission to read the metrics. Components of Kubernetes require the same permission.
 const metricsPath, metricsVerb = "/metrics", "get"
 
+// prometheusAccount is the ServiceAccount of the Prometheus of OpenShift.
+const prometheusAccount = "prometheus-k8s"
+
 // metricsReaders is a group that exists only in this process. It contains the users who have the
 // permission to read the metrics.
 const metricsReaders = "csi-operator:metrics-readers"
 
 // restricted passes requests of the cluster's Prometheus and of its administrators to next. It
-// authenticates them by client certificate or token. If the cluster is not OpenShift, it reads only
-// tokens, also passes requests for /metrics of a user who has the permission to get this path, and
-// needs no permission in kube-system.
+// authenticates them by client certificate or token. If the cluster has no Prometheus of its own,
+// it reads only tokens, also passes requests for /metrics of a user who has the permission to get
+// this path, and needs no permission in kube-system.
 func restricted(
 	ctx context.Context, o Options, kube kubernetes.Interface, next http.Handler,
 ) (http.Handler, error) {
@@ -57,11 +58,11 @@ func restricted(
 		return next, nil
 	}
 	reviewer := tokenReviewer{reviews: kube.AuthenticationV1().TokenReviews()}
-	if o.NotOpenShift { // anybody may own the namespace of OpenShift's Prometheus
+	if o.Monitoring == "" {
 		reviewer.access = kube.AuthorizationV1().SubjectAccessReviews()
 	}
 	tokens := bearertoken.New(cache.New(reviewer, false, tokenCacheTTL, tokenCacheTTL))
-	if o.NotOpenShift {
+	if o.Monitoring == "" {
 		return &guard{authenticator: tokens, next: next}, nil
 	}
 	clientCA, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca",
@@ -73,15 +74,15 @@ func restricted(
 	certificates := x509.NewDynamic(clientCA.VerifyOptions, x509.CommonNameUserConversion)
 	return &guard{
 		authenticator: union.New(certificates, tokens),
-		prometheus:    hardcodedauthorizer.NewHardCodedMetricsAuthorizer(),
+		prometheus:    serviceaccount.MakeUsername(o.Monitoring, prometheusAccount),
 		next:          next,
 	}, nil
 }
 
 type guard struct {
 	authenticator authenticator.Request
-	// prometheus allows the Prometheus of OpenShift; nil if there is none.
-	prometheus authorizer.Authorizer
+	// prometheus is the user of the Prometheus of the cluster, "" if there is none.
+	prometheus string
 	next       http.Handler
 }
 
@@ -102,23 +103,18 @@ func (g *guard) allows(r *http.Request, who user.Info) bool {
 	if r.Method != http.MethodGet {
 		return false
 	}
-	if slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup) ||
-		slices.Contains(who.GetGroups(), metricsReaders) && r.URL.Path == metricsPath {
-		return true
-	}
-	if g.prometheus == nil {
-		return false
-	}
-	attributes := authorizer.AttributesRecord{User: who, Verb: metricsVerb, Path: r.URL.Path}
-	decision, _, err := g.prometheus.Authorize(r.Context(), attributes)
-	return err == nil && decision == authorizer.DecisionAllow
+	reads := slices.Contains(who.GetGroups(), metricsReaders) ||
+		g.prometheus != "" && who.GetName() == g.prometheus
+	return slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup) ||
+		reads && r.URL.Path == metricsPath
 }
 
 // tokenReviewer authenticates tokens with TokenReviews. The webhook authenticator of
 // k8s.io/apiserver does the same, but links gRPC.
 type tokenReviewer struct {
 	reviews authenticationclient.TokenReviewInterface
-	// access checks whether a user may read the metrics. It is nil on OpenShift.
+	// access checks whether a user may read the metrics. It is nil if only the Prometheus of the
+	// cluster may.
 	access authorizationclient.SubjectAccessReviewInterface
 }
 

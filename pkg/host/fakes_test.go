@@ -190,7 +190,7 @@ func (s *apiServer) options() Options {
 	config := s.config()
 	o := Options{
 		Name: "test", Namespace: "ns", Config: config, Served: config, EventNamespace: "ns",
-		Clock: clock.RealClock{},
+		Clock: clock.RealClock{}, Monitoring: "openshift-monitoring",
 	}
 	o.Operator.LeaderElection = configv1.LeaderElection{
 		LeaseDuration: metav1.Duration{Duration: 40 * time.Second},

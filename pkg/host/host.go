@@ -44,8 +44,9 @@ type Options struct {
 	// management cluster does not let an operator do so there. Events about the Lease are in the
 	// cluster of the Lease.
 	Served *rest.Config
-	// NotOpenShift prevents requests for objects of OpenShift.
-	NotOpenShift bool
+	// Monitoring is the namespace of the Prometheus in the served cluster that may read the metrics.
+	// If it is "", every user may who has the permission to get their path.
+	Monitoring string
 	// EventNamespace is the namespace of events in the served cluster.
 	EventNamespace string
 	// Operator configures serving and leader election.

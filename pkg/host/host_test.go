@@ -192,7 +192,6 @@ func TestLeaderElectionDurationsDependOnTheTopology(t *testing.T) {
 	}{
 		"replicas, or unknown": {"", func(*Options) {}, true, several},
 		"single replica":       {single, func(*Options) {}, true, [3]time.Duration{270, 240, 60}},
-		"not OpenShift":        {single, func(o *Options) { o.NotOpenShift = true }, false, several},
 		"hosted": {
 			single, func(o *Options) { o.Served = rest.CopyConfig(o.Config) }, false, several,
 		},

@@ -109,7 +109,7 @@ func (o Options) election(ctx context.Context) (leaderelection.LeaderElectionCon
 	given := o.Operator.LeaderElection
 	settings := electionconfig.LeaderElectionDefaulting(given, o.Namespace, o.Name+"-lock")
 	if given.LeaseDuration.Duration == 0 && given.RenewDeadline.Duration == 0 &&
-		given.RetryPeriod.Duration == 0 && o.Served == o.Config && !o.NotOpenShift &&
+		given.RetryPeriod.Duration == 0 && o.Served == o.Config &&
 		o.isSingleReplica(ctx) {
 		settings = electionconfig.LeaderElectionSNOConfig(settings)
 	}

@@ -150,7 +150,8 @@ func (r request) send(ctx context.Context, address string) (int, error) {
 func TestMetricsRequireAuthorization(t *testing.T) {
 	t.Parallel()
 	ca, foreign := newCA(t, "cluster"), newCA(t, "foreign")
-	address := serving(t, Options{Name: "test"}, configv1.ServingInfo{}, cluster(t, ca))
+	address := serving(t, Options{Name: "test", Monitoring: "openshift-monitoring"},
+		configv1.ServingInfo{}, cluster(t, ca))
 	mine, others := clientCertificate(t, ca, prometheus), clientCertificate(t, ca, "other")
 	forged := clientCertificate(t, foreign, prometheus)
 	tests := map[string]struct {
@@ -193,7 +194,7 @@ func TestMetricsRequireAuthorization(t *testing.T) {
 func TestPermittedUsersReadMetricsOutsideOpenShift(t *testing.T) {
 	t.Parallel()
 	kube := cluster(t, newCA(t, "cluster"))
-	address := serving(t, Options{Name: "test", NotOpenShift: true}, configv1.ServingInfo{}, kube)
+	address := serving(t, Options{Name: "test"}, configv1.ServingInfo{}, kube)
 	for token, want := range map[string]int{
 		"reader": http.StatusOK, "other": http.StatusForbidden, "scraper": http.StatusForbidden,
 		"admin": http.StatusOK, "nonsense": http.StatusUnauthorized,
@@ -220,7 +221,8 @@ func creations(kube *fake.Clientset, resource string) (n int) {
 func TestTokensAreReviewedOnce(t *testing.T) {
 	t.Parallel()
 	kube := cluster(t, newCA(t, "cluster"))
-	address := serving(t, Options{Name: "test"}, configv1.ServingInfo{}, kube)
+	address := serving(t, Options{Name: "test", Monitoring: "openshift-monitoring"},
+		configv1.ServingInfo{}, kube)
 	ask := func(token string, want int) {
 		got, err := request{path: "/metrics", token: token}.send(t.Context(), address)
 		assert.Check(t, err == nil && got == want,

@@ -236,26 +236,27 @@ func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {
 			continue // a new driver
 		}
 		of := driver{
-			name: o.ClusterCSIDriver, operator: o.Name, namespace: o.OperandNamespace,
-			lease: o.Component + "-lock", controller: o.Workloads[0], nodes: o.Workloads[1:],
+			name: o.ClusterCSIDriver, operator: o.Name, operatorIn: o.Namespace,
+			namespace: o.OperandNamespace,
+			lease:     o.Component + "-lock", controller: o.Workloads[0], nodes: o.Workloads[1:],
 		}
 		if o.Component == "" {
 			of.lease = o.Name + "-lock"
 		}
 		want = append(want, of)
 	}
-	got := drivers(flavour.Standalone)
+	got := drivers()
 	for i := range got {
 		for _, sidecar := range got[i].sidecars {
 			assert.Check(t, !strings.Contains(sidecar.Lease(got[i].name), "."), "no Lease has this name")
 		}
 		got[i].title, got[i].kind, got[i].credentials, got[i].sidecars = "", "", "", nil
-		got[i].loginSecret, got[i].loginOf = "", nil
+		got[i].loginSecret, got[i].loginOf, got[i].own = "", nil, ""
 	}
 	assert.Check(t, is.DeepEqual(want, got, cmp.AllowUnexported(driver{}, system{})), "drivers")
 	operators, err = fixtures.KubernetesOperators([]string{"cinder", "manila"})
 	assert.NilError(t, err)
-	for i, d := range (&cluster{flavour: flavour.Kubernetes}).drivers() {
+	for i, d := range (&cluster{flavour: flavour.Of(false)}).drivers() {
 		o := operators[i]
 		assert.Check(t, d.name == o.ClusterCSIDriver && d.namespace == o.Namespace && d.credentials ==
 			o.Credentials[0].Name, "on Kubernetes: %+v", d)
@@ -265,7 +266,7 @@ func TestNamesOfObjectsAreThoseOfTheManifests(t *testing.T) {
 // The pods mount all keys of the Secret if the volume lists none.
 func TestPodsMountTheLogin(t *testing.T) {
 	t.Parallel()
-	for _, d := range drivers(flavour.Standalone) {
+	for _, d := range drivers() {
 		var volumes []corev1.Volume
 		for _, file := range []string{"controller.yaml", "csi-addons/controller.yaml"} { // and a patch
 			text, err := os.ReadFile(filepath.Join("../../assets/drivers", strings.ToLower(d.title),

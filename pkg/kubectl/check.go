@@ -12,7 +12,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -177,7 +176,7 @@ func (c *cloud) offers(ctx context.Context) ([]Link, error) {
 	if err != nil || login.State != OK {
 		return links, err
 	}
-	for _, d := range drivers(flavour.Kubernetes) {
+	for _, d := range drivers() {
 		types, err := c.types(ctx, d.kind)
 		l := linkf(OK, "%s offers %d types to this project", d.title, len(types))
 		switch {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/api"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
@@ -22,21 +21,23 @@ type document struct {
 	kind   choice.Kind
 	text   string
 	before int
+	// inSpec is true if the text is the spec of an object.
+	inSpec bool
 }
 
 // documentsIn returns the choices in a file as operator.yaml: the whole file, a key of a ConfigMap,
 // the spec of a ManilaDriver or CinderDriver, or the values of the chart for each driver. The
 // parser of the operators reports what is no YAML.
 func documentsIn(text []byte) []document {
-	whole := []document{{kindOf(text), string(text), 0}}
+	whole := []document{{kindOf(text), string(text), 0, false}}
 	root, err := position.Tree(text, maxFile)
 	if err != nil || len(root.Content) == 0 {
 		return whole
 	}
 	if kind := child(root.Content[0], "kind"); kind != nil {
-		for _, d := range drivers(flavour.Kubernetes) {
+		for _, d := range drivers() {
 			spec := child(root.Content[0], "spec")
-			if spec != nil && d.kindIn(flavour.Kubernetes).Kind == kind.Value {
+			if spec != nil && d.ownKind() == kind.Value {
 				return []document{ofValues(d.kind, spec, text)}
 			}
 		}
@@ -48,10 +49,10 @@ func documentsIn(text []byte) []document {
 		if content.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 			before++
 		}
-		return []document{{kindOf([]byte(content.Value)), content.Value, before}}
+		return []document{{kindOf([]byte(content.Value)), content.Value, before, false}}
 	}
 	var parts []document
-	for _, d := range drivers(flavour.Kubernetes) {
+	for _, d := range drivers() {
 		config := child(child(root.Content[0], strings.ToLower(d.title)), "spec")
 		if config != nil && config.Kind == yaml.MappingNode {
 			parts = append(parts, ofValues(d.kind, config, text))
@@ -72,7 +73,7 @@ func ofValues(kind choice.Kind, config *yaml.Node, text []byte) document {
 	if config.Style&yaml.FlowStyle != 0 {
 		config.Style &^= yaml.FlowStyle
 		block, _ := yaml.Marshal(config) // a parsed node
-		return document{kind, header + string(block), config.Line - 3}
+		return document{kind, header + string(block), config.Line - 3, true}
 	}
 	indent := strings.Repeat(" ", config.Column-1)
 	for _, line := range lines[config.Line-1:] {
@@ -82,7 +83,7 @@ func ofValues(kind choice.Kind, config *yaml.Node, text []byte) document {
 		}
 		header += rest
 	}
-	return document{kind, header, config.Line - 3}
+	return document{kind, header, config.Line - 3, true}
 }
 
 // dropOthers removes the fields of a spec that are no choices from the map, and from its lines.

@@ -59,11 +59,10 @@ func (c *check) read(in io.Reader) ([]byte, error) {
 func (c *check) parse(
 	ctx context.Context, s *session, part document, e *Explanation,
 ) *choice.Config {
-	config, faults := choice.Parse(part.kind, part.text, false)
+	config, faults := choice.Parse(part.kind, part.text, !part.inSpec)
 	// The mistakes in the file do not wait for a cluster that does not answer.
 	if len(faults) == 0 && s.guest != nil {
 		s.guest.recognize(ctx)
-		config, faults = choice.Parse(part.kind, part.text, s.guest.flavour.OpenShift())
 	}
 	for _, f := range faults {
 		e.Chain = append(e.Chain, linkf(Problem, "%s:%d: %s", c.file, max(1, f.Line+part.before),
@@ -107,7 +106,7 @@ func (c *check) compare(
 	existing := list[storagev1.StorageClassList](ctx, s.guest).Items
 	spec := s.object(ctx, d)
 	to := &comparison{Names: classes.NamesOf(d.kind, d.name), config: config}
-	if !s.guest.flavour.OpenShift() {
+	if !s.guest.onOpenShift() {
 		to.Place = "the spec of " + s.guest.nameOf(d)
 	}
 	switch {

@@ -65,8 +65,8 @@ func (s *session) checkInstallation(ctx context.Context) []Link {
 		add("DaemonSet", d.ObjectMeta, d.Spec.Template)
 	}
 	definitions := list[apiextensionsv1.CustomResourceDefinitionList](ctx, s.guest).Items
-	nodes, own := list[corev1.NodeList](ctx, s.guest).Items, flavour.Kubernetes.Object("")
-	onKubernetes := !s.guest.flavour.OpenShift()
+	nodes, own := list[corev1.NodeList](ctx, s.guest).Items, flavour.Own("")
+	onKubernetes := !s.guest.onOpenShift()
 	links := append([]Link{s.permissions(ctx)}, s.neighbours(ctx, all)...)
 	if s.guest.hidden["CustomResourceDefinitions"] {
 		links = append(links, linkf(NotVisible, "CustomResourceDefinitions"))
@@ -124,7 +124,7 @@ func (c *cluster) needed() ([]authorizationv1.ResourceAttributes, error) {
 		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Verb: "escalate"},
 	}
 	files, err := fs.Glob(assets.Installations(),
-		"drivers/*/generated/"+string(cmp.Or(c.flavour, flavour.Standalone))+"/*/*.yaml")
+		"drivers/*/generated/"+string(cmp.Or(c.flavour, flavour.Of(true)))+"/*/*.yaml")
 	for _, file := range files {
 		text, failed := fs.ReadFile(assets.Installations(), file)
 		u := &unstructured.Unstructured{} // each file contains one object

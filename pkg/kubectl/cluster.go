@@ -32,7 +32,7 @@ import (
 type cluster struct {
 	client.Client
 
-	// flavour is Kubernetes after recognize, or else that of OpenShift.
+	// flavour decides names. recognize sets it; without it they are those of OpenShift.
 	flavour flavour.Flavour
 	// installed are the Deployments of operators and drivers on Kubernetes, in any namespace.
 	installed []appsv1.Deployment
@@ -51,7 +51,7 @@ func (c *cluster) recognize(ctx context.Context) {
 	if !apierrors.IsNotFound(err) {
 		return
 	}
-	c.flavour = flavour.Kubernetes
+	c.flavour = flavour.Of(false)
 	var found appsv1.DeploymentList
 	labels := client.MatchingLabels{"app.kubernetes.io/part-of": "openstack-csi"}
 	if c.List(ctx, &found, labels) == nil {

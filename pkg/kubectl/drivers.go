@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,33 +18,31 @@ import (
 
 // driver contains the names of the objects of a driver. A test compares them with the manifests.
 type driver struct {
-	// title is the name for people, name that of the ClusterCSIDriver.
-	title, name string
-	kind        choice.Kind
+	// title is the name for people, name that of the CSI driver and of the object that configures it.
+	// own is the name, if it differs, where the object is of our kind.
+	title, name, own string
+	kind             choice.Kind
 	// operator is the name of the operator's Deployment, lease that of its Lease.
 	operator, lease string
-	namespace       string
-	controller      string
-	nodes           []string
-	sidecars        []diagnosis.Sidecar
-	credentials     string
+	// namespace is that of the driver, operatorIn that of the operator.
+	namespace, operatorIn string
+	controller            string
+	nodes                 []string
+	sidecars              []diagnosis.Sidecar
+	credentials           string
 	// loginSecret is the Secret that the driver reads, loginOf its data for a login, without the CA.
 	loginSecret string
 	loginOf     func(*clouds.Login) map[string]string
 }
 
-// drivers returns the drivers with the names that they have in a flavour.
-func drivers(f flavour.Flavour) []driver {
-	manila := string(opv1.ManilaCSIDriver)
-	if !f.OpenShift() {
-		manila = "nfs." + manila
-	}
+// drivers returns the drivers with the names that they have on OpenShift.
+func drivers() []driver {
 	return []driver{
 		{
 			title: "Cinder", name: string(opv1.CinderCSIDriver), kind: choice.Cinder,
-			operator:    "openstack-cinder-csi-driver-operator",
-			lease:       "openstack-cinder-csi-driver-operator-lock",
-			namespace:   flavour.DefaultNamespace,
+			operator:  "openstack-cinder-csi-driver-operator",
+			lease:     "openstack-cinder-csi-driver-operator-lock",
+			namespace: flavour.DefaultNamespace, operatorIn: flavour.DefaultNamespace,
 			controller:  "openstack-cinder-csi-driver-controller",
 			nodes:       []string{"openstack-cinder-csi-driver-node"},
 			credentials: "openstack-cloud-credentials",
@@ -56,10 +55,11 @@ func drivers(f flavour.Flavour) []driver {
 			},
 		},
 		{
-			title: "Manila", name: manila, kind: choice.Manila,
-			operator:    "manila-csi-driver-operator",
-			lease:       "openstack-manila-csi-driver-operator-lock",
-			namespace:   "openshift-manila-csi-driver",
+			title: "Manila", name: string(opv1.ManilaCSIDriver), kind: choice.Manila,
+			own:       "nfs." + string(opv1.ManilaCSIDriver),
+			operator:  "manila-csi-driver-operator",
+			lease:     "openstack-manila-csi-driver-operator-lock",
+			namespace: "openshift-manila-csi-driver", operatorIn: flavour.DefaultNamespace,
 			controller:  "openstack-manila-csi-controllerplugin",
 			nodes:       []string{"openstack-manila-csi-nodeplugin", "csi-nodeplugin-nfsplugin"},
 			credentials: "manila-cloud-credentials",
@@ -77,18 +77,19 @@ const defaultNamespace, defaultSecret = "openstack-csi", "openstack-credentials"
 
 // drivers returns the drivers as the cluster names them, and where its Deployments are.
 func (c *cluster) drivers() []driver {
-	all := drivers(c.flavour)
+	all := drivers()
 	for i := range all {
-		if c.flavour.OpenShift() {
+		d := &all[i]
+		if c.onOpenShift() {
 			break
 		}
-		d := &all[i]
-		d.namespace, d.credentials = defaultNamespace, defaultSecret
+		d.name, d.credentials = cmp.Or(d.own, d.name), defaultSecret
+		d.namespace, d.operatorIn = defaultNamespace, defaultNamespace
 		for _, one := range c.installed {
 			if one.Name != d.operator && one.Name != d.controller {
 				continue
 			}
-			d.namespace = one.Namespace
+			d.namespace, d.operatorIn = one.Namespace, one.Namespace
 			for _, arg := range one.Spec.Template.Spec.Containers[0].Args {
 				if secret, found := strings.CutPrefix(arg, "--credentials-secret="); found {
 					d.credentials = secret

@@ -58,8 +58,8 @@ func userKinds() []schema.GroupVersionKind {
 }
 
 func ownKinds() (kinds []schema.GroupVersionKind) {
-	for _, d := range drivers(flavour.Kubernetes) {
-		kinds = append(kinds, d.kindIn(flavour.Kubernetes))
+	for _, d := range drivers() {
+		kinds = append(kinds, flavour.Own(d.ownKind()))
 	}
 	return kinds
 }
@@ -83,6 +83,9 @@ func (g *gathering) configuration(ctx context.Context) {
 	infrastructure := &configv1.Infrastructure{}
 	find(ctx, g.cluster, "", "cluster", infrastructure)
 	of := g.flavour.Namespaces(g.drivers()[0].namespace, "")
+	if of.UserConfig == "" {
+		return
+	}
 	kind := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	names := []string{of.CloudConfig, infrastructure.Spec.CloudConfig.Name}
 	for _, d := range g.drivers() {

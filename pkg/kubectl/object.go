@@ -11,24 +11,21 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // kindOf returns the kind of the object that configures the operator of a driver.
-func (c *cluster) kindOf(d driver) schema.GroupVersionKind { return d.kindIn(c.flavour) }
+func (c *cluster) kindOf(d driver) schema.GroupVersionKind { return c.flavour.Object(d.ownKind()) }
 
-func (d driver) kindIn(f flavour.Flavour) schema.GroupVersionKind {
-	return f.Object(d.title + "Driver")
-}
+// ownKind returns our kind for a driver.
+func (d driver) ownKind() string { return d.title + "Driver" }
+
+// onOpenShift returns whether objects of OpenShift configure the operators.
+func (c *cluster) onOpenShift() bool { return c.flavour.Object("").Group == opv1.GroupName }
 
 // object reads the object that configures the operator of a driver; nil if there is none. All kinds
 // have the fields of a ClusterCSIDriver that the commands read.
 func (s *session) object(ctx context.Context, d driver) *opv1.ClusterCSIDriver {
-	object := &opv1.ClusterCSIDriver{}
-	if s.guest.flavour.OpenShift() {
-		return find(ctx, s.guest, "", d.name, object)
-	}
-	found := &unstructured.Unstructured{}
+	object, found := &opv1.ClusterCSIDriver{}, &unstructured.Unstructured{}
 	found.SetGroupVersionKind(s.guest.kindOf(d))
 	if find(ctx, s.guest, "", d.name, found) == nil {
 		return nil
@@ -55,7 +52,7 @@ func (c *cluster) argument(d driver) string { return strings.ToLower(c.nameOf(d)
 
 // setting returns where the administrator makes a choice for a driver, which may be of others.
 func (c *cluster) setting(field, driver string) string {
-	if d := c.findDriver(driver); d != nil && !c.flavour.OpenShift() {
+	if d := c.findDriver(driver); d != nil && !c.onOpenShift() {
 		return "spec." + field + " of " + c.nameOf(*d)
 	}
 	return field + " in " + choice.Key

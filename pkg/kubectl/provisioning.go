@@ -43,7 +43,7 @@ func (f *claimFacts) consumerLinks(ctx context.Context) []Link {
 func (s *session) goneText(name string) string {
 	text := s.guest.nameOf(*s.guest.findDriver(name)) + " is gone, so nobody maintains the driver. " +
 		"Apply the manifests of its operator again"
-	if !s.guest.flavour.OpenShift() {
+	if !s.guest.onOpenShift() {
 		return text
 	}
 	return text + "; on OpenShift, cluster-storage-operator creates it"

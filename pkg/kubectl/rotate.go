@@ -18,7 +18,6 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/clouds"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 const (
@@ -237,11 +236,7 @@ func (r *rotation) findSources(ctx context.Context) error {
 // findDriverSecrets finds the Secrets of the drivers that nobody maintains.
 func (r *rotation) findDriverSecrets(ctx context.Context) error {
 	for _, d := range r.guest.drivers() {
-		namespaces := []string{flavour.DefaultNamespace, d.namespace}
-		if !r.guest.flavour.OpenShift() {
-			namespaces = namespaces[1:]
-		}
-		for _, namespace := range slices.Compact(namespaces) {
+		for _, namespace := range slices.Compact([]string{d.operatorIn, d.namespace}) {
 			secret, err := r.secret(ctx, namespace, d.credentials)
 			if err != nil {
 				return err

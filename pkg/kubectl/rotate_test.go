@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -427,8 +428,8 @@ func (c *rotatingCluster) refusing(accept func(client.Client), reasons ...string
 		if err := of.Get(ctx, key, object); err != nil {
 			return err
 		}
-		status, ok := object.(*opv1.ClusterCSIDriver)
-		if !ok {
+		seen, ok := object.(*unstructured.Unstructured)
+		if !ok || seen.GetKind() != "ClusterCSIDriver" {
 			return nil
 		}
 		const repetitions = 3
@@ -437,7 +438,8 @@ func (c *rotatingCluster) refusing(accept func(client.Client), reasons ...string
 			accept(inner)
 			return nil
 		}
-		status.Status.Conditions = []opv1.OperatorCondition{
+		var driver opv1.ClusterCSIDriver
+		driver.Status.Conditions = []opv1.OperatorCondition{
 			{Type: "ManilaCloudReachable", Status: opv1.ConditionFalse, Message: "no route"},
 			{
 				Type: "ManilaCredentialsAccepted", Status: opv1.ConditionFalse,
@@ -445,7 +447,9 @@ func (c *rotatingCluster) refusing(accept func(client.Client), reasons ...string
 			},
 			{Type: "OtherCredentialsAccepted", Status: opv1.ConditionTrue, Message: "fine"},
 		}
-		return nil
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&driver)
+		seen.Object["status"] = content["status"]
+		return err
 	})
 }
 
@@ -498,9 +502,11 @@ func TestRotationWaitsForTheLoginOfTheDriver(t *testing.T) {
 			driver.Spec.ManagementState = opv1.ManagementState(name)
 			c := newRotatingCluster(t, append(test.objects, driver)...)
 			c.rolls = map[string]bool{"early": true, "late": name != workload}
-			accept, timeout := func(client.Client) {}, "--timeout=3s"
+			accept, timeout := func(client.Client) {}, "--timeout=1m"
+			if test.code == exitDeadline {
+				timeout = "--timeout=5s"
+			}
 			if test.accepted {
-				timeout = "--timeout=1m"
 				accept = func(to client.Client) {
 					assert.Check(t, to.Update(t.Context(), loginOf(t, "Manila", fresh)))
 				}

@@ -17,7 +17,6 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // controlPlane is the cluster and the namespace of the controllers of a driver and of its operator.
@@ -39,11 +38,7 @@ func (s *session) place(ctx context.Context, d driver) *controlPlane {
 		infrastructure.Status.ControlPlaneTopology == configv1.ExternalTopologyMode {
 		return nil
 	}
-	operator := d.namespace
-	if s.guest.flavour.OpenShift() {
-		operator = flavour.DefaultNamespace
-	}
-	return &controlPlane{s.guest, d.namespace, operator}
+	return &controlPlane{s.guest, d.namespace, d.operatorIn}
 }
 
 // hiddenControlPlane is a key of system.hidden.

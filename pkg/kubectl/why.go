@@ -71,9 +71,9 @@ func explainers() map[string]explainer {
 
 		"deployment":       {apps.WithKind("Deployment"), explainWorkload},
 		daemonSet:          {apps.WithKind("DaemonSet"), explainWorkload},
-		"clustercsidriver": {flavour.Standalone.Object(""), explainDriver},
-		"maniladriver":     {flavour.Kubernetes.Object("ManilaDriver"), explainDriver},
-		"cinderdriver":     {flavour.Kubernetes.Object("CinderDriver"), explainDriver},
+		"clustercsidriver": {flavour.Of(true).Object(""), explainDriver},
+		"maniladriver":     {flavour.Own("ManilaDriver"), explainDriver},
+		"cinderdriver":     {flavour.Own("CinderDriver"), explainDriver},
 
 		"job":                 {batchv1.SchemeGroupVersion.WithKind("Job"), reading(explainPodsOfJob)},
 		"statefulset":         {apps.WithKind("StatefulSet"), reading(explainSet)},

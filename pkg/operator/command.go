@@ -17,7 +17,6 @@ import (
 	"github.com/openshift/library-go/pkg/config/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/clouds"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 	"github.com/openstack-csi/csi-operator/pkg/host"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -93,7 +92,7 @@ func (o *operator) start(ctx context.Context) error {
 		return fmt.Errorf("loading the kubeconfig: %w", err)
 	}
 	served := own
-	if o.settings.Flavour == flavour.HyperShift {
+	if o.settings.Flavour.Hosted() {
 		served, err = client.GetKubeConfigOrInClusterConfig(o.settings.GuestKubeconfig, nil)
 		if err != nil {
 			return fmt.Errorf("loading the kubeconfig of the guest cluster: %w", err)
@@ -122,6 +121,6 @@ func (o *operator) hostOptions(own, served *rest.Config) host.Options {
 		Namespace: o.namespaces.Operator, EventNamespace: o.namespaces.Events,
 		Config: own, Served: served, Clock: clock.RealClock{},
 		Operator: o.settings.Operator, RestartOn: o.settings.RestartOn,
-		NotOpenShift: !o.settings.Flavour.OpenShift(),
+		Monitoring: o.namespaces.Monitoring,
 	}
 }

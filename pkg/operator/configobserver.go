@@ -19,12 +19,12 @@ import (
 
 // configObserver returns the controller that copies the proxy and the TLS profile of the cluster to
 // the ClusterCSIDriver. Unlike library-go's for CSI drivers, it also watches the TLS profile. It
-// returns nil if the cluster is not OpenShift: see guest.Unobserved.
+// returns nil if the cluster has no such objects: see guest.Config.Complete.
 func (d *driver) configObserver(name string) (factory.Controller, error) {
-	if !d.cluster.Flavour.OpenShift() {
+	proxies, apiServers := d.cluster.Config.Proxies, d.cluster.Config.APIServers
+	if proxies == nil {
 		return nil, nil
 	}
-	proxies, apiServers := d.cluster.Config.Proxies, d.cluster.Config.APIServers
 	informers := []factory.Informer{d.operator.Informer(), proxies.Informer(), apiServers.Informer()}
 	listers := csiconfigobservercontroller.Listers{ProxyLister_: proxies, APIServerLister_: apiServers}
 	for _, informer := range informers {

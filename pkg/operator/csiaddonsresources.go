@@ -219,7 +219,7 @@ func (r *addonsObjects) degradedCondition(refused, failed []error) *cluster.Cond
 func lines(errs []error) string { return errors.Join(errs...).Error() }
 
 func (d *driver) activeMessage() string {
-	if d.cluster.Flavour == flavour.HyperShift {
+	if d.cluster.Flavour.Hosted() {
 		return "The operator adds CSI-Addons to the pods on nodes. NetworkFence is not available in a " +
 			"guest cluster"
 	}
@@ -228,8 +228,8 @@ func (d *driver) activeMessage() string {
 
 // grantAdvice says which manifest grants the permissions.
 func (d *driver) grantAdvice() string {
-	if d.cluster.Flavour == flavour.Standalone {
-		return "Run `oc apply -k assets/csi-addons/openshift` to grant missing permissions"
+	if folder := d.cluster.Flavour.ExtraGrants(); folder != "" {
+		return "Run `oc apply -k " + folder + "` to grant missing permissions"
 	}
 	return "The manifests of the operator's release grant missing permissions"
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// mustFitFlavour returns an error if the cluster of an operator of the flavour kubernetes is
-// OpenShift: two operators would then maintain one driver. It asks for a resource, because reading
-// an object would need a permission. The other flavours wait instead for the objects of OpenShift,
-// whose API server does not serve them while it starts.
+// mustFitFlavour returns an error if the operator does not read the objects of OpenShift, but the
+// cluster is OpenShift: two operators would then maintain one driver. It asks for a resource,
+// because reading an object would need a permission. Other operators wait for the objects, which
+// the API server of OpenShift does not serve while it starts.
 func mustFitFlavour(c *cluster.Cluster) error {
-	if c.Flavour.OpenShift() {
+	if c.Config.Proxies != nil {
 		return nil
 	}
 	found, err := c.Side(flavour.Guest).Kube.Discovery().

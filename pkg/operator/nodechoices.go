@@ -40,16 +40,13 @@ func (d *driver) nodeChoicesHook(deployed func() *appsv1.DaemonSet) hook.Workloa
 	}}
 }
 
-// configuredAnnotation marks the DaemonSet of a driver whose administrator has a ConfigMap with
-// choices. An annotation of a Deployment would be another generation. Who changes it in a guest
-// cluster delays the start there, or gets the defaults for a moment.
+// configuredAnnotation marks the DaemonSet of a driver whose administrator has choices. An
+// annotation of a Deployment would be another generation. Who changes it in a guest cluster delays
+// the start there, or gets the defaults for a moment.
 const configuredAnnotation = "csi.openstack.org/configured"
 
 func (d *driver) configuredHook(deployed func() *appsv1.DaemonSet) hook.Workload {
 	return hook.Workload{DaemonSet: func(_ *opv1.OperatorSpec, wanted *appsv1.DaemonSet) error {
-		if !d.cluster.Flavour.OpenShift() {
-			return nil // the object always exists
-		}
 		if d.choices != nil && d.choices.Get() != nil {
 			metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, configuredAnnotation, "true")
 		} else if isConfigured(deployed()) {

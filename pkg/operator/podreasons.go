@@ -20,7 +20,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 const (
@@ -58,7 +57,7 @@ func (d *driver) workloadClient(
 	name string, clients *cluster.Clients, get func() metav1.Object,
 ) (v1helpers.OperatorClientWithFinalizers, *podReasons) {
 	reasons := &podReasons{
-		kube: clients.Kube, clock: d.clock, get: get, hosted: d.cluster.Flavour == flavour.HyperShift,
+		kube: clients.Kube, clock: d.clock, get: get, hosted: d.cluster.Flavour.Hosted(),
 	}
 	return cluster.View{
 		OperatorClientWithFinalizers: d.cluster.Workloads(d.operator),

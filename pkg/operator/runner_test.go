@@ -55,7 +55,7 @@ func newRunnerFixture(t *testing.T) *runnerFixture {
 	common := &shared{
 		cluster: &cluster.Cluster{Flavour: flavour.Kubernetes}, operator: f.client,
 		needed:   make(chan struct{}),
-		settings: &settings.Settings{},
+		settings: &settings.Settings{ReleaseLeases: new(true)},
 	}
 	f.runner = &runner{
 		drivers: []*driver{

@@ -84,7 +84,7 @@ func (d *driver) releasesLease(c corev1.Container, wanted, deployed *appsv1.Depl
 			})
 	}
 	first := version.MajorMinor(4, 21)
-	if d.cluster.Flavour == flavour.HyperShift {
+	if d.cluster.Flavour.Hosted() {
 		// A control plane may be newer than the guest cluster, whose release the sidecars are from.
 		first = version.MajorMinor(4, 22)
 	}
@@ -100,12 +100,13 @@ func (d *driver) ofOneRelease(containers []corev1.Container) bool {
 	})
 }
 
-// releaseOfOpenShift returns the release of a standalone cluster, "" if it is unknown. OpenShift
-// updates this ConfigMap after cluster-storage-operator (run levels 80 and 50), so the sidecars are
-// never older. An update of OpenShift ends with a restart of each node, and so of the operator.
+// releaseOfOpenShift returns the release of a standalone cluster, "" if it is unknown, or if a
+// setting says whether sidecars get the feature gate. OpenShift updates this ConfigMap after
+// cluster-storage-operator (run levels 80 and 50), so the sidecars are never older. An update of
+// OpenShift ends with a restart of each node, and so of the operator.
 func (d *driver) releaseOfOpenShift(ctx context.Context) string {
 	const namespace, name = "openshift-machine-config-operator", "machine-config-osimageurl"
-	if d.cluster.Flavour != flavour.Standalone {
+	if d.cluster.Flavour.Hosted() || d.settings.ReleaseLeases != nil {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)

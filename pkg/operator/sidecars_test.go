@@ -191,7 +191,7 @@ func TestReleaseOfOpenShiftIsReadOnlyWithPermission(t *testing.T) {
 		}
 		d := assembledIn(t, fake, plugins()...)[0]
 		assert.Check(t, is.Equal(d.releaseOfOpenShift(t.Context()), want))
-		d.cluster.Flavour = flavour.Kubernetes
-		assert.Check(t, is.Equal(d.releaseOfOpenShift(t.Context()), ""), "another cluster")
+		d.settings.ReleaseLeases = new(true)
+		assert.Check(t, is.Equal(d.releaseOfOpenShift(t.Context()), ""), "nobody needs it")
 	}
 }

@@ -125,7 +125,7 @@ func (d *driver) nodeHooks(
 
 // controlPlaneHooks returns the hooks that depend on where the Deployment runs.
 func (d *driver) controlPlaneHooks(deployed func() *appsv1.Deployment) []hook.Workload {
-	if d.cluster.Flavour == flavour.HyperShift {
+	if d.cluster.Flavour.Hosted() {
 		return []hook.Workload{
 			// The manifest contains the cluster ID.
 			{Informers: []factory.Informer{d.cluster.Config.Infrastructures.Informer()}},
@@ -138,13 +138,13 @@ func (d *driver) controlPlaneHooks(deployed func() *appsv1.Deployment) []hook.Wo
 	return []hook.Workload{hook.Topology(d.cluster), d.proxyHook()}
 }
 
-// proxyHook returns the hook for the proxy of the cluster. If the cluster is not OpenShift, pods
-// use the proxy of the operator.
+// proxyHook returns the hook for the proxy of the cluster. If no object contains it, pods use the
+// proxy of the operator.
 func (d *driver) proxyHook() hook.Workload {
-	if d.cluster.Flavour.OpenShift() {
-		return hook.ObservedProxy()
+	if d.cluster.Config.Proxies == nil {
+		return hook.Proxy(d.settings.Proxy)
 	}
-	return hook.Proxy(d.settings.Proxy)
+	return hook.ObservedProxy()
 }
 
 func (d *driver) trustedCAHooks(side flavour.Side) []hook.Workload {

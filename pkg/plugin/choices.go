@@ -30,14 +30,15 @@ var errNoChoices = errors.New("the administrator's configuration is invalid")
 // such as `kubectl replace --force`, delete a ConfigMap and create it again.
 const ReplacementTime = time.Minute
 
-// Choices are the choices of the administrator, and report their changes. On OpenShift they are the
-// key operator.yaml of a ConfigMap, on Kubernetes the spec of the operator's object, which Get
-// returns as the ConfigMap that would have the same effect. They need the informer to have synced.
+// Choices are the choices of the administrator, and report their changes. They are the key
+// operator.yaml of a ConfigMap, or in the spec of the operator's object, which Get returns as the
+// ConfigMap that would have the same effect. They need the informer to have synced.
 // nil stands for a driver without choices: everything has its default.
 type Choices struct {
 	cluster.Object[corev1.ConfigMap]
-	kind      choice.Kind
-	openShift bool
+	kind choice.Kind
+	// inSpec is true if the choices are in the spec of the operator's object.
+	inSpec bool
 	// Clock is for tests.
 	Clock clock.PassiveClock
 	// deleted is notified when a missing ConfigMap counts as deleted.
@@ -58,13 +59,15 @@ type Choices struct {
 // NewChoices returns the choices in a ConfigMap beside the rest of the administrator's
 // configuration, on the control plane side, or in the spec of the operator's object.
 func NewChoices(c *cluster.Cluster, configMap string, kind choice.Kind) *Choices {
-	object := inSpec(c, kind)
-	if c.Flavour.OpenShift() {
-		object = c.ConfigMap(flavour.ControlPlane, c.Namespaces.UserConfig, configMap)
+	choices := &Choices{
+		kind: kind, inSpec: c.Namespaces.UserConfig == "", Clock: clock.RealClock{},
 	}
-	return &Choices{
-		Object: object, kind: kind, openShift: c.Flavour.OpenShift(), Clock: clock.RealClock{},
+	if choices.inSpec {
+		choices.Object = specOf(c, kind)
+	} else {
+		choices.Object = c.ConfigMap(flavour.ControlPlane, c.Namespaces.UserConfig, configMap)
 	}
+	return choices
 }
 
 // Current returns the last valid choices since the operator started; nil means that there are none,
@@ -142,7 +145,7 @@ func (c *Choices) refresh() {
 	case key.Binary:
 		c.faults = []choice.Fault{{Line: 1, Problem: "it is binary data, not UTF-8 text"}}
 	case key.Exists:
-		config, c.faults = choice.Parse(c.kind, key.Value, c.openShift)
+		config, c.faults = choice.Parse(c.kind, key.Value, !c.inSpec)
 	}
 	if len(c.faults) == 0 {
 		c.valid, c.config = true, config
@@ -174,7 +177,7 @@ func (c *Choices) Condition(service string, ignored []string) *cluster.Condition
 	var faults []string
 	for _, fault := range c.faults {
 		place := c.last.Source
-		if c.openShift {
+		if !c.inSpec {
 			place = fmt.Sprintf("%s, line %d", place, fault.Line)
 		}
 		faults = append(faults, place+": "+fault.Problem)

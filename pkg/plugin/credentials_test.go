@@ -31,6 +31,11 @@ func TestAdviceAboutCredentialsIsForTheFlavour(t *testing.T) {
 			Cluster: fake.Cluster, Settings: &settings.Settings{}, Clock: clock,
 			Events: events.NewInMemoryRecorder("test", clock),
 		}
+		if f == flavour.Kubernetes {
+			dependencies.Settings.CredentialsSecret = "s"
+		} else {
+			dependencies.TrustedCAs = func() []byte { return nil }
+		}
 		watcher := dependencies.NewCredentials(credential.Options{Service: "X", Secret: "s"}, "request")
 		hosted := f == flavour.HyperShift
 		words := watcher.Words.Replace("key cacert of " + openstack.TheSecret + openstack.OrBundle +

@@ -19,7 +19,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
@@ -102,22 +101,28 @@ func (d Dependencies) SecretName(onOpenShift string) string {
 // which OpenShift creates the Secret.
 func (d Dependencies) NewCredentials(o credential.Options, request string) *credential.Watcher {
 	o.Missing = "create it with key " + clouds.Key
+	words := []string{openstack.TheProxy, "Proxy/cluster"}
+	if d.Cluster.Config.Proxies == nil {
+		words[1] = "the proxy variables of the operator"
+	}
+	if d.TrustedCAs == nil {
+		words = append(words, openstack.OrBundle, "")
+	}
 	switch {
-	case d.Cluster.Flavour == flavour.HyperShift:
+	case d.Cluster.Flavour.Hosted():
 		const source = "the Secret that the HostedCluster names in spec.platform.openstack.identityRef"
 		o.Missing = "check " + source + ", from which the hypershift-operator creates it"
 		o.Wrong = "Correct " + source +
 			", then delete this copy, which the hypershift-operator creates again"
-		o.Words = strings.NewReplacer(openstack.TheSecret, source, openstack.OrBundle,
+		words = []string{
+			openstack.TheSecret, source, openstack.OrBundle,
 			", or into the trusted CA bundle of the management cluster (trustedCA of its Proxy/cluster)",
-			openstack.TheProxy, "Proxy/cluster of the management cluster")
-	case d.Cluster.Flavour.OpenShift():
+			openstack.TheProxy, "Proxy/cluster of the management cluster",
+		}
+	case d.Settings.CredentialsSecret == "":
 		o.Missing = "check CredentialsRequest " + request + ", or " + o.Missing
-		o.Words = strings.NewReplacer(openstack.TheProxy, "Proxy/cluster")
-	default:
-		o.Words = strings.NewReplacer(openstack.OrBundle, "", openstack.TheProxy,
-			"the proxy variables of the operator")
 	}
+	o.Words = strings.NewReplacer(words...)
 	o.Cluster, o.Events, o.Clock, o.Interval = d.Cluster, d.Events, d.Clock, d.Settings.PollInterval
 	o.TrustedCAs, o.Observe = d.TrustedCAs, d.Observe
 	o.Informers = slices.Concat(o.Informers, d.TrustedCAInformers)

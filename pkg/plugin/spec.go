@@ -20,9 +20,9 @@ const (
 	TopologyKey = "enable_topology"
 )
 
-// inSpec returns the spec of the object of an operator as the ConfigMap that would have the same
+// specOf returns the spec of the object of an operator as the ConfigMap that would have the same
 // effect, so that everything that reads the one reads the other.
-func inSpec(c *cluster.Cluster, kind choice.Kind) cluster.Object[corev1.ConfigMap] {
+func specOf(c *cluster.Cluster, kind choice.Kind) cluster.Object[corev1.ConfigMap] {
 	return cluster.Object[corev1.ConfigMap]{
 		Informer: cluster.DelayStatus(c.Operator.Informer()), Name: c.Object,
 		Read: func() *corev1.ConfigMap {
@@ -66,7 +66,7 @@ func (c *Choices) KeyOf(key string) cluster.Key { return c.keyIn(c.Get(), key) }
 
 func (c *Choices) keyIn(configMap *corev1.ConfigMap, key string) cluster.Key {
 	k := cluster.KeyOf(configMap, c.Name, key)
-	if c.openShift {
+	if !c.inSpec {
 		return k
 	}
 	field := map[string]string{

@@ -84,6 +84,11 @@ func New(tb testing.TB, seed Seed) *Fake {
 		put(tb, guestSide.Dynamic, configResource(kind), object)
 	}
 	f.Config = guest.NewConfig(guestSide.Dynamic, "")
+	if !seed.Flavour.HasConfig() {
+		var err error
+		f.Config, err = guest.NewStaticConfig("kubernetes")
+		assert.NilError(tb, err)
+	}
 	f.AddInformerFactory(f.Config)
 
 	operators := dynamicinformer.NewDynamicSharedInformerFactory(guestSide.Dynamic, 0)
@@ -118,9 +123,9 @@ func (f *Fake) Start(tb testing.TB) {
 			}
 		}
 	}
-	assert.Assert(tb, cache.WaitForCacheSync(stop, f.Config.Infrastructures.Informer().HasSynced,
-		f.Config.APIServers.Informer().HasSynced, f.Config.Proxies.Informer().HasSynced),
-		"informers of config.openshift.io have not synced")
+	assert.Assert(tb, f.Config.Proxies == nil || cache.WaitForCacheSync(stop,
+		f.Config.Infrastructures.Informer().HasSynced, f.Config.APIServers.Informer().HasSynced,
+		f.Config.Proxies.Informer().HasSynced), "informers of config.openshift.io have not synced")
 	if f.HostedControlPlanes != nil && !cache.WaitForCacheSync(stop, f.HostedControlPlanes.HasSynced) {
 		tb.Fatal("informer of HostedControlPlanes has not synced")
 	}

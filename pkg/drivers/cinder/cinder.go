@@ -52,7 +52,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	credentials := s.NewCredentials(credential.Options{
 		Service: service, Secret: s.SecretName(credentialsSecret), CA: sources.authority,
 		Services:  sources.services,
-		Informers: append(sources.informers(), sources.choices.Informer),
+		Informers: append(sources.informers, sources.choices.Informer),
 	}, "openstack-cinder-csi-driver-operator")
 	zones := newZoneTracker(s, sources, credentials)
 	types := newVolumeTypes(s, sources.choices, credentials)

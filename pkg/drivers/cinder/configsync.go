@@ -66,7 +66,7 @@ func newConfigSync(
 	f := factory.New().
 		WithInformers(s.Cluster.Operator.Informer(), sources.choices, credentials.Informer(),
 			c.login.Informer, &zones.changed, &types.changed).
-		WithInformers(sources.informers()...).
+		WithInformers(sources.informers...).
 		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(s.Settings.PollInterval)

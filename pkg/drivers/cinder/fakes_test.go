@@ -210,7 +210,7 @@ func (b *fixture) catchUp(t *testing.T) {
 	configMaps := b.ControlPlane.CoreV1().ConfigMaps(namespace)
 	clustertest.CatchUp(t, configMaps, userConfigMap, b.config.sources.choices.Object.Get)
 	clustertest.CatchUp(t, configMaps, name, func() *corev1.ConfigMap {
-		found, _ := b.config.sources.installed.Lister().ConfigMaps(namespace).Get(name)
+		found, _ := b.config.sources.installed.ConfigMaps(namespace).Get(name)
 		return found
 	})
 	secrets := b.ControlPlane.CoreV1().Secrets(b.Namespaces.ControlPlane)

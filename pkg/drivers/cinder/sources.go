@@ -1,13 +1,13 @@
 package cinder
 
 import (
-	"cmp"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	coreinformers "k8s.io/client-go/informers/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -25,15 +25,17 @@ import (
 // runs in the management cluster.
 type sources struct {
 	cluster *cluster.Cluster
-	// choices are in the ConfigMap for this driver. installed contains the ConfigMap with which the
-	// cluster was installed, and may contain others.
-	choices   *plugin.Choices
-	installed coreinformers.ConfigMapInformer
+	choices *plugin.Choices
+	// installed contains the ConfigMap with which the cluster was installed, and may contain others.
+	// It is nil if the administrator has no ConfigMap.
+	installed corelisters.ConfigMapLister
 	// infrastructures names the ConfigMap with which the cluster was installed. It is nil on
-	// HyperShift, because the administrator of the guest cluster can change it, and on Kubernetes.
+	// HyperShift, because the administrator of the guest cluster can change it.
 	infrastructures *guest.Lister[configv1.Infrastructure]
 	// deployed is the cloud-conf of an earlier process or of this one.
 	deployed cluster.Object[corev1.ConfigMap]
+	// informers report changes of everything except the ConfigMap for this driver and cloud-conf.
+	informers []factory.Informer
 }
 
 func newSources(c *cluster.Cluster) *sources {
@@ -43,24 +45,19 @@ func newSources(c *cluster.Cluster) *sources {
 		choices:  plugin.NewChoices(c, userConfigMap, choice.Cinder),
 		deployed: c.ConfigMap(flavour.ControlPlane, p.ControlPlane, configMap),
 	}
-	if c.Flavour != flavour.Standalone {
-		name := cmp.Or(p.CloudConfig, userConfigMap)
-		s.installed = clients.ObjectInformers.For(p.UserConfig, name).Core().V1().ConfigMaps()
+	if p.UserConfig == "" {
 		return s
 	}
-	// Infrastructure may name any ConfigMap.
-	s.installed = clients.Informers.InformersFor(p.UserConfig).Core().V1().ConfigMaps()
-	s.infrastructures = c.Config.Infrastructures
-	return s
-}
-
-// informers report changes of everything except the ConfigMap for this driver and cloud-conf.
-func (s *sources) informers() []factory.Informer {
-	informers := []factory.Informer{s.installed.Informer()}
-	if s.infrastructures != nil {
-		informers = append(informers, s.infrastructures.Informer())
+	configMaps := clients.ObjectInformers.For(p.UserConfig, p.CloudConfig)
+	if !c.Flavour.Hosted() { // Infrastructure may name any ConfigMap
+		configMaps = clients.Informers.InformersFor(p.UserConfig)
+		s.infrastructures = c.Config.Infrastructures
+		s.informers = append(s.informers, s.infrastructures.Informer())
 	}
-	return informers
+	installed := configMaps.Core().V1().ConfigMaps()
+	s.installed = installed.Lister()
+	s.informers = slices.Clip(append(s.informers, installed.Informer()))
+	return s
 }
 
 // user reads the administrator's configuration. The ConfigMap for this driver has precedence over
@@ -105,8 +102,11 @@ func (s *sources) installedWith() (configv1.ConfigMapFileReference, error) {
 // data reads a ConfigMap with which the cluster may have been installed.
 func (s *sources) data(name string) contents {
 	namespace := s.cluster.Namespaces.UserConfig
-	// The only error of a cache is NotFound.
-	found, _ := s.installed.Lister().ConfigMaps(namespace).Get(name)
+	var found *corev1.ConfigMap
+	if s.installed != nil {
+		// The only error of a cache is NotFound.
+		found, _ = s.installed.ConfigMaps(namespace).Get(name)
+	}
 	source := s.cluster.Name(flavour.ControlPlane, "ConfigMap", namespace, name)
 	return contents{found, source, func(key string) cluster.Key {
 		return cluster.KeyOf(found, source, key)
@@ -178,7 +178,7 @@ func (s *sources) services() []openstack.Service {
 // withoutMicroversion returns the setting with which the driver uses no microversion, and where it
 // belongs.
 func (s *sources) withoutMicroversion(source string) string {
-	if s.cluster.Flavour.OpenShift() {
+	if s.installed != nil {
 		return "ignore-volume-microversion = true below [" + userSection + "] into " + source
 	}
 	return "ignoreVolumeMicroversion: true into " + source

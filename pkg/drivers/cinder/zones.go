@@ -102,7 +102,7 @@ func newProbe(
 	o := d.ProbeOptions(service, fieldManager, credentials)
 	o.OnTrigger = func() { zones.compute = nil }
 	o.Triggers = zones.sources.choices.Informers()
-	o.Reads = append(zones.sources.informers(), zones.sources.deployed.Informer)
+	o.Reads = append(zones.sources.informers, zones.sources.deployed.Informer)
 	return cloudprobe.New(o, types.after(zones.probe))
 }
 
