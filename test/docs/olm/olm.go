@@ -68,7 +68,10 @@ func Cinder() Package {
 	const name = "openstack-cinder-csi-driver-operator"
 	return Package{
 		Name: name, Namespace: Manila().Namespace, secret: "Cinder",
-		renamed: []string{Manila().Name, name, "manila", "cinder", "Manila", "Cinder"},
+		renamed: []string{
+			Manila().Name, name, "nfs.manila", "cinder", "manila", "cinder", "Manila",
+			"Cinder",
+		},
 	}
 }
 
