@@ -131,6 +131,10 @@ func unreadable(kind Kind, text []byte, err error) error {
 // notChoices returns a sentence about a text of another format.
 func notChoices(kind Kind, other position.Other) string {
 	other.Line = 0 // the fault has it
-	return "the text " + other.Instead("a "+string(kind),
-		"write apiVersion: "+APIVersion+", kind: "+string(kind)+", and the fields below them")
+	expected := "a " + string(kind)
+	if strings.HasPrefix(other.What, position.OperatorYML) {
+		expected = position.OperatorYML
+	}
+	return "the text " + other.Instead(expected, "write apiVersion: "+APIVersion+", kind: "+
+		string(kind)+", and the fields below them")
 }

@@ -56,6 +56,9 @@ func Parse(kind Kind, text string, fixedFolder bool) (*Config, []Fault) {
 		fault.Problem = shortened(fault.Problem)
 		faults = append(faults, fault)
 	}
+	if line, contains := position.Strange(text); line > 0 {
+		faults = append(faults, Fault{line, "the line " + contains})
+	}
 	return nil, faults
 }
 

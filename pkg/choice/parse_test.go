@@ -208,8 +208,8 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 		},
 		"control character": {
 			header + "x: \x01\n", "3: the text is not valid YAML. It contains a control " +
-				"character: write " +
-				`it in double quotation marks, as in "\x07"`,
+				"character: remove it, or write it in double quotation marks, as in \"\\x07\"\n3: the line " +
+				"contains U+0001 (a control character) in column 4: replace it, or remove it",
 		},
 		"an item": {
 			header + "types:\n  # fast\n  include:\n  - *ssd\n", "6: the text is not valid YAML below " +
@@ -240,8 +240,8 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 			`3: class.shareClients[0]: Invalid value: "fd00::1": use the network fd00::1/128`,
 		},
 		"Markdown": {
-			"```yaml\n" + header, "1: the text is Markdown, not a ManilaConfig: write only " +
-				"what is between the lines with ```",
+			"```yaml\n" + header, "1: the text is an operator.yaml with Markdown around " +
+				"it: write only lines 2 to 3",
 		},
 		"image": {
 			header + "csiAddons: {image: 'registry.example.com/a,b'}\n",

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 	"go.yaml.in/yaml/v3"
@@ -64,7 +65,7 @@ func decode(text []byte) (file clientconfig.Clouds, tree *yaml.Node, faults stri
 			return file, nil, "", fmt.Errorf("begins with an empty YAML document, and only the first "+
 				"document is read: remove the line --- above line %d", second)
 		}
-		return file, nil, "", errors.New("is empty: " + expected)
+		return file, nil, "", errors.New(cmp.Or(otherText(text), "is empty: "+expected))
 	case position.Resolved(root.Content[0]).Kind != yaml.MappingNode:
 		return file, nil, "", errors.New(cmp.Or(otherText(text), fmt.Sprintf("is %s (line %d), not a "+
 			"clouds.yaml: %s", position.Shape(root.Content[0]), root.Content[0].Line, expected)))
@@ -131,11 +132,22 @@ func list(keys []key) string {
 // secret.
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
-// Printable returns the name for messages, or a placeholder if the text may be secret.
+// Printable returns the name for messages, or a placeholder if the text may be secret. Characters
+// that look like others are replaced by their code points.
 func Printable(name string) string {
-	const limit = 63
-	if len(name) <= limit && identifier.MatchString(name) {
-		return name
+	const limit, few = 63, 10
+	var shown, plain strings.Builder
+	for _, char := range name {
+		if char < utf8.RuneSelf {
+			plain.WriteRune(char)
+			shown.WriteRune(char)
+		} else {
+			fmt.Fprintf(&shown, "<%U>", char)
+		}
+	}
+	strange := utf8.RuneCountInString(name) - plain.Len()
+	if len(name) <= limit && strange <= few && identifier.MatchString(plain.String()) {
+		return shown.String()
 	}
 	return "(a name that is not printed)"
 }

@@ -81,9 +81,9 @@ func decodes(node *yaml.Node, t reflect.Type) bool {
 }
 
 func (f *format) checkMapping(node *yaml.Node, t reflect.Type, at string) {
-	if key, earlier := position.Repeated(node); key != nil {
-		f.repeated = fmt.Sprintf("%s (line %d) repeats line %d: move what it contains there",
-			strings.TrimPrefix(at+"."+Printable(key.Value), "."), key.Line, earlier.Line)
+	if key, problem := position.Repeated(node); key != nil {
+		f.repeated = fmt.Sprintf("%s (line %d) %s",
+			strings.TrimPrefix(at+"."+Printable(key.Value), "."), key.Line, problem)
 		return
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {

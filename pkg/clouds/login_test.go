@@ -245,8 +245,8 @@ func TestCAHasThreeSources(t *testing.T) {
 		"text in the Secret":    {entry, "s3cr3t", ca, secretKey + unusable},
 		"text in the ConfigMap": {entry, "", "s3cr3t", config + unusable},
 		"one of two is broken": {
-			entry, ca + broken, "", secretKey + " contains a certificate that cannot be parsed: number 2, " +
-				fmt.Sprintf("line %d", 1+strings.Count(ca, "\n")),
+			entry, ca + broken, "", secretKey + " cannot be used: block 2 (" + fmt.Sprintf("line %d)",
+				1+strings.Count(ca, "\n")) + " contains a certificate that cannot be parsed. Copy it",
 		},
 		"a part of DER": {entry, "\x30\x82\x01\x34", "", secretKey + " is a key or a request in DER"},
 		"DER":           {entry, string(block.Bytes), "", secretKey + " is a certificate in DER"},
@@ -271,8 +271,8 @@ func TestCAHasThreeSources(t *testing.T) {
 			secretKey + " is PKCS7 (line 1), not a bundle of certificates: convert it with openssl pkcs7",
 		},
 		"without line breaks": {
-			entry, "# CA\n" + strings.ReplaceAll(ca, "\n", `\n`), "", secretKey + unusable + " that can " +
-				`be read: the one in line 2 contains \n as two characters: write line breaks`,
+			entry, "# CA\n" + strings.ReplaceAll(ca, "\n", `\n`), "", secretKey + " cannot be used: " +
+				`block 1 (line 2) contains \n as two characters: write line breaks`,
 		},
 		"a private key": {entry, privateKey, "", secretKey + " is a private key (line 1)"},
 		"a command": {
@@ -286,12 +286,12 @@ func TestCAHasThreeSources(t *testing.T) {
 		"a path":        {entry, path, "", secretKey + " is the path of a file (line 1)"},
 		"a placeholder": {entry, "${CA}", "", secretKey + " is a placeholder (line 1)"},
 		"cut off": {
-			entry, "# CA\n" + ca[:len(ca)-30], "", secretKey + unusable + " that can be read: the one " +
-				"in line 2 has no end. Copy it again",
+			entry, "# CA\n" + ca[:len(ca)-30], "", secretKey + " cannot be used: block 1 (line 2) has " +
+				"no end. Copy it again",
 		},
 		"cut off in clouds.yaml": {
 			entry + "'-----BEGIN CERTIFICATE-----'", "", "",
-			fromNS + " in clouds.openstack.cacert (line 8)" + unusable,
+			fromNS + " in clouds.openstack.cacert (line 8) cannot be used: block 1 (line 1) has no end",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -166,7 +166,7 @@ func mistakesWithSecrets() map[string]mistake {
 			"as in [a, b], and is a text in quotation marks"},
 		"password twice": {
 			changed(passwordLine, passwordLine+passwordLine),
-			"clouds.openstack.auth.password (line 7) repeats line 6: move what it contains there",
+			"clouds.openstack.auth.password (line 7) repeats line 6: remove one of the two",
 		},
 		"unknown anchor": {changed(`"`+secret+`"`, "*s3cr3t"), "not valid YAML"},
 		"wrong tag":      {changed(`"`+secret, `!!int "`+secret), "not have the format of clouds.yaml"},

@@ -57,16 +57,22 @@ func (c Content) Login() (*Login, error) {
 			others("its keys are", keys)))
 	}
 	source := fmt.Sprintf("key %s of %s", Key, c.Name)
+	refused := func(err error) error {
+		if line, contains := position.Strange(string(text)); line > 0 {
+			err = fmt.Errorf("%w. Line %d %s", err, line, contains)
+		}
+		return c.wrong(fmt.Errorf("%s %w", source, err))
+	}
 	e, err := readEntry(text)
 	if err != nil {
-		return nil, c.wrong(fmt.Errorf("%s %w", source, err))
+		return nil, refused(err)
 	}
 	if _, found := c.Data[secureKey]; found {
 		e.note = fmt.Sprintf(". Key %s is not read: move its content into %s", secureKey, Key)
 	}
 	l, err := e.login()
 	if err != nil {
-		return nil, c.wrong(fmt.Errorf("%s %w", source, err))
+		return nil, refused(err)
 	}
 	if l.CA, l.Remarks, err = c.authority(e); err != nil {
 		return nil, err

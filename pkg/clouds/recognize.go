@@ -33,28 +33,33 @@ func otherText(text []byte) string {
 // otherTree returns what a tree without a top-level key clouds is, with what to do.
 func otherTree(root *yaml.Node, text []byte) string {
 	top := mapping(root)
+	if other := cmp.Or(inside(root, ""), otherText(text)); other != "" {
+		return other
+	}
 	for _, k := range top {
 		switch {
 		case strings.HasPrefix(k.name, "OS_"):
 			return fmt.Sprintf("is an openrc file (%s): use the clouds.yaml that the dashboard offers", k)
 		case position.Similar([]string{"clouds"}, k.name) != "":
 			return fmt.Sprintf("has no top-level key clouds: rename %s to clouds", k)
-		case k.name == "auth":
-			return fmt.Sprintf("has %s at the top: %s", k, expected)
 		case find(mapping(k.value), "auth").value != nil:
 			return fmt.Sprintf("has no top-level key clouds: write clouds: above %s, and indent what "+
 				"follows", k)
-		case slices.Contains(fields[clientconfig.AuthInfo](), k.name):
-			return cmp.Or(otherText(text), fmt.Sprintf("has %s at the top: %s", k, expected))
+		case k.name == "auth", slices.Contains(fields[clientconfig.AuthInfo](), k.name):
+			return fmt.Sprintf("has %s at the top: %s", k, expected)
 		}
 	}
-	return cmp.Or(inside(root, ""), otherText(text), "has no top-level key clouds: "+expected+
-		others("its top-level keys are", top))
+	return "has no top-level key clouds: " + expected + others("its top-level keys are", top)
 }
 
 // inside returns where the content of a clouds.yaml or of a cloud.conf is below a node, as in the
 // values of a Helm chart. It does not follow aliases, with which a text would be searched often.
 func inside(node *yaml.Node, path string) string {
+	for _, item := range node.Content {
+		if found := inside(item, path); found != "" && node.Kind == yaml.SequenceNode {
+			return found
+		}
+	}
 	if node.Kind != yaml.MappingNode {
 		return ""
 	}

@@ -2,10 +2,13 @@ package clouds_test
 
 import (
 	"encoding/base64"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 )
 
 // indented returns the clouds.yaml, indented for a block.
@@ -88,7 +91,7 @@ func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 		},
 		"a value with a colon": {
 			changed(`"`+secret+`"`, "s3cr3t: x"),
-			"at password, line 6. A value with a colon and a space needs quotation marks",
+			"at password, line 6. A value with a colon and a space, or a colon at its end, needs",
 		},
 		"a quotation mark in quotation marks": {
 			changed(`"`+secret+`"`, "'s3cr3t's'"), "at password, line 6. Close the quotation mark",
@@ -106,15 +109,18 @@ func TestOtherFilesAreCalledWhatTheyAre(t *testing.T) {
 func copiedTexts() map[string]mistake {
 	return map[string]mistake{
 		"Markdown": {
-			"```yaml\n" + cloudsText + "```\n", "is Markdown (line 1), not a clouds.yaml: write only what",
+			"```yaml\n" + cloudsText + "```\n", "is a clouds.yaml with Markdown around it (line 1): write " +
+				"only lines 2 to 12",
 		},
 		"a space of a web page": {
 			changed("      username", "\u00a0\u00a0    username"),
-			"at line 5. It is indented with the character U+00A0, which only looks like a space",
+			"indented with spaces as the other keys of its level. Line 5 contains U+00A0 (a space other " +
+				"than U+0020) in column 1: replace it, or remove it",
 		},
 		"a key with an invisible character": {
 			changed("username", "\u200busername"),
-			"lacks username or user_id ((a name that is not printed) (line 5) is not read: write username)",
+			"lacks username or user_id (<U+200B>username (line 5) is not read: write username). Line 5 " +
+				"contains U+200B (an invisible character) in column 7",
 		},
 		"a comment in place of a value": {
 			changed(`"`+secret+`"`, "#s3cr3t"),
@@ -139,8 +145,8 @@ func TestMistakesInURLsAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		"keystone.s3cr3t:5000/v3":       "it does not begin with http:// or https://",
 		"ftp://s3cr3t/v3":               "it does not begin with http:// or https://",
-		"\u201chttps://s3cr3t/v3\u201d": "it contains the character U+201C",
-		"https://s3cr3t :5000/v3":       "it contains the character U+0020",
+		"\u201chttps://s3cr3t/v3\u201d": "it contains U+201C (a quotation mark",
+		"https://s3cr3t :5000/v3":       "it contains U+0020 (a space)",
 		"https://fd00::5:5000/v3":       "an address of IPv6 needs brackets, as in http://[fd00::5]:5000",
 		"https://s3cr3t:70000/v3":       "its host or its port does not exist",
 		"https://[fd00::5:5000/v3":      "its host or its port does not exist",
@@ -209,4 +215,79 @@ func otherTrees() map[string]mistake {
 			"clouds:\n  !!binary /w==:\n    auth: {}\n", "has an entry (line 2) whose name contains NUL",
 		},
 	}
+}
+
+// What programs and people write around a clouds.yaml is named, and the lines to keep.
+func TestTextAroundCloudsYAMLIsNamed(t *testing.T) {
+	t.Parallel()
+	quoted := strings.NewReplacer("\n", `\n`, `"`, `\"`).Replace(cloudsText)
+	number := 0
+	start := regexp.MustCompile(`(?m)^.`)
+	numbered := start.ReplaceAllStringFunc(cloudsText, func(first string) string {
+		number++
+		return fmt.Sprintf("%6d\t%s", number, first)
+	})
+	marked := func(by string) string { return start.ReplaceAllString(cloudsText, by+"$0") }
+	const one = "is a clouds.yaml as one text in quotation marks or with \\n in place of"
+	const ours = "is a clouds.yaml "
+	tests := map[string]mistake{
+		"JSON": {`"` + quoted + `"`, one}, "a value of Terraform": {`x = "` + quoted + `"`, one},
+		"no quotation marks": {strings.ReplaceAll(cloudsText, "\n", `\n`), one},
+		"HTML":               {strings.ReplaceAll(cloudsText, `"`, "&quot;"), ours + "escaped for HTML"},
+		"colours":            {"\x1b[32m" + cloudsText, ours + "with the colours of a"},
+		"a conflict": {
+			strings.Replace(cloudsText, "    auth", "<<<<<<< a\n    auth", 1),
+			"is a conflict of git (line 3)",
+		},
+		"joined": {
+			cloudsText + cloudsText, "clouds (line 12) repeats line 1, as if two files were joined: " +
+				"remove one of the two, with what is below it",
+		},
+		"numbers": {numbered, "with a number at the start of each line (line 1): remove"},
+		"+":       {marked("+"), "is a clouds.yaml with + at the start of each line (line 1)"},
+		">":       {marked("> "), "is a clouds.yaml with > at the start of each line (line 1)"},
+		"a List": {
+			"items:\n- data:\n    x: |\n" + indented("      "),
+			"a clouds.yaml as the text of items.data.x (line 3)",
+		},
+	}
+	for around, what := range map[string]string{
+		"<<EOT\n%sEOT\n":         "<< as in the output of",
+		"x = <<-EOT\n%s\nEOT\n":  "<< as in the output",
+		"cat > x <<EOF\n%sEOF\n": "a command of a shell", "$ cat x\n%s": "a command of a shell",
+		"[a@b ~]$ cat x\n%s[a@b ~]$ \n": "a command of a shell", "~~~yaml\n%s~~~\n": "Markdown",
+		"|\n%s": "other text", "# x\n%sEOF\n": "other text",
+	} {
+		first := strings.Count(around[:strings.Index(around, "%s")], "\n") + 1
+		tests[around] = mistake{
+			fmt.Sprintf(around, cloudsText), fmt.Sprintf(": write only lines %d to %d", first, first+10),
+		}
+		_, err := parsed(tests[around].text)
+		assert.ErrorContains(t, err, "is a clouds.yaml with "+what)
+	}
+	wantRefused(t, tests)
+}
+
+// A character that looks like another one is named with line and column wherever it prevents that a
+// key or its place is read.
+func TestStrangeCharactersAreNamed(t *testing.T) {
+	t.Parallel()
+	for char, kind := range map[string]string{
+		"\u00a0": "a space other than U+0020", "\u3000": "a space other than U+0020",
+		"\u200b": "an invisible character", "\ufeff": "an invisible character",
+		"\u2028": "a separator of lines", "\u201c": "a quotation mark of a word processor",
+		"\uff1a": "the full-width form of :", "\u2013": "a dash other than -",
+		"\u0430": "a letter of the script Cyrillic",
+	} {
+		code := fmt.Sprintf("%U (%s)", []rune(char)[0], kind)
+		for column, replacement := range map[int]string{
+			7: char + "username", 11: "user" + char + "name",
+		} {
+			_, err := parsed(changed("username", replacement))
+			assert.ErrorContains(t, err, fmt.Sprintf("Line 5 contains %s in column %d", code, column))
+		}
+	}
+	login, err := parsed(changed("RegionOne", "Région\u200bOne\u2013\u0430"))
+	assert.NilError(t, err, "what works is not refused")
+	assert.Check(t, is.Len(login.Remarks, 0))
 }

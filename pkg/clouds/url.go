@@ -51,7 +51,7 @@ func mistakeInURL(text string) string {
 	switch {
 	case strange >= 0:
 		char, _ := utf8.DecodeRuneInString(text[strange:])
-		return fmt.Sprintf("it contains the character %U; ", char)
+		return "it contains " + position.Character(char) + "; "
 	case !slices.Contains([]string{"http", "https"}, strings.ToLower(scheme)):
 		return "it does not begin with http:// or https://; "
 	case strings.Count(host, ":") > 1 && !strings.ContainsAny(host, "@["):

@@ -283,7 +283,8 @@ func fieldMistakes() map[string]mistake {
 			`spec.attachRequired is a bool, not a string`,
 			csidriverLayer, "false", `"no"`),
 		"duplicate key": broken(
-			controllerPatch+`:2: the key "spec" repeats line 1: remove one of the two`,
+			controllerPatch+`:2: the key "spec" repeats line 1, as if two files were joined: remove one of `+
+				`the two, with what is below it`,
 			controllerPatch, "", "spec: {replicas: 1}\nspec: {replicas: 2}\n"),
 		"misspelt kind": broken(csidriverLayer+`:2: "csidriver.yaml": unknown apiVersion and kind: `+
 			`correct a misspelt kind, `+"or add a new one to pkg/generator/kinds.go",

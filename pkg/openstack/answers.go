@@ -6,8 +6,10 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -74,22 +76,46 @@ func foreign(header http.Header, body []byte) (what, advice string) {
 func titleOf(body []byte) string {
 	for page := html.NewTokenizer(strings.NewReader(start(body))); page.Next() != html.ErrorToken; {
 		if name, _ := page.TagName(); string(name) == "title" && page.Next() == html.TextToken {
-			return shownTitle(string(page.Text()))
+			return shown(string(page.Text()))
 		}
 	}
 	return ""
 }
 
-// shownTitle returns a title for messages. Words that may be numbers of requests differ in each
-// answer.
-func shownTitle(title string) string {
-	const longest, shortestNumber = 60, 8
+// said returns the words of a service about a failed call, as a sentence, "" if there are none.
+// Those about errors of servers and limits differ in each answer, and those of Keystone may repeat
+// what a login contains.
+func said(service string, err error) string {
+	code, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	if service == identityService || code.Actual >= http.StatusInternalServerError ||
+		limitsRequests(err) {
+		return ""
+	}
+	var answer map[string]json.RawMessage
+	_ = json.Unmarshal(code.Body, &answer) // another text has no words
+	tag := regexp.MustCompile(`<[^>]*>`)
+	for _, name := range append(slices.Sorted(maps.Keys(answer)), "") {
+		var fault struct {
+			Message string `json:"message"`
+		}
+		text := cmp.Or(string(answer[name]), string(code.Body))
+		if json.Unmarshal([]byte(text), &fault) == nil && fault.Message != "" {
+			return `. It says "` + shown(tag.ReplaceAllString(fault.Message, " ")) + `"`
+		}
+	}
+	return ""
+}
+
+// shown returns a title or a sentence of a server for messages. Words that may be numbers of
+// requests, IDs or tokens differ in each answer.
+func shown(title string) string {
+	const longest, shortestNumber = 100, 8
 	words := strings.FieldsFunc(title, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' })
 	for i, word := range words {
 		if len(word) >= shortestNumber && strings.ContainsAny(word, "0123456789") {
 			words[i] = "..."
 		}
 	}
-	shown := []rune(strings.ReplaceAll(strings.Join(words, " "), `"`, "'"))
-	return string(shown[:min(len(shown), longest)])
+	text := []rune(strings.ReplaceAll(strings.Join(words, " "), `"`, "'"))
+	return string(text[:min(len(text), longest)])
 }

@@ -35,7 +35,8 @@ func catalogFixture(t *testing.T, entries func(base string) string) *fixture {
 			writeJSON(w, http.StatusOK, fmt.Sprintf(`{"share_types":[{"name":%q}]}`, r.URL.Path))
 		default: // an address that moved
 			status, _ := strconv.Atoi(strings.Split(r.URL.Path, "/")[1]) // none of other addresses
-			w.WriteHeader(cmp.Or(status, http.StatusNotFound))
+			writeJSON(w, cmp.Or(status, http.StatusNotFound),
+				`{"badRequest":{"code":400,"message":"Malformed <b>request</b> url 4711-0815"}}`)
 		}
 	}))
 	t.Cleanup(server.Close)
@@ -71,6 +72,29 @@ func TestMalformedURLInCatalogIsNeitherUsedNorPrinted(t *testing.T) {
 			s := catalogFixture(t, func(string) string { return entry(u) })
 			wantFragment(t, s.wantFailure(s.client(), openstack.CloudUnreachable), "catalog contains an "+
 				"address of the shared file system service (Manila) that is not an http or https URL")
+		})
+	}
+}
+
+// Cinder and Manila compare the project in the URL with that of the token.
+func TestEndpointOfAnotherProjectIsNamed(t *testing.T) {
+	t.Parallel()
+	const other = ". This URL of the catalog contains another project than that of the login, p. Ask"
+	for path, want := range map[string]string{
+		"/400/v2/0f3dbe8a": "returned HTTP 400 at HOST/400/v2/0f3dbe8a" + other,
+		"/404/v2/AUTH_q":   "returned HTTP 404 at HOST/404/v2/AUTH_q" + other,
+		"/400/v2/p":        "it returned HTTP 400, which the operator does not expect",
+		"/404/v2/AUTH_p":   "but nothing is served there (HTTP 404)",
+		"/403/v2":          "is not open to this project (HTTP 403)",
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			base := ""
+			s := catalogFixture(t, func(at string) string { base = at; return entry(at + path) })
+			_, err := s.client().ShareTypes(t.Context())
+			assert.Assert(t, err != nil)
+			wantFragment(t, strings.ReplaceAll(err.Error(), base, "HOST"), want)
+			wantFragment(t, err.Error(), `. It says "Malformed request url ..."`)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -172,17 +173,30 @@ func callError(service, endpoint string, a Access, err error) *Error {
 	if after, ok := errors.AsType[*gophercloud.ErrErrorAfterReauthentication](err); ok {
 		err = after.ErrOriginal
 	}
-	switch statusOf(err) {
-	case http.StatusUnauthorized:
+	status := statusOf(err)
+	says := said(service, err)
+	switch {
+	case status == http.StatusUnauthorized:
 		return tokenError(service, endpoint, a, err)
-	case http.StatusForbidden:
+	case a.elsewhere(endpoint) && slices.Contains([]int{
+		http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
+	}, status):
+		reason := NotOffered
+		if status == http.StatusBadRequest { // a proxy may have answered
+			reason = CloudUnreachable
+		}
+		return errorf(reason, "OpenStack's %s returned HTTP %d at %s. This URL of the catalog contains "+
+			"another project than that of the login, %s. Ask the administrator of the cloud to end it with "+
+			"%%(project_id)s in the catalog, or correct the project in %s%s", service, status,
+			redactedURL(endpoint), a.project, TheSecret, says)
+	case status == http.StatusForbidden:
 		return errorf(NotOffered, "OpenStack's %s at %s is not open to this project (HTTP 403). "+
-			"If the cluster needs the service, ask the administrator of the cloud for access",
-			service, redactedURL(endpoint))
-	case http.StatusNotFound:
+			"If the cluster needs the service, ask the administrator of the cloud for access%s",
+			service, redactedURL(endpoint), says)
+	case status == http.StatusNotFound:
 		return errorf(NotOffered, "OpenStack's catalog lists a %s at %s, but nothing is served there "+
-			"(HTTP 404). If the cluster needs the service, ask the administrator of the cloud to fix it",
-			service, redactedURL(endpoint))
+			"(HTTP 404). If the cluster needs the service, ask the administrator of the cloud to fix it%s",
+			service, redactedURL(endpoint), says)
 	default:
 		return unreachable(service, endpoint, err)
 	}
@@ -195,7 +209,7 @@ func unreachable(service, endpoint string, err error) *Error {
 	cause := describe(err)
 	if service != identityService { // its URL is not in clouds.yaml
 		origin := "the URL of the " + service + " in OpenStack's catalog"
-		cause = strings.ReplaceAll(cause, "auth_url", origin)
+		cause = strings.ReplaceAll(cause, "auth_url", origin) + said(service, err)
 	}
 	return errorf(CloudUnreachable, "OpenStack's %s at %s cannot be used: %s",
 		service, redactedURL(endpoint), cause)

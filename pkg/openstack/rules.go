@@ -58,3 +58,12 @@ func elementsOf(raw string) []string {
 	}
 	return strings.FieldsFunc(u.EscapedPath(), func(r rune) bool { return r == '/' })
 }
+
+// elsewhere returns whether the URL of a service contains another project than that of the token:
+// the element behind the version.
+func (a Access) elsewhere(endpoint string) bool {
+	elements := elementsOf(endpoint)
+	version := slices.IndexFunc(elements, versionElement.MatchString)
+	return a.project != "" && version >= 0 && version+1 < len(elements) &&
+		strings.TrimPrefix(elements[version+1], "AUTH_") != a.project
+}

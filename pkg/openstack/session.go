@@ -84,6 +84,7 @@ func (s *session) authenticate(ctx context.Context) error {
 	project, err := result.ExtractProject()
 	switch {
 	case err == nil && project != nil && project.ID != "":
+		s.access.project = project.ID
 		return nil
 	case err == nil && s.access.NoProject != "":
 		return invalid(s.access.NoProject)

@@ -90,9 +90,9 @@ func Resolved(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-// Repeated returns the first key that a mapping repeats, and the earlier key; nil for none. The
-// decoder makes an error of each pair of equal keys, and n keys are n²/2 pairs.
-func Repeated(mapping *yaml.Node) (repeated, earlier *yaml.Node) {
+// Repeated returns the first key that a mapping repeats, and a predicate about it; nil for none.
+// The decoder makes an error of each pair of equal keys, and n keys are n²/2 pairs.
+func Repeated(mapping *yaml.Node) (key *yaml.Node, problem string) {
 	type name struct {
 		kind  yaml.Kind
 		value string
@@ -101,12 +101,21 @@ func Repeated(mapping *yaml.Node) (repeated, earlier *yaml.Node) {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		key := mapping.Content[i]
 		own := name{key.Kind, key.Value}
-		if found[own] != nil {
-			return key, found[own]
-		}
+		earlier := found[own]
 		found[own] = key
+		if earlier == nil {
+			continue
+		}
+		problem := fmt.Sprintf("repeats line %d", earlier.Line)
+		if earlier == mapping.Content[0] && key.Column == 1 {
+			problem += ", as if two files were joined"
+		}
+		if problem += ": remove one of the two"; mapping.Content[i+1].Kind != yaml.ScalarNode {
+			problem += ", with what is below it"
+		}
+		return key, problem
 	}
-	return nil, nil
+	return nil, ""
 }
 
 // checkKeys returns an error for the first key below a node that is a map or that repeats another.
@@ -118,9 +127,8 @@ func (d *Document) checkKeys(node *yaml.Node) error {
 					"with { needs quotation marks, and a template must be filled in first")
 			}
 		}
-		if key, earlier := Repeated(node); key != nil {
-			return ErrorAt(Position{d.File, key.Line}, "the key %q repeats line %d: remove one of "+
-				"the two", key.Value, earlier.Line)
+		if key, problem := Repeated(node); key != nil {
+			return ErrorAt(Position{d.File, key.Line}, "the key %q %s", key.Value, problem)
 		}
 	}
 	for _, child := range node.Content {

@@ -53,19 +53,23 @@ func (o Other) Instead(of, expected string) string {
 	if o.Line > 0 {
 		at = fmt.Sprintf(" (line %d)", o.Line)
 	}
-	return fmt.Sprintf("is %s%s, not %s: %s", o.What, at, of, cmp.Or(o.Advice, expected))
+	not := ", not " + of
+	if strings.HasPrefix(o.What, of+" ") {
+		not = "" // it is one, with something around it
+	}
+	return fmt.Sprintf("is %s%s%s: %s", o.What, at, not, cmp.Or(o.Advice, expected))
 }
 
 // Recognize returns what a text is by its own structure. Each reader calls it about a text that it
 // cannot read.
 func Recognize(text []byte, in Carrier) Other {
-	const longest = 512 << 10 // of the texts that are read
+	const longest = 128 << 10 // of the texts that are read
 	text = bytes.TrimPrefix(text, []byte(byteOrderMark))
 	if len(text) > longest {
 		return Other{}
 	}
 	for _, find := range []func([]byte) Other{
-		binary, byLine, byTree, byJSON, in.encoded, byWord,
+		binary, escaped, wrapped, byLine, byTree, byJSON, in.encoded, byWord,
 	} {
 		if found := find(text); found.What != "" {
 			return found
@@ -188,11 +192,11 @@ func Template(line int) Other {
 
 // byTree recognizes YAML and JSON by the keys at its top.
 func byTree(text []byte) Other {
-	root, err := Tree(text, len(text))
-	if err != nil || root.IsZero() || root.Content[0].Kind != yaml.MappingNode {
+	root, kind := mappingOf(text), &yaml.Node{}
+	if root == nil {
 		return Other{}
 	}
-	top, kind := root.Content[0].Content, &yaml.Node{}
+	top := root.Content
 	content := " "
 	for i := 0; i+1 < len(top); i += 2 {
 		content += top[i].Value + "=" + top[i+1].Value + " "
@@ -201,7 +205,7 @@ func byTree(text []byte) Other {
 		}
 	}
 	found := in("top", tops, content)
-	found.Line = root.Content[0].Line
+	found.Line = root.Line
 	if strings.Contains(found.What, kindMark) {
 		found.Line = kind.Line
 	}

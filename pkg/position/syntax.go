@@ -44,10 +44,6 @@ func (i Invalid) String() string {
 // first line of the surrounding mapping, which is usually line 1.
 func FirstInvalid(text []byte, known []string) Invalid {
 	number, line := firstInvalidLine(text)
-	if at, char := firstFalseSpace(text); at > 0 && number > 0 {
-		return Invalid{Line: at, Advice: fmt.Sprintf("It is indented with the character %U, which only "+
-			"looks like a space: use spaces", char)}
-	}
 	if number == 0 {
 		return Invalid{Advice: "Check the indentation and the quotation marks"}
 	}
@@ -137,21 +133,6 @@ func (i *Invalid) inBraces(line string, known []string) {
 	}
 }
 
-// firstFalseSpace returns the first line, and the character, that is indented with something else
-// than spaces and tabs. Copies of web pages contain such characters. A text may begin with a byte
-// order mark.
-func firstFalseSpace(text []byte) (int, rune) {
-	number := 0
-	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte(byteOrderMark))) {
-		number++
-		char, _ := utf8.DecodeRune(bytes.TrimLeft(line, " \t"))
-		if char > unicode.MaxASCII && (unicode.IsSpace(char) || unicode.Is(unicode.Cf, char)) {
-			return number, char
-		}
-	}
-	return 0, 0
-}
-
 // adviceAbout returns what to do about a line that is no YAML.
 func adviceAbout(line, value string, separated bool) string {
 	first := (value + " ")[:1]
@@ -161,14 +142,13 @@ func adviceAbout(line, value string, separated bool) string {
 	case !utf8.ValidString(line):
 		return "It contains bytes that are not UTF-8: save the file as UTF-8"
 	case strings.ContainsFunc(line, control):
-		return "It contains a control character: write it in double quotation marks, as in \"\\x07\""
+		return "It contains a control character: remove it, or write it in double quotation marks, " +
+			`as in "\x07"`
 	case IsTemplate(line):
 		return "It is a template that is not filled in: render it first. A value that begins with { " +
 			"needs quotation marks"
 	case strings.Contains(line[:len(line)-len(strings.TrimLeft(line, " \t"))], "\t"):
 		return "It is indented with a tab: use spaces"
-	case strings.HasPrefix(value, "```"):
-		return "Remove this line, which is Markdown"
 	case !separated:
 		return "Write a colon and a space between key and value"
 	case first == "*":
@@ -185,8 +165,8 @@ func adviceAbout(line, value string, separated bool) string {
 		(len(value) == 1 || !strings.HasSuffix(value, first) || strings.ContainsAny(inner, first+`\`)):
 		return "Close the quotation mark at the end of the value; within single quotation marks write " +
 			"two for one, within double ones a backslash before it"
-	case !strings.Contains(`"'`, first) && strings.Contains(value, ": "):
-		return "A value with a colon and a space needs quotation marks"
+	case !strings.Contains(`"'`, first) && strings.Contains(value+" ", ": "):
+		return "A value with a colon and a space, or a colon at its end, needs quotation marks"
 	}
 	return usual
 }

@@ -178,7 +178,7 @@ func (e *SyntaxError) Error() string {
 var positioned = regexp.MustCompile(`(?s)^(\d+):\d+: (.*?)(?: \(and \d+ more errors\))?$`)
 
 // checkSyntax parses the text with gcfg, the parser of the driver.
-func checkSyntax(text []byte) error {
+func checkSyntax(text []byte) *SyntaxError {
 	err := gcfg.FatalOnly(gcfg.ReadInto(&struct{}{}, bytes.NewReader(text)))
 	if err == nil {
 		return nil

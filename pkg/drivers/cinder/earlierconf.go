@@ -2,6 +2,7 @@ package cinder
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -26,11 +27,24 @@ func driverText(user []byte) ([]byte, error) {
 		return text, nil
 	}
 	text = respelled(text)
-	err := check(text)
-	if other := otherFile(user); err != nil && other != nil {
-		err = other
+	fault := check(text)
+	if fault == nil {
+		return text, nil
 	}
-	return text, err
+	if other := otherFile(user); other != nil {
+		fault = other
+	}
+	fault.Problem += strange(user)
+	return text, fault
+}
+
+// strange names a character of a text that looks like another one, as another sentence.
+func strange(user []byte) string {
+	line, contains := position.Strange(string(user))
+	if line == 0 {
+		return ""
+	}
+	return fmt.Sprintf(". Line %d %s", line, contains)
 }
 
 // otherFile returns the error about a text that is no cloud.conf, nil for another text.
@@ -54,9 +68,9 @@ const consists = "write [" + userSection + "] and, below it, settings such as re
 	"true"
 
 // check returns a *SyntaxError if the driver would refuse the text.
-func check(text []byte) error {
-	if err := checkSyntax(text); err != nil {
-		return err
+func check(text []byte) *SyntaxError {
+	if fault := checkSyntax(text); fault != nil {
+		return fault
 	}
 	for _, e := range entriesOf(text) {
 		if !e.setting() {

@@ -111,7 +111,7 @@ func remarks(user []byte) []SyntaxError {
 		if other := otherFile(user); other != nil {
 			found[0] = SyntaxError{other.Line, "this text is ignored: " + other.Problem}
 		} else if !slices.ContainsFunc(entriesOf(text), func(e entry) bool { return e.name == "" }) {
-			found[0].Problem = "this text is ignored: it has no [section]: " + consists
+			found[0].Problem = "this text is ignored: it has no [section]: " + consists + strange(user)
 		}
 	}
 	lines := map[string]int{}
