@@ -72,7 +72,7 @@ LINTERS := $(LINTERS),ineffassign,lll,nolintlint,revive,staticcheck,unused
 GOVULNCHECK := bin/tools/govulncheck
 ACTIONLINT := bin/tools/actionlint
 # What hack/code.sh runs.
-CODE_GENERATORS := $(addprefix bin/tools/,controller-gen protoc-gen-go protoc-gen-go-grpc)
+CODE_GENERATORS := $(addprefix bin/tools/,controller-gen protoc-gen-go)
 
 .PHONY: help
 help: ## List the targets

@@ -1,7 +1,7 @@
 // Command protobuf writes the Go code of a protobuf file beside it. hack/code.sh calls it.
 //
-// Its first argument is the folder of the plugins protoc-gen-go and protoc-gen-go-grpc, its second
-// argument is the root of the tree with the files in the other arguments.
+// Its first argument is the folder of the plugin protoc-gen-go, its second argument is the root of
+// the tree with the files in the other arguments.
 package main
 
 import (
@@ -61,23 +61,18 @@ func (g generator) generate(ctx context.Context, file string) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("encoding the request of the plugins: %w", err)
+		return fmt.Errorf("encoding the request of the plugin: %w", err)
 	}
-	for _, plugin := range []string{"protoc-gen-go", "protoc-gen-go-grpc"} {
-		if err := g.call(ctx, plugin, request); err != nil {
-			return fmt.Errorf("%s: %w", plugin, err)
-		}
-	}
-	return nil
+	return g.call(ctx, request)
 }
 
-// call runs a plugin, and writes the files that it returns.
-func (g generator) call(ctx context.Context, plugin string, request []byte) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(g.plugins, plugin))
+// call runs the plugin, and writes the files that it returns.
+func (g generator) call(ctx context.Context, request []byte) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(g.plugins, "protoc-gen-go"))
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(request), g.stderr
 	output, err := cmd.Output()
 	if err != nil {
-		return err
+		return fmt.Errorf("protoc-gen-go: %w", err)
 	}
 	var response pluginpb.CodeGeneratorResponse
 	if err := proto.Unmarshal(output, &response); err != nil {

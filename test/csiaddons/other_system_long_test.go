@@ -35,9 +35,6 @@ import (
 // cephSidecar is a sidecar of the CSI-Addons for Ceph: with TLS it has a certificate of its own,
 // and accepts every token that is valid for the API server. It refuses a fence without a Secret.
 type cephSidecar struct {
-	wire.UnimplementedReclaimSpaceServer
-	wire.UnimplementedNetworkFenceServer
-
 	*world
 
 	driver *fakeDriver
@@ -45,7 +42,7 @@ type cephSidecar struct {
 	fences chan *wire.NetworkFenceRequest
 }
 
-func (s *cephSidecar) FenceClusterNetwork(_ context.Context, request *wire.NetworkFenceRequest,
+func (s *cephSidecar) fence(_ context.Context, request *wire.NetworkFenceRequest,
 ) (*wire.NetworkFenceResponse, error) {
 	if request.GetSecretName() == "" {
 		return nil, status.Error(codes.InvalidArgument, "the Secret is missing")
@@ -54,8 +51,9 @@ func (s *cephSidecar) FenceClusterNetwork(_ context.Context, request *wire.Netwo
 	return &wire.NetworkFenceResponse{}, nil
 }
 
-func (*cephSidecar) NodeReclaimSpace(context.Context, *wire.ReclaimSpaceRequest,
-) (*wire.ReclaimSpaceResponse, error) {
+func (*cephSidecar) reclaim(context.Context, *wire.ReclaimSpaceRequest) (
+	*wire.ReclaimSpaceResponse, error,
+) {
 	return &wire.ReclaimSpaceResponse{
 		PreUsage:  &wire.StorageConsumption{UsageBytes: 3 << 20},
 		PostUsage: &wire.StorageConsumption{UsageBytes: 1 << 20},
@@ -96,8 +94,8 @@ func (s *cephSidecar) start(pod *corev1.Pod) {
 	}
 	server := grpc.NewServer(options...)
 	identity.RegisterIdentityServer(server, s.driver)
-	wire.RegisterReclaimSpaceServer(server, s)
-	wire.RegisterNetworkFenceServer(server, s)
+	wire.Register(server, wire.ReclaimSpace, wire.NodeReclaimSpace.By(s.reclaim))
+	wire.Register(server, wire.NetworkFence, wire.FenceClusterNetwork.By(s.fence))
 	listener, err := (&net.ListenConfig{}).Listen(s.Context(), "tcp", "127.0.0.1:0")
 	s.must(err)
 	go func() { _ = server.Serve(listener) }() // ends without an error when it is stopped
@@ -240,22 +238,21 @@ func (w *world) callAsOtherController(ctx context.Context, connection *grpc.Clie
 		GetCapabilities(ctx, &identity.GetCapabilitiesRequest{})
 	assert.Check(w, err == nil && len(answer.GetCapabilities()) == 6,
 		"%s: the capabilities are %v, %v", d.name, answer, err)
-	spaces := wire.NewReclaimSpaceClient(connection)
-	used, err := spaces.NodeReclaimSpace(ctx, &wire.ReclaimSpaceRequest{PvName: volume})
+	request := &wire.ReclaimSpaceRequest{PvName: volume}
+	used, err := wire.NodeReclaimSpace.Call(ctx, connection, request)
 	assert.Check(w, err == nil && used.GetPreUsage().GetUsageBytes() == 3,
 		"%s: the answer about reclaimed space is %v, %v", d.name, used, err)
-	_, err = spaces.ControllerReclaimSpace(ctx, &wire.ReclaimSpaceRequest{PvName: volume})
+	_, err = wire.ControllerReclaimSpace.Call(ctx, connection, request)
 	assert.Check(w, status.Code(err) == codes.Unimplemented,
 		"%s: the answer of the controller service is %v", d.name, err)
-	fences := wire.NewNetworkFenceClient(connection)
-	clients, err := fences.GetFenceClients(ctx, &wire.FenceClientsRequest{})
+	clients, err := wire.GetFenceClients.Call(ctx, connection, &wire.FenceClientsRequest{})
 	assert.Check(w, err == nil && clients.GetClients()[0].GetCidrs()[0] == storageAddress,
 		"%s: the clients are %v, %v", d.name, clients, err)
 	lost := &wire.NetworkFenceRequest{Cidrs: []string{"10.0.0.1/32"}}
-	_, err = fences.FenceClusterNetwork(ctx, lost)
+	_, err = wire.FenceClusterNetwork.Call(ctx, connection, lost)
 	assert.Check(w, err == nil && (<-d.fenced).GetCidrs()[0].GetCidr() == "10.0.0.1/32",
 		"%s: the fence fails with %v", d.name, err)
-	if _, err = fences.UnFenceClusterNetwork(ctx, lost); err != nil {
+	if _, err = wire.UnFenceClusterNetwork.Call(ctx, connection, lost); err != nil {
 		w.Errorf("%s: the end of the fence fails with %v", d.name, err)
 	}
 	assert.Check(w, is.Len(d.unfenced, 1), "%s: calls to unfence", d.name)

@@ -111,10 +111,9 @@ func (w *world) checkCalls(pod *corev1.Pod, d *fakeDriver) {
 		grpc.WithTransportCredentials(credentials.NewTLS(wire.PinnedTLS(pin))))
 	w.must(err)
 	defer connection.Close()
-	client := wire.NewReclaimSpaceClient(connection)
-	reclaim := client.NodeReclaimSpace
+	reclaim := wire.NodeReclaimSpace
 	if pod.Name == leaderAccount {
-		reclaim = client.ControllerReclaimSpace
+		reclaim = wire.ControllerReclaimSpace
 	}
 	for _, caller := range []struct {
 		namespace, account, audience string
@@ -131,7 +130,8 @@ func (w *world) checkCalls(pod *corev1.Pod, d *fakeDriver) {
 	} {
 		token := w.token(caller.namespace, caller.account, caller.audience)
 		ctx := metadata.AppendToOutgoingContext(w.Context(), wire.TokenHeader, wire.TokenPrefix+token)
-		_, err := reclaim(ctx, &wire.ReclaimSpaceRequest{PvName: volumeName("default", "data")})
+		request := &wire.ReclaimSpaceRequest{PvName: volumeName("default", "data")}
+		_, err := reclaim.Call(ctx, connection, request)
 		if status.Code(err) != caller.code {
 			w.Errorf("a call of %s/%s with a token for %q returns %v, want %v", caller.namespace,
 				caller.account, caller.audience, err, caller.code)

@@ -71,7 +71,7 @@ type Jobs struct {
 type sidecars interface {
 	Any(driver string, capabilities ...string) bool
 	OnNode(driver, node string, capabilities ...string) *connection.Sidecar
-	FindLeader(ctx context.Context, driver string, capabilities ...string) (leader *connection.Sidecar,
+	Leader(ctx context.Context, driver string, capabilities ...string) (leader *connection.Sidecar,
 		hasLease bool, err error)
 }
 

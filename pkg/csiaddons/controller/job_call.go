@@ -39,13 +39,14 @@ func (r *Jobs) call(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, next nex
 	calling, cancel := context.WithTimeout(ctx, r.timeout(job))
 	defer cancel()
 	began, sidecar := r.Clock.Now(), next.sidecar
-	operation, reclaim := "ControllerReclaimSpace", sidecar.ReclaimSpace.ControllerReclaimSpace
+	method := wire.ControllerReclaimSpace
 	if next.step == v1alpha1.ReclaimSpaceOnNode {
-		operation, reclaim = "NodeReclaimSpace", sidecar.ReclaimSpace.NodeReclaimSpace
+		method = wire.NodeReclaimSpace
 	}
-	answer, err := reclaim(calling, &wire.ReclaimSpaceRequest{PvName: next.volume.Name})
+	request := &wire.ReclaimSpaceRequest{PvName: next.volume.Name}
+	answer, err := method.Call(calling, sidecar.Connection, request)
 	code := status.Code(err)
-	r.Metrics.Ended(sidecar.Driver, operation, code.String(), r.Clock.Since(began))
+	r.Metrics.Ended(sidecar.Driver, method.Name(), code.String(), r.Clock.Since(began))
 	if ctx.Err() != nil && code == codes.Canceled {
 		log.FromContext(ctx).Info("Cancelled the call of the ReclaimSpaceJob")
 		return nil

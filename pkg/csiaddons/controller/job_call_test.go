@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -33,20 +34,16 @@ import (
 
 // reclaimer is a sidecar that reclaims space.
 type reclaimer struct {
-	wire.ReclaimSpaceClient
+	grpc.ClientConnInterface
 
 	reclaim func() (*wire.ReclaimSpaceResponse, error)
 }
 
-func (r reclaimer) NodeReclaimSpace(context.Context, *wire.ReclaimSpaceRequest, ...grpc.CallOption,
-) (*wire.ReclaimSpaceResponse, error) {
-	return r.reclaim()
-}
-
-func (r reclaimer) ControllerReclaimSpace(context.Context, *wire.ReclaimSpaceRequest,
-	...grpc.CallOption,
-) (*wire.ReclaimSpaceResponse, error) {
-	return r.reclaim()
+func (r reclaimer) Invoke(_ context.Context, _ string, _, response any, _ ...grpc.CallOption,
+) error {
+	answer, err := r.reclaim()
+	proto.Merge(response.(proto.Message), answer)
+	return err
 }
 
 // calling returns a reconciler of a job whose volume is used on a node with a sidecar.
@@ -57,7 +54,7 @@ func calling(t *testing.T, reclaim func() (*wire.ReclaimSpaceResponse, error),
 	job.UID = "1"
 	r, w := newReconciler(t, job, claimOfTenant("1", corev1.ClaimBound), volumeFor("1"), attachment())
 	sidecar := connected("node", "used", connection.NodeService, connection.ReclaimOnline)
-	sidecar.ReclaimSpace = reclaimer{reclaim: reclaim}
+	sidecar.Connection = reclaimer{reclaim: reclaim}
 	r.Sidecars = fakeSidecars{all: []*connection.Sidecar{sidecar}}
 	return r, w, job
 }
@@ -161,7 +158,7 @@ func TestJobWritesItsStatusBeforeAndAfterEachCall(t *testing.T) {
 	t.Parallel()
 	r, w, job := calling(t, twentyBytes)
 	leader := connected("leader", "c", connection.ControllerService, connection.ReclaimOffline)
-	leader.ReclaimSpace = reclaimer{reclaim: twentyBytes}
+	leader.Connection = reclaimer{reclaim: twentyBytes}
 	r.Sidecars = fakeSidecars{
 		all: append(r.Sidecars.(fakeSidecars).all, leader), leader: leader.Pod.Name,
 	}

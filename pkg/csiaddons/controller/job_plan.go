@@ -81,7 +81,7 @@ func (r *Jobs) plan(ctx context.Context, job *v1alpha1.ReclaimSpaceJob, v *corev
 	finished := done(job, ConditionController)
 	if !finished &&
 		r.Sidecars.Any(driver, connection.ControllerService, connection.ReclaimOffline) {
-		leader, hasLease, err := r.Sidecars.FindLeader(ctx, driver)
+		leader, hasLease, err := r.Sidecars.Leader(ctx, driver)
 		switch {
 		case err != nil:
 			return nextCall{}, err

@@ -42,7 +42,7 @@ func (f fakeSidecars) OnNode(_, node string, capabilities ...string) *connection
 	return nil
 }
 
-func (f fakeSidecars) FindLeader(_ context.Context, _ string, capabilities ...string,
+func (f fakeSidecars) Leader(_ context.Context, _ string, capabilities ...string,
 ) (*connection.Sidecar, bool, error) {
 	for _, one := range f.having(append(capabilities, connection.ControllerService)) {
 		if one.Pod.Name == f.leader {

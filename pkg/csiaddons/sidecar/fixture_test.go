@@ -270,8 +270,8 @@ func (f *fixture) with(token string) context.Context {
 func (f *fixture) reclaim() error {
 	connection := f.connectPinned()
 	defer connection.Close()
-	_, err := wire.NewReclaimSpaceClient(connection).
-		ControllerReclaimSpace(f.with(controllerToken), &wire.ReclaimSpaceRequest{PvName: "data"})
+	_, err := wire.ControllerReclaimSpace.Call(f.with(controllerToken), connection,
+		&wire.ReclaimSpaceRequest{PvName: "data"})
 	return err
 }
 
@@ -279,8 +279,8 @@ func (f *fixture) reclaim() error {
 func (f *fixture) reclaimOnNode(volume string) (*wire.ReclaimSpaceResponse, error) {
 	connection := f.connectPinned()
 	defer connection.Close()
-	return wire.NewReclaimSpaceClient(connection).
-		NodeReclaimSpace(f.with(controllerToken), &wire.ReclaimSpaceRequest{PvName: volume})
+	return wire.NodeReclaimSpace.Call(f.with(controllerToken), connection,
+		&wire.ReclaimSpaceRequest{PvName: volume})
 }
 
 // awaitTerm waits until the sidecar executes operations of the leader, and returns the error of the

@@ -114,11 +114,10 @@ func (e *election) check(ctx context.Context, request any, info *grpc.UnaryServe
 ) (any, error) {
 	var err error
 	switch info.FullMethod {
-	case wire.ReclaimSpace_ControllerReclaimSpace_FullMethodName,
-		wire.NetworkFence_FenceClusterNetwork_FullMethodName,
-		wire.NetworkFence_UnFenceClusterNetwork_FullMethodName:
+	case string(wire.ControllerReclaimSpace), string(wire.FenceClusterNetwork),
+		string(wire.UnFenceClusterNetwork):
 		err = e.leads()
-	case wire.ReclaimSpace_NodeReclaimSpace_FullMethodName:
+	case string(wire.NodeReclaimSpace):
 		err = e.serves("node", e.described.Node)
 	}
 	if err != nil {

@@ -43,9 +43,9 @@ func TestPodThatIsNotTheLeaderNamesIt(t *testing.T) {
 		return strings.Contains(err.Error(), `call the pod "pod-b"`)
 	})
 	request := &wire.NetworkFenceRequest{Cidrs: []string{"10.0.0.1/32"}}
-	client := wire.NewNetworkFenceClient(f.connectPinned())
-	_, err := client.FenceClusterNetwork(f.with(controllerToken), request)
-	_, errOfEnd := client.UnFenceClusterNetwork(f.with(controllerToken), request)
+	connection := f.connectPinned()
+	_, err := wire.FenceClusterNetwork.Call(f.with(controllerToken), connection, request)
+	_, errOfEnd := wire.UnFenceClusterNetwork.Call(f.with(controllerToken), connection, request)
 	for _, err := range []error{err, errOfEnd} {
 		assert.Check(t, is.Equal(status.Code(err), codes.FailedPrecondition))
 	}

@@ -137,13 +137,13 @@ func TestFencePassesClientsAndAValidSecretOn(t *testing.T) {
 	f := newFixture(t)
 	f.run()
 	_ = f.awaitTerm()
-	client := wire.NewNetworkFenceClient(f.connectPinned())
+	connection := f.connectPinned()
 	for name, invalid := range map[string]*wire.NetworkFenceRequest{
 		"name alone":      {SecretName: "cloud"},
 		"namespace alone": {SecretNamespace: "csi"},
 		"path":            {SecretName: "../cloud", SecretNamespace: "csi"},
 	} {
-		_, err := client.FenceClusterNetwork(f.with(controllerToken), invalid)
+		_, err := wire.FenceClusterNetwork.Call(f.with(controllerToken), connection, invalid)
 		assert.Check(t, status.Code(err) == codes.InvalidArgument &&
 			f.driver.Last("FenceClusterNetwork") == nil, "%s: the call returns %v", name, err)
 	}
@@ -152,10 +152,11 @@ func TestFencePassesClientsAndAValidSecretOn(t *testing.T) {
 		Cidrs: []string{"10.0.0.1/32", "fd00::/64"},
 	}
 	var trailer metadata.MD
-	_, err := client.FenceClusterNetwork(f.with(controllerToken), request, grpc.Trailer(&trailer))
+	_, err := wire.FenceClusterNetwork.Call(f.with(controllerToken), connection, request,
+		grpc.Trailer(&trailer))
 	assert.NilError(t, err)
 	assert.Check(t, is.DeepEqual([]string{"3"}, trailer.Get(wire.ChangedSharesTrailer)))
-	_, err = client.UnFenceClusterNetwork(f.with(controllerToken), request)
+	_, err = wire.UnFenceClusterNetwork.Call(f.with(controllerToken), connection, request)
 	assert.Check(t, err)
 	cidrs := []*fence.CIDR{{Cidr: "10.0.0.1/32"}, {Cidr: "fd00::/64"}}
 	secrets := map[string]string{"user": "hidden"}
@@ -172,8 +173,8 @@ func TestFenceClientsNeedNoSecretAndNoLeader(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, heldBy("pod-b"))
 	f.run()
-	answer, err := wire.NewNetworkFenceClient(f.connectPinned()).GetFenceClients(
-		f.with(controllerToken), &wire.FenceClientsRequest{Parameters: map[string]string{"zone": "a"}})
+	answer, err := wire.GetFenceClients.Call(f.with(controllerToken), f.connectPinned(),
+		&wire.FenceClientsRequest{Parameters: map[string]string{"zone": "a"}})
 	assert.NilError(t, err)
 	want := &wire.FenceClientsResponse{Clients: []*wire.ClientDetails{
 		{Id: "worker-1", Cidrs: []string{"10.0.0.1/32"}},
@@ -188,9 +189,9 @@ func TestMetricsCountOperationsAndConnections(t *testing.T) {
 	f.run()
 	f.awaitHolder("pod-a")
 	connection := f.connectPinned()
-	client := wire.NewReclaimSpaceClient(connection)
 	for token, accepted := range map[string]bool{controllerToken: true, "of-nobody": false} {
-		_, err := client.NodeReclaimSpace(f.with(token), &wire.ReclaimSpaceRequest{PvName: "data"})
+		_, err := wire.NodeReclaimSpace.Call(f.with(token), connection,
+			&wire.ReclaimSpaceRequest{PvName: "data"})
 		assert.Check(t, (err == nil) == accepted, "with the token %q the call returns %v", token, err)
 	}
 	for _, open := range []float64{1, 0} {

@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/csi-addons/spec/lib/go/identity"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -103,11 +102,14 @@ func (p *Program) newServer(described driver.Description, lead *election,
 		grpc.Creds(transport), grpc.ChainUnaryInterceptor(checks...),
 	)
 	read := driver.Reader{Kube: p.Kube, Driver: described.Name}
-	identity.RegisterIdentityServer(server, &identityService{driver: p.Driver})
-	wire.RegisterReclaimSpaceServer(server, &reclaimSpace{
-		driver: p.Driver, reader: read, stagingPath: p.Settings.StagingPath,
-	})
-	wire.RegisterNetworkFenceServer(server, &networkFence{driver: p.Driver, reader: read})
+	registerIdentity(server, p.Driver.Identity)
+	spaces := &reclaimSpace{driver: p.Driver, reader: read, stagingPath: p.Settings.StagingPath}
+	wire.Register(server, wire.ReclaimSpace,
+		wire.ControllerReclaimSpace.By(spaces.controllerReclaimSpace),
+		wire.NodeReclaimSpace.By(spaces.nodeReclaimSpace))
+	fences := &networkFence{driver: p.Driver, reader: read}
+	wire.Register(server, wire.NetworkFence, wire.FenceClusterNetwork.By(fences.fence),
+		wire.UnFenceClusterNetwork.By(fences.unfence), wire.GetFenceClients.By(fences.clients))
 	return server, pin, nil
 }
 

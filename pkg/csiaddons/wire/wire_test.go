@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -95,6 +96,30 @@ func TestLeaseHolderIsThatOfTheExistingSystem(t *testing.T) {
 		"a.b-0":                      "a-b-0",
 	} {
 		assert.Check(t, is.Equal(wire.LeaseHolder(pod), want), "the holder of the Lease in pod %s", pod)
+	}
+}
+
+// The numbers of fields are those of the CSI-Addons for Ceph, also in other messages.
+func TestFieldsHaveTheNumbersOfTheExistingSystem(t *testing.T) {
+	t.Parallel()
+	for text, message := range map[string]proto.Message{
+		"\n\x01a": &wire.ReclaimSpaceRequest{PvName: "a"},
+		"\n\x02\b\x01\x12\x02\b\x02": &wire.ReclaimSpaceResponse{
+			PreUsage:  &wire.StorageConsumption{UsageBytes: 1},
+			PostUsage: &wire.StorageConsumption{UsageBytes: 2},
+		},
+		"\n\x06\n\x01k\x12\x01v\x12\x01a\x1a\x01b\"\x01c": &wire.NetworkFenceRequest{
+			Parameters: map[string]string{"k": "v"}, SecretName: "a", SecretNamespace: "b",
+			Cidrs: []string{"c"},
+		},
+		"": &wire.NetworkFenceResponse{},
+		"\n\x06\n\x01a\x12\x01b": &wire.FenceClientsResponse{
+			Clients: []*wire.ClientDetails{{Id: "a", Cidrs: []string{"b"}}},
+		},
+	} {
+		got, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
+		assert.NilError(t, err)
+		assert.Check(t, is.Equal(string(got), text), "%T", message)
 	}
 }
 

@@ -211,16 +211,9 @@ func (p *Pool) OnNode(driver, node string, capabilities ...string) *Sidecar {
 // Leader returns the sidecar of the pod that is the leader of a driver and has all capabilities, or
 // nil if the controller is not connected to it. The Lease of the driver names the pod; only pods
 // with the controller service of the driver may write it. If there is a leader in several
-// namespaces, it is that of the first namespace by name.
+// namespaces, it is that of the first namespace by name. Leader also returns whether there is a
+// Lease. Without one the driver has no controller service, whatever sidecars on nodes declare.
 func (p *Pool) Leader(ctx context.Context, driver string, capabilities ...string,
-) (*Sidecar, error) {
-	leader, _, err := p.FindLeader(ctx, driver, capabilities...)
-	return leader, err
-}
-
-// FindLeader returns the leader, and whether there is a Lease of the driver. Without one the driver
-// has no controller service, whatever sidecars on nodes declare.
-func (p *Pool) FindLeader(ctx context.Context, driver string, capabilities ...string,
 ) (leader *Sidecar, hasLease bool, err error) {
 	candidates := map[string][]*Sidecar{}
 	for one := range p.at(place{driver: driver}, append(capabilities, ControllerService)) {

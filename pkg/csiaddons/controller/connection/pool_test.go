@@ -297,7 +297,7 @@ func TestLeaderIsTheHolderOfTheLease(t *testing.T) {
 			lease.Spec.HolderIdentity = new(wire.LeaseHolder(one.holder))
 			assert.NilError(t, kube.Create(t.Context(), lease))
 		}
-		found, hasLease, err := p.FindLeader(t.Context(), "cinder", one.capability)
+		found, hasLease, err := p.Leader(t.Context(), "cinder", one.capability)
 		got := ""
 		if found != nil {
 			got = found.Pod.Name
@@ -321,7 +321,7 @@ func BenchmarkPlan(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		first := p.OnNode("cinder", "1234", ReclaimOnline)
-		_, err := p.Leader(b.Context(), "cinder")
+		_, _, err := p.Leader(b.Context(), "cinder")
 		if !p.Any("cinder") || first == nil || err != nil ||
 			!p.Any("cinder", ControllerService, ReclaimOffline) {
 			b.Fatal(first, err)

@@ -54,8 +54,8 @@ type Sidecar struct {
 
 	// Capabilities are those of the driver, in the form of the status of a CSIAddonsNode.
 	Capabilities []string
-	ReclaimSpace wire.ReclaimSpaceClient
-	NetworkFence wire.NetworkFenceClient
+	// Connection is for the methods in package wire.
+	Connection grpc.ClientConnInterface
 }
 
 // Has returns whether the driver has all capabilities.
@@ -119,11 +119,7 @@ func describe(ctx context.Context, connection *grpc.ClientConn, target Target) (
 	if err != nil {
 		return nil, fmt.Errorf("asking for the capabilities of the driver: %w", err)
 	}
-	return &Sidecar{
-		Target: target, Capabilities: capabilitiesOf(answer),
-		ReclaimSpace: wire.NewReclaimSpaceClient(connection),
-		NetworkFence: wire.NewNetworkFenceClient(connection),
-	}, nil
+	return &Sidecar{target, capabilitiesOf(answer), connection}, nil
 }
 
 // Security says how the controller connects to the sidecars of a driver.

@@ -65,15 +65,15 @@ func (c *call) contains(t *task) bool {
 
 func (r *Reconciler) send(ctx context.Context, driver string, to *connection.Sidecar, c *call,
 ) result {
-	operation, send := "FenceClusterNetwork", to.NetworkFence.FenceClusterNetwork
+	method := wire.FenceClusterNetwork
 	if c.kind == unfences {
-		operation, send = "UnFenceClusterNetwork", to.NetworkFence.UnFenceClusterNetwork
+		method = wire.UnFenceClusterNetwork
 	}
 	var trailer metadata.MD
-	_, err := send(ctx, c.request, grpc.Trailer(&trailer))
+	_, err := method.Call(ctx, to.Connection, c.request, grpc.Trailer(&trailer))
 	code, at := status.Code(err), r.Clock.Now()
 	took := at.Sub(c.began)
-	r.Metrics.Ended(driver, operation, code.String(), took)
+	r.Metrics.Ended(driver, method.Name(), code.String(), took)
 	ended := result{at: at, err: err}
 	ended.late = code == codes.DeadlineExceeded && took > callTimeout-callMargin
 	if texts := trailer.Get(wire.ChangedSharesTrailer); len(texts) > 0 {

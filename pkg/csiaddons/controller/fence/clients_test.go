@@ -29,17 +29,17 @@ import (
 
 // answer is a sidecar that returns a client or an error.
 type answer struct {
-	wire.NetworkFenceClient
+	grpc.ClientConnInterface
 
 	id, cidrs string
 	failure   error
 }
 
-func (a answer) GetFenceClients(context.Context, *wire.FenceClientsRequest, ...grpc.CallOption,
-) (*wire.FenceClientsResponse, error) {
-	return &wire.FenceClientsResponse{
-		Clients: []*wire.ClientDetails{{Id: a.id, Cidrs: strings.Fields(a.cidrs)}},
-	}, a.failure
+func (a answer) Invoke(_ context.Context, _ string, _, response any, _ ...grpc.CallOption) error {
+	response.(*wire.FenceClientsResponse).Clients = []*wire.ClientDetails{
+		{Id: a.id, Cidrs: strings.Fields(a.cidrs)},
+	}
+	return a.failure
 }
 
 // The cluster has the Nodes worker-1 and worker-2. The driver reports 172.16.0.2 for the latter.
@@ -102,7 +102,7 @@ func TestOnlyAddressesOfTheNodeAreClients(t *testing.T) {
 				Target: connection.Target{
 					Driver: test.driver, Node: cmp.Or(test.node, "worker-1"), Security: test.security,
 				},
-				NetworkFence: answer{
+				Connection: answer{
 					id: cmp.Or(test.id, "worker-1"), cidrs: test.cidrs,
 					failure: status.Error(test.failure, "lost"),
 				},

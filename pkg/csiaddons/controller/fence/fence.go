@@ -26,7 +26,8 @@ type Reconciler struct {
 	// Live reads from the API server, without a cache.
 	Live     client.Reader
 	Sidecars interface {
-		Leader(ctx context.Context, driver string, capabilities ...string) (*connection.Sidecar, error)
+		Leader(ctx context.Context, driver string, capabilities ...string) (leader *connection.Sidecar,
+			hasLease bool, err error)
 	}
 	Drivers connection.Drivers
 	Events  events.EventRecorder
@@ -139,7 +140,7 @@ func (r *Reconciler) collect(s *state, tasks []*task) {
 // start writes that a call starts, and starts it. It does not if the driver has no leader, or if a
 // write fails: then a NetworkFence may have changed, and the next decision is about the new one.
 func (r *Reconciler) start(ctx context.Context, s *state, c *call) time.Duration {
-	leader, err := r.Sidecars.Leader(ctx, s.driver, connection.NetworkFence)
+	leader, _, err := r.Sidecars.Leader(ctx, s.driver, connection.NetworkFence)
 	if err == nil && leader == nil {
 		err = fmt.Errorf("the controller is not connected to the pod that is the leader of driver %s "+
 			"and can fence", s.driver)

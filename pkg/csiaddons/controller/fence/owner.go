@@ -73,7 +73,7 @@ func (c *Clients) read(ctx context.Context, sidecar *connection.Sidecar,
 	}
 	ctx, cancel := context.WithTimeout(ctx, clientsTimeout)
 	defer cancel()
-	answer, err := sidecar.NetworkFence.GetFenceClients(ctx, request)
+	answer, err := wire.GetFenceClients.Call(ctx, sidecar.Connection, request)
 	if err != nil {
 		return nil, fmt.Errorf("asking pod %s for the clients of NetworkFenceClass %s: %w",
 			sidecar.Pod, class.Name, err)

@@ -288,16 +288,17 @@ func (w *world) must(err error) {
 
 // Leader returns the sidecar of the leader.
 func (w *world) Leader(_ context.Context, driver string, _ ...string,
-) (*connection.Sidecar, error) {
+) (*connection.Sidecar, bool, error) {
 	if w.sync(); w.leaderless {
-		return nil, nil
+		return nil, false, nil
 	}
 	return &connection.Sidecar{
-		NetworkFence: &fakeDriver{w, driver}, Target: connection.Target{Driver: driver},
-	}, nil
+		Connection: &fakeDriver{world: w, name: driver}, Target: connection.Target{Driver: driver},
+	}, true, nil
 }
 
 type fakeDriver struct {
+	grpc.ClientConnInterface
 	*world
 
 	name string
@@ -323,29 +324,19 @@ func (s *fakeDriver) call(ctx context.Context, state string, request *wire.Netwo
 	return answer(ctx, call)
 }
 
-// FenceClusterNetwork implements wire.NetworkFenceClient.
-func (s *fakeDriver) FenceClusterNetwork(ctx context.Context, request *wire.NetworkFenceRequest,
+// Invoke implements grpc.ClientConnInterface.
+func (s *fakeDriver) Invoke(ctx context.Context, method string, request, _ any,
 	options ...grpc.CallOption,
-) (*wire.NetworkFenceResponse, error) {
+) error {
+	state := map[string]string{
+		string(wire.FenceClusterNetwork): "fence", string(wire.UnFenceClusterNetwork): "unfence",
+	}[method]
 	for _, option := range options {
-		if trailer, ok := option.(grpc.TrailerCallOption); ok && s.changed != "" {
+		if trailer, ok := option.(grpc.TrailerCallOption); ok && s.changed != "" && state == "fence" {
 			*trailer.TrailerAddr = metadata.Pairs(wire.ChangedSharesTrailer, s.changed)
 		}
 	}
-	return &wire.NetworkFenceResponse{}, s.call(ctx, "fence", request)
-}
-
-// UnFenceClusterNetwork implements wire.NetworkFenceClient.
-func (s *fakeDriver) UnFenceClusterNetwork(ctx context.Context, request *wire.NetworkFenceRequest,
-	_ ...grpc.CallOption,
-) (*wire.NetworkFenceResponse, error) {
-	return &wire.NetworkFenceResponse{}, s.call(ctx, "unfence", request)
-}
-
-// GetFenceClients implements wire.NetworkFenceClient.
-func (*fakeDriver) GetFenceClients(context.Context, *wire.FenceClientsRequest, ...grpc.CallOption,
-) (*wire.FenceClientsResponse, error) {
-	return &wire.FenceClientsResponse{}, nil
+	return s.call(ctx, state, request.(*wire.NetworkFenceRequest))
 }
 
 // networkFence returns a NetworkFence of the driver manila.
