@@ -224,18 +224,12 @@ func (a *assembly) patchWorkload(part string, p *driverPart) error {
 
 func (a *assembly) applyFlavour(part string, p changes) error {
 	layer := a.flavours[a.flavour]
-	var errs []error
-	for i, entry := range layer.content.part(part).Patches {
-		if slices.Contains(p.Without, entry.Target) {
-			continue
-		}
-		errs = append(errs, a.patch(layer.source(part, "patches").index(i), entry, a.values))
-	}
-	return errors.Join(errs...)
+	patches := layer.content.part(part).Patches
+	return a.applyEach(layer.source(part, "patches"), patches, a.values, p.Without...)
 }
 
 func (a *assembly) applyPatches(part string, p changes) error {
-	return a.applyEach(a.driver.source(part, "patches"), p.Patches)
+	return a.applyEach(a.driver.source(part, "patches"), p.Patches, a.values)
 }
 
 // applyCSIAddons applies the patches for CSI-Addons. addSidecars adds its sidecars.
@@ -243,16 +237,21 @@ func (a *assembly) applyCSIAddons(part string, p *driverPart) error {
 	if !a.adds(p.CSIAddons) {
 		return nil
 	}
-	return a.applyEach(a.driver.source(part, "csiAddons", "patches"), p.CSIAddons.Patches)
+	from := a.driver.source(part, "csiAddons", "patches")
+	return a.applyEach(from, p.CSIAddons.Patches, a.values)
 }
 
-func (a *assembly) applyEach(from source, entries []patchEntry) error {
+// applyEach applies patches, except those of the targets that the driver leaves out.
+func (a *assembly) applyEach(
+	from source, entries []patchEntry, values map[string]string, without ...string,
+) error {
+	var errs []error
 	for i, entry := range entries {
-		if err := a.patch(from.index(i), entry, a.values); err != nil {
-			return err
+		if !slices.Contains(without, entry.Target) {
+			errs = append(errs, a.patch(from.index(i), entry, values))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // missing returns the message that an asset does not exist, with the assets that do.

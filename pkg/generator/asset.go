@@ -82,6 +82,8 @@ func (a *asset) withHeader(manifest string) []byte {
 func fill(file string, text []byte, values map[string]string) ([]byte, error) {
 	placeholder := regexp.MustCompile(`\$\{([^}]*)\}?`)
 	bare := regexp.MustCompile(`(\$+)([A-Za-z_][\w.]*)`)
+	// The keys of strategic merge patches that start with a dollar sign.
+	directives := []string{"patch", "retainKeys", "deleteFromPrimitiveList", "setElementOrder"}
 	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {
 		var unknown string
@@ -100,16 +102,11 @@ func fill(file string, text []byte, values map[string]string) ([]byte, error) {
 			return nil, position.ErrorAt(at, "unknown placeholder %s", unknown)
 		}
 		for _, found := range bare.FindAllStringSubmatch(line, -1) {
-			if escaped := len(found[1])%2 == 0; !escaped && !slices.Contains(mergeDirectives(), found[2]) {
+			if escaped := len(found[1])%2 == 0; !escaped && !slices.Contains(directives, found[2]) {
 				return nil, position.ErrorAt(at, "%s is not a placeholder: write ${%s}; $$ is a plain "+
 					"dollar sign", found[0], found[2])
 			}
 		}
 	}
 	return []byte(strings.Join(lines, "\n")), nil
-}
-
-// mergeDirectives returns the keys of strategic merge patches that start with a dollar sign.
-func mergeDirectives() []string {
-	return []string{"patch", "retainKeys", "deleteFromPrimitiveList", "setElementOrder"}
 }

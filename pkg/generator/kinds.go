@@ -25,15 +25,13 @@ import (
 // newKinds returns a strict decoder of every kind that an asset may have: also those whose
 // CustomResourceDefinitions are among the assets. A driver that needs another kind adds it here.
 func newKinds(fsys fs.FS) (runtime.Decoder, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
+	scheme, types := runtime.NewScheme(), runtime.SchemeBuilder{
 		admissionregistrationv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme,
-		networkingv1.AddToScheme, policyv1.AddToScheme,
-		rbacv1.AddToScheme, storagev1.AddToScheme, snapshotv1.AddToScheme, operatorv1.Install,
-	} {
-		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("registering the kinds of assets: %w", err)
-		}
+		networkingv1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme, storagev1.AddToScheme,
+		snapshotv1.AddToScheme, operatorv1.Install,
+	}
+	if err := types.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("registering the kinds of assets: %w", err)
 	}
 	for _, kind := range []schema.GroupVersionKind{ // without a type, so their fields are not checked
 		{Group: "cloudcredential.openshift.io", Version: "v1", Kind: "CredentialsRequest"},

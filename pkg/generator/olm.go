@@ -117,7 +117,7 @@ func (i *installation) inServiceVersion(a *asset) bool {
 	case "ClusterRoleBinding":
 		return true
 	case "ClusterRole":
-		return isBound(a.object.GetName(), i.assembly)
+		return i.isBound(a.object.GetName())
 	case "ServiceAccount":
 		account := podTemplate(i.deployment()).Spec.ServiceAccountName
 		return i.besideOperator(a) && a.object.GetName() == account
@@ -195,13 +195,11 @@ func (i *installation) addPrerequisites(files map[string][]byte, complete string
 }
 
 // isBound reports whether a ClusterRoleBinding binds a ClusterRole.
-func isBound(role string, assemblies ...*assembly) bool {
-	for _, a := range assemblies {
-		for _, asset := range a.assets {
-			binding, ok := asset.object.(*rbacv1.ClusterRoleBinding)
-			if ok && binding.RoleRef.Name == role {
-				return true
-			}
+func (i *installation) isBound(role string) bool {
+	for _, asset := range i.assets {
+		binding, ok := asset.object.(*rbacv1.ClusterRoleBinding)
+		if ok && binding.RoleRef.Name == role {
+			return true
 		}
 	}
 	return false

@@ -106,15 +106,9 @@ func (a *assembly) addSidecar(
 	if err := a.completeSidecar(part, use.Use, added, values); err != nil {
 		return err
 	}
-	for i, entry := range added.content.Each {
-		if slices.Contains(a.driver.content.part(part).Without, entry.Target) {
-			continue
-		}
-		if err := a.patch(added.source("each").index(i), entry, values); err != nil {
-			return err
-		}
-	}
-	return a.addOptions(from, added, use, values)
+	without := a.driver.content.part(part).Without
+	err := a.applyEach(added.source("each"), added.content.Each, values, without...)
+	return errors.Join(err, a.addOptions(from, added, use, values))
 }
 
 func (a *assembly) addContainer(
@@ -199,13 +193,7 @@ func (a *assembly) addVolumes(
 	if err := layer.Decode(&volumes); err != nil {
 		return err
 	}
-	for _, volume := range volumes {
-		err := a.appendTo(a.workload(part), layer, "/spec/template/spec/volumes/-", volume)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.appendTo(a.workload(part), layer, "/spec/template/spec/volumes/-", volumes...)
 }
 
 func (a *assembly) addOptions(

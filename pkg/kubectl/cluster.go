@@ -61,16 +61,11 @@ func (c *cluster) recognize(ctx context.Context) {
 
 // newScheme returns the types of all objects that the commands read.
 func newScheme() (*runtime.Scheme, error) {
-	all := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
+	all, types := runtime.NewScheme(), runtime.SchemeBuilder{
 		scheme.AddToScheme, opv1.Install, configv1.Install, snapshotv1.AddToScheme,
 		v1alpha1.AddToScheme, apiextensionsv1.AddToScheme,
-	} {
-		if err := add(all); err != nil {
-			return nil, err
-		}
 	}
-	return all, nil
+	return all, types.AddToScheme(all)
 }
 
 func connect(config *rest.Config) (client.Client, error) {
