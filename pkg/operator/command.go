@@ -16,7 +16,6 @@ import (
 
 	"github.com/openshift/library-go/pkg/config/client"
 
-	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 	"github.com/openstack-csi/csi-operator/pkg/host"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
@@ -36,28 +35,8 @@ func NewCommand(
 		Version: version.Get().String(),
 	}
 	drivers := append([]plugin.Driver{leader}, companions...)
-	root.AddCommand(newStartCommand(ctx, name, drivers), newCheckCommand())
+	root.AddCommand(newStartCommand(ctx, name, drivers))
 	return root
-}
-
-func newCheckCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:          "check-clouds FILE",
-		Short:        "Validate a clouds.yaml as the operator does, without a login",
-		Args:         cobra.ExactArgs(1),
-		SilenceUsage: true,
-		RunE: func(_ *cobra.Command, args []string) error {
-			text, err := os.ReadFile(args[0])
-			if err != nil {
-				return fmt.Errorf("reading the clouds.yaml: %w", err)
-			}
-			content := clouds.Content{
-				Name: args[0], Data: map[string][]byte{clouds.Key: text}, CAElsewhere: true,
-			}
-			_, err = content.Login()
-			return err
-		},
-	}
 }
 
 func newStartCommand(ctx context.Context, name string, drivers []plugin.Driver) *cobra.Command {
