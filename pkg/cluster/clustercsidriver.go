@@ -61,8 +61,8 @@ func ApplyConditions(
 
 // StorageClassState returns spec.storageClassState of the object. It returns Managed if the object
 // is not in the cache, and an error for an unknown value.
-func (c *Cluster) StorageClassState(driver string) (opv1.StorageClassStateName, error) {
-	return guest.StorageClassState(c.Operator.Informer().GetStore(), driver, c.Object)
+func (c *Cluster) StorageClassState() (opv1.StorageClassStateName, error) {
+	return guest.StorageClassState(c.Spec(), c.Object)
 }
 
 // Spec returns the spec of the object in the cache, nil without an object.

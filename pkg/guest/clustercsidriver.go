@@ -1,47 +1,31 @@
 package guest
 
 import (
-	"fmt"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
 )
 
-// StorageClassState returns spec.storageClassState of a ClusterCSIDriver in a cache, and Managed if
-// it is not in the cache. Messages call it object.
-func StorageClassState(store cache.Store, driver, object string) (opv1.StorageClassStateName,
-	error,
-) {
-	obj, found, err := store.GetByKey(driver)
-	if err != nil || !found {
-		return opv1.ManagedStorageClass, err
-	}
-	read, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return "", fmt.Errorf("the cache of %s contains a %T", object, obj)
-	}
-	const field = "spec.storageClassState"
+// StorageClassState returns the storageClassState of the spec of a ClusterCSIDriver, which messages
+// call object.
+func StorageClassState(spec map[string]any, object string) (opv1.StorageClassStateName, error) {
+	value, _, err := unstructured.NestedString(spec, "storageClassState")
 	fault := &FieldError{
-		Object: object, Field: field, Problem: "is not a string",
+		Object: object, Field: "spec.storageClassState", Problem: "is " + quote(value),
 		Fix: "set it to Managed, Unmanaged or Removed",
 	}
-	value, found, err := unstructured.NestedString(read.Object, "spec", "storageClassState")
 	if err != nil {
+		fault.Problem = "is not a string"
 		return "", fault
 	}
-	state := opv1.StorageClassStateName(value)
-	if !found || state == "" {
+	switch state := opv1.StorageClassStateName(value); state {
+	case "":
 		return opv1.ManagedStorageClass, nil
-	}
-	switch state {
 	case opv1.ManagedStorageClass, opv1.UnmanagedStorageClass, opv1.RemovedStorageClass:
 		return state, nil
-	default:
-		fault.Problem = "is " + quote(value)
-		return "", fault
 	}
+	return "", fault
 }
 
 // OnlyDriver returns the transform of an informer of ClusterCSIDrivers. It keeps only the driver's

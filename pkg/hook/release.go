@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"cmp"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -36,50 +37,35 @@ func Release(
 	c *cluster.Cluster, deployed func() *appsv1.Deployment, operatorName, version string,
 ) Workload {
 	operator := c.Deployment(flavour.ControlPlane, c.Namespaces.Operator, operatorName)
-	r := release{deployed, operator.Get, version}
 	return Workload{
 		Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {
-			r.report(d)
+			reportRelease(d, deployed(), cmp.Or(version, releaseOf(operator.Get())))
 			return nil
 		},
 		Informers: []factory.Informer{operator.Informer},
 	}
 }
 
-type release struct {
-	deployed, operator func() *appsv1.Deployment
-	version            string
-}
-
-func (r release) report(d *appsv1.Deployment) {
+func reportRelease(d, before *appsv1.Deployment, desired string) {
 	delete(d.Annotations, DesiredVersionAnnotation)
-	desired := r.desired()
 	if desired == "" {
 		return
 	}
 	metav1.SetMetaDataAnnotation(&d.ObjectMeta, DesiredVersionAnnotation, desired)
-	before := r.deployed()
 	if before != nil && before.Annotations[DesiredVersionAnnotation] == desired && RolledOut(before) {
 		metav1.SetMetaDataAnnotation(&d.ObjectMeta, VersionAnnotation, desired)
 	}
 }
 
-// desired returns the desired release, "" if it is unknown. While the operator's own Deployment
-// rolls out, its annotation is for the next operator: the old one would report the new release with
-// the old images.
-func (r release) desired() string {
-	if r.version != "" {
-		return r.version
-	}
-	operator := r.operator()
-	if operator == nil || !RolledOut(operator) {
+// releaseOf returns the release in the annotation of the operator's Deployment, "" if it is
+// unknown. While this Deployment rolls out, its annotation is for the next operator: the old one
+// would report the new release with the old images.
+func releaseOf(operator *appsv1.Deployment) string {
+	if operator == nil || !RolledOut(operator) ||
+		strings.Contains(operator.Annotations[DesiredVersionAnnotation], "${") { // was not filled
 		return ""
 	}
-	version := operator.Annotations[DesiredVersionAnnotation]
-	if strings.Contains(version, "${") {
-		return "" // a placeholder that was not filled
-	}
-	return version
+	return operator.Annotations[DesiredVersionAnnotation]
 }
 
 // RolledOut returns true if all pods have the current template. The condition alone does not

@@ -57,12 +57,10 @@ type Options struct {
 	Clock     clock.Clock
 }
 
-// Process is the input of Work.
+// Process is the input of Work. Clients of its configurations write only with the Lease.
 type Process struct {
-	// Config and Served are the values of Options, for clients that write only with the Lease.
-	Config, Served *rest.Config
-	Events         events.Recorder
-	Clock          clock.Clock
+	Options
+	Events events.Recorder
 }
 
 // Work runs while the process is the leader. It returns soon after its context is done.
@@ -88,9 +86,7 @@ func Run(ctx context.Context, o Options, work Work) error {
 	}
 	recorder := o.recorder(ctx, kube)
 	return lead(ctx, o, func(ctx context.Context, o Options) error {
-		return work(ctx, Process{
-			Config: o.Config, Served: o.Served, Events: recorder, Clock: o.Clock,
-		})
+		return work(ctx, Process{o, recorder})
 	})
 }
 

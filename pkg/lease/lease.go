@@ -40,27 +40,20 @@ func (g *Guard) Protect(config *rest.Config) *rest.Config {
 	return config
 }
 
-// isHeld returns false if the process has led and its Lease has expired. A lost Lease stays lost:
+// isHeld returns false if the process has led and its Lease has expired. If renewed is a time, the
+// process has renewed the Lease at this time. A lost Lease stays lost:
 // its release, for example, is no renewal. The monotonic clock stands still while a machine is
 // suspended, and the wall clock can be set back, so that the later of both counts.
-func (g *Guard) isHeld() bool {
+func (g *Guard) isHeld(renewed time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.renewed.IsZero() {
-		return true
-	}
 	now := time.Now()
 	age := max(now.Sub(g.renewed), now.Round(0).Sub(g.renewed))
-	g.lost = g.lost || age >= g.Duration
-	return !g.lost
-}
-
-func (g *Guard) renew(at time.Time) {
-	if g.isHeld() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.renewed = at
+	g.lost = g.lost || !g.renewed.IsZero() && age >= g.Duration
+	if !g.lost && !renewed.IsZero() {
+		g.renewed = renewed
 	}
+	return !g.lost
 }
 
 type transport struct {
@@ -78,11 +71,11 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		began := time.Now()
 		response, err := t.RoundTripper.RoundTrip(request)
 		if err == nil && response.StatusCode < http.StatusMultipleChoices {
-			t.guard.renew(began)
+			t.guard.isHeld(began)
 		}
 		return response, err
 	}
-	if t.guard.isHeld() {
+	if t.guard.isHeld(time.Time{}) {
 		return t.RoundTripper.RoundTrip(request)
 	}
 	t.guard.Lost()

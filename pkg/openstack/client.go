@@ -39,14 +39,11 @@ func (c *Client) Check(ctx context.Context, services ...Service) error {
 }
 
 func (c *Client) check(ctx context.Context, services []Service) error {
-	release, err := c.acquire(ctx, identityService)
+	release, err := c.begin(ctx, identityService)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := c.connect(ctx); err != nil {
-		return err
-	}
 	if !c.session.fresh { // the last check failed, perhaps because of the catalog
 		if err := c.session.refreshCatalog(ctx); err != nil {
 			return err
@@ -85,14 +82,11 @@ func (c *Client) call(
 func (c *Client) send(
 	ctx context.Context, service Service, request func(*gophercloud.ServiceClient) error,
 ) error {
-	release, err := c.acquire(ctx, service.name)
+	release, err := c.begin(ctx, service.name)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := c.connect(ctx); err != nil {
-		return err
-	}
 	endpoint, err := c.session.endpoint(ctx, service)
 	if err != nil {
 		return err
@@ -121,6 +115,19 @@ func (c *Client) acquire(ctx context.Context, service string) (release func(), e
 		return nil, errorf(CloudUnreachable, "OpenStack's %s cannot be used: %s", service,
 			describe(ctx.Err()))
 	}
+}
+
+// begin waits until no other request runs, and makes c.session usable. The caller must call
+// release.
+func (c *Client) begin(ctx context.Context, service string) (release func(), err error) {
+	if release, err = c.acquire(ctx, service); err != nil {
+		return nil, err
+	}
+	if err = c.connect(ctx); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
 }
 
 // release lets the next request run. If the identity service has refused to renew the token, that

@@ -15,14 +15,11 @@ import (
 // if the credential does not expire, if the login uses a password, or if the cloud does not let
 // users read their own application credentials.
 func (c *Client) CredentialExpiry(ctx context.Context) (time.Time, error) {
-	release, err := c.acquire(ctx, identityService)
+	release, err := c.begin(ctx, identityService)
 	if err != nil {
 		return time.Time{}, err
 	}
 	defer release()
-	if err := c.connect(ctx); err != nil {
-		return time.Time{}, err
-	}
 	return c.session.credentialExpiry(ctx)
 }
 

@@ -24,14 +24,11 @@ type Operation struct {
 func (c *Client) Operation(
 	ctx context.Context, service Service, microversion string,
 ) (*Operation, error) {
-	release, err := c.acquire(ctx, service.name)
+	release, err := c.begin(ctx, service.name)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	if err := c.connect(ctx); err != nil {
-		return nil, err
-	}
 	endpoint, err := c.session.endpoint(ctx, service)
 	if err != nil {
 		return nil, err

@@ -62,10 +62,12 @@ func newTestOperator(t *testing.T, f flavour.Flavour, drivers ...plugin.Driver) 
 
 func process() host.Process {
 	return host.Process{
-		Config: &rest.Config{Host: "https://cluster.example"},
-		Served: &rest.Config{Host: "https://guest.example"},
+		Options: host.Options{
+			Config: &rest.Config{Host: "https://cluster.example"},
+			Served: &rest.Config{Host: "https://guest.example"},
+			Clock:  clock.RealClock{},
+		},
 		Events: events.NewInMemoryRecorder("test", clock.RealClock{}),
-		Clock:  clock.RealClock{},
 	}
 }
 

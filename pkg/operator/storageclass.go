@@ -59,7 +59,7 @@ func (d *driver) storageClass(name string) (factory.Controller, error) {
 func (d *driver) syncClasses(
 	ctx context.Context, reconciler *storageclass.Reconciler, classes []*storagev1.StorageClass,
 ) error {
-	state, err := d.cluster.StorageClassState(d.csiDriver)
+	state, err := d.cluster.StorageClassState()
 	if err != nil {
 		return err
 	}

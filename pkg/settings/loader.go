@@ -10,11 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/utils/ptr"
 )
 
 // loader collects faults and warnings while it reads flags and environment variables.
@@ -113,12 +111,6 @@ func (l *loader) fsGroupPolicy() storagev1.FSGroupPolicy {
 	}
 }
 
-func (l *loader) between(flag string, value, low, high time.Duration) {
-	if value < low || value > high {
-		l.fault("flag --%s is %v: it must be between %v and %v", flag, value, low, high)
-	}
-}
-
 // proxy returns the proxy variables, which OpenShift sets in capital letters.
 func (l *loader) proxy() []corev1.EnvVar {
 	var proxy []corev1.EnvVar
@@ -158,11 +150,8 @@ func (l *loader) number(name, what string, maximum int) int {
 	return number
 }
 
-// boolean returns false if the variable is missing, or is neither true nor false.
-func (l *loader) boolean(name string) bool { return ptr.Deref(l.optionalBoolean(name), false) }
-
-// optionalBoolean returns nil instead.
-func (l *loader) optionalBoolean(name string) *bool {
+// boolean returns nil if the variable is missing, or is neither true nor false.
+func (l *loader) boolean(name string) *bool {
 	value := l.env(name)
 	if value == "" {
 		return nil

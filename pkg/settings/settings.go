@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 
@@ -160,13 +161,16 @@ func (f *Flags) Load(
 	s.Images = l.images(images)
 	l.optionalImages(s.Images, optional)
 	s.CSIAddons = CSIAddons{
-		APIServerTokens: l.boolean(envAPIServerTokens),
+		APIServerTokens: ptr.Deref(l.boolean(envAPIServerTokens), false),
 		MaxAccessRules:  l.number(envMaxAccessRules, "a number of rules", maxAccessRules),
 	}
 	s.ReleaseVersion = l.env(envReleaseVersion)
 	s.Proxy, s.RunAsUser, s.FSGroupPolicy = l.proxy(), l.runAsUser(), l.fsGroupPolicy()
-	s.ReleaseLeases = l.optionalBoolean(envReleaseLeases)
-	l.between("poll-interval", s.PollInterval, minPollInterval, maxPollInterval)
+	s.ReleaseLeases = l.boolean(envReleaseLeases)
+	if s.PollInterval < minPollInterval || s.PollInterval > maxPollInterval {
+		l.fault("flag --poll-interval is %v: it must be between %v and %v", s.PollInterval,
+			minPollInterval, maxPollInterval)
+	}
 	if s.CloudGracePeriod < 0 {
 		l.fault("flag --cloud-grace-period is %v: it must not be negative", s.CloudGracePeriod)
 	}

@@ -113,7 +113,7 @@ func (c *Controller) SetTypes(found []openstack.Type) {
 }
 
 func (c *Controller) sync(ctx context.Context, _ factory.SyncContext) error {
-	state, err := c.cluster.StorageClassState(c.Provisioner)
+	state, err := c.cluster.StorageClassState()
 	if err != nil {
 		return err
 	}

@@ -64,19 +64,10 @@ func isPrintable(typeName string) bool {
 	return !strings.ContainsFunc(typeName, func(r rune) bool { return !unicode.IsGraphic(r) })
 }
 
-// OfVolumes returns the StorageClass of a volume type: standard-csi with the type. It sets every
-// field that the API server would default, as OfShares does.
+// OfVolumes returns the StorageClass of a volume type: standard-csi with the type.
 func (n Names) OfVolumes(w Class) *storagev1.StorageClass {
-	class := &storagev1.StorageClass{
-		ObjectMeta:           metav1.ObjectMeta{Name: w.Name},
-		Provisioner:          n.Provisioner,
-		Parameters:           map[string]string{TypeParameter: w.Type.Name},
-		ReclaimPolicy:        new(corev1.PersistentVolumeReclaimDelete),
-		VolumeBindingMode:    new(storagev1.VolumeBindingWaitForFirstConsumer),
-		AllowVolumeExpansion: new(true),
-	}
-	w.Options.Apply(class)
-	return class
+	return n.object(w, map[string]string{TypeParameter: w.Type.Name},
+		storagev1.VolumeBindingWaitForFirstConsumer)
 }
 
 // OfShares returns the StorageClass of a share type. The driver logs in with a Secret.
@@ -86,12 +77,19 @@ func (n Names) OfShares(w Class, namespace, secret string) *storagev1.StorageCla
 		parameters["csi.storage.k8s.io/"+call+"-secret-name"] = secret
 		parameters["csi.storage.k8s.io/"+call+"-secret-namespace"] = namespace
 	}
+	return n.object(w, parameters, storagev1.VolumeBindingImmediate)
+}
+
+// object returns a StorageClass with every field that the API server would default.
+func (n Names) object(
+	w Class, parameters map[string]string, mode storagev1.VolumeBindingMode,
+) *storagev1.StorageClass {
 	class := &storagev1.StorageClass{
 		ObjectMeta:           metav1.ObjectMeta{Name: w.Name},
 		Provisioner:          n.Provisioner,
 		Parameters:           parameters,
 		ReclaimPolicy:        new(corev1.PersistentVolumeReclaimDelete),
-		VolumeBindingMode:    new(storagev1.VolumeBindingImmediate),
+		VolumeBindingMode:    &mode,
 		AllowVolumeExpansion: new(true),
 	}
 	w.Options.Apply(class)

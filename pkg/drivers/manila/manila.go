@@ -6,6 +6,7 @@ package manila
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strconv"
 	"time"
@@ -78,6 +79,13 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	classes := newStorageClassController(s, choices)
 	poll := s.ProbeOptions(service, "Manila-Gate", credentials)
 	poll.Triggers = choices.Informers()
+	shareTypes := func(ctx context.Context) ([]openstack.Type, error) {
+		client, err := credentials.Client(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return client.ShareTypes(ctx)
+	}
 	unused := func() []string {
 		return slices.Concat(credentials.Remarks(), classes.Unused(), classes.Defaults())
 	}
@@ -88,8 +96,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		Choices:         choices,
 		UserConfig:      choices.Report(s, service, unused),
 		Credentials:     credentials,
-		Probe: cloudprobe.New(poll, ifWanted(choices, listShareTypes(shareTypes(credentials))),
-			classes.setShareTypes),
+		Probe:           cloudprobe.New(poll, listShareTypes(choices, shareTypes), classes.setShareTypes),
 		// Most clouds do not offer Manila.
 		StartWhenAvailable: true,
 	}, nil

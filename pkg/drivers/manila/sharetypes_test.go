@@ -54,7 +54,7 @@ func TestShareTypesDecideAvailability(t *testing.T) {
 		},
 		{lister{err: outage}, cloudprobe.Availability{}, outage},
 	} {
-		found, availability, err := listShareTypes(test.cloud.ShareTypes)(t.Context())
+		found, availability, err := listShareTypes(nil, test.cloud.ShareTypes)(t.Context())
 		assert.Check(t, is.DeepEqual(typesOf(test.cloud.types), found))
 		assert.Check(t, is.DeepEqual(test.want, availability))
 		assert.Check(t, is.ErrorIs(err, test.err))
@@ -74,7 +74,7 @@ func TestFailedProbeKeepsShareTypes(t *testing.T) {
 		{lister{err: &openstack.Error{Reason: openstack.NotOffered, Message: "why"}}, []string{"a", "b"}},
 		{lister{}, nil},
 	} {
-		found, availability, err := listShareTypes(step.cloud.ShareTypes)(t.Context())
+		found, availability, err := listShareTypes(nil, step.cloud.ShareTypes)(t.Context())
 		classes.setShareTypes(cloudprobe.Result[[]openstack.Type]{
 			Found: found, Availability: availability, Err: err,
 		})
