@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -32,11 +34,12 @@ func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
 		s.objects = append(s.objects, staticObject{asset: asset.Name, wanted: crd.Exists})
 	}
 	if len(operatorAssets) > 0 {
-		service, exists := d.metricsService(clients)
+		service := clients.Trigger(corev1.SchemeGroupVersion.WithResource("services"),
+			d.cluster.Namespaces.Operator, d.operatorName+"-metrics")
 		informers = append(informers, service)
 		for _, asset := range operatorAssets {
 			s.objects = append(s.objects, staticObject{
-				asset: asset.Name, wanted: func() bool { return crd.Exists() && exists() },
+				asset: asset.Name, wanted: func() bool { return crd.Exists() && service.Exists() },
 			})
 		}
 	}
@@ -48,15 +51,4 @@ func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
 		WithSync(cluster.WhileManaged(d.operator, sync)).
 		ResyncEvery(staticResync).
 		ToController(s.instance(), d.events), nil
-}
-
-// metricsService returns the informer of the Service with the operator's metrics, and a function
-// that reports whether the Service exists.
-func (d *driver) metricsService(clients *cluster.Clients) (factory.Informer, func() bool) {
-	namespace, name := d.cluster.Namespaces.Operator, d.operatorName+"-metrics"
-	services := clients.ObjectInformers.For(namespace, name).Core().V1().Services()
-	return services.Informer(), func() bool {
-		_, err := services.Lister().Services(namespace).Get(name)
-		return err == nil // the only error of a cache is NotFound
-	}
 }

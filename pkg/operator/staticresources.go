@@ -72,7 +72,7 @@ func (d *driver) staticResources(
 			return nil, err
 		}
 		s.objects = append(s.objects, object)
-		f.WithFilteredEventsInformers(nameFilter(object.name), informer)
+		f.WithInformers(informer)
 	}
 	// RBAC is a prerequisite of workloads; the ports of a Service are not.
 	apply := d.initialSyncs.track(s.apply)
@@ -104,13 +104,6 @@ func (s *staticObjects) watched(
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
 	return o, clients.Trigger(resource, object.Namespace, object.Name), nil
-}
-
-func nameFilter(name string) factory.EventFilterFunc {
-	return func(obj any) bool {
-		object, err := meta.Accessor(obj)
-		return err != nil || object.GetName() == name // accepts tombstones, which have no name
-	}
 }
 
 // setFSGroupPolicy sets the policy of the driver plugin in the CSIDriver among the assets.

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -95,16 +94,6 @@ func TestInvalidAssetsAreRejected(t *testing.T) {
 		_, err := buildControllers([]*driver{d})
 		assert.Check(t, is.ErrorContains(err, want))
 	}
-}
-
-func TestOnlyOurObjectsTriggerASync(t *testing.T) {
-	t.Parallel()
-	filter, object := nameFilter("ours"), &appsv1.DaemonSet{}
-	for _, name := range []string{"ours", "another"} {
-		object.Name = name
-		assert.Check(t, is.Equal(filter(object), name == "ours"), "%s passes", name)
-	}
-	assert.Check(t, filter(cache.DeletedFinalStateUnknown{Key: "a/another"}), "a tombstone passes")
 }
 
 func TestOnlyAWorkloadOfTheControlPlaneCountsAsDeployed(t *testing.T) {
