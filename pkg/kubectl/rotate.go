@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -220,9 +221,11 @@ func (r *rotation) findSources(ctx context.Context) error {
 		return fmt.Errorf("the credentials of a guest cluster are in the management cluster, in %s: "+
 			"follow \"HyperShift\" in docs/credential-rotation.md", secret)
 	}
-	root, err := r.secret(ctx, rootNamespace, rootSecret)
-	if err != nil {
-		return err
+	root := &corev1.Secret{}
+	if r.guest.onOpenShift() { // elsewhere it belongs to another program, or is the driver Secret
+		if root, err = r.secret(ctx, rootNamespace, rootSecret); err != nil {
+			return err
+		}
 	}
 	if len(root.Data[cloudsKey]) > 0 {
 		r.sources, r.isRoot = []*corev1.Secret{root}, true
@@ -235,6 +238,7 @@ func (r *rotation) findSources(ctx context.Context) error {
 
 // findDriverSecrets finds the Secrets of the drivers that nobody maintains.
 func (r *rotation) findDriverSecrets(ctx context.Context) error {
+	var missing []string
 	for _, d := range r.guest.drivers() {
 		for _, namespace := range slices.Compact([]string{d.operatorIn, d.namespace}) {
 			secret, err := r.secret(ctx, namespace, d.credentials)
@@ -242,6 +246,7 @@ func (r *rotation) findDriverSecrets(ctx context.Context) error {
 				return err
 			}
 			if len(secret.Data[cloudsKey]) == 0 {
+				missing = append(missing, namespace+"/"+d.credentials)
 				continue
 			}
 			if len(secret.OwnerReferences) > 0 || secret.Annotations[requestAnnotation] != "" {
@@ -258,8 +263,8 @@ func (r *rotation) findDriverSecrets(ctx context.Context) error {
 		}
 	}
 	if len(r.sources) == 0 {
-		return fmt.Errorf("there are no credentials: neither Secret %s/%s nor the Secrets of the "+
-			"drivers exist", rootNamespace, rootSecret)
+		return fmt.Errorf("there are no credentials: %s is missing in Secret %s", cloudsKey,
+			strings.Join(slices.Compact(missing), " and "))
 	}
 	return nil
 }

@@ -399,11 +399,14 @@ func TestRotationChangesTheSecretsOfTheDrivers(t *testing.T) {
 		assert.Check(t, is.DeepEqual(s.Data, c.data(s.Namespace, s.Name)),
 			"after undo %s/%s", s.Namespace, s.Name)
 	}
-	c = newRotatingCluster(t, withClouds(defaultNamespace, defaultSecret, cloudsYAML("a")))
+	c = newRotatingCluster(t, withClouds(defaultNamespace, defaultSecret, cloudsYAML("a")),
+		withClouds(rootNamespace, rootSecret, cloudsYAML("of another program")))
 	c.mustRotate(exitOK, "Changing clouds.yaml of Secret openstack-csi/openstack-credentials",
 		file(t, cloudsYAML("b")), "--timeout=1m")
 	got := c.data(defaultNamespace, defaultSecret)[cloudsKey]
 	assert.Check(t, is.Equal(string(got), string(cloudsYAML("b"))), "the Secret that drivers share")
+	got = c.data(rootNamespace, rootSecret)[cloudsKey]
+	assert.Check(t, is.Equal(string(got), string(cloudsYAML("of another program"))))
 }
 
 // loginOf returns the Secret that an operator generates from a clouds.yaml.
