@@ -153,8 +153,7 @@ func (o *OLM) commands(heading string, p Package) []string {
 	o.t.Helper()
 	commands, err := guide.Commands(filepath.Join(o.Docs, "olm.md"), heading)
 	o.must(err)
-	renamed := strings.NewReplacer(append(p.renamed, onOpenShift, "openstack-csi",
-		"oc ", "kubectl ")...)
+	renamed := strings.NewReplacer(append(p.renamed, onOpenShift, "openstack-csi")...)
 	for n := range commands {
 		commands[n] = renamed.Replace(commands[n])
 	}
