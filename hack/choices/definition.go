@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -72,6 +73,7 @@ func (g generator) definition(d driver) (string, error) {
 	kind := d.Operator.Kind
 	singular := strings.ToLower(kind)
 	crd.SetName(singular + "s.csi.openstack.org")
+	crd.SetAnnotations(map[string]string{api.RevisionAnnotation: strconv.Itoa(api.Revision)})
 	content := crd.Object["spec"].(map[string]any)
 	content["names"] = map[string]any{
 		"kind": kind, "listKind": kind + "List", "plural": singular + "s", "singular": singular,

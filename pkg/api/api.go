@@ -11,8 +11,22 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
+// RevisionAnnotation is an annotation of the CustomResourceDefinitions. Its value, Revision,
+// increases with each change of a schema.
+const (
+	RevisionAnnotation = "csi.openstack.org/revision"
+	Revision           = 2
+)
+
 // Operator contains what each operator obeys.
 type Operator struct {
+	// The ID that marks the volumes of this cluster in OpenStack. The default is the UID of the
+	// namespace `kube-system`. The operator records in `status.clusterID` what it uses; a later change
+	// has no effect until `replacesClusterID` confirms it.
+	ClusterID string `json:"clusterID" rule:"labelText"`
+	// The recorded ID that another one replaces. OpenStack keeps the recorded ID in the volumes that
+	// exist.
+	ReplacesClusterID string `json:"replacesClusterID" rule:"labelText"`
 	// Whether the operator maintains the driver. While it is `Unmanaged`, the operator does not
 	// install, upgrade, repair or configure it.
 	ManagementState string `json:"managementState" enum:"Managed,Unmanaged" default:"Managed"`

@@ -140,9 +140,7 @@ type Options struct {
 	// Kind is the kind of the object that configures the operator, and Driver its name.
 	Kind   schema.GroupVersionKind
 	Driver string
-	// ClusterID is the ID of the cluster in the flavour kubernetes.
-	ClusterID string
-	Clock     clock.PassiveClock
+	Clock  clock.PassiveClock
 }
 
 // Connect creates clients and informers. It sends nothing.
@@ -160,9 +158,9 @@ func Connect(o Options) (*Cluster, error) {
 	c := New(o.Flavour, o.Namespaces, controlPlane, guestSide)
 	c.Config = guest.NewConfig(guestSide.Dynamic, c.guestSuffix())
 	if !o.Flavour.HasConfig() {
-		if c.Config, err = guest.NewStaticConfig(o.ClusterID); err != nil {
-			return nil, err
-		}
+		c.Config = guest.NewStaticConfig(func() (string, error) {
+			return guest.RecordedClusterID(c.Operator.Informer().GetStore(), o.Driver, c.Object)
+		})
 	}
 	c.AddInformerFactory(c.Config)
 	c.Object = o.Kind.Kind + " " + o.Driver + c.guestSuffix()

@@ -65,17 +65,26 @@ func (c *Cluster) StorageClassState() (opv1.StorageClassStateName, error) {
 	return guest.StorageClassState(c.Spec(), c.Object)
 }
 
-// Spec returns the spec of the object in the cache, nil without an object.
-func (c *Cluster) Spec() map[string]any {
+// Cached returns the object in the cache, nil if there is none.
+func (c *Cluster) Cached() *unstructured.Unstructured {
 	for _, cached := range c.Operator.Informer().GetStore().List() {
 		if object, ok := cached.(*unstructured.Unstructured); ok && object.GetName() != "" {
-			if spec, ok := object.Object["spec"].(map[string]any); ok {
-				return spec
-			}
-			return map[string]any{}
+			return object
 		}
 	}
 	return nil
+}
+
+// Spec returns the spec of the object in the cache, nil without an object.
+func (c *Cluster) Spec() map[string]any {
+	object := c.Cached()
+	if object == nil {
+		return nil
+	}
+	if spec, ok := object.Object["spec"].(map[string]any); ok {
+		return spec
+	}
+	return map[string]any{}
 }
 
 // Workloads returns the view of workload controllers, which get an error while a value that

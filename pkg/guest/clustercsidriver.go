@@ -1,11 +1,16 @@
 package guest
 
 import (
+	"errors"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
 	opv1 "github.com/openshift/api/operator/v1"
 )
+
+// ConditionInstallation is the type of the condition about the installation of the operator.
+const ConditionInstallation = "InstallationValid"
 
 // StorageClassState returns the storageClassState of the spec of a ClusterCSIDriver, which messages
 // call object.
@@ -26,6 +31,20 @@ func StorageClassState(spec map[string]any, object string) (opv1.StorageClassSta
 		return state, nil
 	}
 	return "", fault
+}
+
+// RecordedClusterID returns status.clusterID of the object of a driver in a cache. Messages call it
+// object.
+func RecordedClusterID(store cache.Store, driver, object string) (string, error) {
+	obj, _, err := store.GetByKey(driver)
+	id := ""
+	if read, ok := obj.(*unstructured.Unstructured); ok {
+		id, _, _ = unstructured.NestedString(read.Object, "status", "clusterID") // "" is a fault, too
+	}
+	c := &checks{object: object}
+	c.pattern("status.clusterID", id, maxClusterID, isClusterID, "only the operator writes it, with "+
+		"the present CustomResourceDefinition: read the condition "+ConditionInstallation)
+	return id, errors.Join(append(c.faults, err)...)
 }
 
 // OnlyDriver returns the transform of an informer of ClusterCSIDrivers. It keeps only the driver's

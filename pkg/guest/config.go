@@ -30,6 +30,8 @@ type Config struct {
 	APIServers *Lister[configv1.APIServer]
 	Proxies    *Lister[configv1.Proxy]
 
+	// recorded returns the cluster ID if the cluster is not OpenShift, nil otherwise.
+	recorded  func() (string, error)
 	informers dynamicinformer.DynamicSharedInformerFactory
 	// unobserved is the observed configuration of a cluster without these objects.
 	unobserved []byte
@@ -50,24 +52,18 @@ func NewConfig(client dynamic.Interface, suffix string) *Config {
 	}
 }
 
-// NewStaticConfig returns the Config of a cluster that is not OpenShift. It contains only an
-// Infrastructure, with the cluster ID and the control plane topology External. It sends no request.
-func NewStaticConfig(clusterID string) (*Config, error) {
-	if len(clusterID) > maxClusterID || !isClusterID.MatchString(clusterID) {
-		return nil, fmt.Errorf("flag --cluster-id or variable CLUSTER_ID is %s: use %s",
-			quote(clusterID), clusterIDRule)
-	}
+// NewStaticConfig returns the Config of a cluster that is not OpenShift, whose ID is recorded. It
+// contains only an Infrastructure with the control plane topology External.
+func NewStaticConfig(recorded func() (string, error)) *Config {
 	c := &Config{
-		Infrastructures: newStaticLister("Infrastructure", checkInfrastructure), unobserved: unobserved(),
+		Infrastructures: newStaticLister("Infrastructure", checkInfrastructure),
+		recorded:        recorded, unobserved: unobserved(),
 	}
-	infrastructure := &unstructured.Unstructured{Object: map[string]any{
+	_ = c.Infrastructures.store.Add(&unstructured.Unstructured{Object: map[string]any{ // has a key
 		"metadata": map[string]any{"name": ConfigName},
-		"status": map[string]any{
-			"infrastructureName":   clusterID,
-			"controlPlaneTopology": string(configv1.ExternalTopologyMode),
-		},
-	}}
-	return c, c.Infrastructures.store.Add(infrastructure)
+		"status":   map[string]any{"controlPlaneTopology": string(configv1.ExternalTopologyMode)},
+	}})
+	return c
 }
 
 // Start runs the informers until stop is closed.
@@ -166,9 +162,12 @@ const (
 	clusterIDRule  = "letters, digits, '-', '_' and '.', at most 253"
 )
 
-// ClusterID returns status.infrastructureName of Infrastructure. It returns an error if it is
-// empty.
+// ClusterID returns status.infrastructureName of Infrastructure, or the ID that is recorded. It
+// returns an error if it is empty.
 func (c *Config) ClusterID() (string, error) {
+	if c.recorded != nil {
+		return c.recorded()
+	}
 	infrastructure, err := c.Infrastructures.Get(ConfigName)
 	if err != nil {
 		return "", err

@@ -8,6 +8,7 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
@@ -110,19 +111,28 @@ func TestInfrastructureHasOnlyUsedFields(t *testing.T) {
 	assert.Check(t, is.DeepEqual(want, got), "Infrastructure")
 }
 
-func TestStaticConfigContainsOnlyTheClusterID(t *testing.T) {
+func TestRecordedClusterIDIsChecked(t *testing.T) {
 	t.Parallel()
-	config, err := guest.NewStaticConfig("my-cluster")
-	assert.NilError(t, err)
-	config.Start(t.Context().Done())
-	got, err := config.ClusterID()
-	assert.Check(t, err == nil && got == "my-cluster", "the cluster ID is %q, %v", got, err)
-	informer := config.Infrastructures.Informer()
-	_, err = informer.AddEventHandler(nil)
-	assert.Check(t, err == nil && informer.HasSynced(), "the informer: %v", err)
-	for _, id := range []string{"", "a b", "-a", "a\n--v=9", strings.Repeat("a", 254)} {
-		_, err := guest.NewStaticConfig(id)
-		assert.Check(t, is.ErrorContains(err, "flag --cluster-id"), "for %q", id)
+	for id, valid := range map[string]bool{
+		"my-cluster": true, "": false, "a b": false, "-a": false, "a\n--v=9": false,
+		strings.Repeat("a", 254): false,
+	} {
+		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+		object := &unstructured.Unstructured{Object: map[string]any{
+			"status": map[string]any{"clusterID": id},
+		}}
+		object.SetName("x")
+		assert.NilError(t, store.Add(object))
+		config := guest.NewStaticConfig(func() (string, error) {
+			return guest.RecordedClusterID(store, "x", "ManilaDriver x")
+		})
+		config.Start(t.Context().Done())
+		got, err := config.ClusterID()
+		if valid {
+			assert.Check(t, err == nil && got == id, "got %q, %v", got, err)
+			continue
+		}
+		wantFault(t, err, "ManilaDriver x", "status.clusterID")
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,12 +56,17 @@ type Options struct {
 	// The values are the content that the operator uses; nil means the current content of the file.
 	RestartOn map[string][]byte
 	Clock     clock.Clock
+
+	// waits is whether work is not ready. nil means that it is.
+	waits *atomic.Bool
 }
 
 // Process is the input of Work. Clients of its configurations write only with the Lease.
 type Process struct {
 	Options
 	Events events.Recorder
+	// SetReady sets whether the process is ready, as it is at first.
+	SetReady func(bool)
 }
 
 // Work runs while the process is the leader. It returns soon after its context is done.
@@ -81,12 +87,13 @@ func Run(ctx context.Context, o Options, work Work) error {
 	if err != nil {
 		return fmt.Errorf("creating client: %w", err)
 	}
+	o.waits = &atomic.Bool{}
 	if err := serve(ctx, o); err != nil {
 		return err
 	}
 	recorder := o.recorder(ctx, kube)
 	return lead(ctx, o, func(ctx context.Context, o Options) error {
-		return work(ctx, Process{o, recorder})
+		return work(ctx, Process{o, recorder, func(ready bool) { o.waits.Store(!ready) }})
 	})
 }
 

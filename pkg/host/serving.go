@@ -67,7 +67,12 @@ func newServer(
 	mux := http.NewServeMux()
 	healthz.InstallHandler(mux)
 	healthz.InstallLivezHandler(mux)
-	healthz.InstallReadyzHandler(mux)
+	healthz.InstallReadyzHandler(mux, healthz.NamedCheck("work", func(*http.Request) error {
+		if o.waits != nil && o.waits.Load() {
+			return errors.New("the process waits: its log says why")
+		}
+		return nil
+	}))
 	mux.Handle("/metrics", metrics)
 	return &http.Server{
 		Handler:           mux,

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -340,4 +341,18 @@ func served(t *testing.T, address string) *x509.Certificate {
 	assert.NilError(t, err)
 	defer func() { _ = conn.Close() }()
 	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
+}
+
+func TestProcessIsNotReadyWhileItWaits(t *testing.T) {
+	t.Parallel()
+	o := open()
+	o.waits = &atomic.Bool{}
+	address := serving(t, o, configv1.ServingInfo{}, fake.NewClientset())
+	for waits, want := range map[bool]int{
+		false: http.StatusOK, true: http.StatusInternalServerError,
+	} {
+		o.waits.Store(waits)
+		got, err := request{path: "/readyz"}.send(t.Context(), address)
+		assert.Check(t, err == nil && got == want, "got %d (%v), want %d", got, err, want)
+	}
 }

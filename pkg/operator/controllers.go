@@ -50,6 +50,8 @@ func entries() []entry {
 	return []entry{
 		// Log level of the operator's process.
 		{"LoggingSyncer", always, perOperator, (*driver).logLevel},
+		// status.namespace and status.clusterID outside OpenShift, and condition InstallationValid.
+		{"*InstallationController", always, perOperator, (*driver).installation},
 		// Condition ManagementStateDegraded.
 		{"ManagementState", always, perOperator, (*driver).managementState},
 		// Condition Ready, which summarizes the other conditions.

@@ -73,6 +73,8 @@ type shared struct {
 	trustedCA *trustedCA
 	// workloads is the number of workloads of all drivers.
 	workloads int
+	// serves is this installation, nil on OpenShift.
+	serves *installation
 	// requests measures the requests to OpenStack.
 	requests requestMetric
 	// release is the release of a standalone OpenShift, "" if it is unknown. It is set before the
@@ -132,9 +134,7 @@ func (o *operator) run(ctx context.Context, process host.Process) error {
 		return err
 	}
 	r := &runner{drivers: drivers, controllers: controllers}
-	r.run(ctx)
-	// An error would keep the process from releasing its Lease.
-	return nil
+	return drivers[0].serves.run(ctx, r.run)
 }
 
 // connect creates clients and informers. It sends nothing.
@@ -142,8 +142,7 @@ func (o *operator) connect(process host.Process) (*cluster.Cluster, error) {
 	return cluster.Connect(cluster.Options{
 		ControlPlane: process.Config, Guest: process.Served, Clock: process.Clock,
 		Flavour: o.settings.Flavour, Namespaces: o.namespaces, Driver: o.driver,
-		Kind:      o.settings.Flavour.Object(o.drivers[0].Kind),
-		ClusterID: o.settings.ClusterID,
+		Kind: o.settings.Flavour.Object(o.drivers[0].Kind),
 	})
 }
 
@@ -155,7 +154,7 @@ func (o *operator) fillAssets(connected *cluster.Cluster, process host.Process) 
 		operatorName: o.name, csiDriver: o.driver, cluster: connected,
 		operator: connected.Operator, settings: o.settings, events: process.Events, clock: process.Clock,
 		key: &hook.Key{}, requests: newRequestMetric(),
-		needed: make(chan struct{}),
+		needed: make(chan struct{}), serves: o.newInstallation(connected, process),
 	}
 	var drivers []*driver
 	for i, p := range o.drivers {

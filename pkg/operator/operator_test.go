@@ -67,7 +67,8 @@ func process() host.Process {
 			Served: &rest.Config{Host: "https://guest.example"},
 			Clock:  clock.RealClock{},
 		},
-		Events: events.NewInMemoryRecorder("test", clock.RealClock{}),
+		Events:   events.NewInMemoryRecorder("test", clock.RealClock{}),
+		SetReady: func(bool) {},
 	}
 }
 

@@ -4,7 +4,6 @@
 package settings
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -21,7 +20,6 @@ import (
 const (
 	envReleaseVersion = "OPERATOR_IMAGE_VERSION"
 	envFSGroupPolicy  = "CSI_FSGROUP_POLICY"
-	envClusterID      = "CLUSTER_ID"
 	envRunAsUser      = "RUN_AS_USER"
 	envReleaseLeases  = "RELEASE_LEASES"
 
@@ -67,9 +65,6 @@ type Settings struct {
 	Flavour flavour.Flavour
 	// GuestKubeconfig is the path of the guest cluster's kubeconfig, "" when standalone.
 	GuestKubeconfig string
-	// ClusterID is the ID of the cluster in the flavour kubernetes. On OpenShift it is "", and the
-	// operator reads the ID from Infrastructure.
-	ClusterID string
 	// CredentialsSecret is the name of the driver Secret, "" for the name that the driver has on
 	// OpenShift.
 	CredentialsSecret string
@@ -120,9 +115,6 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 		"Path of the kubeconfig of the guest cluster. Selects the hypershift flavour.")
 	set.StringVar(&f.flavour, "flavour", string(flavour.Standalone), "The kind of cluster: "+
 		"standalone is OpenShift, kubernetes is a cluster that is not OpenShift.")
-	set.StringVar(&f.settings.ClusterID, "cluster-id", "", "ID of the cluster in the flavour "+
-		"kubernetes, which marks its volumes in OpenStack. Default: the environment variable "+
-		"CLUSTER_ID.")
 	set.StringVar(&f.settings.CredentialsSecret, "credentials-secret", "", "Name of the Secret with "+
 		"clouds.yaml. Default: that of the cloud credential operator for the driver.")
 	set.DurationVar(&f.settings.PollInterval, "poll-interval", defaultPollInterval,
@@ -156,8 +148,7 @@ func (f *Flags) Load(
 	s.Flavour, s.RestartOn = f.Flavour(), l.restartOn
 	s.Namespace = l.namespace(s.Namespace)
 	l.kubeconfigs(s.Kubeconfig, s.GuestKubeconfig)
-	s.ClusterID = cmp.Or(s.ClusterID, l.env(envClusterID))
-	l.flavour(f.flavour, &s)
+	l.flavour(f.flavour, s.GuestKubeconfig)
 	s.Images = l.images(images)
 	l.optionalImages(s.Images, optional)
 	s.CSIAddons = CSIAddons{
@@ -187,20 +178,15 @@ func (f *Flags) Load(
 	return &s, l.err()
 }
 
-// flavour checks the flavour, and that there is a cluster ID exactly if the flavour needs it.
-func (l *loader) flavour(flag string, s *Settings) {
+// flavour checks the flavour.
+func (l *loader) flavour(flag, guestKubeconfig string) {
 	kubernetes := flag == string(flavour.Kubernetes)
 	switch {
 	case !kubernetes && flag != string(flavour.Standalone):
 		l.fault("flag --flavour is %q: use %s or %s; --guest-kubeconfig selects %s", flag,
 			flavour.Standalone, flavour.Kubernetes, flavour.HyperShift)
-	case kubernetes && s.GuestKubeconfig != "":
+	case kubernetes && guestKubeconfig != "":
 		l.fault("flags --flavour=%s and --guest-kubeconfig exclude each other: a guest cluster is "+
 			"OpenShift", flag)
-	case kubernetes && s.ClusterID == "":
-		l.fault("the flavour %s needs flag --cluster-id or environment variable %s", flag, envClusterID)
-	case !kubernetes && s.ClusterID != "":
-		l.fault("flag --cluster-id and environment variable %s need --flavour=%s: OpenShift has an ID "+
-			"already", envClusterID, flavour.Kubernetes)
 	}
 }

@@ -117,7 +117,7 @@ func TestSettingsOfEarlierReleasesHaveNoEffect(t *testing.T) {
 
 func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"DRIVER_IMAGE": "${DRIVER_IMAGE}", "CLUSTER_ID": "a"}
+	env := map[string]string{"DRIVER_IMAGE": "${DRIVER_IMAGE}"}
 	_, err := load(t, env, [][]string{{"DRIVER_IMAGE"}, {"PROVISIONER_IMAGE"}, {"A_IMAGE", "B_IMAGE"}},
 		"--poll-interval=2m", "--cloud-grace-period=-1s", "--kubeconfig=/nowhere",
 		"--guest-kubeconfig="+file(t, "no: [kubeconfig"),
@@ -129,7 +129,6 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 		"--poll-interval is 2m0s", "--cloud-grace-period is -1s",
 		"--kubeconfig: open /nowhere: no such file", "--guest-kubeconfig",
 		"is not a GenericOperatorConfig",
-		"CLUSTER_ID need --flavour=kubernetes",
 	} {
 		assert.Assert(t, is.ErrorContains(err, fault))
 	}
@@ -138,17 +137,15 @@ func TestEveryFaultIsNamedInOneLine(t *testing.T) {
 	assert.Check(t, is.ErrorContains(err, "is a ConfigMap, want a GenericOperatorConfig"))
 }
 
-func TestFlavourNeedsWhatItsClustersLack(t *testing.T) {
+func TestFlavourFitsTheOtherFlags(t *testing.T) {
 	t.Parallel()
-	got, err := load(t, map[string]string{"CLUSTER_ID": "a"}, nil, "--namespace=ns",
-		"--flavour=kubernetes")
+	got, err := load(t, nil, nil, "--namespace=ns", "--flavour=kubernetes")
 	assert.NilError(t, err)
-	assert.Check(t, got.Flavour == flavour.Kubernetes && got.ClusterID == "a", "%+v", got)
+	assert.Check(t, is.Equal(got.Flavour, flavour.Kubernetes))
 	for fault, arguments := range map[string][]string{
-		"the flavour kubernetes needs flag --cluster-id": {"--flavour=kubernetes"},
-		`--flavour is "openshift": use standalone or`:    {"--flavour=openshift"},
+		`--flavour is "openshift": use standalone or`: {"--flavour=openshift"},
 		"exclude each other": {
-			"--flavour=kubernetes", "--cluster-id=a", "--guest-kubeconfig=" + file(t, kubeconfig),
+			"--flavour=kubernetes", "--guest-kubeconfig=" + file(t, kubeconfig),
 		},
 	} {
 		_, err := load(t, nil, nil, append(arguments, "--namespace=ns")...)

@@ -85,9 +85,7 @@ func New(tb testing.TB, seed Seed) *Fake {
 	}
 	f.Config = guest.NewConfig(guestSide.Dynamic, "")
 	if !seed.Flavour.HasConfig() {
-		var err error
-		f.Config, err = guest.NewStaticConfig("kubernetes")
-		assert.NilError(tb, err)
+		f.Config = guest.NewStaticConfig(func() (string, error) { return "kubernetes", nil })
 	}
 	f.AddInformerFactory(f.Config)
 

@@ -144,7 +144,10 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 			"manila.credentialsSecret=mine", "Role openstack-csi/manila-csi-driver-operator-operands",
 			`"resourceNames":["mine"]`,
 		},
-		{"clusterID=mine", operator, `{"name":"CLUSTER_ID","value":"mine"}`},
+		{
+			"clusterID=mine", "ManilaDriver /" + manilaDriver,
+			`"spec":{"clusterID":"mine","managementState":"Managed"}`,
+		},
 		{
 			"csiAddons.replicas=1", "Deployment csi-addons-system/csi-addons-controller-manager",
 			`"replicas":1`,
@@ -256,8 +259,7 @@ func (h *helmCluster) changesValues() {
 		}
 		return err
 	})
-	h.upgrade("csiAddons.enabled=true,snapshotController.enabled=true,clusterID=mine")
-	h.runs("kubectl get deployments --all-namespaces --output=yaml | grep -A1 CLUSTER_ID | grep mine")
+	h.upgrade("csiAddons.enabled=true,snapshotController.enabled=true")
 	h.runs("kubectl get networkfences.csiaddons.openshift.io,volumesnapshots -A")
 }
 

@@ -197,8 +197,8 @@ func (c *Controller) find(ctx context.Context, cloud Shares, o operation,
 func (c *Controller) list(ctx context.Context, cloud Shares) ([]shares.Share, error) {
 	if c.config.Cluster == sharedCluster {
 		return nil, status.Errorf(codes.FailedPrecondition, "the cluster ID is %q, which other clusters "+
-			"in the project may have too: their shares would be fenced. Set a unique ID by the flag "+
-			"--cluster-id of the operator", sharedCluster)
+			"in the project may have too: their shares would be fenced. Set a unique spec.clusterID "+
+			"of the ManilaDriver", sharedCluster)
 	}
 	found, err := cloud.List(ctx, shares.ClusterKey, c.config.Cluster)
 	if err != nil {

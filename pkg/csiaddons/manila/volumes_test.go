@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -181,15 +180,12 @@ func TestFenceFailsIfAShareHasAnotherProtocol(t *testing.T) {
 
 func TestClusterIDOfSeveralClustersIsRefused(t *testing.T) {
 	t.Parallel()
-	manifest, err := os.ReadFile("../../../assets/flavours/kubernetes/operator/environment.yaml")
-	assert.NilError(t, err)
-	assert.Check(t, is.Contains(string(manifest), "{name: CLUSTER_ID, value: "+sharedCluster+"}"))
 	f := newFixture(t)
 	share := f.share(sharedCluster, "rw 0.0.0.0/0")
 	c := f.controller()
 	c.config.Cluster = sharedCluster
-	f.refused(f.fence(c, fenced), codes.FailedPrecondition, "--cluster-id")
-	f.refused(f.unfence(c, fenced), codes.FailedPrecondition, "--cluster-id")
+	f.refused(f.fence(c, fenced), codes.FailedPrecondition, "spec.clusterID")
+	f.refused(f.unfence(c, fenced), codes.FailedPrecondition, "spec.clusterID")
 	f.expectAccess(share, "rw", "rw", "rw")
 }
 
