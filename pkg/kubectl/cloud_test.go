@@ -16,6 +16,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/openstack/administrator"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -186,12 +187,8 @@ func marked(t *testing.T, id string, handles map[string]string) *scenario {
 		switch {
 		case u.GetKind() == "PersistentVolume" && handle != "":
 			_ = unstructured.SetNestedField(fields, handle, "spec", "csi", "volumeHandle")
-		case u.GetKind() == "Deployment" && onOpenShift("cinder").controller == u.GetName(),
-			u.GetKind() == "Deployment" && onOpenShift("manila").controller == u.GetName():
-			pod := []string{"spec", "template", "spec", "containers"}
-			containers, _, _ := unstructured.NestedSlice(fields, pod...)
-			containers[0].(map[string]any)["args"] = []any{"--cluster=" + id}
-			_ = unstructured.SetNestedSlice(fields, containers, pod...)
+		case u.GetKind() == "Infrastructure":
+			_ = unstructured.SetNestedField(fields, id, "status", "infrastructureName")
 		default:
 			continue
 		}
@@ -233,6 +230,16 @@ func TestVolumesShowsWhatIsOrphaned(t *testing.T) {
 	s = marked(t, sharedID, nil)
 	code, _, stderr = run(t, s.options(t), false, "volumes", "--clouds="+clouds)
 	assert.Check(t, code == exitFailed && strings.Contains(stderr, "Choose an ID"), stderr)
+
+	s = &scenario{Remove: []string{"Infrastructure cluster"}}
+	served := unstructured.Unstructured{Object: map[string]any{"status": map[string]any{
+		"namespace": "openshift-cluster-csi-drivers", "clusterID": "c1",
+	}}}
+	served.SetGroupVersionKind(flavour.Kubernetes.Object("CinderDriver"))
+	served.SetName("cinder.csi.openstack.org")
+	s.Objects = append(s.Objects, served)
+	_, stdout, stderr = run(t, s.options(t), false, "volumes", "-A", "--clouds="+clouds)
+	assert.Check(t, strings.Contains(stdout, lost), "on Kubernetes: %s%s", stdout, stderr)
 }
 
 func TestWhatOpenStackCreatesOrDeletesIsNoOrphan(t *testing.T) {

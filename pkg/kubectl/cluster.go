@@ -36,6 +36,9 @@ type cluster struct {
 	flavour flavour.Flavour
 	// installed are the Deployments of operators and drivers on Kubernetes, in any namespace.
 	installed []appsv1.Deployment
+	// served and ids are the namespace of the installation that serves each driver on Kubernetes, and
+	// the ID of the cluster, as the status of its object names them.
+	served, ids map[string]string
 	// of follows the name of a kind in messages.
 	of     string
 	hidden map[string]bool
@@ -56,6 +59,15 @@ func (c *cluster) recognize(ctx context.Context) {
 	labels := client.MatchingLabels{"app.kubernetes.io/part-of": "openstack-csi"}
 	if c.List(ctx, &found, labels) == nil {
 		c.installed = found.Items
+	}
+	c.served, c.ids = map[string]string{}, map[string]string{}
+	for _, d := range c.drivers() {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(c.kindOf(d))
+		if c.Get(ctx, client.ObjectKey{Name: d.name}, object) == nil {
+			c.served[d.name], _, _ = unstructured.NestedString(object.Object, "status", "namespace")
+			c.ids[d.name], _, _ = unstructured.NestedString(object.Object, "status", "clusterID")
+		}
 	}
 }
 

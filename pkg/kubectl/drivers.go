@@ -84,9 +84,12 @@ func (c *cluster) drivers() []driver {
 			break
 		}
 		d.name, d.credentials = cmp.Or(d.own, d.name), defaultSecret
-		d.namespace, d.operatorIn = defaultNamespace, defaultNamespace
+		served := c.served[d.name]
+		d.namespace = cmp.Or(served, defaultNamespace)
+		d.operatorIn = d.namespace
 		for _, one := range c.installed {
-			if one.Name != d.operator && one.Name != d.controller {
+			if one.Name != d.operator && one.Name != d.controller ||
+				served != "" && one.Namespace != served {
 				continue
 			}
 			d.namespace, d.operatorIn = one.Namespace, one.Namespace

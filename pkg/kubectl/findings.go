@@ -23,6 +23,7 @@ const (
 	sidecarWithoutLeader = "SidecarWithoutLeader"
 	operatorAbsent       = "OperatorAbsent"
 	namespaceGone        = "NamespaceGone"
+	otherInstallation    = "OtherInstallation"
 )
 
 // findings returns what is wrong with the driver, the worst first. In front of the conditions is
@@ -43,6 +44,15 @@ func (s *system) findings() []diagnosis.Finding {
 	for _, sidecar := range s.of.sidecars {
 		if f := s.leaderless(sidecar); f != nil {
 			findings = append(findings, *f)
+		}
+	}
+	for _, other := range s.guest.installed {
+		if other.Name == s.of.operator && other.Namespace != s.of.namespace {
+			findings = append(findings, diagnosis.Finding{
+				Severity: Warning, Type: otherInstallation, Reason: otherInstallation,
+				Message: "another operator, in namespace " + other.Namespace + ", writes nothing while the " +
+					"one in namespace " + s.of.namespace + " runs. Remove one of the two installations",
+			})
 		}
 	}
 	slices.SortStableFunc(findings, func(a, b diagnosis.Finding) int {

@@ -11,12 +11,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	configv1 "github.com/openshift/api/config/v1"
+
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 )
 
-// sharedID is the cluster ID of all clusters that are not OpenShift and have no ID of their own.
+// sharedID is the cluster ID of the charts of cloud-provider-openstack, the same in all clusters.
 const sharedID = "kubernetes"
 
 // missing is what Volume.Cloud says about a volume that does not exist.
@@ -100,26 +102,12 @@ func (v *volumeList) list(
 
 // clusterID returns the ID that marks what a driver creates in OpenStack, "" if there is no driver.
 func (s *session) clusterID(ctx context.Context, d driver) string {
-	at := s.place(ctx, d)
-	if at == nil {
-		s.guest.failed = cmp.Or(s.failed(), usage("the ID of the cluster is in the hosted control "+
-			"plane: set --management-kubeconfig and --management-namespace"))
+	if find(ctx, s.guest, d.namespace, d.nodes[0], &appsv1.DaemonSet{}) == nil {
 		return ""
 	}
-	controller := find(ctx, at.cluster, at.namespace, d.controller, &appsv1.Deployment{})
-	if controller == nil {
-		return ""
-	}
-	for _, c := range controller.Spec.Template.Spec.Containers {
-		for _, arg := range c.Args {
-			for _, flag := range []string{"--cluster=", "--cluster-id="} {
-				if id, found := strings.CutPrefix(arg, flag); found {
-					return id
-				}
-			}
-		}
-	}
-	return ""
+	infrastructure := &configv1.Infrastructure{}
+	find(ctx, s.guest, "", "cluster", infrastructure)
+	return cmp.Or(s.guest.ids[d.name], infrastructure.Status.InfrastructureName)
 }
 
 // compare adds the states in OpenStack, and with everything of the cluster also what only OpenStack

@@ -61,7 +61,7 @@ const (
 
 // newInstallation returns nil on OpenShift, which installs one operator.
 func (o *operator) newInstallation(c *cluster.Cluster, process host.Process) *installation {
-	if c.Flavour.OpenShift() {
+	if c.Config.Proxies != nil {
 		return nil
 	}
 	clients, kind := c.Side(flavour.Guest), c.Flavour.Object(o.drivers[0].Kind)
