@@ -181,6 +181,15 @@ func (c *Config) ClusterID() (string, error) {
 	return infrastructure.Status.InfrastructureName, nil
 }
 
+// InfrastructureID returns status.infrastructureName, "" if it is invalid.
+func InfrastructureID(given *configv1.Infrastructure) string {
+	id := given.Status.InfrastructureName
+	if len(id) > maxClusterID || !isClusterID.MatchString(id) {
+		return ""
+	}
+	return id
+}
+
 func checkInfrastructure(c *checks, given *configv1.Infrastructure) *configv1.Infrastructure {
 	if id := given.Status.InfrastructureName; id != "" {
 		c.pattern(clusterIDField, id, maxClusterID, isClusterID,

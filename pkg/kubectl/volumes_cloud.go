@@ -15,6 +15,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
+	"github.com/openstack-csi/csi-operator/pkg/guest"
 	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 )
 
@@ -107,7 +108,7 @@ func (s *session) clusterID(ctx context.Context, d driver) string {
 	}
 	infrastructure := &configv1.Infrastructure{}
 	find(ctx, s.guest, "", "cluster", infrastructure)
-	return cmp.Or(s.guest.ids[d.name], infrastructure.Status.InfrastructureName)
+	return cmp.Or(s.guest.ids[d.name], guest.InfrastructureID(infrastructure))
 }
 
 // compare adds the states in OpenStack, and with everything of the cluster also what only OpenStack

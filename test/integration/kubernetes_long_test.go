@@ -18,6 +18,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -228,9 +229,15 @@ func (k *plainKubernetes) variables() []string {
 // that stops it.
 func (k *plainKubernetes) startOperator(driver string) func() {
 	k.t.Helper()
+	return k.startOperatorIn(driver, "openstack-csi")
+}
+
+func (k *plainKubernetes) startOperatorIn(driver, namespace string) func() {
+	k.t.Helper()
 	operators, err := fixtures.KubernetesOperators([]string{driver})
 	k.must(err)
 	o := operators[0]
+	o.Namespace, o.OperandNamespace = namespace, namespace
 	deployment, err := k.cluster.kube.AppsV1().Deployments(o.Namespace).
 		Get(k.ctx(), o.Name, metav1.GetOptions{})
 	k.must(err)
@@ -308,6 +315,15 @@ func (k *plainKubernetes) notReady() error {
 
 // object returns the object that configures the operator. It has the fields of a ClusterCSIDriver.
 func (k *plainKubernetes) object() (*opv1.ClusterCSIDriver, error) {
+	found, err := k.unstructured()
+	if err != nil {
+		return nil, err
+	}
+	driver := &opv1.ClusterCSIDriver{}
+	return driver, runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, driver)
+}
+
+func (k *plainKubernetes) unstructured() (*unstructured.Unstructured, error) {
 	resource := schema.GroupVersionResource{
 		Group: "csi.openstack.org", Version: "v1alpha1", Resource: k.operator.Driver + "drivers",
 	}
@@ -315,8 +331,7 @@ func (k *plainKubernetes) object() (*opv1.ClusterCSIDriver, error) {
 	if err != nil || len(found.Items) != 1 {
 		return nil, fmt.Errorf("listing %s: %v", resource.Resource, err)
 	}
-	driver := &opv1.ClusterCSIDriver{}
-	return driver, runtime.DefaultUnstructuredConverter.FromUnstructured(found.Items[0].Object, driver)
+	return &found.Items[0], nil
 }
 
 // podsRun returns an error unless the Deployment has a pod that runs.

@@ -1,0 +1,112 @@
+//go:build integration && long
+
+package integration
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
+	"github.com/openstack-csi/csi-operator/test/stopwatch"
+)
+
+// installElsewhere installs the operator of Manila in another namespace, with a short Lease, and
+// leaves the permissions of the first one as they are.
+const installElsewhere = `kubectl create namespace elsewhere
+lease='{leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 1s}'
+sed -e 's/namespace: openstack-csi$/namespace: elsewhere/' \
+    -e 's/^  name: manila-csi-driver-operator-clusterrolebinding$/&-elsewhere/' \
+    -e 's/^    kind: GenericOperatorConfig$/&\n    leaderElection: '"$lease/" \
+    "$RELEASE/manila.yaml" | kubectl apply -f -`
+
+// namesTheDefinition waits until the operator names the CustomResourceDefinition as an old one.
+const namesTheDefinition = "kubectl wait maniladriver --all --timeout=1m " +
+	`--for=jsonpath='{.status.conditions[?(@.type=="InstallationValid")].reason}'=OldDefinition`
+
+// TestOneInstallationServesTheObject runs operators in two namespaces. The one that starts later
+// changes nothing until the first one has ended. Then it takes over, with the recorded cluster ID,
+// and the first one changes nothing when it starts again. At first the CustomResourceDefinition is
+// of an earlier release.
+func TestOneInstallationServesTheObject(t *testing.T) {
+	t.Parallel()
+	k := startPlainKubernetes(t)
+	for _, command := range k.commands("Install the Manila operator")[:4] {
+		k.run(command)
+	}
+	k.run("kubectl annotate crd maniladrivers.csi.openstack.org --overwrite " +
+		"csi.openstack.org/revision=0")
+	stop := k.startOperator("manila")
+	k.awaitAvailable()
+	k.run(namesTheDefinition)
+	k.run(k.commands("Upgrade")[0]) // applies the definitions
+	k.run("kubectl wait maniladriver --all --for=condition=InstallationValid --timeout=2m")
+	system, err := k.cluster.kube.CoreV1().Namespaces().
+		Get(k.ctx(), metav1.NamespaceSystem, metav1.GetOptions{})
+	k.must(err)
+	k.must(k.servedBy("openstack-csi", string(system.UID)))
+
+	k.run(installElsewhere)
+	second := *k
+	second.dir = paths.Dir(filepath.Join(string(k.dir), "elsewhere"))
+	second.startOperatorIn("manila", "elsewhere")
+	k.eventually(func() error { return second.mustSay("OtherInstallation") })
+	k.run(`kubectl patch maniladriver --all --type=merge --patch='{"spec": {"clusterID": "mine"}}'`)
+	k.run("kubectl wait maniladriver --all --for=condition=InstallationValid=false --timeout=1m")
+	k.must(k.servedBy("openstack-csi", string(system.UID)))
+	second.mustNotWrite()
+
+	stop()
+	k.must(stopwatch.Poll(2*installed, func() { pause(k.t) }, func() error {
+		return second.mustSay("InstallationTakenOver")
+	}))
+	k.eventually(func() error { return k.servedBy("elsewhere", string(system.UID)) })
+	k.startOperator("manila")
+	k.eventually(func() error { return k.mustSay("OtherInstallation") })
+	k.run("kubectl patch maniladriver --all --type=merge --patch='" +
+		`{"spec": {"replacesClusterID": "` + string(system.UID) + `"}}'`)
+	k.eventually(func() error { return k.servedBy("elsewhere", "mine") })
+}
+
+// mustSay returns an error unless the operator has created an event with a reason.
+func (k *plainKubernetes) mustSay(reason string) error {
+	events, err := k.cluster.kube.CoreV1().Events(k.operator.Namespace).
+		List(k.ctx(), metav1.ListOptions{FieldSelector: "reason=" + reason})
+	if err == nil && len(events.Items) == 0 {
+		err = fmt.Errorf("namespace %s contains no event %s", k.operator.Namespace, reason)
+	}
+	return err
+}
+
+// servedBy returns an error unless the object names an installation and a cluster ID.
+func (k *plainKubernetes) servedBy(namespace, clusterID string) error {
+	found, err := k.unstructured()
+	if err != nil {
+		return err
+	}
+	status := found.Object["status"].(map[string]any)
+	if status["namespace"] != namespace || status["clusterID"] != clusterID {
+		return fmt.Errorf("the status names %v and %v, want %s and %s", status["namespace"],
+			status["clusterID"], namespace, clusterID)
+	}
+	return nil
+}
+
+// mustNotWrite fails the test if the operator has written anything but its Lease and events, which
+// are in its namespace, or if the API server has refused a request.
+func (k *plainKubernetes) mustNotWrite() {
+	k.t.Helper()
+	user := "system:serviceaccount:" + k.operator.Namespace + ":" + k.operator.Name
+	requests, err := k.cluster.requestsSince(0, sender{user, k.operator.Program})
+	k.must(err)
+	requests = slices.DeleteFunc(requests, func(r request) bool {
+		own := r.Namespace == k.operator.Namespace && (r.Resource == "events" || r.Resource == "leases")
+		return r.User != user || r.Code != 403 && (own || !r.isWrite())
+	})
+	assert.Check(k.t, is.Len(requests, 0))
+}
