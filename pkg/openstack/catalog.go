@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +16,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/apiversions"
 	"github.com/gophercloud/gophercloud/v2/openstack/utils"
-
-	"github.com/openstack-csi/csi-operator/pkg/clouds"
 )
 
 // Service is an OpenStack service that requests are sent to.
@@ -76,8 +72,6 @@ func (s Service) String() string { return s.label + " " + s.microversion }
 
 const (
 	maxURL = 1024
-	// maxListed is how many places a message lists.
-	maxListed = 10
 	// versionsTimeout limits a request that is only for a better message.
 	versionsTimeout = 5 * time.Second
 )
@@ -124,24 +118,16 @@ func (s *session) lookup(ctx context.Context, service Service) (string, error) {
 	if found := s.found[service.label]; found != "" {
 		return found, nil
 	}
-	catalog := &tokens.ServiceCatalog{Entries: s.entries}
 	options := gophercloud.EndpointOpts{
 		Region: s.access.Region, Availability: gophercloud.Availability(s.access.Interface),
 		Version: service.version,
 	}
 	options.ApplyDefaults(service.kind)
-	first, err := openstack.V3EndpointURL(catalog, options)
-	if err != nil {
-		return "", s.notOffered(service, options)
-	}
-	if !usable(first) {
-		return "", malformedURL(service)
-	}
 	s.service.Store(&service.label)
-	found, err := openstack.V3Endpoint(ctx, s.provider, catalog, options)
-	switch missing := (gophercloud.ErrEndpointNotFound{}); {
-	case errors.As(err, &missing), isType[*gophercloud.ErrEndpointNotFound](err):
-		return "", s.notOffered(service, options)
+	first, found, err := s.pick(ctx, options)
+	switch {
+	case isAbsent(err):
+		return "", s.notOffered(ctx, service, options)
 	case err != nil && statusOf(err) == 0 && !isType[*url.Error](err):
 		return "", unreachable(service.name, first, lacks("version document that can be read"))
 	case err != nil:
@@ -153,65 +139,30 @@ func (s *session) lookup(ctx context.Context, service Service) (string, error) {
 	return found, nil
 }
 
+// pick returns the URL of the endpoint that the drivers use, and the first one that they consider.
+func (s *session) pick(
+	ctx context.Context, options gophercloud.EndpointOpts,
+) (first, found string, err error) {
+	catalog := &tokens.ServiceCatalog{Entries: s.entries}
+	first, err = openstack.V3EndpointURL(catalog, options)
+	if err != nil || !usable(first) {
+		return first, first, err
+	}
+	found, err = openstack.V3Endpoint(ctx, s.provider, catalog, options)
+	return first, found, err
+}
+
+// isAbsent returns whether the catalog contains no endpoint of the service and its version.
+func isAbsent(err error) bool {
+	return isType[gophercloud.ErrEndpointNotFound](err) ||
+		isType[*gophercloud.ErrEndpointNotFound](err)
+}
+
 // usable returns whether requests and messages may contain a URL of the catalog. A variable that
 // nobody replaced, such as %(tenant_id)s, makes it no URL.
 func usable(raw string) bool {
 	_, err := url.Parse(raw)
 	return err == nil && len(raw) <= maxURL && validURL.MatchString(raw)
-}
-
-// notOffered says what the catalog lacks, and where it has the service instead.
-func (s *session) notOffered(service Service, options gophercloud.EndpointOpts) *Error {
-	where := service.kind
-	for _, kind := range options.Types() { // most clouds use this type
-		if strings.HasSuffix(kind, fmt.Sprintf("v%d", service.version)) {
-			where += " (" + kind + ")"
-		}
-	}
-	if options.Availability != gophercloud.AvailabilityPublic {
-		where += " with interface " + string(options.Availability)
-	}
-	if options.Region != "" {
-		where += " in region " + regionName(options.Region)
-	}
-	var elsewhere, unsuitable []string
-	for _, entry := range s.entries {
-		for _, e := range entry.Endpoints {
-			switch matches := e.Interface == string(options.Availability) &&
-				slices.Contains([]string{"", e.Region, e.RegionID}, options.Region); {
-			case !slices.Contains(options.Types(), entry.Type):
-			case matches: // but its version
-				unsuitable = append(unsuitable, entry.Type)
-			default:
-				elsewhere = append(elsewhere, clouds.Printable(e.Interface)+" in "+clouds.Printable(e.Region))
-			}
-		}
-	}
-	advice := ". If the cluster needs the service, ask the administrator of the cloud for it"
-	switch elsewhere, unsuitable = distinct(elsewhere), distinct(unsuitable); {
-	case len(elsewhere) > 0:
-		advice = fmt.Sprintf(", but with %s: correct region_name or interface in clouds.yaml",
-			strings.Join(elsewhere[:min(len(elsewhere), maxListed)], ", "))
-	case len(unsuitable) > 0:
-		advice = fmt.Sprintf(", only %s. Ask the administrator of the cloud for version %d of the API",
-			strings.Join(unsuitable, ", "), service.version)
-	}
-	return errorf(NotOffered, "OpenStack at %s offers no %s: its catalog has no %s%s",
-		redactedURL(s.access.AuthURL), service.name, where, advice)
-}
-
-func distinct(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// regionName returns the name of a region for messages.
-func regionName(name string) string {
-	if trimmed := strings.TrimSpace(name); trimmed != name {
-		return clouds.Printable(trimmed) + " with a space or a line break beside the name, which does " +
-			"not belong there"
-	}
-	return clouds.Printable(name)
 }
 
 func malformedURL(service Service) *Error {

@@ -85,7 +85,7 @@ func TestEndpointOfAnotherProjectIsNamed(t *testing.T) {
 		"/404/v2/AUTH_q":   "returned HTTP 404 at HOST/404/v2/AUTH_q" + other,
 		"/400/v2/p":        "it returned HTTP 400, which the operator does not expect",
 		"/404/v2/AUTH_p":   "but nothing is served there (HTTP 404)",
-		"/403/v2":          "is not open to this project (HTTP 403)",
+		"/403/v2":          "a role of its user or application credential is missing (HTTP 403)",
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()

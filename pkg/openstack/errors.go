@@ -190,8 +190,9 @@ func callError(service, endpoint string, a Access, err error) *Error {
 			"%%(project_id)s in the catalog, or correct the project in %s%s", service, status,
 			redactedURL(endpoint), a.project, TheSecret, says)
 	case status == http.StatusForbidden:
-		return errorf(NotOffered, "OpenStack's %s at %s is not open to this project (HTTP 403). "+
-			"If the cluster needs the service, ask the administrator of the cloud for access%s",
+		return errorf(NotOffered, "OpenStack's %s at %s is not open to this project, or a role of "+
+			"its user or application credential is missing (HTTP 403). If the cluster needs the service, "+
+			"ask the administrator of the cloud for access%s",
 			service, redactedURL(endpoint), says)
 	case status == http.StatusNotFound:
 		return errorf(NotOffered, "OpenStack's catalog lists a %s at %s, but nothing is served there "+
