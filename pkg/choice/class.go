@@ -25,6 +25,9 @@ func IsDefault(class *storagev1.StorageClass) bool {
 		class.Annotations[BetaDefaultAnnotation] == "true"
 }
 
+// ReasonNotWanted is the reason of conditions while Installs returns false.
+const ReasonNotWanted = "NotWanted"
+
 // Installs returns whether the operator installs the driver.
 func (c *Config) Installs() bool { return c == nil || c.Driver != Never }
 

@@ -78,6 +78,9 @@ type Cluster struct {
 	// HostedControlPlanes watches Namespaces.ControlPlane, which should contain one
 	// HostedControlPlane; nil if standalone.
 	HostedControlPlanes *HostedControlPlaneInformer
+	// Configured is what the controllers of Configuring have completed, and RolledOut what those of
+	// workloads have, so everything.
+	Configured, RolledOut Completion
 
 	controlPlane, guest *Clients
 	// starts contains the functions that start informers.

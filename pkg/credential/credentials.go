@@ -119,8 +119,9 @@ type Watcher struct {
 
 type result struct {
 	accepted *Accepted // the content that OpenStack accepted last, or nil
-	failure  error     // of the present content, nil if it is accepted
-	remarks  []string  // about the present content
+	failure  error     // of the tested content, nil if it is accepted
+	remarks  []string  // about the tested content
+	tested   digest    // of the tested content
 }
 
 // equal compares results, except their sessions.
@@ -173,6 +174,23 @@ func (w *Watcher) Malformed() error {
 	return nil
 }
 
+// Rejected returns why a person has to change the present content, nil while the Secret is missing
+// or its content is not tested. A change of the Secret ends it before the test.
+func (w *Watcher) Rejected() error {
+	secret := w.source.Get()
+	_, content, err := w.read(secret)
+	if err != nil && secret != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.result.failure; content == w.result.tested && err != nil &&
+		openstack.ReasonOf(err) == openstack.AuthenticationFailed {
+		return err
+	}
+	return nil
+}
+
 // Remarks lists what has no effect in the present content, with advice.
 func (w *Watcher) Remarks() []string {
 	w.mu.Lock()
@@ -206,6 +224,9 @@ func (w *Watcher) Client(ctx context.Context) (*openstack.Client, error) {
 // have changed.
 func (w *Watcher) Informer() factory.Informer { return &w.changes }
 
+// Source returns the informer of the driver Secret.
+func (w *Watcher) Source() factory.Informer { return w.source.Informer }
+
 // reportWhenNeeded triggers a sync, which reports, when the driver is needed.
 func (w *Watcher) reportWhenNeeded(ctx context.Context, syncCtx factory.SyncContext) error {
 	select {
@@ -216,14 +237,14 @@ func (w *Watcher) reportWhenNeeded(ctx context.Context, syncCtx factory.SyncCont
 	return nil
 }
 
-// read returns the access with the present content, and a hash of everything that its test depends
-// on: what the login does not use may change without a test.
-func (w *Watcher) read() (access openstack.Access, sum digest, err error) {
+// read returns the access with the content of the Secret, and a hash of everything that its test
+// depends on: what the login does not use may change without a test.
+func (w *Watcher) read(secret *corev1.Secret) (access openstack.Access, sum digest, err error) {
 	content := clouds.Content{Name: w.source.Name, Fix: w.Wrong}
 	if w.CA != nil {
 		content.CA, content.CAName, content.CAErr = w.CA()
 	}
-	if secret := w.source.Get(); secret == nil {
+	if secret == nil {
 		err = errors.New(w.source.Name + " is missing: " + w.Missing)
 	} else {
 		content.Data = secret.Data

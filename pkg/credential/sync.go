@@ -25,7 +25,7 @@ const (
 func (w *Watcher) acceptedType() string { return w.Service + "CredentialsAccepted" }
 
 func (w *Watcher) sync(ctx context.Context, _ factory.SyncContext) error {
-	access, sum, err := w.read()
+	access, sum, err := w.read(w.source.Get())
 	switch due := w.due(sum); {
 	case err != nil:
 		w.last = test{content: sum, at: w.Clock.Now()}
@@ -76,7 +76,9 @@ func (w *Watcher) try(ctx context.Context, access openstack.Access, sum digest) 
 		if !known {
 			w.expiry = expiry{}
 		}
-		w.set(result{&Accepted{access.Login, client, sum}, nil, access.Remarks})
+		w.set(result{
+			accepted: &Accepted{access.Login, client, sum}, remarks: access.Remarks,
+		})
 	case known && openstack.ReasonOf(err) == openstack.CloudUnreachable:
 		if !again {
 			w.fail(nil, access.Remarks)
@@ -88,11 +90,12 @@ func (w *Watcher) try(ctx context.Context, access openstack.Access, sum digest) 
 
 func (w *Watcher) fail(err error, remarks []string) {
 	accepted, _ := w.Accepted()
-	w.set(result{accepted, err, remarks})
+	w.set(result{accepted: accepted, failure: err, remarks: remarks})
 }
 
 // set triggers the users of Informer if the result has changed.
 func (w *Watcher) set(now result) {
+	now.tested = w.last.content
 	w.mu.Lock()
 	changed := !now.equal(w.result)
 	w.result = now

@@ -125,7 +125,7 @@ func Driver(driver *opv1.ClusterCSIDriver, workloads int) []Finding {
 	var findings []Finding
 	available, disabled := 0, false
 	for _, c := range driver.Status.Conditions {
-		if c.Type == ConditionReady {
+		if Summarizes(c.Type) {
 			continue
 		}
 		disabled = disabled || strings.HasSuffix(c.Type, suffixDisabled)
@@ -176,8 +176,19 @@ func IsIgnored(snapshot metav1.Object, now time.Time) bool {
 		})
 }
 
-// ConditionReady is the type of the condition that Ready returns.
-const ConditionReady = "Ready"
+// The types of the conditions that Ready and Summary return. The second and the third exist only on
+// Kubernetes, while they are True.
+const (
+	ConditionReady       = "Ready"
+	ConditionReconciling = "Reconciling"
+	ConditionStalled     = "Stalled"
+)
+
+// Summarizes reports whether a condition of this type summarizes others.
+func Summarizes(conditionType string) bool {
+	return conditionType == ConditionReady || conditionType == ConditionReconciling ||
+		conditionType == ConditionStalled
+}
 
 // The reasons of Ready that are not those of a finding.
 const (
@@ -187,6 +198,8 @@ const (
 	// ReasonDriverDisabled means that the cloud does not offer what the driver needs, or that the
 	// administrator does not want the driver.
 	ReasonDriverDisabled = "DriverDisabled"
+	// reasonUnreachable is the reason of an outage of OpenStack.
+	reasonUnreachable = "CloudUnreachable"
 )
 
 // Ready returns the condition Ready for the findings of Driver. It is False if there is a problem
@@ -212,6 +225,35 @@ func Ready(findings []Finding) opv1.OperatorCondition {
 	return ready(opv1.ConditionTrue, ReasonAsExpected, "The driver is ready")
 }
 
+// Summary returns the conditions Ready, and Reconciling or Stalled, of our kinds on Kubernetes.
+// Ready is False exactly while there is one of the others: while something must be waited for, or
+// is stalled until a person corrects it. An outage of OpenStack changes nothing that is completed.
+func Summary(findings []Finding, stalled *Finding, completed bool) []opv1.OperatorCondition {
+	isOutage := func(f Finding) bool { return completed && f.Reason == reasonUnreachable }
+	c, other := Ready(slices.DeleteFunc(slices.Clone(findings), isOutage)), ConditionReconciling
+	outage := slices.IndexFunc(findings, isOutage)
+	switch {
+	case stalled != nil:
+		other, c = ConditionStalled, ready(opv1.ConditionFalse, stalled.Reason, message(*stalled, 0))
+	case c.Status == opv1.ConditionFalse:
+	case !completed:
+		c = ready(opv1.ConditionFalse, ReasonDeploying, "The operator has not completed the changes")
+		if len(findings) > 0 {
+			c.Message += "; " + message(findings[0], len(findings)-1)
+		}
+	case outage >= 0:
+		return []opv1.OperatorCondition{
+			ready(opv1.ConditionTrue, reasonUnreachable, message(findings[outage], 0)),
+		}
+	default: // nobody waits for a driver that is not managed
+		c.Status = opv1.ConditionTrue
+		return []opv1.OperatorCondition{c}
+	}
+	abnormal := c
+	abnormal.Type, abnormal.Status = other, opv1.ConditionTrue
+	return []opv1.OperatorCondition{c, abnormal}
+}
+
 func ready(status opv1.ConditionStatus, reason, message string) opv1.OperatorCondition {
 	return opv1.OperatorCondition{
 		Type: ConditionReady, Status: status, Reason: reason, Message: message,
@@ -220,7 +262,7 @@ func ready(status opv1.ConditionStatus, reason, message string) opv1.OperatorCon
 
 // message returns the finding and the number of others in one line, which clients show in a column.
 func message(f Finding, more int) string {
-	text := f.Type + ": " + strings.Join(strings.Split(f.Message, "\n"), "; ")
+	text := strings.TrimPrefix(f.Type+": ", ": ") + strings.ReplaceAll(f.Message, "\n", "; ")
 	if more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/quick"
@@ -242,4 +243,37 @@ func TestWorkloadIsRolledOutWithTheNewestPodsOnly(t *testing.T) {
 	} {
 		assert.Check(t, is.Equal(diagnosis.NewWorkload(test.object, nil).RolledOut, test.want), name)
 	}
+}
+
+// A tool with kstatus waits exactly while Ready is False, and ends with an error if it is stalled.
+func TestSummaryHasOneReasonToWait(t *testing.T) {
+	t.Parallel()
+	check := func(choices [3]uint8, stalled, completed bool) bool {
+		var findings []diagnosis.Finding
+		waits := !completed
+		for i, reason := range []string{"CloudUnreachable", "Deploying", "PartlyServed"} {
+			severities := []diagnosis.Severity{diagnosis.Problem, diagnosis.Progress, diagnosis.Warning}
+			if n := int(choices[i]) % 4; n < 3 {
+				findings = append(findings, diagnosis.Finding{Severity: severities[n], Reason: reason})
+				waits = waits || n < 2 && reason != "CloudUnreachable"
+			}
+		}
+		slices.SortStableFunc(findings, func(a, b diagnosis.Finding) int {
+			return a.Severity.Compare(b.Severity)
+		})
+		var fault *diagnosis.Finding
+		want := "Ready=True"
+		switch {
+		case stalled:
+			fault, want = &diagnosis.Finding{Reason: "Invalid"}, "Ready=False Stalled=True"
+		case waits:
+			want = "Ready=False Reconciling=True"
+		}
+		var got []string
+		for _, c := range diagnosis.Summary(findings, fault, completed) {
+			got = append(got, c.Type+"="+string(c.Status))
+		}
+		return strings.Join(got, " ") == want
+	}
+	assert.Check(t, quick.Check(check, &quick.Config{MaxCount: 2000}))
 }

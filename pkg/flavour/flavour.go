@@ -55,6 +55,10 @@ func Of(hasConfig bool) Flavour {
 // proxy and TLS profile. Otherwise the operator's object and its settings do.
 func (f Flavour) HasConfig() bool { return f != Kubernetes }
 
+// ReportsCompletion reports whether the status of the operator's object says which generation is
+// completed, and what tools that wait should do. Other operators read that of a ClusterCSIDriver.
+func (f Flavour) ReportsCompletion() bool { return f == Kubernetes }
+
 // ExtraGrants returns the folder of the manifests that grant an operator what those of its release
 // need not contain, because another operator applies them; "" if there is none.
 func (f Flavour) ExtraGrants() string {

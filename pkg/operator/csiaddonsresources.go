@@ -65,7 +65,7 @@ func (d *driver) csiAddonsResources(name string) (factory.Controller, error) {
 	r.read = d.assetFunc(r.assets)
 	return factory.New().
 		WithInformers(append(d.csiAddons.informers(), cluster.DelayStatus(d.operator.Informer()))...).
-		WithSync(cluster.WhileManaged(d.operator, r.sync)).
+		WithSync(d.cluster.Configuring(r.sync)).
 		ResyncEvery(staticResync).
 		ToController(name, d.events), nil
 }

@@ -2,14 +2,17 @@ package operator
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
 	opv1 "github.com/openshift/api/operator/v1"
+	applyopv1 "github.com/openshift/client-go/operator/applyconfigurations/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/status"
 
+	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
@@ -73,6 +76,50 @@ func TestReadySummarizesTheOtherConditions(t *testing.T) {
 			assert.Check(t, is.DeepEqual(want, client.Condition(t, "Ready")), name)
 		}
 		assert.Check(t, is.Equal(client.Writes(), 1), "writes, %s", name)
+	}
+}
+
+// What a process completed counts for the next one, except while the driver was stalled or not
+// wanted: then the present generation was observed without it.
+func TestNextProcessKnowsWhatIsCompleted(t *testing.T) {
+	t.Parallel()
+	const stalled, ready, waits = "Stalled", "Ready=True AsExpected", "Reconciling=True Deploying"
+	for name, test := range map[string]struct {
+		earlier   opv1.OperatorCondition
+		observed  int64 // by the earlier process
+		completed int64 // by this one
+		state     opv1.ManagementState
+		want      int64
+		says      string
+	}{
+		"completed":    {condition("Ready", "True", "AsExpected", ""), 2, 0, opv1.Managed, 2, ready},
+		"changed":      {condition("Ready", "True", "AsExpected", ""), 1, 0, opv1.Managed, 1, waits},
+		"was stalled":  {condition(stalled, "True", "Invalid", ""), 2, 0, opv1.Managed, -1, waits},
+		"was unwanted": {condition("Ready", "True", "DriverDisabled", ""), 2, 0, opv1.Managed, -1, waits},
+		"first":        {condition("Ready", "False", "Deploying", ""), -1, 2, opv1.Managed, 2, ready},
+		"unmanaged": {
+			condition("Ready", "True", "AsExpected", ""), 1, 0, opv1.Unmanaged, 2, "Ready=True Unmanaged",
+		},
+	} {
+		d := assembled(t, flavour.Kubernetes, plugins()...)[0]
+		client := d.operator.(*clustertest.Operator)
+		object, err := client.GetObjectMeta()
+		assert.NilError(t, err)
+		object.UID, object.Generation = "a", 2
+		client.SetConditions(t, append(available(opv1.ConditionTrue)[:d.workloads], test.earlier)...)
+		assert.NilError(t, client.ApplyOperatorStatus(t.Context(), "earlier",
+			applyopv1.OperatorStatus().WithObservedGeneration(test.observed)))
+		setState(t, client, test.state)
+		completes := d.cluster.RolledOut.Add()
+		sync := syncer(t, d, d.readyController)
+		completes(cluster.Generation{UID: "a", Number: test.completed})
+		assert.NilError(t, sync())
+		_, status, _, err := client.GetOperatorState()
+		assert.NilError(t, err)
+		assert.Check(t, is.Equal(status.ObservedGeneration, test.want), name)
+		kind, _, _ := strings.Cut(test.says, "=")
+		c := client.Condition(t, kind)
+		assert.Check(t, is.Equal(c.Type+"="+string(c.Status)+" "+c.Reason, test.says), name)
 	}
 }
 

@@ -72,7 +72,7 @@ func (d *driver) volumeSnapshotClass(name string) (factory.Controller, error) {
 	return factory.New().
 		WithInformers(d.choices.Informers()...).
 		WithInformers(cluster.DelayStatus(d.operator.Informer()), crd).
-		WithSync(cluster.WhileManaged(d.operator, sync)).
+		WithSync(d.cluster.Configuring(sync)).
 		WithSyncDegradedOnError(d.operator).
 		ResyncEvery(staticResync).
 		ToController(name, d.events), nil

@@ -79,7 +79,7 @@ func (d *driver) staticResources(
 	sync := func(ctx context.Context, syncCtx factory.SyncContext) error {
 		return s.report(ctx, errors.Join(s.repairPorts(ctx), apply(ctx, syncCtx)))
 	}
-	return f.WithSync(cluster.WhileManaged(d.operator, sync)).ToController(s.instance(), d.events), nil
+	return f.WithSync(d.cluster.Configuring(sync)).ToController(s.instance(), d.events), nil
 }
 
 // watched returns the object of an asset, and the informer that reports its changes.

@@ -17,7 +17,6 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
-	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
@@ -48,7 +47,7 @@ func (d *driver) storageClass(name string) (factory.Controller, error) {
 	return factory.New().
 		WithInformers(d.choices.Informers()...).
 		WithInformers(d.operator.Informer(), d.classInformer().Informer()).
-		WithSync(cluster.WhileManaged(d.operator, func(ctx context.Context, _ factory.SyncContext) error {
+		WithSync(d.cluster.Configuring(func(ctx context.Context, _ factory.SyncContext) error {
 			return d.syncClasses(ctx, reconciler, classes)
 		})).
 		WithSyncDegradedOnError(d.operator).

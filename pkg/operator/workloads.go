@@ -77,13 +77,22 @@ func (d *driver) nodeService(name string) (factory.Controller, error) {
 const unsettledResync = time.Minute
 
 // workloadController returns a controller of library-go that syncs a settled workload without an
-// event only as often as other objects. library-go does so each minute, and reads the workload.
+// event only as often as other objects. library-go does so each minute, and reads the workload. The
+// workload completes what was configured when a sync began that finds it settled.
 func (d *driver) workloadController(
 	inner factory.Controller, instance string, reasons *podReasons,
 	client v1helpers.OperatorClient, informers []factory.Informer,
 ) factory.Controller {
+	completes := d.cluster.RolledOut.Add()
+	if d.cluster.Flavour.ReportsCompletion() {
+		informers = append(informers, &d.cluster.Configured)
+	}
 	sync := func(ctx context.Context, syncCtx factory.SyncContext) error {
+		configured := d.cluster.Configured.Lowest()
 		err := inner.Sync(ctx, syncCtx)
+		if err == nil && !reasons.unsettled {
+			completes(configured)
+		}
 		if reasons.unsettled || d.csiAddons.ending() {
 			syncCtx.Queue().AddAfter(syncCtx.QueueKey(), unsettledResync)
 		}

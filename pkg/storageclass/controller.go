@@ -89,7 +89,7 @@ func New(
 	c.Place = choices.Place()
 	c.Controller = factory.New().
 		WithInformers(on.Operator.Informer(), choices, informer.Informer(), &c.changed).
-		WithSync(cluster.WhileManaged(on.Operator, c.sync)).
+		WithSync(on.Configuring(c.sync)).
 		WithSyncDegradedOnError(on.Operator).
 		ResyncEvery(resync).
 		ToController(name, recorder)
@@ -128,7 +128,11 @@ func (c *Controller) sync(ctx context.Context, _ factory.SyncContext) error {
 	existing := classes.ByName(listed)
 	switch state {
 	case opv1.ManagedStorageClass:
-		return c.reconcile(ctx, config, existing)
+		unknown := c.Types() == nil && (c.Kind == choice.Manila || config.NeedsVolumeTypes())
+		if err = c.reconcile(ctx, config, existing); err == nil && unknown {
+			err = cluster.ErrUnfinished
+		}
+		return err
 	case opv1.RemovedStorageClass:
 		err = c.remove(ctx, config, existing)
 	}

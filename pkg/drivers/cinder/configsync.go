@@ -67,7 +67,7 @@ func newConfigSync(
 		WithInformers(s.Cluster.Operator.Informer(), sources.choices, credentials.Informer(),
 			c.login.Informer, &zones.changed, &types.changed).
 		WithInformers(sources.informers...).
-		WithSync(cluster.WhileManaged(s.Cluster.Operator, c.sync)).
+		WithSync(s.Cluster.Configuring(c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
 		ResyncEvery(s.Settings.PollInterval)
 	for _, side := range c.sides() {
@@ -108,8 +108,14 @@ func (c *configSync) sync(ctx context.Context, syncCtx factory.SyncContext) erro
 	if malformed := c.credentials.Malformed(); malformed != nil {
 		err = errors.Join(err, fmt.Errorf("%w; the driver keeps its present configuration", malformed))
 	}
-	err = errors.Join(err, topology.overdue)
-	return errors.Join(err, c.report(ctx, user, topology, err))
+	if !c.cluster.Flavour.ReportsCompletion() { // otherwise the condition CloudReachable is enough
+		err = errors.Join(err, topology.overdue)
+	}
+	err = errors.Join(err, c.report(ctx, user, topology, err))
+	if err == nil && !c.written() {
+		err = cluster.ErrUnfinished
+	}
+	return err
 }
 
 // topology is whether volumes follow pods into availability zones.

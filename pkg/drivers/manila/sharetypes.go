@@ -13,8 +13,6 @@ import (
 const (
 	reasonNoManila     = "NoManila"
 	reasonNoShareTypes = "NoShareTypes"
-	// reasonNever means that the administrator does not want the driver.
-	reasonNever = "NotWanted"
 )
 
 // listShareTypes returns the request of the cloud probe. Manila is available if it offers at least
@@ -39,7 +37,7 @@ func listShareTypes(
 			}, nil
 		case invalid == nil && !config.Installs():
 			return types, cloudprobe.Availability{
-				Reason: reasonNever,
+				Reason: choice.ReasonNotWanted,
 				Message: "The operator does not install the driver, because " + choices.Place() +
 					" contains driver: " + choice.Never,
 			}, nil
