@@ -1,9 +1,11 @@
 package choice
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -31,10 +33,30 @@ func suggestion(kind Kind, fields []reflect.StructField, name string) string {
 	if best := position.Similar(known, name); best != "" {
 		return fmt.Sprintf(": did you mean %q?", best)
 	}
-	if right := pathOf(kind, reflect.TypeFor[Document](), name, nil); right != nil {
+	isSpelled := func(known string) bool { return isSpelling(known, name) }
+	if i := slices.IndexFunc(known, isSpelled); i >= 0 {
+		return ": here it is called " + known[i]
+	}
+	isNamed := func(known string) bool { return known == name }
+	document := reflect.TypeFor[Document]()
+	right := cmp.Or(pathOf(kind, document, isNamed, nil), pathOf(kind, document, isSpelled, nil))
+	if right != nil {
 		return fmt.Sprintf(": write it as %s", right)
 	}
 	return ""
+}
+
+// isSpelling returns whether a name is another spelling of a known one: with other separators, in
+// capitals or in the singular. More may surround a known name of several words, as in the names of
+// parameters of StorageClasses.
+func isSpelling(known, name string) bool {
+	plain := func(text string) string {
+		text = strings.ReplaceAll(strings.ReplaceAll(text, "-", ""), "_", "")
+		return strings.TrimSuffix(strings.ToLower(text), "s")
+	}
+	severalWords := strings.ToLower(known) != known
+	return plain(name) == plain(known) ||
+		severalWords && strings.Contains(plain(name), plain(known))
 }
 
 // around returns what to do about a key that is no field but contains fields of its own level, or
@@ -92,8 +114,10 @@ func FieldName(f reflect.StructField) string {
 	return name
 }
 
-// pathOf returns the first path below a type with a name at its end, nil if there is none.
-func pathOf(kind Kind, t reflect.Type, name string, at *field.Path) *field.Path {
+// pathOf returns the first path below a type to a field with a matching name, nil if there is none.
+func pathOf(
+	kind Kind, t reflect.Type, matches func(name string) bool, at *field.Path,
+) *field.Path {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
@@ -102,10 +126,10 @@ func pathOf(kind Kind, t reflect.Type, name string, at *field.Path) *field.Path 
 	}
 	for _, f := range Fields(kind, t) {
 		below := at.Child(FieldName(f))
-		if FieldName(f) == name {
+		if matches(FieldName(f)) {
 			return below
 		}
-		if found := pathOf(kind, f.Type, name, below); found != nil {
+		if found := pathOf(kind, f.Type, matches, below); found != nil {
 			return found
 		}
 	}
