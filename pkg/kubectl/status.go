@@ -282,7 +282,7 @@ func (r *Status) add(sys *system, nodes []v1alpha1.CSIAddonsNode) {
 	}
 	r.warn(sys.of.title, lost...)
 	for _, c := range sys.object.Status.Conditions {
-		if c.Type != diagnosis.ConditionReady {
+		if !diagnosis.Summarizes(c.Type) {
 			one.Conditions = append(one.Conditions, c)
 		}
 	}
