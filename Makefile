@@ -62,7 +62,7 @@ PROGRAMS := ./cmd/... ./test/devcluster/cmd/... ./test/node/cmd/... ./test/opens
 # would download hundreds of modules, which `make test` does not need.
 MODULES := hack/tools/actionlint hack/pictures test/devcluster/kubernetes \
 	$(addprefix test/node/programs/,containerd cni) test/node/images/programs \
-	test/e2e/programs/csi-test
+	test/e2e/programs/csi-test test/integration/kstatus
 # The targets of real nodes, if `make run` needs them.
 REAL_NODES := $(if $(findstring --nodes=real,$(ARGS)),node node-images)
 LINTER := bin/tools/golangci-lint
@@ -291,9 +291,14 @@ chaos-nodes: build k8s node node-images ## Kill real nodes while pods write, as 
 # -standalone and -hypershift set the number of clusters: `make test-integration
 # TESTFLAGS='-standalone=1 -hypershift=1'`. In test-csi-addons the flag is -clusters.
 .PHONY: test-integration
-test-integration: build k8s ## Test the operators on real API servers
+test-integration: build k8s $(if $(findstring long,$(TAGS)),bin/kstatus)
+test-integration: ## Test the operators on real API servers
 	BIN_DIR=$(BIN_DIR) go test -tags $(TAGS) -count 1 -timeout 40m -parallel 64 -v \
 		./test/integration $(TESTFLAGS)
+
+KSTATUS := $(wildcard test/integration/kstatus/*)
+bin/kstatus: $(KSTATUS)
+	go -C test/integration/kstatus build -o $(BIN_DIR)/ .
 
 bin/tools/helm%: hack/helm.sh
 	hack/helm.sh $@ $*
