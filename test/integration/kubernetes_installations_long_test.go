@@ -19,10 +19,10 @@ import (
 // installElsewhere installs the operator of Manila in another namespace, with a short Lease, and
 // leaves the permissions of the first one as they are.
 const installElsewhere = `kubectl create namespace elsewhere
-lease='{leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 1s}'
 sed -e 's/namespace: openstack-csi$/namespace: elsewhere/' \
     -e 's/^  name: manila-csi-driver-operator-clusterrolebinding$/&-elsewhere/' \
-    -e 's/^    kind: GenericOperatorConfig$/&\n    leaderElection: '"$lease/" \
+    -e 's/leaseDuration: .*/leaseDuration: 6s/' -e 's/renewDeadline: .*/renewDeadline: 4s/' \
+    -e 's/retryPeriod: .*/retryPeriod: 1s/' \
     "$RELEASE/manila.yaml" | kubectl apply -f -`
 
 // namesTheDefinition waits until the operator names the CustomResourceDefinition as an old one.
@@ -36,7 +36,7 @@ const namesTheDefinition = "kubectl wait maniladriver --all --timeout=1m " +
 func TestOneInstallationServesTheObject(t *testing.T) {
 	t.Parallel()
 	k := startPlainKubernetes(t)
-	for _, command := range k.commands("Install the Manila operator")[:4] {
+	for _, command := range k.commands("Install the Manila operator")[:2] {
 		k.run(command)
 	}
 	k.run("kubectl annotate crd maniladrivers.csi.openstack.org --overwrite " +
@@ -56,7 +56,8 @@ func TestOneInstallationServesTheObject(t *testing.T) {
 	second.dir = paths.Dir(filepath.Join(string(k.dir), "elsewhere"))
 	second.startOperatorIn("manila", "elsewhere")
 	k.eventually(func() error { return second.mustSay("OtherInstallation") })
-	k.run(`kubectl patch maniladriver --all --type=merge --patch='{"spec": {"clusterID": "mine"}}'`)
+	const patch = "kubectl patch maniladriver nfs.manila.csi.openstack.org --type=merge --patch="
+	k.run(patch + `'{"spec": {"clusterID": "mine"}}'`)
 	k.run("kubectl wait maniladriver --all --for=condition=InstallationValid=false --timeout=1m")
 	k.must(k.servedBy("openstack-csi", string(system.UID)))
 	second.mustNotWrite()
@@ -68,8 +69,7 @@ func TestOneInstallationServesTheObject(t *testing.T) {
 	k.eventually(func() error { return k.servedBy("elsewhere", string(system.UID)) })
 	k.startOperator("manila")
 	k.eventually(func() error { return k.mustSay("OtherInstallation") })
-	k.run("kubectl patch maniladriver --all --type=merge --patch='" +
-		`{"spec": {"replacesClusterID": "` + string(system.UID) + `"}}'`)
+	k.run(patch + `'{"spec": {"replacesClusterID": "` + string(system.UID) + `"}}'`)
 	k.eventually(func() error { return k.servedBy("elsewhere", "mine") })
 }
 

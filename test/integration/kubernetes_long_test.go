@@ -82,7 +82,7 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 	}
 	k.run(k.commands("Monitoring")[1])
 	for _, heading := range []string{
-		"Create a volume", "Take a snapshot", "Troubleshooting", "Upgrade",
+		"Create a volume", "Configure the drivers", "Take a snapshot", "Troubleshooting", "Upgrade",
 	} {
 		k.follow(heading)
 	}
