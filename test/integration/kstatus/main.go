@@ -1,4 +1,4 @@
-// kstatus reads objects in JSON, and prints for each what the library kstatus says about it.
+// Command kstatus reads objects in JSON, and prints for each what the library kstatus says about it.
 package main
 
 import (
