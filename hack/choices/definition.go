@@ -29,11 +29,6 @@ type driver struct {
 	} `json:"operator"`
 }
 
-// driverKind returns the kind of the objects with the choices of a kind.
-func driverKind(kind choice.Kind) string {
-	return strings.Replace(string(kind), "Config", "Driver", 1)
-}
-
 // addDefinitions adds the CustomResourceDefinition of each driver, and their kustomization.
 func (g generator) addDefinitions(root string, files map[string]string) error {
 	found, err := filepath.Glob(filepath.Join(root, "assets/drivers/*/driver.yaml"))

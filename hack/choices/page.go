@@ -12,7 +12,7 @@ import (
 // StorageClass are listed once.
 func (g generator) rows(t reflect.Type, parent string) string {
 	var out strings.Builder
-	for _, f := range choice.Fields(g.kind, t) {
+	for _, f := range g.fields(t) {
 		name := parent + choice.FieldName(f)
 		fmt.Fprintf(&out, "| `%s` | %s | %s | %s%s |\n", name, typeOf(f), defaultOf(f), g.only(f),
 			g.comment(t, f))
@@ -46,10 +46,7 @@ func (g generator) ownRows(t reflect.Type, parent string) string {
 // only says which kind has a field, unless all have it.
 func (g generator) only(f reflect.StructField) string {
 	if kind := f.Tag.Get("kind"); kind != "" {
-		if g.api {
-			kind = driverKind(choice.Kind(kind))
-		}
-		return "`" + kind + "` only. "
+		return "`" + choice.Kind(kind).In(g.api) + "` only. "
 	}
 	return ""
 }

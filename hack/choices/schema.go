@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,9 +13,16 @@ import (
 
 type schema map[string]any
 
+// fields returns what an administrator can set: OpenShift fixes the folder of the kubelet.
+func (g generator) fields(t reflect.Type) []reflect.StructField {
+	return slices.DeleteFunc(choice.Fields(g.kind, t), func(f reflect.StructField) bool {
+		return f.Name == "KubeletDir" && !g.api
+	})
+}
+
 func (g generator) object(t reflect.Type) schema {
 	properties, required := schema{}, []string{}
-	for _, f := range choice.Fields(g.kind, t) {
+	for _, f := range g.fields(t) {
 		property := g.value(f)
 		property["description"] = g.comment(t, f)
 		if g.api {

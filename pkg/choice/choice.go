@@ -4,6 +4,8 @@
 // the schema and the reference from the types, their tags and their comments.
 package choice
 
+import "strings"
+
 const (
 	// Key is the key of the ConfigMap that contains the choices.
 	Key = "operator.yaml"
@@ -22,6 +24,14 @@ const (
 	Manila Kind = "ManilaConfig"
 	Cinder Kind = "CinderConfig"
 )
+
+// In returns the kind of the objects whose spec contains the choices, or that of operator.yaml.
+func (k Kind) In(spec bool) string {
+	if spec {
+		return strings.Replace(string(k), "Config", "Driver", 1)
+	}
+	return string(k)
+}
 
 // Values of Config.Driver.
 const (
@@ -67,8 +77,7 @@ type Config struct {
 	// Options of the VolumeSnapshotClass. If they are missing, the parameter `force-create` is yours:
 	// it is `false` in a new VolumeSnapshotClass, and the operator keeps the value that you set.
 	SnapshotClass *SnapshotClass `json:"snapshotClass,omitempty" kind:"CinderConfig"`
-	// The folder of the kubelet on the nodes. On OpenShift and HyperShift, where the folder is fixed,
-	// this field is an error. Drain the nodes before you change it.
+	// The folder of the kubelet on the nodes. Drain the nodes before you change it.
 	KubeletDir string `json:"kubeletDir,omitempty" max:"52" rule:"folder" default:"/var/lib/kubelet"`
 	// Labels of the nodes on which the node plugins run, in addition to `kubernetes.io/os: linux`. By
 	// default they run on all Linux nodes. Pods with volumes of the driver start only there.
@@ -104,10 +113,10 @@ type Toleration struct {
 
 // Sidecars contains options of the sidecars.
 type Sidecars struct {
-	// Whether sidecars release their Leases when they end, so that others need not wait for them. It
-	// needs the sidecars of OpenShift 4.21 or later: earlier ones do not start with it. `Auto` means
-	// `Always` if the operator knows that the sidecars are from OpenShift 4.21 or later, on HyperShift
-	// 4.22. The environment variable `RELEASE_LEASES` of the operator has precedence.
+	// Whether sidecars release their Leases when they end, so that others need not wait for them.
+	// Sidecars that do not know the feature gate `ReleaseLeaderElectionOnExit` do not start with it.
+	// `Auto` means `Always` if the operator can tell from their release that all sidecars know it. The
+	// environment variable `RELEASE_LEASES` of the operator has precedence.
 	ReleaseLeases string `json:"releaseLeases,omitempty" enum:"Auto,Always,Never" default:"Auto"`
 	// Whether the metadata of new volumes, shares and snapshots of volumes in OpenStack name the claim
 	// or the VolumeSnapshot and its namespace, for example in `csi.storage.k8s.io/pvc/name`.

@@ -15,10 +15,10 @@ import (
 )
 
 // ofOtherKind returns a note about a field that only another kind has, "" about another field.
-func ofOtherKind(t reflect.Type, name string) string {
+func (c *checker) ofOtherKind(t reflect.Type, name string) string {
 	for _, f := range Fields("", t) {
 		if FieldName(f) == name {
-			return ": only a " + f.Tag.Get("kind") + " has it"
+			return ": only a " + Kind(f.Tag.Get("kind")).In(c.inSpec) + " has it"
 		}
 	}
 	return ""

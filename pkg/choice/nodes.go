@@ -18,8 +18,8 @@ const (
 )
 
 // validateNodes checks the options of the node plugins.
-func (c *Config) validateNodes(fixedFolder bool) (errs field.ErrorList) {
-	if c.KubeletDir != "" && fixedFolder {
+func (c *Config) validateNodes(inSpec bool) (errs field.ErrorList) {
+	if c.KubeletDir != "" && !inSpec {
 		errs = append(errs, field.Forbidden(field.NewPath("kubeletDir"),
 			"remove the field: the folder is fixed on OpenShift"))
 	}

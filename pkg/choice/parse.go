@@ -36,13 +36,13 @@ const (
 	maxProblem = 300
 )
 
-// Parse decodes and validates the choices of a kind, in a cluster where the folder of the kubelet
-// is fixed or not. It returns either the choices, or the first faults in the order of their lines.
-func Parse(kind Kind, text string, fixedFolder bool) (*Config, []Fault) {
+// Parse decodes and validates the choices of a kind, in an operator.yaml or from the spec of an
+// object. It returns either the choices, or the first faults in the order of their lines.
+func Parse(kind Kind, text string, inSpec bool) (*Config, []Fault) {
 	if err := position.Fits(text, maxText); err != nil {
 		return nil, []Fault{{1, "the text " + err.Error()}}
 	}
-	config, err := parse(kind, text, fixedFolder)
+	config, err := parse(kind, text, inSpec)
 	if err == nil {
 		return config, nil
 	}
@@ -76,12 +76,14 @@ func shortened(text string) string {
 	return text
 }
 
-func parse(kind Kind, text string, fixedFolder bool) (*Config, error) {
+func parse(kind Kind, text string, inSpec bool) (*Config, error) {
 	document, err := position.Parse(Key, []byte(text))
 	if err != nil {
 		return nil, unreadable(kind, []byte(text), err)
 	}
-	checker := checker{kind: kind, text: []byte(text), patterns: map[string]*regexp.Regexp{}}
+	checker := checker{
+		kind: kind, inSpec: inSpec, text: []byte(text), patterns: map[string]*regexp.Regexp{},
+	}
 	checker.document(&document.Root)
 	if len(checker.faults) > 0 && (len(text) > maxBoth || checker.isOther) {
 		return nil, errors.Join(checker.faults...)
@@ -90,7 +92,7 @@ func parse(kind Kind, text string, fixedFolder bool) (*Config, error) {
 	if err := document.DecodeStrictly(content); err != nil && len(checker.faults) == 0 {
 		return nil, document.Errorf("", "%w", err)
 	}
-	errs := append(validate(kind, content), content.validateNodes(fixedFolder)...)
+	errs := append(validate(kind, content), content.validateNodes(inSpec)...)
 	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
 	invalid := document.ValidationError(errs[:min(len(errs), maxFaults)])
 	faults := slices.Concat(checker.faults, checker.invalid, checker.others(invalid))
@@ -123,8 +125,9 @@ func (c *checker) others(err error) (others []error) {
 // checker compares a text with the type Document. A JSON decoder would stop at the first value of a
 // wrong type, and name neither its line nor its index.
 type checker struct {
-	kind Kind
-	text []byte
+	kind   Kind
+	inSpec bool
+	text   []byte
 	// faults are about the shape of the document, invalid are about texts that it decodes.
 	faults, invalid []error
 	// isOther says that the text is another object.
@@ -268,7 +271,7 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 		}
 		if found < 0 {
 			c.fault(key.Line, nil, "unknown field %q%s", at.Child(key.Value),
-				cmp.Or(around(key, node.Content[i+1], known), ofOtherKind(t, key.Value),
+				cmp.Or(around(key, node.Content[i+1], known), c.ofOtherKind(t, key.Value),
 					suggestion(c.kind, known, key.Value), ": remove it. The fields here are "+
 						strings.Join(names(c.kind, t), ", ")))
 			continue

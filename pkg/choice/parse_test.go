@@ -60,7 +60,7 @@ const remove = ": remove it. The fields here are apiVersion, kind, driver, types
 // faultsOf returns the faults in a text. The API server refuses an object with the same content.
 func faultsOf(t *testing.T, kind choice.Kind, text string) string {
 	t.Helper()
-	_, faults := choice.Parse(kind, text, false)
+	_, faults := choice.Parse(kind, text, true)
 	checkRefused(t, kind, text, faults)
 	var lines []string
 	for _, fault := range faults {
@@ -71,7 +71,7 @@ func faultsOf(t *testing.T, kind choice.Kind, text string) string {
 
 func TestEveryFieldIsAccepted(t *testing.T) {
 	t.Parallel()
-	config, faults := choice.Parse(choice.Manila, complete, false)
+	config, faults := choice.Parse(choice.Manila, complete, true)
 	assert.Assert(t, len(faults) == 0, "got %v", faults)
 	assert.Check(t, config.Types.Include[1] == "fast-*" &&
 		config.Classes[1].ShareClients[0] == "10.0.1.0/24", "got %+v", config)
@@ -283,8 +283,8 @@ func TestFieldsOfManilaAreUnknownForCinder(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(header, "Manila", "Cinder", 1) +
 		"driver: Auto\nclass: {reclaimPolicy: Retain, shareClients: []}\n"
-	want := `3: unknown field "driver": only a ManilaConfig has it
-4: unknown field "class.shareClients": only a ManilaConfig has it`
+	want := `3: unknown field "driver": only a ManilaDriver has it
+4: unknown field "class.shareClients": only a ManilaDriver has it`
 	assert.Check(t, is.DeepEqual(want, faultsOf(t, choice.Cinder, text)))
 }
 
@@ -320,7 +320,7 @@ func TestInvalidOptionsOfNodesAreReportedWithLineAndFix(t *testing.T) {
 		assert.Check(t, strings.HasPrefix(got, want), "%s:\ngot  %s\nwant %s", text, got, want)
 	}
 	_, faults := choice.Parse(choice.Cinder, strings.Replace(header, "Manila", "Cinder", 1)+
-		"kubeletDir: /var/lib/kubelet\n", true)
+		"kubeletDir: /var/lib/kubelet\n", false)
 	want := []choice.Fault{{
 		Line:    3,
 		Problem: "kubeletDir: Forbidden: remove the field: the folder is fixed on OpenShift",
@@ -424,7 +424,7 @@ func FuzzParse(f *testing.F) {
 		for _, kind := range []choice.Kind{choice.Manila, choice.Cinder} {
 			var config *choice.Config
 			var faults []choice.Fault
-			budget.Check(t, func() { config, faults = choice.Parse(kind, text, false) })
+			budget.Check(t, func() { config, faults = choice.Parse(kind, text, true) })
 			assert.Assert(t, (config == nil) == (len(faults) > 0), "got %v and %v", config, faults)
 			for _, fault := range faults {
 				last := strings.Count(text, "\n") + strings.Count(text, "\r") + 2
@@ -471,7 +471,7 @@ func TestEachMistakeNamesLineAndField(t *testing.T) {
 		} {
 			text := strings.Join(lines[:i], "") + strings.TrimRight(mutated, "\n") + "\n" +
 				strings.Join(lines[i+1:], "")
-			_, faults := choice.Parse(choice.Manila, text, false)
+			_, faults := choice.Parse(choice.Manila, text, true)
 			at := slices.ContainsFunc(faults, func(f choice.Fault) bool {
 				return (f.Line == i+1 || f.Line == i+2) && strings.Contains(f.Problem, name)
 			})

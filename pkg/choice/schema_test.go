@@ -219,7 +219,7 @@ func TestServerStoresNoDefaultInEntries(t *testing.T) {
 		text, err := yaml.Marshal(spec)
 		assert.NilError(t, err)
 		config, faults := choice.Parse(kind, "apiVersion: "+choice.APIVersion+"\nkind: "+string(kind)+
-			"\n"+string(text), false)
+			"\n"+string(text), true)
 		assert.Assert(t, is.Len(faults, 0))
 		assert.Check(t, is.Equal(config.ClassOf("gold").ReclaimPolicy, "Retain"))
 	}

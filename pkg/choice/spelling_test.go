@@ -15,7 +15,7 @@ import (
 // Users know the settings by the parameters of their StorageClasses.
 func TestParametersOfStorageClassesLeadToTheirFields(t *testing.T) {
 	t.Parallel()
-	config, faults := choice.Parse(choice.Manila, complete, false)
+	config, faults := choice.Parse(choice.Manila, complete, true)
 	assert.Assert(t, len(faults) == 0, "got %v", faults)
 	parameters := func(options choice.Class) map[string]string {
 		shares := classes.Class{Type: openstack.Type{NeedsNetwork: true}, Options: options}

@@ -25,12 +25,14 @@ func newCheckCommand(o *options) *cobra.Command {
 	c := &check{}
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check whether a cluster, a clouds.yaml or an operator.yaml is ready for an installation",
+		Short: "Check whether a cluster, a clouds.yaml or a configuration is ready for an installation",
 		Long: "Check whether a cluster is ready for an installation; after the installation the same " +
-			"as status. With -f check an operator.yaml, which needs no cluster, and print how " +
-			"StorageClasses would change. docs/kubectl.md lists the permissions.",
+			"as status. With -f check a ManilaDriver, a CinderDriver or, for OpenShift, an operator.yaml. " +
+			"This needs no cluster; with one, check also prints how StorageClasses would change. " +
+			"docs/kubectl.md lists the permissions.",
 		Example: "  kubectl openstack-csi check --clouds clouds.yaml\n" +
-			"  kubectl openstack-csi check -f operator.yaml",
+			"  kubectl openstack-csi check -f maniladriver.yaml\n" +
+			"  kubectl openstack-csi check -f operator.yaml  # for OpenShift",
 		Args: atMost(0),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -40,7 +42,8 @@ func newCheckCommand(o *options) *cobra.Command {
 	o.addOutputTo(cmd)
 	c.addTo(cmd)
 	cmd.Flags().StringVarP(&c.file, "filename", "f", "",
-		"An operator.yaml to check, its ConfigMap, or values of the Helm chart; - is the standard input.")
+		"A ManilaDriver or CinderDriver to check, values of the Helm chart, an operator.yaml of "+
+			"OpenShift or its ConfigMap; - is the standard input.")
 	return cmd
 }
 

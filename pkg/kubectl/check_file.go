@@ -37,7 +37,7 @@ func (c *check) checkFile(ctx context.Context, s *session) *Explanation {
 	parts := documentsIn(text)
 	for _, part := range parts {
 		if config := c.parse(ctx, s, part, e); config != nil {
-			valid = append(valid, "a valid "+string(part.kind))
+			valid = append(valid, "a valid "+part.kind.In(part.inSpec))
 			c.compareTo(ctx, s, part.kind, config, e)
 		}
 	}
@@ -59,7 +59,7 @@ func (c *check) read(in io.Reader) ([]byte, error) {
 func (c *check) parse(
 	ctx context.Context, s *session, part document, e *Explanation,
 ) *choice.Config {
-	config, faults := choice.Parse(part.kind, part.text, !part.inSpec)
+	config, faults := choice.Parse(part.kind, part.text, part.inSpec)
 	// The mistakes in the file do not wait for a cluster that does not answer.
 	if len(faults) == 0 && s.guest != nil {
 		s.guest.recognize(ctx)

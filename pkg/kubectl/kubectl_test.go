@@ -360,6 +360,7 @@ func TestFirstLineIsTheCause(t *testing.T) {
 func TestOutputNamesNothingThatOnlyOpenShiftHas(t *testing.T) {
 	t.Parallel()
 	others := regexp.MustCompile(`openshift-|OpenShift|operator\.yaml|\boc |ClusterCSIDriver|` +
+		`(Manila|Cinder)Config\b|enable_topology|ignore-volume-az|` +
 		`CredentialsRequest|[Cc]loud credential operator|cluster-storage-operator|Proxy/|HyperShift|` +
 		`(^|[^.])manila\.csi\.openstack\.org`)
 	for _, one := range situations(t) {
@@ -367,7 +368,7 @@ func TestOutputNamesNothingThatOnlyOpenShiftHas(t *testing.T) {
 			t.Parallel()
 			one.kubernetes = true
 			args := strings.NewReplacer("clustercsidriver/m", "maniladriver/nfs.m", "clustercsidriver/",
-				"cinderdriver/").Replace(one.Args)
+				"cinderdriver/", "testdata/operator.", "testdata/driver.").Replace(one.Args)
 			_, stdout, stderr := run(t, one.options(t), false, strings.Fields(args)...)
 			found := others.FindString(stdout + stderr)
 			assert.Check(t, found == "", "%s:\n%s%s", found, stdout, stderr)

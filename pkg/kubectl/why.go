@@ -129,7 +129,8 @@ func newWhyCommand(o *options) *cobra.Command {
 		Long: "Explain why an object waits: each link from the object to the cloud. Kinds: " + kinds +
 			". The ClusterRole openstack-csi-viewer is enough.",
 		Example: "  kubectl openstack-csi why pvc/data -n shop\n" +
-			"  kubectl openstack-csi why clustercsidriver/manila.csi.openstack.org",
+			"  kubectl openstack-csi why maniladriver/nfs.manila.csi.openstack.org\n" +
+			"  kubectl openstack-csi why clustercsidriver/manila.csi.openstack.org  # on OpenShift",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage("name an object, such as pvc/data")

@@ -145,7 +145,7 @@ func (c *Choices) refresh() {
 	case key.Binary:
 		c.faults = []choice.Fault{{Line: 1, Problem: "it is binary data, not UTF-8 text"}}
 	case key.Exists:
-		config, c.faults = choice.Parse(c.kind, key.Value, !c.inSpec)
+		config, c.faults = choice.Parse(c.kind, key.Value, c.inSpec)
 	}
 	if len(c.faults) == 0 {
 		c.valid, c.config = true, config

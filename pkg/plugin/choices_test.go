@@ -80,7 +80,7 @@ func TestSpecIsReadAsTheConfigMap(t *testing.T) {
 		},
 		"{class: {shareClients: []}, blockStorage: {ignoreVolumeMicroversion: true}}": {
 			map[string]string{plugin.CloudConfKey: "[BlockStorage]\nignore-volume-microversion = true\n"},
-			place + `: unknown field "class.shareClients": only a ManilaConfig has it` + "\n" +
+			place + `: unknown field "class.shareClients": only a ManilaDriver has it` + "\n" +
 				"The operator changes no StorageClass and no workload until this is corrected",
 		},
 	} {

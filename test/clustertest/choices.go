@@ -22,7 +22,7 @@ func CheckChoices(
 	offered openstack.Type,
 ) (*choice.Config, bool) {
 	t.Helper()
-	config, faults := choice.Parse(c.Kind, text, false)
+	config, faults := choice.Parse(c.Kind, text, true)
 	if len(faults) > 0 {
 		return nil, false
 	}

@@ -140,9 +140,9 @@ func (s *sources) contradictions(
 	}
 	if settingsOf(cloudConf[configKey]).BlockStorage.IgnoreVolumeAZ {
 		if len(zones.compute) > 1 {
-			remark("ignore-volume-az in %s contradicts topology: pods are scheduled to zones without "+
-				"their volumes. Remove it or, if servers can attach volumes of every zone, set %s to false",
-				user.config.Source, user.topology.Source)
+			remark("%s in %s contradicts topology: pods are scheduled to zones without their volumes. "+
+				"Remove it or, if servers can attach volumes of every zone, set %s to false",
+				s.named("ignore-volume-az", "ignoreVolumeAZ"), user.config.Source, user.topology.Source)
 		}
 		return found
 	}
@@ -166,7 +166,9 @@ func (s *sources) contradictions(
 func (s *sources) services() []openstack.Service {
 	volumes := openstack.Cinder()
 	if user, err := s.user(); err == nil {
-		volumes = volumes.Advised(", or write " + s.withoutMicroversion(user.config.Source))
+		setting := s.named("ignore-volume-microversion = true below ["+userSection+"]",
+			"ignoreVolumeMicroversion: true")
+		volumes = volumes.Advised(", or write " + setting + " into " + user.config.Source)
 		text, _ := driverText([]byte(user.config.Value)) // reported when cloud.conf is generated
 		if settingsOf(string(text)).BlockStorage.IgnoreVolumeMicroversion {
 			volumes = volumes.AnyMicroversion()
@@ -175,13 +177,12 @@ func (s *sources) services() []openstack.Service {
 	return []openstack.Service{openstack.Nova(), volumes}
 }
 
-// withoutMicroversion returns the setting with which the driver uses no microversion, and where it
-// belongs.
-func (s *sources) withoutMicroversion(source string) string {
+// named returns how messages call a setting: as in cloud.conf, or as the field of the object.
+func (s *sources) named(setting, field string) string {
 	if s.installed != nil {
-		return "ignore-volume-microversion = true below [" + userSection + "] into " + source
+		return setting
 	}
-	return "ignoreVolumeMicroversion: true into " + source
+	return field
 }
 
 // authority returns the CA of the cloud for credentials that do not contain it, and the name of its

@@ -2,15 +2,18 @@ package cinder
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
@@ -242,6 +245,28 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 		assert.NilError(t, b.sync(t), name)
 		assert.Check(t, is.Equal(b.condition(t, validType), "True AsExpected"), "corrected, %s", name)
 	}
+}
+
+// On Kubernetes messages name the object and its fields.
+func TestMessagesNameFieldsOfTheObject(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, clustertest.Seed{
+		Flavour: flavour.Kubernetes, Spec: "{enableTopology: true, blockStorage: {ignoreVolumeAZ: true}}",
+	})
+	f.Object = "CinderDriver x"
+	s := newSources(f.Cluster)
+	f.Start(t)
+	user, err := s.user()
+	assert.NilError(t, err)
+	conf := keys{topologyKey: "true", configKey: user.config.Value}
+	got := s.contradictions(user, conf, zoneLists{compute: sets.New("az1", "az2")})
+	assert.Check(t, is.DeepEqual(got, []string{
+		"ignoreVolumeAZ in spec.blockStorage of CinderDriver x contradicts topology: pods are " +
+			"scheduled to zones without their volumes. Remove it or, if servers can attach volumes of " +
+			"every zone, set spec.enableTopology of CinderDriver x to false",
+	}))
+	assert.Check(t, is.Contains(fmt.Sprintf("%#v", s.services()[1]),
+		"ignoreVolumeMicroversion: true into spec.blockStorage of CinderDriver x"))
 }
 
 func TestMessageNamesClusterOfIgnoredSettings(t *testing.T) {
