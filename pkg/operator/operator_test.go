@@ -103,23 +103,29 @@ func TestClusterHasTheNamespacesOfTheDriver(t *testing.T) {
 
 func TestOperatorForKubernetesEndsOnOpenShift(t *testing.T) {
 	t.Parallel()
+	all := metav1.Verbs{
+		"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
+	}
 	for name, test := range map[string]struct {
-		flavour   flavour.Flavour
-		resources []string
-		fits      bool
+		flavour flavour.Flavour
+		verbs   metav1.Verbs // of projectrequests, nil if there are none
+		fits    bool
 	}{
-		"Kubernetes":                  {flavour.Kubernetes, nil, true},
-		"Kubernetes with a stray CRD": {flavour.Kubernetes, []string{"ingresses"}, true},
-		"OpenShift":                   {flavour.Kubernetes, []string{"dnses", "clusterversions"}, false},
-		"standalone":                  {flavour.Standalone, []string{"clusterversions"}, true},
+		"Kubernetes":                 {flavour.Kubernetes, nil, true},
+		"Kubernetes with stray CRDs": {flavour.Kubernetes, all, true},
+		"OpenShift":                  {flavour.Kubernetes, metav1.Verbs{"create", "list"}, false},
+		"standalone":                 {flavour.Standalone, metav1.Verbs{"create", "list"}, true},
 	} {
 		fake := clustertest.New(t, clustertest.Seed{Flavour: test.flavour})
-		served := &metav1.APIResourceList{GroupVersion: "config.openshift.io/v1"}
-		for _, resource := range test.resources {
-			served.APIResources = append(served.APIResources, metav1.APIResource{Name: resource})
-		}
-		if test.resources != nil {
-			fake.Guest.Resources = append(fake.Guest.Resources, served)
+		if test.verbs != nil {
+			fake.Guest.Resources = append(fake.Guest.Resources, &metav1.APIResourceList{
+				GroupVersion: "config.openshift.io/v1",
+				APIResources: []metav1.APIResource{{Name: "clusterversions", Verbs: all}},
+			}, &metav1.APIResourceList{
+				GroupVersion: "project.openshift.io/v1", APIResources: []metav1.APIResource{
+					{Name: "projects", Verbs: all}, {Name: "projectrequests", Verbs: test.verbs},
+				},
+			})
 		}
 		err := mustFitFlavour(fake.Cluster)
 		assert.Check(t, is.Equal(err == nil, test.fits), "%s: %v", name, err)

@@ -25,6 +25,21 @@ sed -e 's/namespace: openstack-csi$/namespace: elsewhere/' \
     -e 's/retryPeriod: .*/retryPeriod: 1s/' \
     "$RELEASE/manila.yaml" | kubectl apply -f -`
 
+// addsStrayDefinition creates the resource by which the operator recognizes OpenShift, as far as a
+// CustomResourceDefinition can.
+const addsStrayDefinition = `kubectl apply -f - <<E
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: projectrequests.project.openshift.io
+spec:
+  group: project.openshift.io
+  scope: Cluster
+  names: {kind: ProjectRequest, plural: projectrequests}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+E
+kubectl wait crd/projectrequests.project.openshift.io --for=condition=Established`
+
 // namesTheDefinition waits until the operator names the CustomResourceDefinition as an old one.
 const namesTheDefinition = "kubectl wait maniladriver --all --timeout=1m " +
 	`--for=jsonpath='{.status.conditions[?(@.type=="InstallationValid")].reason}'=OldDefinition`
@@ -32,13 +47,14 @@ const namesTheDefinition = "kubectl wait maniladriver --all --timeout=1m " +
 // TestOneInstallationServesTheObject runs operators in two namespaces. The one that starts later
 // changes nothing until the first one has ended. Then it takes over, with the recorded cluster ID,
 // and the first one changes nothing when it starts again. At first the CustomResourceDefinition is
-// of an earlier release.
+// of an earlier release, and a stray one is of OpenShift.
 func TestOneInstallationServesTheObject(t *testing.T) {
 	t.Parallel()
 	k := startPlainKubernetes(t)
 	for _, command := range k.commands("Install the Manila operator")[:2] {
 		k.run(command)
 	}
+	k.run(addsStrayDefinition)
 	k.run("kubectl annotate crd maniladrivers.csi.openstack.org --overwrite " +
 		"csi.openstack.org/revision=0")
 	stop := k.startOperator("manila")

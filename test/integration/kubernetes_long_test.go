@@ -390,7 +390,7 @@ func (k *plainKubernetes) mustNotReadOpenShift() {
 	assert.Check(k.t, len(requests) != 0, "the audit log contains no request of the operator")
 	for _, r := range requests {
 		ofOpenShift := strings.Contains(r.URI, "openshift.io") &&
-			r.URI != "/apis/config.openshift.io/v1" && !strings.Contains(r.URI, "csiaddons.openshift.io")
+			r.URI != "/apis/project.openshift.io/v1" && !strings.Contains(r.URI, "csiaddons.openshift.io")
 		if r.Code == 401 || r.Code == 403 || ofOpenShift {
 			k.t.Errorf("unexpected request: %s", r)
 		}
