@@ -179,12 +179,15 @@ func (i *installation) compare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the revision of the CustomResourceDefinition: %w", err)
 	}
+	before := i.outdated
 	i.outdated = ""
 	if revision, _ := strconv.Atoi(crd.Annotations[api.RevisionAnnotation]); revision < api.Revision {
 		i.outdated = fmt.Sprintf("CustomResourceDefinition %s is of an earlier release (revision %d, "+
 			"not %d), so new fields have no effect. Run: kubectl apply --server-side --force-conflicts -f "+
 			"crds.yaml, with the file of this release", crd.Name, revision, api.Revision)
-		klog.FromContext(ctx).Info(i.outdated)
+	}
+	if i.outdated != before {
+		klog.FromContext(ctx).Info("Compared the CustomResourceDefinition", "problem", i.outdated)
 	}
 	return nil
 }

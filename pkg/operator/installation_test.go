@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 	"k8s.io/utils/ptr"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -221,9 +224,22 @@ func TestOldDefinitionIsNamed(t *testing.T) {
 	crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "xs.example"}}
 	i.definition = func(context.Context) (*metav1.PartialObjectMetadata, error) { return crd, nil }
 	server.set("spec", nil)
-	assert.NilError(t, i.claim(t.Context()))
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	ctx := klog.NewContext(t.Context(), logger)
+	logged := func() int {
+		text := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+		return strings.Count(text, "Compared the CustomResourceDefinition")
+	}
+	assert.NilError(t, i.claim(ctx))
 	got := i.condition("")
 	assert.Check(t, is.Equal(*got.Reason, "OldDefinition"))
 	assert.Check(t, is.Contains(*got.Message, "CustomResourceDefinition xs.example is of an earlier "+
 		"release (revision 0, not "+strconv.Itoa(api.Revision)+")"))
+	for range 3 {
+		assert.NilError(t, i.compare(ctx))
+	}
+	assert.Check(t, is.Equal(logged(), 1))
+	crd.Annotations = map[string]string{api.RevisionAnnotation: strconv.Itoa(api.Revision)}
+	assert.NilError(t, i.compare(ctx))
+	assert.Check(t, is.Equal(logged(), 2))
 }
