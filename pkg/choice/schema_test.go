@@ -3,8 +3,10 @@ package choice_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,6 +26,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"sigs.k8s.io/yaml"
 
+	"github.com/openstack-csi/csi-operator/pkg/api"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
@@ -166,11 +169,8 @@ func TestDefinitionsAreValidForOldServers(t *testing.T) {
 func TestSchemaAcceptsEveryField(t *testing.T) {
 	t.Parallel()
 	for kind, spec := range map[choice.Kind]string{
-		choice.Manila: complete + "logLevel: Debug\noperatorLogLevel: Trace\n" +
-			"storageClassState: Removed\n",
-		choice.Cinder: "enableTopology: false\nsnapshotClass: {forceCreate: true}\n" +
-			"blockStorage: {nodeVolumeAttachLimit: 25, rescanOnResize: true, ignoreVolumeAZ: true, " +
-			"ignoreVolumeMicroversion: true}\nmetadata: {searchOrder: [configDrive, metadataService]}\n",
+		choice.Manila: complete,
+		choice.Cinder: "snapshotClass: {forceCreate: true}\n",
 	} {
 		d := definitionOf(t, kind)
 		object, err := d.object(spec)
@@ -183,22 +183,69 @@ func TestSchemaAcceptsEveryField(t *testing.T) {
 	}
 }
 
+// The fields of objects that operator.yaml does not have: each accepts a right value, and refuses
+// the wrong ones that its type and its tags exclude.
 func TestSchemaRefusesWhatOnlyObjectsContain(t *testing.T) {
 	t.Parallel()
 	d := definitionOf(t, choice.Cinder)
-	for _, spec := range []string{
-		"managementState: Removed", "managementState: ''", "logLevel: TraceAll",
-		"operatorLogLevel: debug", "storageClassState: managed", "enableTopology: Auto",
-		"blockStorage: {nodeVolumeAttachLimit: 0}", "blockStorage: {nodeVolumeAttachLimit: 257}",
-		"blockStorage: {rescanOnResize: 'yes'}", "blockStorage: {trustDevicePath: true}",
-		"blockStorage: {ignoreVolumeAZ: 1}", "metadata: {searchOrder: configDrive}",
-		"metadata: {searchOrder: [dns]}", "driver: Never", "blockStorage: {ignoreVolumeMicroversion: x}",
-		"metadata: {searchOrder: [configDrive, configDrive, configDrive]}",
-	} {
+	refused := func(spec string) bool {
 		object, err := d.object(spec)
-		assert.NilError(t, err)
-		assert.Check(t, len(d.refused(t, object)) > 0, "%s is accepted", spec)
+		assert.NilError(t, err, spec)
+		return len(d.refused(t, object)) > 0
 	}
+	var check func(of reflect.Type, before, after string)
+	check = func(of reflect.Type, before, after string) {
+		for _, f := range choice.Fields(choice.Cinder, of) {
+			at := before + choice.FieldName(f) + ": "
+			right, wrong := valuesOf(f)
+			for _, value := range right {
+				assert.Check(t, !refused(at+value+after), "%s is refused", at+value+after)
+			}
+			for _, value := range wrong {
+				assert.Check(t, refused(at+value+after), "%s is accepted", at+value+after)
+			}
+			if f.Type.Kind() == reflect.Struct {
+				check(f.Type, at+"{", "}"+after)
+			}
+		}
+	}
+	for part := range reflect.TypeFor[api.Spec]().Fields() {
+		if part.Type != reflect.TypeFor[choice.Config]() {
+			check(part.Type, "", "")
+		}
+	}
+}
+
+// valuesOf returns values in YAML that a field accepts, and others.
+func valuesOf(f reflect.StructField) (right, wrong []string) {
+	values := strings.Split(f.Tag.Get("enum"), ",")
+	switch f.Type.Kind() {
+	case reflect.Bool, reflect.Pointer:
+		return []string{"true", "false"}, []string{"'true'", "Auto", "1", "{}"}
+	case reflect.Int64:
+		low, high, _ := strings.Cut(f.Tag.Get("range"), "-")
+		lowest, _ := strconv.Atoi(low)
+		highest, _ := strconv.Atoi(high)
+		return []string{low, high}, []string{
+			strconv.Itoa(lowest - 1), strconv.Itoa(highest + 1), "1.5", "'1'", "true",
+		}
+	case reflect.Struct:
+		return []string{"{}"}, []string{"[]", "true", "{other: 1}"}
+	case reflect.Slice:
+		one, all := values[0], strings.Join(values, ", ")
+		return []string{"[]", "[" + all + "]"}, []string{
+			one, "[other]", "['']", "[" + all + ", " + one + "]", "[1]", "{}",
+		}
+	}
+	if f.Tag.Get("enum") == "" {
+		return []string{"a.B-1"}, []string{"1", "[]", "a b", strings.Repeat("x", 64)}
+	}
+	for _, other := range []string{"TraceAll", "Removed", "Force", strings.ToLower(values[0])} {
+		if !slices.Contains(values, other) {
+			wrong = append(wrong, other)
+		}
+	}
+	return values, append(wrong, "''", "true")
 }
 
 // A default in an entry of `classes` would delete volumes that `class` retains.

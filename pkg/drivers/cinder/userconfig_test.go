@@ -3,6 +3,8 @@ package cinder
 import (
 	"encoding/base64"
 	"fmt"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/api"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -244,6 +247,25 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 		b.put(t, nil)
 		assert.NilError(t, b.sync(t), name)
 		assert.Check(t, is.Equal(b.condition(t, validType), "True AsExpected"), "corrected, %s", name)
+	}
+}
+
+// The schema of a CinderDriver has the limits of the driver.
+func TestLimitsOfFieldsAreThoseOfTheDriver(t *testing.T) {
+	t.Parallel()
+	for f := range reflect.TypeFor[api.BlockStorage]().Fields() {
+		low, high, limited := strings.Cut(f.Tag.Get("range"), "-")
+		if !limited {
+			continue
+		}
+		lowest, _ := strconv.Atoi(low)
+		highest, _ := strconv.Atoi(high)
+		for value, ignored := range map[int]bool{lowest: false, highest: false, highest + 1: true} {
+			var d api.Driver
+			reflect.ValueOf(&d.BlockStorage).Elem().FieldByIndex(f.Index).SetInt(int64(value))
+			assert.Check(t, is.Equal(len(remarks([]byte(d.CloudConf()))) > 0, ignored), "%s = %d", f.Name,
+				value)
+		}
 	}
 }
 
