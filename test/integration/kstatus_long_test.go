@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -33,12 +33,35 @@ const (
 	failed     = "Failed"
 )
 
-// TestKstatusReadsTheStateOfDriver asks the library kstatus about a CinderDriver after each change
-// of the object. The driver is never current between a change of its spec and the last pod of that
-// change.
+// TestKstatusReadsTheStateOfDriver asks the library kstatus about a CinderDriver and a ManilaDriver
+// after each change. A driver is never current between a change of its spec and the last pod of that
+// change. The definitions have no patterns, so that the operators find a wrong field, which the API
+// server would refuse. Each driver has a cloud, and credentials, of its own.
 func TestKstatusReadsTheStateOfDriver(t *testing.T) {
 	t.Parallel()
-	k := startKstatus(t)
+	k := startPlainKubernetes(t)
+	k.run(`sed -i '/^ *pattern: /d' "$RELEASE/crds.yaml"
+for driver in cinder manila; do
+    sed -i "s/openstack-credentials/$driver-credentials/" "$RELEASE/$driver.yaml"
+done`)
+	k.run(k.commands("Install the Manila operator")[0])
+	for driver, specs := range map[string][3]string{
+		"cinder": {
+			`{"blockStorage": {"nodeVolumeAttachLimit": 100}}`, `{"logLevel": "Trace"}`,
+			`{"logLevel": "Normal", "blockStorage": {"nodeVolumeAttachLimit": 99}}`,
+		},
+		"manila": {`{"logLevel": "Trace"}`, `{"logLevel": "Debug"}`, `{"logLevel": "Normal"}`},
+	} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			startKstatus(t, k, driver).readsStates(specs)
+		})
+	}
+}
+
+// readsStates makes all changes. Each of the specs needs other pods.
+func (k *kstatus) readsStates(specs [3]string) {
+	k.t.Helper()
 	var stop func()
 	down := simulator.Fault{Mode: simulator.Unreachable}
 	right := k.cloud.CloudsYAML(simulator.Clouds{})
@@ -49,25 +72,31 @@ func TestKstatusReadsTheStateOfDriver(t *testing.T) {
 	}
 
 	k.expect(inProgress, "", func() {})
-	k.expect(inProgress, "InvalidCredentials", func() { stop = k.startOperator("cinder") })
+	k.expect(inProgress, "InvalidCredentials", func() { stop = k.startOperator(k.operator.Driver) })
 	refused := func() {
 		k.logsInWith(bytes.Replace(right, []byte("password: "), []byte("password: wrong"), 1))
 	}
 	k.expect(failed, "AuthenticationFailed", refused)
 	k.expect(inProgress, "CloudUnreachable", func() { outage(); k.logsInWith(right) })
-	k.expect(current, "AsExpected", up)
+	if k.operator.Driver == "manila" {
+		k.expectDisabled(up)
+	} else {
+		k.expect(current, "AsExpected", up)
+	}
 
 	k.rollsOut(`{"logLevel": "Debug"}`)
-	k.rollsOut(`{"blockStorage": {"nodeVolumeAttachLimit": 100}}`)
-	k.rollsOut(`{"logLevel": "Trace"}`,
-		`{"logLevel": "Normal", "blockStorage": {"nodeVolumeAttachLimit": 99}}`)
+	k.rollsOut(specs[0])
+	k.rollsOut(specs[1], specs[2])
 	stop()
 	k.needPods()
 	k.patch(`{"logLevel": "Debug"}`)
-	k.expect(current, "AsExpected", func() { stop = k.startOperator("cinder") })
+	k.expect(current, "AsExpected", func() { stop = k.startOperator(k.operator.Driver) })
 
 	k.expect(failed, "AuthenticationFailed", refused)
 	k.expect(current, "AsExpected", func() { k.logsInWith(right) })
+	if k.operator.Driver == "manila" {
+		k.expectDisabled(func() {})
+	}
 	k.expect(current, "CloudUnreachable", outage)
 	k.rollsOut(`{"logLevel": "Normal"}`)
 	up()
@@ -77,7 +106,22 @@ func TestKstatusReadsTheStateOfDriver(t *testing.T) {
 	k.expect(current, "AsExpected", func() { k.patch(`{"types": null}`) })
 }
 
-// kstatus asks the library about the CinderDriver of an installation.
+// expectDisabled makes a change while the cloud offers no Manila, and then offers it again. Nobody
+// waits for a driver that only another cloud needs. Cinder is needed in each cloud.
+func (k *kstatus) expectDisabled(change func()) {
+	k.t.Helper()
+	k.expect(current, disabledReason, func() {
+		k.cloud.RemoveFromCatalog("sharev2")
+		k.cloud.RevokeTokens() // the catalog is part of a token
+		change()
+	})
+	k.expect(current, "AsExpected", func() { k.cloud.RestoreToCatalog("sharev2") })
+}
+
+// disabledReason is the reason of Ready of a driver that is not needed.
+const disabledReason = "DriverDisabled"
+
+// kstatus asks the library about the object of a driver.
 type kstatus struct {
 	*plainKubernetes
 
@@ -85,25 +129,29 @@ type kstatus struct {
 	changes watch.Interface
 	objects *json.Encoder
 	answers *bufio.Scanner
-	// said is the last answer, and generation the one that the object had then.
-	said       string
-	generation int64
+	// said is the last answer, and generation and because what the object and its condition Ready had
+	// then.
+	said, because string
+	generation    int64
 	// needed is the generation that each workload must have when the driver is current.
 	needed map[string]int64
 }
 
-// startKstatus installs the objects of the operator, which probes OpenStack each second, and the
-// program that contains the library. The definition has no patterns, so that the operator finds a
-// wrong field, which the API server would refuse.
-func startKstatus(t *testing.T) *kstatus {
+// startKstatus starts a cloud, and the program that contains the library. The operator of the
+// driver will probe OpenStack each second.
+func startKstatus(t *testing.T, on *plainKubernetes, driver string) *kstatus {
 	t.Helper()
-	k := &kstatus{plainKubernetes: startPlainKubernetes(t), needed: map[string]int64{}}
-	k.run(`sed -i '/^ *pattern: /d' "$RELEASE/crds.yaml"`)
-	install, _, _ := strings.Cut(k.commands("Cinder")[0], "kubectl get secret")
-	k.run(install)
+	own := *on
+	own.scope = &scope{t: t}
+	own.cloud = own.startCloud()
+	k := &kstatus{plainKubernetes: &own, needed: map[string]int64{}}
+	operators, err := fixtures.KubernetesOperators([]string{driver})
+	k.must(err)
+	k.operator = operators[0]
+	k.run(`kubectl apply -f "$RELEASE/` + driver + `.yaml"`)
 	k.run("kubectl patch deployment --namespace=openstack-csi --type=json --patch='" +
 		`[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", ` +
-		`"value": "--poll-interval=1s"}]' openstack-cinder-csi-driver-operator`)
+		`"value": "--poll-interval=1s"}]' ` + k.operator.Name)
 	program := exec.CommandContext(k.ctx(), filepath.Join(shared.Bin, "kstatus"))
 	in, err := program.StdinPipe()
 	k.must(err)
@@ -113,7 +161,7 @@ func startKstatus(t *testing.T) *kstatus {
 	t.Cleanup(func() { _ = program.Wait() }) // the context of the test has ended
 	k.objects, k.answers = json.NewEncoder(in), bufio.NewScanner(out)
 	k.drivers = k.cluster.dynamic.Resource(schema.GroupVersionResource{
-		Group: "csi.openstack.org", Version: "v1alpha1", Resource: "cinderdrivers",
+		Group: "csi.openstack.org", Version: "v1alpha1", Resource: driver + "drivers",
 	})
 	k.changes, err = k.drivers.Watch(k.ctx(), metav1.ListOptions{})
 	k.must(err)
@@ -131,7 +179,7 @@ func (k *kstatus) ask(object *unstructured.Unstructured) string {
 // logsInWith writes the Secret of the driver.
 func (k *kstatus) logsInWith(clouds []byte) {
 	k.t.Helper()
-	secret := applycorev1.Secret("openstack-credentials", "openstack-csi").
+	secret := applycorev1.Secret(k.operator.Driver+"-credentials", "openstack-csi").
 		WithData(map[string][]byte{"clouds.yaml": clouds})
 	_, err := k.cluster.kube.CoreV1().Secrets("openstack-csi").
 		Apply(k.ctx(), secret, metav1.ApplyOptions{FieldManager: "test", Force: true})
@@ -140,7 +188,7 @@ func (k *kstatus) logsInWith(clouds []byte) {
 
 func (k *kstatus) patch(spec string) {
 	k.t.Helper()
-	_, err := k.drivers.Patch(k.ctx(), "cinder.csi.openstack.org", types.MergePatchType,
+	_, err := k.drivers.Patch(k.ctx(), k.operator.ClusterCSIDriver, types.MergePatchType,
 		[]byte(`{"spec": `+spec+`}`), metav1.PatchOptions{})
 	k.must(err)
 }
@@ -164,28 +212,29 @@ func (k *kstatus) needPods() {
 	}
 }
 
-// workloads returns the Deployment and the DaemonSet of the driver.
+// workloads returns the Deployment and the DaemonSets of the driver.
 func (k *kstatus) workloads() []*unstructured.Unstructured {
 	k.t.Helper()
 	var found []*unstructured.Unstructured
-	for i, resource := range []string{"deployments", "daemonsets"} {
+	resource := "deployments"
+	for _, name := range k.operator.Workloads {
 		workload, err := k.cluster.dynamic.Resource(schema.GroupVersionResource{
 			Group: "apps", Version: "v1", Resource: resource,
-		}).Namespace("openstack-csi").Get(k.ctx(), k.operator.Workloads[i], metav1.GetOptions{})
+		}).Namespace("openstack-csi").Get(k.ctx(), name, metav1.GetOptions{})
 		k.must(err)
-		found = append(found, workload)
+		found, resource = append(found, workload), "daemonsets"
 	}
 	return found
 }
 
 // expect makes a change, and reads what kstatus says until it says want, and Ready has the reason,
 // if it is not "". Before that it may only say so that tools wait, or what it said about the same
-// spec. Without a change of the spec, a driver that is current stays so.
+// spec. Without a change of the spec, a driver that is current and needed stays so.
 func (k *kstatus) expect(want, reason string, change func()) {
 	k.t.Helper()
-	before, of := k.said, k.generation
+	before, of, because := k.said, k.generation, k.because
 	change()
-	object, err := k.drivers.Get(k.ctx(), "cinder.csi.openstack.org", metav1.GetOptions{})
+	object, err := k.drivers.Get(k.ctx(), k.operator.ClusterCSIDriver, metav1.GetOptions{})
 	k.must(err)
 	target := object.GetGeneration()
 	ctx, cancel := context.WithTimeout(k.ctx(), 3*time.Minute)
@@ -193,9 +242,10 @@ func (k *kstatus) expect(want, reason string, change func()) {
 	for {
 		now := k.next(ctx)
 		isBefore := now.GetGeneration() == of && k.said == before
-		mayWait := k.said == inProgress && (before != current || target != of)
+		mayWait := k.said == inProgress && (before != current || target != of ||
+			because == disabledReason)
 		assert.Assert(k.t, k.said == want || isBefore || mayWait, "kstatus says %s before %s", k.said, want)
-		if k.said == want && k.generation == target && (reason == "" || k.reason(now) == reason) {
+		if k.said == want && k.generation == target && (reason == "" || k.because == reason) {
 			return
 		}
 	}
@@ -213,10 +263,10 @@ func (k *kstatus) next(ctx context.Context) *unstructured.Unstructured {
 	case <-ctx.Done():
 		k.t.Fatalf("kstatus still says %s of generation %d", k.said, k.generation)
 	}
-	k.said, k.generation = k.ask(now), now.GetGeneration()
+	k.said, k.generation, k.because = k.ask(now), now.GetGeneration(), k.reason(now)
 	observed, _, _ := unstructured.NestedInt64(now.Object, "status", "observedGeneration")
-	k.t.Logf("generation %d, observed %d: %s, %s", k.generation, observed, k.said, k.reason(now))
-	if k.said != current || k.reason(now) == "Unmanaged" {
+	k.t.Logf("generation %d, observed %d: %s, %s", k.generation, observed, k.said, k.because)
+	if k.said != current || k.because == "Unmanaged" || k.because == disabledReason {
 		return now
 	}
 	for _, workload := range k.workloads() {

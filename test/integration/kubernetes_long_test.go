@@ -129,15 +129,21 @@ func startPlainKubernetes(t *testing.T) *plainKubernetes {
 	k.cluster = &cluster{name: "kubernetes", dir: k.dir}
 	k.must(k.cluster.connect(k.ctx(), plane.Config(), plane.Etcd()))
 	k.must(k.createNodes(plane.Config()))
-	k.cloud, err = simulator.New(simulator.Config{
-		ShareTypes: []simulator.ShareType{{Name: "default"}},
-	})
-	k.must(err)
-	k.must(k.cloud.Start(t.Context()))
-	t.Cleanup(func() { _ = k.cloud.Close() }) // its listener ends with this process anyway
+	k.cloud = k.startCloud()
 	k.must(paths.WriteFile(k.clouds(), k.cloud.CloudsYAML(simulator.Clouds{})))
 	k.publish()
 	return k
+}
+
+func (s *scope) startCloud() *simulator.Simulator {
+	s.t.Helper()
+	cloud, err := simulator.New(simulator.Config{
+		ShareTypes: []simulator.ShareType{{Name: "default"}},
+	})
+	s.must(err)
+	s.must(cloud.Start(s.ctx()))
+	s.t.Cleanup(func() { _ = cloud.Close() }) // its listener ends with this process anyway
+	return cloud
 }
 
 // createNodes creates the workers of the devcluster, which have no label of OpenShift's masters.
