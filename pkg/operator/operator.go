@@ -116,7 +116,7 @@ func (o *operator) run(ctx context.Context, process host.Process) error {
 	if err != nil {
 		return err
 	}
-	if err := mustFitFlavour(connected); err != nil {
+	if err := mustFitFlavour(ctx, connected); err != nil {
 		return err
 	}
 	drivers, err := o.fillAssets(connected, process)

@@ -12,10 +12,12 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
+	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 	"github.com/openshift/library-go/pkg/operator/events"
 
@@ -109,14 +111,25 @@ func TestOperatorForKubernetesEndsOnOpenShift(t *testing.T) {
 	for name, test := range map[string]struct {
 		flavour flavour.Flavour
 		verbs   metav1.Verbs // of projectrequests, nil if there are none
+		version bool         // the ClusterVersion exists, and may be read
 		fits    bool
 	}{
-		"Kubernetes":                 {flavour.Kubernetes, nil, true},
-		"Kubernetes with stray CRDs": {flavour.Kubernetes, all, true},
-		"OpenShift":                  {flavour.Kubernetes, metav1.Verbs{"create", "list"}, false},
-		"standalone":                 {flavour.Standalone, metav1.Verbs{"create", "list"}, true},
+		"Kubernetes":                 {flavour.Kubernetes, nil, false, true},
+		"Kubernetes with stray CRDs": {flavour.Kubernetes, all, false, true},
+		"OpenShift":                  {flavour.Kubernetes, metav1.Verbs{"create", "list"}, false, false},
+		"OpenShift by its object":    {flavour.Kubernetes, all, true, false},
+		"standalone":                 {flavour.Standalone, metav1.Verbs{"create", "list"}, true, true},
 	} {
 		fake := clustertest.New(t, clustertest.Seed{Flavour: test.flavour})
+		if test.version {
+			version := &unstructured.Unstructured{}
+			version.SetGroupVersionKind(configv1.GroupVersion.WithKind("ClusterVersion"))
+			version.SetName("version")
+			_, err := fake.Cluster.Side(flavour.Guest).Dynamic.
+				Resource(configv1.GroupVersion.WithResource("clusterversions")).
+				Create(t.Context(), version, metav1.CreateOptions{})
+			assert.NilError(t, err)
+		}
 		if test.verbs != nil {
 			fake.Guest.Resources = append(fake.Guest.Resources, &metav1.APIResourceList{
 				GroupVersion: "config.openshift.io/v1",
@@ -127,7 +140,7 @@ func TestOperatorForKubernetesEndsOnOpenShift(t *testing.T) {
 				},
 			})
 		}
-		err := mustFitFlavour(fake.Cluster)
+		err := mustFitFlavour(t.Context(), fake.Cluster)
 		assert.Check(t, is.Equal(err == nil, test.fits), "%s: %v", name, err)
 	}
 }
