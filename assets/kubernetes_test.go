@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
 
@@ -75,6 +77,34 @@ func TestNothingForKubernetesIsOfOpenShift(t *testing.T) {
 			mustNotName(file, object)
 		}
 	}
+}
+
+// The namespace may contain pods of others, such as those of cloud-provider-openstack's charts,
+// whose other labels are the same as ours. CSI-Addons and the snapshot controller have namespaces
+// of their own.
+func TestSelectorsMatchOurPodsOnly(t *testing.T) {
+	t.Parallel()
+	others := regexp.MustCompile(`^csi-addons/|/files/(snapshots|csi-addons)`)
+	found := map[string]int{}
+	for file, objects := range forKubernetes(t) {
+		for _, object := range objects {
+			fields := map[any][]string{
+				"Deployment": {"selector", "matchLabels"}, "DaemonSet": {"selector", "matchLabels"},
+				"PodDisruptionBudget": {"selector", "matchLabels"}, "Service": {"selector"},
+				"NetworkPolicy": {"podSelector", "matchLabels"},
+			}[object["kind"]]
+			if fields == nil || others.MatchString(file) {
+				continue
+			}
+			labels, _, err := unstructured.NestedStringMap(object, append([]string{"spec"}, fields...)...)
+			assert.NilError(t, err, file)
+			assert.Check(t, labels["app.kubernetes.io/part-of"] == "openstack-csi" ||
+				strings.HasSuffix(labels["name"], "-csi-driver-operator"), "%s: %s selects %v", file,
+				object["kind"], labels)
+			found[object["kind"].(string)]++
+		}
+	}
+	assert.Check(t, is.Len(found, 5), "%v", found)
 }
 
 // Administrators and the plugin of kubectl find the objects by the labels. The definitions of

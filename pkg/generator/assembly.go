@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/patch"
@@ -116,7 +118,8 @@ func (l *layers) buildValues(d driver, f flavour.Flavour) map[string]string {
 	}
 	for part, p := range d.parts() {
 		values[part+".name"] = p.Name
-		selector, _ := json.Marshal(p.Selector) // a map of strings cannot fail
+		all := labels.Merge(p.Selector, l.flavours[f].content.Selector)
+		selector, _ := json.Marshal(all) // a map of strings cannot fail
 		values[part+".selector"] = string(selector)
 		for name, number := range p.Ports.byName() {
 			values[part+"."+name] = strconv.Itoa(number)

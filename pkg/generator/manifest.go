@@ -197,6 +197,8 @@ type layer struct {
 	Operator layerPart `json:"operator"`
 	// Values are placeholders of a flavour. They may contain the names of the driver.
 	Values map[string]string `json:"values"`
+	// Selector contains what a flavour adds to the selectors of the pods of each driver.
+	Selector map[string]string `json:"selector"`
 	// Each is a strategic merge patch of every object but Namespaces, which operators share.
 	Each string `json:"each"`
 }
