@@ -34,9 +34,9 @@ const (
 )
 
 // TestKstatusReadsTheStateOfDriver asks the library kstatus about a CinderDriver and a ManilaDriver
-// after each change. A driver is never current between a change of its spec and the last pod of that
-// change. The definitions have no patterns, so that the operators find a wrong field, which the API
-// server would refuse. Each driver has a cloud, and credentials, of its own.
+// after each change. A driver is never current between a change of its spec and the last pod of
+// that change. The definitions have no patterns, so that the operators find a wrong field, which
+// the API server would refuse. Each driver has a cloud, and credentials, of its own.
 func TestKstatusReadsTheStateOfDriver(t *testing.T) {
 	t.Parallel()
 	k := startPlainKubernetes(t)
@@ -244,7 +244,8 @@ func (k *kstatus) expect(want, reason string, change func()) {
 		isBefore := now.GetGeneration() == of && k.said == before
 		mayWait := k.said == inProgress && (before != current || target != of ||
 			because == disabledReason)
-		assert.Assert(k.t, k.said == want || isBefore || mayWait, "kstatus says %s before %s", k.said, want)
+		assert.Assert(k.t, k.said == want || isBefore || mayWait, "kstatus says %s before %s", k.said,
+			want)
 		if k.said == want && k.generation == target && (reason == "" || k.because == reason) {
 			return
 		}

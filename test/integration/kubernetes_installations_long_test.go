@@ -5,6 +5,7 @@ package integration
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -12,6 +13,9 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/test/devcluster/paths"
 	"github.com/openstack-csi/csi-operator/test/stopwatch"
 )
@@ -47,7 +51,7 @@ const namesTheDefinition = "kubectl wait maniladriver --all --timeout=1m " +
 // TestOneInstallationServesTheObject runs operators in two namespaces. The one that starts later
 // changes nothing until the first one has ended. Then it takes over, with the recorded cluster ID,
 // and the first one changes nothing when it starts again. At first the CustomResourceDefinition is
-// of an earlier release, and a stray one is of OpenShift.
+// of an earlier release, and a stray one is of OpenShift. The namespace refuses pods for a while.
 func TestOneInstallationServesTheObject(t *testing.T) {
 	t.Parallel()
 	k := startPlainKubernetes(t)
@@ -60,6 +64,7 @@ func TestOneInstallationServesTheObject(t *testing.T) {
 	stop := k.startOperator("manila")
 	k.awaitAvailable()
 	k.run(namesTheDefinition)
+	k.explainsRefusedPods()
 	k.run(k.commands("Upgrade")[0]) // applies the definitions
 	k.run("kubectl wait maniladriver --all --for=condition=InstallationValid --timeout=2m")
 	system, err := k.cluster.kube.CoreV1().Namespaces().
@@ -87,6 +92,34 @@ func TestOneInstallationServesTheObject(t *testing.T) {
 	k.eventually(func() error { return k.mustSay("OtherInstallation") })
 	k.run(patch + `'{"spec": {"replacesClusterID": "` + string(system.UID) + `"}}'`)
 	k.eventually(func() error { return k.servedBy("elsewhere", "mine") })
+}
+
+// explainsRefusedPods lets the namespace refuse the pods of the nodes. Ready names the command that
+// repairs it. The level restricted refuses what baseline refuses.
+func (k *plainKubernetes) explainsRefusedPods() {
+	k.t.Helper()
+	k.run(`kubectl label namespace openstack-csi --overwrite \
+    pod-security.kubernetes.io/enforce=baseline
+kubectl delete pods --all --namespace=openstack-csi`)
+	repair := regexp.MustCompile(`DaemonSet \S+ has too few pods: no more can be created: ` +
+		`violates PodSecurity "baseline:latest": .*\. Run: (kubectl label [^;]*)`)
+	var command string
+	k.must(stopwatch.Poll(2*installed, func() { pause(k.t) }, func() error {
+		driver, err := k.object()
+		if err != nil {
+			return err
+		}
+		now := v1helpers.FindOperatorCondition(driver.Status.Conditions, diagnosis.ConditionReady)
+		found := repair.FindStringSubmatch(now.Message)
+		if found == nil {
+			return fmt.Errorf("Ready is %s: %s", now.Status, now.Message)
+		}
+		command = found[1]
+		return nil
+	}))
+	// The next attempt of a DaemonSet may be minutes away.
+	k.run(command + "\nkubectl delete daemonsets --all --namespace=openstack-csi")
+	k.awaitAvailable()
 }
 
 // mustSay returns an error unless the operator has created an event with a reason.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,21 +22,29 @@ import (
 // library sets no labels.
 const byOthers = `^(APIService|ComponentStatus|CSINode|Endpoints|Event|IPAddress|Lease|Node|` +
 	`PersistentVolume|PersistentVolumeClaim|VolumeSnapshot) |` +
-	`^(ConfigMap|ServiceAccount) (default|kube-[a-z-]+)/|^Secret openstack-csi/openstack-credentials$|monitoring|` +
+	`^(ConfigMap|ServiceAccount) (default|kube-[a-z-]+)/|` +
+	`^Secret openstack-csi/openstack-credentials$|monitoring|` +
 	`snapshot-controller|snapshot\.storage\.k8s\.io$|/(default|kube-root-ca\.crt)$|` +
 	`^ClusterRole(Binding)? /openstack-csi-metrics$`
 
-// bookkeeping are the annotations with which library-go, and we in the same form, remember what
-// they have written.
-const bookkeeping = `^(operator\.openshift\.io/(spec-hash|rollout-inputs|dep-)|` +
-	`storage\.openshift\.io/stable-generation$)`
+// bookkeeping returns the prefixes of all annotations of OpenShift that the operators write, with
+// which they remember what they have written, and why they keep their names.
+func bookkeeping() map[string]string {
+	const fixed = "constants of library-go"
+	return map[string]string{
+		"operator.openshift.io/spec-hash":        fixed,
+		"operator.openshift.io/dep-":             fixed,
+		"storage.openshift.io/stable-generation": fixed,
+		"operator.openshift.io/rollout-inputs":   "tools read them in each kind of cluster",
+	}
+}
 
 // mustMarkObjects reads all objects of all resources. It fails the test if one that is new since
 // before, and not of others, lacks the labels of this flavour, or if
 // its group, name, labels or annotations are of OpenShift. No API group is of OpenShift.
 func (k *plainKubernetes) mustMarkObjects(before []string) {
 	k.t.Helper()
-	others, kept := regexp.MustCompile(byOthers), regexp.MustCompile(bookkeeping)
+	others, unused := regexp.MustCompile(byOthers), bookkeeping()
 	found := map[string]int{}
 	for _, object := range k.allObjects() {
 		name := object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
@@ -45,7 +54,13 @@ func (k *plainKubernetes) mustMarkObjects(before []string) {
 		}
 		annotations := object.GetAnnotations()
 		maps.DeleteFunc(annotations, func(key, _ string) bool {
-			return key == corev1.LastAppliedConfigAnnotation || kept.MatchString(key)
+			for kept := range bookkeeping() {
+				if strings.HasPrefix(key, kept) {
+					delete(unused, kept)
+					return true
+				}
+			}
+			return key == corev1.LastAppliedConfigAnnotation
 		})
 		text, err := json.Marshal([]any{
 			object.GetAPIVersion(), name, object.GetLabels(), annotations,
@@ -56,6 +71,7 @@ func (k *plainKubernetes) mustMarkObjects(before []string) {
 		assert.Check(k.t, labels["app.kubernetes.io/part-of"] == "openstack-csi", "%s", text)
 		found[labels["app.kubernetes.io/instance"]]++
 	}
+	assert.Check(k.t, is.Len(unused, 0), "annotations that nothing writes")
 	assert.Check(k.t, found["openstack-manila"] > 20 && found["openstack-cinder"] > 20 &&
 		found[""] <= 6, "objects by driver: %v", found) // the namespace, definitions and monitoring
 }
