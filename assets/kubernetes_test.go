@@ -47,7 +47,7 @@ func forKubernetes(t *testing.T) map[string][]map[string]any {
 
 // Charts of others, and other programs, take a cluster for OpenShift by groups, names, labels or
 // annotations. The group of CSI-Addons is that of its project, as is the name of a Lease. The
-// configuration of a process is no object. Descriptions of fields may compare clusters.
+// configuration of a process is no object.
 func TestNothingForKubernetesIsOfOpenShift(t *testing.T) {
 	t.Parallel()
 	allowed := regexp.MustCompile(`csiaddons\.openshift\.io|e8cd140a\.openshift\.io|` +
@@ -58,9 +58,7 @@ func TestNothingForKubernetesIsOfOpenShift(t *testing.T) {
 		case map[string]any:
 			for key, child := range value {
 				mustNotName(file, key)
-				if key != "description" {
-					mustNotName(file, child)
-				}
+				mustNotName(file, child)
 			}
 		case []any:
 			for _, child := range value {
