@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -63,7 +64,14 @@ type Type struct {
 	Name string
 	// NeedsNetwork is true if Manila creates a share of the type only in a share network.
 	NeedsNetwork bool
+	// OtherProtocol is the extra spec storage_protocol of a share type that does not serve NFS, and ""
+	// for others. Most clouds show it to their administrators only.
+	OtherProtocol string
 }
+
+// otherProtocols matches an extra spec that requires a protocol other than NFS.
+var otherProtocols = regexp.MustCompile(
+	`(?i)^\s*((<in>|<or>|s==)\s*)?(CEPHFS|CIFS|GLUSTERFS|HDFS|MAPRFS)`)
 
 // foundType contains the fields of a share type or a volume type that the operator reads.
 type foundType struct {
@@ -72,14 +80,25 @@ type foundType struct {
 	ExtraSpecs struct {
 		// ShareServers is what somebody wrote. Without it the type is one of the usual kind.
 		ShareServers any `json:"driver_handles_share_servers"`
+		// The scheduler compares both spellings with what a back end serves, such as NFS_CIFS.
+		Protocol       any `json:"storage_protocol"`
+		ScopedProtocol any `json:"capabilities:storage_protocol"`
 	} `json:"extra_specs"`
 }
 
 func (t foundType) convert() (string, Type) {
 	text := strings.ToLower(strings.TrimSpace(fmt.Sprint(t.ExtraSpecs.ShareServers)))
+	text = strings.TrimSpace(strings.TrimPrefix(text, "<is>"))
 	// As bool_from_string of oslo.utils, which Manila calls.
 	managed := slices.Contains([]string{"1", "t", "true", "on", "y", "yes"}, text)
-	return t.Name, Type{t.Name, managed}
+	found := Type{Name: t.Name, NeedsNetwork: managed}
+	for _, spec := range []any{t.ExtraSpecs.ScopedProtocol, t.ExtraSpecs.Protocol} {
+		protocol := fmt.Sprint(spec)
+		if otherProtocols.MatchString(protocol) && !strings.Contains(strings.ToUpper(protocol), "NFS") {
+			found.OtherProtocol = protocol
+		}
+	}
+	return t.Name, found
 }
 
 // ShareTypes returns the share types that Manila offers to the project, in Manila's order, at most

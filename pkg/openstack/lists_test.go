@@ -214,7 +214,8 @@ func TestShareServersAreReadAsManilaReadsThem(t *testing.T) {
 	client := s.connected()
 	for text, want := range map[string]bool{
 		`"True"`: true, `"true"`: true, `"yes"`: true, `"Y"`: true, `"ON"`: true, `"t"`: true,
-		`"1"`: true, `" yes "`: true, "true": true, "1": true, `"False"`: false, `"no"`: false,
+		`"1"`: true, `" yes "`: true, "true": true, "1": true, `"<is> True"`: true, `"<is>true"`: true,
+		`"<is> False"`: false, `"False"`: false, `"no"`: false,
 		`"off"`: false,
 		`"0"`:   false, `"maybe"`: false, `""`: false, "null": false, "0": false, "false": false,
 	} {
@@ -223,5 +224,27 @@ func TestShareServersAreReadAsManilaReadsThem(t *testing.T) {
 		found, err := client.ShareTypes(t.Context())
 		check(t, err)
 		assert.Check(t, is.Equal(found[0].NeedsNetwork, want), text)
+	}
+}
+
+// The texts are those that the scheduler of Manila compares with what a back end serves.
+func TestProtocolOfShareTypes(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	client := s.connected()
+	for spec, serves := range map[string]bool{
+		"NFS": true, "<in> NFS": true, "NFS_CIFS": true, "CIFS_NFS": true, "<or> CIFS <or> NFS": true,
+		"s== NFS": true, "s!= CIFS": true, "<in> nfs": true, "custom": true, "": true,
+		"CEPHFS": false, "<in> CEPHFS": false, "<in>CephFS": false, "cifs": false, " CIFS": false,
+		"<or> CIFS <or> HDFS": false, "s== CIFS": false,
+	} {
+		for _, key := range []string{"storage_protocol", "capabilities:storage_protocol"} {
+			s.replyOnce(simulator.Share,
+				fmt.Sprintf(`{"share_types":[{"name":"a","extra_specs":{%q:%q}}]}`, key, spec))
+			found, err := client.ShareTypes(t.Context())
+			check(t, err)
+			want := map[bool]string{false: spec}[serves]
+			assert.Check(t, is.Equal(found[0].OtherProtocol, want), "%s %q", key, spec)
+		}
 	}
 }

@@ -51,6 +51,15 @@ func (n Names) Fault(wanted Class, existing *storagev1.StorageClass) (reason, fa
 		return n.Ignored(), fmt.Sprintf("%s %q gets no StorageClass: its name contains unprintable "+
 			"characters. Ask the administrator of the cloud to rename it", n.Noun, wanted.Type.Name)
 	}
+	if protocol := wanted.Type.OtherProtocol; protocol != "" {
+		effect := "it gets no StorageClass"
+		if existing != nil {
+			effect = "StorageClass " + wanted.Name + " gets none"
+		}
+		return n.Ignored(), fmt.Sprintf("%s %q has no %s that the driver mounts (storage_protocol is "+
+			"%q, not NFS), so %s. Exclude it in %s", n.Noun, wanted.Type.Name, n.Volumes, protocol, effect,
+			n.Place)
+	}
 	if wanted.Type.NeedsNetwork && wanted.Options.ShareNetworkID == "" {
 		return n.NoNetwork(), fmt.Sprintf("%s %q needs a share network, which StorageClass %s does not "+
 			"name, so %s creates no %s. Set shareNetworkID for the %s in %s, or exclude the %s there",
