@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 const root = "../.."
@@ -66,7 +67,7 @@ func TestExamplesOfPagesAreValid(t *testing.T) {
 		for _, example := range examples {
 			kind := choice.Kind(example[2])
 			assert.Check(t, accepts(t, compile(t, kind), example[1]), "an example in %s", page)
-			if _, faults := choice.Parse(kind, example[1], false); len(faults) > 0 {
+			if _, faults := choice.Parse(kind, example[1], flavour.Kubernetes); len(faults) > 0 {
 				t.Errorf("an example in %s: %v", page, faults)
 			}
 		}
@@ -85,7 +86,7 @@ func TestSchemaAgreesWithTheOperator(t *testing.T) {
 		header + "classes: [{type: " + strings.Repeat("x", 256) + "}]",
 		header + "class: {mountOptions: [" + strings.Repeat("a,", 101) + "]}", header + "class:",
 	} {
-		_, faults := choice.Parse(choice.Manila, text, false)
+		_, faults := choice.Parse(choice.Manila, text, flavour.Kubernetes)
 		if err := accepts(t, compiled, text); err == nil || len(faults) == 0 {
 			t.Errorf("the schema says %v, the operator %v, about %s", err, faults, text)
 		}

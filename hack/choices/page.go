@@ -8,39 +8,43 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
-// rows returns the rows of the fields of a struct, and of the fields below them. The options of a
-// StorageClass are listed once.
+// rows returns the rows of the fields of a struct, and of the fields below them. An embedded type
+// that is documented elsewhere has one row.
 func (g generator) rows(t reflect.Type, parent string) string {
 	var out strings.Builder
-	for _, f := range g.fields(t) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if g.fixed(f) {
+			continue
+		}
+		if as := f.Tag.Get("as"); as != "" {
+			fmt.Fprintf(&out, "| `%s*` | | | Each field of `%s`. |\n", parent, as)
+			continue
+		}
+		if f.Anonymous {
+			out.WriteString(g.rows(f.Type, parent))
+			continue
+		}
 		name := parent + choice.FieldName(f)
 		fmt.Fprintf(&out, "| `%s` | %s | %s | %s%s |\n", name, typeOf(f), defaultOf(f), g.only(f),
 			g.comment(t, f))
-		switch {
-		case f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct:
-			out.WriteString(g.rows(f.Type.Elem(), name+"."))
-		case f.Type.Kind() == reflect.Struct:
-			out.WriteString(g.rows(f.Type, name+"."))
-		case isList(f):
-			out.WriteString(g.ownRows(f.Type.Elem(), name+"[]."))
+		if below := elementOf(f.Type); below.Kind() == reflect.Struct && choice.IsOurs(below) {
+			if isList(f) {
+				name += "[]"
+			}
+			out.WriteString(g.rows(below, name+"."))
 		}
 	}
 	return out.String()
 }
 
-// ownRows returns the rows of the fields that a struct does not embed.
-func (g generator) ownRows(t reflect.Type, parent string) string {
-	rows := ""
-	for i := range t.NumField() {
-		switch f := t.Field(i); {
-		case f.Anonymous:
-			rows += fmt.Sprintf("| `%s*` | | | Each field of `class`. |\n", parent)
-		default:
-			rows += fmt.Sprintf("| `%s%s` | %s | %s | %s |\n", parent, choice.FieldName(f), typeOf(f),
-				defaultOf(f), g.comment(t, f))
-		}
+// elementOf returns the type of the values in a type.
+func elementOf(t reflect.Type) reflect.Type {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		return elementOf(t.Elem())
 	}
-	return rows
+	return t
 }
 
 // only says which kind has a field, unless all have it.
@@ -51,15 +55,20 @@ func (g generator) only(f reflect.StructField) string {
 	return ""
 }
 
-// typeOf returns the type of a field, or its values.
+// typeOf returns the type of a field, or its values. Types of Kubernetes have their names there.
 func typeOf(f reflect.StructField) string {
+	element := elementOf(f.Type)
 	switch values := f.Tag.Get("enum"); {
-	case f.Type.Kind() == reflect.Bool, f.Type == reflect.TypeFor[*bool]():
+	case element.Kind() == reflect.Struct && !choice.IsOurs(element):
+		return map[reflect.Kind]string{
+			reflect.Slice: "list of ", reflect.Map: "map of ",
+		}[f.Type.Kind()] + "`" + element.Name() + "`"
+	case element.Kind() == reflect.Bool:
 		return "`true`, `false`"
+	case f.Tag.Get("range") != "":
+		return "number, " + f.Tag.Get("range")
 	case f.Type.Kind() == reflect.Struct, f.Type.Kind() == reflect.Pointer:
 		return "object"
-	case f.Type.Kind() == reflect.Int, f.Type.Kind() == reflect.Int64:
-		return "number, " + f.Tag.Get("range")
 	case f.Type.Kind() == reflect.Map:
 		return "map of texts"
 	case isList(f):

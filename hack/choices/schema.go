@@ -4,32 +4,34 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
 type schema map[string]any
 
-// fields returns what an administrator can set: OpenShift fixes the folder of the kubelet.
-func (g generator) fields(t reflect.Type) []reflect.StructField {
-	return slices.DeleteFunc(choice.Fields(g.kind, t), func(f reflect.StructField) bool {
-		return f.Name == "KubeletDir" && !g.api
-	})
-}
+// fixed returns whether nobody can set a field: OpenShift fixes the folder of the kubelet.
+func (g generator) fixed(f reflect.StructField) bool { return f.Name == "KubeletDir" && !g.api }
 
 func (g generator) object(t reflect.Type) schema {
 	properties, required := schema{}, []string{}
-	for _, f := range g.fields(t) {
-		property := g.value(f)
-		property["description"] = g.comment(t, f)
+	for _, f := range choice.Fields(g.kind, t) {
+		if g.fixed(f) {
+			continue
+		}
+		property := g.value(f.Type, f)
+		if description := g.comment(t, f); description != "" {
+			property["description"] = description
+		}
 		if g.api {
 			g.complete(property, t, f)
 		}
 		properties[choice.FieldName(f)] = property
-		if f.Tag.Get("required") != "" {
+		if choice.IsRequired(t, f) {
 			required = append(required, choice.FieldName(f))
 		}
 	}
@@ -70,43 +72,50 @@ func isEntry(t reflect.Type, f reflect.StructField) bool {
 	return found && embedded.Anonymous && own && f.Type.Kind() != reflect.Map
 }
 
-// value returns the schema of a field without its description.
-func (g generator) value(f reflect.StructField) schema {
-	text := g.text(f)
-	switch f.Type.Kind() {
+// value returns the schema of a value of a type in a field, without its description.
+func (g generator) value(t reflect.Type, f reflect.StructField) schema {
+	switch t.Kind() {
 	case reflect.Struct:
-		return g.object(f.Type)
-	case reflect.Pointer:
-		if f.Type.Elem().Kind() == reflect.Bool {
-			return schema{"type": "boolean"}
+		if t == reflect.TypeFor[resource.Quantity]() {
+			return g.quantity()
 		}
-		return g.object(f.Type.Elem())
+		return g.object(t)
+	case reflect.Pointer:
+		return g.value(t.Elem(), f)
 	case reflect.Bool:
 		if g.api {
 			return schema{"type": "boolean"}
 		}
 		return schema{"type": "boolean", "default": false}
-	case reflect.Int, reflect.Int64:
-		low, high, _ := strings.Cut(f.Tag.Get("range"), "-")
-		return schema{
-			"type": "integer", "minimum": number(low), "maximum": number(high),
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		if low, high, limited := strings.Cut(f.Tag.Get("range"), "-"); limited {
+			return schema{"type": "integer", "minimum": number(low), "maximum": number(high)}
 		}
+		return schema{"type": "integer"}
 	case reflect.Map:
 		return schema{
-			"type": "object", "additionalProperties": text, "maxProperties": choice.MaxItems,
+			"type": "object", "additionalProperties": g.value(t.Elem(), f),
+			"maxProperties": choice.MaxItems,
 		}
 	case reflect.Slice:
-		items := text
-		if f.Type.Elem().Kind() == reflect.Struct {
-			items = g.object(f.Type.Elem())
-		}
-		return schema{"type": "array", "items": items, "maxItems": choice.MaxItems}
+		return schema{"type": "array", "items": g.value(t.Elem(), f), "maxItems": choice.MaxItems}
 	}
+	text := g.text(f)
 	if value := f.Tag.Get("default"); value != "" &&
 		(!g.api || choice.FieldName(f) == "managementState") {
 		text["default"] = value
 	}
 	return text
+}
+
+// quantity returns the schema of a quantity, which is a text or a number.
+func (g generator) quantity() schema {
+	rule := choice.RuleOf(g.kind, "quantity")
+	s := schema{"anyOf": []schema{{"type": "integer"}, {"type": "string"}}, "pattern": rule.Pattern}
+	if g.api {
+		s["x-kubernetes-int-or-string"] = true
+	}
+	return s
 }
 
 // text returns the schema of a text, or of each text in a list or a map.

@@ -4,7 +4,11 @@
 // the schema and the reference from the types, their tags and their comments.
 package choice
 
-import "strings"
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 const (
 	// Key is the key of the ConfigMap that contains the choices.
@@ -56,8 +60,9 @@ type Document struct {
 // of a nil Config returns what applies without choices.
 //
 // Tags of fields are part of the validation and of the schemas: `kind` restricts a field to one
-// kind, `enum`, `max`, `range`, `required` and `rule` restrict its values, and `default` documents
-// the effect of a missing field. Lists and maps have at most MaxItems elements.
+// kind, `enum`, `max`, `range`, `required` and `rule` restrict its values, `default` documents the
+// effect of a missing field, and `as` where the fields of an embedded type are documented. Lists
+// and maps have at most MaxItems elements.
 type Config struct {
 	// Whether the operator installs the driver. `Auto` installs it as soon as OpenStack offers share
 	// types. `Never` does not install it; a driver that is installed already stays.
@@ -79,12 +84,8 @@ type Config struct {
 	SnapshotClass *SnapshotClass `json:"snapshotClass,omitempty" kind:"CinderConfig"`
 	// The folder of the kubelet on the nodes. Drain the nodes before you change it.
 	KubeletDir string `json:"kubeletDir,omitempty" max:"52" rule:"folder" default:"/var/lib/kubelet"`
-	// Labels of the nodes on which the node plugins run, in addition to `kubernetes.io/os: linux`. By
-	// default they run on all Linux nodes. Pods with volumes of the driver start only there.
-	NodeSelector map[string]string `json:"nodeSelector,omitempty" rule:"nodes"`
-	// The taints that the node plugins tolerate. The list replaces the default, which tolerates every
-	// taint. Kubernetes itself adds tolerations for nodes with problems, such as too little memory.
-	Tolerations []Toleration `json:"tolerations,omitempty" rule:"tolerations"`
+	// Options of the pods of the driver, in the types of Kubernetes.
+	Pods Pods `json:"pods,omitempty"`
 	// Options of the sidecars of the driver.
 	Sidecars Sidecars `json:"sidecars,omitempty"`
 	// Containers of CSI-Addons beside the driver, while the CSI-Addons are installed. Without it, only
@@ -99,16 +100,47 @@ type SnapshotClass struct {
 	ForceCreate bool `json:"forceCreate" required:"true"`
 }
 
-// Toleration selects taints of nodes.
-type Toleration struct {
-	// The key of the taints. Without it, `operator` must be `Exists`, and selects every taint.
-	Key string `json:"key,omitempty" rule:"labelKey"`
-	// `Equal` selects taints with the key and the value, `Exists` those with the key and any value.
-	Operator string `json:"operator,omitempty" enum:"Equal,Exists" default:"Equal"`
-	// The value of the taints.
-	Value string `json:"value,omitempty" rule:"labelText"`
-	// The effect of the taints. Without it, every effect is selected.
-	Effect string `json:"effect,omitempty" enum:"NoSchedule,PreferNoSchedule,NoExecute"`
+// Pods contains options of the pods of a driver.
+type Pods struct {
+	// Options of the node plugins, also of the one that mounts NFS.
+	Node PodOptions `json:"node,omitempty"`
+	// Options of the pods with the controller of the driver. In a hosted control plane, where these
+	// pods run in the management cluster, this field is an error.
+	Controller ControllerPods `json:"controller,omitempty"`
+}
+
+// PodOptions are all fields of pods that an administrator can set. Others, such as images,
+// commands, environment, volumes and security contexts, are the operator's: the driver depends on
+// them. The API server validates the values.
+type PodOptions struct {
+	// Labels to add, except those of Kubernetes and of the operator.
+	Labels map[string]string `json:"labels,omitempty" rule:"added"`
+	// Annotations to add, likewise.
+	Annotations map[string]string `json:"annotations,omitempty" rule:"added"`
+	// Labels of the nodes on which the pods run, in addition to those that the operator selects.
+	// Pods with volumes of the driver start only on nodes with its node plugin.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty" rule:"nodes"`
+	// The taints that the pods tolerate. The list replaces that of the operator; node plugins
+	// tolerate every taint by default. Kubernetes itself adds tolerations for nodes with problems,
+	// such as too little memory.
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// The affinity of the pods. Each of its three fields replaces that of the operator.
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// The name of the PriorityClass. It replaces that of the operator.
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+	// Secrets with which images are pulled, in the namespace of the pods.
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	// Lines of `/etc/hosts` in the pods.
+	HostAliases []corev1.HostAlias `json:"hostAliases,omitempty"`
+	// Resources by the name of the container. They replace those of the operator.
+	Resources map[string]corev1.ResourceRequirements `json:"resources,omitempty"`
+}
+
+// ControllerPods contains options of the pods with the controller of a driver.
+type ControllerPods struct {
+	// The number of the pods.
+	Replicas   *int32 `json:"replicas,omitempty" range:"1-100"`
+	PodOptions `json:",inline" as:"pods.node"`
 }
 
 // Sidecars contains options of the sidecars.
@@ -180,5 +212,5 @@ type NamedClass struct {
 	// StorageClass that the operator creates for the type. A StorageClass that exists with this name
 	// and type is taken over.
 	Name  string `json:"name,omitempty" rule:"name"`
-	Class `json:",inline"`
+	Class `json:",inline" as:"class"`
 }

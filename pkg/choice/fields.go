@@ -114,6 +114,15 @@ func FieldName(f reflect.StructField) string {
 	return name
 }
 
+// IsOurs returns whether a type is declared in this project; others are Kubernetes' own.
+func IsOurs(t reflect.Type) bool { return !strings.HasPrefix(t.PkgPath(), "k8s.io/") }
+
+// IsRequired returns whether a struct must contain a field. Kubernetes omits no required field.
+func IsRequired(t reflect.Type, f reflect.StructField) bool {
+	return f.Tag.Get("required") != "" ||
+		!IsOurs(t) && !strings.HasSuffix(f.Tag.Get("json"), ",omitempty")
+}
+
 // pathOf returns the first path below a type to a field with a matching name, nil if there is none.
 func pathOf(
 	kind Kind, t reflect.Type, matches func(name string) bool, at *field.Path,

@@ -1,13 +1,18 @@
 package choice
 
 import (
+	"cmp"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 const (
@@ -17,60 +22,87 @@ const (
 	registrations = "/plugins_registry/"
 )
 
-// validateNodes checks the options of the node plugins.
-func (c *Config) validateNodes(inSpec bool) (errs field.ErrorList) {
-	if c.KubeletDir != "" && !inSpec {
+// validatePods checks the options of the pods that depend on the flavour or on several values. The
+// API server checks the others.
+func (c *Config) validatePods(f flavour.Flavour) (errs field.ErrorList) {
+	if c.KubeletDir != "" && f.HasConfig() {
 		errs = append(errs, field.Forbidden(field.NewPath("kubeletDir"),
 			"remove the field: the folder is fixed on OpenShift"))
 	}
-	at := field.NewPath("nodeSelector")
-	errs = append(errs, metav1validation.ValidateLabels(c.NodeSelector, at)...)
-	if os, found := c.NodeSelector[corev1.LabelOSStable]; found && os != string(corev1.Linux) {
-		errs = append(errs, field.Invalid(at.Key(corev1.LabelOSStable), os,
-			"remove the label: node plugins run on Linux only"))
+	at := field.NewPath("pods")
+	if f.Hosted() && !reflect.DeepEqual(c.Pods.Controller, ControllerPods{}) {
+		errs = append(errs, field.Forbidden(at.Child("controller"), "remove the field: on HyperShift "+
+			"these pods are configured by the HostedControlPlane"))
 	}
-	for i, toleration := range c.Tolerations {
-		errs = append(errs, toleration.validate(field.NewPath("tolerations").Index(i))...)
+	errs = append(errs, c.Pods.Node.validate(at.Child("node"))...)
+	return append(errs, c.Pods.Controller.validate(at.Child("controller"))...)
+}
+
+func (p PodOptions) validate(at *field.Path) (errs field.ErrorList) {
+	if os, found := p.NodeSelector[corev1.LabelOSStable]; found && os != string(corev1.Linux) {
+		errs = append(errs, field.Invalid(at.Child("nodeSelector").Key(corev1.LabelOSStable), os,
+			"remove the label: drivers run on Linux only"))
+	}
+	reserved := regexp.MustCompile(reservedKey + `|^(.*\.)?openshift\.io/`)
+	for name, added := range map[string]map[string]string{
+		"labels": p.Labels, "annotations": p.Annotations,
+	} {
+		for key := range added {
+			if reserved.MatchString(key) {
+				errs = append(errs, field.Forbidden(at.Child(name).Key(key),
+					"use another key: "+reservedKeys))
+			}
+		}
 	}
 	return errs
 }
 
-func (t Toleration) validate(at *field.Path) (errs field.ErrorList) {
-	exists := t.Operator == string(corev1.TolerationOpExists)
-	switch {
-	case t.Key != "":
-		errs = metav1validation.ValidateLabelName(t.Key, at.Child("key"))
-	case !exists:
-		errs = append(errs, field.Required(at.Child("key"), "set it, or use the operator Exists"))
-	}
-	if exists && t.Value != "" {
-		errs = append(errs, field.Invalid(at.Child("value"), t.Value,
-			"remove it, or use the operator Equal"))
-	}
-	for _, message := range validation.IsValidLabelValue(t.Value) {
-		errs = append(errs, field.Invalid(at.Child("value"), t.Value, message))
-	}
-	return errs
-}
-
-// ApplyToNodes sets the options in the pods of a node plugin, which have the defaults.
-func (c *Config) ApplyToNodes(pod *corev1.PodSpec) {
+// ApplyToNodes sets the options of a node plugin.
+func (c *Config) ApplyToNodes(pods *corev1.PodTemplateSpec) {
 	if c == nil {
 		return
 	}
 	if c.KubeletDir != "" {
-		moveKubeletDir(pod, c.KubeletDir)
+		moveKubeletDir(&pods.Spec, c.KubeletDir)
 	}
-	pod.NodeSelector = labels.Merge(pod.NodeSelector, c.NodeSelector)
-	if c.Tolerations == nil {
+	c.Pods.Node.apply(pods)
+}
+
+// ApplyToController sets the options of the Deployment with the controller.
+func (c *Config) ApplyToController(d *appsv1.Deployment) {
+	if c == nil {
 		return
 	}
-	pod.Tolerations = nil
-	for _, t := range c.Tolerations {
-		pod.Tolerations = append(pod.Tolerations, corev1.Toleration{
-			Key: t.Key, Operator: corev1.TolerationOperator(t.Operator), Value: t.Value,
-			Effect: corev1.TaintEffect(t.Effect),
-		})
+	d.Spec.Replicas = cmp.Or(c.Pods.Controller.Replicas, d.Spec.Replicas)
+	c.Pods.Controller.apply(&d.Spec.Template)
+}
+
+// apply sets the options. Added elements of lists come first, so that they keep their indexes.
+func (p PodOptions) apply(pods *corev1.PodTemplateSpec) {
+	pods.Labels = merged(p.Labels, pods.Labels)
+	pods.Annotations = merged(p.Annotations, pods.Annotations)
+	pod := &pods.Spec
+	pod.NodeSelector = merged(pod.NodeSelector, p.NodeSelector)
+	if p.Tolerations != nil {
+		pod.Tolerations = p.Tolerations
+	}
+	if a := p.Affinity; a != nil {
+		own := ptr.Deref(pod.Affinity, corev1.Affinity{})
+		pod.Affinity = &corev1.Affinity{
+			NodeAffinity:    cmp.Or(a.NodeAffinity, own.NodeAffinity),
+			PodAffinity:     cmp.Or(a.PodAffinity, own.PodAffinity),
+			PodAntiAffinity: cmp.Or(a.PodAntiAffinity, own.PodAntiAffinity),
+		}
+	}
+	pod.PriorityClassName = cmp.Or(p.PriorityClassName, pod.PriorityClassName)
+	pod.ImagePullSecrets = slices.Concat(p.ImagePullSecrets, pod.ImagePullSecrets)
+	pod.HostAliases = slices.Concat(p.HostAliases, pod.HostAliases)
+	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range containers {
+			if resources, found := p.Resources[containers[i].Name]; found {
+				containers[i].Resources = resources
+			}
+		}
 	}
 }
 

@@ -7,13 +7,13 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
@@ -36,13 +36,13 @@ const (
 	maxProblem = 300
 )
 
-// Parse decodes and validates the choices of a kind, in an operator.yaml or from the spec of an
-// object. It returns either the choices, or the first faults in the order of their lines.
-func Parse(kind Kind, text string, inSpec bool) (*Config, []Fault) {
+// Parse decodes and validates the choices of a kind in a flavour. It returns either the choices, or
+// the first faults in the order of their lines.
+func Parse(kind Kind, text string, f flavour.Flavour) (*Config, []Fault) {
 	if err := position.Fits(text, maxText); err != nil {
 		return nil, []Fault{{1, "the text " + err.Error()}}
 	}
-	config, err := parse(kind, text, inSpec)
+	config, err := parse(kind, text, f)
 	if err == nil {
 		return config, nil
 	}
@@ -76,13 +76,13 @@ func shortened(text string) string {
 	return text
 }
 
-func parse(kind Kind, text string, inSpec bool) (*Config, error) {
+func parse(kind Kind, text string, f flavour.Flavour) (*Config, error) {
 	document, err := position.Parse(Key, []byte(text))
 	if err != nil {
 		return nil, unreadable(kind, []byte(text), err)
 	}
 	checker := checker{
-		kind: kind, inSpec: inSpec, text: []byte(text), patterns: map[string]*regexp.Regexp{},
+		kind: kind, inSpec: !f.HasConfig(), text: []byte(text), patterns: map[string]*regexp.Regexp{},
 	}
 	checker.document(&document.Root)
 	if len(checker.faults) > 0 && (len(text) > maxBoth || checker.isOther) {
@@ -92,7 +92,7 @@ func parse(kind Kind, text string, inSpec bool) (*Config, error) {
 	if err := document.DecodeStrictly(content); err != nil && len(checker.faults) == 0 {
 		return nil, document.Errorf("", "%w", err)
 	}
-	errs := append(validate(kind, content), content.validateNodes(inSpec)...)
+	errs := append(validate(kind, content), content.validatePods(f)...)
 	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
 	invalid := document.ValidationError(errs[:min(len(errs), maxFaults)])
 	faults := slices.Concat(checker.faults, checker.invalid, checker.others(invalid))
@@ -176,6 +176,8 @@ func (c *checker) check(node *yaml.Node, t reflect.Type, tag reflect.StructTag, 
 		c.fault(node.Line, at, "the value is %s: set it, or remove the field", position.Shape(node))
 	case t.Kind() == reflect.Pointer:
 		c.check(node, t.Elem(), tag, at)
+	case t == reflect.TypeFor[resource.Quantity]():
+		c.checkQuantity(node, at)
 	case t.Kind() == reflect.Struct:
 		c.checkStruct(node, t, at)
 	case t.Kind() == reflect.Map &&
@@ -196,20 +198,8 @@ func (c *checker) check(node *yaml.Node, t reflect.Type, tag reflect.StructTag, 
 	case t.Kind() == reflect.Bool && node.ShortTag() != "!!bool":
 		c.fault(node.Line, at, "must be true or false without quotation marks, not %s",
 			position.Shape(node))
-	case t.Kind() == reflect.Int:
-		c.checkNumber(node, tag, at)
-	}
-}
-
-func (c *checker) checkNumber(node *yaml.Node, tag reflect.StructTag, at *field.Path) {
-	var number int
-	low, high, _ := strings.Cut(tag.Get("range"), "-")
-	lowest, _ := strconv.Atoi(low) // tags are constants
-	highest, _ := strconv.Atoi(high)
-	if node.ShortTag() != "!!int" || node.Decode(&number) != nil || number < lowest ||
-		number > highest {
-		c.fault(node.Line, at, "must be a number from %d to %d without quotation marks, and is %q",
-			lowest, highest, node.Value)
+	case t.Kind() == reflect.Int, t.Kind() == reflect.Int32, t.Kind() == reflect.Int64:
+		c.checkNumber(node, t, tag, at)
 	}
 }
 
@@ -227,30 +217,6 @@ func (c *checker) is(node *yaml.Node, kind yaml.Kind, name string, at *field.Pat
 func (c *checker) checkLength(node *yaml.Node, length int, at *field.Path) {
 	if length > MaxItems {
 		c.fault(node.Line, at, "Too many: %d: must have at most %d items", length, MaxItems)
-	}
-}
-
-func (c *checker) checkText(node *yaml.Node, tag reflect.StructTag, at *field.Path) {
-	if node.ShortTag() != "!!str" {
-		c.fault(node.Line, at, "Invalid value: %q: must be a text: quote it", node.Value)
-		return
-	}
-	values, rule := strings.Split(tag.Get("enum"), ","), RuleOf(c.kind, tag.Get("rule"))
-	highest, _ := strconv.Atoi(tag.Get("max")) // tags are constants
-	highest = cmp.Or(highest, rule.Max)
-	var wrong *field.Error
-	switch {
-	case highest > 0 && utf8.RuneCountInString(node.Value) > highest:
-		wrong = field.TooLong(at, "", highest)
-		wrong.Detail = fmt.Sprintf("must have at most %d characters", highest)
-	case tag.Get("enum") != "" && !slices.Contains(values, node.Value):
-		wrong = field.NotSupported(at, node.Value, values)
-	case rule.Advice != "" && !c.pattern(rule.Pattern).MatchString(node.Value):
-		wrong = field.Invalid(at, node.Value, rule.Advice)
-	}
-	if wrong != nil && len(c.invalid) < maxFaults {
-		c.invalid = append(c.invalid, position.ErrorAt(position.Position{File: Key, Line: node.Line},
-			"%w", wrong))
 	}
 }
 
@@ -279,7 +245,7 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 		c.check(node.Content[i+1], known[found].Type, known[found].Tag, at.Child(key.Value))
 	}
 	for _, f := range known {
-		if f.Tag.Get("required") != "" && !given[FieldName(f)] {
+		if IsRequired(t, f) && !given[FieldName(f)] {
 			advice := map[string]string{
 				"apiVersion": "write " + APIVersion, "kind": "write " + string(c.kind),
 			}[FieldName(f)]

@@ -16,6 +16,7 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/budget"
 )
 
@@ -47,20 +48,32 @@ classes:
 sidecars: {releaseLeases: Always, claimMetadata: true}
 csiAddons: {image: registry.example.com/csi-addons, apiServerTokens: true, maxAccessRules: 128}
 kubeletDir: /var/snap/microk8s/common/var/lib/kubelet
-nodeSelector: {kubernetes.io/os: linux, example.com/openstack: ""}
-tolerations:
-- {operator: Exists, effect: NoExecute}
-- {key: example.com/storage, value: x}
+pods:
+  node:
+    labels: {example.com/team: storage}
+    annotations: {example.com/scrape: "true"}
+    nodeSelector: {kubernetes.io/os: linux, example.com/openstack: ""}
+    tolerations:
+    - {operator: Exists, effect: NoExecute, tolerationSeconds: 60}
+    - {key: example.com/storage, value: x}
+    priorityClassName: storage
+    imagePullSecrets: [{name: registry}]
+    hostAliases: [{ip: 192.0.2.1, hostnames: [keystone]}]
+    resources: {csi-driver: {requests: {cpu: 1, memory: 64Mi}, limits: {cpu: "1.5"}}}
+  controller:
+    replicas: 3
+    affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [
+      {matchExpressions: [{key: zone, operator: In, values: [a]}]}]}}}
 `
 
 // remove is about an unknown field at the top.
 const remove = ": remove it. The fields here are apiVersion, kind, driver, types, defaultClass, " +
-	"class, classes, kubeletDir, nodeSelector, tolerations, sidecars, csiAddons"
+	"class, classes, kubeletDir, pods, sidecars, csiAddons"
 
 // faultsOf returns the faults in a text. The API server refuses an object with the same content.
 func faultsOf(t *testing.T, kind choice.Kind, text string) string {
 	t.Helper()
-	_, faults := choice.Parse(kind, text, true)
+	_, faults := choice.Parse(kind, text, flavour.Kubernetes)
 	checkRefused(t, kind, text, faults)
 	var lines []string
 	for _, fault := range faults {
@@ -71,7 +84,7 @@ func faultsOf(t *testing.T, kind choice.Kind, text string) string {
 
 func TestEveryFieldIsAccepted(t *testing.T) {
 	t.Parallel()
-	config, faults := choice.Parse(choice.Manila, complete, true)
+	config, faults := choice.Parse(choice.Manila, complete, flavour.Kubernetes)
 	assert.Assert(t, len(faults) == 0, "got %v", faults)
 	assert.Check(t, config.Types.Include[1] == "fast-*" &&
 		config.Classes[1].ShareClients[0] == "10.0.1.0/24", "got %+v", config)
@@ -295,37 +308,58 @@ func TestInvalidOptionsOfNodesAreReportedWithLineAndFix(t *testing.T) {
 	for text, want := range map[string]string{
 		"kubeletDir: /" + strings.Repeat("k", 52): "3: kubeletDir: Too long: must have at most 52 " +
 			"characters",
-		"kubeletDir: kubelet":   `3: kubeletDir: Invalid value: "kubelet": ` + useFolder,
-		"kubeletDir: /":         `3: kubeletDir: Invalid value: "/": ` + useFolder,
-		"kubeletDir: /k/":       `3: kubeletDir: Invalid value: "/k/": ` + useFolder,
-		"kubeletDir: /k/../l":   `3: kubeletDir: Invalid value: "/k/../l": ` + useFolder,
-		"kubeletDir: '/$(sh)'":  `3: kubeletDir: Invalid value: "/$(sh)": ` + useFolder,
-		"kubeletDir: '/k:ro'":   `3: kubeletDir: Invalid value: "/k:ro": ` + useFolder,
-		"nodeSelector: {-: x}":  `3: nodeSelector: Invalid value: "-": name part must consist of `,
-		"nodeSelector: {a: x!}": `3: nodeSelector: Invalid value: "x!": a valid label must be `,
-		"nodeSelector:\n  kubernetes.io/os: windows": `4: nodeSelector[kubernetes.io/os]: Invalid ` +
-			`value: "windows": remove the label: node plugins run on Linux only`,
-		"tolerations: [{operator: In}]": `3: tolerations[0].operator: Unsupported value: "In": ` +
-			`supported values: "Equal", "Exists"`,
-		"tolerations: [{effect: Never}]": `3: tolerations[0].effect: Unsupported value: "Never": `,
-		"tolerations:\n- operator: Exists\n- operator: Equal": "5: tolerations[1].key: Required value: " +
-			"set it, or use the operator Exists",
-		"tolerations: [{key: -}]": `3: tolerations[0].key: Invalid value: "-": name part must `,
-		"tolerations: [{key: a, value: x!}]": `3: tolerations[0].value: Invalid value: "x!": a valid ` +
-			"label must be ",
-		"tolerations: [{key: a, operator: Exists, value: x}]": `3: tolerations[0].value: Invalid ` +
-			`value: "x": remove it, or use the operator Equal`,
+		"kubeletDir: kubelet":  `3: kubeletDir: Invalid value: "kubelet": ` + useFolder,
+		"kubeletDir: /":        `3: kubeletDir: Invalid value: "/": ` + useFolder,
+		"kubeletDir: /k/":      `3: kubeletDir: Invalid value: "/k/": ` + useFolder,
+		"kubeletDir: /k/../l":  `3: kubeletDir: Invalid value: "/k/../l": ` + useFolder,
+		"kubeletDir: '/$(sh)'": `3: kubeletDir: Invalid value: "/$(sh)": ` + useFolder,
+		"kubeletDir: '/k:ro'":  `3: kubeletDir: Invalid value: "/k:ro": ` + useFolder,
+		"nodeSelector: {a: x}": `3: unknown field "nodeSelector": write it as pods.node.nodeSelector`,
+		"pods:\n  node:\n    nodeSelector:\n      kubernetes.io/os: windows": "6: pods.node." +
+			`nodeSelector[kubernetes.io/os]: Invalid value: "windows": remove the label: drivers run on ` +
+			"Linux only",
+		"pods: {node: {image: x}}": `3: unknown field "pods.node.image": `,
+		"pods: {node: {replicas: 2}}": `3: unknown field "pods.node.replicas": write it as ` +
+			"pods.controller.replicas",
+		"pods: {controller: {replicas: 0}}": "3: pods.controller.replicas: must be a number from 1 to " +
+			`100 without quotation marks, and is "0"`,
+		"pods:\n  node:\n    tolerations:\n    - operater: Exists": "6: unknown field " +
+			`"pods.node.tolerations[0].operater": did you mean "operator"?`,
+		"pods: {node: {tolerations: [{tolerationSeconds: 1.5}]}}": "3: pods.node.tolerations[0]." +
+			`tolerationSeconds: must be a number without quotation marks, and is "1.5"`,
+		"pods: {node: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " +
+			"{}}}}}": "" +
+			"3: pods.node.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution." +
+			"nodeSelectorTerms: Required value",
+		"pods: {node: {resources: {csi-driver: {requests: {memory: 64Mb}}}}}": "3: pods.node." +
+			`resources[csi-driver].requests[memory]: must be a quantity such as 100m, 64Mi or ` +
+			`"0.5", and is 64Mb`,
+		"pods: {node: {resources: {csi-driver: {limits: {cpu: 0.5}}}}}": "3: pods.node.resources" +
+			`[csi-driver].limits[cpu]: must be a quantity such as 100m, 64Mi or "0.5", and is 0.5`,
+		"pods: {node: {resources: {csi-driver: {limits: [cpu]}}}}": "3: pods.node.resources" +
+			"[csi-driver].limits: must be a map of texts, as in {name: value}, not a list",
+		"pods: {node: {labels: {app.kubernetes.io/name: x}}}": "3: pods.node.labels[app.kubernetes.io/" +
+			"name]: Forbidden: use another key: those of Kubernetes and of the operator are reserved",
+		"pods: {controller: {annotations: {openshift.io/required-scc: privileged}}}": "3: pods." +
+			"controller.annotations[openshift.io/required-scc]: Forbidden: use another key",
 	} {
 		got := faultsOf(t, choice.Manila, header+text)
 		assert.Check(t, strings.HasPrefix(got, want), "%s:\ngot  %s\nwant %s", text, got, want)
 	}
-	_, faults := choice.Parse(choice.Cinder, strings.Replace(header, "Manila", "Cinder", 1)+
-		"kubeletDir: /var/lib/kubelet\n", false)
-	want := []choice.Fault{{
-		Line:    3,
-		Problem: "kubeletDir: Forbidden: remove the field: the folder is fixed on OpenShift",
-	}}
-	assert.Check(t, is.DeepEqual(want, faults))
+	for f, want := range map[flavour.Flavour][]choice.Fault{
+		flavour.Standalone: {
+			{3, "kubeletDir: Forbidden: remove the field: the folder is fixed on OpenShift"},
+		},
+		flavour.HyperShift: {
+			{3, "kubeletDir: Forbidden: remove the field: the folder is fixed on OpenShift"},
+			{4, "pods.controller: Forbidden: remove the field: on HyperShift these pods are configured " +
+				"by the HostedControlPlane"},
+		},
+	} {
+		_, faults := choice.Parse(choice.Cinder, strings.Replace(header, "Manila", "Cinder", 1)+
+			"kubeletDir: /var/lib/kubelet\npods: {controller: {replicas: 2}}\n", f)
+		assert.Check(t, is.DeepEqual(want, faults))
+	}
 }
 
 func TestWithoutChoicesNothingChanges(t *testing.T) {
@@ -424,7 +458,7 @@ func FuzzParse(f *testing.F) {
 		for _, kind := range []choice.Kind{choice.Manila, choice.Cinder} {
 			var config *choice.Config
 			var faults []choice.Fault
-			budget.Check(t, func() { config, faults = choice.Parse(kind, text, true) })
+			budget.Check(t, func() { config, faults = choice.Parse(kind, text, flavour.Kubernetes) })
 			assert.Assert(t, (config == nil) == (len(faults) > 0), "got %v and %v", config, faults)
 			for _, fault := range faults {
 				last := strings.Count(text, "\n") + strings.Count(text, "\r") + 2
@@ -471,7 +505,7 @@ func TestEachMistakeNamesLineAndField(t *testing.T) {
 		} {
 			text := strings.Join(lines[:i], "") + strings.TrimRight(mutated, "\n") + "\n" +
 				strings.Join(lines[i+1:], "")
-			_, faults := choice.Parse(choice.Manila, text, true)
+			_, faults := choice.Parse(choice.Manila, text, flavour.Kubernetes)
 			at := slices.ContainsFunc(faults, func(f choice.Fault) bool {
 				return (f.Line == i+1 || f.Line == i+2) && strings.Contains(f.Problem, name)
 			})

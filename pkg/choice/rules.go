@@ -30,7 +30,15 @@ const (
 	subdomain = `[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*`
 	labelKey  = `^(` + subdomain + `/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	labelText = `^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+	quantity  = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$`
 	octet     = `(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])`
+)
+
+// reservedKey matches keys of labels and annotations that select pods, or are permissions. Objects
+// for Kubernetes name no key of OpenShift.
+const (
+	reservedKey  = `^(.*\.)?(kubernetes\.io|k8s\.io|csi\.openstack\.org)/`
+	reservedKeys = "those of Kubernetes and of the operator are reserved"
 )
 
 // RuleOf returns the rule with a name for a kind, the zero value for "".
@@ -86,9 +94,14 @@ func ruleOfMap(kind Kind, name string) Rule {
 	case "labels":
 		return Rule{Pattern: labelText, Max: 63, Expressions: []Expression{keys}}
 	case "nodes":
-		return Rule{Pattern: labelText, Max: 63, Expressions: []Expression{keys, {
+		return Rule{Expressions: []Expression{{
 			"!('kubernetes.io/os' in self) || self['kubernetes.io/os'] == 'linux'",
-			"remove the label kubernetes.io/os: node plugins run on Linux only",
+			"remove the label kubernetes.io/os: drivers run on Linux only",
+		}}}
+	case "added":
+		return Rule{Expressions: []Expression{{
+			"!self.exists(k, k.matches(r'" + reservedKey + "'))",
+			"use other keys: " + reservedKeys,
 		}}}
 	case "annotations":
 		keys.CEL = strings.Replace(keys.CEL, "k.matches", "k.lowerAscii().matches", 1)
@@ -101,19 +114,10 @@ func ruleOfMap(kind Kind, name string) Rule {
 			"self.all(k, k != '' && size(k) <= 255 && k.matches(r'" + printable + "'))",
 			"use keys of 1 to 255 printable characters",
 		}}}
-	case "labelKey":
-		return Rule{Pattern: labelKey, Max: 317}
 	case "labelText":
 		return Rule{Pattern: labelText, Max: 63}
-	case "tolerations":
-		const exists = "has(t.operator) && t.operator == 'Exists'"
-		return Rule{Expressions: []Expression{
-			{"self.all(t, has(t.key) || " + exists + ")", "set the key, or use the operator Exists"},
-			{
-				"self.all(t, !(" + exists + ") || !has(t.value) || t.value == '')",
-				"remove the value, or use the operator Equal",
-			},
-		}}
+	case "quantity":
+		return Rule{Pattern: quantity}
 	case "set":
 		return Rule{Expressions: []Expression{
 			{"self.all(a, self.exists_one(b, a == b))", "use each value once"},

@@ -9,13 +9,14 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // Users know the settings by the parameters of their StorageClasses.
 func TestParametersOfStorageClassesLeadToTheirFields(t *testing.T) {
 	t.Parallel()
-	config, faults := choice.Parse(choice.Manila, complete, true)
+	config, faults := choice.Parse(choice.Manila, complete, flavour.Kubernetes)
 	assert.Assert(t, len(faults) == 0, "got %v", faults)
 	parameters := func(options choice.Class) map[string]string {
 		shares := classes.Class{Type: openstack.Type{NeedsNetwork: true}, Options: options}

@@ -113,7 +113,7 @@ func valuesSchema(fsys fs.FS, text []byte) ([]byte, error) {
 // sealed makes the objects in a schema refuse unknown fields, and removes what is only for API
 // servers.
 func sealed(s *apiextensionsv1.JSONSchemaProps) {
-	s.XValidations, s.Default = nil, nil
+	s.XValidations, s.Default, s.XIntOrString = nil, nil, false
 	if s.Properties != nil {
 		s.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{}
 	}
@@ -123,5 +123,8 @@ func sealed(s *apiextensionsv1.JSONSchemaProps) {
 	}
 	if s.Items != nil {
 		sealed(s.Items.Schema)
+	}
+	if values := s.AdditionalProperties; values != nil && values.Schema != nil {
+		sealed(values.Schema)
 	}
 }

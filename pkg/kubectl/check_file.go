@@ -21,6 +21,7 @@ import (
 	"github.com/openstack-csi/csi-operator/assets"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
@@ -59,7 +60,7 @@ func (c *check) read(in io.Reader) ([]byte, error) {
 func (c *check) parse(
 	ctx context.Context, s *session, part document, e *Explanation,
 ) *choice.Config {
-	config, faults := choice.Parse(part.kind, part.text, part.inSpec)
+	config, faults := choice.Parse(part.kind, part.text, flavour.Of(!part.inSpec))
 	// The mistakes in the file do not wait for a cluster that does not answer.
 	if len(faults) == 0 && s.guest != nil {
 		s.guest.recognize(ctx)

@@ -80,7 +80,7 @@ func (f *podFacts) pluginless(ctx context.Context, sys *system, name string) Lin
 		if bar := plugin.barred(bare); bar.why != "" {
 			l.Text += ", which " + bar.why
 			l = l.then("Compare %s with taints and labels of the node",
-				f.guest.setting("tolerations", sys.of.name))
+				f.guest.setting("pods.node.tolerations", sys.of.name))
 		}
 	}
 	return l

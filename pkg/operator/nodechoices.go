@@ -27,7 +27,7 @@ func (d *driver) nodeChoicesHook(deployed func() *appsv1.DaemonSet) hook.Workloa
 		if err != nil {
 			return err
 		}
-		config.ApplyToNodes(&wanted.Spec.Template.Spec)
+		config.ApplyToNodes(&wanted.Spec.Template)
 		before := choice.KubeletDir(&cmp.Or(deployed(), wanted).Spec.Template.Spec)
 		now := choice.KubeletDir(&wanted.Spec.Template.Spec)
 		if before != "" && before != now {
@@ -37,6 +37,15 @@ func (d *driver) nodeChoicesHook(deployed func() *appsv1.DaemonSet) hook.Workloa
 				wanted.Namespace, wanted.Name, before, now)
 		}
 		return nil
+	}}
+}
+
+// controllerChoicesHook returns the hook that applies the choices for the pods of the controller.
+func (d *driver) controllerChoicesHook() hook.Workload {
+	return hook.Workload{Deployment: func(_ *opv1.OperatorSpec, wanted *appsv1.Deployment) error {
+		config, err := d.choices.Current()
+		config.ApplyToController(wanted)
+		return err
 	}}
 }
 

@@ -25,8 +25,10 @@ import (
 
 const choicesOfNodes = `
 kubeletDir: /var/lib/k0s/kubelet
-nodeSelector: {example.com/openstack: "true"}
-tolerations: [{key: example.com/storage, operator: Exists, effect: NoSchedule}]
+pods:
+  node:
+    nodeSelector: {example.com/openstack: "true"}
+    tolerations: [{key: example.com/storage, operator: Exists, effect: NoSchedule}]
 `
 
 // TestChoicesForNodesReachEveryNodePlugin also covers the manifests for CSI-Addons.

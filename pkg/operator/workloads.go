@@ -116,7 +116,8 @@ func (d *driver) controllerHooks(
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat(d.csiAddons.patch(asset), d.controlPlaneHooks(deployed),
 		d.trustedCAHooks(flavour.ControlPlane), certificates, d.sidecarHooks(deployed),
-		[]hook.Workload{d.csiAddonsHook(), d.choices.Hook()}, d.components.ControllerHooks)
+		[]hook.Workload{d.csiAddonsHook(), d.choices.Hook(), d.controllerChoicesHook()},
+		d.components.ControllerHooks)
 	return append(hooks, hook.RollOutDeployment(d.key, deployed, d.events, hooks)), err
 }
 

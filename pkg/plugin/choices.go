@@ -36,7 +36,8 @@ const ReplacementTime = time.Minute
 // nil stands for a driver without choices: everything has its default.
 type Choices struct {
 	cluster.Object[corev1.ConfigMap]
-	kind choice.Kind
+	kind    choice.Kind
+	flavour flavour.Flavour
 	// inSpec is true if the choices are in the spec of the operator's object.
 	inSpec bool
 	// Clock is for tests.
@@ -60,7 +61,8 @@ type Choices struct {
 // configuration, on the control plane side, or in the spec of the operator's object.
 func NewChoices(c *cluster.Cluster, configMap string, kind choice.Kind) *Choices {
 	choices := &Choices{
-		kind: kind, inSpec: c.Namespaces.UserConfig == "", Clock: clock.RealClock{},
+		kind: kind, flavour: c.Flavour, inSpec: c.Namespaces.UserConfig == "",
+		Clock: clock.RealClock{},
 	}
 	if choices.inSpec {
 		choices.Object = specOf(c, kind)
@@ -145,7 +147,7 @@ func (c *Choices) refresh() {
 	case key.Binary:
 		c.faults = []choice.Fault{{Line: 1, Problem: "it is binary data, not UTF-8 text"}}
 	case key.Exists:
-		config, c.faults = choice.Parse(c.kind, key.Value, c.inSpec)
+		config, c.faults = choice.Parse(c.kind, key.Value, c.flavour)
 	}
 	if len(c.faults) == 0 {
 		c.valid, c.config = true, config

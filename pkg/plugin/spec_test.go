@@ -14,7 +14,7 @@ func TestFieldOfAnotherTypeIsNotDropped(t *testing.T) {
 	t.Parallel()
 	for name, spec := range map[string]map[string]any{
 		"another field": {
-			"nodeSelector": "x", "blockStorage": map[string]any{"rescanOnResize": true},
+			"kubeletDir": 5, "blockStorage": map[string]any{"rescanOnResize": true},
 		},
 		"its own": {"blockStorage": "rescan"},
 	} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/storageclass"
 )
@@ -22,7 +23,7 @@ func CheckChoices(
 	offered openstack.Type,
 ) (*choice.Config, bool) {
 	t.Helper()
-	config, faults := choice.Parse(c.Kind, text, true)
+	config, faults := choice.Parse(c.Kind, text, flavour.Kubernetes)
 	if len(faults) > 0 {
 		return nil, false
 	}

@@ -70,7 +70,7 @@ func (e *env) validChoices() {
 	e.choose(`
 types: {include: [gold*, silver, net], exclude: ['*-test']}
 defaultClass: nodes
-tolerations: [{key: example.com/storage, operator: Exists}]
+pods: {node: {tolerations: [{key: example.com/storage, operator: Exists}]}}
 class: {reclaimPolicy: Retain}
 classes:
 - {type: default, name: nodes, reclaimPolicy: Delete, shareClients: [10.0.0.0/16]}

@@ -103,7 +103,7 @@ func TestHelmRefusesBadValues(t *testing.T) {
 		"manila.spec.kubletDir=/x":             "at '/manila/spec': additional properties",
 		"cinder.spec.blockStorage.rescan=true": "at '/cinder/spec/blockStorage': additional properties",
 		"cinder.spec.class.reclaimPolicy=Keep": "at '/cinder/spec/class/reclaimPolicy': value must",
-		"nodeSelector.zone=1":                  "at '/nodeSelector/zone': got number, want string",
+		"pods.node.nodeSelector.zone=1":        "at '/pods/node/nodeSelector/zone': got number, want string",
 		"images.digests.csi-addons=v1":         "at '/images/digests/csi-addons': 'v1' does not match",
 		"credentials.clouds=x":                 "credentials.existing=false",
 		"credentials.existing=false":           "set credentials.clouds",

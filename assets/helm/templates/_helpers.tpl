@@ -44,7 +44,7 @@ uninstallation is kept: CustomResourceDefinitions, and the namespace of CSI-Addo
 {{- else if hasPrefix "csi.openstack.org/" $object.apiVersion }}
 {{- /* What is not a value belongs to whoever sets it. */}}
 {{- $spec := deepCopy ($.values.spec | default dict) }}
-{{- range $field, $value := pick $.root.Values "clusterID" "kubeletDir" "nodeSelector" "tolerations" }}
+{{- range $field, $value := pick $.root.Values "clusterID" "kubeletDir" "pods" }}
 {{- if and $value (not (hasKey $spec $field)) }}{{ $_ := set $spec $field $value }}{{ end }}
 {{- end }}
 {{- $_ := set $object "spec" (merge $spec $object.spec) }}
