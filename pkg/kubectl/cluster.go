@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,6 +45,8 @@ type cluster struct {
 	of     string
 	hidden map[string]bool
 	logs   logReader
+	// resources are the kinds that the API server serves.
+	resources discovery.ServerResourcesInterface
 	// failed is the first error of find and read, after which they read nothing.
 	failed error
 }
@@ -56,7 +60,7 @@ func (c *cluster) recognize(ctx context.Context) {
 	}
 	c.flavour = flavour.Of(false)
 	var found appsv1.DeploymentList
-	labels := client.MatchingLabels{"app.kubernetes.io/part-of": "openstack-csi"}
+	labels := client.MatchingLabels{partLabel: partOf}
 	if c.List(ctx, &found, labels) == nil {
 		c.installed = found.Items
 	}
@@ -98,7 +102,14 @@ func newMapper() meta.RESTMapper {
 	for _, kind := range slices.Concat(namespacedKinds(), userKinds()) {
 		mapper.Add(kind, meta.RESTScopeNamespace)
 	}
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	for _, kind := range removedKinds() {
+		scope := meta.RESTScopeNamespace
+		if slices.Contains(clusterKinds(), kind) || kind.Kind == "Namespace" ||
+			strings.HasPrefix(kind.Kind, "Cluster") || strings.HasPrefix(kind.Kind, "Validating") {
+			scope = meta.RESTScopeRoot
+		}
+		mapper.Add(kind, scope)
+	}
 	mapper.Add(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"),
 		meta.RESTScopeRoot)
 	mapper.Add(hostedControlPlane(), meta.RESTScopeNamespace)
@@ -129,23 +140,32 @@ const page = 1000
 // and its kind becomes hidden. The caller checks failed.
 func (c *cluster) read(ctx context.Context, into client.ObjectList, by ...client.ListOption) {
 	var all []runtime.Object
-	next := into.DeepCopyObject().(client.ObjectList)
-	for more := true; more && c.failed == nil; more = next.GetContinue() != "" {
-		token := next.GetContinue()
-		next = into.DeepCopyObject().(client.ObjectList)
-		err := c.List(ctx, next, append(by[:len(by):len(by)], client.Limit(page),
-			client.Continue(token))...)
-		c.failed = c.judge(err, into)
-		found, err := meta.ExtractList(next)
-		c.failed = cmp.Or(c.failed, err)
-		for _, object := range found {
-			if node, ok := object.(*corev1.Node); ok {
-				node.ManagedFields, node.Status.Images = nil, nil
-			}
+	visit(ctx, c, into, func(object runtime.Object) {
+		if node, ok := object.(*corev1.Node); ok {
+			node.ManagedFields, node.Status.Images = nil, nil
 		}
-		all = append(all, found...)
-	}
+		all = append(all, object)
+	}, by...)
 	c.failed = cmp.Or(c.failed, meta.SetList(into, all))
+}
+
+// visit calls do for each object of a list, page by page. It fails as read does.
+func visit[T runtime.Object](ctx context.Context, from *cluster, list client.ObjectList, do func(T),
+	by ...client.ListOption,
+) {
+	next := list.DeepCopyObject().(client.ObjectList)
+	for more := true; more && from.failed == nil; more = next.GetContinue() != "" {
+		token := next.GetContinue()
+		next = list.DeepCopyObject().(client.ObjectList)
+		err := from.List(ctx, next, append(by[:len(by):len(by)], client.Limit(page),
+			client.Continue(token))...)
+		from.failed = from.judge(err, list)
+		found, err := meta.ExtractList(next)
+		from.failed = cmp.Or(from.failed, err)
+		for _, object := range found {
+			do(object.(T))
+		}
+	}
 }
 
 // list reads objects as read does.

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
@@ -120,7 +121,7 @@ func newCommand(o *options) *cobra.Command {
 		Run: func(*cobra.Command, []string) { fmt.Fprintln(o.Out, root.Version) },
 	}
 	root.AddCommand(newCheckCommand(o), newStatusCommand(o), newWhyCommand(o), newVolumesCommand(o),
-		newRotateCommand(o), newMustGatherCommand(o), printVersion, printOptions)
+		newRotateCommand(o), newUninstallCommand(o), newMustGatherCommand(o), printVersion, printOptions)
 	return root
 }
 
@@ -145,11 +146,16 @@ type options struct {
 	connect func(*rest.Config) (client.Client, error)
 	// readLogs returns the reader of the logs of a cluster.
 	readLogs func(*rest.Config) (logReader, error)
+	// discover returns the kinds of a cluster.
+	discover func(*rest.Config) (discovery.ServerResourcesInterface, error)
 }
 
 func newOptions() *options {
 	return &options{
 		clock: clock.RealClock{}, interval: 2 * time.Second, connect: connect, readLogs: newLogReader,
+		discover: func(config *rest.Config) (discovery.ServerResourcesInterface, error) {
+			return discovery.NewDiscoveryClientForConfig(config)
+		},
 	}
 }
 
@@ -167,6 +173,8 @@ type session struct {
 	attached []storagev1.VolumeAttachment
 	// err is why there is no answer.
 	err error
+	// again is how to run the command again that until has ended.
+	again string
 	// more are findings of the status that are not about objects of the cluster.
 	more []Finding
 }
@@ -258,7 +266,14 @@ func (o *options) dial(config *rest.Config, of string) (*cluster, error) {
 		return nil, err
 	}
 	logs, err := o.readLogs(config)
-	return &cluster{Client: c, of: of, hidden: map[string]bool{}, logs: logs}, err
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = o.timeout // of each request of discovery, which has no context
+	resources, err := o.discover(config)
+	return &cluster{
+		Client: c, of: of, hidden: map[string]bool{}, logs: logs, resources: resources,
+	}, err
 }
 
 // isUnreachable returns whether the API server did not answer. It does not look for net.Error,

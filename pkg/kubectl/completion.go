@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -55,8 +54,7 @@ func (o *options) completeNames(cmd *cobra.Command, kind schema.GroupVersionKind
 	names []string, _ cobra.ShellCompDirective,
 ) {
 	run := o.run(func(ctx context.Context, s *session, _ []string) error {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		list := listOf(kind)
 		if kind.Kind == "Namespace" {
 			s.namespace = ""
 		}

@@ -175,13 +175,10 @@ func explainCronJob(
 
 func explainFence(ctx context.Context, q question, fence *v1alpha1.NetworkFence) *Explanation {
 	e := &Explanation{State: q.state(fence, "not "+strings.ToLower(string(fence.Spec.FenceState)))}
-	driver := fence.Spec.Driver
-	if name := fence.Spec.NetworkFenceClassName; name != "" {
-		class := find(ctx, q.guest, "", name, &v1alpha1.NetworkFenceClass{})
-		if class == nil && !q.guest.hidden["NetworkFenceClasses"] {
-			e.Chain = []Link{linkf(Problem, "NetworkFenceClass %s does not exist", name).then("Create it")}
-		}
-		driver = ptr.Deref(class, v1alpha1.NetworkFenceClass{}).Spec.Provisioner
+	driver := q.fencedBy(ctx, fence)
+	if driver == "" && !q.guest.hidden["NetworkFenceClasses"] {
+		e.Chain = []Link{linkf(Problem, "NetworkFenceClass %s does not exist",
+			fence.Spec.NetworkFenceClassName).then("Create it")}
 	}
 	c := ptr.Deref(meta.FindStatusCondition(fence.Status.Conditions, "Fenced"), metav1.Condition{})
 	switch c.Reason {
@@ -199,6 +196,12 @@ func explainFence(ctx context.Context, q question, fence *v1alpha1.NetworkFence)
 		e.Chain = append(e.Chain, told(Warning, v.Reason, v.Message))
 	}
 	return e
+}
+
+// fencedBy returns the driver of a NetworkFence, "" if its class cannot be read.
+func (s *session) fencedBy(ctx context.Context, fence *v1alpha1.NetworkFence) string {
+	class := find(ctx, s.guest, "", fence.Spec.NetworkFenceClassName, &v1alpha1.NetworkFenceClass{})
+	return cmp.Or(ptr.Deref(class, v1alpha1.NetworkFenceClass{}).Spec.Provisioner, fence.Spec.Driver)
 }
 
 // leaderLinks returns why the controller is not connected to the sidecar of the driver's leader,

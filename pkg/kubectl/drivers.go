@@ -148,5 +148,17 @@ func driverOf(volume *corev1.PersistentVolume) string {
 	return ptr.Deref(source.Of(volume), corev1.CSIPersistentVolumeSource{}).Driver
 }
 
+// instance is the value of the label of its objects on Kubernetes.
+func (d driver) instance() string { return "openstack-" + strings.ToLower(d.title) }
+
+// allLeases returns the names of the Leases of the operator and of the sidecars.
+func (d driver) allLeases() []string {
+	names := []string{d.lease}
+	for _, sidecar := range d.sidecars {
+		names = append(names, sidecar.Lease(d.name))
+	}
+	return names
+}
+
 // workloads returns the names of the workloads of the driver and of its operator.
 func (d driver) workloads() []string { return append(d.nodes, d.controller, d.operator) }

@@ -73,7 +73,7 @@ func newRotateCommand(o *options) *cobra.Command {
 			return atMost(1)(cmd, args)
 		},
 		RunE: o.run(func(ctx context.Context, s *session, args []string) error {
-			r.session = s
+			r.session, s.again = s, "with the same file to continue, or with --undo to go back"
 			return r.run(ctx, args)
 		}),
 	}

@@ -30,8 +30,7 @@ import (
 func (r *rotation) workloads(ctx context.Context) ([]byte, error) {
 	var lines []string
 	for _, kind := range []string{"Deployment", "DaemonSet"} {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind(kind + "List"))
+		list := listOf(appsv1.SchemeGroupVersion.WithKind(kind))
 		if err := r.guest.List(ctx, list); err != nil {
 			return nil, fmt.Errorf("listing workloads: %w", err)
 		}
@@ -188,11 +187,11 @@ func (r *rotation) state(ctx context.Context, w followed) (hash string, rolledOu
 
 // until repeats check until it returns true. The time limit names the step. From the second time on
 // it calls explain, unless it is nil: before, a condition may be about the previous credentials.
-func (r *rotation) until(ctx context.Context, what string,
+func (s *session) until(ctx context.Context, what string,
 	check func(context.Context) (bool, error), explain func(context.Context) error,
 ) error {
 	waiting := false
-	err := wait.PollUntilContextCancel(ctx, r.interval, true,
+	err := wait.PollUntilContextCancel(ctx, s.interval, true,
 		func(ctx context.Context) (bool, error) {
 			done, err := check(ctx)
 			if !done && err == nil && waiting && explain != nil {
@@ -203,7 +202,7 @@ func (r *rotation) until(ctx context.Context, what string,
 			}
 			if !done && err == nil && !waiting {
 				waiting = true
-				fmt.Fprintln(r.Err, "Waiting until "+what)
+				fmt.Fprintln(s.Err, "Waiting until "+what)
 			}
 			return done, err
 		})
@@ -211,8 +210,7 @@ func (r *rotation) until(ctx context.Context, what string,
 		err = errDeadline
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w, waiting until %s. Run the command again with the same file to continue, "+
-			"or with --undo to go back", err, what)
+		return fmt.Errorf("%w, waiting until %s. Run the command again %s", err, what, s.again)
 	}
 	return err
 }

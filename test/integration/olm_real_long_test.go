@@ -55,8 +55,6 @@ func TestRealOLMInstallsUpgradesAndRemoves(t *testing.T) {
 	for n, heading := range []string{"Remove Manila", "Remove Cinder"} {
 		stop[n]()
 		o.Follow(heading)
-		_, others, _ := strings.Cut(k.commands(heading)[0], "\n")
-		k.run(others)
 	}
 	o.Follow("Remove CSI-Addons")
 	o.Follow("Remove the catalog")

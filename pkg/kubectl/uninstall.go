@@ -1,0 +1,281 @@
+package kubectl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+)
+
+// The labels of all objects of an installation, and the value of the first.
+const (
+	partLabel, instanceLabel = "app.kubernetes.io/part-of", "app.kubernetes.io/instance"
+	partOf                   = "openstack-csi"
+)
+
+// uninstallation deletes what an installation by files has made.
+type uninstallation struct {
+	*session
+
+	dryRun bool
+	// of are the drivers to remove. all means also what drivers share.
+	of  []driver
+	all bool
+	// namespaces are those of the objects of the installation.
+	namespaces []string
+	// claims are the numbers of claims by StorageClass.
+	claims map[string]int
+	// unread are objects that no operator reads, by their resource.
+	unread map[string]string
+}
+
+func newUninstallCommand(o *options) *cobra.Command {
+	u := &uninstallation{claims: map[string]int{}, unread: map[string]string{}}
+	cmd := &cobra.Command{
+		Use:   "uninstall [DRIVER]",
+		Short: "Delete operators and drivers, unless volumes are in use",
+		Long: "Delete what an installation on Kubernetes has made, of one driver or everything, unless " +
+			"volumes are in use or fences hold. Volumes, claims, snapshots and what you created yourself " +
+			"stay. Run it again to continue. docs/kubectl.md lists the permissions.",
+		Example: "  kubectl openstack-csi uninstall --dry-run\n" +
+			"  kubectl openstack-csi uninstall manila",
+		Args:      atMost(1),
+		ValidArgs: []string{"cinder", "manila"},
+		RunE: o.run(func(ctx context.Context, s *session, args []string) error {
+			u.session, s.again = s, "to continue"
+			return u.run(ctx, args)
+		}),
+	}
+	addTimeoutTo(cmd.Flags(), 10*time.Minute)
+	cmd.Flags().BoolVar(&u.dryRun, "dry-run", false,
+		"Print what would be deleted, and delete nothing.")
+	return cmd
+}
+
+func (u *uninstallation) run(ctx context.Context, args []string) error {
+	found, err := u.prepare(ctx, args)
+	if err != nil {
+		return fmt.Errorf("%w. %s", err, nothingChanged)
+	}
+	if found == 0 {
+		fmt.Fprintln(u.Out, "The cluster contains nothing to delete")
+		return nil
+	}
+	for i, kind := range slices.Insert(removedKinds(), 0, deployments()) {
+		objects := slices.DeleteFunc(u.objects(ctx, kind), func(o object) bool {
+			return kind == deployments() && u.isOperator(o.Name) != (i == 0) || u.isKept(ctx, o)
+		})
+		isNeeded := i > 0 && slices.Contains(neededKinds(), kind.Kind) // by volumes
+		if isNeeded && len(objects) > 0 && !u.dryRun {
+			if err := u.unused(ctx); err != nil { // a pod may have started meanwhile
+				return err
+			}
+		}
+		if err := u.remove(ctx, objects); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(u.Out, wrap("", "PersistentVolumes, claims, snapshots and Secrets that you created "+
+		"stay, with what is in OpenStack: install the driver again to use or delete it", 0))
+	return nil
+}
+
+// prepare returns the number of objects to delete, or why none is deleted.
+func (u *uninstallation) prepare(ctx context.Context, args []string) (found int, err error) {
+	if u.guest.onOpenShift() {
+		find(ctx, u.guest, "", "cluster", &configv1.Infrastructure{})
+		return 0, cmp.Or(u.failed(), errors.New("this is OpenShift, whose cluster-storage-operator owns "+
+			"the drivers, or you may not read its Infrastructure. For OLM see docs/olm.md"))
+	}
+	if u.of, err = u.guest.choose(args); err != nil {
+		return 0, err
+	}
+	u.all = len(args) == 0
+	needed, managed := false, map[string][]string{}
+	for _, d := range u.of {
+		u.namespaces = append(u.namespaces, d.namespace)
+		operator := &object{TypeMeta: metav1.TypeMeta{Kind: deployment, APIVersion: "apps/v1"}}
+		if o := find(ctx, u.guest, d.operatorIn, d.operator, operator); o != nil {
+			managed[u.managerOf(o)] = []string{d.operator} // OLM does not set our labels
+		}
+	}
+	for _, kind := range removedKinds() {
+		for _, o := range u.objects(ctx, kind) {
+			found++
+			needed = needed || slices.Contains(neededKinds(), kind.Kind)
+			u.namespaces = append(u.namespaces, o.Namespace)
+			manager := u.managerOf(&o)
+			managed[manager] = append(managed[manager], o.Kind+" "+o.Name)
+		}
+	}
+	visit(ctx, u.guest, &corev1.PersistentVolumeClaimList{}, func(c *corev1.PersistentVolumeClaim) {
+		if c.DeletionTimestamp == nil {
+			u.claims[ptr.Deref(c.Spec.StorageClassName, "")]++
+		}
+	})
+	if needed {
+		err = u.unused(ctx)
+	}
+	for _, manager := range slices.Sorted(maps.Keys(managed)) {
+		if manager != "" {
+			err = fmt.Errorf("%s would be created again. Run first: %s. If that has ended already, remove "+
+				"its labels and annotations from what it has left", diagnosis.List(managed[manager]), manager)
+		}
+	}
+	if hidden := u.notVisible(); len(hidden) > 0 {
+		err = fmt.Errorf("you may not read %s", strings.Join(hidden, ", "))
+	}
+	return found, cmp.Or(u.failed(), err)
+}
+
+// object is the metadata of an object.
+type object = metav1.PartialObjectMetadata
+
+// objects returns those of a kind that belong to the installation. Some have no label.
+func (u *uninstallation) objects(ctx context.Context, kind schema.GroupVersionKind) (all []object) {
+	labels, isOwn := client.MatchingLabels{partLabel: partOf}, slices.Contains(ownKinds(), kind)
+	if !u.all {
+		labels[instanceLabel] = u.of[0].instance()
+	}
+	if kind.Kind == "Lease" || isOwn {
+		labels = nil
+	}
+	visit(ctx, u.guest, listOf(kind), func(o *object) {
+		if o.SetGroupVersionKind(kind); u.owns(o) {
+			all = append(all, *o)
+		} else if isOwn {
+			u.unread[strings.ToLower(kind.Kind)+"s"] = o.Kind + " " + o.Name
+		}
+	}, labels)
+	return all
+}
+
+func listOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	return list
+}
+
+// owns returns whether an object that objects has selected belongs to the installation. Users may
+// give the label to their Secret.
+func (u *uninstallation) owns(o *object) bool {
+	isOf := func(is func(driver) bool) bool { return slices.ContainsFunc(u.of, is) }
+	switch {
+	case o.Kind == "Secret":
+		return !isOf(func(d driver) bool { return d.credentials == o.Name })
+	case o.Kind == "Lease":
+		return slices.Contains(u.namespaces, o.Namespace) &&
+			isOf(func(d driver) bool { return slices.Contains(d.allLeases(), o.Name) })
+	case slices.Contains(ownKinds(), o.GroupVersionKind()):
+		return isOf(func(d driver) bool { return d.ownKind() == o.Kind && d.name == o.Name })
+	}
+	return true
+}
+
+// isOperator returns whether a Deployment is the one of an operator, or that of CSI-Addons.
+func (u *uninstallation) isOperator(name string) bool {
+	return u.all && name == "csi-addons-controller-manager" ||
+		slices.ContainsFunc(u.of, func(d driver) bool { return d.operator == name })
+}
+
+// unused returns an error that names what uses volumes of the drivers, and the fences that hold.
+func (u *uninstallation) unused(ctx context.Context) error {
+	claims, used := map[client.ObjectKey]bool{}, make([][]string, 3)
+	serves := func(name string) bool {
+		return slices.ContainsFunc(u.of, func(d driver) bool { return d.name == name })
+	}
+	visit(ctx, u.guest, &corev1.PersistentVolumeList{}, func(v *corev1.PersistentVolume) {
+		if ref := v.Spec.ClaimRef; ref != nil && serves(driverOf(v)) {
+			claims[client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}] = true
+		}
+	})
+	visit(ctx, u.guest, &corev1.PodList{}, func(pod *corev1.Pod) {
+		if !hasEnded(pod) && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return claims[client.ObjectKey{Namespace: pod.Namespace, Name: claimName(pod, v)}] ||
+				v.CSI != nil && serves(v.CSI.Driver)
+		}) {
+			used[0] = append(used[0], pod.Namespace+"/"+pod.Name)
+		}
+	})
+	visit(ctx, u.guest, &storagev1.VolumeAttachmentList{}, func(a *storagev1.VolumeAttachment) {
+		if serves(a.Spec.Attacher) {
+			used[1] = append(used[1], a.Name+" to node "+a.Spec.NodeName)
+		}
+	})
+	visit(ctx, u.guest, &v1alpha1.NetworkFenceList{}, func(f *v1alpha1.NetworkFence) {
+		c := ptr.Deref(meta.FindStatusCondition(f.Status.Conditions, "Fenced"), metav1.Condition{})
+		ended := f.Spec.FenceState == v1alpha1.Unfenced && c.Reason == string(v1alpha1.Unfenced)
+		if by := u.fencedBy(ctx, f); !ended && (by == "" || serves(by)) {
+			used[2] = append(used[2], f.Name)
+		}
+	})
+	var all []string
+	for i, text := range []string{
+		"pods use volumes: %s. Delete them, and what creates them",
+		"VolumeAttachments exist: %s. Without a pod that uses the volume, wait until it is detached",
+		"NetworkFences hold: %s. Set fenceState to Unfenced, and wait until Fenced is False",
+	} {
+		if len(used[i]) > 0 {
+			all = append(all, fmt.Sprintf(text, diagnosis.List(used[i])))
+		}
+	}
+	if u.failed() == nil && len(all) > 0 {
+		return errors.New(strings.Join(all, ". "))
+	}
+	return u.failed()
+}
+
+// remove deletes objects of a kind, and waits until they, and the pods of workloads, are gone.
+func (u *uninstallation) remove(ctx context.Context, objects []object) error {
+	if len(objects) == 0 || u.failed() != nil {
+		return u.failed()
+	}
+	verb := map[bool]string{true: "Would delete ", false: "Deleting "}[u.dryRun]
+	var names []string
+	for _, o := range objects {
+		names = append(names, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
+	}
+	fmt.Fprintln(u.Out, wrap("", verb+objects[0].Kind+" "+strings.Join(names, ", "), 0))
+	if u.dryRun {
+		return nil
+	}
+	policy := client.PropagationPolicy(metav1.DeletePropagationBackground)
+	if objects[0].GroupVersionKind().Group == deployments().Group {
+		policy = client.PropagationPolicy(metav1.DeletePropagationForeground) // pods first
+	}
+	for _, o := range objects {
+		err := u.guest.Delete(ctx, &o, client.Preconditions{UID: &o.UID}, policy)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting %s %s: %w", o.Kind, o.Name, err)
+		}
+	}
+	what := objects[0].Kind + " " + diagnosis.List(names) + " is gone"
+	return u.until(ctx, what, func(ctx context.Context) (bool, error) {
+		for _, o := range objects {
+			now := &object{TypeMeta: o.TypeMeta}
+			err := u.guest.Get(ctx, client.ObjectKeyFromObject(&o), now)
+			if client.IgnoreNotFound(err) != nil || err == nil && now.UID == o.UID {
+				return false, client.IgnoreNotFound(err)
+			}
+		}
+		return true, nil
+	}, nil)
+}

@@ -1,0 +1,149 @@
+package kubectl
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+)
+
+// definition is the kind of CustomResourceDefinitions.
+const definition = "CustomResourceDefinition"
+
+// removedKinds returns the kinds of an installation in the order of its removal. Without
+// StorageClasses nobody creates volumes, and without the CSIDriver no node mounts another share.
+// The node plugins end before the controller, which detaches what a node has attached meanwhile.
+// The status of the objects that configure operators names the namespace of the Leases, so they
+// stay longer. Definitions and namespaces come last.
+func removedKinds() (all []schema.GroupVersionKind) {
+	for _, line := range []string{
+		"storage.k8s.io/v1 StorageClass", "snapshot.storage.k8s.io/v1 VolumeSnapshotClass",
+		"storage.k8s.io/v1 CSIDriver", "apps/v1 DaemonSet Deployment", "coordination.k8s.io/v1 Lease",
+		"monitoring.coreos.com/v1 ServiceMonitor PrometheusRule", "policy/v1 PodDisruptionBudget",
+		"networking.k8s.io/v1 NetworkPolicy", "v1 Service ConfigMap Secret ServiceAccount",
+		"rbac.authorization.k8s.io/v1 RoleBinding Role ClusterRoleBinding ClusterRole",
+		"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding ValidatingAdmissionPolicy",
+		"csi.openstack.org/v1alpha1 ManilaDriver CinderDriver",
+		"apiextensions.k8s.io/v1 " + definition, "v1 Namespace",
+	} {
+		version, kinds, _ := strings.Cut(line, " ")
+		for kind := range strings.FieldsSeq(kinds) {
+			all = append(all, schema.FromAPIVersionAndKind(version, kind))
+		}
+	}
+	return all
+}
+
+// neededKinds returns the kinds without which volumes cannot be mounted, unmounted or detached.
+func neededKinds() []string { return []string{"CSIDriver", "DaemonSet", deployment} }
+
+func deployments() schema.GroupVersionKind {
+	return appsv1.SchemeGroupVersion.WithKind(deployment)
+}
+
+// isKept says why an object of the installation stays, if it does.
+func (u *uninstallation) isKept(ctx context.Context, o object) bool {
+	var because string
+	switch o.Kind {
+	case "StorageClass":
+		if n := u.claims[o.Name]; n > 0 {
+			because = fmt.Sprintf("%d claims name it, and grow only while it exists", n)
+		}
+	case definition:
+		if resource, _, _ := strings.Cut(o.Name, "."); u.unread[resource] != "" {
+			because = "there is " + u.unread[resource]
+		}
+	case "Namespace":
+		left, err := u.others(ctx, o.Name)
+		if hidden := u.notVisible(); err != nil || len(hidden) > 0 {
+			left = []string{fmt.Sprint("what cannot be read: ", hidden, err)}
+		}
+		if len(left) > 0 {
+			because = fmt.Sprintf("it contains %s. If nobody needs that, run: kubectl delete namespace %s",
+				diagnosis.List(left), o.Name)
+		}
+	}
+	if because != "" {
+		fmt.Fprintln(u.Out, wrap("", o.Kind+" "+o.Name+" stays: "+because, 0))
+	}
+	return because != ""
+}
+
+// managerOf returns the command that ends who would create an object again, "" if nobody would.
+// What stays when it has ended has its marks, too.
+func (u *uninstallation) managerOf(o *object) string {
+	helm := "helm uninstall"
+	if !u.all {
+		helm = "helm upgrade --set=" + strings.ToLower(u.of[0].title) + ".enabled=false"
+	}
+	of := func(mark string) string { return cmp.Or(o.Labels[mark], o.Annotations[mark]) }
+	if of("helm.sh/resource-policy") == "keep" ||
+		of("kustomize.toolkit.fluxcd.io/prune") == "disabled" ||
+		strings.Contains(of("argocd.argoproj.io/sync-options"), "Delete=false") {
+		return ""
+	}
+	for _, by := range []struct{ mark, command, namespace string }{
+		{"kustomize.toolkit.fluxcd.io/name", "flux delete kustomization", "kustomize.toolkit.fluxcd.io/"},
+		{"helm.toolkit.fluxcd.io/name", "flux delete helmrelease", "helm.toolkit.fluxcd.io/"},
+		{"argocd.argoproj.io/tracking-id", "argocd app delete", ""},
+		{"meta.helm.sh/release-name", helm, "meta.helm.sh/release-"},
+		{"olm.owner", "kubectl delete subscription " + o.Name + ", and csv", ""},
+	} {
+		name, _, _ := strings.Cut(of(by.mark), ":") // the ID of Argo CD continues with the object
+		isLeft := o.Kind == definition && strings.Contains(by.mark, "helm")
+		if name == "" || isLeft {
+			continue
+		}
+		if in := of(by.namespace + "namespace"); in != "" {
+			name += " --namespace=" + in
+		}
+		return by.command + " " + name
+	}
+	return ""
+}
+
+// others returns the objects in a namespace that are neither of the installation or of Kubernetes,
+// nor belong to another object.
+func (u *uninstallation) others(ctx context.Context, namespace string) (names []string, _ error) {
+	ignored := []string{
+		"ConfigMap kube-root-ca.crt", "ServiceAccount default", "Event", "Lease", "Endpoints",
+	}
+	kinds, err := u.guest.addKinds()
+	for _, kind := range kinds {
+		visit(ctx, u.guest, listOf(kind), func(o *object) {
+			o.SetGroupVersionKind(kind)
+			isOurs := o.Labels[partLabel] == partOf && u.owns(o) && slices.Contains(removedKinds(), kind)
+			if name := o.Kind + " " + o.Name; !isOurs && len(o.OwnerReferences) == 0 &&
+				!slices.Contains(ignored, name) && !slices.Contains(ignored, o.Kind) {
+				names = append(names, name)
+			}
+		}, client.InNamespace(namespace))
+	}
+	return names, err
+}
+
+// addKinds returns all kinds of objects in namespaces that the API server serves, and adds them to
+// the mapper.
+func (c *cluster) addKinds() (kinds []schema.GroupVersionKind, _ error) {
+	lists, err := c.resources.ServerPreferredNamespacedResources()
+	verbs := discovery.SupportsAllVerbs{Verbs: []string{"list", "delete"}}
+	for _, list := range discovery.FilteredBy(verbs, lists) {
+		for _, r := range list.APIResources {
+			kind := schema.FromAPIVersionAndKind(list.GroupVersion, r.Kind)
+			of := kind.GroupVersion().WithResource
+			c.RESTMapper().(*meta.DefaultRESTMapper).AddSpecific(kind, of(r.Name), of(r.SingularName),
+				meta.RESTScopeNamespace)
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds, err
+}
