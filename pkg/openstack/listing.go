@@ -20,6 +20,8 @@ const (
 	// maxTypes is the maximum number of share types, volume types or volumes. The administrator can
 	// choose among all types, so it is larger than the number of StorageClasses of an operator.
 	maxTypes = 10_000
+	// shareZonesVersion is the first microversion with the list of zones at its present path.
+	shareZonesVersion = "2.7"
 )
 
 // TooManyError returns the error about a list that is longer than the limit.
@@ -185,7 +187,7 @@ type Zone struct {
 	// Name consists of 1 to 255 arbitrary characters: quote it in messages.
 	Name string
 	// Available is true if the service accepts requests for the zone.
-	Available bool
+	Available bool `json:"-"`
 }
 
 // ComputeZones returns the availability zones of servers in Nova's order, duplicates included.
@@ -193,6 +195,26 @@ func (c *Client) ComputeZones(ctx context.Context) ([]Zone, error) { return c.zo
 
 // VolumeZones returns the availability zones of volumes in Cinder's order, duplicates included.
 func (c *Client) VolumeZones(ctx context.Context) ([]Zone, error) { return c.zones(ctx, Cinder()) }
+
+// ShareZones returns the availability zones of shares in Manila's order. Manila does not say which
+// are available.
+func (c *Client) ShareZones(ctx context.Context) (zones []Zone, err error) {
+	err = c.call(ctx, Manila(), func(endpoint *gophercloud.ServiceClient) (err error) {
+		versioned := *endpoint
+		versioned.Microversion = shareZonesVersion
+		var answer struct {
+			Zones *[]Zone `json:"availability_zones"`
+		}
+		if err := read(ctx, &versioned, "availability-zones", &answer); err != nil {
+			return err
+		}
+		zones, err = checked(answer.Zones, maxItems, func(z Zone) (string, Zone) {
+			return z.Name, Zone{z.Name, true}
+		})
+		return err
+	})
+	return zones, err
+}
 
 func (c *Client) zones(ctx context.Context, service Service) (zones []Zone, err error) {
 	type found struct {

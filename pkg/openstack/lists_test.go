@@ -47,6 +47,10 @@ func listRequests() map[string]listRequest {
 		"availabilityZoneInfo": {
 			simulator.Volume, "volumev3", cinder, counted((*openstack.Client).VolumeZones),
 		},
+		"availability_zones": {
+			simulator.Share, "sharev2", "shared file system service (Manila)",
+			counted((*openstack.Client).ShareZones),
+		},
 		"compute zones": {
 			simulator.Compute, "compute", "compute service (Nova)",
 			counted((*openstack.Client).ComputeZones),
@@ -162,18 +166,24 @@ func TestZonesAreThoseOfTheServiceInTheRegion(t *testing.T) {
 		){
 			simulator.Compute: (*openstack.Client).ComputeZones,
 			simulator.Volume:  (*openstack.Client).VolumeZones,
+			simulator.Share:   (*openstack.Client).ShareZones,
 		} {
 			check(t, s.cloud.SetZones(service, simulator.Zone{Name: "a"},
 				simulator.Zone{Name: " Zürich/1 \"x\"", Unavailable: true}))
 			found, err := list(client, t.Context())
 			check(t, err)
-			want := []openstack.Zone{{Name: "a", Available: true}, {Name: " Zürich/1 \"x\""}}
+			// Manila does not say which zones are available.
+			want := []openstack.Zone{
+				{Name: "a", Available: true},
+				{Name: " Zürich/1 \"x\"", Available: service == simulator.Share},
+			}
 			assert.Check(t, is.DeepEqual(want, found), "zones of %s", service)
 		}
 		prefix := map[string]string{"south": "/south"}[region]
 		s.wantCalls(map[string]int{
 			loginCall: 1, "GET " + prefix + "/compute/v2.1/os-availability-zone": 1,
 			"GET " + prefix + "/volume/v3/os-availability-zone": 1,
+			"GET " + prefix + "/share/v2/availability-zones":    1,
 		})
 	}
 }

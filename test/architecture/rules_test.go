@@ -44,6 +44,7 @@ func levels() []level {
 		{3, "pkg/cloudprobe"},
 		{3, "pkg/credential"},
 		{3, "pkg/hook"},
+		{3, "pkg/zones"},
 		{4, "pkg/storageclass"},
 		{4, "pkg/plugin"},
 		{4, "pkg/csiaddons/cinder"},

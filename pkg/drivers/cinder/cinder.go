@@ -5,13 +5,17 @@
 package cinder
 
 import (
+	"context"
+
 	"github.com/openshift/library-go/pkg/controller/factory"
 
 	assets "github.com/openstack-csi/csi-operator/assets/drivers/cinder"
+	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/pkg/zones"
 )
 
 const (
@@ -35,6 +39,12 @@ const (
 	userConfigMap   = "cinder-csi-config"
 	userConfigKey   = plugin.CloudConfKey
 	userTopologyKey = plugin.TopologyKey
+
+	// service starts the names of conditions and events about OpenStack and about credentials.
+	service = "Cinder"
+	// fieldManager owns the condition reachableType.
+	fieldManager  = "CinderZoneWatcher"
+	reachableType = service + "CloudReachable"
 )
 
 // Driver returns the driver plugin.
@@ -54,9 +64,9 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		Services:  sources.services,
 		Informers: append(sources.informers, sources.choices.Informer),
 	}, "openstack-cinder-csi-driver-operator")
-	zones := newZoneTracker(s, sources, credentials)
+	tracker := newTracker(s, sources, credentials)
 	types := newVolumeTypes(s, sources.choices, credentials)
-	config := newConfigSync(s, sources, zones, types, credentials)
+	config := newConfigSync(s, sources, tracker, types, credentials)
 	return plugin.Components{
 		ControllerHooks: config.controllerHooks(),
 		NodeHooks:       config.nodeHooks(),
@@ -64,8 +74,31 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		Credentials:     credentials,
 		Controllers:     []factory.Controller{config, types},
 		Ready:           config.written,
-		Probe:           newProbe(s, zones, types, credentials),
+		Probe:           newProbe(s, sources, tracker, types, credentials),
 	}, nil
+}
+
+func newTracker(
+	s plugin.Dependencies, sources *sources, credentials *credential.Watcher,
+) *zones.Tracker {
+	return &zones.Tracker{Options: zones.Options{
+		Operator: s.Cluster.Operator, Condition: reachableType, Storage: zones.Volumes(),
+		Deployed: sources.deployedTopology, Clock: s.Clock, Poll: s.Settings.PollInterval,
+		Connect: func(ctx context.Context) (zones.Cloud, error) { return credentials.Client(ctx) },
+	}}
+}
+
+// newProbe returns the cloud probe, which lists the zones for the tracker, and volume types.
+// An accepted login and changed choices cause a probe at once.
+func newProbe(
+	d plugin.Dependencies, sources *sources, tracker *zones.Tracker, types *volumeTypes,
+	credentials credential.Credentials,
+) *cloudprobe.Probe {
+	o := d.ProbeOptions(service, fieldManager, credentials)
+	o.OnTrigger = tracker.Refresh
+	o.Triggers = sources.choices.Informers()
+	o.Reads = append(sources.informers, sources.deployed.Informer)
+	return cloudprobe.New(o, types.after(tracker.Probe))
 }
 
 func (c *configSync) controllerHooks() []hook.Workload {

@@ -20,6 +20,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/pkg/zones"
 )
 
 // Names of the controller and of its condition.
@@ -41,7 +42,7 @@ type configSync struct {
 	factory.Controller
 	cluster     *cluster.Cluster
 	sources     *sources
-	zones       *zoneTracker
+	zones       *zones.Tracker
 	types       *volumeTypes
 	credentials credential.Credentials
 	login       cluster.Object[corev1.Secret]
@@ -54,18 +55,18 @@ type configSync struct {
 }
 
 func newConfigSync(
-	s plugin.Dependencies, sources *sources, zones *zoneTracker, types *volumeTypes,
+	s plugin.Dependencies, sources *sources, tracker *zones.Tracker, types *volumeTypes,
 	credentials credential.Credentials,
 ) *configSync {
 	c := &configSync{
-		cluster: s.Cluster, sources: sources, zones: zones, types: types, credentials: credentials,
+		cluster: s.Cluster, sources: sources, zones: tracker, types: types, credentials: credentials,
 		secret: s.SecretName(credentialsSecret),
 		login:  s.Cluster.Secret(flavour.ControlPlane, s.Cluster.Namespaces.ControlPlane, loginSecret),
 		clock:  s.Clock, grace: s.Settings.CloudGracePeriod,
 	}
 	f := factory.New().
 		WithInformers(s.Cluster.Operator.Informer(), sources.choices, credentials.Informer(),
-			c.login.Informer, &zones.changed, &types.changed).
+			c.login.Informer, &tracker.Changed, &types.changed).
 		WithInformers(sources.informers...).
 		WithSync(s.Cluster.Configuring(c.sync)).
 		WithSyncDegradedOnError(s.Cluster.Operator).
@@ -131,26 +132,26 @@ type topology struct {
 // topology returns the topology with its source, and the error of the administrator's choice.
 func (c *configSync) topology(user userConfig) (topology, error) {
 	chosen, err := user.override()
-	zones := c.zones.current()
+	found := c.zones.Current()
 	t := topology{cause: user.topology.Source}
 	if err == nil {
-		t.enabled = topologyFrom(chosen, zones.topology, c.sources.deployedTopology())
+		t.enabled = cmp.Or(chosen, found.Topology, c.sources.deployedTopology())
 	}
 	accepted, refused := c.credentials.Accepted()
 	missing := "OpenStack has not accepted the credentials for more than "
 	if chosen == nil && err == nil {
-		t.cause = cmp.Or(zones.cause, "the last answer of OpenStack")
+		t.cause = cmp.Or(found.Cause, "the last answer of OpenStack")
 		missing = "OpenStack has not listed its availability zones for more than "
-		if zones.err != nil {
+		if found.Err != nil {
 			t.waits = fmt.Errorf("%w. To continue without the availability zones, set %s to true or false",
-				zones.err, user.topology.Source)
-		} else if !zones.probed {
+				found.Err, user.topology.Source)
+		} else if !found.Probed {
 			t.waits = cloudprobe.ErrPending
 		}
 	} else if accepted == nil {
 		t.waits = refused
 	}
-	if t.waits != nil && zones.err != nil && c.clock.Since(zones.failingSince) > c.grace {
+	if t.waits != nil && found.Err != nil && c.clock.Since(found.FailingSince) > c.grace {
 		t.overdue = fmt.Errorf("%s%v: %w", missing, c.grace, t.waits)
 	}
 	if accepted == nil && c.sources.deployed.Get() == nil {
@@ -167,9 +168,9 @@ func (c *configSync) report(ctx context.Context, user userConfig, t topology, fa
 		"The configuration of the driver is written")
 	remarks := slices.Concat(c.credentials.Remarks(), user.ignored, c.types.ignored(),
 		c.types.Defaults())
-	zones := c.zones.current().zones
+	listed := c.zones.Current().Zones
 	if wanted := c.wanted.Load(); wanted != nil {
-		remarks = append(remarks, c.sources.contradictions(user, *wanted, zones)...)
+		remarks = append(remarks, c.sources.contradictions(user, *wanted, listed)...)
 	}
 	switch {
 	case failed != nil:
@@ -178,8 +179,8 @@ func (c *configSync) report(ctx context.Context, user userConfig, t topology, fa
 	case t.enabled == nil:
 		progressing.WithStatus(opv1.ConditionTrue).WithReason(reasonWaiting).
 			WithMessage(t.waits.Error())
-	case !*t.enabled && t.cause != user.topology.Source && zones.fault() != "":
-		progressing.WithMessage(*progressing.Message + ". Topology is off: " + zones.fault())
+	case !*t.enabled && t.cause != user.topology.Source && listed.Fault() != "":
+		progressing.WithMessage(*progressing.Message + ". Topology is off: " + listed.Fault())
 	}
 	return cluster.ApplyConditions(ctx, c.cluster.Operator, configSyncManager, progressing,
 		c.sources.choices.Condition(service, remarks))

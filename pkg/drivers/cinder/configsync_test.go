@@ -240,7 +240,7 @@ func TestEventsTriggerReconcileOfCloudConf(t *testing.T) {
 		b.putCredentials(t, keys{
 			clouds.Key: cloudsYAML("other"), clouds.CAKey: authority("Secret's"),
 		})
-		b.zones.changed.Notify() // as the event of the accepted login does
+		b.zones.Changed.Notify() // as the event of the accepted login does
 		expect("other credentials", configKey, "cloud = other")
 		expect("their CA", bundleKey, "Secret's")
 		for _, side := range b.config.sides() {

@@ -30,6 +30,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
+	"github.com/openstack-csi/csi-operator/pkg/zones"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
@@ -46,6 +47,8 @@ const (
 
 // fakeCloud returns these zones and volume types, or an error, and counts the requests.
 type fakeCloud struct {
+	zones.Cloud
+
 	compute, volume        []openstack.Zone
 	err, computeErr        error        // of requests for zones, and only of those for compute zones
 	probes                 atomic.Int32 // requests for compute zones
@@ -94,7 +97,7 @@ type fixture struct {
 	clock        *clocktesting.FakeClock
 	cloud        *fakeCloud
 	events       events.InMemoryRecorder
-	zones        *zoneTracker
+	zones        *zones.Tracker
 	prober       *cloudprobe.Probe
 	config       *configSync
 	types        *volumeTypes
@@ -146,12 +149,12 @@ func (b *fixture) restart() {
 			Name: b.secret.Name, Data: secret.Data, CA: ca, CAName: name, CAErr: err,
 		}, nil
 	}}
-	b.zones = newZoneTracker(s, sources, nil)
-	b.zones.connect = func(context.Context) (zoneLister, error) { return b.cloud, nil }
+	b.zones = newTracker(s, sources, nil)
+	b.zones.Connect = func(context.Context) (zones.Cloud, error) { return b.cloud, nil }
 	b.types = newVolumeTypes(s, sources.choices, nil)
 	b.types.connect = func(context.Context) (typeLister, error) { return b.cloud, nil }
 	b.config = newConfigSync(s, sources, b.zones, b.types, b.credentials)
-	b.prober = newProbe(s, b.zones, b.types, b.credentials)
+	b.prober = newProbe(s, sources, b.zones, b.types, b.credentials)
 }
 
 func (b *fixture) advance(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
@@ -172,7 +175,7 @@ func (b *fixture) trigger(t *testing.T) {
 // settle probes the zones as often as a decision takes to change, and configures the driver.
 func (b *fixture) settle(t *testing.T) {
 	t.Helper()
-	for range settleProbes {
+	for range zones.Settle {
 		b.advance(poll)
 		b.trigger(t)
 	}

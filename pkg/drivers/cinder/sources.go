@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -18,6 +17,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
+	"github.com/openstack-csi/csi-operator/pkg/zones"
 )
 
 // sources contains the objects from which cloud-conf is generated. All are on the control plane
@@ -126,38 +126,30 @@ func (s *sources) deployedTopology() *bool {
 
 // contradictions lists what does not work together with topology in a cloud-conf, with advice.
 func (s *sources) contradictions(
-	user userConfig, cloudConf map[string]string, zones zoneLists,
+	user userConfig, cloudConf map[string]string, listed zones.Lists,
 ) (found []string) {
-	if cloudConf[topologyKey] != "true" || len(zones.compute) == 0 {
+	if cloudConf[topologyKey] != "true" || len(listed.Compute) == 0 {
 		return nil
 	}
 	remark := func(format string, values ...any) {
 		found = append(found, fmt.Sprintf(format, values...))
 	}
-	if fault := zones.fault(); fault != "" && parseBool(user.topology.Value) != nil {
+	if fault := listed.Fault(); fault != "" && parseBool(user.topology.Value) != nil {
 		remark("%s is true, but %s: pods on nodes in these zones get no volumes. If there are such "+
 			"nodes, set it to false or remove it", user.topology.Source, fault)
 	}
 	if settingsOf(cloudConf[configKey]).BlockStorage.IgnoreVolumeAZ {
-		if len(zones.compute) > 1 {
+		if len(listed.Compute) > 1 {
 			remark("%s in %s contradicts topology: pods are scheduled to zones without their volumes. "+
 				"Remove it or, if servers can attach volumes of every zone, set %s to false",
 				s.named("ignore-volume-az", "ignoreVolumeAZ"), user.config.Source, user.topology.Source)
 		}
 		return found
 	}
-	check := func(at *field.Path, zone string) {
-		if zone != "" && !zones.compute.Has(zone) {
-			remark("%s: %s: %q is no zone of servers, so with topology no node can use the volumes. Use a "+
-				"compute zone, or set %s to false", s.choices.Place(), at.Child("availability"), zone,
-				user.topology.Source)
-		}
-	}
-	if config, err := s.choices.Current(); err == nil && config != nil {
-		check(field.NewPath("class"), config.Class.Availability)
-		for i, class := range config.Classes {
-			check(field.NewPath("classes").Index(i), class.Availability)
-		}
+	config, _ := s.choices.Current()
+	for _, misplaced := range listed.Misplaced(config) {
+		remark("%s: %s is no zone of servers, so with topology no node can use the volumes. Use a "+
+			"compute zone, or set %s to false", s.choices.Place(), misplaced, user.topology.Source)
 	}
 	return found
 }

@@ -1,8 +1,6 @@
 package cinder
 
 import (
-	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/zones"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
@@ -32,137 +31,6 @@ func down(names ...string) []openstack.Zone {
 		zones[i].Available = false
 	}
 	return zones
-}
-
-func manyNames(count int) []string {
-	names := make([]string, count)
-	for i := range names {
-		names[i] = fmt.Sprintf("zone-%d", i)
-	}
-	return names
-}
-
-// The results of lists: on and off are valid whichever zone is in maintenance. The other results
-// are valid only for a driver that was never deployed; unknown is no result for it either.
-const (
-	on, off           = "on", "off"
-	firstOn, firstOff = "on at first", "off at first"
-	unknown, noZones  = "unknown", "no answer"
-)
-
-func meaning(compute, volume []openstack.Zone) string {
-	zones, err := newZoneLists(compute, volume)
-	if err != nil {
-		return noZones
-	}
-	topology, err := zones.first()
-	_, certain := zones.certain()
-	switch {
-	case err != nil:
-		return unknown
-	case certain:
-		return map[bool]string{true: on, false: off}[topology]
-	}
-	return map[bool]string{true: firstOn, false: firstOff}[topology]
-}
-
-func TestZonesDetermineTopology(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("z", 64)
-	upDown := func(available, other string) []openstack.Zone {
-		return append(up(available), down(other)...)
-	}
-	for name, test := range map[string]struct {
-		compute, volume []openstack.Zone
-		want            string
-	}{
-		"equal, in another order":          {up("a", "b", "c"), up("c", "a", "b"), on},
-		"more zones for volumes":           {up("a"), up("a", "b"), on},
-		"as many, one differs":             {up("a", "b"), up("a", "c"), off},
-		"no compute zone":                  {nil, up("a"), noZones},
-		"no volume zone":                   {up("a"), nil, noZones},
-		"no available compute zone":        {down("a"), up("a"), on},
-		"none available, none for volumes": {down("a"), up("b"), unknown},
-		"volume zone in maintenance":       {up("a"), down("a"), unknown},
-		"one of two volume zones down":     {up("a", "b"), upDown("a", "b"), firstOff},
-		"compute zone down, none for it":   {upDown("a", "b"), up("a"), firstOn},
-		"both down in the same zone":       {upDown("a", "b"), upDown("a", "b"), firstOn},
-		"other volume zone down":           {up("a"), upDown("a", "b"), on},
-		"no volumes for one, one down":     {append(up("c"), upDown("a", "b")...), up("a"), off},
-		"compute name up and down":         {upDown("a", "a"), up("a"), on},
-		"volume name down and up":          {up("a"), append(down("a"), up("a")...), on},
-		"capitals, and all characters":     {up("AZ-1", "b_2.C"), up("AZ-1", "b_2.C"), on},
-		"names differ in case":             {up("AZ1"), up("az1"), off},
-		"space in one of two":              {up("a", "zone 1"), up("a", "zone 1"), off},
-		"space, for volumes alone":         {up("a"), up("a", "zone 1"), on},
-		"space, compute zone down":         {upDown("a", "z 1"), up("a", "z 1"), firstOn},
-		"63 characters":                    {up(long[1:]), up(long[1:]), on},
-		"64 characters":                    {up(long), up(long), off},
-	} {
-		assert.Check(t, is.Equal(meaning(test.compute, test.volume), test.want), name)
-	}
-}
-
-// The test makes any zones of a cloud unavailable.
-func TestTopologyIsImmuneToMaintenance(t *testing.T) {
-	t.Parallel()
-	const zones = 3
-	all := append(manyNames(zones-1), "no label")
-	for listed := range 1 << (2 * zones) {
-		compute, volume := up(pick(all, listed)...), up(pick(all, listed>>zones)...)
-		healthy := meaning(compute, volume)
-		for away := range 1 << (2 * zones) {
-			for i := range compute {
-				compute[i].Available = away&(1<<i) == 0
-			}
-			for i := range volume {
-				volume[i].Available = away&(1<<(zones+i)) == 0
-			}
-			got := meaning(compute, volume)
-			assert.Assert(t, got == healthy || got != on && got != off && healthy != noZones,
-				"topology is %s with all zones in service, and %s with compute %v, volume %v", healthy, got,
-				compute, volume)
-		}
-	}
-}
-
-// pick returns the names whose bits are set.
-func pick(names []string, bits int) []string {
-	var picked []string
-	for i, name := range names {
-		if bits&(1<<i) != 0 {
-			picked = append(picked, name)
-		}
-	}
-	return picked
-}
-
-func TestZonesInMessages(t *testing.T) {
-	t.Parallel()
-	lists := func(compute, volume []string) zoneLists {
-		zones, err := newZoneLists(up(compute...), up(volume...))
-		assert.NilError(t, err)
-		return zones
-	}
-	small := lists([]string{"b", "a"}, []string{"a"})
-	for _, test := range []struct {
-		zones, before zoneLists
-		want          string
-	}{
-		{small, zoneLists{}, "compute zones a, b; volume zones a"},
-		{small, lists([]string{"a"}, []string{"a"}), "compute zones a -> a, b; volume zones a -> a"},
-		{
-			lists([]string{"a\n\x1b[2J", "zone \u00fc"}, []string{"a"}),
-			zoneLists{},
-			`compute zones "a\n\x1b[2J", "zone ü"; volume zones a; node labels cannot hold the names ` +
-				`of compute zones "a\n\x1b[2J", "zone ü"`,
-		},
-	} {
-		assert.Check(t, is.Equal(test.zones.since(test.before), test.want))
-	}
-	many := lists(manyNames(5000), manyNames(5000))
-	got := many.since(many)
-	assert.Check(t, len(got) <= 500 && strings.Contains(got, "4995 more"), "very many zones: %q", got)
 }
 
 // The zones are out of service for long, also while the operator restarts.
@@ -251,7 +119,7 @@ func TestEmptyZoneListsKeepTopology(t *testing.T) {
 		b.cloud.lists(zones[0], zones[1])
 		b.settle(t)
 		assert.Check(t, is.Equal(b.condition(t, reachableType), "False CloudUnreachable"))
-		assert.Check(t, is.ErrorContains(b.zones.current().err, service))
+		assert.Check(t, is.ErrorContains(b.zones.Current().Err, service))
 		assert.Check(t, is.Len(b.writes(), 0), service)
 	}
 	for _, zones := range [][2][]openstack.Zone{{nil, up("a")}, {down("a"), up("b")}} {
@@ -291,12 +159,12 @@ func TestTopologyChangesAfterConsecutiveProbes(t *testing.T) {
 	b.cloud.lists(two, two)
 	probes(1, poll)
 	b.cloud.lists(three, two)
-	probes(settleProbes-1, poll)
+	probes(zones.Settle-1, poll)
 	expect("after a probe that disagreed", "true")
 	b.cloud.fail(openstack.CloudUnreachable)
 	probes(1, poll)
 	b.cloud.lists(three, two)
-	probes(settleProbes-1, poll)
+	probes(zones.Settle-1, poll)
 	expect("after a probe that failed", "true")
 	probes(1, poll)
 	expect("in the end", "false", because)

@@ -18,6 +18,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/zones"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
@@ -281,7 +282,7 @@ func TestMessagesNameFieldsOfTheObject(t *testing.T) {
 	user, err := s.user()
 	assert.NilError(t, err)
 	conf := keys{topologyKey: "true", configKey: user.config.Value}
-	got := s.contradictions(user, conf, zoneLists{compute: sets.New("az1", "az2")})
+	got := s.contradictions(user, conf, zones.Lists{Compute: sets.New("az1", "az2")})
 	assert.Check(t, is.DeepEqual(got, []string{
 		"ignoreVolumeAZ in spec.blockStorage of CinderDriver x contradicts topology: pods are " +
 			"scheduled to zones without their volumes. Remove it or, if servers can attach volumes of " +

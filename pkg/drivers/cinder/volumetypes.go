@@ -60,15 +60,13 @@ func (v *volumeTypes) Created(class *storagev1.StorageClass) bool {
 // after returns the request of the cloud probe, which lists the volume types after the zones.
 // Without a choice it sends no request for them. The zones do not depend on its success, and a
 // policy may allow only the volume types.
-func (v *volumeTypes) after(
-	zones cloudprobe.Request[zoneLists],
-) cloudprobe.Request[zoneLists] {
-	return func(ctx context.Context) (zoneLists, cloudprobe.Availability, error) {
-		found, availability, err := zones(ctx)
+func (v *volumeTypes) after(zones func(context.Context) error) cloudprobe.Request[struct{}] {
+	return func(ctx context.Context) (found struct{}, _ cloudprobe.Availability, _ error) {
+		err := zones(ctx)
 		if err == nil || openstack.ReasonOf(err) == openstack.NotOffered {
 			v.list(ctx)
 		}
-		return found, availability, err
+		return found, cloudprobe.Availability{Available: err == nil}, err
 	}
 }
 

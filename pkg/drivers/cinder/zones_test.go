@@ -13,6 +13,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/zones"
 )
 
 func TestComputeZonesAreListedWhenTheyAreOutdated(t *testing.T) {
@@ -26,7 +27,7 @@ func TestComputeZonesAreListedWhenTheyAreOutdated(t *testing.T) {
 	answering := func(b *fixture) { b.cloud.offer(true) }
 	for name, steps := range map[string][]step{
 		"at once, and when the answer gets old": {
-			{0, nil, 1}, {zonesInterval - poll, nil, 1}, {poll, nil, 2}, {poll, nil, 2},
+			{0, nil, 1}, {zones.Interval - poll, nil, 1}, {poll, nil, 2}, {poll, nil, 2},
 		},
 		"after a failure; the volume zones are listed first": {
 			{0, nil, 1}, {poll, failing, 1}, {poll, nil, 1}, {poll, answering, 2}, {poll, nil, 2},
@@ -79,8 +80,8 @@ func TestContradictionIsProbedAtTheNextPoll(t *testing.T) {
 	t.Parallel()
 	b := deployed(t, true)
 	b.cloud.offer(false)
-	b.advance(zonesInterval)
-	for range settleProbes {
+	b.advance(zones.Interval)
+	for range zones.Settle {
 		assert.NilError(t, b.sync(t))
 		b.advance(poll)
 	}
@@ -94,7 +95,7 @@ func TestZoneTrackerNotifiesOnlyOnChange(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
 	changes := 0
-	_, _ = b.zones.changed.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, _ = b.zones.Changed.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(any, any) { changes++ },
 	})
 	probe := func(want ...int) {
@@ -158,7 +159,7 @@ func TestOutageKeepsTheTopology(t *testing.T) {
 				assert.NilError(t, b.sync(t))
 			}
 			b.cloud.fail(openstack.CloudUnreachable)
-			b.advance(zonesInterval)
+			b.advance(zones.Interval)
 			b.writes()
 			for elapsed := time.Duration(0); elapsed <= grace+poll; elapsed += poll {
 				err := b.sync(t)
@@ -224,7 +225,7 @@ func TestDowntimeOfTheOperatorIsNotAnOutage(t *testing.T) {
 	b.advance(poll)
 	assert.NilError(t, b.sync(t), "when the cloud answers")
 	b.cloud.fail(openstack.CloudUnreachable)
-	b.advance(zonesInterval)
+	b.advance(zones.Interval)
 	assert.NilError(t, b.sync(t), "in a new outage")
 	b.advance(grace + poll)
 	assert.Check(t, b.sync(t) != nil, "in a new outage that lasts longer than the grace")

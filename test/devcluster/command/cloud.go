@@ -118,7 +118,7 @@ func newShareType(f *flags) *cobra.Command {
 
 func newZones(f *flags) *cobra.Command {
 	var unavailable []string
-	cmd := f.remote("zones compute|volume [NAME...]", "Set the availability zones of a service",
+	cmd := f.remote("zones compute|volume|share [NAME...]", "Set the availability zones of a service",
 		cobra.MinimumNArgs(1),
 		func(_ *cobra.Command, r *running, args []string) error {
 			var zones []simulator.Zone

@@ -127,7 +127,7 @@ func TestCommandsExplainMistakes(t *testing.T) {
 		"cloud share-type remove missing":       {dir, "does not exist"},
 		"cloud outage 20":                       {dir, "is not an error"},
 		"cloud outage bad-certificate":          {dir, "needs a simulator that serves TLS"},
-		"cloud zones share nova":                {dir, "has no availability zones"},
+		"cloud zones identity nova":             {dir, "has no availability zones"},
 		"api start":                             {dir, "only an OpenStack runs here"},
 		"run --drivers=swift":                   {empty, "is not known"},
 		"run --guests=2":                        {empty, "has no guests"},

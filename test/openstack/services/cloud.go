@@ -86,6 +86,7 @@ func (c *Cloud) fill() error {
 	}
 	for service, zones := range map[simulator.Service][]simulator.Zone{
 		simulator.Compute: c.config.ComputeZones, simulator.Volume: c.config.VolumeZones,
+		simulator.Share: c.config.ShareZones,
 	} {
 		if len(zones) == 0 {
 			continue
@@ -205,7 +206,7 @@ func (c *Cloud) RemoveShareType(name string) error {
 // ReverseShareTypes does nothing: Manila decides the order, and promises none.
 func (c *Cloud) ReverseShareTypes() {}
 
-// Zones returns the availability zones of Compute or Volume.
+// Zones returns the availability zones of Compute, Volume or Share.
 func (c *Cloud) Zones(service simulator.Service) []simulator.Zone {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,9 +216,9 @@ func (c *Cloud) Zones(service simulator.Service) []simulator.Zone {
 	return []simulator.Zone{{Name: "nova"}}
 }
 
-// SetZones replaces the availability zones of Compute or Volume.
+// SetZones replaces the availability zones of Compute, Volume or Share.
 func (c *Cloud) SetZones(service simulator.Service, zones ...simulator.Zone) error {
-	if service != simulator.Compute && service != simulator.Volume {
+	if service == simulator.Identity {
 		return fmt.Errorf("service %q has no availability zones that a test can change", service)
 	}
 	c.mu.Lock()

@@ -29,18 +29,21 @@ func (s *Simulator) CloudsYAML(options Clouds) []byte {
 	return options.render(s.info, s.Credentials())
 }
 
-// Zones returns the availability zones of Compute or Volume.
+// Zones returns the availability zones of Compute, Volume or Share.
 func (s *Simulator) Zones(service Service) []Zone {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.zones[service] == nil && service == Share {
+		service = Compute
+	}
 	return slices.Clone(s.zones[service])
 }
 
-// SetZones replaces the availability zones of Compute or Volume.
+// SetZones replaces the availability zones of Compute, Volume or Share.
 func (s *Simulator) SetZones(service Service, zones ...Zone) error {
-	if service != Compute && service != Volume {
-		return fmt.Errorf("service %q has no availability zones, want %s or %s", service, Compute,
-			Volume)
+	if service == Identity {
+		return fmt.Errorf("service %q has no availability zones, want %s, %s or %s", service, Compute,
+			Volume, Share)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

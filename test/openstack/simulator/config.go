@@ -59,6 +59,9 @@ type Config struct {
 	// ComputeZones and VolumeZones are the availability zones of Nova and Cinder; one called nova if
 	// empty.
 	ComputeZones, VolumeZones []Zone
+	// ShareZones are those of Manila, the zones of Nova if empty. Manila lists unavailable zones like
+	// others.
+	ShareZones []Zone
 	// Credentials that Keystone accepts. Empty fields get a default, secrets a random one.
 	Credentials Credentials
 	// TokenTTL is the lifetime of a token, one hour if zero.

@@ -16,7 +16,7 @@
 //   - Shared file systems (Manila v2, 2.0 to 2.73, package sharedfilesystems): shares, empty or
 //     from a snapshot; access rules; export locations; extension; metadata; snapshots; share types;
 //     the recycle bin. Package sharestate refuses access rules as Manila does.
-//   - The availability zones of Nova and Cinder. Shares are in the zones of Nova.
+//   - The availability zones of Nova, Cinder and Manila.
 //   - Operations that continue after the answer, for every status of volumes, snapshots,
 //     attachments, shares and access rules: a new volume is "creating" until its file exists.
 //     Config.OperationTime is the minimum time of an operation.

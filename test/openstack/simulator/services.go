@@ -13,6 +13,7 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/compute"
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 	"github.com/openstack-csi/csi-operator/test/openstack/sharedfilesystems"
+	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
 
 // The types of servers and shares have names here, so that callers need no other package.
@@ -123,8 +124,7 @@ func (s *Simulator) version(service Service) map[string]any {
 	}
 }
 
-// Zone is an availability zone of Nova or Cinder. The zero state is available. Shares are in the
-// zones of Nova.
+// Zone is an availability zone of Nova, Cinder or Manila. The zero state is available.
 type Zone struct {
 	Name string
 	// Unavailable zones are listed as not available.
@@ -145,6 +145,21 @@ func (s *Simulator) zoneList(service Service) rest.Handler {
 		}
 		return rest.Answer{Content: map[string]any{"availabilityZoneInfo": list}}, nil
 	}
+}
+
+// listShareZones lists the zones of Manila; API reference: List all availability zones.
+func (s *Simulator) listShareZones(r *rest.Request) (rest.Answer, error) {
+	if !r.Version.AtLeast(7) {
+		return rest.Answer{}, rest.NotFound("API version %s is not supported on this method.", r.Version)
+	}
+	list := []any{}
+	for _, zone := range s.Zones(Share) {
+		list = append(list, map[string]any{
+			"id": state.NamedID("share zone", zone.Name), "name": zone.Name,
+			"created_at": "2024-01-01T00:00:00.000000", "updated_at": nil,
+		})
+	}
+	return rest.Answer{Content: map[string]any{"availability_zones": list}}, nil
 }
 
 func (s *Simulator) zoneNames(service Service) []string {

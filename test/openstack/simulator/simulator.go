@@ -61,7 +61,9 @@ func New(config Config) (_ *Simulator, err error) {
 	s := &Simulator{
 		config: config, journal: newJournal(), credentials: config.Credentials,
 		tokens: map[string]time.Time{}, removed: map[string]bool{},
-		zones: map[Service][]Zone{Compute: config.ComputeZones, Volume: config.VolumeZones},
+		zones: map[Service][]Zone{
+			Compute: config.ComputeZones, Volume: config.VolumeZones, Share: config.ShareZones,
+		},
 	}
 	if config.TLS {
 		s.keyring, err = newKeyring([]string{
@@ -106,7 +108,7 @@ func (s *Simulator) addServices() (err error) {
 		ProjectID: func() string { return s.Credentials().ProjectID },
 	})
 	s.shares, err = sharedfilesystems.New(sharedfilesystems.Config{
-		Folder: s.config.State, Worker: s.worker, Zones: names(Compute), Types: s.config.ShareTypes,
+		Folder: s.config.State, Worker: s.worker, Zones: names(Share), Types: s.config.ShareTypes,
 		Host: s.config.Host,
 	})
 	if err != nil {
@@ -118,6 +120,7 @@ func (s *Simulator) addServices() (err error) {
 	for _, service := range []Service{Compute, Volume} {
 		s.apis[service].Handle("GET /os-availability-zone", s.zoneList(service))
 	}
+	s.apis[Share].Handle("GET /availability-zones", s.listShareZones)
 	return nil
 }
 
