@@ -62,6 +62,23 @@ func Parse(kind Kind, text string, f flavour.Flavour) (*Config, []Fault) {
 	return nil, faults
 }
 
+// Located returns faults about fields with the lines of these fields in a text.
+func Located(text string, faults []Fault) (located []Fault) {
+	document, err := position.Parse(Key, []byte(text))
+	for _, f := range faults {
+		f.Line = 1
+		at, problem, _ := strings.Cut(f.Problem, ": ")
+		if strings.HasPrefix(problem, "Required value") {
+			at = at[:max(strings.LastIndexAny(at, ".["), 0)]
+		}
+		if err == nil {
+			f.Line = document.At(at).Line
+		}
+		located = append(located, Fault{f.Line, shortened(f.Problem)})
+	}
+	return located
+}
+
 // shortened replaces characters that hide text, which can be in the key of a map.
 func shortened(text string) string {
 	text = strings.Map(func(r rune) rune {

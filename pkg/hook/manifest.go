@@ -37,6 +37,24 @@ func Manifest(c *cluster.Cluster) []deploymentcontroller.ManifestHookFunc {
 	}
 }
 
+// Built returns the workload of a manifest with changes, as library-go's controllers build it.
+func Built[T any, F ~func(*opv1.OperatorSpec, *T) error](
+	c *cluster.Cluster, spec *opv1.OperatorSpec, manifest []byte, changes []F,
+) (*T, error) {
+	fills := Manifest(c)
+	for _, change := range fills[:len(fills)-1] { // the last checks a Deployment
+		var err error
+		if manifest, err = change(spec, manifest); err != nil {
+			return nil, err
+		}
+	}
+	workload, err := decode[T]("workload", manifest)
+	for i := 0; err == nil && i < len(changes); i++ {
+		err = changes[i](spec, &workload)
+	}
+	return &workload, err
+}
+
 // fill fills the placeholders of the log level and, if there are any, those of the cluster ID.
 func fill(c *cluster.Cluster, spec *opv1.OperatorSpec, manifest []byte) ([]byte, error) {
 	verbosity := strconv.Itoa(loglevel.LogLevelToVerbosity(spec.LogLevel))

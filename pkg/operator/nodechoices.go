@@ -23,7 +23,7 @@ import (
 // another folder of the kubelet, which only drained nodes survive.
 func (d *driver) nodeChoicesHook(deployed func() *appsv1.DaemonSet) hook.Workload {
 	return hook.Workload{DaemonSet: func(_ *opv1.OperatorSpec, wanted *appsv1.DaemonSet) error {
-		config, err := d.choices.Current()
+		config, err := d.checkedChoices()
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func (d *driver) nodeChoicesHook(deployed func() *appsv1.DaemonSet) hook.Workloa
 // controllerChoicesHook returns the hook that applies the choices for the pods of the controller.
 func (d *driver) controllerChoicesHook() hook.Workload {
 	return hook.Workload{Deployment: func(_ *opv1.OperatorSpec, wanted *appsv1.Deployment) error {
-		config, err := d.choices.Current()
+		config, err := d.checkedChoices()
 		config.ApplyToController(wanted)
 		return err
 	}}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/operator/events"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
@@ -63,7 +64,12 @@ func checkNodeChoices(t *testing.T, driverName string, asset bundle.Asset, addon
 	d := assembledIn(t, f, p)[0]
 	recorder := d.events.(events.InMemoryRecorder)
 	deployed := f.DaemonSet(flavour.Guest, daemonSet.Namespace, daemonSet.Name).Get
+	setSpec(t, f.State, opv1.OperatorSpec{
+		ManagementState: opv1.Managed,
+		ObservedConfig:  runtime.RawExtension{Raw: []byte(observedConfig)},
+	})
 	f.Start(t)
+	assert.NilError(t, d.checkPods(t.Context()))
 	assert.NilError(t, d.nodeChoicesHook(deployed).DaemonSet(nil, daemonSet))
 	pod := &daemonSet.Spec.Template.Spec
 	text, err := json.Marshal(pod)

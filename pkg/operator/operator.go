@@ -68,6 +68,8 @@ type shared struct {
 	key       *hook.Key
 	// choices are those of the leading driver, nil if it has none.
 	choices *plugin.Choices
+	// pods are the options of the pods of all drivers.
+	pods podCheck
 	// trustedCA is the ConfigMap with the trusted CA bundle, among the assets of the leading driver;
 	// nil if there is none.
 	trustedCA *trustedCA

@@ -72,8 +72,8 @@ func (d *driver) nodeService(name string) (factory.Controller, error) {
 		reasons, client, append(informers, daemonSets.Informer())), nil
 }
 
-// unsettledResync is the time until the next sync while the pods of a workload do not run, or
-// CSI-Addons is about to end.
+// unsettledResync is the time until the next sync while the pods of a workload do not run, their
+// options are refused, or CSI-Addons is about to end.
 const unsettledResync = time.Minute
 
 // workloadController returns a controller of library-go that syncs a settled workload without an
@@ -89,11 +89,14 @@ func (d *driver) workloadController(
 	}
 	sync := func(ctx context.Context, syncCtx factory.SyncContext) error {
 		configured := d.cluster.Configured.Lowest()
-		err := inner.Sync(ctx, syncCtx)
+		err := d.checkPods(ctx)
+		if err == nil {
+			err = inner.Sync(ctx, syncCtx)
+		}
 		if err == nil && !reasons.unsettled {
 			completes(configured)
 		}
-		if reasons.unsettled || d.csiAddons.ending() {
+		if reasons.unsettled || d.csiAddons.ending() || d.pods.refuses() {
 			syncCtx.Queue().AddAfter(syncCtx.QueueKey(), unsettledResync)
 		}
 		return err
@@ -116,7 +119,9 @@ func (d *driver) controllerHooks(
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat(d.csiAddons.patch(asset), d.controlPlaneHooks(deployed),
 		d.trustedCAHooks(flavour.ControlPlane), certificates, d.sidecarHooks(deployed),
-		[]hook.Workload{d.csiAddonsHook(), d.choices.Hook(), d.controllerChoicesHook()},
+		[]hook.Workload{d.csiAddonsHook(), d.choices.Hook()})
+	d.addController(asset, slices.Concat(hooks, d.components.ControllerHooks), deployed)
+	hooks = slices.Concat(hooks, []hook.Workload{d.controllerChoicesHook()},
 		d.components.ControllerHooks)
 	return append(hooks, hook.RollOutDeployment(d.key, deployed, d.events, hooks)), err
 }
@@ -128,8 +133,9 @@ func (d *driver) nodeHooks(
 	certificates, err := d.certificateHooks()
 	hooks := slices.Concat(d.csiAddons.patch(asset), []hook.Workload{d.proxyHook()},
 		d.trustedCAHooks(flavour.Guest), certificates,
-		[]hook.Workload{d.csiAddonsHook(), d.choices.Hook()}, d.components.NodeHooks,
-		[]hook.Workload{d.nodeChoicesHook(deployed), d.configuredHook(deployed)})
+		[]hook.Workload{d.csiAddonsHook(), d.choices.Hook()}, d.components.NodeHooks)
+	d.addNodes(asset, hooks, deployed)
+	hooks = append(hooks, d.nodeChoicesHook(deployed), d.configuredHook(deployed))
 	return append(hooks, hook.RollOutDaemonSet(d.key, deployed, d.events, hooks)), err
 }
 

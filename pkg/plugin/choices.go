@@ -42,7 +42,7 @@ type Choices struct {
 	inSpec bool
 	// Clock is for tests.
 	Clock clock.PassiveClock
-	// deleted is notified when a missing ConfigMap counts as deleted.
+	// deleted is notified when a missing ConfigMap counts as deleted, and when refused changes.
 	deleted cluster.Signal
 
 	mu sync.Mutex
@@ -55,6 +55,8 @@ type Choices struct {
 	valid  bool
 	config *choice.Config
 	faults []choice.Fault
+	// refused are faults in the options of pods, without lines.
+	refused []choice.Fault
 }
 
 // NewChoices returns the choices in a ConfigMap beside the rest of the administrator's
@@ -166,6 +168,20 @@ func (c *Choices) Hook() hook.Workload {
 	return w
 }
 
+// Refuse reports the faults that the API server has found in the options of pods, if any.
+func (c *Choices) Refuse(faults []choice.Fault) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	changed := !slices.Equal(c.refused, faults)
+	c.refused = faults
+	c.mu.Unlock()
+	if changed {
+		c.deleted.Notify()
+	}
+}
+
 // Condition returns the condition <service>UserConfigValid. ignored lists what has no effect, with
 // advice.
 func (c *Choices) Condition(service string, ignored []string) *cluster.Condition {
@@ -176,8 +192,13 @@ func (c *Choices) Condition(service string, ignored []string) *cluster.Condition
 	if err != nil {
 		effect = "The operator changes no StorageClass and no workload until this is corrected"
 	}
+	found := c.faults
+	if len(found) == 0 && len(c.refused) > 0 {
+		found = choice.Located(c.last.Value, c.refused)
+		effect = "Until this is corrected, the options of the pods stay as they were"
+	}
 	var faults []string
-	for _, fault := range c.faults {
+	for _, fault := range found {
 		place := c.last.Source
 		if !c.inSpec {
 			place = fmt.Sprintf("%s, line %d", place, fault.Line)
