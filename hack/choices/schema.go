@@ -83,7 +83,7 @@ func (g generator) value(t reflect.Type, f reflect.StructField) schema {
 	case reflect.Pointer:
 		return g.value(t.Elem(), f)
 	case reflect.Bool:
-		if g.api {
+		if g.api || f.Tag.Get("default") == "" {
 			return schema{"type": "boolean"}
 		}
 		return schema{"type": "boolean", "default": false}

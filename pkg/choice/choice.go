@@ -84,13 +84,31 @@ type Config struct {
 	SnapshotClass *SnapshotClass `json:"snapshotClass,omitempty" kind:"CinderConfig"`
 	// The folder of the kubelet on the nodes. Drain the nodes before you change it.
 	KubeletDir string `json:"kubeletDir,omitempty" max:"52" rule:"folder" default:"/var/lib/kubelet"`
+	// Options of the CSIDriver.
+	CSIDriver CSIDriver `json:"csiDriver,omitempty"`
 	// Options of the pods of the driver, in the types of Kubernetes.
 	Pods Pods `json:"pods,omitempty"`
+	// Whether annotations of claims reach the driver, with which users choose scheduler hints or share
+	// groups: `cinder.csi.openstack.org/affinity`, `manila.csi.openstack.org/group-id` and others. In
+	// a hosted control plane, whose driver cannot read claims, this field is an error.
+	ClaimAnnotations bool `json:"claimAnnotations,omitempty" default:"false"`
 	// Options of the sidecars of the driver.
 	Sidecars Sidecars `json:"sidecars,omitempty"`
 	// Containers of CSI-Addons beside the driver, while the CSI-Addons are installed. Without it, only
 	// the environment variables of the operator add them.
 	CSIAddons *CSIAddons `json:"csiAddons,omitempty"`
+}
+
+// CSIDriver contains options of the CSIDriver. Kubernetes does not allow changes of some of them,
+// so the operator deletes the CSIDriver and creates it again. Volumes that are mounted stay.
+type CSIDriver struct {
+	// When the kubelet gives the files of a volume to the group of a pod. The default is `None` for
+	// Manila, and `File` for Cinder. A change affects the next mount of each volume.
+	FSGroupPolicy string `json:"fsGroupPolicy,omitempty" enum:"None,File,ReadWriteOnceWithFSType"`
+	// Whether volumes are mounted with the SELinux label of the pod. The default is `true` for Cinder.
+	SELinuxMount *bool `json:"seLinuxMount,omitempty"`
+	// Whether pods use volumes by claims, and also inline. The default is `Persistent`.
+	Modes []string `json:"volumeLifecycleModes,omitempty" enum:"Persistent,Ephemeral" rule:"set"`
 }
 
 // SnapshotClass contains options of the VolumeSnapshotClass.
@@ -153,6 +171,15 @@ type Sidecars struct {
 	// Whether the metadata of new volumes, shares and snapshots of volumes in OpenStack name the claim
 	// or the VolumeSnapshot and its namespace, for example in `csi.storage.k8s.io/pvc/name`.
 	ClaimMetadata bool `json:"claimMetadata,omitempty" default:"false"`
+	// How long a sidecar waits for the driver to end a call, such as `3m`. It applies to provisioner,
+	// attacher, resizer and snapshotter, as the following fields do.
+	Timeout string `json:"timeout,omitempty" rule:"duration"`
+	// How many objects each sidecar processes at the same time.
+	Workers int `json:"workers,omitempty" range:"1-1000"`
+	// How many requests each sidecar sends to the API server, per second on average.
+	KubeAPIQPS int `json:"kubeAPIQPS,omitempty" range:"1-1000"`
+	// How many requests it sends at once.
+	KubeAPIBurst int `json:"kubeAPIBurst,omitempty" range:"1-1000"`
 }
 
 // CSIAddons contains options of the containers of CSI-Addons.
@@ -193,6 +220,8 @@ type Class struct {
 	Annotations map[string]string `json:"annotations,omitempty" rule:"annotations"`
 	// The availability zone of new volumes.
 	Availability string `json:"availability,omitempty" rule:"zone"`
+	// The filesystem of new volumes: the parameter `csi.storage.k8s.io/fstype`. The default is `ext4`.
+	FSType string `json:"fsType,omitempty" kind:"CinderConfig" rule:"filesystem"`
 	// The ID of the share network of new shares. It is used for share types with
 	// `driver_handles_share_servers=true`, which need one.
 	ShareNetworkID string `json:"shareNetworkID,omitempty" kind:"ManilaConfig" rule:"id"`

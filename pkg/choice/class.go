@@ -110,6 +110,7 @@ func (c Class) with(other Class) Class {
 	c.ReclaimPolicy = cmp.Or(other.ReclaimPolicy, c.ReclaimPolicy)
 	c.VolumeBindingMode = cmp.Or(other.VolumeBindingMode, c.VolumeBindingMode)
 	c.Availability = cmp.Or(other.Availability, c.Availability)
+	c.FSType = cmp.Or(other.FSType, c.FSType)
 	c.ShareNetworkID = cmp.Or(other.ShareNetworkID, c.ShareNetworkID)
 	if other.MountOptions != nil {
 		c.MountOptions = other.MountOptions
@@ -146,6 +147,9 @@ func (c Class) Apply(to *storagev1.StorageClass) {
 	to.Labels, to.Annotations = merged(to.Labels, c.Labels), merged(to.Annotations, c.Annotations)
 	if c.Availability != "" {
 		to.Parameters = merged(to.Parameters, map[string]string{"availability": c.Availability})
+	}
+	if c.FSType != "" {
+		to.Parameters = merged(to.Parameters, map[string]string{"csi.storage.k8s.io/fstype": c.FSType})
 	}
 }
 

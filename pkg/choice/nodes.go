@@ -34,6 +34,10 @@ func (c *Config) validatePods(f flavour.Flavour) (errs field.ErrorList) {
 		errs = append(errs, field.Forbidden(at.Child("controller"), "remove the field: on HyperShift "+
 			"these pods are configured by the HostedControlPlane"))
 	}
+	if f.Hosted() && c.ClaimAnnotations {
+		errs = append(errs, field.Forbidden(field.NewPath("claimAnnotations"), "remove the field: on "+
+			"HyperShift the driver cannot read claims of the guest cluster"))
+	}
 	errs = append(errs, c.Pods.Node.validate(at.Child("node"))...)
 	return append(errs, c.Pods.Controller.validate(at.Child("controller"))...)
 }

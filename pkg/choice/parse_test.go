@@ -45,7 +45,9 @@ classes:
 - type: gold
   name: gold-for-nodes
   shareClients: [10.0.1.0/24]
-sidecars: {releaseLeases: Always, claimMetadata: true}
+sidecars: {releaseLeases: Always, claimMetadata: true, timeout: 4m, workers: 20}
+csiDriver: {fsGroupPolicy: File, seLinuxMount: false, volumeLifecycleModes: [Persistent, Ephemeral]}
+claimAnnotations: true
 csiAddons: {image: registry.example.com/csi-addons, apiServerTokens: true, maxAccessRules: 128}
 kubeletDir: /var/snap/microk8s/common/var/lib/kubelet
 pods:
@@ -68,7 +70,7 @@ pods:
 
 // remove is about an unknown field at the top.
 const remove = ": remove it. The fields here are apiVersion, kind, driver, types, defaultClass, " +
-	"class, classes, kubeletDir, pods, sidecars, csiAddons"
+	"class, classes, kubeletDir, csiDriver, pods, claimAnnotations, sidecars, csiAddons"
 
 // faultsOf returns the faults in a text. The API server refuses an object with the same content.
 func faultsOf(t *testing.T, kind choice.Kind, text string) string {

@@ -61,6 +61,11 @@ func RuleOf(kind Kind, name string) Rule {
 		}
 	case "zone":
 		return Rule{Pattern: printable, Max: 255, Advice: "use the name of an availability zone"}
+	case "filesystem":
+		return Rule{Pattern: `^[a-z0-9]+$`, Max: 16, Advice: "use a filesystem such as ext4 or xfs"}
+	case "duration":
+		return Rule{Pattern: `^[1-9][0-9]{0,3}[sm]$`, Max: 5, Advice: "use seconds or minutes, such as " +
+			"90s or 3m"}
 	case "id":
 		return Rule{
 			Pattern: `^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`,

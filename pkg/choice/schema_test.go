@@ -173,7 +173,7 @@ func TestSchemaAcceptsEveryField(t *testing.T) {
 	t.Parallel()
 	for kind, spec := range map[choice.Kind]string{
 		choice.Manila: complete,
-		choice.Cinder: "snapshotClass: {forceCreate: true}\n",
+		choice.Cinder: "snapshotClass: {forceCreate: true}\nclass: {fsType: xfs}\n",
 	} {
 		d := definitionOf(t, kind)
 		object, err := d.object(spec)

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/yaml"
 
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -286,24 +285,45 @@ func TestInvalidDriversAreRejectedByName(t *testing.T) {
 	}
 }
 
-func TestFSGroupPolicyChangesOnlyTheCSIDriver(t *testing.T) {
+func TestCSIDriverHasWhatIsChosen(t *testing.T) {
 	t.Parallel()
-	d := assembled(t, flavour.Standalone, plugins()...)[0]
-	want, got := d.bundle.Assets(), d.bundle.Assets()
-	assert.NilError(t, d.setFSGroupPolicy(got))
-	assert.Check(t, is.DeepEqual(want, got), "without a policy")
-	d.components.FSGroupPolicy = storagev1.FileFSGroupPolicy
-	assert.NilError(t, d.setFSGroupPolicy(got))
-	for i := range want {
-		if want[i].Role != bundle.CSIDriver {
-			assert.Check(t, is.DeepEqual(want[i], got[i]))
-			continue
-		}
-		var before, after storagev1.CSIDriver
-		assert.NilError(t, errors.Join(yaml.UnmarshalStrict(want[i].Data, &before),
-			yaml.UnmarshalStrict(got[i].Data, &after)))
-		before.Spec.FSGroupPolicy = &d.components.FSGroupPolicy
-		assert.Check(t, is.DeepEqual(before, after), "CSIDriver")
+	for name, tt := range map[string]struct {
+		chosen string
+		policy storagev1.FSGroupPolicy
+		want   func(*storagev1.CSIDriverSpec)
+	}{
+		"nothing": {"{}", "", func(*storagev1.CSIDriverSpec) {}},
+		"a variable": {"{fsGroupPolicy: None}", storagev1.FileFSGroupPolicy,
+			func(s *storagev1.CSIDriverSpec) { s.FSGroupPolicy = new(storagev1.FileFSGroupPolicy) }},
+		"all fields": {
+			"{fsGroupPolicy: ReadWriteOnceWithFSType, seLinuxMount: false, " +
+				"volumeLifecycleModes: [Persistent, Ephemeral]}", "",
+			func(s *storagev1.CSIDriverSpec) {
+				s.FSGroupPolicy = new(storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
+				s.SELinuxMount = new(false)
+				s.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{
+					storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral,
+				}
+			},
+		},
+	} {
+		f := clustertest.New(t, clustertest.Seed{
+			Flavour: flavour.Kubernetes, Spec: "{csiDriver: " + tt.chosen + "}",
+		})
+		p := cinderPlugin()
+		p.Setup = setUpChoices
+		d := assembledIn(t, f, p)[0]
+		d.components.FSGroupPolicy = tt.policy
+		f.Start(t)
+		asset := d.bundle.Select(bundle.CSIDriver, flavour.Guest)[0]
+		want, err := decode[storagev1.CSIDriver](asset)
+		assert.NilError(t, err)
+		tt.want(&want.Spec)
+		asset.Data, err = d.chosenCSIDriver(asset)
+		assert.NilError(t, err)
+		got, err := decode[storagev1.CSIDriver](asset)
+		assert.NilError(t, err)
+		assert.Check(t, is.DeepEqual(want, got), name)
 	}
 }
 

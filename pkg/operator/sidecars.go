@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,16 +24,60 @@ import (
 )
 
 func (d *driver) sidecarHooks(deployed func() *appsv1.Deployment) []hook.Workload {
-	names := func() []string {
-		if !d.choices.Config().Sidecars.ClaimMetadata {
-			return nil
+	given := func(flag string, is func(choice.Config) bool) func() []string {
+		return func() []string {
+			if !is(d.choices.Config()) {
+				return nil
+			}
+			return []string{flag}
 		}
-		return []string{"--extra-create-metadata"}
 	}
-	return []hook.Workload{
+	const names = "--extra-create-metadata"
+	claims := func(c choice.Config) bool { return c.ClaimAnnotations }
+	metadata := func(c choice.Config) bool { return c.Sidecars.ClaimMetadata }
+	hooks := []hook.Workload{
 		d.releaseLeasesHook(deployed),
-		hook.Arguments("csi-provisioner", names), hook.Arguments("csi-snapshotter", names),
+		hook.Arguments("csi-driver", given("--pvc-annotations", claims)),
+		hook.Arguments("csi-provisioner", given(names, func(c choice.Config) bool {
+			return claims(c) || metadata(c)
+		})),
+		hook.Arguments("csi-snapshotter", given(names, metadata)),
 	}
+	for _, sidecar := range sidecarsWithLease() {
+		hooks = append(hooks, hook.Arguments(sidecar, func() []string {
+			return sidecarArguments(sidecar, d.choices.Config().Sidecars)
+		}))
+	}
+	return hooks
+}
+
+// sidecarArguments returns the arguments of a sidecar for what is chosen. They override earlier
+// ones.
+func sidecarArguments(sidecar string, chosen choice.Sidecars) (arguments []string) {
+	workers := "--worker-threads"
+	if sidecar == "csi-resizer" {
+		workers = "--workers"
+	}
+	if chosen.Timeout != "" {
+		arguments = append(arguments, "--timeout="+chosen.Timeout)
+	}
+	for _, option := range []struct {
+		flag  string
+		value int
+	}{
+		{workers, chosen.Workers}, {"--kube-api-qps", chosen.KubeAPIQPS},
+		{"--kube-api-burst", chosen.KubeAPIBurst},
+	} {
+		if option.value != 0 {
+			arguments = append(arguments, option.flag+"="+strconv.Itoa(option.value))
+		}
+	}
+	return arguments
+}
+
+// sidecarsWithLease returns the names of the containers that elect a leader.
+func sidecarsWithLease() []string {
+	return []string{"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter"}
 }
 
 // releaseGate makes a sidecar release its Lease when it ends. A sidecar that does not know the
@@ -57,9 +102,7 @@ func (d *driver) releaseLeasesHook(deployed func() *appsv1.Deployment) hook.Work
 }
 
 func hasLease(c corev1.Container) bool {
-	return slices.Contains([]string{
-		"csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter",
-	}, c.Name)
+	return slices.Contains(sidecarsWithLease(), c.Name)
 }
 
 // releasesLease returns whether a sidecar gets the feature gate. While the release is unknown, for

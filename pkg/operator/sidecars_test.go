@@ -170,6 +170,40 @@ func leasesIn(t *testing.T, f flavour.Flavour, choice string) *driver {
 	return d
 }
 
+// The resizer has another name for the number of its workers.
+func TestSidecarsAndDriverGetWhatIsChosen(t *testing.T) {
+	t.Parallel()
+	f := clustertest.New(t, clustertest.Seed{Flavour: flavour.Kubernetes, Spec: `
+claimAnnotations: true
+sidecars: {timeout: 4m, workers: 20, kubeAPIQPS: 10, kubeAPIBurst: 30}
+`})
+	p := cinderPlugin()
+	p.Setup = setUpChoices
+	d := assembledIn(t, f, p)[0]
+	f.Start(t)
+	requests := []string{"--kube-api-qps=10", "--kube-api-burst=30"}
+	workers := append([]string{"--timeout=4m", "--worker-threads=20"}, requests...)
+	want := map[string][]string{
+		"csi-driver":      {"--pvc-annotations"},
+		"csi-provisioner": append([]string{"--extra-create-metadata"}, workers...),
+		"csi-attacher":    workers, "csi-snapshotter": workers,
+		"csi-resizer": append([]string{"--timeout=4m", "--workers=20"}, requests...),
+		"other":       nil,
+	}
+	deployment := &appsv1.Deployment{}
+	for name := range want {
+		deployment.Spec.Template.Spec.Containers = append(deployment.Spec.Template.Spec.Containers,
+			corev1.Container{Name: name})
+	}
+	d.settings.ReleaseLeases = new(false)
+	for _, h := range d.sidecarHooks(func() *appsv1.Deployment { return nil }) {
+		assert.NilError(t, h.Deployment(nil, deployment))
+	}
+	for _, c := range deployment.Spec.Template.Spec.Containers {
+		assert.Check(t, is.DeepEqual(want[c.Name], c.Args), c.Name)
+	}
+}
+
 func TestReleaseOfOpenShiftIsReadOnlyWithPermission(t *testing.T) {
 	t.Parallel()
 	updated := &corev1.ConfigMap{

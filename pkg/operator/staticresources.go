@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,14 +58,15 @@ func (d *driver) staticResources(
 	if len(assets) == 0 {
 		return nil, nil
 	}
-	if err := d.setFSGroupPolicy(assets); err != nil {
-		return nil, err
-	}
 	s := d.newStaticObjects(name, side)
 	s.read = d.assetFunc(assets)
+	informers := d.csiAddons.informers()
+	if informers == nil {
+		informers = d.choices.Informers()
+	}
 	f := factory.New().
 		WithInformers(cluster.DelayStatus(d.operator.Informer())).
-		WithInformers(d.csiAddons.informers()...).
+		WithInformers(informers...).
 		ResyncEvery(staticResync)
 	for _, asset := range assets {
 		object, informer, err := s.watched(side, asset)
@@ -91,6 +93,9 @@ func (s *staticObjects) watched(
 		return staticObject{}, nil, err
 	}
 	o := staticObject{asset: asset.Name, kind: object.Kind, name: object.Name}
+	if asset.Role == bundle.CSIDriver { // the defaults could replace it while the choices are invalid
+		o.wanted = func() bool { _, err := s.choices.Current(); return err == nil }
+	}
 	if object.APIVersion == "v1" && object.Kind == "Service" { // repairPorts reads it, too
 		services := s.cluster.Side(side).ObjectInformers.For(object.Namespace, object.Name).
 			Core().V1().Services()
@@ -106,39 +111,50 @@ func (s *staticObjects) watched(
 	return o, clients.Trigger(resource, object.Namespace, object.Name), nil
 }
 
-// setFSGroupPolicy sets the policy of the driver plugin in the CSIDriver among the assets.
-func (d *driver) setFSGroupPolicy(assets []bundle.Asset) error {
-	policy := d.components.FSGroupPolicy
-	for i, asset := range assets {
-		if policy == "" || asset.Role != bundle.CSIDriver {
-			continue
-		}
-		object, err := decode[storagev1.CSIDriver](asset)
-		if err != nil {
-			return err
-		}
-		object.Spec.FSGroupPolicy = &policy
-		if assets[i].Data, err = yaml.Marshal(object); err != nil {
-			return fmt.Errorf("changing asset %q: %w", asset.Name, err)
-		}
+// chosenCSIDriver returns the CSIDriver with what the administrator has chosen.
+func (d *driver) chosenCSIDriver(asset bundle.Asset) ([]byte, error) {
+	chosen := d.choices.Config().CSIDriver
+	policy := cmp.Or(d.components.FSGroupPolicy, storagev1.FSGroupPolicy(chosen.FSGroupPolicy))
+	object, err := decode[storagev1.CSIDriver](asset)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	if policy != "" {
+		object.Spec.FSGroupPolicy = &policy
+	}
+	object.Spec.SELinuxMount = cmp.Or(chosen.SELinuxMount, object.Spec.SELinuxMount)
+	if chosen.Modes != nil {
+		object.Spec.VolumeLifecycleModes = nil
+	}
+	for _, mode := range chosen.Modes {
+		object.Spec.VolumeLifecycleModes = append(object.Spec.VolumeLifecycleModes,
+			storagev1.VolumeLifecycleMode(mode))
+	}
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("changing asset %q: %w", asset.Name, err)
+	}
+	return text, nil
 }
 
 // assetFunc returns a function that reads an asset by name. While CSI-Addons is active it reads the
 // assets that replace others.
 func (d *driver) assetFunc(assets []bundle.Asset) resourceapply.AssetFunc {
-	data := map[string][]byte{}
+	known := map[string]bundle.Asset{}
 	for _, asset := range assets {
-		data[asset.Name] = asset.Data
+		known[asset.Name] = asset
 	}
 	return func(name string) ([]byte, error) {
 		if other := d.csiAddons.instead(name); other != nil {
 			return other, nil
 		}
-		if text, ok := data[name]; ok {
-			return text, nil
+		switch asset, ok := known[name]; {
+		case !ok:
+			return nil, fmt.Errorf("no asset %q", name)
+		case asset.Role == bundle.CSIDriver:
+			return d.chosenCSIDriver(asset)
+		default:
+			return asset.Data, nil
 		}
-		return nil, fmt.Errorf("no asset %q", name)
 	}
 }
