@@ -16,6 +16,7 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // podOption is a field of choice.PodOptions: a value, what pods with it contain, and one that is
@@ -81,6 +82,35 @@ func TestOptionsOfPods(t *testing.T) {
 			e.optionsOfPods(name)
 		})
 	}
+}
+
+// TestOptionsOfNodePluginsInAGuestCluster checks that a dry run in the guest cluster decides about
+// node plugins, and that nothing decides about pods in the management cluster.
+func TestOptionsOfNodePluginsInAGuestCluster(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, options{Flavour: flavour.HyperShift})
+	e.awaitAvailable()
+	e.awaitNoWrites()
+	before := e.workloads()
+	for choices, problem := range map[string]string{
+		"{controller: {replicas: 1}}": "pods.controller: Forbidden: remove the field: on HyperShift",
+		"{node: {priorityClassName: missing, tolerations: [{effect: Never}]}}": "pods.node." +
+			`priorityClassName: Not found: "missing"`,
+	} {
+		e.choose("pods: " + choices + "\n")
+		e.eventually(prompt, func() error {
+			return e.hasCondition(manilaConfigValid, opv1.ConditionFalse, "Invalid", "line 3: "+problem)
+		})
+		e.mustHaveWorkloads(before)
+	}
+	e.choose("pods: {node: {priorityClassName: system-cluster-critical}}\n")
+	e.eventually(soon, func() error {
+		w, err := e.workload(nodeName)
+		if err != nil {
+			return err
+		}
+		return checkEqual("system-cluster-critical", w.Pod.PriorityClassName)
+	})
 }
 
 func (e *env) optionsOfPods(name string) {
