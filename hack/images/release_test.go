@@ -25,7 +25,7 @@ case "$2" in
 	driver=${2#*/drivers/}
 	printf 'kind: Namespace\nmetadata:\n  name: shared\n---\n'
 	printf 'kind: Deployment\nmetadata:\n  name: %s\nspec:\n' "${driver%%/*}"
-	printf '  image: demo-operator\n' ;;
+	printf '  image: demo-operator\n  env:\n  - name: A_IMAGE\n    value: quay.io/a:v1\n' ;;
 *) printf 'kind: Other\nmetadata:\n  name: %s\n' "${2##*/}" ;;
 esac
 `
@@ -102,14 +102,16 @@ func checkFiles(t *testing.T, output, digests string) {
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("checking the digests: %v\n%s", err, out)
 	}
-	want := "kind: Deployment\nmetadata:\n  name: cinder\nspec:\n  image: quay.io/me/demo-operator@" +
-		digestOf(t, output) + "\n"
+	image := "quay.io/me/demo-operator@" + digestOf(t, output) + "\n"
+	want := "kind: Deployment\nmetadata:\n  name: cinder\nspec:\n  image: " + image +
+		"  env:\n  - name: A_IMAGE\n    value: quay.io/a:v1\n"
 	for file, want := range map[string]string{
 		"olm-prerequisites-cinder.yaml": want,
 		"olm-prerequisites-manila.yaml": strings.Replace(want, "cinder", "manila", 1),
 		"olm-prerequisites-common.yaml": "kind: Namespace\nmetadata:\n  name: shared\n",
 		"common.yaml":                   "kind: Other\nmetadata:\n  name: namespace\n",
 		"crds.yaml":                     "kind: Other\nmetadata:\n  name: crds\n",
+		"images.txt":                    "quay.io/a:v1\n" + image,
 		"CHANGELOG.md":                  "# v1.2.3\n\nMore.\n",
 	} {
 		if diff := cmp.Diff(want, read(t, output, file)); diff != "" || !strings.Contains(digests, file) {

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"regexp"
+	"strconv"
 	"strings"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
@@ -85,46 +88,92 @@ func eachFile(fsys fs.FS, pattern string, do func(file string, text []byte) erro
 }
 
 // valuesSchema adds the schemas of the objects that values configure to the definitions of the
-// chart's schema. Helm does not ask the API server to refuse unknown fields, so the schema does.
+// chart's schema. Helm does not ask the API server to refuse wrong values, so the schema does.
 func valuesSchema(fsys fs.FS, text []byte) ([]byte, error) {
 	var schema map[string]any
 	if err := json.Unmarshal(text, &schema); err != nil {
 		return nil, fmt.Errorf("decoding %s: %w", chartSchema, err)
 	}
-	definitions := map[string]any{}
-	schema["$defs"] = definitions
+	definitions, _ := schema["$defs"].(map[string]any)
+	specs := map[string]any{}
 	err := eachFile(fsys, "crds/generated/*", func(file string, text []byte) error {
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := yaml.Unmarshal(text, &crd); err != nil {
+		crd := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, &crd.Object); err != nil {
 			return fmt.Errorf("decoding %s: %w", file, err)
 		}
-		spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
-		sealed(&spec)
-		definitions[crd.Spec.Names.Plural] = spec
-		return nil
+		plural, _, _ := strings.Cut(crd.GetName(), ".")
+		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		if err != nil || len(versions) == 0 {
+			return fmt.Errorf("%s has no version: %w", file, err)
+		}
+		spec, _, err := unstructured.NestedMap(versions[0].(map[string]any), "schema",
+			"openAPIV3Schema", "properties", "spec")
+		sealed(spec, definitions)
+		specs[plural] = spec
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(definitions, specs)
 	text, err = json.MarshalIndent(schema, "", "  ")
 	return append(text, '\n'), err
 }
 
-// sealed makes the objects in a schema refuse unknown fields, and removes what is only for API
-// servers.
-func sealed(s *apiextensionsv1.JSONSchemaProps) {
-	s.XValidations, s.Default, s.XIntOrString = nil, nil, false
-	if s.Properties != nil {
-		s.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{}
+// sealed makes the objects in a schema refuse unknown fields, and says in the language of JSON
+// schemas what API servers find out otherwise: rules about keys of maps and about sets, and by the
+// definition with the name of a field what Kubernetes requires of this field.
+func sealed(schema, definitions map[string]any) {
+	rules, _ := schema["x-kubernetes-validations"].([]any)
+	for _, rule := range rules {
+		text, _ := rule.(map[string]any)["rule"].(string)
+		if keys := keysRule().FindStringSubmatch(text); keys != nil {
+			names := map[string]any{"pattern": keys[3]}
+			if keys[2] != "" { // without regard to case, but only for these letters
+				names["pattern"] = regexp.MustCompile(`\[(-?)a-z`).ReplaceAllString(keys[3], "[${1}A-Za-z")
+			}
+			if limit, err := strconv.Atoi(keys[1]); err == nil {
+				names["minLength"], names["maxLength"] = 1, limit
+			}
+			schema["propertyNames"] = names
+		}
+		if reserved := reservedRule().FindStringSubmatch(text); reserved != nil {
+			schema["propertyNames"] = map[string]any{"not": map[string]any{"pattern": reserved[1]}}
+		}
+		if text == "self.all(a, self.exists_one(b, a == b))" {
+			schema["uniqueItems"] = true
+		}
 	}
-	for name, property := range s.Properties {
-		sealed(&property)
-		s.Properties[name] = property
+	delete(schema, "default")
+	maps.DeleteFunc(schema, func(name string, _ any) bool {
+		return strings.HasPrefix(name, "x-kubernetes-")
+	})
+	properties, _ := schema["properties"].(map[string]any)
+	if properties != nil {
+		schema["additionalProperties"] = false
 	}
-	if s.Items != nil {
-		sealed(s.Items.Schema)
+	for name, property := range properties {
+		property := property.(map[string]any)
+		if definitions[name] != nil {
+			property["$ref"] = "#/$defs/" + name
+		}
+		sealed(property, definitions)
 	}
-	if values := s.AdditionalProperties; values != nil && values.Schema != nil {
-		sealed(values.Schema)
+	for _, name := range []string{"items", "additionalProperties"} {
+		if child, ok := schema[name].(map[string]any); ok {
+			sealed(child, definitions)
+		}
 	}
+}
+
+// keysRule matches a rule about the keys of a map: their maximum length, whether case matters, and
+// their pattern.
+func keysRule() *regexp.Regexp {
+	return regexp.MustCompile(`^self\.all\(k, (?:k != '' && size\(k\) <= (\d+) && )?` +
+		`k(\.lowerAscii\(\))?\.matches\(r'(.*)'\)\)$`)
+}
+
+// reservedRule matches a rule about keys that a map does not contain.
+func reservedRule() *regexp.Regexp {
+	return regexp.MustCompile(`^!self\.exists\(k, k\.matches\(r'(.*)'\)\)$`)
 }

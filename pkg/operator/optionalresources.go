@@ -5,8 +5,12 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
@@ -29,7 +33,7 @@ func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
 		cluster.DelayStatus(d.operator.Informer()))
 	s := d.newStaticObjects(name, flavour.ControlPlane)
 	s.optional = true
-	s.read = d.assetFunc(slices.Concat(assets, operatorAssets))
+	s.read = d.labelled(d.assetFunc(slices.Concat(assets, operatorAssets)))
 	for _, asset := range assets {
 		s.objects = append(s.objects, staticObject{asset: asset.Name, wanted: crd.Exists})
 	}
@@ -51,4 +55,23 @@ func (d *driver) serviceMonitor(name string) (factory.Controller, error) {
 		WithSync(cluster.WhileManaged(d.operator, sync)).
 		ResyncEvery(staticResync).
 		ToController(s.instance(), d.events), nil
+}
+
+// labelled adds the administrator's labels to ServiceMonitors, by which Prometheus may select them.
+func (d *driver) labelled(read resourceapply.AssetFunc) resourceapply.AssetFunc {
+	if len(d.settings.MonitorLabels) == 0 {
+		return read
+	}
+	return func(name string) ([]byte, error) {
+		text, err := read(name)
+		monitor := &unstructured.Unstructured{}
+		if err == nil {
+			err = yaml.Unmarshal(text, &monitor.Object)
+		}
+		if err != nil {
+			return nil, err
+		}
+		monitor.SetLabels(labels.Merge(d.settings.MonitorLabels, monitor.GetLabels()))
+		return yaml.Marshal(monitor.Object)
+	}
 }

@@ -30,6 +30,7 @@ func TestServiceMonitorsFollowTheClusterAndTheServiceOfTheOperator(t *testing.T)
 		flavour.Kubernetes: {"insecureSkipVerify": true},
 	} {
 		d := assembled(t, f, plugins()...)[0]
+		d.settings.MonitorLabels = map[string]string{"release": "prometheus"}
 		clients := d.cluster.Side(flavour.ControlPlane)
 		api := clients.Dynamic.(*dynamicfake.FakeDynamicClient)
 		sync := syncer(t, d, d.serviceMonitor)
@@ -65,6 +66,7 @@ func TestServiceMonitorsFollowTheClusterAndTheServiceOfTheOperator(t *testing.T)
 			"manila-csi-driver-controller-metrics." + driver.GetNamespace() + ".svc": driver,
 			name + "-metrics.operators.svc":                                          of,
 		} {
+			assert.Check(t, is.Equal(monitor.GetLabels()["release"], "prometheus"))
 			endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
 			assert.Assert(t, err == nil && len(endpoints) > 0, "endpoints %v, %v", endpoints, err)
 			want := maps.Clone(verification)

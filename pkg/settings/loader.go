@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // loader collects faults and warnings while it reads flags and environment variables.
@@ -163,4 +164,14 @@ func (l *loader) boolean(name string) *bool {
 		return nil
 	}
 	return &is
+}
+
+// labels returns labels such as a=b,c=d, and ignores everything else.
+func (l *loader) labels(name string) labels.Set {
+	found, err := labels.ConvertSelectorToLabelsMap(l.env(name))
+	if err != nil {
+		l.warn("environment variable %s is %q: it is ignored, because of %v", name, l.env(name), err)
+		return nil
+	}
+	return found
 }

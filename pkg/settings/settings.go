@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
@@ -22,6 +23,7 @@ const (
 	envFSGroupPolicy  = "CSI_FSGROUP_POLICY"
 	envRunAsUser      = "RUN_AS_USER"
 	envReleaseLeases  = "RELEASE_LEASES"
+	envMonitorLabels  = "SERVICE_MONITOR_LABELS"
 
 	envAPIServerTokens = "CSI_ADDONS_API_SERVER_TOKENS"
 	envMaxAccessRules  = "CSI_ADDONS_MAX_ACCESS_RULES"
@@ -80,6 +82,8 @@ type Settings struct {
 	// ReleaseLeases is whether sidecars get the feature gate ReleaseLeaderElectionOnExit; nil if the
 	// operator decides.
 	ReleaseLeases *bool
+	// MonitorLabels are more labels of the ServiceMonitors.
+	MonitorLabels labels.Set
 	// FSGroupPolicy overrides the policy of the CSIDriver, unless it is "".
 	FSGroupPolicy storagev1.FSGroupPolicy
 	// PollInterval is the time between two probes of the cloud.
@@ -157,7 +161,7 @@ func (f *Flags) Load(
 	}
 	s.ReleaseVersion = l.env(envReleaseVersion)
 	s.Proxy, s.RunAsUser, s.FSGroupPolicy = l.proxy(), l.runAsUser(), l.fsGroupPolicy()
-	s.ReleaseLeases = l.boolean(envReleaseLeases)
+	s.ReleaseLeases, s.MonitorLabels = l.boolean(envReleaseLeases), l.labels(envMonitorLabels)
 	if s.PollInterval < minPollInterval || s.PollInterval > maxPollInterval {
 		l.fault("flag --poll-interval is %v: it must be between %v and %v", s.PollInterval,
 			minPollInterval, maxPollInterval)

@@ -70,7 +70,8 @@ func TestEverySettingIsRead(t *testing.T) {
 	guest := file(t, kubeconfig)
 	env := map[string]string{
 		"OPERATOR_IMAGE_VERSION": "4.21.3", "CSI_FSGROUP_POLICY": "File", "RUN_AS_USER": "1001",
-		"HTTP_PROXY": "http://proxy:1", "HTTPS_PROXY": "", "NO_PROXY": "a,b", "RELEASE_LEASES": "true",
+		"SERVICE_MONITOR_LABELS": "release=prometheus",
+		"HTTP_PROXY":             "http://proxy:1", "HTTPS_PROXY": "", "NO_PROXY": "a,b", "RELEASE_LEASES": "true",
 		"CSI_ADDONS_API_SERVER_TOKENS": "true", "CSI_ADDONS_MAX_ACCESS_RULES": "1000",
 	}
 	const configText = "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\n" +
@@ -92,6 +93,7 @@ func TestEverySettingIsRead(t *testing.T) {
 			{Name: "HTTP_PROXY", Value: "http://proxy:1"}, {Name: "NO_PROXY", Value: "a,b"},
 		},
 		RunAsUser:     ptr.To[int64](1001),
+		MonitorLabels: map[string]string{"release": "prometheus"},
 		ReleaseLeases: ptr.To(true),
 		FSGroupPolicy: "File",
 		CSIAddons:     settings.CSIAddons{APIServerTokens: true, MaxAccessRules: 1000},
@@ -158,6 +160,7 @@ func TestUnusableOptionalSettingIsAWarning(t *testing.T) {
 	for name, tt := range map[string]struct{ value, want string }{
 		"CSI_FSGROUP_POLICY":           {"Sometimes", ""},
 		"RUN_AS_USER":                  {"0", ""},
+		"SERVICE_MONITOR_LABELS":       {"a", ""},
 		"RELEASE_LEASES":               {"on", ""},
 		"CSI_ADDONS_API_SERVER_TOKENS": {"maybe", ""},
 		"CSI_ADDONS_MAX_ACCESS_RULES":  {"1001", ", because it is not a number of rules"},

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -18,7 +19,6 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -29,7 +29,10 @@ import (
 
 // chart are the arguments of each rendering.
 const chart = repository + "/assets/helm/generated/openstack-csi --kube-version=1.36.0 " +
-	"--namespace=openstack-csi"
+	"--namespace=openstack-csi --set=images.registry=" + noRegistry
+
+// noRegistry is the registry of the images that have none in manifests.
+const noRegistry = "registry.test"
 
 // helms returns both majors of Helm, by name.
 func helms() map[string]string {
@@ -80,9 +83,9 @@ func rendered(t *testing.T, command string) map[string]*unstructured.Unstructure
 	output, err := guide.Output(t.Context(), command)
 	assert.NilError(t, err)
 	objects := map[string]*unstructured.Unstructured{}
-	for _, text := range strings.Split(output, "\n---\n") {
-		object := &unstructured.Unstructured{}
-		assert.NilError(t, yaml.Unmarshal([]byte(text), &object.Object))
+	all, err := decoded(strings.ReplaceAll(output, noRegistry+"/", ""))
+	assert.NilError(t, err)
+	for _, object := range all {
 		annotations := object.GetAnnotations()
 		if delete(annotations, "helm.sh/resource-policy"); len(annotations) == 0 {
 			annotations = nil
@@ -103,16 +106,25 @@ func TestHelmRefusesBadValues(t *testing.T) {
 		"manila.spec.kubletDir=/x":             "at '/manila/spec': additional properties",
 		"cinder.spec.blockStorage.rescan=true": "at '/cinder/spec/blockStorage': additional properties",
 		"cinder.spec.class.reclaimPolicy=Keep": "at '/cinder/spec/class/reclaimPolicy': value must",
-		"pods.node.nodeSelector.zone=1":        "at '/pods/node/nodeSelector/zone': got number, want string",
+		"pods.node.nodeSelector.zone=1":        "at '/pods/node/nodeSelector/zone': got number",
 		"images.digests.csi-addons=v1":         "at '/images/digests/csi-addons': 'v1' does not match",
-		"credentials.clouds=x":                 "credentials.existing=false",
-		"credentials.existing=false":           "set credentials.clouds",
+		"credentials.clouds=[Global]":          "credentials.clouds is no clouds.yaml",
+		"credentials.cacert=x":                 "only with credentials.clouds",
+		"credentials.secret=My_Secret":         "at '/credentials/secret': 'My_Secret' does not match",
 		"manila.enabled=false":                 "enable a driver",
 		"manila.spec.logLevel=Loud":            "at '/manila/spec/logLevel': value must be one of",
+		"images.registry=":                     "a clone names no registry",
+		"images.registry=https://a.io":         "at '/images/registry': 'https://a.io' does not match",
+		"images.mirror=a.io/":                  "at '/images/mirror': 'a.io/' does not match",
+		"manila.resources.limit.cpu=1":         "at '/manila/resources': additional properties 'limit'",
+		"manila.resources.limits.memory=64Mb":  "at '/manila/resources/limits/memory': '64Mb'",
+		"manila.env.DRIVER=mine":               "at '/manila/env': additional properties 'DRIVER'",
+		"kubeletDir=/x/":                       "at '/kubeletDir': '/x/' does not match pattern",
+		"pods.node.nodeSelector.a b=c":         "invalid propertyName 'a b'",
 	} {
 		for name, helm := range helms() {
 			output, err := guide.Output(t.Context(), helm+" template "+chart+
-				" --set=manila.enabled=true --set="+value)
+				" --set=manila.enabled=true --set='"+value+"'")
 			assert.Check(t, err != nil && strings.Contains(output, want),
 				"%s with %s: the output is\n%swant %s", name, value, output, want)
 		}
@@ -126,13 +138,32 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0", 64)
 	for _, test := range []struct{ value, object, want string }{
 		{"images.registry=a.io,images.tag=v1", operator, `"a.io/manila-csi-driver-operator:v1"`},
+		{
+			"images.registry=a.io/b,images.mirror=c.io:5/d", operator,
+			`"image":"c.io:5/d/b/manila-csi-driver-operator"`,
+		},
+		{"images.mirror=c.io", operator, `"c.io/sig-storage/csi-resizer:`},
+		{"images.mirror=c.io,manila.env.RESIZER_IMAGE=mine", operator, `"value":"mine"`},
 		{"images.digests.csi-addons=" + digest, operator, `"value":"csi-addons@` + digest + `"`},
 		{"images.pullSecrets={login}", operator, `"imagePullSecrets":[{"name":"login"}]`},
+		{
+			"images.pullSecrets={login},manila.spec.pods.controller.imagePullSecrets[0].name=mine",
+			"ManilaDriver /" + manilaDriver, `"pods":{"controller":{"imagePullSecrets":[{"name":` +
+				`"mine"}]},"node":{"imagePullSecrets":[{"name":"login"}]}}`,
+		},
 		{"manila.image=mine", operator, `"image":"mine"`},
 		{"manila.replicas=0", operator, `"replicas":0`},
 		{"manila.resources.limits.cpu=2", operator, `"resources":{"limits":{"cpu":2}}`},
 		{"manila.env.DRIVER_IMAGE=mine", operator, `{"name":"DRIVER_IMAGE","value":"mine"}`},
-		{`proxy.http=http://a\$b`, operator, `{"name":"HTTP_PROXY","value":"http://a$$b"}`},
+		{`proxy.http=http://a$b`, operator, `{"name":"HTTP_PROXY","value":"http://a$$b"}`},
+		{
+			"monitoring.labels.release=mine", operator,
+			`{"name":"SERVICE_MONITOR_LABELS","value":"release=mine"}`,
+		},
+		{
+			"monitoring.enabled=true,monitoring.labels.release=mine",
+			"PrometheusRule openstack-csi/openstack-csi", `"release":"mine"`,
+		},
 		{"proxy.no=.svc", operator, `{"name":"NO_PROXY","value":".svc"}`},
 		{
 			"manila.spec.managementState=Unmanaged,manila.spec.storageClassState=Removed",
@@ -161,14 +192,14 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 			`"spec":{"enableTopology":false,"kubeletDir":"/a","managementState":"Managed"}`,
 		},
 		{
-			"credentials.existing=false,credentials.clouds=a,credentials.cacert=b",
+			`credentials.clouds=clouds: {a: 1},credentials.cacert=-BEGIN CERTIFICATE-`,
 			"Secret openstack-csi/openstack-credentials",
-			`"data":{"cacert":"Yg==","clouds.yaml":"YQ=="}`,
+			`"data":{"cacert":"LUJFR0lOIENFUlRJRklDQVRFLQ==","clouds.yaml":"Y2xvdWRzOiB7YTogMX0="}`,
 		},
 	} {
 		for name, helm := range helms() {
-			object := rendered(t, helm+" template "+chart+" --set="+
-				"manila.enabled=true,cinder.enabled=true,csiAddons.enabled=true,"+test.value)[test.object]
+			object := rendered(t, helm+" template "+chart+" --set='"+
+				"manila.enabled=true,cinder.enabled=true,csiAddons.enabled=true,"+test.value+"'")[test.object]
 			text, err := json.Marshal(object)
 			assert.Check(t, err == nil && strings.Contains(string(text), test.want),
 				"%s with %s: %s is %s, want %s", name, test.value, test.object, text, test.want)
@@ -179,28 +210,57 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 // TestHelm3 and TestHelm4 run the commands of docs/helm.md.
 func TestHelm3(t *testing.T) {
 	t.Parallel()
-	installsWithHelm(t, "helm3", func(h *helmCluster) {
+	installsWithHelm(t, "helm3", "Install with your own Secret", func(h *helmCluster) {
+		h.rotatesCredentials() // of Cinder, whose operator was started last
 		h.removes("Remove Manila", "manila", "manila")
 	})
 }
 
 func TestHelm4(t *testing.T) {
 	t.Parallel()
-	installsWithHelm(t, "helm4", func(h *helmCluster) {
+	installsWithHelm(t, "helm4", "Install", func(h *helmCluster) {
 		h.removes("Remove Cinder", "cinder", "cinder|standard-csi|/cloud-conf$|attacher")
 	})
 }
 
-func installsWithHelm(t *testing.T, name string, remove func(*helmCluster)) {
+func installsWithHelm(t *testing.T, name, section string, remove func(*helmCluster)) {
 	t.Helper()
-	h := &helmCluster{plainKubernetes: startPlainKubernetes(t), operators: map[string]helmOperator{}}
-	h.must(os.Symlink(helms()[name], filepath.Join(h.programs(), "helm")))
+	h := startHelm(t, name)
 	before := h.objects()
-	h.follows("Install", "manila")
+	h.follows(section, "manila")
 	h.changesValues()
 	h.keepsWhatOthersWrite()
 	remove(h)
 	h.removesEverything(before)
+}
+
+func startHelm(t *testing.T, name string) *helmCluster {
+	t.Helper()
+	h := &helmCluster{plainKubernetes: startPlainKubernetes(t), operators: map[string]helmOperator{}}
+	h.must(os.Symlink(helms()[name], filepath.Join(h.programs(), "helm")))
+	return h
+}
+
+// TestHelmReportsRefusedLogin installs the chart with a wrong password, for which Helm 4 does not
+// wait, and with a Secret of somebody else, which it takes over.
+func TestHelmReportsRefusedLogin(t *testing.T) {
+	t.Parallel()
+	h := startHelm(t, "helm4")
+	right := h.cloud.CloudsYAML(simulator.Clouds{})
+	wrong := bytes.Replace(right, []byte("password: "), []byte("password: wrong"), 1)
+	h.must(os.WriteFile(h.clouds(), wrong, 0o600))
+	h.run("kubectl create namespace openstack-csi")
+	h.run("kubectl create secret generic openstack-credentials --namespace=openstack-csi " +
+		"--from-literal=clouds.yaml=")
+	commands, err := guide.Commands(filepath.Join(repository, "docs/helm.md"), "Install")
+	h.must(err)
+	output := h.refuses(commands[0])
+	assert.Check(t, strings.Contains(output, "invalid ownership metadata"), output)
+	err = <-h.waits(strings.TrimSpace(commands[0])+" --take-ownership --force-conflicts", "manila")
+	assert.Check(t, is.ErrorContains(err, "status: Failed, message: ManilaCredentialsAccepted: "))
+	t.Log(err)
+	h.must(os.WriteFile(h.clouds(), right, 0o600))
+	h.runs(strings.Replace(commands[0], "helm install", "helm upgrade", 1))
 }
 
 // helmCluster is a cluster with a release of the chart.
@@ -233,13 +293,35 @@ func (h *helmCluster) follows(heading, driver string) {
 		if strings.HasPrefix(command, "kubectl wait pvc") {
 			continue
 		}
-		if strings.HasPrefix(command, "kubectl wait "+driver+"driver") {
-			stop := h.startOperator(driver)
-			h.operators[driver] = helmOperator{h.operator, stop}
+		if strings.Contains(command, " --wait ") {
+			h.must(<-h.waits(command, driver))
+			continue
+		}
+		if _, started := h.operators[driver]; !started &&
+			strings.HasPrefix(command, "kubectl wait "+driver+"driver") {
+			h.starts(driver)
 			h.awaitAvailable()
 		}
 		h.runs(command)
 	}
+}
+
+func (h *helmCluster) starts(driver string) {
+	stop := h.startOperator(driver)
+	h.operators[driver] = helmOperator{h.operator, stop}
+}
+
+// waits runs a command that waits for the operator of a driver, and starts the operator.
+func (h *helmCluster) waits(command, driver string) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- guide.Run(h.ctx(), withChart+command, h.variables()...) }()
+	err := guide.Run(h.ctx(), "kubectl wait deployment --namespace=openstack-csi --for=create "+
+		"--timeout=1m manila-csi-driver-operator", h.variables()...)
+	if err != nil {
+		h.t.Fatalf("%v, after %v", err, <-done)
+	}
+	h.starts(driver)
+	return done
 }
 
 // upgrade runs the command that changes values.
@@ -267,7 +349,6 @@ func (h *helmCluster) changesValues() {
 func (h *helmCluster) keepsWhatOthersWrite() {
 	h.runs("kubectl patch cinderdriver cinder.csi.openstack.org --type=merge " +
 		`--patch='{"spec": {"logLevel": "Debug"}}'`)
-	h.rotatesCredentials() // of Cinder, whose operator was started last
 	h.refusesOldDefinitions()
 	h.follows("Upgrade", "")
 	found, err := h.object()
@@ -329,12 +410,9 @@ func (h *helmCluster) removesEverything(before []string) {
 	h.operators[driver].stop()
 	h.runs("helm uninstall openstack-csi --namespace=openstack-csi")
 	// The objects that Helm keeps do not prevent another installation, here with the Secret.
-	secret := h.operator.Credentials[0]
-	h.runs("kubectl delete secret " + secret.Name + " --namespace=" + secret.Namespace)
-	h.runs(`helm install openstack-csi "$CHART" --namespace=openstack-csi ` +
-		`--set=credentials.existing=false --set-file=credentials.clouds="$CLOUDS" --set=` +
-		driver + ".enabled=true")
-	h.mustHaveClouds(secret)
+	h.runs(`helm install openstack-csi "$CHART" --namespace=openstack-csi --take-ownership ` +
+		`--set-file=credentials.clouds="$CLOUDS" --set=` + driver + ".enabled=true")
+	h.mustHaveClouds(h.operator.Credentials[0])
 	h.follows("Remove everything", "")
 	if diff := cmp.Diff(before, h.objects()); diff != "" {
 		h.t.Errorf("objects before the installation, and those that are left (-before +left):\n%s", diff)

@@ -191,6 +191,7 @@ func (k *plainKubernetes) writeRelease(version, folder string) {
 	digest := "@sha256:" + strings.Repeat("0", 64)
 	files, err := release.Options{
 		Root: root, Version: version, Kubectl: filepath.Join(shared.Kubernetes, "kubectl"),
+		Registry: "registry.example.com",
 	}.Manifests(k.ctx(), map[string]string{
 		"manila-csi-driver-operator":           "registry.example.com/manila" + digest,
 		"openstack-cinder-csi-driver-operator": "registry.example.com/cinder" + digest,

@@ -66,6 +66,7 @@ func (o Options) Manifests(ctx context.Context, images map[string]string,
 		}
 		files[name] = withImages(text, images)
 	}
+	files["images.txt"] = imagesIn(files)
 	var err error
 	if files[prerequisites+"common.yaml"], err = separate(files); err != nil {
 		return nil, err
@@ -172,6 +173,19 @@ func withImages(text []byte, images map[string]string) []byte {
 		}
 		return line
 	})
+}
+
+// imagesIn returns a line for each image that an object of the files names, also in a variable of an
+// operator.
+func imagesIn(files map[string][]byte) []byte {
+	lines := map[string]bool{}
+	field := regexp.MustCompile(`(?m)(?:_IMAGE\n +value|^ *(?:- )?image): (\S+)$`)
+	for _, text := range files {
+		for _, match := range field.FindAllSubmatch(text, -1) {
+			lines[string(match[1])+"\n"] = true
+		}
+	}
+	return []byte(strings.Join(slices.Sorted(maps.Keys(lines)), ""))
 }
 
 const separator = "---\n"

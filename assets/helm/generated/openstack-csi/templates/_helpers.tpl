@@ -14,16 +14,33 @@
 {{- replace ".openstack.org=openstack-csi" (printf ".openstack.org=%s" .namespace) $text }}
 {{- end }}
 
-{{/* The image of a manifest (name) by the values: those of this project have no registry there. */}}
+{{/*
+The image of a manifest (name) by the values: those of this project have no registry there. A mirror
+replaces the host of each.
+*/}}
 {{- define "openstack-csi.image" -}}
 {{- $values := .root.Values.images }}
-{{- if contains "/" .name }}{{ .name }}
-{{- else }}
-{{- with $values.registry }}{{ . }}/{{ end }}{{ .name }}
-{{- with get ($values.digests | default dict) .name }}@{{ . }}
-{{- else }}{{ with $values.tag }}:{{ . }}{{ end }}
+{{- $image := .name }}
+{{- if not (contains "/" $image) }}
+{{- with get ($values.digests | default dict) .name }}{{ $image = printf "%s@%s" $image . }}
+{{- else }}{{ with $values.tag }}{{ $image = printf "%s:%s" $image . }}{{ end }}
+{{- end }}
+{{- if $values.registry }}{{ $image = printf "%s/%s" $values.registry $image }}
+{{- else if not $values.mirror }}
+{{- fail (printf "a clone names no registry: set images.registry and images.tag for %s, or %s"
+      .name "install the chart of a release") }}
 {{- end }}
 {{- end }}
+{{- with $values.mirror }}{{ . }}/{{ regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $image "" }}
+{{- else }}{{ $image }}
+{{- end }}
+{{- end }}
+
+{{/* References to the Secrets for images, as JSON. */}}
+{{- define "openstack-csi.pullSecrets" -}}
+{{- $secrets := list }}
+{{- range .Values.images.pullSecrets }}{{ $secrets = append $secrets (dict "name" .) }}{{ end }}
+{{- toJson $secrets }}
 {{- end }}
 
 {{/*
@@ -41,11 +58,17 @@ uninstallation is kept: CustomResourceDefinitions, and the namespace of CSI-Addo
 {{- $_ := set $.seen $id true }}
 {{- if has $object.kind (list "CustomResourceDefinition" "Namespace") }}
 {{- $_ := set . "annotations" (set (.annotations | default dict) "helm.sh/resource-policy" "keep") }}
+{{- else if hasPrefix "monitoring." $object.apiVersion }}
+{{- with $.values.labels }}{{ $_ := set $object.metadata "labels" (merge $object.metadata.labels .) }}{{ end }}
 {{- else if hasPrefix "csi.openstack.org/" $object.apiVersion }}
 {{- /* What is not a value belongs to whoever sets it. */}}
 {{- $spec := deepCopy ($.values.spec | default dict) }}
 {{- range $field, $value := pick $.root.Values "clusterID" "kubeletDir" "pods" }}
-{{- if and $value (not (hasKey $spec $field)) }}{{ $_ := set $spec $field $value }}{{ end }}
+{{- if and $value (not (hasKey $spec $field)) }}{{ $_ := deepCopy $value | set $spec $field }}{{ end }}
+{{- end }}
+{{- with include "openstack-csi.pullSecrets" $.root | fromJsonArray }}
+{{- $pods := dict "controller" (dict "imagePullSecrets" .) "node" (dict "imagePullSecrets" .) }}
+{{- $_ := merge ($spec.pods | default dict) $pods | set $spec "pods" }}
 {{- end }}
 {{- $_ := set $object "spec" (merge $spec $object.spec) }}
 {{- else if and (eq $object.kind "Role") $.secret }}
@@ -72,12 +95,17 @@ uninstallation is kept: CustomResourceDefinitions, and the namespace of CSI-Addo
 {{- end }}
 {{- if hasKey .values "replicas" }}{{ $_ := set .object.spec "replicas" .values.replicas }}{{ end }}
 {{- with .values.resources }}{{ $_ := set $container "resources" . }}{{ end }}
-{{- $image := include "openstack-csi.image" (dict "root" .root "name" $container.image) }}
-{{- $_ := set $container "image" (.values.image | default $image) }}
-{{- with .root.Values.images.pullSecrets }}
-{{- $secrets := list }}
-{{- range . }}{{ $secrets = append $secrets (dict "name" .) }}{{ end }}
-{{- $_ := set $pod "imagePullSecrets" $secrets }}
+{{- if .values.image }}{{ $_ := set $container "image" .values.image }}
+{{- else }}
+{{- $_ := set $container "image" (include "openstack-csi.image" (dict "root" .root "name" $container.image)) }}
+{{- end }}
+{{- range $container.env }}
+{{- if hasSuffix "_IMAGE" .name }}
+{{- $_ := set . "value" (include "openstack-csi.image" (dict "root" $.root "name" .value)) }}
+{{- end }}
+{{- end }}
+{{- with include "openstack-csi.pullSecrets" .root | fromJsonArray }}
+{{- $_ := set $pod "imagePullSecrets" . }}
 {{- end }}
 {{- if .env }}
 {{- $env := list }}
