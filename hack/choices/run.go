@@ -1,5 +1,6 @@
 // Command choices writes docs/configuration.md and assets/schema from the types of pkg/choice, and
-// docs/api.md and the CustomResourceDefinitions from those of pkg/api. hack/update.sh calls it.
+// docs/api.md and the CustomResourceDefinitions from those of pkg/api. It also writes docs/charts.md
+// from charts.yaml. hack/update.sh calls it.
 package main
 
 import (
@@ -50,7 +51,12 @@ func generate(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	values, err := charts()
+	if err != nil {
+		return nil, err
+	}
 	files := map[string]string{
+		"docs/charts.md": values,
 		"docs/configuration.md": intro +
 			generator{comments: comments}.rows(reflect.TypeFor[choice.Document](), ""),
 		"docs/api.md": apiIntro +

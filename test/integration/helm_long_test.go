@@ -381,7 +381,7 @@ func (h *helmCluster) mustHaveClouds(secret fixtures.Credential) {
 
 // removes follows the section of the page that removes one driver, whose objects have these names.
 func (h *helmCluster) removes(section, driver, names string) {
-	h.runs("kubectl delete pvc shared --wait=false")
+	h.runs("kubectl delete pvc shared --wait=false --ignore-not-found")
 	h.operators[driver].stop()
 	h.upgrade(driver + ".enabled=false")
 	gone := h.operators[driver].Operator

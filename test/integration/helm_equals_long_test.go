@@ -1,0 +1,170 @@
+//go:build integration && long && helm
+
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/test/docs/guide"
+)
+
+// equal is a row of the table of values of other charts.
+type equal struct {
+	Cinder, Manila []string
+	Here, Why      string
+	Set            []string
+	See            map[string]string
+}
+
+func readEquals(t *testing.T) []equal {
+	t.Helper()
+	var rows []equal
+	text, err := os.ReadFile(filepath.Join(repository, "hack/choices/charts.yaml"))
+	assert.NilError(t, err)
+	assert.NilError(t, yaml.UnmarshalStrict(text, &rows))
+	return rows
+}
+
+// TestHelmTableHasEachValueOfOtherCharts compares the table with the charts of
+// cloud-provider-openstack in Go's module cache.
+func TestHelmTableHasEachValueOfOtherCharts(t *testing.T) {
+	t.Parallel()
+	download := exec.CommandContext(t.Context(), "go", "-C",
+		filepath.Join(repository, "test/node/images/programs"), "mod", "download", "-json",
+		"k8s.io/cloud-provider-openstack")
+	output, err := download.Output()
+	assert.NilError(t, err)
+	var module struct{ Dir string }
+	assert.NilError(t, json.Unmarshal(output, &module))
+	rows := readEquals(t)
+	for chart, namesOf := range map[string]func(equal) []string{
+		"cinder-csi-plugin": func(row equal) []string { return row.Cinder },
+		"manila-csi-plugin": func(row equal) []string { return row.Manila },
+	} {
+		text, err := os.ReadFile(filepath.Join(module.Dir, "charts", chart, "values.yaml"))
+		assert.NilError(t, err)
+		var values map[string]any
+		assert.NilError(t, yaml.Unmarshal(text, &values))
+		found := map[string]bool{}
+		for _, leaf := range leaves(values, "") {
+			var matching []string
+			for _, row := range rows {
+				for _, name := range namesOf(row) {
+					if matches(name, leaf) {
+						matching = append(matching, name)
+						found[name] = true
+					}
+				}
+			}
+			assert.Check(t, len(matching) == 1, "%s: %s is in the rows %q", chart, leaf, matching)
+		}
+		for _, row := range rows {
+			for _, name := range namesOf(row) {
+				last := name[strings.LastIndex(name, ".")+1:]
+				commented := regexp.MustCompile(`(?m)^ *# *` + regexp.QuoteMeta(last) + `:`)
+				assert.Check(t, found[name] || commented.Match(text), "%s has no value %s", chart, name)
+			}
+		}
+	}
+	reasons := 0
+	for _, row := range rows {
+		assert.Check(t, (row.Why == "") == (row.Here != "" && len(row.See) > 0), "%+v", row)
+		if row.Why != "" {
+			reasons++
+		}
+	}
+	assert.Check(t, reasons <= 12, "%d rows have only a reason", reasons)
+}
+
+// leaves returns the names of the values that are no maps with values.
+func leaves(value any, name string) []string {
+	below, ok := value.(map[string]any)
+	if !ok || len(below) == 0 {
+		return []string{name}
+	}
+	var names []string
+	for step, child := range below {
+		names = append(names, leaves(child, strings.TrimPrefix(name+"."+step, "."))...)
+	}
+	return names
+}
+
+// matches returns whether a name in the table stands for a value.
+func matches(name, leaf string) bool {
+	matched, _ := filepath.Match(strings.ReplaceAll(name, ".", "/"), strings.ReplaceAll(leaf, ".", "/"))
+	return matched
+}
+
+// TestHelmEqualsOfOtherChartsReachObjects installs the chart with all values of the table, and
+// finds their effects in the objects that the chart and the operators write.
+func TestHelmEqualsOfOtherChartsReachObjects(t *testing.T) {
+	t.Parallel()
+	h := startHelm(t, "helm4")
+	h.run("kubectl create -f " + filepath.Join(shared.Kubernetes, "manifests/crds"))
+	h.run("kubectl wait crd --all --for=condition=Established --timeout=1m")
+	var sets []string
+	wanted := map[string][]string{}
+	for _, row := range readEquals(t) {
+		sets = append(sets, row.Set...)
+		for object, text := range row.See {
+			wanted[object] = append(wanted[object], text)
+		}
+	}
+	h.runs(`helm install openstack-csi "$CHART" --namespace=openstack-csi --create-namespace ` +
+		`--set=cinder.enabled=true,manila.enabled=true --set-file=credentials.clouds="$CLOUDS" ` +
+		"--set='" + strings.Join(sets, ",") + "'")
+	h.startOperator("cinder")
+	h.startOperator("manila")
+	h.eventually(func() error { return h.lacks(wanted) })
+}
+
+// lacks returns an error that names the texts which objects do not contain.
+func (h *helmCluster) lacks(wanted map[string][]string) error {
+	output, err := guide.Output(h.ctx(), "kubectl get --namespace=openstack-csi --output=json "+
+		"deployments,daemonsets,secrets,storageclasses,csidrivers,configmaps,maniladrivers,"+
+		"servicemonitors.monitoring.coreos.com", h.variables()...)
+	if err != nil {
+		return err
+	}
+	var list unstructured.UnstructuredList
+	if err := list.UnmarshalJSON([]byte(output)); err != nil {
+		return err
+	}
+	missing := maps.Clone(wanted)
+	var problems []string
+	for _, object := range list.Items {
+		name := object.GetKind() + "/" + object.GetName()
+		delete(missing, name)
+		var text bytes.Buffer
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(object.Object); err != nil {
+			return err
+		}
+		for _, want := range wanted[name] {
+			if !strings.Contains(text.String(), want) {
+				problems = append(problems, fmt.Sprintf("%s has no %s:\n%s", name, want, &text))
+			}
+		}
+	}
+	for name := range missing {
+		problems = append(problems, name+" does not exist")
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("%d problems, such as: %s", len(problems), problems[0])
+	}
+	return nil
+}
