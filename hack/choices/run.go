@@ -1,6 +1,6 @@
 // Command choices writes docs/configuration.md and assets/schema from the types of pkg/choice, and
-// docs/api.md and the CustomResourceDefinitions from those of pkg/api. It also writes docs/charts.md
-// from charts.yaml. hack/update.sh calls it.
+// docs/api.md and the CustomResourceDefinitions from those of pkg/api. It also writes
+// docs/charts.md. hack/update.sh calls it.
 package main
 
 import (

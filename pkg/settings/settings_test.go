@@ -71,7 +71,8 @@ func TestEverySettingIsRead(t *testing.T) {
 	env := map[string]string{
 		"OPERATOR_IMAGE_VERSION": "4.21.3", "CSI_FSGROUP_POLICY": "File", "RUN_AS_USER": "1001",
 		"SERVICE_MONITOR_LABELS": "release=prometheus",
-		"HTTP_PROXY":             "http://proxy:1", "HTTPS_PROXY": "", "NO_PROXY": "a,b", "RELEASE_LEASES": "true",
+		"HTTP_PROXY":             "http://proxy:1", "HTTPS_PROXY": "", "NO_PROXY": "a,b",
+		"RELEASE_LEASES":               "true",
 		"CSI_ADDONS_API_SERVER_TOKENS": "true", "CSI_ADDONS_MAX_ACCESS_RULES": "1000",
 	}
 	const configText = "apiVersion: operator.openshift.io/v1alpha1\nkind: GenericOperatorConfig\n" +

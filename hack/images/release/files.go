@@ -175,8 +175,8 @@ func withImages(text []byte, images map[string]string) []byte {
 	})
 }
 
-// imagesIn returns a line for each image that an object of the files names, also in a variable of an
-// operator.
+// imagesIn returns a line for each image that an object of the files names, also in a variable of
+// an operator.
 func imagesIn(files map[string][]byte) []byte {
 	lines := map[string]bool{}
 	field := regexp.MustCompile(`(?m)(?:_IMAGE\n +value|^ *(?:- )?image): (\S+)$`)
