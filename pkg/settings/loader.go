@@ -168,10 +168,13 @@ func (l *loader) boolean(name string) *bool {
 
 // labels returns labels such as a=b,c=d, and ignores everything else.
 func (l *loader) labels(name string) labels.Set {
-	found, err := labels.ConvertSelectorToLabelsMap(l.env(name))
-	if err != nil {
-		l.warn("environment variable %s is %q: it is ignored, because of %v", name, l.env(name), err)
+	value := l.env(name)
+	if value == "" {
 		return nil
+	}
+	found, err := labels.ConvertSelectorToLabelsMap(value)
+	if err != nil {
+		l.warn("environment variable %s is %q: it is ignored, because of %v", name, value, err)
 	}
 	return found
 }
