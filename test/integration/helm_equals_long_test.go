@@ -104,7 +104,8 @@ func leaves(value any, name string) []string {
 
 // matches returns whether a name in the table stands for a value.
 func matches(name, leaf string) bool {
-	matched, _ := filepath.Match(strings.ReplaceAll(name, ".", "/"), strings.ReplaceAll(leaf, ".", "/"))
+	steps := strings.NewReplacer(".", "/")
+	matched, _ := filepath.Match(steps.Replace(name), steps.Replace(leaf))
 	return matched
 }
 

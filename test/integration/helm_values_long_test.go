@@ -34,7 +34,8 @@ const (
 func beyondSchemas() *regexp.Regexp {
 	return regexp.MustCompile(strings.Join([]string{
 		// Conditions about several elements of a list.
-		"duplicate entries for key", "give each further entry of a type a name of its own", "use each name once",
+		"duplicate entries for key", "give each further entry of a type a name of its own",
+		"use each name once",
 		// Reserved names depend on the driver, and the class of a type may have one.
 		"use a name that does not start with", "use another name: ",
 		// Two quantities have different units.
