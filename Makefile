@@ -271,7 +271,8 @@ test-node: build k8s node node-images ## Test real nodes, as root
 		./test/node/... ./test/e2e/nodes $(TESTFLAGS)
 
 .PHONY: test-promises
-test-promises: build k8s node node-images olm ## Test promises of operators on real nodes, as root
+test-promises: build k8s node node-images olm bin/tools/helm3 bin/tools/helm4
+test-promises: ## Test promises of operators on real nodes, as root
 	BIN_DIR=$(BIN_DIR) go test -tags e2e -count 1 -timeout 90m -v ./test/e2e/promises \
 		$(TESTFLAGS)
 

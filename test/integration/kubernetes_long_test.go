@@ -427,20 +427,13 @@ func (k *plainKubernetes) mustNotWarn() {
 	assert.Check(k.t, own != 0, "there are no events of the operator")
 }
 
-// objects returns all objects of the cluster, as `Kind namespace/name`, except those that each
-// cluster contains.
+// objects returns all objects of the cluster, except those that each cluster contains.
 func (k *plainKubernetes) objects() []string {
 	k.t.Helper()
-	output, err := guide.Output(k.ctx(), `kubectl get --all-namespaces --output=jsonpath=`+
-		`'{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}' `+
-		`"$(kubectl api-resources --verbs=list,delete --output=name |
-			grep -vE '^(events|endpoint)' | paste -sd,)" |
-			grep -vE '^(ConfigMap|Lease|ServiceAccount) (default|kube-[a-z-]+)/'`,
-		"PATH="+shared.Kubernetes+":"+os.Getenv("PATH"), "KUBECONFIG="+k.dir.AdminKubeconfig())
+	found, err := guide.Objects(k.ctx(), "PATH="+shared.Kubernetes+":"+os.Getenv("PATH"),
+		"KUBECONFIG="+k.dir.AdminKubeconfig())
 	k.must(err)
-	found := strings.Split(strings.TrimSpace(output), "\n")
-	slices.Sort(found)
-	return slices.Compact(found)
+	return found
 }
 
 // leaves removes one driver after the other by the commands of the guide, and what both use. No

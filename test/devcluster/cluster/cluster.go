@@ -36,10 +36,8 @@ type Options struct {
 	// Operators are the operators of the cluster. Without any, a cluster of real nodes contains
 	// nothing of OpenShift.
 	Operators []fixtures.Operator
-	// Nodes are real nodes, in a standalone cluster. The operators are then pods. With Idle they are
-	// installed without pods.
+	// Nodes are real nodes, in a standalone cluster. The operators are then pods.
 	Nodes Nodes
-	Idle  bool
 	// CSIAddons installs CSI-Addons, and the operators add it to their drivers. It needs real nodes.
 	CSIAddons bool
 	// Sidecars says that the cluster holds the Leases of sidecars: on simulated nodes none runs.

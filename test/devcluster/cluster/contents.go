@@ -53,7 +53,7 @@ func (c *Cluster) planEnvironments() error {
 	if c.opts.Guests == 0 {
 		c.environments = []*Environment{{
 			Dir: c.opts.Dir, Operators: slices.Clone(c.opts.Operators), control: c.management,
-			CSIAddons: c.opts.CSIAddons, idle: c.opts.Idle,
+			CSIAddons: c.opts.CSIAddons,
 		}}
 		if c.opts.Nodes.Count > 0 {
 			c.environments[0].kubectl = filepath.Join(c.opts.Binaries, "kubectl")

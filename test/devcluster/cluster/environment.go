@@ -28,8 +28,6 @@ type Environment struct {
 
 	// kubectl is set if the cluster is not OpenShift: it builds the manifests for Kubernetes.
 	kubectl string
-	// idle operators have no pods.
-	idle bool
 	// control is the cluster in which the operators run, target the cluster with the nodes of the
 	// drivers. They are the same in a standalone cluster.
 	control, target *controlPlane
@@ -64,7 +62,7 @@ func (s *Environment) sides(
 	}
 	if s.kubectl != "" {
 		side := fixtures.Kubernetes(s.Operators, s.kubectl)
-		side.Idle, side.CSIAddons = s.idle, s.CSIAddons
+		side.CSIAddons = s.CSIAddons
 		return do(s.target, side)
 	}
 	if !s.isHosted() {

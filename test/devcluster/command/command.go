@@ -60,7 +60,7 @@ func newRoot(r *running, args []string) *cobra.Command {
 	root.PersistentFlags().StringVar(&f.bin, "bin", "",
 		"folder of the operators' programs (default bin in the source tree)")
 	cloud := newCloud(f)
-	root.AddCommand(cloud, newAPI(f), newGuest(f), newEarlier(f))
+	root.AddCommand(cloud, newAPI(f), newGuest(f))
 	if r == nil {
 		cloud.AddCommand(newServe(f))
 		root.AddCommand(newRun(f))

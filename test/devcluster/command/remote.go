@@ -160,19 +160,4 @@ func newChange(
 	return cmd
 }
 
-func newEarlier(f *flags) *cobra.Command {
-	cmd := f.remote("earlier RELEASE",
-		"Replace the drivers on real nodes by those of an earlier release, such as 4.22",
-		cobra.ExactArgs(1),
-		func(cmd *cobra.Command, r *running, args []string) error {
-			if r.cluster == nil {
-				return errNoCluster()
-			}
-			return r.cluster.InstallEarlier(cmd.Context(), args[0])
-		})
-	cmd.Long = cmd.Short + ".\nThe operators must have no pods. " +
-		"When they have pods again, they upgrade the drivers."
-	return cmd
-}
-
 func errNoCluster() error { return errors.New("only an OpenStack runs here, no cluster") }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -57,4 +58,17 @@ func Output(ctx context.Context, command string, env ...string) (string, error) 
 		err = fmt.Errorf("%s: %w\n%s", command, err, output)
 	}
 	return string(output), err
+}
+
+// Objects returns all objects of a cluster, as `Kind namespace/name`, except those that each
+// cluster contains. The variables let kubectl find the cluster.
+func Objects(ctx context.Context, env ...string) ([]string, error) {
+	output, err := Output(ctx, `kubectl get --all-namespaces --output=jsonpath=`+
+		`'{range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}' `+
+		`"$(kubectl api-resources --verbs=list,delete --output=name |
+			grep -vE '^(events|endpoint)' | paste -sd,)" |
+			grep -vE '^(ConfigMap|Lease|ServiceAccount) (default|kube-[a-z-]+)/'`, env...)
+	found := strings.Split(strings.TrimSpace(output), "\n")
+	slices.Sort(found)
+	return slices.Compact(found), err
 }

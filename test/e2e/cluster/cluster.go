@@ -43,8 +43,6 @@ type Options struct {
 	TLS bool
 	// Settle is how long OpenStack's answers wait for its operations.
 	Settle time.Duration
-	// Idle operators are installed without pods, so no driver runs.
-	Idle bool
 	// CSIAddons installs CSI-Addons, which the operators add to their drivers.
 	CSIAddons bool
 	// Progress receives messages for the user.
@@ -71,10 +69,10 @@ type Cluster struct {
 	ending  sync.Once
 }
 
-// Start starts a cluster and waits until its drivers are ready, unless they are idle. The variables
-// BIN_DIR, K8S_BIN_DIR and NODE_BIN_DIR name the folders of the programs, as in the Makefile;
-// BIN_DIR is in the source tree. If a signal such as Ctrl-C ends this process, the cluster stops
-// before. An error names what is missing.
+// Start starts a cluster and waits until its drivers are ready. The variables BIN_DIR, K8S_BIN_DIR
+// and NODE_BIN_DIR name the folders of the programs, as in the Makefile; BIN_DIR is in the source
+// tree. If a signal such as Ctrl-C ends this process, the cluster stops before. An error names what
+// is missing.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	log.SetLogger(logr.Discard()) // envtest's messages repeat our errors
 	c := &Cluster{signals: make(chan os.Signal, 1)}
@@ -140,7 +138,7 @@ func (c *Cluster) plan(o Options) (devcluster.Options, error) {
 	nodes.Zones, nodes.Grace = o.Zones, o.NodeGrace
 	return devcluster.Options{
 		Dir: c.Dir, Binaries: c.Binaries, TLS: o.TLS, Operators: c.Operators, Nodes: nodes,
-		Idle: o.Idle, CSIAddons: o.CSIAddons, Settle: o.Settle, Progress: o.Progress,
+		CSIAddons: o.CSIAddons, Settle: o.Settle, Progress: o.Progress,
 	}, err
 }
 
@@ -151,7 +149,7 @@ func (c *Cluster) connect(ctx context.Context, o Options) error {
 	if c.Client, err = kubernetes.NewForConfig(c.Config); err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
-	if o.Idle || len(o.Drivers) == 0 {
+	if len(o.Drivers) == 0 {
 		return nil
 	}
 	fmt.Fprintln(o.Progress, "waiting until the drivers are ready")

@@ -14,7 +14,7 @@ import (
 func TestGuideTakesSnapshot(t *testing.T) {
 	x := use(t, kind{tls: true})
 	x.runAfter("kubectl delete volumesnapshot/shared pvc/shared --ignore-not-found")
-	page := filepath.Join("..", "..", "..", "docs", "kubernetes.md")
+	page := filepath.Join(docs, "kubernetes.md")
 	for _, heading := range []string{"Create a volume", "Take a snapshot", "Troubleshooting"} {
 		commands, err := guide.Commands(page, heading)
 		x.Must(err)

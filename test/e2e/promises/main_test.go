@@ -7,11 +7,13 @@
 package promises
 
 import (
+	"net/http"
 	"os"
 	"testing"
 
 	"gotest.tools/v3/assert"
 
+	"github.com/openstack-csi/csi-operator/test/devcluster/fixtures"
 	"github.com/openstack-csi/csi-operator/test/e2e/cluster"
 	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 )
@@ -29,8 +31,6 @@ func TestMain(m *testing.M) {
 type kind struct {
 	// tls means that OpenStack has a private CA.
 	tls bool
-	// idle means that the operators have no pods at first.
-	idle bool
 	// plain means that the cluster contains nothing of OpenShift, and no operators.
 	plain bool
 }
@@ -40,6 +40,10 @@ type lab struct {
 	*cluster.Cluster
 
 	kind kind
+	// registry serves images of releases, by version. Their files are in folder.
+	registry *http.Server
+	releases map[string]published
+	folder   string
 }
 
 // use returns a test with a cluster of a kind.
@@ -53,10 +57,14 @@ func use(t *testing.T, wanted kind) *test {
 		}
 		started, err := cluster.Start(t.Context(), cluster.Options{
 			Name: "promises", Drivers: drivers, Nodes: 2,
-			TLS: wanted.tls, Idle: wanted.idle, Progress: os.Stderr,
+			TLS: wanted.tls, Progress: os.Stderr,
 		})
 		assert.NilError(t, err)
-		running = lab{started, wanted}
+		running = lab{Cluster: started, kind: wanted}
+		if wanted.plain { // releases install the same operators
+			started.Operators, err = fixtures.KubernetesOperators([]string{"manila", "cinder"})
+			assert.NilError(t, err)
+		}
 	}
 	c := running.Cluster
 	t.Cleanup(func() { c.MustHaveSentListedRequests(t) })
@@ -68,5 +76,9 @@ func (l *lab) stop() {
 	if l.Cluster != nil {
 		l.Stop()
 	}
-	l.Cluster = nil
+	if l.folder != "" {
+		_ = l.registry.Close()
+		_ = os.RemoveAll(l.folder)
+	}
+	*l = lab{}
 }

@@ -5,6 +5,7 @@ package promises
 import (
 	"context"
 	"os"
+	"strings"
 
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 	"github.com/openstack-csi/csi-operator/test/e2e/pods"
@@ -39,11 +40,13 @@ func (all writers) mustHaveWritten() {
 	}
 }
 
-// terminal returns the environment of a terminal of an administrator.
-func (x *test) terminal() []string {
+// terminal returns the environment of a terminal of an administrator, with more folders of
+// programs.
+func (x *test) terminal(folders ...string) []string {
+	folders = append(folders, x.Cluster.Binaries, os.Getenv("BIN_DIR"), os.Getenv("PATH"))
 	return []string{
 		"KUBECONFIG=" + x.Cluster.Dir.AdminKubeconfig(),
-		"PATH=" + x.Cluster.Binaries + ":" + os.Getenv("BIN_DIR") + ":" + os.Getenv("PATH"),
+		"PATH=" + strings.Join(folders, string(os.PathListSeparator)),
 	}
 }
 
