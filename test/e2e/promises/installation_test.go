@@ -112,7 +112,9 @@ func (x *test) traces() []string {
 			}
 		}
 		kubelet := filepath.Join(process, "root/var/lib/kubelet")
-		for _, pattern := range []string{"plugins/*", "plugins/kubernetes.io/csi/*/*", "plugins_registry/*"} {
+		for _, pattern := range []string{
+			"plugins/*", "plugins/kubernetes.io/csi/*/*", "plugins_registry/*",
+		} {
 			files, err := filepath.Glob(filepath.Join(kubelet, pattern))
 			x.Must(err)
 			for _, file := range files {
@@ -137,7 +139,8 @@ func (x *test) measures(install func()) {
 	x.run(awaitReady)
 	ready := seconds()
 	all := writers{
-		x.WriteInStatefulSet("volume", pods.Cinder(), ""), x.WriteInStatefulSet("share", pods.Manila(), ""),
+		x.WriteInStatefulSet("volume", pods.Cinder(), ""),
+		x.WriteInStatefulSet("share", pods.Manila(), ""),
 	}
 	x.T.Logf("the drivers were ready after %v, and pods wrote to a volume and a share after %v", ready,
 		seconds())

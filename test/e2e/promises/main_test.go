@@ -61,14 +61,24 @@ func use(t *testing.T, wanted kind) *test {
 		})
 		assert.NilError(t, err)
 		running = lab{Cluster: started, kind: wanted}
-		if wanted.plain { // releases install the same operators
-			started.Operators, err = fixtures.KubernetesOperators([]string{"manila", "cinder"})
-			assert.NilError(t, err)
+		if wanted.plain {
+			running.makePlain(t)
 		}
 	}
 	c := running.Cluster
 	t.Cleanup(func() { c.MustHaveSentListedRequests(t) })
 	return &test{&pods.Test{T: t, Cluster: c}}
+}
+
+// makePlain removes the definitions of snapshots, which the control plane contains, and names the
+// operators that releases install.
+func (l *lab) makePlain(t *testing.T) {
+	t.Helper()
+	x := &test{&pods.Test{T: t, Cluster: l.Cluster}}
+	x.run(`kubectl get crds -o name | grep '\.snapshot\.storage\.k8s\.io$' | xargs kubectl delete`)
+	var err error
+	l.Operators, err = fixtures.KubernetesOperators([]string{"manila", "cinder"})
+	x.Must(err)
 }
 
 // stop stops the cluster, if one runs.
