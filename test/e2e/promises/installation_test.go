@@ -43,7 +43,7 @@ func files() way {
 			return errors.Join(r.follow(ctx, page, "Upgrade"), r.follow(ctx, page, "Upgrade",
 				"manila.yaml", "cinder.yaml", "/manila-csi", "/openstack-cinder-csi"))
 		},
-		remove: sections("Remove Manila", "Remove Cinder", "Remove what both drivers use"),
+		remove: sections("Remove"),
 	}
 }
 
@@ -67,13 +67,7 @@ func helm() way {
 			return r.run(ctx, definitions+"\n"+upgrade)
 		},
 		remove: func(ctx context.Context, r published) error {
-			commands, err := guide.Commands(filepath.Join(docs, page), "Remove everything")
-			for _, command := range commands {
-				if err == nil && !strings.Contains(command, "csi-addons") { // it is not installed
-					err = r.run(ctx, command)
-				}
-			}
-			return err
+			return r.follow(ctx, page, "Remove everything")
 		},
 	}
 }
