@@ -52,7 +52,12 @@ func helm() way {
 	const page = "helm.md"
 	return way{
 		install: func(ctx context.Context, r published) error {
-			return r.follow(ctx, page, "Install with one command")
+			commands, err := guide.Commands(filepath.Join(docs, page), "Install")
+			if err != nil {
+				return err
+			}
+			return r.run(ctx, strings.Replace(commands[0], "manila.enabled=true",
+				"manila.enabled=true,cinder.enabled=true,snapshotController.enabled=true", 1))
 		},
 		upgrade: func(ctx context.Context, r published) error {
 			commands, err := guide.Commands(filepath.Join(docs, page), "Upgrade")

@@ -34,7 +34,7 @@ const (
 
 // earlier is the commit from which upgrades begin: the latest release, or before the first one the
 // state that it is to have.
-const earlier = "e31ebfbf235e327b0865a85afaaf177c7c59d76f"
+const earlier = "22d8eb87241af995045fd79db127dc95210c48da"
 
 // published are the files of a release for the commands of pages.
 type published struct {
