@@ -47,6 +47,12 @@ const (
 	Never = "Never"
 )
 
+// Values of Config.Topology, beside Auto.
+const (
+	Enabled  = "Enabled"
+	Disabled = "Disabled"
+)
+
 // Document is the content of the key.
 type Document struct {
 	// The version of this format: `config.csi.openstack.org/v1alpha1`.
@@ -82,6 +88,11 @@ type Config struct {
 	// Options of the VolumeSnapshotClass. If they are missing, the parameter `force-create` is yours:
 	// it is `false` in a new VolumeSnapshotClass, and the operator keeps the value that you set.
 	SnapshotClass *SnapshotClass `json:"snapshotClass,omitempty" kind:"CinderConfig"`
+	// Whether volumes and shares follow pods into the availability zones of their nodes. `Auto` means
+	// that they do if each zone of servers is also a zone of volumes, for Manila of shares. The
+	// default is `Auto` for Cinder, and `Disabled` for Manila, because with topology pods in several
+	// zones cannot use one share.
+	Topology string `json:"topology,omitempty" enum:"Auto,Enabled,Disabled"`
 	// The folder of the kubelet on the nodes. Drain the nodes before you change it.
 	KubeletDir string `json:"kubeletDir,omitempty" max:"52" rule:"folder" default:"/var/lib/kubelet"`
 	// Options of the CSIDriver.

@@ -171,6 +171,7 @@ func (c *comparison) compareTypes(d driver, wanted []classes.Class) {
 		class := c.OfVolumes(w)
 		if d.kind == choice.Manila {
 			class = c.OfShares(w, d.namespace, d.loginSecret)
+			w.SetTopology(class, existing, c.config != nil && c.config.Topology == choice.Enabled)
 		}
 		c.compare(class)
 	}

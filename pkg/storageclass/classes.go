@@ -1,11 +1,13 @@
 package storageclass
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
@@ -48,6 +50,26 @@ func (c *Controller) isAdditional(config *choice.Config, class *storagev1.Storag
 	return slices.ContainsFunc(config.More(), func(more choice.NamedClass) bool {
 		return more.Name == class.Name && c.IsClassOf(class, more.Type)
 	})
+}
+
+// Selected returns the existing StorageClasses of the types that the administrator selects, and the
+// additional ones.
+func (c *Controller) Selected() (found []*storagev1.StorageClass) {
+	config, err := c.choices.Current()
+	listed, failed := c.classes.List(labels.Everything())
+	if err != nil || failed != nil {
+		return nil
+	}
+	for _, class := range listed {
+		selected := config.Selects(c.Kind, class.Parameters[classes.TypeParameter])
+		if selected && c.hasOwnName(class) || c.isAdditional(config, class) {
+			found = append(found, class)
+		}
+	}
+	slices.SortFunc(found, func(a, b *storagev1.StorageClass) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
+	return found
 }
 
 // limited returns the fault about the types beyond maxClasses, whose names are quoted.

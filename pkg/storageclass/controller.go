@@ -31,9 +31,9 @@ const resync = 10 * time.Minute
 
 // Driver is what a driver plugin decides about the StorageClasses of types.
 type Driver interface {
-	// Required returns a StorageClass. It sets every field that the API server would default, so that
-	// it can be compared.
-	Required(wanted classes.Class) *storagev1.StorageClass
+	// Required returns a StorageClass, in place of the existing one or nil. It sets every field that
+	// the API server would default, so that it can be compared.
+	Required(wanted classes.Class, existing *storagev1.StorageClass) *storagev1.StorageClass
 	// Created returns whether the operator may have created a class that has the right name.
 	Created(class *storagev1.StorageClass) bool
 	// Report receives the types without a class and the classes without a type, after each sync.
@@ -175,7 +175,7 @@ func (c *Controller) reconcile(
 		default:
 			room--
 		}
-		required := c.driver.Required(w)
+		required := c.driver.Required(w, class)
 		if c.cluster.Labels != nil {
 			required.Labels = labels.Merge(required.Labels, c.cluster.Labels)
 		}

@@ -29,9 +29,9 @@ func CheckChoices(
 	}
 	types := map[string]openstack.Type{offered.Name: offered}
 	for _, w := range c.Wanted(config, types, c.Of([]string{offered.Name}, nil)) {
-		class := d.Required(w)
+		class := d.Required(w, nil)
 		config.MarkDefault(class)
-		CheckClass(t, class, d.Required(classes.Class{Name: w.Name, Type: offered}))
+		CheckClass(t, class, d.Required(classes.Class{Name: w.Name, Type: offered}, nil))
 		assert.Check(t, c.IsClassOf(class, offered.Name),
 			"not a class of type %q: %+v", offered.Name, class)
 	}

@@ -105,6 +105,35 @@ func (n Names) object(
 	return class
 }
 
+// SetTopology makes the shares of a new StorageClass follow pods into zones if topology is enabled:
+// into that of the first pod, or the zone that the options name. An existing StorageClass stays
+// with or without topology, because the API server does not change it.
+func (w Class) SetTopology(to, existing *storagev1.StorageClass, enabled bool) {
+	if existing != nil {
+		enabled = HasTopology(existing)
+	}
+	if !enabled {
+		return
+	}
+	if w.Options.VolumeBindingMode == "" {
+		to.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer)
+	}
+	if zone := w.Options.Availability; zone != "" {
+		requirement := corev1.TopologySelectorLabelRequirement{Key: zoneLabel, Values: []string{zone}}
+		to.AllowedTopologies = []corev1.TopologySelectorTerm{{
+			MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{requirement},
+		}}
+		return
+	}
+	to.AllowedTopologies = []corev1.TopologySelectorTerm{} // Merge keeps nil
+	to.Parameters[autoTopology] = "true"
+}
+
+// HasTopology returns whether SetTopology has changed the StorageClass.
+func HasTopology(class *storagev1.StorageClass) bool {
+	return len(class.AllowedTopologies) > 0 || class.Parameters[autoTopology] == "true"
+}
+
 // shareParameters returns the parameters for the driver, except the Secrets.
 func shareParameters(w Class) map[string]string {
 	parameters := map[string]string{TypeParameter: w.Type.Name}

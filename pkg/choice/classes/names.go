@@ -21,6 +21,11 @@ const (
 	TypeParameter = "type"
 	// NetworkParameter is the parameter with the share network of a share type that needs one.
 	NetworkParameter = "shareNetworkID"
+	// autoTopology is the parameter with which shares are created in the zone of their first pod.
+	autoTopology = "autoTopology"
+	// zoneLabel is the label of nodes with the zone that the driver of Manila reports, whatever name
+	// the driver has.
+	zoneLabel = "topology.manila.csi.openstack.org/zone"
 )
 
 // Names names the StorageClasses of types, and contains the words of a driver for messages.

@@ -3,6 +3,7 @@ package cinder
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,6 +79,11 @@ func (s *sources) user() (userConfig, error) {
 	}
 	if own.ConfigMap == nil {
 		user.topology = user.topology.Or(installed.key(userTopologyKey))
+	}
+	if chosen := s.choices.Config().Topology; user.topology.Value == "" && chosen != "" &&
+		chosen != choice.Auto {
+		user.topology.Value = strconv.FormatBool(chosen == choice.Enabled)
+		user.topology.Source = "topology in " + s.choices.Place()
 	}
 	return user, nil
 }

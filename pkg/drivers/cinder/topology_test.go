@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/zones"
@@ -195,4 +196,19 @@ func TestChoiceOfTheAdministratorIsNotTakenForTheZones(t *testing.T) {
 			"ConfigMap openshift-config/cinder-csi-config",
 	}
 	assert.Check(t, is.DeepEqual(want, b.messages(topologyChanged)))
+}
+
+func TestFieldTopologyIsAChoiceUnlessTheKeySaysOtherwise(t *testing.T) {
+	t.Parallel()
+	for field, want := range map[string][2]string{
+		choice.Auto: {"true", "false"}, choice.Enabled: {"true", "false"},
+		choice.Disabled: {"false", "false"},
+	} {
+		text := "apiVersion: " + choice.APIVersion + "\nkind: CinderConfig\ntopology: " + field + "\n"
+		for i, own := range []keys{{choice.Key: text}, {choice.Key: text, userTopologyKey: "false"}} {
+			b := newFixture(t, standalone(userObject(userConfigMap, own)))
+			assert.NilError(t, b.sync(t))
+			assert.Check(t, is.Equal(b.data(flavour.Guest)[topologyKey], want[i]), "%s, %v", field, own)
+		}
+	}
 }

@@ -48,7 +48,11 @@ func newVolumeTypes(
 }
 
 // Required returns the StorageClass of a volume type.
-func (v *volumeTypes) Required(w classes.Class) *storagev1.StorageClass { return v.OfVolumes(w) }
+func (v *volumeTypes) Required(
+	w classes.Class, _ *storagev1.StorageClass,
+) *storagev1.StorageClass {
+	return v.OfVolumes(w)
+}
 
 // Created returns whether the administrator selects the type of the class. Nothing else tells a
 // class of the operator from one of the administrator.

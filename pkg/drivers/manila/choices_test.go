@@ -38,7 +38,7 @@ func (b classBench) choose(t *testing.T, text string) {
 	configMap := chosen(text)
 	clustertest.Put(t, b.fake.Guest, configMap)
 	clustertest.CatchUp(t, b.fake.Guest.CoreV1().ConfigMaps(configMap.Namespace), configMap.Name,
-		b.choices.Get)
+		b.topology.choices.Get)
 	b.fake.Guest.ClearActions()
 }
 
@@ -228,7 +228,7 @@ func TestDriverIsNotInstalledIfNotWanted(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t, chosen("driver: Never\n"))
 	for _, cloud := range []lister{{types: []string{"gold"}}, {}} {
-		types, availability, err := listShareTypes(b.choices, cloud.ShareTypes)(t.Context())
+		types, availability, err := listShareTypes(b.topology.choices, cloud.ShareTypes)(t.Context())
 		wantReason := map[bool]string{true: "NotWanted", false: "NoShareTypes"}[len(types) > 0]
 		assert.Check(t, err == nil && !availability.Available && availability.Reason == wantReason,
 			"got %+v, %v", availability, err)

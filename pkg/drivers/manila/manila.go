@@ -39,6 +39,9 @@ const (
 	// VolumeSnapshotClass name it.
 	loginSecret = "csi-manila-secrets"
 
+	// controllerName is the name of the Deployment.
+	controllerName = "openstack-manila-csi-controllerplugin"
+
 	// userConfigMap contains the choices of the administrator, on HyperShift in the management
 	// cluster.
 	userConfigMap = "manila-csi-config"
@@ -76,9 +79,11 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		options.Informers = []factory.Informer{copier.source.Informer}
 	}
 	credentials := s.NewCredentials(options, "manila-csi-drivers")
-	classes := newStorageClassController(s, choices)
+	topology := newTopology(s, choices, credentials)
+	classes := newStorageClassController(s, topology)
 	poll := s.ProbeOptions(service, "Manila-Gate", credentials)
-	poll.Triggers = choices.Informers()
+	poll.Triggers, poll.OnTrigger = choices.Informers(), topology.tracker.Refresh
+	poll.Reads = []factory.Informer{topology.deployed}
 	shareTypes := func(ctx context.Context) ([]openstack.Type, error) {
 		client, err := credentials.Client(ctx)
 		if err != nil {
@@ -87,16 +92,19 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		return client.ShareTypes(ctx)
 	}
 	unused := func() []string {
-		return slices.Concat(credentials.Remarks(), classes.Unused(), classes.Defaults())
+		return slices.Concat(credentials.Remarks(), classes.Unused(), classes.Defaults(),
+			topology.remarks(classes.Controller))
 	}
 	return plugin.Components{
-		ControllerHooks: []hook.Workload{accessRules(s.Settings, choices)},
+		ControllerHooks: []hook.Workload{accessRules(s.Settings, choices), topology.hook()},
+		NodeHooks:       []hook.Workload{topology.hook()},
 		FSGroupPolicy:   s.Settings.FSGroupPolicy,
 		Controllers:     append(copiers, classes, newSecretSyncController(s, credentials)),
 		Choices:         choices,
 		UserConfig:      choices.Report(s, service, unused),
 		Credentials:     credentials,
-		Probe:           cloudprobe.New(poll, listShareTypes(choices, shareTypes), classes.setShareTypes),
+		Probe: cloudprobe.New(poll, topology.after(listShareTypes(choices, shareTypes)),
+			classes.setShareTypes),
 		// Most clouds do not offer Manila.
 		StartWhenAvailable: true,
 	}, nil

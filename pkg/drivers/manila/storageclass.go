@@ -4,6 +4,7 @@ import (
 	"context"
 
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
@@ -28,16 +29,16 @@ const (
 // cloud probe.
 type storageClassController struct {
 	*storageclass.Controller
-	cluster *cluster.Cluster
-	choices *plugin.Choices
+	cluster  *cluster.Cluster
+	topology *topology
 }
 
 func newStorageClassController(
-	s plugin.Dependencies, choices *plugin.Choices,
+	s plugin.Dependencies, topology *topology,
 ) *storageClassController {
-	c := &storageClassController{cluster: s.Cluster, choices: choices}
+	c := &storageClassController{cluster: s.Cluster, topology: topology}
 	names := classes.NamesOf(choice.Manila, s.Driver)
-	c.Controller = storageclass.New(s.Cluster, s.Events, choices, names, c)
+	c.Controller = storageclass.New(s.Cluster, s.Events, topology.choices, names, c)
 	return c
 }
 
@@ -50,8 +51,12 @@ func (c *storageClassController) setShareTypes(result cloudprobe.Result[[]openst
 }
 
 // Required returns the StorageClass that the administrator has chosen.
-func (c *storageClassController) Required(w classes.Class) *storagev1.StorageClass {
-	return c.OfShares(w, c.cluster.Namespaces.Guest, loginSecret)
+func (c *storageClassController) Required(
+	w classes.Class, existing *storagev1.StorageClass,
+) *storagev1.StorageClass {
+	class := c.OfShares(w, c.cluster.Namespaces.Guest, loginSecret)
+	w.SetTopology(class, existing, ptr.Deref(c.topology.enabled(), false))
+	return class
 }
 
 // Created returns whether the class names the Secret of this operator.

@@ -47,7 +47,8 @@ func newClassBench(t *testing.T, objects ...runtime.Object) classBench {
 }
 
 func newClasses(s plugin.Dependencies) *storageClassController {
-	return newStorageClassController(s, plugin.NewChoices(s.Cluster, userConfigMap, choice.Manila))
+	choices := plugin.NewChoices(s.Cluster, userConfigMap, choice.Manila)
+	return newStorageClassController(s, newTopology(s, choices, nil))
 }
 
 func classNames() classes.Names {
