@@ -84,9 +84,11 @@ func typeOf(f reflect.StructField) string {
 }
 
 func defaultOf(f reflect.StructField) string {
-	switch value := f.Tag.Get("default"); {
-	case f.Tag.Get("required") != "":
+	switch value, required := f.Tag.Get("default"), f.Tag.Get("required"); {
+	case required == "true":
 		return "required"
+	case required != "":
+		return "required for " + strings.TrimSuffix(required, "Config")
 	case value != "":
 		return "`" + value + "`"
 	}

@@ -31,7 +31,7 @@ func (g generator) object(t reflect.Type) schema {
 			g.complete(property, t, f)
 		}
 		properties[choice.FieldName(f)] = property
-		if choice.IsRequired(t, f) {
+		if choice.IsRequired(g.kind, t, f) {
 			required = append(required, choice.FieldName(f))
 		}
 	}

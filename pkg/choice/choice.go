@@ -66,9 +66,9 @@ type Document struct {
 // of a nil Config returns what applies without choices.
 //
 // Tags of fields are part of the validation and of the schemas: `kind` restricts a field to one
-// kind, `enum`, `max`, `range`, `required` and `rule` restrict its values, `default` documents the
-// effect of a missing field, and `as` where the fields of an embedded type are documented. Lists
-// and maps have at most MaxItems elements.
+// kind, `enum`, `max`, `range`, `required` (of one kind or all) and `rule` restrict its values,
+// `default` documents the effect of a missing field, and `as` where the fields of an embedded type
+// are documented. Lists and maps have at most MaxItems elements.
 type Config struct {
 	// Whether the operator installs the driver. `Auto` installs it as soon as OpenStack offers share
 	// types. `Never` does not install it; a driver that is installed already stays.
@@ -246,11 +246,13 @@ type Class struct {
 
 // NamedClass contains options of the StorageClass of one type.
 type NamedClass struct {
-	// The exact name of the type.
-	Type string `json:"type" required:"true" max:"255"`
+	// The exact name of the type. For Cinder it may be missing beside a `name`, for the default volume
+	// type.
+	Type string `json:"type,omitempty" required:"ManilaConfig" max:"255"`
 	// The name of one more StorageClass for the type. If it is missing, the entry is about the
 	// StorageClass that the operator creates for the type. A StorageClass that exists with this name
-	// and type is taken over.
+	// and type is taken over. With a name that starts with `csi-cinder-` or `csi-manila-`, it must
+	// exist, and keeps all fields that Kubernetes does not allow to change.
 	Name  string `json:"name,omitempty" rule:"name"`
 	Class `json:",inline" as:"class"`
 }

@@ -72,7 +72,7 @@ func (c *Config) UnusedPatterns(types []string) []string {
 	}
 	for i, class := range c.Classes {
 		add(field.NewPath("classes").Index(i).Child("type"), class.Type,
-			slices.Contains(types, class.Type))
+			class.Type == "" || slices.Contains(types, class.Type))
 	}
 	slices.Sort(unused)
 	return unused

@@ -118,8 +118,9 @@ func FieldName(f reflect.StructField) string {
 func IsOurs(t reflect.Type) bool { return !strings.HasPrefix(t.PkgPath(), "k8s.io/") }
 
 // IsRequired returns whether a struct must contain a field. Kubernetes omits no required field.
-func IsRequired(t reflect.Type, f reflect.StructField) bool {
-	return f.Tag.Get("required") != "" ||
+func IsRequired(kind Kind, t reflect.Type, f reflect.StructField) bool {
+	required := f.Tag.Get("required")
+	return required == "true" || required == string(kind) && kind != "" ||
 		!IsOurs(t) && !strings.HasSuffix(f.Tag.Get("json"), ",omitempty")
 }
 

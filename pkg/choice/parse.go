@@ -262,7 +262,7 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 		c.check(node.Content[i+1], known[found].Type, known[found].Tag, at.Child(key.Value))
 	}
 	for _, f := range known {
-		if IsRequired(t, f) && !given[FieldName(f)] {
+		if IsRequired(c.kind, t, f) && !given[FieldName(f)] {
 			advice := map[string]string{
 				"apiVersion": "write " + APIVersion, "kind": "write " + string(c.kind),
 			}[FieldName(f)]

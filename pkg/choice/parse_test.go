@@ -166,7 +166,7 @@ classes:
   - 10.0.0.0/33
   - 10.0.0.1/16
 - type: gold
-- {type: gold, name: csi-manila-x}
+- {type: x, name: csi-manila-x}
 - {type: gold, name: x}
 - {type: gold, name: x}
 `
@@ -282,13 +282,16 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 func TestNamesOfTheOperatorAreReserved(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(header, "Manila", "Cinder", 1) + `classes:
-- {type: gold, name: csi-cinder-gold}
+- {type: Fast_1, name: csi-cinder-fast-1}
 - {type: gold, name: standard-csi}
 - {type: gold, name: csi-manila-gold}
+- {type: gold, name: csi-cinder-sc-retain}
+- {name: csi-cinder-sc-delete}
+- {reclaimPolicy: Retain}
 `
-	want := `4: classes[0].name: Invalid value: "csi-cinder-gold": use a name that does not start ` +
-		`with csi-cinder-, which the operator reserves; remove the field to change the StorageClass ` +
-		`of the type
+	want := `4: classes[0].name: Invalid value: "csi-cinder-fast-1": remove the name: the operator ` +
+		`gives it to the StorageClass of the type itself
+4: classes[5].type: Invalid value: "": use the name of a type
 5: classes[1].name: Invalid value: "standard-csi": use another name: this one is that of the ` +
 		`StorageClass without a type`
 	assert.Check(t, is.DeepEqual(want, faultsOf(t, choice.Cinder, text)))

@@ -136,17 +136,17 @@ func ruleOfMap(kind Kind, name string) Rule {
 func classRules(kind Kind) []Expression {
 	rules := []Expression{
 		{
-			"self.all(c, has(c.name) || self.exists_one(d, !has(d.name) && d.type == c.type))",
-			"give each further entry of a type a name of its own",
+			"self.all(c, has(c.name) || has(c.type) && self.exists_one(d, !has(d.name) && has(d.type) && " +
+				"d.type == c.type))",
+			"set the type, and give each further entry of a type a name of its own",
 		},
 		{
 			"self.all(c, !has(c.name) || self.exists_one(d, has(d.name) && d.name == c.name))",
 			"use each name once",
 		},
 		{
-			"self.all(c, !has(c.name) || !c.name.startsWith('" + reserved(kind) + "'))",
-			"use a name that does not start with " + reserved(kind) + ", which the operator reserves; " +
-				"remove the field to change the StorageClass of the type",
+			"self.all(c, !has(c.name) || !has(c.type) || c.name != '" + reserved(kind) +
+				"' + c.type.lowerAscii().replace('_', '-'))", ownName,
 		},
 	}
 	if kind == Cinder {

@@ -19,6 +19,12 @@ const (
 	maxMetadataValue = 1023
 )
 
+// PlainName returns the name of the StorageClass of a type after its prefix, if it is free. It
+// follows the rule of csi-driver-manila-operator and OpenShift's csi-operator.
+func PlainName(typeName string) string {
+	return strings.ReplaceAll(strings.ToLower(typeName), "_", "-")
+}
+
 // reserved returns the prefix of the names of the StorageClasses that the operator names itself.
 func reserved(kind Kind) string {
 	if kind == Cinder {
@@ -26,6 +32,9 @@ func reserved(kind Kind) string {
 	}
 	return "csi-manila-"
 }
+
+// ownName says what to do about a name that the operator gives the StorageClass of a type itself.
+const ownName = "remove the name: the operator gives it to the StorageClass of the type itself"
 
 // standardClass is the StorageClass that the operator of Cinder creates without a choice.
 const standardClass = "standard-csi"
@@ -48,7 +57,7 @@ func validateClasses(kind Kind, classes []NamedClass) (errs field.ErrorList) {
 	names, types := sets.New[string](), sets.New[string]()
 	for i, c := range classes {
 		at := field.NewPath("classes").Index(i)
-		if c.Type == "" {
+		if c.Type == "" && (kind == Manila || c.Name == "") {
 			errs = append(errs, field.Invalid(at.Child("type"), c.Type, "use the name of a type"))
 		}
 		switch {
@@ -58,10 +67,8 @@ func validateClasses(kind Kind, classes []NamedClass) (errs field.ErrorList) {
 			types.Insert(c.Type)
 		case names.Has(c.Name):
 			errs = append(errs, field.Duplicate(at.Child("name"), c.Name))
-		case strings.HasPrefix(c.Name, reserved(kind)):
-			errs = append(errs, field.Invalid(at.Child("name"), c.Name, "use a name that does not start "+
-				"with "+reserved(kind)+", which the operator reserves; remove the field to change the "+
-				"StorageClass of the type"))
+		case c.Type != "" && c.Name == reserved(kind)+PlainName(c.Type):
+			errs = append(errs, field.Invalid(at.Child("name"), c.Name, ownName))
 		case kind == Cinder && c.Name == standardClass:
 			errs = append(errs, field.Invalid(at.Child("name"), c.Name, "use another name: this one is "+
 				"that of the StorageClass without a type"))

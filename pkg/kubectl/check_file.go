@@ -157,9 +157,8 @@ func (c *comparison) compareFixed(d driver) error {
 func (c *comparison) compareTypes(d driver, wanted []classes.Class) {
 	for _, w := range wanted {
 		existing := c.existing[w.Name]
-		if existing != nil && !c.IsClassOf(existing, w.Type.Name) {
-			c.add(Warning, "%s %q gets no StorageClass: another one has the name %s", c.Noun,
-				w.Type.Name, w.Name)
+		if taken := c.Taken(w, existing); taken != "" {
+			c.add(Warning, "%s", taken)
 			continue
 		}
 		if _, fault := c.Fault(w, existing); fault != "" {
@@ -173,6 +172,7 @@ func (c *comparison) compareTypes(d driver, wanted []classes.Class) {
 			class = c.OfShares(w, d.namespace, d.loginSecret)
 			w.SetTopology(class, existing, c.config != nil && c.config.Topology == choice.Enabled)
 		}
+		w.Keep(class, existing)
 		c.compare(class)
 	}
 }

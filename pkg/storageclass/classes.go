@@ -119,6 +119,5 @@ func (c *Controller) created(class *storagev1.StorageClass) bool {
 // hasOwnName returns whether the class has a name that only operators give it.
 func (c *Controller) hasOwnName(class *storagev1.StorageClass) bool {
 	typeName := class.Parameters[classes.TypeParameter]
-	return c.IsClassOf(class, typeName) &&
-		(class.Name == c.Plain(typeName) || class.Name == c.Hashed(typeName))
+	return c.IsClassOf(class, typeName) && c.IsNameOf(class.Name, typeName)
 }

@@ -154,10 +154,8 @@ func (c *Controller) reconcile(
 			return c.IsClassOf(class, w.Type.Name)
 		}
 		class := existing[w.Name]
-		if class != nil && !owns(class) {
-			faults[reasonNameTaken] = append(faults[reasonNameTaken], fmt.Sprintf(
-				"%s %q gets no StorageClass: another StorageClass has the name %s. Delete that "+
-					"StorageClass, or create one for the %s yourself", c.Noun, w.Type.Name, w.Name, c.Noun))
+		if taken := c.Taken(w, class); taken != "" {
+			faults[reasonNameTaken] = append(faults[reasonNameTaken], taken)
 			continue
 		}
 		reason, fault := c.Fault(w, class)
@@ -176,6 +174,7 @@ func (c *Controller) reconcile(
 			room--
 		}
 		required := c.driver.Required(w, class)
+		w.Keep(required, class)
 		if c.cluster.Labels != nil {
 			required.Labels = labels.Merge(required.Labels, c.cluster.Labels)
 		}

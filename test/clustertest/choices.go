@@ -31,9 +31,9 @@ func CheckChoices(
 	for _, w := range c.Wanted(config, types, c.Of([]string{offered.Name}, nil)) {
 		class := d.Required(w, nil)
 		config.MarkDefault(class)
-		CheckClass(t, class, d.Required(classes.Class{Name: w.Name, Type: offered}, nil))
-		assert.Check(t, c.IsClassOf(class, offered.Name),
-			"not a class of type %q: %+v", offered.Name, class)
+		CheckClass(t, class, d.Required(classes.Class{Name: w.Name, Type: w.Type}, nil))
+		assert.Check(t, c.IsClassOf(class, w.Type.Name),
+			"not a class of type %q: %+v", w.Type.Name, class)
 	}
 	return config, true
 }

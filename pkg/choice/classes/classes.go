@@ -23,6 +23,9 @@ type Class struct {
 	Name    string
 	Type    openstack.Type
 	Options choice.Class
+	// Existing means that the administrator has chosen a name that only operators give. Then the
+	// StorageClass must exist, and keeps what Kubernetes does not allow to change.
+	Existing bool
 }
 
 // Wanted returns a StorageClass for each selected type, sorted by the type, and the additional
@@ -33,15 +36,44 @@ func (n Names) Wanted(
 	var all []Class
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if config.Selects(n.Kind, name) {
-			all = append(all, Class{names[name], types[name], config.ClassOf(name)})
+			all = append(all, Class{
+				Name: names[name], Type: types[name], Options: config.ClassOf(name),
+			})
 		}
 	}
 	for _, more := range config.More() {
-		if found, offered := types[more.Type]; offered {
-			all = append(all, Class{more.Name, found, more.Class})
+		if found, offered := types[more.Type]; offered || more.Type == "" {
+			all = append(all, Class{more.Name, found, more.Class, strings.HasPrefix(more.Name, n.Prefix)})
 		}
 	}
 	return all
+}
+
+// Taken returns why there is no StorageClass with the name, or one that it cannot change; otherwise
+// "".
+func (n Names) Taken(wanted Class, existing *storagev1.StorageClass) string {
+	typeName, name := wanted.Type.Name, wanted.Name
+	switch {
+	case wanted.Existing && existing == nil:
+		return fmt.Sprintf("there is no StorageClass %s, and the operator creates one whose name starts "+
+			"with %s only for a %s. Create it, or use another name in %s", name, n.Prefix, n.Noun, n.Place)
+	case wanted.Existing && n.IsNameOf(name, typeName):
+		return fmt.Sprintf("StorageClass %s is the one that the operator creates for %s %q. Remove the "+
+			"name from its entry in %s", name, n.Noun, typeName, n.Place)
+	case existing != nil && !n.IsClassOf(existing, typeName):
+		return fmt.Sprintf("%s %q gets no StorageClass: another StorageClass has the name %s. Delete "+
+			"that StorageClass, or create one for the %s yourself", n.Noun, typeName, name, n.Noun)
+	}
+	return ""
+}
+
+// Keep sets what Kubernetes does not allow to change to that of the existing StorageClass, if it
+// must stay.
+func (w Class) Keep(required, existing *storagev1.StorageClass) {
+	if w.Existing {
+		required.Parameters, required.ReclaimPolicy = existing.Parameters, existing.ReclaimPolicy
+		required.VolumeBindingMode = existing.VolumeBindingMode
+	}
 }
 
 // Fault returns why the driver cannot use the StorageClass, or why there is none. The reason is
@@ -75,8 +107,11 @@ func isPrintable(typeName string) bool {
 
 // OfVolumes returns the StorageClass of a volume type: standard-csi with the type.
 func (n Names) OfVolumes(w Class) *storagev1.StorageClass {
-	return n.object(w, map[string]string{TypeParameter: w.Type.Name},
-		storagev1.VolumeBindingWaitForFirstConsumer)
+	parameters := map[string]string{}
+	if w.Type.Name != "" {
+		parameters[TypeParameter] = w.Type.Name
+	}
+	return n.object(w, parameters, storagev1.VolumeBindingWaitForFirstConsumer)
 }
 
 // OfShares returns the StorageClass of a share type. The driver logs in with a Secret.

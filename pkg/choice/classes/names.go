@@ -105,10 +105,8 @@ func (n Names) Of(
 	return names
 }
 
-// Plain follows the rule of csi-driver-manila-operator and OpenShift's csi-operator.
-func (n Names) Plain(typeName string) string {
-	return n.Prefix + strings.ReplaceAll(strings.ToLower(typeName), "_", "-")
-}
+// Plain returns the name of the StorageClass of a type, unless it is invalid or not free.
+func (n Names) Plain(typeName string) string { return n.Prefix + choice.PlainName(typeName) }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
@@ -124,6 +122,11 @@ func (n Names) Hashed(typeName string) string {
 		return n.Prefix + hash
 	}
 	return n.Prefix + readable + "-" + hash
+}
+
+// IsNameOf returns whether only the operator gives the name to a StorageClass of the type.
+func (n Names) IsNameOf(name, typeName string) bool {
+	return name == n.Plain(typeName) || name == n.Hashed(typeName)
 }
 
 // IsClassOf returns whether the class provisions volumes of the type with this driver.

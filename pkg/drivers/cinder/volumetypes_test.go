@@ -14,6 +14,8 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
@@ -102,6 +104,47 @@ classes:
 	assert.Check(t, is.Equal(b.ignored(t), ""))
 }
 
+// The charts of cloud-provider-openstack create csi-cinder-sc-delete and csi-cinder-sc-retain.
+func TestClassesOfOthersAreTakenOver(t *testing.T) {
+	t.Parallel()
+	class := func(name string, parameters map[string]string) *storagev1.StorageClass {
+		return &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Parameters: parameters,
+			Provisioner:       "cinder.csi.openstack.org",
+			ReclaimPolicy:     new(corev1.PersistentVolumeReclaimRetain),
+			VolumeBindingMode: new(storagev1.VolumeBindingImmediate),
+		}
+	}
+	hashed := classes.NamesOf(choice.Cinder, "").Hashed("gold")
+	b := newFixture(t, standalone(class("csi-cinder-sc-retain", nil),
+		class(hashed, map[string]string{"type": "gold"})))
+	b.choose(t, `
+class: {labels: {tier: gold}, reclaimPolicy: Delete}
+defaultClass: csi-cinder-sc-retain
+classes:
+- {name: csi-cinder-sc-retain}
+- {name: csi-cinder-sc-delete}
+- {name: plain}
+- {type: gold, name: `+hashed+`}
+`, "gold", "sc-retain")
+	assert.Check(t, is.DeepEqual([]string{
+		"update storageclasses/csi-cinder-sc-retain", "create storageclasses/plain",
+	}, b.syncClasses(t), cmpopts.SortSlices(strings.Compare)))
+	for _, class := range b.StorageClasses(t) {
+		if class.Name == "csi-cinder-sc-retain" {
+			assert.Check(t, *class.ReclaimPolicy == corev1.PersistentVolumeReclaimRetain &&
+				class.Labels["tier"] == "gold" && choice.IsDefault(class), "%v", class)
+		} else if class.Name == "plain" {
+			assert.Check(t, is.Len(class.Parameters, 0))
+		}
+	}
+	ignored := b.ignored(t)
+	assert.Check(t, strings.Contains(ignored, "there is no StorageClass csi-cinder-sc-delete, and "+
+		"the operator creates one whose name starts with csi-cinder- only for a volume type") &&
+		strings.Contains(ignored, "StorageClass "+hashed+" is the one that the operator creates for "+
+			`volume type "gold". Remove the name`), ignored)
+}
+
 // Types are gone, or are not selected any more.
 func TestClassesOfVolumeTypesStay(t *testing.T) {
 	t.Parallel()
@@ -169,6 +212,7 @@ func TestFailedListOfVolumeTypesChangesNothing(t *testing.T) {
 func FuzzChoices(f *testing.F) {
 	for _, text := range []string{
 		"", cinderChoices, cinderChoices + "classes: [{type: gold, name: x, availability: az1}]\n",
+		cinderChoices + "classes: [{name: x}, {name: csi-cinder-sc-delete}]\n",
 		cinderChoices + "types: {include: ['*']}\ndefaultClass: x\nclass: {labels: {a: b}}\n",
 		cinderChoices + "defaultClass: standard-csi\nclass: {availability: az1, mountOptions: [ro]}\n",
 	} {
