@@ -347,9 +347,14 @@ func TestUninstallDeletesInAnOrder(t *testing.T) {
 			"Deployment manila-csi-driver-operator", "Deployment openstack-cinder-csi-driver-operator",
 			"Deployment csi-addons",
 		},
-		{"StorageClass"}, {"CSIDriver"}, {"DaemonSet"},
+		{"StorageClass"},
+		{"CSIDriver"},
+		{"DaemonSet"},
 		{"Deployment openstack-manila-csi-c", "Deployment openstack-cinder-csi-driver-controller"},
-		{"Lease"}, {"ManilaDriver", "CinderDriver"}, {"CustomResource"}, {"Namespace"},
+		{"Lease"},
+		{"ManilaDriver", "CinderDriver"},
+		{"CustomResource"},
+		{"Namespace"},
 	} {
 		first, last := of(group...)
 		assert.Check(t, first > before && last >= first, "%s come before others:\n%s", group, c.deleted)

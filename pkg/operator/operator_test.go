@@ -293,8 +293,10 @@ func TestCSIDriverHasWhatIsChosen(t *testing.T) {
 		want   func(*storagev1.CSIDriverSpec)
 	}{
 		"nothing": {"{}", "", func(*storagev1.CSIDriverSpec) {}},
-		"a variable": {"{fsGroupPolicy: None}", storagev1.FileFSGroupPolicy,
-			func(s *storagev1.CSIDriverSpec) { s.FSGroupPolicy = new(storagev1.FileFSGroupPolicy) }},
+		"a variable": {
+			"{fsGroupPolicy: None}", storagev1.FileFSGroupPolicy,
+			func(s *storagev1.CSIDriverSpec) { s.FSGroupPolicy = new(storagev1.FileFSGroupPolicy) },
+		},
 		"all fields": {
 			"{fsGroupPolicy: ReadWriteOnceWithFSType, seLinuxMount: false, " +
 				"volumeLifecycleModes: [Persistent, Ephemeral]}", "",

@@ -65,7 +65,8 @@ func sidecarArguments(sidecar string, chosen choice.Sidecars) (arguments []strin
 		flag  string
 		value int
 	}{
-		{workers, chosen.Workers}, {"--kube-api-qps", chosen.KubeAPIQPS},
+		{workers, chosen.Workers},
+		{"--kube-api-qps", chosen.KubeAPIQPS},
 		{"--kube-api-burst", chosen.KubeAPIBurst},
 	} {
 		if option.value != 0 {
