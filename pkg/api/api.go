@@ -48,9 +48,6 @@ type Spec struct {
 
 // Driver contains what else than the choices configures a driver.
 type Driver struct {
-	// Whether volumes follow pods into the availability zones of their nodes. Without it, they do if
-	// each zone of servers is a zone of volumes, too.
-	EnableTopology *bool `json:"enableTopology" kind:"CinderConfig"`
 	// Options of the section `[BlockStorage]` in the cloud.conf of the driver.
 	BlockStorage BlockStorage `json:"blockStorage" kind:"CinderConfig"`
 	// Options of the section `[Metadata]` in the cloud.conf of the driver.

@@ -137,7 +137,7 @@ func TestCheckReadsConfigMapsAndValues(t *testing.T) {
 		},
 		"an object": {
 			"kind: CinderDriver\nspec:\n  managementState: Managed\n  blockStorage:\n    a: 1\n" +
-				"  clases: []\n  class: {labels: {'-': x}}\n  enableTopology: true\n",
+				"  clases: []\n  class: {labels: {'-': x}}\n  topology: Enabled\n",
 			"-:6" + mistakes + " !! -:7: class.labels",
 		},
 		"values in braces":  {"{manila: {spec: {clases: []}}}", "-:1" + mistakes},

@@ -66,8 +66,8 @@ func TestSpecIsReadAsTheConfigMap(t *testing.T) {
 		data    map[string]string
 		message string
 	}{
-		"{managementState: Managed, enableTopology: false, defaultClass: gold}": {
-			map[string]string{plugin.TopologyKey: "false"},
+		"{managementState: Managed, topology: Disabled, defaultClass: gold}": {
+			map[string]string{},
 			"Nothing in the administrator's configuration is ignored",
 		},
 		"{blockStorage: {rescanOnResize: true, nodeVolumeAttachLimit: 25, ignoreVolumeAZ: false}," +

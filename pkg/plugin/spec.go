@@ -52,9 +52,6 @@ func keysOf(kind choice.Kind, spec map[string]any) map[string]string {
 	} else if conf := typed.CloudConf(); conf != "" {
 		keys[CloudConfKey] = conf
 	}
-	if typed.EnableTopology != nil {
-		keys[TopologyKey] = map[bool]string{true: "true", false: "false"}[*typed.EnableTopology]
-	}
 	return keys
 }
 
@@ -70,7 +67,7 @@ func (c *Choices) keyIn(configMap *corev1.ConfigMap, key string) cluster.Key {
 		return k
 	}
 	field := map[string]string{
-		CloudConfKey: "spec.blockStorage", TopologyKey: "spec.enableTopology",
+		CloudConfKey: "spec.blockStorage", TopologyKey: "spec.topology",
 	}[key]
 	if field == "" {
 		field = "spec"

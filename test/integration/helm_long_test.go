@@ -188,8 +188,8 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 			`"spec":{"kubeletDir":"/b","managementState":"Managed"}`,
 		},
 		{
-			"kubeletDir=/a,cinder.spec.enableTopology=false", "CinderDriver /cinder.csi.openstack.org",
-			`"spec":{"enableTopology":false,"kubeletDir":"/a","managementState":"Managed"}`,
+			"kubeletDir=/a,cinder.spec.topology=Disabled", "CinderDriver /cinder.csi.openstack.org",
+			`"spec":{"kubeletDir":"/a","managementState":"Managed","topology":"Disabled"}`,
 		},
 		{
 			`credentials.clouds=clouds: {a: 1},credentials.cacert=-BEGIN CERTIFICATE-`,

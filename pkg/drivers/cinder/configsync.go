@@ -143,8 +143,8 @@ func (c *configSync) topology(user userConfig) (topology, error) {
 		t.cause = cmp.Or(found.Cause, "the last answer of OpenStack")
 		missing = "OpenStack has not listed its availability zones for more than "
 		if found.Err != nil {
-			t.waits = fmt.Errorf("%w. To continue without the availability zones, set %s to true or false",
-				found.Err, user.topology.Source)
+			t.waits = fmt.Errorf("%w. To continue without the availability zones, set %s to %s or %s",
+				found.Err, user.topology.Source, user.on, user.off)
 		} else if !found.Probed {
 			t.waits = cloudprobe.ErrPending
 		}

@@ -74,6 +74,8 @@ func (s *sources) user() (userConfig, error) {
 	user := userConfig{
 		config:   own.key(userConfigKey).Or(installed.key(reference.Key)),
 		topology: own.key(userTopologyKey),
+		on:       s.named("true", choice.Enabled),
+		off:      s.named("false", choice.Disabled),
 		ca:       cloud.key(bundleKey).Or(installed.key(bundleKey)),
 		ignored:  ignoredIn(own, installed),
 	}
@@ -83,7 +85,8 @@ func (s *sources) user() (userConfig, error) {
 	if chosen := s.choices.Config().Topology; user.topology.Value == "" && chosen != "" &&
 		chosen != choice.Auto {
 		user.topology.Value = strconv.FormatBool(chosen == choice.Enabled)
-		user.topology.Source = "topology in " + s.choices.Place()
+		user.topology.Source = s.named("topology in "+s.choices.Place(), user.topology.Source)
+		user.on, user.off = choice.Enabled, choice.Disabled
 	}
 	return user, nil
 }
@@ -141,21 +144,22 @@ func (s *sources) contradictions(
 		found = append(found, fmt.Sprintf(format, values...))
 	}
 	if fault := listed.Fault(); fault != "" && parseBool(user.topology.Value) != nil {
-		remark("%s is true, but %s: pods on nodes in these zones get no volumes. If there are such "+
-			"nodes, set it to false or remove it", user.topology.Source, fault)
+		remark("%s is %s, but %s: pods on nodes in these zones get no volumes. If there are such "+
+			"nodes, set it to %s or remove it", user.topology.Source, user.on, fault, user.off)
 	}
 	if settingsOf(cloudConf[configKey]).BlockStorage.IgnoreVolumeAZ {
 		if len(listed.Compute) > 1 {
 			remark("%s in %s contradicts topology: pods are scheduled to zones without their volumes. "+
-				"Remove it or, if servers can attach volumes of every zone, set %s to false",
-				s.named("ignore-volume-az", "ignoreVolumeAZ"), user.config.Source, user.topology.Source)
+				"Remove it or, if servers can attach volumes of every zone, set %s to %s",
+				s.named("ignore-volume-az", "ignoreVolumeAZ"), user.config.Source, user.topology.Source,
+				user.off)
 		}
 		return found
 	}
 	config, _ := s.choices.Current()
 	for _, misplaced := range listed.Misplaced(config) {
 		remark("%s: %s is no zone of servers, so with topology no node can use the volumes. Use a "+
-			"compute zone, or set %s to false", s.choices.Place(), misplaced, user.topology.Source)
+			"compute zone, or set %s to %s", s.choices.Place(), misplaced, user.topology.Source, user.off)
 	}
 	return found
 }

@@ -40,8 +40,10 @@ type contents struct {
 type userConfig struct {
 	// config is a cloud.conf, of which only userSections are used.
 	config cluster.Key
-	// topology is "true" or "false" to override the zones, or "".
+	// topology is "true" or "false" to override the zones, or "". on and off are the values of its
+	// source.
 	topology cluster.Key
+	on, off  string
 	// ca is the PEM bundle of the CA of the cloud, for credentials that do not contain it.
 	ca cluster.Key
 	// ignored lists what has no effect, with advice.

@@ -274,7 +274,7 @@ func TestLimitsOfFieldsAreThoseOfTheDriver(t *testing.T) {
 func TestMessagesNameFieldsOfTheObject(t *testing.T) {
 	t.Parallel()
 	f := clustertest.New(t, clustertest.Seed{
-		Flavour: flavour.Kubernetes, Spec: "{enableTopology: true, blockStorage: {ignoreVolumeAZ: true}}",
+		Flavour: flavour.Kubernetes, Spec: "{topology: Enabled, blockStorage: {ignoreVolumeAZ: true}}",
 	})
 	f.Object = "CinderDriver x"
 	s := newSources(f.Cluster)
@@ -286,7 +286,7 @@ func TestMessagesNameFieldsOfTheObject(t *testing.T) {
 	assert.Check(t, is.DeepEqual(got, []string{
 		"ignoreVolumeAZ in spec.blockStorage of CinderDriver x contradicts topology: pods are " +
 			"scheduled to zones without their volumes. Remove it or, if servers can attach volumes of " +
-			"every zone, set spec.enableTopology of CinderDriver x to false",
+			"every zone, set spec.topology of CinderDriver x to Disabled",
 	}))
 	assert.Check(t, is.Contains(fmt.Sprintf("%#v", s.services()[1]),
 		"ignoreVolumeMicroversion: true into spec.blockStorage of CinderDriver x"))
