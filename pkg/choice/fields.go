@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
@@ -24,12 +23,10 @@ func (c *checker) ofOtherKind(t reflect.Type, name string) string {
 	return ""
 }
 
-// suggestion says what to write in place of an unknown field, "" if nothing is similar.
-func suggestion(kind Kind, fields []reflect.StructField, name string) string {
-	var known []string
-	for _, one := range fields {
-		known = append(known, FieldName(one))
-	}
+// suggestion says what to write in place of an unknown field of a type, "" if nothing is similar.
+// Fields elsewhere in the document are suggested only from and to types of this project.
+func suggestion(kind Kind, t reflect.Type, name string) string {
+	known := names(kind, t)
 	if best := position.Similar(known, name); best != "" {
 		return fmt.Sprintf(": did you mean %q?", best)
 	}
@@ -38,12 +35,38 @@ func suggestion(kind Kind, fields []reflect.StructField, name string) string {
 		return ": here it is called " + known[i]
 	}
 	isNamed := func(known string) bool { return known == name }
-	document := reflect.TypeFor[Document]()
-	right := cmp.Or(pathOf(kind, document, isNamed, nil), pathOf(kind, document, isSpelled, nil))
-	if right != nil {
-		return fmt.Sprintf(": write it as %s", right)
+	parents, isChild := parentsOf(kind, t, isNamed)
+	document, right := reflect.TypeFor[Document](), ""
+	if IsOurs(t) && !isChild {
+		right = cmp.Or(pathOf(kind, document, isNamed, true), pathOf(kind, document, isSpelled, true))
+	}
+	switch {
+	case right != "":
+		return ": write it as " + right
+	case len(parents) > 0:
+		return ": write it below " + strings.Join(parents, " or ")
 	}
 	return ""
+}
+
+// parentsOf returns the fields of a type below which a field with a matching name is nearest, and
+// whether it is directly below them.
+func parentsOf(
+	kind Kind, t reflect.Type, matches func(name string) bool,
+) (parents []string, isChild bool) {
+	nearest := 0
+	for _, f := range Fields(kind, t) {
+		path := pathOf(kind, f.Type, matches, false)
+		depth := strings.Count(path, ".")
+		if path == "" || len(parents) > 0 && depth > nearest {
+			continue
+		}
+		if depth < nearest {
+			parents = nil
+		}
+		parents, nearest = append(parents, FieldName(f)), depth
+	}
+	return parents, len(parents) > 0 && nearest == 0
 }
 
 // isSpelling returns whether a name is another spelling of a known one: with other separators, in
@@ -124,26 +147,27 @@ func IsRequired(kind Kind, t reflect.Type, f reflect.StructField) bool {
 		!IsOurs(t) && !strings.HasSuffix(f.Tag.Get("json"), ",omitempty")
 }
 
-// pathOf returns the first path below a type to a field with a matching name, nil if there is none.
-func pathOf(
-	kind Kind, t reflect.Type, matches func(name string) bool, at *field.Path,
-) *field.Path {
+// pathOf returns the first of the shortest paths below a type to a field with a matching name, ""
+// if there is none.
+func pathOf(kind Kind, t reflect.Type, matches func(string) bool, ours bool) (shortest string) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct {
-		return nil
+	if t.Kind() != reflect.Struct || ours && !IsOurs(t) {
+		return ""
 	}
 	for _, f := range Fields(kind, t) {
-		below := at.Child(FieldName(f))
-		if matches(FieldName(f)) {
-			return below
+		path := FieldName(f)
+		if matches(path) {
+			return path
 		}
-		if found := pathOf(kind, f.Type, matches, below); found != nil {
-			return found
+		below := pathOf(kind, f.Type, matches, ours)
+		if path += "." + below; below != "" &&
+			(shortest == "" || strings.Count(path, ".") < strings.Count(shortest, ".")) {
+			shortest = path
 		}
 	}
-	return nil
+	return shortest
 }
 
 // unreadable returns the error about a text that is no YAML, or no mapping with each key once.

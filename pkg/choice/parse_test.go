@@ -130,7 +130,7 @@ reclaimPolicy: Retain
 17: csiAddons.maxAccessRules: must be a number from 1 to 1000 without quotation marks, and is "0"
 18: unknown field "clases": did you mean "classes"?
 19: unknown field "forceCreate"` + remove + `
-20: unknown field "reclaimPolicy": write it as class.reclaimPolicy`
+20: unknown field "reclaimPolicy": write it below class or classes`
 	assert.Check(t, is.DeepEqual(want, faultsOf(t, choice.Manila, text)))
 }
 
@@ -326,6 +326,15 @@ func TestInvalidOptionsOfNodesAreReportedWithLineAndFix(t *testing.T) {
 		"pods: {node: {image: x}}": `3: unknown field "pods.node.image": `,
 		"pods: {node: {replicas: 2}}": `3: unknown field "pods.node.replicas": write it as ` +
 			"pods.controller.replicas",
+		"pods: {nodeSelector: {a: x}}": `3: unknown field "pods.nodeSelector": write it below node ` +
+			"or controller",
+		"pods: {node: {affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: " +
+			"[{weight: 1, podAffinityTerm: {topologyKey: a}, matchLabels: {a: b}}]}}}}": "3: unknown " +
+			`field "pods.node.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution` +
+			`[0].matchLabels": write it below podAffinityTerm`,
+		"topologyKey: a":          `3: unknown field "topologyKey": write it below pods`,
+		"pods: {timeout: 4m}":     `3: unknown field "pods.timeout": write it as sidecars.timeout`,
+		"sidecars: {operator: a}": `3: unknown field "sidecars.operator": remove it`,
 		"pods: {controller: {replicas: 0}}": "3: pods.controller.replicas: must be a number from 1 to " +
 			`100 without quotation marks, and is "0"`,
 		"pods:\n  node:\n    tolerations:\n    - operater: Exists": "6: unknown field " +
@@ -340,7 +349,7 @@ func TestInvalidOptionsOfNodesAreReportedWithLineAndFix(t *testing.T) {
 			`resources[csi-driver].requests[memory]: must be a quantity such as 100m, 64Mi or ` +
 			`"0.5", and is 64Mb`,
 		"pods: {node: {resources: {csi-driver: {limits: {cpu: 0.5}}}}}": "3: pods.node.resources" +
-			`[csi-driver].limits[cpu]: must be a quantity such as 100m, 64Mi or "0.5", and is 0.5`,
+			`[csi-driver].limits[cpu]: write "0.5" in quotation marks`,
 		"pods: {node: {resources: {csi-driver: {limits: [cpu]}}}}": "3: pods.node.resources" +
 			"[csi-driver].limits: must be a map of texts, as in {name: value}, not a list",
 		"pods: {node: {labels: {app.kubernetes.io/name: x}}}": "3: pods.node.labels[app.kubernetes.io/" +

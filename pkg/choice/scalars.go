@@ -60,7 +60,10 @@ func (c *checker) checkText(node *yaml.Node, tag reflect.StructTag, at *field.Pa
 
 func (c *checker) checkQuantity(node *yaml.Node, at *field.Path) {
 	_, err := resource.ParseQuantity(node.Value)
-	if tag := node.ShortTag(); tag != "!!int" && (tag != "!!str" || err != nil) {
+	switch tag := node.ShortTag(); {
+	case tag == "!!float" && err == nil:
+		c.fault(node.Line, at, "write %q in quotation marks", node.Value)
+	case tag != "!!int" && (tag != "!!str" || err != nil):
 		c.fault(node.Line, at, `must be a quantity such as 100m, 64Mi or "0.5", and is %s`,
 			cmp.Or(node.Value, position.Shape(node)))
 	}

@@ -2,10 +2,13 @@ package choice_test
 
 import (
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
@@ -40,4 +43,56 @@ func TestParametersOfStorageClassesLeadToTheirFields(t *testing.T) {
 		}
 	}
 	assert.Check(t, others > 1)
+}
+
+// Fields of pods are often written one level too high.
+func TestFieldsOneLevelTooHighLeadToTheirParents(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	var check func(of reflect.Type, before, after string)
+	check = func(of reflect.Type, before, after string) {
+		switch kind := of.Kind(); {
+		case of == reflect.TypeFor[resource.Quantity]():
+		case kind == reflect.Pointer:
+			check(of.Elem(), before, after)
+		case kind == reflect.Slice:
+			check(of.Elem(), before+"[", "]"+after)
+		case kind == reflect.Map:
+			check(of.Elem(), before+"{x: ", "}"+after)
+		case kind == reflect.Struct:
+			for _, f := range choice.Fields(choice.Manila, of) {
+				for _, name := range childrenOnly(of, f.Type) {
+					checked++
+					_, faults := choice.Parse(choice.Manila, header+before+"{"+name+": x}"+after,
+						flavour.Kubernetes)
+					assert.Assert(t, len(faults) > 0, name)
+					_, parents, _ := strings.Cut(faults[len(faults)-1].Problem, "."+name+`": write it below `)
+					assert.Check(t, is.Contains(strings.Split(parents, " or "), choice.FieldName(f)),
+						"%v", faults)
+				}
+				check(f.Type, before+"{"+choice.FieldName(f)+": ", "}"+after)
+			}
+		}
+	}
+	check(reflect.TypeFor[choice.Pods](), "pods: ", "")
+	assert.Check(t, checked > 50, "%d", checked)
+}
+
+// childrenOnly returns the fields that the type of a field has, and its own struct does not have.
+func childrenOnly(of, below reflect.Type) (names []string) {
+	for below.Kind() == reflect.Pointer || below.Kind() == reflect.Slice {
+		below = below.Elem()
+	}
+	if below.Kind() != reflect.Struct {
+		return nil
+	}
+	for _, child := range choice.Fields(choice.Manila, below) {
+		name := choice.FieldName(child)
+		isOwn := slices.ContainsFunc(choice.Fields(choice.Manila, of),
+			func(own reflect.StructField) bool { return choice.FieldName(own) == name })
+		if !isOwn && name != "request" { // requests is meant
+			names = append(names, name)
+		}
+	}
+	return names
 }
