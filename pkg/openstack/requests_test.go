@@ -53,8 +53,9 @@ func (s *fixture) sendAllOfOperators() {
 	_, types := client.VolumeTypes(ctx)
 	_, volumeZones := client.VolumeZones(ctx)
 	_, computeZones := client.ComputeZones(ctx)
+	_, shareZones := client.ShareZones(ctx)
 	_, expiry := client.CredentialExpiry(ctx)
-	check(s.t, errors.Join(types, volumeZones, computeZones, expiry))
+	check(s.t, errors.Join(types, volumeZones, computeZones, shareZones, expiry))
 	gone := once(status(http.StatusNotFound))
 	gone.Service = simulator.Share
 	s.fault(gone)
