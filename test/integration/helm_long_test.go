@@ -151,6 +151,13 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 			"ManilaDriver /" + manilaDriver, `"pods":{"controller":{"imagePullSecrets":[{"name":` +
 				`"mine"}]},"node":{"imagePullSecrets":[{"name":"login"}]}}`,
 		},
+		{
+			"pods.controller.nodeSelector.a=b,pods.controller.replicas=2," +
+				"pods.node.tolerations[0].key=a,pods.node.tolerations[1].key=b," +
+				"manila.spec.pods.controller.replicas=1,manila.spec.pods.node.tolerations[0].key=c",
+			"ManilaDriver /" + manilaDriver, `"pods":{"controller":{"nodeSelector":{"a":"b"},` +
+				`"replicas":1},"node":{"tolerations":[{"key":"c"}]}}`,
+		},
 		{"manila.image=mine", operator, `"image":"mine"`},
 		{"manila.replicas=0", operator, `"replicas":0`},
 		{"manila.resources.limits.cpu=2", operator, `"resources":{"limits":{"cpu":2}}`},
@@ -409,6 +416,9 @@ func (h *helmCluster) removesEverything(before []string) {
 	driver := h.remaining()
 	h.operators[driver].stop()
 	h.runs("helm uninstall openstack-csi --namespace=openstack-csi")
+	output := h.refuses(`helm install openstack-csi "$CHART" --set=` + driver + ".enabled=true")
+	assert.Check(h.t, strings.Contains(output, "runs in namespace openstack-csi: install the chart "+
+		"there, or first run: kubectl openstack-csi uninstall "+driver), output)
 	// The objects that Helm keeps do not prevent another installation, here with the Secret.
 	h.runs(`helm install openstack-csi "$CHART" --namespace=openstack-csi --take-ownership ` +
 		`--set-file=credentials.clouds="$CLOUDS" --set=` + driver + ".enabled=true")

@@ -7,6 +7,15 @@
 {{- join "-" $enabled }}
 {{- end }}
 
+{{/* The names of the Secrets with credentials of these drivers, separated by " ". */}}
+{{- define "openstack-csi.secrets" -}}
+{{- $names := list }}
+{{- range splitList "-" (include "openstack-csi.drivers" .) | compact }}
+{{- $names = append $names ((get $.Values .).credentialsSecret | default $.Values.credentials.secret) }}
+{{- end }}
+{{- $names | uniq | sortAlpha | join " " }}
+{{- end }}
+
 {{/* The text of a manifest in the namespace of the release. */}}
 {{- define "openstack-csi.text" -}}
 {{- $text := regexReplaceAll "(?m)namespace: openstack-csi$" .text (printf "namespace: %s" .namespace) }}
@@ -61,16 +70,15 @@ uninstallation is kept: CustomResourceDefinitions, and the namespace of CSI-Addo
 {{- else if hasPrefix "monitoring." $object.apiVersion }}
 {{- with $.values.labels }}{{ $_ := set $object.metadata "labels" (merge $object.metadata.labels .) }}{{ end }}
 {{- else if hasPrefix "csi.openstack.org/" $object.apiVersion }}
-{{- /* What is not a value belongs to whoever sets it. */}}
-{{- $spec := deepCopy ($.values.spec | default dict) }}
-{{- range $field, $value := pick $.root.Values "clusterID" "kubeletDir" "pods" }}
-{{- if and $value (not (hasKey $spec $field)) }}{{ $_ := deepCopy $value | set $spec $field }}{{ end }}
-{{- end }}
+{{- /* What is not a value belongs to whoever sets it. Later values win. */}}
+{{- $spec := $object.spec }}
 {{- with include "openstack-csi.pullSecrets" $.root | fromJsonArray }}
-{{- $pods := dict "controller" (dict "imagePullSecrets" .) "node" (dict "imagePullSecrets" .) }}
-{{- $_ := merge ($spec.pods | default dict) $pods | set $spec "pods" }}
+{{- $_ := dict "controller" (dict "imagePullSecrets" .) "node" (dict "imagePullSecrets" .) | set $spec "pods" }}
 {{- end }}
-{{- $_ := set $object "spec" (merge $spec $object.spec) }}
+{{- range $field, $value := pick $.root.Values "clusterID" "kubeletDir" "pods" }}
+{{- if $value }}{{ $_ := deepCopy $value | dict $field | mustMergeOverwrite $spec }}{{ end }}
+{{- end }}
+{{- $_ := deepCopy ($.values.spec | default dict) | mustMergeOverwrite $spec }}
 {{- else if and (eq $object.kind "Role") $.secret }}
 {{- range $object.rules }}
 {{- if has "openstack-credentials" (.resourceNames | default list) }}{{ $_ := set . "resourceNames" (list $.secret) }}{{ end }}
