@@ -20,7 +20,7 @@ const expected = "it must begin with clouds, below it the name of an entry such 
 func otherText(text []byte) string {
 	other := position.Recognize(text, position.Secret)
 	switch other.What {
-	case "", position.CloudsYAML:
+	case "", position.CloudsYAML, position.OtherValues:
 		return ""
 	case position.OpenRC:
 		other.Advice = "use the clouds.yaml that the dashboard offers beside it"

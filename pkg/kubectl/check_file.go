@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -35,15 +36,24 @@ func (c *check) checkFile(ctx context.Context, s *session) *Explanation {
 	}
 	var valid []string
 	e := &Explanation{}
-	parts := documentsIn(text)
-	for _, part := range parts {
-		if config := c.parse(ctx, s, part, e); config != nil {
+	isInvalid, hasPods := false, false
+	for _, part := range documentsIn(text) {
+		config := c.parse(ctx, s, part, e)
+		if config == nil {
+			isInvalid = true
+			continue
+		}
+		hasPods = hasPods || part.inSpec && !reflect.ValueOf(config.Pods).IsZero()
+		if !part.isShared {
 			valid = append(valid, "a valid "+part.kind.In(part.inSpec))
 			c.compareTo(ctx, s, part.kind, config, e)
 		}
 	}
-	if e.State = strings.Join(valid, " and "); len(valid) < len(parts) {
+	if e.State = cmp.Or(strings.Join(valid, " and "), "valid"); isInvalid {
 		e.State = "invalid"
+	}
+	if hasPods {
+		e.Chain = append(e.Chain, linkf(NotVisible, "the API server checks spec.pods when you apply it"))
 	}
 	return e
 }

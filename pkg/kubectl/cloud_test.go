@@ -3,6 +3,7 @@ package kubectl
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -135,6 +136,18 @@ func TestCheckReadsConfigMapsAndValues(t *testing.T) {
 			"# mine\ncinder:\n  spec:\n    class: {labels: {'-': x}}\n    clases: []\nother: 1\n",
 			"-:4: class.labels",
 		},
+		"values for both drivers": {
+			"images: {tag: v1}\npods:\n  nodes: {}\n# mine\ncinder:\n  enabled: true\n",
+			`-:3: unknown field "pods.nodes": did you mean "node"?`,
+		},
+		"values of another chart": {
+			"# mine\nstorageClass:\n  enabled: true\n", "-:2: the text is the values of another chart, " +
+				"not a ManilaConfig: docs/charts.md names for each value what sets the same here",
+		},
+		"an object that ends with no choice": {
+			"kind: CinderDriver\nspec:\n  clases: []\n  class: {labels: {'-': x}}\n  blockStorage:\n" +
+				"    a: 1\nother: 1\n", "-:3" + mistakes + " !! -:4: class.labels",
+		},
 		"an object": {
 			"kind: CinderDriver\nspec:\n  managementState: Managed\n  blockStorage:\n    a: 1\n" +
 				"  clases: []\n  class: {labels: {'-': x}}\n  topology: Enabled\n",
@@ -150,6 +163,43 @@ func TestCheckReadsConfigMapsAndValues(t *testing.T) {
 		got := strings.Join(strings.Fields(output.String()), " ")
 		assert.Check(t, code == exitFailed && strings.HasPrefix(got, "- is invalid: ") &&
 			strings.Contains(got, test[1]), "%s: %s", name, got)
+	}
+}
+
+// No value of the chart is a mistake, whether a driver is enabled or not.
+func TestCheckAcceptsValues(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../assets/helm/generated/openstack-csi/values.schema.json")
+	assert.NilError(t, err)
+	var schema struct{ Properties map[string]any }
+	assert.NilError(t, json.Unmarshal(text, &schema))
+	assert.Check(t, len(schema.Properties) > 0)
+	const byServer = "?? the API server checks spec.pods when you apply it"
+	valid := map[string][]string{
+		"manila: {enabled: true}": {"- is a valid ManilaDriver"},
+		"cinder: {enabled: true, spec: {logLevel: Debug}}\npods: {node: {priorityClassName: a}}": {
+			"- is a valid CinderDriver", byServer,
+		},
+		"kind: CinderDriver\nspec: {pods: {node: {priorityClassName: a}}}": {
+			"- is a valid CinderDriver", byServer,
+		},
+		"kubeletDir: /var/lib/kubelet": {"- is valid"},
+	}
+	for key := range schema.Properties {
+		if key != "kubeletDir" {
+			valid[key+": {}"] = []string{"- is valid"}
+		}
+	}
+	for values, want := range valid {
+		var output strings.Builder
+		code := execute(t.Context(), (&scenario{}).options(t),
+			[]string{"check", "-f", "-", "--kubeconfig=" + kubeconfig(t)},
+			Streams{In: strings.NewReader(values), Out: &output, Err: &output})
+		got := strings.Join(strings.Fields(output.String()), " ")
+		assert.Check(t, is.Equal(code, exitOK), "%s: %s", values, got)
+		for _, part := range want {
+			assert.Check(t, is.Contains(got, part), values)
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ const (
 	CloudsYAML  = "a clouds.yaml"
 	OpenRC      = "an openrc file"
 	OperatorYML = "an operator.yaml"
+	OtherValues = "the values of another chart"
 	// Settings are those of a cloud.conf and of similar files.
 	Settings = "a file with settings as name = value"
 )
