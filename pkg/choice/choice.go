@@ -176,8 +176,9 @@ type ControllerPods struct {
 type Sidecars struct {
 	// Whether sidecars release their Leases when they end, so that others need not wait for them.
 	// Sidecars that do not know the feature gate `ReleaseLeaderElectionOnExit` do not start with it.
-	// `Auto` means `Always` if the operator can tell from their release that all sidecars know it. The
-	// environment variable `RELEASE_LEASES` of the operator has precedence.
+	// `Auto` means `Always` if the manifests of the operator name the images of the sidecars, or if
+	// the operator can tell from their release that all sidecars know it. The environment variable
+	// `RELEASE_LEASES` of the operator has precedence.
 	ReleaseLeases string `json:"releaseLeases,omitempty" enum:"Auto,Always,Never" default:"Auto"`
 	// Whether the metadata of new volumes, shares and snapshots of volumes in OpenStack name the claim
 	// or the VolumeSnapshot and its namespace, for example in `csi.storage.k8s.io/pvc/name`.

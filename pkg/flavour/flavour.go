@@ -59,6 +59,10 @@ func (f Flavour) HasConfig() bool { return f != Kubernetes }
 // completed, and what tools that wait should do. Other operators read that of a ClusterCSIDriver.
 func (f Flavour) ReportsCompletion() bool { return f == Kubernetes }
 
+// NamesSidecars reports whether the manifests of an operator name the images of the sidecars.
+// Elsewhere these are from the release of OpenShift.
+func (f Flavour) NamesSidecars() bool { return f == Kubernetes }
+
 // ExtraGrants returns the folder of the manifests that grant an operator what those of its release
 // need not contain, because another operator applies them; "" if there is none.
 func (f Flavour) ExtraGrants() string {

@@ -115,6 +115,8 @@ func (d *driver) releasesLease(c corev1.Container, wanted, deployed *appsv1.Depl
 		return *d.settings.ReleaseLeases
 	case chosen == choice.Always || chosen == choice.Never:
 		return chosen == choice.Always
+	case d.cluster.Flavour.NamesSidecars():
+		return true
 	case !d.ofOneRelease(wanted.Spec.Template.Spec.Containers):
 		return false
 	}
@@ -144,13 +146,14 @@ func (d *driver) ofOneRelease(containers []corev1.Container) bool {
 	})
 }
 
-// releaseOfOpenShift returns the release of a standalone cluster, "" if it is unknown, or if a
-// setting says whether sidecars get the feature gate. OpenShift updates this ConfigMap after
-// cluster-storage-operator (run levels 80 and 50), so the sidecars are never older. An update of
-// OpenShift ends with a restart of each node, and so of the operator.
+// releaseOfOpenShift returns the release of a standalone cluster, "" if it is unknown, or if
+// something else decides whether sidecars get the feature gate. OpenShift updates this ConfigMap
+// after cluster-storage-operator (run levels 80 and 50), so the sidecars are never older. An update
+// of OpenShift ends with a restart of each node, and so of the operator.
 func (d *driver) releaseOfOpenShift(ctx context.Context) string {
 	const namespace, name = "openshift-machine-config-operator", "machine-config-osimageurl"
-	if d.cluster.Flavour.Hosted() || d.settings.ReleaseLeases != nil {
+	if d.cluster.Flavour.Hosted() || d.cluster.Flavour.NamesSidecars() ||
+		d.settings.ReleaseLeases != nil {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)

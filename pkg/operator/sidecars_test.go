@@ -44,7 +44,7 @@ func TestSidecarsGetTheLeasesOfTheirCluster(t *testing.T) {
 	}{
 		"OpenShift":                   {flavour.Standalone, nil, leasesOfOpenShift},
 		"HyperShift that releases":    {flavour.HyperShift, new(true), leasesOfOpenShift + gate},
-		"Kubernetes that releases":    {flavour.Kubernetes, new(true), leasesOfKubernetes + gate},
+		"Kubernetes":                  {flavour.Kubernetes, nil, leasesOfKubernetes + gate},
 		"Kubernetes without releases": {flavour.Kubernetes, new(false), leasesOfKubernetes},
 	} {
 		for _, p := range []plugin.Driver{plugins()[0], cinderPlugin()} {
@@ -136,6 +136,8 @@ func TestOnlySidecarsThatKnowTheGateReleaseTheirLeases(t *testing.T) {
 		"chosen not":                {release: "4.22.0", choice: "Never"},
 		"HyperShift 4.21":           {flavour: flavour.HyperShift, release: "4.21.9"},
 		"HyperShift 4.22":           {flavour: flavour.HyperShift, release: "4.22.1", want: true},
+		"Kubernetes":                {flavour: flavour.Kubernetes, image: other, want: true},
+		"Kubernetes, chosen not":    {flavour: flavour.Kubernetes, image: other, choice: "Never"},
 	} {
 		f := cmp.Or(tt.flavour, flavour.Standalone)
 		d := leasesIn(t, f, tt.choice)
@@ -153,15 +155,16 @@ func TestOnlySidecarsThatKnowTheGateReleaseTheirLeases(t *testing.T) {
 	}
 }
 
-// leasesIn returns a driver of OpenShift with a choice about the Leases.
+// leasesIn returns a driver with a choice about the Leases.
 func leasesIn(t *testing.T, f flavour.Flavour, choice string) *driver {
 	t.Helper()
 	p := plugins()[0]
 	p.Setup = setUpChoices
 	seed := clustertest.Seed{Flavour: f}
-	if choice != "" {
+	if chosen := "sidecars: {releaseLeases: " + choice + "}\n"; choice != "" {
+		seed.Spec = chosen
 		seed.Guest = []runtime.Object{choices("apiVersion: config.csi.openstack.org/v1alpha1\n" +
-			"kind: CinderConfig\nsidecars: {releaseLeases: " + choice + "}\n")}
+			"kind: CinderConfig\n" + chosen)}
 	}
 	fake := clustertest.New(t, seed)
 	d := assembledIn(t, fake, p)[0]
