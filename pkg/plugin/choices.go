@@ -17,10 +17,12 @@ import (
 	opv1 "github.com/openshift/api/operator/v1"
 	"github.com/openshift/library-go/pkg/controller/factory"
 
+	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/settings"
 )
 
 // errNoChoices means that the choices have been invalid since the operator started.
@@ -237,6 +239,37 @@ func (c *Choices) otherKeys() (ignored []string) {
 	return ignored
 }
 
+// overridden reports the choices from which variables of the operator differ.
+func (c *Choices) overridden(s *settings.Settings) (ignored []string) {
+	config, addons := c.Config(), c.CSIAddons()
+	var leases, policy string
+	if s.ReleaseLeases != nil {
+		leases = map[bool]string{true: choice.Always, false: choice.Never}[*s.ReleaseLeases]
+	}
+	if c.kind == choice.Manila { // the other operator does not read it
+		policy = string(s.FSGroupPolicy)
+	}
+	sidecar, driver := bundle.CSIAddonsSidecarImage, bundle.CSIAddonsDriverImage
+	limit := "CSI_ADDONS_MAX_ACCESS_RULES"
+	unset := func(value any) bool { return value == "" || value == 0 }
+	for _, o := range []struct {
+		field, variable string
+		chosen, set     any
+	}{
+		{"sidecars.releaseLeases", "RELEASE_LEASES", config.Sidecars.ReleaseLeases, leases},
+		{"csiDriver.fsGroupPolicy", "CSI_FSGROUP_POLICY", config.CSIDriver.FSGroupPolicy, policy},
+		{"csiAddons.image", sidecar, addons.Image, s.Images[sidecar]},
+		{"csiAddons.image", driver, addons.Image, s.Images[driver]},
+		{"csiAddons.maxAccessRules", limit, addons.MaxAccessRules, s.CSIAddons.MaxAccessRules},
+	} {
+		if !unset(o.chosen) && !unset(o.set) && o.chosen != o.set {
+			ignored = append(ignored, fmt.Sprintf("%s: %s has no effect: the environment variable %s of "+
+				"the operator has precedence. Remove one of them", c.Place(), o.field, o.variable))
+		}
+	}
+	return ignored
+}
+
 const (
 	// reportInterval bounds the age of the report about choices that depend on OpenStack.
 	reportInterval = time.Minute
@@ -251,7 +284,8 @@ func (c *Choices) Report(
 ) factory.Controller {
 	name := service + "UserConfig"
 	sync := func(ctx context.Context, _ factory.SyncContext) error {
-		valid := c.Condition(service, append(c.otherKeys(), unused()...))
+		valid := c.Condition(service, slices.Concat(c.otherKeys(),
+			c.overridden(d.Settings), unused()))
 		return cluster.ApplyConditions(ctx, d.Cluster.Operator, name, valid)
 	}
 	return factory.New().

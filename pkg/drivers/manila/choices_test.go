@@ -1,6 +1,7 @@
 package manila
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/cloudprobe"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/settings"
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
@@ -222,6 +224,43 @@ func TestUserConfigIsReported(t *testing.T) {
 			"Until this is corrected, the last valid configuration applies")
 	b.choose(t, "driver: Never\n")
 	expect(opv1.ConditionTrue, "AsExpected", "Nothing in the administrator's configuration is ignored")
+}
+
+func TestChoiceThatAVariableOverridesIsReported(t *testing.T) {
+	t.Parallel()
+	const sidecar, driver = "CSI_ADDONS_SIDECAR_IMAGE", "CSI_ADDONS_DRIVER_IMAGE"
+	fake, s := dependencies(t, chosen("sidecars: {releaseLeases: Never}\n"+
+		"csiDriver: {fsGroupPolicy: File}\ncsiAddons: {image: a, maxAccessRules: 3}\n"))
+	components, err := Driver().Setup(s)
+	assert.NilError(t, err)
+	fake.Start(t)
+	expect := func(reason string, want []string) {
+		t.Helper()
+		assert.NilError(t, components.UserConfig.Sync(t.Context(), nil))
+		got := fake.State.Condition(t, "ManilaUserConfigValid")
+		assert.Check(t, is.Equal(got.Reason, reason))
+		found := regexp.MustCompile(`\S+ has no effect: the environment variable \S+`)
+		assert.Check(t, is.DeepEqual(found.FindAllString(got.Message, -1), want), got.Message)
+	}
+	expect("AsExpected", nil)
+	*s.Settings = settings.Settings{
+		ReleaseLeases: new(false), FSGroupPolicy: storagev1.FileFSGroupPolicy,
+		Images:    map[string]string{sidecar: "a", driver: "a"},
+		CSIAddons: settings.CSIAddons{MaxAccessRules: 3},
+	}
+	expect("AsExpected", nil) // they agree
+	*s.Settings = settings.Settings{
+		ReleaseLeases: new(true), FSGroupPolicy: storagev1.NoneFSGroupPolicy,
+		Images:    map[string]string{sidecar: "b", driver: "b"},
+		CSIAddons: settings.CSIAddons{MaxAccessRules: 4},
+	}
+	const by = " has no effect: the environment variable "
+	expect("PartlyIgnored", []string{
+		"sidecars.releaseLeases" + by + "RELEASE_LEASES",
+		"csiDriver.fsGroupPolicy" + by + "CSI_FSGROUP_POLICY",
+		"csiAddons.image" + by + sidecar, "csiAddons.image" + by + driver,
+		"csiAddons.maxAccessRules" + by + "CSI_ADDONS_MAX_ACCESS_RULES",
+	})
 }
 
 func TestDriverIsNotInstalledIfNotWanted(t *testing.T) {
