@@ -24,16 +24,19 @@ import (
 // all values must be valid: c and cluster.Workloads return only checked values. The durations of
 // leader elections are those of OpenShift. Events of Infrastructure must repeat the hooks.
 func Manifest(c *cluster.Cluster) []deploymentcontroller.ManifestHookFunc {
+	return append(fills(c), func(_ *opv1.OperatorSpec, manifest []byte) ([]byte, error) {
+		_, err := decode[appsv1.Deployment]("Deployment", manifest)
+		return manifest, err
+	})
+}
+
+func fills(c *cluster.Cluster) []deploymentcontroller.ManifestHookFunc {
 	election := leaderelection.LeaderElectionDefaulting(
 		configv1.LeaderElection{}, "default", "default")
 	return []deploymentcontroller.ManifestHookFunc{
 		func(spec *opv1.OperatorSpec, manifest []byte) ([]byte, error) { return fill(c, spec, manifest) },
 		controllerservice.WithServingInfo(),
 		controllerservice.WithLeaderElectionReplacerHook(election),
-		func(_ *opv1.OperatorSpec, manifest []byte) ([]byte, error) {
-			_, err := decode[appsv1.Deployment]("Deployment", manifest)
-			return manifest, err
-		},
 	}
 }
 
@@ -41,8 +44,7 @@ func Manifest(c *cluster.Cluster) []deploymentcontroller.ManifestHookFunc {
 func Built[T any, F ~func(*opv1.OperatorSpec, *T) error](
 	c *cluster.Cluster, spec *opv1.OperatorSpec, manifest []byte, changes []F,
 ) (*T, error) {
-	fills := Manifest(c)
-	for _, change := range fills[:len(fills)-1] { // the last checks a Deployment
+	for _, change := range fills(c) {
 		var err error
 		if manifest, err = change(spec, manifest); err != nil {
 			return nil, err

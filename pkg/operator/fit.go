@@ -35,8 +35,8 @@ func mustFitFlavour(ctx context.Context, c *cluster.Cluster) error {
 
 // isOpenShift returns whether the API server is that of OpenShift: whether it has a resource that
 // only OpenShift's own API server serves, because nobody can get its objects, unlike those of any
-// CustomResourceDefinition. The ServiceAccount of the operator may not read the ClusterVersion;
-// whoever may, for example outside the cluster, is told by the object.
+// CustomResourceDefinition. The ClusterVersion decides for an administrator who runs the operator
+// outside the cluster; the ServiceAccount of the operator may not read it.
 func isOpenShift(ctx context.Context, guest *cluster.Clients) (bool, error) {
 	verbs, err := verbsOf(guest, "project.openshift.io/v1", "projectrequests")
 	if err != nil || verbs != nil && !slices.Contains(verbs, "get") {

@@ -112,8 +112,8 @@ func (d *driver) checkedChoices() (*choice.Config, error) {
 	d.pods.mu.Lock()
 	defer d.pods.mu.Unlock()
 	if d.pods.accepted == nil {
-		return nil, fmt.Errorf("the workload stays unchanged: the API server refuses options of its "+
-			"pods: correct %s", d.choices.Place())
+		return nil, fmt.Errorf("the workload stays unchanged while options of pods are refused: correct "+
+			"%s", d.choices.Place())
 	}
 	checked := *config
 	checked.Pods = *d.pods.accepted
@@ -200,8 +200,10 @@ func refusals(err error, at *field.Path, pods *corev1.PodTemplateSpec) (errs []e
 			if match[1] == "initContainers" {
 				of = pods.Spec.InitContainers
 			}
-			index, _ := strconv.Atoi(match[2]) // the pattern matches digits
-			name = "resources[" + of[index].Name + "]" + name[len(match[0]):]
+			// A webhook may have added containers.
+			if index, _ := strconv.Atoi(match[2]); index < len(of) {
+				name = "resources[" + of[index].Name + "]" + name[len(match[0]):]
+			}
 		}
 		errs = append(errs, fmt.Errorf("%s.%s: %s", at, name, cause.Message))
 	}

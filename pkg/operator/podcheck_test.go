@@ -131,6 +131,10 @@ func TestRefusedOptionsOfPodsAreReportedWithTheirFields(t *testing.T) {
 				"too much")),
 			`resources[csi-driver].requests: Invalid value: "2": too much`,
 		},
+		"{resources: {csi-driver: {requests: {cpu: 3}}}}": {
+			invalid(field.Invalid(pod.Child("containers").Index(9).Child("resources"), "", "a webhook's")),
+			`containers[9].resources: Invalid value: "": a webhook's`,
+		},
 		"{hostAliases: [{ip: 1.2.3.4}]}": {
 			apierrors.NewForbidden(schema.GroupResource{Resource: "daemonsets"}, "node",
 				errors.New("a policy")), `daemonsets "node" is forbidden: a policy`,

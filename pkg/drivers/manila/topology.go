@@ -121,7 +121,7 @@ func (t *topology) after(
 		switch after := t.enabled(); {
 		case after == nil && availability.Available:
 			return nil, cloudprobe.Availability{}, failed
-		case before != nil && *before != *after:
+		case before != nil && after != nil && *before != *after:
 			t.events.Eventf(topologyChanged, "Topology changes from %v to %v because of %s", *before,
 				*after, t.tracker.Current().Cause)
 		}
