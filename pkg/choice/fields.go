@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
@@ -64,7 +65,11 @@ func parentsOf(
 		if depth < nearest {
 			parents = nil
 		}
-		parents, nearest = append(parents, FieldName(f)), depth
+		parent := FieldName(f)
+		if f.Type.Kind() == reflect.Map {
+			parent = "an entry of " + parent
+		}
+		parents, nearest = append(parents, parent), depth
 	}
 	return parents, len(parents) > 0 && nearest == 0
 }
@@ -150,10 +155,10 @@ func IsRequired(kind Kind, t reflect.Type, f reflect.StructField) bool {
 // pathOf returns the first of the shortest paths below a type to a field with a matching name, ""
 // if there is none.
 func pathOf(kind Kind, t reflect.Type, matches func(string) bool, ours bool) (shortest string) {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+	for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, t.Kind()) {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || ours && !IsOurs(t) {
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[resource.Quantity]() || ours && !IsOurs(t) {
 		return ""
 	}
 	for _, f := range Fields(kind, t) {

@@ -101,9 +101,12 @@ func (u *uninstallation) run(ctx context.Context, args []string) error {
 // prepare returns the number of objects to delete, or why none is deleted.
 func (u *uninstallation) prepare(ctx context.Context, args []string) (found int, err error) {
 	if u.guest.onOpenShift() {
-		find(ctx, u.guest, "", "cluster", &configv1.Infrastructure{})
-		return 0, cmp.Or(u.failed(), errors.New("this is OpenShift, whose cluster-storage-operator owns "+
-			"the drivers, or you may not read its Infrastructure. For OLM see docs/olm.md"))
+		if find(ctx, u.guest, "", "cluster", &configv1.Infrastructure{}) == nil {
+			return 0, cmp.Or(u.failed(), errors.New("you may not read Infrastructures, which tell whether "+
+				"this is OpenShift"))
+		}
+		return 0, errors.New("this is OpenShift, whose cluster-storage-operator owns the drivers. For " +
+			"OLM see docs/olm.md")
 	}
 	if u.of, err = u.guest.choose(args); err != nil {
 		return 0, err
