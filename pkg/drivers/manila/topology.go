@@ -145,7 +145,8 @@ func (t *topology) remarks(existing *storageclass.Controller) (found []string) {
 			remark("it stays %v, because the zones cannot be listed: %v. To continue without the lists, "+
 				"set it to %s or %s", *enabled, status.Err, choice.Enabled, choice.Disabled)
 		case fault != "" && !*enabled:
-			remark("it is off: %s", fault)
+			remark("it is off: %s. If no node of the cluster is in such a zone, set it to %s", fault,
+				choice.Enabled)
 		}
 		for _, misplaced := range status.Zones.Misplaced(config) {
 			if *enabled {
