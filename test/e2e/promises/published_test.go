@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/crane"
 	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/openstack-csi/csi-operator/hack/images/release"
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
@@ -102,6 +103,13 @@ func (x *test) renameImages(sources string) {
 	x.Must(err)
 	for _, one := range all {
 		image, err := crane.Load(one.File)
+		x.Must(err)
+		file, err := image.ConfigFile()
+		x.Must(err)
+		config := file.DeepCopy().Config
+		// With another ID: the kubelet asks a registry about an image that it pulled by another name.
+		config.Labels = map[string]string{"release": "earlier"}
+		image, err = mutate.Config(image, config)
 		x.Must(err)
 		name, _, _ := strings.Cut(path.Base(one.Name), ":")
 		x.Must(crane.Push(image, prefix+name, crane.Insecure))
