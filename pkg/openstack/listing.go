@@ -66,8 +66,8 @@ type Type struct {
 	Name string
 	// NeedsNetwork is true if Manila creates a share of the type only in a share network.
 	NeedsNetwork bool
-	// OtherProtocol is the extra spec storage_protocol of a share type that does not serve NFS, and ""
-	// for others. Most clouds show it to their administrators only.
+	// OtherProtocol is the first protocol in the extra spec storage_protocol of a share type that does
+	// not serve NFS, and "" for others. Most clouds show it to their administrators only.
 	OtherProtocol string
 }
 
@@ -96,8 +96,9 @@ func (t foundType) convert() (string, Type) {
 	found := Type{Name: t.Name, NeedsNetwork: managed}
 	for _, spec := range []any{t.ExtraSpecs.ScopedProtocol, t.ExtraSpecs.Protocol} {
 		protocol := fmt.Sprint(spec)
-		if otherProtocols.MatchString(protocol) && !strings.Contains(strings.ToUpper(protocol), "NFS") {
-			found.OtherProtocol = protocol
+		match := otherProtocols.FindStringSubmatch(protocol)
+		if match != nil && !strings.Contains(strings.ToUpper(protocol), "NFS") {
+			found.OtherProtocol = strings.ToUpper(match[len(match)-1])
 		}
 	}
 	return t.Name, found

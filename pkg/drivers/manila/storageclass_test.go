@@ -191,12 +191,12 @@ func TestShareTypesWithoutNFSGetNoClass(t *testing.T) {
 	t.Parallel()
 	b := newClassBench(t, wanted("csi-manila-old", "old"))
 	types := typesOf([]string{"ceph", "old", "nfs"})
-	types[0].OtherProtocol, types[1].OtherProtocol = "<in> CEPHFS", "CIFS"
+	types[0].OtherProtocol, types[1].OtherProtocol = "CEPHFS", "CIFS"
 	b.setShareTypes(cloudprobe.Result[[]openstack.Type]{Found: types})
 	b.writes(t, "create storageclasses/csi-manila-nfs")
 	b.writes(t)
 	want := `share type "ceph" has no shares that the driver mounts (storage_protocol is ` +
-		`"<in> CEPHFS", not NFS), so it gets no StorageClass. Exclude it in key operator.yaml of ` +
+		`"CEPHFS", not NFS), so it gets no StorageClass. Exclude it in key operator.yaml of ` +
 		"ConfigMap openshift-config/manila-csi-config\n" +
 		`share type "old" has no shares that the driver mounts (storage_protocol is "CIFS", not NFS), ` +
 		"so StorageClass csi-manila-old gets none. Exclude it in key operator.yaml of ConfigMap " +
