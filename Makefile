@@ -444,12 +444,16 @@ images: ## Build the images of operators and CSI-Addons into bin/images, and pus
 # Where the images of a release are. Its files name them there.
 REGISTRY ?= $(or $(PUSH),ghcr.io/openstack-csi)
 
+# The time of the archive is part of what Helm pushes.
 .PHONY: release
-release: k8s ## Build all files of a release into bin/release, and push to PUSH: VERSION=v1.0.0
+release: k8s $(if $(PUSH),bin/tools/helm4)
+release: ## Build all files of a release into bin/release, and push to PUSH: VERSION=v1.0.0
 	rm -rf bin/release
 	go run ./hack/images --output=bin/release --version='$(VERSION)' --registry='$(REGISTRY)' \
 		--kubectl='$(K8S_BIN_DIR)/kubectl' $(if $(PUSH),--push='$(PUSH)') \
 		$(if $(PLATFORMS),--platforms='$(PLATFORMS)')
+	touch --date=@0 bin/release/openstack-csi-*.tgz
+	$(if $(PUSH),bin/tools/helm4 push bin/release/openstack-csi-*.tgz 'oci://$(PUSH)')
 
 .PHONY: node-images
 node-images: ## Build the images of all pods of a real node into bin/node/images

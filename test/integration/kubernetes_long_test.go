@@ -188,15 +188,16 @@ func (k *plainKubernetes) writeRelease(version, folder string) {
 	k.must(err)
 	k.must(os.Symlink(assets, filepath.Join(root, "assets")))
 	k.must(os.WriteFile(filepath.Join(root, "CHANGELOG.md"), []byte("## v1.0.0\n## v0.9.0\n"), 0o600))
-	digest := "@sha256:" + strings.Repeat("0", 64)
+	images := map[string]string{}
+	for _, name := range []string{
+		"manila-csi-driver-operator", "openstack-cinder-csi-driver-operator", "csi-addons",
+	} {
+		images[name] = "registry.example.com/" + name + "@sha256:" + strings.Repeat("0", 64)
+	}
 	files, err := release.Options{
 		Root: root, Version: version, Kubectl: filepath.Join(shared.Kubernetes, "kubectl"),
 		Registry: "registry.example.com",
-	}.Manifests(k.ctx(), map[string]string{
-		"manila-csi-driver-operator":           "registry.example.com/manila" + digest,
-		"openstack-cinder-csi-driver-operator": "registry.example.com/cinder" + digest,
-		"csi-addons":                           "registry.example.com/csi-addons" + digest,
-	})
+	}.Manifests(k.ctx(), images)
 	k.must(err)
 	for name, text := range files {
 		k.must(paths.WriteFile(filepath.Join(folder, name), text))
