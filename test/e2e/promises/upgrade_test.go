@@ -40,6 +40,10 @@ allowVolumeExpansion: true
 volumeBindingMode: WaitForFirstConsumer
 EOF`
 
+// copiesInUse lets Cinder take snapshots of volumes in use. The operator keeps this parameter.
+const copiesInUse = `kubectl patch volumesnapshotclass standard-csi --type=merge \
+  --patch='{"parameters": {"force-create": "true"}}'`
+
 func (x *test) upgrades(upgrade func()) {
 	x.T.Helper()
 	x.run(xfs)
@@ -50,6 +54,7 @@ func (x *test) upgrades(upgrade func()) {
 	x.replacePods(x.workloads(), upgrade)
 	x.run(awaitReady)
 	all.mustBeUndisturbed()
+	x.run(copiesInUse)
 	x.growsAndCopies(volume.Claim, "standard-csi")
 	x.growsAndCopies(share.Claim, "csi-manila-standard")
 	all.mustBeUndisturbed()
