@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,8 +21,12 @@ import (
 )
 
 // podOption is a field of choice.PodOptions: a value, what pods with it contain, and one that is
-// refused with a problem, which is that of the API server if possible.
-type podOption struct{ value, seen, wrong, problem string }
+// refused with a problem, which is that of the API server if possible. Its structure is wrong if no
+// value is, and the API server is not asked then.
+type podOption struct {
+	value, seen, wrong, problem string
+	structure                   bool
+}
 
 func podOptions() map[string]podOption {
 	const preferred = "{nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: " +
@@ -29,49 +34,49 @@ func podOptions() map[string]podOption {
 	return map[string]podOption{
 		"labels": {
 			"{example.com/a: label}", `"example.com/a":"label"`,
-			"{example.com/a: '!'}", `labels: Invalid value: "!"`,
+			"{example.com/a: '!'}", `labels: Invalid value: "!"`, false,
 		},
 		"annotations": {
 			"{example.com/b: annotation}", `"example.com/b":"annotation"`,
-			"{'a b': x}", `annotations: Invalid value: "a b"`,
+			"{'a b': x}", `annotations: Invalid value: "a b"`, false,
 		},
 		"nodeSelector": {
 			"{example.com/c: node}", `"example.com/c":"node"`,
-			"{example.com/c: '!'}", `nodeSelector: Invalid value: "!"`,
+			"{example.com/c: '!'}", `nodeSelector: Invalid value: "!"`, false,
 		},
 		"tolerations": {
 			"[{key: tolerated, operator: Exists}]",
 			`"tolerations":[{"key":"tolerated","operator":"Exists"}]`,
-			"[{key: tolerated, effect: Never}]", `tolerations[0].effect: Unsupported value: "Never"`,
+			"[{key: tolerated, effect: Never}]", `tolerations[0].effect: Unsupported value: "Never"`, false,
 		},
 		"affinity": {
 			fmt.Sprintf(preferred, 7), `"weight":7,"preference":{"matchExpressions":[{"key":"preferred"`,
 			fmt.Sprintf(preferred, 0), "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuring" +
-				"Execution[0].weight: Invalid value: 0",
+				"Execution[0].weight: Invalid value: 0", false,
 		},
 		"priorityClassName": {
 			"system-cluster-critical", `"priorityClassName":"system-cluster-critical"`,
-			"[a]", "priorityClassName: must be a text, not a list", // the ClusterRole cannot read them
+			// The ClusterRole cannot read them.
+			"[a]", "priorityClassName: must be a text, not a list", true,
 		},
 		"imagePullSecrets": {
 			"[{name: registry}]", `"imagePullSecrets":[{"name":"registry"}]`,
-			"[{names: registry}]", `imagePullSecrets[0].names": did you mean "name"?`, // no value is wrong
+			"[{names: registry}]", `imagePullSecrets[0].names": did you mean "name"?`, true,
 		},
 		"hostAliases": {
 			"[{ip: 192.0.2.1, hostnames: [keystone]}]",
 			`"hostAliases":[{"ip":"192.0.2.1","hostnames":["keystone"]}]`,
-			"[{ip: keystone}]", `hostAliases[0].ip: Invalid value: "keystone"`,
+			"[{ip: keystone}]", `hostAliases[0].ip: Invalid value: "keystone"`, false,
 		},
 		"resources": {
 			"{csi-driver: {requests: {cpu: 17m}}}", `"resources":{"requests":{"cpu":"17m"}}`,
 			"{csi-driver: {requests: {cpu: 2}, limits: {cpu: 1}}}",
-			`resources[csi-driver].requests: Invalid value: "2"`,
+			`resources[csi-driver].requests: Invalid value: "2"`, false,
 		},
 	}
 }
 
-// TestOptionsOfPods sets each field of pods, and then a wrong value of each, which changes no
-// workload.
+// TestOptionsOfPods sets each field of pods, and then wrong values, which change no workload.
 func TestOptionsOfPods(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]subject{"Manila": manila(), "Cinder": cinder()} {
@@ -116,12 +121,12 @@ func TestOptionsOfNodePluginsInAGuestCluster(t *testing.T) {
 func (e *env) optionsOfPods(name string) {
 	e.t.Helper()
 	all := podOptions()
-	choose := func(wrong string) {
+	choose := func(wrong ...string) {
 		e.t.Helper()
 		var fields []string
 		for field, option := range all {
 			value := option.value
-			if field == wrong {
+			if slices.Contains(wrong, field) {
 				value = option.wrong
 			}
 			fields = append(fields, field+": "+value)
@@ -132,22 +137,31 @@ func (e *env) optionsOfPods(name string) {
 				choice.APIVersion + "\nkind: " + name + "Config\npods:\n  node: {" + part +
 				"}\n  controller: {replicas: 3, " + part + "}\n"}))
 	}
-	choose("")
+	choose()
 	e.eventually(soon, func() error { return e.podsHave(all) })
 	e.awaitNoWrites()
 	before := e.workloads()
+	wrong := map[bool][]string{}
 	for _, f := range choice.Fields("", reflect.TypeFor[choice.PodOptions]()) {
 		field := choice.FieldName(f)
 		option, found := all[field]
 		assert.Assert(e.t, found, "the table does not contain %s", field)
-		choose(field)
+		wrong[option.structure] = append(wrong[option.structure], field)
+	}
+	groups := slices.AppendSeq([][]string{wrong[true]}, slices.Chunk(wrong[false], 3))
+	for _, fields := range groups { // a condition has room for a few messages
+		problems := []string{"line 4: ", "line 5: "}
+		for _, field := range fields {
+			problems = append(problems, "pods.node."+all[field].problem,
+				"pods.controller."+all[field].problem)
+		}
+		choose(fields...)
 		e.eventually(prompt, func() error {
-			return e.hasCondition(name+"UserConfigValid", opv1.ConditionFalse, "Invalid",
-				"line 4: ", "pods.node."+option.problem, "line 5: ", "pods.controller."+option.problem)
+			return e.hasCondition(name+"UserConfigValid", opv1.ConditionFalse, "Invalid", problems...)
 		})
 		e.mustHaveWorkloads(before)
 	}
-	choose("")
+	choose()
 	e.eventually(prompt, func() error {
 		return e.hasCondition(name+"UserConfigValid", opv1.ConditionTrue, "AsExpected")
 	})
