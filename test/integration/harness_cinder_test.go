@@ -154,7 +154,7 @@ func (e *env) cloudConfigName() string {
 }
 
 // setZones sets the availability zones of a service. A leading ! makes a zone unavailable.
-func (e *cinderEnv) setZones(service simulator.Service, names ...string) {
+func (e *env) setZones(service simulator.Service, names ...string) {
 	e.t.Helper()
 	zones := []simulator.Zone{}
 	for _, name := range names {
