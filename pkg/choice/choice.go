@@ -93,6 +93,10 @@ type Config struct {
 	// default is `Auto` for Cinder, and `Disabled` for Manila, because with topology pods in several
 	// zones cannot use one share.
 	Topology string `json:"topology,omitempty" enum:"Auto,Enabled,Disabled"`
+	// The network by whose addresses nodes mount shares, such as `10.0.0.0/8`, if the cloud exports a
+	// share at several addresses. By default a node uses the address that Manila prefers. A share
+	// without an address in the network cannot be mounted. A change affects the next mount.
+	ExportLocations string `json:"exportLocations,omitempty" kind:"ManilaConfig" rule:"network"`
 	// The folder of the kubelet on the nodes. Drain the nodes before you change it.
 	KubeletDir string `json:"kubeletDir,omitempty" max:"52" rule:"folder" default:"/var/lib/kubelet"`
 	// Options of the CSIDriver.

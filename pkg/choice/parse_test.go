@@ -70,7 +70,8 @@ pods:
 
 // remove is about an unknown field at the top.
 const remove = ": remove it. The fields here are apiVersion, kind, driver, types, defaultClass, " +
-	"class, classes, topology, kubeletDir, csiDriver, pods, claimAnnotations, sidecars, csiAddons"
+	"class, classes, topology, exportLocations, kubeletDir, csiDriver, " +
+	"pods, claimAnnotations, sidecars, csiAddons"
 
 // faultsOf returns the faults in a text. The API server refuses an object with the same content.
 func faultsOf(t *testing.T, kind choice.Kind, text string) string {

@@ -49,6 +49,9 @@ func validate(kind Kind, d *Document) field.ErrorList {
 	if d.Kind != kind {
 		errs = append(errs, field.NotSupported(field.NewPath("kind"), d.Kind, []Kind{kind}))
 	}
+	if d.ExportLocations != "" {
+		errs = append(errs, validateNetwork(d.ExportLocations, field.NewPath("exportLocations"))...)
+	}
 	errs = append(errs, d.Class.validate(field.NewPath("class"))...)
 	return append(errs, validateClasses(kind, d.Classes)...)
 }

@@ -97,7 +97,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	}
 	return plugin.Components{
 		ControllerHooks: []hook.Workload{accessRules(s.Settings, choices), topology.hook()},
-		NodeHooks:       []hook.Workload{topology.hook()},
+		NodeHooks:       []hook.Workload{topology.hook(), exportLocations(choices)},
 		FSGroupPolicy:   s.Settings.FSGroupPolicy,
 		Controllers:     append(copiers, classes, newSecretSyncController(s, credentials)),
 		Choices:         choices,
