@@ -223,13 +223,17 @@ func (c *installedCluster) left() (names []string) {
 	return names
 }
 
-// claims are a class with a claim, a class without one, and the Secret of the user with our label.
+// claims are a class with a claim, a class without one, one of another Helm release that an
+// operator has taken over, and the Secret of the user with our label.
 func claims() []client.Object {
 	labels := map[string]string{partLabel: partOf, instanceLabel: "openstack-manila"}
 	class := &storagev1.StorageClass{Provisioner: shareDriver}
 	class.Name, class.Labels = "csi-manila-gold", labels
 	unclaimed := class.DeepCopy()
 	unclaimed.Name = "csi-manila-silver"
+	adopted := unclaimed.DeepCopy()
+	adopted.Name = "csi-manila-nfs"
+	adopted.Annotations = map[string]string{"meta.helm.sh/release-name": "manila-csi"}
 	claim := &corev1.PersistentVolumeClaim{}
 	claim.Namespace, claim.Name = "shop", "share"
 	claim.Spec.StorageClassName, claim.Spec.VolumeName = &class.Name, manilaShare
@@ -240,7 +244,7 @@ func claims() []client.Object {
 	credentials := secret(defaultNamespace, defaultSecret, nil)
 	credentials.Labels = labels
 	mine := newObject("csi.openstack.org/v1alpha1", "ManilaDriver", "", "mine", labels)
-	return []client.Object{class, unclaimed, claim, volume, credentials, mine}
+	return []client.Object{class, unclaimed, adopted, claim, volume, credentials, mine}
 }
 
 func podOf(claim string) *corev1.Pod {
@@ -273,6 +277,7 @@ func TestUninstallDeletesTheInstallationAndNothingElse(t *testing.T) {
 				isKept := slices.Contains([]string{
 					"StorageClass csi-manila-gold", "Secret openstack-credentials", "Namespace openstack-csi",
 					"CustomResourceDefinition maniladrivers.csi.openstack.org", "ManilaDriver mine",
+					"StorageClass csi-manila-nfs",
 				}, o.Kind+" "+o.Name)
 				isLease := o.Kind == "Lease" && !strings.HasPrefix(o.Name, "others-")
 				if o.Labels[partLabel] != partOf && !isLease || !isOf || isKept {

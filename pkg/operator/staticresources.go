@@ -10,6 +10,7 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/library-go/pkg/controller/factory"
@@ -23,6 +24,9 @@ import (
 // staticResync is the interval of a reconcile without an event, which sends a request for each
 // object.
 const staticResync = 10 * time.Minute
+
+// inlineProfileLabel says in which namespaces of OpenShift pods may use inline volumes of a driver.
+const inlineProfileLabel = "security.openshift.io/csi-ephemeral-volume-profile"
 
 // The names of the two controllers of static assets. Standalone, where both sides are one cluster,
 // only the controller of the guest side exists, so that it applies RBAC before the objects that use
@@ -129,6 +133,10 @@ func (d *driver) chosenCSIDriver(asset bundle.Asset) ([]byte, error) {
 	for _, mode := range chosen.Modes {
 		object.Spec.VolumeLifecycleModes = append(object.Spec.VolumeLifecycleModes,
 			storagev1.VolumeLifecycleMode(mode))
+		if mode == string(storagev1.VolumeLifecycleEphemeral) {
+			// library-go requires the label; without it OpenShift assumes the same.
+			metav1.SetMetaDataLabel(&object.ObjectMeta, inlineProfileLabel, "privileged")
+		}
 	}
 	text, err := yaml.Marshal(object)
 	if err != nil {

@@ -118,6 +118,7 @@ func TestHelmRefusesBadValues(t *testing.T) {
 		"images.mirror=a.io/":                  "at '/images/mirror': 'a.io/' does not match",
 		"manila.resources.limit.cpu=1":         "at '/manila/resources': additional properties 'limit'",
 		"manila.resources.limits.memory=64Mb":  "at '/manila/resources/limits/memory': '64Mb'",
+		"manila.secrets={mine}":                "at '/manila/secrets/0': 'mine' does not match pattern",
 		"manila.env.DRIVER=mine":               "at '/manila/env': additional properties 'DRIVER'",
 		"kubeletDir=/x/":                       "at '/kubeletDir': '/x/' does not match pattern",
 		"pods.node.nodeSelector.a b=c":         "invalid propertyName 'a b'",
@@ -181,6 +182,14 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 		{
 			"manila.credentialsSecret=mine", "Role openstack-csi/manila-csi-driver-operator-operands",
 			`"resourceNames":["mine"]`,
+		},
+		{
+			"manila.secrets={shop/mine}", "Role shop/manila-csi-driver-reads-mine",
+			`"resourceNames":["mine"]`,
+		},
+		{
+			"manila.secrets={shop/mine}", "RoleBinding shop/manila-csi-driver-reads-mine",
+			`"name":"manila-csi-driver-controller-sa","namespace":"openstack-csi"`,
 		},
 		{
 			"clusterID=mine", "ManilaDriver /" + manilaDriver,

@@ -40,6 +40,8 @@ func beyondSchemas() *regexp.Regexp {
 		"use a name that does not start with", "use another name: ",
 		// Two quantities have different units.
 		"must be less than or equal to .* limit",
+		// Namespaces of users.
+		`namespaces ".*" not found`,
 	}, "|"))
 }
 
