@@ -48,6 +48,11 @@ func (c *Cluster) startEnvironments(ctx context.Context) error {
 	})
 }
 
+// isPlain returns whether the cluster is not OpenShift.
+func (o Options) isPlain() bool {
+	return o.Nodes.Count > 0 || len(o.Operators) > 0 && o.Operators[0].OnKubernetes
+}
+
 // planEnvironments assigns each operator to an environment.
 func (c *Cluster) planEnvironments() error {
 	if c.opts.Guests == 0 {
@@ -55,8 +60,9 @@ func (c *Cluster) planEnvironments() error {
 			Dir: c.opts.Dir, Operators: slices.Clone(c.opts.Operators), control: c.management,
 			CSIAddons: c.opts.CSIAddons,
 		}}
-		if c.opts.Nodes.Count > 0 {
+		if c.opts.isPlain() {
 			c.environments[0].kubectl = filepath.Join(c.opts.Binaries, "kubectl")
+			c.environments[0].simulated = !c.RunsOperators()
 		}
 		return nil
 	}

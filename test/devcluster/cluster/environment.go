@@ -28,6 +28,8 @@ type Environment struct {
 
 	// kubectl is set if the cluster is not OpenShift: it builds the manifests for Kubernetes.
 	kubectl string
+	// simulated says that the nodes are simulated.
+	simulated bool
 	// control is the cluster in which the operators run, target the cluster with the nodes of the
 	// drivers. They are the same in a standalone cluster.
 	control, target *controlPlane
@@ -61,7 +63,7 @@ func (s *Environment) sides(
 		return work(p.writer, side)
 	}
 	if s.kubectl != "" {
-		side := fixtures.Kubernetes(s.Operators, s.kubectl)
+		side := fixtures.Kubernetes(s.Operators, s.kubectl, s.simulated)
 		side.CSIAddons = s.CSIAddons
 		return do(s.target, side)
 	}

@@ -133,7 +133,7 @@ func TestCommandsExplainMistakes(t *testing.T) {
 		"run --guests=2":                        {empty, "has no guests"},
 		"run --nodes=virtual":                   {empty, "set it to simulated, real or real:N"},
 		"run --nodes=real:10":                   {empty, "N from 1 to 9"},
-		"run --nodes=real --flavour=hypershift": {empty, "needs flavour standalone"},
+		"run --nodes=real --flavour=hypershift": {empty, "needs flavour kubernetes"},
 		"run --csi-addons":                      {empty, "--csi-addons needs --nodes=real"},
 		"run --bin=/nonexistent":                {empty, "looking for the operator"},
 	} {

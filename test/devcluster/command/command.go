@@ -90,6 +90,7 @@ type flags struct {
 const (
 	standalone = "standalone"
 	hypershift = "hypershift"
+	plain      = "kubernetes"
 )
 
 // addCluster adds the flags that describe a cluster.
@@ -97,7 +98,8 @@ func (f *flags) addCluster(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.tls, "tls", false, "let OpenStack serve HTTPS with a private CA")
 	cmd.Flags().StringVar(&f.flavour, "flavour", standalone,
 		standalone+": the operators run in the cluster that they serve; "+
-			hypershift+": they run in a management cluster")
+			hypershift+": they run in a management cluster; "+plain+": the cluster is not OpenShift, "+
+			"which "+standalone+" also means with real nodes")
 	cmd.Flags().IntVar(&f.guests, "guests", 1,
 		"how many guest clusters flavour "+hypershift+" has, each with operators of its own")
 	cmd.Flags().StringVar(&f.nodes, "nodes", simulatedNodes,
@@ -141,7 +143,7 @@ func (f *flags) places() (places, error) {
 
 func (f *flags) clusterOptions(p places) (cluster.Options, error) {
 	find := fixtures.Operators
-	if f.nodes != simulatedNodes { // not OpenShift
+	if f.flavour == plain || f.nodes != simulatedNodes {
 		find = fixtures.KubernetesOperators
 	}
 	operators, err := find(f.drivers)
@@ -163,10 +165,11 @@ func (f *flags) clusterOptions(p places) (cluster.Options, error) {
 		o.Guests = f.guests
 	case f.flavour == hypershift:
 		return o, fmt.Errorf("flavour %s needs a guest", hypershift)
-	case f.flavour != standalone:
-		return o, fmt.Errorf("flavour %q is not known, only %s and %s", f.flavour, standalone, hypershift)
+	case f.flavour != standalone && f.flavour != plain:
+		return o, fmt.Errorf("flavour %q is not known, only %s, %s and %s", f.flavour, standalone,
+			hypershift, plain)
 	case f.guests != 1:
-		return o, fmt.Errorf("flavour %s has no guests", standalone)
+		return o, fmt.Errorf("flavour %s has no guests", f.flavour)
 	}
 	return o, nil
 }
@@ -198,8 +201,8 @@ func (f *flags) nodeOptions(p places) (cluster.Nodes, error) {
 		return cluster.Nodes{}, fmt.Errorf("--nodes is %q: set it to %s, %s or %s:N, N from 1 to %d",
 			f.nodes, simulatedNodes, realNodes, realNodes, maxNodes)
 	}
-	if f.flavour != standalone {
-		return cluster.Nodes{}, fmt.Errorf("--nodes=%s needs flavour %s", f.nodes, standalone)
+	if f.flavour == hypershift {
+		return cluster.Nodes{}, fmt.Errorf("--nodes=%s needs flavour %s", f.nodes, plain)
 	}
 	if f.check {
 		return cluster.Nodes{Count: count}, node.CheckMachine()

@@ -190,6 +190,14 @@ func TestRunShowsAViewOnATerminal(t *testing.T) {
 	d.must(d.err)
 }
 
+func TestRunWithoutOpenShift(t *testing.T) {
+	t.Parallel()
+	d := run(t, "--exit-when-ready", "--drivers=manila,cinder", "--flavour=kubernetes")
+	<-d.ended
+	d.must(d.err)
+	d.mustPrint("manila: condition Ready=True", "cinder: condition Ready=True")
+}
+
 func TestRunPrintsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
