@@ -142,6 +142,10 @@ func (c *check) compare(
 		return to
 	}
 	s.err = to.compareFixed(d)
+	if d.kind == choice.Manila && config != nil && config.Topology == choice.Auto {
+		to.add(NotVisible, "topology: Auto: the operator compares the zones; if they agree, new "+
+			"StorageClasses also get autoTopology and WaitForFirstConsumer")
+	}
 	to.compareTypes(d, to.Wanted(config, types, to.Of(slices.Collect(maps.Keys(types)), to.existing)))
 	to.add(OK, "StorageClasses: %d created, %d changed, %d as they are", to.created,
 		to.changed, to.same)
