@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -116,6 +117,7 @@ func valuesSchema(fsys fs.FS, text []byte) ([]byte, error) {
 		return nil, err
 	}
 	maps.Copy(definitions, specs)
+	addNull(schema)
 	text, err = json.MarshalIndent(schema, "", "  ")
 	return append(text, '\n'), err
 }
@@ -163,6 +165,44 @@ func sealed(schema, definitions map[string]any) {
 		if child, ok := schema[name].(map[string]any); ok {
 			sealed(child, definitions)
 		}
+	}
+}
+
+// addNull makes a schema accept null in place of each value that may be missing, at any depth: the
+// templates remove it, as Helm does with defaults.
+func addNull(value any) {
+	schema, ok := value.(map[string]any)
+	if !ok {
+		return
+	}
+	orNull := func(null, child any) any {
+		addNull(child)
+		return map[string]any{"if": null, "else": child}
+	}
+	null := map[string]any{"type": "null"}
+	required, _ := schema["required"].([]any)
+	properties, _ := schema["properties"].(map[string]any)
+	for name, child := range properties {
+		if slices.Contains(required, any(name)) {
+			addNull(child)
+			continue
+		}
+		properties[name] = orNull(null, child)
+	}
+	if child, ok := schema["additionalProperties"].(map[string]any); ok {
+		schema["additionalProperties"] = orNull(null, child)
+	}
+	dependent, _ := schema["dependentSchemas"].(map[string]any)
+	for name, child := range dependent {
+		dependent[name] = orNull(map[string]any{"properties": map[string]any{name: null}}, child)
+	}
+	definitions, _ := schema["$defs"].(map[string]any)
+	for _, child := range definitions {
+		addNull(child)
+	}
+	alternatives, _ := schema["anyOf"].([]any)
+	for _, child := range append(alternatives, schema["items"]) {
+		addNull(child)
 	}
 }
 

@@ -5,6 +5,7 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -88,6 +90,37 @@ func TestHelmSchemaRefusesWhatTheAPIServerRefuses(t *testing.T) {
 	t.Logf("the schema refuses %d of %d mistakes; the API server saw %d objects", refused, mistakes,
 		len(d.accepted))
 	assert.Check(t, refused > mistakes/2, "the schema refuses only %d of %d", refused, mistakes)
+}
+
+// TestHelmNullRemovesAValue sets each value to null, also parts of the values and what the chart has
+// no default for. The objects are those without it.
+func TestHelmNullRemovesAValue(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(repository, "assets/helm/values.yaml"))
+	assert.NilError(t, err)
+	var all map[string]any
+	assert.NilError(t, yaml.Unmarshal(text, &all))
+	paths := append(leaves(all, ""), "clusterID", "kubeletDir", "pods",
+		"manila.replicas", "manila.env.DRIVER_IMAGE", "manila.spec.logLevel", "manila.spec.pods")
+	paths = slices.AppendSeq(paths, maps.Keys(all))
+	const both = "manila.enabled=true,cinder.enabled=true"
+	for name, helm := range helms() {
+		render := func(options string) map[string]*unstructured.Unstructured {
+			return rendered(t, helm+" template "+chart+" --set="+both+options)
+		}
+		want := render("")
+		for _, path := range paths {
+			if slices.Contains([]string{"manila", "cinder", "images"}, path) { // the test needs a part
+				continue
+			}
+			got := render("," + path + "=null," + both + ",images.registry=" + noRegistry)
+			assert.Check(t, is.DeepEqual(want, got), "%s without %s", name, path)
+		}
+		without := rendered(t, helm+" template "+chart+" --set=cinder.enabled=true,manila=null")
+		assert.Check(t, without["ManilaDriver /"+manilaDriver] == nil)
+		output, err := guide.Output(t.Context(), helm+" template "+chart+" --set=images=null,"+both)
+		assert.Check(t, err != nil && strings.Contains(output, "a clone names no registry"), output)
+	}
 }
 
 // installable makes values meet the conditions that the templates check.

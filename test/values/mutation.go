@@ -49,7 +49,7 @@ func (m *Maker) visit(value any, set func(any), places *[]func()) {
 
 // other returns another value in place of one.
 func (m *Maker) other(value any) any {
-	others := []any{true, float64(-1), 1.5, float64(1 << 40), "", []any{}, map[string]any{}}
+	others := []any{nil, true, float64(-1), 1.5, float64(1 << 40), "", []any{}, map[string]any{}}
 	switch value := value.(type) {
 	case string:
 		if !m.chance(4) {

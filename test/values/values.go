@@ -65,6 +65,12 @@ func pick[T any](m *Maker, all []T) T { return all[m.random.IntN(len(all))] }
 // value returns a value that a schema probably accepts: it ignores conditions about several values.
 func (m *Maker) value(s Schema) any {
 	s = m.resolved(s)
+	if _, optional := s["else"]; optional {
+		if m.chance(20) {
+			return nil
+		}
+		return m.value(given(s))
+	}
 	if one, ok := s["const"]; ok {
 		return one
 	}
@@ -106,6 +112,9 @@ func (m *Maker) resolved(s Schema) Schema {
 	return s
 }
 
+// given returns the schema of a value that is not null.
+func given(s Schema) Schema { return merged(without(s, "if", "else"), s["else"].(Schema)) }
+
 func without(s Schema, keywords ...string) Schema {
 	s = maps.Clone(s)
 	for _, keyword := range keywords {
@@ -138,15 +147,16 @@ func (m *Maker) object(s Schema) map[string]any {
 	properties, _ := s["properties"].(Schema)
 	required, _ := s["required"].([]any)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
-		property, possible := properties[name].(Schema)
-		if possible && (slices.Contains(required, any(name)) || m.chance(3)) {
+		property := properties[name].(Schema)
+		_, never := property["else"].(bool)
+		if !never && (slices.Contains(required, any(name)) || m.chance(3)) {
 			values[name] = m.value(property)
 		}
 	}
 	dependent, _ := s["dependentSchemas"].(Schema)
 	for name, more := range dependent {
-		if _, given := values[name]; given {
-			maps.Copy(values, m.object(more.(Schema)))
+		if values[name] != nil {
+			maps.Copy(values, m.object(given(more.(Schema))))
 		}
 	}
 	if more, ok := s["additionalProperties"].(Schema); ok {

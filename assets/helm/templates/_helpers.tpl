@@ -1,3 +1,24 @@
+{{/* Removes null at any depth, and adds the parts of the values that are missing. */}}
+{{- define "openstack-csi.prepare" -}}
+{{- include "openstack-csi.clean" .Values }}
+{{- range list "cinder" "credentials" "csiAddons" "images" "manila" "monitoring" "proxy" "snapshotController" }}
+{{- if not (hasKey $.Values .) }}{{ $_ := set $.Values . dict }}{{ end }}
+{{- end }}
+{{- if not .Values.credentials.secret }}{{ $_ := set .Values.credentials "secret" "openstack-credentials" }}{{ end }}
+{{- end }}
+
+{{/* Removes null from a value, at any depth. */}}
+{{- define "openstack-csi.clean" -}}
+{{- if kindIs "map" . }}
+{{- range $name, $value := . }}
+{{- if kindIs "invalid" $value }}{{ $_ := unset $ $name }}{{ end }}
+{{- include "openstack-csi.clean" $value }}
+{{- end }}
+{{- else if kindIs "slice" . }}
+{{- range . }}{{ include "openstack-csi.clean" . }}{{ end }}
+{{- end }}
+{{- end }}
+
 {{/* The names of the drivers that are enabled, separated by "-". */}}
 {{- define "openstack-csi.drivers" -}}
 {{- $enabled := list }}
