@@ -133,7 +133,7 @@ func New[T any](o Options, request Request[T], subscribers ...func(Result[T])) *
 		WithBareInformers(o.Reads...).
 		WithInformers(o.Access.Informer()).
 		WithInformersQueueKeyFunc(p.MakeDue, o.Triggers...).
-		WithSync(cluster.WhileManaged(o.Operator, p.sync)).
+		WithSync(cluster.AwaitManaged(o.Operator, p.sync)).
 		WithPostStartHooks(cluster.Poll(o.Interval)).
 		ToController(o.Service+"CloudProbe", o.Events)
 	return p

@@ -16,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/controller/factory"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
@@ -77,11 +78,28 @@ func TestOnlyManagedDriversProbe(t *testing.T) {
 			driver.Spec.ManagementState = state
 			f.client.Set(t, &driver)
 			f.finds(available())
-			assert.NilError(t, f.sync(t.Context()))
+			assert.NilError(t, f.Sync(t.Context(), factory.NewSyncContext("", f.events)))
 			f.wantProbes(t, want, "")
 			assert.Check(t, f.starts == want && f.client.Writes() == want, "starts or writes")
 		})
 	}
+}
+
+// Events of the object do not trigger the controller, and the next poll comes later.
+func TestProbeAwaitsTheStateManaged(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, clock.RealClock{})
+	f.finds(available())
+	var driver opv1.ClusterCSIDriver
+	driver.Spec.ManagementState = opv1.Unmanaged
+	f.client.Set(t, &driver)
+	syncCtx := factory.NewSyncContext("", f.events)
+	assert.NilError(t, f.Sync(t.Context(), syncCtx))
+	driver.Spec.ManagementState = opv1.Managed
+	f.client.Set(t, &driver)
+	syncCtx.Queue().Get() // waits
+	assert.NilError(t, f.Sync(t.Context(), syncCtx))
+	f.wantProbes(t, 1, "")
 }
 
 func TestPendingProbeIsReported(t *testing.T) {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
@@ -37,6 +38,19 @@ func WhileManaged(client v1helpers.OperatorClient, sync factory.SyncFunc) factor
 			return err
 		}
 		return sync(ctx, syncCtx)
+	}
+}
+
+// managedPoll is how soon a controller of AwaitManaged notices the state Managed.
+const managedPoll = time.Second
+
+// AwaitManaged is WhileManaged for a controller that events of the object do not trigger.
+func AwaitManaged(client v1helpers.OperatorClient, sync factory.SyncFunc) factory.SyncFunc {
+	return func(ctx context.Context, syncCtx factory.SyncContext) error {
+		if spec, _, _, err := client.GetOperatorState(); err == nil && !guest.Managed(spec) {
+			syncCtx.Queue().AddAfter(syncCtx.QueueKey(), managedPoll)
+		}
+		return WhileManaged(client, sync)(ctx, syncCtx)
 	}
 }
 

@@ -145,7 +145,7 @@ func New(o Options) *Watcher {
 		WithBareInformers(c.Operator.Informer()).
 		WithInformers(w.source.Informer).
 		WithInformers(o.Informers...).
-		WithSync(cluster.WhileManaged(c.Operator, w.sync)).
+		WithSync(cluster.AwaitManaged(c.Operator, w.sync)).
 		WithPostStartHooks(cluster.Poll(o.Interval), w.reportWhenNeeded).
 		ToController(o.Service+"CredentialsController", o.Events)
 	return w
