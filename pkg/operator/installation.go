@@ -41,7 +41,8 @@ type installation struct {
 	objects      dynamic.ResourceInterface
 	definition   func(context.Context) (*metav1.PartialObjectMetadata, error)
 	kube         kubernetes.Interface
-	namespace    string
+	// operator is the name of the operator's Deployment and ServiceAccount.
+	operator, namespace string
 	// election contains the name and the durations of the Lease that an operator holds while it runs.
 	election configv1.LeaderElection
 	// uid is the UID of the cluster.
@@ -75,7 +76,7 @@ func (o *operator) newInstallation(c *cluster.Cluster, process host.Process) *in
 		definition: func(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
 			return definitions.Get(ctx, resource.GroupResource().String(), metav1.GetOptions{})
 		},
-		namespace: o.namespaces.Operator,
+		operator: o.name, namespace: o.namespaces.Operator,
 		election: leaderelection.LeaderElectionDefaulting(o.settings.Operator.LeaderElection,
 			"", cmp.Or(o.drivers[0].Component, o.name)+"-lock"),
 	}

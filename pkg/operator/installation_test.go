@@ -10,14 +10,17 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/utils/ptr"
@@ -80,7 +83,7 @@ func installed() (*installation, *objectServer, *fake.Clientset) {
 	})
 	i := &installation{
 		process: process(), name: "x", object: "ManilaDriver x", objects: server, kube: kube,
-		namespace: "b", election: configv1.LeaderElection{Name: "lock"},
+		operator: "my-operator", namespace: "b", election: configv1.LeaderElection{Name: "lock"},
 		definition: func(context.Context) (*metav1.PartialObjectMetadata, error) {
 			crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "xs.example"}}
 			crd.Annotations = map[string]string{api.RevisionAnnotation: strconv.Itoa(api.Revision)}
@@ -117,8 +120,14 @@ func TestSecondInstallationWaitsUntilTheFirstIsGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		i, server, kube := installed()
-		waits := false
+		waits, asked := false, ""
 		i.process.SetReady = func(ready bool) { waits = !ready }
+		kube.PrependReactor("create", "subjectaccessreviews",
+			func(action kubetesting.Action) (bool, runtime.Object, error) {
+				review := action.(kubetesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
+				asked = review.Spec.User
+				return true, review, nil // it is not allowed
+			})
 		recorder := i.process.Events.(events.InMemoryRecorder)
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "lock"}}
 		lease.Spec.HolderIdentity = ptr.To("a pod")
@@ -143,6 +152,10 @@ func TestSecondInstallationWaitsUntilTheFirstIsGone(t *testing.T) {
 		}
 		server.expect(t, "after an hour", "a", "first")
 		assert.Check(t, waits && len(recorder.Events()) == 1, "%v, %v", waits, recorder.Events())
+		assert.Check(t, is.Equal(asked, "system:serviceaccount:a:my-operator"))
+		said := recorder.Events()[0].Message
+		assert.Check(t, is.Contains(said, "kubectl delete deployment my-operator -n a"))
+		assert.Check(t, is.Contains(said, "clusterrolebinding my-operator-clusterrolebinding --type"))
 		gone := time.Now()
 		assert.NilError(t, <-claimed)
 		assert.Check(t, time.Since(gone).Round(10*time.Second) == 5*time.Minute, time.Since(gone))

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 )
@@ -73,6 +76,9 @@ func (o *otherInstallation) isGone(ctx context.Context, namespace string) (bool,
 		text := fmt.Sprintf("the installation in namespace %s serves %s, so this one in namespace %s "+
 			"writes nothing. Remove one of them. If the other one is removed, this one takes over %s later",
 			namespace, o.object, o.namespace, patience)
+		if !o.mayWork(ctx, namespace) {
+			text += o.repair(namespace)
+		}
 		klog.FromContext(ctx).Info("Waiting: " + text)
 		o.process.Events.Warning("OtherInstallation", text)
 	}
@@ -80,4 +86,30 @@ func (o *otherInstallation) isGone(ctx context.Context, namespace string) (bool,
 		o.served, o.renewal, o.since = namespace, renewal, now
 	}
 	return now.Sub(o.since) >= patience, nil
+}
+
+// mayWork returns false if the operator in a namespace has lost its permissions, here the one that
+// this request needs: all are in one ClusterRole.
+func (o *otherInstallation) mayWork(ctx context.Context, namespace string) bool {
+	account := serviceaccount.UserInfo(namespace, o.operator, "")
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: account.GetName(), Groups: append(account.GetGroups(), user.AllAuthenticated),
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: "create", Group: authorizationv1.GroupName, Resource: "subjectaccessreviews",
+		},
+	}}
+	review, err := o.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review,
+		metav1.CreateOptions{})
+	return err != nil || review.Status.Allowed
+}
+
+// repair returns the commands after files for one namespace have replaced the ClusterRoleBinding of
+// the operator in another one.
+func (o *otherInstallation) repair(namespace string) string {
+	return fmt.Sprintf(". The operator in namespace %[1]s has lost its permissions: the files that "+
+		"were applied in namespace %[2]s give them to this one. To let it continue, run: "+
+		"kubectl delete deployment %[3]s -n %[2]s; kubectl patch clusterrolebinding "+
+		`%[3]s-clusterrolebinding --type=json --patch='[{"op": "replace", `+
+		`"path": "/subjects/0/namespace", "value": "%[1]s"}]'. To let this one take over, run: `+
+		"kubectl delete deployment %[3]s -n %[1]s", namespace, o.namespace, o.operator)
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -22,8 +23,7 @@ import (
 
 // installElsewhere installs the operator of Manila in another namespace, with a short Lease, and
 // leaves the permissions of the first one as they are.
-const installElsewhere = `kubectl create namespace elsewhere
-sed -e 's/namespace: openstack-csi$/namespace: elsewhere/' \
+const installElsewhere = `sed -e 's/namespace: openstack-csi$/namespace: elsewhere/' \
     -e 's/^  name: manila-csi-driver-operator-clusterrolebinding$/&-elsewhere/' \
     -e 's/leaseDuration: .*/leaseDuration: 6s/' -e 's/renewDeadline: .*/renewDeadline: 4s/' \
     -e 's/retryPeriod: .*/retryPeriod: 1s/' \
@@ -49,7 +49,8 @@ const namesTheDefinition = "kubectl wait maniladriver --all --timeout=1m " +
 	`--for=jsonpath='{.status.conditions[?(@.type=="InstallationValid")].reason}'=OldDefinition`
 
 // TestOneInstallationServesTheObject runs operators in two namespaces. The one that starts later
-// changes nothing until the first one has ended. Then it takes over, with the recorded cluster ID,
+// changes nothing until the first one has ended, and names the commands that give the first one its
+// permissions back. Then it takes over, with the recorded cluster ID,
 // and the first one changes nothing when it starts again. At first the CustomResourceDefinition is
 // of an earlier release, and a stray one is of OpenShift. The namespace refuses pods for a while.
 func TestOneInstallationServesTheObject(t *testing.T) {
@@ -72,9 +73,10 @@ func TestOneInstallationServesTheObject(t *testing.T) {
 	k.must(err)
 	k.must(k.servedBy("openstack-csi", string(system.UID)))
 
-	k.run(installElsewhere)
 	second := *k
 	second.dir = paths.Dir(filepath.Join(string(k.dir), "elsewhere"))
+	k.repairsPermissions(&second)
+	k.run(installElsewhere)
 	second.startOperatorIn("manila", "elsewhere")
 	k.eventually(func() error { return second.mustSay("OtherInstallation") })
 	const patch = "kubectl patch maniladriver nfs.manila.csi.openstack.org --type=merge --patch="
@@ -92,6 +94,25 @@ func TestOneInstallationServesTheObject(t *testing.T) {
 	k.eventually(func() error { return k.mustSay("OtherInstallation") })
 	k.run(patch + `'{"spec": {"replacesClusterID": "` + string(system.UID) + `"}}'`)
 	k.eventually(func() error { return k.servedBy("elsewhere", "mine") })
+}
+
+// repairsPermissions applies files in another namespace that take the permissions of the first
+// operator away, and runs the commands that the second one names.
+func (k *plainKubernetes) repairsPermissions(second *plainKubernetes) {
+	k.t.Helper()
+	k.run("kubectl create namespace elsewhere\n" +
+		strings.Replace(installElsewhere, "&-elsewhere", "&", 1))
+	stop := second.startOperatorIn("manila", "elsewhere")
+	k.eventually(func() error { return second.mustSay("OtherInstallation") })
+	stop()
+	events, err := k.cluster.kube.CoreV1().Events("elsewhere").
+		List(k.ctx(), metav1.ListOptions{FieldSelector: "reason=OtherInstallation"})
+	k.must(err)
+	repair := regexp.MustCompile(`in namespace openstack-csi has lost its permissions: .* ` +
+		`To let it continue, run: (.*)\. To let this one`)
+	commands := repair.FindStringSubmatch(events.Items[0].Message)
+	assert.Assert(k.t, commands != nil, events.Items[0].Message)
+	k.run(commands[1] + "\nkubectl delete events --all --namespace=elsewhere")
 }
 
 // explainsRefusedPods lets the namespace refuse the pods of the nodes. Ready names the command that
