@@ -5,24 +5,17 @@ import (
 	"fmt"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	"github.com/openstack-csi/csi-operator/pkg/charts"
 )
 
-// The start of the page about values of other charts, and its rows.
-var (
-	//go:embed charts.txt
-	chartsIntro string
-	//go:embed charts.yaml
-	chartsRows []byte
-)
+// chartsIntro is the start of the page about values of other charts.
+//
+//go:embed charts.txt
+var chartsIntro string
 
 // charts returns the page that says what sets the same as a value of another chart.
-func charts() (string, error) {
-	var rows []struct {
-		Cinder, Manila []string
-		Here, Why      string
-	}
-	err := yaml.Unmarshal(chartsRows, &rows)
+func chartsPage() (string, error) {
+	rows, err := charts.Rows()
 	page := chartsIntro
 	for _, row := range rows {
 		here := code(strings.Split(row.Here, ", ")) + row.Why

@@ -51,7 +51,7 @@ func generate(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, err := charts()
+	values, err := chartsPage()
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,8 @@ type check struct {
 	cloud
 
 	file string
+	// values means to print values of the chart for an installation of others.
+	values bool
 }
 
 func newCheckCommand(o *options) *cobra.Command {
@@ -32,7 +34,8 @@ func newCheckCommand(o *options) *cobra.Command {
 			"docs/kubectl.md lists the permissions.",
 		Example: "  kubectl openstack-csi check --clouds clouds.yaml\n" +
 			"  kubectl openstack-csi check -f maniladriver.yaml\n" +
-			"  kubectl openstack-csi check -f operator.yaml  # for OpenShift",
+			"  kubectl openstack-csi check -f operator.yaml  # for OpenShift\n" +
+			"  kubectl openstack-csi check --values > values.yaml  # from other charts",
 		Args: atMost(0),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -44,10 +47,16 @@ func newCheckCommand(o *options) *cobra.Command {
 	cmd.Flags().StringVarP(&c.file, "filename", "f", "",
 		"A ManilaDriver or CinderDriver to check, values of the Helm chart, an operator.yaml of "+
 			"OpenShift or its ConfigMap; - is the standard input.")
+	cmd.Flags().BoolVar(&c.values, "values", false,
+		"Print values of the Helm chart for an installation of the charts of cloud-provider-openstack, "+
+			"or for a file with their values (-f). They contain the credentials.")
 	return cmd
 }
 
 func (c *check) run(ctx context.Context, s *session, _ []string) error {
+	if c.values {
+		return c.printValues(ctx, s)
+	}
 	if c.file != "" {
 		return s.answer(c.file, c.checkFile(ctx, s))
 	}
@@ -81,6 +90,13 @@ func (s *session) checkAgain(ctx context.Context, cloud []Link) error {
 		s.more = append(s.more, Finding{"cloud", diagnosis.Finding{
 			Severity: l.State, Type: "Clouds", Message: l.Text,
 		}})
+	}
+	for _, n := range s.replaceable(ctx) {
+		if n.served == n.name {
+			s.more = append(s.more, Finding{"", diagnosis.Finding{
+				Severity: Problem, Type: "OtherChart", Message: n.link(false).sentence(maxSentence),
+			}})
+		}
 	}
 	return s.showStatus(ctx, nil, repetition{})
 }

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/assets"
@@ -29,9 +31,28 @@ import (
 const defaultKubeletDir = "/var/lib/kubelet"
 
 type workload struct {
-	name, release string
-	pod           corev1.PodSpec
+	name     string
+	pod      corev1.PodSpec
+	meta     metav1.ObjectMeta
+	replicas int32
+	object   client.Object
 }
+
+// release names the Helm release of the workload, and its chart; "" for none.
+func (w workload) release() string {
+	release := w.meta.Annotations[releaseName]
+	if release == "" {
+		return ""
+	}
+	text := "Helm release " + w.meta.Annotations[releaseNamespace] + "/" + release
+	if chart := cmp.Or(w.meta.Labels["helm.sh/chart"], w.meta.Labels["chart"]); chart != "" {
+		text += " (chart " + chart + ")"
+	}
+	return text
+}
+
+// isNode returns whether the workload has a pod on each node.
+func (w workload) isNode() bool { return strings.HasPrefix(w.name, "DaemonSet ") }
 
 // runs returns the first workload of which a container has an image or a command with the text.
 func runs(all []workload, text string) *workload {
@@ -48,22 +69,34 @@ func runs(all []workload, text string) *workload {
 	return &all[i]
 }
 
-// checkInstallation returns what the objects of a cluster say about an installation.
-func (s *session) checkInstallation(ctx context.Context) []Link {
-	var all []workload
-	add := func(kind string, o metav1.ObjectMeta, pod corev1.PodTemplateSpec) {
-		release := o.Annotations["meta.helm.sh/release-name"]
-		if release != "" {
-			release = ", Helm release " + release
+// workloadsOfOthers returns the workloads of the cluster that are not of an installation of ours.
+func (s *session) workloadsOfOthers(ctx context.Context) (all []workload) {
+	add := func(kind string, o client.Object, meta metav1.ObjectMeta, pod corev1.PodSpec, n *int32) {
+		isOurs := func(d driver) bool {
+			return slices.Contains(d.workloads(), meta.Name) &&
+				(meta.Labels[partLabel] == partOf || s.guest.onOpenShift())
 		}
-		all = append(all, workload{kind + " " + o.Namespace + "/" + o.Name, release, pod.Spec})
+		if s.guest.driverIf(isOurs) == nil {
+			all = append(all, workload{
+				kind + " " + meta.Namespace + "/" + meta.Name, pod, meta, ptr.Deref(n, 0), o,
+			})
+		}
 	}
 	for _, d := range list[appsv1.DeploymentList](ctx, s.guest).Items {
-		add("Deployment", d.ObjectMeta, d.Spec.Template)
+		add("Deployment", &d, d.ObjectMeta, d.Spec.Template.Spec, d.Spec.Replicas)
+	}
+	for _, d := range list[appsv1.StatefulSetList](ctx, s.guest).Items {
+		add("StatefulSet", &d, d.ObjectMeta, d.Spec.Template.Spec, d.Spec.Replicas)
 	}
 	for _, d := range list[appsv1.DaemonSetList](ctx, s.guest).Items {
-		add("DaemonSet", d.ObjectMeta, d.Spec.Template)
+		add("DaemonSet", &d, d.ObjectMeta, d.Spec.Template.Spec, nil)
 	}
+	return all
+}
+
+// checkInstallation returns what the objects of a cluster say about an installation.
+func (s *session) checkInstallation(ctx context.Context) []Link {
+	all := s.workloadsOfOthers(ctx)
 	definitions := list[apiextensionsv1.CustomResourceDefinitionList](ctx, s.guest).Items
 	nodes, own := list[corev1.NodeList](ctx, s.guest).Items, flavour.Own("")
 	onKubernetes := !s.guest.onOpenShift()

@@ -9,44 +9,42 @@ import (
 	"slices"
 	"strings"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-// neighbour is what a cluster contains of a CSI driver before the installation.
+// neighbour is what a cluster contains of a CSI driver that another installation serves.
 type neighbour struct {
-	// objects serve the driver, volumes is the number of PersistentVolumes that name it.
-	objects []string
-	volumes int
+	driver
+
+	// served is the name of the CSI driver, registered its CSIDriver, nil for none.
+	served     string
+	registered *storagev1.CSIDriver
+	workloads  []workload
+	classes    []storagev1.StorageClass
+	// volumes is the number of PersistentVolumes that name the driver, zoned of those that only nodes
+	// of a zone can use.
+	volumes, zoned int
+	// secrets are those that volumes, snapshots and classes name.
+	secrets []string
 }
 
 // neighbours returns what other installations of the drivers there are. Those of Manila may serve
 // a driver of another name: ours does not serve its volumes.
 func (s *session) neighbours(ctx context.Context, all []workload) (links []Link) {
-	registered := list[storagev1.CSIDriverList](ctx, s.guest).Items
-	volumes := list[corev1.PersistentVolumeList](ctx, s.guest).Items
 	served := false
 	for _, d := range s.guest.drivers() {
-		found := map[string]neighbour{}
-		for _, one := range registered {
-			if d.isVariant(one.Name) {
-				found[one.Name] = neighbour{objects: []string{"CSIDriver " + one.Name}}
-			}
-		}
-		for _, w := range all {
-			for _, name := range d.servedBy(w) {
-				found[name] = neighbour{objects: append(found[name].objects, w.name+w.release)}
-			}
-		}
-		for i := range volumes {
-			name := driverOf(&volumes[i])
-			if before, known := found[name]; known || d.isVariant(name) {
-				found[name] = neighbour{before.objects, before.volumes + 1}
-			}
-		}
+		found := s.neighboursOf(ctx, d, all)
 		for _, name := range slices.Sorted(maps.Keys(found)) {
-			served = served || len(found[name].objects) > 0
-			links = append(links, found[name].link(d, name, s.guest.hidden["PersistentVolumes"]))
+			n := found[name]
+			served = served || n.exists()
+			links = append(links, n.link(s.guest.hidden["PersistentVolumes"]))
+			if name == d.name && len(n.workloads) > 0 {
+				links = append(links, s.details(ctx, n)...)
+			}
 		}
 	}
 	if !served && !s.guest.hidden["CSIDrivers"] {
@@ -54,6 +52,95 @@ func (s *session) neighbours(ctx context.Context, all []workload) (links []Link)
 	}
 	return links
 }
+
+// neighboursOf returns the installations of a driver by the names that they serve.
+func (s *session) neighboursOf(
+	ctx context.Context, d driver, all []workload,
+) map[string]*neighbour {
+	found := map[string]*neighbour{}
+	of := func(name string) *neighbour {
+		if found[name] == nil {
+			found[name] = &neighbour{driver: d, served: name}
+		}
+		return found[name]
+	}
+	for _, one := range list[storagev1.CSIDriverList](ctx, s.guest).Items {
+		if d.isVariant(one.Name) {
+			of(one.Name).registered = &one
+		}
+	}
+	for _, w := range all {
+		for _, name := range d.servedBy(w) {
+			of(name).workloads = append(of(name).workloads, w)
+		}
+	}
+	visit(ctx, s.guest, &corev1.PersistentVolumeList{}, func(v *corev1.PersistentVolume) {
+		if name := driverOf(v); found[name] != nil || d.isVariant(name) {
+			of(name).addVolume(v)
+		}
+	})
+	for _, class := range list[storagev1.StorageClassList](ctx, s.guest).Items {
+		if n := found[class.Provisioner]; n != nil {
+			n.classes = append(n.classes, class)
+			n.addSecrets(class.Parameters, "csi.storage.k8s.io/")
+		}
+	}
+	for _, c := range list[snapshotv1.VolumeSnapshotContentList](ctx, s.guest).Items {
+		if n := found[c.Spec.Driver]; n != nil {
+			n.addSecrets(c.Annotations, "snapshot.storage.kubernetes.io/")
+		}
+	}
+	for _, class := range list[snapshotv1.VolumeSnapshotClassList](ctx, s.guest).Items {
+		if n := found[class.Driver]; n != nil {
+			n.addSecrets(class.Parameters, "csi.storage.k8s.io/")
+		}
+	}
+	return found
+}
+
+// addVolume adds what a PersistentVolume names.
+func (n *neighbour) addVolume(v *corev1.PersistentVolume) {
+	n.volumes++
+	n.addSecrets(v.Annotations, "volume.kubernetes.io/")
+	if of := v.Spec.CSI; of != nil {
+		for _, ref := range []*corev1.SecretReference{
+			of.ControllerPublishSecretRef, of.ControllerExpandSecretRef, of.NodeStageSecretRef,
+			of.NodePublishSecretRef, of.NodeExpandSecretRef,
+		} {
+			if ref != nil {
+				n.addSecret(ref.Namespace, ref.Name)
+			}
+		}
+	}
+	if affinity := v.Spec.NodeAffinity; affinity != nil && affinity.Required != nil {
+		key := "topology." + n.defaultName() + "/zone"
+		inZone := func(e corev1.NodeSelectorRequirement) bool { return e.Key == key }
+		if slices.ContainsFunc(affinity.Required.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
+			return slices.ContainsFunc(t.MatchExpressions, inZone)
+		}) {
+			n.zoned++
+		}
+	}
+}
+
+// addSecrets adds the Secrets that fields with a prefix name, but not those of each claim.
+func (n *neighbour) addSecrets(fields map[string]string, prefix string) {
+	for key, name := range fields {
+		if call, found := strings.CutSuffix(key, "secret-name"); found && strings.HasPrefix(key, prefix) {
+			n.addSecret(fields[call+"secret-namespace"], name)
+		}
+	}
+}
+
+func (n *neighbour) addSecret(namespace, name string) {
+	full := namespace + "/" + name
+	if !strings.Contains(full, "${") && !slices.Contains(n.secrets, full) {
+		n.secrets = append(n.secrets, full)
+		slices.Sort(n.secrets)
+	}
+}
+
+func (n *neighbour) exists() bool { return n.registered != nil || len(n.workloads) > 0 }
 
 // defaultName returns the name that the program of the driver has without an argument.
 func (d driver) defaultName() string { return strings.ToLower(d.title) + ".csi.openstack.org" }
@@ -63,23 +150,16 @@ func (d driver) isVariant(name string) bool {
 	return strings.HasSuffix("."+name, "."+d.defaultName())
 }
 
-var driverNameArgument = regexp.MustCompile(`--drivername[= ]"?([^\s"$]+)`)
-
 // servedBy returns the names of the drivers that the containers of a workload serve.
 func (d driver) servedBy(w workload) (names []string) {
 	for _, c := range w.pod.Containers {
-		command := strings.Join(append(append([]string{c.Image}, c.Command...), c.Args...), " ")
-		if !strings.Contains(command, strings.ToLower(d.title)+"-csi-plugin") {
+		command := commandOf(c)
+		if !strings.Contains(command, d.program()) {
 			continue
 		}
 		name := d.defaultName()
-		if m := driverNameArgument.FindStringSubmatch(command); m != nil {
-			name = m[1]
-		}
-		for _, variable := range c.Env {
-			if variable.Name == "DRIVER_NAME" {
-				name = cmp.Or(variable.Value, name)
-			}
+		if given := arguments(command, "drivername"); len(given) > 0 {
+			name = given[0]
 		}
 		if !slices.Contains(names, name) {
 			names = append(names, name)
@@ -88,27 +168,111 @@ func (d driver) servedBy(w workload) (names []string) {
 	return names
 }
 
+// program is the name of the program of the driver.
+func (d driver) program() string { return strings.ToLower(d.title) + "-csi-plugin" }
+
+// commandOf returns the image and the command of a container, with the values of its variables.
+func commandOf(c corev1.Container) string {
+	command := strings.Join(append(append([]string{c.Image}, c.Command...), c.Args...), " ")
+	for _, variable := range c.Env {
+		command = strings.ReplaceAll(command, "$("+variable.Name+")", variable.Value)
+	}
+	return command
+}
+
+// arguments returns the values of a flag in a command, "true" for one without a value.
+func arguments(command, flag string) (values []string) {
+	pattern := regexp.MustCompile(`\s--?` + flag + `(=| )"?([^\s"-][^\s"]*)?`)
+	for _, found := range pattern.FindAllStringSubmatch(command+" ", -1) {
+		if value := found[2]; value != "" || found[1] == "=" {
+			values = append(values, value)
+		} else {
+			values = append(values, "true")
+		}
+	}
+	return values
+}
+
+// arguments returns the values of a flag of all containers.
+func (n *neighbour) arguments(flag string) (values []string) {
+	for _, w := range n.workloads {
+		for _, c := range w.pod.Containers {
+			values = append(values, arguments(commandOf(c), flag)...)
+		}
+	}
+	return values
+}
+
+// String names what installed the objects, and the objects.
+func (n *neighbour) String() string {
+	var names []string
+	if n.registered != nil {
+		names = []string{"CSIDriver " + n.served}
+	}
+	for _, w := range n.workloads {
+		names = append(names, w.name)
+		if release := w.release(); release != "" && !slices.Contains(names, release) {
+			names = slices.Insert(names, 0, release)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // link returns what to do with another installation, or with volumes of an earlier one.
-func (n neighbour) link(d driver, name string, hidden bool) Link {
+func (n *neighbour) link(hidden bool) Link {
 	use := fmt.Sprintf("PersistentVolumes that name it: %d", n.volumes)
+	if n.zoned > 0 {
+		use += fmt.Sprintf(", of which %d are for nodes of a zone", n.zoned)
+	}
 	if hidden {
 		use = "PersistentVolumes that name it are not visible"
 	}
-	text := fmt.Sprintf("another installation serves driver %s: %s", name,
-		strings.Join(n.objects, ", "))
+	text := fmt.Sprintf("another installation serves driver %s: %s", n.served, n)
 	switch {
-	case len(n.objects) == 0 && name == d.name:
-		return linkf(OK, "driver %s will serve the PersistentVolumes that name it: %d", name, n.volumes)
-	case len(n.objects) == 0:
+	case !n.exists() && n.served == n.name:
+		return linkf(OK, "driver %s will serve the PersistentVolumes that name it: %d", n.served,
+			n.volumes)
+	case !n.exists():
 		return linkf(Warning, "nothing serves driver %s. %s. The driver to install is %s and does not "+
-			"serve them", name, use, d.name)
-	case name == d.name:
+			"serve them", n.served, use, n.name)
+	case n.served == n.name:
 		return linkf(Problem, "%s. %s. Two of the same name would disturb each other", text, use).
-			then("Keep its PersistentVolumes and the Secrets that they name, remove it, and install " +
-				"at once: until then no other pod can mount them")
+			then("To replace it, run kubectl openstack-csi check --values")
 	case n.volumes == 0 && !hidden:
 		return linkf(OK, "%s. No PersistentVolume names it, so you may remove it", text)
 	}
 	return linkf(Warning, "%s. %s. Keep that installation while there is such a PersistentVolume: "+
-		"the driver to install is %s and does not serve them", text, use, d.name)
+		"the driver to install is %s and does not serve them", text, use, n.name)
+}
+
+// details returns what else must be known to replace an installation.
+func (s *session) details(ctx context.Context, n *neighbour) (links []Link) {
+	if names := namesOf(n.classes); len(names) > 0 {
+		links = append(links, linkf(OK, "its StorageClasses: %s. Claims grow only while theirs exists",
+			strings.Join(names, ", ")))
+	}
+	if len(n.secrets) > 0 {
+		links = append(links, linkf(Warning, "volumes, snapshots and classes of %s name the Secrets %s, "+
+			"which must stay", n.title, strings.Join(n.secrets, ", ")))
+	}
+	id := cmp.Or(append(n.arguments("cluster"), n.arguments("cluster-id")...)...)
+	switch id {
+	case "":
+		links = append(links, linkf(Warning, "no volume of %s has a cluster ID in OpenStack, so nothing "+
+			"finds orphans among them", n.title))
+	case sharedID:
+		links = append(links, linkf(Warning, "volumes of %s have the cluster ID %s in OpenStack, which "+
+			"other clusters may have, too", n.title, id))
+	default:
+		links = append(links, linkf(OK, "volumes of %s have the cluster ID %s in OpenStack", n.title, id))
+	}
+	v, err := s.valuesOf(ctx, []*neighbour{n})
+	if err != nil {
+		return append(links, linkf(NotVisible, "the values for it: %v", err))
+	}
+	if about := v.About(); len(about) > 0 {
+		links = append(links, linkf(Warning, "check --values has remarks about %s",
+			diagnosis.List(about)))
+	}
+	return links
 }

@@ -32,6 +32,7 @@ func levels() []level {
 		{3, "pkg/choice/classes"},
 		{1, "pkg/choice"},
 		{2, "pkg/api"},
+		{3, "pkg/charts"},
 		{1, "pkg/diagnosis"},
 		{1, "pkg/guest"},
 		{1, "pkg/settings"},

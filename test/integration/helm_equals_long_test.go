@@ -18,25 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/openstack-csi/csi-operator/pkg/charts"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
-
-// equal is a row of the table of values of other charts.
-type equal struct {
-	Cinder, Manila []string
-	Here, Why      string
-	Set            []string
-	See            map[string]string
-}
-
-func readEquals(t *testing.T) []equal {
-	t.Helper()
-	var rows []equal
-	text, err := os.ReadFile(filepath.Join(repository, "hack/choices/charts.yaml"))
-	assert.NilError(t, err)
-	assert.NilError(t, yaml.UnmarshalStrict(text, &rows))
-	return rows
-}
 
 // TestHelmTableHasEachValueOfOtherCharts compares the table with the charts of
 // cloud-provider-openstack in Go's module cache.
@@ -49,10 +34,10 @@ func TestHelmTableHasEachValueOfOtherCharts(t *testing.T) {
 	assert.NilError(t, err)
 	var module struct{ Dir string }
 	assert.NilError(t, json.Unmarshal(output, &module))
-	rows := readEquals(t)
-	for chart, namesOf := range map[string]func(equal) []string{
-		"cinder-csi-plugin": func(row equal) []string { return row.Cinder },
-		"manila-csi-plugin": func(row equal) []string { return row.Manila },
+	rows, err := charts.Rows()
+	assert.NilError(t, err)
+	for chart, kind := range map[string]choice.Kind{
+		"cinder-csi-plugin": choice.Cinder, "manila-csi-plugin": choice.Manila,
 	} {
 		text, err := os.ReadFile(filepath.Join(module.Dir, "charts", chart, "values.yaml"))
 		assert.NilError(t, err)
@@ -62,17 +47,15 @@ func TestHelmTableHasEachValueOfOtherCharts(t *testing.T) {
 		for _, leaf := range leaves(values, "") {
 			var matching []string
 			for _, row := range rows {
-				for _, name := range namesOf(row) {
-					if matches(name, leaf) {
-						matching = append(matching, name)
-						found[name] = true
-					}
+				if name := row.Match(kind, leaf); name != "" {
+					matching = append(matching, name)
+					found[name] = true
 				}
 			}
 			assert.Check(t, len(matching) == 1, "%s: %s is in the rows %q", chart, leaf, matching)
 		}
 		for _, row := range rows {
-			for _, name := range namesOf(row) {
+			for _, name := range row.Of(kind) {
 				last := name[strings.LastIndex(name, ".")+1:]
 				commented := regexp.MustCompile(`(?m)^ *# *` + regexp.QuoteMeta(last) + `:`)
 				assert.Check(t, found[name] || commented.Match(text), "%s has no value %s", chart, name)
@@ -102,13 +85,6 @@ func leaves(value any, name string) []string {
 	return names
 }
 
-// matches returns whether a name in the table stands for a value.
-func matches(name, leaf string) bool {
-	steps := strings.NewReplacer(".", "/")
-	matched, _ := filepath.Match(steps.Replace(name), steps.Replace(leaf))
-	return matched
-}
-
 // TestHelmEqualsOfOtherChartsReachObjects installs the chart with all values of the table, and
 // finds their effects in the objects that the chart and the operators write.
 func TestHelmEqualsOfOtherChartsReachObjects(t *testing.T) {
@@ -116,9 +92,11 @@ func TestHelmEqualsOfOtherChartsReachObjects(t *testing.T) {
 	h := startHelm(t, "helm4")
 	h.run("kubectl create -f " + filepath.Join(shared.Kubernetes, "manifests/crds"))
 	h.run("kubectl wait crd --all --for=condition=Established --timeout=1m")
+	rows, err := charts.Rows()
+	assert.NilError(t, err)
 	var sets []string
 	wanted := map[string][]string{}
-	for _, row := range readEquals(t) {
+	for _, row := range rows {
 		sets = append(sets, row.Set...)
 		for object, text := range row.See {
 			wanted[object] = append(wanted[object], text)

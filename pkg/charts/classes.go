@@ -1,0 +1,91 @@
+package charts
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+)
+
+// AddClasses takes over StorageClasses with their names, unless a parameter has no equal.
+func (v *Values) AddClasses(kind choice.Kind, classes []storagev1.StorageClass) {
+	var entries []any
+	path := lower(kind) + ".spec."
+	for _, class := range classes {
+		about := "StorageClass " + class.Name
+		entry, other := entryOf(kind, &class)
+		reserved := strings.HasPrefix(class.Name, "csi-"+lower(kind)+"-") // keeps its parameters
+		if other != "" && !reserved {
+			v.Remark(about, "The parameter %s has no equal, so the class stays yours: keep it.", other)
+			continue
+		}
+		if fault := faultOf(kind, path+"classes", []any{entry}); fault != "" {
+			v.Remark(about, "It is not taken over: %s", fault)
+			continue
+		}
+		if reserved {
+			v.Remark(about, "It must exist when the operator starts: keep it when you remove the release.")
+		}
+		entries = append(entries, entry)
+		if choice.IsDefault(&class) {
+			v.Set(kind, path+"defaultClass", class.Name, about)
+		}
+	}
+	if len(entries) > 0 {
+		v.Set(kind, path+"classes", entries, "StorageClasses")
+	}
+}
+
+// entryOf returns the entry of the choices for a class, and a parameter without an equal.
+func entryOf(kind choice.Kind, class *storagev1.StorageClass) (entry map[string]any, other string) {
+	entry = map[string]any{"name": class.Name}
+	if kind == choice.Manila {
+		entry["type"] = "default" // of the driver
+	}
+	if policy := class.ReclaimPolicy; policy != nil {
+		entry["reclaimPolicy"] = string(*policy)
+	}
+	if mode := class.VolumeBindingMode; mode != nil {
+		entry["volumeBindingMode"] = string(*mode)
+	}
+	if len(class.MountOptions) > 0 {
+		entry["mountOptions"] = class.MountOptions
+	}
+	for name, value := range class.Parameters {
+		var metadata map[string]any
+		switch name {
+		case "type", "availability", "shareNetworkID":
+			entry[name] = value
+		case "csi.storage.k8s.io/fstype", "fsType", "fstype":
+			entry["fsType"] = value
+		case "nfs-shareClient":
+			entry["shareClients"] = strings.Split(value, ",")
+		case "appendShareMetadata":
+			if json.Unmarshal([]byte(value), &metadata) != nil {
+				other = name
+			}
+			entry["shareMetadata"] = metadata
+		default:
+			known := []string{"autoTopology", "protocol"}
+			if !strings.HasPrefix(name, "csi.storage.k8s.io/") && !slices.Contains(known, name) {
+				other = name
+			}
+		}
+	}
+	return entry, other
+}
+
+// AddCSIDriver keeps how Kubernetes uses the driver.
+func (v *Values) AddCSIDriver(kind choice.Kind, spec storagev1.CSIDriverSpec) {
+	fields := map[string]any{"seLinuxMount": spec.SELinuxMount != nil && *spec.SELinuxMount}
+	if policy := spec.FSGroupPolicy; policy != nil {
+		fields["fsGroupPolicy"] = string(*policy)
+	}
+	if len(spec.VolumeLifecycleModes) > 0 {
+		fields["volumeLifecycleModes"] = spec.VolumeLifecycleModes
+	}
+	v.Set(kind, lower(kind)+".spec.csiDriver", fields, "CSIDriver")
+}

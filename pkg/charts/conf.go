@@ -1,0 +1,95 @@
+package charts
+
+import (
+	"cmp"
+	"errors"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/gcfg.v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+)
+
+// conf is a cloud.conf, as the driver of Cinder reads it.
+type conf struct {
+	Global       map[string]*options
+	BlockStorage struct {
+		NodeVolumeAttachLimit    int64 `gcfg:"node-volume-attach-limit"`
+		RescanOnResize           bool  `gcfg:"rescan-on-resize"`
+		IgnoreVolumeAZ           bool  `gcfg:"ignore-volume-az"`
+		IgnoreVolumeMicroversion bool  `gcfg:"ignore-volume-microversion"`
+	}
+	Metadata struct {
+		SearchOrder string `gcfg:"search-order"`
+	}
+}
+
+var (
+	// unread is what gcfg says about settings that the driver does not read.
+	unread = regexp.MustCompile(`can't store data at section "([^"]*)"(?:, subsection "[^"]*")?` +
+		`(?:, variable "([^"]*)")?`)
+	position = regexp.MustCompile(`^(\d+):\d+: |section "([^"]*)".*variable "([^"]*)"`)
+)
+
+// AddConf adds what files such as a cloud.conf, of which the last has precedence, say: the login,
+// and settings of the driver of Cinder. Only an error about several clouds is one.
+func (v *Values) AddConf(source string, texts [][]byte, read Reader) error {
+	var c conf
+	for _, text := range texts {
+		err := gcfg.ReadStringInto(&c, strings.TrimPrefix(string(text), "\ufeff"))
+		if fatal := gcfg.FatalOnly(err); fatal != nil {
+			// The text of the error may contain a value.
+			place := slices.Concat(position.FindStringSubmatch(fatal.Error()), []string{"", "", "", ""})
+			at := cmp.Or(place[1], "["+place[2]+"] "+place[3])
+			v.Remark(source, "the driver cannot read it (line or setting: %s): correct it, or add "+
+				"--set-file=credentials.clouds=clouds.yaml", at)
+			return nil
+		}
+		if err == nil {
+			continue
+		}
+		for _, found := range unread.FindAllStringSubmatch(err.Error(), -1) {
+			setting := strings.TrimSpace("[" + found[1] + "] " + found[2])
+			v.Remark(source+": "+setting, "The driver of Cinder does not read it.")
+		}
+	}
+	c.addTo(v, source)
+	global := c.Global[""]
+	if len(c.Global) > 1 || len(c.Global) == 1 && global == nil {
+		return errors.New("its cloud.conf names several clouds, and a driver here serves one")
+	}
+	if global == nil {
+		global = &options{}
+	}
+	return v.addChecked(global.login(source, func(f reflect.StructField) string {
+		return f.Tag.Get("gcfg")
+	}, read))
+}
+
+// addTo adds the settings for volumes and metadata.
+func (c *conf) addTo(v *Values, source string) {
+	set := func(is bool, name string, value any) {
+		if is {
+			v.Set(choice.Cinder, "cinder.spec."+name, value, source)
+		}
+	}
+	const most = 256
+	limit := c.BlockStorage.NodeVolumeAttachLimit
+	set(limit > 0 && limit <= most, "blockStorage.nodeVolumeAttachLimit", limit)
+	set(c.BlockStorage.RescanOnResize, "blockStorage.rescanOnResize", true)
+	set(c.BlockStorage.IgnoreVolumeAZ, "blockStorage.ignoreVolumeAZ", true)
+	set(c.BlockStorage.IgnoreVolumeMicroversion, "blockStorage.ignoreVolumeMicroversion", true)
+	var order []any
+	for source := range strings.SplitSeq(c.Metadata.SearchOrder, ",") {
+		if source = strings.TrimSpace(source); source == "configDrive" || source == "metadataService" {
+			order = append(order, source)
+		}
+	}
+	set(len(order) > 0, "metadata.searchOrder", order)
+	if c.Metadata.SearchOrder != "" && len(order) != strings.Count(c.Metadata.SearchOrder, ",")+1 {
+		v.Remark(source+": search-order", "only configDrive and metadataService are taken over")
+	}
+}

@@ -1,0 +1,170 @@
+package charts
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+)
+
+// protocols returns the CSIDriver of the protocol that Manila's driver serves here, and an error if
+// values of the chart serve only others.
+func (v *Values) protocols(values map[string]any) (nfs storagev1.CSIDriverSpec, err error) {
+	if name, _ := values["driverName"].(string); name != "" && name != "manila.csi.openstack.org" {
+		return nfs, fmt.Errorf("the driver has the name %s, which PersistentVolumes keep: keep this "+
+			"installation", name)
+	}
+	all, _ := values["shareProtocols"].([]any)
+	isServed := len(all) == 0
+	for _, one := range all {
+		fields, _ := one.(map[string]any)
+		if protocol, _ := fields["protocolSelector"].(string); !strings.EqualFold(protocol, "NFS") {
+			v.Remark("Manila: shareProtocols", "%s is not served here: in place of removing the other "+
+				"release, let it serve only this protocol", protocol)
+			continue
+		}
+		isServed = true
+		if policy, _ := fields["fsGroupPolicy"].(string); policy != "" {
+			nfs.FSGroupPolicy = new(storagev1.FSGroupPolicy(policy))
+		}
+		if fields["compatibilitySettings"] != nil {
+			v.Remark("Manila: shareProtocols", "compatibilitySettings has no equal")
+		}
+	}
+	if !isServed {
+		return nfs, errors.New("it serves only CephFS, which no driver here does: keep this installation")
+	}
+	return nfs, nil
+}
+
+// AddRuntimeConfig adds what a file with the runtime configuration of Manila's driver says.
+func (v *Values) AddRuntimeConfig(text []byte) {
+	var config struct {
+		NFS struct{ MatchExportLocationAddress string }
+	}
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		v.Remark("Manila: runtime configuration", "The driver cannot read it.")
+		return
+	}
+	network := config.NFS.MatchExportLocationAddress
+	if address, err := netip.ParseAddr(network); err == nil {
+		network = netip.PrefixFrom(address, address.BitLen()).String()
+	}
+	if network != "" {
+		v.Set(choice.Manila, "manila.spec.exportLocations", network, "Manila: runtime configuration")
+	}
+}
+
+// AddFile adds the equals of a file with values of one of the charts, which tells which one. What
+// the values do not say is in the templates of the chart.
+func (v *Values) AddFile(text []byte) error {
+	var values map[string]any
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return errors.New("the file is no YAML with values of a chart")
+	}
+	kind := choice.Cinder
+	if v.unknown(choice.Manila, "", values) < v.unknown(kind, "", values) {
+		kind = choice.Manila
+	}
+	if err := v.AddChart(kind, values, nil); err != nil {
+		return err
+	}
+	if kind == choice.Manila {
+		spec, _ := v.protocols(values) // AddChart has returned its error
+		v.AddCSIDriver(kind, spec)
+		v.Remark("login", "It is in Secrets that StorageClasses name: add "+
+			"--set-file=credentials.clouds=clouds.yaml.")
+		return nil
+	}
+	v.AddCSIDriver(kind, storagev1.CSIDriverSpec{
+		FSGroupPolicy: new(storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy),
+		VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{
+			storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral,
+		},
+	})
+	v.AddClasses(kind, v.classesOf(values))
+	return v.addFiles(values)
+}
+
+// isOn returns a boolean value of a chart, or its default.
+func isOn(values map[string]any, name string, usual bool) bool {
+	if on, found := lookUp(values, name).(bool); found {
+		return on
+	}
+	return usual
+}
+
+// unknown returns the number of values that the chart of a driver does not have.
+func (v *Values) unknown(kind choice.Kind, name string, value any) (count int) {
+	below, isMap := value.(map[string]any)
+	for _, row := range v.rows {
+		if row.Match(kind, name) != "" {
+			return 0
+		}
+	}
+	if !isMap {
+		return 1
+	}
+	for step, child := range below {
+		count += v.unknown(kind, strings.TrimPrefix(name+"."+step, "."), child)
+	}
+	return count
+}
+
+// classesOf returns the StorageClasses of values.
+func (v *Values) classesOf(values map[string]any) (all []storagev1.StorageClass) {
+	if isOn(values, "storageClass.enabled", true) {
+		for _, name := range []string{"delete", "retain"} {
+			policy := strings.ToUpper(name[:1]) + name[1:]
+			text := "metadata: {name: csi-cinder-sc-" + name + "}\nreclaimPolicy: " + policy
+			if isOn(values, "storageClass."+name+".isDefault", false) {
+				text = strings.Replace(text, "}", ", annotations: {"+choice.DefaultAnnotation+
+					": 'true'}}", 1)
+			}
+			all = append(all, classIn(text))
+		}
+	}
+	custom, _ := lookUp(values, "storageClass.custom").(string)
+	for text := range strings.SplitSeq("\n"+custom, "\n---") {
+		switch class := classIn(text); class.Kind {
+		case "":
+		case "StorageClass":
+			all = append(all, class)
+		default:
+			v.Remark("Cinder: storageClass.custom", "%s %s goes with the release of the chart: create it "+
+				"again", class.Kind, class.Name)
+		}
+	}
+	return all
+}
+
+func classIn(text string) (class storagev1.StorageClass) {
+	_ = yaml.Unmarshal([]byte(text), &class) // what is no object has no kind
+	return class
+}
+
+// addFiles adds the login in a Secret that the chart creates from values.
+func (v *Values) addFiles(values map[string]any) error {
+	name, _ := lookUp(values, "secret.filename").(string)
+	if name == "" {
+		name = "cloud.conf"
+	}
+	data, _ := lookUp(values, "secret.data").(map[string]any)
+	text, _ := data[name].(string)
+	if text == "" || !isOn(values, "secret.enabled", false) {
+		v.Remark("login", "It is not in the values: add --set-file=credentials.clouds=clouds.yaml.")
+		return nil
+	}
+	return v.AddConf("secret.data", [][]byte{[]byte(text)}, func(path string) ([]byte, error) {
+		file, ok := data[path[strings.LastIndex(path, "/")+1:]].(string)
+		if !ok {
+			return nil, errors.New("it is not in the values")
+		}
+		return []byte(file), nil
+	})
+}

@@ -1,0 +1,187 @@
+package charts
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gophercloud/utils/v2/openstack/clientconfig"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
+)
+
+// Reader returns the content of a file in the pods of a driver.
+type Reader func(path string) ([]byte, error)
+
+// options are those of a login, as the drivers read them: gcfg is the name in [Global] of a
+// cloud.conf, key that in a Secret for Manila after "os-", and clouds the path in an entry of
+// clouds.yaml, by default that of the key below auth.
+type options struct {
+	AuthURL           string `gcfg:"auth-url" key:"authURL"`
+	UserID            string `gcfg:"user-id" key:"userID"`
+	Username          string `gcfg:"username" key:"userName" clouds:"auth.username"`
+	Password          string `gcfg:"password" key:"password"`
+	ProjectID         string `gcfg:"tenant-id" key:"projectID"`
+	ProjectName       string `gcfg:"tenant-name" key:"projectName"`
+	DomainID          string `gcfg:"domain-id" key:"domainID"`
+	DomainName        string `gcfg:"domain-name" key:"domainName"`
+	ProjectDomainID   string `gcfg:"tenant-domain-id" key:"projectDomainID"`
+	ProjectDomainName string `gcfg:"tenant-domain-name" key:"projectDomainName"`
+	UserDomainID      string `gcfg:"user-domain-id" key:"userDomainID"`
+	UserDomainName    string `gcfg:"user-domain-name" key:"userDomainName"`
+	CredentialID      string `gcfg:"application-credential-id" key:"applicationCredentialID"`
+	CredentialName    string `gcfg:"application-credential-name" key:"applicationCredentialName"`
+	CredentialSecret  string `gcfg:"application-credential-secret" key:"applicationCredentialSecret"`
+	Token             string `gcfg:"token" key:"token"`
+	TrustID           string `gcfg:"trust-id" key:"trustID"`
+	TrusteeID         string `gcfg:"trustee-id" key:"trusteeID" clouds:"-"`
+	TrusteePassword   string `gcfg:"trustee-password" key:"trusteePassword" clouds:"-"`
+	Region            string `gcfg:"region" key:"region" clouds:"region_name"`
+	EndpointType      string `gcfg:"os-endpoint-type" key:"endpointType" clouds:"endpoint_type"`
+	CertFile          string `gcfg:"cert-file" key:"clientCertPath" clouds:"cert"`
+	KeyFile           string `gcfg:"key-file" key:"clientKeyPath" clouds:"key"`
+	CAFile            string `gcfg:"ca-file" key:"certAuthorityPath" clouds:"cacert"`
+	CAFileContents    string `gcfg:"cafilecontents" key:"certAuthority" clouds:"-"`
+	TLSInsecure       string `gcfg:"tls-insecure" key:"TLSInsecure" clouds:"-"`
+	UseClouds         bool   `gcfg:"use-clouds" key:"useClouds" clouds:"-"`
+	CloudsFile        string `gcfg:"clouds-file" key:"cloudsFile" clouds:"-"`
+	Cloud             string `gcfg:"cloud" key:"cloud" clouds:"-"`
+}
+
+// inClouds returns the path of an option in an entry of clouds.yaml, "" for none.
+func inClouds(f reflect.StructField) string {
+	words := regexp.MustCompile("([a-z])([A-Z])").ReplaceAllString(f.Tag.Get("key"), "${1}_$2")
+	return strings.TrimPrefix(cmp.Or(f.Tag.Get("clouds"), "auth."+strings.ToLower(words)), "-")
+}
+
+// entry is the only entry of the clouds.yaml that is written.
+const entry = "clouds." + clouds.DefaultEntry + "."
+
+// LoginOfSecret returns the login in a Secret of Manila's driver, and remarks. Errors contain no
+// value.
+func LoginOfSecret(
+	name string, data map[string][]byte, read Reader,
+) (*clouds.Login, []string, error) {
+	o := &options{}
+	fields := reflect.ValueOf(o).Elem()
+	for i := range fields.NumField() {
+		value := string(data["os-"+fields.Type().Field(i).Tag.Get("key")])
+		if fields.Field(i).Kind() == reflect.String {
+			fields.Field(i).SetString(value)
+			continue
+		}
+		on, err := strconv.ParseBool(cmp.Or(value, "false"))
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: os-useClouds must be true or false", name)
+		}
+		fields.Field(i).SetBool(on)
+	}
+	return o.login(name, func(f reflect.StructField) string {
+		return "os-" + f.Tag.Get("key")
+	}, read)
+}
+
+// login returns the login that the driver makes of the options, and remarks. nameOf returns how
+// they are called there.
+func (o *options) login(
+	source string, nameOf func(reflect.StructField) string, read Reader,
+) (*clouds.Login, []string, error) {
+	cloud, err := o.base(read)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", source, err)
+	}
+	names, words := []string{"key " + clouds.Key + " of ", ""}, []string{entry + "auth", "it"}
+	fields := reflect.ValueOf(o).Elem()
+	for i := range fields.NumField() {
+		f := fields.Type().Field(i)
+		path := inClouds(f)
+		if path == "" {
+			continue
+		}
+		_, word, _ := strings.Cut("."+path, "_") // other words are also English
+		names = append(names, entry+path, nameOf(f))
+		if last := path[strings.LastIndex(path, ".")+1:]; word != "" {
+			words = append(words, last, nameOf(f))
+		}
+		if value := fields.Field(i).String(); value != "" {
+			cloud = merged(cloud, nested(path, value))
+		}
+	}
+	if o.TLSInsecure == "true" {
+		cloud["verify"] = false
+	}
+	ca := []byte(o.CAFileContents)
+	if path, _ := cloud["cacert"].(string); path != "" {
+		if ca, err = read(path); err == nil {
+			delete(cloud, "cacert")
+		}
+	}
+	text, err := yaml.Marshal(map[string]any{"clouds": map[string]any{clouds.DefaultEntry: cloud}})
+	if err != nil {
+		return nil, nil, err
+	}
+	content := clouds.Content{
+		Name: source, CAElsewhere: true, Data: map[string][]byte{clouds.Key: text, clouds.CAKey: ca},
+	}
+	l, err := content.Login()
+	own := strings.NewReplacer(slices.Concat(names, words)...)
+	plain := func(text string) string { return own.Replace(line.ReplaceAllString(text, "")) }
+	if err != nil {
+		return nil, nil, errors.New(plain(err.Error()))
+	}
+	var remarks []string
+	if content.CAElsewhere = false; l.CAPath != "" {
+		if _, err := content.Login(); err != nil {
+			remarks = append(remarks, fmt.Sprintf("%s: the CA is the file %s, which is not readable "+
+				"here: add it with --set-file=credentials.cacert=FILE", source, l.CAPath))
+		}
+	}
+	for _, one := range l.Remarks {
+		remarks = append(remarks, plain(one))
+	}
+	return l, remarks, nil
+}
+
+var line = regexp.MustCompile(` \(line \d+\)`)
+
+// base returns the entry of a clouds.yaml that fills what is missing. The driver reads nothing else
+// of it.
+func (o *options) base(read Reader) (map[string]any, error) {
+	cloud := map[string]any{}
+	if !o.UseClouds {
+		return cloud, nil
+	}
+	file := cmp.Or(o.CloudsFile, "/etc/openstack/clouds.yaml")
+	text, err := read(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the clouds-file %s: %w", file, err)
+	}
+	var found clientconfig.Clouds
+	if yaml.Unmarshal(text, &found) != nil {
+		return nil, fmt.Errorf("the clouds-file %s is no clouds.yaml", file)
+	}
+	chosen, exists := found.Clouds[o.Cloud]
+	for _, only := range found.Clouds {
+		if o.Cloud == "" && len(found.Clouds) == 1 {
+			chosen, exists = only, true
+		}
+	}
+	if !exists {
+		return nil, fmt.Errorf("the clouds-file %s has no entry for the option cloud", file)
+	}
+	kept := clientconfig.Cloud{
+		Profile: chosen.Profile, Cloud: chosen.Cloud, AuthInfo: chosen.AuthInfo,
+		RegionName: chosen.RegionName, EndpointType: chosen.EndpointType, CACertFile: chosen.CACertFile,
+		ClientCertFile: chosen.ClientCertFile, ClientKeyFile: chosen.ClientKeyFile,
+	}
+	if text, err = yaml.Marshal(kept); err == nil {
+		err = yaml.Unmarshal(text, &cloud)
+	}
+	return cloud, err
+}

@@ -1,0 +1,283 @@
+package charts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+)
+
+// Values are values of the chart openstack-csi.
+type Values struct {
+	content map[string]any
+	notes   []note
+	rows    []Row
+	login   *clouds.Login
+}
+
+// note is what an administrator must know about values of another chart, or about an object.
+type note struct {
+	about []string
+	text  string
+}
+
+// New returns no values.
+func New() (*Values, error) {
+	rows, err := Rows()
+	return &Values{content: map[string]any{}, rows: rows}, err
+}
+
+// Remark adds what an administrator must know. It contains no secret.
+func (v *Values) Remark(about, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	for i := range v.notes {
+		if one := &v.notes[i]; one.text == text {
+			if !slices.Contains(one.about, about) {
+				one.about = append(one.about, about)
+			}
+			return
+		}
+	}
+	v.notes = append(v.notes, note{[]string{about}, text})
+}
+
+// Remarks returns what has no equal, and what else to do.
+func (v *Values) Remarks() (all []string) {
+	for _, n := range v.notes {
+		all = append(all, strings.Join(n.about, ", ")+": "+n.text)
+	}
+	return all
+}
+
+// YAML returns the values, with the remarks as comments before them.
+func (v *Values) YAML() ([]byte, error) {
+	var text bytes.Buffer
+	for _, remark := range v.Remarks() {
+		fmt.Fprintf(&text, "# %s\n", strings.Join(strings.Fields(remark), " "))
+	}
+	content, err := yaml.Marshal(v.content)
+	text.Write(content)
+	return text.Bytes(), err
+}
+
+func title(kind choice.Kind) string { return strings.TrimSuffix(string(kind), "Config") }
+
+func lower(kind choice.Kind) string { return strings.ToLower(title(kind)) }
+
+// Set sets a value, whose path begins with the name of a driver or not, unless an operator would
+// refuse it. The remark about that names what the value comes from.
+func (v *Values) Set(kind choice.Kind, path string, value any, from string) {
+	if fault := faultOf(kind, path, value); fault != "" {
+		v.Remark(from, "%s is not taken over: %s", path, fault)
+		return
+	}
+	v.content = merged(v.content, nested(path, value))
+}
+
+func nested(path string, value any) map[string]any {
+	first, rest, found := strings.Cut(path, ".")
+	if found {
+		value = nested(rest, value)
+	}
+	return map[string]any{first: value}
+}
+
+// merged returns what is in one of two maps, or in both.
+func merged(base, other map[string]any) map[string]any {
+	both := maps.Clone(base)
+	for key, value := range other {
+		from, wasMap := base[key].(map[string]any)
+		if to, isMap := value.(map[string]any); wasMap && isMap {
+			value = merged(from, to)
+		}
+		if value == nil { // as Helm removes a value
+			delete(both, key)
+		} else {
+			both[key] = value
+		}
+	}
+	return both
+}
+
+// faultOf returns why an operator would refuse a value, "" for nothing.
+func faultOf(kind choice.Kind, path string, value any) string {
+	path = strings.TrimPrefix(path, lower(kind)+".spec.")
+	first, _, _ := strings.Cut(path, ".")
+	if text, ok := value.(string); ok && path == "clusterID" {
+		return strings.Join(validation.IsValidLabelValue(text), ". ")
+	}
+	isChoice := func(f reflect.StructField) bool { return choice.FieldName(f) == first }
+	if !slices.ContainsFunc(choice.Fields(kind, reflect.TypeFor[choice.Config]()), isChoice) {
+		return ""
+	}
+	document := nested(path, value)
+	document["apiVersion"], document["kind"] = choice.APIVersion, kind
+	text, err := yaml.Marshal(document)
+	if err != nil {
+		return err.Error()
+	}
+	var problems []string
+	_, faults := choice.Parse(kind, string(text), flavour.Of(false))
+	for _, f := range faults {
+		problems = append(problems, f.Problem)
+	}
+	return strings.Join(problems, ". ")
+}
+
+// AddChart adds the equals of the values of a chart, and remarks about those without one. Without
+// the defaults of the chart, each value is one that a user has set.
+func (v *Values) AddChart(kind choice.Kind, values, defaults map[string]any) error {
+	v.Set(kind, lower(kind)+".enabled", true, "")
+	if kind == choice.Cinder {
+		v.Set(kind, "cinder.spec.sidecars.claimMetadata", true, "") // the chart offers no choice
+	} else if _, err := v.protocols(values); err != nil {
+		return err
+	}
+	if text, ok := lookUp(values, "csimanila.runtimeConfig.jsonData").(string); ok &&
+		isOn(values, "csimanila.runtimeConfig.enabled", false) {
+		v.AddRuntimeConfig([]byte(text))
+	}
+	v.walk(kind, "", values, defaults)
+	for _, row := range v.rows {
+		for _, name := range row.Cinder {
+			if kind == choice.Cinder && row.Default != "" && lookUp(values, name) == nil {
+				v.translate(kind, row, name, row.Default)
+			}
+		}
+	}
+	return nil
+}
+
+func lookUp(values map[string]any, name string) any {
+	var value any = values
+	for step := range strings.SplitSeq(name, ".") {
+		below, _ := value.(map[string]any)
+		value = below[step]
+	}
+	return value
+}
+
+// walk translates a value of a chart, or those below it.
+func (v *Values) walk(kind choice.Kind, name string, value any, usual any) {
+	i := slices.IndexFunc(v.rows, func(r Row) bool { return r.Match(kind, name) != "" })
+	below, isMap := value.(map[string]any)
+	switch {
+	case usual != nil && reflect.DeepEqual(value, usual) && (i < 0 || v.rows[i].Default == ""):
+	case i >= 0 && isEmpty(value):
+		if !isEmpty(usual) {
+			v.Remark(title(kind)+": "+name, "It is empty there; here its default applies.")
+		}
+	case i >= 0:
+		v.translate(kind, v.rows[i], name, value)
+	case isMap:
+		for _, step := range slices.Sorted(maps.Keys(below)) {
+			defaults, _ := usual.(map[string]any)
+			v.walk(kind, strings.TrimPrefix(name+"."+step, "."), below[step], defaults[step])
+		}
+	case value != nil:
+		v.Remark(title(kind)+": "+name, "docs/charts.md knows no such value.")
+	}
+}
+
+func isEmpty(value any) bool {
+	of := reflect.ValueOf(value)
+	return value == nil || (of.Kind() == reflect.Map || of.Kind() == reflect.Slice ||
+		of.Kind() == reflect.String) && of.Len() == 0
+}
+
+var (
+	podsOf = regexp.MustCompile(`(?i)(node|controller)plugin`)
+	link   = regexp.MustCompile(`\[([^]]*)\]\(([^)]*)\)`)
+)
+
+// translate sets the equal of a value, or remarks that there is none.
+func (v *Values) translate(kind choice.Kind, row Row, name string, value any) {
+	about := title(kind) + ": " + name
+	if row.By == "code" {
+		return
+	}
+	if text := row.Note + row.Why; text != "" {
+		v.Remark(about, "%s", link.ReplaceAllString(strings.Join(strings.Fields(text), " "),
+			"$1 (docs/$2)"))
+	}
+	if row.Here == "" || row.By == "hand" {
+		return
+	}
+	if word := row.Words[fmt.Sprint(value)]; word != "" {
+		value = word
+	} else if row.Words != nil {
+		v.Remark(about, "%v has no equal.", value)
+		return
+	}
+	if objects, ok := value.([]any); ok && row.By == "names" {
+		var names []any
+		for _, one := range objects {
+			fields, _ := one.(map[string]any)
+			names = append(names, fields["name"])
+		}
+		value = names
+	}
+	target, _, _ := strings.Cut(row.Here, ", ")
+	target = strings.ReplaceAll(target, "DRIVER", lower(kind))
+	sides := []string{strings.ToLower(podsOf.FindString(name))}
+	if sides[0] == "" {
+		sides = []string{"nodeplugin", "controllerplugin"}
+	}
+	for _, side := range sides[:1+strings.Count(target, "*")*(len(sides)-1)] {
+		v.Set(kind, strings.Replace(target, "*", strings.TrimSuffix(side, "plugin"), 1), value, about)
+	}
+}
+
+// AddLogin sets the credentials. The release has one login for both drivers.
+func (v *Values) AddLogin(l *clouds.Login) error {
+	same := func(a, b *clouds.Login) bool {
+		return bytes.Equal(a.CloudsYAML(), b.CloudsYAML()) && a.CA == b.CA
+	}
+	if v.login != nil && !same(v.login, l) {
+		return errors.New("there are several logins, and a release has one")
+	}
+	v.login = l
+	v.Set("", "credentials.clouds", string(l.CloudsYAML()), "")
+	if l.CA != "" {
+		v.Set("", "credentials.cacert", l.CA, "")
+	}
+	return nil
+}
+
+// About returns what the remarks are about.
+func (v *Values) About() (all []string) {
+	for _, n := range v.notes {
+		all = append(all, n.about...)
+	}
+	return all
+}
+
+// AddSecret adds the login in a Secret of Manila's driver, if it contains one.
+func (v *Values) AddSecret(name string, data map[string][]byte, read Reader) error {
+	l, remarks, err := LoginOfSecret(name, data, read)
+	return v.addChecked(l, remarks, err)
+}
+
+// addChecked adds a login, or the remark that it cannot be taken over.
+func (v *Values) addChecked(l *clouds.Login, remarks []string, err error) error {
+	for _, one := range remarks {
+		v.Remark("login", "%s", one)
+	}
+	if err != nil {
+		v.Remark("login", "It is not taken over. %v. Then add --set-file=credentials.clouds=clouds.yaml.",
+			err)
+		return nil
+	}
+	return v.AddLogin(l)
+}

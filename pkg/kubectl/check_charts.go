@@ -1,0 +1,279 @@
+package kubectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/charts"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+)
+
+// addTo adds values for an installation.
+func (s *session) addTo(ctx context.Context, v *charts.Values, n *neighbour) error {
+	release, err := s.releaseOf(ctx, v, n)
+	if err != nil {
+		return err
+	}
+	if release != nil {
+		err = v.AddChart(n.kind, release.Values(), release.Chart.Values)
+		s.addEdits(v, n, release)
+	} else {
+		err = v.AddChart(n.kind, n.values(), nil)
+		n.addPods(v)
+	}
+	if err != nil {
+		return err
+	}
+	if n.volumes > 0 || s.guest.hidden["PersistentVolumes"] {
+		v.AddCSIDriver(n.kind, n.registered.Spec)
+	}
+	if n.zoned > 0 { // without topology no pod could use these
+		v.Set(n.kind, strings.ToLower(n.title)+".spec.topology", choice.Enabled, "")
+	}
+	meta := n.workloads[0].meta
+	isOther := func(c storagev1.StorageClass) bool {
+		release := c.Annotations[releaseName]
+		return release == "" || release != meta.Annotations[releaseName]
+	}
+	v.AddClasses(n.kind, slices.DeleteFunc(slices.Clone(n.classes), isOther))
+	if n.kind == choice.Manila && len(n.secrets) > 0 {
+		v.Set(n.kind, "manila.secrets", n.secrets, "")
+		v.Remark("Secrets "+strings.Join(n.secrets, ", "), "Volumes, snapshots or classes name them: "+
+			"keep them as long as these exist. With manila.secrets, the controller may read them.")
+	}
+	command := (&uninstallation{all: true}).managerOf(&object{ObjectMeta: meta})
+	if command != "" {
+		v.Remark(n.title, "This removes the other installation: %s", command)
+	}
+	return s.addLogin(ctx, v, n)
+}
+
+// Annotations of the objects of a Helm release.
+const releaseName, releaseNamespace = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
+
+// releaseOf returns the record of the Helm release of an installation, nil if there is none.
+func (s *session) releaseOf(
+	ctx context.Context, v *charts.Values, n *neighbour,
+) (*charts.Release, error) {
+	marks := n.workloads[0].meta.Annotations
+	name, namespace := marks[releaseName], marks[releaseNamespace]
+	if name == "" {
+		return nil, nil
+	}
+	newest, revision, latest := (*charts.Release)(nil), 0, 0
+	for _, secret := range list[corev1.SecretList](ctx, s.guest, client.InNamespace(namespace),
+		client.MatchingLabels{"owner": "helm", "name": name}).Items {
+		one, err := charts.DecodeRelease(secret.Data["release"])
+		if err != nil {
+			return nil, err
+		}
+		latest = max(latest, one.Version)
+		if one.Info.Status == "deployed" && one.Version > revision {
+			newest, revision = one, one.Version
+		}
+	}
+	if s.guest.hidden["Secrets"] {
+		return nil, fmt.Errorf("you may not read Secrets in namespace %s, which contain the values of "+
+			"release %s: use the permissions of an administrator", namespace, name)
+	}
+	if newest != nil && latest > revision {
+		v.Remark(n.title, "The values are those of revision %d of Helm release %s, the last that was "+
+			"deployed; a later operation has not ended well", revision, name)
+	}
+	return newest, nil
+}
+
+// addEdits names objects that differ from the manifest of their release.
+func (s *session) addEdits(v *charts.Values, n *neighbour, release *charts.Release) {
+	objects := []runtime.Object{n.registered}
+	kinds := []string{"CSIDriver"}
+	for _, w := range n.workloads {
+		kind, _, _ := strings.Cut(w.name, " ")
+		objects, kinds = append(objects, w.object), append(kinds, kind)
+	}
+	for i, object := range objects {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			continue // a typed object
+		}
+		u := &unstructured.Unstructured{Object: fields}
+		u.SetKind(kinds[i])
+		if at := release.Edited(u); at != "" {
+			v.Remark(kinds[i]+" "+u.GetName(), "It differs from the release at %s: what was edited is "+
+				"not in the values", at)
+		}
+	}
+}
+
+// values returns what the flags of an installation without a release say, as values of its chart.
+func (n *neighbour) values() map[string]any {
+	names := map[string]string{
+		"cluster": "clusterID", "pvc-annotations": "pvcAnnotations", "timeout": "timeout",
+		"v": "logVerbosityLevel", "feature-gates": "csi.provisioner.topology",
+	}
+	if n.kind == choice.Manila {
+		names = map[string]string{
+			"cluster-id": "csimanila.clusterID", "pvc-annotations": "csimanila.pvcAnnotations",
+			"v": "logVerbosityLevel", "with-topology": "csimanila.topologyAwarenessEnabled",
+			"extra-create-metadata": "controllerplugin.provisioner.extraCreateMetadata",
+		}
+	}
+	values := map[string]any{}
+	for flag, name := range names {
+		for _, value := range n.arguments(flag) {
+			if _, gate, found := strings.Cut(value, "Topology="); found {
+				value, _, _ = strings.Cut(gate, ",")
+			}
+			_ = unstructured.SetNestedField(values, boolean(value), strings.Split(name, ".")...)
+		}
+	}
+	return values
+}
+
+// boolean returns a text, or the boolean that it is.
+func boolean(text string) any {
+	if text == "true" || text == "false" {
+		return text == "true"
+	}
+	return text
+}
+
+// addPods adds the options of the pods of an installation without a release.
+func (n *neighbour) addPods(v *charts.Values) {
+	prefix := strings.ToLower(n.title) + ".spec.pods."
+	for _, w := range n.workloads {
+		at := prefix + "controller."
+		if w.isNode() {
+			at = prefix + "node."
+		} else if w.replicas > 1 {
+			v.Set(n.kind, at+"replicas", w.replicas, w.name)
+		}
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&w.pod)
+		for _, name := range []string{
+			"nodeSelector", "tolerations", "affinity", "priorityClassName", "imagePullSecrets",
+			"hostAliases",
+		} {
+			if value := fields[name]; value != nil && err == nil {
+				v.Set(n.kind, at+name, value, w.name)
+			}
+		}
+		for _, volume := range w.pod.Volumes {
+			if of := volume.HostPath; of != nil && path.Base(of.Path) == "plugins_registry" &&
+				path.Dir(path.Clean(of.Path)) != defaultKubeletDir {
+				v.Set(n.kind, "kubeletDir", path.Dir(path.Clean(of.Path)), w.name)
+			}
+		}
+		for _, c := range w.pod.Containers {
+			if len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {
+				v.Set(n.kind, at+"resources."+n.ownContainer(c), c.Resources, w.name)
+			}
+		}
+	}
+}
+
+// ownContainer returns how our container of the same program is called.
+func (n *neighbour) ownContainer(c corev1.Container) string {
+	image, _, _ := strings.Cut(path.Base(c.Image), ":")
+	return map[string]string{
+		n.program(): "csi-driver", "livenessprobe": "csi-liveness-probe",
+	}[image] + map[bool]string{true: image}[strings.HasPrefix(image, "csi-")]
+}
+
+// addLogin adds the login of an installation.
+func (s *session) addLogin(ctx context.Context, v *charts.Values, n *neighbour) error {
+	i := slices.IndexFunc(n.workloads, func(w workload) bool { return !w.isNode() })
+	w := n.workloads[i]
+	c := w.pod.Containers[slices.IndexFunc(w.pod.Containers, func(c corev1.Container) bool {
+		return strings.Contains(commandOf(c), n.program())
+	})]
+	read := func(name string) ([]byte, error) { return s.fileOf(ctx, w, c, name) }
+	if n.kind == choice.Cinder {
+		var texts [][]byte
+		for _, file := range arguments(commandOf(c), "cloud-config") {
+			text, err := read(file)
+			if err != nil {
+				v.Remark("login", "%s: %v. Add --set-file=credentials.clouds=clouds.yaml", file, err)
+				return nil
+			}
+			texts = append(texts, text)
+		}
+		return v.AddConf("cloud.conf of "+w.name, texts, read)
+	}
+	for _, file := range arguments(commandOf(c), "runtime-config-file") {
+		if text, err := read(file); err == nil {
+			v.AddRuntimeConfig(text)
+		}
+	}
+	for _, full := range n.secrets {
+		namespace, name, _ := strings.Cut(full, "/")
+		secret := find(ctx, s.guest, namespace, name, &corev1.Secret{})
+		if secret == nil {
+			v.Remark("login", "Secret %s does not exist, or you may not read it", full)
+			continue
+		}
+		if err := v.AddSecret("Secret "+full, secret.Data, read); err != nil {
+			return fmt.Errorf("%w: Secret %s contains another one", err, full)
+		}
+	}
+	return nil
+}
+
+// fileOf reads a file of a container from the Secret or ConfigMap that is mounted there.
+func (s *session) fileOf(
+	ctx context.Context, w workload, c corev1.Container, name string,
+) ([]byte, error) {
+	mounts := slices.Clone(c.VolumeMounts)
+	slices.SortFunc(mounts, func(a, b corev1.VolumeMount) int {
+		return len(b.MountPath) - len(a.MountPath)
+	})
+	for _, m := range mounts {
+		key, inside := strings.CutPrefix(path.Clean(name), strings.TrimSuffix(m.MountPath, "/"))
+		if !inside || key != "" && key[0] != '/' {
+			continue
+		}
+		key = strings.TrimPrefix(path.Join(m.SubPath, key), "/")
+		i := slices.IndexFunc(w.pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
+		if i < 0 {
+			break
+		}
+		switch v := w.pod.Volumes[i]; {
+		case v.Secret != nil:
+			secret := find(ctx, s.guest, w.meta.Namespace, v.Secret.SecretName, &corev1.Secret{})
+			if secret == nil {
+				return nil, fmt.Errorf("Secret %s does not exist, or you may not read it", v.Secret.SecretName)
+			}
+			if text, found := secret.Data[keyIn(v.Secret.Items, key)]; found {
+				return text, nil
+			}
+		case v.ConfigMap != nil:
+			config := ptr.Deref(find(ctx, s.guest, w.meta.Namespace, v.ConfigMap.Name,
+				&corev1.ConfigMap{}), corev1.ConfigMap{})
+			if text, found := config.Data[keyIn(v.ConfigMap.Items, key)]; found {
+				return []byte(text), nil
+			}
+		}
+		break
+	}
+	return nil, errors.New("the file is on the nodes, or does not exist")
+}
+
+// keyIn returns the key of the file in a volume.
+func keyIn(items []corev1.KeyToPath, file string) string {
+	for _, item := range items {
+		if item.Path == file {
+			return item.Key
+		}
+	}
+	return file
+}

@@ -1,0 +1,258 @@
+package kubectl
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// chartObjects returns what the charts of others install, changed, by "Kind name".
+func chartObjects(
+	t *testing.T, change func(objects map[string]*unstructured.Unstructured),
+) []*unstructured.Unstructured {
+	t.Helper()
+	versions := map[string]string{
+		"Deployment": "apps/v1", "DaemonSet": "apps/v1", "StatefulSet": "apps/v1", "Secret": "v1",
+		"PersistentVolume": "v1", "StorageClass": "storage.k8s.io/v1", "CSIDriver": "storage.k8s.io/v1",
+		"VolumeSnapshotContent": "snapshot.storage.k8s.io/v1",
+	}
+	var all []*unstructured.Unstructured
+	decode(t, "testdata/charts.yaml", &all)
+	named := map[string]*unstructured.Unstructured{}
+	for _, u := range all {
+		u.SetAPIVersion(versions[u.GetKind()])
+		named[u.GetKind()+" "+u.GetName()] = u
+	}
+	if change != nil {
+		change(named)
+	}
+	all = nil
+	for _, u := range named {
+		all = append(all, u)
+	}
+	return all
+}
+
+// record returns the Secret in which Helm records a revision of a release.
+func record(
+	t *testing.T, name string, revision int, status string, content map[string]any,
+) *unstructured.Unstructured {
+	t.Helper()
+	content["name"], content["version"] = name, revision
+	content["info"] = map[string]any{"status": status}
+	text, err := json.Marshal(content)
+	assert.NilError(t, err)
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	_, err = writer.Write(text)
+	assert.NilError(t, err)
+	assert.NilError(t, writer.Close())
+	once := base64.StdEncoding.EncodeToString(packed.Bytes())
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1",
+		"metadata": map[string]any{
+			"namespace": "kube-system", "name": fmt.Sprintf("sh.helm.release.v1.%s.v%d", name, revision),
+			"labels": map[string]any{"owner": "helm", "name": name, "status": status},
+		},
+		"data": map[string]any{"release": base64.StdEncoding.EncodeToString([]byte(once))},
+	}}
+}
+
+// runOn runs the plugin in a cluster of objects.
+func runOn(
+	t *testing.T, objects []*unstructured.Unstructured, args ...string,
+) (code int, stdout, stderr string) {
+	t.Helper()
+	types, err := newScheme()
+	assert.NilError(t, err)
+	var typed []runtime.Object
+	for _, u := range objects {
+		object, err := decoded(types, *u)
+		assert.NilError(t, err, u.GetName())
+		typed = append(typed, object)
+	}
+	o := (&scenario{}).options(t)
+	connectTo(o, newFake(types).WithRuntimeObjects(typed...).
+		WithInterceptorFuncs((&scenario{}).refusals(types)).Build())
+	return run(t, o, false, args...)
+}
+
+// valueAt returns the value at a path.
+func valueAt(t *testing.T, text, path string) any {
+	t.Helper()
+	var values any
+	assert.NilError(t, yaml.Unmarshal([]byte(text), &values), text)
+	for step := range strings.SplitSeq(path, ".") {
+		fields, _ := values.(map[string]any)
+		values = fields[step]
+	}
+	return values
+}
+
+func TestValuesOfObjectsWithoutARecord(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := runOn(t, chartObjects(t, nil), "check", "--values")
+	assert.Check(t, is.Equal(code, exitOK), stderr)
+	for path, want := range map[string]any{
+		"cinder.enabled": true, "manila.enabled": true, "cinder.spec.clusterID": "mine",
+		"manila.spec.clusterID": nil, "cinder.spec.topology": "Enabled",
+		"cinder.spec.logLevel": "Debug", "cinder.spec.sidecars.timeout": "7m",
+		"cinder.spec.pods.controller.replicas": 3.0, "manila.spec.pods": nil,
+		"cinder.spec.pods.controller.nodeSelector":      map[string]any{"infra": "a"},
+		"cinder.spec.pods.controller.priorityClassName": "system-cluster-critical",
+		"cinder.spec.pods.controller.resources": map[string]any{
+			"csi-provisioner": map[string]any{"limits": map[string]any{"memory": "301Mi"}},
+		},
+		"cinder.spec.blockStorage": map[string]any{"nodeVolumeAttachLimit": 20.0},
+		"cinder.spec.csiDriver": map[string]any{
+			"fsGroupPolicy": "ReadWriteOnceWithFSType", "seLinuxMount": false,
+			"volumeLifecycleModes": []any{"Persistent", "Ephemeral"},
+		},
+		"manila.spec.csiDriver.fsGroupPolicy": "None",
+		"cinder.spec.classes": []any{map[string]any{
+			"name": "csi-cinder-sc-delete", "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate",
+		}},
+		"cinder.spec.defaultClass": "csi-cinder-sc-delete", "manila.spec.classes": nil,
+		"manila.secrets": []any{"default/old", "default/shares"}, "credentials.cacert": nil,
+	} {
+		assert.Check(t, is.DeepEqual(valueAt(t, stdout, path), want), path)
+	}
+	clouds, _ := valueAt(t, stdout, "credentials.clouds").(string)
+	assert.Check(t, is.Contains(clouds, `"not for eyes"`))
+	comments, _, _ := strings.Cut(stdout, "\ncinder:")
+	for _, remarks := range []string{stderr, comments} {
+		assert.Check(t, strings.Contains(remarks, "default/old") && !strings.Contains(remarks, "eyes"),
+			remarks)
+	}
+}
+
+// withRecords returns the objects with the records of the release of Cinder.
+func withRecords(t *testing.T, manifest string) []*unstructured.Unstructured {
+	t.Helper()
+	chart := map[string]any{
+		"metadata": map[string]any{"name": "openstack-cinder-csi", "version": "2.36.0"},
+		"values":   map[string]any{"clusterID": "kubernetes", "pvcAnnotations": false, "timeout": "3m"},
+	}
+	attacher := map[string]any{"attacher": map[string]any{"extraArgs": "- --a=secretive"}}
+	return append(chartObjects(t, nil),
+		record(t, "cinder-csi", 1, "superseded", map[string]any{"chart": chart}),
+		record(t, "cinder-csi", 10, "deployed", map[string]any{
+			"chart": chart, "manifest": manifest,
+			"config": map[string]any{"clusterID": "mine", "pvcAnnotations": true, "csi": attacher},
+		}),
+		record(t, "cinder-csi", 11, "failed", map[string]any{"chart": chart}))
+}
+
+func TestValuesOfARelease(t *testing.T) {
+	t.Parallel()
+	const edited = "---\nkind: Deployment\nmetadata: {name: openstack-cinder-csi-controllerplugin}\n" +
+		"spec: {replicas: 2}\n---\nkind: CSIDriver\nmetadata: {name: cinder.csi.openstack.org}\n" +
+		"spec: {attachRequired: true}\n"
+	code, stdout, stderr := runOn(t, withRecords(t, edited), "check", "--values")
+	assert.Check(t, is.Equal(code, exitOK), stderr)
+	for path, want := range map[string]any{
+		"cinder.spec.clusterID": "mine", "cinder.spec.claimAnnotations": true,
+		"cinder.spec.sidecars": map[string]any{"claimMetadata": true}, "cinder.spec.pods": nil,
+	} {
+		assert.Check(t, is.DeepEqual(valueAt(t, stdout, path), want), path)
+	}
+	got := strings.Join(strings.Fields(stderr), " ")
+	for _, want := range []string{
+		"! Cinder: csi.attacher.extraArgs: The flags are those of the operator", "revision 10 of Helm",
+		"Deployment openstack-cinder-csi-controllerplugin: It differs from the release at spec.replicas",
+		"helm uninstall cinder-csi --namespace=kube-system",
+	} {
+		assert.Check(t, is.Contains(got, want))
+	}
+	assert.Check(t, !strings.Contains(got, "secretive") && !strings.Contains(got, "CSIDriver"), got)
+}
+
+func TestCheckNamesCharts(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := runOn(t, withRecords(t, ""), "check")
+	assert.Check(t, is.Equal(code, exitFailed), stderr)
+	got := strings.Join(strings.Fields(stdout), " ")
+	for _, want := range []string{
+		"Helm release kube-system/cinder-csi (chart openstack-cinder-csi-2.36.0)",
+		"serves driver nfs.manila.csi.openstack.org: Helm release kube-system/manila-csi",
+		"StatefulSet kube-system/manila-csi-openstack-manila-csi-controllerplugin",
+		"name it: 1, of which 1 are for nodes of a zone", "run kubectl openstack-csi check --values",
+		"ok its StorageClasses: csi-cinder-sc-delete, fast",
+		"name the Secrets default/old, default/shares",
+		"ok volumes of Cinder have the cluster ID mine", "! no volume of Manila has a cluster ID",
+		"check --values has remarks about Cinder, Cinder: csi.attacher.extraArgs",
+	} {
+		assert.Check(t, is.Contains(got, want))
+	}
+	assert.Check(t, !strings.Contains(got, "eyes"), got)
+}
+
+// What cannot be replaced is refused in one sentence, and nothing else is printed.
+func TestValuesAreRefused(t *testing.T) {
+	t.Parallel()
+	const nodes, pods = "DaemonSet openstack-cinder-csi-nodeplugin",
+		"Deployment openstack-cinder-csi-controllerplugin"
+	type objects = map[string]*unstructured.Unstructured
+	image := func(tag string) func(objects) {
+		return func(all objects) {
+			for _, u := range all {
+				text, err := u.MarshalJSON()
+				assert.NilError(t, err)
+				assert.NilError(t, u.UnmarshalJSON(bytes.ReplaceAll(text, []byte(":v1.36.0"), []byte(tag))))
+			}
+		}
+	}
+	served := func(name string) func(objects) {
+		return func(all objects) {
+			for _, u := range all {
+				text, err := u.MarshalJSON()
+				assert.NilError(t, err)
+				assert.NilError(t, u.UnmarshalJSON(bytes.ReplaceAll(text,
+					[]byte("nfs.manila.csi.openstack.org"), []byte(name))))
+			}
+		}
+	}
+	for want, change := range map[string]func(objects){
+		"no workload serves": func(all objects) { clear(all) },
+		"Cinder: several installations serve driver cinder.csi": func(all objects) {
+			all["other"] = all[nodes].DeepCopy()
+			all["other"].SetNamespace("other")
+		},
+		"Cinder: there is only a part of an installation: Helm": func(all objects) { delete(all, pods) },
+		"Cinder: Gardener manages DaemonSet kube-system/openstack": func(all objects) {
+			all[nodes].SetLabels(map[string]string{"resources.gardener.cloud/managed-by": "gardener"})
+		},
+		"Cinder: Addon cinder manages Deployment": func(all objects) {
+			_ = unstructured.SetNestedSlice(all[pods].Object, []any{map[string]any{
+				"apiVersion": "a/v1", "kind": "Addon", "name": "cinder", "uid": "u", "controller": true,
+			}}, "metadata", "ownerReferences")
+		},
+		"newer than ours, v1.36: use a later release": image(":v1.37.2"),
+		"driver v1.19: first upgrade its chart to":    image(":v1.19.0"),
+		"Manila: it serves only CephFS":               served("cephfs.manila.csi.openstack.org"),
+		"Manila: the driver has the name shares.example.org, and PersistentVolumes keep it": served(
+			"shares.example.org"),
+		"Cinder: its cloud.conf names several clouds": func(all objects) {
+			conf := base64.StdEncoding.EncodeToString([]byte("[Global]\n[Global \"b\"]\nregion=a\n"))
+			_ = unstructured.SetNestedField(all["Secret cloud-config"].Object, conf, "data", "cloud.conf")
+		},
+		"several logins, and a release has one: Secret default/shares": func(all objects) {
+			_ = unstructured.SetNestedField(all["Secret shares"].Object, "b3RoZXI=", "data",
+				"os-applicationCredentialID")
+		},
+	} {
+		code, stdout, stderr := runOn(t, chartObjects(t, change), "check", "--values")
+		assert.Check(t, code == exitFailed && stdout == "" && strings.Contains(stderr, want) &&
+			strings.Count(stderr, "\n") == 1, "want %s: exit code %d\n%s%s", want, code, stdout, stderr)
+	}
+}
