@@ -31,7 +31,11 @@ func (s *Service) createVolume(r *rest.Request) (rest.Answer, error) {
 	}
 	volume.Name, volume.Description = wanted.Name, wanted.Description
 	volume.Metadata = wanted.Metadata
-	if err := s.fill(volume, wanted); err != nil {
+	err := s.fill(volume, wanted)
+	if err == nil {
+		err = s.checkQuotas(volume.Type, 1, volume.Size, volume.Size)
+	}
+	if err != nil {
 		return rest.Answer{}, err
 	}
 	size := volume.Size

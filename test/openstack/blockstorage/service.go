@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openstack-csi/csi-operator/test/openstack/quota"
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
@@ -36,6 +37,7 @@ type Service struct {
 	config    Config
 	volumes   *rest.Store[*Volume]
 	snapshots *rest.Store[*Snapshot]
+	limits    quota.Limits // the lock of the worker protects it
 }
 
 // gibibyte is the unit of sizes in Cinder, in bytes.
@@ -73,6 +75,7 @@ func (s *Service) newAPI() *rest.Service {
 		Service: "volume",
 	}, s.config.Worker, map[string]rest.Handler{
 		"GET /types":                listTypes,
+		"GET /os-quota-sets/{id}":   s.showQuotas,
 		"GET /volumes/detail":       filtered(s.volumes.List, "name", "status"),
 		"POST /volumes":             s.createVolume,
 		"GET /volumes/{id}":         s.volumes.Show,

@@ -43,6 +43,9 @@ func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
 		return rest.Answer{}, rest.BadRequest("Invalid volume: Volume %s status must be %s, but current "+
 			"status is: %s.", volume.ID, strings.Join(statuses, ", "), volume.Status)
 	}
+	if err := s.checkSnapshotQuotas(volume); err != nil {
+		return rest.Answer{}, err
+	}
 	snapshot := &Snapshot{Record: r.NewRecord(), VolumeID: volume.ID}
 	snapshot.Name, snapshot.Description, snapshot.Size = wanted.Name, wanted.Description, volume.Size
 	snapshot.Metadata = wanted.Metadata

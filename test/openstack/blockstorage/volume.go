@@ -91,6 +91,10 @@ func (s *Service) actOnVolume(r *rest.Request) (rest.Answer, error) {
 		return rest.Answer{}, rest.BadRequest("Invalid volume: Volume %s status must be '{'status': "+
 			"'%s'}' to extend, currently %s.", volume.ID, expected, volume.Status)
 	}
+	growth := wanted.NewSize - volume.Size
+	if err := s.checkQuotas(volume.Type, 0, growth, wanted.NewSize); err != nil {
+		return rest.Answer{}, err
+	}
 	volume.Set(rest.Extending)
 	server := volume.Attachment.ServerID
 	s.volumes.Start(r, volume, rest.Operation{

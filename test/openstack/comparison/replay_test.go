@@ -42,6 +42,31 @@ func TestSimulatorAnswersAsTheServices(t *testing.T) {
 func config() simulator.Config {
 	return simulator.Config{
 		ShareTypes: []simulator.ShareType{{Name: "default"}}, OperationTime: time.Hour,
+		VolumeQuotas: []simulator.Quota{
+			{Resource: "volumes", Limit: 4},
+			{Resource: "gigabytes", Limit: 75},
+			{Resource: "gigabytes___DEFAULT__", Limit: 70},
+			{Resource: "per_volume_gigabytes", Limit: 50},
+			{Resource: "snapshots", Limit: 0},
+			{Resource: "backups", Limit: -1},
+			{Resource: "backup_gigabytes", Limit: -1},
+			{Resource: "groups", Limit: -1},
+		},
+		ShareQuotas: []simulator.Quota{
+			{Resource: "shares", Limit: 9},
+			{Resource: "gigabytes", Limit: 90},
+			{Resource: "per_share_gigabytes", Limit: 50},
+			{Resource: "snapshots", Limit: 0},
+			{Resource: "snapshot_gigabytes", Limit: -1},
+			{Resource: "share_networks", Limit: -1},
+			{Resource: "share_groups", Limit: -1},
+			{Resource: "share_group_snapshots", Limit: -1},
+			{Resource: "share_replicas", Limit: -1},
+			{Resource: "replica_gigabytes", Limit: -1},
+			{Resource: "gigabytes", User: true, Limit: 80},
+			{Resource: "gigabytes", ShareType: "default", Limit: 70},
+			{Resource: "shares", ShareType: "default", Limit: 4},
+		},
 		Credentials: simulator.Credentials{UserName: "comparer", ProjectName: "comparison"},
 	}
 }

@@ -178,6 +178,12 @@ func Forbidden(format string, values ...any) error {
 	return &Error{Status: http.StatusForbidden, Message: fmt.Sprintf(format, values...)}
 }
 
+// OverQuota returns an error with status 413, with which Cinder and Manila refuse what exceeds a
+// quota.
+func OverQuota(format string, values ...any) error {
+	return &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf(format, values...)}
+}
+
 // NotFound returns an error with status 404, with the usual message if the format is empty.
 func NotFound(format string, values ...any) error {
 	format = cmp.Or(format, "The resource could not be found.")
@@ -188,8 +194,12 @@ func NotFound(format string, values ...any) error {
 func (e *Error) write(w http.ResponseWriter) {
 	keys := map[int]string{
 		http.StatusBadRequest: "badRequest", http.StatusForbidden: "forbidden",
-		http.StatusNotFound: "itemNotFound",
+		http.StatusNotFound: "itemNotFound", http.StatusRequestEntityTooLarge: "overLimit",
 	}
 	content := map[string]any{"code": e.Status, "message": e.Message}
+	if e.Status == http.StatusRequestEntityTooLarge {
+		w.Header().Set("Retry-After", "0")
+		content["retryAfter"] = "0"
+	}
 	writeJSON(w, e.Status, map[string]any{cmp.Or(keys[e.Status], "computeFault"): content})
 }

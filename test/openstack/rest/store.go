@@ -27,8 +27,8 @@ const (
 // Record is a volume, a share or a snapshot. The records of the services embed it.
 type Record struct {
 	ID, Name, Description, Status string
-	// Size is in GiB.
-	Size              int
+	// Size is in GiB. Growth is what an operation that is not complete adds to it.
+	Size, Growth      int
 	Metadata          map[string]string
 	UserID, ProjectID string
 	Created, Updated  time.Time
@@ -98,6 +98,13 @@ func (s *Store[T]) Count(property func(T) bool) (count int) {
 	return count
 }
 
+// Each calls a function with each record.
+func (s *Store[T]) Each(call func(T)) {
+	for _, record := range s.records {
+		call(record)
+	}
+}
+
 // Operation is what happens to a record after the answer.
 type Operation struct {
 	// Work is nil if there is nothing to do.
@@ -111,7 +118,9 @@ type Operation struct {
 // Start begins an operation. The result is closed when it is complete.
 func (s *Store[T]) Start(r *Request, record T, o Operation) <-chan struct{} {
 	base := record.Base()
+	base.Growth = cmp.Or(o.Size, base.Size) - base.Size
 	return s.Worker.Start(r.Outcome, o.Work, func(err error) {
+		base.Growth = 0
 		if err != nil {
 			base.Set(o.Failure)
 			return

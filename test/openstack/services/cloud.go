@@ -84,6 +84,11 @@ func (c *Cloud) fill() error {
 			return err
 		}
 	}
+	err := errors.Join(c.SetQuotas(simulator.Volume, c.config.VolumeQuotas...),
+		c.SetQuotas(simulator.Share, c.config.ShareQuotas...))
+	if err != nil {
+		return err
+	}
 	for service, zones := range map[simulator.Service][]simulator.Zone{
 		simulator.Compute: c.config.ComputeZones, simulator.Volume: c.config.VolumeZones,
 		simulator.Share: c.config.ShareZones,
@@ -205,6 +210,11 @@ func (c *Cloud) RemoveShareType(name string) error {
 
 // ReverseShareTypes does nothing: Manila decides the order, and promises none.
 func (c *Cloud) ReverseShareTypes() {}
+
+// SetQuotas sets limits of Volume or Share for the project, its user or its share types.
+func (c *Cloud) SetQuotas(service simulator.Service, limits ...simulator.Quota) error {
+	return c.admin.setQuotas(c.ctx, service, c.config.Credentials, limits)
+}
 
 // Zones returns the availability zones of Compute, Volume or Share.
 func (c *Cloud) Zones(service simulator.Service) []simulator.Zone {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -70,6 +71,38 @@ func (a *admin) revoke(ctx context.Context, token string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// setQuotas sets limits of a project, of a user in it, or of share types.
+func (a *admin) setQuotas(
+	ctx context.Context, service simulator.Service, owner simulator.Credentials,
+	limits []simulator.Quota,
+) error {
+	project, err := a.project()
+	if err != nil {
+		return err
+	}
+	client, path := a.access.client(a.provider, cinder, "/v3/"+project+"/"), "os-quota-sets/"
+	if service == simulator.Share {
+		client, path = a.share, "quota-sets/"
+	}
+	for _, l := range limits {
+		target := client.ServiceURL(path+owner.ProjectID) + "?"
+		if l.User {
+			target += "user_id=" + owner.UserID
+		}
+		if l.ShareType != "" {
+			target += "share_type=" + url.QueryEscape(l.ShareType)
+		}
+		body := map[string]any{"quota_set": map[string]any{l.Resource: l.Limit}}
+		_, err := client.Put(ctx, target, body, nil, &gophercloud.RequestOpts{
+			OkCodes: []int{http.StatusOK},
+		})
+		if err != nil {
+			return fmt.Errorf("setting quota %s: %w", l.Resource, err)
+		}
+	}
+	return nil
 }
 
 // asUser logs in as the user. Only the user itself may change its application credentials.

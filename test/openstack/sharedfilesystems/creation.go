@@ -42,7 +42,11 @@ func (s *Service) createShare(r *rest.Request) (rest.Answer, error) {
 	}
 	share.Name, share.Description, share.Size = wanted.Name, wanted.Description, size
 	share.Metadata = wanted.Metadata
-	if err := s.fill(share, wanted); err != nil {
+	err = s.fill(share, wanted)
+	if err == nil {
+		err = s.checkQuotas(share.TypeName, 1, share.Size, share.Size)
+	}
+	if err != nil {
 		return rest.Answer{}, err
 	}
 	content, done := s.shares.Create(r, share, func(ctx context.Context) error {

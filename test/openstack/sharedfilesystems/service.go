@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openstack-csi/csi-operator/test/openstack/quota"
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 	"github.com/openstack-csi/csi-operator/test/openstack/state"
 )
@@ -37,6 +38,7 @@ type Service struct {
 	reversed  bool
 	shares    *rest.Store[*Share]
 	snapshots *rest.Store[*Snapshot]
+	limits    quota.Limits
 }
 
 // New returns a Manila without shares.
@@ -85,6 +87,9 @@ func (s *Service) newAPI() *rest.Service {
 		"GET /snapshots/{id}":                s.snapshots.Show,
 		"DELETE /snapshots/{id}":             s.snapshots.Delete,
 		"GET /types":                         s.listTypes,
+		"GET /limits":                        s.showLimits,
+		"GET /quota-sets/{id}":               s.showQuotas(false),
+		"GET /quota-sets/{id}/detail":        s.showQuotas(true),
 		// The driver looks for the reason of an error. There is never one.
 		"GET /messages": func(*rest.Request) (rest.Answer, error) {
 			return rest.Answer{Content: map[string]any{"messages": []any{}}}, nil

@@ -86,6 +86,10 @@ func (s *Service) extend(r *rest.Request, action string) (rest.Answer, error) {
 		return rest.Answer{}, rest.BadRequest("Invalid input received: New size for extend must be "+
 			"greater than current size. (current: %d, extended: %d)..", share.Size, wanted.NewSize)
 	}
+	growth := wanted.NewSize - share.Size
+	if err := s.checkQuotas(share.TypeName, 0, growth, wanted.NewSize); err != nil {
+		return rest.Answer{}, err
+	}
 	share.Set(rest.Extending)
 	s.shares.Start(r, share, rest.Operation{
 		Success: rest.Available, Failure: extendingError, Size: wanted.NewSize,

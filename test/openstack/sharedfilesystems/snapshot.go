@@ -31,6 +31,9 @@ func (s *Service) createSnapshot(r *rest.Request) (rest.Answer, error) {
 		return rest.Answer{}, rest.BadRequest(
 			"Invalid share: Source share status must be available.")
 	}
+	if err := s.checkSnapshotQuotas(share); err != nil {
+		return rest.Answer{}, err
+	}
 	snapshot := &Snapshot{Record: r.NewRecord(), ShareID: share.ID, Protocol: share.Protocol}
 	snapshot.Name, snapshot.Description, snapshot.Size = wanted.Name, wanted.Description, share.Size
 	content, _ := s.snapshots.Create(r, snapshot, func(ctx context.Context) error {

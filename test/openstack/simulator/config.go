@@ -62,6 +62,8 @@ type Config struct {
 	// ShareZones are those of Manila, the zones of Nova if empty. Manila lists unavailable zones like
 	// others.
 	ShareZones []Zone
+	// VolumeQuotas and ShareQuotas are the limits of Cinder and Manila. Nothing else is limited.
+	VolumeQuotas, ShareQuotas []Quota
 	// Credentials that Keystone accepts. Empty fields get a default, secrets a random one.
 	Credentials Credentials
 	// TokenTTL is the lifetime of a token, one hour if zero.

@@ -17,10 +17,13 @@
 //     from a snapshot; access rules; export locations; extension; metadata; snapshots; share types;
 //     the recycle bin. Package sharestate refuses access rules as Manila does.
 //   - The availability zones of Nova, Cinder and Manila.
+//   - The quotas of Cinder, also for a volume type, and those of Manila, also for a share type and
+//     for the user: limits, use, what is reserved, -1 and 0. See Config.VolumeQuotas. Only limits
+//     that are set exist, so that tests may create what they want.
 //   - Operations that continue after the answer, for every status of volumes, snapshots,
 //     attachments, shares and access rules: a new volume is "creating" until its file exists.
 //     Config.OperationTime is the minimum time of an operation.
-//   - Errors with status and message of the services: 400, 403, 404, 406, 422.
+//   - Errors with status and message of the services: 400, 403, 404, 406, 413, 422.
 //   - Every answer has a different X-Openstack-Request-Id. 5xx faults repeat it in the body. So
 //     tests detect a message that contains the body, because the message changes.
 //   - Failures: see Fault. Some faults affect requests, and some affect the operations that
@@ -36,11 +39,12 @@
 // # What is not simulated
 //
 // There are no roles and no policy. There is one project, and all regions have the same resources.
-// Zones and types change only through the methods of Simulator. Lists are always sorted, the
-// newest first. Nothing limits the amount of data in a share, and there are no quotas. Volume types
-// differ only in their names, and no volume can be attached to two servers. Backups, share
-// networks, share groups, replicas, transfers, encryption and images do not exist. The simulator
-// accepts access rules of the types user and cert, but they permit no access.
+// Zones and types change only through the methods of Simulator. Lists are always sorted, the newest
+// first. Nothing limits the amount of data in a share. The quota of a user of Manila counts all
+// shares, because all belong to one user. Volume types differ only in their names, and no volume
+// can be attached to two servers. Backups, share networks, share groups, replicas, transfers,
+// encryption and images do not exist. The simulator accepts access rules of the types user and
+// cert, but they permit no access.
 //
 // # Sources
 //

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/compute"
+	"github.com/openstack-csi/csi-operator/test/openstack/quota"
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 	"github.com/openstack-csi/csi-operator/test/openstack/sharedfilesystems"
 	"github.com/openstack-csi/csi-operator/test/openstack/state"
@@ -24,7 +26,22 @@ type (
 	Machine = compute.Machine
 	// ShareType is a share type of Manila.
 	ShareType = sharedfilesystems.Type
+	// Quota is a limit of Cinder or Manila.
+	Quota = quota.Limit
 )
+
+// SetQuotas sets limits of Volume or Share, and leaves the others as they are.
+func (s *Simulator) SetQuotas(service Service, limits ...Quota) error {
+	switch service {
+	case Volume:
+		s.volumes.SetQuotas(limits...)
+	case Share:
+		s.shares.SetQuotas(limits...)
+	default:
+		return fmt.Errorf("service %q has no quotas, want %s or %s", service, Volume, Share)
+	}
+	return nil
+}
 
 // AddServer adds a server. A Machine needs Config.State, because volumes have no data without it.
 func (s *Simulator) AddServer(server Server) { s.servers.Add(server) }

@@ -114,6 +114,8 @@ func (s *Simulator) addServices() (err error) {
 	if err != nil {
 		return err
 	}
+	s.volumes.SetQuotas(s.config.VolumeQuotas...)
+	s.shares.SetQuotas(s.config.ShareQuotas...)
 	s.apis = map[Service]*rest.Service{
 		Volume: s.volumes.API, Compute: s.servers.API, Share: s.shares.API,
 	}

@@ -38,6 +38,8 @@ type Cloud interface {
 	Zones(service simulator.Service) []simulator.Zone
 	SetZones(service simulator.Service, zones ...simulator.Zone) error
 
+	SetQuotas(service simulator.Service, limits ...simulator.Quota) error
+
 	Faults() []simulator.Fault
 	SetFault(fault simulator.Fault) (simulator.Fault, error)
 	ClearFaults(ids ...string) error
