@@ -11,6 +11,13 @@ import (
 //go:embed snapshots drivers/*/generated/standalone/storageclass.yaml
 var installations embed.FS
 
+//go:embed helm/generated/openstack-csi/values.schema.json
+var valuesSchema []byte
+
+// ValuesSchema returns the JSON schema of the values of the Helm chart. Definitions maniladrivers
+// and cinderdrivers are about the specs of ManilaDriver and CinderDriver.
+func ValuesSchema() []byte { return valuesSchema }
+
 // Installations returns the folders crds, csi-addons, namespace, snapshots and
 // drivers/<driver>/generated/<flavour>/operator. Beside these are the StorageClasses that
 // operators create.

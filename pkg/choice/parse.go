@@ -43,10 +43,34 @@ func Parse(kind Kind, text string, f flavour.Flavour) (*Config, []Fault) {
 		return nil, []Fault{{1, "the text " + err.Error()}}
 	}
 	config, err := parse(kind, text, f)
-	if err == nil {
-		return config, nil
+	faults := faultsIn(err)
+	if line, contains := position.Strange(text); err != nil && line > 0 {
+		faults = append(faults, Fault{line, "the line " + contains})
 	}
-	var faults []Fault
+	return config, faults
+}
+
+// ParseSpec is Parse for a mapping with the choices in a text for kubectl or Helm, without aliases.
+// Lines are those of the text.
+func ParseSpec(kind Kind, choices *yaml.Node) (*Config, []Fault) {
+	root := *choices
+	root.Content = nil
+	for _, text := range []string{"apiVersion", APIVersion, "kind", string(kind)} {
+		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: text})
+	}
+	root.Content = append(root.Content, choices.Content...)
+	document, err := position.Of(Key, &root)
+	if err != nil {
+		return nil, faultsIn(err)
+	}
+	checker := &checker{kind: kind, inSpec: true, patterns: map[string]*regexp.Regexp{}}
+	checker.check(&root, reflect.TypeFor[Document](), "", nil)
+	config, err := checker.decide(document, flavour.Of(false))
+	return config, faultsIn(err)
+}
+
+// faultsIn returns the first faults of an error, in the order of their lines.
+func faultsIn(err error) (faults []Fault) {
 	sorted := position.Sorted(err)
 	for _, one := range sorted[:min(len(sorted), maxFaults)] {
 		fault := Fault{1, one.Error()}
@@ -56,10 +80,7 @@ func Parse(kind Kind, text string, f flavour.Flavour) (*Config, []Fault) {
 		fault.Problem = shortened(fault.Problem)
 		faults = append(faults, fault)
 	}
-	if line, contains := position.Strange(text); line > 0 {
-		faults = append(faults, Fault{line, "the line " + contains})
-	}
-	return nil, faults
+	return faults
 }
 
 // Located returns faults about fields with the lines of these fields in a text.
@@ -98,21 +119,26 @@ func parse(kind Kind, text string, f flavour.Flavour) (*Config, error) {
 	if err != nil {
 		return nil, unreadable(kind, []byte(text), err)
 	}
-	checker := checker{
+	checker := &checker{
 		kind: kind, inSpec: !f.HasConfig(), text: []byte(text), patterns: map[string]*regexp.Regexp{},
 	}
 	checker.document(&document.Root)
-	if len(checker.faults) > 0 && (len(text) > maxBoth || checker.isOther) {
-		return nil, errors.Join(checker.faults...)
+	return checker.decide(document, f)
+}
+
+// decide returns the choices in a document that is checked, or its faults.
+func (c *checker) decide(document *position.Document, f flavour.Flavour) (*Config, error) {
+	if len(c.faults) > 0 && (len(c.text) > maxBoth || c.isOther) {
+		return nil, errors.Join(c.faults...)
 	}
 	content := &Document{}
-	if err := document.DecodeStrictly(content); err != nil && len(checker.faults) == 0 {
+	if err := document.DecodeStrictly(content); err != nil && len(c.faults) == 0 {
 		return nil, document.Errorf("", "%w", err)
 	}
-	errs := append(validate(kind, content), content.validatePods(f)...)
+	errs := append(validate(c.kind, content), content.validatePods(f)...)
 	slices.SortFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Error(), b.Error()) })
 	invalid := document.ValidationError(errs[:min(len(errs), maxFaults)])
-	faults := slices.Concat(checker.faults, checker.invalid, checker.others(invalid))
+	faults := slices.Concat(c.faults, c.invalid, c.others(invalid))
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}

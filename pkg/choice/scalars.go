@@ -35,7 +35,7 @@ func (c *checker) checkNumber(
 }
 
 func (c *checker) checkText(node *yaml.Node, tag reflect.StructTag, at *field.Path) {
-	if node.ShortTag() != "!!str" {
+	if node.ShortTag() != "!!str" || c.inSpec && !position.IsText(node) {
 		c.fault(node.Line, at, "Invalid value: %q: must be a text: quote it", node.Value)
 		return
 	}

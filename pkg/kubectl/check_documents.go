@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,74 +11,220 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/api"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // maxFile is the maximum size of a file with documents, in bytes.
 const maxFile = 1 << 20
 
-// document is the text of an operator.yaml, and the number of lines before it in its file.
+// fileContents is what of a file can be checked.
+type fileContents struct {
+	documents []document
+	// judged are the parts that a schema is about.
+	judged []judged
+	// faults are about what is around them, others about what is nothing of ours.
+	faults, others []choice.Fault
+}
+
+// document is choices: an operator.yaml, or a mapping of an object or of values.
 type document struct {
-	kind   choice.Kind
+	kind choice.Kind
+	// text is an operator.yaml, and before the number of lines before it in its file.
 	text   string
 	before int
-	// inSpec is true if the text is the spec of an object.
-	inSpec bool
-	// isShared is true if the text is what the values of the chart set for both drivers.
+	// fields are those of an object or of values; nil for an operator.yaml.
+	fields *yaml.Node
+	// isShared is true if they are what the values of the chart set for both drivers.
 	isShared bool
 }
 
-// documentsIn returns the choices in a file as operator.yaml: the whole file, a key of a ConfigMap,
-// the spec of a ManilaDriver or CinderDriver, or the values of the chart for each driver. The
-// parser of the operators reports what is no YAML.
-func documentsIn(text []byte) []document {
-	whole := []document{{kind: kindOf(text), text: string(text)}}
-	root, err := position.Tree(text, maxFile)
-	if err != nil || len(root.Content) == 0 {
-		return whole
+func (d *document) parse() (*choice.Config, []choice.Fault) {
+	if d.fields != nil {
+		return choice.ParseSpec(d.kind, d.fields)
 	}
-	if kind := child(root.Content[0], "kind"); kind != nil {
-		for _, d := range drivers() {
-			spec := child(root.Content[0], "spec")
-			if spec != nil && d.ownKind() == kind.Value {
-				return []document{ofSpec(d.kind, spec, text)}
-			}
-		}
-		content := child(child(root.Content[0], "data"), choice.Key)
-		if kind.Value != "ConfigMap" || content == nil {
-			return whole
-		}
-		before := content.Line - 1
-		if content.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-			before++
-		}
-		text := content.Value
-		return []document{{kind: kindOf([]byte(text)), text: text, before: before}}
+	config, faults := choice.Parse(d.kind, d.text, flavour.Of(true))
+	for i := range faults {
+		faults[i].Line += d.before
 	}
-	if !isValues(root.Content[0], text) {
-		return whole
+	return config, faults
+}
+
+// contentsOf finds what can be checked: an operator.yaml, also in a ConfigMap, ManilaDrivers and
+// CinderDrivers, also in a List, and values of the chart, also for Flux and Argo CD. If there is
+// nothing else, the whole file is an operator.yaml, whose parser says what is wrong with it.
+func contentsOf(text []byte) *fileContents {
+	found := &fileContents{}
+	trees, err := position.Trees(text, maxFile)
+	if err == nil {
+		for _, tree := range trees {
+			found.add(position.Expanded(tree), text)
+		}
 	}
-	var parts []document
+	switch {
+	case len(found.documents) > 0:
+	case len(found.others) > 0:
+		found.faults = found.others
+	default:
+		found.documents = []document{{kind: kindOf(text), text: string(text)}}
+	}
+	return found
+}
+
+// check returns the choices in each document, and all mistakes.
+func (c *fileContents) check() (configs []*choice.Config, faults []choice.Fault, err error) {
+	faults = c.faults
+	for _, part := range c.documents {
+		config, problems := part.parse()
+		configs, faults = append(configs, config), append(faults, problems...)
+	}
+	validator, err := newValidator()
+	for _, part := range c.judged {
+		if err != nil {
+			return nil, nil, err
+		}
+		var problems []choice.Fault
+		problems, err = validator.faults(part)
+		faults = append(faults, problems...)
+	}
+	return configs, faults, err
+}
+
+func (c *fileContents) add(tree *yaml.Node, text []byte) {
+	kind, ours := position.Child(tree, "kind"), position.Child(tree, "openstack-csi")
+	switch {
+	case kind == nil && ours != nil: // values of a chart that contains ours, and passes this key to it
+		c.addValues(ours)
+	case kind == nil && isValues(tree, text):
+		c.addValues(tree)
+	case kind == nil:
+	case kind.Value == "List":
+		for _, item := range children(position.Child(tree, "items")) {
+			c.add(item, text)
+		}
+	case kind.Value == "HelmRelease":
+		c.addValues(position.Child(position.Child(tree, "spec"), "values"))
+	case kind.Value == "Application":
+		spec := position.Child(tree, "spec")
+		sources := append(children(position.Child(spec, "sources")), position.Child(spec, "source"))
+		for _, source := range sources {
+			helm := position.Child(source, "helm")
+			c.addValues(position.Child(helm, "valuesObject"))
+			c.addText(position.Child(helm, "values"), (*fileContents).addValues)
+		}
+	case kind.Value == "ConfigMap":
+		data := position.Child(tree, "data")
+		if content := position.Child(data, choice.Key); content != nil {
+			c.documents = append(c.documents, document{
+				kind: kindOf([]byte(content.Value)), text: content.Value, before: linesBefore(content),
+			})
+		}
+		c.addText(position.Child(data, "values.yaml"), (*fileContents).addValues)
+	default:
+		c.addObject(tree, kind)
+	}
+}
+
+func children(list *yaml.Node) []*yaml.Node {
+	if list == nil {
+		return nil
+	}
+	return list.Content
+}
+
+// linesBefore returns the number of lines before the text in a scalar.
+func linesBefore(scalar *yaml.Node) int {
+	if scalar.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return scalar.Line
+	}
+	return scalar.Line - 1
+}
+
+// addText adds the YAML in a scalar.
+func (c *fileContents) addText(scalar *yaml.Node, add func(*fileContents, *yaml.Node)) {
+	if scalar == nil || scalar.Kind != yaml.ScalarNode {
+		return
+	}
+	tree, err := position.Tree([]byte(scalar.Value), maxFile)
+	if err != nil || len(tree.Content) == 0 {
+		return
+	}
+	inner := position.Expanded(tree.Content[0])
+	moveDown(inner, linesBefore(scalar))
+	add(c, inner)
+}
+
+func moveDown(node *yaml.Node, lines int) {
+	node.Line += lines
+	for _, child := range node.Content {
+		moveDown(child, lines)
+	}
+}
+
+// addObject adds an object of the API, or what it is in place of one.
+func (c *fileContents) addObject(tree, kind *yaml.Node) {
 	for _, d := range drivers() {
-		values := child(root.Content[0], strings.ToLower(d.title))
-		spec, enabled := child(values, "spec"), child(values, "enabled")
+		if d.ownKind() != kind.Value {
+			continue
+		}
+		spec := position.Child(tree, "spec")
+		if spec == nil || spec.Kind != yaml.MappingNode {
+			spec = &yaml.Node{Kind: yaml.MappingNode, Line: tree.Line}
+		}
+		c.documents = append(c.documents, document{kind: d.kind, fields: choicesIn(d.kind, spec)})
+		c.judged = append(c.judged, judged{spec, "/$defs/" + strings.ToLower(d.ownKind()) + "s", "spec"})
+		c.faults = append(c.faults, aboutObject(d, tree)...)
+		return
+	}
+	isOurs := position.Child(tree, "apiVersion")
+	if isOurs != nil && isOurs.Value == choice.APIVersion || strings.HasSuffix(kind.Value, "Config") {
+		return // the parser of an operator.yaml reports what is wrong
+	}
+	problem := fmt.Sprintf("a %s is not checked, only a ManilaDriver, a CinderDriver, values of the "+
+		"chart openstack-csi, or an operator.yaml of OpenShift", kind.Value)
+	if meant := position.Similar([]string{"ManilaDriver", "CinderDriver"}, kind.Value); meant != "" {
+		problem = fmt.Sprintf("unknown kind %q: did you mean %q?", kind.Value, meant)
+	}
+	c.others = append(c.others, choice.Fault{Line: kind.Line, Problem: problem})
+}
+
+// addValues adds values of the chart.
+func (c *fileContents) addValues(values *yaml.Node) {
+	if values == nil || values.Kind != yaml.MappingNode {
+		return
+	}
+	removeNulls(values)
+	c.judged = append(c.judged, judged{values, "", ""})
+	for _, d := range drivers() {
+		section := position.Child(values, strings.ToLower(d.title))
+		spec, enabled := position.Child(section, "spec"), position.Child(section, "enabled")
 		if spec == nil && enabled != nil && enabled.Value == "true" {
-			spec = &yaml.Node{Kind: yaml.MappingNode}
+			spec = &yaml.Node{Kind: yaml.MappingNode, Line: section.Line}
 		}
 		if spec != nil && spec.Kind == yaml.MappingNode {
-			parts = append(parts, ofSpec(d.kind, spec, text))
+			c.documents = append(c.documents, document{kind: d.kind, fields: choicesIn(d.kind, spec)})
 		}
 	}
-	shared := ofMap(choice.Manila, root.Content[0], text, func(name string) bool {
-		return name != "pods" && name != "kubeletDir"
-	})
-	shared.isShared = true
-	return append(parts, shared)
+	shared := without(values, func(key string) bool { return key != "pods" && key != "kubeletDir" })
+	c.documents = append(c.documents, document{kind: choice.Manila, fields: shared, isShared: true})
+}
+
+// removeNulls removes the keys with which values remove a value of the chart.
+func removeNulls(node *yaml.Node) {
+	for i := len(node.Content) - 1; i >= 0; i-- {
+		isNull := node.Content[i].ShortTag() == "!!null"
+		if node.Kind == yaml.MappingNode && i%2 == 1 && isNull {
+			node.Content = slices.Delete(node.Content, i-1, i+1)
+			i--
+		} else {
+			removeNulls(node.Content[i])
+		}
+	}
 }
 
 // isValues returns whether a map without a kind is the values of our chart.
 func isValues(top *yaml.Node, text []byte) bool {
-	has := func(key string) bool { return child(top, key) != nil }
+	has := func(key string) bool { return position.Child(top, key) != nil }
 	if has("apiVersion") || position.Recognize(text, "").What == position.OtherValues {
 		return false
 	}
@@ -94,8 +241,8 @@ func isValues(top *yaml.Node, text []byte) bool {
 	}, has)
 }
 
-// ofSpec returns the choices in a spec as an operator.yaml.
-func ofSpec(kind choice.Kind, spec *yaml.Node, text []byte) document {
+// choicesIn returns the fields of a spec that an operator.yaml also has, or that are unknown.
+func choicesIn(kind choice.Kind, spec *yaml.Node) *yaml.Node {
 	others := map[string]bool{}
 	for _, f := range choice.Fields(kind, reflect.TypeFor[api.Spec]()) {
 		others[choice.FieldName(f)] = true
@@ -103,62 +250,19 @@ func ofSpec(kind choice.Kind, spec *yaml.Node, text []byte) document {
 	for _, f := range choice.Fields(kind, reflect.TypeFor[choice.Config]()) {
 		delete(others, choice.FieldName(f))
 	}
-	return ofMap(kind, spec, text, func(name string) bool { return others[name] })
+	return without(spec, func(key string) bool { return others[key] })
 }
 
-// ofMap returns a map without some of its keys as an operator.yaml. Lines of a map in braces are
-// not known.
-func ofMap(
-	kind choice.Kind, config *yaml.Node, text []byte, isOther func(key string) bool,
-) document {
-	lines := strings.SplitAfter(string(text), "\n")
-	dropOthers(config, lines, isOther)
-	header := "apiVersion: " + choice.APIVersion + "\nkind: " + string(kind) + "\n"
-	if len(config.Content) == 0 {
-		return document{kind: kind, text: header, inSpec: true}
-	}
-	if config.Style&yaml.FlowStyle != 0 {
-		config.Style &^= yaml.FlowStyle
-		block, _ := yaml.Marshal(config) // a parsed node
-		return document{kind, header + string(block), config.Line - 3, true, false}
-	}
-	indent := strings.Repeat(" ", config.Column-1)
-	for _, line := range lines[config.Line-1:] {
-		rest, inside := strings.CutPrefix(line, indent)
-		if strings.TrimSpace(line) != "" && !inside {
-			break
-		}
-		header += rest
-	}
-	return document{kind, header, config.Line - 3, true, false}
-}
-
-// dropOthers removes keys from a map, and from its lines. What follows the map may go, too.
-func dropOthers(config *yaml.Node, lines []string, isOther func(key string) bool) {
-	end := len(lines)
-	for i := len(config.Content) - 2; i >= 0; i -= 2 {
-		key := config.Content[i]
-		if isOther(key.Value) {
-			for n := key.Line - 1; n < end && config.Style&yaml.FlowStyle == 0; n++ {
-				lines[n] = "\n"
-			}
-			config.Content = slices.Delete(config.Content, i, i+2)
-		}
-		end = key.Line - 1
-	}
-}
-
-// child returns the value of a key; nil if there is none.
-func child(mapping *yaml.Node, key string) *yaml.Node {
-	if mapping == nil || mapping.Kind != yaml.MappingNode {
-		return nil
-	}
+// without returns a mapping without some of its keys.
+func without(mapping *yaml.Node, isOther func(key string) bool) *yaml.Node {
+	rest := *mapping
+	rest.Content = nil
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value == key {
-			return mapping.Content[i+1]
+		if !isOther(mapping.Content[i].Value) {
+			rest.Content = append(rest.Content, mapping.Content[i], mapping.Content[i+1])
 		}
 	}
-	return nil
+	return &rest
 }
 
 // kindOf returns the kind of an operator.yaml, or the one that is most like it.

@@ -22,11 +22,10 @@ import (
 	"github.com/openstack-csi/csi-operator/assets"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// checkFile checks the texts of a file with the parser of the operators. With a cluster it also
+// checkFile checks a file as the operators, the API server and Helm do. With a cluster it also
 // compares the StorageClasses.
 func (c *check) checkFile(ctx context.Context, s *session) *Explanation {
 	text, err := c.read(s.In)
@@ -34,28 +33,47 @@ func (c *check) checkFile(ctx context.Context, s *session) *Explanation {
 		s.err = usageError{err}
 		return nil
 	}
-	var valid []string
+	in := contentsOf(text)
+	configs, faults, err := in.check()
+	if s.err = err; err != nil {
+		return nil
+	}
+	if len(faults) > 0 { // they do not wait for a cluster that does not answer
+		return &Explanation{State: "invalid", Chain: c.problems(faults)}
+	}
+	if s.guest != nil {
+		s.guest.recognize(ctx)
+	}
 	e := &Explanation{}
-	isInvalid, hasPods := false, false
-	for _, part := range documentsIn(text) {
-		config := c.parse(ctx, s, part, e)
-		if config == nil {
-			isInvalid = true
-			continue
-		}
-		hasPods = hasPods || part.inSpec && !reflect.ValueOf(config.Pods).IsZero()
+	var valid []string
+	hasPods := false
+	for i, part := range in.documents {
+		hasPods = hasPods || part.fields != nil && !reflect.ValueOf(configs[i].Pods).IsZero()
 		if !part.isShared {
-			valid = append(valid, "a valid "+part.kind.In(part.inSpec))
-			c.compareTo(ctx, s, part.kind, config, e)
+			valid = append(valid, "a valid "+part.kind.In(part.fields != nil))
+			c.compareTo(ctx, s, part.kind, configs[i], e)
 		}
 	}
-	if e.State = cmp.Or(strings.Join(valid, " and "), "valid"); isInvalid {
-		e.State = "invalid"
-	}
+	e.State = cmp.Or(strings.Join(valid, " and "), "valid")
 	if hasPods {
 		e.Chain = append(e.Chain, linkf(NotVisible, "the API server checks spec.pods when you apply it"))
 	}
 	return e
+}
+
+// problems returns the mistakes in the order of their lines. Of two about a line only one is shown,
+// because the schema repeats what the parser says: the one that suggests a name, or that of the
+// parser.
+func (c *check) problems(faults []choice.Fault) (found []Link) {
+	suggests := func(f choice.Fault) int { return -strings.Count(f.Problem, "did you mean") }
+	slices.SortStableFunc(faults, func(a, b choice.Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(suggests(a), suggests(b)))
+	})
+	sameLine := func(a, b choice.Fault) bool { return a.Line == b.Line }
+	for _, f := range slices.CompactFunc(faults, sameLine) {
+		found = append(found, linkf(Problem, "%s:%d: %s", c.file, max(1, f.Line), f.Problem))
+	}
+	return found
 }
 
 // read reads the file.
@@ -64,22 +82,6 @@ func (c *check) read(in io.Reader) ([]byte, error) {
 		return io.ReadAll(io.LimitReader(in, maxFile+1))
 	}
 	return os.ReadFile(c.file)
-}
-
-// parse returns the choices; nil if they are wrong. It adds the mistakes to the explanation.
-func (c *check) parse(
-	ctx context.Context, s *session, part document, e *Explanation,
-) *choice.Config {
-	config, faults := choice.Parse(part.kind, part.text, flavour.Of(!part.inSpec))
-	// The mistakes in the file do not wait for a cluster that does not answer.
-	if len(faults) == 0 && s.guest != nil {
-		s.guest.recognize(ctx)
-	}
-	for _, f := range faults {
-		e.Chain = append(e.Chain, linkf(Problem, "%s:%d: %s", c.file, max(1, f.Line+part.before),
-			f.Problem))
-	}
-	return config
 }
 
 // compareTo adds how the StorageClasses would change.

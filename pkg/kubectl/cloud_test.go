@@ -153,6 +153,48 @@ func TestCheckReadsConfigMapsAndValues(t *testing.T) {
 				"  clases: []\n  class: {labels: {'-': x}}\n  topology: Enabled\n",
 			"-:6" + mistakes + " !! -:7: class.labels",
 		},
+		"a switch of YAML 1.1": {
+			"manila:\n  spec:\n    pods: {node: {nodeSelector: {ssd: yes}}}\nproxy:\n  no: a\n",
+			`-:3: pods.node.nodeSelector[ssd]: Invalid value: "yes": must be a text: quote it !! -:5: ` +
+				`unknown field "proxy.no": write "no" in quotation marks, because YAML reads it as false`,
+		},
+		"an anchor in another section": {
+			"manila: {spec: &a {types: {includes: []}}}\ncinder: {spec: {<<: *a}}\n",
+			`-:1: unknown field "types.includes": did you mean "include"?`,
+		},
+		"what only the API has": {
+			"apiVersion: csi.openstack.org/v1alpha1\nkind: ManilaDriver\nmetadata:\n  name: manila\n" +
+				"spec:\n  logLevel: debug\n  clusterId: a\n  replacesClusterID: ${ID}\nstatuss: {}\n",
+			"-:4: metadata.name: write nfs.manila.csi.openstack.org !! -:6: spec.logLevel: Unsupported " +
+				`value: "debug": supported values: "Normal", "Debug", "Trace" !! -:7: unknown field ` +
+				`"spec.clusterId": did you mean "clusterID"? !! -:8: spec.replacesClusterID: it is a ` +
+				`placeholder: replace it !! -:9: unknown field "statuss": did you mean "status"?`,
+		},
+		"a List": {
+			"kind: List\nitems:\n- apiVersion: csi.openstack.org/v1alpha1\n  kind: CinderDriver\n" +
+				"  metadata: {name: cinder.csi.openstack.org}\n  spec: {types: []}\n", "-:6: types: must be ",
+		},
+		"several documents": {
+			"kind: Secret\n---\nkind: ManilaDriver\n", "-:3: apiVersion: write csi.openstack.org/v1alpha1",
+		},
+		"a HelmRelease": {
+			"kind: HelmRelease\nspec:\n  values:\n    images: {mirrors: a}\n",
+			`-:4: unknown field "images.mirrors": did you mean "mirror"?`,
+		},
+		"an Application": {
+			"kind: Application\nspec:\n  source:\n    helm:\n      values: |\n        a: 1\n" +
+				"        manilla: {}\n",
+			`-:6: unknown field "a": remove it. The fields here are cinder, `,
+		},
+		"an umbrella chart": {
+			"other: 1\nopenstack-csi:\n  manilla: {}\n",
+			`-:3: unknown field "manilla": did you mean "manila"?`,
+		},
+		"another kind": {"# a\nkind: Pod\n", "-:2: a Pod is not checked, only a ManilaDriver, "},
+		"a kind like ours": {
+			"kind: ManilaDrivers\n",
+			`-:1: unknown kind "ManilaDrivers": did you mean "ManilaDriver"?`,
+		},
 		"values in braces":  {"{manila: {spec: {clases: []}}}", "-:1" + mistakes},
 		"values of no kind": {"replicas: 1", "-:1: "},
 	} {
@@ -180,13 +222,14 @@ func TestCheckAcceptsValues(t *testing.T) {
 		"cinder: {enabled: true, spec: {logLevel: Debug}}\npods: {node: {priorityClassName: a}}": {
 			"- is a valid CinderDriver", byServer,
 		},
-		"kind: CinderDriver\nspec: {pods: {node: {priorityClassName: a}}}": {
+		"apiVersion: csi.openstack.org/v1alpha1\nkind: CinderDriver\nmetadata: {name: " +
+			"cinder.csi.openstack.org}\nspec: {pods: {node: {priorityClassName: a}}}": {
 			"- is a valid CinderDriver", byServer,
 		},
 		"kubeletDir: /var/lib/kubelet": {"- is valid"},
 	}
 	for key := range schema.Properties {
-		if key != "kubeletDir" {
+		if key != "kubeletDir" && key != "clusterID" {
 			valid[key+": {}"] = []string{"- is valid"}
 		}
 	}

@@ -110,3 +110,11 @@ func compareErrors(a, b error) int {
 	}
 	return cmp.Compare(a.Error(), b.Error())
 }
+
+// LineOf returns the line of an Error in an error, 1 if there is none.
+func LineOf(err error) int {
+	if located, ok := errors.AsType[*Error](err); ok {
+		return max(1, located.Line)
+	}
+	return 1
+}

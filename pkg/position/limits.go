@@ -46,6 +46,29 @@ func Tree(text []byte, limit int) (*yaml.Node, error) {
 	return root, limited(root)
 }
 
+// Trees parses all YAML documents of a text with at most limit bytes, except empty ones.
+func Trees(text []byte, limit int) (all []*yaml.Node, err error) {
+	if err := Fits(text, limit); err != nil {
+		return nil, err
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		root := &yaml.Node{}
+		switch err := decoder.Decode(root); {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, err
+		}
+		if err := limited(root); err != nil {
+			return nil, err
+		}
+		if root.Content[0].ShortTag() != "!!null" {
+			all = append(all, root.Content[0])
+		}
+	}
+}
+
 // Second returns the line of the second YAML document of a text, 0 if there is none or it is empty.
 func Second(text []byte) int {
 	var first, second yaml.Node

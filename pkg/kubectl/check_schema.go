@@ -1,0 +1,216 @@
+package kubectl
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/openstack-csi/csi-operator/assets"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/position"
+)
+
+// judged is a part of a file that a definition in the schema of the chart is about. The schema of
+// the API contains the same rules.
+type judged struct {
+	tree       *yaml.Node
+	definition string
+	// at is the path of the part in messages.
+	at string
+}
+
+// schemaURL names the schema. Nothing fetches it.
+const schemaURL = "values.json"
+
+// validator is that of Helm with the schema of the chart.
+type validator struct {
+	schema   any
+	compiler *jsonschema.Compiler
+}
+
+func newValidator() (*validator, error) {
+	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(assets.ValuesSchema()))
+	if err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	return &validator{schema, compiler}, compiler.AddResource(schemaURL, schema)
+}
+
+// faults returns what the schema refuses in a part of a file.
+func (j *validator) faults(part judged) ([]choice.Fault, error) {
+	if _, err := position.Of(choice.Key, part.tree); err != nil {
+		return []choice.Fault{{Line: position.LineOf(err), Problem: err.Error()}}, nil
+	}
+	compiled, err := j.compiler.Compile(schemaURL + "#" + part.definition)
+	if err != nil {
+		return nil, err
+	}
+	var found []choice.Fault
+	if refused, ok := errors.AsType[*jsonschema.ValidationError](
+		compiled.Validate(position.Value(part.tree))); ok {
+		for _, one := range leaves(refused) {
+			found = append(found, part.faultsOf(one, j.schema)...)
+		}
+	}
+	return found, nil
+}
+
+// leaves returns the errors of which others consist. Of several alternatives the one counts that
+// goes deepest.
+func leaves(refused *jsonschema.ValidationError) (found []*jsonschema.ValidationError) {
+	if len(refused.Causes) == 0 {
+		return []*jsonschema.ValidationError{refused}
+	}
+	for _, cause := range refused.Causes {
+		found = append(found, leaves(cause)...)
+	}
+	if _, isChoice := refused.ErrorKind.(*kind.AnyOf); isChoice {
+		deepest := slices.MaxFunc(found, func(a, b *jsonschema.ValidationError) int {
+			return len(a.InstanceLocation) - len(b.InstanceLocation)
+		})
+		return []*jsonschema.ValidationError{deepest}
+	}
+	return found
+}
+
+func (j judged) faultsOf(refused *jsonschema.ValidationError, schema any) (found []choice.Fault) {
+	node, path := j.tree, j.at
+	line := node.Line
+	for _, step := range refused.InstanceLocation {
+		node, line, path = below(node, step, path)
+	}
+	fault := func(line int, path, format string, args ...any) {
+		problem := fmt.Sprintf(format, args...)
+		if path != "" {
+			problem = path + ": " + problem
+		}
+		found = append(found, choice.Fault{Line: line, Problem: problem})
+	}
+	switch k := refused.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		known := fieldsAt(schema, refused.SchemaURL)
+		for _, name := range k.Properties {
+			_, line, path := below(node, name, path)
+			fault(line, "", "unknown field %q%s", path, adviceFor(node, name, known))
+		}
+	case *kind.Type:
+		fault(line, path, "must be %s, not %s", typesOf(k.Want), position.Shape(node))
+	case *kind.Enum:
+		fault(line, path, "Unsupported value: %q: supported values: %s", node.Value, quoted(k.Want))
+	case *kind.Pattern:
+		switch what := position.Placeholder(node.Value); {
+		case what != "":
+			fault(line, path, "it is %s: replace it", what)
+		case strings.HasPrefix(path, "credentials") || strings.HasPrefix(path, "proxy"):
+			fault(line, path, "Invalid value: it does not match %s", k.Want)
+		default:
+			fault(line, path, "Invalid value: %q: it does not match %s", node.Value, k.Want)
+		}
+	case *kind.FalseSchema:
+		fault(line, path, "remove it: it is not allowed here")
+	case *kind.Required:
+		fault(line, path, "set %s", strings.Join(k.Missing, ", "))
+	default:
+		fault(line, path, "%s", k.LocalizedString(message.NewPrinter(language.English)))
+	}
+	return found
+}
+
+// below returns the value of a key or an index, its line and its path.
+func below(node *yaml.Node, step, path string) (value *yaml.Node, line int, at string) {
+	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
+		if position.Key(node.Content[i]) == step {
+			return node.Content[i+1], node.Content[i].Line,
+				strings.TrimPrefix(path+"."+node.Content[i].Value, ".")
+		}
+	}
+	i, err := strconv.Atoi(step)
+	if err != nil || node.Kind != yaml.SequenceNode || i >= len(node.Content) {
+		return node, node.Line, path
+	}
+	return node.Content[i], node.Content[i].Line, fmt.Sprintf("%s[%d]", path, i)
+}
+
+// adviceFor says what to do about a key that a mapping may not have.
+func adviceFor(mapping *yaml.Node, name string, known []string) string {
+	for i := 0; mapping.Kind == yaml.MappingNode && i+1 < len(mapping.Content); i += 2 {
+		if key := mapping.Content[i]; position.Key(key) == name && key.Value != name {
+			return fmt.Sprintf(": write %q in quotation marks, because YAML reads it as %s", key.Value, name)
+		}
+	}
+	if meant := position.Similar(known, name); meant != "" {
+		return fmt.Sprintf(": did you mean %q?", meant)
+	}
+	return ": remove it. The fields here are " + strings.Join(known, ", ")
+}
+
+// fieldsAt returns the properties in a schema at a location.
+func fieldsAt(schema any, location string) []string {
+	_, fragment, _ := strings.Cut(location, "#")
+	fragment, _ = url.PathUnescape(fragment) // the validator has escaped it
+	for _, step := range strings.Split(strings.TrimPrefix(fragment, "/"), "/") {
+		parent, _ := schema.(map[string]any)
+		if step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step); step != "" {
+			schema = parent[step]
+		}
+	}
+	at, _ := schema.(map[string]any)
+	properties, _ := at["properties"].(map[string]any)
+	return slices.Sorted(maps.Keys(properties))
+}
+
+func typesOf(wanted []string) string {
+	names := map[string]string{
+		"object": "a map of fields", "array": "a list", "string": "a text", "boolean": "true or false",
+		"integer": "a number", "number": "a number",
+	}
+	var all []string
+	for _, one := range wanted {
+		all = append(all, names[one])
+	}
+	return strings.Join(all, " or ")
+}
+
+func quoted(values []any) string {
+	var all []string
+	for _, one := range values {
+		all = append(all, fmt.Sprintf("%q", one))
+	}
+	return strings.Join(all, ", ")
+}
+
+// aboutObject returns what is wrong around the spec of an object.
+func aboutObject(d driver, object *yaml.Node) (found []choice.Fault) {
+	add := func(node *yaml.Node, format string, args ...any) {
+		found = append(found, choice.Fault{Line: node.Line, Problem: fmt.Sprintf(format, args...)})
+	}
+	version := flavour.Of(false).Object(d.ownKind()).GroupVersion().String()
+	if given := position.Child(object, "apiVersion"); given == nil || given.Value != version {
+		add(cmp.Or(given, object), "apiVersion: write %s", version)
+	}
+	metadata := position.Child(object, "metadata")
+	if name := position.Child(metadata, "name"); name == nil || name.Value != cmp.Or(d.own, d.name) {
+		add(cmp.Or(name, metadata, object), "metadata.name: write %s", cmp.Or(d.own, d.name))
+	}
+	known := []string{"apiVersion", "kind", "metadata", "spec", "status"}
+	for i := 0; i+1 < len(object.Content); i += 2 {
+		if key := object.Content[i]; !slices.Contains(known, key.Value) {
+			add(key, "unknown field %q%s", key.Value, adviceFor(object, key.Value, known))
+		}
+	}
+	return found
+}
