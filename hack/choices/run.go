@@ -51,6 +51,10 @@ func generate(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	constants, err := readConstants(root)
+	if err != nil {
+		return nil, err
+	}
 	values, err := chartsPage()
 	if err != nil {
 		return nil, err
@@ -63,7 +67,7 @@ func generate(root string) (map[string]string, error) {
 			generator{comments: comments, api: true}.rows(reflect.TypeFor[api.Spec](), "spec."),
 	}
 	for _, kind := range []choice.Kind{choice.Manila, choice.Cinder} {
-		g := generator{kind, comments, false}
+		g := generator{kind: kind, comments: comments, constants: constants}
 		schema := g.object(reflect.TypeFor[choice.Document]())
 		schema["$schema"], schema["title"] = "https://json-schema.org/draft/2020-12/schema", kind
 		text, err := json.MarshalIndent(schema, "", "  ")
@@ -73,7 +77,7 @@ func generate(root string) (map[string]string, error) {
 		name := strings.ToLower(string(kind)) + ".v1alpha1.json"
 		files[filepath.Join("assets/schema", name)] = string(text) + "\n"
 	}
-	g := generator{comments: comments, api: true}
+	g := generator{comments: comments, constants: constants, api: true}
 	return files, g.addDefinitions(root, files)
 }
 
@@ -113,6 +117,8 @@ func addComments(comments map[string]string, parsed *ast.File) {
 type generator struct {
 	kind     choice.Kind
 	comments map[string]string
+	// constants are the values of types in Kubernetes' API.
+	constants map[string][]string
 	// api is true for the fields of an object, and not of the key operator.yaml.
 	api bool
 }

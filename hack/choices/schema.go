@@ -42,6 +42,9 @@ func (g generator) object(t reflect.Type) schema {
 	if len(required) > 0 {
 		s["required"] = required
 	}
+	if g.api {
+		addRules(s, requirements(t))
+	}
 	return s
 }
 
@@ -55,13 +58,8 @@ func (g generator) complete(property schema, t reflect.Type, f reflect.StructFie
 	} else if value := f.Tag.Get("default"); value != "" {
 		property["description"] = fmt.Sprintf("%s The default is `%s`.", property["description"], value)
 	}
-	var rules []schema
-	for _, one := range choice.RuleOf(g.kind, f.Tag.Get("rule")).Expressions {
-		rules = append(rules, schema{"rule": one.CEL, "message": one.Message})
-	}
-	if rules != nil {
-		property["x-kubernetes-validations"] = rules
-	}
+	addRules(property, choice.RuleOf(g.kind, f.Tag.Get("rule")).Expressions)
+	g.completePods(property, f)
 }
 
 // isEntry returns whether a field is an option of all entries and of each, and whether the entry
@@ -101,6 +99,9 @@ func (g generator) value(t reflect.Type, f reflect.StructField) schema {
 		return schema{"type": "array", "items": g.value(t.Elem(), f), "maxItems": choice.MaxItems}
 	}
 	text := g.text(f)
+	if values := g.constants[t.Name()]; values != nil && !choice.IsOurs(t) {
+		text["enum"] = values
+	}
 	if value := f.Tag.Get("default"); value != "" &&
 		(!g.api || choice.FieldName(f) == "managementState") {
 		text["default"] = value

@@ -15,7 +15,7 @@ import (
 // increases with each change of a schema.
 const (
 	RevisionAnnotation = "csi.openstack.org/revision"
-	Revision           = 3
+	Revision           = 4
 )
 
 // Operator contains what each operator obeys.

@@ -1,6 +1,7 @@
 package choice_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -272,5 +273,45 @@ func TestServerStoresNoDefaultInEntries(t *testing.T) {
 			"\n"+string(text), flavour.Kubernetes)
 		assert.Assert(t, is.Len(faults, 0))
 		assert.Check(t, is.Equal(config.ClassOf("gold").ReclaimPolicy, "Retain"))
+	}
+}
+
+// What Kubernetes requires of options of pods is refused before the operator sees it.
+func TestSchemaRefusesWrongOptionsOfPods(t *testing.T) {
+	t.Parallel()
+	const terms = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " +
+		"{nodeSelectorTerms: [{matchExpressions: [%s]}]}}}"
+	d := definitionOf(t, choice.Cinder)
+	for options, refused := range map[string]bool{
+		"tolerations: [{operator: Exists}]":                                                   false,
+		"tolerations: [{key: a, operator: Exists, effect: NoSchedule}]":                       false,
+		"tolerations: [{key: a, value: b}, {key: a, operator: Equal, value: b}]":              false,
+		"tolerations: [{key: a, effect: NoExecute, tolerationSeconds: 1}]":                    false,
+		"tolerations: [{key: a, operator: Exist}]":                                            true,
+		"tolerations: [{key: a, effect: Never}]":                                              true,
+		"tolerations: [{key: a, operator: Exists, value: b}]":                                 true,
+		"tolerations: [{value: b}]":                                                           true,
+		"tolerations: [{key: a, effect: NoSchedule, tolerationSeconds: 1}]":                   true,
+		fmt.Sprintf(terms, "{key: a, operator: In, values: [b]}, {key: a, operator: Exists}"): false,
+		fmt.Sprintf(terms, "{key: a, operator: Is, values: [b]}"):                             true,
+		fmt.Sprintf(terms, "{key: a, operator: In}"):                                          true,
+		fmt.Sprintf(terms, "{key: a, operator: DoesNotExist, values: [b]}"):                   true,
+		"hostAliases: [{ip: 192.0.2.1}, {ip: '2001:db8::1'}]":                                 false,
+		"hostAliases: [{ip: keystone}]":                                                       true,
+		"hostAliases: [{ip: 192.0.2.256}]":                                                    true,
+		"labels: {example.com/a: B.1}, nodeSelector: {example.com/a: ''}":                     false,
+		"labels: {a: '!'}":                    true,
+		"labels: {'a b': c}":                  true,
+		"nodeSelector: {a: '!'}":              true,
+		"nodeSelector: {'a b': c}":            true,
+		"annotations: {Example.com/a: 'b c'}": false,
+		"annotations: {'a b': c}":             true,
+	} {
+		object, err := d.object("pods: {node: {" + options + "}, controller: {" + options + "}}")
+		assert.NilError(t, err)
+		found := d.refused(t, object)
+		assert.Check(t, is.Equal(refused, len(found) > 0), "%s: %q", options, found)
+		of := func(part string) bool { return strings.HasPrefix(part, "pods.node") }
+		assert.Check(t, is.Equal(refused, slices.ContainsFunc(found, of)), "%s: %q", options, found)
 	}
 }

@@ -127,24 +127,27 @@ func valuesSchema(fsys fs.FS, text []byte) ([]byte, error) {
 // definition with the name of a field what Kubernetes requires of this field.
 func sealed(schema, definitions map[string]any) {
 	rules, _ := schema["x-kubernetes-validations"].([]any)
+	names := map[string]any{}
 	for _, rule := range rules {
 		text, _ := rule.(map[string]any)["rule"].(string)
 		if keys := keysRule().FindStringSubmatch(text); keys != nil {
-			names := map[string]any{"pattern": keys[3]}
+			names["pattern"] = keys[3]
 			if keys[2] != "" { // without regard to case, but only for these letters
 				names["pattern"] = regexp.MustCompile(`\[(-?)a-z`).ReplaceAllString(keys[3], "[${1}A-Za-z")
 			}
 			if limit, err := strconv.Atoi(keys[1]); err == nil {
 				names["minLength"], names["maxLength"] = 1, limit
 			}
-			schema["propertyNames"] = names
 		}
 		if reserved := reservedRule().FindStringSubmatch(text); reserved != nil {
-			schema["propertyNames"] = map[string]any{"not": map[string]any{"pattern": reserved[1]}}
+			names["not"] = map[string]any{"pattern": reserved[1]}
 		}
 		if text == "self.all(a, self.exists_one(b, a == b))" {
 			schema["uniqueItems"] = true
 		}
+	}
+	if len(names) > 0 {
+		schema["propertyNames"] = names
 	}
 	delete(schema, "default")
 	maps.DeleteFunc(schema, func(name string, _ any) bool {
