@@ -207,6 +207,10 @@ func (c *cloud) offers(ctx context.Context) ([]Link, error) {
 			l = linkf(Warning, "%s offers no types to this project", d.title)
 		}
 		links = append(links, l)
+		if err == nil {
+			left, _ := c.quotas(ctx, d)
+			links = append(links, left...)
+		}
 	}
 	return links, nil
 }

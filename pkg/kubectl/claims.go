@@ -38,7 +38,9 @@ const (
 func explainClaim(
 	ctx context.Context, q question, claim *corev1.PersistentVolumeClaim,
 ) *Explanation {
-	links := walk(ctx, q.factsOf(ctx, claim).path(ctx))
+	f := q.factsOf(ctx, claim)
+	links := walk(ctx, f.path(ctx))
+	links = append(links, f.quotaLinks(ctx, links)...)
 	return &Explanation{State: q.state(claim, string(claim.Status.Phase)), Chain: links}
 }
 

@@ -171,6 +171,8 @@ type session struct {
 	systems map[string]*system
 	// attached are the VolumeAttachments that attachments has read.
 	attached []storagev1.VolumeAttachment
+	// cloud is the OpenStack that the command asks, if a flag names it.
+	cloud cloud
 	// err is why there is no answer.
 	err error
 	// again is how to run the command again that until has ended.

@@ -24,6 +24,8 @@ import (
 type Volumes struct {
 	Volumes    []Volume `json:"volumes"`
 	NotVisible []string `json:"notVisible,omitempty"`
+	// Quotas say what OpenStack has left, and who uses it.
+	Quotas []Link `json:"quotas,omitempty"`
 
 	wide, all, cloud bool
 }
@@ -125,6 +127,7 @@ func (v *volumeList) run(ctx context.Context, s *session, _ []string) error {
 			fmt.Fprintf(s.Err, "OpenStack contains no volume of this list. Is %s that of the project of "+
 				"this cluster?\n", printable(v.clouds))
 		}
+		result.Quotas = v.quotaLinks(ctx, result, in, facts)
 	}
 	slices.SortFunc(result.Volumes, func(a, b Volume) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Claim, b.Claim),
@@ -150,6 +153,8 @@ type volumeFacts struct {
 	// drivers are those of StorageClasses, and claimed the PersistentVolumes of listed claims.
 	drivers map[string]string
 	claimed map[string]bool
+	// types are those of StorageClasses.
+	types map[string]string
 	// attached are the nodes of VolumeAttachments by PersistentVolume, and running those of pods by
 	// claim.
 	attached map[string][]string
@@ -160,6 +165,7 @@ func (s *session) volumeFacts(ctx context.Context, namespace string) *volumeFact
 	f := &volumeFacts{
 		session: s,
 		volumes: map[string]*corev1.PersistentVolume{}, drivers: map[string]string{},
+		types:   map[string]string{},
 		claimed: map[string]bool{}, attached: map[string][]string{},
 		running: map[client.ObjectKey][]string{},
 	}
@@ -180,7 +186,7 @@ func (s *session) volumeFacts(ctx context.Context, namespace string) *volumeFact
 		f.volumes[v.Name] = &v
 	}
 	for _, class := range list[storagev1.StorageClassList](ctx, s.guest).Items {
-		f.drivers[class.Name] = class.Provisioner
+		f.drivers[class.Name], f.types[class.Name] = class.Provisioner, class.Parameters["type"]
 	}
 	return f
 }
@@ -243,7 +249,7 @@ func (s *session) undeleted(v *corev1.PersistentVolume) string {
 }
 
 // write prints a table as kubectl does.
-func (l *Volumes) write(out io.Writer, _ palette) {
+func (l *Volumes) write(out io.Writer, p palette) {
 	columns := []struct {
 		title string
 		shown bool
@@ -279,6 +285,9 @@ func (l *Volumes) write(out io.Writer, _ palette) {
 		if v.Note != "" {
 			fmt.Fprintln(out, wrap("", v.PersistentVolume+": "+v.Note, 0))
 		}
+	}
+	for _, one := range l.Quotas {
+		p.link(out, one)
 	}
 	writeNotVisible(out, l.NotVisible)
 }

@@ -122,12 +122,14 @@ func kindNamed(word string) string {
 }
 
 func newWhyCommand(o *options) *cobra.Command {
+	c := &cloud{}
 	kinds := strings.Join(slices.Sorted(maps.Keys(explainers())), ", ")
 	cmd := &cobra.Command{
 		Use:   "why KIND/NAME",
 		Short: "Explain why an object waits: each link from the object to the cloud",
 		Long: "Explain why an object waits: each link from the object to the cloud. Kinds: " + kinds +
-			". The ClusterRole openstack-csi-viewer is enough.",
+			". The ClusterRole openstack-csi-viewer is enough. With --clouds also what OpenStack has left " +
+			"for a claim that a quota stops.",
 		Example: "  kubectl openstack-csi why pvc/data -n shop\n" +
 			"  kubectl openstack-csi why maniladriver/nfs.manila.csi.openstack.org\n" +
 			"  kubectl openstack-csi why clustercsidriver/manila.csi.openstack.org  # on OpenShift",
@@ -148,10 +150,12 @@ func newWhyCommand(o *options) *cobra.Command {
 			if slices.Contains(clusterKinds(), of.GroupVersionKind) {
 				about.namespace = ""
 			}
+			s.cloud = *c
 			return s.answer(kind+"/"+name, of.explain(ctx, about))
 		}),
 	}
 	o.addOutputTo(cmd)
+	c.addTo(cmd)
 	return cmd
 }
 

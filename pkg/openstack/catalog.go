@@ -95,6 +95,7 @@ func (s *session) endpoint(ctx context.Context, service Service) (*gophercloud.S
 		return nil, err
 	}
 	s.service.Store(&service.label)
+	s.used[service.label] = found
 	return &gophercloud.ServiceClient{
 		ProviderClient: s.provider, Endpoint: found, Type: service.kind,
 	}, nil

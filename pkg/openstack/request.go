@@ -18,10 +18,12 @@ type Request struct {
 	Duration time.Duration
 }
 
-// observe passes a request to the renewal and to the Source. The answer is nil if there is none.
+// observe passes a request to the renewal and to the Source. The answer is nil if there is none. An
+// optional request tells nothing about a token.
 func (s *session) observe(to *url.URL, answer *http.Response, took time.Duration) {
 	last := s.renewal.Load()
 	if last != nil && answer != nil && last.token != "" &&
+		answer.Request.Context().Value(optionalKey{}) == nil &&
 		last.token == answer.Request.Header.Get("X-Auth-Token") {
 		useless := answer.StatusCode == http.StatusUnauthorized
 		s.renewal.CompareAndSwap(last, &renewal{at: last.at, useless: useless})

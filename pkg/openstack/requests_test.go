@@ -33,6 +33,7 @@ func TestRequestsAreThoseOfThePage(t *testing.T) {
 	s := newFixture(t, simulator.Config{})
 	for sender, send := range map[string]func(){
 		"operators": s.sendAllOfOperators, "CSI-Addons": s.sendAllOfCSIAddons,
+		"kubectl plugin": s.sendQuotasOfPlugin,
 	} {
 		s.clouds(simulator.Clouds{Auth: simulator.ApplicationCredential})
 		s.counters()
@@ -61,6 +62,18 @@ func (s *fixture) sendAllOfOperators() {
 	s.fault(gone)
 	s.wantFailure(client, openstack.NotOffered) // reads the catalog
 	s.wantTypes(client, "gold", "silver")
+}
+
+// sendQuotasOfPlugin sends what no other sender of the page does.
+func (s *fixture) sendQuotasOfPlugin() {
+	s.t.Helper()
+	client := s.asked()
+	for _, request := range quotas() {
+		_, err := request(client, s.t.Context())
+		check(s.t, err)
+	}
+	_, err := client.ShareTypeQuotas(s.t.Context(), "gold")
+	check(s.t, err)
 }
 
 // sendAllOfCSIAddons sends requests about a share that does not exist.

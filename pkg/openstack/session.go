@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"errors"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,8 @@ type session struct {
 	entries     []tokens.CatalogEntry
 	// found contains the endpoints of services that were found in entries, by label.
 	found map[string]string
+	// used contains the endpoints of the last requests, by label.
+	used map[string]string
 	// fresh is true if entries were read during the current request.
 	fresh bool
 	// token is the token that entries belong to.
@@ -29,6 +32,8 @@ type session struct {
 	// refused is the error of the renewal that the identity service refused.
 	refused atomic.Pointer[error]
 	renewal atomic.Pointer[renewal]
+	// optionals are the refusals of optional requests, by path and query.
+	optionals map[string]refusedOption
 }
 
 // renewal is the last renewal of a token. If the first answer to the new token is "401" too, the
@@ -58,7 +63,10 @@ func login(ctx context.Context, a Access) (*session, error) {
 		return nil, unreachable(identityService, a.AuthURL, err)
 	}
 	provider.UserAgent.Prepend(userAgent)
-	s := &session{access: a, fingerprint: a.Fingerprint(), provider: provider}
+	s := &session{
+		access: a, fingerprint: a.Fingerprint(), provider: provider,
+		used: map[string]string{}, optionals: map[string]refusedOption{},
+	}
 	provider.HTTPClient = httpClient(a, roots, s.observe)
 	if err := s.authenticate(ctx); err != nil {
 		provider.HTTPClient.CloseIdleConnections()
@@ -85,6 +93,9 @@ func (s *session) authenticate(ctx context.Context) error {
 	switch {
 	case err == nil && project != nil && project.ID != "":
 		s.access.project = project.ID
+		if user, err := result.ExtractUser(); err == nil && user != nil {
+			s.access.user = url.PathEscape(user.ID)
+		}
 		return nil
 	case err == nil && s.access.NoProject != "":
 		return invalid(s.access.NoProject)

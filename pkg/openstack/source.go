@@ -21,8 +21,8 @@ type Access struct {
 	Words *strings.Replacer
 	// Observe, if it is not nil, is called after each HTTP request, from several goroutines at once.
 	Observe func(Request)
-	// project is the ID of the project of the token, "" before the login.
-	project string
+	// project and user are the IDs of the token, "" before the login.
+	project, user string
 }
 
 // Source returns the access to use. A Client calls it before each request, so that changes are

@@ -55,6 +55,8 @@ const (
 	Instance Topic = "instance"
 	// Network is the network between a node and the server of a share.
 	Network Topic = "network"
+	// Quota says that a quota of the OpenStack project stops the request: see who fills it.
+	Quota Topic = "quota"
 	// ReadOnly says that nobody can write to a file system: see how it is mounted.
 	ReadOnly Topic = "read-only"
 	// Secret says that a Secret is missing or wrong: see the objects that name one.

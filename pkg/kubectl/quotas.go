@@ -1,0 +1,211 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// quotas says what is left of the quotas of a driver's service, with a warning about what is nearly
+// full; for Manila also of those of the user and of share types. used is how many GiB the project
+// uses, 0 if that is not known.
+func (c *cloud) quotas(ctx context.Context, d driver, types ...string) (links []Link, used int) {
+	const nearly, percent = 90, 100
+	var full, left []string
+	limits := map[string]int{}
+	add := func(of string, found []openstack.Quota, err error) {
+		if err != nil {
+			links = append(links, linkf(NotVisible, "%v", err))
+		}
+		for _, q := range found {
+			each := strings.HasPrefix(q.Resource, "per_")
+			ofType := strings.Contains(strings.TrimPrefix(q.Resource, "snapshot_"), "_") && !each
+			if of == "" {
+				limits[q.Resource] = q.Limit
+			} else if limit, found := limits[q.Resource]; found && limit == q.Limit {
+				continue // that of the project is the default
+			}
+			if of == "" && q.Resource == "gigabytes" {
+				used = q.Used
+			}
+			text := fmt.Sprintf("%s%s: %d of %d left", q.Resource, of, max(0, q.Limit-q.Used), q.Limit)
+			switch {
+			case q.Limit > 0 && q.Used*percent >= q.Limit*nearly:
+				full = append(full, text)
+			case each:
+				left = append(left, fmt.Sprintf("%s: at most %d", q.Resource, q.Limit))
+			case q.Limit == 0 && !ofType:
+				left = append(left, q.Resource+of+": none allowed")
+			case !ofType || q.Used > 0:
+				left = append(left, text)
+			}
+		}
+	}
+	if d.kind == choice.Cinder {
+		found, err := c.client.VolumeQuotas(ctx)
+		add("", found, err)
+	} else {
+		found, err := c.client.ShareQuotas(ctx)
+		add("", found, err)
+		found, err = c.client.ShareUserQuotas(ctx)
+		add(" of the user", found, err)
+		for _, name := range types {
+			found, err = c.client.ShareTypeQuotas(ctx, name)
+			add(" of type "+name, found, err)
+		}
+	}
+	if len(full) > 0 {
+		links = append(links, linkf(Warning, "quotas of %s in the OpenStack project that are nearly "+
+			"full: %s", d.title, diagnosis.List(full)))
+	}
+	if len(left) > 0 {
+		links = append(links, linkf(OK, "quotas of %s: %s", d.title, diagnosis.List(left)))
+	}
+	return links, used
+}
+
+// quotaLinks says what is left of the quotas of the listed volumes, and who fills them.
+func (v *volumeList) quotaLinks(
+	ctx context.Context, l *Volumes, in *contents, facts *volumeFacts,
+) (all []Link) {
+	for _, d := range facts.guest.drivers() {
+		if in.of[d.name] == nil {
+			continue
+		}
+		types := map[string]bool{}
+		for _, one := range l.Volumes {
+			if one.Driver == d.name && facts.types[one.Class] != "" {
+				types[facts.types[one.Class]] = true
+			}
+		}
+		links, used := v.quotas(ctx, d, slices.Sorted(maps.Keys(types))...)
+		all = slices.Concat(all, links, facts.fillLinks(ctx, d, in, used))
+	}
+	return all
+}
+
+// quotaLinks says what is left for a claim that a quota stops, and who fills the quota.
+func (f *claimFacts) quotaLinks(ctx context.Context, chain []Link) []Link {
+	isQuota := func(l Link) bool { return l.topic == meaning.Quota && l.State == Problem }
+	if f.sys == nil || !slices.ContainsFunc(chain, isQuota) {
+		return nil
+	}
+	if f.cloud.clouds == "" {
+		return append(f.fillLinks(ctx, f.sys.of, nil, 0), linkf(NotVisible, "what OpenStack has left, "+
+			"and what others in its project use: run this command with --clouds clouds.yaml"))
+	}
+	login, err := f.cloud.login(ctx)
+	if f.err = err; err != nil || login.State != OK {
+		return []Link{also(login)}
+	}
+	if _, err := f.cloud.types(ctx, f.sys.of.kind); err != nil { // it finds the service
+		return []Link{also(failure(err))}
+	}
+	want, has := f.claim.Spec.Resources.Requests.Storage(), f.claim.Status.Capacity.Storage()
+	links, used := f.cloud.quotas(ctx, f.sys.of,
+		ptr.Deref(f.class, storagev1.StorageClass{}).Parameters["type"])
+	asked := linkf(OK, "the claim asks %s for %d GiB more", f.sys.of.title,
+		gibibytes(want)-gibibytes(has))
+	return slices.Concat([]Link{asked}, links, f.fillLinks(ctx, f.sys.of, nil, used))
+}
+
+// portions are what a driver stores in OpenStack, in GiB, by who uses it.
+type portions struct {
+	sizes map[string]int
+	// The command is about the largest part; about what no claim has, if there is such.
+	largest int
+	unused  bool
+	command string
+}
+
+func (p *portions) add(who string, size int, unused bool, command string, args ...any) {
+	p.sizes[who] += size
+	if p.command == "" || unused && !p.unused || unused == p.unused && size > p.largest {
+		p.largest, p.unused, p.command = size, unused, fmt.Sprintf(command, args...)
+	}
+}
+
+func (p *portions) addVolume(v *corev1.PersistentVolume) {
+	size, keeps := gibibytes(v.Spec.Capacity.Storage()), corev1.PersistentVolumeReclaimRetain
+	switch {
+	case v.Status.Phase == corev1.VolumeReleased && v.Spec.PersistentVolumeReclaimPolicy == keeps:
+		p.add("released volumes", size, true, "kubectl patch pv %s -p "+
+			`'{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}'`, v.Name)
+	case v.Spec.ClaimRef == nil || v.Status.Phase == corev1.VolumeReleased ||
+		v.Status.Phase == corev1.VolumeFailed:
+		p.add("volumes without a claim", size, true, "kubectl openstack-csi why pv/%s", v.Name)
+	default:
+		ns := v.Spec.ClaimRef.Namespace
+		p.add("namespace "+ns, size, false, "kubectl openstack-csi volumes -n %s", ns)
+	}
+}
+
+func gibibytes(q *resource.Quantity) int {
+	const gibibyte = 1 << 30
+	return int((q.Value() + gibibyte - 1) / gibibyte)
+}
+
+// fillLinks says who fills the quota gigabytes of a driver, and which command frees most.
+func (s *session) fillLinks(ctx context.Context, d driver, in *contents, used int) []Link {
+	all, known := &portions{sizes: map[string]int{}}, map[string]bool{}
+	for _, v := range list[corev1.PersistentVolumeList](ctx, s.guest).Items {
+		if served := source.Of(&v); served != nil && served.Driver == d.name {
+			known[served.VolumeHandle] = true
+			all.addVolume(&v)
+		}
+	}
+	thing := "share" // whose snapshots have a quota of their own
+	if d.kind == choice.Cinder {
+		thing = "volume"
+		for _, c := range list[snapshotv1.VolumeSnapshotContentList](ctx, s.guest).Items {
+			if of := c.Spec.VolumeSnapshotRef; c.Spec.Driver == d.name && c.Status != nil {
+				size := resource.NewQuantity(ptr.Deref(c.Status.RestoreSize, 0), resource.BinarySI)
+				all.add("snapshots", gibibytes(size), true, "kubectl delete volumesnapshot %s -n %s", of.Name,
+					of.Namespace)
+			}
+		}
+	}
+	for id, one := range ptr.Deref(in, contents{}).of[d.name] {
+		if one.ours && !known[id] {
+			all.add("orphans", one.gibibytes, true, "openstack %s delete %s", thing, id)
+		}
+	}
+	if all.command == "" {
+		return nil
+	}
+	for _, size := range all.sizes {
+		used -= size
+	}
+	if used > 0 {
+		all.sizes["others in the project"] = used
+	}
+	l := linkf(OK, "%s stores, in GiB: %s", d.title, all)
+	if all.unused {
+		return []Link{l.then("If nobody needs its data, this frees most: %s", all.command)}
+	}
+	return []Link{l.then("The largest volume is listed by: %s", all.command)}
+}
+
+// String lists the portions, the largest first.
+func (p *portions) String() string {
+	names := slices.Sorted(maps.Keys(p.sizes))
+	slices.SortStableFunc(names, func(a, b string) int { return p.sizes[b] - p.sizes[a] })
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %d", name, p.sizes[name])
+	}
+	return diagnosis.List(names)
+}
