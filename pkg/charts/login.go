@@ -177,7 +177,8 @@ func (o *options) base(read Reader) (map[string]any, error) {
 	}
 	kept := clientconfig.Cloud{
 		Profile: chosen.Profile, Cloud: chosen.Cloud, AuthInfo: chosen.AuthInfo,
-		RegionName: chosen.RegionName, EndpointType: chosen.EndpointType, CACertFile: chosen.CACertFile,
+		RegionName: chosen.RegionName, CACertFile: chosen.CACertFile,
+		EndpointType:   cmp.Or(chosen.EndpointType, chosen.Interface),
 		ClientCertFile: chosen.ClientCertFile, ClientKeyFile: chosen.ClientKeyFile,
 	}
 	if text, err = yaml.Marshal(kept); err == nil {

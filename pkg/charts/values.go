@@ -173,7 +173,7 @@ func (v *Values) walk(kind choice.Kind, name string, value any, usual any) {
 	i := slices.IndexFunc(v.rows, func(r Row) bool { return r.Match(kind, name) != "" })
 	below, isMap := value.(map[string]any)
 	switch {
-	case usual != nil && reflect.DeepEqual(value, usual) && (i < 0 || v.rows[i].Default == ""):
+	case i >= 0 && usual != nil && reflect.DeepEqual(value, usual) && v.rows[i].Default == "":
 	case i >= 0 && isEmpty(value):
 		if !isEmpty(usual) {
 			v.Remark(title(kind)+": "+name, "It is empty there; here its default applies.")
@@ -185,7 +185,7 @@ func (v *Values) walk(kind choice.Kind, name string, value any, usual any) {
 			defaults, _ := usual.(map[string]any)
 			v.walk(kind, strings.TrimPrefix(name+"."+step, "."), below[step], defaults[step])
 		}
-	case value != nil:
+	case value != nil && !reflect.DeepEqual(value, usual):
 		v.Remark(title(kind)+": "+name, "docs/charts.md knows no such value.")
 	}
 }

@@ -27,22 +27,12 @@ import (
 // cloud-provider-openstack in Go's module cache.
 func TestHelmTableHasEachValueOfOtherCharts(t *testing.T) {
 	t.Parallel()
-	download := exec.CommandContext(t.Context(), "go", "-C",
-		filepath.Join(repository, "test/node/images/programs"), "mod", "download", "-json",
-		"k8s.io/cloud-provider-openstack")
-	output, err := download.Output()
-	assert.NilError(t, err)
-	var module struct{ Dir string }
-	assert.NilError(t, json.Unmarshal(output, &module))
 	rows, err := charts.Rows()
 	assert.NilError(t, err)
 	for chart, kind := range map[string]choice.Kind{
 		"cinder-csi-plugin": choice.Cinder, "manila-csi-plugin": choice.Manila,
 	} {
-		text, err := os.ReadFile(filepath.Join(module.Dir, "charts", chart, "values.yaml"))
-		assert.NilError(t, err)
-		var values map[string]any
-		assert.NilError(t, yaml.Unmarshal(text, &values))
+		values, text := otherValues(t, chart)
 		found := map[string]bool{}
 		for _, leaf := range leaves(values, "") {
 			var matching []string
@@ -70,6 +60,28 @@ func TestHelmTableHasEachValueOfOtherCharts(t *testing.T) {
 		}
 	}
 	assert.Check(t, reasons <= 12, "%d rows have only a reason", reasons)
+}
+
+// otherChart returns the folder of a chart of cloud-provider-openstack.
+func otherChart(t *testing.T, name string) string {
+	t.Helper()
+	download := exec.CommandContext(t.Context(), "go", "-C",
+		filepath.Join(repository, "test/node/images/programs"), "mod", "download", "-json",
+		"k8s.io/cloud-provider-openstack")
+	output, err := download.Output()
+	assert.NilError(t, err)
+	var module struct{ Dir string }
+	assert.NilError(t, json.Unmarshal(output, &module))
+	return filepath.Join(module.Dir, "charts", name)
+}
+
+// otherValues returns the values of such a chart, and their text.
+func otherValues(t *testing.T, chart string) (values map[string]any, text []byte) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(otherChart(t, chart), "values.yaml"))
+	assert.NilError(t, err)
+	assert.NilError(t, yaml.Unmarshal(text, &values))
+	return values, text
 }
 
 // leaves returns the names of the values that are no maps with values.
