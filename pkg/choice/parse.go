@@ -73,12 +73,8 @@ func ParseSpec(kind Kind, choices *yaml.Node) (*Config, []Fault) {
 func faultsIn(err error) (faults []Fault) {
 	sorted := position.Sorted(err)
 	for _, one := range sorted[:min(len(sorted), maxFaults)] {
-		fault := Fault{1, one.Error()}
-		if located, ok := errors.AsType[*position.Error](one); ok {
-			fault = Fault{located.Line, located.Err.Error()}
-		}
-		fault.Problem = shortened(fault.Problem)
-		faults = append(faults, fault)
+		line, problem := position.Located(one)
+		faults = append(faults, Fault{line, shortened(problem)})
 	}
 	return faults
 }

@@ -65,6 +65,8 @@ func contentsOf(text []byte) *fileContents {
 	case len(found.documents) > 0:
 	case len(found.others) > 0:
 		found.faults = found.others
+	case err == nil && len(trees) == 0:
+		found.faults = []choice.Fault{{Line: 1, Problem: "the file is empty"}}
 	default:
 		found.documents = []document{{kind: kindOf(text), text: string(text)}}
 	}
@@ -212,8 +214,8 @@ func (c *fileContents) addValues(values *yaml.Node) {
 // removeNulls removes the keys with which values remove a value of the chart.
 func removeNulls(node *yaml.Node) {
 	for i := len(node.Content) - 1; i >= 0; i-- {
-		isNull := node.Content[i].ShortTag() == "!!null"
-		if node.Kind == yaml.MappingNode && i%2 == 1 && isNull {
+		isValue := node.Kind == yaml.MappingNode && i%2 == 1
+		if isValue && node.Content[i].ShortTag() == "!!null" && node.Content[i-1].Value != "" {
 			node.Content = slices.Delete(node.Content, i-1, i+1)
 			i--
 		} else {
@@ -222,23 +224,20 @@ func removeNulls(node *yaml.Node) {
 	}
 }
 
-// isValues returns whether a map without a kind is the values of our chart.
+// isValues returns whether a map without a kind is values of a chart: it has no field that only an
+// operator.yaml has.
 func isValues(top *yaml.Node, text []byte) bool {
-	has := func(key string) bool { return position.Child(top, key) != nil }
-	if has("apiVersion") || position.Recognize(text, "").What == position.OtherValues {
+	if top.Kind != yaml.MappingNode || position.Recognize(text, "").What == position.OtherValues {
 		return false
 	}
-	shared := 0
-	for _, key := range []string{"clusterID", "csiAddons", "kubeletDir", "pods"} {
-		if has(key) { // it is also a field of each driver
-			shared++
+	for _, f := range choice.Fields("", reflect.TypeFor[choice.Document]()) {
+		name := choice.FieldName(f)
+		isShared := slices.Contains([]string{"csiAddons", "kubeletDir", "pods"}, name)
+		if !isShared && position.Child(top, name) != nil {
+			return false
 		}
 	}
-	const keyAndValue = 2
-	return shared > 0 && len(top.Content) == keyAndValue*shared || slices.ContainsFunc([]string{
-		"manila", "cinder", "snapshotController", "monitoring", "images", "credentials", "proxy",
-		"global",
-	}, has)
+	return true
 }
 
 // choicesIn returns the fields of a spec that an operator.yaml also has, or that are unknown.

@@ -53,7 +53,8 @@ func newValidator() (*validator, error) {
 // faults returns what the schema refuses in a part of a file.
 func (j *validator) faults(part judged) ([]choice.Fault, error) {
 	if _, err := position.Of(choice.Key, part.tree); err != nil {
-		return []choice.Fault{{Line: position.LineOf(err), Problem: err.Error()}}, nil
+		line, problem := position.Located(err)
+		return []choice.Fault{{Line: line, Problem: problem}}, nil
 	}
 	compiled, err := j.compiler.Compile(schemaURL + "#" + part.definition)
 	if err != nil {

@@ -142,7 +142,8 @@ func TestCheckReadsConfigMapsAndValues(t *testing.T) {
 		},
 		"values of another chart": {
 			"# mine\nstorageClass:\n  enabled: true\n", "-:2: the text is the values of another chart, " +
-				"not a ManilaConfig: docs/charts.md names for each value what sets the same here",
+				"not a ManilaConfig: kubectl openstack-csi check --values -f FILE prints what sets the " +
+				"same here",
 		},
 		"an object that ends with no choice": {
 			"kind: CinderDriver\nspec:\n  clases: []\n  class: {labels: {'-': x}}\n  blockStorage:\n" +

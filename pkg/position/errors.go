@@ -111,10 +111,10 @@ func compareErrors(a, b error) int {
 	return cmp.Compare(a.Error(), b.Error())
 }
 
-// LineOf returns the line of an Error in an error, 1 if there is none.
-func LineOf(err error) int {
+// Located returns the line of an error about a text, and what is wrong there.
+func Located(err error) (line int, problem string) {
 	if located, ok := errors.AsType[*Error](err); ok {
-		return max(1, located.Line)
+		return max(1, located.Line), located.Err.Error()
 	}
-	return 1
+	return 1, err.Error()
 }
