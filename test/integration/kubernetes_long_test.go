@@ -89,6 +89,9 @@ func TestKubernetesGuideInstallsOperators(t *testing.T) {
 	}
 	k.addsSidecars()
 	k.mustMarkObjects(before)
+	backups, err := guide.Commands(filepath.Join(repository, "docs/cinder.md"), "Backups of volumes")
+	k.must(err)
+	k.run(backups[0])
 	for _, end := range stop { // as the kubelet does when the Deployment is gone
 		end()
 	}
@@ -446,6 +449,9 @@ func (k *plainKubernetes) leaves(before []string) {
 	all := k.objects()
 	k.follow("Remove Manila")
 	k.mustDiffer(all, k.objects(), "manila")
+	output, err := guide.Output(k.ctx(), "kubectl openstack-csi uninstall --dry-run", k.variables()...)
+	assert.Check(k.t, err == nil && strings.Contains(output, "standard-csi") &&
+		!strings.Contains(output, "cinder-backup"), "%v: %s", err, output)
 	k.follow("Remove")
 	after := slices.DeleteFunc(k.objects(), func(object string) bool {
 		return strings.Contains(object, " monitoring/") || object == "Namespace /monitoring"
