@@ -52,9 +52,9 @@ func (s *session) addTo(ctx context.Context, v *charts.Values, n *neighbour) err
 		v.Remark("Secrets "+strings.Join(n.secrets, ", "), "Volumes, snapshots or classes name them: "+
 			"keep them as long as these exist. With manila.secrets, the controller may read them.")
 	}
-	command := (&uninstallation{all: true}).managerOf(&object{ObjectMeta: meta})
-	if command != "" {
-		v.Remark(n.title, "This removes the other installation: %s", command)
+	if release := meta.Annotations[releaseName]; release != "" {
+		v.Remark(n.title, "Do not uninstall Helm release %s: docs/from-charts.md says how to replace it "+
+			"while pods use volumes", release)
 	}
 	return s.addLogin(ctx, v, n)
 }

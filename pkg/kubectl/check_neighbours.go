@@ -237,7 +237,7 @@ func (n *neighbour) link(hidden bool) Link {
 			"serve them", n.served, use, n.name)
 	case n.served == n.name:
 		return linkf(Problem, "%s. %s. Two of the same name would disturb each other", text, use).
-			then("To replace it, run kubectl openstack-csi check --values")
+			then("To replace it, follow docs/from-charts.md")
 	case n.volumes == 0 && !hidden:
 		return linkf(OK, "%s. No PersistentVolume names it, so you may remove it", text)
 	}

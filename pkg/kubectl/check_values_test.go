@@ -170,7 +170,7 @@ func TestValuesOfARelease(t *testing.T) {
 	for _, want := range []string{
 		"! Cinder: csi.attacher.extraArgs: The flags are those of the operator", "revision 10 of Helm",
 		"Deployment openstack-cinder-csi-controllerplugin: It differs from the release at spec.replicas",
-		"helm uninstall cinder-csi --namespace=kube-system",
+		"Do not uninstall Helm release cinder-csi: docs/from-charts.md",
 	} {
 		assert.Check(t, is.Contains(got, want))
 	}
@@ -186,7 +186,7 @@ func TestCheckNamesCharts(t *testing.T) {
 		"Helm release kube-system/cinder-csi (chart openstack-cinder-csi-2.36.0)",
 		"serves driver nfs.manila.csi.openstack.org: Helm release kube-system/manila-csi",
 		"StatefulSet kube-system/manila-csi-openstack-manila-csi-controllerplugin",
-		"name it: 1, of which 1 are for nodes of a zone", "run kubectl openstack-csi check --values",
+		"name it: 1, of which 1 are for nodes of a zone", "To replace it, follow docs/from-charts.md",
 		"ok its StorageClasses: csi-cinder-sc-delete, fast",
 		"name the Secrets default/old, default/shares",
 		"ok volumes of Cinder have the cluster ID mine", "! no volume of Manila has a cluster ID",
