@@ -31,7 +31,7 @@ var (
 	// unread is what gcfg says about settings that the driver does not read.
 	unread = regexp.MustCompile(`can't store data at section "([^"]*)"(?:, subsection "[^"]*")?` +
 		`(?:, variable "([^"]*)")?`)
-	position = regexp.MustCompile(`^(\d+):\d+: |section "([^"]*)".*variable "([^"]*)"`)
+	mistake = regexp.MustCompile(`^(\d+):\d+: |section "([^"]*)".*variable "([^"]*)"`)
 )
 
 // AddConf adds what files such as a cloud.conf, of which the last has precedence, say: the login,
@@ -42,7 +42,7 @@ func (v *Values) AddConf(source string, texts [][]byte, read Reader) error {
 		err := gcfg.ReadStringInto(&c, strings.TrimPrefix(string(text), "\ufeff"))
 		if fatal := gcfg.FatalOnly(err); fatal != nil {
 			// The text of the error may contain a value.
-			place := slices.Concat(position.FindStringSubmatch(fatal.Error()), []string{"", "", "", ""})
+			place := slices.Concat(mistake.FindStringSubmatch(fatal.Error()), []string{"", "", "", ""})
 			at := cmp.Or(place[1], "["+place[2]+"] "+place[3])
 			v.Remark(source, "the driver cannot read it (line or setting: %s): correct it, or add "+
 				"--set-file=credentials.clouds=clouds.yaml", at)

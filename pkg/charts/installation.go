@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // protocols returns the CSIDriver of the protocol that Manila's driver serves here, and an error if
@@ -60,9 +61,14 @@ func (v *Values) AddRuntimeConfig(text []byte) {
 	}
 }
 
-// AddFile adds the equals of a file with values of one of the charts, which tells which one. What
-// the values do not say is in the templates of the chart.
+// AddFile adds the equals of a file with values of one of the charts, which tells which one, or of
+// a cloud.conf. What the values do not say is in the templates of the chart.
 func (v *Values) AddFile(text []byte) error {
+	if strings.HasPrefix(position.Recognize(text, "").What, position.Settings) {
+		return v.AddConf("the file", [][]byte{text}, func(string) ([]byte, error) {
+			return nil, errors.New("it is on the nodes")
+		})
+	}
 	var values map[string]any
 	if err := yaml.Unmarshal(text, &values); err != nil {
 		return errors.New("the file is no YAML with values of a chart")

@@ -106,6 +106,9 @@ func (o *options) login(
 		}
 		_, word, _ := strings.Cut("."+path, "_") // other words are also English
 		names = append(names, entry+path, nameOf(f))
+		if path == clouds.CAKey {
+			names = append(names, "key "+path+" of ", nameOf(f)+" of ")
+		}
 		if last := path[strings.LastIndex(path, ".")+1:]; word != "" {
 			words = append(words, last, nameOf(f))
 		}

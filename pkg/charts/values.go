@@ -221,10 +221,12 @@ func (v *Values) translate(kind choice.Kind, row Row, name string, value any) {
 		return
 	}
 	if objects, ok := value.([]any); ok && row.By == "names" {
-		var names []any
+		names, _ := lookUp(v.content, row.Here).([]any) // of the other chart
 		for _, one := range objects {
 			fields, _ := one.(map[string]any)
-			names = append(names, fields["name"])
+			if !slices.Contains(names, fields["name"]) {
+				names = append(names, fields["name"])
+			}
 		}
 		value = names
 	}

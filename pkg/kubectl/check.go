@@ -49,7 +49,7 @@ func newCheckCommand(o *options) *cobra.Command {
 			"OpenShift or its ConfigMap; - is the standard input.")
 	cmd.Flags().BoolVar(&c.values, "values", false,
 		"Print values of the Helm chart for an installation of the charts of cloud-provider-openstack, "+
-			"or for a file with their values (-f). They contain the credentials.")
+			"or for a file with their values or a cloud.conf (-f). They contain the credentials.")
 	return cmd
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,6 +56,11 @@ func (s *session) addTo(ctx context.Context, v *charts.Values, n *neighbour) err
 	if release := meta.Annotations[releaseName]; release != "" {
 		v.Remark(n.title, "Do not uninstall Helm release %s: docs/from-charts.md says how to replace it "+
 			"while pods use volumes", release)
+	}
+	for mark := range labels.Merge(meta.Labels, meta.Annotations) {
+		if strings.Contains(mark, "fluxcd.io/") || strings.Contains(mark, "argoproj.io/") {
+			v.Remark(n.title, "Flux or Argo CD applies it: suspend that, or its driver starts beside ours")
+		}
 	}
 	return s.addLogin(ctx, v, n)
 }
@@ -203,7 +209,7 @@ func (s *session) addLogin(ctx context.Context, v *charts.Values, n *neighbour) 
 		for _, file := range arguments(commandOf(c), "cloud-config") {
 			text, err := read(file)
 			if err != nil {
-				v.Remark("login", "%s: %v. Add --set-file=credentials.clouds=clouds.yaml", file, err)
+				v.Remark("login", "%s: %v. Add what check --values -f prints for a copy of it", file, err)
 				return nil
 			}
 			texts = append(texts, text)

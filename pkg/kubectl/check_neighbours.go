@@ -140,7 +140,11 @@ func (n *neighbour) addSecret(namespace, name string) {
 	}
 }
 
-func (n *neighbour) exists() bool { return n.registered != nil || len(n.workloads) > 0 }
+// exists returns whether a driver runs, or one of a name that is not ours is registered. Our
+// operator takes over a CSIDriver that is left.
+func (n *neighbour) exists() bool {
+	return n.registered != nil && n.served != n.name || len(n.workloads) > 0
+}
 
 // defaultName returns the name that the program of the driver has without an argument.
 func (d driver) defaultName() string { return strings.ToLower(d.title) + ".csi.openstack.org" }

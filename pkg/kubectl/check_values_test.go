@@ -197,6 +197,31 @@ func TestCheckNamesCharts(t *testing.T) {
 	assert.Check(t, !strings.Contains(got, "eyes"), got)
 }
 
+func TestCheckNamesChartsBesideOurs(t *testing.T) {
+	t.Parallel()
+	ours := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "csi.openstack.org/v1alpha1", "kind": "ManilaDriver",
+		"metadata": map[string]any{"name": "nfs.manila.csi.openstack.org"},
+	}}
+	objects := append(chartObjects(t, func(objects map[string]*unstructured.Unstructured) {
+		for name, u := range objects {
+			if strings.Contains(name, "cinder") && u.GetKind() == "Deployment" {
+				u.SetLabels(map[string]string{"helm.toolkit.fluxcd.io/name": "cinder"})
+			}
+		}
+	}), ours)
+	code, stdout, stderr := runOn(t, objects, "check")
+	got := strings.Join(strings.Fields(stdout), " ")
+	for _, want := range []string{
+		"another installation serves driver cinder.csi.openstack.org: Helm release kube-system/c",
+		"another installation serves driver nfs.manila.csi.openstack.org: Helm release kube-system/m",
+	} {
+		assert.Check(t, code == exitFailed && strings.Contains(got, want), "%s%s", stdout, stderr)
+	}
+	code, _, stderr = runOn(t, objects, "check", "--values")
+	assert.Check(t, code == exitOK && strings.Contains(stderr, "Flux or Argo CD applies it"), stderr)
+}
+
 // What cannot be replaced is refused in one sentence, and nothing else is printed.
 func TestValuesAreRefused(t *testing.T) {
 	t.Parallel()
