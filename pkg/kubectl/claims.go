@@ -220,7 +220,14 @@ func (f *claimFacts) boundLinks() []Link {
 	if csi := source.Of(f.volume); csi != nil {
 		text += ", in OpenStack " + csi.VolumeHandle
 	}
-	return []Link{linkf(OK, "%s", text)}
+	links := []Link{linkf(OK, "%s", text)}
+	class := ptr.Deref(f.claim.Spec.StorageClassName, "")
+	isProvisioned := f.volume.Annotations[provisionedBy] != "" // others need no class
+	if f.class == nil && class != "" && isProvisioned && !f.guest.hidden["StorageClasses"] {
+		links = append(links, linkf(Warning, "StorageClass %s does not exist, and without it the claim "+
+			"cannot grow", class).then("Create it again"))
+	}
+	return links
 }
 
 // handle returns the ID of the volume in OpenStack, "" if there is none.
