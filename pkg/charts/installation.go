@@ -83,7 +83,7 @@ func (v *Values) AddFile(text []byte) error {
 	if kind == choice.Manila {
 		spec, _ := v.protocols(values) // AddChart has returned its error
 		v.AddCSIDriver(kind, spec)
-		v.Remark("login", "It is in Secrets that StorageClasses name: add "+
+		v.NoLogin("It is in Secrets that StorageClasses name: add " +
 			"--set-file=credentials.clouds=clouds.yaml.")
 		return nil
 	}
@@ -163,7 +163,7 @@ func (v *Values) addFiles(values map[string]any) error {
 	data, _ := lookUp(values, "secret.data").(map[string]any)
 	text, _ := data[name].(string)
 	if text == "" || !isOn(values, "secret.enabled", false) {
-		v.Remark("login", "It is not in the values: add --set-file=credentials.clouds=clouds.yaml.")
+		v.NoLogin("It is not in the values: add --set-file=credentials.clouds=clouds.yaml.")
 		return nil
 	}
 	return v.AddConf("secret.data", [][]byte{[]byte(text)}, func(path string) ([]byte, error) {

@@ -62,11 +62,7 @@ func (r *Release) Edited(object *unstructured.Unstructured) string {
 			wanted.GetKind() != object.GetKind() || wanted.GetName() != object.GetName() {
 			continue
 		}
-		for _, part := range []string{"spec", "parameters"} {
-			if path := differs(wanted.Object[part], object.Object[part], part); path != "" {
-				return path
-			}
-		}
+		return differs(wanted.Object["spec"], object.Object["spec"], "spec")
 	}
 	return ""
 }

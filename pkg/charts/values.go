@@ -24,6 +24,8 @@ type Values struct {
 	notes   []note
 	rows    []Row
 	login   *clouds.Login
+	// noLogin is true if the login of a driver is not known. Another one may be of another project.
+	noLogin bool
 }
 
 // note is what an administrator must know about values of another chart, or about an object.
@@ -241,15 +243,24 @@ func (v *Values) translate(kind choice.Kind, row Row, name string, value any) {
 	}
 }
 
-// AddLogin sets the credentials. The release has one login for both drivers.
-func (v *Values) AddLogin(l *clouds.Login) error {
+// NoLogin adds why the login of a driver is not known. Then the values contain none.
+func (v *Values) NoLogin(format string, args ...any) {
+	v.Remark("login", format, args...)
+	v.noLogin = true
+	delete(v.content, "credentials")
+}
+
+// addLogin sets the credentials. The release has one login for both drivers.
+func (v *Values) addLogin(l *clouds.Login) error {
 	same := func(a, b *clouds.Login) bool {
 		return bytes.Equal(a.CloudsYAML(), b.CloudsYAML()) && a.CA == b.CA
 	}
 	if v.login != nil && !same(v.login, l) {
 		return errors.New("there are several logins, and a release has one")
 	}
-	v.login = l
+	if v.login = l; v.noLogin {
+		return nil
+	}
 	v.Set("", "credentials.clouds", string(l.CloudsYAML()), "")
 	if l.CA != "" {
 		v.Set("", "credentials.cacert", l.CA, "")
@@ -277,9 +288,8 @@ func (v *Values) addChecked(l *clouds.Login, remarks []string, err error) error 
 		v.Remark("login", "%s", one)
 	}
 	if err != nil {
-		v.Remark("login", "It is not taken over. %v. Then add --set-file=credentials.clouds=clouds.yaml.",
-			err)
+		v.NoLogin("It is not taken over. %v. Then add --set-file=credentials.clouds=clouds.yaml.", err)
 		return nil
 	}
-	return v.AddLogin(l)
+	return v.addLogin(l)
 }

@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,8 +139,9 @@ func (n *neighbour) values() map[string]any {
 	values := map[string]any{}
 	for flag, name := range names {
 		for _, value := range n.arguments(flag) {
-			if _, gate, found := strings.Cut(value, "Topology="); found {
-				value, _, _ = strings.Cut(gate, ",")
+			_, gate, found := strings.Cut(value, "Topology=")
+			if value, _, _ = strings.Cut(cmp.Or(gate, value), ","); flag == "feature-gates" && !found {
+				continue
 			}
 			_ = unstructured.SetNestedField(values, boolean(value), strings.Split(name, ".")...)
 		}
@@ -209,7 +211,7 @@ func (s *session) addLogin(ctx context.Context, v *charts.Values, n *neighbour) 
 		for _, file := range arguments(commandOf(c), "cloud-config") {
 			text, err := read(file)
 			if err != nil {
-				v.Remark("login", "%s: %v. Add what check --values -f prints for a copy of it", file, err)
+				v.NoLogin("%s: %v. Add what check --values -f prints for a copy of it", file, err)
 				return nil
 			}
 			texts = append(texts, text)

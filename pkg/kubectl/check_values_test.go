@@ -136,6 +136,27 @@ func TestValuesOfObjectsWithoutARecord(t *testing.T) {
 	}
 }
 
+// The login of one driver is not that of both.
+func TestValuesContainNoLoginUnlessBothAreKnown(t *testing.T) {
+	t.Parallel()
+	for want, conf := range map[string]string{
+		"trust-id: trusts are not supported": "[Global]\nauth-url=https://k\ntrust-id=t\n",
+		"or does not exist":                  "",
+	} {
+		objects := chartObjects(t, func(objects map[string]*unstructured.Unstructured) {
+			data := map[string]any{"cloud.conf": base64.StdEncoding.EncodeToString([]byte(conf))}
+			if conf == "" {
+				data = nil
+			}
+			_ = unstructured.SetNestedMap(objects["Secret cloud-config"].Object, data, "data")
+		})
+		code, stdout, stderr := runOn(t, objects, "check", "--values")
+		got := strings.Join(strings.Fields(stderr), " ")
+		assert.Check(t, code == exitOK && strings.Contains(got, want), got)
+		assert.Check(t, is.Equal(valueAt(t, stdout, "credentials"), nil), stdout)
+	}
+}
+
 // withRecords returns the objects with the records of the release of Cinder.
 func withRecords(t *testing.T, manifest string) []*unstructured.Unstructured {
 	t.Helper()
