@@ -84,7 +84,9 @@ func (g generator) completePods(property schema, f reflect.StructField) {
 	switch {
 	case rule == "nodes", rule == "added" && f.Name == "Labels":
 		texts := property["additionalProperties"].(schema)
-		texts["pattern"], texts["maxLength"] = labels.Pattern, labels.Max
+		texts["maxLength"] = labels.Max
+		g.entries *= choice.MaxItems
+		g.addPattern(texts, labels.Pattern, labels.Advice)
 		addRules(property, labels.Expressions)
 	case rule == "added":
 		addRules(property, choice.RuleOf(g.kind, "annotations").Expressions[:1]) // the keys

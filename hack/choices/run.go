@@ -77,7 +77,7 @@ func generate(root string) (map[string]string, error) {
 		name := strings.ToLower(string(kind)) + ".v1alpha1.json"
 		files[filepath.Join("assets/schema", name)] = string(text) + "\n"
 	}
-	g := generator{comments: comments, constants: constants, api: true}
+	g := generator{comments: comments, constants: constants, api: true, entries: 1}
 	return files, g.addDefinitions(root, files)
 }
 
@@ -121,6 +121,8 @@ type generator struct {
 	constants map[string][]string
 	// api is true for the fields of an object, and not of the key operator.yaml.
 	api bool
+	// entries is the maximum number of values of a field, in lists and maps.
+	entries int
 }
 
 // comment returns the comment of a field of a type, or of a type that is embedded there.

@@ -14,6 +14,10 @@ import (
 
 type schema map[string]any
 
+// maxCost is the cost of a rule in CEL that API servers of Kubernetes accept, as they estimate it.
+// It grows with the number of texts, the length of each and that of the pattern.
+const maxCost = 10_000_000
+
 // fixed returns whether nobody can set a field: OpenShift fixes the folder of the kubelet.
 func (g generator) fixed(f reflect.StructField) bool { return f.Name == "KubeletDir" && !g.api }
 
@@ -91,11 +95,13 @@ func (g generator) value(t reflect.Type, f reflect.StructField) schema {
 		}
 		return schema{"type": "integer"}
 	case reflect.Map:
+		g.entries *= choice.MaxItems
 		return schema{
 			"type": "object", "additionalProperties": g.value(t.Elem(), f),
 			"maxProperties": choice.MaxItems,
 		}
 	case reflect.Slice:
+		g.entries *= choice.MaxItems
 		return schema{"type": "array", "items": g.value(t.Elem(), f), "maxItems": choice.MaxItems}
 	}
 	text := g.text(f)
@@ -123,12 +129,11 @@ func (g generator) quantity() schema {
 func (g generator) text(f reflect.StructField) schema {
 	rule := choice.RuleOf(g.kind, f.Tag.Get("rule"))
 	text := schema{"type": "string"}
-	if limit := cmp.Or(number(f.Tag.Get("max")), rule.Max); limit > 0 {
+	limit := cmp.Or(number(f.Tag.Get("max")), rule.Max)
+	if limit > 0 {
 		text["maxLength"] = limit
 	}
-	if rule.Pattern != "" {
-		text["pattern"] = rule.Pattern
-	}
+	g.addPattern(text, rule.Pattern, rule.Advice)
 	switch {
 	case f.Type == reflect.TypeFor[choice.Kind]():
 		text["const"] = g.kind
@@ -140,6 +145,19 @@ func (g generator) text(f reflect.StructField) schema {
 		text["minLength"] = 1
 	}
 	return text
+}
+
+// addPattern adds the pattern of texts to their schema. API servers say only that a text does not
+// match a pattern, so their schemas contain a rule with the advice, unless it would cost too much.
+func (g generator) addPattern(text schema, pattern, advice string) {
+	limit, _ := text["maxLength"].(int)
+	switch {
+	case pattern == "":
+	case g.api && g.entries*limit*len(pattern)/10 < maxCost:
+		addRules(text, []choice.Expression{{CEL: "self.matches(r'" + pattern + "')", Message: advice}})
+	default:
+		text["pattern"] = pattern
+	}
 }
 
 // number returns the number in a tag, or 0.

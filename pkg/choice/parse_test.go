@@ -261,7 +261,8 @@ func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 		},
 		"image": {
 			header + "csiAddons: {image: 'registry.example.com/a,b'}\n",
-			`3: csiAddons.image: Invalid value: "registry.example.com/a,b": use the name of an image`,
+			`3: csiAddons.image: Invalid value: "registry.example.com/a,b": use the name of an image, ` +
+				"such as registry.example.com/csi-addons:v1",
 		},
 		"hidden text": {
 			header + "class: {labels: {\"\\u202ex\": 5}}\n",

@@ -11,9 +11,10 @@ type Rule struct {
 	// maximum of its characters.
 	Pattern string
 	Max     int
-	// Advice says what to write instead. Without it, code says more about a wrong value than the
-	// pattern could.
+	// Advice says what to write instead. ByCode says that code tells more about a wrong value, so that
+	// only schemas of the API contain the advice.
 	Advice string
+	ByCode bool
 	// Expressions are conditions in CEL about the whole field, which only a schema of the API
 	// contains. They call no function that Kubernetes 1.29 does not have, because the API server of
 	// 1.30 refuses others.
@@ -31,7 +32,13 @@ const (
 	labelKey  = `^(` + subdomain + `/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	labelText = `^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
 	quantity  = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$`
-	octet     = `(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])`
+	octet     = `(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`
+)
+
+// The advice of several rules.
+const (
+	labelAdvice   = "use letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+	networkAdvice = "use one network, such as 10.0.0.0/16 or fd00::/64"
 )
 
 // reservedKey matches keys of labels and annotations that select pods, or are permissions. Objects
@@ -74,7 +81,7 @@ func RuleOf(kind Kind, name string) Rule {
 		}
 	case "image": // the pattern is that of values in assets
 		return Rule{
-			Pattern: `^[A-Za-z0-9._:/@+~-]+$`, Max: 1024, Advice: "use the name of an image",
+			Pattern: `^[A-Za-z0-9._:/@+~-]+$`, Max: 1024, Advice: "use the name of an image, such as registry.example.com/csi-addons:v1",
 		}
 	case "folder":
 		return Rule{
@@ -83,8 +90,8 @@ func RuleOf(kind Kind, name string) Rule {
 				"letters, digits, '.', '_' and '-'",
 		}
 	case "network":
-		return Rule{Max: 64, Pattern: `^(` + octet + `(\.` + octet + `){3}/(3[0-2]|[12]?[0-9])|` +
-			`[0-9a-fA-F:.]*:[0-9a-fA-F:.]*/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))$`}
+		return Rule{Max: 64, ByCode: true, Advice: networkAdvice, Pattern: `^((` + octet + `\.){3}` +
+			octet + `/(3[0-2]|[12]?\d)|[\da-fA-F:.]*:[\da-fA-F:.]*/(12[0-8]|1[01]\d|[1-9]?\d))$`}
 	}
 	return ruleOfMap(kind, name)
 }
@@ -97,7 +104,10 @@ func ruleOfMap(kind Kind, name string) Rule {
 	}
 	switch name {
 	case "labels":
-		return Rule{Pattern: labelText, Max: 63, Expressions: []Expression{keys}}
+		return Rule{
+			Pattern: labelText, Max: 63, ByCode: true, Advice: labelAdvice,
+			Expressions: []Expression{keys},
+		}
 	case "nodes":
 		return Rule{Expressions: []Expression{{
 			"!('kubernetes.io/os' in self) || self['kubernetes.io/os'] == 'linux'",
@@ -115,12 +125,15 @@ func ruleOfMap(kind Kind, name string) Rule {
 			"use the field defaultClass in place of the annotation " + DefaultAnnotation,
 		}}}
 	case "metadata":
-		return Rule{Pattern: printable, Max: 1023, Expressions: []Expression{{
-			"self.all(k, k != '' && size(k) <= 255 && k.matches(r'" + printable + "'))",
-			"use keys of 1 to 255 printable characters",
-		}}}
+		return Rule{
+			Pattern: printable, Max: 1023, ByCode: true, Advice: "use printable characters",
+			Expressions: []Expression{{
+				"self.all(k, k != '' && size(k) <= 255 && k.matches(r'" + printable + "'))",
+				"use keys of 1 to 255 printable characters",
+			}},
+		}
 	case "labelText":
-		return Rule{Pattern: labelText, Max: 63}
+		return Rule{Pattern: labelText, Max: 63, Advice: labelAdvice}
 	case "quantity":
 		return Rule{Pattern: quantity}
 	case "set":

@@ -49,7 +49,7 @@ func (c *checker) checkText(node *yaml.Node, tag reflect.StructTag, at *field.Pa
 		wrong.Detail = fmt.Sprintf("must have at most %d characters", highest)
 	case tag.Get("enum") != "" && !slices.Contains(values, node.Value):
 		wrong = field.NotSupported(at, node.Value, values)
-	case rule.Advice != "" && !c.pattern(rule.Pattern).MatchString(node.Value):
+	case rule.Advice != "" && !rule.ByCode && !c.pattern(rule.Pattern).MatchString(node.Value):
 		wrong = field.Invalid(at, node.Value, rule.Advice)
 	}
 	if wrong != nil && len(c.invalid) < maxFaults {

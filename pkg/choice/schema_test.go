@@ -107,22 +107,28 @@ func (d *definition) refused(t *testing.T, object map[string]any) []string {
 // checkRefused expects that the API server refuses each field with a fault, or a field above it.
 func checkRefused(t *testing.T, kind choice.Kind, text string, faults []choice.Fault) {
 	t.Helper()
-	d := definitionOf(t, kind)
-	object, err := d.object(text)
-	if spec, isMap := object["spec"].(map[string]any); err != nil || !isMap || spec == nil {
-		return // nothing of a field
-	}
-	refused := d.refused(t, object)
+	fields := map[string]choice.Fault{}
 	for _, fault := range faults {
 		at, _, _ := strings.Cut(fault.Problem, ": ")
 		at = regexp.MustCompile(`\[(\D.*?)\]`).ReplaceAllString(at, ".$1") // a key of a map
 		if quoted := regexp.MustCompile(`^unknown field "(.*)"$`).FindStringSubmatch(at); quoted != nil {
 			at = quoted[1]
 		}
-		if strings.Contains(fault.Problem, "alias") || strings.Contains(at, " ") || at == "apiVersion" ||
-			at == "kind" {
-			continue // about the document
+		if !strings.Contains(fault.Problem, "alias") && !strings.Contains(at, " ") &&
+			at != "apiVersion" && at != "kind" { // others are about the document
+			fields[at] = fault
 		}
+	}
+	if len(fields) == 0 {
+		return // the compilation of the rules takes a while
+	}
+	d := definitionOf(t, kind)
+	object, err := d.object(text)
+	if spec, isMap := object["spec"].(map[string]any); err != nil || !isMap || spec == nil {
+		return // nothing of a field
+	}
+	refused := d.refused(t, object)
+	for at, fault := range fields {
 		assert.Check(t, slices.ContainsFunc(refused, func(other string) bool {
 			return other != "" && (strings.HasPrefix(at, other) || strings.HasPrefix(other, at))
 		}) || onlyOperator(fault), "%q is not among the refused %q in %s", fault.Problem, refused, text)
@@ -141,32 +147,57 @@ func TestDefinitionsAreValidForOldServers(t *testing.T) {
 	t.Parallel()
 	// The server of 1.30 refuses new expressions that 1.29 would not understand.
 	old := environment.MustBaseEnvSet(version.MajorMinor(1, 29))
-	const limit = 100_000_000 // of a CustomResourceDefinition
+	const limit, limitOfRule = 100_000_000, 10_000_000 // of a CustomResourceDefinition
 	for _, kind := range kinds() {
-		d := definitionOf(t, kind)
-		var cost uint64
-		var compile func(s *structural.Structural, root bool, at string, entries uint64)
-		compile = func(s *structural.Structural, root bool, at string, entries uint64) {
-			results, err := cel.Compile(s, model.SchemaDeclType(s, root), celconfig.PerCallLimit, old,
+		d, cost := definitionOf(t, kind), uint64(0)
+		spec := d.structural.Properties["spec"]
+		eachSchema(&spec, "spec", 1, func(s *structural.Structural, at string, entries uint64) {
+			results, err := cel.Compile(s, model.SchemaDeclType(s, false), celconfig.PerCallLimit, old,
 				cel.NewExpressionsEnvLoader())
 			assert.NilError(t, err)
 			for _, result := range results {
 				assert.Check(t, result.Error == nil, "%s %s: %v", kind, at, result.Error)
+				assert.Check(t, entries*result.MaxCost < limitOfRule, "%s %s: %d", kind, at, result.MaxCost)
 				cost += entries * result.MaxCost
 			}
-			for name, property := range s.Properties {
-				compile(&property, false, at+"."+name, entries)
-			}
-			if s.Items != nil {
-				compile(s.Items, false, at+"[]", entries*uint64(*s.ValueValidation.MaxItems))
-			}
-		}
-		for name, property := range d.structural.Properties {
-			if name == "spec" {
-				compile(&property, false, name, 1)
-			}
-		}
+		})
 		assert.Check(t, cost < limit, "%s costs %d", kind, cost)
+	}
+}
+
+// eachSchema calls do for a schema and each one below it, with its path and the maximum number of
+// its values.
+func eachSchema(
+	s *structural.Structural, at string, entries uint64, do func(*structural.Structural, string, uint64),
+) {
+	do(s, at, entries)
+	for name, property := range s.Properties {
+		eachSchema(&property, at+"."+name, entries, do)
+	}
+	if s.Items != nil {
+		eachSchema(s.Items, at+"[]", entries*uint64(*s.ValueValidation.MaxItems), do)
+	}
+	if s.AdditionalProperties != nil {
+		eachSchema(s.AdditionalProperties.Structural, at+"{}",
+			entries*uint64(*s.ValueValidation.MaxProperties), do)
+	}
+}
+
+// About a pattern the API server says only that the value does not match.
+func TestServerSaysWhatToWriteInPlaceOfAWrongText(t *testing.T) {
+	t.Parallel()
+	// Rules about these texts would exceed the cost that API servers accept.
+	costly := regexp.MustCompile(`^spec\.classes\[\]\.(mountOptions\[\]|shareMetadata\{\})$|` +
+		`\.resources\{\}\.(limits|requests)\{\}$`)
+	for _, kind := range kinds() {
+		spec := definitionOf(t, kind).structural.Properties["spec"]
+		eachSchema(&spec, "spec", 1, func(s *structural.Structural, at string, _ uint64) {
+			assert.Check(t, s.ValueValidation == nil || s.ValueValidation.Pattern == "" ||
+				costly.MatchString(at), "%s %s", kind, at)
+			for _, rule := range s.XValidations {
+				assert.Check(t, rule.Message != "", "%s %s: %s", kind, at, rule.Rule)
+			}
+		})
 	}
 }
 

@@ -122,8 +122,7 @@ func validateNetwork(client string, at *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(at, client, fmt.Sprintf("use the network %s/%d",
 			address, address.BitLen()))}
 	case err != nil:
-		return field.ErrorList{field.Invalid(at, client,
-			"use a network such as 10.0.0.0/16 or fd00::/64")}
+		return field.ErrorList{field.Invalid(at, client, networkAdvice)}
 	case network != network.Masked():
 		return field.ErrorList{field.Invalid(at, client, "use the network "+network.Masked().String())}
 	}

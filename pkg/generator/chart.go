@@ -142,6 +142,9 @@ func sealed(schema, definitions map[string]any) {
 		if reserved := reservedRule().FindStringSubmatch(text); reserved != nil {
 			names["not"] = map[string]any{"pattern": reserved[1]}
 		}
+		if own := textRule().FindStringSubmatch(text); own != nil {
+			schema["pattern"] = own[1]
+		}
 		if text == "self.all(a, self.exists_one(b, a == b))" {
 			schema["uniqueItems"] = true
 		}
@@ -215,6 +218,9 @@ func keysRule() *regexp.Regexp {
 	return regexp.MustCompile(`^self\.all\(k, (?:k != '' && size\(k\) <= (\d+) && )?` +
 		`k(\.lowerAscii\(\))?\.matches\(r'(.*)'\)\)$`)
 }
+
+// textRule matches a rule about a text.
+func textRule() *regexp.Regexp { return regexp.MustCompile(`^self\.matches\(r'(.*)'\)$`) }
 
 // reservedRule matches a rule about keys that a map does not contain.
 func reservedRule() *regexp.Regexp {
