@@ -85,6 +85,8 @@ func TestSchemaAgreesWithTheOperator(t *testing.T) {
 		header + "class: {labels: {a: 1}}", header + "classes: [{name: x}]",
 		header + "classes: [{type: " + strings.Repeat("x", 256) + "}]",
 		header + "class: {mountOptions: [" + strings.Repeat("a,", 101) + "]}", header + "class:",
+		header + "pods: {node: {resources: {csi-driver: {limits: {memory: 128m}}}}}",
+		header + "pods: {node: {resources: {csi-driver: {limits: {memory: '0.5'}}}}}",
 	} {
 		_, faults := choice.Parse(choice.Manila, text, flavour.Kubernetes)
 		if err := accepts(t, compiled, text); err == nil || len(faults) == 0 {

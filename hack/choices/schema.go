@@ -79,7 +79,7 @@ func (g generator) value(t reflect.Type, f reflect.StructField) schema {
 	switch t.Kind() {
 	case reflect.Struct:
 		if t == reflect.TypeFor[resource.Quantity]() {
-			return g.quantity()
+			return g.quantity("quantity")
 		}
 		return g.object(t)
 	case reflect.Pointer:
@@ -96,10 +96,14 @@ func (g generator) value(t reflect.Type, f reflect.StructField) schema {
 		return schema{"type": "integer"}
 	case reflect.Map:
 		g.entries *= choice.MaxItems
-		return schema{
+		s := schema{
 			"type": "object", "additionalProperties": g.value(t.Elem(), f),
 			"maxProperties": choice.MaxItems,
 		}
+		if t.Elem() == reflect.TypeFor[resource.Quantity]() {
+			g.addBytes(s)
+		}
+		return s
 	case reflect.Slice:
 		g.entries *= choice.MaxItems
 		return schema{"type": "array", "items": g.value(t.Elem(), f), "maxItems": choice.MaxItems}
@@ -115,9 +119,20 @@ func (g generator) value(t reflect.Type, f reflect.StructField) schema {
 	return text
 }
 
+// addBytes makes the schema of quantities refuse fractions of bytes.
+func (g generator) addBytes(quantities schema) {
+	if g.api {
+		addRules(quantities, choice.RuleOf(g.kind, "byteCount").Expressions)
+		return
+	}
+	quantities["patternProperties"] = schema{
+		choice.RuleOf(g.kind, "byteKeys").Pattern: g.quantity("byteCount"),
+	}
+}
+
 // quantity returns the schema of a quantity, which is a text or a number.
-func (g generator) quantity() schema {
-	rule := choice.RuleOf(g.kind, "quantity")
+func (g generator) quantity(name string) schema {
+	rule := choice.RuleOf(g.kind, name)
 	s := schema{"anyOf": []schema{{"type": "integer"}, {"type": "string"}}, "pattern": rule.Pattern}
 	if g.api {
 		s["x-kubernetes-int-or-string"] = true

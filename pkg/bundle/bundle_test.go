@@ -125,6 +125,16 @@ func TestFillReplacesEarlyPlaceholdersOnly(t *testing.T) {
 	}
 }
 
+func TestFillQuotesImagesOfRegistriesWithIPv6(t *testing.T) {
+	t.Parallel()
+	filled, err := withText(t, "image: ${DRIVER_IMAGE}").Fill(onBothSides(map[string]string{
+		bundle.DriverImage: "[fd00::5]:5000/mirror/csi:v1",
+	}))
+	assert.NilError(t, err)
+	assert.Check(t, is.Equal(string(filled.Assets()[0].Data),
+		`image: "[fd00::5]:5000/mirror/csi:v1"`))
+}
+
 func TestFillListsEveryProblem(t *testing.T) {
 	t.Parallel()
 	assets := withText(t,

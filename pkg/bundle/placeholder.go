@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -102,7 +103,7 @@ func (b *Bundle) Fill(values map[flavour.Side]map[string]string) (*Bundle, error
 func fillText(text []byte, values map[string]string) ([]byte, []error) {
 	var errs []error
 	var pairs []string
-	plain := regexp.MustCompile(`^[A-Za-z0-9._:/@+~-]+$`)
+	plain := regexp.MustCompile(`^(\[[0-9A-Fa-f:]+\])?[A-Za-z0-9._:/@+~-]+$`)
 	for _, name := range Placeholders(text) {
 		value, given := values[name]
 		switch {
@@ -114,6 +115,9 @@ func fillText(text []byte, values map[string]string) ([]byte, []error) {
 		case !plain.MatchString(value):
 			errs = append(errs, fmt.Errorf("the value of ${%s} is not plain text", name))
 		default:
+			if value[0] == '[' { // a registry with an IPv6 address, which would be a list
+				value = strconv.Quote(value)
+			}
 			pairs = append(pairs, "${"+name+"}", value)
 		}
 	}

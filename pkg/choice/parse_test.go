@@ -350,6 +350,10 @@ func TestInvalidOptionsOfNodesAreReportedWithLineAndFix(t *testing.T) {
 		"pods: {node: {resources: {csi-driver: {requests: {memory: 64Mb}}}}}": "3: pods.node." +
 			`resources[csi-driver].requests[memory]: must be a quantity such as 100m, 64Mi or ` +
 			`"0.5", and is 64Mb`,
+		"pods: {node: {resources: {csi-driver: {requests: {memory: 128m}}}}}": "3: pods.node." +
+			"resources[csi-driver].requests[memory]: 128m: use a unit such as Mi, not m",
+		"pods: {node: {resources: {csi-driver: {limits: {hugepages-2Mi: 5n}}}}}": "3: pods.node." +
+			"resources[csi-driver].limits[hugepages-2Mi]: 5n: use a unit such as Mi, not m",
 		"pods: {node: {resources: {csi-driver: {limits: {cpu: 0.5}}}}}": "3: pods.node.resources" +
 			`[csi-driver].limits[cpu]: write "0.5" in quotation marks`,
 		"pods: {node: {resources: {csi-driver: {limits: [cpu]}}}}": "3: pods.node.resources" +

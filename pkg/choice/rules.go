@@ -32,12 +32,16 @@ const (
 	labelKey  = `^(` + subdomain + `/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	labelText = `^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
 	quantity  = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$`
+	// byteKeys matches the resources that have no fractions, and byteCount their quantities.
+	byteKeys  = `(memory|ephemeral-storage|hugepages-.*)`
+	byteCount = `^[+-]?([0-9]+|([0-9]+(\.[0-9]*)?|\.[0-9]+)(Ki|Mi|Gi|Ti|Pi|Ei|[kMGTPE]|[eE][+-]?[0-9]+))$`
 	octet     = `(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`
 )
 
 // The advice of several rules.
 const (
 	labelAdvice   = "use letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+	byteAdvice    = "use a unit such as Mi, not m: memory and storage have no fraction of a byte"
 	networkAdvice = "use one network, such as 10.0.0.0/16 or fd00::/64"
 )
 
@@ -81,7 +85,7 @@ func RuleOf(kind Kind, name string) Rule {
 		}
 	case "image": // the pattern is that of values in assets
 		return Rule{
-			Pattern: `^[A-Za-z0-9._:/@+~-]+$`, Max: 1024, Advice: "use the name of an image, such as registry.example.com/csi-addons:v1",
+			Pattern: `^(\[[0-9A-Fa-f:]+\])?[A-Za-z0-9._:/@+~-]+$`, Max: 1024, Advice: "use the name of an image, such as registry.example.com/csi-addons:v1",
 		}
 	case "folder":
 		return Rule{
@@ -136,6 +140,14 @@ func ruleOfMap(kind Kind, name string) Rule {
 		return Rule{Pattern: labelText, Max: 63, Advice: labelAdvice}
 	case "quantity":
 		return Rule{Pattern: quantity}
+	case "byteKeys":
+		return Rule{Pattern: "^" + byteKeys + "$"}
+	case "byteCount": // of texts without limit, only such expressions are cheap
+		return Rule{Pattern: byteCount, Advice: byteAdvice, Expressions: []Expression{{
+			"self.all(k, k != 'memory' && k != 'ephemeral-storage' && !k.startsWith('hugepages-') || " +
+				"type(self[k]) == int || !(self[k].endsWith('m') || self[k].endsWith('u') || " +
+				"self[k].endsWith('n')))", byteAdvice,
+		}}}
 	case "set":
 		return Rule{Expressions: []Expression{
 			{"self.all(a, self.exists_one(b, a == b))", "use each value once"},

@@ -61,6 +61,9 @@ func (c *checker) checkText(node *yaml.Node, tag reflect.StructTag, at *field.Pa
 func (c *checker) checkQuantity(node *yaml.Node, at *field.Path) {
 	_, err := resource.ParseQuantity(node.Value)
 	switch tag := node.ShortTag(); {
+	case err == nil && c.pattern(`\[`+byteKeys+`\]$`).MatchString(at.String()) &&
+		!c.pattern(byteCount).MatchString(node.Value):
+		c.fault(node.Line, at, "%s: %s", node.Value, byteAdvice)
 	case tag == "!!float" && err == nil:
 		c.fault(node.Line, at, "write %q in quotation marks", node.Value)
 	case tag != "!!int" && (tag != "!!str" || err != nil):

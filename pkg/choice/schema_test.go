@@ -107,10 +107,10 @@ func (d *definition) refused(t *testing.T, object map[string]any) []string {
 // checkRefused expects that the API server refuses each field with a fault, or a field above it.
 func checkRefused(t *testing.T, kind choice.Kind, text string, faults []choice.Fault) {
 	t.Helper()
-	fields := map[string]choice.Fault{}
+	fields, key := map[string]choice.Fault{}, regexp.MustCompile(`\[(\D.*?)\]`)
 	for _, fault := range faults {
 		at, _, _ := strings.Cut(fault.Problem, ": ")
-		at = regexp.MustCompile(`\[(\D.*?)\]`).ReplaceAllString(at, ".$1") // a key of a map
+		at = key.ReplaceAllString(at, ".$1")
 		if quoted := regexp.MustCompile(`^unknown field "(.*)"$`).FindStringSubmatch(at); quoted != nil {
 			at = quoted[1]
 		}
@@ -130,6 +130,7 @@ func checkRefused(t *testing.T, kind choice.Kind, text string, faults []choice.F
 	refused := d.refused(t, object)
 	for at, fault := range fields {
 		assert.Check(t, slices.ContainsFunc(refused, func(other string) bool {
+			other = key.ReplaceAllString(other, ".$1")
 			return other != "" && (strings.HasPrefix(at, other) || strings.HasPrefix(other, at))
 		}) || onlyOperator(fault), "%q is not among the refused %q in %s", fault.Problem, refused, text)
 	}

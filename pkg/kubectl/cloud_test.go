@@ -231,7 +231,8 @@ func TestCheckAcceptsValues(t *testing.T) {
 	}
 	for key := range schema.Properties {
 		if key != "kubeletDir" && key != "clusterID" {
-			valid[key+": {}"] = []string{"- is valid"}
+			value := map[bool]string{true: ": true", false: ": {}"}[key == "enabled"]
+			valid[key+value] = []string{"- is valid"}
 		}
 	}
 	for values, want := range valid {
