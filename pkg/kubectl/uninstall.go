@@ -45,10 +45,14 @@ type uninstallation struct {
 	claims map[string]int
 	// unread are objects that no operator reads, by their resource.
 	unread map[string]string
+	// gone says which managers, by their marks, certainly do not exist any more.
+	gone map[string]bool
 }
 
 func newUninstallCommand(o *options) *cobra.Command {
-	u := &uninstallation{claims: map[string]int{}, unread: map[string]string{}}
+	u := &uninstallation{
+		claims: map[string]int{}, unread: map[string]string{}, gone: map[string]bool{},
+	}
 	cmd := &cobra.Command{
 		Use:   "uninstall [DRIVER]",
 		Short: "Delete operators and drivers, unless volumes are in use",
@@ -112,12 +116,15 @@ func (u *uninstallation) prepare(ctx context.Context, args []string) (found int,
 		return 0, err
 	}
 	u.all = len(args) == 0
-	needed, managed := false, map[string][]string{}
+	needed, managed := false, map[undoing][]string{}
 	for _, d := range u.of {
 		u.namespaces = append(u.namespaces, d.namespace)
 		operator := &object{TypeMeta: metav1.TypeMeta{Kind: deployment, APIVersion: "apps/v1"}}
 		if o := find(ctx, u.guest, d.operatorIn, d.operator, operator); o != nil {
-			managed[u.managerOf(o)] = []string{d.operator} // OLM does not set our labels
+			if o.Labels[partLabel] == "" { // OLM does not set our labels
+				by := u.undoing(ctx, o)
+				managed[by] = append(managed[by], deployment+" "+d.operator)
+			}
 		}
 	}
 	for _, kind := range removedKinds() {
@@ -125,8 +132,8 @@ func (u *uninstallation) prepare(ctx context.Context, args []string) (found int,
 			found++
 			needed = needed || slices.Contains(neededKinds(), kind.Kind)
 			u.namespaces = append(u.namespaces, o.Namespace)
-			manager := u.managerOf(&o)
-			managed[manager] = append(managed[manager], o.Kind+" "+o.Name)
+			by := u.undoing(ctx, &o)
+			managed[by] = append(managed[by], o.Kind+" "+o.Name)
 		}
 	}
 	visit(ctx, u.guest, &corev1.PersistentVolumeClaimList{}, func(c *corev1.PersistentVolumeClaim) {
@@ -137,10 +144,10 @@ func (u *uninstallation) prepare(ctx context.Context, args []string) (found int,
 	if needed {
 		err = u.unused(ctx)
 	}
-	for _, manager := range slices.Sorted(maps.Keys(managed)) {
-		if manager != "" {
-			err = fmt.Errorf("%s would be created again. Run first: %s. If that has ended already, remove "+
-				"its labels and annotations from what it has left", diagnosis.List(managed[manager]), manager)
+	byCommand := func(a, b undoing) int { return cmp.Compare(a.end, b.end) }
+	for _, by := range slices.SortedFunc(maps.Keys(managed), byCommand) {
+		if by.end != "" {
+			err = by.recreated(managed[by])
 		}
 	}
 	if hidden := u.notVisible(); len(hidden) > 0 {

@@ -1,7 +1,6 @@
 package kubectl
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -82,39 +81,6 @@ func (u *uninstallation) isKept(ctx context.Context, o object) bool {
 		fmt.Fprintln(u.Out, wrap("", o.Kind+" "+o.Name+" stays: "+because, 0))
 	}
 	return because != ""
-}
-
-// managerOf returns the command that ends who would create an object again, "" if nobody would.
-// What stays when it has ended has its marks, too.
-func (u *uninstallation) managerOf(o *object) string {
-	helm := "helm uninstall"
-	if !u.all {
-		helm = "helm upgrade --set=" + strings.ToLower(u.of[0].title) + ".enabled=false"
-	}
-	of := func(mark string) string { return cmp.Or(o.Labels[mark], o.Annotations[mark]) }
-	if of("helm.sh/resource-policy") == "keep" ||
-		of("kustomize.toolkit.fluxcd.io/prune") == "disabled" ||
-		strings.Contains(of("argocd.argoproj.io/sync-options"), "Delete=false") {
-		return ""
-	}
-	for _, by := range []struct{ mark, command, namespace string }{
-		{"kustomize.toolkit.fluxcd.io/name", "flux delete kustomization", "kustomize.toolkit.fluxcd.io/"},
-		{"helm.toolkit.fluxcd.io/name", "flux delete helmrelease", "helm.toolkit.fluxcd.io/"},
-		{"argocd.argoproj.io/tracking-id", "argocd app delete", ""},
-		{"meta.helm.sh/release-name", helm, "meta.helm.sh/release-"},
-		{"olm.owner", "kubectl delete subscription " + o.Name + ", and csv", ""},
-	} {
-		name, _, _ := strings.Cut(of(by.mark), ":") // the ID of Argo CD continues with the object
-		isLeft := o.Kind == definition && strings.Contains(by.mark, "helm")
-		if name == "" || isLeft {
-			continue
-		}
-		if in := of(by.namespace + "namespace"); in != "" {
-			name += " --namespace=" + in
-		}
-		return by.command + " " + name
-	}
-	return ""
 }
 
 // others returns the objects in a namespace that are neither of the installation or of Kubernetes,

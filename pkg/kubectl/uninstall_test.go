@@ -19,6 +19,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -117,7 +119,7 @@ func newInstalledCluster(t *testing.T, files []unstructured.Unstructured, more .
 				map[string]string{partLabel: partOf, instanceLabel: d.instance()}))
 		}
 	}
-	for _, kind := range kindsInTests() {
+	for _, kind := range append(kindsInTests(), managerKinds()...) {
 		if !types.Recognizes(kind) {
 			types.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 			types.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"),
@@ -177,6 +179,48 @@ func (c *installedCluster) uninstall(args ...string) (int, string) {
 func kindsInTests() []schema.GroupVersionKind {
 	return slices.Concat(removedKinds(), kindsOf(corev1.SchemeGroupVersion, "PersistentVolumeClaim",
 		"PersistentVolume", "Pod"))
+}
+
+// managed returns the Deployment of an operator with a mark, and its namespace `in`.
+func managed(key, value string, isLabel bool) client.Object {
+	o := &appsv1.Deployment{}
+	o.Namespace, o.Name = defaultNamespace, "manila-csi-driver-operator"
+	o.Labels = map[string]string{partLabel: partOf, instanceLabel: "openstack-manila"}
+	o.Spec.Template.Spec.Containers = []corev1.Container{{}}
+	marks := map[string]string{
+		key: value, strings.TrimSuffix(key, "name") + "namespace": "in",
+	}
+	if isLabel {
+		maps.Copy(marks, o.GetLabels())
+		o.SetLabels(marks)
+	} else {
+		o.SetAnnotations(marks)
+	}
+	return o
+}
+
+// managers are objects that create marked objects again, with their definitions.
+func managers() (all []client.Object) {
+	for _, kind := range managerKinds() {
+		plural := strings.ToLower(kind.Kind) + "s"
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		crd.Name, crd.Spec.Group = plural+"."+kind.Group, kind.Group
+		crd.Spec.Names.Kind = kind.Kind
+		crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{
+			{Name: "v0"}, {Name: kind.Version, Served: true},
+		}
+		all = append(all, crd, newObject(kind.GroupVersion().String(), kind.Kind, "in", "drivers", nil))
+	}
+	return append(all, newObject("v1", "Secret", "in", "sh.helm.release.v1.drivers.v1",
+		map[string]string{"owner": "helm", "name": "drivers", "status": "deployed"}))
+}
+
+func managerKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"},
+		{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"},
+		{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"},
+	}
 }
 
 // ServerPreferredNamespacedResources returns the kinds of the cluster.
@@ -417,20 +461,7 @@ func TestUninstallRefuses(t *testing.T) {
 	byClass := fence.DeepCopy()
 	byClass.Spec.Driver, byClass.Spec.NetworkFenceClassName = "", "gone"
 	marked := func(key, value string, isLabel bool) []client.Object {
-		o := &appsv1.Deployment{}
-		o.Namespace, o.Name = defaultNamespace, "manila-csi-driver-operator"
-		o.Labels = map[string]string{partLabel: partOf, instanceLabel: "openstack-manila"}
-		o.Spec.Template.Spec.Containers = []corev1.Container{{}}
-		marks := map[string]string{
-			key: value, strings.TrimSuffix(key, "name") + "namespace": "in",
-		}
-		if isLabel {
-			maps.Copy(marks, o.GetLabels())
-			o.SetLabels(marks)
-		} else {
-			o.SetAnnotations(marks)
-		}
-		return []client.Object{o}
+		return append(managers(), managed(key, value, isLabel))
 	}
 	many := claims()
 	for i := range 3000 {
@@ -471,6 +502,59 @@ func TestUninstallRefuses(t *testing.T) {
 				strings.ToLower(says)) && strings.Contains(output, nothingChanged) && len(output) < 500,
 				"exit code %d: %s", code, output)
 			assert.Check(t, is.Len(c.deleted, 0))
+		})
+	}
+}
+
+// Who has made the objects is gone, or was ended, or cannot be read. Argo CD may be elsewhere.
+func TestUninstallGoesOnWithoutAManager(t *testing.T) {
+	t.Parallel()
+	const release, argo = "meta.helm.sh/release-name", "argocd.argoproj.io/tracking-id"
+	const unmark = "already, run: kubectl annotate deployment --all-namespaces " +
+		"--selector=app.kubernetes.io/part-of=openstack-csi "
+	files, all := manifests(t), managers()
+	ended := all[len(all)-1].DeepCopyObject().(client.Object)
+	ended.SetLabels(map[string]string{"owner": "helm", "name": "drivers", "status": "uninstalled"})
+	definitions := []client.Object{all[0], all[2], all[4]}
+	for name, test := range map[string]struct {
+		mark   string
+		more   []client.Object
+		hidden bool
+		says   string
+	}{
+		"release":                {mark: release},
+		"release that has ended": {mark: release, more: []client.Object{ended}},
+		"release that is hidden": {mark: release, hidden: true, says: unmark + release},
+		"Kustomization":          {mark: "kustomize.toolkit.fluxcd.io/name", more: definitions},
+		"Kustomization that is hidden": {
+			mark: "kustomize.toolkit.fluxcd.io/name", more: definitions, hidden: true,
+			says: unmark + "kustomize.toolkit.fluxcd.io/name-",
+		},
+		"HelmRelease":              {mark: "helm.toolkit.fluxcd.io/name", more: definitions},
+		"HelmRelease without Flux": {mark: "helm.toolkit.fluxcd.io/name"},
+		"Application":              {mark: argo, more: definitions},
+		"Argo CD elsewhere":        {mark: argo, says: unmark + argo},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newInstalledCluster(t, files)
+			o := managed(test.mark, "drivers:apps/Deployment:x/y", false)
+			_ = c.WithWatch.Delete(t.Context(), o.DeepCopyObject().(client.Object))
+			for _, o := range append(test.more, o) {
+				assert.NilError(t, c.Create(t.Context(), o.DeepCopyObject().(client.Object)))
+			}
+			c.deleted = nil
+			c.WithWatch = interceptor.NewClient(c.WithWatch, interceptor.Funcs{List: func(
+				ctx context.Context, w client.WithWatch, list client.ObjectList, by ...client.ListOption,
+			) error {
+				if in := (&client.ListOptions{}).ApplyOptions(by).Namespace; test.hidden && in == "in" {
+					return apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+				}
+				return w.List(ctx, list, by...)
+			}})
+			code, output := c.uninstall()
+			assert.Check(t, (code == exitOK) == (test.says == "") && strings.Contains(output, test.says) &&
+				(len(c.deleted) > 0) == (test.says == ""), "exit code %d: %s", code, output)
 		})
 	}
 }
