@@ -85,8 +85,7 @@ func (g generator) completePods(property schema, f reflect.StructField) {
 	case rule == "nodes", rule == "added" && f.Name == "Labels":
 		texts := property["additionalProperties"].(schema)
 		texts["maxLength"] = labels.Max
-		g.entries *= choice.MaxItems
-		g.addPattern(texts, labels.Pattern, labels.Advice)
+		g.each().addPattern(texts, labels.Pattern, labels.Advice)
 		addRules(property, labels.Expressions)
 	case rule == "added":
 		addRules(property, choice.RuleOf(g.kind, "annotations").Expressions[:1]) // the keys

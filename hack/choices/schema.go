@@ -95,9 +95,8 @@ func (g generator) value(t reflect.Type, f reflect.StructField) schema {
 		}
 		return schema{"type": "integer"}
 	case reflect.Map:
-		g.entries *= choice.MaxItems
 		s := schema{
-			"type": "object", "additionalProperties": g.value(t.Elem(), f),
+			"type": "object", "additionalProperties": g.each().value(t.Elem(), f),
 			"maxProperties": choice.MaxItems,
 		}
 		if t.Elem() == reflect.TypeFor[resource.Quantity]() {
@@ -105,8 +104,9 @@ func (g generator) value(t reflect.Type, f reflect.StructField) schema {
 		}
 		return s
 	case reflect.Slice:
-		g.entries *= choice.MaxItems
-		return schema{"type": "array", "items": g.value(t.Elem(), f), "maxItems": choice.MaxItems}
+		return schema{
+			"type": "array", "items": g.each().value(t.Elem(), f), "maxItems": choice.MaxItems,
+		}
 	}
 	text := g.text(f)
 	if values := g.constants[t.Name()]; values != nil && !choice.IsOurs(t) {
@@ -117,6 +117,13 @@ func (g generator) value(t reflect.Type, f reflect.StructField) schema {
 		text["default"] = value
 	}
 	return text
+}
+
+// each returns the generator of the elements of a list or a map.
+func (g generator) each() generator {
+	of := g
+	of.entries *= choice.MaxItems
+	return of
 }
 
 // addBytes makes the schema of quantities refuse fractions of bytes.

@@ -34,8 +34,9 @@ const (
 	quantity  = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$`
 	// byteKeys matches the resources that have no fractions, and byteCount their quantities.
 	byteKeys  = `(memory|ephemeral-storage|hugepages-.*)`
-	byteCount = `^[+-]?([0-9]+|([0-9]+(\.[0-9]*)?|\.[0-9]+)(Ki|Mi|Gi|Ti|Pi|Ei|[kMGTPE]|[eE][+-]?[0-9]+))$`
-	octet     = `(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`
+	byteCount = `^[+-]?([0-9]+|([0-9]+(\.[0-9]*)?|\.[0-9]+)` +
+		`(Ki|Mi|Gi|Ti|Pi|Ei|[kMGTPE]|[eE][+-]?[0-9]+))$`
+	octet = `(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`
 )
 
 // The advice of several rules.
@@ -85,7 +86,8 @@ func RuleOf(kind Kind, name string) Rule {
 		}
 	case "image": // the pattern is that of values in assets
 		return Rule{
-			Pattern: `^(\[[0-9A-Fa-f:]+\])?[A-Za-z0-9._:/@+~-]+$`, Max: 1024, Advice: "use the name of an image, such as registry.example.com/csi-addons:v1",
+			Pattern: `^(\[[0-9A-Fa-f:]+\])?[A-Za-z0-9._:/@+~-]+$`, Max: 1024,
+			Advice: "use the name of an image, such as registry.example.com/csi-addons:v1",
 		}
 	case "folder":
 		return Rule{

@@ -168,8 +168,8 @@ func TestDefinitionsAreValidForOldServers(t *testing.T) {
 
 // eachSchema calls do for a schema and each one below it, with its path and the maximum number of
 // its values.
-func eachSchema(
-	s *structural.Structural, at string, entries uint64, do func(*structural.Structural, string, uint64),
+func eachSchema(s *structural.Structural, at string, entries uint64,
+	do func(*structural.Structural, string, uint64),
 ) {
 	do(s, at, entries)
 	for name, property := range s.Properties {
