@@ -37,10 +37,8 @@ func (s *session) addTo(ctx context.Context, v *charts.Values, n *neighbour) err
 	if err != nil {
 		return err
 	}
-	if n.volumes > 0 || s.guest.hidden["PersistentVolumes"] {
-		v.AddCSIDriver(n.kind, n.registered.Spec)
-	}
-	if n.zoned > 0 { // without topology no pod could use these
+	v.AddCSIDriver(n.kind, n.registered.Spec) // inline volumes have no PersistentVolume
+	if n.zoned > 0 {                          // without topology no pod could use these
 		v.Set(n.kind, strings.ToLower(n.title)+".spec.topology", choice.Enabled, "")
 	}
 	meta := n.workloads[0].meta
