@@ -1,11 +1,19 @@
 package cloudprobe
 
-import "k8s.io/component-base/metrics"
+import (
+	"errors"
+
+	"k8s.io/component-base/metrics"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
 
 // Metrics count the probes of a Probe. Without RegisterWith they record nothing.
 type Metrics struct {
 	reachable *metrics.GaugeVec
 	probes    *metrics.CounterVec
+	// limit and used are about quotas.
+	limit, used *metrics.GaugeVec
 }
 
 func newMetrics() Metrics {
@@ -19,15 +27,30 @@ func newMetrics() Metrics {
 			Name: "openstack_csi_cloud_checks_total",
 			Help: "Probes of OpenStack by result: Open, or the reason why not.",
 		}, []string{"service", "result"}),
+		limit: metrics.NewGaugeVec(&metrics.GaugeOpts{
+			Name: "openstack_csi_quota_limit",
+			Help: "Quota of the OpenStack project, sizes in GiB. Absent without a limit.",
+		}, []string{"driver", "resource"}),
+		used: metrics.NewGaugeVec(&metrics.GaugeOpts{
+			Name: "openstack_csi_quota_used",
+			Help: "Use of the quota, also by others in the OpenStack project. Absent without a limit.",
+		}, []string{"driver", "resource"}),
 	}
 }
 
 // RegisterWith adds the metrics to a registry.
 func (m Metrics) RegisterWith(register func(metrics.Registerable) error) error {
-	if err := register(m.reachable); err != nil {
-		return err
+	return errors.Join(register(m.reachable), register(m.probes), register(m.limit), register(m.used))
+}
+
+// observeQuotas replaces the quotas.
+func (m Metrics) observeQuotas(driver string, found []openstack.Quota) {
+	m.limit.Reset()
+	m.used.Reset()
+	for _, q := range found {
+		m.limit.WithLabelValues(driver, q.Resource).Set(float64(q.Limit))
+		m.used.WithLabelValues(driver, q.Resource).Set(float64(q.Used))
 	}
-	return register(m.probes)
 }
 
 func (m Metrics) observe(service string, o outcome) {

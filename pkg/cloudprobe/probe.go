@@ -67,6 +67,10 @@ type Options struct {
 	Interval time.Duration
 	// Access is the access to OpenStack. A change causes a probe immediately.
 	Access Access
+	// Driver is the name of the CSI driver, a label of metrics. Quotas is optional: it returns the
+	// quotas of the project, with a request that nothing depends on.
+	Driver string
+	Quotas func(context.Context) ([]openstack.Quota, error)
 	// Triggers are optional. Their events cause a probe immediately, after a call of OnTrigger, which
 	// is optional, too.
 	Triggers  []factory.Informer
@@ -92,6 +96,7 @@ type Probe struct {
 	probedAt   time.Time
 	generation int
 	last       outcome
+	quotas     quotas
 	// published is the reason in the last event.
 	published string
 }
@@ -160,7 +165,10 @@ func (p *Probe) sync(ctx context.Context, _ factory.SyncContext) error {
 		p.generation = cmp.Or(before, p.Access.Generation()) // the first probe waits for the access
 		p.Metrics.observe(p.Service, p.last)
 	}
-	return p.publish(ctx, p.last)
+	if err := p.publish(ctx, p.last); err != nil {
+		return err
+	}
+	return p.checkQuotas(ctx)
 }
 
 // due returns false for a retry after an error of the API server, which repeats only publish.

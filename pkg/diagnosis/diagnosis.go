@@ -86,6 +86,7 @@ func Rules() []Rule {
 		{"ShareTypesServed", yes, Warning, "openstackcsinotserved"},
 		{"SnapshotsServed", yes, Warning, "openstackcsinotserved"},
 		{"UserConfigValid", yes, Warning, "openstackcsinotserved"},
+		{"Quota", yes, Warning, "openstackcsiquotanearlyfull"},
 		{"", yes, Warning, ""},
 	}
 }

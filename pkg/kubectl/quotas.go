@@ -32,26 +32,24 @@ func (c *cloud) quotas(ctx context.Context, d driver, types ...string) (links []
 			links = append(links, linkf(NotVisible, "%v", err))
 		}
 		for _, q := range found {
-			each := strings.HasPrefix(q.Resource, "per_")
-			ofType := strings.Contains(strings.TrimPrefix(q.Resource, "snapshot_"), "_") && !each
+			limit, known := limits[q.Resource]
+			isProjects := of != "" && known && limit == q.Limit // which is the default
+			ofType := strings.Contains(strings.TrimPrefix(q.Resource, "snapshot_"), "_")
+			text := fmt.Sprintf("%s%s: %d of %d left", q.Resource, of, max(0, q.Limit-q.Used), q.Limit)
+			switch {
+			case isProjects, ofType && q.Used == 0: // also the limit of each volume
+			case q.Limit == 0:
+				left = append(left, q.Resource+of+": none allowed")
+			case q.Used*percent >= q.Limit*nearly:
+				full = append(full, text)
+			default:
+				left = append(left, text)
+			}
 			if of == "" {
 				limits[q.Resource] = q.Limit
-			} else if limit, found := limits[q.Resource]; found && limit == q.Limit {
-				continue // that of the project is the default
 			}
 			if of == "" && q.Resource == "gigabytes" {
 				used = q.Used
-			}
-			text := fmt.Sprintf("%s%s: %d of %d left", q.Resource, of, max(0, q.Limit-q.Used), q.Limit)
-			switch {
-			case q.Limit > 0 && q.Used*percent >= q.Limit*nearly:
-				full = append(full, text)
-			case each:
-				left = append(left, fmt.Sprintf("%s: at most %d", q.Resource, q.Limit))
-			case q.Limit == 0 && !ofType:
-				left = append(left, q.Resource+of+": none allowed")
-			case !ofType || q.Used > 0:
-				left = append(left, text)
 			}
 		}
 	}

@@ -56,7 +56,11 @@ func (s *fixture) sendAllOfOperators() {
 	_, computeZones := client.ComputeZones(ctx)
 	_, shareZones := client.ShareZones(ctx)
 	_, expiry := client.CredentialExpiry(ctx)
-	check(s.t, errors.Join(types, volumeZones, computeZones, shareZones, expiry))
+	_, shareTypes := client.ShareTypes(ctx)
+	_, volumeQuotas := client.VolumeQuotas(ctx)
+	_, shareQuotas := client.ShareQuotas(ctx)
+	check(s.t, errors.Join(types, volumeZones, computeZones, shareZones, expiry, shareTypes,
+		volumeQuotas, shareQuotas))
 	gone := once(status(http.StatusNotFound))
 	gone.Service = simulator.Share
 	s.fault(gone)

@@ -66,7 +66,7 @@ func entries() []entry {
 		{"*LegacyController", always, perOperator, (*driver).legacyController},
 		// Conditions <service>CredentialsAccepted and <service>CredentialsExpireSoon.
 		{"<service>Credentials", always, perDriver, (*driver).credentials},
-		// Conditions <service>CloudReachable and <service>ControllerDisabled.
+		// Conditions <service>CloudReachable, <service>ControllerDisabled and <service>Quota.
 		{"<service>CloudProbe", always, perOperator, (*driver).cloudProbe},
 		// Condition <service>UserConfigValid.
 		{"<service>UserConfig", always, perOperator, (*driver).userConfig},

@@ -136,5 +136,6 @@ func (d Dependencies) ProbeOptions(
 	return cloudprobe.Options{
 		Service: service, FieldManager: fieldManager, Operator: d.Cluster.Operator, Events: d.Events,
 		Clock: d.Clock, Interval: d.Settings.PollInterval, Access: access,
+		Driver: d.Driver,
 	}
 }

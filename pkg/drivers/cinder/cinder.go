@@ -14,6 +14,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/plugin"
 	"github.com/openstack-csi/csi-operator/pkg/zones"
 )
@@ -67,6 +68,8 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	tracker := newTracker(s, sources, credentials)
 	types := newVolumeTypes(s, sources.choices, credentials)
 	config := newConfigSync(s, sources, tracker, types, credentials)
+	probe := newProbe(s, sources, tracker, types, credentials)
+	probe.Quotas = credentials.Quotas((*openstack.Client).VolumeQuotas)
 	return plugin.Components{
 		ControllerHooks: config.controllerHooks(),
 		NodeHooks:       config.nodeHooks(),
@@ -74,7 +77,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 		Credentials:     credentials,
 		Controllers:     []factory.Controller{config, types},
 		Ready:           config.written,
-		Probe:           newProbe(s, sources, tracker, types, credentials),
+		Probe:           probe,
 	}, nil
 }
 

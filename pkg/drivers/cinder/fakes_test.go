@@ -162,7 +162,7 @@ func (b *fixture) advance(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d
 // probe sends a probe if one is due.
 func (b *fixture) probe(t *testing.T) {
 	t.Helper()
-	assert.NilError(t, b.prober.Sync(t.Context(), nil))
+	assert.NilError(t, b.prober.Sync(t.Context(), factory.NewSyncContext("test", b.events)))
 }
 
 // trigger sends a probe, as an event of the administrator's ConfigMap does.

@@ -84,6 +84,7 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	poll := s.ProbeOptions(service, "Manila-Gate", credentials)
 	poll.Triggers, poll.OnTrigger = choices.Informers(), topology.tracker.Refresh
 	poll.Reads = []factory.Informer{topology.deployed}
+	poll.Quotas = credentials.Quotas((*openstack.Client).ShareQuotas)
 	shareTypes := func(ctx context.Context) ([]openstack.Type, error) {
 		client, err := credentials.Client(ctx)
 		if err != nil {

@@ -1,0 +1,88 @@
+//go:build integration
+
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	opv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
+)
+
+// nearlyFull is a cloud whose quotas of gigabytes others nearly fill. It allows no snapshots.
+func nearlyFull() simulator.Config {
+	quotas := []simulator.Quota{
+		{Resource: "gigabytes", Limit: 1000, Others: 930}, {Resource: "snapshots", Limit: 0},
+	}
+	return simulator.Config{VolumeQuotas: quotas, ShareQuotas: quotas}
+}
+
+func TestNearlyFullQuotaIsAWarning(t *testing.T) {
+	t.Parallel()
+	for _, s := range subjects() {
+		t.Run(s.Program, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, options{Subject: s, Cloud: nearlyFull()})
+			e.awaitAvailable()
+			condition := ofSubject(s, "Manila", "Cinder") + "Quota"
+			e.eventually(soon, func() error {
+				return errors.Join(e.hasCondition(condition, opv1.ConditionFalse, "NearlyFull",
+					"gigabytes (limit 1000)"), e.hasCondition(ready, opv1.ConditionTrue, "AsExpected"))
+			})
+			for _, want := range []struct {
+				name, resource string
+				value          float64
+			}{
+				{"openstack_csi_quota_used", "gigabytes", 930},
+				{"openstack_csi_quota_limit", "gigabytes", 1000},
+				{"openstack_csi_quota_limit", "snapshots", 0},
+			} {
+				got, err := e.metric(want.name, fmt.Sprintf("driver=%q", e.subject.ClusterCSIDriver),
+					fmt.Sprintf("resource=%q", want.resource))
+				e.must(err)
+				if got != want.value {
+					t.Errorf("%s of %s is %v, want %v", want.name, want.resource, got, want.value)
+				}
+			}
+		})
+	}
+}
+
+// The access rules of the credentials permit everything but quotas.
+func TestRefusedQuotasChangeNothing(t *testing.T) {
+	t.Parallel()
+	for _, s := range subjects() {
+		t.Run(s.Program, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, options{Subject: s, Cloud: nearlyFull(), Before: func(e *env) {
+				for _, path := range []string{"/share/v2/limits", "/volume/v3/os-quota-sets"} {
+					e.fault(simulator.Fault{
+						Mode: simulator.Status, PathPrefix: path, Status: http.StatusUnauthorized,
+					})
+				}
+			}})
+			e.awaitAvailable()
+			path := ofSubject(s, "/share/v2/limits", "/volume/v3/os-quota-sets")
+			_, err := e.cloud.WaitRequest(e.ctx(), func(r simulator.Request) bool {
+				return len(r.Path) >= len(path) && r.Path[:len(path)] == path
+			})
+			e.must(err)
+			for range 2 {
+				before := e.cloud.Counters().Logins
+				e.cloud.RevokeTokens()
+				e.eventually(soon, func() error {
+					if e.cloud.Counters().Logins == before {
+						return errors.New("no login yet")
+					}
+					return e.hasNoCondition(ofSubject(s, "Manila", "Cinder") + "Quota")
+				})
+			}
+			e.must(e.hasCondition(ofSubject(s, "Manila", "Cinder")+"CloudReachable", opv1.ConditionTrue, ""))
+			e.must(e.hasCondition(ready, opv1.ConditionTrue, "AsExpected"))
+		})
+	}
+}
