@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -62,8 +63,10 @@ func (c *cloud) quotas(ctx context.Context, d driver, types ...string) (links []
 		found, err = c.client.ShareUserQuotas(ctx)
 		add(" of the user", found, err)
 		for _, name := range types {
-			found, err = c.client.ShareTypeQuotas(ctx, name)
-			add(" of type "+name, found, err)
+			if name != "" {
+				found, err = c.client.ShareTypeQuotas(ctx, name)
+				add(" of type "+name, found, err)
+			}
 		}
 	}
 	if len(full) > 0 {
@@ -86,7 +89,7 @@ func (v *volumeList) quotaLinks(
 		}
 		types := map[string]bool{}
 		for _, one := range l.Volumes {
-			if one.Driver == d.name && facts.types[one.Class] != "" {
+			if one.Driver == d.name {
 				types[facts.types[one.Class]] = true
 			}
 		}
@@ -107,7 +110,7 @@ func (f *claimFacts) quotaLinks(ctx context.Context, chain []Link) []Link {
 			"and what others in its project use: run this command with --clouds clouds.yaml"))
 	}
 	login, err := f.cloud.login(ctx)
-	if f.err = err; err != nil || login.State != OK {
+	if f.err = cmp.Or(f.err, err); err != nil || login.State != OK {
 		return []Link{also(login)}
 	}
 	if _, err := f.cloud.types(ctx, f.sys.of.kind); err != nil { // it finds the service

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
@@ -23,32 +25,33 @@ func nearlyFull() simulator.Config {
 
 func TestNearlyFullQuotaIsAWarning(t *testing.T) {
 	t.Parallel()
-	for _, s := range subjects() {
-		t.Run(s.Program, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, options{Subject: s, Cloud: nearlyFull()})
-			e.awaitAvailable()
-			condition := ofSubject(s, "Manila", "Cinder") + "Quota"
-			e.eventually(soon, func() error {
-				return errors.Join(e.hasCondition(condition, opv1.ConditionFalse, "NearlyFull",
-					"gigabytes (limit 1000)"), e.hasCondition(ready, opv1.ConditionTrue, "AsExpected"))
-			})
-			for _, want := range []struct {
-				name, resource string
-				value          float64
-			}{
-				{"openstack_csi_quota_used", "gigabytes", 930},
-				{"openstack_csi_quota_limit", "gigabytes", 1000},
-				{"openstack_csi_quota_limit", "snapshots", 0},
-			} {
-				got, err := e.metric(want.name, fmt.Sprintf("driver=%q", e.subject.ClusterCSIDriver),
-					fmt.Sprintf("resource=%q", want.resource))
-				e.must(err)
-				if got != want.value {
-					t.Errorf("%s of %s is %v, want %v", want.name, want.resource, got, want.value)
-				}
+	for _, f := range flavour.OnOpenShift() {
+		for _, s := range subjects() {
+			if !long && f != flavour.Standalone {
+				continue
 			}
-		})
+			t.Run(s.Program+"/"+string(f), func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t, options{Subject: s, Flavour: f, Cloud: nearlyFull()})
+				e.awaitAvailable()
+				e.eventually(soon, func() error {
+					return errors.Join(e.hasCondition(ofSubject(s, "Manila", "Cinder")+"Quota",
+						opv1.ConditionFalse, "NearlyFull", "gigabytes (limit 1000)"),
+						e.hasCondition(ready, opv1.ConditionTrue, "AsExpected"))
+				})
+				for series, want := range map[string]float64{
+					"used gigabytes": 930, "limit gigabytes": 1000, "limit snapshots": 0,
+				} {
+					name, resource, _ := strings.Cut(series, " ")
+					got, err := e.metric("openstack_csi_quota_"+name,
+						fmt.Sprintf("driver=%q", e.subject.ClusterCSIDriver),
+						fmt.Sprintf("resource=%q", resource))
+					if err != nil || got != want {
+						t.Errorf("the metric of %s is %v, %v; want %v", series, got, err, want)
+					}
+				}
+			})
+		}
 	}
 }
 
