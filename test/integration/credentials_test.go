@@ -50,8 +50,8 @@ func (e *env) probesWithOneRequest() {
 	assert.Check(e.t, counters.LoginAttempts == 1, "%d logins, want 1", counters.LoginAttempts)
 	others := counters.Total() - counters.Calls[shareTypesCall] - counters.LoginAttempts
 	if others > 2 {
-		e.t.Errorf("%d requests are neither logins nor lists of share types, want at most the discovery "+
-			"of the identity service: %v", others, counters.Calls)
+		e.t.Errorf("%d requests are neither logins nor lists of share types, want at most those for "+
+			"the versions and the quotas of Manila: %v", others, counters.Calls)
 	}
 }
 
