@@ -129,7 +129,8 @@ func sealed(schema, definitions map[string]any) {
 	rules, _ := schema["x-kubernetes-validations"].([]any)
 	names := map[string]any{}
 	for _, rule := range rules {
-		text, _ := rule.(map[string]any)["rule"].(string)
+		rule, _ := rule.(map[string]any)
+		text, _ := rule["rule"].(string)
 		if keys := keysRule().FindStringSubmatch(text); keys != nil {
 			names["pattern"] = keys[3]
 			if keys[2] != "" { // without regard to case, but only for these letters
@@ -143,7 +144,7 @@ func sealed(schema, definitions map[string]any) {
 			names["not"] = map[string]any{"pattern": reserved[1]}
 		}
 		if own := textRule().FindStringSubmatch(text); own != nil {
-			schema["pattern"] = own[1]
+			schema["pattern"], schema["$comment"] = own[1], rule["message"]
 		}
 		if text == "self.all(a, self.exists_one(b, a == b))" {
 			schema["uniqueItems"] = true

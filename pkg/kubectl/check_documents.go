@@ -73,21 +73,30 @@ func contentsOf(text []byte) *fileContents {
 	return found
 }
 
-// check returns the choices in each document, and all mistakes.
+// check returns the choices in each document, and all mistakes. The schema repeats what the parser
+// says about a line, but may suggest a name.
 func (c *fileContents) check() (configs []*choice.Config, faults []choice.Fault, err error) {
 	faults = c.faults
 	for _, part := range c.documents {
 		config, problems := part.parse()
 		configs, faults = append(configs, config), append(faults, problems...)
 	}
+	byParser := len(faults)
 	validator, err := newValidator()
 	for _, part := range c.judged {
-		if err != nil {
-			return nil, nil, err
+		var refused []choice.Fault
+		if err == nil {
+			refused, err = validator.faults(part)
 		}
-		var problems []choice.Fault
-		problems, err = validator.faults(part)
-		faults = append(faults, problems...)
+		for _, f := range refused {
+			i := slices.IndexFunc(faults[:byParser], func(by choice.Fault) bool { return by.Line == f.Line })
+			switch {
+			case i < 0:
+				faults = append(faults, f)
+			case strings.Contains(f.Problem, "did you mean"):
+				faults[i] = f
+			}
+		}
 	}
 	return configs, faults, err
 }

@@ -61,16 +61,12 @@ func (c *check) checkFile(ctx context.Context, s *session) *Explanation {
 	return e
 }
 
-// problems returns the mistakes in the order of their lines. Of two about a line only one is shown,
-// because the schema repeats what the parser says: the one that suggests a name, or that of the
-// parser.
+// problems returns the mistakes in the order of their lines.
 func (c *check) problems(faults []choice.Fault) (found []Link) {
-	suggests := func(f choice.Fault) int { return -strings.Count(f.Problem, "did you mean") }
-	slices.SortStableFunc(faults, func(a, b choice.Fault) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(suggests(a), suggests(b)))
+	slices.SortStableFunc(faults, func(a, b choice.Fault) int { // the schema has no order
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Problem, b.Problem))
 	})
-	sameLine := func(a, b choice.Fault) bool { return a.Line == b.Line }
-	for _, f := range slices.CompactFunc(faults, sameLine) {
+	for _, f := range faults {
 		found = append(found, linkf(Problem, "%s:%d: %s", c.file, max(1, f.Line), f.Problem))
 	}
 	return found

@@ -73,7 +73,7 @@ func (j *validator) faults(part judged) ([]choice.Fault, error) {
 // leaves returns the errors of which others consist. Of several alternatives the one counts that
 // goes deepest.
 func leaves(refused *jsonschema.ValidationError) (found []*jsonschema.ValidationError) {
-	if len(refused.Causes) == 0 {
+	if _, isKey := refused.ErrorKind.(*kind.PropertyNames); isKey || len(refused.Causes) == 0 {
 		return []*jsonschema.ValidationError{refused}
 	}
 	for _, cause := range refused.Causes {
@@ -103,24 +103,30 @@ func (j judged) faultsOf(refused *jsonschema.ValidationError, schema any) (found
 	}
 	switch k := refused.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
-		known := fieldsAt(schema, refused.SchemaURL)
+		properties, _ := at(schema, refused.SchemaURL)["properties"].(map[string]any)
+		known := slices.Sorted(maps.Keys(properties))
 		for _, name := range k.Properties {
 			_, line, path := below(node, name, path)
 			fault(line, "", "unknown field %q%s", path, adviceFor(node, name, known))
 		}
 	case *kind.Type:
-		fault(line, path, "must be %s, not %s", typesOf(k.Want), position.Shape(node))
+		quote := ""
+		if node.Kind == yaml.ScalarNode && slices.Contains(k.Want, "string") {
+			quote = ": write it in quotation marks"
+		}
+		fault(line, path, "must be %s, not %s%s", typesOf(k.Want), position.Shape(node), quote)
 	case *kind.Enum:
 		fault(line, path, "Unsupported value: %q: supported values: %s", node.Value, quoted(k.Want))
 	case *kind.Pattern:
-		switch what := position.Placeholder(node.Value); {
-		case what != "":
+		advice, _ := at(schema, refused.SchemaURL)["$comment"].(string)
+		if what := position.Placeholder(node.Value); what != "" {
 			fault(line, path, "it is %s: replace it", what)
-		case strings.HasPrefix(path, "credentials") || strings.HasPrefix(path, "proxy"):
-			fault(line, path, "Invalid value: it does not match %s", k.Want)
-		default:
-			fault(line, path, "Invalid value: %q: it does not match %s", node.Value, k.Want)
+		} else { // values such as URLs of proxies may be secret
+			fault(line, path, "Invalid value: %s", cmp.Or(advice, "it does not match "+k.Want))
 		}
+	case *kind.PropertyNames:
+		_, line, _ := below(node, k.Property, path)
+		fault(line, path, "the key %q is not allowed here", k.Property)
 	case *kind.FalseSchema:
 		fault(line, path, "remove it: it is not allowed here")
 	case *kind.Required:
@@ -159,8 +165,8 @@ func adviceFor(mapping *yaml.Node, name string, known []string) string {
 	return ": remove it. The fields here are " + strings.Join(known, ", ")
 }
 
-// fieldsAt returns the properties in a schema at a location.
-func fieldsAt(schema any, location string) []string {
+// at returns the part of a schema at a location.
+func at(schema any, location string) map[string]any {
 	_, fragment, _ := strings.Cut(location, "#")
 	fragment, _ = url.PathUnescape(fragment) // the validator has escaped it
 	for _, step := range strings.Split(strings.TrimPrefix(fragment, "/"), "/") {
@@ -169,9 +175,8 @@ func fieldsAt(schema any, location string) []string {
 			schema = parent[step]
 		}
 	}
-	at, _ := schema.(map[string]any)
-	properties, _ := at["properties"].(map[string]any)
-	return slices.Sorted(maps.Keys(properties))
+	part, _ := schema.(map[string]any)
+	return part
 }
 
 func typesOf(wanted []string) string {

@@ -147,12 +147,13 @@ func TestCheckReadsConfigMapsAndValues(t *testing.T) {
 		},
 		"an object that ends with no choice": {
 			"kind: CinderDriver\nspec:\n  clases: []\n  class: {labels: {'-': x}}\n  blockStorage:\n" +
-				"    a: 1\nother: 1\n", "-:3" + mistakes + " !! -:4: class.labels",
+				"    a: 1\nother: 1\n",
+			"-:3" + strings.Replace(mistakes, "clases", "spec.clases", 1) + " !! -:4: class.labels",
 		},
 		"an object": {
 			"kind: CinderDriver\nspec:\n  managementState: Managed\n  blockStorage:\n    a: 1\n" +
 				"  clases: []\n  class: {labels: {'-': x}}\n  topology: Enabled\n",
-			"-:6" + mistakes + " !! -:7: class.labels",
+			"-:6" + strings.Replace(mistakes, "clases", "spec.clases", 1) + " !! -:7: class.labels",
 		},
 		"a switch of YAML 1.1": {
 			"manila:\n  spec:\n    pods: {node: {nodeSelector: {ssd: yes}}}\nproxy:\n  no: a\n",
@@ -196,7 +197,9 @@ func TestCheckReadsConfigMapsAndValues(t *testing.T) {
 			"kind: ManilaDrivers\n",
 			`-:1: unknown kind "ManilaDrivers": did you mean "ManilaDriver"?`,
 		},
-		"values in braces":  {"{manila: {spec: {clases: []}}}", "-:1" + mistakes},
+		"values in braces": {
+			"{manila: {spec: {clases: []}}}", `-:1: unknown field "manila.spec.clases"`,
+		},
 		"values of no kind": {"replicas: 1", "-:1: "},
 	} {
 		var output strings.Builder

@@ -19,13 +19,13 @@ import (
 // zoneLabel is the label of a node with its zone, and that of the affinity of a PersistentVolume.
 const zoneLabel = "topology.manila.csi.openstack.org/zone"
 
-// enableTopology chooses topology, and creates the StorageClass again, with it. The driver on a node
-// asks the metadata service for the zone.
+// enableTopology chooses topology, and creates the StorageClass again, with it. The driver on a
+// node asks the metadata service for the zone.
 const enableTopology = `
 kubectl patch maniladriver/nfs.manila.csi.openstack.org --type=merge \
   --patch='{"spec": {"topology": "Enabled"}}'
-kubectl wait nodes --all --for=jsonpath='{.metadata.labels.topology\.manila\.csi\.openstack\.org/zone}' \
-  --timeout=5m
+label='topology\.manila\.csi\.openstack\.org/zone'
+kubectl wait nodes --all --for=jsonpath="{.metadata.labels.$label}" --timeout=5m
 kubectl wait maniladriver/nfs.manila.csi.openstack.org --for=condition=Ready --timeout=5m
 kubectl delete storageclass csi-manila-default
 kubectl wait --for=create storageclass/csi-manila-default --timeout=1m`
