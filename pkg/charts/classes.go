@@ -2,7 +2,6 @@ package charts
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -68,9 +67,9 @@ func entryOf(kind choice.Kind, class *storagev1.StorageClass) (entry map[string]
 				other = name
 			}
 			entry["shareMetadata"] = metadata
+		case "autoTopology", "protocol":
 		default:
-			known := []string{"autoTopology", "protocol"}
-			if !strings.HasPrefix(name, "csi.storage.k8s.io/") && !slices.Contains(known, name) {
+			if !strings.HasPrefix(name, "csi.storage.k8s.io/") {
 				other = name
 			}
 		}

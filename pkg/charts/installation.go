@@ -1,11 +1,14 @@
 package charts
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
+	"path"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/yaml"
 
@@ -108,12 +111,10 @@ func isOn(values map[string]any, name string, usual bool) bool {
 // unknown returns the number of values that the chart of a driver does not have.
 func (v *Values) unknown(kind choice.Kind, name string, value any) (count int) {
 	below, isMap := value.(map[string]any)
-	for _, row := range v.rows {
-		if row.Match(kind, name) != "" {
-			return 0
-		}
-	}
-	if !isMap {
+	switch {
+	case v.row(kind, name) >= 0:
+		return 0
+	case !isMap:
 		return 1
 	}
 	for step, child := range below {
@@ -125,19 +126,20 @@ func (v *Values) unknown(kind choice.Kind, name string, value any) (count int) {
 // classesOf returns the StorageClasses of values.
 func (v *Values) classesOf(values map[string]any) (all []storagev1.StorageClass) {
 	if isOn(values, "storageClass.enabled", true) {
-		for _, name := range []string{"delete", "retain"} {
-			policy := strings.ToUpper(name[:1]) + name[1:]
-			text := "metadata: {name: csi-cinder-sc-" + name + "}\nreclaimPolicy: " + policy
+		for _, policy := range []corev1.PersistentVolumeReclaimPolicy{"Delete", "Retain"} {
+			name, class := strings.ToLower(string(policy)), storagev1.StorageClass{ReclaimPolicy: &policy}
+			class.Name = "csi-cinder-sc-" + name
 			if isOn(values, "storageClass."+name+".isDefault", false) {
-				text = strings.Replace(text, "}", ", annotations: {"+choice.DefaultAnnotation+
-					": 'true'}}", 1)
+				class.Annotations = map[string]string{choice.DefaultAnnotation: "true"}
 			}
-			all = append(all, classIn(text))
+			all = append(all, class)
 		}
 	}
 	custom, _ := lookUp(values, "storageClass.custom").(string)
 	for text := range strings.SplitSeq("\n"+custom, "\n---") {
-		switch class := classIn(text); class.Kind {
+		var class storagev1.StorageClass
+		_ = yaml.Unmarshal([]byte(text), &class) // what is no object has no kind
+		switch class.Kind {
 		case "":
 		case "StorageClass":
 			all = append(all, class)
@@ -149,28 +151,20 @@ func (v *Values) classesOf(values map[string]any) (all []storagev1.StorageClass)
 	return all
 }
 
-func classIn(text string) (class storagev1.StorageClass) {
-	_ = yaml.Unmarshal([]byte(text), &class) // what is no object has no kind
-	return class
-}
-
 // addFiles adds the login in a Secret that the chart creates from values.
 func (v *Values) addFiles(values map[string]any) error {
 	name, _ := lookUp(values, "secret.filename").(string)
-	if name == "" {
-		name = "cloud.conf"
-	}
 	data, _ := lookUp(values, "secret.data").(map[string]any)
-	text, _ := data[name].(string)
+	text, _ := data[cmp.Or(name, "cloud.conf")].(string)
 	if text == "" || !isOn(values, "secret.enabled", false) {
 		v.NoLogin("It is not in the values: add --set-file=credentials.clouds=clouds.yaml.")
 		return nil
 	}
-	return v.AddConf("secret.data", [][]byte{[]byte(text)}, func(path string) ([]byte, error) {
-		file, ok := data[path[strings.LastIndex(path, "/")+1:]].(string)
+	return v.AddConf("secret.data", [][]byte{[]byte(text)}, func(file string) ([]byte, error) {
+		content, ok := data[path.Base(file)].(string)
 		if !ok {
 			return nil, errors.New("it is not in the values")
 		}
-		return []byte(file), nil
+		return []byte(content), nil
 	})
 }

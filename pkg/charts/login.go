@@ -63,11 +63,8 @@ func inClouds(f reflect.StructField) string {
 // entry is the only entry of the clouds.yaml that is written.
 const entry = "clouds." + clouds.DefaultEntry + "."
 
-// LoginOfSecret returns the login in a Secret of Manila's driver, and remarks. Errors contain no
-// value.
-func LoginOfSecret(
-	name string, data map[string][]byte, read Reader,
-) (*clouds.Login, []string, error) {
+// AddSecret adds the login in a Secret of Manila's driver, if it contains one.
+func (v *Values) AddSecret(name string, data map[string][]byte, read Reader) error {
 	o := &options{}
 	fields := reflect.ValueOf(o).Elem()
 	for i := range fields.NumField() {
@@ -78,17 +75,17 @@ func LoginOfSecret(
 		}
 		on, err := strconv.ParseBool(cmp.Or(value, "false"))
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: os-useClouds must be true or false", name)
+			return v.addChecked(nil, nil, fmt.Errorf("%s: os-useClouds must be true or false", name))
 		}
 		fields.Field(i).SetBool(on)
 	}
-	return o.login(name, func(f reflect.StructField) string {
+	return v.addChecked(o.login(name, func(f reflect.StructField) string {
 		return "os-" + f.Tag.Get("key")
-	}, read)
+	}, read))
 }
 
 // login returns the login that the driver makes of the options, and remarks. nameOf returns how
-// they are called there.
+// they are called there. Errors contain no value.
 func (o *options) login(
 	source string, nameOf func(reflect.StructField) string, read Reader,
 ) (*clouds.Login, []string, error) {

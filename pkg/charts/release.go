@@ -19,14 +19,11 @@ import (
 
 // Release is what Helm records about a revision of a release.
 type Release struct {
-	Name, Manifest string
-	Version        int
-	Info           struct{ Status string }
-	Chart          struct {
-		Metadata struct{ Name, Version, AppVersion string }
-		Values   map[string]any
-	}
-	Config map[string]any
+	Manifest string
+	Version  int
+	Info     struct{ Status string }
+	Chart    struct{ Values map[string]any }
+	Config   map[string]any
 }
 
 // maxRelease is the maximum size of a record in bytes, without its compression.
@@ -97,9 +94,4 @@ func differs(wanted, found any, path string) string {
 		return ""
 	}
 	return path
-}
-
-// String names the release and its chart.
-func (r *Release) String() string {
-	return fmt.Sprintf("%s, chart %s-%s", r.Name, r.Chart.Metadata.Name, r.Chart.Metadata.Version)
 }

@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -46,12 +45,10 @@ func (r Row) Of(kind choice.Kind) []string {
 // Match returns the name in the row that stands for a value of the chart of a driver, "" for none.
 func (r Row) Match(kind choice.Kind, value string) string {
 	steps := strings.NewReplacer(".", "/")
-	i := slices.IndexFunc(r.Of(kind), func(name string) bool {
-		matched, err := path.Match(steps.Replace(name), steps.Replace(value))
-		return err == nil && matched
-	})
-	if i < 0 {
-		return ""
+	for _, name := range r.Of(kind) {
+		if matched, _ := path.Match(steps.Replace(name), steps.Replace(value)); matched {
+			return name
+		}
 	}
-	return r.Of(kind)[i]
+	return ""
 }

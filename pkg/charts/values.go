@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
@@ -162,17 +163,18 @@ func (v *Values) AddChart(kind choice.Kind, values, defaults map[string]any) err
 }
 
 func lookUp(values map[string]any, name string) any {
-	var value any = values
-	for step := range strings.SplitSeq(name, ".") {
-		below, _ := value.(map[string]any)
-		value = below[step]
-	}
+	value, _, _ := unstructured.NestedFieldNoCopy(values, strings.Split(name, ".")...)
 	return value
+}
+
+// row returns the index of the row about a value of a chart, -1 for none.
+func (v *Values) row(kind choice.Kind, name string) int {
+	return slices.IndexFunc(v.rows, func(r Row) bool { return r.Match(kind, name) != "" })
 }
 
 // walk translates a value of a chart, or those below it.
 func (v *Values) walk(kind choice.Kind, name string, value any, usual any) {
-	i := slices.IndexFunc(v.rows, func(r Row) bool { return r.Match(kind, name) != "" })
+	i := v.row(kind, name)
 	below, isMap := value.(map[string]any)
 	switch {
 	case i >= 0 && usual != nil && reflect.DeepEqual(value, usual) && v.rows[i].Default == "":
@@ -274,12 +276,6 @@ func (v *Values) About() (all []string) {
 		all = append(all, n.about...)
 	}
 	return all
-}
-
-// AddSecret adds the login in a Secret of Manila's driver, if it contains one.
-func (v *Values) AddSecret(name string, data map[string][]byte, read Reader) error {
-	l, remarks, err := LoginOfSecret(name, data, read)
-	return v.addChecked(l, remarks, err)
 }
 
 // addChecked adds a login, or the remark that it cannot be taken over.
