@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
+	"github.com/openshift/library-go/pkg/operator/v1helpers"
 
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -34,8 +36,7 @@ const (
 type quotas struct {
 	// asked is the time of the last request.
 	asked time.Time
-	// known is true after an answer. Without quotas there are no conditions then.
-	known      bool
+	// conditions is nil before an answer, and empty after one without quotas.
 	conditions []*cluster.Condition
 }
 
@@ -43,7 +44,7 @@ type quotas struct {
 // Nothing depends on them: a failed request changes nothing. If OpenStack refuses the request,
 // there is no condition and no metric.
 func (p *Probe) checkQuotas(ctx context.Context) error {
-	due := p.quotas.asked.IsZero() || p.Clock.Since(p.quotas.asked) >= quotaInterval
+	due := p.Clock.Since(p.quotas.asked) >= quotaInterval
 	if p.Quotas != nil && due && !p.last.failed() && p.last.Available {
 		p.quotas.asked = p.Clock.Now()
 		found, err := p.Quotas(ctx)
@@ -54,7 +55,7 @@ func (p *Probe) checkQuotas(ctx context.Context) error {
 			p.setQuotas(found, err == nil)
 		}
 	}
-	if !p.quotas.known {
+	if p.quotas.conditions == nil {
 		return nil
 	}
 	return cluster.ApplyConditions(ctx, p.Operator, p.FieldManager+"-Quota", p.quotas.conditions...)
@@ -69,9 +70,9 @@ func (p *Probe) setQuotas(found []openstack.Quota, shown bool) {
 		}, q.Resource)
 	})
 	p.Metrics.observeQuotas(p.Driver, found)
-	p.quotas.known, p.quotas.conditions = true, nil
+	p.quotas.conditions = []*cluster.Condition{}
 	if shown {
-		p.quotas.conditions = []*cluster.Condition{p.quotaCondition(found)}
+		p.quotas.conditions = append(p.quotas.conditions, p.quotaCondition(found))
 	}
 }
 
@@ -80,11 +81,7 @@ func (p *Probe) setQuotas(found []openstack.Quota, shown bool) {
 func (p *Probe) quotaCondition(found []openstack.Quota) *cluster.Condition {
 	name, before := p.Service+"Quota", opv1.OperatorCondition{}
 	if _, status, _, err := p.Operator.GetOperatorState(); err == nil {
-		for _, c := range status.Conditions {
-			if c.Type == name {
-				before = c
-			}
-		}
+		before = ptr.Deref(v1helpers.FindOperatorCondition(status.Conditions, name), before)
 	}
 	limits := map[string][]string{}
 	for _, q := range found {

@@ -101,23 +101,19 @@ func (s *session) releaseOf(
 
 // addEdits names objects that differ from the manifest of their release.
 func (s *session) addEdits(v *charts.Values, n *neighbour, release *charts.Release) {
-	objects := []runtime.Object{n.registered}
-	kinds := []string{"CSIDriver"}
-	for _, w := range n.workloads {
-		kind, _, _ := strings.Cut(w.name, " ")
-		objects, kinds = append(objects, w.object), append(kinds, kind)
-	}
-	for i, object := range objects {
-		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-		if err != nil {
-			continue // a typed object
-		}
+	compare := func(kind string, object runtime.Object) {
+		fields, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(object) // typed: cannot fail
 		u := &unstructured.Unstructured{Object: fields}
-		u.SetKind(kinds[i])
+		u.SetKind(kind)
 		if at := release.Edited(u); at != "" {
-			v.Remark(kinds[i]+" "+u.GetName(), "It differs from the release at %s: what was edited is "+
+			v.Remark(kind+" "+u.GetName(), "It differs from the release at %s: what was edited is "+
 				"not in the values", at)
 		}
+	}
+	compare("CSIDriver", n.registered)
+	for _, w := range n.workloads {
+		kind, _, _ := strings.Cut(w.name, " ")
+		compare(kind, w.object)
 	}
 }
 
@@ -174,11 +170,8 @@ func (n *neighbour) addPods(v *charts.Values) {
 				v.Set(n.kind, at+name, value, w.name)
 			}
 		}
-		for _, volume := range w.pod.Volumes {
-			if of := volume.HostPath; of != nil && path.Base(of.Path) == "plugins_registry" &&
-				path.Dir(path.Clean(of.Path)) != defaultKubeletDir {
-				v.Set(n.kind, "kubeletDir", path.Dir(path.Clean(of.Path)), w.name)
-			}
+		if folder := w.kubeletDir(); folder != "" && folder != defaultKubeletDir {
+			v.Set(n.kind, "kubeletDir", folder, w.name)
 		}
 		for _, c := range w.pod.Containers {
 			if len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {

@@ -82,11 +82,11 @@ func (c *fileContents) check() (configs []*choice.Config, faults []choice.Fault,
 		configs, faults = append(configs, config), append(faults, problems...)
 	}
 	byParser := len(faults)
-	validator, err := newValidator()
+	compiler, err := newCompiler()
 	for _, part := range c.judged {
 		var refused []choice.Fault
 		if err == nil {
-			refused, err = validator.faults(part)
+			refused, err = part.faults(compiler)
 		}
 		for _, f := range refused {
 			i := slices.IndexFunc(faults[:byParser], func(by choice.Fault) bool { return by.Line == f.Line })
@@ -121,7 +121,7 @@ func (c *fileContents) add(tree *yaml.Node, text []byte) {
 		for _, source := range sources {
 			helm := position.Child(source, "helm")
 			c.addValues(position.Child(helm, "valuesObject"))
-			c.addText(position.Child(helm, "values"), (*fileContents).addValues)
+			c.addText(position.Child(helm, "values"))
 		}
 	case kind.Value == "ConfigMap":
 		data := position.Child(tree, "data")
@@ -130,7 +130,7 @@ func (c *fileContents) add(tree *yaml.Node, text []byte) {
 				kind: kindOf([]byte(content.Value)), text: content.Value, before: linesBefore(content),
 			})
 		}
-		c.addText(position.Child(data, "values.yaml"), (*fileContents).addValues)
+		c.addText(position.Child(data, "values.yaml"))
 	default:
 		c.addObject(tree, kind)
 	}
@@ -151,8 +151,8 @@ func linesBefore(scalar *yaml.Node) int {
 	return scalar.Line - 1
 }
 
-// addText adds the YAML in a scalar.
-func (c *fileContents) addText(scalar *yaml.Node, add func(*fileContents, *yaml.Node)) {
+// addText adds values in a scalar.
+func (c *fileContents) addText(scalar *yaml.Node) {
 	if scalar == nil || scalar.Kind != yaml.ScalarNode {
 		return
 	}
@@ -162,7 +162,7 @@ func (c *fileContents) addText(scalar *yaml.Node, add func(*fileContents, *yaml.
 	}
 	inner := position.Expanded(tree.Content[0])
 	moveDown(inner, linesBefore(scalar))
-	add(c, inner)
+	c.addValues(inner)
 }
 
 func moveDown(node *yaml.Node, lines int) {

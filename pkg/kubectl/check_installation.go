@@ -54,6 +54,16 @@ func (w workload) release() string {
 // isNode returns whether the workload has a pod on each node.
 func (w workload) isNode() bool { return strings.HasPrefix(w.name, "DaemonSet ") }
 
+// kubeletDir returns the folder of the kubelet that the workload mounts a part of, "" for none.
+func (w workload) kubeletDir() string {
+	for _, v := range w.pod.Volumes {
+		if v.HostPath != nil && path.Base(v.HostPath.Path) == "plugins_registry" {
+			return path.Dir(path.Clean(v.HostPath.Path))
+		}
+	}
+	return ""
+}
+
 // runs returns the first workload of which a container has an image or a command with the text.
 func runs(all []workload, text string) *workload {
 	i := slices.IndexFunc(all, func(w workload) bool {
@@ -191,11 +201,11 @@ func definitionsOf(
 		if one.Annotations[v1alpha1.RevisionAnnotation] == "" {
 			others++
 		}
-		serves := false
-		for _, v := range one.Spec.Versions {
-			serves = serves || v.Served && v.Name == version
-		}
-		if !serves {
+		if !slices.ContainsFunc(one.Spec.Versions, func(
+			v apiextensionsv1.CustomResourceDefinitionVersion,
+		) bool {
+			return v.Served && v.Name == version
+		}) {
 			return linkf(Problem, "CustomResourceDefinition %s does not serve the version "+
 				"%s: upgrade what has installed it", one.Name, version)
 		}
@@ -239,14 +249,11 @@ const kubeletField = "spec.kubeletDir of ManilaDriver and CinderDriver"
 // it, but other CSI drivers mount it.
 func kubelet(all []workload, nodes []corev1.Node) Link {
 	for _, w := range all {
-		for _, v := range w.pod.Volumes {
-			if v.HostPath == nil || path.Base(path.Clean(v.HostPath.Path)) != "plugins_registry" {
-				continue
-			}
-			folder := path.Dir(path.Clean(v.HostPath.Path))
-			if folder == defaultKubeletDir {
-				return linkf(OK, "the folder of the kubelet is %s for %s", folder, w.name)
-			}
+		switch folder := w.kubeletDir(); folder {
+		case "":
+		case defaultKubeletDir:
+			return linkf(OK, "the folder of the kubelet is %s for %s", folder, w.name)
+		default:
 			return linkf(Warning, "the folder of the kubelet is %s for %s. Set %s to %[1]s",
 				folder, w.name, kubeletField)
 		}

@@ -177,7 +177,7 @@ func (d driver) program() string { return strings.ToLower(d.title) + "-csi-plugi
 
 // commandOf returns the image and the command of a container, with the values of its variables.
 func commandOf(c corev1.Container) string {
-	command := strings.Join(append(append([]string{c.Image}, c.Command...), c.Args...), " ")
+	command := strings.Join(slices.Concat([]string{c.Image}, c.Command, c.Args), " ")
 	for _, variable := range c.Env {
 		command = strings.ReplaceAll(command, "$("+variable.Name+")", variable.Value)
 	}

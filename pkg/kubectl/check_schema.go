@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,36 +34,30 @@ type judged struct {
 // schemaURL names the schema. Nothing fetches it.
 const schemaURL = "values.json"
 
-// validator is that of Helm with the schema of the chart.
-type validator struct {
-	schema   any
-	compiler *jsonschema.Compiler
-}
-
-func newValidator() (*validator, error) {
-	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(assets.ValuesSchema()))
-	if err != nil {
-		return nil, err
-	}
+// newCompiler returns the validator of Helm with the schema of the chart.
+func newCompiler() (*jsonschema.Compiler, error) {
 	compiler := jsonschema.NewCompiler()
-	return &validator{schema, compiler}, compiler.AddResource(schemaURL, schema)
+	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(assets.ValuesSchema()))
+	return compiler, errors.Join(err, compiler.AddResource(schemaURL, schema))
 }
 
 // faults returns what the schema refuses in a part of a file.
-func (j *validator) faults(part judged) ([]choice.Fault, error) {
-	if _, err := position.Of(choice.Key, part.tree); err != nil {
+func (j judged) faults(compiler *jsonschema.Compiler) (found []choice.Fault, err error) {
+	if _, err := position.Of(choice.Key, j.tree); err != nil {
 		line, problem := position.Located(err)
 		return []choice.Fault{{Line: line, Problem: problem}}, nil
 	}
-	compiled, err := j.compiler.Compile(schemaURL + "#" + part.definition)
+	schema, err := compiler.Compile(schemaURL + "#" + j.definition)
 	if err != nil {
 		return nil, err
 	}
-	var found []choice.Fault
 	if refused, ok := errors.AsType[*jsonschema.ValidationError](
-		compiled.Validate(position.Value(part.tree))); ok {
+		schema.Validate(position.Value(j.tree))); ok {
 		for _, one := range leaves(refused) {
-			found = append(found, part.faultsOf(one, j.schema)...)
+			if schema, err = compiler.Compile(one.SchemaURL); err != nil {
+				return nil, err
+			}
+			found = append(found, j.faultsOf(one, schema)...)
 		}
 	}
 	return found, nil
@@ -88,7 +81,9 @@ func leaves(refused *jsonschema.ValidationError) (found []*jsonschema.Validation
 	return found
 }
 
-func (j judged) faultsOf(refused *jsonschema.ValidationError, schema any) (found []choice.Fault) {
+func (j judged) faultsOf(
+	refused *jsonschema.ValidationError, schema *jsonschema.Schema,
+) (found []choice.Fault) {
 	node, path := j.tree, j.at
 	line := node.Line
 	for _, step := range refused.InstanceLocation {
@@ -103,8 +98,7 @@ func (j judged) faultsOf(refused *jsonschema.ValidationError, schema any) (found
 	}
 	switch k := refused.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
-		properties, _ := at(schema, refused.SchemaURL)["properties"].(map[string]any)
-		known := slices.Sorted(maps.Keys(properties))
+		known := slices.Sorted(maps.Keys(schema.Properties))
 		for _, name := range k.Properties {
 			_, line, path := below(node, name, path)
 			fault(line, "", "unknown field %q%s", path, adviceFor(node, name, known))
@@ -118,11 +112,10 @@ func (j judged) faultsOf(refused *jsonschema.ValidationError, schema any) (found
 	case *kind.Enum:
 		fault(line, path, "Unsupported value: %q: supported values: %s", node.Value, quoted(k.Want))
 	case *kind.Pattern:
-		advice, _ := at(schema, refused.SchemaURL)["$comment"].(string)
 		if what := position.Placeholder(node.Value); what != "" {
 			fault(line, path, "it is %s: replace it", what)
 		} else { // values such as URLs of proxies may be secret
-			fault(line, path, "Invalid value: %s", cmp.Or(advice, "it does not match "+k.Want))
+			fault(line, path, "Invalid value: %s", cmp.Or(schema.Comment, "it does not match "+k.Want))
 		}
 	case *kind.PropertyNames:
 		_, line, _ := below(node, k.Property, path)
@@ -163,20 +156,6 @@ func adviceFor(mapping *yaml.Node, name string, known []string) string {
 		return fmt.Sprintf(": did you mean %q?", meant)
 	}
 	return ": remove it. The fields here are " + strings.Join(known, ", ")
-}
-
-// at returns the part of a schema at a location.
-func at(schema any, location string) map[string]any {
-	_, fragment, _ := strings.Cut(location, "#")
-	fragment, _ = url.PathUnescape(fragment) // the validator has escaped it
-	for _, step := range strings.Split(strings.TrimPrefix(fragment, "/"), "/") {
-		parent, _ := schema.(map[string]any)
-		if step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step); step != "" {
-			schema = parent[step]
-		}
-	}
-	part, _ := schema.(map[string]any)
-	return part
 }
 
 func typesOf(wanted []string) string {

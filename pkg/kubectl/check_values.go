@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/openstack-csi/csi-operator/assets"
@@ -116,11 +117,9 @@ func (n *neighbour) refusal() error {
 
 // refusal returns why another program would restore the workload.
 func (w workload) refusal() error {
-	for _, marks := range []map[string]string{w.meta.Labels, w.meta.Annotations} {
-		for key := range marks {
-			if strings.Contains(key, "gardener.cloud/") {
-				return fmt.Errorf("Gardener manages %s, and would restore it: keep its drivers", w.name)
-			}
+	for mark := range labels.Merge(w.meta.Labels, w.meta.Annotations) {
+		if strings.Contains(mark, "gardener.cloud/") {
+			return fmt.Errorf("Gardener manages %s, and would restore it: keep its drivers", w.name)
 		}
 	}
 	manager := w.meta.Labels["app.kubernetes.io/managed-by"]

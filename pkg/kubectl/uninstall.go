@@ -189,7 +189,7 @@ func listOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
 func (u *uninstallation) owns(o *object) bool {
 	isOf := func(is func(driver) bool) bool { return slices.ContainsFunc(u.of, is) }
 	switch {
-	case o.Annotations["meta.helm.sh/release-name"] != "" && slices.Contains(adoptedKinds(), o.Kind):
+	case o.Annotations[releaseName] != "" && slices.Contains(adoptedKinds(), o.Kind):
 		return false
 	case o.Kind == "Secret":
 		return !isOf(func(d driver) bool { return d.credentials == o.Name })

@@ -123,16 +123,11 @@ func (u *uninstallation) hasNoObject(
 	if err != nil {
 		return apierrors.IsNotFound(err) && namespace != ""
 	}
-	served := slices.IndexFunc(crd.Spec.Versions, func(
-		v apiextensionsv1.CustomResourceDefinitionVersion,
-	) bool {
-		return v.Served
-	})
-	if served < 0 {
-		return false
-	}
-	kind := schema.GroupVersionKind{
-		Group: crd.Spec.Group, Version: crd.Spec.Versions[served].Name, Kind: crd.Spec.Names.Kind,
+	kind := schema.GroupVersionKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+	for _, v := range crd.Spec.Versions {
+		if v.Served {
+			kind.Version = v.Name
+		}
 	}
 	u.guest.RESTMapper().(*meta.DefaultRESTMapper).Add(kind, meta.RESTScopeNamespace)
 	list := listOf(kind)
