@@ -37,7 +37,7 @@ var (
 // AddConf adds what files such as a cloud.conf, of which the last has precedence, say: the login,
 // and settings of the driver of Cinder. Only an error about several clouds is one.
 func (v *Values) AddConf(source string, texts [][]byte, read Reader) error {
-	var c conf
+	c := conf{Global: map[string]*options{"": {}}}
 	for _, text := range texts {
 		err := gcfg.ReadStringInto(&c, strings.TrimPrefix(string(text), "\ufeff"))
 		if fatal := gcfg.FatalOnly(err); fatal != nil {
@@ -57,14 +57,10 @@ func (v *Values) AddConf(source string, texts [][]byte, read Reader) error {
 		}
 	}
 	c.addTo(v, source)
-	global := c.Global[""]
-	if len(c.Global) > 1 || len(c.Global) == 1 && global == nil {
+	if len(c.Global) > 1 {
 		return errors.New("its cloud.conf names several clouds, and a driver here serves one")
 	}
-	if global == nil {
-		global = &options{}
-	}
-	return v.addChecked(global.login(source, func(f reflect.StructField) string {
+	return v.addChecked(c.Global[""].login(source, func(f reflect.StructField) string {
 		return f.Tag.Get("gcfg")
 	}, read))
 }

@@ -31,16 +31,10 @@ const maxRelease = 32 << 20
 
 // DecodeRelease decodes the key release of a Secret of Helm 3 or 4.
 func DecodeRelease(data []byte) (*Release, error) {
-	text, err := base64.StdEncoding.DecodeString(string(data))
-	if err == nil && bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
-		var unpacked *gzip.Reader
-		if unpacked, err = gzip.NewReader(bytes.NewReader(text)); err == nil {
-			text, err = io.ReadAll(io.LimitReader(unpacked, maxRelease))
-		}
-	}
 	found := &Release{}
+	text, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data)))
 	if err == nil {
-		err = json.Unmarshal(text, found)
+		err = json.NewDecoder(io.LimitReader(text, maxRelease)).Decode(found)
 	}
 	if err != nil { // its text may contain values
 		return nil, errors.New("Helm's record of the release cannot be decoded")

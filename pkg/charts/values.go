@@ -236,12 +236,15 @@ func (v *Values) translate(kind choice.Kind, row Row, name string, value any) {
 	}
 	target, _, _ := strings.Cut(row.Here, ", ")
 	target = strings.ReplaceAll(target, "DRIVER", lower(kind))
-	sides := []string{strings.ToLower(podsOf.FindString(name))}
-	if sides[0] == "" {
-		sides = []string{"nodeplugin", "controllerplugin"}
+	sides := []string{"node", "controller"}
+	if of := podsOf.FindStringSubmatch(name); of != nil {
+		sides = []string{strings.ToLower(of[1])}
 	}
-	for _, side := range sides[:1+strings.Count(target, "*")*(len(sides)-1)] {
-		v.Set(kind, strings.Replace(target, "*", strings.TrimSuffix(side, "plugin"), 1), value, about)
+	if !strings.Contains(target, "*") {
+		sides = sides[:1]
+	}
+	for _, side := range sides {
+		v.Set(kind, strings.Replace(target, "*", side, 1), value, about)
 	}
 }
 

@@ -43,8 +43,8 @@ func (s *session) addTo(ctx context.Context, v *charts.Values, n *neighbour) err
 	}
 	meta := n.workloads[0].meta
 	isOther := func(c storagev1.StorageClass) bool {
-		release := c.Annotations[releaseName]
-		return release == "" || release != meta.Annotations[releaseName]
+		of := c.Annotations[releaseName]
+		return of == "" || of != meta.Annotations[releaseName]
 	}
 	v.AddClasses(n.kind, slices.DeleteFunc(slices.Clone(n.classes), isOther))
 	if n.kind == choice.Manila && len(n.secrets) > 0 {
@@ -161,12 +161,12 @@ func (n *neighbour) addPods(v *charts.Values) {
 		} else if w.replicas > 1 {
 			v.Set(n.kind, at+"replicas", w.replicas, w.name)
 		}
-		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&w.pod)
+		fields, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(&w.pod)
 		for _, name := range []string{
 			"nodeSelector", "tolerations", "affinity", "priorityClassName", "imagePullSecrets",
 			"hostAliases",
 		} {
-			if value := fields[name]; value != nil && err == nil {
+			if value := fields[name]; value != nil {
 				v.Set(n.kind, at+name, value, w.name)
 			}
 		}
