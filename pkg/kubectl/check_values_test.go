@@ -249,25 +249,16 @@ func TestValuesAreRefused(t *testing.T) {
 	const nodes, pods = "DaemonSet openstack-cinder-csi-nodeplugin",
 		"Deployment openstack-cinder-csi-controllerplugin"
 	type objects = map[string]*unstructured.Unstructured
-	image := func(tag string) func(objects) {
+	replace := func(from, to string) func(objects) {
 		return func(all objects) {
 			for _, u := range all {
 				text, err := u.MarshalJSON()
 				assert.NilError(t, err)
-				assert.NilError(t, u.UnmarshalJSON(bytes.ReplaceAll(text, []byte(":v1.36.0"), []byte(tag))))
+				assert.NilError(t, u.UnmarshalJSON(bytes.ReplaceAll(text, []byte(from), []byte(to))))
 			}
 		}
 	}
-	served := func(name string) func(objects) {
-		return func(all objects) {
-			for _, u := range all {
-				text, err := u.MarshalJSON()
-				assert.NilError(t, err)
-				assert.NilError(t, u.UnmarshalJSON(bytes.ReplaceAll(text,
-					[]byte("nfs.manila.csi.openstack.org"), []byte(name))))
-			}
-		}
-	}
+	const nfs = "nfs.manila.csi.openstack.org"
 	for want, change := range map[string]func(objects){
 		"no workload serves": func(all objects) { clear(all) },
 		"Cinder: several installations serve driver cinder.csi": func(all objects) {
@@ -283,11 +274,11 @@ func TestValuesAreRefused(t *testing.T) {
 				"apiVersion": "a/v1", "kind": "Addon", "name": "cinder", "uid": "u", "controller": true,
 			}}, "metadata", "ownerReferences")
 		},
-		"newer than ours, v1.36: use a later release": image(":v1.37.2"),
-		"driver v1.19: first upgrade its chart to":    image(":v1.19.0"),
-		"Manila: it serves only CephFS":               served("cephfs.manila.csi.openstack.org"),
-		"Manila: the driver has the name shares.example.org, and PersistentVolumes keep it": served(
-			"shares.example.org"),
+		"newer than ours, v1.36: use a later release": replace(":v1.36.0", ":v1.37.2"),
+		"driver v1.19: first upgrade its chart to":    replace(":v1.36.0", ":v1.19.0"),
+		"Manila: it serves only CephFS":               replace(nfs, "cephfs.manila.csi.openstack.org"),
+		"Manila: the driver has the name shares.example.org, and PersistentVolumes keep it": replace(
+			nfs, "shares.example.org"),
 		"Cinder: its cloud.conf names several clouds": func(all objects) {
 			conf := base64.StdEncoding.EncodeToString([]byte("[Global]\n[Global \"b\"]\nregion=a\n"))
 			_ = unstructured.SetNestedField(all["Secret cloud-config"].Object, conf, "data", "cloud.conf")

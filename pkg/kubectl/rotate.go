@@ -156,7 +156,7 @@ func (r *rotation) prepare(ctx context.Context, args []string) error {
 // check returns an error if others would overwrite the Secret, or could not read it.
 func (r *rotation) check(source *corev1.Secret) error {
 	name := source.Namespace + "/" + source.Name
-	release := source.Annotations["meta.helm.sh/release-name"]
+	release := source.Annotations[releaseName]
 	if release != "" || source.Labels["app.kubernetes.io/managed-by"] == "Helm" {
 		return fmt.Errorf("Helm manages Secret %s, and would restore its content: change the "+
 			"credentials with helm upgrade %s", name, cmp.Or(release, "RELEASE"))
