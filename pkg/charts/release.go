@@ -45,15 +45,16 @@ func DecodeRelease(data []byte) (*Release, error) {
 // Values returns the values of the release: those of the user over the defaults of the chart.
 func (r *Release) Values() map[string]any { return merged(r.Chart.Values, r.Config) }
 
-// Edited returns where an object differs from the manifest of the release, "" for nowhere.
-func (r *Release) Edited(object *unstructured.Unstructured) string {
+// Edited returns where the spec of an object differs from the manifest of the release, "" for
+// nowhere.
+func (r *Release) Edited(kind, name string, spec any) string {
 	for text := range strings.SplitSeq("\n"+r.Manifest, "\n---") {
 		var wanted unstructured.Unstructured
 		if yaml.Unmarshal([]byte(text), &wanted.Object) != nil ||
-			wanted.GetKind() != object.GetKind() || wanted.GetName() != object.GetName() {
+			wanted.GetKind() != kind || wanted.GetName() != name {
 			continue
 		}
-		return differs(wanted.Object["spec"], object.Object["spec"], "spec")
+		return differs(wanted.Object["spec"], spec, "spec")
 	}
 	return ""
 }

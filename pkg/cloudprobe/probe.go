@@ -96,7 +96,10 @@ type Probe struct {
 	probedAt   time.Time
 	generation int
 	last       outcome
-	quotas     quotas
+	// quotasAsked is the time of the last request for quotas. quotaConditions is nil before an answer,
+	// and empty after one without quotas.
+	quotasAsked     time.Time
+	quotaConditions []*cluster.Condition
 	// published is the reason in the last event.
 	published string
 }

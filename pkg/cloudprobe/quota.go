@@ -32,21 +32,13 @@ const (
 	reasonExpected = "AsExpected"
 )
 
-// quotas is what a Probe knows about quotas.
-type quotas struct {
-	// asked is the time of the last request.
-	asked time.Time
-	// conditions is nil before an answer, and empty after one without quotas.
-	conditions []*cluster.Condition
-}
-
 // checkQuotas reads the quotas after a probe that succeeded, at long intervals, and publishes them.
 // Nothing depends on them: a failed request changes nothing. If OpenStack refuses the request,
 // there is no condition and no metric.
 func (p *Probe) checkQuotas(ctx context.Context) error {
-	due := p.Clock.Since(p.quotas.asked) >= quotaInterval
+	due := p.Clock.Since(p.quotasAsked) >= quotaInterval
 	if p.Quotas != nil && due && !p.last.failed() && p.last.Available {
-		p.quotas.asked = p.Clock.Now()
+		p.quotasAsked = p.Clock.Now()
 		found, err := p.Quotas(ctx)
 		if err != nil {
 			klog.FromContext(ctx).V(2).Info("OpenStack did not show its quotas", "reason", err.Error())
@@ -55,10 +47,10 @@ func (p *Probe) checkQuotas(ctx context.Context) error {
 			p.setQuotas(found, err == nil)
 		}
 	}
-	if p.quotas.conditions == nil {
+	if p.quotaConditions == nil {
 		return nil
 	}
-	return cluster.ApplyConditions(ctx, p.Operator, p.FieldManager+"-Quota", p.quotas.conditions...)
+	return cluster.ApplyConditions(ctx, p.Operator, p.FieldManager+"-Quota", p.quotaConditions...)
 }
 
 // setQuotas keeps the quotas of the project. Those of types do not concern each cluster, and their
@@ -70,9 +62,9 @@ func (p *Probe) setQuotas(found []openstack.Quota, shown bool) {
 		}, q.Resource)
 	})
 	p.Metrics.observeQuotas(p.Driver, found)
-	p.quotas.conditions = []*cluster.Condition{}
+	p.quotaConditions = []*cluster.Condition{}
 	if shown {
-		p.quotas.conditions = append(p.quotas.conditions, p.quotaCondition(found))
+		p.quotaConditions = append(p.quotaConditions, p.quotaCondition(found))
 	}
 }
 

@@ -41,10 +41,10 @@ func (s *session) addTo(ctx context.Context, v *charts.Values, n *neighbour) err
 	if n.zoned > 0 {                          // without topology no pod could use these
 		v.Set(n.kind, strings.ToLower(n.title)+".spec.topology", choice.Enabled, "")
 	}
-	meta := n.workloads[0].meta
+	marks := n.workloads[0].GetAnnotations()
+	name := marks[releaseName]
 	isOther := func(c storagev1.StorageClass) bool {
-		of := c.Annotations[releaseName]
-		return of == "" || of != meta.Annotations[releaseName]
+		return name == "" || c.Annotations[releaseName] != name
 	}
 	v.AddClasses(n.kind, slices.DeleteFunc(slices.Clone(n.classes), isOther))
 	if n.kind == choice.Manila && len(n.secrets) > 0 {
@@ -52,11 +52,11 @@ func (s *session) addTo(ctx context.Context, v *charts.Values, n *neighbour) err
 		v.Remark("Secrets "+strings.Join(n.secrets, ", "), "Volumes, snapshots or classes name them: "+
 			"keep them as long as these exist. With manila.secrets, the controller may read them.")
 	}
-	if release := meta.Annotations[releaseName]; release != "" {
+	if name != "" {
 		v.Remark(n.title, "Do not uninstall Helm release %s: docs/from-charts.md says how to replace it "+
-			"while pods use volumes", release)
+			"while pods use volumes", name)
 	}
-	for mark := range labels.Merge(meta.Labels, meta.Annotations) {
+	for mark := range labels.Merge(n.workloads[0].GetLabels(), marks) {
 		if strings.Contains(mark, "fluxcd.io/") || strings.Contains(mark, "argoproj.io/") {
 			v.Remark(n.title, "Flux or Argo CD applies it: suspend that, or its driver starts beside ours")
 		}
@@ -71,7 +71,7 @@ const releaseName, releaseNamespace = "meta.helm.sh/release-name", "meta.helm.sh
 func (s *session) releaseOf(
 	ctx context.Context, v *charts.Values, n *neighbour,
 ) (*charts.Release, error) {
-	marks := n.workloads[0].meta.Annotations
+	marks := n.workloads[0].GetAnnotations()
 	name, namespace := marks[releaseName], marks[releaseNamespace]
 	if name == "" {
 		return nil, nil
@@ -101,19 +101,17 @@ func (s *session) releaseOf(
 
 // addEdits names objects that differ from the manifest of their release.
 func (s *session) addEdits(v *charts.Values, n *neighbour, release *charts.Release) {
-	compare := func(kind string, object runtime.Object) {
-		fields, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(object) // typed: cannot fail
-		u := &unstructured.Unstructured{Object: fields}
-		u.SetKind(kind)
-		if at := release.Edited(u); at != "" {
-			v.Remark(kind+" "+u.GetName(), "It differs from the release at %s: what was edited is "+
+	compare := func(kind string, o client.Object) {
+		fields, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(o) // typed: cannot fail
+		if at := release.Edited(kind, o.GetName(), fields["spec"]); at != "" {
+			v.Remark(kind+" "+o.GetName(), "It differs from the release at %s: what was edited is "+
 				"not in the values", at)
 		}
 	}
 	compare("CSIDriver", n.registered)
 	for _, w := range n.workloads {
 		kind, _, _ := strings.Cut(w.name, " ")
-		compare(kind, w.object)
+		compare(kind, w.Object)
 	}
 }
 
@@ -248,7 +246,7 @@ func (s *session) fileOf(
 		}
 		switch v := w.pod.Volumes[i]; {
 		case v.Secret != nil:
-			secret := find(ctx, s.guest, w.meta.Namespace, v.Secret.SecretName, &corev1.Secret{})
+			secret := find(ctx, s.guest, w.GetNamespace(), v.Secret.SecretName, &corev1.Secret{})
 			if secret == nil {
 				return nil, fmt.Errorf("Secret %s does not exist, or you may not read it", v.Secret.SecretName)
 			}
@@ -256,7 +254,7 @@ func (s *session) fileOf(
 				return text, nil
 			}
 		case v.ConfigMap != nil:
-			config := ptr.Deref(find(ctx, s.guest, w.meta.Namespace, v.ConfigMap.Name,
+			config := ptr.Deref(find(ctx, s.guest, w.GetNamespace(), v.ConfigMap.Name,
 				&corev1.ConfigMap{}), corev1.ConfigMap{})
 			if text, found := config.Data[keyIn(v.ConfigMap.Items, key)]; found {
 				return []byte(text), nil

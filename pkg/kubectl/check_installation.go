@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,21 +30,21 @@ import (
 const defaultKubeletDir = "/var/lib/kubelet"
 
 type workload struct {
+	client.Object
+
 	name     string
 	pod      corev1.PodSpec
-	meta     metav1.ObjectMeta
 	replicas int32
-	object   client.Object
 }
 
 // release names the Helm release of the workload, and its chart; "" for none.
 func (w workload) release() string {
-	release := w.meta.Annotations[releaseName]
-	if release == "" {
+	labels, marks := w.GetLabels(), w.GetAnnotations()
+	if marks[releaseName] == "" {
 		return ""
 	}
-	text := "Helm release " + w.meta.Annotations[releaseNamespace] + "/" + release
-	if chart := cmp.Or(w.meta.Labels["helm.sh/chart"], w.meta.Labels["chart"]); chart != "" {
+	text := "Helm release " + marks[releaseNamespace] + "/" + marks[releaseName]
+	if chart := cmp.Or(labels["helm.sh/chart"], labels["chart"]); chart != "" {
 		text += " (chart " + chart + ")"
 	}
 	return text
@@ -81,25 +80,24 @@ func runs(all []workload, text string) *workload {
 
 // workloadsOfOthers returns the workloads of the cluster that are not of an installation of ours.
 func (s *session) workloadsOfOthers(ctx context.Context) (all []workload) {
-	add := func(kind string, o client.Object, meta metav1.ObjectMeta, pod corev1.PodSpec, n *int32) {
+	add := func(kind string, o client.Object, pod corev1.PodTemplateSpec, replicas *int32) {
 		isOurs := func(d driver) bool {
-			return slices.Contains(d.workloads(), meta.Name) &&
-				(meta.Labels[partLabel] == partOf || s.guest.onOpenShift())
+			return slices.Contains(d.workloads(), o.GetName()) &&
+				(o.GetLabels()[partLabel] == partOf || s.guest.onOpenShift())
 		}
 		if s.guest.driverIf(isOurs) == nil {
-			all = append(all, workload{
-				kind + " " + meta.Namespace + "/" + meta.Name, pod, meta, ptr.Deref(n, 0), o,
-			})
+			name := kind + " " + o.GetNamespace() + "/" + o.GetName()
+			all = append(all, workload{o, name, pod.Spec, ptr.Deref(replicas, 0)})
 		}
 	}
 	for _, d := range list[appsv1.DeploymentList](ctx, s.guest).Items {
-		add("Deployment", &d, d.ObjectMeta, d.Spec.Template.Spec, d.Spec.Replicas)
+		add("Deployment", &d, d.Spec.Template, d.Spec.Replicas)
 	}
 	for _, d := range list[appsv1.StatefulSetList](ctx, s.guest).Items {
-		add("StatefulSet", &d, d.ObjectMeta, d.Spec.Template.Spec, d.Spec.Replicas)
+		add("StatefulSet", &d, d.Spec.Template, d.Spec.Replicas)
 	}
 	for _, d := range list[appsv1.DaemonSetList](ctx, s.guest).Items {
-		add("DaemonSet", &d, d.ObjectMeta, d.Spec.Template.Spec, nil)
+		add("DaemonSet", &d, d.Spec.Template, nil)
 	}
 	return all
 }

@@ -92,7 +92,7 @@ func (n *neighbour) refusal() error {
 	names, namespaces := map[bool][]string{}, map[string]bool{}
 	for _, w := range n.workloads {
 		names[w.isNode()] = append(names[w.isNode()], w.name)
-		namespaces[w.meta.Namespace] = true
+		namespaces[w.GetNamespace()] = true
 	}
 	switch {
 	case n.served != n.name && strings.HasPrefix(n.served, "cephfs."):
@@ -117,13 +117,13 @@ func (n *neighbour) refusal() error {
 
 // refusal returns why another program would restore the workload.
 func (w workload) refusal() error {
-	for mark := range labels.Merge(w.meta.Labels, w.meta.Annotations) {
+	for mark := range labels.Merge(w.GetLabels(), w.GetAnnotations()) {
 		if strings.Contains(mark, "gardener.cloud/") {
 			return fmt.Errorf("Gardener manages %s, and would restore it: keep its drivers", w.name)
 		}
 	}
-	manager := w.meta.Labels["app.kubernetes.io/managed-by"]
-	if owner := metav1.GetControllerOf(&w.meta); owner != nil {
+	manager := w.GetLabels()["app.kubernetes.io/managed-by"]
+	if owner := metav1.GetControllerOf(w); owner != nil {
 		manager = owner.Kind + " " + owner.Name
 	}
 	if manager != "" && manager != "Helm" {
