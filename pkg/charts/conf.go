@@ -60,7 +60,7 @@ func (v *Values) AddConf(source string, texts [][]byte, read Reader) error {
 	if len(c.Global) > 1 {
 		return errors.New("its cloud.conf names several clouds, and a driver here serves one")
 	}
-	return v.addChecked(c.Global[""].login(source, func(f reflect.StructField) string {
+	return v.addLogin(c.Global[""].login(source, func(f reflect.StructField) string {
 		return f.Tag.Get("gcfg")
 	}, read))
 }

@@ -75,11 +75,11 @@ func (v *Values) AddSecret(name string, data map[string][]byte, read Reader) err
 		}
 		on, err := strconv.ParseBool(cmp.Or(value, "false"))
 		if err != nil {
-			return v.addChecked(nil, nil, fmt.Errorf("%s: os-useClouds must be true or false", name))
+			return v.addLogin(nil, nil, fmt.Errorf("%s: os-useClouds must be true or false", name))
 		}
 		fields.Field(i).SetBool(on)
 	}
-	return v.addChecked(o.login(name, func(f reflect.StructField) string {
+	return v.addLogin(o.login(name, func(f reflect.StructField) string {
 		return "os-" + f.Tag.Get("key")
 	}, read))
 }

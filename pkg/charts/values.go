@@ -255,12 +255,18 @@ func (v *Values) NoLogin(format string, args ...any) {
 	delete(v.content, "credentials")
 }
 
-// addLogin sets the credentials. The release has one login for both drivers.
-func (v *Values) addLogin(l *clouds.Login) error {
-	same := func(a, b *clouds.Login) bool {
-		return bytes.Equal(a.CloudsYAML(), b.CloudsYAML()) && a.CA == b.CA
+// addLogin sets the credentials, or adds the remark that they cannot be taken over. The release has
+// one login for both drivers.
+func (v *Values) addLogin(l *clouds.Login, remarks []string, err error) error {
+	for _, one := range remarks {
+		v.Remark("login", "%s", one)
 	}
-	if v.login != nil && !same(v.login, l) {
+	if err != nil {
+		v.NoLogin("It is not taken over. %v. Then add --set-file=credentials.clouds=clouds.yaml.", err)
+		return nil
+	}
+	if v.login != nil &&
+		(!bytes.Equal(v.login.CloudsYAML(), l.CloudsYAML()) || v.login.CA != l.CA) {
 		return errors.New("there are several logins, and a release has one")
 	}
 	if v.login = l; v.noLogin {
@@ -279,16 +285,4 @@ func (v *Values) About() (all []string) {
 		all = append(all, n.about...)
 	}
 	return all
-}
-
-// addChecked adds a login, or the remark that it cannot be taken over.
-func (v *Values) addChecked(l *clouds.Login, remarks []string, err error) error {
-	for _, one := range remarks {
-		v.Remark("login", "%s", one)
-	}
-	if err != nil {
-		v.NoLogin("It is not taken over. %v. Then add --set-file=credentials.clouds=clouds.yaml.", err)
-		return nil
-	}
-	return v.addLogin(l)
 }

@@ -56,10 +56,8 @@ func (d *document) parse() (*choice.Config, []choice.Fault) {
 func contentsOf(text []byte) *fileContents {
 	found := &fileContents{}
 	trees, err := position.Trees(text, maxFile)
-	if err == nil {
-		for _, tree := range trees {
-			found.add(position.Expanded(tree), text)
-		}
+	for _, tree := range trees {
+		found.add(position.Expanded(tree), text)
 	}
 	switch {
 	case len(found.documents) > 0:

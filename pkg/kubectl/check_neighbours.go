@@ -37,12 +37,10 @@ type neighbour struct {
 func (s *session) neighbours(ctx context.Context, all []workload) (links []Link) {
 	served := false
 	for _, d := range s.guest.drivers() {
-		found := s.neighboursOf(ctx, d, all)
-		for _, name := range slices.Sorted(maps.Keys(found)) {
-			n := found[name]
+		for _, n := range s.neighboursOf(ctx, d, all) {
 			served = served || n.exists()
 			links = append(links, n.link(s.guest.hidden["PersistentVolumes"]))
-			if name == d.name && len(n.workloads) > 0 {
+			if n.served == d.name && len(n.workloads) > 0 {
 				links = append(links, s.details(ctx, n)...)
 			}
 		}
@@ -53,10 +51,8 @@ func (s *session) neighbours(ctx context.Context, all []workload) (links []Link)
 	return links
 }
 
-// neighboursOf returns the installations of a driver by the names that they serve.
-func (s *session) neighboursOf(
-	ctx context.Context, d driver, all []workload,
-) map[string]*neighbour {
+// neighboursOf returns the installations of a driver, in the order of the names that they serve.
+func (s *session) neighboursOf(ctx context.Context, d driver, all []workload) []*neighbour {
 	found := map[string]*neighbour{}
 	of := func(name string) *neighbour {
 		if found[name] == nil {
@@ -95,7 +91,9 @@ func (s *session) neighboursOf(
 			n.addSecrets(class.Parameters, "csi.storage.k8s.io/")
 		}
 	}
-	return found
+	return slices.SortedFunc(maps.Values(found), func(a, b *neighbour) int {
+		return strings.Compare(a.served, b.served)
+	})
 }
 
 // addVolume adds what a PersistentVolume names.

@@ -48,14 +48,9 @@ func (c *check) printValues(ctx context.Context, s *session) error {
 func (s *session) replaceable(ctx context.Context) (found []*neighbour) {
 	all := s.workloadsOfOthers(ctx)
 	for _, d := range s.guest.drivers() {
-		for _, n := range s.neighboursOf(ctx, d, all) {
-			if len(n.workloads) > 0 {
-				found = append(found, n)
-			}
-		}
+		found = append(found, s.neighboursOf(ctx, d, all)...)
 	}
-	slices.SortFunc(found, func(a, b *neighbour) int { return strings.Compare(a.served, b.served) })
-	return found
+	return slices.DeleteFunc(found, func(n *neighbour) bool { return len(n.workloads) == 0 })
 }
 
 // valuesOf returns values for installations, or why they cannot be replaced.
