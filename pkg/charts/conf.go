@@ -65,7 +65,6 @@ func (v *Values) AddConf(source string, texts [][]byte, read Reader) error {
 	}, read))
 }
 
-// addTo adds the settings for volumes and metadata.
 func (c *conf) addTo(v *Values, source string) {
 	set := func(is bool, name string, value any) {
 		if is {

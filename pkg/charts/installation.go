@@ -123,7 +123,6 @@ func (v *Values) unknown(kind choice.Kind, name string, value any) (count int) {
 	return count
 }
 
-// classesOf returns the StorageClasses of values.
 func (v *Values) classesOf(values map[string]any) (all []storagev1.StorageClass) {
 	if isOn(values, "storageClass.enabled", true) {
 		for _, policy := range []corev1.PersistentVolumeReclaimPolicy{"Delete", "Retain"} {

@@ -21,7 +21,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
-// addTo adds values for an installation.
 func (s *session) addTo(ctx context.Context, v *charts.Values, n *neighbour) error {
 	release, err := s.releaseOf(ctx, v, n)
 	if err != nil {
@@ -187,7 +186,6 @@ func (n *neighbour) ownContainer(c corev1.Container) string {
 	}[image] + map[bool]string{true: image}[strings.HasPrefix(image, "csi-")]
 }
 
-// addLogin adds the login of an installation.
 func (s *session) addLogin(ctx context.Context, v *charts.Values, n *neighbour) error {
 	i := slices.IndexFunc(n.workloads, func(w workload) bool { return !w.isNode() })
 	w := n.workloads[i]

@@ -197,7 +197,6 @@ func (c *fileContents) addObject(tree, kind *yaml.Node) {
 	c.others = append(c.others, choice.Fault{Line: kind.Line, Problem: problem})
 }
 
-// addValues adds values of the chart.
 func (c *fileContents) addValues(values *yaml.Node) {
 	if values == nil || values.Kind != yaml.MappingNode {
 		return

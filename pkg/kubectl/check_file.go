@@ -72,7 +72,6 @@ func (c *check) problems(faults []choice.Fault) (found []Link) {
 	return found
 }
 
-// read reads the file.
 func (c *check) read(in io.Reader) ([]byte, error) {
 	if c.file == "-" {
 		return io.ReadAll(io.LimitReader(in, maxFile+1))

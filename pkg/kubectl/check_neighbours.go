@@ -96,7 +96,6 @@ func (s *session) neighboursOf(ctx context.Context, d driver, all []workload) []
 	})
 }
 
-// addVolume adds what a PersistentVolume names.
 func (n *neighbour) addVolume(v *corev1.PersistentVolume) {
 	n.volumes++
 	n.addSecrets(v.Annotations, "volume.kubernetes.io/")
@@ -159,10 +158,7 @@ func (d driver) servedBy(w workload) (names []string) {
 		if !strings.Contains(command, d.program()) {
 			continue
 		}
-		name := d.defaultName()
-		if given := arguments(command, "drivername"); len(given) > 0 {
-			name = given[0]
-		}
+		name := append(arguments(command, "drivername"), d.defaultName())[0]
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -170,7 +166,6 @@ func (d driver) servedBy(w workload) (names []string) {
 	return names
 }
 
-// program is the name of the program of the driver.
 func (d driver) program() string { return strings.ToLower(d.title) + "-csi-plugin" }
 
 // commandOf returns the image and the command of a container, with the values of its variables.
