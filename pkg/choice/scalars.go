@@ -35,10 +35,6 @@ func (c *checker) checkNumber(
 }
 
 func (c *checker) checkText(node *yaml.Node, tag reflect.StructTag, at *field.Path) {
-	if node.ShortTag() != "!!str" || c.inSpec && !position.IsText(node) {
-		c.fault(node.Line, at, "Invalid value: %q: must be a text: quote it", node.Value)
-		return
-	}
 	values, rule := strings.Split(tag.Get("enum"), ","), RuleOf(c.kind, tag.Get("rule"))
 	highest, _ := strconv.Atoi(tag.Get("max")) // tags are constants
 	highest = cmp.Or(highest, rule.Max)
@@ -52,7 +48,16 @@ func (c *checker) checkText(node *yaml.Node, tag reflect.StructTag, at *field.Pa
 	case rule.Advice != "" && !rule.ByCode && !c.pattern(rule.Pattern).MatchString(node.Value):
 		wrong = field.Invalid(at, node.Value, rule.Advice)
 	}
-	if wrong != nil && len(c.invalid) < maxFaults {
+	isSwitch := c.inSpec && node.ShortTag() == "!!str" && !position.IsText(node)
+	switch {
+	case wrong == nil && (isSwitch || node.ShortTag() == "!!bool"):
+		c.fault(node.Line, at, "Invalid value: %q: must be a text, but YAML reads a switch: write the "+
+			"text that you mean in quotation marks", node.Value)
+	case wrong == nil && node.ShortTag() != "!!str":
+		c.fault(node.Line, at, "Invalid value: %q: must be a text: quote it", node.Value)
+	case wrong != nil && (isSwitch || node.ShortTag() != "!!str"):
+		c.fault(node.Line, nil, "%v", wrong)
+	case wrong != nil && len(c.invalid) < maxFaults:
 		c.invalid = append(c.invalid, position.ErrorAt(position.Position{File: Key, Line: node.Line},
 			"%w", wrong))
 	}

@@ -25,6 +25,8 @@ type fileContents struct {
 	judged []judged
 	// faults are about what is around them, others about what is nothing of ours.
 	faults, others []choice.Fault
+	// notes say how the file was read.
+	notes []string
 }
 
 // document is choices: an operator.yaml, or a mapping of an object or of values.
@@ -100,10 +102,12 @@ func (c *fileContents) check() (configs []*choice.Config, faults []choice.Fault,
 }
 
 func (c *fileContents) add(tree *yaml.Node, text []byte) {
-	kind, ours := position.Child(tree, "kind"), position.Child(tree, "openstack-csi")
+	kind, ours := position.Child(tree, "kind"), position.Child(tree, chartName)
 	switch {
-	case kind == nil && ours != nil: // values of a chart that contains ours, and passes this key to it
+	case kind == nil && ours != nil:
 		c.addValues(ours)
+		c.notes = append(c.notes, "read as values of a chart that contains "+chartName+": without such "+
+			"a chart, remove this level")
 	case kind == nil && isValues(tree, text):
 		c.addValues(tree)
 	case kind == nil:
@@ -111,24 +115,11 @@ func (c *fileContents) add(tree *yaml.Node, text []byte) {
 		for _, item := range children(position.Child(tree, "items")) {
 			c.add(item, text)
 		}
-	case kind.Value == "HelmRelease":
-		c.addValues(position.Child(position.Child(tree, "spec"), "values"))
-	case kind.Value == "Application":
-		spec := position.Child(tree, "spec")
-		sources := append(children(position.Child(spec, "sources")), position.Child(spec, "source"))
-		for _, source := range sources {
-			helm := position.Child(source, "helm")
-			c.addValues(position.Child(helm, "valuesObject"))
-			c.addText(position.Child(helm, "values"))
-		}
-	case kind.Value == "ConfigMap":
-		data := position.Child(tree, "data")
-		if content := position.Child(data, choice.Key); content != nil {
-			c.documents = append(c.documents, document{
-				kind: kindOf([]byte(content.Value)), text: content.Value, before: linesBefore(content),
-			})
-		}
-		c.addText(position.Child(data, "values.yaml"))
+	case kind.Value == "ConfigMap" && position.Child(position.Child(tree, "data"), choice.Key) != nil:
+		content := position.Child(position.Child(tree, "data"), choice.Key)
+		c.documents = append(c.documents, document{
+			kind: kindOf([]byte(content.Value)), text: content.Value, before: linesBefore(content),
+		})
 	default:
 		c.addObject(tree, kind)
 	}
@@ -139,35 +130,6 @@ func children(list *yaml.Node) []*yaml.Node {
 		return nil
 	}
 	return list.Content
-}
-
-// linesBefore returns the number of lines before the text in a scalar.
-func linesBefore(scalar *yaml.Node) int {
-	if scalar.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-		return scalar.Line
-	}
-	return scalar.Line - 1
-}
-
-// addText adds values in a scalar.
-func (c *fileContents) addText(scalar *yaml.Node) {
-	if scalar == nil || scalar.Kind != yaml.ScalarNode {
-		return
-	}
-	tree, err := position.Tree([]byte(scalar.Value), maxFile)
-	if err != nil || len(tree.Content) == 0 {
-		return
-	}
-	inner := position.Expanded(tree.Content[0])
-	moveDown(inner, linesBefore(scalar))
-	c.addValues(inner)
-}
-
-func moveDown(node *yaml.Node, lines int) {
-	node.Line += lines
-	for _, child := range node.Content {
-		moveDown(child, lines)
-	}
 }
 
 // addObject adds an object of the API, or what it is in place of one.
@@ -185,14 +147,22 @@ func (c *fileContents) addObject(tree, kind *yaml.Node) {
 		c.faults = append(c.faults, aboutObject(d, tree)...)
 		return
 	}
+	before, wraps := len(c.judged), namesChart(tree)
+	if c.addWithin(tree, wraps); len(c.judged) > before {
+		return
+	}
 	isOurs := position.Child(tree, "apiVersion")
 	if isOurs != nil && isOurs.Value == choice.APIVersion || strings.HasSuffix(kind.Value, "Config") {
 		return // the parser of an operator.yaml reports what is wrong
 	}
-	problem := fmt.Sprintf("a %s is not checked, only a ManilaDriver, a CinderDriver, values of the "+
-		"chart openstack-csi, or an operator.yaml of OpenShift", kind.Value)
-	if meant := position.Similar([]string{"ManilaDriver", "CinderDriver"}, kind.Value); meant != "" {
+	problem := fmt.Sprintf("an object of kind %s is not checked, only a ManilaDriver, a "+
+		"CinderDriver, values of the chart %s, or an operator.yaml of OpenShift", kind.Value, chartName)
+	switch meant := position.Similar([]string{"ManilaDriver", "CinderDriver"}, kind.Value); {
+	case meant != "":
 		problem = fmt.Sprintf("unknown kind %q: did you mean %q?", kind.Value, meant)
+	case wraps:
+		problem = fmt.Sprintf("this %s contains no values: check the file with the values that it names",
+			kind.Value)
 	}
 	c.others = append(c.others, choice.Fault{Line: kind.Line, Problem: problem})
 }

@@ -38,13 +38,17 @@ func (c *check) checkFile(ctx context.Context, s *session) *Explanation {
 	if s.err = err; err != nil {
 		return nil
 	}
+	e := &Explanation{}
+	for _, note := range in.notes {
+		e.Chain = append(e.Chain, linkf(OK, "%s", note))
+	}
 	if len(faults) > 0 { // they do not wait for a cluster that does not answer
-		return &Explanation{State: "invalid", Chain: c.problems(faults)}
+		e.State, e.Chain = "invalid", append(c.problems(faults), e.Chain...)
+		return e
 	}
 	if s.guest != nil {
 		s.guest.recognize(ctx)
 	}
-	e := &Explanation{}
 	var valid []string
 	hasPods := false
 	for i, part := range in.documents {

@@ -104,11 +104,7 @@ func (j judged) faultsOf(
 			fault(line, "", "unknown field %q%s", path, adviceFor(node, name, known))
 		}
 	case *kind.Type:
-		quote := ""
-		if node.Kind == yaml.ScalarNode && slices.Contains(k.Want, "string") {
-			quote = ": write it in quotation marks"
-		}
-		fault(line, path, "must be %s, not %s%s", typesOf(k.Want), position.Shape(node), quote)
+		fault(line, path, "must be %s, not %s", wanted(k, schema), position.Shape(node))
 	case *kind.Enum:
 		fault(line, path, "Unsupported value: %q: supported values: %s", node.Value, quoted(k.Want))
 	case *kind.Pattern:
@@ -128,6 +124,18 @@ func (j judged) faultsOf(
 		fault(line, path, "%s", k.LocalizedString(message.NewPrinter(language.English)))
 	}
 	return found
+}
+
+// wanted says which type a value must have, and which fields a map.
+func wanted(k *kind.Type, schema *jsonschema.Schema) string {
+	text := typesOf(k.Want)
+	if names := slices.Sorted(maps.Keys(schema.Properties)); len(names) > 0 {
+		text += " (" + strings.Join(names, ", ") + ")"
+	}
+	if slices.Contains(k.Want, "string") {
+		text += " in quotation marks"
+	}
+	return text
 }
 
 // below returns the value of a key or an index, its line and its path.

@@ -121,87 +121,9 @@ func TestCheckOfAFileNeedsNoCluster(t *testing.T) {
 // The mistakes have the lines of the file, whether they are about the shape or the value.
 func TestCheckReadsConfigMapsAndValues(t *testing.T) {
 	t.Parallel()
-	const header = "apiVersion: config.csi.openstack.org/v1alpha1\n"
-	const text, mistakes = "kind: CinderConfig\n  clases: []\n  class: {labels: {'-': x}}\n",
-		": unknown field \"clases\": did you mean \"classes\"?"
-	for name, test := range map[string][2]string{
-		"the file": {
-			strings.ReplaceAll(header+text, "\n  ", "\n"), "-:3" + mistakes + " !! -:4: class.labels",
-		},
-		"a ConfigMap": {
-			"kind: ConfigMap\ndata:\n  operator.yaml: |\n    " + strings.ReplaceAll(header, "\n", "\n    ") +
-				strings.ReplaceAll(text, "\n  ", "\n    "), "-:6" + mistakes + " !! -:7: class.labels",
-		},
-		"values of the chart": {
-			"# mine\ncinder:\n  spec:\n    class: {labels: {'-': x}}\n    clases: []\nother: 1\n",
-			"-:4: class.labels",
-		},
-		"values for both drivers": {
-			"images: {tag: v1}\npods:\n  nodes: {}\n# mine\ncinder:\n  enabled: true\n",
-			`-:3: unknown field "pods.nodes": did you mean "node"?`,
-		},
-		"values of another chart": {
-			"# mine\nstorageClass:\n  enabled: true\n", "-:2: the text is the values of another chart, " +
-				"not a ManilaConfig: kubectl openstack-csi check --values -f FILE prints what sets the " +
-				"same here",
-		},
-		"an object that ends with no choice": {
-			"kind: CinderDriver\nspec:\n  clases: []\n  class: {labels: {'-': x}}\n  blockStorage:\n" +
-				"    a: 1\nother: 1\n",
-			"-:3" + strings.Replace(mistakes, "clases", "spec.clases", 1) + " !! -:4: class.labels",
-		},
-		"an object": {
-			"kind: CinderDriver\nspec:\n  managementState: Managed\n  blockStorage:\n    a: 1\n" +
-				"  clases: []\n  class: {labels: {'-': x}}\n  topology: Enabled\n",
-			"-:6" + strings.Replace(mistakes, "clases", "spec.clases", 1) + " !! -:7: class.labels",
-		},
-		"a switch of YAML 1.1": {
-			"manila:\n  spec:\n    pods: {node: {nodeSelector: {ssd: yes}}}\nproxy:\n  no: a\n",
-			`-:3: pods.node.nodeSelector[ssd]: Invalid value: "yes": must be a text: quote it !! -:5: ` +
-				`unknown field "proxy.no": write "no" in quotation marks, because YAML reads it as false`,
-		},
-		"an anchor in another section": {
-			"manila: {spec: &a {types: {includes: []}}}\ncinder: {spec: {<<: *a}}\n",
-			`-:1: unknown field "types.includes": did you mean "include"?`,
-		},
-		"what only the API has": {
-			"apiVersion: csi.openstack.org/v1alpha1\nkind: ManilaDriver\nmetadata:\n  name: manila\n" +
-				"spec:\n  logLevel: debug\n  clusterId: a\n  replacesClusterID: ${ID}\nstatuss: {}\n",
-			"-:4: metadata.name: write nfs.manila.csi.openstack.org !! -:6: spec.logLevel: Unsupported " +
-				`value: "debug": supported values: "Normal", "Debug", "Trace" !! -:7: unknown field ` +
-				`"spec.clusterId": did you mean "clusterID"? !! -:8: spec.replacesClusterID: it is a ` +
-				`placeholder: replace it !! -:9: unknown field "statuss": did you mean "status"?`,
-		},
-		"a List": {
-			"kind: List\nitems:\n- apiVersion: csi.openstack.org/v1alpha1\n  kind: CinderDriver\n" +
-				"  metadata: {name: cinder.csi.openstack.org}\n  spec: {types: []}\n", "-:6: types: must be ",
-		},
-		"several documents": {
-			"kind: Secret\n---\nkind: ManilaDriver\n", "-:3: apiVersion: write csi.openstack.org/v1alpha1",
-		},
-		"a HelmRelease": {
-			"kind: HelmRelease\nspec:\n  values:\n    images: {mirrors: a}\n",
-			`-:4: unknown field "images.mirrors": did you mean "mirror"?`,
-		},
-		"an Application": {
-			"kind: Application\nspec:\n  source:\n    helm:\n      values: |\n        a: 1\n" +
-				"        manilla: {}\n",
-			`-:6: unknown field "a": remove it. The fields here are cinder, `,
-		},
-		"an umbrella chart": {
-			"other: 1\nopenstack-csi:\n  manilla: {}\n",
-			`-:3: unknown field "manilla": did you mean "manila"?`,
-		},
-		"another kind": {"# a\nkind: Pod\n", "-:2: a Pod is not checked, only a ManilaDriver, "},
-		"a kind like ours": {
-			"kind: ManilaDrivers\n",
-			`-:1: unknown kind "ManilaDrivers": did you mean "ManilaDriver"?`,
-		},
-		"values in braces": {
-			"{manila: {spec: {clases: []}}}", `-:1: unknown field "manila.spec.clases"`,
-		},
-		"values of no kind": {"replicas: 1", "-:1: "},
-	} {
+	var files map[string][2]string
+	decode(t, "testdata/files.yaml", &files)
+	for name, test := range files {
 		var output strings.Builder
 		code := execute(t.Context(), (&scenario{}).options(t),
 			[]string{"check", "-f", "-", "--kubeconfig=" + kubeconfig(t)},

@@ -1,0 +1,120 @@
+package kubectl
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/openstack-csi/csi-operator/pkg/position"
+)
+
+// chartName is the name of our chart.
+const chartName = "openstack-csi"
+
+// addWithin adds the values of our chart somewhere in an object: the keys of Flux, Argo CD,
+// kustomize, k3s and others begin with "values". Argo CD also has parameters, which override them.
+func (c *fileContents) addWithin(node *yaml.Node, namesChart bool) {
+	var parameters []*yaml.Node
+	values := &yaml.Node{}
+	for i, child := range node.Content {
+		key := ""
+		if node.Kind == yaml.MappingNode && i%2 == 1 {
+			key = strings.ToLower(node.Content[i-1].Value)
+		}
+		tree := child
+		if strings.HasPrefix(key, "values") && child.Kind == yaml.ScalarNode {
+			tree = treeIn(child)
+		}
+		switch {
+		case key == "parameters":
+			parameters = children(child)
+		case strings.HasPrefix(key, "values") && tree.Kind == yaml.MappingNode &&
+			(namesChart || hasDriver(tree)):
+			values = tree
+		default:
+			c.addWithin(child, namesChart)
+		}
+	}
+	if values.Kind == 0 && namesChart && len(parameters) > 0 {
+		values = &yaml.Node{Kind: yaml.MappingNode, Line: parameters[0].Line}
+	}
+	if values.Kind == 0 {
+		return
+	}
+	for _, one := range parameters {
+		name, value := position.Child(one, "name"), position.Child(one, "value")
+		if name == nil || value == nil {
+			continue
+		}
+		read := *value
+		if force := position.Child(one, "forceString"); force == nil || force.Value != "true" {
+			read.Style, read.Tag = 0, "" // as helm --set reads it
+		}
+		set(values, strings.Split(name.Value, "."), &read)
+	}
+	c.addValues(values)
+}
+
+// hasDriver returns whether values configure a driver.
+func hasDriver(values *yaml.Node) bool {
+	return slices.ContainsFunc(drivers(), func(d driver) bool {
+		return position.Child(values, strings.ToLower(d.title)) != nil
+	})
+}
+
+// set sets a value below a mapping, as helm --set does.
+func set(mapping *yaml.Node, path []string, value *yaml.Node) {
+	if mapping.Kind != yaml.MappingNode {
+		return
+	}
+	if len(path) > 1 {
+		below := cmp.Or(position.Child(mapping, path[0]),
+			&yaml.Node{Kind: yaml.MappingNode, Line: value.Line})
+		set(below, path[1:], value)
+		value = below
+	}
+	rest := without(mapping, func(key string) bool { return key == path[0] })
+	key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: path[0], Line: value.Line}
+	mapping.Content = append(rest.Content, key, value)
+}
+
+// linesBefore returns the number of lines before the text in a scalar.
+func linesBefore(scalar *yaml.Node) int {
+	if scalar.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return scalar.Line
+	}
+	return scalar.Line - 1
+}
+
+// treeIn returns the tree of a text in a scalar; the scalar if it has none.
+func treeIn(scalar *yaml.Node) *yaml.Node {
+	tree, err := position.Tree([]byte(scalar.Value), maxFile)
+	if err != nil || len(tree.Content) == 0 {
+		return scalar
+	}
+	inner := position.Expanded(tree.Content[0])
+	moveDown(inner, linesBefore(scalar))
+	return inner
+}
+
+func moveDown(node *yaml.Node, lines int) {
+	node.Line += lines
+	for _, child := range node.Content {
+		moveDown(child, lines)
+	}
+}
+
+// namesChart returns whether an object installs our chart.
+func namesChart(node *yaml.Node) bool {
+	for i, child := range node.Content {
+		isName := node.Kind == yaml.MappingNode && i%2 == 1 &&
+			slices.Contains([]string{"chart", "name"}, node.Content[i-1].Value)
+		if isName && path.Base(child.Value) == chartName || namesChart(child) {
+			return true
+		}
+	}
+	return false
+}
