@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/api"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
@@ -23,6 +22,8 @@ type fileContents struct {
 	documents []document
 	// judged are the parts that a schema is about.
 	judged []judged
+	// texts is the size of the texts with documents in scalars, which aliases repeat.
+	texts int
 	// faults are about what is around them, others about what is nothing of ours.
 	faults, others []choice.Fault
 	// notes say how the file was read.
@@ -116,10 +117,11 @@ func (c *fileContents) add(tree *yaml.Node, text []byte) {
 			c.add(item, text)
 		}
 	case kind.Value == "ConfigMap" && position.Child(position.Child(tree, "data"), choice.Key) != nil:
-		content := position.Child(position.Child(tree, "data"), choice.Key)
-		c.documents = append(c.documents, document{
-			kind: kindOf([]byte(content.Value)), text: content.Value, before: linesBefore(content),
-		})
+		if content := position.Child(position.Child(tree, "data"), choice.Key); c.fits(content) {
+			c.documents = append(c.documents, document{
+				kind: kindOf([]byte(content.Value)), text: content.Value, before: linesBefore(content),
+			})
+		}
 	default:
 		c.addObject(tree, kind)
 	}
@@ -242,11 +244,12 @@ func without(mapping *yaml.Node, isOther func(key string) bool) *yaml.Node {
 
 // kindOf returns the kind of an operator.yaml, or the one that is most like it.
 func kindOf(text []byte) choice.Kind {
-	var header struct {
-		Kind string `json:"kind"`
+	root, err := position.Tree(text, maxFile)
+	if err != nil || len(root.Content) == 0 {
+		return choice.Manila // the parser reports errors
 	}
-	_ = kyaml.Unmarshal(text, &header) // the parser reports errors
-	if strings.Contains(strings.ToLower(header.Kind), "cinder") {
+	kind := position.Child(root.Content[0], "kind")
+	if kind != nil && strings.Contains(strings.ToLower(kind.Value), "cinder") {
 		return choice.Cinder
 	}
 	return choice.Manila

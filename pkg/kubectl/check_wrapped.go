@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
@@ -26,7 +27,7 @@ func (c *fileContents) addWithin(node *yaml.Node, namesChart bool) {
 		}
 		tree := child
 		if strings.HasPrefix(key, "values") && child.Kind == yaml.ScalarNode {
-			tree = treeIn(child)
+			tree = c.treeIn(child)
 		}
 		switch {
 		case key == "parameters":
@@ -53,7 +54,8 @@ func (c *fileContents) addWithin(node *yaml.Node, namesChart bool) {
 		if force := position.Child(one, "forceString"); force == nil || force.Value != "true" {
 			read.Style, read.Tag = 0, "" // as helm --set reads it
 		}
-		set(values, strings.Split(name.Value, "."), &read)
+		const levels = 100
+		set(values, strings.SplitN(name.Value, ".", levels), &read)
 	}
 	c.addValues(values)
 }
@@ -89,8 +91,21 @@ func linesBefore(scalar *yaml.Node) int {
 	return scalar.Line - 1
 }
 
+// fits returns whether a text can be parsed: with others before it, it is no larger than a file.
+func (c *fileContents) fits(scalar *yaml.Node) bool {
+	before := c.texts
+	if c.texts += len(scalar.Value); c.texts > maxFile && before <= maxFile {
+		c.faults = append(c.faults, choice.Fault{Line: scalar.Line, Problem: "with this text, the " +
+			"texts with documents in this file are larger than 1 MiB: check it in parts"})
+	}
+	return c.texts <= maxFile
+}
+
 // treeIn returns the tree of a text in a scalar; the scalar if it has none.
-func treeIn(scalar *yaml.Node) *yaml.Node {
+func (c *fileContents) treeIn(scalar *yaml.Node) *yaml.Node {
+	if !c.fits(scalar) {
+		return scalar
+	}
 	tree, err := position.Tree([]byte(scalar.Value), maxFile)
 	if err != nil || len(tree.Content) == 0 {
 		return scalar

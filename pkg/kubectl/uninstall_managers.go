@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
@@ -58,11 +59,15 @@ func (u *uninstallation) undoing(ctx context.Context, o *object) undoing {
 		strings.Contains(of("argocd.argoproj.io/sync-options"), "Delete=false") {
 		return undoing{}
 	}
+	// Users may write any text into a mark, and people run the command: nobody has such a name.
+	isName := func(text string) bool {
+		return len(validation.IsDNS1123Subdomain(strings.ReplaceAll(text, "_", "."))) == 0
+	}
 	for _, by := range u.managers(o) {
 		name, _, _ := strings.Cut(of(by.mark), ":") // the ID of Argo CD continues with the object
 		namespace := of(by.prefix + "namespace")
 		isLeft := o.Kind == definition && strings.Contains(by.mark, "helm")
-		if name == "" || isLeft || u.isGone(ctx, by, namespace, name) {
+		if !isName(name) || !isName(cmp.Or(namespace, name)) || isLeft || u.isGone(ctx, by, namespace, name) {
 			continue
 		}
 		verb, selector := "annotate", partLabel+"="+partOf

@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -518,6 +519,7 @@ func TestUninstallGoesOnWithoutAManager(t *testing.T) {
 	definitions := []client.Object{all[0], all[2], all[4]}
 	for name, test := range map[string]struct {
 		mark   string
+		forged string
 		more   []client.Object
 		hidden bool
 		says   string
@@ -533,12 +535,13 @@ func TestUninstallGoesOnWithoutAManager(t *testing.T) {
 		"HelmRelease":              {mark: "helm.toolkit.fluxcd.io/name", more: definitions},
 		"HelmRelease without Flux": {mark: "helm.toolkit.fluxcd.io/name"},
 		"Application":              {mark: argo, more: definitions},
+		"command in a mark":        {mark: argo, forged: "x; reboot"},
 		"Argo CD elsewhere":        {mark: argo, says: unmark + argo},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newInstalledCluster(t, files)
-			o := managed(test.mark, "drivers:apps/Deployment:x/y", false)
+			o := managed(test.mark, cmp.Or(test.forged, "drivers:apps/Deployment:x/y"), false)
 			_ = c.WithWatch.Delete(t.Context(), o.DeepCopyObject().(client.Object))
 			for _, o := range append(test.more, o) {
 				assert.NilError(t, c.Create(t.Context(), o.DeepCopyObject().(client.Object)))

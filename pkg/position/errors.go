@@ -52,9 +52,11 @@ func (d *Document) syntaxError(err error) error {
 	if mistyped, ok := errors.AsType[*yaml.TypeError](err); ok {
 		problems = mistyped.Errors
 	}
+	quoted := regexp.MustCompile("(?s) `.*`") // may be secret
 	pattern := regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
 	located := make([]error, 0, len(problems))
 	for _, problem := range problems {
+		problem = quoted.ReplaceAllString(problem, "")
 		at := Position{File: d.File, Line: 1}
 		if match := pattern.FindStringSubmatch(problem); match != nil {
 			at.Line, _ = strconv.Atoi(match[1]) // the pattern matches digits only

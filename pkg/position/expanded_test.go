@@ -44,3 +44,11 @@ func TestSwitchesAreThoseOfKubectl(t *testing.T) {
 		assert.Check(t, is.Equal(position.IsText(root.Content[0]), want), word)
 	}
 }
+
+func TestErrorsQuoteNoValue(t *testing.T) {
+	t.Parallel()
+	root, err := position.Tree([]byte("a: !!int confidential `of`\n"), 1<<10)
+	assert.NilError(t, err)
+	_, err = position.Of("file", root.Content[0])
+	assert.Check(t, is.ErrorContains(err, "cannot decode !!str as a !!int"))
+}
