@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -63,6 +64,8 @@ func contentsOf(text []byte) *fileContents {
 		found.add(position.Expanded(tree), text)
 	}
 	switch {
+	case errors.As(err, new(position.LimitError)):
+		found.faults = []choice.Fault{{Line: 1, Problem: "the file " + err.Error()}}
 	case len(found.documents) > 0:
 	case len(found.others) > 0:
 		found.faults = found.others

@@ -31,6 +31,9 @@ type judged struct {
 	at string
 }
 
+// maxRefused is the number of values, and of fields in one map, about which the schema is reported.
+const maxRefused = 100
+
 // schemaURL names the schema. Nothing fetches it.
 const schemaURL = "values.json"
 
@@ -53,7 +56,8 @@ func (j judged) faults(compiler *jsonschema.Compiler) (found []choice.Fault, err
 	}
 	if refused, ok := errors.AsType[*jsonschema.ValidationError](
 		schema.Validate(position.Value(j.tree))); ok {
-		for _, one := range leaves(refused) {
+		all := leaves(refused)
+		for _, one := range all[:min(len(all), maxRefused)] {
 			if schema, err = compiler.Compile(one.SchemaURL); err != nil {
 				return nil, err
 			}
@@ -99,7 +103,7 @@ func (j judged) faultsOf(
 	switch k := refused.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
 		known := slices.Sorted(maps.Keys(schema.Properties))
-		for _, name := range k.Properties {
+		for _, name := range k.Properties[:min(len(k.Properties), maxRefused)] {
 			_, line, path := below(node, name, path)
 			fault(line, "", "unknown field %q%s", path, adviceFor(node, name, known))
 		}

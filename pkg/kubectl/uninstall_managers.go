@@ -67,7 +67,8 @@ func (u *uninstallation) undoing(ctx context.Context, o *object) undoing {
 		name, _, _ := strings.Cut(of(by.mark), ":") // the ID of Argo CD continues with the object
 		namespace := of(by.prefix + "namespace")
 		isLeft := o.Kind == definition && strings.Contains(by.mark, "helm")
-		if !isName(name) || !isName(cmp.Or(namespace, name)) || isLeft || u.isGone(ctx, by, namespace, name) {
+		if !isName(name) || !isName(cmp.Or(namespace, name)) || isLeft ||
+			u.isGone(ctx, by, namespace, name) {
 			continue
 		}
 		verb, selector := "annotate", partLabel+"="+partOf

@@ -78,8 +78,7 @@ func Value(node *yaml.Node) any {
 	const texts = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle |
 		yaml.FoldedStyle
 	var value any
-	if node.Style&texts != 0 || node.Style&yaml.TaggedStyle != 0 && node.ShortTag() == "!!str" ||
-		kyaml.Unmarshal([]byte(node.Value), &value) != nil {
+	if node.Style&texts != 0 || IsText(node) || kyaml.Unmarshal([]byte(node.Value), &value) != nil {
 		return node.Value
 	}
 	return value

@@ -12,6 +12,8 @@ import (
 const (
 	// maxNodes is the maximum number of YAML nodes, with each alias replaced by its content.
 	maxNodes = 20_000
+	// maxDocuments is how many documents with so many nodes a text may contain.
+	maxDocuments = 10
 	// maxDepth is the maximum number of nodes around a node.
 	maxDepth = 100
 )
@@ -52,7 +54,7 @@ func Trees(text []byte, limit int) (all []*yaml.Node, err error) {
 		return nil, err
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	for {
+	for count := 0; ; {
 		root := &yaml.Node{}
 		switch err := decoder.Decode(root); {
 		case errors.Is(err, io.EOF):
@@ -62,6 +64,9 @@ func Trees(text []byte, limit int) (all []*yaml.Node, err error) {
 		}
 		if err := limited(root); err != nil {
 			return nil, err
+		}
+		if count += nodes(root, maxNodes, 0); count > maxDocuments*maxNodes {
+			return nil, LimitError("has too many documents, entries or aliases")
 		}
 		if root.Content[0].ShortTag() != "!!null" {
 			all = append(all, root.Content[0])
