@@ -34,21 +34,39 @@ func translated(t *testing.T, text string) (values map[string]any, remarks strin
 	return values, strings.Join(v.Remarks(), "\n")
 }
 
-func TestFileOfCinder(t *testing.T) {
-	t.Parallel()
-	values, remarks := translated(t, `
+const valuesOfCinder = `
 extraLabels: {team: storage}
 timeout: 2h
 clusterID: "not a label"
 pvcAnnotations: true
 imagePullSecrets: [{name: login}]
 csi:
-  attacher: {image: {tag: v1}, extraArgs: "- --password=confidential"}
-  provisioner: {topology: "false"}
+  attacher:
+    image: {tag: v1}
+    extraArgs: "- --password=confidential\n- --kube-api-qps=50"
+    resources: {limits: , requests: {cpu: 20m}}
+  provisioner:
+    topology: "false"
+    extraArgs: {default-fstype: xfs, leader-election-retry-period: 1s}
   unknown: {value: confidential}
   plugin:
-    nodePlugin: {kubeletDir: /var/lib/k0s/kubelet, podLabels: {kubernetes.io/a: b}}
-    controllerPlugin: {replicas: 3, hostAliases: [{ip: 192.0.2.1, hostnames: [keystone]}]}
+    extraEnv:
+    - {name: https_proxy, value: http://confidential@proxy}
+    - {name: HTTPS_PROXY, value: http://confidential@proxy}
+    - {name: DEBUG, value: confidential}
+    nodePlugin:
+      kubeletDir: /var/lib/k0s/kubelet
+      podLabels: {kubernetes.io/a: b}
+      tolerations: []
+    controllerPlugin:
+      replicas: 3
+      hostAliases: [{ip: 192.0.2.1, hostnames: [keystone]}]
+      affinity:
+        podAntiAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+          - topologyKey: zone
+            labelSelector:
+              matchExpressions: [{key: app, operator: In, values: [openstack-cinder-csi]}]
     podMonitor: {additionalLabels: {release: mine}}
 secret:
   enabled: true
@@ -74,17 +92,41 @@ storageClass:
     metadata: {name: others}
     parameters: {other: a}
     ---
+    kind: StorageClass
+    metadata: {name: zoned}
+    provisioner: cinder.csi.openstack.org
+    allowedTopologies: [{matchLabelExpressions: [{key: zone, values: [a]}]}]
+    ---
+    kind: StorageClass
+    metadata: {name: nfs}
+    provisioner: nfs.csi.k8s.io
+    parameters: {share: /a}
+    ---
     kind: VolumeSnapshotClass
     metadata: {name: snapshots}
-`)
+`
+
+func TestFileOfCinder(t *testing.T) {
+	t.Parallel()
+	values, remarks := translated(t, valuesOfCinder)
 	labels := map[string]any{"team": "storage"}
 	for path, want := range map[string]any{
 		"cinder.spec.pods": map[string]any{
-			"node": map[string]any{"labels": labels},
+			"node": map[string]any{"labels": labels, "tolerations": []any{}},
 			"controller": map[string]any{
 				"labels": labels, "replicas": 3.0, "hostAliases": []any{
 					map[string]any{"ip": "192.0.2.1", "hostnames": []any{"keystone"}},
 				},
+				"affinity": map[string]any{"podAntiAffinity": map[string]any{
+					"requiredDuringSchedulingIgnoredDuringExecution": []any{map[string]any{
+						"topologyKey": "zone", "labelSelector": map[string]any{"matchLabels": map[string]any{
+							"app": "openstack-cinder-csi-driver-controller",
+						}},
+					}},
+				}},
+				"resources": map[string]any{"csi-attacher": map[string]any{
+					"requests": map[string]any{"cpu": "20m"},
+				}},
 			},
 		},
 		"cinder.spec.classes": []any{
@@ -97,6 +139,9 @@ storageClass:
 		"cinder.spec.defaultClass": "sas", "cinder.spec.topology": "Disabled",
 		"cinder.spec.claimAnnotations": true, "kubeletDir": "/var/lib/k0s/kubelet",
 		"images.pullSecrets": []any{"login"}, "monitoring.labels": map[string]any{"release": "mine"},
+		"proxy":                 map[string]any{"https": "http://confidential@proxy"},
+		"cinder.spec.class":     map[string]any{"fsType": "xfs"},
+		"cinder.spec.sidecars":  map[string]any{"claimMetadata": true, "kubeAPIQPS": 50.0},
 		"cinder.spec.clusterID": nil, "credentials": nil,
 	} {
 		assert.Check(t, is.DeepEqual(lookUp(values, path), want), path)
@@ -104,11 +149,19 @@ storageClass:
 	for _, want := range []string{
 		"Cinder: timeout: cinder.spec.sidecars.timeout is not taken over: ",
 		"Cinder: clusterID: cinder.spec.clusterID is not taken over: ",
-		"Cinder: csi.attacher.image.tag: The image of the release is used", "csi.attacher.extraArgs",
+		"Cinder: csi.attacher.image.tag: The image of the release is used",
+		"Cinder: csi.attacher.extraArgs (password), " +
+			"Cinder: csi.provisioner.extraArgs (leader-election-retry-period): The flags are those",
+		"Cinder: csi.provisioner.extraArgs: default-fstype: It becomes cinder.spec.class.fsType, for all",
+		"Cinder: csi.plugin.extraEnv (DEBUG): The environment is that of the operator, so others have no",
 		"Cinder: csi.unknown.value: docs/charts.md knows no such value",
 		"Cinder: csi.plugin.nodePlugin.podLabels: cinder.spec.pods.node.labels is not taken over: ",
-		"StorageClass others: The parameter other has no equal", "VolumeSnapshotClass snapshots goes",
-		"Cinder: storageClass.enabled: The operator creates StorageClasses of its own",
+		"StorageClass others: The parameter other has no equal",
+		"VolumeSnapshotClass snapshots: It stays yours",
+		"StorageClass zoned: Its allowedTopologies have no equal, so the class stays yours: keep it",
+		"StorageClass nfs: It is of driver nfs.csi.k8s.io, so the class stays yours: keep it",
+		"Cinder: storageClass.enabled: The operator creates the StorageClass standard-csi beside yours",
+		"Cinder: csi.plugin.controllerPlugin.affinity: Where it names pods of the other chart",
 		"login: It is not taken over. ca-file of secret.data contains no PEM certificate",
 	} {
 		assert.Check(t, is.Contains(remarks, want))
@@ -121,11 +174,30 @@ func TestFileOfNodes(t *testing.T) {
 	values, remarks := translated(t, "[Global]\nauth-url = https://k/v3\nregion = a\n"+
 		"application-credential-id = a\napplication-credential-secret = b\n[BlockStorage]\n"+
 		"ignore-volume-az = true\n[Metadata]\nsearch-order = metadataService\n")
-	assert.Check(t, is.DeepEqual(values["cinder"], map[string]any{"spec": map[string]any{
-		"blockStorage": map[string]any{"ignoreVolumeAZ": true},
-		"metadata":     map[string]any{"searchOrder": []any{"metadataService"}},
-	}}))
+	assert.Check(t, is.DeepEqual(values["cinder"], map[string]any{
+		"enabled": true, "spec": map[string]any{
+			"blockStorage": map[string]any{"ignoreVolumeAZ": true},
+			"metadata":     map[string]any{"searchOrder": []any{"metadataService"}},
+		},
+	}))
 	assert.Check(t, lookUp(values, "credentials.clouds") != nil, remarks)
+	const login = "auth-url=https://k/v3\napplication-credential-id=a\n" +
+		"application-credential-secret=b\n"
+	for text, want := range map[string]string{
+		"[Global \"a\"]\n" + login: "name a Secret with cloud: a",
+		"[Global]\ntls-insecure=true\n" + login: "Write the CA of the cloud into credentials.cacert " +
+			"and remove verify",
+		"[Global]\nuse-clouds=true\nclouds-file=/etc/c.yaml\ncloud=mine\nregion=b\n": "the login is " +
+			"the entry mine of /etc/c.yaml, and this file is on the nodes. Copy it into a clouds.yaml as " +
+			"entry openstack, and set there what overrides it: region. Then add --set-file=credentials.",
+		"secret: {enabled: true, data: {other: '[Global]'}}\nstorageClass: {enabled: false}": "The " +
+			"login is that of key other. The driver reads cloud.conf",
+	} {
+		values, remarks = translated(t, text)
+		assert.Check(t, is.Contains(remarks, want))
+		assert.Check(t, strings.Contains(text, login) == (lookUp(values, "credentials.clouds") != nil))
+	}
+	assert.Check(t, is.Equal(lookUp(values, "cinder.enabled"), true))
 }
 
 func TestFileOfManila(t *testing.T) {
@@ -155,15 +227,31 @@ shareProtocols:
 	}
 	assert.Check(t, is.Contains(remarks, "CEPHFS is not served here"))
 	assert.Check(t, is.Contains(remarks, "login: It is in Secrets that StorageClasses name"))
-	const several = `secret: {enabled: true, data: {cloud.conf: "[Global \"a\"]\nregion=b"}}`
+	const several = `secret: {enabled: true, data: {cloud.conf: "[Global]\n[Global \"a\"]\nregion=b"}}`
 	for text, want := range map[string]string{
 		"driverName: shares.example.org":               "keep this installation",
 		"shareProtocols: [{protocolSelector: CEPHFS}]": "only CephFS",
-		"- a":   "no YAML with values of a chart",
-		several: "several clouds",
+		"kind: a\nb: {c: d}":                           "no value of the charts is at the top level",
+		"- a":                                          "no YAML with values of a chart",
+		several:                                        "several clouds",
 	} {
 		v, err := New()
 		assert.NilError(t, err)
 		assert.Check(t, is.ErrorContains(v.AddFile([]byte(text)), want), text)
+	}
+}
+
+func TestFileOfAnotherChart(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]any{
+		"openstack-cinder-csi: {clusterID: a}\nredis: {image: {pullPolicy: Always}}": "a",
+		"openstack-manila-csi: {logVerbosityLevel: 5}":                               nil,
+		"kind: HelmChart\nspec: {timeout: 3m, valuesContent: 'clusterID: a'}":        "a",
+		"kind: HelmRelease\nspec: {timeout: 3m, values: {clusterID: a}}":             "a",
+		"kind: Application\nspec: {source: {helm: {values: 'clusterID: a'}}}":        "a",
+	} {
+		values, _ := translated(t, text)
+		assert.Check(t, is.Equal(lookUp(values, "cinder.spec.clusterID"), want), text)
+		assert.Check(t, is.Equal(lookUp(values, "manila") != nil, want == nil), text)
 	}
 }

@@ -17,8 +17,13 @@ func (v *Values) AddClasses(kind choice.Kind, classes []storagev1.StorageClass) 
 		about := "StorageClass " + class.Name
 		entry, other := entryOf(kind, &class)
 		reserved := strings.HasPrefix(class.Name, "csi-"+lower(kind)+"-") // keeps its parameters
-		if other != "" && !reserved {
-			v.Remark(about, "The parameter %s has no equal, so the class stays yours: keep it.", other)
+		if of := class.Provisioner; of != "" && !strings.HasSuffix(of, lower(kind)+".csi.openstack.org") {
+			other = "It is of driver " + of
+		} else if reserved {
+			other = ""
+		}
+		if other != "" {
+			v.Remark(about, "%s, so the class stays yours: keep it.", other)
 			continue
 		}
 		if fault := faultOf(kind, path+"classes", []any{entry}); fault != "" {
@@ -38,7 +43,7 @@ func (v *Values) AddClasses(kind choice.Kind, classes []storagev1.StorageClass) 
 	}
 }
 
-// entryOf returns the entry of the choices for a class, and a parameter without an equal.
+// entryOf returns the entry of the choices for a class, and what has no equal.
 func entryOf(kind choice.Kind, class *storagev1.StorageClass) (entry map[string]any, other string) {
 	entry = map[string]any{"name": class.Name}
 	if kind == choice.Manila {
@@ -53,6 +58,9 @@ func entryOf(kind choice.Kind, class *storagev1.StorageClass) (entry map[string]
 	if len(class.MountOptions) > 0 {
 		entry["mountOptions"] = class.MountOptions
 	}
+	if len(class.AllowedTopologies) > 0 {
+		other = "Its allowedTopologies have no equal"
+	}
 	for name, value := range class.Parameters {
 		var metadata map[string]any
 		switch name {
@@ -64,13 +72,13 @@ func entryOf(kind choice.Kind, class *storagev1.StorageClass) (entry map[string]
 			entry["shareClients"] = strings.Split(value, ",")
 		case "appendShareMetadata":
 			if json.Unmarshal([]byte(value), &metadata) != nil {
-				other = name
+				other = "The parameter " + name + " has no equal"
 			}
 			entry["shareMetadata"] = metadata
 		case "autoTopology", "protocol":
 		default:
 			if !strings.HasPrefix(name, "csi.storage.k8s.io/") {
-				other = name
+				other = "The parameter " + name + " has no equal"
 			}
 		}
 	}

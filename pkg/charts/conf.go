@@ -2,7 +2,7 @@ package charts
 
 import (
 	"cmp"
-	"errors"
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -37,7 +37,8 @@ var (
 // AddConf adds what files such as a cloud.conf, of which the last has precedence, say: the login,
 // and settings of the driver of Cinder. Only an error about several clouds is one.
 func (v *Values) AddConf(source string, texts [][]byte, read Reader) error {
-	c := conf{Global: map[string]*options{"": {}}}
+	v.Set(choice.Cinder, "cinder.enabled", true, "")
+	c := conf{}
 	for _, text := range texts {
 		err := gcfg.ReadStringInto(&c, strings.TrimPrefix(string(text), "\ufeff"))
 		if fatal := gcfg.FatalOnly(err); fatal != nil {
@@ -58,9 +59,17 @@ func (v *Values) AddConf(source string, texts [][]byte, read Reader) error {
 	}
 	c.addTo(v, source)
 	if len(c.Global) > 1 {
-		return errors.New("its cloud.conf names several clouds, and a driver here serves one")
+		return fmt.Errorf("%s names several clouds, and a driver here serves one: keep the other "+
+			"chart while volumes are in several", source)
 	}
-	return v.addLogin(c.Global[""].login(source, func(f reflect.StructField) string {
+	login := &options{}
+	for name, only := range c.Global {
+		if login = only; name != "" {
+			v.Remark(source+": [Global]", "The cloud has no name here: keep the other chart while "+
+				"volumes or classes name a Secret with cloud: %s", name)
+		}
+	}
+	return v.addLogin(login.login(source, func(f reflect.StructField) string {
 		return f.Tag.Get("gcfg")
 	}, read))
 }

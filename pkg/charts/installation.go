@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,15 +71,65 @@ func (v *Values) AddRuntimeConfig(text []byte) {
 func (v *Values) AddFile(text []byte) error {
 	if strings.HasPrefix(position.Recognize(text, "").What, position.Settings) {
 		return v.AddConf("the file", [][]byte{text}, func(string) ([]byte, error) {
-			return nil, errors.New("it is on the nodes")
+			return nil, errors.New("this file is on the nodes")
 		})
 	}
 	var values map[string]any
 	if err := yaml.Unmarshal(text, &values); err != nil {
 		return errors.New("the file is no YAML with values of a chart")
 	}
+	found := v.within(values)
+	if len(found) == 0 {
+		return errors.New("no value of the charts is at the top level: pass the values of " +
+			"cinder-csi-plugin or manila-csi-plugin")
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if err := v.addValues(name, found[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// within returns values of the charts by the name of what they are in: nothing, a chart that
+// contains theirs, or an object for Flux, Argo CD or the controller of Helm in k3s.
+func (v *Values) within(values map[string]any) map[string]map[string]any {
+	values = merged(nil, values) // without null, which is a default
+	isKnown := func(fields map[string]any) bool {
+		ofCinder, _ := v.count(choice.Cinder, "", fields)
+		ofManila, _ := v.count(choice.Manila, "", fields)
+		return ofCinder+ofManila > 0
+	}
+	for _, path := range []string{
+		"values", "valuesContent", "source.helm.values", "source.helm.valuesObject",
+	} {
+		switch of := lookUp(values, "spec."+path).(type) {
+		case map[string]any:
+			return v.within(of)
+		case string:
+			var inner map[string]any
+			_ = yaml.Unmarshal([]byte(of), &inner) // what is no mapping has no values
+			return v.within(inner)
+		}
+	}
+	if isKnown(values) || len(values) == 0 {
+		return map[string]map[string]any{"": values}
+	}
+	found := map[string]map[string]any{}
+	for name, below := range values {
+		if fields, _ := below.(map[string]any); isKnown(fields) {
+			found[name] = fields
+		}
+	}
+	return found
+}
+
+// addValues adds the equals of values, of which the name of what they are in may tell the chart.
+func (v *Values) addValues(name string, values map[string]any) error {
 	kind := choice.Cinder
-	if v.unknown(choice.Manila, "", values) < v.unknown(kind, "", values) {
+	_, others := v.count(kind, "", values)
+	_, less := v.count(choice.Manila, "", values)
+	if less < others || strings.Contains(name, "manila") {
 		kind = choice.Manila
 	}
 	if err := v.AddChart(kind, values, nil); err != nil {
@@ -108,19 +160,23 @@ func isOn(values map[string]any, name string, usual bool) bool {
 	return usual
 }
 
-// unknown returns the number of values that the chart of a driver does not have.
-func (v *Values) unknown(kind choice.Kind, name string, value any) (count int) {
+// count returns how many values the chart of a driver has, and how many it does not have.
+func (v *Values) count(kind choice.Kind, name string, value any) (known, unknown int) {
 	below, isMap := value.(map[string]any)
+	i := v.row(kind, name)
 	switch {
-	case v.row(kind, name) >= 0:
-		return 0
+	case i >= 0 && strings.HasPrefix(v.rows[i].Match(kind, name), "*"): // any chart may have it
+		return 0, 0
+	case i >= 0:
+		return 1, 0
 	case !isMap:
-		return 1
+		return 0, 1
 	}
 	for step, child := range below {
-		count += v.unknown(kind, strings.TrimPrefix(name+"."+step, "."), child)
+		more, others := v.count(kind, strings.TrimPrefix(name+"."+step, "."), child)
+		known, unknown = known+more, unknown+others
 	}
-	return count
+	return known, unknown
 }
 
 func (v *Values) classesOf(values map[string]any) (all []storagev1.StorageClass) {
@@ -142,6 +198,8 @@ func (v *Values) classesOf(values map[string]any) (all []storagev1.StorageClass)
 		case "":
 		case "StorageClass":
 			all = append(all, class)
+		case "VolumeSnapshotClass":
+			v.Remark(class.Kind+" "+class.Name, "It stays yours: keep it.")
 		default:
 			v.Remark("Cinder: storageClass.custom", "%s %s goes with the release of the chart: create it "+
 				"again", class.Kind, class.Name)
@@ -154,9 +212,21 @@ func (v *Values) classesOf(values map[string]any) (all []storagev1.StorageClass)
 func (v *Values) addFiles(values map[string]any) error {
 	name, _ := lookUp(values, "secret.filename").(string)
 	data, _ := lookUp(values, "secret.data").(map[string]any)
-	text, _ := data[cmp.Or(name, "cloud.conf")].(string)
+	name = cmp.Or(name, "cloud.conf")
+	text, _ := data[name].(string)
+	for key, only := range data {
+		if text == "" && len(data) == 1 {
+			text, _ = only.(string)
+			v.Remark("Cinder: secret.data", "The login is that of key %s. The driver reads %s, which is "+
+				"missing.", key, name)
+		}
+	}
 	if text == "" || !isOn(values, "secret.enabled", false) {
-		v.NoLogin("It is not in the values: add --set-file=credentials.clouds=clouds.yaml.")
+		if secret, _ := lookUp(values, "secret.name").(string); secret != "" && len(data) == 0 {
+			name += " of Secret " + secret
+		}
+		v.NoLogin("It is not in the values: pass a copy of %s to check --values -f, or add "+
+			"--set-file=credentials.clouds=clouds.yaml.", name)
 		return nil
 	}
 	return v.AddConf("secret.data", [][]byte{[]byte(text)}, func(file string) ([]byte, error) {

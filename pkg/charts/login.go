@@ -84,19 +84,15 @@ func (v *Values) AddSecret(name string, data map[string][]byte, read Reader) err
 	}, read))
 }
 
-// login returns the login that the driver makes of the options, and remarks. nameOf returns how
-// they are called there. Errors contain no value.
-func (o *options) login(
-	source string, nameOf func(reflect.StructField) string, read Reader,
-) (*clouds.Login, []string, error) {
-	cloud, err := o.base(read)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", source, err)
+// ownWords replaces the words about a clouds.yaml by those of the options.
+func ownWords(nameOf func(reflect.StructField) string) *strings.Replacer {
+	words := []string{entry + "auth", "it"}
+	names := []string{
+		"key " + clouds.CAKey + " of the Secret", "credentials.cacert", "key " + clouds.Key + " of ", "",
 	}
-	names, words := []string{"key " + clouds.Key + " of ", ""}, []string{entry + "auth", "it"}
-	fields := reflect.ValueOf(o).Elem()
+	fields := reflect.TypeFor[options]()
 	for i := range fields.NumField() {
-		f := fields.Type().Field(i)
+		f := fields.Field(i)
 		path := inClouds(f)
 		if path == "" {
 			continue
@@ -109,14 +105,34 @@ func (o *options) login(
 		if last := path[strings.LastIndex(path, ".")+1:]; word != "" {
 			words = append(words, last, nameOf(f))
 		}
-		if value := fields.Field(i).String(); value != "" {
-			cloud = merged(cloud, nested(path, value))
+	}
+	return strings.NewReplacer(slices.Concat(names, words)...)
+}
+
+// login returns the login that the driver makes of the options, and remarks. nameOf returns how
+// they are called there. Errors contain no value.
+func (o *options) login(
+	source string, nameOf func(reflect.StructField) string, read Reader,
+) (*clouds.Login, []string, error) {
+	cloud, unread := o.base(read)
+	var set []string
+	fields := reflect.ValueOf(o).Elem()
+	for i := range fields.NumField() {
+		f := fields.Type().Field(i)
+		if value := fields.Field(i).String(); value != "" && inClouds(f) != "" {
+			cloud, set = merged(cloud, nested(inClouds(f), value)), append(set, nameOf(f))
 		}
+	}
+	if unread != nil {
+		if len(set) > 0 {
+			set[0] = ", and set there what overrides it: " + set[0]
+		}
+		return nil, nil, fmt.Errorf("%s: %w%s", source, unread, strings.Join(set, ", "))
 	}
 	if o.TLSInsecure == "true" {
 		cloud["verify"] = false
 	}
-	ca := []byte(o.CAFileContents)
+	ca, err := []byte(o.CAFileContents), error(nil)
 	if path, _ := cloud["cacert"].(string); path != "" {
 		if ca, err = read(path); err == nil {
 			delete(cloud, "cacert")
@@ -130,7 +146,7 @@ func (o *options) login(
 		Name: source, CAElsewhere: true, Data: map[string][]byte{clouds.Key: text, clouds.CAKey: ca},
 	}
 	l, err := content.Login()
-	own := strings.NewReplacer(slices.Concat(names, words)...)
+	own := ownWords(nameOf)
 	plain := func(text string) string { return own.Replace(line.ReplaceAllString(text, "")) }
 	if err != nil {
 		return nil, nil, errors.New(plain(err.Error()))
@@ -160,7 +176,8 @@ func (o *options) base(read Reader) (map[string]any, error) {
 	file := cmp.Or(o.CloudsFile, "/etc/openstack/clouds.yaml")
 	text, err := read(file)
 	if err != nil {
-		return nil, fmt.Errorf("reading the clouds-file %s: %w", file, err)
+		return nil, fmt.Errorf("the login is the entry %s of %s, and %w. Copy it into a clouds.yaml as "+
+			"entry %s", cmp.Or(o.Cloud, "without a name"), file, err, clouds.DefaultEntry)
 	}
 	var found clientconfig.Clouds
 	if yaml.Unmarshal(text, &found) != nil {
@@ -185,4 +202,11 @@ func (o *options) base(read Reader) (map[string]any, error) {
 		err = yaml.Unmarshal(text, &cloud)
 	}
 	return cloud, err
+}
+
+// NoLogin adds why the login of a driver is not known. Then the values contain none.
+func (v *Values) NoLogin(format string, args ...any) {
+	v.Remark("login", format, args...)
+	v.noLogin = true
+	delete(v.content, "credentials")
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -45,48 +46,61 @@ func DecodeRelease(data []byte) (*Release, error) {
 // Values returns the values of the release: those of the user over the defaults of the chart.
 func (r *Release) Values() map[string]any { return merged(r.Chart.Values, r.Config) }
 
-// Edited returns where the spec of an object differs from the manifest of the release, "" for
-// nowhere.
-func (r *Release) Edited(kind, name string, spec any) string {
+// Edited returns where the spec of an object differs from the manifest of the release.
+func (r *Release) Edited(kind, name string, spec any) []string {
 	for text := range strings.SplitSeq("\n"+r.Manifest, "\n---") {
 		var wanted unstructured.Unstructured
 		if yaml.Unmarshal([]byte(text), &wanted.Object) != nil ||
 			wanted.GetKind() != kind || wanted.GetName() != name {
 			continue
 		}
-		return differs(wanted.Object["spec"], spec, "spec")
+		return differs(wanted.Object["spec"], spec, "")
 	}
-	return ""
+	return nil
 }
 
-// differs returns the path of the first field that is not as wanted, "" for none.
-func differs(wanted, found any, path string) string {
+// byName returns the objects of a list by their names, others by their positions.
+func byName(list any) map[string]any {
+	all := map[string]any{}
+	objects, _ := list.([]any)
+	for i, one := range objects {
+		fields, _ := one.(map[string]any)
+		name, ok := fields["name"].(string)
+		if !ok {
+			name = strconv.Itoa(i)
+		}
+		all[name] = one
+	}
+	return all
+}
+
+// differs returns the paths of the fields that are not as wanted.
+func differs(wanted, found any, path string) (all []string) {
 	switch of := wanted.(type) {
 	case map[string]any:
 		fields, _ := found.(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(of)) {
-			if at := differs(of[name], fields[name], path+"."+name); at != "" {
-				return at
-			}
+			at := strings.TrimPrefix(strings.TrimPrefix(path+"."+name, "."), "template.spec.")
+			all = append(all, differs(of[name], fields[name], at)...)
 		}
-		return ""
+		return all
 	case []any:
-		list, _ := found.([]any)
-		if len(of) != len(list) {
-			return path
-		}
-		for i := range of {
-			if at := differs(of[i], list[i], fmt.Sprintf("%s[%d]", path, i)); at != "" {
-				return at
+		ours, theirs := byName(of), byName(found)
+		for _, name := range slices.Sorted(maps.Keys(merged(ours, theirs))) {
+			at := path + "[" + name + "]"
+			if ours[name] == nil || theirs[name] == nil {
+				all = append(all, at)
+			} else {
+				all = append(all, differs(ours[name], theirs[name], at)...)
 			}
 		}
-		return ""
+		return all
 	}
 	want, got := fmt.Sprint(wanted), fmt.Sprint(found)
 	quantity, err := resource.ParseQuantity(want)
 	if other, failed := resource.ParseQuantity(got); isEmpty(wanted) || want == got ||
 		err == nil && failed == nil && quantity.Cmp(other) == 0 {
-		return ""
+		return nil
 	}
-	return path
+	return []string{path}
 }

@@ -81,6 +81,9 @@ func lower(kind choice.Kind) string { return strings.ToLower(title(kind)) }
 // Set sets a value, whose path begins with the name of a driver or not, unless an operator would
 // refuse it. The remark about that names what the value comes from.
 func (v *Values) Set(kind choice.Kind, path string, value any, from string) {
+	if strings.HasSuffix(path, ".affinity") && selectOurs(kind, value) {
+		v.Remark(from, "Where it names pods of the other chart, it now names those of ours.")
+	}
 	if fault := faultOf(kind, path, value); fault != "" {
 		v.Remark(from, "%s is not taken over: %s", path, fault)
 		return
@@ -98,10 +101,11 @@ func nested(path string, value any) map[string]any {
 
 // merged returns what is in one of two maps, or in both.
 func merged(base, other map[string]any) map[string]any {
-	both := maps.Clone(base)
+	both := map[string]any{}
+	maps.Copy(both, base)
 	for key, value := range other {
-		from, wasMap := base[key].(map[string]any)
-		if to, isMap := value.(map[string]any); wasMap && isMap {
+		from, _ := base[key].(map[string]any)
+		if to, isMap := value.(map[string]any); isMap {
 			value = merged(from, to)
 		}
 		if value == nil { // as Helm removes a value
@@ -151,6 +155,14 @@ func (v *Values) AddChart(kind choice.Kind, values, defaults map[string]any) err
 		isOn(values, "csimanila.runtimeConfig.enabled", false) {
 		v.AddRuntimeConfig([]byte(text))
 	}
+	if kind == choice.Cinder && !isOn(values, "storageClass.enabled", true) {
+		if isEmpty(lookUp(values, "storageClass.custom")) {
+			v.Set(kind, "cinder.spec.storageClassState", "Unmanaged", "")
+		} else {
+			v.Remark("Cinder: storageClass.enabled", "The operator creates the StorageClass standard-csi "+
+				"beside yours; to write none, set cinder.spec.storageClassState to Unmanaged.")
+		}
+	}
 	v.walk(kind, "", values, defaults)
 	for _, row := range v.rows {
 		for _, name := range row.Cinder {
@@ -178,7 +190,7 @@ func (v *Values) walk(kind choice.Kind, name string, value any, usual any) {
 	below, isMap := value.(map[string]any)
 	switch {
 	case i >= 0 && usual != nil && reflect.DeepEqual(value, usual) && v.rows[i].Default == "":
-	case i >= 0 && isEmpty(value):
+	case i >= 0 && isEmpty(value) && (value == nil || !strings.HasSuffix(name, "olerations")):
 		if !isEmpty(usual) {
 			v.Remark(title(kind)+": "+name, "It is empty there; here its default applies.")
 		}
@@ -210,6 +222,13 @@ func (v *Values) translate(kind choice.Kind, row Row, name string, value any) {
 	about := title(kind) + ": " + name
 	if row.By == "code" {
 		return
+	}
+	if row.By == "settings" {
+		others := v.addSettings(kind, row, about, value)
+		if len(others) == 0 {
+			return
+		}
+		about += " (" + strings.Join(others, ", ") + ")"
 	}
 	if text := row.Note + row.Why; text != "" {
 		v.Remark(about, "%s", link.ReplaceAllString(strings.Join(strings.Fields(text), " "),
@@ -246,13 +265,6 @@ func (v *Values) translate(kind choice.Kind, row Row, name string, value any) {
 	for _, side := range sides {
 		v.Set(kind, strings.Replace(target, "*", side, 1), value, about)
 	}
-}
-
-// NoLogin adds why the login of a driver is not known. Then the values contain none.
-func (v *Values) NoLogin(format string, args ...any) {
-	v.Remark("login", format, args...)
-	v.noLogin = true
-	delete(v.content, "credentials")
 }
 
 // addLogin sets the credentials, or adds the remark that they cannot be taken over. The release has

@@ -29,6 +29,9 @@ func (s *session) addTo(ctx context.Context, v *charts.Values, n *neighbour) err
 	if release != nil {
 		err = v.AddChart(n.kind, release.Values(), release.Chart.Values)
 		s.addEdits(v, n, release)
+		if id := n.clusterID(); id != "" { // new volumes have this one
+			v.Set(n.kind, strings.ToLower(n.title)+".spec.clusterID", id, n.title)
+		}
 	} else {
 		err = v.AddChart(n.kind, n.values(), nil)
 		n.addPods(v)
@@ -102,9 +105,9 @@ func (s *session) releaseOf(
 func (s *session) addEdits(v *charts.Values, n *neighbour, release *charts.Release) {
 	compare := func(kind string, o client.Object) {
 		fields, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(o) // typed: cannot fail
-		if at := release.Edited(kind, o.GetName(), fields["spec"]); at != "" {
+		if at := release.Edited(kind, o.GetName(), fields["spec"]); len(at) > 0 {
 			v.Remark(kind+" "+o.GetName(), "It differs from the release at %s: what was edited is "+
-				"not in the values", at)
+				"not in the values, except the cluster ID", strings.Join(at, ", "))
 		}
 	}
 	compare("CSIDriver", n.registered)

@@ -14,6 +14,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
 // neighbour is what a cluster contains of a CSI driver that another installation serves.
@@ -200,6 +201,11 @@ func (n *neighbour) arguments(flag string) (values []string) {
 	return values
 }
 
+// clusterID returns the ID that marks volumes in OpenStack, "" for none.
+func (n *neighbour) clusterID() string {
+	return cmp.Or(append(n.arguments("cluster"), n.arguments("cluster-id")...)...)
+}
+
 // String names what installed the objects, and the objects.
 func (n *neighbour) String() string {
 	var names []string
@@ -224,7 +230,7 @@ func (n *neighbour) link(hidden bool) Link {
 	if hidden {
 		use = "PersistentVolumes that name it are not visible"
 	}
-	text := fmt.Sprintf("another installation serves driver %s: %s", n.served, n)
+	text := fmt.Sprintf("another installation serves driver %s: ", n.served)
 	switch {
 	case !n.exists() && n.served == n.name:
 		return linkf(OK, "driver %s will serve the PersistentVolumes that name it: %d", n.served,
@@ -233,13 +239,16 @@ func (n *neighbour) link(hidden bool) Link {
 		return linkf(Warning, "nothing serves driver %s. %s. The driver to install is %s and does not "+
 			"serve them", n.served, use, n.name)
 	case n.served == n.name:
-		return linkf(Problem, "%s. %s. Two of the same name would disturb each other", text, use).
-			then("To replace it, follow docs/from-charts.md")
+		name, _, _ := strings.Cut(strings.TrimPrefix(n.String(), "CSIDriver "+n.served+", "), ", ")
+		l := linkf(Problem, "%s%s", text, name).then("Run: kubectl openstack-csi check --values "+
+			">values.yaml, and follow %s", version.Page("docs/from-charts.md"))
+		l.Detail = fmt.Sprintf("%s. %s. Two of the same name would disturb each other", n, use)
+		return l
 	case n.volumes == 0 && !hidden:
-		return linkf(OK, "%s. No PersistentVolume names it, so you may remove it", text)
+		return linkf(OK, "%s%s. No PersistentVolume names it, so you may remove it", text, n)
 	}
-	return linkf(Warning, "%s. %s. Keep that installation while there is such a PersistentVolume: "+
-		"the driver to install is %s and does not serve them", text, use, n.name)
+	return linkf(Warning, "%s%s. %s. Keep that installation while there is such a PersistentVolume: "+
+		"the driver to install is %s and does not serve them", text, n, use, n.name)
 }
 
 // details returns what else must be known to replace an installation.
@@ -252,12 +261,14 @@ func (s *session) details(ctx context.Context, n *neighbour) (links []Link) {
 		links = append(links, linkf(Warning, "volumes, snapshots and classes of %s name the Secrets %s, "+
 			"which must stay", n.title, strings.Join(n.secrets, ", ")))
 	}
-	id := cmp.Or(append(n.arguments("cluster"), n.arguments("cluster-id")...)...)
-	switch id {
-	case "":
+	id := n.clusterID()
+	isController := func(w workload) bool { return !w.isNode() }
+	switch {
+	case id == "" && !slices.ContainsFunc(n.workloads, isController): // the controller has the flag
+	case id == "":
 		links = append(links, linkf(Warning, "no volume of %s has a cluster ID in OpenStack, so nothing "+
 			"finds orphans among them", n.title))
-	case sharedID:
+	case id == sharedID:
 		links = append(links, linkf(Warning, "volumes of %s have the cluster ID %s in OpenStack, which "+
 			"other clusters may have, too", n.title, id))
 	default:

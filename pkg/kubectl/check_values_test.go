@@ -169,7 +169,7 @@ func withRecords(t *testing.T, manifest string) []*unstructured.Unstructured {
 		record(t, "cinder-csi", 1, "superseded", map[string]any{"chart": chart}),
 		record(t, "cinder-csi", 10, "deployed", map[string]any{
 			"chart": chart, "manifest": manifest,
-			"config": map[string]any{"clusterID": "mine", "pvcAnnotations": true, "csi": attacher},
+			"config": map[string]any{"clusterID": "old", "pvcAnnotations": true, "csi": attacher},
 		}),
 		record(t, "cinder-csi", 11, "failed", map[string]any{"chart": chart}))
 }
@@ -177,7 +177,9 @@ func withRecords(t *testing.T, manifest string) []*unstructured.Unstructured {
 func TestValuesOfARelease(t *testing.T) {
 	t.Parallel()
 	const edited = "---\nkind: Deployment\nmetadata: {name: openstack-cinder-csi-controllerplugin}\n" +
-		"spec: {replicas: 2}\n---\nkind: CSIDriver\nmetadata: {name: cinder.csi.openstack.org}\n" +
+		"spec: {template: {spec: {containers: [{name: cinder-csi-plugin, image: a, env: " +
+		"[{name: CLUSTER_NAME, value: old}]}]}}}\n---\nkind: CSIDriver\n" +
+		"metadata: {name: cinder.csi.openstack.org}\n" +
 		"spec: {attachRequired: true}\n"
 	code, stdout, stderr := runOn(t, withRecords(t, edited), "check", "--values")
 	assert.Check(t, is.Equal(code, exitOK), stderr)
@@ -189,8 +191,9 @@ func TestValuesOfARelease(t *testing.T) {
 	}
 	got := strings.Join(strings.Fields(stderr), " ")
 	for _, want := range []string{
-		"! Cinder: csi.attacher.extraArgs: The flags are those of the operator", "revision 10 of Helm",
-		"Deployment openstack-cinder-csi-controllerplugin: It differs from the release at spec.replicas",
+		"! Cinder: csi.attacher.extraArgs (a): The flags are those of the operator", "revision 10 of Helm",
+		"Deployment openstack-cinder-csi-controllerplugin: It differs from the release at containers" +
+			"[cinder-csi-plugin].env[CLOUD_CONFIG], containers[cinder-csi-plugin].env[CLUSTER_NAME].value, ",
 		"Do not uninstall Helm release cinder-csi: docs/from-charts.md",
 	} {
 		assert.Check(t, is.Contains(got, want))
@@ -207,7 +210,7 @@ func TestCheckNamesCharts(t *testing.T) {
 		"Helm release kube-system/cinder-csi (chart openstack-cinder-csi-2.36.0)",
 		"serves driver nfs.manila.csi.openstack.org: Helm release kube-system/manila-csi",
 		"StatefulSet kube-system/manila-csi-openstack-manila-csi-controllerplugin",
-		"name it: 1, of which 1 are for nodes of a zone", "To replace it, follow docs/from-charts.md",
+		"name it: 1, of which 1 are for nodes of a zone", "--values >values.yaml, and follow http",
 		"ok its StorageClasses: csi-cinder-sc-delete, fast",
 		"name the Secrets default/old, default/shares",
 		"ok volumes of Cinder have the cluster ID mine", "! no volume of Manila has a cluster ID",
@@ -279,7 +282,7 @@ func TestValuesAreRefused(t *testing.T) {
 		"Manila: it serves only CephFS":               replace(nfs, "cephfs.manila.csi.openstack.org"),
 		"Manila: the driver has the name shares.example.org, and PersistentVolumes keep it": replace(
 			nfs, "shares.example.org"),
-		"Cinder: its cloud.conf names several clouds": func(all objects) {
+		"names several clouds, and a driver here serves one: keep the": func(all objects) {
 			conf := base64.StdEncoding.EncodeToString([]byte("[Global]\n[Global \"b\"]\nregion=a\n"))
 			_ = unstructured.SetNestedField(all["Secret cloud-config"].Object, conf, "data", "cloud.conf")
 		},
