@@ -57,11 +57,12 @@ func (c *Client) quotas(
 	if err := c.worded(c.optional(ctx, service, path, &answer)); err != nil {
 		return nil, err
 	}
+	const tooMany = 1 << 50 // of gigabytes; a percentage of more would overflow
 	add := func(resource string, limit, inUse, reserved any) {
 		most, isNumber := limit.(float64)
 		used, _ := inUse.(float64)
 		more, _ := reserved.(float64)
-		if isNumber && most >= 0 {
+		if isNumber && most >= 0 && most < tooMany && used+more < tooMany {
 			found = append(found, Quota{resource, int(most), max(0, int(used+more))})
 		}
 	}
