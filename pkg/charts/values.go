@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
@@ -55,10 +55,16 @@ func (v *Values) Remark(about, format string, args ...any) {
 	v.notes = append(v.notes, note{[]string{about}, text})
 }
 
-// Remarks returns what has no equal, and what else to do.
+// Remarks returns what has no equal, and what else to do, without characters that a terminal obeys.
 func (v *Values) Remarks() (all []string) {
+	plain := func(r rune) rune {
+		if unicode.IsGraphic(r) || unicode.IsSpace(r) {
+			return r
+		}
+		return '?'
+	}
 	for _, n := range v.notes {
-		all = append(all, strings.Join(n.about, ", ")+": "+n.text)
+		all = append(all, strings.Map(plain, strings.Join(n.about, ", ")+": "+n.text))
 	}
 	return all
 }
@@ -89,32 +95,6 @@ func (v *Values) Set(kind choice.Kind, path string, value any, from string) {
 		return
 	}
 	v.content = merged(v.content, nested(path, value))
-}
-
-func nested(path string, value any) map[string]any {
-	first, rest, found := strings.Cut(path, ".")
-	if found {
-		value = nested(rest, value)
-	}
-	return map[string]any{first: value}
-}
-
-// merged returns what is in one of two maps, or in both.
-func merged(base, other map[string]any) map[string]any {
-	both := map[string]any{}
-	maps.Copy(both, base)
-	for key, value := range other {
-		from, _ := base[key].(map[string]any)
-		if to, isMap := value.(map[string]any); isMap {
-			value = merged(from, to)
-		}
-		if value == nil { // as Helm removes a value
-			delete(both, key)
-		} else {
-			both[key] = value
-		}
-	}
-	return both
 }
 
 // faultOf returns why an operator would refuse a value, "" for nothing.
@@ -174,11 +154,6 @@ func (v *Values) AddChart(kind choice.Kind, values, defaults map[string]any) err
 	return nil
 }
 
-func lookUp(values map[string]any, name string) any {
-	value, _, _ := unstructured.NestedFieldNoCopy(values, strings.Split(name, ".")...)
-	return value
-}
-
 // row returns the index of the row about a value of a chart, -1 for none.
 func (v *Values) row(kind choice.Kind, name string) int {
 	return slices.IndexFunc(v.rows, func(r Row) bool { return r.Match(kind, name) != "" })
@@ -204,12 +179,6 @@ func (v *Values) walk(kind choice.Kind, name string, value any, usual any) {
 	case value != nil && !reflect.DeepEqual(value, usual):
 		v.Remark(title(kind)+": "+name, "docs/charts.md knows no such value.")
 	}
-}
-
-func isEmpty(value any) bool {
-	of := reflect.ValueOf(value)
-	return value == nil || (of.Kind() == reflect.Map || of.Kind() == reflect.Slice ||
-		of.Kind() == reflect.String) && of.Len() == 0
 }
 
 var (
