@@ -12,6 +12,7 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/version"
@@ -130,9 +131,11 @@ func (n *neighbour) addSecrets(fields map[string]string, prefix string) {
 	}
 }
 
+// addSecret adds a Secret that can exist. Classes may contain placeholders.
 func (n *neighbour) addSecret(namespace, name string) {
 	full := namespace + "/" + name
-	if !strings.Contains(full, "${") && !slices.Contains(n.secrets, full) {
+	isName := len(validation.IsDNS1123Label(namespace))+len(validation.IsDNS1123Subdomain(name)) == 0
+	if isName && !slices.Contains(n.secrets, full) {
 		n.secrets = append(n.secrets, full)
 		slices.Sort(n.secrets)
 	}
