@@ -102,7 +102,8 @@ func (u *uninstallation) isGone(ctx context.Context, by manager, namespace, name
 	return u.gone[id]
 }
 
-// hasNoRelease returns whether Helm has no record of a release, or one that it has ended.
+// hasNoRelease returns whether Helm has no record of a release, or only records of one that has
+// ended.
 func (u *uninstallation) hasNoRelease(ctx context.Context, namespace, name string) bool {
 	var records []object
 	for _, kind := range []string{"Secret", "ConfigMap"} {
@@ -114,8 +115,8 @@ func (u *uninstallation) hasNoRelease(ctx context.Context, namespace, name strin
 		}
 		records = append(records, list.Items...)
 	}
-	return len(records) == 0 || slices.ContainsFunc(records, func(o object) bool {
-		return o.Labels["status"] == "uninstalled"
+	return !slices.ContainsFunc(records, func(o object) bool {
+		return !slices.Contains([]string{"uninstalled", "superseded"}, o.Labels["status"])
 	})
 }
 

@@ -516,6 +516,9 @@ func TestUninstallGoesOnWithoutAManager(t *testing.T) {
 	files, all := manifests(t), managers()
 	ended := all[len(all)-1].DeepCopyObject().(client.Object)
 	ended.SetLabels(map[string]string{"owner": "helm", "name": "drivers", "status": "uninstalled"})
+	again := ended.DeepCopyObject().(client.Object)
+	again.SetName("again")
+	again.SetLabels(map[string]string{"owner": "helm", "name": "drivers", "status": "deployed"})
 	definitions := []client.Object{all[0], all[2], all[4]}
 	for name, test := range map[string]struct {
 		mark   string
@@ -526,6 +529,9 @@ func TestUninstallGoesOnWithoutAManager(t *testing.T) {
 	}{
 		"release":                {mark: release},
 		"release that has ended": {mark: release, more: []client.Object{ended}},
+		"release that was installed again": {
+			mark: release, more: []client.Object{ended, again}, says: "Run first: helm uninstall drivers",
+		},
 		"release that is hidden": {mark: release, hidden: true, says: unmark + release},
 		"Kustomization":          {mark: "kustomize.toolkit.fluxcd.io/name", more: definitions},
 		"Kustomization that is hidden": {
