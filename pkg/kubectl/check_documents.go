@@ -112,6 +112,8 @@ func (c *fileContents) add(tree *yaml.Node, text []byte) {
 		c.addValues(ours)
 		c.notes = append(c.notes, "read as values of a chart that contains "+chartName+": without such "+
 			"a chart, remove this level")
+	case kind == nil && namesChart(tree): // a file of a tool that installs it
+		c.addWithin(tree, true)
 	case kind == nil && isValues(tree, text):
 		c.addValues(tree)
 	case kind == nil:

@@ -117,6 +117,14 @@ func (j judged) faultsOf(
 		} else { // values such as URLs of proxies may be secret
 			fault(line, path, "Invalid value: %s", cmp.Or(schema.Comment, "it does not match "+k.Want))
 		}
+	case *kind.Minimum:
+		fault(line, path, "must be at least %s", k.Want.RatString())
+	case *kind.Maximum:
+		fault(line, path, "must be at most %s", k.Want.RatString())
+	case *kind.MaxLength:
+		fault(line, path, "must have at most %d characters", k.Want)
+	case *kind.UniqueItems:
+		fault(line, path, "use each value once")
 	case *kind.PropertyNames:
 		_, line, _ := below(node, k.Property, path)
 		fault(line, path, "the key %q is not allowed here", k.Property)

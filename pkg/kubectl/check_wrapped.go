@@ -15,8 +15,9 @@ import (
 // chartName is the name of our chart.
 const chartName = "openstack-csi"
 
-// addWithin adds the values of our chart somewhere in an object: the keys of Flux, Argo CD,
-// kustomize, k3s and others begin with "values". Argo CD also has parameters, which override them.
+// addWithin adds the values of our chart somewhere in an object or a file: the keys of Flux, Argo
+// CD, kustomize, k3s, Fleet, helmfile and others begin with "values". Argo CD also has parameters,
+// which override them.
 func (c *fileContents) addWithin(node *yaml.Node, namesChart bool) {
 	var parameters []*yaml.Node
 	values := &yaml.Node{}
@@ -29,14 +30,26 @@ func (c *fileContents) addWithin(node *yaml.Node, namesChart bool) {
 		if strings.HasPrefix(key, "values") && child.Kind == yaml.ScalarNode {
 			tree = c.treeIn(child)
 		}
-		switch {
-		case key == "parameters":
+		if key == "parameters" {
 			parameters = children(child)
-		case strings.HasPrefix(key, "values") && tree.Kind == yaml.MappingNode &&
-			(namesChart || hasDriver(tree)):
-			values = tree
-		default:
+		}
+		if !strings.HasPrefix(key, "values") {
 			c.addWithin(child, namesChart)
+			continue
+		}
+		all := []*yaml.Node{tree}
+		if tree.Kind == yaml.SequenceNode { // of helmfile; names of files are texts
+			all = tree.Content
+		}
+		for _, one := range all {
+			if one.Kind != yaml.MappingNode || !namesChart && !hasDriver(one) {
+				c.addWithin(one, namesChart)
+				continue
+			}
+			if values.Kind != 0 {
+				c.addValues(values)
+			}
+			values = one
 		}
 	}
 	if values.Kind == 0 && namesChart && len(parameters) > 0 {
