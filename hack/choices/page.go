@@ -14,9 +14,6 @@ func (g generator) rows(t reflect.Type, parent string) string {
 	var out strings.Builder
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if g.fixed(f) {
-			continue
-		}
 		if as := f.Tag.Get("as"); as != "" {
 			fmt.Fprintf(&out, "| `%s*` | | | Each field of `%s`. |\n", parent, as)
 			continue
@@ -47,10 +44,13 @@ func elementOf(t reflect.Type) reflect.Type {
 	return t
 }
 
-// only says which kind has a field, unless all have it.
+// only says which kind has a field, or that operator.yaml does not have it.
 func (g generator) only(f reflect.StructField) string {
 	if kind := f.Tag.Get("kind"); kind != "" {
 		return "`" + choice.Kind(kind).In(g.api) + "` only. "
+	}
+	if (generator{}).fixed(f) {
+		return "Not in `operator.yaml`. "
 	}
 	return ""
 }

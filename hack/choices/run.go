@@ -1,6 +1,6 @@
-// Command choices writes docs/configuration.md and assets/schema from the types of pkg/choice, and
-// docs/api.md and the CustomResourceDefinitions from those of pkg/api. It also writes
-// docs/charts.md. hack/update.sh calls it.
+// Command choices writes assets/schema from the types of pkg/choice, and docs/api.md and the
+// CustomResourceDefinitions from those of pkg/api. It also writes docs/charts.md. hack/update.sh
+// calls it.
 package main
 
 import (
@@ -20,12 +20,11 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
-// The starts of the pages, and the parts that the CustomResourceDefinitions have in common.
+// The page without the rows of its tables, and the parts that the CustomResourceDefinitions have in
+// common.
 var (
-	//go:embed intro.txt
-	intro string
 	//go:embed api.txt
-	apiIntro string
+	apiPage string
 	//go:embed crd.yaml
 	definition []byte
 )
@@ -61,10 +60,7 @@ func generate(root string) (map[string]string, error) {
 	}
 	files := map[string]string{
 		"docs/charts.md": values,
-		"docs/configuration.md": intro +
-			generator{comments: comments}.rows(reflect.TypeFor[choice.Document](), ""),
-		"docs/api.md": apiIntro +
-			generator{comments: comments, api: true}.rows(reflect.TypeFor[api.Spec](), "spec."),
+		"docs/api.md":    apiTables(comments),
 	}
 	for _, kind := range []choice.Kind{choice.Manila, choice.Cinder} {
 		g := generator{kind: kind, comments: comments, constants: constants}
@@ -79,6 +75,16 @@ func generate(root string) (map[string]string, error) {
 	}
 	g := generator{comments: comments, constants: constants, api: true, entries: 1}
 	return files, g.addDefinitions(root, files)
+}
+
+// apiTables returns the page about the API: operator.yaml has the fields of one of its tables.
+func apiTables(comments map[string]string) string {
+	g := generator{comments: comments, api: true}
+	return strings.NewReplacer(
+		"{operator}\n", g.rows(reflect.TypeFor[api.Operator](), "spec."),
+		"{choices}\n", g.rows(reflect.TypeFor[choice.Config](), "spec."),
+		"{driver}\n", g.rows(reflect.TypeFor[api.Driver](), "spec."),
+	).Replace(apiPage)
 }
 
 // readComments returns the comments of fields by the names of type and field.
