@@ -232,7 +232,9 @@ shareProtocols:
 		"driverName: shares.example.org":               "keep this installation",
 		"shareProtocols: [{protocolSelector: CEPHFS}]": "only CephFS",
 		"kind: a\nb: {c: d}":                           "no value of the charts is at the top level",
-		"- a":                                          "no YAML with values of a chart",
+		"- a":                                          "no value of the charts is at the top",
+		"a: [":                                         "no YAML with values of a chart",
+		"clusterID: a\n---\nclusterID: b":              "several releases for Cinder",
 		several:                                        "several clouds",
 	} {
 		v, err := New()
@@ -248,7 +250,9 @@ func TestFileOfAnotherChart(t *testing.T) {
 		"openstack-manila-csi: {logVerbosityLevel: 5}":                               nil,
 		"kind: HelmChart\nspec: {timeout: 3m, valuesContent: 'clusterID: a'}":        "a",
 		"kind: HelmRelease\nspec: {timeout: 3m, values: {clusterID: a}}":             "a",
-		"kind: Application\nspec: {source: {helm: {values: 'clusterID: a'}}}":        "a",
+		"kind: Application\nspec: {sources: [{helm: {values: 'clusterID: a'}}]}":     "a",
+		"kind: HelmRepository\nspec: {timeout: 3m}\n---\nclusterID: a":               "a",
+		"releases: [{values: [{csimanila: {clusterID: a}}]}, {values: [{}]}]":        nil,
 	} {
 		values, _ := translated(t, text)
 		assert.Check(t, is.Equal(lookUp(values, "cinder.spec.clusterID"), want), text)

@@ -10,9 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"sigs.k8s.io/yaml"
+	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/position"
@@ -53,7 +54,7 @@ func (v *Values) AddRuntimeConfig(text []byte) {
 	var config struct {
 		NFS struct{ MatchExportLocationAddress string }
 	}
-	if err := yaml.Unmarshal(text, &config); err != nil {
+	if err := kyaml.Unmarshal(text, &config); err != nil {
 		v.Remark("Manila: runtime configuration", "The driver cannot read it.")
 		return
 	}
@@ -66,6 +67,9 @@ func (v *Values) AddRuntimeConfig(text []byte) {
 	}
 }
 
+// maxFile is the maximum size of a file with values, in bytes.
+const maxFile = 1 << 20
+
 // AddFile adds the equals of a file with values of one of the charts, which tells which one, or of
 // a cloud.conf. What the values do not say is in the templates of the chart.
 func (v *Values) AddFile(text []byte) error {
@@ -74,51 +78,69 @@ func (v *Values) AddFile(text []byte) error {
 			return nil, errors.New("this file is on the nodes")
 		})
 	}
-	var values map[string]any
-	if err := yaml.Unmarshal(text, &values); err != nil {
+	trees, err := position.Trees(text, maxFile)
+	if err != nil {
 		return errors.New("the file is no YAML with values of a chart")
 	}
-	found := v.within(values)
+	if len(trees) == 0 {
+		return v.addValues("", nil) // only defaults
+	}
+	var all []part
+	for _, tree := range trees {
+		all = append(all, v.within(position.Expanded(tree))...)
+	}
+	found := slices.DeleteFunc(slices.Clone(all), func(p part) bool {
+		return len(p.values) == 0 && len(all) > 1 // may be those of another chart
+	})
 	if len(found) == 0 {
 		return errors.New("no value of the charts is at the top level: pass the values of " +
 			"cinder-csi-plugin or manila-csi-plugin")
 	}
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if err := v.addValues(name, found[name]); err != nil {
+	for _, one := range found {
+		if err := v.addValues(one.chart, one.values); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// within returns values of the charts by the name of what they are in: nothing, a chart that
-// contains theirs, or an object for Flux, Argo CD or the controller of Helm in k3s.
-func (v *Values) within(values map[string]any) map[string]map[string]any {
+// part is what a file contains for a chart. The name of what it is in may tell which one.
+type part struct {
+	chart  string
+	values map[string]any
+}
+
+// within returns values of the charts in an object, in a file of a tool that installs them, or in a
+// file with values.
+func (v *Values) within(tree *yaml.Node) (found []part) {
+	rest := maxFile
+	position.ChartValues{
+		Fits: func(text *yaml.Node) bool { rest -= len(text.Value); return rest > 0 },
+		Are:  func(n *yaml.Node) bool { return len(v.known(n)) > 0 },
+		Add:  func(n *yaml.Node) { found = append(found, v.known(n)...) },
+	}.Find(tree)
+	if len(found) == 0 && position.Child(tree, "kind") == nil {
+		return v.known(tree)
+	}
+	return found
+}
+
+// known returns values at the top level of a mapping, or one level below, as of a chart that
+// contains others.
+func (v *Values) known(tree *yaml.Node) (found []part) {
+	values, isMap := position.Value(tree).(map[string]any)
 	values = merged(nil, values) // without null, which is a default
 	isKnown := func(fields map[string]any) bool {
 		ofCinder, _ := v.count(choice.Cinder, "", fields)
 		ofManila, _ := v.count(choice.Manila, "", fields)
 		return ofCinder+ofManila > 0
 	}
-	for _, path := range []string{
-		"values", "valuesContent", "source.helm.values", "source.helm.valuesObject",
-	} {
-		switch of := lookUp(values, "spec."+path).(type) {
-		case map[string]any:
-			return v.within(of)
-		case string:
-			var inner map[string]any
-			_ = yaml.Unmarshal([]byte(of), &inner) // what is no mapping has no values
-			return v.within(inner)
-		}
+	if isKnown(values) || isMap && len(values) == 0 {
+		return []part{{"", values}}
 	}
-	if isKnown(values) || len(values) == 0 {
-		return map[string]map[string]any{"": values}
-	}
-	found := map[string]map[string]any{}
-	for name, below := range values {
-		if fields, _ := below.(map[string]any); isKnown(fields) {
-			found[name] = fields
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if fields, _ := values[name].(map[string]any); isKnown(fields) {
+			found = append(found, part{name, fields})
 		}
 	}
 	return found
@@ -131,6 +153,10 @@ func (v *Values) addValues(name string, values map[string]any) error {
 	_, less := v.count(choice.Manila, "", values)
 	if less < others || strings.Contains(name, "manila") {
 		kind = choice.Manila
+	}
+	if lookUp(v.content, lower(kind)+".enabled") != nil {
+		return fmt.Errorf("the file contains values of several releases for %s: pass those of one",
+			title(kind))
 	}
 	if err := v.AddChart(kind, values, nil); err != nil {
 		return err
@@ -193,7 +219,7 @@ func (v *Values) classesOf(values map[string]any) (all []storagev1.StorageClass)
 	custom, _ := lookUp(values, "storageClass.custom").(string)
 	for text := range strings.SplitSeq("\n"+custom, "\n---") {
 		var class storagev1.StorageClass
-		_ = yaml.Unmarshal([]byte(text), &class) // what is no object has no kind
+		_ = kyaml.Unmarshal([]byte(text), &class) // what is no object has no kind
 		switch class.Kind {
 		case "":
 		case "StorageClass":

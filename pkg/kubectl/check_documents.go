@@ -118,25 +118,21 @@ func (c *fileContents) add(tree *yaml.Node, text []byte) {
 		c.addValues(tree)
 	case kind == nil:
 	case kind.Value == "List":
-		for _, item := range children(position.Child(tree, "items")) {
-			c.add(item, text)
+		if items := position.Child(tree, "items"); items != nil {
+			for _, item := range items.Content {
+				c.add(item, text)
+			}
 		}
 	case kind.Value == "ConfigMap" && position.Child(position.Child(tree, "data"), choice.Key) != nil:
 		if content := position.Child(position.Child(tree, "data"), choice.Key); c.fits(content) {
 			c.documents = append(c.documents, document{
-				kind: kindOf([]byte(content.Value)), text: content.Value, before: linesBefore(content),
+				kind: kindOf([]byte(content.Value)), text: content.Value,
+				before: position.LinesBefore(content),
 			})
 		}
 	default:
 		c.addObject(tree, kind)
 	}
-}
-
-func children(list *yaml.Node) []*yaml.Node {
-	if list == nil {
-		return nil
-	}
-	return list.Content
 }
 
 // addObject adds an object of the API, or what it is in place of one.
@@ -190,7 +186,9 @@ func (c *fileContents) addValues(values *yaml.Node) {
 			c.documents = append(c.documents, document{kind: d.kind, fields: choicesIn(d.kind, spec)})
 		}
 	}
-	shared := without(values, func(key string) bool { return key != "pods" && key != "kubeletDir" })
+	shared := position.Without(values, func(key string) bool {
+		return key != "pods" && key != "kubeletDir"
+	})
 	c.documents = append(c.documents, document{kind: choice.Manila, fields: shared, isShared: true})
 }
 
@@ -232,19 +230,7 @@ func choicesIn(kind choice.Kind, spec *yaml.Node) *yaml.Node {
 	for _, f := range choice.Fields(kind, reflect.TypeFor[choice.Config]()) {
 		delete(others, choice.FieldName(f))
 	}
-	return without(spec, func(key string) bool { return others[key] })
-}
-
-// without returns a mapping without some of its keys.
-func without(mapping *yaml.Node, isOther func(key string) bool) *yaml.Node {
-	rest := *mapping
-	rest.Content = nil
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if !isOther(mapping.Content[i].Value) {
-			rest.Content = append(rest.Content, mapping.Content[i], mapping.Content[i+1])
-		}
-	}
-	return &rest
+	return position.Without(spec, func(key string) bool { return others[key] })
 }
 
 // kindOf returns the kind of an operator.yaml, or the one that is most like it.
