@@ -6,6 +6,7 @@ package api
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
@@ -54,16 +55,16 @@ type Driver struct {
 	Metadata Metadata `json:"metadata" kind:"CinderConfig"`
 }
 
-// BlockStorage contains all options that the driver has in the section.
+// BlockStorage contains all options that the driver has in the section, with their names there.
 type BlockStorage struct {
 	// The maximum number of volumes on a node. The default is 256.
-	NodeVolumeAttachLimit int64 `json:"nodeVolumeAttachLimit" range:"1-256"`
+	NodeVolumeAttachLimit int64 `json:"nodeVolumeAttachLimit" gcfg:"node-volume-attach-limit" range:"1-256"` //nolint:lll // a tag has one line
 	// Whether the driver rescans the device of a volume after it has grown.
-	RescanOnResize bool `json:"rescanOnResize" default:"false"`
+	RescanOnResize bool `json:"rescanOnResize" gcfg:"rescan-on-resize" default:"false"`
 	// Whether volumes have no topology, so that servers can use the volumes of every zone.
-	IgnoreVolumeAZ bool `json:"ignoreVolumeAZ" default:"false"`
+	IgnoreVolumeAZ bool `json:"ignoreVolumeAZ" gcfg:"ignore-volume-az" default:"false"`
 	// Whether the driver uses a Cinder that supports only old microversions.
-	IgnoreVolumeMicroversion bool `json:"ignoreVolumeMicroversion" default:"false"`
+	IgnoreVolumeMicroversion bool `json:"ignoreVolumeMicroversion" gcfg:"ignore-volume-microversion" default:"false"` //nolint:lll // a tag has one line
 }
 
 // Metadata contains the option of the section that the driver uses.
@@ -75,24 +76,14 @@ type Metadata struct {
 
 // CloudConf returns the options of the driver as its cloud.conf, "" without any.
 func (d Driver) CloudConf() string {
-	volumes, text := "", ""
-	if limit := d.BlockStorage.NodeVolumeAttachLimit; limit != 0 {
-		volumes = fmt.Sprintf("node-volume-attach-limit = %d\n", limit)
-	}
-	for _, option := range []struct {
-		name string
-		on   bool
-	}{
-		{"rescan-on-resize", d.BlockStorage.RescanOnResize},
-		{"ignore-volume-az", d.BlockStorage.IgnoreVolumeAZ},
-		{"ignore-volume-microversion", d.BlockStorage.IgnoreVolumeMicroversion},
-	} {
-		if option.on {
-			volumes += option.name + " = true\n"
+	text := ""
+	for field, value := range reflect.ValueOf(d.BlockStorage).Fields() {
+		if !value.IsZero() {
+			text += fmt.Sprintf("%s = %v\n", field.Tag.Get("gcfg"), value)
 		}
 	}
-	if volumes != "" {
-		text = "[BlockStorage]\n" + volumes
+	if text != "" {
+		text = "[BlockStorage]\n" + text
 	}
 	if order := d.Metadata.SearchOrder; len(order) > 0 {
 		text += "[Metadata]\nsearch-order = \"" + strings.Join(order, ",") + "\"\n"

@@ -10,19 +10,15 @@ import (
 
 	"gopkg.in/gcfg.v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/api"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
 // conf is a cloud.conf, as the driver of Cinder reads it.
 type conf struct {
 	Global       map[string]*options
-	BlockStorage struct {
-		NodeVolumeAttachLimit    int64 `gcfg:"node-volume-attach-limit"`
-		RescanOnResize           bool  `gcfg:"rescan-on-resize"`
-		IgnoreVolumeAZ           bool  `gcfg:"ignore-volume-az"`
-		IgnoreVolumeMicroversion bool  `gcfg:"ignore-volume-microversion"`
-	}
-	Metadata struct {
+	BlockStorage api.BlockStorage
+	Metadata     struct {
 		SearchOrder string `gcfg:"search-order"`
 	}
 }
@@ -75,24 +71,25 @@ func (v *Values) AddConf(source string, texts [][]byte, read Reader) error {
 }
 
 func (c *conf) addTo(v *Values, source string) {
-	set := func(is bool, name string, value any) {
-		if is {
-			v.Set(choice.Cinder, "cinder.spec."+name, value, source)
+	const most = 256
+	if limit := &c.BlockStorage.NodeVolumeAttachLimit; *limit < 0 || *limit > most {
+		*limit = 0 // the default
+	}
+	for field, value := range reflect.ValueOf(c.BlockStorage).Fields() {
+		if !value.IsZero() {
+			path := "cinder.spec.blockStorage." + choice.FieldName(field)
+			v.Set(choice.Cinder, path, value.Interface(), source)
 		}
 	}
-	const most = 256
-	limit := c.BlockStorage.NodeVolumeAttachLimit
-	set(limit > 0 && limit <= most, "blockStorage.nodeVolumeAttachLimit", limit)
-	set(c.BlockStorage.RescanOnResize, "blockStorage.rescanOnResize", true)
-	set(c.BlockStorage.IgnoreVolumeAZ, "blockStorage.ignoreVolumeAZ", true)
-	set(c.BlockStorage.IgnoreVolumeMicroversion, "blockStorage.ignoreVolumeMicroversion", true)
 	var order []any
 	for source := range strings.SplitSeq(c.Metadata.SearchOrder, ",") {
 		if source = strings.TrimSpace(source); source == "configDrive" || source == "metadataService" {
 			order = append(order, source)
 		}
 	}
-	set(len(order) > 0, "metadata.searchOrder", order)
+	if len(order) > 0 {
+		v.Set(choice.Cinder, "cinder.spec.metadata.searchOrder", order, source)
+	}
 	if c.Metadata.SearchOrder != "" && len(order) != strings.Count(c.Metadata.SearchOrder, ",")+1 {
 		v.Remark(source+": search-order", "only configDrive and metadataService are taken over")
 	}

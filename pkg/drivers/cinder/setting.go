@@ -8,19 +8,14 @@ import (
 
 	"gopkg.in/gcfg.v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/api"
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
-// driverConfig is the part of the driver's configuration that users may set, with the names and
-// types of the driver.
+// driverConfig is the part of the driver's configuration that users may set.
 type driverConfig struct {
-	BlockStorage struct {
-		NodeVolumeAttachLimit    int64 `gcfg:"node-volume-attach-limit"`
-		RescanOnResize           bool  `gcfg:"rescan-on-resize"`
-		IgnoreVolumeAZ           bool  `gcfg:"ignore-volume-az"`
-		IgnoreVolumeMicroversion bool  `gcfg:"ignore-volume-microversion"`
-	}
-	Metadata struct {
+	BlockStorage api.BlockStorage
+	Metadata     struct {
 		SearchOrder string `gcfg:"search-order"`
 	}
 }
@@ -35,9 +30,9 @@ func settingsOf(conf string) driverConfig {
 // maxAttachLimit is the maximum and the default of node-volume-attach-limit.
 const maxAttachLimit = 256
 
-// knownSettings returns the names of the settings in driverConfig.BlockStorage.
+// knownSettings returns the names of the settings in [BlockStorage].
 func knownSettings() (names []string) {
-	for field := range reflect.TypeFor[driverConfig]().Field(0).Type.Fields() {
+	for field := range reflect.TypeFor[api.BlockStorage]().Fields() {
 		names = append(names, field.Tag.Get("gcfg"))
 	}
 	return names
