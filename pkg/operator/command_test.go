@@ -46,9 +46,11 @@ func TestCommandLineIsChecked(t *testing.T) {
 	for want, args := range map[string][]string{
 		`"now" for "manila-csi-driver-operator start"`: {"start", "now"},
 		`argument "often" for "--poll-interval"`:       {"start", "--poll-interval=often"},
+		"NFS_DRIVER_IMAGE is missing":                  {"start", "--namespace=n"},
 	} {
-		_, err := execute(t, args...)
+		out, err := execute(t, args...)
 		assert.Check(t, is.ErrorContains(err, want), "%q", args)
+		assert.Check(t, !strings.Contains(out, "Usage:"), "more than an error: %s", out)
 	}
 	out, err := execute(t, "--version")
 	assert.Check(t, err == nil && strings.HasPrefix(out, "manila-csi-driver-operator version "),
