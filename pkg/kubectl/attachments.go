@@ -18,7 +18,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
-// attachmentsOf returns all VolumeAttachments of a PersistentVolume.
 func (s *session) attachmentsOf(ctx context.Context, volume string) []storagev1.VolumeAttachment {
 	return slices.DeleteFunc(s.attachments(ctx), func(a storagev1.VolumeAttachment) bool {
 		return ptr.Deref(a.Spec.Source.PersistentVolumeName, "") != volume

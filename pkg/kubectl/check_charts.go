@@ -143,7 +143,6 @@ func (n *neighbour) values() map[string]any {
 	return values
 }
 
-// boolean returns a text, or the boolean that it is.
 func boolean(text string) any {
 	if text == "true" || text == "false" {
 		return text == "true"

@@ -194,7 +194,6 @@ func arguments(command, flag string) (values []string) {
 	return values
 }
 
-// arguments returns the values of a flag of all containers.
 func (n *neighbour) arguments(flag string) (values []string) {
 	for _, w := range n.workloads {
 		for _, c := range w.pod.Containers {

@@ -87,7 +87,6 @@ func runOn(
 	return run(t, o, false, args...)
 }
 
-// valueAt returns the value at a path.
 func valueAt(t *testing.T, text, path string) any {
 	t.Helper()
 	var values any

@@ -11,7 +11,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
-// chartName is the name of our chart.
 const chartName = "openstack-csi"
 
 // addWithin adds the values of our chart somewhere in an object or a file.

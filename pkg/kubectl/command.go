@@ -142,9 +142,7 @@ type options struct {
 	clock clock.PassiveClock
 	// interval is the time between two reports of `status --wait`.
 	interval time.Duration
-	// connect returns the client of a cluster.
-	connect func(*rest.Config) (client.Client, error)
-	// readLogs returns the reader of the logs of a cluster.
+	connect  func(*rest.Config) (client.Client, error)
 	readLogs func(*rest.Config) (logReader, error)
 	// discover returns the kinds of a cluster.
 	discover func(*rest.Config) (discovery.ServerResourcesInterface, error)

@@ -31,7 +31,6 @@ func (o *options) addTo(root *cobra.Command) {
 	completes(root, "namespace", o.completeNamespace)
 }
 
-// addTimeoutTo adds the flag with the time limit of a command.
 func addTimeoutTo(flags *pflag.FlagSet, limit time.Duration) {
 	flags.Duration("timeout", limit, "Maximum duration of the command.")
 }

@@ -106,7 +106,6 @@ func connectTo(o *options, c client.Client) {
 // getter reads an object.
 type getter func(context.Context, client.WithWatch, client.ObjectKey, client.Object) error
 
-// onGet returns a client that calls get to read an object.
 func onGet(c client.Client, get getter) client.WithWatch {
 	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context,
 		c client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption,
@@ -127,7 +126,6 @@ func forbidden(namespace string) getter {
 	}
 }
 
-// logsOf returns a reader of logs that calls text.
 func logsOf(text func(pod *corev1.Pod) (string, error)) func(*rest.Config) (logReader, error) {
 	return func(*rest.Config) (logReader, error) {
 		return func(_ context.Context, p *corev1.Pod, _ *corev1.PodLogOptions) ([]byte, error) {

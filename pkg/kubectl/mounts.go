@@ -81,7 +81,6 @@ func (f *podFacts) mountLinks(ctx context.Context) []Link {
 	return judge(own, func(meaning.Rank) []Link { return f.pluginLinks(ctx) })
 }
 
-// subject returns the volumes of the pod that an event is about.
 func (f *podFacts) subject(e corev1.Event) string {
 	names := fault.Parse(e.Message).Names
 	about := strings.Fields(cmp.Or(names[fault.Volumes], names[fault.PV]))

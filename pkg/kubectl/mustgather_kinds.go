@@ -72,7 +72,6 @@ func kindsOf(group schema.GroupVersion, names ...string) []schema.GroupVersionKi
 	return all
 }
 
-// folder returns the group and the plural of a kind.
 func folder(kind schema.GroupVersionKind) string {
 	plural, _ := meta.UnsafeGuessKindToResource(kind)
 	return path.Join(cmp.Or(kind.Group, "core"), plural.Resource)

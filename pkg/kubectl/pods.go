@@ -25,8 +25,7 @@ type podFacts struct {
 	// claims are the claims that the pod uses. missing are the names of those that do not exist.
 	claims  []*claimFacts
 	missing []string
-	// used are the drivers of the claims.
-	used []*system
+	used    []*system
 	// csiNode is that of the node, read if a driver of OpenStack serves a claim.
 	csiNode *storagev1.CSINode
 	// drivers are the pods of the drivers on the node of the pod.
@@ -213,7 +212,6 @@ func (f *podFacts) missingLinks(context.Context) []Link {
 	return links
 }
 
-// claimLinks returns the links of all claims.
 func (f *podFacts) claimLinks(ctx context.Context) (links []Link) {
 	for _, claim := range f.claims {
 		if f.node == "" && claim.waitsForPod() {

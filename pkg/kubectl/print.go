@@ -30,7 +30,6 @@ type result interface {
 	write(out io.Writer, p palette)
 }
 
-// show prints a result, and returns errProblem if it is one.
 func (s *session) show(kind string, r result, isProblem bool) error {
 	if err := s.print(kind, r); err != nil || !isProblem {
 		return err

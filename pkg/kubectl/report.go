@@ -144,7 +144,6 @@ func podsReady(workload metav1.Object) string {
 	return fmt.Sprintf("%d/%d", w.Available, w.Wanted)
 }
 
-// short returns a word for a condition.
 func short(c *opv1.OperatorCondition, good string) string {
 	words := map[string]string{
 		"CloudUnreachable": "unreachable", "AuthenticationFailed": "refused",

@@ -55,7 +55,6 @@ func (c *crowd) add(n int, path, kind, labels, rest string) {
 	}
 }
 
-// addObject adds an object as it is.
 func (c *crowd) addObject(tb testing.TB, u unstructured.Unstructured) {
 	tb.Helper()
 	plural, _ := meta.UnsafeGuessKindToResource(u.GroupVersionKind())

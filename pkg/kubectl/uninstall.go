@@ -156,7 +156,6 @@ func (u *uninstallation) prepare(ctx context.Context, args []string) (found int,
 	return found, cmp.Or(u.failed(), err)
 }
 
-// object is the metadata of an object.
 type object = metav1.PartialObjectMetadata
 
 // objects returns those of a kind that belong to the installation. Some have no label.

@@ -15,7 +15,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-// definition is the kind of CustomResourceDefinitions.
 const definition = "CustomResourceDefinition"
 
 // removedKinds returns the kinds of an installation in the order of its removal. Without

@@ -182,7 +182,6 @@ func kindsInTests() []schema.GroupVersionKind {
 		"PersistentVolume", "Pod"))
 }
 
-// managed returns the Deployment of an operator with a mark, and its namespace `in`.
 func managed(key, value string, isLabel bool) client.Object {
 	o := &appsv1.Deployment{}
 	o.Namespace, o.Name = defaultNamespace, "manila-csi-driver-operator"

@@ -24,7 +24,6 @@ func choices(text string) *corev1.ConfigMap {
 	}
 }
 
-// setUpChoices sets up a driver with the choices of Cinder.
 func setUpChoices(d plugin.Dependencies) (plugin.Components, error) {
 	choices := plugin.NewChoices(d.Cluster, "cinder-csi-config", choice.Cinder)
 	return plugin.Components{Choices: choices}, nil

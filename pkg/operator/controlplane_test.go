@@ -21,7 +21,6 @@ import (
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
-// proxyVariables returns the proxy variables.
 func proxyVariables(proxy, exceptions string) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: "HTTPS_PROXY", Value: proxy},

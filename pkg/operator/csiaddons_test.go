@@ -115,7 +115,6 @@ func (f *addonsFixture) eventually(compare func() is.Comparison) {
 	assert.Assert(f, compare(), "waited %v", addonsTimeout)
 }
 
-// installCRD creates the CRD of CSI-Addons.
 func (f *addonsFixture) installCRD() {
 	f.Helper()
 	clustertest.PutCRD(f.T, f.cluster.Side(flavour.Guest).Metadata, bundle.CSIAddonsCRD)

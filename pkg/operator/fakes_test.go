@@ -45,7 +45,6 @@ func condition(
 	return opv1.OperatorCondition{Type: name, Status: status, Reason: reason, Message: message}
 }
 
-// infrastructure returns that of a cluster.
 func infrastructure(f flavour.Flavour) []runtime.Object {
 	object := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	object.Status.ControlPlaneTopology = configv1.HighlyAvailableTopologyMode

@@ -62,7 +62,6 @@ func resourceOf(l legacy.Leftover) schema.GroupVersionResource {
 	return resource
 }
 
-// change changes a field of a leftover.
 func (r *legacyRun) change(t *testing.T, name, field string, value any) {
 	t.Helper()
 	i := slices.IndexFunc(r.leftovers, func(l legacy.Leftover) bool { return l.GetName() == name })
@@ -72,7 +71,6 @@ func (r *legacyRun) change(t *testing.T, name, field string, value any) {
 	assert.NilError(t, err)
 }
 
-// left returns the names of the leftovers in the cluster.
 func (r *legacyRun) left() (names []string) {
 	for _, l := range r.leftovers {
 		_, err := r.client.Tracker().Get(resourceOf(l), l.GetNamespace(), l.GetName())

@@ -54,7 +54,6 @@ type podWorkload struct {
 	dryRun func(context.Context, *opv1.OperatorSpec, *choice.Config) (*corev1.PodTemplateSpec, error)
 }
 
-// options returns the options of the workload.
 func (w podWorkload) options(pods *choice.Pods) choice.ControllerPods {
 	all := ptr.Deref(pods, choice.Pods{})
 	if w.part == "node" {

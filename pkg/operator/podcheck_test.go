@@ -86,7 +86,6 @@ func choicesOf(text string) *corev1.ConfigMap {
 	return choices("apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\n" + text)
 }
 
-// choose replaces the choices.
 func (r *dryRunner) choose(text string) {
 	r.Helper()
 	clustertest.Put(r.T, r.fake.Guest, choicesOf(text))

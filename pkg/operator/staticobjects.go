@@ -31,14 +31,12 @@ type staticObjects struct {
 	kube       kubernetes.Interface
 	clients    *resourceapply.ClientHolder
 	cache      resourceapply.ResourceCache
-	// read reads an asset.
-	read    resourceapply.AssetFunc
-	objects []staticObject
+	read       resourceapply.AssetFunc
+	objects    []staticObject
 	// optional means that the API server may not serve the kind of the objects yet, or any more.
 	optional bool
 }
 
-// staticObject is the object of an asset.
 type staticObject struct {
 	asset, kind, name string
 	// wanted returns whether to apply it; nil means always.

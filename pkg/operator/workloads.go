@@ -126,7 +126,6 @@ func (d *driver) controllerHooks(
 	return append(hooks, hook.RollOutDeployment(d.key, deployed, d.events, hooks)), err
 }
 
-// nodeHooks returns the hooks of the DaemonSet of an asset.
 func (d *driver) nodeHooks(
 	asset string, deployed func() *appsv1.DaemonSet,
 ) ([]hook.Workload, error) {

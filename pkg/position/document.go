@@ -28,7 +28,6 @@ type Document struct {
 	fields  []locatedField
 }
 
-// locatedField is the path of a field, and its line.
 type locatedField struct {
 	path []string
 	line int

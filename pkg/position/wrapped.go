@@ -14,7 +14,6 @@ import (
 // maxOurs is the size of the largest of our files in YAML, in bytes.
 const maxOurs = 128 << 10
 
-// isOurs returns whether a text is one of our files in YAML.
 func isOurs(what string) bool { return what == CloudsYAML || what == OperatorYML }
 
 // escaped recognizes our files in a text that a program has escaped: as one text with \n in place

@@ -135,7 +135,6 @@ func (w *world) addFence(name string, spec v1alpha1.NetworkFenceSpec) {
 	})
 }
 
-// awaitFence waits for a result.
 func (w *world) awaitFence(name string, result v1alpha1.OperationResult, reason string,
 ) *v1alpha1.NetworkFence {
 	w.Helper()

@@ -220,7 +220,6 @@ func (s *scale) addClaims() {
 func namespaceName(i int) string { return fmt.Sprintf("team-%d", i) }
 func claimName(i int) string     { return fmt.Sprintf("data-%d", i) }
 
-// addBound creates a claim that is bound, and its volume.
 func (s *scale) addBound(ctx context.Context, namespace, name, class, driverOf string) error {
 	claim, volume := newClaim(namespace, name), newVolume(namespace, name, driverOf)
 	claim.Spec.StorageClassName, volume.Spec.StorageClassName = &class, class

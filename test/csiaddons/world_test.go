@@ -43,7 +43,6 @@ import (
 )
 
 const (
-	// driverNamespace is the namespace of drivers.
 	driverNamespace = "csi"
 	systemNamespace = "csi-addons-system"
 	managerAccount  = "csi-addons-controller-manager"
@@ -234,7 +233,6 @@ func (w *world) awaitGone(object client.Object) {
 	})
 }
 
-// addNode creates a Node.
 func (w *world) addNode(name string) {
 	w.Helper()
 	w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -386,7 +384,6 @@ func (w *world) attach(name, driverOf, node string) {
 	w.must(w.client.Status().Update(w.Context(), attachment))
 }
 
-// addJob creates a job for a claim.
 func (w *world) addJob(name, claim string) {
 	w.Helper()
 	w.create(newJob(name, claim))

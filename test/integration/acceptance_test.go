@@ -66,7 +66,6 @@ func runUnderRolesOfOpenShift(t *testing.T, o options, credentials bool) {
 	e.parts(part{"RecreatesObjects", e.recreatesObjects})
 }
 
-// useRolesOfOpenShift replaces the Roles of the operator.
 func (e *env) useRolesOfOpenShift(release string) {
 	e.t.Helper()
 	e.must(e.running.Environments()[0].UseRolesOfOpenShift(e.ctx(), e.subject.Operator, release))
@@ -86,7 +85,6 @@ func (e *env) recreatesObjects() {
 	})
 }
 
-// reportsExpiry checks the expiry of an application credential.
 func (e *env) reportsExpiry() {
 	condition := ofSubject(e.subject, "Manila", "Cinder") + "CredentialsExpireSoon"
 	expiry := e.options.Cloud.Credentials.ApplicationCredentialExpiry.UTC()

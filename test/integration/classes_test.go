@@ -53,7 +53,6 @@ func wantedClass(name, shareType string) storagev1.StorageClass {
 	}
 }
 
-// withoutServerFields returns the class without the fields that the API server sets.
 func withoutServerFields(class storagev1.StorageClass) storagev1.StorageClass {
 	class.ObjectMeta = metav1.ObjectMeta{Name: class.Name, Annotations: class.Annotations}
 	return class

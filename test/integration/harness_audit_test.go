@@ -191,7 +191,6 @@ func (a *audit) expectNone(message string, requests []request) {
 	}
 }
 
-// onCluster accepts requests to one cluster.
 func onCluster(c *cluster) func(request) bool {
 	return func(r request) bool { return r.Cluster == c }
 }
@@ -206,7 +205,6 @@ func notOfResource(resources ...string) func(request) bool {
 	return func(r request) bool { return !slices.Contains(resources, r.Resource) }
 }
 
-// ofVerb accepts requests with one of the verbs.
 func ofVerb(verbs ...string) func(request) bool {
 	return func(r request) bool { return slices.Contains(verbs, r.Verb) }
 }
@@ -224,7 +222,6 @@ func statusWrites(r request) bool {
 // successful accepts requests that the API server granted. Conflicts write nothing.
 func successful(r request) bool { return r.Code < 300 }
 
-// list returns one line for each request.
 func list(requests []request) string {
 	lines := make([]string, 0, len(requests))
 	for _, r := range requests {

@@ -50,7 +50,6 @@ func newCinder(t *testing.T, o options) *cinderEnv {
 	return &cinderEnv{newEnv(t, o)}
 }
 
-// clusterNamespace is a namespace of a cluster.
 type clusterNamespace struct {
 	cluster   *cluster
 	namespace string

@@ -206,7 +206,6 @@ func (c *cluster) create(
 	return c.of(collection{resource, first.GetNamespace()}).Create(ctx, object, metav1.CreateOptions{})
 }
 
-// secret returns the data of a Secret.
 func (c *cluster) secret(ctx context.Context, namespace, name string) (map[string]string, error) {
 	secret, err := c.kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

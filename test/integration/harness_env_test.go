@@ -146,7 +146,6 @@ func (e *env) linkKubeconfigs() {
 	}
 }
 
-// configPath is the operator's configuration file.
 func (e *env) configPath() string { return e.files.OperatorConfig(e.subject.Name) }
 
 // setConfig writes the operator's configuration file and appends more YAML to its section

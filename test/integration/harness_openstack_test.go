@@ -16,7 +16,6 @@ type openStack struct {
 	ca    []byte // nil without TLS
 }
 
-// startOpenStack starts a cloud with the faults.
 func startOpenStack(s *scope, config simulator.Config, faults []simulator.Fault) *openStack {
 	s.t.Helper()
 	cloud, err := testcloud.New(config)
@@ -40,7 +39,6 @@ func (o *openStack) fault(f simulator.Fault) (end func()) {
 	}
 }
 
-// addType adds a share type to the cloud.
 func (o *openStack) addType(name string) {
 	o.t.Helper()
 	o.must(o.cloud.AddShareType(simulator.ShareType{Name: name}))

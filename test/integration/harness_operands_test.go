@@ -127,7 +127,6 @@ func (w workload) containers() []corev1.Container {
 	return slices.Concat(w.Pod.InitContainers, w.Pod.Containers)
 }
 
-// argument returns the value of an argument --name=value.
 func argument(c corev1.Container, name string) (string, bool) {
 	for _, arg := range c.Args {
 		if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
@@ -137,7 +136,6 @@ func argument(c corev1.Container, name string) (string, bool) {
 	return "", false
 }
 
-// operandSecret returns the data of a Secret in the operands' namespace.
 func (e *env) operandSecret(name string) (map[string]string, error) {
 	return e.guest.secret(e.ctx(), e.subject.OperandNamespace, name)
 }

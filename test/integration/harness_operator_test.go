@@ -17,7 +17,6 @@ import (
 // stopBound is how long the operator may take to end after SIGTERM: as long as in a pod.
 const stopBound = 30 * time.Second
 
-// operatorRun is one process of the operator.
 type operatorRun struct {
 	*process.Process
 
@@ -64,7 +63,6 @@ func (e *env) startOperator() {
 	e.operator = run
 }
 
-// startProgram starts a program.
 func (s *scope) startProgram(o process.Options) *process.Process {
 	s.t.Helper()
 	p, err := process.Start(o)
@@ -138,7 +136,6 @@ func (e *env) address() (string, error) {
 	return address, nil
 }
 
-// tail returns the last lines of a text.
 func tail(text string, lines int) string {
 	all := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")

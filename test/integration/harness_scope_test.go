@@ -20,7 +20,6 @@ func (s *scope) must(err error) {
 	assert.NilError(s.t, err)
 }
 
-// ctx returns the test's context.
 func (s *scope) ctx() context.Context { return s.t.Context() }
 
 // sub runs a subtest. A failure within part fails the subtest.

@@ -72,7 +72,6 @@ func base64Forms(secret string) []string {
 	return forms
 }
 
-// keysOf returns the private keys and the tokens in a Secret.
 func keysOf(secret corev1.Secret) ([]string, error) {
 	keys := privateKeys(secret.Data[corev1.TLSPrivateKeyKey])
 	if strings.HasSuffix(secret.Name, "-hash-key") {
@@ -117,7 +116,6 @@ func privateKeys(text []byte) []string {
 	return append(keys[min(1, len(keys)):], base64.StdEncoding.EncodeToString(text))
 }
 
-// found returns the secrets that a text contains.
 func found(text string, secrets []string) []string {
 	return slices.DeleteFunc(slices.Clone(secrets), func(secret string) bool {
 		return !strings.Contains(text, secret)

@@ -22,7 +22,6 @@ import (
 	"github.com/openstack-csi/csi-operator/test/devcluster/readiness"
 )
 
-// driver returns the ClusterCSIDriver.
 func (e *env) driver() (*opv1.ClusterCSIDriver, error) {
 	return e.guest.openst.OperatorV1().ClusterCSIDrivers().
 		Get(e.ctx(), e.subject.ClusterCSIDriver, metav1.GetOptions{})

@@ -52,7 +52,6 @@ func subjects() []subject { return []subject{manila(), cinder()} }
 
 func (s subject) isManila() bool { return s.Driver == "manila" }
 
-// in returns the subject with the namespaces of a cluster.
 func (s subject) in(c *testCluster) subject {
 	s.controllerNamespace = s.OperandNamespace
 	if c.isHosted() {

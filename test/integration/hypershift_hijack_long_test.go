@@ -36,7 +36,6 @@ func hostileResponses() map[string]http.HandlerFunc {
 	}
 }
 
-// body returns a handler that sends a text.
 func body(contentType string, status int, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)

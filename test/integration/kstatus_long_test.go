@@ -176,7 +176,6 @@ func (k *kstatus) ask(object *unstructured.Unstructured) string {
 	return k.answers.Text()
 }
 
-// logsInWith writes the Secret of the driver.
 func (k *kstatus) logsInWith(clouds []byte) {
 	k.t.Helper()
 	secret := applycorev1.Secret(k.operator.Driver+"-credentials", "openstack-csi").
@@ -284,7 +283,6 @@ func (k *kstatus) next(ctx context.Context) *unstructured.Unstructured {
 	return now
 }
 
-// reason returns the reason of Ready.
 func (k *kstatus) reason(object *unstructured.Unstructured) string {
 	conditions, _, err := unstructured.NestedSlice(object.Object, "status", "conditions")
 	k.must(err)

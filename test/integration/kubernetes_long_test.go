@@ -207,7 +207,6 @@ func (k *plainKubernetes) writeRelease(version, folder string) {
 	}
 }
 
-// commands returns the commands in a section of the guide.
 func (k *plainKubernetes) commands(heading string) []string {
 	k.t.Helper()
 	commands, err := guide.Commands(filepath.Join(repository, "docs/kubernetes.md"), heading)

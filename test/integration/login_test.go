@@ -154,7 +154,6 @@ func (e *env) useCredentials(data map[string][]byte) {
 	}
 }
 
-// driverSecret returns the name of the credentials Secret.
 func (e *env) driverSecret() string { return e.subject.Credentials[0].Name }
 
 // waitsForUsefulCredentials checks that a new driver gets none of the useless credentials, and that

@@ -36,7 +36,6 @@ func optionals() map[string]optional {
 	}
 }
 
-// get returns the object.
 func (o optional) get(e *env) (*unstructured.Unstructured, error) {
 	return e.guest.of(o.collection).Get(e.ctx(), o.name, metav1.GetOptions{})
 }

@@ -137,7 +137,6 @@ func (u *upgrade) installDriver() {
 	}
 }
 
-// permissionsOf returns the RBAC objects of a generation.
 func permissionsOf(g generations.Generation) []legacy.Object {
 	return slices.DeleteFunc(slices.Clone(g.Objects), func(o legacy.Object) bool {
 		return o.GroupVersionKind().Group != rbacv1.GroupName
@@ -148,7 +147,6 @@ func describe(o legacy.Object) string {
 	return fmt.Sprintf("%s %s %s/%s", o.Side, o.GetKind(), o.GetNamespace(), o.GetName())
 }
 
-// on returns the cluster and the collection that contain an object.
 func (u *upgrade) on(o legacy.Object) (*cluster, collection) {
 	resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
 	side := u.guest

@@ -14,7 +14,6 @@ import (
 )
 
 const (
-	// userSection is the section that users may configure.
 	userSection = "BlockStorage"
 	// metadataSection contains one setting that users may configure: where the driver looks up the
 	// server that it runs on.

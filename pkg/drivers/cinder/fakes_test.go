@@ -273,7 +273,6 @@ func (b *fixture) condition(t *testing.T, conditionType string) string {
 	return string(found.Status) + " " + found.Reason
 }
 
-// messages returns the messages of the events with a reason.
 func (b *fixture) messages(reason string) []string { return clustertest.Messages(b.events, reason) }
 
 // writes returns the writes to both sides, except those of the login.

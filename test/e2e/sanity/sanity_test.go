@@ -88,7 +88,6 @@ func newSite(t *testing.T, c *cluster.Cluster, d driver) site {
 	return s
 }
 
-// folder returns a folder in the node for the files of csi-sanity.
 func (s site) folder() string { return s.pod + "/csi-sanity" }
 
 // runSanity runs csi-sanity in the namespaces of the node. It returns the number of tests that

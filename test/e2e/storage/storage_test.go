@@ -56,7 +56,6 @@ func TestCinderPassesTopologyTests(t *testing.T) {
 		suite{"cinder", topology, skipped{}})
 }
 
-// run runs suites in a cluster.
 func run(t *testing.T, options cluster.Options, suites ...suite) {
 	t.Helper()
 	options.Name, options.Progress = "storage", os.Stderr
@@ -83,7 +82,6 @@ func prepare(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// run runs the tests of the suite, and returns their results.
 func (s suite) run(t *testing.T, c *cluster.Cluster) []spec {
 	t.Helper()
 	programs := os.Getenv("E2E_BIN_DIR")
