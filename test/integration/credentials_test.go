@@ -23,7 +23,6 @@ func TestLogsInOnce(t *testing.T) {
 	e.parts(
 		part{"ProbesWithOneRequest", e.probesWithOneRequest},
 		part{"LogsInOnceForRevokedToken", e.logsInOnceForRevokedToken},
-		part{"RepairsTranslation", e.repairsTranslation},
 		part{"UsesRotatedCredentials", e.usesRotatedCredentials},
 		part{"KeepsTranslationOfInvalidCloudsYAML", e.keepsTranslationOfInvalidCloudsYAML},
 	)
@@ -134,18 +133,6 @@ func (e *env) passwordTranslation() map[string]string {
 		"os-domainName": c.DomainName, "os-userDomainName": c.DomainName,
 		"os-projectName": c.ProjectName, "os-projectDomainName": c.DomainName,
 	}
-}
-
-func (e *env) repairsTranslation() {
-	want := e.passwordTranslation()
-	repaired := func() error { return e.hasTranslation(want) }
-	e.eventually(installed, repaired)
-	e.awaitAvailable()
-	e.patch(secrets(), operandNamespace, loginSecret,
-		`{"stringData":{"os-region":"elsewhere","os-trustID":"mine"},"data":{"os-password":null}}`)
-	e.eventually(prompt, repaired)
-	e.delete(secrets(), operandNamespace, loginSecret)
-	e.eventually(prompt, repaired)
 }
 
 // keepsTranslationOfInvalidCloudsYAML checks that a condition names Secret and key, and that a
