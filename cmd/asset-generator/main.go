@@ -1,5 +1,4 @@
-// Command asset-generator writes the bundles in assets/drivers/*/generated from the layers in
-// assets/.
+// Command asset-generator writes the bundles in assets/drivers/*/generated from their layers.
 package main
 
 import (

@@ -35,8 +35,7 @@ type picture struct {
 
 type series struct {
 	Name string
-	// Figure is the test and the name of the values in figures.json. Other values are not measured by
-	// a test.
+	// Figure is the test and the name of the values in figures.json. No test measures other values.
 	Figure [2]string
 	Values []float64
 }

@@ -42,8 +42,7 @@ type generator struct {
 	stderr        io.Writer
 }
 
-// generate writes the Go code of a file that imports no other file. Its path is relative to the
-// root.
+// generate writes the Go code of a file that imports no other. Its path is relative to the root.
 func (g generator) generate(ctx context.Context, file string) error {
 	compiler := protocompile.Compiler{
 		Resolver:       &protocompile.SourceResolver{ImportPaths: []string{g.root}},

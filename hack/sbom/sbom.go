@@ -11,8 +11,7 @@ import (
 	"github.com/openstack-csi/csi-operator/hack/sbom/bill"
 )
 
-// run writes the SBOM of each program beside it, prints the paths of the SBOMs, and returns the
-// exit code.
+// run writes the SBOM of each program beside it, prints their paths, and returns the exit code.
 func run(programs []string, stdout, stderr io.Writer) int {
 	if len(programs) == 0 {
 		fmt.Fprintln(stderr, "sbom: name at least one program: sbom bin/manila-operator")

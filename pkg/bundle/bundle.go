@@ -43,8 +43,7 @@ type Asset struct {
 	Data []byte `json:"-"`
 }
 
-// Bundle contains the assets of one driver in one flavour, in the order to apply them. It is
-// immutable.
+// Bundle contains the assets of one driver in one flavour, in the order to apply them; immutable.
 type Bundle struct {
 	assets []Asset
 }

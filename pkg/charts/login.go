@@ -166,8 +166,7 @@ func (o *options) login(
 
 var line = regexp.MustCompile(` \(line \d+\)`)
 
-// base returns the entry of a clouds.yaml that fills what is missing. The driver reads nothing else
-// of it.
+// base returns the entry of a clouds.yaml that fills what is missing. The driver reads no other.
 func (o *options) base(read Reader) (map[string]any, error) {
 	cloud := map[string]any{}
 	if !o.UseClouds {

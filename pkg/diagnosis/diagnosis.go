@@ -23,8 +23,7 @@ const (
 	Problem Severity = "Problem"
 	// Progress means that a workload is rolled out. A driver that is rolled out is not ready.
 	Progress Severity = "Progress"
-	// Warning means that the driver works, but does not do everything that an administrator may
-	// expect.
+	// Warning means that the driver works, but does not do all that an administrator may expect.
 	Warning Severity = "Warning"
 )
 
@@ -91,7 +90,6 @@ func Rules() []Rule {
 	}
 }
 
-// judge returns the rule for a type and its rank.
 func judge(conditionType string) (Rule, int) {
 	all := Rules()
 	rank := slices.IndexFunc(all, func(r Rule) bool {

@@ -8,8 +8,7 @@ import (
 // maxMessage is the maximum length of what a container or another component says.
 const maxMessage = 256
 
-// lastLine returns the last line without what klog writes before a message, which differs at each
-// exit.
+// lastLine returns the last line without what klog writes before a message: it always differs.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] `).

@@ -75,8 +75,7 @@ func (f Flavour) ExtraGrants() string {
 // Hosted reports whether the two sides are different clusters.
 func (f Flavour) Hosted() bool { return f == HyperShift }
 
-// Side is the cluster that an object lives in. Without a hosted control plane both sides are one
-// cluster.
+// Side is the cluster that an object lives in. Without a hosted control plane both sides are one.
 type Side string
 
 const (

@@ -38,8 +38,7 @@ type Namespaces struct {
 	Monitoring string
 }
 
-// Namespaces returns the namespaces of an operator and its driver. An empty driver namespace means
-// DefaultNamespace.
+// Namespaces returns the namespaces of an operator and its driver, by default DefaultNamespace.
 func (f Flavour) Namespaces(operator, driver string) Namespaces {
 	driver = cmp.Or(driver, DefaultNamespace)
 	switch f {

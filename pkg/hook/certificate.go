@@ -12,8 +12,7 @@ import (
 )
 
 // Certificate is SecretHash for the serving certificate of the metrics. If the volume is optional,
-// it removes the certificate from the pods until the Secret exists: kube-rbac-proxy then makes its
-// own.
+// it removes the certificate from the pods until the Secret exists: kube-rbac-proxy makes its own.
 func Certificate(c *cluster.Cluster, side flavour.Side, name string) Workload {
 	w := SecretHash(c, side, name)
 	w.RolloutInputs[0].omit = func(pod *corev1.PodSpec) { removeCertificate(pod, name) }

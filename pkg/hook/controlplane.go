@@ -18,8 +18,7 @@ import (
 )
 
 // HostedControlPlane configures the pods of the Deployment like the other pods of the hosted
-// control plane. Without exactly one HostedControlPlane it returns an error, and the Deployment
-// stays unchanged.
+// control plane. Without exactly one HostedControlPlane it returns an error: the Deployment stays.
 func HostedControlPlane(c *cluster.Cluster) Workload {
 	return Workload{
 		Deployment: func(_ *opv1.OperatorSpec, d *appsv1.Deployment) error {

@@ -88,8 +88,7 @@ const TrustedCAKey = "ca-bundle.crt"
 
 // TrustedCABundle mounts the trusted CA bundle into the containers that the annotation
 // config.openshift.io/inject-proxy-cabundle names, and rolls the workload out when the bundle
-// changes. It mounts nothing until the cluster network operator has written the bundle into the
-// ConfigMap.
+// changes. It mounts nothing until the cluster network operator has written the bundle.
 func TrustedCABundle(c *cluster.Cluster, side flavour.Side, name string) Workload {
 	w := ConfigMapHash(c, side, name)
 	input := &w.RolloutInputs[0]

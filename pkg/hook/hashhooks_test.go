@@ -17,7 +17,6 @@ import (
 	"github.com/openstack-csi/csi-operator/test/clustertest"
 )
 
-// annotation contains the hash of the credentials.
 const annotation = dependency + guest + ".credentials.secret"
 
 // acceptedHash is an input whose pods keep their host name with the hash.

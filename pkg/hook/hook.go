@@ -37,8 +37,7 @@ func Pods(change func(*corev1.PodSpec) error) Workload {
 	}
 }
 
-// Arguments adds arguments to the container with a name, if the pods have one. It calls arguments
-// in each sync.
+// Arguments adds arguments to the container with a name, if any. It calls arguments in each sync.
 func Arguments(container string, arguments func() []string) Workload {
 	return Pods(func(pod *corev1.PodSpec) error {
 		for i := range pod.Containers {

@@ -75,7 +75,6 @@ type rolled struct {
 	spec      [2]corev1.PodSpec
 }
 
-// list is InputsAnnotation of the Deployment.
 func (r rolled) list() string { return r.own[0][diagnosis.InputsAnnotation] }
 
 // sync applies the hooks to new manifests.

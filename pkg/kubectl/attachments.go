@@ -72,8 +72,7 @@ func serverOf(a storagev1.VolumeAttachment) string {
 	return a.Annotations["csi.alpha.kubernetes.io/node-id"]
 }
 
-// attachment says why a volume is not attached to a node: what all its VolumeAttachments say, or
-// else events.
+// attachment says why a volume is not attached to a node: what VolumeAttachments or events say.
 func (f *claimFacts) attachment(
 	ctx context.Context, node string, said []corev1.Event, since time.Time,
 ) (links []Link) {

@@ -121,8 +121,7 @@ func (c *cloud) addTo(cmd *cobra.Command) {
 	}
 }
 
-// readLogin reads the entry of a clouds.yaml as the operators do. It also returns the content of
-// the files.
+// readLogin reads the entry of a clouds.yaml as the operators do. It also returns the files.
 func readLogin(path, cacert string) (*clouds.Login, map[string][]byte, error) {
 	given := map[string][]byte{}
 	for key, file := range map[string]string{cloudsKey: path, caKey: cacert} {

@@ -95,8 +95,7 @@ func (c *check) compareTo(
 	e.Chain, e.Diff = append(e.Chain, of.links...), e.Diff+of.diff
 }
 
-// comparison is the difference between the StorageClasses of a cluster and what an operator would
-// write.
+// comparison is the difference between the StorageClasses of a cluster and what an operator writes.
 type comparison struct {
 	classes.Names
 

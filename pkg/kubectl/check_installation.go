@@ -185,8 +185,7 @@ func (c *cluster) needed() ([]authorizationv1.ResourceAttributes, error) {
 	return all, err
 }
 
-// definitionsOf returns whether the CustomResourceDefinitions of a group, if there are any, serve a
-// version.
+// definitionsOf returns whether the CustomResourceDefinitions of a group, if any, serve a version.
 func definitionsOf(
 	all []apiextensionsv1.CustomResourceDefinition, group, version, without string,
 ) Link {

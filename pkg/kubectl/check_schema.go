@@ -67,8 +67,7 @@ func (j judged) faults(compiler *jsonschema.Compiler) (found []choice.Fault, err
 	return found, nil
 }
 
-// leaves returns the errors of which others consist. Of several alternatives the one counts that
-// goes deepest.
+// leaves returns the errors of which others consist. Of alternatives the deepest counts.
 func leaves(refused *jsonschema.ValidationError) (found []*jsonschema.ValidationError) {
 	if _, isKey := refused.ErrorKind.(*kind.PropertyNames); isKey || len(refused.Causes) == 0 {
 		return []*jsonschema.ValidationError{refused}

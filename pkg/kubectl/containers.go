@@ -14,8 +14,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
-// troubled says why a pod does not run. If its node, and no container, has ended it, the node can
-// tell more.
+// troubled says why a pod does not run. If its node has ended it, the node can tell more.
 func (s *session) troubled(ctx context.Context, pod *corev1.Pod, fails string) Link {
 	state, reason, trouble := diagnosis.PodTrouble(pod)
 	if !strings.HasPrefix(trouble, "container ") {
@@ -112,8 +111,7 @@ func (f *podFacts) volume(m corev1.VolumeMount) corev1.Volume {
 	return corev1.Volume{}
 }
 
-// readOnly returns the field because of which nobody can write to a mounted claim, "" if there is
-// none.
+// readOnly returns the field because of which nobody can write to a mounted claim, "" for none.
 func (f *claimFacts) readOnly(v corev1.Volume, m corev1.VolumeMount) string {
 	switch {
 	case f == nil:

@@ -71,8 +71,7 @@ func (c *cluster) unconnected(n *v1alpha1.CSIAddonsNode) *Link {
 	return &l
 }
 
-// sidecarLinks returns a problem for each sidecar on the nodes that is not connected, or does not
-// exist.
+// sidecarLinks returns a problem for each sidecar on the nodes that is missing or not connected.
 func (s *session) sidecarLinks(ctx context.Context, driver string, nodes []string) (links []Link) {
 	all := s.sidecars(ctx, driver)
 	for _, node := range nodes {
@@ -204,8 +203,7 @@ func (s *session) fencedBy(ctx context.Context, fence *v1alpha1.NetworkFence) st
 	return cmp.Or(ptr.Deref(class, v1alpha1.NetworkFenceClass{}).Spec.Provisioner, fence.Spec.Driver)
 }
 
-// leaderLinks returns why the controller is not connected to the sidecar of the driver's leader,
-// which fences.
+// leaderLinks returns why the controller is not connected to the leader, whose sidecar fences.
 func (s *session) leaderLinks(ctx context.Context, driver string) []Link {
 	d := s.guest.findDriver(driver)
 	if d == nil {

@@ -51,8 +51,7 @@ type Guest struct {
 	*Status
 }
 
-// showGuests prints the states of all guest clusters. The session is that of the management
-// cluster.
+// showGuests prints the states of all guest clusters, in a session of the management cluster.
 func (s *session) showGuests(ctx context.Context, args []string) error {
 	chosen, err := new(cluster).choose(args) // guest clusters are OpenShift
 	if err != nil {

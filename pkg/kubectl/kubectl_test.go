@@ -44,8 +44,7 @@ type scenario struct {
 	kubernetes bool // whether the objects have their names on Kubernetes
 }
 
-// The scenarios are run with the flags that each file contains. The golden files contain exit code
-// and output.
+// The scenarios run with the flags in their files. The golden files contain exit code and output.
 func TestOutputIsThatOfTheGoldenFiles(t *testing.T) {
 	t.Parallel()
 	for _, file := range scenarioFiles(t) {

@@ -113,8 +113,7 @@ func (f *podFacts) labelled(ctx context.Context, l Link) Link {
 	return l
 }
 
-// nfs says what an NFS server that does not answer means: mounting takes longer than the kubelet
-// waits.
+// nfs says what a silent NFS server means: mounting takes longer than the kubelet waits.
 func (f *podFacts) nfs(claim *claimFacts, l Link) Link {
 	isKnown := l.topic == meaning.Network // the kernel did not wait for an answer
 	if l.rank != meaning.Unreachable || isKnown || claim.sys == nil ||

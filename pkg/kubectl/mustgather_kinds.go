@@ -121,8 +121,7 @@ func (g *gathering) ofUsers(ctx context.Context) {
 	}
 }
 
-// isWanted returns whether an object belongs to a driver. It remembers what belongs to such an
-// object.
+// isWanted returns whether an object belongs to a driver. It remembers what belongs to one.
 func (g *gathering) isWanted(o *unstructured.Unstructured) bool {
 	text := func(fields ...string) string {
 		value, _, _ := unstructured.NestedString(o.Object, fields...)

@@ -183,8 +183,7 @@ func mustHaveFiles(t *testing.T, dir string) {
 	}
 }
 
-// Without the permission for Secrets, also for those of administrators, nobody can check logs for
-// their values.
+// Without permission for Secrets, also of administrators, nobody can check logs for their values.
 func TestMustGatherSaysWhatItCouldNotRead(t *testing.T) {
 	t.Parallel()
 	limited, withoutRoot := scenario{Forbidden: []string{"Secrets", "ConfigMaps"}}, newOptions()

@@ -93,8 +93,7 @@ func (s *session) unready(node *corev1.Node) (trouble, next string) {
 		cmp.Or(next, "Repair what its kubelet reports; see its log")
 }
 
-// ailing says what is wrong with a node by its conditions and marks, and what to do; "" if nothing
-// is.
+// ailing says what is wrong with a node by its conditions and marks, and what to do; "" if none.
 func (s *session) ailing(node *corev1.Node) (trouble, next string) {
 	if trouble, next = s.unready(node); trouble != "" {
 		return trouble, next

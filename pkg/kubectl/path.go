@@ -103,8 +103,7 @@ type work struct {
 	since time.Time
 }
 
-// error returns what an error of the component means. The reason is that of an event, "" for a
-// status.
+// error returns what an error of the component means. The reason is of an event, "" for a status.
 func (w work) error(reason, text string) Link {
 	parsed := fault.Parse(text)
 	names := map[fault.Noun]string{}

@@ -373,8 +373,7 @@ func TestRotationWaitsForCopies(t *testing.T) {
 	}
 }
 
-// Without a cloud credential operator the Secrets of the drivers are changed, each with its own
-// previous content.
+// Without a cloud credential operator the Secrets of the drivers change, each with its own backup.
 func TestRotationChangesTheSecretsOfTheDrivers(t *testing.T) {
 	t.Parallel()
 	before := []*corev1.Secret{

@@ -178,8 +178,7 @@ func zonesOf(terms []corev1.NodeSelectorTerm) string {
 	return strings.Join(wanted, ", ")
 }
 
-// nowhere says that no node has the labels that a claim wants. The kubelet sets them when a driver
-// registers.
+// nowhere says that no node has the labels that a claim wants. The kubelet sets those of a driver.
 func (f *podFacts) nowhere(
 	ctx context.Context, claim *claimFacts, what string, nodes []corev1.Node,
 ) Link {

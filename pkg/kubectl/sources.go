@@ -67,8 +67,7 @@ func (f *claimFacts) fromClaim(
 	return f.unlike(ctx, of, driverOf(volume), from.Spec.VolumeMode, from.Status.Capacity.Storage())
 }
 
-// unusable says why nothing can be made of a claim, and what to do if it is missing, or is being
-// deleted.
+// unusable says why nothing can be made of a claim, and what to do if it is missing or deleted.
 func unusable(of string, claim *corev1.PersistentVolumeClaim, missing, deleted string) []Link {
 	switch {
 	case claim == nil:

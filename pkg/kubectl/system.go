@@ -26,8 +26,7 @@ type controlPlane struct {
 	namespace, operator string
 }
 
-// place returns where the control plane of a driver is; nil if it is not visible, or reading
-// failed.
+// place returns where the control plane of a driver is; nil if it is hidden, or reading failed.
 func (s *session) place(ctx context.Context, d driver) *controlPlane {
 	if s.management != nil {
 		return &controlPlane{s.management, s.hostedControl, s.hostedControl}
@@ -63,8 +62,7 @@ type system struct {
 	replicaSets []appsv1.ReplicaSet
 	pods        []corev1.Pod
 	nodes       []appsv1.DaemonSet
-	// nodePods are the pods of those DaemonSets that lack pods, failures why a DaemonSet cannot create
-	// pods.
+	// nodePods are those of DaemonSets that lack pods, failures why a DaemonSet cannot create pods.
 	nodePods []corev1.Pod
 	failures map[string]string
 	// namespaceGone says that the namespace does not exist, or is being deleted.

@@ -102,8 +102,7 @@ func (u *uninstallation) others(ctx context.Context, namespace string) (names []
 	return names, err
 }
 
-// addKinds returns all kinds of objects in namespaces that the API server serves, and adds them to
-// the mapper.
+// addKinds returns all kinds in namespaces that the API server serves, and adds them to the mapper.
 func (c *cluster) addKinds() (kinds []schema.GroupVersionKind, _ error) {
 	lists, err := c.resources.ServerPreferredNamespacedResources()
 	verbs := discovery.SupportsAllVerbs{Verbs: []string{"list", "delete"}}

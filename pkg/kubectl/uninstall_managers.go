@@ -102,8 +102,7 @@ func (u *uninstallation) isGone(ctx context.Context, by manager, namespace, name
 	return u.gone[id]
 }
 
-// hasNoRelease returns whether Helm has no record of a release, or only records of one that has
-// ended.
+// hasNoRelease returns whether Helm has no record of a release, or only those of an ended one.
 func (u *uninstallation) hasNoRelease(ctx context.Context, namespace, name string) bool {
 	var records []object
 	for _, kind := range []string{"Secret", "ConfigMap"} {

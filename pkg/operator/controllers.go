@@ -44,8 +44,7 @@ type entry struct {
 }
 
 // entries lists all controllers of an operator, with what each writes besides conditions about its
-// failures. A build function returns nil for a driver without the objects that the controller
-// writes.
+// failures. A build function returns nil for a driver without objects that the controller writes.
 func entries() []entry {
 	return []entry{
 		// Log level of the operator's process.

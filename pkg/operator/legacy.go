@@ -32,8 +32,7 @@ import (
 const replacementPoll = time.Second
 
 // leftoverRemoval deletes RBAC objects and Services of earlier releases that no operator owns any
-// more. It checks each object once: no other operator creates it again while this operator is the
-// leader.
+// more. It checks each object once: no other operator creates it again while this one leads.
 type leftoverRemoval struct {
 	*driver
 	// pending are the objects that have not been checked.

@@ -23,8 +23,7 @@ func servingCertificate(annotations map[string]string) string {
 	return ""
 }
 
-// servingCertificates returns the names of the Secrets with the certificates of the driver's
-// Services.
+// servingCertificates returns the names of the Secrets with certificates of the driver's Services.
 func (d *driver) servingCertificates() ([]string, error) {
 	var names []string
 	for _, asset := range d.bundle.Select(bundle.Static, flavour.ControlPlane) {

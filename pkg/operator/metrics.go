@@ -38,8 +38,7 @@ func registerBuildInfo(
 	return nil
 }
 
-// requestMetric measures requests to OpenStack. Until its histogram is registered, it records
-// nothing.
+// requestMetric measures requests to OpenStack. It records nothing until it is registered.
 type requestMetric struct{ duration *metrics.HistogramVec }
 
 func newRequestMetric() requestMetric {

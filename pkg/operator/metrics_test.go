@@ -67,8 +67,7 @@ func TestRequestsToOpenStackAreCounted(t *testing.T) {
 	})
 }
 
-// mustServe compares the series of a registry: the values of gauges, and how often a histogram was
-// observed.
+// mustServe compares the series of a registry: the values of gauges, and the counts of histograms.
 func mustServe(t *testing.T, registry metrics.KubeRegistry, want map[string]float64) {
 	t.Helper()
 	families, err := registry.Gather()

@@ -1,6 +1,5 @@
-// Package operator runs the controllers that install and maintain a driver and its companion
-// drivers. The commands in cmd/ call it with the driver plugins; controllers.go lists all
-// controllers.
+// Package operator runs the controllers that install and maintain a driver and its companions. The
+// commands in cmd/ call it with the driver plugins; controllers.go lists all controllers.
 package operator
 
 import (
@@ -110,8 +109,7 @@ func newOperator(
 	}, nil
 }
 
-// run takes the steps that docs/architecture.md lists after newOperator. It returns when ctx is
-// done.
+// run takes the steps that docs/architecture.md lists after newOperator, until ctx is done.
 func (o *operator) run(ctx context.Context, process host.Process) error {
 	management.SetOperatorNotRemovable()
 	connected, err := o.connect(process)
@@ -234,8 +232,7 @@ func (d *driver) service() string {
 	return d.ConditionPrefix
 }
 
-// loadBundles loads the bundles of the drivers, and those for CSI-Addons, in the same
-// order.
+// loadBundles loads the bundles of the drivers and, in the same order, those for CSI-Addons.
 func loadBundles(
 	drivers []plugin.Driver, f flavour.Flavour,
 ) (bundles, addons []*bundle.Bundle, err error) {

@@ -58,8 +58,7 @@ func (o *otherInstallation) claim(ctx context.Context) (done bool, err error) {
 	return err == nil, err
 }
 
-// isGone returns whether the operator in a namespace has not renewed its Lease for long, without
-// comparing clocks.
+// isGone returns whether an operator has not renewed its Lease for long, without comparing clocks.
 func (o *otherInstallation) isGone(ctx context.Context, namespace string) (bool, error) {
 	lease, err := o.kube.CoordinationV1().Leases(namespace).Get(ctx, o.election.Name,
 		metav1.GetOptions{})

@@ -49,8 +49,7 @@ type podWorkload struct {
 	kube kubernetes.Interface
 	// optional are the names of containers that the pods have at times.
 	optional []string
-	// dryRun has the API server validate the workload with options. It also returns the pods without
-	// options.
+	// dryRun has the API server validate the workload with options. It also returns those without.
 	dryRun func(context.Context, *opv1.OperatorSpec, *choice.Config) (*corev1.PodTemplateSpec, error)
 }
 

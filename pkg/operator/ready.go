@@ -109,8 +109,7 @@ func (s *summary) stalled() *diagnosis.Finding {
 	return nil
 }
 
-// isUnwanted reports whether the driver was not started, and will not be before OpenStack or the
-// spec change.
+// isUnwanted reports whether the driver did not start, and will not without a change elsewhere.
 func (s *summary) isUnwanted(findings []diagnosis.Finding) bool {
 	select {
 	case <-s.needed:

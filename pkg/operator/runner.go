@@ -95,8 +95,7 @@ func (d *driver) waitFor(ctx context.Context, prerequisite string, met func() bo
 	}
 }
 
-// hasObservedConfig returns true if the ClusterCSIDriver contains all values that the workloads
-// need.
+// hasObservedConfig returns whether the ClusterCSIDriver has all values that the workloads need.
 func (d *driver) hasObservedConfig() bool {
 	_, _, _, err := d.cluster.Workloads(d.operator).GetOperatorState()
 	return err == nil

@@ -51,8 +51,7 @@ func (d *driver) sidecarHooks(deployed func() *appsv1.Deployment) []hook.Workloa
 	return hooks
 }
 
-// sidecarArguments returns the arguments of a sidecar for what is chosen. They override earlier
-// ones.
+// sidecarArguments returns the arguments of a sidecar for the choices. They override earlier ones.
 func sidecarArguments(sidecar string, chosen choice.Sidecars) (arguments []string) {
 	workers := "--worker-threads"
 	if sidecar == "csi-resizer" {

@@ -129,8 +129,7 @@ func repairedSnapshotClass(
 	return ret
 }
 
-// forceCreateParameter is the parameter about snapshots of volumes in use, which the administrator
-// may choose.
+// forceCreateParameter is about snapshots of volumes in use. The administrator may choose it.
 const forceCreateParameter = "force-create"
 
 // withForceCreate returns the class with the parameter, or the class itself for an unknown value.

@@ -21,16 +21,14 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
-// staticResync is the interval of a reconcile without an event, which sends a request for each
-// object.
+// staticResync is the interval of a reconcile without an event. It sends a request per object.
 const staticResync = 10 * time.Minute
 
 // inlineProfileLabel says in which namespaces of OpenShift pods may use inline volumes of a driver.
 const inlineProfileLabel = "security.openshift.io/csi-ephemeral-volume-profile"
 
 // The names of the two controllers of static assets. Standalone, where both sides are one cluster,
-// only the controller of the guest side exists, so that it applies RBAC before the objects that use
-// it.
+// only the controller of the guest side exists, so that RBAC precedes the objects that use it.
 const (
 	guestStaticResources        = "*GuestStaticResourcesController"
 	controlPlaneStaticResources = "*ControlPlaneStaticResourcesController"

@@ -71,8 +71,7 @@ func (b *classFixture) find(t *testing.T, name string) *storagev1.StorageClass {
 	return nil
 }
 
-// class returns a StorageClass of an older release or another provisioner; isDefault "" means no
-// annotation.
+// class returns a StorageClass of an older release or another provisioner; isDefault may be "".
 func class(name, isDefault string) *storagev1.StorageClass {
 	ret := &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}, Provisioner: "other.example",

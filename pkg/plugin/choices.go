@@ -184,8 +184,7 @@ func (c *Choices) Refuse(faults []choice.Fault) {
 	}
 }
 
-// Condition returns the condition <service>UserConfigValid. ignored lists what has no effect, with
-// advice.
+// Condition returns <service>UserConfigValid. ignored lists what has no effect, with advice.
 func (c *Choices) Condition(service string, ignored []string) *cluster.Condition {
 	_, err := c.Current()
 	c.mu.Lock()

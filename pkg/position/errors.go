@@ -70,8 +70,7 @@ func (d *Document) syntaxError(err error) error {
 	return errors.Join(located...)
 }
 
-// ValidationError returns the errors of a validation at their fields. A missing field has the line
-// of its parent.
+// ValidationError returns errors of a validation at their fields. A missing one is at its parent.
 func (d *Document) ValidationError(list field.ErrorList) error {
 	var located []error
 	for _, err := range list {

@@ -8,8 +8,7 @@ import (
 	kyaml "sigs.k8s.io/yaml"
 )
 
-// Of returns a document with a tree that is a part of a text. The lines in errors are those of the
-// text.
+// Of returns a document with a tree that is a part of a text. Errors have the lines of the text.
 func Of(file string, root *yaml.Node) (*Document, error) {
 	d := &Document{File: file, Root: yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{root}}}
 	if err := d.checkKeys(&d.Root); err != nil {

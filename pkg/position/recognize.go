@@ -61,8 +61,7 @@ func (o Other) Instead(of, expected string) string {
 	return fmt.Sprintf("is %s%s%s: %s", o.What, at, not, cmp.Or(o.Advice, expected))
 }
 
-// Recognize returns what a text is by its own structure. Each reader calls it about a text that it
-// cannot read.
+// Recognize returns what a text is by its structure. Readers call it about what they cannot read.
 func Recognize(text []byte, in Carrier) Other {
 	const longest = 128 << 10 // of the texts that are read
 	text = bytes.TrimPrefix(text, []byte(byteOrderMark))

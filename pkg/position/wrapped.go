@@ -76,8 +76,7 @@ const conflict = "a conflict of git"
 // introduction, and the beginning of a block of YAML.
 var aroundText = regexp.MustCompile(`^[A-Z_]+$|\s\S*:$|^[|>][+-]?$`)
 
-// wrapped recognizes one of our files in YAML with other text around it, or at the start of each of
-// its lines.
+// wrapped recognizes one of our files in YAML with other text around it, or before each line.
 func wrapped(text []byte) Other {
 	rows := strings.SplitAfter(string(text), "\n")
 	first := slices.IndexFunc(rows, startOfOurs.MatchString)

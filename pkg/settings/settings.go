@@ -67,8 +67,7 @@ type Settings struct {
 	Flavour flavour.Flavour
 	// GuestKubeconfig is the path of the guest cluster's kubeconfig, "" when standalone.
 	GuestKubeconfig string
-	// CredentialsSecret is the name of the driver Secret, "" for the name that the driver has on
-	// OpenShift.
+	// CredentialsSecret is the name of the driver Secret, "" for that of OpenShift.
 	CredentialsSecret string
 	// Images contains the images by the first of the variables that Load received for each. The
 	// images of CSI-Addons may be missing.
@@ -88,8 +87,7 @@ type Settings struct {
 	FSGroupPolicy storagev1.FSGroupPolicy
 	// PollInterval is the time between two probes of the cloud.
 	PollInterval time.Duration
-	// CloudGracePeriod is how long the cloud may be unreachable before a driver that needs it is
-	// degraded.
+	// CloudGracePeriod is how long the cloud may be unreachable before a driver is degraded.
 	CloudGracePeriod time.Duration
 	// Warnings are about settings for which the operator uses a fallback.
 	Warnings []string

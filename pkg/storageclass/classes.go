@@ -37,8 +37,7 @@ func (c *Controller) countOurs(existing map[string]*storagev1.StorageClass) int 
 	return count
 }
 
-// Types returns the types of the last list by name, nil if there was none. The caller must not
-// change them.
+// Types returns the types of the last list by name, nil without one. Callers must not change it.
 func (c *Controller) Types() map[string]openstack.Type {
 	c.mu.Lock()
 	defer c.mu.Unlock()

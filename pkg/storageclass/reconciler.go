@@ -144,8 +144,7 @@ func (r *Reconciler) replace(
 	if err := r.mayReplace(existing.Name); err != nil {
 		return err
 	}
-	// The API server returns AlreadyExists only after admission and validation have accepted the
-	// object.
+	// The API server returns AlreadyExists only after admission and validation of the object.
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	_, err := r.api.Create(ctx, withoutIdentity(r.merge(existing, required)), dryRun)
 	if err != nil && !apierrors.IsAlreadyExists(err) {

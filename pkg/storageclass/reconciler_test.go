@@ -286,8 +286,7 @@ func TestRepairWaitsForFinalizers(t *testing.T) {
 	f.expectClass(t, customized())
 }
 
-// cancellingAPI cancels a context when it deletes a class, and rejects a create whose context is
-// done.
+// cancellingAPI cancels a context when it deletes a class. A create with a done context fails.
 type cancellingAPI struct {
 	storageclient.StorageClassInterface
 	stop func()

@@ -1,5 +1,4 @@
-// Package version describes the build of the operators. Its callers are pkg/operator and
-// pkg/kubectl.
+// Package version describes the build of a program. Its callers are pkg/operator and pkg/kubectl.
 package version
 
 import (

@@ -93,8 +93,7 @@ func (z Lists) certain() (topology, certain bool) {
 }
 
 // unlabeled returns the zones that no node label can hold. The driver's part on the nodes changes
-// their names to report the zone of a node, and the service does not know the changed
-// names.
+// their names to report the zone of a node, and the service does not know these.
 func unlabeled(zones sets.Set[string]) sets.Set[string] {
 	found := zones.Clone()
 	maps.DeleteFunc(found, func(name string, _ sets.Empty) bool { return isLabel(name) })

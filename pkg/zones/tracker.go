@@ -65,8 +65,7 @@ type Options struct {
 	// Connect returns the client with the accepted login.
 	Connect func(context.Context) (Cloud, error)
 	Clock   clock.PassiveClock
-	// Poll is the interval of probes. Two count as two if half of it is between them, because polls
-	// jitter.
+	// Poll is the interval of probes. Two count as two if half of it is between them: polls jitter.
 	Poll time.Duration
 }
 

@@ -35,8 +35,7 @@ func (b *builder) ago(seconds string) time.Time {
 	return b.world.Now.Add(-time.Duration(n*b.world.Age) * time.Second).UTC()
 }
 
-// name returns the name of a role, always the same. Pods and claims of a StatefulSet contain its
-// name.
+// name returns the name of a role, always the same. Pods and claims of a StatefulSet contain it.
 func (b *builder) name(role string) string {
 	switch {
 	case role == "pod" && b.ofSet():

@@ -51,8 +51,7 @@ func same[T any, P interface {
 	return equality.Semantic.DeepEqual(served, cached)
 }
 
-// StorageClasses waits until the cache has the same StorageClasses as the API server, and returns
-// them.
+// StorageClasses waits until the cache has the StorageClasses of the API server, and returns them.
 func (f *Fake) StorageClasses(tb testing.TB) []*storagev1.StorageClass {
 	tb.Helper()
 	var served []*storagev1.StorageClass

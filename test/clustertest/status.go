@@ -123,8 +123,7 @@ func contains(status *applyopv1.OperatorStatusApplyConfiguration, conditionType 
 	return status != nil && v1helpers.FindApplyCondition(status.Conditions, &conditionType) != nil
 }
 
-// PatchOperatorStatus changes the conditions of the status. Field managers lose those that it
-// removes.
+// PatchOperatorStatus changes the conditions of the status. Field managers lose removed ones.
 func (o *Operator) PatchOperatorStatus(ctx context.Context, patch *jsonpatch.PatchSet) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -13,8 +13,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/controller/connection"
 )
 
-// TestConnections checks to which sidecars the controller connects, and which CSIAddonsNodes it
-// deletes.
+// TestConnections checks to which sidecars the controller connects, and what it deletes.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -38,8 +37,7 @@ func TestConnections(t *testing.T) {
 		"--enable-auth=false")
 	w.awaitSidecar("open", connected)
 
-	// Sidecars of a tenant and of another driver, which would get the calls for the volumes of the
-	// driver.
+	// Sidecars of a tenant and of another driver, which would get calls for the driver's volumes.
 	w.addSidecar(w.addPod("tenant", "plugin", "worker-1"), nodeDriver("cinder"))
 	w.addSidecar(w.addPod("other-drivers", "plugin", "worker-1"), nodeDriver("cinder"))
 	w.awaitReason("cinder", "other-drivers", connection.ReasonNotAllowed)
@@ -52,8 +50,7 @@ func TestConnections(t *testing.T) {
 	})
 }
 
-// checkDuplicate creates a second CSIAddonsNode for a sidecar whose name says nothing, and deletes
-// the first.
+// checkDuplicate creates a second CSIAddonsNode for a sidecar, and deletes the first.
 func (w *world) checkDuplicate() {
 	w.Helper()
 	first := w.awaitSidecar("ceph", connected)

@@ -145,8 +145,7 @@ func (w *world) ownCRDs() map[string]*apiextensionsv1.CustomResourceDefinition {
 	return crds
 }
 
-// removeOurFields makes a CRD that of the CSI-Addons for Ceph, with a field that ours does not
-// contain.
+// removeOurFields makes a CRD that of the CSI-Addons for Ceph, with a field that ours lacks.
 func removeOurFields(crd *apiextensionsv1.CustomResourceDefinition) {
 	crd.Annotations = nil
 	version := &crd.Spec.Versions[0]

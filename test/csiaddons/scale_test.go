@@ -126,8 +126,7 @@ type scale struct {
 	stop    func()          // stops the controller
 }
 
-// startWithMetrics starts the program of the controller. There is no other, so it needs no leader
-// election.
+// startWithMetrics starts the program of the controller, the only one: without leader election.
 func (s *scale) startWithMetrics(args ...string) {
 	s.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(s.Context(), "tcp", "127.0.0.1:0")

@@ -69,8 +69,7 @@ func borrow(t *testing.T) *world {
 	return &world{T: t, cluster: clusters.Borrow(t), began: time.Now()}
 }
 
-// newWorld installs the manifests of the controller, and creates the namespace of drivers and a
-// Node.
+// newWorld installs the manifests of the controller, and creates a namespace of drivers and a Node.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := borrow(t)

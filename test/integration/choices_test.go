@@ -29,8 +29,7 @@ func (e *env) choose(text string) {
 		map[string]string{"operator.yaml": text}))
 }
 
-// TestChoicesOfStorageClasses begins with invalid choices, with which the operator installs
-// nothing.
+// TestChoicesOfStorageClasses begins with invalid choices: the operator installs nothing.
 func TestChoicesOfStorageClasses(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, options{
@@ -131,8 +130,7 @@ func (e *env) noChoices() {
 	})
 }
 
-// choiceOfClass checks that the operator replaces the class, and that an invalid choice changes
-// nothing.
+// choiceOfClass checks that the operator replaces the class, but not for an invalid choice.
 func (e *cinderEnv) choiceOfClass() {
 	e.awaitAvailable()
 	const header = "apiVersion: config.csi.openstack.org/v1alpha1\nkind: CinderConfig\n"
@@ -163,8 +161,7 @@ func (e *cinderEnv) choiceOfClass() {
 	e.awaitAvailable()
 }
 
-// defaultVolumeClass is the StorageClass of the volume type __DEFAULT__, of which the plain name is
-// no valid name.
+// defaultVolumeClass is the StorageClass of the volume type __DEFAULT__, which is no valid name.
 const defaultVolumeClass = "csi-cinder-default-76272578"
 
 // choiceOfVolumeTypes checks that the operator lists the volume types, and that it has the

@@ -143,8 +143,7 @@ func (e *env) namesByType() map[string]string {
 	return names
 }
 
-// keepsNames checks that names that collide depend neither on the order of the list nor on the
-// process.
+// keepsNames checks that names that collide depend neither on the order nor on the process.
 func (e *env) keepsNames() {
 	// The operator may see the first type alone.
 	for _, name := range []string{"foo-bar", "foo_bar", "Foo-Bar"} {

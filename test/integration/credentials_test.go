@@ -84,8 +84,7 @@ func (e *env) rotate(rotation simulator.Rotation) {
 	e.secrets = append(e.secrets, rotation.Password, rotation.ApplicationCredentialSecret)
 }
 
-// usesRotatedCredentials checks that the operator uses new credentials even after the cloud refused
-// the old ones.
+// usesRotatedCredentials checks that the operator uses new credentials even after refused ones.
 func (e *env) usesRotatedCredentials() {
 	e.awaitAvailable()
 	e.rotate(simulator.Rotation{})
@@ -121,8 +120,7 @@ func (e *env) hasTranslation(want map[string]string) error {
 	return checkEqual(want, got)
 }
 
-// passwordTranslation returns the data of csi-manila-secrets for the simulator's clouds.yaml with a
-// password.
+// passwordTranslation returns the data of csi-manila-secrets for the clouds.yaml with a password.
 func (e *env) passwordTranslation() map[string]string {
 	e.t.Helper()
 	info := e.cloud.Info()

@@ -17,8 +17,7 @@ import (
 // TestCSIAddonsStartWithPermissionsOfOpenShift runs operators with the Roles and the variables of
 // cluster-storage-operator, once for each set of permissions that a supported release grants. A
 // ConfigMap configures CSI-Addons. The condition repeats the errors of the API server, until the
-// command in its message grants what is missing. Meanwhile the driver is available, and not
-// degraded.
+// command in its message grants what is missing. Until then the driver is available, not degraded.
 func TestCSIAddonsStartWithPermissionsOfOpenShift(t *testing.T) {
 	t.Parallel()
 	for _, s := range subjects() {

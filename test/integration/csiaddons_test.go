@@ -113,8 +113,7 @@ func (e *env) rolledOut(before map[string]workload, rollouts int64, present bool
 	return nil
 }
 
-// addonsPermissions returns the permissions of the sidecar in the cluster, and in the namespace of
-// its pod.
+// addonsPermissions returns the permissions of the sidecar in the cluster, and in its namespace.
 func addonsPermissions() (everywhere, beside []rbacv1.PolicyRule) {
 	everywhere = []rbacv1.PolicyRule{
 		allow("", "persistentvolumes", "get"),

@@ -237,8 +237,7 @@ func changed(path string, before, after any) string {
 	return lines
 }
 
-// normaliseAnnotations replaces hashes and counters. Another annotation lists the inputs of the
-// hashes.
+// normaliseAnnotations replaces hashes and counters. Another annotation lists the hashed inputs.
 func normaliseAnnotations(of any) {
 	annotations, ok := of.(map[string]any)
 	if !ok {

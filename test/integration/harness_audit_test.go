@@ -61,8 +61,7 @@ type auditMark struct {
 }
 
 // isDelayedEvent returns true if the request creates an event that was emitted before the mark: the
-// client sends only a few events each second. The name of an event ends in the time of its
-// emission.
+// client sends only a few events each second. Its name ends in the time of its emission.
 func (r request) isDelayedEvent(since auditMark) bool {
 	if r.Resource != "events" || r.Verb != "create" {
 		return false
@@ -156,8 +155,7 @@ func (a *audit) mark() auditMark {
 }
 
 // requests returns the operator's requests that an API server received after the mark and that all
-// filters accept: it may log an earlier one later. The requests to one cluster precede those to the
-// other.
+// filters accept: it may log an earlier one later. Requests are in the order of the clusters.
 func (a *audit) requests(since auditMark, filters ...func(request) bool) []request {
 	a.t.Helper()
 	var all []request

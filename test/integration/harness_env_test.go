@@ -81,8 +81,7 @@ type env struct {
 	allowed func(request) bool
 }
 
-// newEnv resets the cluster and starts a cloud and the operator. It checks the environment when the
-// test ends.
+// newEnv resets the cluster and starts a cloud and the operator. It checks them when the test ends.
 func newEnv(t *testing.T, o options) *env {
 	t.Helper()
 	e := &env{scope: &scope{t: t}, options: o.withDefaults(), client: newOperatorClient()}

@@ -87,8 +87,6 @@ func (s *suite) unusedPermissions() ([]string, error) {
 	return unused, nil
 }
 
-// requestsOf returns the requests of an operator to the clusters in which operators of a flavour
-// run.
 func (s *suite) requestsOf(f flavour.Flavour, o fixtures.Operator) ([]request, error) {
 	var all []request
 	for _, used := range s.all {
@@ -140,8 +138,7 @@ func decodeRoles(objects []*unstructured.Unstructured) (roles []rbacv1.ClusterRo
 	return roles, nil
 }
 
-// unusedIn returns the resources and verbs of a rule that neither a request uses nor a reason
-// explains.
+// unusedIn returns the resources and verbs of a rule that no request uses and no reason explains.
 func unusedIn(rule rbacv1.PolicyRule, namespace string, requests []request) []string {
 	var unused []string
 	for _, resource := range rule.Resources {

@@ -50,8 +50,7 @@ func (e *env) expectNoWritesFor(d time.Duration) {
 	}
 }
 
-// expectNoWritesDuring waits for more probes, and fails the test if the operator writes anything
-// meanwhile.
+// expectNoWritesDuring waits for more probes, and fails the test if the operator writes meanwhile.
 func (e *env) expectNoWritesDuring(polls int) {
 	e.t.Helper()
 	since := e.mark()

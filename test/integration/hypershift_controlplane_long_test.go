@@ -31,8 +31,7 @@ func TestHyperShiftFollowsHostedControlPlane(t *testing.T) {
 	})
 }
 
-// followsHostedControlPlane checks that a change is one rollout, and that removing it restores the
-// pods.
+// followsHostedControlPlane checks that a change, or its removal, is one rollout.
 func (e *hostedEnv) followsHostedControlPlane() {
 	e.awaitAvailable()
 	e.eventually(soon, func() error { return e.isSpread(1) })

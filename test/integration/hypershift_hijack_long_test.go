@@ -44,8 +44,7 @@ func body(contentType string, status int, text string) http.HandlerFunc {
 	}
 }
 
-// endless returns a handler that repeats a part, which contains a number, until the client
-// disconnects.
+// endless returns a handler that repeats a part with a number until the client disconnects.
 func endless(start, part string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -169,8 +169,7 @@ func (e *env) controlPlaneObjects() map[string]string {
 	return content
 }
 
-// relaxSchema makes a CRD of the guest cluster accept any value in the fields, as its administrator
-// can.
+// relaxSchema makes a CRD of the guest cluster accept any value in fields, as users can.
 func (e *env) relaxSchema(crd string, fields ...string) {
 	e.t.Helper()
 	original, err := e.guest.dynamic.Resource(crds()).Get(e.ctx(), crd, metav1.GetOptions{})

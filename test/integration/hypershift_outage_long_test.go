@@ -134,8 +134,7 @@ func (e *env) mustKeepRunning(d time.Duration) {
 	}
 }
 
-// stopAPI stops the API server of a cluster. The returned function starts it again, as does the
-// cleanup.
+// stopAPI stops the API server of a cluster. The returned function or the cleanup starts it.
 func (e *hostedEnv) stopAPI(c *cluster, how controlplane.How) (start func()) {
 	e.t.Helper()
 	side := flavour.Side(c.name)

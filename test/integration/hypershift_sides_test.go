@@ -26,8 +26,7 @@ func TestHyperShiftUsesBothClusters(t *testing.T) {
 	})
 }
 
-// emitsEventsInGuestCluster checks that only events about leader election are in the management
-// cluster.
+// emitsEventsInGuestCluster checks that the management cluster has only those of leader election.
 func (e *hostedEnv) emitsEventsInGuestCluster() {
 	e.awaitAvailable()
 	e.awaitNoWrites()

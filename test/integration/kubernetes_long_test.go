@@ -239,8 +239,7 @@ func (k *plainKubernetes) variables() []string {
 	}
 }
 
-// startOperator runs the operator as its Deployment in the cluster says, and returns a function
-// that stops it.
+// startOperator runs the operator as its Deployment says, and returns a function that stops it.
 func (k *plainKubernetes) startOperator(driver string) func() {
 	k.t.Helper()
 	return k.startOperatorIn(driver, "openstack-csi")

@@ -76,8 +76,7 @@ func (k *plainKubernetes) mustMarkObjects(before []string) {
 		found[""] <= 6, "objects by driver: %v", found) // the namespace, definitions and monitoring
 }
 
-// allObjects returns the objects of all resources that the cluster serves, none of whose groups is
-// of OpenShift.
+// allObjects returns the objects of all resources that the cluster serves, none of OpenShift.
 func (k *plainKubernetes) allObjects() (all []unstructured.Unstructured) {
 	k.t.Helper()
 	lists, err := k.cluster.kube.Discovery().ServerPreferredResources()

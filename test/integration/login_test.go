@@ -30,8 +30,7 @@ const (
 // driverState is what a login may change.
 type driverState struct {
 	workloads map[string]workload
-	// login is the Secret that the operator generates from the accepted login, and conf is Cinder's
-	// cloud-conf.
+	// login is the Secret of the accepted login, and conf is Cinder's cloud-conf.
 	login, conf map[string]string
 }
 
@@ -113,8 +112,7 @@ func (e *env) hasTestOf(status opv1.ConditionStatus, reason string, texts ...str
 
 func (e *env) credentialsAccepted() error { return e.hasTestOf(opv1.ConditionTrue, "") }
 
-// uselessCredentials are credentials with which the driver could not work. Without data the Secrets
-// are missing.
+// uselessCredentials are those with which the driver could not work. Without data they are missing.
 type uselessCredentials struct {
 	name, reason, message string
 	data                  map[string][]byte

@@ -55,8 +55,7 @@ func (e *env) setTLSProfile(text string) {
 	e.patch(configResource("apiservers"), "", "cluster", `{"spec":{"tlsSecurityProfile":`+text+`}}`)
 }
 
-// hasTLSSettings returns nil if each kube-rbac-proxy has these TLS settings. Empty ciphers accept
-// any.
+// hasTLSSettings returns nil if each kube-rbac-proxy has these settings. Empty ciphers accept any.
 func (e *env) hasTLSSettings(version, ciphers string) error {
 	w, err := e.workload(controllerName)
 	if err != nil {

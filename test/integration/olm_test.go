@@ -138,8 +138,7 @@ func fromAddonsBundle(
 	return created
 }
 
-// grantedByOLM returns the Role with the rules of an entry of a ClusterServiceVersion, and its
-// binding.
+// grantedByOLM returns the Role of an entry of a ClusterServiceVersion, and its binding.
 func grantedByOLM(
 	t *testing.T, kind string, entry map[string]any, replaced map[string]map[string]any,
 ) map[string]map[string]any {

@@ -195,8 +195,7 @@ func (e *env) mustHaveOnlyNeededPermissions() {
 			beside.without(everywhere).String())
 }
 
-// TestUnusedPermissionsAreFound checks the comparison of Roles with audit logs, which runs after
-// the whole suite.
+// TestUnusedPermissionsAreFound checks the comparison of Roles with audit logs after the suite.
 func TestUnusedPermissionsAreFound(t *testing.T) {
 	t.Parallel()
 	requests := []request{

@@ -101,8 +101,7 @@ func (e *env) reportsOutage(conditionType string, status opv1.ConditionStatus, f
 	return nil
 }
 
-// mustStopPromptly checks that the operator ends after SIGTERM before it gives its work up, which
-// is after 10 s.
+// mustStopPromptly checks that the operator ends after SIGTERM before it gives up, after 10 s.
 func (e *env) mustStopPromptly() {
 	e.t.Helper()
 	watch := stopwatch.Start()

@@ -175,7 +175,6 @@ func (n *Network) address(node int) string {
 	return fmt.Sprintf("10.%d.0.%d", firstNetwork+n.number, firstNode-1+node)
 }
 
-// pods returns the network of the pods of a node.
 func (n *Network) pods(node int) string {
 	return fmt.Sprintf("10.%d.%d.0/24", firstNetwork+n.number, node)
 }
@@ -183,7 +182,6 @@ func (n *Network) pods(node int) string {
 // cluster returns the network of the machine, all nodes and all pods.
 func (n *Network) cluster() string { return fmt.Sprintf("10.%d.0.0/16", firstNetwork+n.number) }
 
-// interfaceName returns the name of the machine's interface.
 func (n *Network) interfaceName() string { return fmt.Sprintf("%s%d", interfacePrefix, n.number) }
 
 // routes returns the addresses of all other nodes by the networks of their pods.

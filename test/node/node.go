@@ -113,7 +113,6 @@ func configure(network *Network, o Options) supervisor.Config {
 	}
 }
 
-// imagesPath is the folder of the images in the node.
 const imagesPath = "/opt/images"
 
 // withImages returns the mounts of the node, with the folders of its images.
@@ -213,8 +212,7 @@ func (n *Node) path(file string) string {
 	return filepath.Join("/proc", strconv.Itoa(n.pid), "root", file)
 }
 
-// Stop ends all processes of the node and waits until nothing of it is left. It may be called
-// again.
+// Stop ends all processes of the node and waits until nothing is left. It may be called again.
 func (n *Node) Stop() error {
 	// An error means that the supervisor has ended.
 	_ = n.alive.Close()

@@ -30,7 +30,6 @@ func NewStore(ctx context.Context, url string) (*Store, error) {
 	return s, err
 }
 
-// prefix is that of all keys of Kubernetes.
 const prefix = "/registry/"
 
 // Objects returns all objects, as Kubernetes stores them, by keys such as "configmaps/default/a"

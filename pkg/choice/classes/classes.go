@@ -49,8 +49,7 @@ func (n Names) Wanted(
 	return all
 }
 
-// Taken returns why there is no StorageClass with the name, or one that it cannot change; otherwise
-// "".
+// Taken returns why there is no such StorageClass, or one that it cannot change; otherwise "".
 func (n Names) Taken(wanted Class, existing *storagev1.StorageClass) string {
 	typeName, name := wanted.Type.Name, wanted.Name
 	switch {
@@ -67,8 +66,7 @@ func (n Names) Taken(wanted Class, existing *storagev1.StorageClass) string {
 	return ""
 }
 
-// Keep sets what Kubernetes does not allow to change to that of the existing StorageClass, if it
-// must stay.
+// Keep sets what Kubernetes does not allow to change to that of a StorageClass that must stay.
 func (w Class) Keep(required, existing *storagev1.StorageClass) {
 	if w.Existing {
 		required.Parameters, required.ReclaimPolicy = existing.Parameters, existing.ReclaimPolicy

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// names returns the names of Manila.
 func names() Names {
 	return Names{Provisioner: "manila.csi.openstack.org", Prefix: "csi-manila-"}
 }

@@ -54,8 +54,7 @@ func (c *call) reader(driverName string) (driver.Reader, error) {
 	return driver.Reader{Kube: kube, Driver: driverName}, nil
 }
 
-// found returns the volume of the flag --persistentvolume, with the Secret of the flag --secret or
-// its own.
+// found returns the volume of the flag --persistentvolume, with the Secret of --secret or its own.
 func (c *call) found(ctx context.Context) (*driver.Volume, error) {
 	if c.volume == "" {
 		return nil, usage("--operation=%s needs --persistentvolume", c.operation)

@@ -253,7 +253,6 @@ func serveCluster(t *testing.T) string {
 	return file
 }
 
-// secret returns a Secret that contains its name.
 func secret(name string) corev1.Secret {
 	return corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},

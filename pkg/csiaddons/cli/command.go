@@ -32,8 +32,7 @@ const (
 	exitDeadline    = 5
 )
 
-// Main executes the command, and returns the exit code. It writes the result to stdout, and errors
-// to stderr.
+// Main executes the command, and returns the exit code. Results go to stdout, and errors to stderr.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

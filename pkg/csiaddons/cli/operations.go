@@ -68,8 +68,7 @@ func operations() map[string]operation {
 	}
 }
 
-// execute calls the driver and returns its answer. The request gets those of the fields that its
-// message has.
+// execute calls the driver and returns its answer. The request gets the fields of its message.
 func (o operation) execute(ctx context.Context, c *call) (proto.Message, error) {
 	content := fields{"parameters": c.allParameters(), "volume_ids": c.volumeIDs, "force": c.force}
 	target, err := o.target(c, ctx)

@@ -9,8 +9,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// The services of a sidecar. Their names and those of the methods are those of the CSI-Addons for
-// Ceph.
+// The services of a sidecar. Names of services and methods are those of the CSI-Addons for Ceph.
 const (
 	ReclaimSpace = "proto.ReclaimSpace"
 	NetworkFence = "proto.NetworkFence"

@@ -51,8 +51,7 @@ func TestComponentsOfTheDriver(t *testing.T) {
 	}, names))
 }
 
-// hashes returns the annotations that the inputs add to the pods of the controller, and to those on
-// the nodes.
+// hashes returns the annotations that inputs add to pods of the controller and of the nodes.
 func hashes(t *testing.T, b *fixture) (controller, node map[string]string) {
 	t.Helper()
 	var key hook.Key

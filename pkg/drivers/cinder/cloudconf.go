@@ -19,15 +19,13 @@ const (
 	// server that it runs on.
 	metadataSection = "Metadata"
 	searchOrderKey  = "search-order"
-	// devicePathKey belongs to the in-tree driver. Guessing devices by path has attached wrong
-	// volumes.
+	// devicePathKey belongs to the in-tree driver. Guesses by path have attached wrong volumes.
 	devicePathKey = "trust-device-path"
 	// byteOrderMark starts the texts of some editors; gcfg removes it from files only.
 	byteOrderMark = "\ufeff"
 )
 
-// Options are the settings of the operator in cloud.conf. Paths are those in the containers of the
-// driver.
+// Options are the settings of the operator in cloud.conf. Paths are those in its containers.
 type Options struct {
 	// Cloud is the name of an entry in CloudsFile.
 	CloudsFile, Cloud string

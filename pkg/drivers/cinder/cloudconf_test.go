@@ -271,8 +271,7 @@ func readGlobal(t *testing.T, conf []byte) globalConfig {
 	return *config.Global[""]
 }
 
-// checkRoundTrip compares what gcfg reads from the user's text with what it reads from the
-// generated one.
+// checkRoundTrip compares what gcfg reads from the user's text and from the generated one.
 func checkRoundTrip(t *testing.T, user []byte) {
 	t.Helper()
 	var driver struct{ BlockStorage blockStorage }

@@ -15,8 +15,7 @@ import (
 // driver would refuse, and keeps the number of each line. A text that it cannot correct is a
 // *SyntaxError; driverText returns it too.
 //
-// Earlier operators read the administrator's text with an ini parser, and wrote it again in the
-// spelling of gcfg.
+// Earlier operators read the administrator's text with an ini parser, and wrote it as gcfg.
 func driverText(user []byte) ([]byte, error) {
 	const size = 32 << 10 // checking a setting takes many times the memory of its text
 	if err := position.Fits(user, size); err != nil {

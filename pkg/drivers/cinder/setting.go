@@ -38,8 +38,7 @@ func knownSettings() (names []string) {
 	return names
 }
 
-// printed returns the name of a setting for messages, which must not contain a text that may be
-// secret.
+// printed returns the name of a setting for messages, which must contain no secret.
 func (e entry) printed() string {
 	if name := strings.ToLower(e.name); slices.Contains(knownSettings(), name) {
 		return name

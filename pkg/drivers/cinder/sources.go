@@ -187,8 +187,7 @@ func (s *sources) named(setting, field string) string {
 	return field
 }
 
-// authority returns the CA of the cloud for credentials that do not contain it, and the name of its
-// source.
+// authority returns the CA of the cloud for credentials without one, and the name of its source.
 func (s *sources) authority() (pem, source string, err error) {
 	user, err := s.user()
 	if err != nil {

@@ -67,8 +67,7 @@ func deployed(t *testing.T, topology bool) *fixture {
 	return b
 }
 
-// The operator starts while the API server refuses the first list of cloud-conf, and a zone is in
-// maintenance.
+// The operator starts while nobody may list cloud-conf, and a zone is in maintenance.
 func TestFailedListOfCloudConfDoesNotChangeTheTopology(t *testing.T) {
 	t.Parallel()
 	b := unstarted(t, standalone(written("true")))

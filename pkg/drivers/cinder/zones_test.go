@@ -187,8 +187,7 @@ func TestGracePeriodContinuesAfterARestart(t *testing.T) {
 		for _, after := range []time.Duration{0, grace / 2, grace / 4, poll / 2} {
 			b.advance(after)
 			b.restart()
-			// The controller of the configuration syncs before the first probe, as may happen in a new
-			// process.
+			// The controller of the configuration may sync before the first probe.
 			assert.NilError(t, b.configure(t), "%s, %v later, before the first probe", name, after)
 			assert.NilError(t, b.sync(t), "%s, %v later, the first probe failed", name, after)
 			b.advance(poll)

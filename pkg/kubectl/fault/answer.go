@@ -148,8 +148,7 @@ func collections() []string {
 	}
 }
 
-// operator parses what operators and the CSI-Addons say about a service of OpenStack, see
-// pkg/openstack.
+// operator parses what operators and CSI-Addons say about OpenStack, see pkg/openstack.
 func (p *parser) operator(text string) bool {
 	service, rest, found := strings.Cut(text, " at ")
 	address, words, _ := strings.Cut(rest, " ")

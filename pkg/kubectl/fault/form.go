@@ -142,8 +142,7 @@ func (m *matched) cutInner(text, rest string) (string, bool) {
 	return text[:i], found
 }
 
-// errnos are the texts of the error numbers of Linux in Go, since nodes run Linux wherever the
-// plugin runs.
+// errnos are the texts of the error numbers of Linux in Go, as nodes run Linux.
 //
 //go:embed errnos.txt
 var errnos string

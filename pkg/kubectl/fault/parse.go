@@ -171,8 +171,7 @@ func (p *parser) gather() {
 	}
 }
 
-// refusals returns why the SecurityContextConstraints that a pod may use refuse it; "" if there is
-// none.
+// refusals returns why the SecurityContextConstraints that a pod may use refuse it; "" for none.
 func refusals(text string) string {
 	var all []string
 	for part := range strings.SplitSeq(strings.Trim(text, "[]"), ", provider ") {
@@ -207,8 +206,7 @@ func cutOperation(text string) (operation, rest string, found bool) {
 	return operation, rest, found && isWord(operation) && operation[0] < 'a'
 }
 
-// skip returns what follows the next end of words outside of quotes and brackets, "" if nothing
-// does.
+// skip returns what follows the next end of words outside of quotes and brackets, or "".
 func skip(text string) string {
 	for i := 0; i < len(text); i++ {
 		rest := text[i:]

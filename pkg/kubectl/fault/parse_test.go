@@ -15,7 +15,6 @@ import (
 	"github.com/openstack-csi/csi-operator/test/golden"
 )
 
-// lines returns the lines of a file in testdata.
 func lines(tb testing.TB, file string) (found []string) {
 	tb.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", file))
@@ -66,7 +65,6 @@ func flat(text string) string {
 		strings.ReplaceAll(text, "\n    ", "\x00"), "\n", `\n`), "\x00", "\n    ")
 }
 
-// parts returns the parts of an error that it has.
 func parts(text string) (parts []string) {
 	f := fault.Parse(text)
 	add := func(name, value string) {

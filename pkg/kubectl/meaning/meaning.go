@@ -37,8 +37,7 @@ const (
 	Unreachable
 	// LoginRefused says that OpenStack refused the login, so the credentials are the cause.
 	LoginRefused
-	// Answered says that the driver, OpenStack or the node refused the request: nothing else stops
-	// it.
+	// Answered says that the driver, OpenStack or the node refused the request: nothing else does.
 	Answered
 )
 

@@ -48,8 +48,7 @@ func (c *Cluster) newCloud() (testcloud.Cloud, error) {
 	return c.real.cloud, err
 }
 
-// describe returns the data of the cloud for manifests, with the credentials that are valid
-// now.
+// describe returns the data of the cloud for manifests, with its present credentials.
 func describe(cloud testcloud.Cloud) *fixtures.Cloud {
 	// clouds.yaml does not name the CA, because no path is right for both the operator and the driver.
 	// The CA is a key of its own.

@@ -42,8 +42,7 @@ type Options struct {
 	CSIAddons bool
 	// Sidecars says that the cluster holds the Leases of sidecars: on simulated nodes none runs.
 	Sidecars bool
-	// Guests is the number of guest clusters, each with its own operators. Without any, the cluster is
-	// standalone.
+	// Guests is the number of guest clusters, each with its operators. 0 means standalone.
 	Guests int
 	// Progress receives messages for the user.
 	Progress io.Writer

@@ -81,8 +81,7 @@ func (c *Cluster) planEnvironments() error {
 	return nil
 }
 
-// assignAddresses runs after the start of all control planes, which might take a free address
-// before.
+// assignAddresses runs after the start of all control planes, which might take a free one.
 func (c *Cluster) assignAddresses(ctx context.Context) error {
 	free, err := freeAddresses(ctx, len(c.environments)*len(c.opts.Operators))
 	if err != nil {

@@ -38,12 +38,10 @@ type Environment struct {
 // userOfOperators differs from the user of people and tests, so that audit logs distinguish them.
 const userOfOperators = "system:admin"
 
-// Config returns the configuration of an administrator of the cluster with the nodes of the
-// drivers.
+// Config returns the configuration of an administrator of the cluster with the drivers' nodes.
 func (s *Environment) Config() *rest.Config { return s.target.Config() }
 
-// ControlConfig returns the configuration of an administrator of the cluster in which the operators
-// run.
+// ControlConfig returns the configuration of an administrator of the operators' cluster.
 func (s *Environment) ControlConfig() *rest.Config { return s.control.Config() }
 
 // Etcd returns the URL of the etcd of that cluster.
@@ -131,7 +129,6 @@ func (s *Environment) writeFiles(ctx context.Context) error {
 	return nil
 }
 
-// volumes returns the volumes of the operators' Deployments.
 func (s *Environment) volumes() []kubeletvolumes.Volume {
 	var all []kubeletvolumes.Volume
 	for _, o := range s.Operators {
@@ -143,8 +140,7 @@ func (s *Environment) volumes() []kubeletvolumes.Volume {
 	return all
 }
 
-// UseRolesOfOpenShift replaces the Roles of an operator by those of cluster-storage-operator of a
-// release.
+// UseRolesOfOpenShift replaces the Roles of an operator by those of a release of OpenShift.
 func (s *Environment) UseRolesOfOpenShift(
 	ctx context.Context, o fixtures.Operator, release string,
 ) error {

@@ -58,7 +58,6 @@ func (n Nodes) zone(number int) string {
 	return n.Zones[number-1]
 }
 
-// zones returns the zones of all nodes.
 func (n Nodes) zones() []simulator.Zone {
 	var zones []simulator.Zone
 	for number := 1; number <= n.Count; number++ {
@@ -84,7 +83,6 @@ func (c *Cluster) RunsOperators() bool { return c.opts.Nodes.Count > 0 }
 // Nodes returns the real nodes.
 func (c *Cluster) Nodes() []*Node { return c.real.nodes }
 
-// createNetwork creates the network of real nodes.
 func (c *Cluster) createNetwork(context.Context) error {
 	var err error
 	c.real.network, err = node.NewNetwork(c.opts.Nodes.Count)

@@ -57,8 +57,7 @@ func (c *ControlPlane) startAPIServer(ctx context.Context) error {
 	return c.addAdmin()
 }
 
-// startError adds the log of the component that failed. kube-apiserver has a log only if etcd has
-// started.
+// startError adds the log of the component that failed. Without etcd, kube-apiserver has no log.
 func (c *ControlPlane) startError(err error) error {
 	log := c.opts.log("kube-apiserver")
 	if process.Tail(log) == "" {

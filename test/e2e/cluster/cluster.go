@@ -156,8 +156,7 @@ func (c *Cluster) connect(ctx context.Context, o Options) error {
 	return c.WaitUntilReady(ctx)
 }
 
-// Stop stops the cluster and waits until nothing of it is left except its folder. It may be called
-// again.
+// Stop stops the cluster and waits until only its folder is left. It may be called again.
 func (c *Cluster) Stop() {
 	c.ending.Do(func() {
 		signal.Stop(c.signals)
@@ -177,6 +176,5 @@ func (c *Cluster) stopOnSignal() {
 	endProcess()
 }
 
-// endProcess ends this process with a signal that it cannot ignore. A background process of a shell
-// ignores SIGINT.
+// endProcess ends this process with a signal that it cannot ignore, as a shell's jobs do SIGINT.
 func endProcess() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }

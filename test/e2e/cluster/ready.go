@@ -17,8 +17,7 @@ const (
 	readyInterval = 500 * time.Millisecond
 )
 
-// WaitUntilReady waits until all drivers are available with their StorageClasses. The error says
-// what is missing.
+// WaitUntilReady waits until all drivers have their StorageClasses. The error says what is missing.
 func (c *Cluster) WaitUntilReady(ctx context.Context) error {
 	source, err := view.NewSource(c.Environments()[0])
 	if err != nil {

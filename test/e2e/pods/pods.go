@@ -1,5 +1,4 @@
-// Package pods creates pods with volumes in a cluster with real nodes. The tests in test/e2e call
-// it.
+// Package pods creates pods with volumes in a cluster with real nodes. Tests in test/e2e call it.
 package pods
 
 import (

@@ -13,8 +13,7 @@ import (
 // volume ID.
 const serialLength = 20
 
-// Disks are the loop devices of the volumes of one server. NewDisks creates them; they are safe for
-// concurrent use.
+// Disks are the loop devices of the volumes of one server. They are safe for concurrent use.
 type Disks struct {
 	mu      sync.Mutex
 	volumes map[string]*Device // by ID

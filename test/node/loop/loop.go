@@ -149,8 +149,7 @@ func FreeBelow(folder string) (int, error) {
 // loopMajor is the major number of loop devices, from the kernel's list of devices.
 const loopMajor = 7
 
-// backingDevice returns the device of which a loop device was made, or zero if it was made of a
-// file.
+// backingDevice returns the device of which a loop device was made, or zero for one of a file.
 func backingDevice(number int) (uint64, error) {
 	file, err := os.Open(path(number))
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loopDevices is the number of loop devices that a node has. They exist before the kernel uses
-// them.
+// loopDevices is the number of loop devices of a node. They exist before the kernel uses them.
 const loopDevices = 256
 
 // enterRoot makes a root folder for the node: the programs of the machine, read-only, and
@@ -57,8 +56,7 @@ func bindReadOnly(source, target string) error {
 	return mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
 }
 
-// mountPrograms mounts the folders of programs and libraries, which are links to /usr on most
-// machines.
+// mountPrograms mounts the folders of programs and libraries, which are often links to /usr.
 func (n *node) mountPrograms(root string) error {
 	for _, name := range []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
 		source, target := filepath.Join("/", name), filepath.Join(root, name)

@@ -183,8 +183,7 @@ const (
 	KubeProxy  = "kube-proxy"
 )
 
-// PIDFile returns the file with the ID of the first process of the node. It exists as long as the
-// node runs.
+// PIDFile returns the file with the ID of the first process of the node, while the node runs.
 func (c Config) PIDFile() string { return filepath.Join(c.Dir, "pid") }
 
 // LogFile returns the log of a service.

@@ -64,8 +64,7 @@ func (s *Service) makeVolume(ctx context.Context, volume *Volume, size int) erro
 	return s.volumes.Data.MakeFile(volume.ID, int64(size)*gibibyte)
 }
 
-// fill checks the type of a new volume, and sets size and zone from the request and from the
-// source.
+// fill checks the type of a new volume, and sets size and zone from the request and the source.
 func (s *Service) fill(volume *Volume, wanted volumeRequest) error {
 	volume.Type = defaultType
 	if err := checkType(wanted.Type); err != nil {

@@ -77,7 +77,6 @@ func (s *Service) Add(server Server) {
 	s.servers[server.ID] = record{Server: server, created: time.Now()}
 }
 
-// server returns a server, or the error 404.
 func (s *Service) server(id string) (record, error) {
 	server, found := s.servers[id]
 	if !found {

@@ -51,8 +51,7 @@ type Handler func(*Request) (Answer, error)
 
 type requestKey struct{}
 
-// NewService returns a service with handlers by their patterns; see Handle. It holds the lock while
-// a handler runs.
+// NewService returns a service with handlers by their patterns, which hold the lock; see Handle.
 func NewService(versions Versions, lock sync.Locker, handlers map[string]Handler) *Service {
 	s := &Service{versions: versions, lock: lock, mux: http.NewServeMux()}
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
@@ -86,8 +85,7 @@ func (s *Service) Handle(pattern string, handler Handler) {
 	})
 }
 
-// Serve answers a request with the header, status and body of the response. It sets the version of
-// the request.
+// Serve answers a request with header, status and body, and sets the version of the request.
 func (s *Service) Serve(ctx context.Context, r *Request) *httptest.ResponseRecorder {
 	recorder := httptest.NewRecorder()
 	version, err := s.versions.requested(r.Header)
@@ -178,8 +176,7 @@ func Forbidden(format string, values ...any) error {
 	return &Error{Status: http.StatusForbidden, Message: fmt.Sprintf(format, values...)}
 }
 
-// OverQuota returns an error with status 413, with which Cinder and Manila refuse what exceeds a
-// quota.
+// OverQuota returns the error 413, with which Cinder and Manila refuse what exceeds a quota.
 func OverQuota(format string, values ...any) error {
 	return &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf(format, values...)}
 }

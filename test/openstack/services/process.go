@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// interpreter is Debian's Python, which finds the packages of Debian. Another one may come first in
-// PATH.
+// interpreter is Debian's Python, which finds its packages. Another one may come first in PATH.
 const interpreter = "/usr/bin/python3"
 
 // grace is how long a service may take to end.
@@ -75,8 +74,7 @@ type process struct {
 	ended   chan struct{}
 }
 
-// serve starts the API of a service on a socket that listens already. The process ends with the
-// context.
+// serve starts the API of a service on a socket that listens already. It ends with the context.
 func (s settings) serve(
 	ctx context.Context, name string, socket *net.TCPListener,
 ) (*process, error) {

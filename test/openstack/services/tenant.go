@@ -209,8 +209,7 @@ func (o shareTypeOptions) ToShareTypeCreateMap() (map[string]any, error) {
 	}}, nil
 }
 
-// addShareType creates a share type unless it exists, and lets the project use it unless it is
-// private.
+// addShareType creates a share type unless it exists. The project may use it unless it is private.
 func (a *admin) addShareType(
 	ctx context.Context, added simulator.ShareType, project string,
 ) error {

@@ -110,7 +110,6 @@ func (s *Service) complete(r *rest.Request, share *Share, rule *sharestate.Rule)
 	})
 }
 
-// answered returns the answer with a refusal.
 func answered(err error) error {
 	refusal, ok := errors.AsType[*sharestate.RefusedError](err)
 	if !ok {

@@ -103,8 +103,7 @@ func (a *Access) refuses(status string) bool {
 	})
 }
 
-// Begin starts all queued requests, as the manager of a backend does. It returns whether there are
-// any.
+// Begin starts all queued requests, as the manager of a backend does. It returns whether any are.
 func (a *Access) Begin() bool { return a.replace(QueuedToApply, Applying, QueuedToDeny, Denying) }
 
 // Interrupt undoes Begin, as the manager of a backend does when it starts.
@@ -152,8 +151,7 @@ func (a *Access) CompleteRule(rule *Rule, failed bool, now time.Time) {
 	}
 }
 
-// RulesStatus returns the state of all rules together. Manila counts only instances that are
-// available.
+// RulesStatus returns the state of all rules together. Manila counts only available instances.
 func (a *Access) RulesStatus(share string) string {
 	switch {
 	case share != Available && !slices.Contains(a.Copies, Available):

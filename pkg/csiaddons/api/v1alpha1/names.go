@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// Finalizers of the controller of the CSI-Addons for Ceph. The controller of this project only
-// removes them.
+// Finalizers of the controller of the CSI-Addons for Ceph. Ours only removes them.
 const (
 	CSIAddonsNodeFinalizer = Group + "/csiaddonsnode"
 	NetworkFenceFinalizer  = Group + "/network-fence"

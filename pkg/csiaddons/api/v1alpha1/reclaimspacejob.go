@@ -25,8 +25,7 @@ type ReclaimSpaceStep string
 const (
 	// ReclaimSpaceWaiting means that the job waits for other jobs, a sidecar or the next attempt.
 	ReclaimSpaceWaiting ReclaimSpaceStep = "Waiting"
-	// ReclaimSpaceOnNode means that the driver reclaims space on a node to which the volume is
-	// attached.
+	// ReclaimSpaceOnNode means that the driver reclaims space on a node with the volume.
 	ReclaimSpaceOnNode ReclaimSpaceStep = "Node"
 	// ReclaimSpaceInController means that the driver reclaims space in its controller service.
 	ReclaimSpaceInController ReclaimSpaceStep = "Controller"
