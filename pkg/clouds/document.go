@@ -47,8 +47,7 @@ func (k key) String() string {
 }
 
 // decode returns the entries of a clouds.yaml, its tree, and what is wrong with the types of its
-// values. This and the text of an error follow the name of its source. They contain lines, and no
-// values.
+// values. This and the text of an error follow the name of its source, and contain no values.
 func decode(text []byte) (file clientconfig.Clouds, tree *yaml.Node, faults string, err error) {
 	root, err := position.Tree(text, maxClouds)
 	_, tooLarge := errors.AsType[position.LimitError](err)
@@ -82,8 +81,7 @@ func decode(text []byte) (file clientconfig.Clouds, tree *yaml.Node, faults stri
 	return file, root.Content[0], faults, nil // the decoder has filled what has the right type
 }
 
-// mapping returns the keys of a mapping, with merged mappings at the end. It returns none for other
-// nodes.
+// mapping returns the keys of a mapping, with merged mappings at the end; none for other nodes.
 func mapping(node *yaml.Node) (keys []key) {
 	if node == nil || node.Kind != yaml.MappingNode {
 		return nil
@@ -128,8 +126,7 @@ func list(keys []key) string {
 	return strings.Join(shown, ", ")
 }
 
-// identifier matches the names of keys and entries that messages may repeat. Other text may be
-// secret.
+// identifier matches the names of keys and entries that messages may repeat. Others may be secret.
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
 // Printable returns the name for messages, or a placeholder if the text may be secret. Characters

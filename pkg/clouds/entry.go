@@ -20,8 +20,7 @@ import (
 type entry struct {
 	clientconfig.Cloud
 	name string
-	// top are the keys of the text, entries those of clouds, keys those of the entry, auth those of
-	// its auth.
+	// top are the keys of the text, entries of clouds, keys of the entry, auth of its auth.
 	top, entries, keys, auth []key
 	// note is added to messages about an incomplete login.
 	note string

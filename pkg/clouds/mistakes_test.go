@@ -32,7 +32,6 @@ const cloudsText = `clouds:
     interface: public
 `
 
-// parsed returns the login of a clouds.yaml.
 func parsed(text string) (*clouds.Login, error) { return content(text).Login() }
 
 // content returns the Secret "ns/name" with a clouds.yaml.

@@ -11,8 +11,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
-// remarks returns at most maxListed texts about keys without an effect, and about certificates that
-// are not verified.
+// remarks returns at most maxListed texts about keys without an effect and unverified certificates.
 func (e *entry) remarks(l *Login) (remarks []string) {
 	remark := func(given bool, name, text string) {
 		if given {

@@ -42,8 +42,7 @@ func highPort(port string) bool {
 	return port != "" && err != nil
 }
 
-// mistakeInURL returns the start of a sentence about a text that is no URL, "" if the mistake is
-// not known.
+// mistakeInURL returns the start of a sentence about a text that is no URL, "" if unknown.
 func mistakeInURL(text string) string {
 	scheme, rest, _ := strings.Cut(text, "://")
 	host, _, _ := strings.Cut(rest, "/")

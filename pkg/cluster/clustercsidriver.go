@@ -29,8 +29,7 @@ func (i *oneHandlerInformer) AddEventHandler(
 	return i.handlers.AddEventHandler(h)
 }
 
-// WhileManaged returns sync, which does nothing while the operator does not reconcile: see
-// guest.Managed.
+// WhileManaged returns sync, which does nothing unless the operator reconciles: see guest.Managed.
 func WhileManaged(client v1helpers.OperatorClient, sync factory.SyncFunc) factory.SyncFunc {
 	return func(ctx context.Context, syncCtx factory.SyncContext) error {
 		spec, _, _, err := client.GetOperatorState()
@@ -114,8 +113,7 @@ func (c *Cluster) Workloads(
 	}
 }
 
-// View is the client of a controller that reads or writes something different from other
-// controllers.
+// View is the client of a controller that reads or writes something else than other controllers.
 type View struct {
 	v1helpers.OperatorClientWithFinalizers
 	// Spec returns the spec that the controller uses. It must not change its argument. nil stands for

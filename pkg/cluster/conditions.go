@@ -25,8 +25,7 @@ func Joined(parts []string, limit int, separator string) string {
 
 // CompleteStatus adds a reason and a message to conditions without them, and makes the message the
 // same for the same failure. A condition that changes with each attempt causes a write with each
-// attempt, and an event that triggers every controller. It returns false for a status that should
-// not be written.
+// attempt, and an event that triggers every controller. It returns false for a status not to write.
 func CompleteStatus(status *applyopv1.OperatorStatusApplyConfiguration) bool {
 	if isConflict(status) {
 		return false

@@ -32,8 +32,7 @@ const (
 )
 
 // HostedControlPlane is the part of a hypershift.openshift.io/v1beta1 HostedControlPlane that
-// operators read. HyperShift's module with the complete Go types depends on the libraries of all
-// clouds.
+// operators read. HyperShift's module with the complete Go types needs the libraries of all clouds.
 type HostedControlPlane struct {
 	metav1.ObjectMeta `json:"metadata"`
 

@@ -23,8 +23,7 @@ type Trigger struct {
 	cache.Controller
 	handlers
 
-	// Optional is true for an object that controllers do not wait for while the API server refuses to
-	// list it.
+	// Optional is true for an object that controllers do not wait for while it may not be listed.
 	Optional bool
 	store    cache.Store
 	key      string

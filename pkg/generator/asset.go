@@ -60,8 +60,7 @@ func (a *asset) isWorkload() bool {
 	return a.Role == bundle.ControllerWorkload || a.Role == bundle.NodeWorkload
 }
 
-// withHeader returns the content of the generated file: a comment that lists the layers, and the
-// object.
+// withHeader returns the content of the generated file: a comment with the layers, and the object.
 func (a *asset) withHeader(manifest string) []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "# Generated; do not edit, run `make update`. "+

@@ -220,7 +220,6 @@ func keysRule() *regexp.Regexp {
 		`k(\.lowerAscii\(\))?\.matches\(r'(.*)'\)\)$`)
 }
 
-// textRule matches a rule about a text.
 func textRule() *regexp.Regexp { return regexp.MustCompile(`^self\.matches\(r'(.*)'\)$`) }
 
 // reservedRule matches a rule about keys that a map does not contain.

@@ -24,8 +24,7 @@ const (
 	csiAddonsGenerated      = csiAddonsFolder + "/generated"
 )
 
-// kustomization contains the fields of a kustomization that the assets use. A patch contains JSON
-// 6902 operations.
+// kustomization contains the fields that the assets use. A patch contains JSON 6902 operations.
 type kustomization struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`

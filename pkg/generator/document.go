@@ -25,8 +25,7 @@ func parse(file string, text []byte) (*document, error) {
 	return &document{parsed}, nil
 }
 
-// decodeStrictly decodes the document by the rules of the Kubernetes API. An unknown field is an
-// error.
+// decodeStrictly decodes the document as the Kubernetes API does. An unknown field is an error.
 func (d *document) decodeStrictly(into any) error {
 	return d.fieldError(path.Base(d.File), d.DecodeStrictly(into))
 }

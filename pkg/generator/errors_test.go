@@ -248,8 +248,7 @@ func (e edit) apply(t *testing.T, tree fstest.MapFS) {
 	}
 }
 
-// Without these errors an operator would deploy the following mistakes, and the driver would not
-// work.
+// Without these errors an operator would deploy these mistakes, and the driver would not work.
 const (
 	csidriverLayer  = "drivers/one/base/csidriver.yaml"
 	controllerPatch = "drivers/one/patches/controller.yaml"

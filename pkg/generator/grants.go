@@ -234,7 +234,6 @@ func (i *installation) grantAsset(needed map[string]*grants, asset *asset, named
 	}
 }
 
-// in returns the grants in a namespace.
 func in(needed map[string]*grants, namespace string) *grants {
 	if needed[namespace] == nil {
 		needed[namespace] = &grants{all: map[permission]bool{}}
@@ -244,8 +243,7 @@ func in(needed map[string]*grants, namespace string) *grants {
 
 // verbs returns the verbs that an operator needs for an asset of a role: named for requests with
 // the name of the object, all for requests without a name. RBAC can restrict list and watch to one
-// name. The operator watches all StorageClasses. It has no informers for kinds whose CRD is
-// optional.
+// name. The operator watches all StorageClasses. It has no informers for optional CRDs.
 func verbs(role bundle.Role) (named, all string) {
 	switch role {
 	case bundle.StorageClass:

@@ -137,8 +137,7 @@ func (l *layers) checkUnused() error {
 	return errors.Join(errs...)
 }
 
-// skipOthers skips folders without layers: those with output, and those of what is not generated
-// from layers.
+// skipOthers skips folders without layers: those with output, and those not made from layers.
 func skipOthers(dir string) error {
 	others := []string{
 		"crds", "csi-addons", "helm", "kubectl", "monitoring", "namespace", "schema", "snapshots",

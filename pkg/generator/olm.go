@@ -66,8 +66,7 @@ func (i *installation) completeServiceVersion() error {
 	return errors.Join(errs...)
 }
 
-// leaveOutOpenShift removes the annotations that only the console of OpenShift reads, in other
-// clusters.
+// leaveOutOpenShift removes annotations for the console of OpenShift, in other clusters.
 func (i *installation) leaveOutOpenShift(target *asset) error {
 	removed := map[string]any{}
 	for key := range target.object.GetAnnotations() {
@@ -95,8 +94,7 @@ func (i *installation) extract(
 	return i.appendTo(target, from.layers[0], "/spec/install/spec/"+list+"/-", entry)
 }
 
-// relatedImages returns the images of the operator and of its operands, for tools that copy them to
-// other registries.
+// relatedImages returns the images of operator and operands, for tools that copy them elsewhere.
 func relatedImages(deployment *asset) []any {
 	var images []any
 	for _, container := range podTemplate(deployment).Spec.Containers {
@@ -178,8 +176,7 @@ func (i *installation) addOwned(files map[string][]byte) error {
 	return err
 }
 
-// addPrerequisites adds a kustomization of the objects in the complete one that OLM cannot create,
-// if there are any.
+// addPrerequisites adds a kustomization of the objects that OLM cannot create, if there are any.
 func (i *installation) addPrerequisites(files map[string][]byte, complete string) error {
 	byOLM := slices.DeleteFunc(i.sorted(), func(a *asset) bool {
 		// The CustomResourceDefinition of the object is in the bundle.

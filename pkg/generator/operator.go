@@ -133,8 +133,7 @@ func (i *installation) sorted() []*asset {
 	return slices.SortedFunc(maps.Values(i.assets), applyOrder)
 }
 
-// manifests returns the files: one folder for each cluster, with a kustomization, and the OLM
-// bundle.
+// manifests returns the files: a folder for each cluster, with a kustomization, and the OLM bundle.
 func (i *installation) manifests() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	errs := []error{i.addOLM(files, "../../"+installPart)}
@@ -166,8 +165,7 @@ func newKustomization(patches []map[string]any, resources ...string) map[string]
 	return made
 }
 
-// installFolder returns the folder of the manifests for a side. Unless hosted, both sides are one
-// cluster.
+// installFolder returns the folder of the manifests for a side. Unless hosted, both are one.
 func (i *installation) installFolder(side flavour.Side) string {
 	if !i.flavour.Hosted() {
 		return installPart

@@ -96,8 +96,7 @@ func podTemplate(workload *asset) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{}
 }
 
-// containerPointer returns the JSON pointer to a container of a workload. An empty name means the
-// whole object.
+// containerPointer returns the JSON pointer to a container of a workload; for "" the whole object.
 func containerPointer(target *asset, name string) (string, error) {
 	if name == "" {
 		return "", nil

@@ -19,8 +19,7 @@ func (a *assembly) usePort(part string, number int, use string, at position.Posi
 	a.ports[part] = append(a.ports[part], usedPort{number: number, use: use, at: at})
 }
 
-// openPorts returns the ports that driver.yaml allocates in a part, and those that only its layers
-// declare.
+// openPorts returns the ports that driver.yaml allocates in a part, and those only in its layers.
 func (w workload) openPorts() []usedPort {
 	open := slices.Clone(w.ports[w.part])
 	byName := w.driver.content.part(w.part).Ports.byName()

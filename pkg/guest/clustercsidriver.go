@@ -12,8 +12,7 @@ import (
 // ConditionInstallation is the type of the condition about the installation of the operator.
 const ConditionInstallation = "InstallationValid"
 
-// StorageClassState returns the storageClassState of the spec of a ClusterCSIDriver, which messages
-// call object.
+// StorageClassState returns the field of the spec of a ClusterCSIDriver. Messages call it object.
 func StorageClassState(spec map[string]any, object string) (opv1.StorageClassStateName, error) {
 	value, _, err := unstructured.NestedString(spec, "storageClassState")
 	fault := &FieldError{
@@ -33,8 +32,7 @@ func StorageClassState(spec map[string]any, object string) (opv1.StorageClassSta
 	return "", fault
 }
 
-// RecordedClusterID returns status.clusterID of the object of a driver in a cache. Messages call it
-// object.
+// RecordedClusterID returns status.clusterID of the object of a driver. Messages call it object.
 func RecordedClusterID(store cache.Store, driver, object string) (string, error) {
 	obj, _, err := store.GetByKey(driver)
 	id := ""

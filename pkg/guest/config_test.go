@@ -19,7 +19,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/guest"
 )
 
-// newConfig returns a Config with one object.
 func newConfig(t *testing.T, kind, content string) *guest.Config {
 	t.Helper()
 	kinds := map[schema.GroupVersionResource]string{

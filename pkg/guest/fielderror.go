@@ -17,8 +17,7 @@ import (
 	"unicode/utf8"
 )
 
-// FieldError reports an invalid value in an object of the guest side. Its message is always short
-// and printable.
+// FieldError reports an invalid value in an object of the guest side, always short and printable.
 type FieldError struct {
 	// Object and Field contain the value.
 	Object, Field string
@@ -64,8 +63,7 @@ func Printable(text string, limit int) string {
 	}, text)
 }
 
-// jsonPath removes the names of embedded Go types, which encoding/json adds, from the path of a
-// field.
+// jsonPath removes names of embedded Go types, which encoding/json adds, from the path of a field.
 func jsonPath(path string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(path, "."), func(name string) bool {
 		return name != "" && unicode.IsUpper(rune(name[0])) && strings.ToUpper(name) != name
@@ -81,8 +79,7 @@ func convert(from, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// undecodable returns the error for an object, or for its field, whose JSON does not match the
-// type.
+// undecodable returns the error for an object or a field whose JSON does not match the type.
 func undecodable(object, field string, err error) *FieldError {
 	problem := "cannot be decoded: " + Printable(err.Error(), 4*maxQuoted)
 	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {

@@ -37,8 +37,7 @@ const (
 	proxyField    = observedField + ".targetcsiconfig.proxy."
 )
 
-// decodeObserved decodes and checks the observed configuration. It returns an error for unknown
-// fields.
+// decodeObserved decodes and checks the observed configuration. Unknown fields are errors.
 func decodeObserved(object string, raw []byte) (*observed, error) {
 	o := &observed{}
 	if len(raw) == 0 {

@@ -46,8 +46,7 @@ func (c *Config) Complete(spec *opv1.OperatorSpec) {
 	}
 }
 
-// checkedConfig returns the observed configuration without its original spelling, nil if it is
-// invalid.
+// checkedConfig returns the observed configuration in a new spelling, nil if it is invalid.
 func checkedConfig(object string, raw []byte) []byte {
 	config, err := decodeObserved(object, raw)
 	if err != nil || len(raw) == 0 {
@@ -66,8 +65,7 @@ func Managed(spec *opv1.OperatorSpec) bool { return spec.ManagementState == opv1
 
 // WorkloadSpec returns the spec for workload controllers. Its highest log level is Trace: above it,
 // client-go in the sidecars logs the bodies of responses, with the Secrets of StorageClasses. It
-// returns an error while a value that workloads need is invalid or missing, so that workloads stay
-// unchanged.
+// returns an error while a value that workloads need is invalid or missing, so they stay unchanged.
 func WorkloadSpec(object string, spec *opv1.OperatorSpec) (*opv1.OperatorSpec, error) {
 	if !Managed(spec) {
 		return spec, nil

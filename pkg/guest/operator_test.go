@@ -28,7 +28,6 @@ func read(raw string) (*opv1.OperatorSpec, error) {
 	return guest.Spec("ClusterCSIDriver x", spec)
 }
 
-// readForWorkloads returns the spec for workload controllers.
 func readForWorkloads(level opv1.LogLevel, raw string) (*opv1.OperatorSpec, error) {
 	spec, err := read(raw)
 	if err != nil {

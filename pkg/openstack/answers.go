@@ -59,8 +59,7 @@ func content(err error, guess string) (with, advice string) {
 	return with, cmp.Or(advice, guess)
 }
 
-// foreign returns what an answer is that is no JSON, with its title, and what to do if that is
-// known.
+// foreign returns what an answer is that is no JSON, with its title, and what to do if known.
 func foreign(header http.Header, body []byte) (what, advice string) {
 	var text strings.Builder
 	_ = header.Write(&text) // a Builder returns no error

@@ -8,8 +8,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// The delay before the first retry of a refused login, and the longest delay. It doubles in
-// between.
+// The delay before the first retry of a refused login, and the longest. It doubles in between.
 const (
 	firstDelay = time.Minute
 	maxDelay   = 15 * time.Minute

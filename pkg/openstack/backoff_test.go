@@ -13,7 +13,6 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// advance advances the clients' clock.
 func (s *fixture) advance(d time.Duration) { s.clock.SetTime(s.clock.Now().Add(d)) }
 
 // wantDelays expects the client to retry the refused login after each delay, and not earlier.

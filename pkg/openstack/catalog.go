@@ -202,8 +202,7 @@ func (s *session) checkVersion(
 	return nil
 }
 
-// shareVersions reads the microversions as the driver of Manila does. Without them, the driver does
-// not work.
+// shareVersions reads the microversions as the driver of Manila does, which needs them.
 func shareVersions(
 	ctx context.Context, client *gophercloud.ServiceClient,
 ) (low, high string, err error) {

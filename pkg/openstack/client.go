@@ -117,8 +117,7 @@ func (c *Client) acquire(ctx context.Context, service string) (release func(), e
 	}
 }
 
-// begin waits until no other request runs, and makes c.session usable. The caller must call
-// release.
+// begin waits until no other request runs, and makes c.session usable. Then call release.
 func (c *Client) begin(ctx context.Context, service string) (release func(), err error) {
 	if release, err = c.acquire(ctx, service); err != nil {
 		return nil, err

@@ -136,8 +136,7 @@ type handshakeError struct{ error }
 
 func (e *handshakeError) Unwrap() error { return e.error }
 
-// lacksNames returns whether a certificate is refused because it contains no name of its host but
-// its common name.
+// lacksNames returns whether a certificate is refused because it has only a common name.
 func lacksNames(err error) bool {
 	wrong, ok := errors.AsType[x509.HostnameError](err)
 	if !ok || wrong.Certificate == nil {
@@ -147,8 +146,7 @@ func lacksNames(err error) bool {
 	return len(c.DNSNames)+len(c.IPAddresses)+len(c.URIs)+len(c.EmailAddresses) == 0
 }
 
-// networkFailure is why a server cannot be reached, with what to do. It is empty for an error of
-// another kind.
+// networkFailure is why a server cannot be reached, with what to do; empty for another error.
 type networkFailure struct{ cause, advice string }
 
 func (f networkFailure) String() string {

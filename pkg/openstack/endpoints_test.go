@@ -119,7 +119,6 @@ func TestMovedServiceIsLookedUpOnce(t *testing.T) {
 	}
 }
 
-// redirect returns the fault of a service that redirects requests.
 func redirect(service simulator.Service, status int, to string) simulator.Fault {
 	header := map[string]string{"Location": to}
 	return foreign(service, simulator.Answer{Status: status, Header: header})
@@ -163,8 +162,7 @@ func TestRedirectOfLoginToNoURLIsExplained(t *testing.T) {
 	}
 }
 
-// refusedRedirect expects a request to fail, and returns the message, which may contain the host of
-// another server.
+// refusedRedirect expects a request to fail, and returns the message, which may name another host.
 func (s *fixture) refusedRedirect(client *openstack.Client) string {
 	s.t.Helper()
 	types, err := client.ShareTypes(s.t.Context())

@@ -127,8 +127,7 @@ func refused(err error) bool {
 	return false
 }
 
-// refusedLogin returns why Keystone refuses a login, as the end of a clause, and what to do; "" if
-// it does not tell.
+// refusedLogin returns why Keystone refuses a login, as the end of a clause, and what to do; or "".
 func refusedLogin(err error) (why, advice string) {
 	code, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
 	if why, advice = known("login", start(code.Body)); why != "" {

@@ -93,7 +93,6 @@ func (s *fixture) write(name, text string) {
 	check(s.t, os.WriteFile(s.path(name), []byte(text), 0o600))
 }
 
-// ca returns the private CA.
 func (s *fixture) ca() string { return string(s.cloud.CA()) }
 
 // source reads the fixture's files as the Secret.
@@ -117,7 +116,6 @@ func (s *fixture) access(trusted []byte) (openstack.Access, error) {
 	return openstack.Access{Login: login, TrustedCAs: trusted}, err
 }
 
-// client returns a client of the fixture's files.
 func (s *fixture) client() *openstack.Client { return s.clientOf(s.source()) }
 
 func (s *fixture) clientOf(source openstack.Source) *openstack.Client {
@@ -220,7 +218,6 @@ func (s *fixture) failure(results int, err error, want openstack.Reason) string 
 	return err.Error()
 }
 
-// counters returns the counters and resets them.
 func (s *fixture) counters() simulator.Counters {
 	counters := s.cloud.Counters()
 	s.cloud.ResetLog()

@@ -197,8 +197,7 @@ func (c *Client) ComputeZones(ctx context.Context) ([]Zone, error) { return c.zo
 // VolumeZones returns the availability zones of volumes in Cinder's order, duplicates included.
 func (c *Client) VolumeZones(ctx context.Context) ([]Zone, error) { return c.zones(ctx, Cinder()) }
 
-// ShareZones returns the availability zones of shares in Manila's order. Manila does not say which
-// are available.
+// ShareZones returns zones of shares in Manila's order. Manila does not say which are available.
 func (c *Client) ShareZones(ctx context.Context) (zones []Zone, err error) {
 	err = c.call(ctx, Manila(), func(endpoint *gophercloud.ServiceClient) (err error) {
 		versioned := *endpoint

@@ -13,7 +13,6 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
-// listRequest is a request for a list.
 type listRequest struct {
 	service simulator.Service
 	entry   string // in the catalog

@@ -13,7 +13,6 @@ import (
 )
 
 const (
-	// maxListed is how many places a message lists.
 	maxListed = 10
 	// maxTried is how many places are tried for a message.
 	maxTried = 100

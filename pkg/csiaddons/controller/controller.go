@@ -49,8 +49,7 @@ const (
 	// requestsPerSecond and requestBurst limit the requests for objects of one kind, so that tenants
 	// with many objects do not overload the API server. Leader election has a limit of its own.
 	requestsPerSecond, requestBurst = 100, 200
-	// leaseName is the name of the Lease of the controller.
-	leaseName = "csi-addons-openstack"
+	leaseName                       = "csi-addons-openstack"
 	// eventSource is the component in events.
 	eventSource = "csi-addons-controller"
 )
@@ -140,8 +139,7 @@ func (c *Controller) managerOptions(live client.Client, namespaces []string) man
 	}
 }
 
-// newTokens returns the source of tokens for sidecars. The tokens end with the pod of the
-// controller.
+// newTokens returns the source of tokens for sidecars. They end with the pod of the controller.
 func (c *Controller) newTokens(ctx context.Context, core corev1client.ServiceAccountsGetter,
 	live client.Reader,
 ) (*connection.Tokens, error) {

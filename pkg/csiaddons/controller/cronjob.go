@@ -37,8 +37,7 @@ const (
 	actionSchedule = "Schedule"
 )
 
-// clockInterval is the longest time until a schedule is compared with the clock again, which can
-// jump.
+// clockInterval is how long a schedule is not compared with the clock, which can jump.
 const clockInterval = 10 * time.Minute
 
 // CronJobs creates and deletes the jobs of ReclaimSpaceCronJobs.
@@ -106,8 +105,7 @@ func (r *CronJobs) schedule(ctx context.Context, c *v1alpha1.ReclaimSpaceCronJob
 	return min(max(next.Sub(now), time.Second), clockInterval), nil
 }
 
-// due returns the times of a schedule whose jobs start after a delay, as far as MinInterval allows
-// them.
+// due returns the times of a schedule whose jobs start after a delay, as MinInterval allows.
 func (r *CronJobs) due(c *v1alpha1.ReclaimSpaceCronJob, times cron.Schedule, now time.Time,
 	delay time.Duration,
 ) due {

@@ -66,7 +66,6 @@ func (f *fixture) jobs() []v1alpha1.ReclaimSpaceJob {
 	return list.Items
 }
 
-// end ends all jobs that run.
 func (f *fixture) end(result v1alpha1.OperationResult) {
 	f.Helper()
 	for _, job := range f.jobs() {

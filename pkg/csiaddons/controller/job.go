@@ -107,8 +107,7 @@ func (r *Jobs) cancel(job client.Object) {
 	}
 }
 
-// advance runs the next call of a job, or completes the job. If the job must wait, it returns an
-// *obstacle.
+// advance runs the next call of a job, or completes it. If it must wait, it returns an *obstacle.
 func (r *Jobs) advance(ctx context.Context, job *v1alpha1.ReclaimSpaceJob) error {
 	name := client.ObjectKeyFromObject(job)
 	busy := waiting(ReasonBusy, "The job waits for other calls of drivers to end")
@@ -186,8 +185,7 @@ func (r *Jobs) untilRetry(job *v1alpha1.ReclaimSpaceJob) time.Duration {
 	return min(running.LastTransitionTime.Add(delay).Sub(r.Clock.Now()), delay)
 }
 
-// workers is the number of objects of a kind that are reconciled at the same time, besides jobs
-// with calls.
+// workers is the number of objects of a kind that are reconciled at once, besides jobs with calls.
 const workers = 10
 
 // SetUp adds the reconciler to a manager.

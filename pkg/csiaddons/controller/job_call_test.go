@@ -77,8 +77,7 @@ func writing(w *world, do func(write func() error) error) client.Client {
 	})
 }
 
-// The API server can apply a write although the controller gets no answer. The bytes of the call
-// count once.
+// The API server can apply a write without an answer. The bytes of the call count once.
 func TestResultOfACallIsRecordedOnce(t *testing.T) {
 	t.Parallel()
 	calls := 0
@@ -190,8 +189,7 @@ func TestStatusOfAQueuedJobIsWrittenAgainAfterAConflict(t *testing.T) {
 	assert.Check(t, waits.Status.Reason == ReasonBusy, "the status is %+v", waits.Status)
 }
 
-// Each check of a job that waits reads from the API server, and the calls of other jobs must not
-// wait for it.
+// A check of a job that waits reads from the API server. The calls of others must not wait for it.
 func TestThousandsOfWaitingJobsAreCheckedRarelyAndLast(t *testing.T) {
 	t.Parallel()
 	r, _, waits := calling(t, nil)

@@ -52,7 +52,6 @@ func (f fakeSidecars) Leader(_ context.Context, _ string, capabilities ...string
 	return nil, f.leader != "", nil
 }
 
-// connected returns a connected sidecar of the driver "a".
 func connected(pod, node string, capabilities ...string) *connection.Sidecar {
 	return &connection.Sidecar{
 		Target: connection.Target{

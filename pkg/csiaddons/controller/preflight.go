@@ -109,8 +109,7 @@ func (p *preflight) forbidden() []string {
 	})
 }
 
-// check returns why the controller may not run. It extends the namespaces that the controller may
-// read.
+// check returns why the controller may not run. It extends the namespaces that this may read.
 func (p *preflight) check(ctx context.Context) error {
 	if err := p.discover(); err != nil {
 		return err

@@ -16,8 +16,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 )
 
-// reasonMissingFields is the reason of an event of the Deployment: Kubernetes drops fields that the
-// controller needs.
+// reasonMissingFields is of an event of the Deployment: Kubernetes drops fields that we need.
 const reasonMissingFields = "MissingFields"
 
 // neededFields returns the fields without which an operation does not work, by kind. They are not

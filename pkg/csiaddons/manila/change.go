@@ -27,12 +27,10 @@ const (
 	// shares have the same rules. The next call finds others.
 	maxCauses = 100
 	// deletingStatus is the status of a share that Manila deletes. Nobody can change its access
-	// rules. Existing mounts may use it until the backend has removed them. Some shares keep it for
-	// ever.
+	// rules. Existing mounts may use it until the backend has removed them. Some keep it for ever.
 	deletingStatus = "deleting"
 )
 
-// operation is a fence, or the end of one.
 type operation struct {
 	// limit is the maximum number of access rules of a share. It is 0 for the end of a fence.
 	limit int

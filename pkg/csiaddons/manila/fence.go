@@ -59,8 +59,7 @@ type Config struct {
 	PluginVersion func(context.Context) (string, error)
 }
 
-// Controller serves fence.FenceController in the pods of the controller service. NewController
-// creates it.
+// Controller serves fence.FenceController in the pods of the controller service. See NewController.
 type Controller struct {
 	fence.UnimplementedFenceControllerServer
 
@@ -145,8 +144,7 @@ type request interface {
 	GetCidrs() []*fence.CIDR
 }
 
-// parse checks a request, and returns its networks in their order. An error names those that are
-// invalid.
+// parse checks a request, and returns its networks in their order. An error names invalid ones.
 func parse(request request) ([]netip.Prefix, error) {
 	if err := v1alpha1.CheckManilaParameters(request.GetParameters()); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())

@@ -181,7 +181,6 @@ func TestRuleForAllAddressesOfAFamilyAdmitsNoFencedClientOfTheOther(t *testing.T
 	}
 }
 
-// refusedNetworks returns the networks that an error names.
 func refusedNetworks(err error) (found []string) {
 	for _, detail := range status.Convert(err).Details() {
 		for _, one := range detail.(*errdetails.BadRequest).GetFieldViolations() {

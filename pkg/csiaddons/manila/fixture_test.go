@@ -66,8 +66,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// share creates a share of a cluster, or without a cluster, with access rules such as "rw
-// 0.0.0.0/0".
+// share creates a share of a cluster, or of none, with access rules such as "rw 0.0.0.0/0".
 func (f *fixture) share(cluster string, rules ...string) (id string) {
 	f.Helper()
 	return f.shareOf("NFS", cluster, rules...)
@@ -113,8 +112,7 @@ func (f *fixture) volume(name, shareID string) {
 	f.volumes = append(f.volumes, Volume{Name: name, ShareID: shareID, Bound: true})
 }
 
-// expectRules compares the access rules of a share. It also expects that no rule and no metadata of
-// a fence is left.
+// expectRules compares the access rules of a share. No rule and no metadata of a fence may be left.
 func (f *fixture) expectRules(share string, want ...string) {
 	f.Helper()
 	var got []string

@@ -67,8 +67,7 @@ type job struct {
 	delay time.Duration
 }
 
-// advance changes a share until it is done, fails, or has to wait. A share that does not exist any
-// more is done.
+// advance changes a share until it is done, fails, or has to wait. One that is gone is done.
 func (w *worker) advance(ctx context.Context, j *job) {
 	j.waits, j.stepped = nil, false
 	for !j.done && j.err == nil {

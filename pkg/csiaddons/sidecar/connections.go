@@ -63,8 +63,7 @@ func (l *limited) Accept() (net.Conn, error) {
 	return added, nil
 }
 
-// add returns the connection to close, or nil. If all others have an accepted token, it is the new
-// one.
+// add returns the connection to close, or nil: the new one if all others have an accepted token.
 func (l *limited) add(added *client) *client {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -72,11 +72,10 @@ const controllerUser = "system:serviceaccount:csi-addons-system:csi-addons-contr
 type fixture struct {
 	*testing.T
 
-	kube    *kubefake.Clientset
-	dynamic *dynamicfake.FakeDynamicClient
-	answers *answers
-	driver  *fakedriver.Driver
-	// registry contains metrics.
+	kube     *kubefake.Clientset
+	dynamic  *dynamicfake.FakeDynamicClient
+	answers  *answers
+	driver   *fakedriver.Driver
 	registry *prometheus.Registry
 	metrics  *Metrics
 	// ended delivers the result of Run.
@@ -227,7 +226,6 @@ func (f *fixture) announced(ctx context.Context) *v1alpha1.CSIAddonsNode {
 	return node
 }
 
-// awaitAnnounced waits for the CSIAddonsNode.
 func (f *fixture) awaitAnnounced() *v1alpha1.CSIAddonsNode {
 	f.Helper()
 	var node *v1alpha1.CSIAddonsNode
@@ -261,7 +259,6 @@ func (f *fixture) connectPinned(options ...grpc.DialOption) *grpc.ClientConn {
 	return f.connect(f.awaitAnnounced().Annotations[v1alpha1.CertificatePinAnnotation], options...)
 }
 
-// with returns the context of calls with a token.
 func (f *fixture) with(token string) context.Context {
 	return metadata.AppendToOutgoingContext(f.Context(), wire.TokenHeader, wire.TokenPrefix+token)
 }

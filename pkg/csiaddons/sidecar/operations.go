@@ -65,8 +65,7 @@ func (r *reclaimSpace) nodeReclaimSpace(ctx context.Context, request *wire.Recla
 	})
 }
 
-// networkFence serves wire.NetworkFence. Errors of the driver, which validates the CIDRs, reach the
-// controller.
+// networkFence serves wire.NetworkFence. Errors of the driver about CIDRs reach the controller.
 type networkFence struct {
 	driver *driver.Client
 	reader driver.Reader

@@ -31,7 +31,6 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/port"
 )
 
-// persistentVolume returns the volume "data" of the driver.
 func persistentVolume() *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "data"},

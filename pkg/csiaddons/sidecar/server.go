@@ -129,8 +129,7 @@ func (p *Program) listen(ctx context.Context) (net.Listener, error) {
 	}, nil
 }
 
-// stopGracefully finishes calls in flight, and cancels them after stopTimeout. No call is in flight
-// when it returns.
+// stopGracefully finishes calls in flight, and cancels those that are left after stopTimeout.
 func stopGracefully(server *grpc.Server) {
 	timer := time.AfterFunc(stopTimeout, server.Stop)
 	defer timer.Stop()

@@ -63,8 +63,7 @@ func newCACopier(s plugin.Dependencies) *caCopier {
 	return c
 }
 
-// isCopy reports whether the copy contains the CA and nothing else, or does not exist if there is
-// none.
+// isCopy reports whether the copy contains the CA and nothing else, or is missing if there is none.
 func isCopy(existing *corev1.ConfigMap, ca string) bool {
 	if existing == nil || ca == "" {
 		return existing == nil && ca == ""

@@ -190,8 +190,7 @@ func TestEventsTriggerCopyOfCA(t *testing.T) {
 	}
 }
 
-// refuseUpdates makes the API server of the guest side refuse updates of the copy to a CA of that
-// name.
+// refuseUpdates makes the API server of the guest side refuse updates of the copy to this CA.
 func refuseUpdates(fake *clustertest.Fake) {
 	react := func(action clienttesting.Action) (bool, runtime.Object, error) {
 		update, ok := action.(clienttesting.UpdateAction)

@@ -42,8 +42,7 @@ const (
 	// controllerName is the name of the Deployment.
 	controllerName = "openstack-manila-csi-controllerplugin"
 
-	// userConfigMap contains the choices of the administrator, on HyperShift in the management
-	// cluster.
+	// userConfigMap has the choices of the administrator, on HyperShift in the management cluster.
 	userConfigMap = "manila-csi-config"
 
 	// service starts the names of conditions and events about OpenStack and about credentials.

@@ -80,7 +80,6 @@ func (b *secretBench) expect(t *testing.T, step, password string, want ...string
 	assert.Assert(t, is.DeepEqual(wanted, b.data(t)), "%s: Secret", step)
 }
 
-// data returns the data of the Secret.
 func (b *secretBench) data(t *testing.T) map[string]string {
 	t.Helper()
 	got, err := b.fake.Guest.CoreV1().Secrets(Namespace).Get(t.Context(), loginSecret,

@@ -25,8 +25,7 @@ const (
 	maxListed = 10
 )
 
-// storageClassController reconciles one StorageClass for each share type. It subscribes to the
-// cloud probe.
+// storageClassController reconciles one StorageClass for each share type, by the cloud probe.
 type storageClassController struct {
 	*storageclass.Controller
 	cluster  *cluster.Cluster
@@ -42,8 +41,7 @@ func newStorageClassController(
 	return c
 }
 
-// setShareTypes receives the results of the cloud probe. A probe that did not reach Manila changes
-// nothing.
+// setShareTypes receives the results of the cloud probe. Without an answer, it changes nothing.
 func (c *storageClassController) setShareTypes(result cloudprobe.Result[[]openstack.Type]) {
 	if result.Err == nil && result.Reason != reasonNoManila {
 		c.SetTypes(result.Found)

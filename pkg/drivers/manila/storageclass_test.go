@@ -55,7 +55,6 @@ func classNames() classes.Names {
 	return classes.NamesOf(choice.Manila, string(opv1.ManilaCSIDriver))
 }
 
-// hashedName returns the name with a hash of the class of a share type.
 func hashedName(shareType string) string { return classNames().Hashed(shareType) }
 
 // list passes a successful probe to the controller.

@@ -35,8 +35,7 @@ const (
 	topologyChanged = service + "TopologyChanged"
 )
 
-// errNoDecision is the error while the zones have not decided, and no pods show an earlier
-// decision.
+// errNoDecision is for zones that have not decided, without pods that show an earlier decision.
 var errNoDecision = errors.New("OpenStack has not listed its availability zones yet")
 
 // topology is whether shares follow pods into availability zones.
@@ -77,8 +76,7 @@ func (t *topology) earlier() *bool {
 		}))
 }
 
-// enabled returns the choice of the administrator or the decision of the zones, nil if that is
-// unknown.
+// enabled returns the choice of the administrator or the decision of the zones, nil if unknown.
 func (t *topology) enabled() *bool {
 	switch chosen := t.choices.Config().Topology; chosen {
 	case choice.Auto:

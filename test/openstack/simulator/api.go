@@ -123,8 +123,7 @@ func (s *Simulator) ExpireTokens(context.Context) error {
 // Faults returns the active faults, in the order in which they were set.
 func (s *Simulator) Faults() []Fault { return s.faults.list() }
 
-// SetFault activates a fault and returns it with its ID. It affects all later requests and
-// connections.
+// SetFault activates a fault for all later requests and connections, and returns it with its ID.
 func (s *Simulator) SetFault(fault Fault) (Fault, error) {
 	fault, err := fault.withDefaults(s.config.TLS)
 	if err != nil {
@@ -159,8 +158,7 @@ func (s *Simulator) SilenceConnections() {
 	}
 }
 
-// adjust applies the faults to every listener, and closes the connections of those that drop
-// selects.
+// adjust applies the faults to every listener, and closes the connections that drop selects.
 func (s *Simulator) adjust(drop func(*frontend) bool) error {
 	var errs []error
 	for _, f := range s.frontends {

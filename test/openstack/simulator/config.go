@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Service is one of the simulated OpenStack services; it is also the first element of the service's
-// URL path.
+// Service is one of the simulated OpenStack services; it is also the first element of its URL path.
 type Service string
 
 // The simulated services.
@@ -56,11 +55,9 @@ type Config struct {
 	// Report is called with errors of such operations, from several goroutines. The status of the
 	// volume or the share shows them too.
 	Report func(error)
-	// ComputeZones and VolumeZones are the availability zones of Nova and Cinder; one called nova if
-	// empty.
+	// ComputeZones and VolumeZones are the zones of Nova and Cinder; one called nova if empty.
 	ComputeZones, VolumeZones []Zone
-	// ShareZones are those of Manila, the zones of Nova if empty. Manila lists unavailable zones like
-	// others.
+	// ShareZones are those of Manila, by default of Nova. Manila lists unavailable ones, too.
 	ShareZones []Zone
 	// VolumeQuotas and ShareQuotas are the limits of Cinder and Manila. Nothing else is limited.
 	VolumeQuotas, ShareQuotas []Quota

@@ -99,8 +99,7 @@ func (c Credentials) contains(r *reference, id, name string) bool {
 		(domain.ID == c.DomainID || domain.ID == "" && domain.Name == c.DomainName)
 }
 
-// unknown returns the ID in a login with an application credential that does not exist, and ""
-// otherwise.
+// unknown returns the ID in a login with an unknown application credential, and "" otherwise.
 func (c Credentials) unknown(method string, identity authIdentity) string {
 	id := identity.ApplicationCredential.ID
 	if method != "application_credential" || id == c.ApplicationCredentialID {

@@ -50,8 +50,7 @@ const (
 const (
 	// ResetConnect resets every new connection before a byte is read.
 	ResetConnect Mode = "reset-connect"
-	// Unreachable refuses connections; the port stays reserved and serves again when the fault is
-	// cleared.
+	// Unreachable refuses connections; the port stays reserved and serves again after the fault.
 	Unreachable Mode = "unreachable"
 	// BadCertificate presents the certificate named by Fault.Certificate. It needs Config.TLS.
 	BadCertificate Mode = "bad-certificate"
@@ -102,7 +101,6 @@ func (f Fault) decides() bool {
 	return f.Mode != Slow && f.Mode != Hang && f.Mode != EmptyCatalog && !f.onOperations()
 }
 
-// affects returns whether the fault is for one of the services.
 func (f Fault) affects(services ...Service) bool {
 	return f.Service == "" || slices.Contains(services, f.Service)
 }
@@ -128,8 +126,7 @@ func (f Fault) withDefaults(tls bool) (Fault, error) {
 	return f, nil
 }
 
-// activeFault is a fault that was set. It stays after its last hit, because it may still hold
-// requests.
+// activeFault is a fault that was set. It stays after its last hit: it may still hold requests.
 type activeFault struct {
 	Fault
 	hits    int
@@ -153,8 +150,7 @@ func (s *faultSet) add(fault Fault) Fault {
 	return fault
 }
 
-// clear removes the faults with the given IDs, or all, releases the requests that they hold, and
-// returns them.
+// clear removes the faults with the given IDs, or all, releases what they hold, and returns them.
 func (s *faultSet) clear(ids []string) ([]Fault, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

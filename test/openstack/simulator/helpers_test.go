@@ -18,8 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// patience bounds everything a test waits for, which includes the time until a parallel part of it
-// begins.
+// patience bounds everything a test waits for, also for the begin of its parallel parts.
 const patience = 5 * time.Minute
 
 func run(t *testing.T, config Config) (*Simulator, context.Context) {

@@ -117,7 +117,6 @@ func (s *Simulator) authorized(c *call) bool {
 	return time.Now().Before(s.tokens[c.header.Get("X-Auth-Token")])
 }
 
-// applicationCredential returns the application credential to its user.
 func (s *Simulator) applicationCredential(c *call) reply {
 	owner := s.credentials
 	if c.path != "/v3/users/"+owner.UserID+"/application_credentials/"+owner.ApplicationCredentialID {

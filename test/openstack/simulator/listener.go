@@ -170,7 +170,6 @@ func (f *frontend) drop() {
 	}
 }
 
-// opened returns the connections that are open.
 func (f *frontend) opened() []*connection {
 	f.mu.Lock()
 	defer f.mu.Unlock()

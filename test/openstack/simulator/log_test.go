@@ -28,8 +28,7 @@ func TestLogHoldsNoSecret(t *testing.T) {
 	}
 }
 
-// TestSimulatorIsSafeForConcurrentUse is for the race detector: clients, control and faults at the
-// same time.
+// TestSimulatorIsSafeForConcurrentUse is for the race detector: of clients, control and faults.
 func TestSimulatorIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	cloud, ctx := run(t, Config{ShareTypes: named("a"), TLS: true, SeparatePorts: true})

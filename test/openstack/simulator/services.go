@@ -189,8 +189,7 @@ func (s *Simulator) zoneNames(service Service) []string {
 	return names
 }
 
-// respond returns the answer of the services: those of Config.Upstream if set, otherwise the
-// simulated ones.
+// respond returns the answer of the services: those of Config.Upstream, or else the simulated ones.
 func (s *Simulator) respond(ctx context.Context, c *call) reply {
 	if s.config.Upstream == nil {
 		return s.route(ctx, c)
