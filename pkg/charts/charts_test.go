@@ -9,18 +9,15 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	"sigs.k8s.io/yaml"
+
+	valuestest "github.com/openstack-csi/csi-operator/test/values"
 )
 
 // translated returns the values for a file with values of another chart, and the remarks. The
 // schema of our chart accepts them.
 func translated(t *testing.T, text string) (values map[string]any, remarks string) {
 	t.Helper()
-	v, err := New()
-	assert.NilError(t, err)
-	assert.NilError(t, v.AddFile([]byte(text)))
-	printed, err := v.YAML()
-	assert.NilError(t, err)
-	assert.NilError(t, yaml.Unmarshal(printed, &values), "%s", printed)
+	values, remarks = unchecked(t, text)
 	compiler := jsonschema.NewCompiler()
 	schema, err := os.Open("../../assets/helm/generated/openstack-csi/values.schema.json")
 	assert.NilError(t, err)
@@ -30,7 +27,19 @@ func translated(t *testing.T, text string) (values map[string]any, remarks strin
 	assert.NilError(t, compiler.AddResource("schema.json", content))
 	compiled, err := compiler.Compile("schema.json")
 	assert.NilError(t, err)
-	assert.NilError(t, compiled.Validate(values), "%s", printed)
+	assert.NilError(t, compiled.Validate(values), "%v", values)
+	return values, remarks
+}
+
+// unchecked is translated without our schema.
+func unchecked(t *testing.T, text string) (values map[string]any, remarks string) {
+	t.Helper()
+	v, err := New()
+	assert.NilError(t, err)
+	assert.NilError(t, v.AddFile([]byte(text)), text)
+	printed, err := v.YAML()
+	assert.NilError(t, err)
+	assert.NilError(t, yaml.Unmarshal(printed, &values), "%s", printed)
 	return values, strings.Join(v.Remarks(), "\n")
 }
 
@@ -229,13 +238,14 @@ shareProtocols:
 	assert.Check(t, is.Contains(remarks, "login: It is in Secrets that StorageClasses name"))
 	const several = `secret: {enabled: true, data: {cloud.conf: "[Global]\n[Global \"a\"]\nregion=b"}}`
 	for text, want := range map[string]string{
-		"driverName: shares.example.org":               "keep this installation",
-		"shareProtocols: [{protocolSelector: CEPHFS}]": "only CephFS",
-		"kind: a\nb: {c: d}":                           "no value of the charts is at the top level",
-		"- a":                                          "no value of the charts is at the top",
-		"a: [":                                         "no YAML with values of a chart",
-		"clusterID: a\n---\nclusterID: b":              "several releases for Cinder",
-		several:                                        "several clouds",
+		"driverName: shares.example.org":                                    "keep this installation",
+		"shareProtocols: [{protocolSelector: CEPHFS}]":                      "only CephFS",
+		"kind: a\nb: {c: d}":                                                "contains no values of cinder-csi-plugin",
+		"cloudConfig: {global: {a: b}}\ntolerations: []\nsecret: {name: a}": "contains no values",
+		"- a":                             "contains no values of cinder-csi-plugin",
+		"a: [":                            "is not valid YAML at line 1",
+		"clusterID: a\n---\nclusterID: b": "several releases for Cinder",
+		several:                           "several clouds",
 	} {
 		v, err := New()
 		assert.NilError(t, err)
@@ -243,19 +253,34 @@ shareProtocols:
 	}
 }
 
-func TestFileOfAnotherChart(t *testing.T) {
+// Whatever tool reads a file, the values in it are those that a file of their own would contain.
+func TestValuesInFilesOfTools(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]any{
-		"openstack-cinder-csi: {clusterID: a}\nredis: {image: {pullPolicy: Always}}": "a",
-		"openstack-manila-csi: {logVerbosityLevel: 5}":                               nil,
-		"kind: HelmChart\nspec: {timeout: 3m, valuesContent: 'clusterID: a'}":        "a",
-		"kind: HelmRelease\nspec: {timeout: 3m, values: {clusterID: a}}":             "a",
-		"kind: Application\nspec: {sources: [{helm: {values: 'clusterID: a'}}]}":     "a",
-		"kind: HelmRepository\nspec: {timeout: 3m}\n---\nclusterID: a":               "a",
-		"releases: [{values: [{csimanila: {clusterID: a}}]}, {values: [{}]}]":        nil,
+	for chart, content := range map[string]map[string]any{
+		"openstack-cinder-csi": {
+			"clusterID": "a", "timeout": "7m", "secret": map[string]any{
+				"enabled": true, "create": true, "name": "login", "data": map[string]any{
+					"cloud.conf": "[Global]\nauth-url = https://k:5000/v3\napplication-credential-id = i\n" +
+						"application-credential-secret = \"c\"\n",
+				},
+			},
+		},
+		"openstack-manila-csi": {"csimanila": map[string]any{"clusterID": "a", "topologyAwarenessEnabled": true}},
 	} {
-		values, _ := translated(t, text)
-		assert.Check(t, is.Equal(lookUp(values, "cinder.spec.clusterID"), want), text)
-		assert.Check(t, is.Equal(lookUp(values, "manila") != nil, want == nil), text)
+		text, err := yaml.Marshal(content)
+		assert.NilError(t, err)
+		want, _ := translated(t, string(text))
+		files, err := valuestest.Wrapped(chart, content)
+		assert.NilError(t, err)
+		for tool, file := range files {
+			found, remarks := unchecked(t, file)
+			assert.Check(t, is.DeepEqual(want, found), "%s of %s", tool, chart)
+			elsewhere := strings.Contains(file, "name: login, valuesKey") ||
+				strings.Contains(file, "[$values/a.yaml]") || strings.Contains(file, "[a.yaml]")
+			named := strings.Contains(remarks, "is not in this file")
+			assert.Check(t, is.Equal(elsewhere, named), "%s: %s", tool, remarks)
+		}
 	}
+	values, _ := translated(t, "releases: [{chart: a/openstack-manila-csi, values: [{}]}]")
+	assert.Check(t, values["manila"] != nil)
 }

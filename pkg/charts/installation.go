@@ -80,21 +80,21 @@ func (v *Values) AddFile(text []byte) error {
 	}
 	trees, err := position.Trees(text, maxFile)
 	if err != nil {
-		return errors.New("the file is no YAML with values of a chart")
+		if invalid := position.FirstInvalid(text, nil); invalid.Line > 0 {
+			return fmt.Errorf("the file %v", invalid)
+		}
+		return fmt.Errorf("the file %w", err)
 	}
 	if len(trees) == 0 {
 		return v.addValues("", nil) // only defaults
 	}
-	var all []part
+	var found []part
 	for _, tree := range trees {
-		all = append(all, v.within(position.Expanded(tree))...)
+		found = append(found, v.within(position.Expanded(tree))...)
 	}
-	found := slices.DeleteFunc(slices.Clone(all), func(p part) bool {
-		return len(p.values) == 0 && len(all) > 1 // may be those of another chart
-	})
 	if len(found) == 0 {
-		return errors.New("no value of the charts is at the top level: pass the values of " +
-			"cinder-csi-plugin or manila-csi-plugin")
+		return errors.New("the file contains no values of cinder-csi-plugin or manila-csi-plugin: " +
+			"most fields of each part are others")
 	}
 	for _, one := range found {
 		if err := v.addValues(one.chart, one.values); err != nil {
@@ -110,40 +110,90 @@ type part struct {
 	values map[string]any
 }
 
-// within returns values of the charts in an object, in a file of a tool that installs them, or in a
-// file with values.
+// chartNames returns the names of the charts.
+func chartNames() []string { return []string{"openstack-cinder-csi", "openstack-manila-csi"} }
+
+// within returns values of the charts in a document: an object or a file of a tool that installs
+// them, or values.
 func (v *Values) within(tree *yaml.Node) (found []part) {
-	rest := maxFile
+	rest := maxFile // of texts, which aliases repeat
 	position.ChartValues{
-		Fits: func(text *yaml.Node) bool { rest -= len(text.Value); return rest > 0 },
-		Are:  func(n *yaml.Node) bool { return len(v.known(n)) > 0 },
-		Add:  func(n *yaml.Node) { found = append(found, v.known(n)...) },
+		Charts: chartNames(),
+		Tree: func(scalar *yaml.Node) *yaml.Node {
+			rest -= len(scalar.Value)
+			return position.InnerTree(scalar, rest)
+		},
+		Are: func(values *yaml.Node, chart string) bool {
+			return slices.Contains(chartNames(), chart) || len(v.known(values, chart)) > 0
+		},
+		Add: func(layers []*yaml.Node, chart string) {
+			release := len(found)
+			for _, values := range layers {
+				for i, one := range v.known(values, chart) {
+					if release+i < len(found) {
+						one.values = merged(found[release+i].values, one.values)
+						found[release+i] = one
+					} else {
+						found = append(found, one)
+					}
+				}
+			}
+		},
+		Elsewhere: func(key *yaml.Node) {
+			v.Remark(key.Value, "What it names is not in this file, and is not taken over.")
+		},
 	}.Find(tree)
-	if len(found) == 0 && position.Child(tree, "kind") == nil {
-		return v.known(tree)
+	switch {
+	case len(found) > 0 || position.Child(tree, "kind") != nil:
+		return found
+	case tree.Kind == yaml.MappingNode && len(tree.Content) == 0:
+		return []part{{}} // only defaults
+	}
+	return v.known(tree, "")
+}
+
+// known returns the values of a chart that a mapping is, or those below it, as of a chart that
+// contains others under names of its own.
+func (v *Values) known(tree *yaml.Node, chart string) (found []part) {
+	values, _ := position.Value(tree).(map[string]any)
+	values = merged(nil, values) // without null, which is a default
+	if slices.Contains(chartNames(), chart) || v.fit(values, chart) {
+		return []part{{chart, values}}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if below := position.Child(tree, name); below != nil && below.Kind == yaml.MappingNode &&
+			len(below.Content) > 0 {
+			for _, one := range v.known(below, "") {
+				delete(one.values, "enabled") // the condition of the other chart
+				found = append(found, part{cmp.Or(one.chart, name), one.values})
+			}
+		}
 	}
 	return found
 }
 
-// known returns values at the top level of a mapping, or one level below, as of a chart that
-// contains others.
-func (v *Values) known(tree *yaml.Node) (found []part) {
-	values, isMap := position.Value(tree).(map[string]any)
-	values = merged(nil, values) // without null, which is a default
-	isKnown := func(fields map[string]any) bool {
-		ofCinder, _ := v.count(choice.Cinder, "", fields)
-		ofManila, _ := v.count(choice.Manila, "", fields)
-		return ofCinder+ofManila > 0
+// fit returns whether most fields at the top are values of one of the charts. A chart with another
+// name may have one of them, too.
+func (v *Values) fit(values map[string]any, chart string) bool {
+	least := 1
+	if chart != "" {
+		least++
 	}
-	if isKnown(values) || isMap && len(values) == 0 {
-		return []part{{"", values}}
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if fields, _ := values[name].(map[string]any); isKnown(fields) {
-			found = append(found, part{name, fields})
+	for _, kind := range []choice.Kind{choice.Cinder, choice.Manila} {
+		known, others := 0, 0
+		for name, value := range values {
+			switch more, less := v.count(kind, name, value); {
+			case more > less:
+				known++
+			case less > 0:
+				others++
+			}
+		}
+		if known > others && known >= least {
+			return true
 		}
 	}
-	return found
+	return false
 }
 
 // addValues adds the equals of values, of which the name of what they are in may tell the chart.

@@ -17,6 +17,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // Values are values of the chart openstack-csi.
@@ -89,6 +90,10 @@ func lower(kind choice.Kind) string { return strings.ToLower(title(kind)) }
 func (v *Values) Set(kind choice.Kind, path string, value any, from string) {
 	if strings.HasSuffix(path, ".affinity") && selectOurs(kind, value) {
 		v.Remark(from, "Where it names pods of the other chart, it now names those of ours.")
+	}
+	if text, ok := value.(string); ok && position.FilledIn(text) {
+		v.Remark(from, "Another program fills it in: set %s yourself.", path)
+		return
 	}
 	if fault := faultOf(kind, path, value); fault != "" {
 		v.Remark(from, "%s is not taken over: %s", path, fault)

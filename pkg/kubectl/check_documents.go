@@ -27,6 +27,8 @@ type fileContents struct {
 	texts int
 	// faults are about what is around them, others about what is nothing of ours.
 	faults, others []choice.Fault
+	// templates are the lines of values that another program fills in.
+	templates map[int]bool
 	// notes say how the file was read.
 	notes []string
 }
@@ -58,7 +60,7 @@ func (d *document) parse() (*choice.Config, []choice.Fault) {
 // CinderDrivers, also in a List, and values of the chart, also for Flux and Argo CD. If there is
 // nothing else, the whole file is an operator.yaml, whose parser says what is wrong with it.
 func contentsOf(text []byte) *fileContents {
-	found := &fileContents{}
+	found := &fileContents{templates: map[int]bool{}}
 	trees, err := position.Trees(text, maxFile)
 	for _, tree := range trees {
 		found.add(position.Expanded(tree), text)
@@ -66,7 +68,7 @@ func contentsOf(text []byte) *fileContents {
 	switch {
 	case errors.As(err, new(position.LimitError)):
 		found.faults = []choice.Fault{{Line: 1, Problem: "the file " + err.Error()}}
-	case len(found.documents) > 0:
+	case len(found.documents) > 0 || len(found.faults) > 0:
 	case len(found.others) > 0:
 		found.faults = found.others
 	case err == nil && len(trees) == 0:
@@ -102,18 +104,25 @@ func (c *fileContents) check() (configs []*choice.Config, faults []choice.Fault,
 			}
 		}
 	}
-	return configs, faults, err
+	isFilledIn := func(f choice.Fault) bool {
+		return c.templates[f.Line] && !strings.HasPrefix(f.Problem, "unknown field")
+	}
+	return configs, slices.DeleteFunc(faults, isFilledIn), err
 }
 
 func (c *fileContents) add(tree *yaml.Node, text []byte) {
 	kind, ours := position.Child(tree, "kind"), position.Child(tree, chartName)
+	isOfTool := kind == nil && ours == nil && position.NamesChart(tree, chartName)
+	if kind == nil && ours == nil && !isOfTool && !hasDriver(tree) {
+		ours = c.valuesBelow(tree) // under an alias
+	}
 	switch {
+	case isOfTool:
+		c.addWithin(tree)
 	case kind == nil && ours != nil:
 		c.addValues(ours)
 		c.notes = append(c.notes, "read as values of a chart that contains "+chartName+": without such "+
 			"a chart, remove this level")
-	case kind == nil && namesChart(tree): // a file of a tool that installs it
-		c.addWithin(tree, true)
 	case kind == nil && isValues(tree, text):
 		c.addValues(tree)
 	case kind == nil:
@@ -150,9 +159,15 @@ func (c *fileContents) addObject(tree, kind *yaml.Node) {
 		c.faults = append(c.faults, aboutObject(d, tree)...)
 		return
 	}
-	before, wraps := len(c.judged), namesChart(tree)
-	if c.addWithin(tree, wraps); len(c.judged) > before {
+	before, faults, wraps := len(c.judged), len(c.faults), position.NamesChart(tree, chartName)
+	if c.addWithin(tree); len(c.judged) > before || len(c.faults) > faults {
 		return
+	}
+	for _, of := range []string{"data", "stringData"} { // for valuesFrom of an object of Flux
+		if values := c.valuesBelow(position.Child(tree, of)); values != nil {
+			c.addValues(values)
+			return
+		}
 	}
 	isOurs := position.Child(tree, "apiVersion")
 	if isOurs != nil && isOurs.Value == choice.APIVersion || strings.HasSuffix(kind.Value, "Config") {

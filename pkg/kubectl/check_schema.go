@@ -169,6 +169,11 @@ func adviceFor(mapping *yaml.Node, name string, known []string) string {
 	for i := 0; mapping.Kind == yaml.MappingNode && i+1 < len(mapping.Content); i += 2 {
 		if key := mapping.Content[i]; position.Key(key) == name && key.Value != name {
 			return fmt.Sprintf(": write %q in quotation marks, because YAML reads it as %s", key.Value, name)
+		} else if key.Value == name && slices.Contains(known, "monitoring") { // values of the chart
+			alone := &yaml.Node{Kind: yaml.MappingNode, Content: mapping.Content[i : i+2]}
+			if other := position.RecognizeTree(alone); other.What == position.OtherValues {
+				return ": it is one of " + other.What + ". " + other.Advice
+			}
 		}
 	}
 	if meant := position.Similar(known, name); meant != "" {

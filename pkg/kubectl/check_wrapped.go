@@ -1,7 +1,7 @@
 package kubectl
 
 import (
-	"path"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -11,13 +11,77 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
+// chartName is the name of our chart.
 const chartName = "openstack-csi"
 
 // addWithin adds the values of our chart somewhere in an object or a file.
-func (c *fileContents) addWithin(node *yaml.Node, namesChart bool) {
-	position.ChartValues{Fits: c.fits, Add: c.addValues, Are: func(values *yaml.Node) bool {
-		return namesChart || hasDriver(values)
-	}}.Find(node)
+func (c *fileContents) addWithin(node *yaml.Node) {
+	isOther := func(values *yaml.Node) bool {
+		return !hasDriver(values) && position.RecognizeTree(values).What == position.OtherValues
+	}
+	position.ChartValues{
+		Charts: []string{chartName},
+		Tree:   c.treeIn,
+		Are: func(values *yaml.Node, chart string) bool {
+			return chart == chartName || hasDriver(values) || c.valuesBelow(values) != nil ||
+				chart == "" && isOther(values)
+		},
+		Add: func(layers []*yaml.Node, chart string) {
+			for _, values := range layers {
+				if below := c.valuesBelow(values); below != nil && chart != chartName && !hasDriver(values) {
+					values = below
+				}
+				if isOther(values) {
+					other := position.RecognizeTree(values)
+					c.faults = append(c.faults, choice.Fault{
+						Line: values.Line, Problem: "these are " + other.What + ": " + other.Advice,
+					})
+					continue
+				}
+				c.addValues(values)
+				c.addTemplates(values)
+			}
+		},
+		Elsewhere: func(key *yaml.Node) {
+			c.notes = append(c.notes, fmt.Sprintf("line %d: what %s names is not in this file, and is not "+
+				"checked", key.Line, key.Value))
+		},
+	}.Find(node)
+}
+
+// addTemplates notes the lines whose values a tool replaces, so that they cannot be checked.
+func (c *fileContents) addTemplates(values *yaml.Node) {
+	for _, child := range values.Content {
+		if child.Kind == yaml.ScalarNode && position.FilledIn(child.Value) {
+			c.templates[child.Line] = true
+			c.notes = append(c.notes, fmt.Sprintf("line %d: this value is not checked, because another "+
+				"program fills it in", child.Line))
+		}
+		c.addTemplates(child)
+	}
+}
+
+// valuesBelow returns the values of our chart that are below a node under any name, or in a text;
+// nil without any.
+func (c *fileContents) valuesBelow(node *yaml.Node) *yaml.Node {
+	if node == nil {
+		return nil
+	}
+	for _, child := range node.Content {
+		if child.Kind == yaml.ScalarNode && strings.Contains(child.Value, "\n") {
+			child = c.treeIn(child)
+		}
+		for _, d := range drivers() {
+			section := position.Child(child, strings.ToLower(d.title))
+			if position.Child(section, "enabled") != nil || position.Child(section, "spec") != nil {
+				return child
+			}
+		}
+		if found := c.valuesBelow(child); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // hasDriver returns whether values configure a driver.
@@ -37,14 +101,10 @@ func (c *fileContents) fits(scalar *yaml.Node) bool {
 	return c.texts <= maxFile
 }
 
-// namesChart returns whether an object installs our chart.
-func namesChart(node *yaml.Node) bool {
-	for i, child := range node.Content {
-		isName := node.Kind == yaml.MappingNode && i%2 == 1 &&
-			slices.Contains([]string{"chart", "name"}, node.Content[i-1].Value)
-		if isName && path.Base(child.Value) == chartName || namesChart(child) {
-			return true
-		}
+// treeIn returns the tree of a text in a scalar; the scalar if it has none.
+func (c *fileContents) treeIn(scalar *yaml.Node) *yaml.Node {
+	if !c.fits(scalar) {
+		return scalar
 	}
-	return false
+	return position.InnerTree(scalar, maxFile)
 }

@@ -190,13 +190,18 @@ func Template(line int) Other {
 	}
 }
 
-// byTree recognizes YAML and JSON by the keys at its top.
+// byTree recognizes YAML and JSON.
 func byTree(text []byte) Other {
-	root, kind := mappingOf(text), &yaml.Node{}
+	root := mappingOf(text)
 	if root == nil {
 		return Other{}
 	}
-	top := root.Content
+	return RecognizeTree(root)
+}
+
+// RecognizeTree recognizes a mapping by the keys at its top.
+func RecognizeTree(root *yaml.Node) Other {
+	top, kind := root.Content, &yaml.Node{}
 	content := " "
 	for i := 0; i+1 < len(top); i += 2 {
 		content += top[i].Value + "=" + top[i+1].Value + " "

@@ -50,6 +50,10 @@ func FirstInvalid(text []byte, known []string) Invalid {
 	found := Invalid{Line: number, Below: around(text, number, known)}
 	if earlier, before := wordsBefore(text, number); earlier > 0 {
 		var own Invalid
+		if block.MatchString(before) { // its text has no more spaces than its key
+			found.Advice = "Indent the text with more spaces than the key before it"
+			return found
+		}
 		if _, separated := own.split(before, known); own.Key != "" && !separated {
 			return Invalid{
 				Line: earlier, Key: own.Key, Advice: "Write a colon and a space between key and value",
@@ -62,6 +66,9 @@ func FirstInvalid(text []byte, known []string) Invalid {
 	}
 	return found
 }
+
+// block matches the line before a text of several lines.
+var block = regexp.MustCompile(`:\s+[|>][-+0-9]*$`)
 
 // around returns the path of the known keys that a line is below, by the indentation of the lines
 // before it, as in types.include.
