@@ -241,7 +241,8 @@ func (u *uninstallation) unused(ctx context.Context) error {
 	var all []string
 	for i, text := range []string{
 		"pods use volumes: %s. Delete them, and what creates them",
-		"VolumeAttachments exist: %s. Without a pod that uses the volume, wait until it is detached",
+		"VolumeAttachments exist: %s. Without a pod that uses the volume, wait until it is detached. " +
+			"If that does not end, run kubectl openstack-csi why volumeattachment",
 		"NetworkFences hold: %s. Set fenceState to Unfenced, and wait until Fenced is False",
 	} {
 		if len(used[i]) > 0 {
