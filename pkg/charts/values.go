@@ -268,7 +268,11 @@ func (v *Values) addLogin(l *clouds.Login, remarks []string, err error) error {
 // About returns what the remarks are about.
 func (v *Values) About() (all []string) {
 	for _, n := range v.notes {
-		all = append(all, n.about...)
+		for _, about := range n.about {
+			if !slices.Contains(all, about) {
+				all = append(all, about)
+			}
+		}
 	}
 	return all
 }

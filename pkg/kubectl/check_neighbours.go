@@ -242,8 +242,13 @@ func (n *neighbour) link(hidden bool) Link {
 			"serve them", n.served, use, n.name)
 	case n.served == n.name:
 		name, _, _ := strings.Cut(strings.TrimPrefix(n.String(), "CSIDriver "+n.served+", "), ", ")
-		l := linkf(Problem, "%s%s", text, name).then("Run: kubectl openstack-csi check --values "+
-			">values.yaml, and follow %s", version.Page("docs/from-charts.md"))
+		l := linkf(Problem, "%s%s", text, name)
+		if err := n.refusal(); err != nil {
+			l = l.then("It cannot move: %v", err)
+		} else {
+			l = l.then("Run: kubectl openstack-csi check --values >values.yaml, and follow %s",
+				version.Page("docs/from-charts.md"))
+		}
 		l.Detail = fmt.Sprintf("%s. %s. Two of the same name would disturb each other", n, use)
 		return l
 	case n.volumes == 0 && !hidden:
