@@ -240,9 +240,9 @@ shareProtocols:
 	for text, want := range map[string]string{
 		"driverName: shares.example.org":                                    "keep this installation",
 		"shareProtocols: [{protocolSelector: CEPHFS}]":                      "only CephFS",
-		"kind: a\nb: {c: d}":                                                "contains no values of cinder-csi-plugin",
+		"kind: a\nb: {c: d}":                                                "contains no values",
 		"cloudConfig: {global: {a: b}}\ntolerations: []\nsecret: {name: a}": "contains no values",
-		"- a":                             "contains no values of cinder-csi-plugin",
+		"- a":                             "contains no values",
 		"a: [":                            "is not valid YAML at line 1",
 		"clusterID: a\n---\nclusterID: b": "several releases for Cinder",
 		several:                           "several clouds",
@@ -265,7 +265,9 @@ func TestValuesInFilesOfTools(t *testing.T) {
 				},
 			},
 		},
-		"openstack-manila-csi": {"csimanila": map[string]any{"clusterID": "a", "topologyAwarenessEnabled": true}},
+		"openstack-manila-csi": {"csimanila": map[string]any{
+			"clusterID": "a", "topologyAwarenessEnabled": true,
+		}},
 	} {
 		text, err := yaml.Marshal(content)
 		assert.NilError(t, err)

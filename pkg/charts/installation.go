@@ -4,19 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"path"
-	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
-	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
 // protocols returns the CSIDriver of the protocol that Manila's driver serves here, and an error if
@@ -67,192 +63,12 @@ func (v *Values) AddRuntimeConfig(text []byte) {
 	}
 }
 
-// maxFile is the maximum size of a file with values, in bytes.
-const maxFile = 1 << 20
-
-// AddFile adds the equals of a file with values of one of the charts, which tells which one, or of
-// a cloud.conf. What the values do not say is in the templates of the chart.
-func (v *Values) AddFile(text []byte) error {
-	if strings.HasPrefix(position.Recognize(text, "").What, position.Settings) {
-		return v.AddConf("the file", [][]byte{text}, func(string) ([]byte, error) {
-			return nil, errors.New("this file is on the nodes")
-		})
-	}
-	trees, err := position.Trees(text, maxFile)
-	if err != nil {
-		if invalid := position.FirstInvalid(text, nil); invalid.Line > 0 {
-			return fmt.Errorf("the file %v", invalid)
-		}
-		return fmt.Errorf("the file %w", err)
-	}
-	if len(trees) == 0 {
-		return v.addValues("", nil) // only defaults
-	}
-	var found []part
-	for _, tree := range trees {
-		found = append(found, v.within(position.Expanded(tree))...)
-	}
-	if len(found) == 0 {
-		return errors.New("the file contains no values of cinder-csi-plugin or manila-csi-plugin: " +
-			"most fields of each part are others")
-	}
-	for _, one := range found {
-		if err := v.addValues(one.chart, one.values); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// part is what a file contains for a chart. The name of what it is in may tell which one.
-type part struct {
-	chart  string
-	values map[string]any
-}
-
-// chartNames returns the names of the charts.
-func chartNames() []string { return []string{"openstack-cinder-csi", "openstack-manila-csi"} }
-
-// within returns values of the charts in a document: an object or a file of a tool that installs
-// them, or values.
-func (v *Values) within(tree *yaml.Node) (found []part) {
-	rest := maxFile // of texts, which aliases repeat
-	position.ChartValues{
-		Charts: chartNames(),
-		Tree: func(scalar *yaml.Node) *yaml.Node {
-			rest -= len(scalar.Value)
-			return position.InnerTree(scalar, rest)
-		},
-		Are: func(values *yaml.Node, chart string) bool {
-			return slices.Contains(chartNames(), chart) || len(v.known(values, chart)) > 0
-		},
-		Add: func(layers []*yaml.Node, chart string) {
-			release := len(found)
-			for _, values := range layers {
-				for i, one := range v.known(values, chart) {
-					if release+i < len(found) {
-						one.values = merged(found[release+i].values, one.values)
-						found[release+i] = one
-					} else {
-						found = append(found, one)
-					}
-				}
-			}
-		},
-		Elsewhere: func(key *yaml.Node) {
-			v.Remark(key.Value, "What it names is not in this file, and is not taken over.")
-		},
-	}.Find(tree)
-	switch {
-	case len(found) > 0 || position.Child(tree, "kind") != nil:
-		return found
-	case tree.Kind == yaml.MappingNode && len(tree.Content) == 0:
-		return []part{{}} // only defaults
-	}
-	return v.known(tree, "")
-}
-
-// known returns the values of a chart that a mapping is, or those below it, as of a chart that
-// contains others under names of its own.
-func (v *Values) known(tree *yaml.Node, chart string) (found []part) {
-	values, _ := position.Value(tree).(map[string]any)
-	values = merged(nil, values) // without null, which is a default
-	if slices.Contains(chartNames(), chart) || v.fit(values, chart) {
-		return []part{{chart, values}}
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if below := position.Child(tree, name); below != nil && below.Kind == yaml.MappingNode &&
-			len(below.Content) > 0 {
-			for _, one := range v.known(below, "") {
-				delete(one.values, "enabled") // the condition of the other chart
-				found = append(found, part{cmp.Or(one.chart, name), one.values})
-			}
-		}
-	}
-	return found
-}
-
-// fit returns whether most fields at the top are values of one of the charts. A chart with another
-// name may have one of them, too.
-func (v *Values) fit(values map[string]any, chart string) bool {
-	least := 1
-	if chart != "" {
-		least++
-	}
-	for _, kind := range []choice.Kind{choice.Cinder, choice.Manila} {
-		known, others := 0, 0
-		for name, value := range values {
-			switch more, less := v.count(kind, name, value); {
-			case more > less:
-				known++
-			case less > 0:
-				others++
-			}
-		}
-		if known > others && known >= least {
-			return true
-		}
-	}
-	return false
-}
-
-// addValues adds the equals of values, of which the name of what they are in may tell the chart.
-func (v *Values) addValues(name string, values map[string]any) error {
-	kind := choice.Cinder
-	_, others := v.count(kind, "", values)
-	_, less := v.count(choice.Manila, "", values)
-	if less < others || strings.Contains(name, "manila") {
-		kind = choice.Manila
-	}
-	if lookUp(v.content, lower(kind)+".enabled") != nil {
-		return fmt.Errorf("the file contains values of several releases for %s: pass those of one",
-			title(kind))
-	}
-	if err := v.AddChart(kind, values, nil); err != nil {
-		return err
-	}
-	if kind == choice.Manila {
-		spec, _ := v.protocols(values) // AddChart has returned its error
-		v.AddCSIDriver(kind, spec)
-		v.NoLogin("It is in Secrets that StorageClasses name: add " +
-			"--set-file=credentials.clouds=clouds.yaml.")
-		return nil
-	}
-	v.AddCSIDriver(kind, storagev1.CSIDriverSpec{
-		FSGroupPolicy: new(storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy),
-		VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{
-			storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral,
-		},
-	})
-	v.AddClasses(kind, v.classesOf(values))
-	return v.addFiles(values)
-}
-
 // isOn returns a boolean value of a chart, or its default.
 func isOn(values map[string]any, name string, usual bool) bool {
 	if on, found := lookUp(values, name).(bool); found {
 		return on
 	}
 	return usual
-}
-
-// count returns how many values the chart of a driver has, and how many it does not have.
-func (v *Values) count(kind choice.Kind, name string, value any) (known, unknown int) {
-	below, isMap := value.(map[string]any)
-	i := v.row(kind, name)
-	switch {
-	case i >= 0 && strings.HasPrefix(v.rows[i].Match(kind, name), "*"): // any chart may have it
-		return 0, 0
-	case i >= 0:
-		return 1, 0
-	case !isMap:
-		return 0, 1
-	}
-	for step, child := range below {
-		more, others := v.count(kind, strings.TrimPrefix(name+"."+step, "."), child)
-		known, unknown = known+more, unknown+others
-	}
-	return known, unknown
 }
 
 func (v *Values) classesOf(values map[string]any) (all []storagev1.StorageClass) {

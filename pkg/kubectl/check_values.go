@@ -100,7 +100,8 @@ func (n *neighbour) refusal() error {
 			strings.Join(append(names[true], names[false]...), ", "))
 	case len(names[true]) == 0 || len(names[false]) == 0 || n.registered == nil:
 		return fmt.Errorf("there is only a part of an installation: %s. Install its chart, or "+
-			"apply its manifests, again, so that the node plugins, the controller and CSIDriver %s exist", n, n.served)
+			"apply its manifests, again, so that the node plugins, the controller and CSIDriver %s exist",
+			n, n.served)
 	}
 	for _, w := range n.workloads {
 		if err := w.refusal(); err != nil {

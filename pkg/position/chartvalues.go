@@ -12,9 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ChartValues finds values of charts in an expanded tree of an object or a file, whatever tool reads
-// it: the keys of Flux, Argo CD, Cluster API, kustomize, k3s, Fleet, helmfile and others begin with
-// "values". Argo CD also has valueFiles, and parameters, which override values.
+// ChartValues finds values of charts in an expanded tree of an object or a file, whatever tool
+// reads it: the keys of Flux, Argo CD, Cluster API, kustomize, k3s, Fleet, helmfile and others
+// begin with "values". Argo CD also has valueFiles, and parameters, which override values.
 type ChartValues struct {
 	// Charts are the names of the charts.
 	Charts []string
@@ -81,8 +81,8 @@ func isFilled(node *yaml.Node) bool {
 		node.Kind == yaml.SequenceNode && len(node.Content) > 0
 }
 
-// valuesIn returns the values that are below a key: themselves, their text, or a list with them. The
-// entries of other lists may be references to values.
+// valuesIn returns the values that are below a key: themselves, their text, or a list with them.
+// The entries of other lists may be references to values.
 func (w ChartValues) valuesIn(node *yaml.Node, chart string, named bool) (found []*yaml.Node) {
 	switch node.Kind {
 	case yaml.ScalarNode:
@@ -114,7 +114,8 @@ func (w ChartValues) valuesIn(node *yaml.Node, chart string, named bool) (found 
 func (w ChartValues) named(node *yaml.Node) string {
 	for _, keys := range [][]string{{"chart", "chartName"}, {"name", "url"}} {
 		names := namesIn(node, keys, map[string]bool{})
-		ours := slices.DeleteFunc(slices.Clone(w.Charts), func(chart string) bool { return !names[chart] })
+		isOther := func(chart string) bool { return !names[chart] }
+		ours := slices.DeleteFunc(slices.Clone(w.Charts), isOther)
 		switch {
 		case len(ours) == 1:
 			return ours[0]
@@ -232,8 +233,8 @@ func moveDown(node *yaml.Node, lines int) {
 	}
 }
 
-// FilledIn returns whether a tool replaces a text, or a part of it: it contains an expression of Go,
-// of Helm, or of Flux.
-func FilledIn(text string) bool { return strings.Contains(text, "{{") || variable.MatchString(text) }
+// FilledIn returns whether a tool replaces a text, or a part of it: it contains an expression of
+// Go, of Helm, or of Flux.
+func FilledIn(text string) bool { return expression.MatchString(text) }
 
-var variable = regexp.MustCompile(`\$\{?[A-Za-z_]`)
+var expression = regexp.MustCompile(`\{\{|\$\{?[A-Za-z_]`)

@@ -12,8 +12,6 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Other is what a text is that has another format than its reader expects. It contains nothing of
@@ -189,37 +187,6 @@ func Template(line int) Other {
 			"that begins with { needs quotation marks",
 	}
 }
-
-// byTree recognizes YAML and JSON.
-func byTree(text []byte) Other {
-	root := mappingOf(text)
-	if root == nil {
-		return Other{}
-	}
-	return RecognizeTree(root)
-}
-
-// RecognizeTree recognizes a mapping by the keys at its top.
-func RecognizeTree(root *yaml.Node) Other {
-	top, kind := root.Content, &yaml.Node{}
-	content := " "
-	for i := 0; i+1 < len(top); i += 2 {
-		content += top[i].Value + "=" + top[i+1].Value + " "
-		if top[i].Value == "kind" {
-			kind = top[i+1]
-		}
-	}
-	found := in("top", tops, content)
-	found.Line = root.Line
-	if strings.Contains(found.What, kindMark) {
-		found.Line = kind.Line
-	}
-	found.What = strings.Replace(found.What, kindMark, kind.Value, 1)
-	return found
-}
-
-// kindMark stands for the kind of a manifest in formats.txt.
-const kindMark = "$kind"
 
 var jsonKey = regexp.MustCompile(`"([A-Za-z_][A-Za-z0-9_.-]{0,62})"\s*:`)
 

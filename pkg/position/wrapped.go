@@ -141,3 +141,34 @@ func unmarked(lines []string, mark string) string {
 	}
 	return body.String()
 }
+
+// byTree recognizes YAML and JSON.
+func byTree(text []byte) Other {
+	root := mappingOf(text)
+	if root == nil {
+		return Other{}
+	}
+	return RecognizeTree(root)
+}
+
+// RecognizeTree recognizes a mapping by the keys at its top.
+func RecognizeTree(root *yaml.Node) Other {
+	top, kind := root.Content, &yaml.Node{}
+	content := " "
+	for i := 0; i+1 < len(top); i += 2 {
+		content += top[i].Value + "=" + top[i+1].Value + " "
+		if top[i].Value == "kind" {
+			kind = top[i+1]
+		}
+	}
+	found := in("top", tops, content)
+	found.Line = root.Line
+	if strings.Contains(found.What, kindMark) {
+		found.Line = kind.Line
+	}
+	found.What = strings.Replace(found.What, kindMark, kind.Value, 1)
+	return found
+}
+
+// kindMark stands for the kind of a manifest in formats.txt.
+const kindMark = "$kind"

@@ -72,8 +72,10 @@ func newInterruptedMove(h *helmCluster) *interruptedMove {
 		"--from-literal=os-applicationCredentialSecret=confidential")
 	seed := rand.Uint64()
 	h.t.Logf("seed %d", seed)
-	m := &interruptedMove{helmCluster: h, seed: rand.New(rand.NewPCG(seed, 0)),
-		kubeconfig: filepath.Join(string(h.dir), "interrupted.kubeconfig")}
+	m := &interruptedMove{
+		helmCluster: h, seed: rand.New(rand.NewPCG(seed, 0)),
+		kubeconfig: filepath.Join(string(h.dir), "interrupted.kubeconfig"),
+	}
 	m.connection = connect(h.scope, h.cluster.config, m.kubeconfig)
 	m.kept = m.needed()
 	return m
@@ -111,11 +113,12 @@ func (m *interruptedMove) follows(interruptions int, headings ...string) (object
 			m.runs(releases + m.again(interruptions > 0) + command)
 		}
 	}
-	assert.Check(m.t, m.needed() == m.kept, "%v: volumes need %s, now %s", headings, m.kept, m.needed())
+	needed := m.needed()
+	assert.Check(m.t, needed == m.kept, "%v: volumes need %s, now %s", headings, m.kept, needed)
+	created := []string{"ControllerRevision", "IPAddress", "Pod", "PodMetrics", "ReplicaSet"}
 	return slices.DeleteFunc(m.objects(), func(object string) bool { // what Kubernetes creates
 		kind, _, _ := strings.Cut(object, " ")
-		return strings.Contains(object, "/sh.helm.release.v1.") ||
-			slices.Contains([]string{"ControllerRevision", "IPAddress", "Pod", "PodMetrics", "ReplicaSet"}, kind)
+		return strings.Contains(object, "/sh.helm.release.v1.") || slices.Contains(created, kind)
 	})
 }
 
