@@ -99,9 +99,9 @@ func (n *neighbour) refusal() error {
 		return fmt.Errorf("several installations serve driver %s: %s. Remove all but one first", n.served,
 			strings.Join(append(names[true], names[false]...), ", "))
 	case len(names[true]) == 0 || len(names[false]) == 0 || n.registered == nil:
-		return fmt.Errorf("there is only a part of an installation: %s. Install its chart, or "+
-			"apply its manifests, again, so that the node plugins, the controller and CSIDriver %s exist",
-			n, n.served)
+		return fmt.Errorf("there is only a part of an installation. Install its chart, or apply its "+
+			"manifests, again, so that the node plugins, the controller and CSIDriver %s exist. There "+
+			"is %s", n.served, n)
 	}
 	for _, w := range n.workloads {
 		if err := w.refusal(); err != nil {

@@ -268,7 +268,7 @@ func TestValuesAreRefused(t *testing.T) {
 			all["other"] = all[nodes].DeepCopy()
 			all["other"].SetNamespace("other")
 		},
-		"Cinder: there is only a part of an installation: Helm": func(all objects) { delete(all, pods) },
+		"Cinder: there is only a part of an installation. ": func(all objects) { delete(all, pods) },
 		"Cinder: Gardener manages DaemonSet kube-system/openstack": func(all objects) {
 			all[nodes].SetLabels(map[string]string{"resources.gardener.cloud/managed-by": "gardener"})
 		},
