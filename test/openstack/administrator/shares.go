@@ -10,6 +10,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shareaccessrules"
@@ -27,6 +28,31 @@ const (
 
 // Shares returns a client of Manila for the entry "openstack" of a clouds.yaml.
 func Shares(ctx context.Context, cloudsYAML []byte) (*gophercloud.ServiceClient, error) {
+	client, err := connect(ctx, cloudsYAML, openstack.NewSharedFileSystemV2)
+	if err == nil {
+		client.Microversion = ruleVersion
+	}
+	return client, err
+}
+
+// CreateVolume begins to create a volume with a name, and returns its ID.
+func CreateVolume(ctx context.Context, cloudsYAML []byte, name string) (id string, err error) {
+	client, err := connect(ctx, cloudsYAML, openstack.NewBlockStorageV3)
+	if err != nil {
+		return "", err
+	}
+	created, err := volumes.Create(ctx, client, volumes.CreateOpts{Size: 1, Name: name}, nil).Extract()
+	if err != nil {
+		return "", err
+	}
+	return created.ID, nil
+}
+
+// connect returns a client of a service.
+func connect(ctx context.Context, cloudsYAML []byte, create func(
+	*gophercloud.ProviderClient, gophercloud.EndpointOpts,
+) (*gophercloud.ServiceClient, error),
+) (*gophercloud.ServiceClient, error) {
 	auth, endpoint, tls, err := clouds.Parse(clouds.WithCloudName("openstack"),
 		clouds.WithCloudsYAML(bytes.NewReader(cloudsYAML)))
 	if err != nil {
@@ -36,11 +62,7 @@ func Shares(ctx context.Context, cloudsYAML []byte) (*gophercloud.ServiceClient,
 	if err != nil {
 		return nil, err
 	}
-	client, err := openstack.NewSharedFileSystemV2(provider, endpoint)
-	if err == nil {
-		client.Microversion = ruleVersion
-	}
-	return client, err
+	return create(provider, endpoint)
 }
 
 // CreateShare creates a share, and returns its ID when it is available.

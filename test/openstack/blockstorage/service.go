@@ -1,5 +1,5 @@
-// Package blockstorage simulates Cinder: volumes, their types, and snapshots. The simulator
-// serves it, and package compute attaches its volumes.
+// Package blockstorage simulates Cinder: volumes, their types, snapshots, and messages. The
+// simulator serves it, and package compute attaches its volumes.
 //
 // A volume is a sparse file. Snapshots and clones are copies of that file. If the file system of
 // the state folder can share blocks (reflink), a copy of an attached volume contains what a server
@@ -37,6 +37,7 @@ type Service struct {
 	config    Config
 	volumes   *rest.Store[*Volume]
 	snapshots *rest.Store[*Snapshot]
+	messages  *rest.Messages
 	limits    quota.Limits // the lock of the worker protects it
 }
 
@@ -60,6 +61,7 @@ func New(config Config) (*Service, error) {
 			return r.Matches("volume_id", snapshot.VolumeID)
 		},
 	}
+	s.messages = s.newMessages()
 	s.API = s.newAPI()
 	return s, errors.Join(errVolumes, errSnapshots)
 }
@@ -76,6 +78,7 @@ func (s *Service) newAPI() *rest.Service {
 	}, s.config.Worker, map[string]rest.Handler{
 		"GET /types":                listTypes,
 		"GET /os-quota-sets/{id}":   s.showQuotas,
+		"GET /messages":             s.listMessages,
 		"GET /volumes/detail":       filtered(s.volumes.List, "name", "status"),
 		"POST /volumes":             s.createVolume,
 		"GET /volumes/{id}":         s.volumes.Show,

@@ -15,6 +15,8 @@ const (
 	InUse          = "in-use"
 	Detaching      = "detaching"
 	errorExtending = "error_extending"
+	errorRestoring = "error_restoring"
+	errorManaging  = "error_managing"
 )
 
 // Volume is the record of a volume.
@@ -51,7 +53,9 @@ func (s *Service) File(volumeID string) string { return s.volumes.Data.Path(volu
 func (s *Service) canDelete(volume *Volume) error {
 	ofVolume := func(snapshot *Snapshot) bool { return snapshot.VolumeID == volume.ID }
 	if volume.Attachment.ID == "" && s.snapshots.Count(ofVolume) == 0 &&
-		slices.Contains([]string{rest.Available, rest.Failed, errorExtending}, volume.Status) {
+		slices.Contains([]string{
+			rest.Available, rest.Failed, errorRestoring, errorExtending, errorManaging,
+		}, volume.Status) {
 		return nil
 	}
 	return rest.BadRequest("Invalid volume: Volume status must be available or error or " +

@@ -16,6 +16,7 @@ import (
 
 // Client sends requests to a cloud. Values are what replaces words in braces.
 type Client struct {
+	cloud  testcloud.Cloud
 	info   simulator.Info
 	values map[string]string
 }
@@ -24,7 +25,7 @@ type Client struct {
 // and the address of each service.
 func NewClient(cloud testcloud.Cloud) *Client {
 	accepted := cloud.Credentials()
-	c := &Client{info: cloud.Info(), values: map[string]string{
+	c := &Client{cloud: cloud, info: cloud.Info(), values: map[string]string{
 		"user": accepted.UserID, "user_name": accepted.UserName,
 		"project": accepted.ProjectID, "project_name": accepted.ProjectName,
 		"password":               accepted.Password,
@@ -45,6 +46,9 @@ func (c *Client) root(service simulator.Service) string {
 
 // Send sends a request and returns the fields of the answer.
 func (c *Client) Send(ctx context.Context, r Request) (Fields, error) {
+	if change, found := strings.CutPrefix(r.Request, "SET "); found {
+		return Fields{}, c.set(c.fill(change))
+	}
 	request, err := c.build(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("request %q: %w", r.Name, err)
@@ -62,6 +66,18 @@ func (c *Client) Send(ctx context.Context, r Request) (Fields, error) {
 		return nil, fmt.Errorf("request %q: %w: HTTP %d %s", r.Name, err, response.StatusCode, body)
 	}
 	return NewFields(response.StatusCode, response.Header, body, c.values), nil
+}
+
+// set changes the status of a volume or a share as its manager does.
+func (c *Client) set(change string) error {
+	words := strings.Fields(change)
+	service, id, _ := strings.Cut(words[0], "/")
+	var reasons []simulator.Reason
+	for _, word := range words[2:] {
+		action, detail, _ := strings.Cut(word, ":")
+		reasons = append(reasons, simulator.Reason{Action: action, Detail: detail})
+	}
+	return c.cloud.SetStatus(simulator.Service(service), id, words[1], reasons...)
 }
 
 func (c *Client) build(ctx context.Context, r Request) (*http.Request, error) {

@@ -21,7 +21,9 @@ type Request struct {
 	Name string `json:"name"`
 	// Request is method, service and path below the endpoint of the service:
 	// "GET share/types?is_public=all". A path that starts with two slashes, as in "GET share//", is
-	// below the address of the service, without the version of the API.
+	// below the address of the service, without the version of the API. With the method SET, it is
+	// what a manager of storage does, a status and the IDs of messages, which has no answer:
+	// "SET volume/{volume_id} error 001:003".
 	Request string `json:"request"`
 	// Header contains additional fields. The field X-Auth-Token is that of the first login, unless the
 	// request has another one.

@@ -134,12 +134,16 @@ func (s *Store[T]) Start(r *Request, record T, o Operation) <-chan struct{} {
 func (s *Store[T]) Create(
 	r *Request, record T, work func(context.Context) error,
 ) (content map[string]any, done <-chan struct{}) {
+	s.add(record)
+	content = map[string]any{s.Name: s.Describe(r, record)}
+	return content, s.Start(r, record, Operation{Work: work, Success: Available, Failure: Failed})
+}
+
+func (s *Store[T]) add(record T) {
 	if s.records == nil {
 		s.records, s.copies = map[string]T{}, map[string][]<-chan struct{}{}
 	}
 	s.records[record.Base().ID] = record
-	content = map[string]any{s.Name: s.Describe(r, record)}
-	return content, s.Start(r, record, Operation{Work: work, Success: Available, Failure: Failed})
 }
 
 // Hold makes the removal of a record wait until a copy of it is complete.

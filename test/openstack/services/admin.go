@@ -158,7 +158,15 @@ func (a *admin) memberRole(ctx context.Context) (string, error) {
 func (a Access) SetZones(
 	ctx context.Context, service simulator.Service, zones ...simulator.Zone,
 ) error {
-	list, err := json.Marshal(append([]simulator.Zone{}, zones...)) // an empty list, not null
+	// An empty list, not null.
+	return a.rewrite(ctx, "zones", service, append([]simulator.Zone{}, zones...))
+}
+
+// rewrite runs a program that changes the databases of a service.
+func (a Access) rewrite(
+	ctx context.Context, name string, service simulator.Service, input any,
+) error {
+	text, err := json.Marshal(input)
 	if err != nil {
 		return err
 	}
@@ -168,9 +176,9 @@ func (a Access) SetZones(
 		simulator.Volume:  {cinder, s.Database(cinder)},
 		simulator.Compute: {nova, s.Database("nova_api"), s.Database("nova_cell1")},
 	}[service]
-	arguments = append([]string{s.script("zones.py")}, arguments...)
-	if err := s.python(ctx, "zones", bytes.NewReader(list), arguments...); err != nil {
-		return fmt.Errorf("writing the availability zones of service %s: %w", service, err)
+	arguments = append([]string{s.script(name + ".py")}, arguments...)
+	if err := s.python(ctx, name, bytes.NewReader(text), arguments...); err != nil {
+		return fmt.Errorf("writing to the databases of service %s: %w", service, err)
 	}
 	return nil
 }

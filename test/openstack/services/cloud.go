@@ -216,6 +216,18 @@ func (c *Cloud) SetQuotas(service simulator.Service, limits ...simulator.Quota) 
 	return c.admin.setQuotas(c.ctx, service, c.config.Credentials, limits)
 }
 
+// SetStatus changes the status of a volume or a share, and adds messages that say why.
+func (c *Cloud) SetStatus(
+	service simulator.Service, id, status string, reasons ...simulator.Reason,
+) error {
+	if service != simulator.Volume && service != simulator.Share {
+		return fmt.Errorf("service %q has no such status", service)
+	}
+	return c.access.rewrite(c.ctx, "status", service, map[string]any{
+		"ID": id, "ProjectID": c.config.Credentials.ProjectID, "Status": status, "Reasons": reasons,
+	})
+}
+
 // Zones returns the availability zones of Compute, Volume or Share.
 func (c *Cloud) Zones(service simulator.Service) []simulator.Zone {
 	c.mu.Lock()

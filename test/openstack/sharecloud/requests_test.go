@@ -82,7 +82,7 @@ func TestCloudRefusesAsTheSimulator(t *testing.T) {
 			switch status {
 			case "copy":
 				cloud.Become(id, sharestate.Available, 0, sharestate.Migrating)
-				assert.NilError(t, simulated.SetShareStatus(id, sharestate.Available, sharestate.Migrating))
+				assert.NilError(t, simulated.SetShareCopies(id, sharestate.Migrating))
 			case "recycled":
 				cloud.Recycle(id, true)
 				recycler := *manilaClient
@@ -96,7 +96,7 @@ func TestCloudRefusesAsTheSimulator(t *testing.T) {
 				asked = "00000000-0000-4000-8000-000000000001"
 			default:
 				cloud.Become(id, status, 0)
-				assert.NilError(t, simulated.SetShareStatus(id, status))
+				assert.NilError(t, simulated.SetStatus(simulator.Share, id, status))
 			}
 			got := errorsOf(t.Context(), cloud.Shares(""), asked)
 			for request, want := range errorsOf(t.Context(), client, asked) {

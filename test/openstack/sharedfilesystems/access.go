@@ -24,19 +24,6 @@ func (s *Service) Access(shareID string, client netip.Addr) (level string, found
 	return share.Level(client), true
 }
 
-// SetStatus changes the status of a share, and those of its replicas and migration copies, as an
-// administrator or a manager does.
-func (s *Service) SetStatus(shareID, status string, copies ...string) error {
-	s.config.Worker.Lock()
-	defer s.config.Worker.Unlock()
-	share, err := s.shares.Find(shareID)
-	if err == nil {
-		share.Set(status)
-		share.Copies = copies
-	}
-	return err
-}
-
 // actOnShare performs an action on a share. Below microversion 2.7 names of actions begin with os-.
 func (s *Service) actOnShare(r *rest.Request) (rest.Answer, error) {
 	action, err := r.Action()

@@ -38,6 +38,7 @@ type Service struct {
 	reversed  bool
 	shares    *rest.Store[*Share]
 	snapshots *rest.Store[*Snapshot]
+	messages  *rest.Messages
 	limits    quota.Limits
 }
 
@@ -64,6 +65,7 @@ func New(config Config) (*Service, error) {
 			return r.Matches("share_id", snapshot.ShareID)
 		},
 	}
+	s.messages = s.newMessages()
 	s.API = s.newAPI()
 	return s, errors.Join(errShares, errSnapshots)
 }
@@ -90,9 +92,6 @@ func (s *Service) newAPI() *rest.Service {
 		"GET /limits":                        s.showLimits,
 		"GET /quota-sets/{id}":               s.showQuotas(false),
 		"GET /quota-sets/{id}/detail":        s.showQuotas(true),
-		// The driver looks for the reason of an error. There is never one.
-		"GET /messages": func(*rest.Request) (rest.Answer, error) {
-			return rest.Answer{Content: map[string]any{"messages": []any{}}}, nil
-		},
+		"GET /messages":                      s.listMessages,
 	})
 }

@@ -20,6 +20,8 @@
 //   - The quotas of Cinder, also for a volume type, and those of Manila, also for a share type and
 //     for the user: limits, use, what is reserved, -1 and 0. See Config.VolumeQuotas. Only limits
 //     that are set exist, so that tests may create what they want.
+//   - Statuses that an administrator or a failed operation sets, such as error_deleting, and the
+//     messages of Cinder and Manila that say why. See Simulator.SetStatus.
 //   - Operations that continue after the answer, for every status of volumes, snapshots,
 //     attachments, shares and access rules: a new volume is "creating" until its file exists.
 //     Config.OperationTime is the minimum time of an operation.

@@ -28,6 +28,8 @@ type (
 	ShareType = sharedfilesystems.Type
 	// Quota is a limit of Cinder or Manila.
 	Quota = quota.Limit
+	// Reason is why an operation of Cinder or Manila failed.
+	Reason = rest.Reason
 )
 
 // SetQuotas sets limits of Volume or Share, and leaves the others as they are.
@@ -62,9 +64,21 @@ func (s *Simulator) RemoveShareType(name string) error { return s.shares.RemoveT
 // ReverseShareTypes reverses the order in which share types are listed.
 func (s *Simulator) ReverseShareTypes() { s.shares.ReverseTypes() }
 
-// SetShareStatus changes the status of a share, and those of its replicas and migration copies.
-func (s *Simulator) SetShareStatus(shareID, status string, copies ...string) error {
-	return s.shares.SetStatus(shareID, status, copies...)
+// SetStatus changes the status of a volume or a share, as an administrator or a failed operation
+// does, and adds messages that say why.
+func (s *Simulator) SetStatus(service Service, id, status string, reasons ...Reason) error {
+	switch service {
+	case Volume:
+		return s.volumes.SetStatus(id, status, reasons...)
+	case Share:
+		return s.shares.SetStatus(id, status, reasons...)
+	}
+	return fmt.Errorf("service %q has no such status, want %s or %s", service, Volume, Share)
+}
+
+// SetShareCopies changes the statuses of the replicas and migration copies of a share.
+func (s *Simulator) SetShareCopies(shareID string, copies ...string) error {
+	return s.shares.SetCopies(shareID, copies...)
 }
 
 // ShareAccess returns what a client with that address may do with a share, "rw", "ro" or "", and

@@ -40,6 +40,8 @@ type Cloud interface {
 
 	SetQuotas(service simulator.Service, limits ...simulator.Quota) error
 
+	SetStatus(service simulator.Service, id, status string, reasons ...simulator.Reason) error
+
 	Faults() []simulator.Fault
 	SetFault(fault simulator.Fault) (simulator.Fault, error)
 	ClearFaults(ids ...string) error
