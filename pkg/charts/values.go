@@ -91,7 +91,9 @@ func (v *Values) Set(kind choice.Kind, path string, value any, from string) {
 	if strings.HasSuffix(path, ".affinity") && selectOurs(kind, value) {
 		v.Remark(from, "Where it names pods of the other chart, it now names those of ours.")
 	}
-	if text, ok := value.(string); ok && position.FilledIn(text) {
+	// A password may look like a variable.
+	if text, ok := value.(string); ok && !strings.HasPrefix(path, "credentials.") &&
+		position.FilledIn(text) {
 		v.Remark(from, "Another program fills it in: set %s yourself.", path)
 		return
 	}
