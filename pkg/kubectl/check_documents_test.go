@@ -67,3 +67,22 @@ spec:
 		assert.Check(t, is.Len(in.notes, 3), in.notes)
 	}
 }
+
+// Parameters of Argo CD are read as helm --set reads them.
+func TestParametersAreTyped(t *testing.T) {
+	t.Parallel()
+	in := contentsOf([]byte(`
+kind: Application
+spec:
+  source:
+    chart: openstack-csi
+    helm:
+      parameters:
+      - {name: clusterID, value: "00123"}
+      - {name: manila.enabled, value: "true"}
+      - {name: 'pods.node.nodeSelector.example\.com/storage', value: "1.0"}
+`))
+	_, faults, err := in.check()
+	assert.NilError(t, err)
+	assert.Check(t, is.Len(faults, 0), "%v", faults)
+}

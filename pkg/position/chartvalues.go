@@ -154,9 +154,19 @@ func override(values, parameters *yaml.Node) {
 		if force := Child(one, "forceString"); force == nil || force.Value != "true" {
 			read.Tag = setTag(value.Value)
 		}
-		const levels = 100
-		set(values, strings.SplitN(name.Value, ".", levels), &read)
+		set(values, steps(name.Value), &read)
 	}
+}
+
+// steps returns the path in the name of a parameter. A backslash precedes a dot that is part of a
+// key.
+func steps(name string) []string {
+	const levels, dot = 100, "\x00"
+	all := strings.SplitN(strings.ReplaceAll(name, `\.`, dot), ".", levels)
+	for i := range all {
+		all[i] = strings.ReplaceAll(all[i], dot, ".")
+	}
+	return all
 }
 
 // setTag returns the type of a value as helm --set reads it: a number with a zero before it or with
