@@ -14,6 +14,7 @@ type Metrics struct {
 	probes    *metrics.CounterVec
 	// limit and used are about quotas.
 	limit, used *metrics.GaugeVec
+	inError     *metrics.GaugeVec
 }
 
 func newMetrics() Metrics {
@@ -35,12 +36,17 @@ func newMetrics() Metrics {
 			Name: "openstack_csi_quota_used",
 			Help: "Use of the quota, also by others in the OpenStack project. Absent without a limit.",
 		}, []string{"driver", "resource"}),
+		inError: metrics.NewGaugeVec(&metrics.GaugeOpts{
+			Name: "openstack_csi_volumes_in_error",
+			Help: "Volumes of this cluster that OpenStack reports in a status of errors, at most 100.",
+		}, []string{"driver", "status"}),
 	}
 }
 
 // RegisterWith adds the metrics to a registry.
 func (m Metrics) RegisterWith(register func(metrics.Registerable) error) error {
-	return errors.Join(register(m.reachable), register(m.probes), register(m.limit), register(m.used))
+	return errors.Join(register(m.reachable), register(m.probes), register(m.limit), register(m.used),
+		register(m.inError))
 }
 
 // observeQuotas replaces the quotas.

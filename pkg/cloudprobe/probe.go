@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -67,10 +68,16 @@ type Options struct {
 	Interval time.Duration
 	// Access is the access to OpenStack. A change causes a probe immediately.
 	Access Access
-	// Driver is the name of the CSI driver, a label of metrics. Quotas is optional: it returns the
-	// quotas of the project, with a request that nothing depends on.
+	// Driver is the name of the CSI driver, a label of metrics. Guest are clients for the cluster with
+	// the claims.
 	Driver string
-	Quotas func(context.Context) ([]openstack.Quota, error)
+	Guest  *cluster.Clients
+	// Quotas and InError are optional: they return the quotas of the project, and its volumes with one
+	// of the statuses of Errors. Nothing depends on their requests, for which Client returns a client.
+	Client  func(context.Context) (*openstack.Client, error)
+	Quotas  func(*openstack.Client, context.Context) ([]openstack.Quota, error)
+	Errors  []string
+	InError func(c *openstack.Client, ctx context.Context, status string) ([]openstack.Volume, error)
 	// Triggers are optional. Their events cause a probe immediately, after a call of OnTrigger, which
 	// is optional, too.
 	Triggers  []factory.Informer
@@ -100,6 +107,11 @@ type Probe struct {
 	// and empty after one without quotas.
 	quotasAsked     time.Time
 	quotaConditions []*cluster.Condition
+	// errorRequests is the number of requests for volumes in error, the last one at errorsAsked.
+	errorsAsked   time.Time
+	errorRequests int
+	// inError contains the IDs of the volumes of the cluster that are in error, by status.
+	inError map[string]sets.Set[string]
 	// published is the reason in the last event.
 	published string
 }
@@ -126,7 +138,7 @@ func (o outcome) reason() string {
 // New returns a Probe that sends request and passes each result to the subscribers, in their order,
 // before it publishes the result.
 func New[T any](o Options, request Request[T], subscribers ...func(Result[T])) *Probe {
-	p := &Probe{Options: o, Metrics: newMetrics()}
+	p := &Probe{Options: o, Metrics: newMetrics(), inError: map[string]sets.Set[string]{}}
 	p.request = func(ctx context.Context) outcome {
 		found, availability, err := request(ctx)
 		for _, notify := range subscribers {
@@ -171,7 +183,18 @@ func (p *Probe) sync(ctx context.Context, _ factory.SyncContext) error {
 	if err := p.publish(ctx, p.last); err != nil {
 		return err
 	}
+	p.checkVolumes(ctx)
 	return p.checkQuotas(ctx)
+}
+
+// optionalClient returns the client for a request that nothing depends on, nil if none is due:
+// after a probe that failed the token may be old.
+func (p *Probe) optionalClient(ctx context.Context, due bool) *openstack.Client {
+	if !due || p.last.failed() || !p.last.Available {
+		return nil
+	}
+	client, _ := p.Client(ctx) // an error is that of the probe
+	return client
 }
 
 // due returns false for a retry after an error of the API server, which repeats only publish.

@@ -36,10 +36,10 @@ const (
 // Nothing depends on them: a failed request changes nothing. If OpenStack refuses the request,
 // there is no condition and no metric.
 func (p *Probe) checkQuotas(ctx context.Context) error {
-	due := p.Clock.Since(p.quotasAsked) >= quotaInterval
-	if p.Quotas != nil && due && !p.last.failed() && p.last.Available {
+	due := p.Quotas != nil && p.Clock.Since(p.quotasAsked) >= quotaInterval
+	if client := p.optionalClient(ctx, due); client != nil {
 		p.quotasAsked = p.Clock.Now()
-		found, err := p.Quotas(ctx)
+		found, err := p.Quotas(client, ctx)
 		if err != nil {
 			klog.FromContext(ctx).V(2).Info("OpenStack did not show its quotas", "reason", err.Error())
 		}

@@ -33,7 +33,8 @@ func newQuotaFixture(t *testing.T, conditions ...opv1.OperatorCondition) *quotaF
 	f := &quotaFixture{fixture: newFixture(t, c, conditions...), clock: c}
 	f.finds(available())
 	f.Driver = "manila.csi.openstack.org"
-	f.Probe.Quotas = func(context.Context) ([]openstack.Quota, error) {
+	f.Client = func(context.Context) (*openstack.Client, error) { return &openstack.Client{}, nil }
+	f.Probe.Quotas = func(*openstack.Client, context.Context) ([]openstack.Quota, error) {
 		if f.asked++; f.err != nil {
 			return nil, f.err
 		}
@@ -69,7 +70,7 @@ func (f *quotaFixture) quota(t *testing.T) (reason, message string) {
 	return "", ""
 }
 
-// series returns the values of a metric by resource.
+// series returns the values of a metric by its label besides the driver.
 func (f *quotaFixture) series(t *testing.T, name string) map[string]float64 {
 	t.Helper()
 	all := map[string]float64{}

@@ -20,6 +20,8 @@ import (
 	"fmt"
 	"path"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -59,6 +61,16 @@ func (c *Clients) start(ctx context.Context) {
 	for _, trigger := range c.triggers {
 		go trigger.RunWithContext(ctx)
 	}
+}
+
+// May returns whether the operator has a permission. To ask is better than to try: clusters alert
+// on requests that the API server refuses.
+func (c *Clients) May(ctx context.Context, do authorizationv1.ResourceAttributes) (bool, error) {
+	review, err := c.Kube.AuthorizationV1().SelfSubjectAccessReviews().
+		Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &do},
+		}, metav1.CreateOptions{})
+	return err == nil && review.Status.Allowed, err
 }
 
 // Cluster contains everything that a driver and its companion drivers need of the clusters that

@@ -220,19 +220,6 @@ func (w *Watcher) Client(ctx context.Context) (*openstack.Client, error) {
 	return accepted.Client, nil
 }
 
-// Quotas returns a function that reads quotas with the accepted login.
-func (w *Watcher) Quotas(
-	read func(*openstack.Client, context.Context) ([]openstack.Quota, error),
-) func(context.Context) ([]openstack.Quota, error) {
-	return func(ctx context.Context) ([]openstack.Quota, error) {
-		client, err := w.Client(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return read(client, ctx)
-	}
-}
-
 // Informer returns an informer that triggers a sync when the results of Accepted or Remarks may
 // have changed.
 func (w *Watcher) Informer() factory.Informer { return &w.changes }

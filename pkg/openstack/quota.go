@@ -118,23 +118,26 @@ func (c *Client) optional(ctx context.Context, service Service, path string, ans
 	if s == nil || s.used[service.label] == "" {
 		return errorf(NotOffered, "OpenStack's %s has answered no other request yet", service.name)
 	}
-	token, last := s.provider.Token(), s.optionals[path]
+	key, inError, _ := strings.Cut(path, "status=") // a refusal is one of all statuses
+	token, last := s.provider.Token(), s.optionals[key]
 	if last.final || last.token == token {
 		return last.err
 	}
 	if err = s.once(ctx, service, path, answer); err == nil {
+		delete(s.optionals, key)
 		return nil
 	}
 	endpoint := s.used[service.label]
 	failed := callError(service.name, endpoint, s.access, err)
 	status := statusOf(err)
 	if status == http.StatusForbidden || status == http.StatusNotFound {
-		failed = errorf(Forbidden, "OpenStack's %s at %s does not show quotas to this login (HTTP %d)%s",
-			service.name, redactedURL(endpoint), status, said(service.name, err))
+		what := map[bool]string{true: "quotas", false: "what is in error"}[inError == ""]
+		failed = errorf(Forbidden, "OpenStack's %s at %s does not show %s to this login (HTTP %d)%s",
+			service.name, redactedURL(endpoint), what, status, said(service.name, err))
 	}
 	if failed.Reason == Forbidden || status == http.StatusUnauthorized {
 		final := failed.Reason == Forbidden || last.err != nil
-		s.optionals[path] = refusedOption{token, final, failed}
+		s.optionals[key] = refusedOption{token, final, failed}
 	}
 	return failed
 }

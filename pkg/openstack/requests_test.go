@@ -59,8 +59,10 @@ func (s *fixture) sendAllOfOperators() {
 	_, shareTypes := client.ShareTypes(ctx)
 	_, volumeQuotas := client.VolumeQuotas(ctx)
 	_, shareQuotas := client.ShareQuotas(ctx)
+	_, volumeErrors := client.VolumesInError(ctx, "error")
+	_, shareErrors := client.SharesInError(ctx, "error")
 	check(s.t, errors.Join(types, volumeZones, computeZones, shareZones, expiry, shareTypes,
-		volumeQuotas, shareQuotas))
+		volumeQuotas, shareQuotas, volumeErrors, shareErrors))
 	gone := once(status(http.StatusNotFound))
 	gone.Service = simulator.Share
 	s.fault(gone)

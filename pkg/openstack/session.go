@@ -32,7 +32,7 @@ type session struct {
 	// refused is the error of the renewal that the identity service refused.
 	refused atomic.Pointer[error]
 	renewal atomic.Pointer[renewal]
-	// optionals are the refusals of optional requests, by path and query.
+	// optionals are the refusals of optional requests, by path and query without a status.
 	optionals map[string]refusedOption
 }
 

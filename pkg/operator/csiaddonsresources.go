@@ -165,7 +165,7 @@ func (r *addonsObjects) remove(ctx context.Context, recorder events.Recorder, fi
 		return err
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
-	allowed, err := r.may(ctx, authorizationv1.ResourceAttributes{
+	allowed, err := r.cluster.Side(flavour.Guest).May(ctx, authorizationv1.ResourceAttributes{
 		Verb: "delete", Group: resource.Group, Resource: resource.Resource,
 		Namespace: object.Namespace, Name: object.Name,
 	})

@@ -166,7 +166,7 @@ func (d *driver) askAboutPods(
 // lacksPriority returns whether a PriorityClass is known not to exist: only the admission of pods
 // would refuse it. Roles that another operator writes may not permit the request.
 func (d *driver) lacksPriority(ctx context.Context, kube kubernetes.Interface, name string) bool {
-	allowed, err := d.may(ctx, authorizationv1.ResourceAttributes{
+	allowed, err := d.cluster.Side(flavour.Guest).May(ctx, authorizationv1.ResourceAttributes{
 		Verb: "get", Group: "scheduling.k8s.io", Resource: "priorityclasses", Name: name,
 	})
 	if err != nil || !allowed {

@@ -157,7 +157,8 @@ func (d *driver) releaseOfOpenShift(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	allowed, err := d.may(ctx, authorizationv1.ResourceAttributes{
+	guest := d.cluster.Side(flavour.Guest)
+	allowed, err := guest.May(ctx, authorizationv1.ResourceAttributes{
 		Verb: "get", Resource: "configmaps", Namespace: namespace, Name: name,
 	})
 	if err == nil && !allowed {
@@ -165,22 +166,11 @@ func (d *driver) releaseOfOpenShift(ctx context.Context) string {
 	}
 	var object *corev1.ConfigMap
 	if err == nil {
-		object, err = d.cluster.Side(flavour.Guest).Kube.CoreV1().ConfigMaps(namespace).
-			Get(ctx, name, metav1.GetOptions{})
+		object, err = guest.Kube.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	}
 	if err != nil {
 		klog.FromContext(ctx).Info("Cannot read the release of OpenShift", "err", err)
 		return ""
 	}
 	return object.Data["releaseVersion"]
-}
-
-// may returns whether the operator has a permission on the guest side. To ask is better than to
-// try: clusters alert on requests that the API server refuses.
-func (d *driver) may(ctx context.Context, do authorizationv1.ResourceAttributes) (bool, error) {
-	review, err := d.cluster.Side(flavour.Guest).Kube.AuthorizationV1().SelfSubjectAccessReviews().
-		Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &do},
-		}, metav1.CreateOptions{})
-	return err == nil && review.Status.Allowed, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/cluster"
 	"github.com/openstack-csi/csi-operator/pkg/credential"
+	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/hook"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/settings"
@@ -136,6 +137,6 @@ func (d Dependencies) ProbeOptions(
 	return cloudprobe.Options{
 		Service: service, FieldManager: fieldManager, Operator: d.Cluster.Operator, Events: d.Events,
 		Clock: d.Clock, Interval: d.Settings.PollInterval, Access: access,
-		Driver: d.Driver,
+		Driver: d.Driver, Guest: d.Cluster.Side(flavour.Guest),
 	}
 }

@@ -41,7 +41,6 @@ func reasonsForUnused() map[string]string {
 		"endpoints *":                     sidecars,
 		"leases *":                        sidecars,
 		"persistentvolumeclaims/status *": sidecars,
-		"persistentvolumes get":           sidecars,
 		"pods *":                          sidecars,
 		"subjectaccessreviews create":     sidecars,
 		"volumesnapshotclasses watch":     sidecars,

@@ -73,7 +73,8 @@ func (r request) isForAddons() bool { return strings.Contains(r.Name+r.Resource,
 // isAskedFor returns true for a request that an operator sends only if the API server has said that
 // it may, and for that question, which everybody may ask.
 func (r request) isAskedFor() bool {
-	return r.Resource == "priorityclasses" || strings.HasPrefix(r.Resource, "selfsubject")
+	return r.Resource == "priorityclasses" || r.Resource == "persistentvolumes" ||
+		strings.HasPrefix(r.Resource, "selfsubject")
 }
 
 func (r request) ofResource() string {

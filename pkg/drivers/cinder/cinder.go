@@ -69,7 +69,8 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	types := newVolumeTypes(s, sources.choices, credentials)
 	config := newConfigSync(s, sources, tracker, types, credentials)
 	probe := newProbe(s, sources, tracker, types, credentials)
-	probe.Quotas = credentials.Quotas((*openstack.Client).VolumeQuotas)
+	probe.Client, probe.Quotas = credentials.Client, (*openstack.Client).VolumeQuotas
+	probe.Errors, probe.InError = openstack.VolumeErrors(), (*openstack.Client).VolumesInError
 	return plugin.Components{
 		ControllerHooks: config.controllerHooks(),
 		NodeHooks:       config.nodeHooks(),

@@ -83,7 +83,8 @@ func setup(s plugin.Dependencies) (plugin.Components, error) {
 	poll := s.ProbeOptions(service, "Manila-Gate", credentials)
 	poll.Triggers, poll.OnTrigger = choices.Informers(), topology.tracker.Refresh
 	poll.Reads = []factory.Informer{topology.deployed}
-	poll.Quotas = credentials.Quotas((*openstack.Client).ShareQuotas)
+	poll.Client, poll.Quotas = credentials.Client, (*openstack.Client).ShareQuotas
+	poll.Errors, poll.InError = openstack.ShareErrors(), (*openstack.Client).SharesInError
 	shareTypes := func(ctx context.Context) ([]openstack.Type, error) {
 		client, err := credentials.Client(ctx)
 		if err != nil {

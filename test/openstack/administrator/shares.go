@@ -35,7 +35,7 @@ func Shares(ctx context.Context, cloudsYAML []byte) (*gophercloud.ServiceClient,
 	return client, err
 }
 
-// CreateVolume begins to create a volume with a name, and returns its ID.
+// CreateVolume creates a volume with a name, and returns its ID when it is available.
 func CreateVolume(ctx context.Context, cloudsYAML []byte, name string) (id string, err error) {
 	client, err := connect(ctx, cloudsYAML, openstack.NewBlockStorageV3)
 	if err != nil {
@@ -45,7 +45,11 @@ func CreateVolume(ctx context.Context, cloudsYAML []byte, name string) (id strin
 	if err != nil {
 		return "", err
 	}
-	return created.ID, nil
+	return created.ID, wait.PollUntilContextTimeout(ctx, interval, patience, true,
+		func(ctx context.Context) (bool, error) {
+			found, err := volumes.Get(ctx, client, created.ID).Extract()
+			return err == nil && found.Status == "available", err
+		})
 }
 
 // connect returns a client of a service.
