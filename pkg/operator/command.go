@@ -35,7 +35,7 @@ func NewCommand(
 		Version: version.Get().String(),
 	}
 	drivers := append([]plugin.Driver{leader}, companions...)
-	root.AddCommand(newStartCommand(ctx, name, drivers))
+	root.AddCommand(newStartCommand(ctx, name, drivers), newProbeCommand(ctx))
 	return root
 }
 

@@ -21,6 +21,7 @@ func levels() []level {
 		{2, "pkg/openstack"},
 		{0, "pkg/version"},
 		{0, "pkg/lease"},
+		{0, "pkg/nodeprobe"},
 		{1, "pkg/host"},
 		{0, "pkg/position"},
 		{0, "hack/sbom/bill"},
