@@ -17,7 +17,7 @@ import (
 const (
 	maxItems = 1000
 	maxName  = 255
-	// maxTypes is the maximum number of share types, volume types or volumes. The administrator can
+	// maxTypes is the maximum number of share types, volume types, volumes or servers. The administrator can
 	// choose among all types, so it is larger than the number of StorageClasses of an operator.
 	maxTypes = 10_000
 	// shareZonesVersion is the first microversion with the list of zones at its present path.
@@ -124,7 +124,8 @@ func (c *Client) ShareTypes(ctx context.Context) (types []Type, err error) {
 // VolumeTypes returns the volume types that Cinder offers to the project, in Cinder's order: those
 // that are public, and those that the project was given access to, at most 10,000.
 func (c *Client) VolumeTypes(ctx context.Context) ([]Type, error) {
-	return pages(ctx, c, "types", func(t foundType) string { return t.ID }, foundType.convert)
+	id := func(t foundType) string { return t.ID }
+	return pages(ctx, c, Cinder(), list[foundType, Type]{"types", id, foundType.convert})
 }
 
 // Volume is a volume of Cinder. Its fields are from the cloud; the ID is safe in URLs and messages.
@@ -145,37 +146,56 @@ type Attachment struct {
 // Volumes returns all volumes of the project, at most 10,000.
 func (c *Client) Volumes(ctx context.Context) ([]Volume, error) {
 	id := func(v Volume) string { return v.ID }
-	return pages(ctx, c, "volumes/detail", id, func(v Volume) (string, Volume) { return v.ID, v })
+	return pages(ctx, c, Cinder(), list[Volume, Volume]{
+		"volumes/detail", id, func(v Volume) (string, Volume) { return v.ID, v },
+	})
 }
 
-// pages returns the items of all pages of a list of Cinder. id returns the ID of an item, the other
-// function what checked needs.
+// Servers returns the IDs of all servers of the project, at most 10,000.
+func (c *Client) Servers(ctx context.Context) ([]string, error) {
+	type server struct{ ID string }
+	id := func(s server) string { return s.ID }
+	return pages(ctx, c, Nova(), list[server, string]{
+		"servers", id, func(s server) (string, string) { return s.ID, s.ID },
+	})
+}
+
+// list is a list in pages. id returns the ID of an item, convert what checked needs.
+type list[T, R any] struct {
+	path    string
+	id      func(T) string
+	convert func(T) (string, R)
+}
+
+// pages returns the items of all pages of a list of Cinder or Nova.
 func pages[T, R any](
-	ctx context.Context, c *Client, path string, id func(T) string, convert func(T) (string, R),
+	ctx context.Context, c *Client, service Service, of list[T, R],
 ) (all []R, err error) {
-	err = c.call(ctx, Cinder(), func(endpoint *gophercloud.ServiceClient) error {
+	err = c.call(ctx, service, func(endpoint *gophercloud.ServiceClient) error {
 		all = []R{}
-		for next := path; next != ""; {
+		for next := of.path; next != ""; {
 			var page struct {
 				Types   *[]T `json:"volume_types"`
 				Volumes *[]T `json:"volumes"`
+				Servers *[]T `json:"servers"`
 				// Links to the next page, if any.
 				TypeLinks   []any `json:"volume_type_links"`
 				VolumeLinks []any `json:"volumes_links"`
+				ServerLinks []any `json:"servers_links"`
 			}
 			if err := read(ctx, endpoint, next, &page); err != nil {
 				return err
 			}
-			items := cmp.Or(page.Types, page.Volumes)
-			more, err := checked(items, maxTypes, convert)
+			items := cmp.Or(page.Types, page.Volumes, page.Servers)
+			more, err := checked(items, maxTypes, of.convert)
 			if err != nil {
 				return err
 			}
 			if all, next = append(all, more...), ""; len(all) > maxTypes {
 				return TooManyError(maxTypes)
 			}
-			if len(more) > 0 && len(page.TypeLinks)+len(page.VolumeLinks) > 0 {
-				next = path + "?marker=" + url.QueryEscape(id((*items)[len(more)-1]))
+			if len(more) > 0 && len(page.TypeLinks)+len(page.VolumeLinks)+len(page.ServerLinks) > 0 {
+				next = of.path + "?marker=" + url.QueryEscape(of.id((*items)[len(more)-1]))
 			}
 		}
 		return nil

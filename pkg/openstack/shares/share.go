@@ -33,7 +33,9 @@ type Share struct {
 	// RulesStatus is the state of all access rules together: active, syncing or error. Manila counts
 	// only instances of the share that are available.
 	RulesStatus string
-	Metadata    map[string]string
+	// Network is the ID of the share network, "" without one.
+	Network  string
+	Metadata map[string]string
 }
 
 // foundShare is a share in an answer of Manila. The type of gophercloud lacks a field.
@@ -44,12 +46,13 @@ type foundShare struct {
 	Protocol    string            `json:"share_proto"`
 	Size        int               `json:"size"`
 	RulesStatus string            `json:"access_rules_status"`
+	Network     string            `json:"share_network_id"`
 	Metadata    map[string]string `json:"metadata"`
 }
 
 func shareOf(found foundShare) (Share, error) {
 	valid := openstack.IsID(found.ID) && isShort(found.Name) && isShort(found.Status) &&
-		isShort(found.Protocol) && isShort(found.RulesStatus)
+		isShort(found.Protocol) && isShort(found.RulesStatus) && isShort(found.Network)
 	for key, value := range found.Metadata {
 		valid = valid && isShort(key) && isShort(value)
 	}

@@ -3,6 +3,7 @@
 package shares
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -230,4 +231,22 @@ func (r *Requests) Find(ctx context.Context, shareID string) (share Share, exist
 		return err
 	})
 	return share, err == nil, ignoreNotFound(err)
+}
+
+// Exports returns the paths of a share that clients mount, such as 192.0.2.1:/share, the preferred
+// ones first. Each has at most 1023 arbitrary characters.
+func (r *Requests) Exports(ctx context.Context, shareID string) (paths []string, _ error) {
+	err := r.call(ctx, func(client *gophercloud.ServiceClient) error {
+		found, err := shares.ListExportLocations(ctx, client, shareID).Extract()
+		slices.SortStableFunc(found, func(a, b shares.ExportLocation) int {
+			return cmp.Compare(fmt.Sprint(b.Preferred), fmt.Sprint(a.Preferred))
+		})
+		for _, location := range found {
+			if isShort(location.Path) {
+				paths = append(paths, location.Path)
+			}
+		}
+		return err
+	})
+	return paths, err
 }

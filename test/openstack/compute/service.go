@@ -5,7 +5,9 @@ package compute
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/openstack-csi/csi-operator/test/openstack/blockstorage"
@@ -63,6 +65,7 @@ func New(config Config) *Service {
 		Minimum: rest.Version{Major: 2, Minor: 1}, Maximum: rest.Version{Major: 2, Minor: 93},
 		Service: "compute", Header: "X-OpenStack-Nova-API-Version",
 	}, config.Worker, map[string]rest.Handler{
+		"GET /servers":                                            s.listServers,
 		"GET /servers/{server}":                                   s.showServer,
 		"POST /servers/{server}/os-volume_attachments":            s.attach,
 		"DELETE /servers/{server}/os-volume_attachments/{volume}": s.detach,
@@ -94,6 +97,17 @@ func (s *Service) Resize(ctx context.Context, serverID, volumeID string) error {
 		return nil
 	}
 	return machine.Resize(ctx, volumeID)
+}
+
+// listServers answers with all servers in one page; API reference: List Servers.
+func (s *Service) listServers(r *rest.Request) (rest.Answer, error) {
+	list := []any{}
+	for _, id := range slices.Sorted(maps.Keys(s.servers)) {
+		list = append(list, map[string]any{
+			"id": id, "name": s.servers[id].Name, "links": r.Links("servers", id),
+		})
+	}
+	return rest.Answer{Content: map[string]any{"servers": list}}, nil
 }
 
 func (s *Service) showServer(r *rest.Request) (rest.Answer, error) {
