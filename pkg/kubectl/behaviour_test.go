@@ -456,7 +456,7 @@ func TestPageNamesThePermissionsOfMustGather(t *testing.T) {
 func recording(t *testing.T, s *scenario, used map[string]bool) *options {
 	t.Helper()
 	o := s.options(t)
-	inner := s.client(t).(client.WithWatch)
+	inner := s.client(t)
 	add := func(verb string, object runtime.Object) error {
 		kind, err := apiutil.GVKForObject(object, inner.Scheme())
 		if err != nil {

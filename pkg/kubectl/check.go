@@ -21,6 +21,9 @@ type check struct {
 	file string
 	// values means to print values of the chart for an installation of others.
 	values bool
+	// nodes means to check the nodes, with a pod of the image on each; clean only to delete the pods.
+	nodes, clean bool
+	image        string
 }
 
 func newCheckCommand(o *options) *cobra.Command {
@@ -50,11 +53,22 @@ func newCheckCommand(o *options) *cobra.Command {
 	cmd.Flags().BoolVar(&c.values, "values", false,
 		"Print values of the Helm chart for an installation of the charts of cloud-provider-openstack, "+
 			"or for a file with their values or a cloud.conf (-f). They contain the credentials.")
+	cmd.Flags().BoolVar(&c.nodes, "nodes", false,
+		"Check the nodes after the installation, with a privileged pod on each for a few seconds.")
+	cmd.Flags().StringVar(&c.image, "image", "",
+		"Image for --nodes. The default is that of the operator, which is not visible on HyperShift.")
+	cmd.Flags().BoolVar(&c.clean, "clean", false,
+		"With --nodes, only delete the pods of a check that was killed.")
 	return cmd
 }
 
 func (c *check) run(ctx context.Context, s *session, _ []string) error {
-	if c.values {
+	switch {
+	case !c.nodes && (c.clean || c.image != ""), c.nodes && (c.values || c.file != ""):
+		return usage("--clean and --image are for --nodes, which is neither for --values nor for -f")
+	case c.nodes:
+		return c.checkNodes(ctx, s)
+	case c.values:
 		return c.printValues(ctx, s)
 	}
 	if c.file != "" {

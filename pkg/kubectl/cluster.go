@@ -32,7 +32,7 @@ import (
 
 // cluster reads objects of an API server, and remembers the kinds that it may not read.
 type cluster struct {
-	client.Client
+	client.WithWatch
 
 	// flavour decides names. recognize sets it; without it they are those of OpenShift.
 	flavour flavour.Flavour
@@ -84,12 +84,12 @@ func newScheme() (*runtime.Scheme, error) {
 	return all, types.AddToScheme(all)
 }
 
-func connect(config *rest.Config) (client.Client, error) {
+func connect(config *rest.Config) (client.WithWatch, error) {
 	types, err := newScheme()
 	if err != nil {
 		return nil, err
 	}
-	return client.New(config, client.Options{Scheme: types, Mapper: newMapper()})
+	return client.NewWithWatch(config, client.Options{Scheme: types, Mapper: newMapper()})
 }
 
 // newMapper returns the resources of all kinds. So no command needs discovery, whose requests have

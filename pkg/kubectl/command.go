@@ -142,7 +142,7 @@ type options struct {
 	clock clock.PassiveClock
 	// interval is the time between two reports of `status --wait`.
 	interval time.Duration
-	connect  func(*rest.Config) (client.Client, error)
+	connect  func(*rest.Config) (client.WithWatch, error)
 	readLogs func(*rest.Config) (logReader, error)
 	// discover returns the kinds of a cluster.
 	discover func(*rest.Config) (discovery.ServerResourcesInterface, error)
@@ -272,7 +272,7 @@ func (o *options) dial(config *rest.Config, of string) (*cluster, error) {
 	config.Timeout = o.timeout // of each request of discovery, which has no context
 	resources, err := o.discover(config)
 	return &cluster{
-		Client: c, of: of, hidden: map[string]bool{}, logs: logs, resources: resources,
+		WithWatch: c, of: of, hidden: map[string]bool{}, logs: logs, resources: resources,
 	}, err
 }
 

@@ -119,7 +119,7 @@ func (j *laboratory) ask(t *testing.T, s *broken.Situation) (first, all string, 
 	o := newOptions()
 	o.clock = clocktesting.NewFakePassiveClock(generatedAt())
 	here, there := j.objects(t, s)
-	o.connect = func(config *rest.Config) (client.Client, error) {
+	o.connect = func(config *rest.Config) (client.WithWatch, error) {
 		objects := here
 		if config.Host == "https://management" {
 			objects = there

@@ -104,7 +104,7 @@ func (s *session) readGuest(
 	o := *s.options
 	o.hostedControl = plane.GetNamespace()
 	there := &session{options: &o, management: &cluster{
-		Client: s.guest.Client, of: " of the management cluster", hidden: map[string]bool{},
+		WithWatch: s.guest.WithWatch, of: " of the management cluster", hidden: map[string]bool{},
 		logs: s.guest.logs,
 	}}
 	var report *Status

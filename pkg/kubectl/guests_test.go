@@ -44,7 +44,7 @@ func guestKubeconfig(server string) string {
 
 // management returns the client of a management cluster. The control plane of guest a is that of
 // objects.yaml, and the Secret of guest "secret" may not be read.
-func management(t *testing.T) client.Client {
+func management(t *testing.T) client.WithWatch {
 	t.Helper()
 	types, err := newScheme()
 	assert.NilError(t, err)
@@ -78,7 +78,7 @@ func TestAllGuestsPrintsTheWorstFirst(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		o.connect = func(config *rest.Config) (client.Client, error) {
+		o.connect = func(config *rest.Config) (client.WithWatch, error) {
 			switch config.Host {
 			case "https://a", "https://gone":
 				return guest, nil
@@ -133,7 +133,7 @@ users: [{name: a, user: {token: t, tokenFile: /token, client-certificate: /crt, 
 		"": nil,
 	} {
 		objects := hosted("a", kubeconfig)
-		from := &cluster{Client: fake.NewClientBuilder().WithObjects(objects[1]).Build()}
+		from := &cluster{WithWatch: fake.NewClientBuilder().WithObjects(objects[1]).Build()}
 		got, err := guestConfig(t.Context(), from, *objects[0].(*unstructured.Unstructured))
 		assert.Check(t, is.DeepEqual(want, got), "configuration")
 		assert.Check(t, (err == nil) == (want != nil), "error %v", err)
@@ -150,7 +150,7 @@ func FuzzGuestConfig(f *testing.F) {
 	f.Add(strings.Repeat("#", size+1))
 	f.Fuzz(func(t *testing.T, text string) {
 		objects := hosted("a", text)
-		from := &cluster{Client: fake.NewClientBuilder().WithObjects(objects[1]).Build()}
+		from := &cluster{WithWatch: fake.NewClientBuilder().WithObjects(objects[1]).Build()}
 		budget.Check(t, func() {
 			_, _ = guestConfig(t.Context(), from, *objects[0].(*unstructured.Unstructured))
 		})

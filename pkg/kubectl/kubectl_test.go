@@ -98,15 +98,15 @@ func (s *scenario) options(t *testing.T) *options {
 	return o
 }
 
-func connectTo(o *options, c client.Client) {
-	o.connect = func(*rest.Config) (client.Client, error) { return c, nil }
+func connectTo(o *options, c client.WithWatch) {
+	o.connect = func(*rest.Config) (client.WithWatch, error) { return c, nil }
 }
 
 // getter reads an object.
 type getter func(context.Context, client.WithWatch, client.ObjectKey, client.Object) error
 
-func onGet(c client.Client, get getter) client.WithWatch {
-	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context,
+func onGet(c client.WithWatch, get getter) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{Get: func(ctx context.Context,
 		c client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption,
 	) error {
 		return get(ctx, c, key, object)
@@ -134,7 +134,7 @@ func logsOf(text func(pod *corev1.Pod) (string, error)) func(*rest.Config) (logR
 	}
 }
 
-func (s *scenario) client(t *testing.T) client.Client {
+func (s *scenario) client(t *testing.T) client.WithWatch {
 	t.Helper()
 	types, err := newScheme()
 	assert.NilError(t, err)
@@ -185,7 +185,7 @@ func decoded(types *runtime.Scheme, u unstructured.Unstructured) (runtime.Object
 
 // refusals refuses requests for the forbidden kinds.
 func (s *scenario) refusals(types *runtime.Scheme) interceptor.Funcs {
-	kinds := &cluster{Client: fake.NewClientBuilder().WithScheme(types).Build()}
+	kinds := &cluster{WithWatch: fake.NewClientBuilder().WithScheme(types).Build()}
 	funcs := onRead(func(_ string, object runtime.Object) error {
 		kind := kinds.kind(object)
 		if slices.Contains(s.Forbidden, kind) {

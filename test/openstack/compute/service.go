@@ -65,8 +65,8 @@ func New(config Config) *Service {
 		Minimum: rest.Version{Major: 2, Minor: 1}, Maximum: rest.Version{Major: 2, Minor: 93},
 		Service: "compute", Header: "X-OpenStack-Nova-API-Version",
 	}, config.Worker, map[string]rest.Handler{
-		"GET /servers":                                            s.listServers,
-		"GET /servers/{server}":                                   s.showServer,
+		"GET /servers":          s.listServers,
+		"GET /servers/{server}": s.showServer,
 		"POST /servers/{server}/os-volume_attachments":            s.attach,
 		"DELETE /servers/{server}/os-volume_attachments/{volume}": s.detach,
 	})
