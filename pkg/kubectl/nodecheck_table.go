@@ -134,7 +134,7 @@ func (n *nodeCheck) wrong(node *Node) (links []Link) {
 			then("Check the route to 169.254.169.254")},
 		{isOther(r.ConfigDrive, r.Metadata), linkf(Problem, "has the config drive of another server")},
 		{isOther(node.metadata(), node.Server), linkf(Problem, "has a providerID of another server than "+
-			"its metadata, so volumes are attached to the other one").then("Delete the Node, and "+
+			"its metadata, so volumes are attached to the other one").then("Delete the Node, and " +
 			"restart its kubelet")},
 		{n.servers != nil && id != "" && !n.servers[id], linkf(Problem, "is a server that Nova does not "+
 			"list").then("Check whether %s is the login to the project of this cluster", n.clouds)},
