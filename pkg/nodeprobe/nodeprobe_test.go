@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -130,25 +131,22 @@ func probe(t *testing.T, chosen []part) (got, want Result) {
 	}.Probe(t.Context()), want
 }
 
-// Each node consists of a part of each kind; all pairs of parts occur. What it reports is accepted.
+// Each node consists of a random part of each kind. What it reports is accepted.
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	all := parts()
-	for shift := range 5 {
-		for step := range 5 {
-			for turn := range 5 {
-				var chosen []part
-				for i, kind := range all {
-					chosen = append(chosen, kind[(turn+i*step+i*i*shift)%len(kind)])
-				}
-				got, want := probe(t, chosen)
-				assert.Assert(t, is.DeepEqual(got, want), "%q", chosen)
-				text, err := json.Marshal(got)
-				assert.NilError(t, err)
-				parsed, err := Parse(string(text) + "\n")
-				assert.Check(t, err == nil && is.DeepEqual(parsed, got)().Success(), "%s: %v", text, err)
-			}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same nodes each time
+	for range 300 {
+		var chosen []part
+		for _, kind := range parts() {
+			chosen = append(chosen, kind[random.IntN(len(kind))])
 		}
+		got, want := probe(t, chosen)
+		assert.Assert(t, is.DeepEqual(got, want))
+		text, err := json.Marshal(got)
+		assert.NilError(t, err)
+		parsed, err := Parse(string(text) + "\n")
+		assert.NilError(t, err, string(text))
+		assert.Check(t, is.DeepEqual(parsed, got))
 	}
 }
 
@@ -190,10 +188,9 @@ func TestParseRefuses(t *testing.T) {
 		"", "null null", "[]", "{", `{"nfs": 1}`, `{"token": "a"}`, `{"dmi": "a"}`, `{"dmi": "unknown"}`,
 		`{"metadata": "\u001b[31m"}`, `{"configDrive": "x"}`, `{"servers": {"192.0.2.1": "fine"}}`,
 		`{"servers": {"a b": "reached"}}`, string(valid) + "x", string(valid) + string(valid),
-		string(tooMany), string(valid) + strings.Repeat(" ", 4096) + "x" + strings.Repeat(" ", 4096),
+		string(tooMany), strings.Repeat(" ", 4096) + string(valid),
 	} {
 		_, err := Parse(text)
-		isCut := len(text) > 4096 // what follows was never written
-		assert.Check(t, (err != nil) == !isCut, "%.100q: %v", text, err)
+		assert.Check(t, err != nil, text)
 	}
 }
