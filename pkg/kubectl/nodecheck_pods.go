@@ -113,12 +113,12 @@ func (n *nodeCheck) probe(ctx context.Context) error {
 			}
 		case <-ticks.C:
 			idle++
-			refusal := ""
+			w := diagnosis.Workload{}
 			if !begun {
-				refusal = diagnosis.FailedCreate(events(ctx, n.guest, set))
+				w.Failure = diagnosis.FailedCreate(events(ctx, n.guest, set))
 			}
-			if refusal != "" {
-				return errors.New("the pods of the check are refused: " + diagnosis.Short(refusal))
+			if _, trouble, _ := w.Trouble(); trouble != "" {
+				return errors.New("pods of the check: " + trouble)
 			}
 			if stream == nil { // the API server ends a watch after a time
 				if pods, err = n.watch(ctx, set); err != nil {
@@ -143,9 +143,6 @@ func (n *nodeCheck) take(pod *corev1.Pod) bool {
 	if node == nil {
 		return false
 	}
-	if _, _, trouble := diagnosis.PodTrouble(pod); trouble != "" {
-		node.Why = "is not done with the check: " + trouble
-	}
 	for _, c := range pod.Status.InitContainerStatuses {
 		ended := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
 		if ended == nil {
@@ -162,6 +159,9 @@ func (n *nodeCheck) take(pod *corev1.Pod) bool {
 		}
 		delete(n.waiting, node.Name)
 		return true
+	}
+	if _, _, trouble := diagnosis.PodTrouble(pod); trouble != "" {
+		node.Why = "is not done with the check: " + trouble
 	}
 	return false
 }

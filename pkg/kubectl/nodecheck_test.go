@@ -46,8 +46,8 @@ type playedNodes struct {
 	to   []*watch.FakeWatcher
 }
 
-// serverOf returns the ID of the server of a node.
-func serverOf(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }
+// serverID returns the ID of the server of a node.
+func serverID(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }
 
 // play returns a cluster of n ready nodes: node-0 and so on.
 func play(t *testing.T, n int, s *scenario) *playedNodes {
@@ -56,7 +56,7 @@ func play(t *testing.T, n int, s *scenario) *playedNodes {
 	s.Remove = append(s.Remove, "Node worker-1", "Node worker-2")
 	for i := range n {
 		p.names = append(p.names, fmt.Sprint("node-", i))
-		node := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: "openstack://region/" + serverOf(i)}}
+		node := &corev1.Node{Spec: corev1.NodeSpec{ProviderID: "openstack://region/" + serverID(i)}}
 		node.Name, node.Kind, node.APIVersion = p.names[i], "Node", "v1"
 		node.Status.Conditions = []corev1.NodeCondition{{Type: "Ready", Status: "True"}}
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(node)
@@ -65,9 +65,9 @@ func play(t *testing.T, n int, s *scenario) *playedNodes {
 	}
 	p.options = s.options(t)
 	p.options.interval = time.Millisecond
-	p.WithWatch = interceptor.NewClient(s.client(t), interceptor.Funcs{
-		Create: p.create, Watch: p.watch,
-	})
+	c, err := p.options.connect(nil)
+	assert.NilError(t, err)
+	p.WithWatch = interceptor.NewClient(c, interceptor.Funcs{Create: p.create, Watch: p.watch})
 	connectTo(p.options, p)
 	return p
 }
@@ -97,7 +97,7 @@ func (p *playedNodes) create(
 	ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption,
 ) error {
 	set, isSet := o.(*appsv1.DaemonSet)
-	if !isSet || set.Labels[checkLabel] == "" {
+	if !isSet || len(p.to) == 0 {
 		return c.Create(ctx, o, options...)
 	}
 	set.UID, p.set = "set", set
@@ -108,7 +108,7 @@ func (p *playedNodes) create(
 	}
 	for i, name := range p.names {
 		r := nodeprobe.Result{
-			NFS: true, Kubelet: true, Metadata: serverOf(i), DMI: serverOf(i),
+			NFS: true, Kubelet: true, Metadata: serverID(i), DMI: serverID(i),
 			Servers: map[string]string{"192.0.2.1": nodeprobe.Reached},
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: name}}
@@ -162,7 +162,7 @@ func TestCheckNodesSaysWhatIsWrong(t *testing.T) {
 			}
 		}
 	}
-	const rest = "node-0 ok 1/1 service ok ok 24/25 off "
+	const rest = "node-0 ok 1/1 service ok ok 1/2 off "
 	for want, play1 := range map[string]func(string, *nodeprobe.Result, *corev1.Pod){
 		"!! node node-1 is not done with the check: container probe is in ImagePullBackOff": waits(
 			"ImagePullBackOff"),
@@ -189,17 +189,17 @@ func TestCheckNodesSaysWhatIsWrong(t *testing.T) {
 		"!! node node-1, node-2 has no config drive, and gets no answer of the metadata": reports(
 			func(r *nodeprobe.Result) { r.Metadata = "" }),
 		"!! node node-1, node-2 has the config drive of another server": reports(
-			func(r *nodeprobe.Result) { r.ConfigDrive = serverOf(9) }),
+			func(r *nodeprobe.Result) { r.ConfigDrive = serverID(9) }),
 		"node-2 ok 1/1 service other ok -": reports(
-			func(r *nodeprobe.Result) { r.Metadata = serverOf(9) }),
+			func(r *nodeprobe.Result) { r.Metadata = serverID(9) }),
 		"!! node node-1, node-2 has a providerID of another server than its metadata": reports(
-			func(r *nodeprobe.Result) { r.Metadata = serverOf(9) }),
+			func(r *nodeprobe.Result) { r.Metadata = serverID(9) }),
 		"!! node node-1, node-2 has another folder of the kubelet than the drivers use. Compare": reports(
 			func(r *nodeprobe.Result) { r.Kubelet = false }),
 		"! node node-1 has no room for another volume of Cinder": nil,
 	} {
 		p := play(t, 3, &scenario{})
-		p.attach(t, map[string]int{"node-0": 24, "node-1": 25})
+		p.attach(t, map[string]int{"node-0": 1, "node-1": 2})
 		if play1 != nil {
 			p.play = play1
 		}
@@ -209,12 +209,12 @@ func TestCheckNodesSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// attach makes two nodes have a limit of 25 volumes, and attaches volumes.
+// attach makes two nodes have a limit of 2 volumes, and attaches volumes.
 func (p *playedNodes) attach(t *testing.T, counts map[string]int) {
 	t.Helper()
 	for node, count := range counts {
 		driver := storagev1.CSINodeDriver{Name: onOpenShift("cinder").name, NodeID: node}
-		driver.Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To[int32](25)}
+		driver.Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To[int32](2)}
 		csi := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}}
 		csi.Spec.Drivers = []storagev1.CSINodeDriver{driver}
 		assert.NilError(t, p.Create(t.Context(), csi))
@@ -238,7 +238,7 @@ func TestCheckNodesIsSafe(t *testing.T) {
 	silent := &corev1.Node{}
 	assert.NilError(t, p.Get(t.Context(), client.ObjectKey{Name: "node-1"}, silent))
 	silent.Status.Conditions[0].Status = corev1.ConditionUnknown
-	assert.NilError(t, p.Update(t.Context(), silent))
+	assert.NilError(t, p.Status().Update(t.Context(), silent))
 	code, got := p.check(t)
 	assert.Check(t, code == exitFailed && strings.Contains(got, "node-0 ok") &&
 		strings.Contains(got, "node-1 ?") && strings.Contains(got, "!! node node-1 has not answered for"),
@@ -251,7 +251,7 @@ func TestCheckNodesIsSafe(t *testing.T) {
 			"probe-node", "--pod-folder=var/lib/kubelet/pods/$(POD_UID)",
 		}), "%+v", spec)
 
-	p.set = nil
+	p.set, p.to = nil, nil
 	assert.NilError(t, p.WithWatch.Create(t.Context(), earlier.DeepCopy()))
 	code, got = p.check(t, "--clean")
 	assert.Check(t, code == exitOK && p.set == nil && strings.Contains(got, "Deleting DaemonSet "+
@@ -260,20 +260,22 @@ func TestCheckNodesIsSafe(t *testing.T) {
 
 func TestCheckNodesRefuses(t *testing.T) {
 	t.Parallel()
-	operator := "Deployment manila-csi-driver-operator"
+	operators := []string{
+		"Deployment manila-csi-driver-operator", "Deployment openstack-cinder-csi-driver-operator",
+	}
 	for want, test := range map[string]struct {
 		s       scenario
 		refusal string
 		args    string
 		code    int
 	}{
-		`the pods of the check are refused: violates PodSecurity "baseline"`: {
+		`pods of the check: no more can be created: violates PodSecurity "baseline"`: {
 			refusal: `Error creating: pods "a-b" is forbidden: violates PodSecurity "baseline"`,
 			code:    exitFailed,
 		},
-		"Name the image of one with --image": {s: scenario{Remove: []string{operator}}, code: exitUsage},
+		"Name the image of one with --image": {s: scenario{Remove: operators}, code: exitUsage},
 		"ok all 2 nodes can use volumes": {
-			s: scenario{Remove: []string{operator}}, args: "--image=a", code: exitOK,
+			s: scenario{Remove: operators}, args: "--image=a", code: exitOK,
 		},
 		"no DaemonSet of a driver is visible": {
 			s: scenario{Forbidden: []string{"DaemonSets"}}, code: exitFailed,
@@ -294,7 +296,7 @@ func TestCheckNodesRefuses(t *testing.T) {
 func TestCheckNodesComparesWithOpenStack(t *testing.T) {
 	t.Parallel()
 	cloud, clouds := newCloud(t, simulator.Config{ShareTypes: []simulator.ShareType{{Name: "a"}}})
-	cloud.AddServer(simulator.Server{ID: serverOf(0), Name: "node-0"})
+	cloud.AddServer(simulator.Server{ID: serverID(0), Name: "node-0"})
 	stock(t, cloud, "c1")
 	p := play(t, 2, marked(t, "c1", nil))
 	code, got := p.check(t, "--clouds="+clouds)
@@ -302,7 +304,7 @@ func TestCheckNodesComparesWithOpenStack(t *testing.T) {
 		"!! node node-1 is a server that Nova does not list. Check whether "+clouds), got)
 	args := p.set.Spec.Template.Spec.InitContainers[0].Args
 	assert.Check(t, is.Contains(args, "--servers=127.0.0.1"))
-	cloud.AddServer(simulator.Server{ID: serverOf(1), Name: "node-1"})
+	cloud.AddServer(simulator.Server{ID: serverID(1), Name: "node-1"})
 	p.pods = nil
 	code, got = p.check(t, "--clouds="+clouds)
 	assert.Check(t, code == exitOK && strings.Contains(got, "ok all 2 nodes can use volumes"), got)
@@ -323,7 +325,7 @@ func TestCheckNodesComparesWithOpenStack(t *testing.T) {
 // Servers of which everything that is known is the same are no finding, and others are one.
 func TestServersAreCompared(t *testing.T) {
 	t.Parallel()
-	a, b := serverOf(1), serverOf(2)
+	a, b := serverID(1), serverID(2)
 	n := &nodeCheck{session: &session{guest: &cluster{}}, check: &check{}}
 	n.installed = map[choice.Kind]driver{choice.Cinder: *onOpenShift("cinder")}
 	for _, drive := range []string{"", nodeprobe.Unknown, a, b} {
@@ -338,6 +340,7 @@ func TestServersAreCompared(t *testing.T) {
 					unlisted := listed != nil && slices.ContainsFunc(ids,
 						func(id string) bool { return !listed[id] })
 					isWrong := len(ids) > 1 || drive+metadata == "" || unlisted
+					n.servers = listed
 					got := n.wrong(&Node{Server: provider, Result: &nodeprobe.Result{
 						Kubelet: true, ConfigDrive: drive, Metadata: metadata, DMI: a,
 					}})
