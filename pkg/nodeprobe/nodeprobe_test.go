@@ -36,8 +36,10 @@ func parts() [][]part {
 		{
 			{"proc/filesystems", "nodev\tsysfs\nnodev\tnfs\n", func(*Result) {}},
 			{"proc/filesystems", "nodev\tnfs\nnodev\tnfs4\n", func(r *Result) { r.NFS = true }},
-			{modules + "dep", "kernel/fs/nfs/nfsv4.ko.xz: kernel/fs/nfs/nfs.ko.xz\n",
-				func(r *Result) { r.NFS = true }},
+			{
+				modules + "dep", "kernel/fs/nfs/nfsv4.ko.xz: kernel/fs/nfs/nfs.ko.xz\n",
+				func(r *Result) { r.NFS = true },
+			},
 			{modules + "builtin", "kernel/fs/nfs/nfsv4.ko\n", func(r *Result) { r.NFS = true }},
 			{modules + "dep", "kernel/fs/nfsd/nfsd.ko:\n", func(*Result) {}},
 		},
@@ -54,25 +56,35 @@ func parts() [][]part {
 			{"dev/disk/by-label/config-2", "", func(*Result) {}},
 			{"dev/disk/by-label/config-2", strings.Repeat("\x00", 4096) + `{"uuid": "` + driveID +
 				`", "name": "{\"uuid\": \"` + otherID, func(r *Result) { r.ConfigDrive = driveID }},
-			{"dev/disk/by-label/CONFIG-2", `{"uuid": "` + driveID + `"}`,
-				func(r *Result) { r.ConfigDrive = driveID }},
+			{
+				"dev/disk/by-label/CONFIG-2", `{"uuid": "` + driveID + `"}`,
+				func(r *Result) { r.ConfigDrive = driveID },
+			},
 			{"dev/disk/by-label/config-2", "broken", func(r *Result) { r.ConfigDrive = Unknown }},
-			{"dev/disk/by-label/config-2", `{"uuid": "` + strings.Repeat("-", 36) + `"}`,
-				func(r *Result) { r.ConfigDrive = Unknown }},
+			{
+				"dev/disk/by-label/config-2", `{"uuid": "` + strings.Repeat("-", 36) + `"}`,
+				func(r *Result) { r.ConfigDrive = Unknown },
+			},
 		},
 		{
 			{"metadata", "", func(*Result) {}},
-			{"metadata", `{"uuid": "` + otherID + `", "name": "a"}`,
-				func(r *Result) { r.Metadata = otherID }},
+			{
+				"metadata", `{"uuid": "` + otherID + `", "name": "a"}`,
+				func(r *Result) { r.Metadata = otherID },
+			},
 			{"metadata", `{"uuid": "i-0123"}`, func(*Result) {}},
 			{"metadata", `<html>`, func(*Result) {}},
-			{"metadata", `{"name": "` + strings.Repeat("a", maxMetadata) + `", "uuid": "` + otherID + `"}`,
-				func(*Result) {}},
+			{
+				"metadata", `{"name": "` + strings.Repeat("a", maxMetadata) + `", "uuid": "` + otherID + `"}`,
+				func(*Result) {},
+			},
 		},
 		{
 			{"sys/class/dmi/id/product_uuid", "Not Settable", func(*Result) {}},
-			{"sys/class/dmi/id/product_uuid", strings.ToUpper(driveID) + "\n",
-				func(r *Result) { r.DMI = driveID }},
+			{
+				"sys/class/dmi/id/product_uuid", strings.ToUpper(driveID) + "\n",
+				func(r *Result) { r.DMI = driveID },
+			},
 		},
 		{
 			{"proc/1/mountinfo", "36 35 98:0 / / rw - ext4 /dev/root rw\n", func(*Result) {}},
