@@ -42,6 +42,18 @@ func (n *Node) metadata() string {
 	return n.Result.Metadata
 }
 
+// serverID says whether the node is the server of its providerID. Without metadata, the tables of
+// the machine can confirm it; on some machines they contain another ID.
+func (n *Node) serverID() string {
+	switch id := n.metadata(); {
+	case n.Server != "" && (id == n.Server || id == "" && n.Result.DMI == n.Server):
+		return "ok"
+	case isOther(id, n.Server):
+		return "other"
+	}
+	return "-"
+}
+
 // isOther returns whether two IDs of servers are known and differ.
 func isOther(a, b string) bool {
 	return a != "" && b != "" && a != b && a != nodeprobe.Unknown && b != nodeprobe.Unknown
@@ -76,9 +88,7 @@ func (n *Nodes) write(out io.Writer, p palette) {
 			one.Name, word(r.NFS, "ok", "missing"),
 			fmt.Sprintf("%d/%d", one.reached(), len(r.Servers)),
 			word(r.ConfigDrive != "", "drive", word(r.Metadata != "", "service", "none")),
-			word(one.Server == "" || one.metadata() == "", "-",
-				word(one.metadata() == one.Server, "ok", "other")),
-			word(r.Kubelet, "ok", "elsewhere"), room, word(r.SELinux, "enforced", "off"),
+			one.serverID(), word(r.Kubelet, "ok", "elsewhere"), room, word(r.SELinux, "enforced", "off"),
 		})
 	}
 	writeTable(out, rows)
@@ -121,16 +131,15 @@ func (n *nodeCheck) wrong(node *Node) (links []Link) {
 	}
 	cinder, hasCinder := n.installed[choice.Cinder]
 	_, hasManila := n.installed[choice.Manila]
-	needs := map[bool]State{true: Problem, false: Warning}
-	id := cmp.Or(node.Server, node.metadata(), r.DMI)
+	id := cmp.Or(node.Server, node.metadata())
 	for _, f := range []struct {
 		is bool
 		Link
 	}{
 		{!r.NFS && hasManila, linkf(Problem, "has no client of NFS in its kernel, so it mounts no share").
 			then("Install the kernel module nfsv4")},
-		{r.ConfigDrive == "" && r.Metadata == "", linkf(needs[hasCinder], "has no config drive, and "+
-			"gets no answer of the metadata service, with which the node plugin of Cinder starts").
+		{hasCinder && r.ConfigDrive+r.Metadata == "", linkf(Problem, "has no config drive, and gets no "+
+			"answer of the metadata service, with which the node plugin of Cinder starts").
 			then("Check the route to 169.254.169.254")},
 		{isOther(r.ConfigDrive, r.Metadata), linkf(Problem, "has the config drive of another server")},
 		{isOther(node.metadata(), node.Server), linkf(Problem, "has a providerID of another server than "+

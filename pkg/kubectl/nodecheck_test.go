@@ -181,11 +181,11 @@ func TestCheckNodesSaysWhatIsWrong(t *testing.T) {
 		"node-2 missing 1/1 service ok ok -": reports(func(r *nodeprobe.Result) { r.NFS = false }),
 		"!! node node-1, node-2 has no client of NFS in its kernel, so it mounts no share": reports(
 			func(r *nodeprobe.Result) { r.NFS = false }),
-		"node-2 ok 0/1 service ok ok - enforced !! node node-1, node-2 gets no connection to NFS server " +
-			"192.0.2.1, TCP 2049: timeout. Check network": reports(func(r *nodeprobe.Result) {
+		"node-2 ok 0/1 service ok ok - enforced !! node node-1, node-2 gets no connection to NFS " +
+			"server 192.0.2.1, TCP 2049: timeout. Check network": reports(func(r *nodeprobe.Result) {
 			r.Servers["192.0.2.1"], r.SELinux = "timeout", true
 		}),
-		"node-2 ok 1/1 none - ok -": reports(func(r *nodeprobe.Result) { r.Metadata = "" }),
+		"node-2 ok 1/1 none ok ok -": reports(func(r *nodeprobe.Result) { r.Metadata = "" }),
 		"!! node node-1, node-2 has no config drive, and gets no answer of the metadata": reports(
 			func(r *nodeprobe.Result) { r.Metadata = "" }),
 		"!! node node-1, node-2 has the config drive of another server": reports(

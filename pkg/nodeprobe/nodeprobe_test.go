@@ -24,7 +24,7 @@ const (
 	otherID = "9c1de6b4-5f9a-4c53-8f0e-d2b7a1c4e6f3"
 )
 
-// part is one way a part of a node can be: the content of a file, "" for none, and what is reported.
+// part is one way a part of a node can be: the content of a file, "" for none, and its report.
 type part struct {
 	name, content string
 	apply         func(*Result)
@@ -88,7 +88,7 @@ func parts() [][]part {
 		},
 		{
 			{"proc/1/mountinfo", "36 35 98:0 / / rw - ext4 /dev/root rw\n", func(*Result) {}},
-			{"proc/1/mountinfo", `40 36 0:55 / /a rw shared:9 - nfs4 s:/a rw,clientaddr=192.0.2.9,addr=192.0.2.1
+			{"proc/1/mountinfo", `40 36 0:55 / /a rw x:9 - nfs4 s:/a rw,clientaddr=192.0.2.9,addr=192.0.2.1
 41 36 0:56 / /b rw - nfs s:/b rw,mountaddr=192.0.2.8,addr=2001:db8::1,local_lock=none
 42 36 0:57 / /c rw - nfs4 s:/c rw,addr=192.0.2.1
 43 36 0:58 / /d rw - nfsd nfsd rw

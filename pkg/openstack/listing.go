@@ -17,8 +17,9 @@ import (
 const (
 	maxItems = 1000
 	maxName  = 255
-	// maxTypes is the maximum number of share types, volume types, volumes or servers. The administrator can
-	// choose among all types, so it is larger than the number of StorageClasses of an operator.
+	// maxTypes is the maximum number of share types, volume types, volumes or servers. The
+	// administrator can choose among all types, so it is larger than the number of StorageClasses of
+	// an operator.
 	maxTypes = 10_000
 	// shareZonesVersion is the first microversion with the list of zones at its present path.
 	shareZonesVersion = "2.7"
