@@ -43,6 +43,9 @@ func listRequests() map[string]listRequest {
 		"share_types":  shareTypes(),
 		"volume_types": {simulator.Volume, "volumev3", cinder, counted((*openstack.Client).VolumeTypes)},
 		"volumes":      {simulator.Volume, "volumev3", cinder, counted((*openstack.Client).Volumes)},
+		"servers": {
+			simulator.Compute, "compute", "compute service (Nova)", counted((*openstack.Client).Servers),
+		},
 		"availabilityZoneInfo": {
 			simulator.Volume, "volumev3", cinder, counted((*openstack.Client).VolumeZones),
 		},
@@ -123,6 +126,12 @@ func TestAnswersAreListsOfALimitedLength(t *testing.T) {
 		{list: "volume_types", items: `{"id":"1"}`, fault: notAnAPI},
 		{list: "volume_types", items: `"gold"`, fault: notAnAPI},
 		{list: "volumes", items: `{"id":"1"},{"id":"2"}`, want: 2},
+		{list: "servers", items: `{"id":"1"},{"id":"2"}`, want: 2},
+		{list: "servers", items: `{"name":"a"}`, fault: notAnAPI},
+		{
+			list: "servers", items: many(900, `{"id":"b"}`),
+			more: `,"servers_links":[{"rel":"next"}]`, fault: tooMany + "10000 items",
+		},
 		{list: "availabilityZoneInfo"},
 		// Callers choose among duplicates.
 		{list: "availabilityZoneInfo", items: many(2, `{"zoneName":"a"}`), want: 2},

@@ -33,7 +33,7 @@ func TestRequestsAreThoseOfThePage(t *testing.T) {
 	s := newFixture(t, simulator.Config{})
 	for sender, send := range map[string]func(){
 		"operators": s.sendAllOfOperators, "CSI-Addons": s.sendAllOfCSIAddons,
-		"kubectl plugin": s.sendQuotasOfPlugin,
+		"kubectl plugin": s.sendAllOfPlugin,
 	} {
 		s.clouds(simulator.Clouds{Auth: simulator.ApplicationCredential})
 		s.counters()
@@ -70,16 +70,20 @@ func (s *fixture) sendAllOfOperators() {
 	s.wantTypes(client, "gold", "silver")
 }
 
-// sendQuotasOfPlugin sends what no other sender of the page does.
-func (s *fixture) sendQuotasOfPlugin() {
+// sendAllOfPlugin sends what no other sender of the page does.
+func (s *fixture) sendAllOfPlugin() {
 	s.t.Helper()
 	client := s.asked()
 	for _, request := range quotas() {
 		_, err := request(client, s.t.Context())
 		check(s.t, err)
 	}
-	_, err := client.ShareTypeQuotas(s.t.Context(), "gold")
-	check(s.t, err)
+	_, quota := client.ShareTypeQuotas(s.t.Context(), "gold")
+	_, servers := client.Servers(s.t.Context())
+	requests, err := shares.New(s.t.Context(), client)
+	check(s.t, errors.Join(quota, servers, err))
+	_, err = requests.Exports(s.t.Context(), shareID)
+	assert.Check(s.t, is.Equal(openstack.ReasonOf(err), openstack.NotFound))
 }
 
 // sendAllOfCSIAddons sends requests about a share that does not exist.
