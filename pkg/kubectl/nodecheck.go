@@ -68,9 +68,8 @@ func (c *check) checkNodes(ctx context.Context, s *session) error {
 	if err := n.askOpenStack(ctx); err != nil {
 		return err
 	}
-	n.addNodes(ctx)
-	if err := s.failed(); err != nil {
-		return err
+	if n.addNodes(ctx); s.failed() != nil || len(n.result.Nodes) == 0 {
+		return cmp.Or(s.failed(), errors.New("no node on which the drivers run is visible"))
 	}
 	if err := n.probe(ctx); err != nil {
 		return err

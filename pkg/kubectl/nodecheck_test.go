@@ -280,6 +280,9 @@ func TestCheckNodesRefuses(t *testing.T) {
 		"no DaemonSet of a driver is visible": {
 			s: scenario{Forbidden: []string{"DaemonSets"}}, code: exitFailed,
 		},
+		"no node on which the drivers run is visible": {
+			s: scenario{Forbidden: []string{"Nodes"}}, code: exitFailed,
+		},
 		"which is neither for --values nor for -f": {args: "--values", code: exitUsage},
 	} {
 		p := play(t, 2, &test.s)
