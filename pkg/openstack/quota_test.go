@@ -161,6 +161,26 @@ func TestRefusedOptionalRequestsNeverHarmTheLogin(t *testing.T) {
 	}
 }
 
+// A service refuses each token once, and answers the next one.
+func TestOptionalRequestContinuesAfterAnAnswer(t *testing.T) {
+	t.Parallel()
+	for path, request := range optionals() {
+		s := newSimulated(t, simulator.Config{})
+		client := s.asked()
+		for range 3 {
+			s.fault(once(simulator.Fault{
+				Mode: simulator.Status, PathPrefix: path, Status: http.StatusUnauthorized,
+			}))
+			_, err := request(client, t.Context())
+			assert.Check(t, is.Equal(openstack.ReasonOf(err), openstack.AuthenticationFailed), path)
+			check(t, s.cloud.ExpireTokens(t.Context()))
+			s.wantTypes(client, "gold", "silver")
+			_, err = request(client, t.Context())
+			assert.Check(t, err, path)
+		}
+	}
+}
+
 // The first answer to a new token decides whether it is of use. That of an optional request does
 // not count.
 func TestRefusedQuotasDoNotBlockRenewals(t *testing.T) {
