@@ -126,7 +126,7 @@ func (s *system) linkOf(f diagnosis.Finding) Link {
 	}
 	if f.Type == diagnosis.TypePods && strings.HasPrefix(f.Message, "Deployment "+s.of.controller) {
 		l = l.thenStart(f.Reason, "its pods in namespace "+s.of.namespace).meant(f.Reason, "",
-			s.of.namespace)
+			s.of.namespace, operatorMakes)
 	}
 	return l
 }

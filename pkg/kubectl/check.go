@@ -94,17 +94,11 @@ func (c *check) run(ctx context.Context, s *session, _ []string) error {
 	return s.answer("the cluster", e)
 }
 
-// checkAgain prints the status after an installation, with what is wrong with the login.
+// checkAgain prints the status after an installation, with what is wrong with the login, and what
+// an upgrade of Kubernetes would stop.
 func (s *session) checkAgain(ctx context.Context, cloud []Link) error {
-	for _, l := range cloud {
-		if l.State == OK || l.State == NotVisible {
-			fmt.Fprintln(s.Err, wrap("", l.Text, 0))
-			continue
-		}
-		s.more = append(s.more, Finding{"cloud", diagnosis.Finding{
-			Severity: l.State, Type: "Clouds", Message: l.Text,
-		}})
-	}
+	s.report("cloud", "Clouds", cloud)
+	s.report("", "Volumes", append(s.openClasses(ctx), s.conflicts(ctx)...))
 	for _, n := range s.replaceable(ctx) {
 		if n.served == n.name {
 			s.more = append(s.more, Finding{"", diagnosis.Finding{
@@ -113,6 +107,20 @@ func (s *session) checkAgain(ctx context.Context, cloud []Link) error {
 		}
 	}
 	return s.showStatus(ctx, nil, repetition{})
+}
+
+// report adds to the status what is wrong, and prints the rest.
+func (s *session) report(about, kind string, links []Link) {
+	for _, l := range links {
+		text := l.sentence(maxSentence)
+		if l.State == OK || l.State == NotVisible {
+			fmt.Fprintln(s.Err, wrap("", text, 0))
+			continue
+		}
+		s.more = append(s.more, Finding{about, diagnosis.Finding{
+			Severity: l.State, Type: kind, Message: text,
+		}})
+	}
 }
 
 // cloud is OpenStack, to which the plugin sends requests only with the flag --clouds.
@@ -208,6 +216,7 @@ func (c *cloud) offers(ctx context.Context) ([]Link, error) {
 	if err != nil || login.State != OK {
 		return links, err
 	}
+	links = append(links, c.rights(ctx)...)
 	for _, d := range drivers() {
 		types, err := c.types(ctx, d.kind)
 		l := linkf(OK, "%s offers %d types to this project", d.title, len(types))

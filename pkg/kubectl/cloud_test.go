@@ -12,6 +12,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -74,6 +75,34 @@ func TestCheckTestsTheLogin(t *testing.T) {
 		strings.Contains(got, "project and domain in "+clouds), got)
 	got = runChecked(t, true, exitFailed, "check --clouds "+clouds)
 	assert.Check(t, strings.HasPrefix(got, "!! cloud "+refused), got)
+}
+
+// The rules permit all that Cinder needs but one request, and nothing of Manila.
+func TestCheckNamesWhatTheLoginMayNotDo(t *testing.T) {
+	t.Parallel()
+	credentials := simulator.Credentials{Role: "Reader"}
+	for _, rule := range []string{
+		"identity GET /v3/users/*/application_credentials/*", "volumev3 GET /v3/**",
+		"volumev3 POST /v3/*/volumes", "volumev3 POST /v3/*/volumes/*/action",
+		"volumev3 DELETE /v3/**", "volumev3 POST /v3/*/backups", "compute GET /v2.1/**",
+		"compute POST /v2.1/**", "compute DELETE /v2.1/**",
+	} {
+		parts := strings.Fields(rule)
+		credentials.AccessRules = append(credentials.AccessRules, applicationcredentials.AccessRule{
+			Service: parts[0], Method: parts[1], Path: parts[2],
+		})
+	}
+	cloud, _ := newCloud(t, simulator.Config{Credentials: credentials})
+	clouds := file(t, cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential}))
+	got := runChecked(t, false, exitOK, "check --clouds "+clouds)
+	for _, want := range []string{
+		"! the roles of the login in its project are Reader. Unless", "for the role member. An",
+		"do not permit 1 requests that Cinder needs, and OpenStack will refuse them. Create another",
+		"volumev3 POST /v3/*/snapshots (a new snapshot) ",
+		"ok the access rules of the login permit no request of Manila",
+	} {
+		assert.Check(t, is.Contains(got, want))
+	}
 }
 
 func TestCheckComparesTheTypesOfOpenStack(t *testing.T) {

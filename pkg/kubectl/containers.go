@@ -40,7 +40,7 @@ func (f *podFacts) stopped(ctx context.Context) Link {
 	l := f.troubled(ctx, f.pod, "")
 	if reason == diagnosis.ReasonImage {
 		m := meaning.OfEvent(reason, fault.Parse(saidBy(f.pod, reason)))
-		return l.meant(reason, saidBy(f.pod, reason), f.pod.Namespace).then("%s", m.Next)
+		return l.meant(reason, saidBy(f.pod, reason), f.pod.Namespace, "").then("%s", m.Next)
 	}
 	parsed := fault.Parse(l.said)
 	parsed.Names = map[fault.Noun]string{fault.Node: f.node}

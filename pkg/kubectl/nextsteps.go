@@ -104,13 +104,21 @@ func toShare(others []corev1.Pod, asking *corev1.Pod, otherwise string) string {
 	return otherwise + "; set strategy.type of " + creators[0] + " to Recreate if both pods are of it"
 }
 
+// operatorMakes says that an operator writes the template of pods: it would undo each correction.
+const operatorMakes = "operator"
+
 // meant returns a link whose text ends in what a container or the API server said, with what that
 // means and what to do about it, if anybody knows. Whole is what it said before it was shortened.
-func (l Link) meant(reason, whole, namespace string) Link {
+// Maker is who writes the template of the pods: operatorMakes, or somebody else.
+func (l Link) meant(reason, whole, namespace, maker string) Link {
 	if reason == diagnosis.ReasonUnscheduled {
 		return l
 	}
 	parsed := fault.Parse(cmp.Or(whole, l.said))
+	if parsed.Names == nil {
+		parsed.Names = map[fault.Noun]string{}
+	}
+	parsed.Names["maker"], parsed.Names["within"] = maker, namespace
 	if reason != diagnosis.ReasonImage {
 		reason = ""
 	}
@@ -124,7 +132,7 @@ func (l Link) meant(reason, whole, namespace string) Link {
 	l.said, l.topic, l.rank = m.Stops, m.Topic, m.Rank
 	switch {
 	case reason == diagnosis.ReasonImage: // the image and its Secret are those of the installation
-	case parsed.Leaf == fault.NotFound:
+	case parsed.Leaf == fault.NotFound && maker == "":
 		l.Next = "Create it in namespace " + namespace + ", or correct its name"
 	default:
 		l.Next = m.Next

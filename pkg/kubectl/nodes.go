@@ -118,7 +118,7 @@ func (f *podFacts) pluginLinks(ctx context.Context) (links []Link) {
 			l := f.troubled(ctx, &pod, "the driver does not work on node "+f.node+": ")
 			if pod.Status.Phase != corev1.PodFailed {
 				l = l.thenStart(reason, "pod "+pod.Namespace+"/"+pod.Name).
-					meant(reason, saidBy(&pod, reason), pod.Namespace)
+					meant(reason, saidBy(&pod, reason), pod.Namespace, operatorMakes)
 			}
 			links = append(links, l)
 		}

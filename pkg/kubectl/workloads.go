@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
@@ -150,7 +151,7 @@ func (s *session) workloadLinks(
 	trouble := diagnosis.Pods(w)
 	if trouble != nil {
 		l := linkOf(*trouble).thenStart(trouble.Reason, "its pods").meant(trouble.Reason, w.Failure,
-			object.GetNamespace())
+			object.GetNamespace(), s.makerOf(object))
 		l.Text = "it" + strings.Replace(strings.TrimPrefix(l.Text, w.Kind+" "+w.Name),
 			", where pods cannot mount or unmount volumes", "", 1)
 		links = []Link{s.unhealthy(l, trouble.Reason, all), also(links[0])}
@@ -170,7 +171,10 @@ func (s *session) workloadLinks(
 		links = append(links, linkf(Problem, "%d more pods", waiting-maxPods))
 	}
 	if links[0].State != OK || waiting > 0 {
-		w := work{fails: fails, knows: "Ask the administrators of the cluster"}
+		w := work{
+			fails: fails, knows: "Ask the administrators of the cluster",
+			names: map[fault.Noun]string{"maker": s.makerOf(object), "within": object.GetNamespace()},
+		}
 		said := s.warnings(w, all)
 		if trouble == nil && causeOf(said) != nil { // numbers of pods are not the cause
 			return append(append(said, also(links[0])), links[1:]...)
@@ -201,6 +205,18 @@ func (s *session) workloadLink(object metav1.Object, templates []template) Link 
 			cause(object, templates[1].pod, templates[0].pod))
 	}
 	return l
+}
+
+// makerOf returns operatorMakes for the workload of a driver: only the operator's own Deployment is
+// applied by somebody else.
+func (s *session) makerOf(workload metav1.Object) string {
+	d := s.guest.driverIf(func(d driver) bool {
+		return slices.Contains(append(d.nodes, d.controller), workload.GetName())
+	})
+	if d == nil {
+		return ""
+	}
+	return operatorMakes
 }
 
 // isReady returns whether a pod is ready, has ended, or is being deleted.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack/accessrule"
 )
 
 // CredentialExpiry returns when the application credential of the login expires. The time is zero
@@ -20,34 +22,72 @@ func (c *Client) CredentialExpiry(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	defer release()
-	return c.session.credentialExpiry(ctx)
+	read, err := c.session.credential(ctx)
+	if err != nil || read.ExpiresAt == "" {
+		return time.Time{}, err
+	}
+	expiry, err := parseIdentityTime(read.ExpiresAt)
+	if err != nil {
+		return time.Time{}, unreachable(identityService, c.session.access.AuthURL,
+			lacks("time that can be read"))
+	}
+	return expiry, nil
 }
 
-func (s *session) credentialExpiry(ctx context.Context) (time.Time, error) {
-	user, credential, found := s.applicationCredential()
+// Rights is what Keystone says that a login may do.
+type Rights struct {
+	// Project is the ID of the project, and Roles are the names of the roles of the token in it.
+	Project string
+	Roles   []string
+	// Rules are the access rules of the application credential; without one, it has no such limit.
+	Rules accessrule.Rules
+}
+
+// Rights returns the rights of the login. The rules are missing if the cloud does not let users
+// read their own application credentials.
+func (c *Client) Rights(ctx context.Context) (Rights, error) {
+	release, err := c.begin(ctx, identityService)
+	if err != nil {
+		return Rights{}, err
+	}
+	defer release()
+	rights := Rights{Project: c.session.access.project}
+	result, _ := c.session.provider.GetAuthResult().(tokens.CreateResult)
+	roles, err := result.ExtractRoles()
+	if err != nil {
+		return Rights{}, unreachable(identityService, c.session.access.AuthURL, err)
+	}
+	for _, role := range roles {
+		rights.Roles = append(rights.Roles, role.Name)
+	}
+	read, err := c.session.credential(ctx)
+	rights.Rules = read.Rules
+	return rights, err
+}
+
+// credential is an application credential as far as anything here reads it.
+type credential struct {
+	ExpiresAt string           `json:"expires_at"`
+	Rules     accessrule.Rules `json:"access_rules"`
+}
+
+// credential reads the application credential of the login. It is empty if the login uses a
+// password, or if the cloud does not show it.
+func (s *session) credential(ctx context.Context) (read credential, err error) {
+	user, id, found := s.applicationCredential()
 	if !found {
-		return time.Time{}, nil
+		return credential{}, nil
 	}
-	authURL := s.access.AuthURL
-	var answer struct {
-		ExpiresAt string `json:"expires_at"`
-	}
-	err := applicationcredentials.Get(ctx, s.identity(), user, credential).
-		ExtractIntoStructPtr(&answer, "application_credential")
+	err = applicationcredentials.Get(ctx, s.identity(), user, id).
+		ExtractIntoStructPtr(&read, "application_credential")
 	switch status := statusOf(err); {
 	case status == http.StatusForbidden || status == http.StatusNotFound:
 		// A policy of the cloud. The credential works, or there would be no session.
-		return time.Time{}, nil
+		return credential{}, nil
 	case err != nil:
-		return time.Time{}, callError(identityService, authURL, s.access, err)
-	case answer.ExpiresAt == "":
-		return time.Time{}, nil
+		return credential{}, callError(identityService, s.access.AuthURL, s.access, err)
 	}
-	expiry, err := parseIdentityTime(answer.ExpiresAt)
-	if err != nil {
-		return time.Time{}, unreachable(identityService, authURL, lacks("time that can be read"))
-	}
-	return expiry, nil
+	return read, nil
 }
 
 // applicationCredential returns the IDs of the user and of the application credential of the login.

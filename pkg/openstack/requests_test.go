@@ -14,7 +14,9 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/openstack-csi/csi-operator/docs"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/accessrule"
 	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 	"github.com/openstack-csi/csi-operator/test/openstack/accessrules"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -28,7 +30,7 @@ const (
 // The page tells administrators which access rules an application credential needs.
 func TestRequestsAreThoseOfThePage(t *testing.T) {
 	t.Parallel()
-	page, err := accessrules.Read("../../docs/openstack-requests.md")
+	page, err := accessrule.Parse(docs.Requests, "")
 	check(t, err)
 	s := newFixture(t, simulator.Config{})
 	for sender, send := range map[string]func(){
@@ -38,7 +40,7 @@ func TestRequestsAreThoseOfThePage(t *testing.T) {
 		s.clouds(simulator.Clouds{Auth: simulator.ApplicationCredential})
 		s.counters()
 		send()
-		forbidden, unused := page.Of(sender).Compare(s.counters().Calls)
+		forbidden, unused := accessrules.Compare(page.Of(sender), s.counters().Calls)
 		assert.Check(t, is.Len(forbidden, 0), "the page has no row of %s for these", sender)
 		for _, rule := range unused {
 			assert.Check(t, rule.Path == "/", // only if the URL in the catalog contains no version
@@ -74,6 +76,8 @@ func (s *fixture) sendAllOfOperators() {
 func (s *fixture) sendAllOfPlugin() {
 	s.t.Helper()
 	client := s.asked()
+	_, err := client.Rights(s.t.Context())
+	check(s.t, err)
 	for _, request := range quotas() {
 		_, err := request(client, s.t.Context())
 		check(s.t, err)

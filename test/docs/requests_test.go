@@ -7,6 +7,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/openstack-csi/csi-operator/pkg/openstack/accessrule"
 	"github.com/openstack-csi/csi-operator/test/openstack/accessrules"
 )
 
@@ -18,11 +19,11 @@ func TestExampleOfAccessRulesPermitsTheRequestsOfThePage(t *testing.T) {
 	page := read(t, requestsPage)
 	_, example, _ := strings.Cut(page, "<<END\n")
 	example, _, _ = strings.Cut(example, "END\n")
-	var rules accessrules.Rules
+	var rules accessrule.Rules
 	assert.NilError(t, json.Unmarshal([]byte(example), &rules))
-	needed, err := accessrules.Parse(page, "Requests that need a rule")
+	needed, err := accessrule.Parse(page, "Requests that need a rule")
 	assert.NilError(t, err)
-	forbidden, unused := rules.Compare(needed.Calls())
+	forbidden, unused := accessrules.Compare(rules, accessrules.Calls(needed))
 	assert.Check(t, len(forbidden) == 0 && len(unused) == 0,
 		"the example permits none of %q, and contains %v, which nothing sends", forbidden, unused)
 }

@@ -136,6 +136,22 @@ func TestHelmRefusesBadValues(t *testing.T) {
 	}
 }
 
+// A value has another name in a chart that contains this one, also under another name.
+func TestHelmNamesValuesOfADependency(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	assert.NilError(t, os.WriteFile(parent+"/Chart.yaml", []byte("apiVersion: v2\nname: platform\n"+
+		"version: 1.0.0\ndependencies: [{name: openstack-csi, alias: storage, version: '*', "+
+		"repository: file://x}]\n"), 0o600))
+	own := os.DirFS(repository + "/assets/helm/generated/openstack-csi")
+	assert.NilError(t, os.CopyFS(parent+"/charts/openstack-csi", own))
+	for name, helm := range helms() {
+		output, err := guide.Output(t.Context(), helm+" template "+parent)
+		assert.Check(t, err != nil && strings.Contains(output, "--set storage.manila.enabled=true"),
+			"%s: %s", name, output)
+	}
+}
+
 // Each value changes the objects for which docs/helm.md describes it.
 func TestHelmValuesChangeObjects(t *testing.T) {
 	t.Parallel()
@@ -148,10 +164,16 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 			`"image":"c.io:5/d/b/manila-csi-driver-operator"`,
 		},
 		{"images.mirror=c.io", operator, `"c.io/sig-storage/csi-resizer:`},
+		{"global.imageRegistry=c.io", operator, `"c.io/sig-storage/csi-resizer:`},
+		{"global.imageRegistry=a.io,images.mirror=c.io", operator, `"c.io/sig-storage/csi-resizer:`},
 		{"enabled=true,images.mirror=[fd00::5]:5000/m", operator, `"[fd00::5]:5000/m/`},
 		{"manila.image=[fd00::5]:5000/m/mine:1", operator, `"image":"[fd00::5]:5000/m/mine:1"`},
 		{"images.mirror=c.io,manila.env.RESIZER_IMAGE=mine", operator, `"value":"mine"`},
 		{"images.digests.csi-addons=" + digest, operator, `"value":"csi-addons@` + digest + `"`},
+		{
+			"global.imagePullSecrets[0].name=a,global.imagePullSecrets[1]=b", operator,
+			`"imagePullSecrets":[{"name":"a"},{"name":"b"}]`,
+		},
 		{"images.pullSecrets={login}", operator, `"imagePullSecrets":[{"name":"login"}]`},
 		{
 			"images.pullSecrets={login},manila.spec.pods.controller.imagePullSecrets[0].name=mine",

@@ -1,10 +1,19 @@
 {{/* Removes null at any depth, and adds the parts of the values that are missing. */}}
 {{- define "openstack-csi.prepare" -}}
 {{- include "openstack-csi.clean" .Values }}
-{{- range list "cinder" "credentials" "csiAddons" "images" "manila" "monitoring" "proxy" "snapshotController" }}
+{{- range list "cinder" "credentials" "csiAddons" "global" "images" "manila" "monitoring" "proxy" "snapshotController" }}
 {{- if not (hasKey $.Values .) }}{{ $_ := set $.Values . dict }}{{ end }}
 {{- end }}
+{{- with .Values.global.imageRegistry }}
+{{- if not $.Values.images.mirror }}{{ $_ := set $.Values.images "mirror" . }}{{ end }}
+{{- end }}
+{{- if not .Values.images.pullSecrets }}{{ $_ := set .Values.images "pullSecrets" (.Values.global.imagePullSecrets | default list) }}{{ end }}
 {{- if not .Values.credentials.secret }}{{ $_ := set .Values.credentials "secret" "openstack-credentials" }}{{ end }}
+{{- end }}
+
+{{/* What comes before the name of a value in a chart that contains this one, such as "storage.". */}}
+{{- define "openstack-csi.at" -}}
+{{- if not .Chart.IsRoot }}{{ .Chart.Name }}.{{ end }}
 {{- end }}
 
 {{/* Removes null from a value, at any depth. */}}
@@ -57,8 +66,9 @@ replaces the host of each.
 {{- end }}
 {{- if $values.registry }}{{ $image = printf "%s/%s" $values.registry $image }}
 {{- else if not $values.mirror }}
-{{- fail (printf "a clone names no registry: set images.registry and images.tag for %s, or %s"
-      .name "install the chart of a release") }}
+{{- $at := include "openstack-csi.at" .root }}
+{{- fail (printf "a clone names no registry: set %simages.registry and %simages.tag for %s, or %s"
+      $at $at .name "install the chart of a release") }}
 {{- end }}
 {{- end }}
 {{- with $values.mirror }}{{ . }}/{{ regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $image "" }}
@@ -69,7 +79,10 @@ replaces the host of each.
 {{/* References to the Secrets for images, as JSON. */}}
 {{- define "openstack-csi.pullSecrets" -}}
 {{- $secrets := list }}
-{{- range .Values.images.pullSecrets }}{{ $secrets = append $secrets (dict "name" .) }}{{ end }}
+{{- range .Values.images.pullSecrets }}
+{{- if kindIs "string" . }}{{ $secrets = append $secrets (dict "name" .) }}
+{{- else }}{{ $secrets = append $secrets (pick . "name") }}{{ end }}
+{{- end }}
 {{- toJson $secrets }}
 {{- end }}
 

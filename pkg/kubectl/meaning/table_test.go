@@ -51,7 +51,7 @@ func TestTableHasItsFormat(t *testing.T) {
 func TestTextsOfTheTableNameOnlyWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	always := strings.Fields("cloud http kind message operation code at command exit exceeded quota " +
-		"resource name webhook policy left request share volume")
+		"resource name webhook policy left request share volume within")
 	for r := range rules() {
 		assert.Check(t, len(r.says)+len(r.when) > 0, "it applies always: %v", r)
 		for _, c := range r.cases {

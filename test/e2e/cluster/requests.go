@@ -5,19 +5,18 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/openstack-csi/csi-operator/docs"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/accessrule"
 	"github.com/openstack-csi/csi-operator/test/openstack/accessrules"
 )
-
-// requestsPage is relative to the folder of a test program.
-const requestsPage = "../../../docs/openstack-requests.md"
 
 // MustHaveSentListedRequests checks that docs/openstack-requests.md contains each request that
 // OpenStack has received: of the operators, of the drivers and of CSI-Addons.
 func (c *Cluster) MustHaveSentListedRequests(t *testing.T) {
 	t.Helper()
-	page, err := accessrules.Read(requestsPage)
+	page, err := accessrule.Parse(docs.Requests, "")
 	assert.NilError(t, err)
-	unlisted, unused := page.Compare(c.Cloud().Counters().Calls)
+	unlisted, unused := accessrules.Compare(page, c.Cloud().Counters().Calls)
 	for _, call := range unlisted {
 		t.Errorf("docs/openstack-requests.md has no row for %s", call)
 	}

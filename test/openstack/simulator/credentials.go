@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
 	"sigs.k8s.io/yaml"
 )
 
@@ -22,6 +23,10 @@ type Credentials struct {
 	// ApplicationCredentialExpiry is the expiry that Keystone reports. The zero time means never. The
 	// simulator accepts the application credential after that time too.
 	ApplicationCredentialExpiry time.Time
+	// AccessRules and Role are what Keystone reports. Nothing is refused because of them: a fault does
+	// that. The default role is member.
+	AccessRules []applicationcredentials.AccessRule
+	Role        string
 }
 
 // Rotation changes the accepted secrets. Empty fields get a new random value.
@@ -46,6 +51,7 @@ func (c Credentials) withDefaults() Credentials {
 	c.ApplicationCredentialID = cmp.Or(c.ApplicationCredentialID, newID())
 	c.ApplicationCredentialName = cmp.Or(c.ApplicationCredentialName, "csi-operator")
 	c.ApplicationCredentialSecret = cmp.Or(c.ApplicationCredentialSecret, newSecret())
+	c.Role = cmp.Or(c.Role, "member")
 	return c
 }
 

@@ -96,7 +96,7 @@ func (s *Simulator) issue(c *call, methods []string, scoped bool) reply {
 		content["project"] = map[string]any{
 			"id": owner.ProjectID, "name": owner.ProjectName, "domain": domain,
 		}
-		content["roles"] = []any{memberRole()}
+		content["roles"] = []any{s.role()}
 		content["catalog"] = s.catalog(c)
 	}
 	var random [96]byte
@@ -109,8 +109,9 @@ func (s *Simulator) issue(c *call, methods []string, scoped bool) reply {
 	return answer
 }
 
-func memberRole() map[string]any {
-	return map[string]any{"id": "9fe2ff9ee4384b1894a90878d3e92bab", "name": "member"}
+// role returns the role of the owner, from which nothing here follows.
+func (s *Simulator) role() map[string]any {
+	return map[string]any{"id": "9fe2ff9ee4384b1894a90878d3e92bab", "name": s.credentials.Role}
 }
 
 func (s *Simulator) authorized(c *call) bool {
@@ -127,8 +128,8 @@ func (s *Simulator) applicationCredential(c *call) reply {
 	if expiry := owner.ApplicationCredentialExpiry; !expiry.IsZero() {
 		expires = expiry.UTC().Format("2006-01-02T15:04:05.000000")
 	}
-	role := memberRole()
-	return document(http.StatusOK, map[string]any{"application_credential": map[string]any{
+	role := s.role()
+	content := map[string]any{
 		"id": owner.ApplicationCredentialID, "name": owner.ApplicationCredentialName,
 		"project_id": owner.ProjectID, "user_id": owner.UserID, "description": nil, "system": nil,
 		"expires_at": expires, "unrestricted": false,
@@ -137,7 +138,11 @@ func (s *Simulator) applicationCredential(c *call) reply {
 			"options": map[string]bool{"immutable": true},
 		}},
 		"links": map[string]string{"self": s.info.AuthURL + strings.TrimPrefix(c.path, "/v3")},
-	}})
+	}
+	if len(owner.AccessRules) > 0 {
+		content["access_rules"] = owner.AccessRules
+	}
+	return document(http.StatusOK, map[string]any{"application_credential": content})
 }
 
 func (s *Simulator) catalogResponse(c *call) reply {
