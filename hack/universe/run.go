@@ -59,7 +59,9 @@ func write(ctx context.Context, folder string) (err error) {
 			return err
 		}
 	}
-	return writeOpenStack(ctx, filepath.Join(folder, "testdata/universe/openstack.txt"))
+	return errors.Join(
+		writeOpenStack(ctx, "openstack.py", filepath.Join(folder, "testdata/universe/openstack.txt")),
+		writeOpenStack(ctx, "statuses.py", filepath.Join(folder, "../testdata/statuses.txt")))
 }
 
 // read adds the entries of all versions of a source, which is a line of sources.txt.
@@ -130,17 +132,17 @@ func (d downloads) folder(ctx context.Context, module, version string) (string, 
 	return result.Dir, nil
 }
 
-// writeOpenStack writes the list of the services, with the versions of Debian's packages.
-func writeOpenStack(ctx context.Context, file string) error {
+// writeOpenStack writes a list of the services, with the versions of Debian's packages.
+func writeOpenStack(ctx context.Context, program, file string) error {
 	const packages = "python3-cinder python3-keystone python3-manila python3-nova"
 	arguments := append([]string{"-W", "-f", "# ${Package} ${Version}\n"}, strings.Fields(packages)...)
 	versions, err := exec.CommandContext(ctx, "dpkg-query", arguments...).Output()
 	if err != nil {
 		return fmt.Errorf("the packages %s of Debian 12: %w", packages, err)
 	}
-	entries, err := exec.CommandContext(ctx, "python3", "hack/universe/openstack.py").Output()
+	entries, err := exec.CommandContext(ctx, "python3", "hack/universe/"+program).Output()
 	if err != nil {
-		return fmt.Errorf("openstack.py: %w", err)
+		return fmt.Errorf("%s: %w", program, err)
 	}
 	text := slices.Concat([]byte("# Written by `make universe`.\n"), versions, entries)
 	return os.WriteFile(file, text, 0o600)

@@ -28,7 +28,8 @@ func (s *session) attachmentsOf(ctx context.Context, volume string) []storagev1.
 func explainAttachment(
 	ctx context.Context, q question, a *storagev1.VolumeAttachment,
 ) *Explanation {
-	if a.Status.Attached && a.DeletionTimestamp == nil {
+	isLost := q.node(ctx, a.Spec.NodeName) == nil && !q.guest.hidden["Nodes"]
+	if a.Status.Attached && a.DeletionTimestamp == nil && !isLost {
 		return &Explanation{
 			State: q.state(a, "attached"),
 			Chain: only(OK, "the volume is attached to node %s", a.Spec.NodeName),
@@ -40,8 +41,11 @@ func explainAttachment(
 // attachments returns all VolumeAttachments, read once.
 func (s *session) attachments(ctx context.Context) []storagev1.VolumeAttachment {
 	if s.attached == nil {
-		s.attached = append([]storagev1.VolumeAttachment{},
-			list[storagev1.VolumeAttachmentList](ctx, s.guest).Items...)
+		s.attached = []storagev1.VolumeAttachment{}
+		visit(ctx, s.guest, &storagev1.VolumeAttachmentList{}, func(a *storagev1.VolumeAttachment) {
+			a.ManagedFields = nil
+			s.attached = append(s.attached, *a)
+		})
 	}
 	return slices.Clone(s.attached)
 }
@@ -59,16 +63,44 @@ func (s *session) stuck(ctx context.Context, a storagev1.VolumeAttachment) []Lin
 	case f.volume == nil && name != "" && !s.guest.hidden["PersistentVolumes"]:
 		return []Link{linkf(Problem, "PersistentVolume %s is gone, so the attacher cannot detach its "+
 			"volume from node %s", name, a.Spec.NodeName).
-			then("Compare openstack server volume list %s; if the volume is not in it, remove the "+
-				"finalizers of the VolumeAttachment", cmp.Or(serverOf(a), "ID"))}
+			then("Yours: compare openstack server volume list %s; if the volume is not in it, kubectl "+
+				`patch volumeattachment %s --type=merge -p '{"metadata":{"finalizers":null}}'`,
+				cmp.Or(serverOf(&a), "ID"), a.Name)}
 	case a.DeletionTimestamp != nil || a.Status.Attached:
-		return f.sys.judge([]Link{f.attachedLink(ctx, a)}, diagnosis.Attacher)
+		links := f.sys.judge([]Link{f.attachedLink(ctx, a)}, diagnosis.Attacher)
+		if f.cloud.clouds == "" && f.node(ctx, a.Spec.NodeName) == nil {
+			return append(links, linkf(NotVisible, "what OpenStack says about the server of the node: run "+
+				"this command with --clouds clouds.yaml"))
+		}
+		return append(links, f.cloud.refused...)
 	}
-	return f.attachment(ctx, a.Spec.NodeName, nil, a.CreationTimestamp.Time)
+	return append(f.storedLinks(ctx, f.volume), f.attachment(ctx, a.Spec.NodeName, nil,
+		a.CreationTimestamp.Time)...)
+}
+
+// lost returns what is wrong with the volume of a VolumeAttachment to a node that does not exist
+// any more, nil if the node exists or is not visible.
+func (f *claimFacts) lost(ctx context.Context, a storagev1.VolumeAttachment) *ailment {
+	if f.volume == nil || f.sys == nil || f.guest.hidden["Nodes"] ||
+		f.node(ctx, a.Spec.NodeName) != nil {
+		return nil
+	}
+	found, _ := f.inOpenStack(ctx, f.volume)
+	if found == nil {
+		found = &ailment{service: f.sys.of.title, id: f.handle(), use: useOf(f.volume)}
+	}
+	if found.trouble != missing { // then the server is one of the same project
+		found.leave(&a)
+		f.cloud.examine(ctx, []*ailment{found})
+	}
+	if found.link() == nil { // it may end itself soon
+		return nil
+	}
+	return found
 }
 
 // serverOf returns the ID of the server of a VolumeAttachment, "" if it is not known.
-func serverOf(a storagev1.VolumeAttachment) string {
+func serverOf(a *storagev1.VolumeAttachment) string {
 	return a.Annotations["csi.alpha.kubernetes.io/node-id"]
 }
 
@@ -160,16 +192,23 @@ func (f *claimFacts) attachedLink(ctx context.Context, a storagev1.VolumeAttachm
 		trouble = ", which " + trouble
 	}
 	node := cmp.Or(f.node(ctx, name), &corev1.Node{})
-	failed := a.Status.DetachError
+	failed, lost := a.Status.DetachError, f.lost(ctx, a)
 	switch {
 	case failed != nil && (a.DeletionTimestamp != nil || len(users) == 0):
 		w := work{
 			fails: gone + trouble, runbook: runbookOperations, names: f.sys.names(f.handle()),
-			knows: "Ask the administrators of OpenStack about the volume and its instance " + serverOf(a),
+			knows: "Ask the administrators of OpenStack about the volume and its instance " + serverOf(&a),
 		}
 		detached := w.error("", failed.Message)
 		detached.Detail, detached.rank = l.Detail+": "+failed.Message, proved
+		if lost != nil && lost.state != "" {
+			return detached.then("%s", lost.link().Next)
+		}
 		return detached
+	case lost != nil && (lost.state != "" || lost.trouble == missing):
+		l.Text, l.Next = lost.link().Text, lost.link().Next
+	case lost != nil:
+		l.Text, l.Next = l.Text+trouble, lost.link().Next
 	case trouble != "":
 		l = l.then("%s", next)
 		l.Text += trouble

@@ -127,8 +127,9 @@ func (s *session) report(about, kind string, links []Link) {
 type cloud struct {
 	clouds, cacert string
 
-	// client is nil without the flag.
-	client *openstack.Client
+	// client is nil without the flag, and refused says why it cannot be used.
+	client  *openstack.Client
+	refused []Link
 }
 
 func (c *cloud) addTo(cmd *cobra.Command) {

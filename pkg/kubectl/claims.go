@@ -121,6 +121,9 @@ func (f *claimFacts) path(ctx context.Context) []step {
 		{name: "scheduled", done: !f.waitsForPod(), why: f.consumerLinks},
 		{name: "provisioned", done: chosen, why: f.provisionLinks},
 		{name: "bound", done: bound, ok: f.boundLinks(), why: f.chosenLinks},
+		{name: "stored", done: f.volume == nil, why: func(ctx context.Context) []Link {
+			return f.storedLinks(ctx, f.volume)
+		}},
 		{name: "grown", done: !f.grows(), why: f.growthLinks},
 	}
 	switch {

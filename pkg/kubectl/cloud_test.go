@@ -24,17 +24,17 @@ import (
 )
 
 // newCloud starts a cloud, and returns the path of its clouds.yaml.
-func newCloud(t *testing.T, config simulator.Config) (*simulator.Simulator, string) {
-	t.Helper()
+func newCloud(tb testing.TB, config simulator.Config) (*simulator.Simulator, string) {
+	tb.Helper()
 	cloud, err := simulator.New(config)
-	assert.NilError(t, err)
-	assert.NilError(t, cloud.Start(t.Context()))
-	t.Cleanup(func() { _ = cloud.Close() })
+	assert.NilError(tb, err)
+	assert.NilError(tb, cloud.Start(tb.Context()))
+	tb.Cleanup(func() { _ = cloud.Close() })
 	var options simulator.Clouds
 	if config.TLS {
-		options.CACert = file(t, cloud.CA())
+		options.CACert = file(tb, cloud.CA())
 	}
-	return cloud, file(t, cloud.CloudsYAML(options))
+	return cloud, file(tb, cloud.CloudsYAML(options))
 }
 
 // runChecked runs a command in an empty cluster or in the healthy one, and returns its output
@@ -226,11 +226,11 @@ func stock(t *testing.T, cloud *simulator.Simulator, cluster string) (volume, sh
 }
 
 // marked returns a scenario of a cluster with an ID, whose PersistentVolumes have handles.
-func marked(t *testing.T, id string, handles map[string]string) *scenario {
-	t.Helper()
+func marked(tb testing.TB, id string, handles map[string]string) *scenario {
+	tb.Helper()
 	s := &scenario{}
 	var all []unstructured.Unstructured
-	decode(t, "testdata/objects.yaml", &all)
+	decode(tb, "testdata/objects.yaml", &all)
 	for _, u := range all {
 		handle, fields := handles[u.GetName()], u.Object
 		switch {
@@ -298,7 +298,8 @@ func TestWhatOpenStackCreatesOrDeletesIsNoOrphan(t *testing.T) {
 		"c": {status: "error_deleting", ours: true, gibibytes: 3, name: "pvc-c", server: "s"},
 	}}}
 	list := &Volumes{}
-	assert.NilError(t, list.compare(t.Context(), in, &volumeFacts{}, true))
+	facts := &volumeFacts{session: &session{guest: &cluster{}}}
+	assert.NilError(t, list.compare(t.Context(), in, facts, true))
 	assert.Check(t, len(list.Volumes) == 1 && list.Volumes[0].ID == "c", "%+v", list.Volumes)
 	list.cloud, list.all = true, true
 	var out strings.Builder

@@ -134,7 +134,7 @@ func find[T client.Object](ctx context.Context, from *cluster, namespace, name s
 }
 
 // page is the number of objects in an answer. It bounds the memory in large clusters.
-const page = 1000
+const page = 500
 
 // read reads objects, without what makes many of them large. A list that may not be read is empty,
 // and its kind becomes hidden. The caller checks failed.

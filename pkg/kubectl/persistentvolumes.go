@@ -3,13 +3,16 @@ package kubectl
 import (
 	"context"
 	"slices"
+	"strings"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // volumeQuestion is about a PersistentVolume.
@@ -38,11 +41,16 @@ const provisionedBy = "pv.kubernetes.io/provisioned-by"
 // path returns the way of a volume until it is used, or after its claim until it is gone.
 func (f *volumeQuestion) path(ctx context.Context) []step {
 	v, phase, deleted := f.volume, f.volume.Status.Phase, f.volume.DeletionTimestamp != nil
+	stored := step{name: "stored", why: func(ctx context.Context) []Link {
+		return f.storedLinks(ctx, v)
+	}}
 	switch {
 	case phase == corev1.VolumeBound && !deleted:
-		return []step{{done: true, ok: only(OK, "used by %s, %s in OpenStack", f.claim, f.handle)}}
+		used := only(OK, "used by %s, %s in OpenStack", f.claim, f.handle)
+		return []step{{done: true, ok: used}, stored}
 	case phase == corev1.VolumeAvailable && !deleted:
-		return []step{{done: true, ok: only(OK, "waits for a claim, %s in OpenStack", f.handle)}}
+		free := only(OK, "waits for a claim, %s in OpenStack", f.handle)
+		return []step{{done: true, ok: free}, stored}
 	}
 	keeps := v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
 	attachments := f.attachmentsOf(ctx, v.Name)
@@ -64,6 +72,8 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 				"VolumeSnapshot %s", f.handle, diagnosis.List(snapshots)).
 				then("Delete them, or wait until what creates them does so")}, f.errorLinks(ctx)...)
 		}},
+		stored,
+		{name: "without snapshots", done: keeps || f.cloud.clouds == "", why: f.hiddenSnapshots},
 		{name: "deleted", done: keeps, why: func(ctx context.Context) []Link {
 			sys, own := f.systemOf(ctx, driverOf(v)), f.errorLinks(ctx)
 			if len(own) == 0 && v.Annotations[provisionedBy] == "" {
@@ -76,6 +86,27 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 		}},
 		{name: "released", why: because(keptBy(v.Finalizers))},
 	}
+}
+
+// hiddenSnapshots returns a problem for snapshots in OpenStack, which no VolumeSnapshot shows.
+func (f *volumeQuestion) hiddenSnapshots(ctx context.Context) []Link {
+	service, command := openstack.Cinder(), "openstack volume snapshot delete "
+	d := f.guest.findDriver(driverOf(f.volume))
+	if d == nil || f.reach(ctx) != nil { // the step before has said why
+		return nil
+	} else if d.kind == choice.Manila {
+		service, command = openstack.Manila(), "openstack share snapshot delete "
+	}
+	found, err := f.cloud.client.Snapshots(ctx, service, f.handle)
+	switch {
+	case err != nil:
+		return []Link{also(failure(err))}
+	case len(found) == 0:
+		return nil
+	}
+	return []Link{linkf(Problem, "OpenStack keeps volume %s while it has snapshots without a "+
+		"VolumeSnapshot: %s", f.handle, diagnosis.List(found)).
+		then("Yours: if nobody needs their data, %s", command+strings.Join(found, " "))}
 }
 
 // errorLinks returns the errors of the deletion.

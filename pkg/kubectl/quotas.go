@@ -1,7 +1,6 @@
 package kubectl
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -109,9 +108,8 @@ func (f *claimFacts) quotaLinks(ctx context.Context, chain []Link) []Link {
 		return append(f.fillLinks(ctx, f.sys.of, nil, 0), linkf(NotVisible, "what OpenStack has left, "+
 			"and what others in its project use: run this command with --clouds clouds.yaml"))
 	}
-	login, err := f.cloud.login(ctx)
-	if f.err = cmp.Or(f.err, err); err != nil || login.State != OK {
-		return []Link{also(login)}
+	if refused := f.reach(ctx); refused != nil {
+		return refused
 	}
 	if _, err := f.cloud.types(ctx, f.sys.of.kind); err != nil { // it finds the service
 		return []Link{also(failure(err))}
@@ -163,22 +161,23 @@ func gibibytes(q *resource.Quantity) int {
 // fillLinks says who fills the quota gigabytes of a driver, and which command frees most.
 func (s *session) fillLinks(ctx context.Context, d driver, in *contents, used int) []Link {
 	all, known := &portions{sizes: map[string]int{}}, map[string]bool{}
-	for _, v := range list[corev1.PersistentVolumeList](ctx, s.guest).Items {
-		if served := source.Of(&v); served != nil && served.Driver == d.name {
+	visit(ctx, s.guest, &corev1.PersistentVolumeList{}, func(v *corev1.PersistentVolume) {
+		if served := source.Of(v); served != nil && served.Driver == d.name {
 			known[served.VolumeHandle] = true
-			all.addVolume(&v)
+			all.addVolume(v)
 		}
-	}
+	})
 	thing := "share" // whose snapshots have a quota of their own
 	if d.kind == choice.Cinder {
 		thing = "volume"
-		for _, c := range list[snapshotv1.VolumeSnapshotContentList](ctx, s.guest).Items {
+		contents := &snapshotv1.VolumeSnapshotContentList{}
+		visit(ctx, s.guest, contents, func(c *snapshotv1.VolumeSnapshotContent) {
 			if of := c.Spec.VolumeSnapshotRef; c.Spec.Driver == d.name && c.Status != nil {
 				size := resource.NewQuantity(ptr.Deref(c.Status.RestoreSize, 0), resource.BinarySI)
 				all.add("snapshots", gibibytes(size), true, "kubectl delete volumesnapshot %s -n %s", of.Name,
 					of.Namespace)
 			}
-		}
+		})
 	}
 	for id, one := range ptr.Deref(in, contents{}).of[d.name] {
 		if one.ours && !known[id] {

@@ -169,10 +169,10 @@ func (c *rotatingCluster) data(namespace, name string) map[string][]byte {
 	return s.Data
 }
 
-func file(t *testing.T, content []byte) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "clouds.yaml")
-	assert.NilError(t, os.WriteFile(name, content, 0o600))
+func file(tb testing.TB, content []byte) string {
+	tb.Helper()
+	name := filepath.Join(tb.TempDir(), "clouds.yaml")
+	assert.NilError(tb, os.WriteFile(name, content, 0o600))
 	return name
 }
 

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,6 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/openstack-csi/csi-operator/test/broken"
+	"github.com/openstack-csi/csi-operator/test/openstack/administrator"
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 const (
@@ -183,11 +188,7 @@ func newCrowd(b *testing.B, s *broken.Situation) *crowd {
 // BenchmarkWhyInALargeCluster measures the program in a cluster of 5,000 nodes of 10 KB, 10,000
 // claims, volumes, attachments and pods: time, requests, transferred data, and the largest memory.
 func BenchmarkWhyInALargeCluster(b *testing.B) {
-	program := filepath.Join(b.TempDir(), "program")
-	build := exec.CommandContext(b.Context(), "go", "build", "-o", program,
-		"../../cmd/kubectl-openstack_csi")
-	output, err := build.CombinedOutput()
-	assert.NilError(b, err, string(output))
+	program := built(b)
 	all, err := broken.All(broken.NewWorld(time.Now()))
 	assert.NilError(b, err)
 	for _, name := range []string{
@@ -201,15 +202,53 @@ func BenchmarkWhyInALargeCluster(b *testing.B) {
 				continue
 			}
 			b.Run(strings.ReplaceAll(name, "/", "_"), func(b *testing.B) {
-				measure(b, program, &all[i])
+				measure(b, program, newCrowd(b, &all[i]), all[i].Args[:4]...)
 			})
 		}
 	}
 }
 
-func measure(b *testing.B, program string, s *broken.Situation) {
+// BenchmarkVolumesOfALargeCloud measures `volumes --clouds` with 10,000 volumes, of which a hundred
+// are in error.
+func BenchmarkVolumesOfALargeCloud(b *testing.B) {
+	program := built(b)
+	cloud, clouds := newCloud(b, simulator.Config{ShareTypes: []simulator.ShareType{{Name: "a"}}})
+	manila, err := administrator.Shares(b.Context(), cloud.CloudsYAML(simulator.Clouds{}))
+	assert.NilError(b, err)
+	cinder, err := openstack.NewBlockStorageV3(manila.ProviderClient, gophercloud.EndpointOpts{})
+	assert.NilError(b, err)
+	c := newCrowd(b, &broken.Situation{Objects: marked(b, "c1", nil).Objects})
+	all := c.items["/api/v1/persistentvolumes"]
+	for i := range manyClaims {
+		volume, err := volumes.Create(b.Context(), cinder, volumes.CreateOpts{
+			Name: "pvc-" + strings.Repeat("0", 36), Size: 1, Metadata: map[string]string{
+				"cinder.csi.openstack.org/cluster": "c1", "csi.storage.k8s.io/pvc/name": "data",
+			},
+		}, nil).Extract()
+		assert.NilError(b, err)
+		status, reasons := "available", []simulator.Reason(nil)
+		if i%100 == 0 {
+			status, reasons = "error", []simulator.Reason{{Action: "008", Detail: "012"}}
+		}
+		assert.NilError(b, cloud.SetStatus(simulator.Volume, volume.ID, status, reasons...))
+		all[i].rest = strings.Replace(all[i].rest, `"volumeHandle":"NAME"`, fmt.Sprintf(
+			`"volumeHandle":%q,"volumeAttributes":{"a":"%s"}`, volume.ID, strings.Repeat("x", 1000)), 1)
+	}
+	measure(b, program, c, "volumes", "-A", "--clouds="+clouds)
+}
+
+func built(b *testing.B) (program string) {
 	b.Helper()
-	c := newCrowd(b, s)
+	program = filepath.Join(b.TempDir(), "program")
+	build := exec.CommandContext(b.Context(), "go", "build", "-o", program,
+		"../../cmd/kubectl-openstack_csi")
+	output, err := build.CombinedOutput()
+	assert.NilError(b, err, string(output))
+	return program
+}
+
+func measure(b *testing.B, program string, c *crowd, args ...string) {
+	b.Helper()
 	server := httptest.NewServer(c)
 	defer server.Close()
 	config := filepath.Join(b.TempDir(), "kubeconfig")
@@ -219,8 +258,7 @@ func measure(b *testing.B, program string, s *broken.Situation) {
 	b.ResetTimer()
 	for range b.N {
 		ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
-		args := append([]string{"--kubeconfig=" + config}, s.Args[:4]...)
-		cmd := exec.CommandContext(ctx, program, args...)
+		cmd := exec.CommandContext(ctx, program, append([]string{"--kubeconfig=" + config}, args...)...)
 		var output strings.Builder
 		cmd.Stdout, cmd.Stderr = &output, &output
 		assert.NilError(b, cmd.Start())

@@ -6,24 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 )
 
 // Volumes are the volumes of the drivers. Its JSON is the output of `volumes -o json`.
 type Volumes struct {
 	Volumes    []Volume `json:"volumes"`
 	NotVisible []string `json:"notVisible,omitempty"`
+	// Health says what is wrong with volumes: a link for each kind of trouble.
+	Health []Link `json:"health,omitempty"`
 	// Quotas say what OpenStack has left, and who uses it.
 	Quotas []Link `json:"quotas,omitempty"`
 
@@ -51,8 +49,11 @@ type Volume struct {
 	// there. Both are set only for orphans.
 	Name   string `json:"name,omitempty"`
 	Server string `json:"server,omitempty"`
-	// Note says that the volume of a deleted claim is not deleted, and what to do.
+	// Note says what is wrong with the volume, and what to do.
 	Note string `json:"note,omitempty"`
+
+	// ailment is nil if nothing is wrong with it in OpenStack.
+	ailment *ailment
 }
 
 const volumesCommand = "volumes"
@@ -89,6 +90,9 @@ func (v *volumeList) run(ctx context.Context, s *session, _ []string) error {
 	if err != nil {
 		return usage("--selector: %v", err)
 	}
+	const percent = 50
+	debug.SetGCPercent(percent)   // 10,000 objects of each kind pass through the memory
+	_ = s.attachments(ctx)        // before OpenStack, which is asked whether they are so
 	in, err := v.contents(ctx, s) // before PersistentVolumes, which drivers create later
 	if err != nil {
 		return err
@@ -97,23 +101,20 @@ func (v *volumeList) run(ctx context.Context, s *session, _ []string) error {
 	if v.all {
 		namespace = ""
 	}
-	claims := list[corev1.PersistentVolumeClaimList](ctx, s.guest, client.InNamespace(namespace),
-		client.MatchingLabelsSelector{Selector: selector}).Items
 	facts := s.volumeFacts(ctx, namespace)
-	if s.failed() != nil {
-		return s.failed()
-	}
 	result := &Volumes{
 		Volumes: []Volume{}, wide: s.output == wideOutput, all: v.all, cloud: in != nil,
 	}
-	for i := range claims {
-		result.add(facts.claim(&claims[i]))
+	visit(ctx, s.guest, &corev1.PersistentVolumeClaimList{}, func(c *corev1.PersistentVolumeClaim) {
+		result.take(facts.claim(c))
+	}, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector})
+	if s.failed() != nil {
+		return s.failed()
 	}
 	everything := v.all && selector.Empty()
 	for name, one := range facts.volumes {
-		if orphan := facts.volume(one); everything && !facts.claimed[name] && orphan != nil {
-			orphan.Note = s.undeleted(one)
-			result.add(orphan)
+		if everything && !facts.claimed[name] {
+			result.take(facts.volume(one))
 		}
 	}
 	if in != nil {
@@ -133,119 +134,17 @@ func (v *volumeList) run(ctx context.Context, s *session, _ []string) error {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Claim, b.Claim),
 			cmp.Compare(a.PersistentVolume, b.PersistentVolume), cmp.Compare(a.ID, b.ID))
 	})
+	result.judge(ctx, &v.cloud, facts)
 	result.NotVisible = s.notVisible()
 	return s.show("Volumes", result, slices.ContainsFunc(result.Volumes, func(one Volume) bool {
 		return one.Orphan
-	}))
+	}) || slices.ContainsFunc(result.Health, func(l Link) bool { return l.State == Problem }))
 }
 
-func (l *Volumes) add(one *Volume) {
+func (l *Volumes) take(one *Volume) {
 	if one != nil {
 		l.Volumes = append(l.Volumes, *one)
 	}
-}
-
-// volumeFacts are objects by name, without their claims.
-type volumeFacts struct {
-	*session
-
-	volumes map[string]*corev1.PersistentVolume
-	// drivers are those of StorageClasses, and claimed the PersistentVolumes of listed claims.
-	drivers map[string]string
-	claimed map[string]bool
-	// types are those of StorageClasses.
-	types map[string]string
-	// attached are the nodes of VolumeAttachments by PersistentVolume, and running those of pods by
-	// claim.
-	attached map[string][]string
-	running  map[client.ObjectKey][]string
-}
-
-func (s *session) volumeFacts(ctx context.Context, namespace string) *volumeFacts {
-	f := &volumeFacts{
-		session: s,
-		volumes: map[string]*corev1.PersistentVolume{}, drivers: map[string]string{},
-		types:   map[string]string{},
-		claimed: map[string]bool{}, attached: map[string][]string{},
-		running: map[client.ObjectKey][]string{},
-	}
-	for _, pod := range list[corev1.PodList](ctx, s.guest, client.InNamespace(namespace)).Items {
-		if pod.Spec.NodeName == "" || hasEnded(&pod) {
-			continue
-		}
-		for _, v := range pod.Spec.Volumes {
-			claim := client.ObjectKey{Namespace: pod.Namespace, Name: claimName(&pod, v)}
-			f.running[claim] = append(f.running[claim], pod.Spec.NodeName)
-		}
-	}
-	for _, a := range s.attachments(ctx) {
-		name := ptr.Deref(a.Spec.Source.PersistentVolumeName, "")
-		f.attached[name] = append(f.attached[name], a.Spec.NodeName)
-	}
-	for _, v := range list[corev1.PersistentVolumeList](ctx, s.guest).Items {
-		f.volumes[v.Name] = &v
-	}
-	for _, class := range list[storagev1.StorageClassList](ctx, s.guest).Items {
-		f.drivers[class.Name], f.types[class.Name] = class.Provisioner, class.Parameters["type"]
-	}
-	return f
-}
-
-// claim returns a claim of a driver, and nil for others.
-func (f *volumeFacts) claim(claim *corev1.PersistentVolumeClaim) *Volume {
-	one := &Volume{Driver: f.drivers[ptr.Deref(claim.Spec.StorageClassName, "")]}
-	if v := f.volumes[claim.Spec.VolumeName]; v != nil && (v.Spec.ClaimRef == nil ||
-		v.Spec.ClaimRef.Namespace == claim.Namespace && v.Spec.ClaimRef.Name == claim.Name) {
-		one = cmp.Or(f.volume(v), one)
-		f.claimed[v.Name] = true
-	}
-	if f.guest.findDriver(one.Driver) == nil {
-		return nil
-	}
-	one.Namespace, one.Claim = claim.Namespace, claim.Name
-	one.Class = ptr.Deref(claim.Spec.StorageClassName, "")
-	one.Size = cmp.Or(one.Size, claim.Spec.Resources.Requests.Storage().String())
-	one.State = string(claim.Status.Phase)
-	if claim.DeletionTimestamp != nil {
-		one.State = "Terminating"
-	}
-	one.Nodes = append(one.Nodes, f.running[client.ObjectKeyFromObject(claim)]...)
-	slices.Sort(one.Nodes)
-	one.Nodes = slices.Compact(one.Nodes)
-	return one
-}
-
-// volume returns a PersistentVolume of a driver, and nil for others.
-func (f *volumeFacts) volume(v *corev1.PersistentVolume) *Volume {
-	served := source.Of(v)
-	if served == nil || f.guest.findDriver(served.Driver) == nil {
-		return nil
-	}
-	one := &Volume{
-		PersistentVolume: v.Name, ID: served.VolumeHandle, Size: v.Spec.Capacity.Storage().String(),
-		State: string(v.Status.Phase), Driver: served.Driver, Class: v.Spec.StorageClassName,
-		Nodes: slices.Clone(f.attached[v.Name]),
-	}
-	if v.DeletionTimestamp != nil {
-		one.State = "Terminating"
-	}
-	return one
-}
-
-// deletionGrace is how long the deletion of a volume may take.
-const deletionGrace = 5 * time.Minute
-
-// undeleted says that the deletion of the volume of a PersistentVolume fails, or takes long; "" if
-// it does not.
-func (s *session) undeleted(v *corev1.PersistentVolume) string {
-	since := ptr.Deref(v.Status.LastPhaseTransitionTime, v.CreationTimestamp).Time
-	isDue := v.Status.Phase == corev1.VolumeReleased && s.clock.Since(since) > deletionGrace &&
-		v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
-	if !isDue && v.Status.Phase != corev1.VolumeFailed {
-		return ""
-	}
-	return fmt.Sprintf("its claim is gone, but its volume has not been deleted for %s. Run: "+
-		"kubectl openstack-csi why pv/%s", s.age(since), v.Name)
 }
 
 // write prints a table as kubectl does.
@@ -281,12 +180,7 @@ func (l *Volumes) write(out io.Writer, p palette) {
 	if writeTable(out, rows); len(l.Volumes) == 0 {
 		fmt.Fprintln(out, "No volumes found")
 	}
-	for _, v := range l.Volumes {
-		if v.Note != "" {
-			fmt.Fprintln(out, wrap("", v.PersistentVolume+": "+v.Note, 0))
-		}
-	}
-	for _, one := range l.Quotas {
+	for _, one := range slices.Concat(l.Health, l.Quotas) {
 		p.link(out, one)
 	}
 	writeNotVisible(out, l.NotVisible)

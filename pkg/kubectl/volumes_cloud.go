@@ -16,20 +16,34 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/guest"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 )
 
 // sharedID is the cluster ID of the charts of cloud-provider-openstack, the same in all clusters.
 const sharedID = "kubernetes"
 
-// missing is what Volume.Cloud says about a volume that does not exist.
-const missing = "missing"
-
-// stored is a volume or a share. It is ours if the driver of this cluster created it.
+// stored is a volume or a share. It is ours if the driver of this cluster created it. The server is
+// the last one that it is attached to, and changed the time of its last change, zero for a share.
 type stored struct {
-	name, status, server string
-	gibibytes            int
-	ours                 bool
+	name, status, server, attachment string
+
+	attachments []openstack.Attachment
+	changed     time.Time
+	gibibytes   int
+	ours        bool
+}
+
+// storedVolume returns a volume of Cinder, without its metadata.
+func storedVolume(v openstack.Volume) stored {
+	one := stored{
+		name: v.Name, status: v.Status, gibibytes: v.Size, attachments: v.Attachments,
+		changed: v.Changed(),
+	}
+	for _, a := range v.Attachments {
+		one.server, one.attachment = a.ServerID, a.ID
+	}
+	return one
 }
 
 // contents are what OpenStack stores for each driver, by ID, at a time.
@@ -78,17 +92,11 @@ func (v *volumeList) list(
 	all := map[string]stored{}
 	if d.kind == choice.Cinder {
 		key := d.name + "/cluster"
-		listed, err := v.client.Volumes(ctx)
-		for _, one := range listed {
-			found := stored{
-				name: one.Name, status: one.Status, gibibytes: one.Size, ours: one.Metadata[key] == cluster,
-			}
-			for _, a := range one.Attachments {
-				found.server = a.ServerID
-			}
+		return all, v.client.Volumes(ctx, func(one openstack.Volume) {
+			found := storedVolume(one)
+			found.ours = one.Metadata[key] == cluster
 			all[one.ID] = found
-		}
-		return all, err
+		})
 	}
 	var err error
 	if in.shares, err = shares.New(ctx, v.client); err != nil {
@@ -140,16 +148,27 @@ func (l *Volumes) compare(
 		if one.Cloud = found.status; !exists {
 			one.Cloud, one.Orphan = missing, one.State != "Terminating"
 		}
+		if a := facts.ailment(one, found); (exists || one.Orphan) && a.link() != nil {
+			one.ailment = a
+		}
 	}
 	for driver, all := range in.of {
 		for id, one := range all {
+			if !everything || !one.ours || known[driver+"/"+id] {
+				continue
+			}
+			orphan := Volume{
+				ID: id, Driver: driver, Cloud: one.status, State: "no PersistentVolume", Orphan: true,
+				Name: one.name, Server: one.server, Size: fmt.Sprintf("%dGi", one.gibibytes),
+			}
 			// Manila has states such as creating_from_snapshot.
 			passing := strings.HasPrefix(one.status, "creating") || one.status == "deleting"
-			if everything && one.ours && !known[driver+"/"+id] && !passing {
-				l.Volumes = append(l.Volumes, Volume{
-					ID: id, Driver: driver, Cloud: one.status, State: "no PersistentVolume", Orphan: true,
-					Name: one.name, Server: one.server, Size: fmt.Sprintf("%dGi", one.gibibytes),
-				})
+			a := facts.ailment(&orphan, one)
+			if a.link() != nil {
+				orphan.ailment = a
+			}
+			if !passing || a.since >= lasts {
+				l.Volumes = append(l.Volumes, orphan)
 			}
 		}
 	}

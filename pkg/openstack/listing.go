@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -126,7 +127,7 @@ func (c *Client) ShareTypes(ctx context.Context) (types []Type, err error) {
 // that are public, and those that the project was given access to, at most 10,000.
 func (c *Client) VolumeTypes(ctx context.Context) ([]Type, error) {
 	id := func(t foundType) string { return t.ID }
-	return pages(ctx, c, Cinder(), list[foundType, Type]{"types", id, foundType.convert})
+	return pages(ctx, c, Cinder(), list[foundType, Type]{"types?", id, foundType.convert})
 }
 
 // Volume is a volume of Cinder. Its fields are from the cloud; the ID is safe in URLs and messages.
@@ -137,19 +138,34 @@ type Volume struct {
 	Metadata map[string]string
 	// Attachments are the servers that the volume is attached to.
 	Attachments []Attachment
+	// UpdatedAt is the time of the last change of the status or another field, in UTC.
+	UpdatedAt string `json:"updated_at"`
 }
 
 // Attachment is that of a volume to a server.
 type Attachment struct {
+	ID       string `json:"attachment_id"`
 	ServerID string `json:"server_id"`
 }
 
-// Volumes returns all volumes of the project, at most 10,000.
-func (c *Client) Volumes(ctx context.Context) ([]Volume, error) {
+// Changed returns when the status or another field of a volume changed last, zero if that is not
+// known. Shares have no such time.
+func (v Volume) Changed() time.Time {
+	at, _ := parseIdentityTime(v.UpdatedAt) // the zero time on an error
+	return at
+}
+
+// Volumes calls do for each volume of the project, at most 10,000. If an answer fails, it may do so
+// again.
+func (c *Client) Volumes(ctx context.Context, do func(Volume)) error {
 	id := func(v Volume) string { return v.ID }
-	return pages(ctx, c, Cinder(), list[Volume, Volume]{
-		"volumes/detail", id, func(v Volume) (string, Volume) { return v.ID, v },
+	_, err := pages(ctx, c, Cinder(), list[Volume, struct{}]{
+		"volumes/detail?limit=500", id, func(v Volume) (string, struct{}) {
+			do(v)
+			return v.ID, struct{}{}
+		},
 	})
+	return err
 }
 
 // Servers returns the IDs of all servers of the project, at most 10,000.
@@ -157,11 +173,12 @@ func (c *Client) Servers(ctx context.Context) ([]string, error) {
 	type server struct{ ID string }
 	id := func(s server) string { return s.ID }
 	return pages(ctx, c, Nova(), list[server, string]{
-		"servers", id, func(s server) (string, string) { return s.ID, s.ID },
+		"servers?", id, func(s server) (string, string) { return s.ID, s.ID },
 	})
 }
 
-// list is a list in pages. id returns the ID of an item, convert what checked needs.
+// list is a list in pages, whose path has a query. id returns the ID of an item, convert what
+// checked needs.
 type list[T, R any] struct {
 	path    string
 	id      func(T) string
@@ -196,7 +213,7 @@ func pages[T, R any](
 				return TooManyError(maxTypes)
 			}
 			if len(more) > 0 && len(page.TypeLinks)+len(page.VolumeLinks)+len(page.ServerLinks) > 0 {
-				next = of.path + "?marker=" + url.QueryEscape(of.id((*items)[len(more)-1]))
+				next = of.path + "&marker=" + url.QueryEscape(of.id((*items)[len(more)-1]))
 			}
 		}
 		return nil

@@ -132,6 +132,9 @@ func (c *Client) optional(ctx context.Context, service Service, path string, ans
 	status := statusOf(err)
 	if status == http.StatusForbidden || status == http.StatusNotFound {
 		what := map[bool]string{true: "quotas", false: "what is in error"}[inError == ""]
+		if strings.HasPrefix(path, "messages") {
+			what = "messages"
+		}
 		failed = errorf(Forbidden, "OpenStack's %s at %s does not show %s to this login (HTTP %d)%s",
 			service.name, redactedURL(endpoint), what, status, said(service.name, err))
 	}
@@ -151,8 +154,13 @@ func (s *session) once(ctx context.Context, service Service, path string, answer
 	endpoint := &gophercloud.ServiceClient{
 		ProviderClient: provider, Endpoint: s.used[service.label], Type: service.kind,
 	}
-	if strings.HasPrefix(path, "quota-sets") {
+	switch isShares := service.label == Manila().label; {
+	case strings.HasPrefix(path, "quota-sets"):
 		endpoint.Microversion = shareQuotasVersion
+	case strings.HasPrefix(path, "messages") && isShares:
+		endpoint.Microversion = shareMessagesVersion
+	case strings.HasPrefix(path, "messages"):
+		endpoint.Microversion = volumeMessagesVersion
 	}
 	s.service.Store(&service.label)
 	to := strings.NewReplacer("{project}", s.access.project, "{user}", s.access.user).Replace(path)

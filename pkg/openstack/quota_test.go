@@ -16,12 +16,16 @@ import (
 
 const limitsCall = "GET /share/v2/limits"
 
-// quotas are requests for quotas by their paths.
+// quotas are requests for quotas, and one for messages, by their paths.
 func quotas() map[string]func(*openstack.Client, context.Context) ([]openstack.Quota, error) {
 	return map[string]func(*openstack.Client, context.Context) ([]openstack.Quota, error){
 		"/volume/v3/os-quota-sets": (*openstack.Client).VolumeQuotas,
 		"/share/v2/limits":         (*openstack.Client).ShareQuotas,
 		"/share/v2/quota-sets":     (*openstack.Client).ShareUserQuotas,
+		"/volume/v3/messages": func(c *openstack.Client, ctx context.Context) ([]openstack.Quota, error) {
+			_, err := c.Messages(ctx, openstack.Cinder(), map[string]bool{"a": true})
+			return nil, err
+		},
 	}
 }
 

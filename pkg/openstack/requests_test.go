@@ -72,21 +72,32 @@ func (s *fixture) sendAllOfOperators() {
 	s.wantTypes(client, "gold", "silver")
 }
 
-// sendAllOfPlugin sends what no other sender of the page does.
+// sendAllOfPlugin sends requests about volumes, a share and a server that do not exist.
 func (s *fixture) sendAllOfPlugin() {
 	s.t.Helper()
-	client := s.asked()
-	_, err := client.Rights(s.t.Context())
+	client, ctx := s.asked(), s.t.Context()
+	_, err := client.Rights(ctx)
 	check(s.t, err)
 	for _, request := range quotas() {
-		_, err := request(client, s.t.Context())
+		_, err := request(client, ctx)
 		check(s.t, err)
 	}
-	_, quota := client.ShareTypeQuotas(s.t.Context(), "gold")
-	_, servers := client.Servers(s.t.Context())
-	requests, err := shares.New(s.t.Context(), client)
-	check(s.t, errors.Join(quota, servers, err))
-	_, err = requests.Exports(s.t.Context(), shareID)
+	_, quotas := client.ShareTypeQuotas(ctx, "gold")
+	_, listed := volumesOf(ctx, client)
+	_, isVolume, volume := client.Volume(ctx, shareID)
+	_, servers := client.Servers(ctx)
+	_, isServer, server := client.Server(ctx, shareID)
+	_, kept := client.Snapshots(ctx, openstack.Cinder(), shareID)
+	_, keptShare := client.Snapshots(ctx, openstack.Manila(), shareID)
+	_, said := client.Messages(ctx, openstack.Manila(), map[string]bool{shareID: true})
+	check(s.t, errors.Join(quotas, servers, listed, volume, server, kept, keptShare, said))
+	requests, err := shares.New(ctx, client)
+	check(s.t, err)
+	_, err = requests.List(ctx, "a", "b")
+	check(s.t, err)
+	_, isShare, err := requests.Find(ctx, shareID)
+	assert.Check(s.t, err == nil && !isShare && !isVolume && !isServer)
+	_, err = requests.Exports(ctx, shareID)
 	assert.Check(s.t, is.Equal(openstack.ReasonOf(err), openstack.NotFound))
 }
 
@@ -292,4 +303,20 @@ func connect(w http.ResponseWriter, r *http.Request) {
 		_ = server.Close()
 	}()
 	_, _ = io.Copy(client, server)
+}
+
+// Another server on the way to a service may answer 404, too.
+func TestOnlyTheServiceSaysThatAnObjectIsGone(t *testing.T) {
+	t.Parallel()
+	s := newSimulated(t, simulator.Config{})
+	client := s.connected()
+	for _, body := range []string{"", `{"a": 1}`, `{"itemNotFound": {"code": 403}}`} {
+		other := foreign(simulator.Compute, simulator.Answer{Status: http.StatusNotFound, Body: body})
+		s.fault(other)
+		_, exists, err := client.Server(t.Context(), shareID)
+		assert.Check(t, err != nil && !exists, "%q", body)
+		check(t, s.cloud.ClearFaults())
+	}
+	_, exists, err := client.Server(t.Context(), shareID)
+	assert.Check(t, err == nil && !exists, "%v", err)
 }

@@ -3,6 +3,7 @@
 package compute
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -32,6 +33,8 @@ type Server struct {
 	ID, Name string
 	// Zone is the availability zone.
 	Zone string
+	// Status is ACTIVE if it is empty.
+	Status string
 	// Machine attaches volumes. Without one, volumes are attached in the records only.
 	Machine Machine
 }
@@ -80,6 +83,13 @@ func (s *Service) Add(server Server) {
 	s.servers[server.ID] = record{Server: server, created: time.Now()}
 }
 
+// Remove deletes a server, but not the attachments of its volumes.
+func (s *Service) Remove(id string) {
+	s.config.Worker.Lock()
+	defer s.config.Worker.Unlock()
+	delete(s.servers, id)
+}
+
 func (s *Service) server(id string) (record, error) {
 	server, found := s.servers[id]
 	if !found {
@@ -125,7 +135,7 @@ func (s *Service) describe(r *rest.Request, server record) map[string]any {
 	// Nova writes these times with a zone and without fractions.
 	created := server.created.UTC().Format(time.RFC3339)
 	return map[string]any{
-		"id": server.ID, "name": server.Name, "status": "ACTIVE", "progress": 0,
+		"id": server.ID, "name": server.Name, "status": cmp.Or(server.Status, "ACTIVE"), "progress": 0,
 		"tenant_id": s.config.ProjectID(), "user_id": s.config.UserID(),
 		"metadata": map[string]string{},
 		"hostId":   state.NamedID("host", server.ID), "image": "",

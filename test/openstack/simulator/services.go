@@ -48,6 +48,9 @@ func (s *Simulator) SetQuotas(service Service, limits ...Quota) error {
 // AddServer adds a server. A Machine needs Config.State, because volumes have no data without it.
 func (s *Simulator) AddServer(server Server) { s.servers.Add(server) }
 
+// RemoveServer deletes a server. Its volumes stay attached to it, as if Nova had not told Cinder.
+func (s *Simulator) RemoveServer(id string) { s.servers.Remove(id) }
+
 // Metadata returns the metadata service of a server, which the server finds at
 // http://169.254.169.254. It answers 404 while there is no server with that ID.
 func (s *Simulator) Metadata(serverID string) http.Handler { return s.servers.Metadata(serverID) }
