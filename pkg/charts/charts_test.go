@@ -193,7 +193,9 @@ func TestFileOfNodes(t *testing.T) {
 	const login = "auth-url=https://k/v3\napplication-credential-id=a\n" +
 		"application-credential-secret=b\n"
 	for text, want := range map[string]string{
-		"[Global \"a\"]\n" + login: "name a Secret with cloud: a",
+		"[Global \"a\"]\n" + login:                 "name a Secret with cloud: a",
+		"[Global]\n" + login + "region = a#b\n":    "region: The driver reads the value up to #, which",
+		"[Global]\n" + login + "region =a;b # c\n": "region: The driver reads the value up to ;, which",
 		"[Global]\ntls-insecure=true\n" + login: "Write the CA of the cloud into credentials.cacert " +
 			"and remove verify",
 		"[Global]\nuse-clouds=true\nclouds-file=/etc/c.yaml\ncloud=mine\nregion=b\n": "the login is " +

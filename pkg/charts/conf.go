@@ -27,6 +27,8 @@ var (
 	// unread is what gcfg says about settings that the driver does not read.
 	unread = regexp.MustCompile(`can't store data at section "([^"]*)"(?:, subsection "[^"]*")?` +
 		`(?:, variable "([^"]*)")?`)
+	// cut matches a setting whose value ends where a comment begins without a space before.
+	cut     = regexp.MustCompile(`(?m)^[ \t]*([A-Za-z][\w-]*)[ \t]*=[^"#;\n]*[^"#;\s]([#;])`)
 	mistake = regexp.MustCompile(`^(\d+):\d+: |section "([^"]*)".*variable "([^"]*)"`)
 )
 
@@ -36,6 +38,11 @@ func (v *Values) AddConf(source string, texts [][]byte, read Reader) error {
 	v.Set(choice.Cinder, "cinder.enabled", true, "")
 	c := conf{}
 	for _, text := range texts {
+		for _, found := range cut.FindAllSubmatch(text, -1) {
+			v.Remark(source+": "+string(found[1]), "The driver reads the value up to %s, which begins a "+
+				"comment, and so do the values here. If it is a part of the value, put quotation marks "+
+				"around it.", found[2])
+		}
 		err := gcfg.ReadStringInto(&c, strings.TrimPrefix(string(text), "\ufeff"))
 		if fatal := gcfg.FatalOnly(err); fatal != nil {
 			// The text of the error may contain a value.
@@ -65,9 +72,10 @@ func (v *Values) AddConf(source string, texts [][]byte, read Reader) error {
 				"volumes or classes name a Secret with cloud: %s", name)
 		}
 	}
-	return v.addLogin(login.login(source, func(f reflect.StructField) string {
+	l, remarks, err := login.trusting(v.trusted).login(source, func(f reflect.StructField) string {
 		return f.Tag.Get("gcfg")
-	}, read))
+	}, read)
+	return v.addLogin(choice.Cinder, source, l, remarks, err)
 }
 
 func (c *conf) addTo(v *Values, source string) {

@@ -13,6 +13,7 @@ import (
 	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/clouds"
 )
 
@@ -75,13 +76,23 @@ func (v *Values) AddSecret(name string, data map[string][]byte, read Reader) err
 		}
 		on, err := strconv.ParseBool(cmp.Or(value, "false"))
 		if err != nil {
-			return v.addLogin(nil, nil, fmt.Errorf("%s: os-useClouds must be true or false", name))
+			return v.addLogin(choice.Manila, name, nil, nil,
+				fmt.Errorf("%s: os-useClouds must be true or false", name))
 		}
 		fields.Field(i).SetBool(on)
 	}
-	return v.addLogin(o.login(name, func(f reflect.StructField) string {
+	l, remarks, err := o.trusting(v.trusted).login(name, func(f reflect.StructField) string {
 		return "os-" + f.Tag.Get("key")
-	}, read))
+	}, read)
+	return v.addLogin(choice.Manila, name, l, remarks, err)
+}
+
+// trusting adds the CAs that the driver trusts, if the options name no CA.
+func (o *options) trusting(cas string) *options {
+	if o.CAFile == "" {
+		o.CAFileContents = cmp.Or(o.CAFileContents, cas)
+	}
+	return o
 }
 
 // ownWords replaces the words about a clouds.yaml by those of the options.
@@ -208,4 +219,66 @@ func (v *Values) NoLogin(format string, args ...any) {
 	v.Remark("login", format, args...)
 	v.noLogin = true
 	delete(v.content, "credentials")
+}
+
+// Trust adds the CAs, in PEM, that the driver trusts besides those of its login.
+func (v *Values) Trust(cas string) { v.trusted = cas }
+
+// addLogin sets the credentials, or adds the remark that they cannot be taken over. The values
+// contain one login for both drivers.
+func (v *Values) addLogin(
+	kind choice.Kind, source string, l *clouds.Login, remarks []string, err error,
+) error {
+	for _, one := range remarks {
+		v.Remark("login", "%s", one)
+	}
+	if err != nil {
+		v.NoLogin("It is not taken over. %v. Then add --set-file=credentials.clouds=clouds.yaml.", err)
+		return nil
+	}
+	for of, other := range v.logins {
+		differ := differing(other, l)
+		switch {
+		case len(differ) == 0:
+		case of == kind:
+			return fmt.Errorf("there are several logins, and a release has one: %s contains another one, "+
+				"which differs in %s. Keep this installation while volumes, snapshots or classes name "+
+				"several", source, strings.Join(differ, ", "))
+		default:
+			const secret = "manila-credentials"
+			v.NoLogin("The drivers have different logins (%s). Create Secret openstack-credentials with a "+
+				"clouds.yaml for Cinder, and Secret %s with one for Manila, in the namespace of the release.",
+				strings.Join(differ, ", "), secret)
+			v.Set(choice.Manila, "manila.credentialsSecret", secret, "")
+		}
+	}
+	if v.logins[kind] = l; v.noLogin {
+		return nil
+	}
+	v.Set("", "credentials.clouds", string(l.CloudsYAML()), "")
+	if l.CA != "" {
+		v.Set("", "credentials.cacert", l.CA, "")
+	}
+	return nil
+}
+
+// differing returns the keys of clouds.yaml in which two logins differ.
+func differing(a, b *clouds.Login) []string {
+	entries := make([]map[string]any, 2)
+	for i, l := range []*clouds.Login{a, b} {
+		_ = yaml.Unmarshal(l.CloudsYAML(), &entries[i]) // its own text
+	}
+	differ := differs(entries[0], entries[1], "")
+	for _, path := range differs(entries[1], entries[0], "") {
+		if !slices.Contains(differ, path) {
+			differ = append(differ, path)
+		}
+	}
+	if a.CA != "" && b.CA != "" && a.CA != b.CA { // the one that is there serves both
+		differ = append(differ, clouds.CAKey)
+	}
+	for i := range differ {
+		differ[i] = strings.TrimPrefix(differ[i], entry)
+	}
+	return differ
 }

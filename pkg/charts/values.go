@@ -2,7 +2,6 @@ package charts
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -25,7 +24,9 @@ type Values struct {
 	content map[string]any
 	notes   []note
 	rows    []Row
-	login   *clouds.Login
+	// logins are those that were found, by driver, and trusted other CAs that the drivers trust.
+	logins  map[choice.Kind]*clouds.Login
+	trusted string
 	// noLogin is true if the login of a driver is not known. Another one may be of another project.
 	noLogin bool
 }
@@ -39,7 +40,9 @@ type note struct {
 // New returns no values.
 func New() (*Values, error) {
 	rows, err := Rows()
-	return &Values{content: map[string]any{}, rows: rows}, err
+	return &Values{
+		content: map[string]any{}, rows: rows, logins: map[choice.Kind]*clouds.Login{},
+	}, err
 }
 
 // Remark adds what an administrator must know. It contains no secret.
@@ -241,30 +244,6 @@ func (v *Values) translate(kind choice.Kind, row Row, name string, value any) {
 	for _, side := range sides {
 		v.Set(kind, strings.Replace(target, "*", side, 1), value, about)
 	}
-}
-
-// addLogin sets the credentials, or adds the remark that they cannot be taken over. The release has
-// one login for both drivers.
-func (v *Values) addLogin(l *clouds.Login, remarks []string, err error) error {
-	for _, one := range remarks {
-		v.Remark("login", "%s", one)
-	}
-	if err != nil {
-		v.NoLogin("It is not taken over. %v. Then add --set-file=credentials.clouds=clouds.yaml.", err)
-		return nil
-	}
-	if v.login != nil &&
-		(!bytes.Equal(v.login.CloudsYAML(), l.CloudsYAML()) || v.login.CA != l.CA) {
-		return errors.New("there are several logins, and a release has one")
-	}
-	if v.login = l; v.noLogin {
-		return nil
-	}
-	v.Set("", "credentials.clouds", string(l.CloudsYAML()), "")
-	if l.CA != "" {
-		v.Set("", "credentials.cacert", l.CA, "")
-	}
-	return nil
 }
 
 // About returns what the remarks are about.

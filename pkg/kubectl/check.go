@@ -102,7 +102,8 @@ func (s *session) checkAgain(ctx context.Context, cloud []Link) error {
 	for _, n := range s.replaceable(ctx) {
 		if n.served == n.name {
 			s.more = append(s.more, Finding{"", diagnosis.Finding{
-				Severity: Problem, Type: "OtherChart", Message: n.link(false).sentence(maxSentence),
+				Severity: Problem, Type: "OtherChart",
+				Message: n.link(false, n.refusal()).sentence(maxSentence),
 			}})
 		}
 	}

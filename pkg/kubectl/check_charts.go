@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +25,7 @@ func (s *session) addTo(ctx context.Context, v *charts.Values, n *neighbour) err
 	if err != nil {
 		return err
 	}
+	ca := ""
 	if release != nil {
 		err = v.AddChart(n.kind, release.Values(), release.Chart.Values)
 		s.addEdits(v, n, release)
@@ -35,6 +35,7 @@ func (s *session) addTo(ctx context.Context, v *charts.Values, n *neighbour) err
 	} else {
 		err = v.AddChart(n.kind, n.values(), nil)
 		n.addPods(v)
+		ca = n.addRest(v)
 	}
 	if err != nil {
 		return err
@@ -58,12 +59,8 @@ func (s *session) addTo(ctx context.Context, v *charts.Values, n *neighbour) err
 		v.Remark(n.title, "Do not uninstall Helm release %s: docs/from-charts.md says how to replace it "+
 			"while pods use volumes", name)
 	}
-	for mark := range labels.Merge(n.workloads[0].GetLabels(), marks) {
-		if strings.Contains(mark, "fluxcd.io/") || strings.Contains(mark, "argoproj.io/") {
-			v.Remark(n.title, "Flux or Argo CD applies it: suspend that, or its driver starts beside ours")
-		}
-	}
-	return s.addLogin(ctx, v, n)
+	n.addOwners(v)
+	return s.addLogin(ctx, v, n, ca)
 }
 
 // Annotations of the objects of a Helm release.
@@ -103,17 +100,24 @@ func (s *session) releaseOf(
 
 // addEdits names objects that differ from the manifest of their release.
 func (s *session) addEdits(v *charts.Values, n *neighbour, release *charts.Release) {
-	compare := func(kind string, o client.Object) {
+	compare := func(kind string, o client.Object, edits []string) {
 		fields, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(o) // typed: cannot fail
-		if at := release.Edited(kind, o.GetName(), fields["spec"]); len(at) > 0 {
+		at := release.Edited(kind, o.GetName(), fields["spec"])
+		for _, edit := range edits { // what the release does not contain is only there
+			if !slices.ContainsFunc(at, func(path string) bool { return strings.HasPrefix(path, edit) }) {
+				at = append(at, edit)
+			}
+		}
+		slices.Sort(at)
+		if len(at) > 0 {
 			v.Remark(kind+" "+o.GetName(), "It differs from the release at %s: what was edited is "+
 				"not in the values, except the cluster ID", strings.Join(at, ", "))
 		}
 	}
-	compare("CSIDriver", n.registered)
+	compare("CSIDriver", n.registered, nil)
 	for _, w := range n.workloads {
 		kind, _, _ := strings.Cut(w.name, " ")
-		compare(kind, w.Object)
+		compare(kind, w.Object, w.edits())
 	}
 }
 
@@ -188,13 +192,22 @@ func (n *neighbour) ownContainer(c corev1.Container) string {
 	}[image] + map[bool]string{true: image}[strings.HasPrefix(image, "csi-")]
 }
 
-func (s *session) addLogin(ctx context.Context, v *charts.Values, n *neighbour) error {
+// addLogin adds the login of an installation. Its process trusts the CAs in file ca, "" for none.
+func (s *session) addLogin(
+	ctx context.Context, v *charts.Values, n *neighbour, ca string,
+) error {
 	i := slices.IndexFunc(n.workloads, func(w workload) bool { return !w.isNode() })
 	w := n.workloads[i]
 	c := w.pod.Containers[slices.IndexFunc(w.pod.Containers, func(c corev1.Container) bool {
 		return strings.Contains(commandOf(c), n.program())
 	})]
 	read := func(name string) ([]byte, error) { return s.fileOf(ctx, w, c, name) }
+	trusted, err := read(ca)
+	if err != nil && ca != "" {
+		v.Remark("login", "The driver trusts the CAs in %s: %v. Add the one of the cloud with "+
+			"--set-file=credentials.cacert=FILE", ca, err)
+	}
+	v.Trust(string(trusted))
 	if n.kind == choice.Cinder {
 		var texts [][]byte
 		for _, file := range arguments(commandOf(c), "cloud-config") {
@@ -220,7 +233,7 @@ func (s *session) addLogin(ctx context.Context, v *charts.Values, n *neighbour) 
 			continue
 		}
 		if err := v.AddSecret("Secret "+full, secret.Data, read); err != nil {
-			return fmt.Errorf("%w: Secret %s contains another one", err, full)
+			return err
 		}
 	}
 	return nil
@@ -253,6 +266,8 @@ func (s *session) fileOf(
 			if text, found := secret.Data[keyIn(v.Secret.Items, key)]; found {
 				return text, nil
 			}
+		case v.HostPath != nil:
+			return nil, fmt.Errorf("it is the file %s on the nodes", path.Join(v.HostPath.Path, key))
 		case v.ConfigMap != nil:
 			config := ptr.Deref(find(ctx, s.guest, w.GetNamespace(), v.ConfigMap.Name,
 				&corev1.ConfigMap{}), corev1.ConfigMap{})
@@ -262,7 +277,7 @@ func (s *session) fileOf(
 		}
 		break
 	}
-	return nil, errors.New("the file is on the nodes, or does not exist")
+	return nil, errors.New("the file is in the image, or does not exist")
 }
 
 // keyIn returns the key of the file in a volume.

@@ -3,6 +3,7 @@ package kubectl
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -39,11 +40,26 @@ type neighbour struct {
 func (s *session) neighbours(ctx context.Context, all []workload) (links []Link) {
 	served := false
 	for _, d := range s.guest.drivers() {
-		for _, n := range s.neighboursOf(ctx, d, all) {
+		found := s.neighboursOf(ctx, d, all)
+		for _, n := range found {
 			served = served || n.exists()
-			links = append(links, n.link(s.guest.hidden["PersistentVolumes"]))
-			if n.served == d.name && len(n.workloads) > 0 {
-				links = append(links, s.details(ctx, n)...)
+			if n.served != d.name || len(n.workloads) == 0 {
+				links = append(links, n.link(s.guest.hidden["PersistentVolumes"], nil))
+				continue
+			}
+			v, err := s.valuesOf(ctx, found)
+			var cannot error
+			if err != nil && !s.guest.hidden["Secrets"] && !s.guest.onOpenShift() {
+				cannot = cmp.Or(errors.Unwrap(err), err)
+			}
+			links = append(links, n.link(s.guest.hidden["PersistentVolumes"], cannot))
+			links = append(links, s.details(n)...)
+			switch {
+			case err != nil && cannot == nil:
+				links = append(links, linkf(NotVisible, "the values for it: %v", err))
+			case err == nil && len(v.About()) > 0:
+				links = append(links, linkf(Warning, "check --values has remarks about %s",
+					diagnosis.List(v.About())))
 			}
 		}
 	}
@@ -223,8 +239,9 @@ func (n *neighbour) String() string {
 	return strings.Join(names, ", ")
 }
 
-// link returns what to do with another installation, or with volumes of an earlier one.
-func (n *neighbour) link(hidden bool) Link {
+// link returns what to do with another installation, or with volumes of an earlier one. Cannot is
+// why ours cannot replace it.
+func (n *neighbour) link(hidden bool, cannot error) Link {
 	use := fmt.Sprintf("PersistentVolumes that name it: %d", n.volumes)
 	if n.zoned > 0 {
 		use += fmt.Sprintf(", of which %d are for nodes of a zone", n.zoned)
@@ -243,8 +260,8 @@ func (n *neighbour) link(hidden bool) Link {
 	case n.served == n.name:
 		name, _, _ := strings.Cut(strings.TrimPrefix(n.String(), "CSIDriver "+n.served+", "), ", ")
 		l := linkf(Problem, "%s%s", text, name)
-		if err := n.refusal(); err != nil {
-			l = l.then("It cannot move: %v", err)
+		if cannot != nil {
+			l = l.then("It cannot move: %v", cannot)
 		} else {
 			l = l.then("Run: kubectl openstack-csi check --values >values.yaml, and follow %s",
 				version.Page("docs/from-charts.md"))
@@ -256,38 +273,4 @@ func (n *neighbour) link(hidden bool) Link {
 	}
 	return linkf(Warning, "%s%s. %s. Keep that installation while there is such a PersistentVolume: "+
 		"the driver to install is %s and does not serve them", text, n, use, n.name)
-}
-
-// details returns what else must be known to replace an installation.
-func (s *session) details(ctx context.Context, n *neighbour) (links []Link) {
-	if names := namesOf(n.classes); len(names) > 0 {
-		links = append(links, linkf(OK, "its StorageClasses: %s. Claims grow only while theirs exists",
-			strings.Join(names, ", ")))
-	}
-	if len(n.secrets) > 0 {
-		links = append(links, linkf(Warning, "volumes, snapshots and classes of %s name the Secrets %s, "+
-			"which must stay", n.title, strings.Join(n.secrets, ", ")))
-	}
-	id := n.clusterID()
-	isController := func(w workload) bool { return !w.isNode() }
-	switch {
-	case id == "" && !slices.ContainsFunc(n.workloads, isController): // the controller has the flag
-	case id == "":
-		links = append(links, linkf(Warning, "no volume of %s has a cluster ID in OpenStack, so nothing "+
-			"finds orphans among them", n.title))
-	case id == sharedID:
-		links = append(links, linkf(Warning, "volumes of %s have the cluster ID %s in OpenStack, which "+
-			"other clusters may have, too", n.title, id))
-	default:
-		links = append(links, linkf(OK, "volumes of %s have the cluster ID %s in OpenStack", n.title, id))
-	}
-	v, err := s.valuesOf(ctx, []*neighbour{n})
-	if err != nil {
-		return append(links, linkf(NotVisible, "the values for it: %v", err))
-	}
-	if about := v.About(); len(about) > 0 {
-		links = append(links, linkf(Warning, "check --values has remarks about %s",
-			diagnosis.List(about)))
-	}
-	return links
 }

@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,8 @@ func (s *session) valuesOf(ctx context.Context, found []*neighbour) (*charts.Val
 		if n.served != n.name && serves(n.driver) {
 			continue // the chart of Manila serves several protocols
 		}
-		if err := n.refusal(); err != nil {
+		err := cmp.Or(n.refusal(), n.others(found), s.restored(ctx, n))
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", n.title, err)
 		}
 		if err := s.addTo(ctx, v, n); err != nil {
@@ -99,7 +101,8 @@ func (n *neighbour) refusal() error {
 		return fmt.Errorf("several installations serve driver %s: %s. Remove all but one first", n.served,
 			strings.Join(append(names[true], names[false]...), ", "))
 	case len(names[true]) == 0 || len(names[false]) == 0 || n.registered == nil:
-		return fmt.Errorf("there is only a part of an installation. Install its chart, or apply its "+
+		return fmt.Errorf("there is only a part of an installation. If the rest runs outside the "+
+			"cluster, as in a hosted control plane, keep it. If not, install its chart, or apply its "+
 			"manifests, again, so that the node plugins, the controller and CSIDriver %s exist. There "+
 			"is %s", n.served, n)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -14,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
 
 // chartObjects returns what the charts of others install, changed, by "Kind name".
@@ -77,6 +80,11 @@ func runOn(
 	assert.NilError(t, err)
 	var typed []runtime.Object
 	for _, u := range objects {
+		if kind := u.GroupVersionKind(); !types.Recognizes(kind) {
+			types.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
+			types.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"),
+				&unstructured.UnstructuredList{})
+		}
 		object, err := decoded(types, *u)
 		assert.NilError(t, err, u.GetName())
 		typed = append(typed, object)
@@ -153,6 +161,42 @@ func TestValuesContainNoLoginUnlessBothAreKnown(t *testing.T) {
 		got := strings.Join(strings.Fields(stderr), " ")
 		assert.Check(t, code == exitOK && strings.Contains(got, want), got)
 		assert.Check(t, is.Equal(valueAt(t, stdout, "credentials"), nil), stdout)
+	}
+}
+
+// What a workload has beyond the manifests is translated, or named.
+func TestValuesNameWhatElseWorkloadsHave(t *testing.T) {
+	t.Parallel()
+	cloud, _ := newCloud(t, simulator.Config{TLS: true})
+	objects := chartObjects(t, func(objects map[string]*unstructured.Unstructured) {
+		pods := objects["Deployment openstack-cinder-csi-controllerplugin"]
+		pods.SetAnnotations(nil)
+		pods.SetLabels(map[string]string{"kubermatic-addon": "csi"})
+		containers, _, _ := unstructured.NestedSlice(pods.Object, "spec", "template", "spec",
+			"containers")
+		plugin := containers[1].(map[string]any)
+		plugin["env"] = append(plugin["env"].([]any),
+			map[string]any{"name": "SSL_CERT_FILE", "value": "/etc/config/ca.pem"},
+			map[string]any{"name": "HTTPS_PROXY", "value": "http://proxy:3128"},
+			map[string]any{"name": "OS_DEBUG", "value": "1"})
+		plugin["volumeMounts"] = append(plugin["volumeMounts"].([]any),
+			map[string]any{"name": "extra", "mountPath": "/extra"})
+		_ = unstructured.SetNestedSlice(pods.Object, containers, "spec", "template", "spec",
+			"containers")
+		_ = unstructured.SetNestedField(objects["Secret cloud-config"].Object,
+			base64.StdEncoding.EncodeToString(cloud.CA()), "data", "ca.pem")
+		objects["DaemonSet openstack-cinder-csi-nodeplugin"].SetAnnotations(nil)
+	})
+	code, stdout, stderr := runOn(t, objects, "check", "--values")
+	got := strings.Join(strings.Fields(stderr), " ")
+	assert.Check(t, is.Equal(code, exitOK), stderr)
+	assert.Check(t, is.Equal(valueAt(t, stdout, "proxy.https"), "http://proxy:3128"))
+	assert.Check(t, is.Equal(valueAt(t, stdout, "credentials.cacert"), string(cloud.CA())))
+	for _, want := range []string{
+		"plugin: The values contain no equal of its folder /extra, variable OS_DEBUG",
+		"(kubermatic-addon) say that another program may have applied it",
+	} {
+		assert.Check(t, is.Contains(got, want))
 	}
 }
 
@@ -286,9 +330,43 @@ func TestValuesAreRefused(t *testing.T) {
 			conf := base64.StdEncoding.EncodeToString([]byte("[Global]\n[Global \"b\"]\nregion=a\n"))
 			_ = unstructured.SetNestedField(all["Secret cloud-config"].Object, conf, "data", "cloud.conf")
 		},
-		"several logins, and a release has one: Secret default/shares": func(all objects) {
-			_ = unstructured.SetNestedField(all["Secret shares"].Object, "b3RoZXI=", "data",
+		"one: Secret default/shares contains another one, which differs in auth.application": func(
+			all objects,
+		) {
+			all["old"] = all["Secret shares"].DeepCopy()
+			all["old"].SetName("old")
+			_ = unstructured.SetNestedField(all["old"].Object, "b3RoZXI=", "data",
 				"os-applicationCredentialID")
+		},
+		"openstack-manila-csi-2.36.0) also serves driver cephfs.manila.csi.openstack.org, which": func(
+			all objects,
+		) {
+			for name, u := range maps.Clone(all) {
+				text, err := u.MarshalJSON()
+				assert.NilError(t, err)
+				if !strings.Contains(string(text), nfs) {
+					continue
+				}
+				all["cephfs"+name] = &unstructured.Unstructured{}
+				assert.NilError(t, all["cephfs"+name].UnmarshalJSON(bytes.ReplaceAll(text, []byte(nfs),
+					[]byte("cephfs.manila.csi.openstack.org"))))
+				all["cephfs"+name].SetName("cephfs-" + u.GetName())
+			}
+		},
+		"HelmChart kube-system/cinder-csi would install Helm release cinder-csi again. First run": func(
+			all objects,
+		) {
+			all["definition"] = &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+				"metadata": map[string]any{"name": "helmcharts.helm.cattle.io"},
+				"spec": map[string]any{
+					"group": "helm.cattle.io", "names": map[string]any{"kind": "HelmChart"},
+				},
+			}}
+			all["chart"] = &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "helm.cattle.io/v1", "kind": "HelmChart",
+				"metadata": map[string]any{"namespace": "kube-system", "name": "cinder-csi"},
+			}}
 		},
 	} {
 		code, stdout, stderr := runOn(t, chartObjects(t, change), "check", "--values")
