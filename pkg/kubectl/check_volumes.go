@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -17,6 +18,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
+	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
 // openClasses names the StorageClasses whose new shares every address may mount.
@@ -25,10 +28,7 @@ func (s *session) openClasses(ctx context.Context) []Link {
 	for _, class := range list[storagev1.StorageClassList](ctx, s.guest).Items {
 		d := s.guest.findDriver(class.Provisioner)
 		clients, chosen := class.Parameters["nfs-shareClient"]
-		isOpen := !chosen || slices.ContainsFunc(strings.Split(clients, ","), func(network string) bool {
-			parsed, err := netip.ParsePrefix(strings.TrimSpace(network))
-			return err == nil && parsed.Bits() == 0
-		})
+		isOpen := !chosen || slices.ContainsFunc(strings.Split(clients, ","), isEverywhere)
 		if d != nil && d.kind == choice.Manila && isOpen {
 			open = append(open, class.Name)
 		}
@@ -39,6 +39,49 @@ func (s *session) openClasses(ctx context.Context) []Link {
 	return []Link{linkf(OK, "every address that reaches the servers may mount new shares of "+
 		"StorageClass %s", diagnosis.List(open)).then("To restrict that, set shareClients in class of " +
 		"Manila's driver")}
+}
+
+// isEverywhere returns whether a network contains every address.
+func isEverywhere(network string) bool {
+	parsed, err := netip.ParsePrefix(strings.TrimSpace(network))
+	return err == nil && parsed.Bits() == 0
+}
+
+// openShares names the listed shares that every address may mount. It prints how far it is.
+func (l *Volumes) openShares(ctx context.Context, s *session, in *contents) []Link {
+	const often = 100
+	var open, unknown []string
+	asked, last := 0, error(nil)
+	for _, v := range l.Volumes {
+		d := s.guest.findDriver(v.Driver)
+		if v.ID == "" || v.Cloud == "" || v.Cloud == missing || d == nil || d.kind != choice.Manila {
+			continue
+		}
+		name := strings.TrimPrefix(cmp.Or(v.Namespace+"/"+v.Claim, v.Name), "/")
+		rules, err := in.shares.Rules(ctx, v.ID)
+		if err != nil {
+			unknown, last = append(unknown, cmp.Or(name, v.ID)), err
+		}
+		if slices.ContainsFunc(rules, func(r shares.AccessRule) bool {
+			return r.Type == "ip" && isEverywhere(r.To)
+		}) {
+			open = append(open, cmp.Or(name, v.ID))
+		}
+		if asked++; asked%often == 0 {
+			fmt.Fprintf(s.Err, "access rules of %d shares read\n", asked)
+		}
+	}
+	var links []Link
+	if len(open) > 0 {
+		links = append(links, linkf(Warning, "every address that reaches the servers may mount %d "+
+			"shares: %s", len(open), diagnosis.List(open)).then("For new shares, set shareClients; for "+
+			"these, read %s", version.Page("docs/manila.md#restrict-access-to-shares")))
+	}
+	if len(unknown) > 0 {
+		links = append(links, linkf(NotVisible, "the access rules of %d shares (%s): %v", len(unknown),
+			diagnosis.List(unknown), last))
+	}
+	return append(links, linkf(OK, "the access rules of %d shares were read", asked-len(unknown)))
 }
 
 // conflicts names claims whose pods Kubernetes 1.37 and later do not let run on one node, where

@@ -291,6 +291,33 @@ func TestVolumesShowsWhatIsOrphaned(t *testing.T) {
 	assert.Check(t, strings.Contains(stdout, lost), "on Kubernetes: %s%s", stdout, stderr)
 }
 
+func TestVolumesNamesSharesForEveryAddress(t *testing.T) {
+	t.Parallel()
+	cloud, clouds := newCloud(t, simulator.Config{ShareTypes: []simulator.ShareType{{Name: "a"}}})
+	manila, err := administrator.Shares(t.Context(), cloud.CloudsYAML(simulator.Clouds{}))
+	assert.NilError(t, err)
+	var all []string
+	for _, network := range []string{"0.0.0.0/0", "10.0.0.0/8"} {
+		_, share := stock(t, cloud, "c1")
+		_, err := shares.GrantAccess(t.Context(), manila, share, shares.GrantAccessOpts{
+			AccessType: "ip", AccessTo: network, AccessLevel: "rw",
+		}).Extract()
+		assert.NilError(t, err)
+		all = append(all, share)
+	}
+	s := marked(t, "c1", map[string]string{"pvc-1": all[0]})
+	_, stdout, stderr := run(t, s.options(t), false, "volumes", "-A", "--access", "--clouds="+clouds)
+	got := strings.Join(strings.Fields(stdout), " ")
+	for _, want := range []string{
+		"! every address that reaches the servers may mount 1 shares: shop/bound. For new shares",
+		"ok the access rules of 2 shares were read",
+	} {
+		assert.Check(t, is.Contains(got, want), stderr)
+	}
+	code, _, stderr := run(t, s.options(t), false, "volumes", "--access")
+	assert.Check(t, code == exitUsage && strings.Contains(stderr, "needs --clouds"), stderr)
+}
+
 func TestWhatOpenStackCreatesOrDeletesIsNoOrphan(t *testing.T) {
 	t.Parallel()
 	in := &contents{of: map[string]map[string]stored{onOpenShift("manila").name: {

@@ -63,6 +63,8 @@ type volumeList struct {
 
 	all      bool
 	selector string
+	// access means to read the access rules of each share.
+	access bool
 }
 
 func newVolumesCommand(o *options) *cobra.Command {
@@ -82,10 +84,15 @@ func newVolumesCommand(o *options) *cobra.Command {
 	v.addTo(cmd)
 	cmd.Flags().BoolVarP(&v.all, "all-namespaces", "A", false, "List claims of all namespaces.")
 	cmd.Flags().StringVarP(&v.selector, "selector", "l", "", "Labels of the claims.")
+	cmd.Flags().BoolVar(&v.access, "access", false,
+		"With --clouds, read the access rules of each share, which is a request for each.")
 	return cmd
 }
 
 func (v *volumeList) run(ctx context.Context, s *session, _ []string) error {
+	if v.access && v.clouds == "" {
+		return usage("--access needs --clouds clouds.yaml")
+	}
 	selector, err := labels.Parse(v.selector)
 	if err != nil {
 		return usage("--selector: %v", err)
@@ -135,6 +142,9 @@ func (v *volumeList) run(ctx context.Context, s *session, _ []string) error {
 			cmp.Compare(a.PersistentVolume, b.PersistentVolume), cmp.Compare(a.ID, b.ID))
 	})
 	result.judge(ctx, &v.cloud, facts)
+	if v.access && in != nil {
+		result.Health = append(result.Health, result.openShares(ctx, s, in)...)
+	}
 	result.NotVisible = s.notVisible()
 	return s.show("Volumes", result, slices.ContainsFunc(result.Volumes, func(one Volume) bool {
 		return one.Orphan

@@ -99,6 +99,8 @@ func (s *fixture) sendAllOfPlugin() {
 	assert.Check(s.t, err == nil && !isShare && !isVolume && !isServer)
 	_, err = requests.Exports(ctx, shareID)
 	assert.Check(s.t, is.Equal(openstack.ReasonOf(err), openstack.NotFound))
+	_, err = requests.Rules(ctx, shareID)
+	assert.Check(s.t, is.Equal(openstack.ReasonOf(err), openstack.Refused))
 }
 
 // sendAllOfCSIAddons sends requests about a share that does not exist.
