@@ -43,6 +43,8 @@ type installation struct {
 	kube         kubernetes.Interface
 	// operator is the name of the operator's Deployment and ServiceAccount.
 	operator, namespace string
+	// controller is the name of the driver's Deployment.
+	controller string
 	// election contains the name and the durations of the Lease that an operator holds while it runs.
 	election configv1.LeaderElection
 	// uid is the UID of the cluster.
@@ -76,7 +78,7 @@ func (o *operator) newInstallation(c *cluster.Cluster, process host.Process) *in
 		definition: func(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
 			return definitions.Get(ctx, resource.GroupResource().String(), metav1.GetOptions{})
 		},
-		operator: o.name, namespace: o.namespaces.Operator,
+		operator: o.name, namespace: o.namespaces.Operator, controller: controllerOf(o.bundles[0]),
 		election: leaderelection.LeaderElectionDefaulting(o.settings.Operator.LeaderElection,
 			"", cmp.Or(o.drivers[0].Component, o.name)+"-lock"),
 	}
@@ -135,8 +137,14 @@ func (i *installation) claim(ctx context.Context) error {
 func (i *installation) serve(ctx context.Context, object *unstructured.Unstructured) (
 	string, error,
 ) {
-	id, ignored := i.clusterID(object)
 	recorded := textIn(object, "status", "clusterID")
+	known, err := recorded, error(nil)
+	if recorded == "" {
+		if known, err = i.deployedID(ctx); err != nil {
+			return "", err
+		}
+	}
+	id, ignored := i.clusterID(object, known)
 	if textIn(object, "status", "namespace") == i.namespace && recorded == id {
 		return ignored, nil
 	}
@@ -148,29 +156,9 @@ func (i *installation) serve(ctx context.Context, object *unstructured.Unstructu
 	desired.SetGroupVersionKind(i.kind)
 	desired.SetName(i.name)
 	desired.SetResourceVersion(object.GetResourceVersion()) // another one may do the same
-	_, err := i.objects.ApplyStatus(ctx, i.name, desired,
+	_, err = i.objects.ApplyStatus(ctx, i.name, desired,
 		metav1.ApplyOptions{Force: true, FieldManager: "installation"})
 	return ignored, err
-}
-
-// clusterID returns the ID to record. If another one is recorded, that one stays until the spec
-// confirms the change: volumes that exist have the recorded ID.
-func (i *installation) clusterID(object *unstructured.Unstructured) (id, ignored string) {
-	const effect = "stays in use: the shares and volumes with this ID would become orphans, and " +
-		"fences would not reach them. To keep it, set spec.clusterID to it; to change it, set " +
-		"spec.replacesClusterID to it"
-	recorded, chosen := textIn(object, "status", "clusterID"), textIn(object, "spec", "clusterID")
-	wanted := cmp.Or(chosen, i.uid)
-	switch {
-	case recorded == "" || recorded == wanted ||
-		recorded == textIn(object, "spec", "replacesClusterID"):
-		return wanted, ""
-	case chosen == "":
-		return recorded, fmt.Sprintf("%s has no spec.clusterID, and the UID of this cluster is %s, but "+
-			"status.clusterID %.63q %s", i.object, wanted, recorded, effect)
-	}
-	return recorded, fmt.Sprintf("spec.clusterID of %s is %.63q, but status.clusterID %.63q %s",
-		i.object, chosen, recorded, effect)
 }
 
 // compare reads the revision of the CustomResourceDefinition. With one of an earlier release, the

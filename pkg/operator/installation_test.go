@@ -10,6 +10,7 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -113,6 +114,25 @@ func TestInstallationClaimsTheObjectOnceItExists(t *testing.T) {
 		assert.NilError(t, i.claim(t.Context()))
 		server.expect(t, "after a conflict", "b", "mine")
 	})
+}
+
+// Helm deletes the object of a driver that values no longer enable. The driver continues to run.
+func TestClusterIDOutlivesTheObject(t *testing.T) {
+	t.Parallel()
+	for _, argument := range []string{"--cluster=mine", "--cluster-id=mine"} {
+		i, server, kube := installed()
+		i.controller = "controller"
+		running := &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "controller"},
+		}
+		running.Spec.Template.Spec.Containers = []corev1.Container{
+			{Args: []string{"--endpoint=x"}}, {Args: []string{"-v=2", argument}},
+		}
+		assert.NilError(t, kube.Tracker().Add(running))
+		server.set("spec", nil)
+		assert.NilError(t, i.claim(t.Context()))
+		server.expect(t, argument, "b", "mine")
+	}
 }
 
 // The other installation is in namespace "a".
