@@ -80,7 +80,7 @@ func contentsOf(text []byte) *fileContents {
 }
 
 // check returns the choices in each document, and all mistakes. The schema repeats what the parser
-// says about a line, but may suggest a name.
+// says about a line, but knows all fields.
 func (c *fileContents) check() (configs []*choice.Config, faults []choice.Fault, err error) {
 	faults = c.faults
 	for _, part := range c.documents {
@@ -99,7 +99,8 @@ func (c *fileContents) check() (configs []*choice.Config, faults []choice.Fault,
 			switch {
 			case i < 0:
 				faults = append(faults, f)
-			case strings.Contains(f.Problem, "did you mean"):
+			case strings.Contains(f.Problem, "did you mean"), strings.Contains(f.Problem, "move it to"),
+				strings.Contains(faults[i].Problem, ": remove it. The fields here"):
 				faults[i] = f
 			}
 		}
@@ -155,7 +156,7 @@ func (c *fileContents) addObject(tree, kind *yaml.Node) {
 			spec = &yaml.Node{Kind: yaml.MappingNode, Line: tree.Line}
 		}
 		c.documents = append(c.documents, document{kind: d.kind, fields: choicesIn(d.kind, spec)})
-		c.judged = append(c.judged, judged{spec, "/$defs/" + strings.ToLower(d.ownKind()) + "s", "spec"})
+		c.judged = append(c.judged, judged{tree: tree, definition: "/$defs/" + kind.Value})
 		c.faults = append(c.faults, aboutObject(d, tree)...)
 		return
 	}
@@ -190,7 +191,7 @@ func (c *fileContents) addValues(values *yaml.Node) {
 		return
 	}
 	removeNulls(values)
-	c.judged = append(c.judged, judged{values, "", ""})
+	c.judged = append(c.judged, judged{tree: values})
 	for _, d := range drivers() {
 		section := position.Child(values, strings.ToLower(d.title))
 		spec, enabled := position.Child(section, "spec"), position.Child(section, "enabled")

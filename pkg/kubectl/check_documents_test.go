@@ -2,9 +2,12 @@ package kubectl
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
@@ -65,6 +68,50 @@ spec:
 		assert.Assert(t, is.Len(faults, 1), "%v", faults)
 		assert.Check(t, is.Contains(faults[0].Problem, "did you mean"))
 		assert.Check(t, is.Len(in.notes, 3), in.notes)
+	}
+}
+
+// Each field of the schema, one level higher or deeper than where it belongs, gets its place.
+func TestMisplacedFieldsGetTheirPlace(t *testing.T) {
+	t.Parallel()
+	compiler, err := newCompiler()
+	assert.NilError(t, err)
+	for definition, at := range map[string]string{"": "", "/$defs/CinderDriver": "spec"} {
+		schema, err := compiler.Compile(schemaURL + "#" + definition)
+		assert.NilError(t, err)
+		all := judged{places: map[string][][]string{}}
+		all.addPlaces(schema, nil)
+		fieldsOf := map[string]map[string]bool{} // the fields of each map
+		for name, places := range all.places {
+			for _, place := range places {
+				path := strings.Join(place, ".")
+				if fieldsOf[path] == nil {
+					fieldsOf[path] = map[string]bool{}
+				}
+				fieldsOf[path][name] = true
+			}
+		}
+		moved := 0
+		for name, places := range all.places {
+			for _, place := range places {
+				right := strings.Join(append(slices.Clip(place), name), ".")
+				wrong := [][]string{place[:max(0, len(place)-1)]}
+				for beside := range fieldsOf[strings.Join(place, ".")] {
+					wrong = append(wrong, append(slices.Clip(place), beside))
+				}
+				for _, one := range wrong {
+					fields := fieldsOf[strings.Join(one, ".")]
+					if fields == nil || fields[name] || !strings.HasPrefix(right, at) {
+						continue
+					}
+					moved++
+					advice := all.adviceFor(&yaml.Node{}, one, name, slices.Collect(maps.Keys(fields)))
+					assert.Check(t, strings.Contains(advice+" ", " "+strings.ReplaceAll(right, ".[]", "[]")+" "),
+						"%s.%s%s, want %s", strings.Join(one, "."), name, advice, right)
+				}
+			}
+		}
+		assert.Check(t, moved > 500, moved)
 	}
 }
 

@@ -1,7 +1,7 @@
 package kubectl
 
 import (
-	"bytes"
+	"encoding/json"
 	"cmp"
 	"errors"
 	"fmt"
@@ -27,8 +27,8 @@ import (
 type judged struct {
 	tree       *yaml.Node
 	definition string
-	// at is the path of the part in messages.
-	at string
+	// places are the paths of the maps that may have a field, by its name.
+	places map[string][][]string
 }
 
 // maxRefused is the number of values, and of fields in one map, about which the schema is reported.
@@ -37,10 +37,22 @@ const maxRefused = 100
 // schemaURL names the schema. Nothing fetches it.
 const schemaURL = "values.json"
 
-// newCompiler returns the validator of Helm with the schema of the chart.
+// newCompiler returns the validator of Helm with the schema of the chart, and a definition for each
+// kind of object whose spec is in it.
 func newCompiler() (*jsonschema.Compiler, error) {
 	compiler := jsonschema.NewCompiler()
-	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(assets.ValuesSchema()))
+	var schema map[string]any
+	err := json.Unmarshal(assets.ValuesSchema(), &schema)
+	definitions, _ := schema["$defs"].(map[string]any)
+	for _, d := range drivers() {
+		field, kind := map[string]any{}, d.ownKind()
+		definitions[kind] = map[string]any{"additionalProperties": false, "properties": map[string]any{
+			"apiVersion": field, "kind": field, "metadata": field, "status": field, "spec": map[string]any{
+				"if":   map[string]any{"type": "null"},
+				"else": map[string]any{"$ref": "#/$defs/" + strings.ToLower(kind) + "s"},
+			},
+		}}
+	}
 	return compiler, errors.Join(err, compiler.AddResource(schemaURL, schema))
 }
 
@@ -56,6 +68,8 @@ func (j judged) faults(compiler *jsonschema.Compiler) (found []choice.Fault, err
 	}
 	if refused, ok := errors.AsType[*jsonschema.ValidationError](
 		schema.Validate(position.Value(j.tree))); ok {
+		j.places = map[string][][]string{}
+		j.addPlaces(schema, nil)
 		all := leaves(refused)
 		for _, one := range all[:min(len(all), maxRefused)] {
 			if schema, err = compiler.Compile(one.SchemaURL); err != nil {
@@ -87,7 +101,7 @@ func leaves(refused *jsonschema.ValidationError) (found []*jsonschema.Validation
 func (j judged) faultsOf(
 	refused *jsonschema.ValidationError, schema *jsonschema.Schema,
 ) (found []choice.Fault) {
-	node, path := j.tree, j.at
+	node, path := j.tree, ""
 	line := node.Line
 	for _, step := range refused.InstanceLocation {
 		node, line, path = below(node, step, path)
@@ -104,7 +118,8 @@ func (j judged) faultsOf(
 		known := slices.Sorted(maps.Keys(schema.Properties))
 		for _, name := range k.Properties[:min(len(k.Properties), maxRefused)] {
 			_, line, path := below(node, name, path)
-			fault(line, "", "unknown field %q%s", path, adviceFor(node, name, known))
+			fault(line, "", "unknown field %q%s", path,
+				j.adviceFor(node, refused.InstanceLocation, name, known))
 		}
 	case *kind.Type:
 		fault(line, path, "must be %s, not %s", wanted(k, schema), position.Shape(node))
@@ -164,8 +179,8 @@ func below(node *yaml.Node, step, path string) (value *yaml.Node, line int, at s
 	return node.Content[i], node.Content[i].Line, fmt.Sprintf("%s[%d]", path, i)
 }
 
-// adviceFor says what to do about a key that a mapping may not have.
-func adviceFor(mapping *yaml.Node, name string, known []string) string {
+// adviceFor says what to do about a key that the mapping at a path may not have.
+func (j judged) adviceFor(mapping *yaml.Node, at []string, name string, known []string) string {
 	for i := 0; mapping.Kind == yaml.MappingNode && i+1 < len(mapping.Content); i += 2 {
 		if key := mapping.Content[i]; position.Key(key) == name && key.Value != name {
 			return fmt.Sprintf(": write %q in quotation marks, because YAML reads it as %s", key.Value, name)
@@ -175,6 +190,9 @@ func adviceFor(mapping *yaml.Node, name string, known []string) string {
 				return ": it is one of " + other.What + ". " + other.Advice
 			}
 		}
+	}
+	if right := j.nearest(name, at); len(right) > 0 {
+		return ": move it to " + strings.Join(right, " or ")
 	}
 	if meant := position.Similar(known, name); meant != "" {
 		return fmt.Sprintf(": did you mean %q?", meant)
@@ -214,12 +232,6 @@ func aboutObject(d driver, object *yaml.Node) (found []choice.Fault) {
 	metadata := position.Child(object, "metadata")
 	if name := position.Child(metadata, "name"); name == nil || name.Value != cmp.Or(d.own, d.name) {
 		add(cmp.Or(name, metadata, object), "metadata.name: write %s", cmp.Or(d.own, d.name))
-	}
-	known := []string{"apiVersion", "kind", "metadata", "spec", "status"}
-	for i := 0; i+1 < len(object.Content); i += 2 {
-		if key := object.Content[i]; !slices.Contains(known, key.Value) {
-			add(key, "unknown field %q%s", key.Value, adviceFor(object, key.Value, known))
-		}
 	}
 	return found
 }
