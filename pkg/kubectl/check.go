@@ -74,7 +74,7 @@ func (c *check) run(ctx context.Context, s *session, _ []string) error {
 	if c.file != "" {
 		return s.answer(c.file, c.checkFile(ctx, s))
 	}
-	links, err := c.offers(ctx)
+	links, err := c.offers(ctx, s.guest.onOpenShift())
 	if err != nil {
 		return err
 	}
@@ -207,14 +207,34 @@ func (c *cloud) types(ctx context.Context, kind choice.Kind) ([]openstack.Type, 
 	return c.client.ShareTypes(ctx)
 }
 
+// asSecret returns what the operators say about the files in a Secret: pods do not have the files of
+// this machine. Only on OpenShift the cluster may know the CA.
+func (c *cloud) asSecret(onOpenShift bool) (links []Link) {
+	login, given, err := readLogin(c.clouds, c.cacert)
+	if err == nil {
+		login, err = clouds.Content{
+			Name: c.clouds, Data: given, CAElsewhere: onOpenShift, Fix: fmt.Sprintf("Add "+
+				"--set-file=credentials.cacert=%[1]s to helm, or --from-file=cacert=%[1]s to kubectl create "+
+				"secret; here add --cacert=%[1]s", printable(login.CAPath)),
+		}.Login()
+	}
+	if err != nil {
+		return only(Problem, "the operators refuse this file: %v", err)
+	}
+	for _, remark := range login.Remarks {
+		links = append(links, linkf(Warning, "%s", remark))
+	}
+	return links
+}
+
 // offers returns whether OpenStack accepts the login, and what it offers to the drivers.
-func (c *cloud) offers(ctx context.Context) ([]Link, error) {
+func (c *cloud) offers(ctx context.Context, onOpenShift bool) ([]Link, error) {
 	if c.clouds == "" {
 		return only(NotVisible, "OpenStack was not asked. With --clouds clouds.yaml, check also tests "+
 			"the login, and what OpenStack offers"), nil
 	}
 	login, err := c.login(ctx)
-	links := []Link{login}
+	links := append([]Link{login}, c.asSecret(onOpenShift)...)
 	if err != nil || login.State != OK {
 		return links, err
 	}

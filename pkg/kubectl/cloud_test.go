@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -59,7 +60,14 @@ func TestCheckTestsTheLogin(t *testing.T) {
 		TLS: true, ShareTypes: []simulator.ShareType{{Name: "default"}},
 	})
 	const accepted = "entry openstack, password. This machine sent it"
-	got := runChecked(t, false, exitOK, "check --clouds "+clouds)
+	got := runChecked(t, false, exitFailed, "check --clouds "+clouds)
+	option := regexp.MustCompile(`here add (--cacert=\S+)`).FindStringSubmatch(got)
+	assert.Assert(t, is.Len(option, 2), got)
+	assert.Check(t, is.Contains(got, accepted))
+	assert.Check(t, is.Contains(got, "!! the operators refuse this file: key clouds.yaml of "+clouds+
+		" has a path in clouds.openstack.cacert"))
+	clouds += " " + option[1]
+	got = runChecked(t, false, exitOK, "check --clouds "+clouds)
 	for _, want := range []string{
 		accepted, "ok Cinder offers 1 types to this project", "ok Manila offers 1 types to this project",
 	} {
@@ -68,11 +76,14 @@ func TestCheckTestsTheLogin(t *testing.T) {
 	got = runChecked(t, true, exitOK, "check --clouds "+clouds)
 	assert.Check(t, strings.HasPrefix(got, "ok Cinder, Manila: ready") &&
 		strings.Contains(got, accepted), got)
+	with := slices.Concat(cloud.CloudsYAML(simulator.Clouds{}), []byte("---\na: b\n"))
+	got = runChecked(t, false, exitOK, "check --clouds "+file(t, with)+" "+option[1])
+	assert.Check(t, is.Contains(got, "has no effect: only the first one"))
 	cloud.RotateCredentials(simulator.Rotation{})
 	const refused = "from this machine: OpenStack's identity service"
 	got = runChecked(t, false, exitFailed, "check --clouds "+clouds)
 	assert.Check(t, strings.HasPrefix(got, "the cluster is not ready for an installation: "+refused) &&
-		strings.Contains(got, "project and domain in "+clouds), got)
+		strings.Contains(got, "project and domain in "+strings.Fields(clouds)[0]), got)
 	got = runChecked(t, true, exitFailed, "check --clouds "+clouds)
 	assert.Check(t, strings.HasPrefix(got, "!! cloud "+refused), got)
 }
