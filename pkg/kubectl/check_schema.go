@@ -1,8 +1,8 @@
 package kubectl
 
 import (
-	"encoding/json"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"

@@ -46,6 +46,57 @@
 {{- $names | uniq | sortAlpha | join " " }}
 {{- end }}
 
+{{/* The namespaces in which DaemonSets (nodes) of a driver run, separated by " ". */}}
+{{- define "openstack-csi.namespaces" -}}
+{{- $namespaces := list }}
+{{- range .nodes }}
+{{- $labels := .metadata.labels | default dict }}
+{{- if and (eq (get $labels "app.kubernetes.io/part-of") "openstack-csi")
+      (eq (get $labels "app.kubernetes.io/instance") (printf "openstack-%s" $.driver)) }}
+{{- $namespaces = append $namespaces .metadata.namespace }}
+{{- end }}
+{{- end }}
+{{- $namespaces | uniq | join " " }}
+{{- end }}
+
+{{/*
+Fails if the cluster has an object of a part from another installation, or another snapshot
+controller, or lacks the definition of the object. What was installed with our files is not another's;
+of the objects for snapshots only the selector tells.
+*/}}
+{{- define "openstack-csi.mustBeOurs" -}}
+{{- $object := .object }}
+{{- $refused := "" }}
+{{- if has $object.kind (list "CustomResourceDefinition" "Deployment") }}
+{{- with lookup $object.apiVersion $object.kind ($object.metadata.namespace | default "") $object.metadata.name }}
+{{- $marks := .metadata.annotations | default dict }}
+{{- $release := printf "%s/%s" (get $marks "meta.helm.sh/release-namespace") (get $marks "meta.helm.sh/release-name") }}
+{{- $isOurs := or (eq $release (printf "%s/%s" $.root.Release.Namespace $.root.Release.Name))
+      (hasKey $marks "csi-addons.openstack.org/revision")
+      (eq (dig "metadata" "labels" "app.kubernetes.io/part-of" "" .) "openstack-csi")
+      (and (eq $.part "snapshotController") (eq $release "/")
+        (eq (dig "spec" "selector" dict $object | toJson) (dig "spec" "selector" dict . | toJson))) }}
+{{- if not $isOurs }}
+{{- $refused = printf "%s %s is of another installation" .kind .metadata.name }}
+{{- end }}
+{{- else }}
+{{- if and (eq $object.kind "Deployment") (eq .part "snapshotController") }}
+{{- range $other := (lookup "apps/v1" "Deployment" "" "").items }}
+{{- range .spec.template.spec.containers }}
+{{- if contains "snapshot-controller" .image }}
+{{- $refused = printf "Deployment %s/%s is a snapshot controller" $other.metadata.namespace $other.metadata.name }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- else if and (eq $object.kind "PrometheusRule") (lookup "v1" "Namespace" "" "kube-system")
+      (not (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "prometheusrules.monitoring.coreos.com")) }}
+{{- $refused = "CustomResourceDefinition prometheusrules.monitoring.coreos.com of Prometheus Operator is missing" }}
+{{- end }}
+{{- with $refused }}{{ fail (printf "%s: leave %s.enabled, or set it to false" . $.part) }}{{ end }}
+{{- end }}
+
 {{/* The text of a manifest in the namespace of the release. */}}
 {{- define "openstack-csi.text" -}}
 {{- $text := regexReplaceAll "(?m)namespace: openstack-csi$" .text (printf "namespace: %s" .namespace) }}
@@ -99,6 +150,7 @@ uninstallation is kept: CustomResourceDefinitions, and the namespace of CSI-Addo
 {{- $id := list $object.kind .namespace .name | join "/" }}
 {{- if not (hasKey $.seen $id) }}
 {{- $_ := set $.seen $id true }}
+{{- if $.part }}{{ include "openstack-csi.mustBeOurs" (merge (dict "object" $object) $) }}{{ end }}
 {{- if has $object.kind (list "CustomResourceDefinition" "Namespace") }}
 {{- $_ := set . "annotations" (set (.annotations | default dict) "helm.sh/resource-policy" "keep") }}
 {{- else if hasPrefix "monitoring." $object.apiVersion }}
@@ -134,6 +186,10 @@ uninstallation is kept: CustomResourceDefinitions, and the namespace of CSI-Addo
 {{- $container := first $pod.containers }}
 {{- with .secret }}
 {{- $_ := set $container "args" (append (without $container.args "--credentials-secret=openstack-credentials") (printf "--credentials-secret=%s" .)) }}
+{{- /* The operator logs in before there is a driver. */}}
+{{- range list ($.root.Values.pods | default dict) ($.values.spec | default dict | dig "pods" dict) }}
+{{- with dig "controller" "hostAliases" "" . }}{{ $_ := set $pod "hostAliases" . }}{{ end }}
+{{- end }}
 {{- end }}
 {{- if hasKey .values "replicas" }}{{ $_ := set .object.spec "replicas" .values.replicas }}{{ end }}
 {{- with .values.resources }}{{ $_ := set $container "resources" . }}{{ end }}
