@@ -207,7 +207,7 @@ func (c *cloud) types(ctx context.Context, kind choice.Kind) ([]openstack.Type, 
 	return c.client.ShareTypes(ctx)
 }
 
-// asSecret returns what the operators say about the files in a Secret: pods do not have the files of
+// asSecret returns what the operators say about the files in a Secret: pods have no other file of
 // this machine. Only on OpenShift the cluster may know the CA.
 func (c *cloud) asSecret(onOpenShift bool) (links []Link) {
 	login, given, err := readLogin(c.clouds, c.cacert)

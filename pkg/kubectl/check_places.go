@@ -13,7 +13,7 @@ import (
 const eachItem, eachKey = "[]", "NAME"
 
 // addPlaces adds the maps in a schema, which is that of the value at a path.
-func (j judged) addPlaces(schema *jsonschema.Schema, at []string) {
+func (j *judged) addPlaces(schema *jsonschema.Schema, at []string) {
 	if schema == nil {
 		return
 	}
@@ -31,9 +31,9 @@ func (j judged) addPlaces(schema *jsonschema.Schema, at []string) {
 	}
 }
 
-// nearest returns the places of a field that the map at a path may not have, "" if none is near: one
-// or two levels away, or up to three levels deeper. Of several those nearest count.
-func (j judged) nearest(name string, at []string) (paths []string) {
+// nearest returns the places of a field that the map at a path may not have, if they are one or two
+// levels away, or up to three levels deeper. Of several the nearest count.
+func (j *judged) nearest(name string, at []string) (paths []string) {
 	shared := func(place []string) (count int) {
 		for count < min(len(at), len(place)) && (at[count] == place[count] ||
 			slices.Contains([]string{eachItem, eachKey}, place[count])) {

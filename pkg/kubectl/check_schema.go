@@ -57,7 +57,7 @@ func newCompiler() (*jsonschema.Compiler, error) {
 }
 
 // faults returns what the schema refuses in a part of a file.
-func (j judged) faults(compiler *jsonschema.Compiler) (found []choice.Fault, err error) {
+func (j *judged) faults(compiler *jsonschema.Compiler) (found []choice.Fault, err error) {
 	if _, err := position.Of(choice.Key, j.tree); err != nil {
 		line, problem := position.Located(err)
 		return []choice.Fault{{Line: line, Problem: problem}}, nil
@@ -98,7 +98,7 @@ func leaves(refused *jsonschema.ValidationError) (found []*jsonschema.Validation
 	return found
 }
 
-func (j judged) faultsOf(
+func (j *judged) faultsOf(
 	refused *jsonschema.ValidationError, schema *jsonschema.Schema,
 ) (found []choice.Fault) {
 	node, path := j.tree, ""
@@ -180,7 +180,7 @@ func below(node *yaml.Node, step, path string) (value *yaml.Node, line int, at s
 }
 
 // adviceFor says what to do about a key that the mapping at a path may not have.
-func (j judged) adviceFor(mapping *yaml.Node, at []string, name string, known []string) string {
+func (j *judged) adviceFor(mapping *yaml.Node, at []string, name string, known []string) string {
 	for i := 0; mapping.Kind == yaml.MappingNode && i+1 < len(mapping.Content); i += 2 {
 		if key := mapping.Content[i]; position.Key(key) == name && key.Value != name {
 			return fmt.Sprintf(": write %q in quotation marks, because YAML reads it as %s", key.Value, name)

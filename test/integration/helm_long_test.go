@@ -187,6 +187,14 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 			"ManilaDriver /" + manilaDriver, `"pods":{"controller":{"nodeSelector":{"a":"b"},` +
 				`"replicas":1},"node":{"tolerations":[{"key":"c"}]}}`,
 		},
+		{
+			"pods.controller.hostAliases[0].ip=192.0.2.1", operator,
+			`"hostAliases":[{"ip":"192.0.2.1"}]`,
+		},
+		{
+			"pods.controller.hostAliases[0].ip=192.0.2.1,manila.spec.pods.controller.hostAliases[0].ip=" +
+				"192.0.2.2", operator, `"hostAliases":[{"ip":"192.0.2.2"}]`,
+		},
 		{"manila.image=mine", operator, `"image":"mine"`},
 		{"manila.replicas=0", operator, `"replicas":0`},
 		{"manila.resources.limits.cpu=2", operator, `"resources":{"limits":{"cpu":2}}`},
@@ -368,11 +376,14 @@ func (h *helmCluster) waits(command, driver string) <-chan error {
 	return done
 }
 
+// upgradeWith precedes values that change.
+const upgradeWith = `helm upgrade openstack-csi "$CHART" --namespace=openstack-csi ` +
+	"--reset-then-reuse-values --set="
+
 // upgrade runs the command that changes values.
 func (h *helmCluster) upgrade(values string) {
 	h.t.Helper()
-	h.runs(`helm upgrade openstack-csi "$CHART" --namespace=openstack-csi ` +
-		"--reset-then-reuse-values --set=" + values)
+	h.runs(upgradeWith + values)
 }
 
 func (h *helmCluster) changesValues() {
@@ -385,6 +396,8 @@ func (h *helmCluster) changesValues() {
 		}
 		return err
 	})
+	output := h.refuses(upgradeWith + "monitoring.enabled=true")
+	assert.Check(h.t, strings.Contains(output, "is missing: leave monitoring.enabled"), output)
 	h.upgrade("csiAddons.enabled=true,snapshotController.enabled=true")
 	h.runs("kubectl get networkfences.csiaddons.openshift.io,volumesnapshots -A")
 }
@@ -427,7 +440,7 @@ func (h *helmCluster) mustHaveClouds(secret fixtures.Credential) {
 func (h *helmCluster) removes(section, driver, names string) {
 	h.runs("kubectl delete pvc shared --wait=false --ignore-not-found")
 	h.operators[driver].stop()
-	h.upgrade(driver + ".enabled=false")
+	h.upgrade(driver + ".enabled=false | grep -i 'the driver of " + driver + " still runs'")
 	gone := h.operators[driver].Operator
 	h.runs("kubectl get deployment/" + gone.Workloads[0] + " --namespace=" + gone.OperandNamespace)
 	delete(h.operators, driver)

@@ -42,8 +42,17 @@ func TestHelmLeavesOthersAlone(t *testing.T) {
 		command := regexp.MustCompile("kubectl label namespace .*").FindString(output)
 		assert.Assert(t, command != "", output)
 		k.run(command)
-		h.refuses(install + ",csiAddons.enabled=true")
+		h.refusesPartsOfOthers(install)
 		h.runs(install)
+		k.run("kubectl delete crd cinderdrivers.csi.openstack.org")
+		output = h.refuses(upgradeWith + "clusterID=b")
+		assert.Check(t, strings.Contains(output, "CustomResourceDefinition cinderdrivers.csi.openstack.org "+
+			"is missing. First run: helm show crds CHART | kubectl apply"), output)
+		h.runs(`helm show crds "$CHART" | kubectl apply --server-side --force-conflicts -f -`)
+		snapshots := " -k " + filepath.Join(repository, "assets/snapshots") // ours, and not another's
+		k.run("kubectl create" + snapshots)
+		h.upgrade("snapshotController.enabled=true --take-ownership --dry-run=server")
+		k.run("kubectl delete" + snapshots)
 		h.upgrade("clusterID=b")
 		assert.Check(t, is.DeepEqual(seen, k.seenByOthers()))
 		h.runs("helm uninstall openstack-csi --namespace=openstack-csi")
@@ -51,6 +60,34 @@ func TestHelmLeavesOthersAlone(t *testing.T) {
 		k.run("kubectl delete crd maniladrivers.csi.openstack.org cinderdrivers.csi.openstack.org")
 		k.run("kubectl label namespace openstack-csi pod-security.kubernetes.io/enforce-")
 		k.must(os.Remove(program))
+	}
+}
+
+// refusesPartsOfOthers fails the test if the chart installs parts of which the cluster has another.
+func (h *helmCluster) refusesPartsOfOthers(install string) {
+	h.t.Helper()
+	const controller = "deployment rke2-snapshot-controller --namespace=kube-system"
+	const class = "volumesnapshotclasses.snapshot.storage.k8s.io"
+	for _, one := range []struct{ create, delete, part, want string }{
+		{"true", "true", "csiAddons", "CustomResourceDefinition csiaddons"},
+		{
+			"kubectl create " + controller + " --image=example.com/mirrored-snapshot-controller:v8",
+			"kubectl delete " + controller, "snapshotController",
+			"Deployment kube-system/rke2-snapshot-controller is a snapshot controller",
+		},
+		{
+			"kubectl create -f " + filepath.Join(repository, "assets/snapshots/generated",
+				"snapshot.storage.k8s.io_volumesnapshotclasses.yaml") +
+				" && kubectl annotate crd " + class + " meta.helm.sh/release-name=others",
+			"kubectl delete crd " + class, "snapshotController",
+			"CustomResourceDefinition " + class + " is of another installation",
+		},
+	} {
+		h.runs(one.create)
+		output := h.refuses(install + "," + one.part + ".enabled=true --dry-run=server")
+		assert.Check(h.t, strings.Contains(output, one.want) &&
+			strings.Contains(output, ": leave "+one.part+".enabled"), output)
+		h.runs(one.delete)
 	}
 }
 
