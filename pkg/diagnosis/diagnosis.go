@@ -49,6 +49,8 @@ type Finding struct {
 	// Said is the end of the message that another component wrote, "" if it wrote none. Who has no
 	// room for the whole message shortens this part.
 	Said string `json:"-"`
+	// Next is what to do next, "" if the message says it.
+	Next string `json:"next,omitempty"`
 }
 
 // Rule is the judgement of conditions whose type has a suffix.

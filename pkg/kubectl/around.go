@@ -72,6 +72,8 @@ func (s *system) controllerLinks() []Link {
 		return only(NotVisible, "the Deployment of the driver")
 	case s.namespaceGone:
 		return []Link{linkOf(s.noNamespace())}
+	case s.unserved > 0:
+		return []Link{linkOf(s.unmanaged())}
 	case s.controller == nil:
 		return only(Problem, "the Deployment of the driver does not exist")
 	}
@@ -124,7 +126,8 @@ func (s *system) linkOf(f diagnosis.Finding) Link {
 		}
 		return l.then("Ask the administrators of the management cluster")
 	}
-	if f.Type == diagnosis.TypePods && strings.HasPrefix(f.Message, "Deployment "+s.of.controller) {
+	if f.Type == diagnosis.TypePods && (l.Next == "" || f.Said != "") &&
+		strings.HasPrefix(f.Message, "Deployment "+s.of.controller) {
 		l = l.thenStart(f.Reason, "its pods in namespace "+s.of.namespace).meant(f.Reason, "",
 			s.of.namespace, operatorMakes)
 	}

@@ -15,6 +15,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
@@ -44,7 +45,9 @@ type cluster struct {
 	// of follows the name of a kind in messages.
 	of     string
 	hidden map[string]bool
-	logs   logReader
+	// unserved are the kinds that the API server does not know.
+	unserved []string
+	logs     logReader
 	// resources are the kinds that the API server serves.
 	resources discovery.ServerResourcesInterface
 	// failed is the first error of find and read, after which they read nothing.
@@ -202,6 +205,9 @@ func (s *session) failed() error {
 // judge returns nil for an object or a kind that does not exist, or may not be read.
 func (c *cluster) judge(err error, object runtime.Object) error {
 	switch {
+	case isUnserved(err):
+		c.unserved = append(c.unserved, c.kind(object))
+		return nil
 	case err == nil, apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsForbidden(err):
@@ -209,6 +215,12 @@ func (c *cluster) judge(err error, object runtime.Object) error {
 		return nil
 	}
 	return fmt.Errorf("reading %s%s: %w", c.kind(object), c.of, err)
+}
+
+// isUnserved returns whether the API server does not know the kind of an object.
+func isUnserved(err error) bool {
+	return apierrors.IsNotFound(err) &&
+		apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // kind returns the plural of the kind of an object or list.

@@ -25,12 +25,19 @@ const (
 	namespaceGone        = "NamespaceGone"
 	otherInstallation    = "OtherInstallation"
 	changeUnseen         = "ChangeUnseen"
+	volumesUnserved      = "VolumesUnserved"
 )
 
 // findings returns what is wrong with the driver, the worst first. In front of the conditions is
 // what explains them.
 func (s *system) findings() []diagnosis.Finding {
+	if s.namespace != nil { // everything else follows from it
+		return []diagnosis.Finding{s.noNamespace()}
+	}
 	findings := diagnosis.Driver(s.object, 1+len(s.of.nodes))
+	if s.unserved > 0 {
+		findings = []diagnosis.Finding{s.unmanaged()}
+	}
 	if !s.hidden[hiddenControlPlane] && !s.hidden["Leases"] &&
 		s.leader(s.operatorLease) == "" {
 		findings = append([]diagnosis.Finding{s.noOperator()}, findings...)
@@ -39,6 +46,7 @@ func (s *system) findings() []diagnosis.Finding {
 	for i := range findings {
 		s.disown(&findings[i])
 		s.raise(&findings[i])
+		s.explainRefusal(&findings[i])
 	}
 	if s.namespaceGone {
 		findings = append(findings, s.noNamespace())
@@ -84,6 +92,8 @@ func (s *system) rank(f diagnosis.Finding) int {
 		return 2
 	case f.Type == diagnosis.TypePods:
 		return 3
+	case strings.HasSuffix(f.Message, outOfDate):
+		return 5
 	}
 	return 4
 }
@@ -96,22 +106,26 @@ func (s *system) addPodFindings(findings []diagnosis.Finding) []diagnosis.Findin
 		all = append(all, diagnosis.NewWorkload(s.operator, s.operatorPods))
 	}
 	for _, w := range all {
-		found := diagnosis.Pods(w)
-		if found == nil {
-			continue
-		}
-		findings = slices.DeleteFunc(findings, func(f diagnosis.Finding) bool {
-			same := slices.Contains(diagnosis.PodReasons(), f.Reason) &&
+		found := s.podFinding(w)
+		of := func(f diagnosis.Finding) bool {
+			return slices.Contains(diagnosis.PodReasons(), f.Reason) &&
 				strings.Contains(f.Message, w.Kind+" "+w.Name+" ")
-			if same {
-				found.Since = f.Since
-			}
-			return same
-		})
-		findings = append(findings, *found)
+		}
+		if i := slices.IndexFunc(findings, of); found != nil && i >= 0 {
+			found.Since = findings[i].Since
+			findings = slices.DeleteFunc(findings, of)
+		} else if i >= 0 && w.RolledOut { // the operator cannot write what it sees
+			findings[i].Message += fmt.Sprintf(". It has %d of %d pods"+outOfDate, w.Available, w.Wanted)
+		}
+		if found != nil {
+			findings = append(findings, *found)
+		}
 	}
 	return findings
 }
+
+// outOfDate ends the message of a condition that the workload itself refutes.
+const outOfDate = " now, so this condition is out of date"
 
 // workloads returns the workloads with their pods, the Deployment first.
 func (s *system) workloads() []diagnosis.Workload {
@@ -128,11 +142,16 @@ func (s *system) workloads() []diagnosis.Workload {
 }
 
 func (s *system) noNamespace() diagnosis.Finding {
-	return diagnosis.Finding{
+	f := diagnosis.Finding{
 		Severity: Problem, Type: namespaceGone, Reason: namespaceGone, Runbook: "openstackcsidegraded",
-		Message: "namespace " + s.of.namespace + " of the driver does not exist, or is being deleted. " +
-			"Apply the manifests of the operator again",
+		Message: "namespace " + s.of.namespace + " of the driver does not exist",
+		Next:    "Apply the manifests of the operator again",
 	}
+	if s.namespace != nil {
+		f.Message, f.Since = s.terminating(s.namespace), *s.namespace.DeletionTimestamp
+		f.Next = "When it is gone, apply the manifests of the operator again"
+	}
+	return f
 }
 
 // noOperator returns the problem that no process of the operator leads. A deleted operator leaves

@@ -5,9 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
+	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
 // raise makes what stalls the driver a problem, as tools that wait for it do.
@@ -37,4 +42,70 @@ func (s *system) unseen() []diagnosis.Finding {
 			"generation %d of %d. If you have not changed it just now, see its log: kubectl logs "+
 			"--namespace=%s deployment/%s", seen, last, namespace, name),
 	}}
+}
+
+// explainRefusal replaces what the API server or admission said in a condition by what that means,
+// as for events.
+func (s *system) explainRefusal(f *diagnosis.Finding) {
+	said := fault.Parse(f.Message)
+	if said.Reporter != fault.APIServer || f.Type == diagnosis.TypePods ||
+		strings.HasSuffix(f.Message, outOfDate) {
+		return
+	}
+	if said.Names == nil {
+		said.Names = map[fault.Noun]string{}
+	}
+	said.Names["within"] = s.of.namespace
+	if slices.Contains(diagnosis.PodReasons(), f.Reason) {
+		said.Names["maker"] = operatorMakes
+	}
+	m := meaning.Of(said)
+	isOther := said.Names["webhook"] == "" &&
+		slices.Contains([]fault.Leaf{fault.NotFound, fault.Exists, fault.Conflict}, said.Leaf)
+	if !isOther && m.Stops != "" && m.Next != "" {
+		f.Said, f.Message, f.Next = f.Message, m.Stops, m.Next
+	}
+}
+
+// podFinding returns why a workload has too few pods; nil if it has enough.
+func (s *system) podFinding(w diagnosis.Workload) *diagnosis.Finding {
+	f, unfit := diagnosis.Pods(w), s.unfit[w.Name]
+	switch {
+	case f == nil && unfit.Text == "":
+		return nil
+	case f == nil: // a DaemonSet wants no pod on a node that its pods do not select
+		return &diagnosis.Finding{
+			Severity: Warning, Type: diagnosis.TypePods, Reason: diagnosis.ReasonUnscheduled,
+			Message: w.Kind + " " + w.Name + " has no pods: " + unfit.Text, Next: unfit.Next,
+		}
+	case f.Reason == diagnosis.ReasonUnscheduled && unfit.Text != "":
+		f.Message = strings.TrimSuffix(f.Message, f.Said) + unfit.Text
+		f.Said, f.Next = "", unfit.Next
+	default:
+		f.Next = linkOf(*f).meant(f.Reason, w.Failure, s.of.namespace, operatorMakes).Next
+	}
+	return f
+}
+
+// unmanaged returns the problem that nobody serves the volumes of a driver.
+func (s *system) unmanaged() diagnosis.Finding {
+	return diagnosis.Finding{
+		Severity: Problem, Type: volumesUnserved, Reason: string(opv1.Unmanaged),
+		Message: fmt.Sprintf("nothing serves the PersistentVolumes of the driver (%d): it has no "+
+			"pods, and spec.managementState of %s is Unmanaged", s.unserved, s.guest.nameOf(s.of)),
+		Next:    "Set it to Managed, or complete the move: " + version.Page("docs/from-charts.md#move"),
+		Runbook: "openstackcsidegraded",
+	}
+}
+
+// terminating says since when a namespace is being deleted, and what keeps it.
+func (s *session) terminating(namespace *corev1.Namespace) string {
+	text := fmt.Sprintf("namespace %s has been terminating for %s, and nothing can be created in it "+
+		"until it is gone", namespace.Name, s.age(namespace.DeletionTimestamp.Time))
+	for _, c := range namespace.Status.Conditions {
+		if c.Status == corev1.ConditionTrue {
+			text += ". " + strings.TrimRight(c.Message, ". ")
+		}
+	}
+	return text
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,6 +40,7 @@ type scenario struct {
 	Objects   []unstructured.Unstructured `json:"objects"`
 	Remove    []string                    `json:"remove"` // kind and name
 	Forbidden []string                    `json:"forbidden"`
+	Unserved  []string                    `json:"unserved"`
 	Denied    []string                    `json:"denied"` // verb and resource
 
 	kubernetes bool // whether the objects have their names on Kubernetes
@@ -188,6 +190,10 @@ func (s *scenario) refusals(types *runtime.Scheme) interceptor.Funcs {
 	kinds := &cluster{WithWatch: fake.NewClientBuilder().WithScheme(types).Build()}
 	funcs := onRead(func(_ string, object runtime.Object) error {
 		kind := kinds.kind(object)
+		if slices.Contains(s.Unserved, kind) {
+			return apierrors.NewGenericServerResponse(http.StatusNotFound, "get",
+				schema.GroupResource{Resource: kind}, "", "", 0, true)
+		}
 		if slices.Contains(s.Forbidden, kind) {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", errors.New("RBAC"))
 		}

@@ -74,9 +74,13 @@ func only(state State, format string, args ...any) []Link {
 }
 
 func linkOf(f diagnosis.Finding) Link {
-	return Link{
-		State: f.Severity, Text: f.Message, Runbook: f.Runbook, rank: proved, said: f.Said,
+	l := Link{
+		State: f.Severity, Text: f.Message, Next: f.Next, Runbook: f.Runbook, rank: proved, said: f.Said,
 	}
+	if !strings.Contains(f.Message, f.Said) {
+		l.Detail, l.said = f.Said, ""
+	}
+	return l
 }
 
 // sentence returns what is so and what to do next, in at most a number of characters. If it is too

@@ -206,9 +206,13 @@ func (f *podFacts) barred(n *corev1.Node) bar {
 	case n.Spec.Unschedulable:
 		return bar{"is cordoned", "Run: kubectl uncordon " + n.Name, 0}
 	case err != nil || !selected:
+		field := "nodeSelector"
+		if labels.SelectorFromSet(f.pod.Spec.NodeSelector).Matches(labels.Set(n.Labels)) {
+			field = "affinity"
+		}
 		return bar{
 			"is not one that the pod selects (" + selectionOf(f.pod) + ")",
-			"Change what the pod selects, or label a node so", 2,
+			"Change " + f.option(field, "what the pod selects") + ", or label a node so", 2,
 		}
 	case repelled && isCondition(taint):
 		why, next := f.ailing(n)
@@ -217,14 +221,57 @@ func (f *podFacts) barred(n *corev1.Node) bar {
 			cmp.Or(next, "Repair it: kubectl openstack-csi why node/"+n.Name), 0,
 		}
 	case repelled && strings.HasPrefix(taint.Key, "node-role.kubernetes.io/"):
-		return bar{"has the taint " + taint.Key, "Add or repair a worker, or tolerate the taint", 3}
+		return bar{
+			"has the taint " + taint.Key,
+			"Add or repair a worker, or set " + f.option("tolerations", "tolerations of the pod"), 3,
+		}
 	case repelled:
 		return bar{
 			"has the taint " + strings.TrimSuffix(taint.ToString(), ":"),
-			"Tolerate the taint in the pod, or remove it from the node", 1,
+			"Tolerate the taint in " + f.option("tolerations", "the pod") +
+				", or remove it from the node", 1,
 		}
 	}
 	return bar{}
+}
+
+// settingOf returns where an option %s of a pod of a driver is set, "" for other pods.
+func (s *session) settingOf(pod *corev1.Pod) string {
+	isOf := func(workload string) bool { return strings.HasPrefix(pod.Name, workload+"-") }
+	for _, d := range s.guest.drivers() {
+		switch {
+		case pod.Namespace != d.namespace:
+		case isOf(d.controller):
+			return s.guest.setting("pods.controller.%s", d.name)
+		case slices.ContainsFunc(d.nodes, isOf):
+			return s.guest.setting("pods.node.%s", d.name)
+		}
+	}
+	return ""
+}
+
+// option returns the field of an option of a pod of a driver, or the words for other pods.
+func (f *podFacts) option(field, otherwise string) string {
+	if f.setting == "" {
+		return otherwise
+	}
+	return fmt.Sprintf(f.setting, field)
+}
+
+// others says which other values nodes have of the labels that the pod selects.
+func (f *podFacts) others(nodes []corev1.Node) string {
+	var values []string
+	for i := range nodes {
+		for key, value := range f.pod.Spec.NodeSelector {
+			if has, found := nodes[i].Labels[key]; found && has != value {
+				values = append(values, fmt.Sprintf("%s=%q", key, has))
+			}
+		}
+	}
+	if slices.Sort(values); len(values) == 0 {
+		return ""
+	}
+	return ", but nodes have " + diagnosis.List(slices.Compact(values))
 }
 
 // selectionOf says which labels of nodes a pod requires.

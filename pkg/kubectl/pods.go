@@ -30,6 +30,8 @@ type podFacts struct {
 	csiNode *storagev1.CSINode
 	// drivers are the pods of the drivers on the node of the pod.
 	drivers []corev1.Pod
+	// setting is where an option %s of a pod of a driver is set, "" for other pods.
+	setting string
 }
 
 func explainPod(ctx context.Context, q question, pod *corev1.Pod) *Explanation {
@@ -39,6 +41,7 @@ func explainPod(ctx context.Context, q question, pod *corev1.Pod) *Explanation {
 
 func (s *session) podFacts(ctx context.Context, pod *corev1.Pod) *podFacts {
 	f := &podFacts{session: s, pod: pod, node: pod.Spec.NodeName, events: events(ctx, s.guest, pod)}
+	f.setting = s.settingOf(pod)
 	for _, v := range pod.Spec.Volumes {
 		name := claimName(pod, v)
 		claim := find(ctx, s.guest, pod.Namespace, name, &corev1.PersistentVolumeClaim{})

@@ -3,6 +3,7 @@ package kubectl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,8 +42,17 @@ func (f *claimFacts) consumerLinks(ctx context.Context) []Link {
 
 // goneText says that the object of a driver does not exist, and what to do.
 func (s *session) goneText(name string) string {
-	text := s.guest.nameOf(*s.guest.findDriver(name)) + " is gone, so nobody maintains the driver. " +
+	d := s.guest.findDriver(name)
+	kind := s.guest.kindOf(*d)
+	text := s.guest.nameOf(*d) + " is gone, so nobody maintains the driver. " +
 		"Apply the manifests of its operator again"
+	resource := plural(kind.Kind)
+	if slices.Contains(s.guest.unserved, resource) && !s.guest.onOpenShift() {
+		return "CustomResourceDefinition " + strings.ToLower(resource) + "." + kind.Group + " does not " +
+			"exist, so " + strings.TrimSuffix(text, " again") + " after crds.yaml of the release, which " +
+			"its chart prints: helm show crds \"$CHART\" | kubectl apply --server-side -f -; or run helm " +
+			"upgrade after it. Volumes in use stay"
+	}
 	if !s.guest.onOpenShift() {
 		return text
 	}

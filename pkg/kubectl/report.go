@@ -181,7 +181,7 @@ func (r *Status) write(out io.Writer, p palette) {
 			age = duration.ShortHumanDuration(r.now.Sub(f.Since.Time))
 		}
 		l := linkOf(f.Finding)
-		l.Text = f.text()
+		l.Text = strings.TrimSuffix(f.text()+". "+l.Next, ". ")
 		p.line(out, "", fmt.Sprintf(columns, f.Driver, age), l)
 	}
 	if ready := r.ready(); len(ready) > 0 {

@@ -112,6 +112,11 @@ func (f *podFacts) unfitLink(only []string, usable []corev1.Node, said string) L
 	}
 	l := w.error("", text)
 	l.Detail = said
+	if f.setting != "" {
+		lacks := strings.Contains(text, "Insufficient")
+		field := map[bool]string{true: "resources", false: "affinity"}[lacks]
+		l.Next += ". Its setting is " + f.option(field, "")
+	}
 	return l
 }
 
@@ -229,7 +234,7 @@ func (f *podFacts) barredLink(only []string, nodes []corev1.Node) Link {
 		}
 		byWhy[why] = 0
 	}
-	return linkf(Problem, "%s", strings.Join(append(only, texts...), ", and ")).
+	return linkf(Problem, "%s", strings.Join(append(only, texts...), ", and ")+f.others(nodes)).
 		then("%s", f.barred(&nodes[0]).next)
 }
 

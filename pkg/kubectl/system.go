@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,16 +66,22 @@ type system struct {
 	// nodePods are those of DaemonSets that lack pods, failures why a DaemonSet cannot create pods.
 	nodePods []corev1.Pod
 	failures map[string]string
-	// namespaceGone says that the namespace does not exist, or is being deleted.
+	// namespaceGone says that the namespace does not exist, or is being deleted. Only then
+	// namespace is not nil.
 	namespaceGone bool
-	leases        map[diagnosis.Sidecar]*coordinationv1.Lease
+	namespace     *corev1.Namespace
+	// unfit is why no node fits the pods of a workload, by its name.
+	unfit map[string]Link
+	// unserved is the number of PersistentVolumes that nobody serves: the driver is Unmanaged.
+	unserved int
+	leases   map[diagnosis.Sidecar]*coordinationv1.Lease
 }
 
 // system reads the objects of a driver; nil if nothing configures its operator, or reading failed.
 func (s *session) system(ctx context.Context, d driver) *system {
 	sys := &system{
 		session: s, of: d, hidden: map[string]bool{}, failures: map[string]string{},
-		leases: map[diagnosis.Sidecar]*coordinationv1.Lease{},
+		unfit: map[string]Link{}, leases: map[diagnosis.Sidecar]*coordinationv1.Lease{},
 	}
 	sys.object = s.object(ctx, d)
 	if sys.object == nil {
@@ -115,13 +122,20 @@ func (s *session) isGone(sys *system, driver string) bool {
 	return sys == nil && s.guest.findDriver(driver) != nil && !s.guest.unseen()
 }
 
-// readPods reads why DaemonSets lack pods, and whether the namespace of the driver is gone. While
+// readPods reads why workloads lack pods, and whether the namespace of the driver is gone. While
 // all is well, it sends no request.
 func (s *system) readPods(ctx context.Context) {
-	if len(s.nodes) == 0 {
-		namespace := find(ctx, s.guest, "", s.of.namespace, &corev1.Namespace{})
-		s.namespaceGone = !s.guest.hidden["Namespaces"] &&
-			(namespace == nil || namespace.DeletionTimestamp != nil)
+	ready := s.condition(diagnosis.ConditionReady)
+	if len(s.nodes) == 0 || ready == nil || ready.Status != opv1.ConditionTrue {
+		now := find(ctx, s.guest, "", s.of.namespace, &corev1.Namespace{})
+		if now != nil && now.DeletionTimestamp != nil {
+			s.namespace = now
+		}
+		s.namespaceGone = s.namespace != nil ||
+			now == nil && len(s.nodes) == 0 && !s.guest.hidden["Namespaces"]
+	}
+	if len(s.nodes) == 0 && s.controller == nil && s.object.Spec.ManagementState == opv1.Unmanaged {
+		s.readUnserved(ctx)
 	}
 	for i := range s.nodes {
 		one := &s.nodes[i]
@@ -132,6 +146,56 @@ func (s *system) readPods(ctx context.Context) {
 		s.nodePods = append(s.nodePods, pods...)
 		if len(pods) < int(one.Status.DesiredNumberScheduled) {
 			s.failures[one.Name] = diagnosis.FailedCreate(events(ctx, s.guest, one))
+		}
+	}
+	for _, w := range s.workloads() {
+		s.readUnfit(ctx, w)
+	}
+}
+
+// readUnserved counts the volumes of a driver without pods, unless nodes have registered pods of
+// another installation.
+func (s *system) readUnserved(ctx context.Context) {
+	for _, n := range list[storagev1.CSINodeList](ctx, s.guest).Items {
+		if slices.ContainsFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
+			return d.Name == s.of.name
+		}) {
+			return
+		}
+	}
+	visit(ctx, s.guest, &corev1.PersistentVolumeList{}, func(v *corev1.PersistentVolume) {
+		if driverOf(v) == s.of.name {
+			s.unserved++
+		}
+	})
+	if s.guest.hidden["CSINodes"] || s.hidden[hiddenControlPlane] {
+		s.unserved = 0
+	}
+}
+
+// readUnfit reads why no node fits a pod of a workload, or those of a DaemonSet that wants none.
+func (s *system) readUnfit(ctx context.Context, w diagnosis.Workload) {
+	i := slices.IndexFunc(w.Pods, func(p corev1.Pod) bool {
+		_, reason, _ := diagnosis.PodTrouble(&p)
+		return reason == diagnosis.ReasonUnscheduled
+	})
+	one := slices.IndexFunc(s.nodes, func(d appsv1.DaemonSet) bool {
+		return d.Name == w.Name && d.Status.DesiredNumberScheduled == 0
+	})
+	switch {
+	case w.Kind == deployment && s.management != nil:
+	case i >= 0:
+		if l := causeOf(s.podFacts(ctx, &w.Pods[i]).schedulingLinks(ctx)); l.State == Problem {
+			s.unfit[w.Name] = *l
+		}
+	case one >= 0:
+		pod := &corev1.Pod{Spec: s.nodes[one].Spec.Template.Spec}
+		pod.Namespace, pod.Name = s.of.namespace, w.Name+"-"
+		f, nodes := s.podFacts(ctx, pod), list[corev1.NodeList](ctx, s.guest).Items
+		if len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n corev1.Node) bool {
+			return f.barred(&n).why == ""
+		}) {
+			s.unfit[w.Name] = f.barredLink(nil, nodes)
 		}
 	}
 }

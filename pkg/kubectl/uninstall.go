@@ -45,6 +45,8 @@ type uninstallation struct {
 	claims map[string]int
 	// unread are objects that no operator reads, by their resource.
 	unread map[string]string
+	// deleted are the objects that are deleted already.
+	deleted []string
 	// gone says which managers, by their marks, certainly do not exist any more.
 	gone map[string]bool
 }
@@ -276,8 +278,9 @@ func (u *uninstallation) remove(ctx context.Context, objects []object) error {
 	for _, o := range objects {
 		err := u.guest.Delete(ctx, &o, client.Preconditions{UID: &o.UID}, policy)
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting %s %s: %w", o.Kind, o.Name, err)
+			return u.stopped(o, err)
 		}
+		u.deleted = append(u.deleted, o.Kind+" "+o.Name)
 	}
 	what := objects[0].Kind + " " + diagnosis.List(names) + " is gone"
 	return u.until(ctx, what, func(ctx context.Context) (bool, error) {

@@ -1,18 +1,22 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
 
 const definition = "CustomResourceDefinition"
@@ -71,7 +75,10 @@ func (u *uninstallation) isKept(ctx context.Context, o object) bool {
 		if hidden := u.notVisible(); err != nil || len(hidden) > 0 {
 			left = []string{fmt.Sprint("what cannot be read: ", hidden, err)}
 		}
-		if len(left) > 0 {
+		namespace := find(ctx, u.guest, "", o.Name, &corev1.Namespace{})
+		if namespace != nil && namespace.DeletionTimestamp != nil && len(left) > 0 {
+			because = u.terminating(namespace)
+		} else if len(left) > 0 {
 			because = fmt.Sprintf("it contains %s. If nobody needs that, run: kubectl delete namespace %s",
 				diagnosis.List(left), o.Name)
 		}
@@ -80,6 +87,17 @@ func (u *uninstallation) isKept(ctx context.Context, o object) bool {
 		fmt.Fprintln(u.Out, wrap("", o.Kind+" "+o.Name+" stays: "+because, 0))
 	}
 	return because != ""
+}
+
+// stopped returns why an object was not deleted, what to do, and what was deleted before.
+func (u *uninstallation) stopped(o object, err error) error {
+	m := meaning.Of(fault.Parse(err.Error()))
+	means := strings.TrimLeft(m.Stops+". "+m.Next, ". ")
+	if means != "" {
+		means = strings.TrimSuffix(means, ". ") + ". "
+	}
+	return fmt.Errorf("deleting %s %s: %w. %sDeleted before: %s. Run the command again %s", o.Kind,
+		o.Name, err, means, cmp.Or(diagnosis.List(u.deleted), "nothing"), u.again)
 }
 
 // others returns the objects in a namespace that are neither of the installation or of Kubernetes,

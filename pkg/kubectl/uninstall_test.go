@@ -344,6 +344,20 @@ func TestUninstallDeletesTheInstallationAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestUninstallSaysThatTheNamespaceIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	files := manifests(t)
+	for i := range files {
+		if files[i].GetKind() == "Namespace" && files[i].GetName() == defaultNamespace {
+			files[i].SetDeletionTimestamp(ptr.To(metav1.Now()))
+			files[i].SetFinalizers([]string{"a/b"})
+		}
+	}
+	_, output := newInstalledCluster(t, files, claims()...).uninstall()
+	assert.Check(t, strings.Contains(output, "openstack-csi has been terminating for") &&
+		!strings.Contains(output, "delete namespace"), output)
+}
+
 // A run that ends at any deletion, because of an error, is continued by the next one.
 func TestUninstallContinues(t *testing.T) {
 	t.Parallel()
@@ -356,15 +370,18 @@ func TestUninstallContinues(t *testing.T) {
 		t.Run(whole.deleted[n], func(t *testing.T) {
 			t.Parallel()
 			c := newInstalledCluster(t, files)
-			refused := errors.New("refused")
+			err := errors.New(`failed calling webhook "ab": Post "https://c.d.svc": service "c" not found`)
 			c.before = func(i int, _ client.Object) error {
 				if i == n {
-					return refused
+					return err
 				}
 				return nil
 			}
 			code, output := c.uninstall()
-			assert.Assert(t, code == exitFailed && strings.Contains(output, "refused"), output)
+			before := append(c.deleted[:n:n], "nothing")[0]
+			assert.Assert(t, code == exitFailed && strings.Contains(output, "no Service c.d.svc any") &&
+				strings.Contains(output, "Deleted before: "+before) &&
+				strings.HasSuffix(output, "Run the command again to continue"), output)
 			c.before = func(int, client.Object) error { return nil }
 			code, output = c.uninstall()
 			assert.Assert(t, code == exitOK, output)

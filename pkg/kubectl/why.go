@@ -19,7 +19,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -218,10 +217,13 @@ func (s *session) state(object client.Object, phase string) string {
 // read reads the object of the question. Unlike other objects, it must exist and be visible.
 func (q *question) read(ctx context.Context, object client.Object) bool {
 	err := q.from.Get(ctx, client.ObjectKey{Namespace: q.namespace, Name: q.name}, object)
-	unserved := apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
-	if apierrors.IsNotFound(err) && unserved {
+	namespace := &corev1.Namespace{}
+	if isUnserved(err) {
 		err = fmt.Errorf("the cluster has no %s: install their CustomResourceDefinitions",
 			q.from.kind(object))
+	} else if apierrors.IsNotFound(err) && find(ctx, q.from, "", q.namespace, namespace) != nil &&
+		namespace.DeletionTimestamp != nil {
+		err = fmt.Errorf("%w: %s", err, q.terminating(namespace))
 	} else if apierrors.IsNotFound(err) && q.namespace != "" {
 		err = fmt.Errorf("%w in namespace %s: choose another one with -n", err, q.namespace)
 	} else if err != nil {

@@ -86,6 +86,7 @@ type Component string
 // text that begins with its own words or with a gRPC code, as in the status of a VolumeAttachment.
 const (
 	Scheduler Component = "default-scheduler"
+	APIServer Component = "kube-apiserver"
 	Driver    Component = "driver"
 	Operator  Component = "operator"
 )
