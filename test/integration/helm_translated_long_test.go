@@ -137,7 +137,7 @@ func TestHelmChartAcceptsTranslatedValues(t *testing.T) {
 		h.translated(" --filename=" + file)
 		k.run("kubectl scale deployment --namespace=kube-system --replicas=3 --all")
 		_, remarks = h.translated("")
-		assert.Check(t, is.Contains(remarks, "It differs from the release at spec.replicas"))
+		assert.Check(t, is.Contains(remarks, "It differs from the release at replicas"))
 		k.run("kubectl delete secrets --namespace=kube-system --selector=owner=helm,name=cinder-csi")
 		values, _ = h.translated("")
 		replicas, _, err := unstructured.NestedFloat64(values, "cinder", "spec", "pods", "controller",
