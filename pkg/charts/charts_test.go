@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"encoding/base64"
 	"os"
 	"strings"
 	"testing"
@@ -209,6 +210,26 @@ func TestFileOfNodes(t *testing.T) {
 		assert.Check(t, strings.Contains(text, login) == (lookUp(values, "credentials.clouds") != nil))
 	}
 	assert.Check(t, is.Equal(lookUp(values, "cinder.enabled"), true))
+}
+
+// A login is also in the manifest of a Secret.
+func TestFileOfASecret(t *testing.T) {
+	t.Parallel()
+	const conf = "[Global]\nauth-url = https://k/v3\nregion = a\napplication-credential-id = b\n" +
+		"application-credential-secret = c\nca-file = /etc/config/ca.pem\n"
+	encoded := base64.StdEncoding.EncodeToString([]byte(conf))
+	for manifest, enabled := range map[string]string{
+		"stringData:\n  cloud.conf: |\n    " + strings.ReplaceAll(conf, "\n", "\n    "): "cinder",
+		"data: {cloud-config: " + encoded + "}":                                         "cinder",
+		"stringData: {os-authURL: https://k/v3, os-region: a, os-applicationCredentialID: b, " +
+			"os-applicationCredentialSecret: c}": "manila",
+	} {
+		values, remarks := translated(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n"+manifest)
+		clouds, _ := lookUp(values, "credentials.clouds").(string)
+		assert.Check(t, is.Contains(clouds, `"region_name": "a"`), manifest)
+		assert.Check(t, is.Equal(lookUp(values, enabled+".enabled"), true), manifest)
+		assert.Check(t, enabled == "manila" || strings.Contains(remarks, "the CA is the file"), remarks)
+	}
 }
 
 func TestFileOfManila(t *testing.T) {

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/position"
@@ -18,15 +21,21 @@ import (
 // maxFile is the maximum size of a file with values, in bytes.
 const maxFile = 1 << 20
 
-// AddFile adds the equals of a file with values of one of the charts, which tells which one, or of
-// a cloud.conf. What the values do not say is in the templates of the chart.
+// AddFile adds the equals of a file with values of one of the charts, which tells which one, of a
+// cloud.conf, or of the manifest of a Secret with a login. What the values do not say is in the
+// templates of the chart.
 func (v *Values) AddFile(text []byte) error {
+	trees, err := position.Trees(text, maxFile)
+	for _, tree := range trees {
+		if data := secretOf(tree); data != nil {
+			return v.addSecretFile(data)
+		}
+	}
 	if strings.HasPrefix(position.Recognize(text, "").What, position.Settings) {
 		return v.AddConf("the file", [][]byte{text}, func(string) ([]byte, error) {
 			return nil, errors.New("this file is on the nodes")
 		})
 	}
-	trees, err := position.Trees(text, maxFile)
 	if err != nil {
 		if invalid := position.FirstInvalid(text, nil); invalid.Line > 0 {
 			return fmt.Errorf("the file %v", invalid)
@@ -50,6 +59,43 @@ func (v *Values) AddFile(text []byte) error {
 		}
 	}
 	return nil
+}
+
+// secretOf returns the data of a manifest of a Secret, nil for another document.
+func secretOf(tree *yaml.Node) map[string][]byte {
+	var secret corev1.Secret
+	fields, _ := position.Value(position.Expanded(tree)).(map[string]any)
+	if fields["kind"] != "Secret" ||
+		runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &secret) != nil {
+		return nil
+	}
+	data := map[string][]byte{}
+	maps.Copy(data, secret.Data)
+	for key, text := range secret.StringData {
+		data[key] = []byte(text)
+	}
+	return data
+}
+
+// addSecretFile adds the login in the data of a Secret: a cloud.conf, or the options of Manila's
+// driver.
+func (v *Values) addSecretFile(data map[string][]byte) error {
+	read := func(file string) ([]byte, error) {
+		if content, found := data[path.Base(file)]; found {
+			return content, nil
+		}
+		return nil, errors.New("it is not in the Secret")
+	}
+	if data["os-authURL"] != nil {
+		v.Set(choice.Manila, "manila.enabled", true, "")
+		return v.AddSecret("the Secret", data, read)
+	}
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		if strings.HasPrefix(position.Recognize(data[key], "").What, position.Settings) {
+			return v.AddConf("key "+key, [][]byte{data[key]}, read)
+		}
+	}
+	return errors.New("the Secret contains no cloud.conf, and no login for Manila")
 }
 
 // part is what a file contains for a chart. The name of what it is in may tell which one.

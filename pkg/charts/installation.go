@@ -35,6 +35,10 @@ func (v *Values) protocols(values map[string]any) (nfs storagev1.CSIDriverSpec, 
 		if policy, _ := fields["fsGroupPolicy"].(string); policy != "" {
 			nfs.FSGroupPolicy = new(storagev1.FSGroupPolicy(policy))
 		}
+		dir, _ := lookUp(fields, "fwdNodePluginEndpoint.dir").(string)
+		if kubelet, _, found := strings.Cut(dir, "/plugins/"); found && kubelet != "/var/lib/kubelet" {
+			v.Set(choice.Manila, "kubeletDir", kubelet, "Manila: shareProtocols")
+		}
 		if fields["compatibilitySettings"] != nil {
 			v.Remark("Manila: shareProtocols", "compatibilitySettings has no equal")
 		}

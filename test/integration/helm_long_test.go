@@ -208,6 +208,10 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 			"monitoring.enabled=true,monitoring.labels.release=mine",
 			"PrometheusRule openstack-csi/openstack-csi", `"release":"mine"`,
 		},
+		{
+			"proxy.https=http://a,proxy.no=b", operator, `{"name":"NO_PROXY","value":` +
+				`"$(KUBERNETES_SERVICE_HOST),169.254.169.254,.svc,b"}`,
+		},
 		{"proxy.no=.svc", operator, `{"name":"NO_PROXY","value":".svc"}`},
 		{
 			"manila.spec.managementState=Unmanaged,manila.spec.storageClassState=Removed",
