@@ -212,6 +212,13 @@ func TestFileOfNodes(t *testing.T) {
 	assert.Check(t, is.Equal(lookUp(values, "cinder.enabled"), true))
 }
 
+func TestFlagAgainstTopology(t *testing.T) {
+	t.Parallel()
+	values, _ := translated(t, "csi: {provisioner: {topology: 'true'}, plugin: {nodePlugin: "+
+		"{extraArgs: '- --with-topology=false'}}}")
+	assert.Check(t, is.Equal(lookUp(values, "cinder.spec.topology"), "Disabled"))
+}
+
 // A login is also in the manifest of a Secret.
 func TestFileOfASecret(t *testing.T) {
 	t.Parallel()

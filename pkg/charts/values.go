@@ -161,6 +161,12 @@ func (v *Values) AddChart(kind choice.Kind, values, defaults map[string]any) err
 			}
 		}
 	}
+	for _, side := range []string{"controllerPlugin", "nodePlugin"} {
+		// The plugin and its provisioner need topology both.
+		if settingsOf(lookUp(values, "csi.plugin."+side+".extraArgs"))["with-topology"] == "false" {
+			v.Set(kind, lower(kind)+".spec.topology", choice.Disabled, "")
+		}
+	}
 	return nil
 }
 

@@ -316,6 +316,17 @@ func TestLoginWithoutProjectSaysWhatToDo(t *testing.T) {
 	}
 }
 
+func TestExchangedIDAndSecretAreNamed(t *testing.T) {
+	t.Parallel()
+	login, err := parsed(auth("application_credential_id: "+strings.Repeat("aB3_", 20),
+		"application_credential_secret: "+strings.Repeat("a1b2", 8)))
+	assert.NilError(t, err)
+	assert.Check(t, is.DeepEqual(login.Remarks, []string{
+		fromNS + ": clouds.openstack.auth.application_credential_id (line 5) seems to be the secret, " +
+			"and application_credential_secret the ID: exchange them",
+	}))
+}
+
 func TestRemarksNameKeysWithoutAnEffect(t *testing.T) {
 	t.Parallel()
 	const catalog = " has no effect: the endpoints of OpenStack's catalog are used"

@@ -20,6 +20,10 @@ func (e *entry) remarks(l *Login) (remarks []string) {
 	}
 	remark(l.Insecure, "verify", "is false: the certificates of OpenStack are not verified. "+
 		"Write the CA of the cloud into key "+CAKey+" of the Secret and remove verify")
+	hexadecimal := regexp.MustCompile(`^[0-9a-f]{32}$`)
+	remark(hexadecimal.MatchString(l.ApplicationCredentialSecret) && l.ApplicationCredentialID != "" &&
+		!hexadecimal.MatchString(l.ApplicationCredentialID), "auth.application_credential_id",
+		"seems to be the secret, and application_credential_secret the ID: exchange them")
 	remark(l.CA == "" && systemBundle(e.CACertFile), "cacert",
 		"has no effect: the CAs of the system are used")
 	remark(l.Password != "" && e.AuthType == clientconfig.AuthV3ApplicationCredential, "auth_type",

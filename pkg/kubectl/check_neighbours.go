@@ -263,7 +263,11 @@ func (n *neighbour) link(hidden bool, cannot error) Link {
 		if cannot != nil {
 			l = l.then("It cannot move: %v", cannot)
 		} else {
-			l = l.then("Run: kubectl openstack-csi check --values >values.yaml, and follow %s",
+			first := "Run"
+			if owner := n.gitOps(); owner != "" {
+				first = "First suspend " + owner + ", which applies it. Then run"
+			}
+			l = l.then("%s: kubectl openstack-csi check --values >values.yaml, and follow %s", first,
 				version.Page("docs/from-charts.md"))
 		}
 		l.Detail = fmt.Sprintf("%s. %s. Two of the same name would disturb each other", n, use)

@@ -90,12 +90,9 @@ func (n *neighbour) addOwners(v *charts.Values) {
 		}
 	}
 	slices.Sort(marks)
-	isGitOps := func(mark string) bool {
-		return strings.Contains(mark, "fluxcd.io/") || strings.Contains(mark, "argoproj.io/")
-	}
 	switch {
-	case slices.ContainsFunc(marks, isGitOps):
-		v.Remark(n.title, "Flux or Argo CD applies it: suspend that, or its driver starts beside ours")
+	case n.gitOps() != "":
+		v.Remark(n.title, "%s applies it: suspend that, or its driver starts beside ours", n.gitOps())
 	case len(marks) > 0:
 		v.Remark(n.title, "Its labels or annotations (%s) say that another program may have applied it. "+
 			"If so, end that first, or its driver starts beside ours", diagnosis.List(marks))
@@ -103,6 +100,27 @@ func (n *neighbour) addOwners(v *charts.Values) {
 		v.Remark(n.title, "No record says who applied it. If a program did, end that first, or its "+
 			"driver starts beside ours")
 	}
+}
+
+// gitOps returns what applies a workload from Git, such as "Application storage of Argo CD"; "" for
+// nothing.
+func (n *neighbour) gitOps() string {
+	for _, w := range n.workloads {
+		all := labels.Merge(w.GetLabels(), w.GetAnnotations())
+		for mark, what := range map[string]string{
+			"kustomize.toolkit.fluxcd.io/name": "Kustomization %s of Flux",
+			"helm.toolkit.fluxcd.io/name":      "HelmRelease %s of Flux",
+			"argocd.argoproj.io/tracking-id":   "Application %s of Argo CD",
+			"argocd.argoproj.io/instance":      "Application %s of Argo CD",
+		} {
+			name, _, _ := strings.Cut(all[mark], ":") // the ID continues with the object
+			namespace := all[strings.TrimSuffix(mark, "name")+"namespace"]
+			if name != "" {
+				return fmt.Sprintf(what, strings.TrimPrefix(namespace+"/"+name, "/"))
+			}
+		}
+	}
+	return ""
 }
 
 // usual matches the variables and the folders of containers in the manifests and charts of

@@ -283,11 +283,13 @@ func TestCheckNamesChartsBesideOurs(t *testing.T) {
 	for _, want := range []string{
 		"another installation serves driver cinder.csi.openstack.org: Helm release kube-system/c",
 		"another installation serves driver nfs.manila.csi.openstack.org: Helm release kube-system/m",
+		"First suspend HelmRelease cinder of Flux, which applies it. Then run: kubectl openstack-csi",
 	} {
 		assert.Check(t, code == exitFailed && strings.Contains(got, want), "%s%s", stdout, stderr)
 	}
 	code, _, stderr = runOn(t, objects, "check", "--values")
-	assert.Check(t, code == exitOK && strings.Contains(stderr, "Flux or Argo CD applies it"), stderr)
+	assert.Check(t, code == exitOK && strings.Contains(stderr, "HelmRelease cinder of Flux applies"),
+		stderr)
 }
 
 // What cannot be replaced is refused in one sentence, and nothing else is printed.

@@ -150,7 +150,11 @@ func (s *session) workloadLinks(
 	w.Failure = cmp.Or(w.Failure, diagnosis.FailedCreate(all))
 	trouble := diagnosis.Pods(w)
 	if trouble != nil {
-		l := linkOf(*trouble).thenStart(trouble.Reason, "its pods").meant(trouble.Reason, w.Failure,
+		whole := w.Failure
+		for i := range pods {
+			whole = cmp.Or(whole, saidBy(&pods[i], trouble.Reason))
+		}
+		l := linkOf(*trouble).thenStart(trouble.Reason, "its pods").meant(trouble.Reason, whole,
 			object.GetNamespace(), s.makerOf(object))
 		l.Text = "it" + strings.Replace(strings.TrimPrefix(l.Text, w.Kind+" "+w.Name),
 			", where pods cannot mount or unmount volumes", "", 1)
