@@ -17,7 +17,6 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
-	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 	"github.com/openstack-csi/csi-operator/pkg/version"
 )
@@ -90,8 +89,7 @@ func (l *Volumes) openShares(ctx context.Context, s *session, in *contents) []Li
 // them itself
 // (https://github.com/openshift/kubernetes/tree/master/pkg/controller/volume/selinuxwarning).
 func (s *session) conflicts(ctx context.Context) []Link {
-	if s.guest.onOpenShift() {
-		config := flavour.Standalone.Namespaces("", "").UserConfig
+	if config := s.guest.flavour.Namespaces("", "").UserConfig; config != "" {
 		counted := find(ctx, s.guest, config, "selinux-conflicts", &corev1.ConfigMap{})
 		if counted != nil {
 			if counted.Data["conflictsPresent"] != "True" {

@@ -33,7 +33,7 @@ type pkg struct {
 // reads of other processes.
 func packages(t *testing.T) (all []pkg) {
 	t.Helper()
-	for _, top := range []string{"assets", "cmd", "hack", "legacy", "pkg", "test"} {
+	for _, top := range []string{"assets", "cmd", "docs", "hack", "legacy", "pkg", "test"} {
 		err := fs.WalkDir(os.DirFS("../.."), top,
 			func(_ string, _ fs.DirEntry, err error) error { return err })
 		assert.NilError(t, err)

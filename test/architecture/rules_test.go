@@ -14,6 +14,7 @@ type level struct {
 func levels() []level {
 	return []level{
 		{0, "assets"},
+		{0, "docs"},
 		{0, "pkg/flavour"},
 		{0, "pkg/patch"},
 		{1, "pkg/clouds"},
