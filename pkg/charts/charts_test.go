@@ -239,6 +239,28 @@ func TestFileOfASecret(t *testing.T) {
 	}
 }
 
+// Other Secrets, and values of a release, stand beside it.
+func TestFileOfASecretBesideOthers(t *testing.T) {
+	t.Parallel()
+	const login = "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData:\n  cloud.conf: |\n" +
+		"    [Global]\n    auth-url = https://k/v3\n    region = a\n    application-credential-id = b\n" +
+		"    application-credential-secret = c\n"
+	const other = "apiVersion: v1\nkind: Secret\nmetadata: {name: y}\nstringData: {password: z}\n"
+	const release = "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: a}\n" +
+		"spec:\n  chart: {spec: {chart: openstack-cinder-csi}}\n  values: {clusterID: mine}\n"
+	for _, file := range [][]string{
+		{login, other, release}, {other, release, login}, {release, login},
+	} {
+		values, _ := translated(t, strings.Join(file, "---\n"))
+		clouds, _ := lookUp(values, "credentials.clouds").(string)
+		assert.Check(t, is.Contains(clouds, `"region_name": "a"`))
+		assert.Check(t, is.Equal(lookUp(values, "cinder.spec.clusterID"), "mine"))
+	}
+	v, err := New()
+	assert.NilError(t, err)
+	assert.ErrorContains(t, v.AddFile([]byte(other)), "contains no values of cinder-csi-plugin")
+}
+
 func TestFileOfManila(t *testing.T) {
 	t.Parallel()
 	values, remarks := translated(t, `

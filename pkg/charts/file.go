@@ -26,10 +26,8 @@ const maxFile = 1 << 20
 // templates of the chart.
 func (v *Values) AddFile(text []byte) error {
 	trees, err := position.Trees(text, maxFile)
-	for _, tree := range trees {
-		if data := secretOf(tree); data != nil {
-			return v.addSecretFile(data)
-		}
+	if hasSecrets, err := v.addSecretFiles(trees); hasSecrets || err != nil {
+		return cmp.Or(err, v.addParts(trees, true))
 	}
 	if strings.HasPrefix(position.Recognize(text, "").What, position.Settings) {
 		return v.AddConf("the file", [][]byte{text}, func(string) ([]byte, error) {
@@ -45,11 +43,16 @@ func (v *Values) AddFile(text []byte) error {
 	if len(trees) == 0 {
 		return v.addValues("", nil) // only defaults
 	}
+	return v.addParts(trees, false)
+}
+
+// addParts adds the equals of all values in documents, of which a Secret may have told the login.
+func (v *Values) addParts(trees []*yaml.Node, hasLogin bool) error {
 	var found []part
 	for _, tree := range trees {
 		found = append(found, v.within(position.Expanded(tree))...)
 	}
-	if len(found) == 0 {
+	if len(found) == 0 && !hasLogin {
 		return errors.New("the file contains no values of cinder-csi-plugin or manila-csi-plugin: " +
 			"most fields of each part are others")
 	}
@@ -77,25 +80,28 @@ func secretOf(tree *yaml.Node) map[string][]byte {
 	return data
 }
 
-// addSecretFile adds the login in the data of a Secret: a cloud.conf, or the options of Manila's
-// driver.
-func (v *Values) addSecretFile(data map[string][]byte) error {
-	read := func(file string) ([]byte, error) {
-		if content, found := data[path.Base(file)]; found {
-			return content, nil
+// addSecretFiles adds the logins in manifests of Secrets: a cloud.conf, or the options of Manila's
+// driver. It returns whether there is one.
+func (v *Values) addSecretFiles(trees []*yaml.Node) (found bool, err error) {
+	for _, tree := range trees {
+		data := secretOf(tree)
+		read := func(file string) ([]byte, error) {
+			if content, found := data[path.Base(file)]; found {
+				return content, nil
+			}
+			return nil, errors.New("it is not in the Secret")
 		}
-		return nil, errors.New("it is not in the Secret")
-	}
-	if data["os-authURL"] != nil {
-		v.Set(choice.Manila, "manila.enabled", true, "")
-		return v.AddSecret("the Secret", data, read)
-	}
-	for _, key := range slices.Sorted(maps.Keys(data)) {
-		if strings.HasPrefix(position.Recognize(data[key], "").What, position.Settings) {
-			return v.AddConf("key "+key, [][]byte{data[key]}, read)
+		if data["os-authURL"] != nil {
+			v.Set(choice.Manila, "manila.enabled", true, "")
+			found, err = true, cmp.Or(err, v.AddSecret("the Secret", data, read))
+		}
+		for _, key := range slices.Sorted(maps.Keys(data)) {
+			if strings.HasPrefix(position.Recognize(data[key], "").What, position.Settings) {
+				found, err = true, cmp.Or(err, v.AddConf("key "+key, [][]byte{data[key]}, read))
+			}
 		}
 	}
-	return errors.New("the Secret contains no cloud.conf, and no login for Manila")
+	return found, err
 }
 
 // part is what a file contains for a chart. The name of what it is in may tell which one.
@@ -198,18 +204,21 @@ func (v *Values) addValues(name string, values map[string]any) error {
 	if less < others || strings.Contains(name, "manila") {
 		kind = choice.Manila
 	}
-	if lookUp(v.content, lower(kind)+".enabled") != nil {
+	if v.added[kind] {
 		return fmt.Errorf("the file contains values of several releases for %s: pass those of one",
 			title(kind))
 	}
+	v.added[kind] = true
 	if err := v.AddChart(kind, values, nil); err != nil {
 		return err
 	}
 	if kind == choice.Manila {
 		spec, _ := v.protocols(values) // AddChart has returned its error
 		v.AddCSIDriver(kind, spec)
-		v.NoLogin("It is in Secrets that StorageClasses name: add " +
-			"--set-file=credentials.clouds=clouds.yaml.")
+		if v.logins[kind] == nil {
+			v.NoLogin("It is in Secrets that StorageClasses name: add " +
+				"--set-file=credentials.clouds=clouds.yaml.")
+		}
 		return nil
 	}
 	v.AddCSIDriver(kind, storagev1.CSIDriverSpec{

@@ -117,6 +117,9 @@ func (v *Values) addFiles(values map[string]any) error {
 				"missing.", key, name)
 		}
 	}
+	if v.logins[choice.Cinder] != nil { // a manifest of a Secret contains it
+		return nil
+	}
 	if text == "" || !isOn(values, "secret.enabled", false) {
 		if secret, _ := lookUp(values, "secret.name").(string); secret != "" && len(data) == 0 {
 			name += " of Secret " + secret

@@ -24,6 +24,8 @@ type Values struct {
 	content map[string]any
 	notes   []note
 	rows    []Row
+	// added are the drivers for which a file contains values of a chart.
+	added map[choice.Kind]bool
 	// logins are those that were found, by driver, and trusted other CAs that the drivers trust.
 	logins  map[choice.Kind]*clouds.Login
 	trusted string
@@ -42,6 +44,7 @@ func New() (*Values, error) {
 	rows, err := Rows()
 	return &Values{
 		content: map[string]any{}, rows: rows, logins: map[choice.Kind]*clouds.Login{},
+		added: map[choice.Kind]bool{},
 	}, err
 }
 
