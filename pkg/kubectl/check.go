@@ -99,11 +99,12 @@ func (c *check) run(ctx context.Context, s *session, _ []string) error {
 func (s *session) checkAgain(ctx context.Context, cloud []Link) error {
 	s.report("cloud", "Clouds", cloud)
 	s.report("", "Volumes", append(s.openClasses(ctx), s.conflicts(ctx)...))
-	for _, n := range s.replaceable(ctx) {
+	found := s.replaceable(ctx)
+	for _, n := range found {
 		if n.served == n.name {
 			s.more = append(s.more, Finding{"", diagnosis.Finding{
 				Severity: Problem, Type: "OtherChart",
-				Message: n.link(false, n.refusal()).sentence(maxSentence),
+				Message: n.link(false, s.cannotMove(ctx, n, found)).sentence(maxSentence),
 			}})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -82,9 +83,11 @@ func (n *neighbour) addOwners(v *charts.Values) {
 	var marks []string
 	isReleased := false
 	for _, w := range n.workloads {
-		isReleased = isReleased || w.GetAnnotations()[releaseName] != ""
+		released := w.GetAnnotations()[releaseName] != ""
+		isReleased = isReleased || released
 		for mark := range labels.Merge(w.GetLabels(), w.GetAnnotations()) {
-			if !common.MatchString(mark) && !slices.Contains(marks, mark) {
+			isOwn := released && !strings.Contains(mark, "/") // from values, such as commonLabels
+			if !isOwn && !common.MatchString(mark) && !slices.Contains(marks, mark) {
 				marks = append(marks, mark)
 			}
 		}
@@ -107,16 +110,16 @@ func (n *neighbour) addOwners(v *charts.Values) {
 func (n *neighbour) gitOps() string {
 	for _, w := range n.workloads {
 		all := labels.Merge(w.GetLabels(), w.GetAnnotations())
-		for mark, what := range map[string]string{
-			"kustomize.toolkit.fluxcd.io/name": "Kustomization %s of Flux",
-			"helm.toolkit.fluxcd.io/name":      "HelmRelease %s of Flux",
-			"argocd.argoproj.io/tracking-id":   "Application %s of Argo CD",
-			"argocd.argoproj.io/instance":      "Application %s of Argo CD",
+		for _, by := range []struct{ mark, what string }{
+			{"helm.toolkit.fluxcd.io/name", "HelmRelease %s of Flux"},
+			{"kustomize.toolkit.fluxcd.io/name", "Kustomization %s of Flux"},
+			{"argocd.argoproj.io/tracking-id", "Application %s of Argo CD"},
+			{"argocd.argoproj.io/instance", "Application %s of Argo CD"},
 		} {
-			name, _, _ := strings.Cut(all[mark], ":") // the ID continues with the object
-			namespace := all[strings.TrimSuffix(mark, "name")+"namespace"]
+			name, _, _ := strings.Cut(all[by.mark], ":") // the ID continues with the object
+			namespace := all[strings.TrimSuffix(by.mark, "name")+"namespace"]
 			if name != "" {
-				return fmt.Sprintf(what, strings.TrimPrefix(namespace+"/"+name, "/"))
+				return fmt.Sprintf(by.what, strings.TrimPrefix(namespace+"/"+name, "/"))
 			}
 		}
 	}
@@ -166,25 +169,32 @@ func (n *neighbour) addRest(v *charts.Values) (ca string) {
 	return ca
 }
 
-// writers are the managers of fields that install a release, or only the status of its objects.
-var writers = regexp.MustCompile(`^(helm|Helm|Go-http-client|before-first-apply|` +
-	`(kube|k3s|rke2|openshift)-controller-manager)$`)
-
-// edits returns the fields in the spec of a workload of a release that another manager of fields
-// than Helm has set.
+// edits returns the fields in the spec of a workload of a release that others have set than who has
+// installed the release: the manager of the annotation with its name, which each program that
+// contains Helm calls otherwise.
 func (w workload) edits() (fields []string) {
+	installers, sets := map[string]bool{}, map[string][]map[string]any{}
 	for _, m := range w.GetManagedFields() {
 		var set map[string]any
-		if m.FieldsV1 == nil || m.Subresource != "" || writers.MatchString(m.Manager) ||
+		if m.FieldsV1 == nil || m.Subresource != "" ||
 			json.Unmarshal(m.FieldsV1.GetRawBytes(), &set) != nil {
 			continue
 		}
+		_, installed, _ := unstructured.NestedMap(set, "f:metadata", "f:annotations", "f:"+releaseName)
+		installers[m.Manager] = installers[m.Manager] || installed
 		spec, _, _ := unstructured.NestedMap(set, "f:spec")
 		pod, _, _ := unstructured.NestedMap(set, "f:spec", "f:template", "f:spec")
-		for _, owned := range []map[string]any{spec, pod} {
-			for name := range owned {
+		sets[m.Manager] = append(sets[m.Manager], spec, pod)
+	}
+	if !slices.Contains(slices.Collect(maps.Values(installers)), true) {
+		return nil // nobody knows
+	}
+	for manager, owned := range sets {
+		for _, set := range owned {
+			for name := range set {
 				field := strings.TrimPrefix(name, "f:")
-				if field != name && field != "template" && !slices.Contains(fields, field) {
+				if !installers[manager] && field != name && field != "template" &&
+					!slices.Contains(fields, field) {
 					fields = append(fields, field)
 				}
 			}

@@ -67,8 +67,7 @@ func (s *session) valuesOf(ctx context.Context, found []*neighbour) (*charts.Val
 		if n.served != n.name && serves(n.driver) {
 			continue // the chart of Manila serves several protocols
 		}
-		err := cmp.Or(n.refusal(), n.others(found), s.restored(ctx, n))
-		if err != nil {
+		if err := s.cannotMove(ctx, n, found); err != nil {
 			return nil, fmt.Errorf("%s: %w", n.title, err)
 		}
 		if err := s.addTo(ctx, v, n); err != nil {
@@ -84,7 +83,12 @@ func (s *session) valuesOf(ctx context.Context, found []*neighbour) (*charts.Val
 	return v, errors.Join(err, s.failed())
 }
 
-// refusal returns why nothing of ours can replace the installation.
+// cannotMove returns why nothing of ours can replace an installation, which is one of those found.
+func (s *session) cannotMove(ctx context.Context, n *neighbour, found []*neighbour) error {
+	return cmp.Or(n.refusal(), n.others(found), s.restored(ctx, n))
+}
+
+// refusal returns what of the installation itself nothing of ours can replace.
 func (n *neighbour) refusal() error {
 	names, namespaces := map[bool][]string{}, map[string]bool{}
 	for _, w := range n.workloads {

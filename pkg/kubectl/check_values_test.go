@@ -12,6 +12,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -197,6 +199,27 @@ func TestValuesNameWhatElseWorkloadsHave(t *testing.T) {
 		"(kubermatic-addon) say that another program may have applied it",
 	} {
 		assert.Check(t, is.Contains(got, want))
+	}
+}
+
+// Each program that contains Helm has a name of its own as the manager of fields.
+func TestEditsAreThoseOfOthersThanTheInstaller(t *testing.T) {
+	t.Parallel()
+	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{
+			Manager: manager, FieldsV1: metav1.NewFieldsV1(fields),
+		}
+	}
+	pod := func(fields string) string { return `"f:spec":{"f:template":{"f:spec":{` + fields + `}}}` }
+	installed := `{"f:metadata":{"f:annotations":{"f:` + releaseName + `":{}}},` +
+		pod(`"f:containers":{}`) + `}`
+	edit := "{" + pod(`"f:nodeSelector":{}`) + "}"
+	for _, installer := range []string{"helm", "terraform-provider-helm_v3.0.2", "helm-controller"} {
+		w := workload{Object: &appsv1.DaemonSet{}}
+		w.SetManagedFields([]metav1.ManagedFieldsEntry{entry(installer, installed)})
+		assert.Check(t, is.Len(w.edits(), 0), installer)
+		w.SetManagedFields(append(w.GetManagedFields(), entry("kubectl-patch", edit)))
+		assert.Check(t, is.DeepEqual(w.edits(), []string{"nodeSelector"}), installer)
 	}
 }
 
