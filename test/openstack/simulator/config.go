@@ -57,7 +57,7 @@ type Config struct {
 	Report func(error)
 	// ComputeZones and VolumeZones are the zones of Nova and Cinder; one called nova if empty.
 	ComputeZones, VolumeZones []Zone
-	// ShareZones are those of Manila, by default of Nova. Manila lists unavailable ones, too.
+	// ShareZones are those of Manila, by default of Nova.
 	ShareZones []Zone
 	// VolumeQuotas and ShareQuotas are the limits of Cinder and Manila. Nothing else is limited.
 	VolumeQuotas, ShareQuotas []Quota

@@ -161,7 +161,8 @@ func (s *Simulator) version(service Service) map[string]any {
 // Zone is an availability zone of Nova, Cinder or Manila. The zero state is available.
 type Zone struct {
 	Name string
-	// Unavailable zones are listed as not available.
+	// Unavailable says that all services of the zone are disabled. Nova and Cinder list it as not
+	// available, and Manila does not list it.
 	Unavailable bool
 }
 
@@ -188,6 +189,9 @@ func (s *Simulator) listShareZones(r *rest.Request) (rest.Answer, error) {
 	}
 	list := []any{}
 	for _, zone := range s.Zones(Share) {
+		if zone.Unavailable {
+			continue
+		}
 		list = append(list, map[string]any{
 			"id": state.NamedID("share zone", zone.Name), "name": zone.Name,
 			"created_at": "2024-01-01T00:00:00.000000", "updated_at": nil,
