@@ -61,8 +61,8 @@ func (d driver) refused(rights openstack.Rights, needed accessrule.Rules) []Link
 		operations = append(operations, fmt.Sprintf("%s %s %s (%s)", r.Service, r.Method, r.Path,
 			r.Purpose))
 	}
-	l := linkf(Warning, "the access rules of the login do not permit %d requests that %s needs, and "+
-		"OpenStack will refuse them", len(refused), d.title).
+	l := linkf(Warning, "the access rules of the login do not permit all requests that %s needs. "+
+		"OpenStack will refuse these (%d)", d.title, len(refused)).
 		then("Create another application credential: %s", version.Page("docs/openstack-requests.md"))
 	l.Detail = strings.Join(operations, "\n")
 	return []Link{l}

@@ -36,7 +36,7 @@ func (s *session) openClasses(ctx context.Context) []Link {
 		return nil
 	}
 	return []Link{linkf(OK, "every address that reaches the servers may mount new shares of "+
-		"StorageClass %s", diagnosis.List(open)).then("To restrict that, set shareClients in class of " +
+		"StorageClass %s", diagnosis.List(open)).then("To restrict that, set class.shareClients of " +
 		"Manila's driver")}
 }
 
@@ -56,31 +56,35 @@ func (l *Volumes) openShares(ctx context.Context, s *session, in *contents) []Li
 		if v.ID == "" || v.Cloud == "" || v.Cloud == missing || d == nil || d.kind != choice.Manila {
 			continue
 		}
-		name := strings.TrimPrefix(cmp.Or(v.Namespace+"/"+v.Claim, v.Name), "/")
+		name := cmp.Or(v.Name, v.ID)
+		if v.Claim != "" {
+			name = v.Namespace + "/" + v.Claim
+		}
 		rules, err := in.shares.Rules(ctx, v.ID)
 		if err != nil {
-			unknown, last = append(unknown, cmp.Or(name, v.ID)), err
+			unknown, last = append(unknown, name), err
 		}
 		if slices.ContainsFunc(rules, func(r shares.AccessRule) bool {
 			return r.Type == "ip" && isEverywhere(r.To)
 		}) {
-			open = append(open, cmp.Or(name, v.ID))
+			open = append(open, name)
 		}
 		if asked++; asked%often == 0 {
-			fmt.Fprintf(s.Err, "access rules of %d shares read\n", asked)
+			fmt.Fprintf(s.Err, "Reading access rules: %d shares are done\n", asked)
 		}
 	}
 	var links []Link
 	if len(open) > 0 {
-		links = append(links, linkf(Warning, "every address that reaches the servers may mount %d "+
-			"shares: %s", len(open), diagnosis.List(open)).then("For new shares, set shareClients; for "+
-			"these, read %s", version.Page("docs/manila.md#restrict-access-to-shares")))
+		links = append(links, linkf(Warning, "shares that every address may mount if it reaches "+
+			"their servers (%d): %s", len(open), diagnosis.List(open)).
+			then("For new shares, set shareClients; for these, read %s",
+				version.Page("docs/manila.md#restrict-access-to-shares")))
 	}
 	if len(unknown) > 0 {
-		links = append(links, linkf(NotVisible, "the access rules of %d shares (%s): %v", len(unknown),
-			diagnosis.List(unknown), last))
+		links = append(links, linkf(NotVisible, "the access rules of shares (%d): %s. The last error "+
+			"is: %v", len(unknown), diagnosis.List(unknown), last))
 	}
-	return append(links, linkf(OK, "the access rules of %d shares were read", asked-len(unknown)))
+	return append(links, linkf(OK, "shares whose access rules were read: %d", asked-len(unknown)))
 }
 
 // conflicts names claims whose pods Kubernetes 1.37 and later do not let run on one node, where

@@ -108,7 +108,7 @@ func TestCheckNamesWhatTheLoginMayNotDo(t *testing.T) {
 	got := runChecked(t, false, exitOK, "check --clouds "+clouds)
 	for _, want := range []string{
 		"! the roles of the login in its project are Reader. Unless", "for the role member. An",
-		"do not permit 1 requests that Cinder needs, and OpenStack will refuse them. Create another",
+		"do not permit all requests that Cinder needs. OpenStack will refuse these (1). Create another",
 		"volumev3 POST /v3/*/snapshots (a new snapshot) ",
 		"ok the access rules of the login permit no request of Manila",
 	} {
@@ -320,8 +320,8 @@ func TestVolumesNamesSharesForEveryAddress(t *testing.T) {
 	_, stdout, stderr := run(t, s.options(t), false, "volumes", "-A", "--access", "--clouds="+clouds)
 	got := strings.Join(strings.Fields(stdout), " ")
 	for _, want := range []string{
-		"! every address that reaches the servers may mount 1 shares: shop/bound. For new shares",
-		"ok the access rules of 2 shares were read",
+		"! shares that every address may mount if it reaches their servers (1): shop/bound. For new",
+		"ok shares whose access rules were read: 2",
 	} {
 		assert.Check(t, is.Contains(got, want), stderr)
 	}

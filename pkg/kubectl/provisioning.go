@@ -49,9 +49,9 @@ func (s *session) goneText(name string) string {
 	resource := plural(kind.Kind)
 	if slices.Contains(s.guest.unserved, resource) && !s.guest.onOpenShift() {
 		return "CustomResourceDefinition " + strings.ToLower(resource) + "." + kind.Group + " does not " +
-			"exist, so " + strings.TrimSuffix(text, " again") + " after crds.yaml of the release, which " +
-			"its chart prints: helm show crds \"$CHART\" | kubectl apply --server-side -f -; or run helm " +
-			"upgrade after it. Volumes in use stay"
+			"exist, so nobody maintains the driver. Apply crds.yaml of the release; with the chart run: " +
+			"helm show crds \"$CHART\" | kubectl apply --server-side -f -. Then apply the manifests of " +
+			"the operator again, or run helm upgrade. Volumes in use stay"
 	}
 	if !s.guest.onOpenShift() {
 		return text

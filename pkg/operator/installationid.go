@@ -28,6 +28,9 @@ func controllerOf(b *bundle.Bundle) string {
 // deployedID returns the ID with which the driver runs, "" if it does not: it outlives its object,
 // and volumes have that ID.
 func (i *installation) deployedID(ctx context.Context) (string, error) {
+	if i.controller == "" {
+		return "", nil
+	}
 	running, err := i.kube.AppsV1().Deployments(i.namespace).Get(ctx, i.controller,
 		metav1.GetOptions{})
 	if err != nil {
