@@ -27,16 +27,19 @@ type Storage struct {
 	Service, Noun string
 	// Zones lists the zones.
 	Zones func(Cloud, context.Context) ([]openstack.Zone, error)
+	// Hides means that the service does not list a zone whose services are all disabled. So a missing
+	// zone may be in maintenance, and never turns topology off.
+	Hides bool
 }
 
 // Volumes returns the service of volumes.
 func Volumes() Storage {
-	return Storage{"block storage service (Cinder)", "volume", Cloud.VolumeZones}
+	return Storage{"block storage service (Cinder)", "volume", Cloud.VolumeZones, false}
 }
 
 // Shares returns the service of shares.
 func Shares() Storage {
-	return Storage{"shared file system service (Manila)", "share", Cloud.ShareZones}
+	return Storage{"shared file system service (Manila)", "share", Cloud.ShareZones, true}
 }
 
 // Lists contains the names of the availability zones that one probe found: all that exist, and
@@ -85,18 +88,24 @@ func errNoZones(service, fault string) error {
 // an available compute zone is not a volume zone at all. A zone that no node label can hold counts
 // as one without volumes.
 func (z Lists) certain() (topology, certain bool) {
-	unusable := unlabeled(z.Compute)
-	if z.availableVolume.Difference(unusable).IsSuperset(z.Compute) {
+	if labeled(z.availableVolume).IsSuperset(z.Compute) {
 		return true, true
 	}
-	return false, !z.volume.Difference(unusable).IsSuperset(z.availableCompute)
+	return false, !z.of.Hides && len(z.unserved()) > 0
 }
 
-// unlabeled returns the zones that no node label can hold. The driver's part on the nodes changes
-// their names to report the zone of a node, and the service does not know these.
-func unlabeled(zones sets.Set[string]) sets.Set[string] {
+// unserved returns the available compute zones for which storage lists no usable zone.
+func (z Lists) unserved() sets.Set[string] { return z.availableCompute.Difference(labeled(z.volume)) }
+
+// Unserved returns the names of the available compute zones whose pods get no new volumes while
+// topology is on, "" if there are none.
+func (z Lists) Unserved() string { return listed(z.unserved()) }
+
+// labeled returns the zones that a node label can hold. The driver's part on the nodes changes the
+// names of others to report the zone of a node, and the service does not know these.
+func labeled(zones sets.Set[string]) sets.Set[string] {
 	found := zones.Clone()
-	maps.DeleteFunc(found, func(name string, _ sets.Empty) bool { return isLabel(name) })
+	maps.DeleteFunc(found, func(name string, _ sets.Empty) bool { return !isLabel(name) })
 	return found
 }
 
@@ -104,7 +113,7 @@ func isLabel(name string) bool { return len(validation.IsValidLabelValue(name)) 
 
 // Fault describes the compute zones that no node label can hold, "" if there are none.
 func (z Lists) Fault() string {
-	found := unlabeled(z.Compute)
+	found := z.Compute.Difference(labeled(z.Compute))
 	if len(found) == 0 {
 		return ""
 	}
@@ -124,7 +133,7 @@ func (z Lists) first() (topology bool, err error) {
 	case len(z.availableVolume) == 0:
 		return false, errNoZones(z.of.Service, "lists no zone that is available")
 	}
-	return z.availableVolume.IsSuperset(z.availableCompute), nil
+	return labeled(z.availableVolume).IsSuperset(z.availableCompute), nil
 }
 
 // since describes the zones and how they changed; the zero value of before is unknown.

@@ -2,6 +2,7 @@ package zones
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,8 +44,8 @@ const (
 	unknown, noZones  = "unknown", "no answer"
 )
 
-func meaning(compute, volume []openstack.Zone) string {
-	zones, err := newLists(compute, volume, Volumes())
+func meaning(of Storage, compute, volume []openstack.Zone) string {
+	zones, err := newLists(compute, volume, of)
 	if err != nil {
 		return noZones
 	}
@@ -92,32 +93,45 @@ func TestZonesDetermineTopology(t *testing.T) {
 		"63 characters":                    {up(long[1:]), up(long[1:]), on},
 		"64 characters":                    {up(long), up(long), off},
 	} {
-		assert.Check(t, is.Equal(meaning(test.compute, test.volume), test.want), name)
+		assert.Check(t, is.Equal(meaning(Volumes(), test.compute, test.volume), test.want), name)
 	}
 }
 
-// The test makes any zones of a cloud unavailable.
+// The test makes any zones of a cloud unavailable. Manila hides zones, so it never turns topology
+// off.
 func TestTopologyIsImmuneToMaintenance(t *testing.T) {
 	t.Parallel()
 	const zones = 3
 	all := append(manyNames(zones-1), "no label")
-	for listed := range 1 << (2 * zones) {
-		compute, volume := up(pick(all, listed)...), up(pick(all, listed>>zones)...)
-		healthy := meaning(compute, volume)
-		for away := range 1 << (2 * zones) {
-			for i := range compute {
-				compute[i].Available = away&(1<<i) == 0
+	for _, of := range []Storage{Volumes(), Shares()} {
+		for listed := range 1 << (2 * zones) {
+			compute, volume := up(pick(all, listed)...), up(pick(all, listed>>zones)...)
+			healthy := meaning(of, compute, volume)
+			for away := range 1 << (2 * zones) {
+				for i := range compute {
+					compute[i].Available = away&(1<<i) == 0
+				}
+				for i := range volume {
+					volume[i].Available = away&(1<<(zones+i)) == 0
+				}
+				got := meaning(of, compute, seen(of, volume))
+				assert.Assert(t, got == healthy || got != on && got != off && healthy != noZones,
+					"topology is %s with all zones in service, and %s with compute %v, %s %v", healthy, got,
+					compute, of.Noun, volume)
+				assert.Assert(t, got != off || !isManila(of), "compute %v, %s %v", compute, of.Noun, volume)
 			}
-			for i := range volume {
-				volume[i].Available = away&(1<<(zones+i)) == 0
-			}
-			got := meaning(compute, volume)
-			assert.Assert(t, got == healthy || got != on && got != off && healthy != noZones,
-				"topology is %s with all zones in service, and %s with compute %v, volume %v", healthy, got,
-				compute, volume)
 		}
 	}
 }
+
+// seen returns the zones that a service lists.
+func seen(of Storage, zones []openstack.Zone) []openstack.Zone {
+	return slices.DeleteFunc(slices.Clone(zones), func(zone openstack.Zone) bool {
+		return isManila(of) && !zone.Available
+	})
+}
+
+func isManila(of Storage) bool { return of.Noun == Shares().Noun }
 
 // pick returns the names whose bits are set.
 func pick(names []string, bits int) []string {

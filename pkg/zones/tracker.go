@@ -42,10 +42,12 @@ type Status struct {
 	// Err is why the last probe failed; FailingSince is the time of the first consecutive failure.
 	Err          error
 	FailingSince time.Time
-	// Zones are the zones of the last probe that made the decision or certainly confirmed it. They are
-	// unknown after a start.
+	// Zones are the zones of the last probe that listed them.
 	Zones Lists
 
+	// decided are the zones of the last probe that made the decision or certainly confirmed it. They
+	// are unknown after a start.
+	decided Lists
 	// rememberedSince is the time of the first failure that an earlier run of the operator saw. It
 	// becomes FailingSince after a second failure.
 	rememberedSince time.Time
@@ -88,6 +90,13 @@ type Tracker struct {
 
 // Refresh makes the next probe list the compute zones. Only the probe may call it.
 func (t *Tracker) Refresh() { t.compute = nil }
+
+// Forget makes the next decision depend only on the deployed driver and the zones.
+func (t *Tracker) Forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status = Status{}
+}
 
 // Current returns what the probes so far have found.
 func (t *Tracker) Current() Status {
@@ -146,22 +155,23 @@ func (t *Tracker) list(ctx context.Context) (Lists, error) {
 // contradicts nothing.
 func (t *Tracker) decide(s Status, zones Lists) (Status, error) {
 	topology, certain := zones.certain()
+	s.Zones = zones
 	switch {
 	case s.Topology == nil:
 		first, err := zones.first()
 		if err != nil {
 			return s, err
 		}
-		s.Topology, s.Zones, s.Cause = &first, zones, zones.since(Lists{})
+		s.Topology, s.decided, s.Cause = &first, zones, zones.since(Lists{})
 	case !certain:
 		s.contradictions = 0
 	case topology == *s.Topology:
-		s.Zones, s.contradictions = zones, 0
+		s.decided, s.contradictions = zones, 0
 	case s.contradictions == 0 || t.Clock.Since(s.contradictedAt) >= t.Poll/2:
 		s.contradictions, s.contradictedAt = s.contradictions+1, t.Clock.Now()
 		if s.contradictions == Settle {
-			s.Cause = zones.since(s.Zones)
-			s.Topology, s.Zones, s.contradictions = &topology, zones, 0
+			s.Cause = zones.since(s.decided)
+			s.Topology, s.decided, s.contradictions = &topology, zones, 0
 		}
 	}
 	return s, nil

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	storagev1 "k8s.io/api/storage/v1"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -15,6 +17,9 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/zones"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
+
+// classInZone is the choice of a StorageClass for one zone.
+const classInZone = "classes: [{type: default, name: in-az2, availability: az2}]\n"
 
 // TestSharesFollowPodsIntoZones checks that both workloads of Manila's driver and its new
 // StorageClasses follow the zones of servers and shares, steadily and across restarts.
@@ -28,7 +33,7 @@ func TestSharesFollowPodsIntoZones(t *testing.T) {
 				Before: func(e *env) {
 					e.setZones(simulator.Compute, "az1", "az2", "!az3")
 					e.setZones(simulator.Share, "az1", "az2", "az3")
-					e.choose("topology: Auto\n")
+					e.choose("topology: Auto\n" + classInZone)
 				},
 			})
 			e.sharesFollowZones()
@@ -39,7 +44,7 @@ func TestSharesFollowPodsIntoZones(t *testing.T) {
 func (e *env) sharesFollowZones() {
 	e.awaitAvailable()
 	e.must(e.sharesHaveTopology(true))
-	e.must(e.hasClasses("csi-manila-default"))
+	e.must(e.hasClasses("csi-manila-default", "in-az2"))
 	classes, err := e.classes()
 	e.must(err)
 	class := classes["csi-manila-default"]
@@ -48,21 +53,42 @@ func (e *env) sharesFollowZones() {
 		e.t.Errorf("StorageClass with topology: %v, %v", class.Parameters, *class.VolumeBindingMode)
 	}
 	before := e.workloads()
-	e.setZones(simulator.Share, "az1", "!az2", "az3") // a zone in maintenance decides nothing
-	e.awaitPolls(2 * zones.Settle)
+	const hidden = "pods in compute zones az2 get no new shares"
+	remarks := func(text string) {
+		e.eventually(soon, func() error {
+			return e.hasCondition(manilaConfigValid, opv1.ConditionFalse, "PartlyIgnored", text)
+		})
+	}
+	for text, shares := range map[string][]string{
+		hidden: {"az1", "!az2", "az3"}, "the zones cannot be listed": {"!az1", "!az2", "!az3"},
+	} {
+		e.setZones(simulator.Share, shares...)
+		e.awaitPolls(2 * zones.Settle)
+		remarks(text)
+	}
+	e.setZones(simulator.Share, "az1", "!az2", "az3")
+	e.setZones(simulator.Compute, "az1", "az2", "!az3", "az 4")
 	e.stopOperator()
 	e.startOperator()
 	e.awaitPolls(2 * zones.Settle)
+	remarks(`pods in compute zones "az 4", az2 get no new shares`)
 	e.must(e.sharesHaveTopology(true))
 	e.mustHaveWorkloads(before)
+	after, err := e.classes()
+	e.must(err)
+	assert.Check(e.t, is.DeepEqual(classes, after), "the StorageClasses changed")
 
-	e.setZones(simulator.Share, "az1") // no share can follow a pod into az2
+	e.choose("topology: Disabled\n" + classInZone)
 	e.eventually(prompt, func() error { return e.sharesHaveTopology(false) })
-	e.eventually(soon, func() error {
-		return e.hasCondition(manilaConfigValid, opv1.ConditionFalse, "PartlyIgnored",
-			"StorageClass csi-manila-default was created with topology true")
-	})
-	e.must(e.hasEvent("ManilaTopologyChanged", "Topology changes from true to false"))
+	remarks("StorageClass csi-manila-default was created with topology true")
+	e.choose("topology: Auto\n" + classInZone)
+	e.awaitPolls(2 * zones.Settle)
+	e.must(e.sharesHaveTopology(false)) // not all compute zones have shares
+	e.setZones(simulator.Compute, "az1", "az2")
+	e.setZones(simulator.Share, "az2", "az1")
+	e.choose("topology: Auto\n") // lists the compute zones at once
+	e.eventually(prompt, func() error { return e.sharesHaveTopology(true) })
+	e.must(e.hasEvent("ManilaTopologyChanged", "Topology changes from false to true"))
 }
 
 // sharesHaveTopology returns nil if the driver in both workloads has topology, or none has.

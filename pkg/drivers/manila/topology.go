@@ -111,7 +111,11 @@ func (t *topology) after(
 ) cloudprobe.Request[[]openstack.Type] {
 	return func(ctx context.Context) ([]openstack.Type, cloudprobe.Availability, error) {
 		found, availability, err := types(ctx)
-		if err != nil || t.choices.Config().Topology != choice.Auto {
+		decides := t.choices.Config().Topology == choice.Auto
+		if !decides {
+			t.tracker.Forget()
+		}
+		if err != nil || !decides {
 			return found, availability, err
 		}
 		before := t.enabled()
@@ -138,13 +142,18 @@ func (t *topology) remarks(existing *storageclass.Controller) (found []string) {
 		found = append(found, t.choices.Place()+": topology: "+fmt.Sprintf(format, values...))
 	}
 	if config.Topology == choice.Auto {
-		switch fault := status.Zones.Fault(); {
+		fault, unserved := status.Zones.Fault(), status.Zones.Unserved()
+		switch {
 		case status.Err != nil:
 			remark("it stays %v, because the zones cannot be listed: %v. To continue without the lists, "+
 				"set it to %s or %s", *enabled, status.Err, choice.Enabled, choice.Disabled)
 		case fault != "" && !*enabled:
 			remark("it is off: %s. If no node of the cluster is in such a zone, set it to %s", fault,
 				choice.Enabled)
+		case unserved != "" && *enabled:
+			remark("it stays on, but pods in compute zones %s get no new shares: Manila does not list "+
+				"these zones, for example in a maintenance, or node labels cannot hold their names. If this "+
+				"is permanent, and the cluster has nodes there, set it to %s", unserved, choice.Disabled)
 		}
 		for _, misplaced := range status.Zones.Misplaced(config) {
 			if *enabled {

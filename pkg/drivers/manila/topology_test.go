@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,15 +59,20 @@ type zoneBench struct {
 	clock *clocktesting.FakeClock
 }
 
-// newZoneBench returns a bench with choices and, unless it is nil, the arguments of the driver in
-// the deployed pods. The zones of both services are equal.
-func newZoneBench(t *testing.T, f flavour.Flavour, topology string, deployed []string) zoneBench {
-	t.Helper()
-	chosen := &corev1.ConfigMap{
+// topologyChoice returns the choices of the administrator with a topology.
+func topologyChoice(topology string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: userConfigMap, Namespace: "openshift-config"},
 		Data: map[string]string{choice.Key: "apiVersion: " + choice.APIVersion +
 			"\nkind: ManilaConfig\ntopology: " + topology + "\n"},
 	}
+}
+
+// newZoneBench returns a bench with choices and, unless it is nil, the arguments of the driver in
+// the deployed pods. The zones of both services are equal.
+func newZoneBench(t *testing.T, f flavour.Flavour, topology string, deployed []string) zoneBench {
+	t.Helper()
+	chosen := topologyChoice(topology)
 	seed := clustertest.Seed{Flavour: f}
 	controllers := Namespace
 	if f == flavour.HyperShift {
@@ -139,7 +145,8 @@ func TestTopologyOfSharesIsChosenOrThatOfTheZones(t *testing.T) {
 	}
 }
 
-// Only zones that appear or disappear change the topology, and three probes must agree.
+// Zones turn topology on after three probes that agree. They never turn it off, because a zone that
+// Manila does not list may be in maintenance.
 func TestTopologyOfSharesIsSteady(t *testing.T) {
 	t.Parallel()
 	for _, was := range []bool{true, false} {
@@ -154,21 +161,58 @@ func TestTopologyOfSharesIsSteady(t *testing.T) {
 		b.isOn(t, was, "in an outage")
 		assert.Check(t, is.Contains(b.topology.remarks(b.Controller)[0], "cannot be listed: HTTP 503"))
 		b.cloud.err = nil
-		if was {
-			b.cloud.share = zonesOf("a")
-		}
+		b.cloud.compute[0].Available = false
 		for probe := range zones.Settle {
 			b.isOn(t, was, "before three probes agree")
 			assert.NilError(t, b.probe("gold"), "%d", probe)
 		}
-		b.isOn(t, !was, "after three probes")
-		b.cloud.compute = []openstack.Zone{{Name: "a"}, {Name: "b"}} // all in maintenance
-		b.cloud.share = zonesOf("b", "a")
-		b.clock.Step(zones.Interval)
-		for range zones.Settle {
-			assert.NilError(t, b.probe("gold"))
-		}
 		b.isOn(t, true, "zones of shares serve all zones of servers")
+		b.staysOn(t)
+	}
+}
+
+// staysOn checks that topology stays on in this process and the next one, with a remark.
+func (b zoneBench) staysOn(t *testing.T) {
+	t.Helper()
+	restarted := newZoneBench(t, flavour.HyperShift, choice.Auto, []string{withTopology})
+	for _, test := range []struct {
+		compute, share []openstack.Zone
+		remark         string
+	}{
+		{zonesOf("a", "b", "c"), zonesOf("a"), "compute zones b, c get no new shares"},
+		{zonesOf("a", "b", "c"), nil, "the zones cannot be listed: OpenStack's shared file system"},
+		{zonesOf("a", "new"), zonesOf("a", "b", "c"), "compute zones new get no new shares"},
+		{zonesOf("a", "z 1"), zonesOf("a", "z 1"), `compute zones "z 1" get no new shares`},
+		{append(zonesOf("a"), openstack.Zone{Name: "b"}), zonesOf("a"), ""},
+	} {
+		for _, process := range []zoneBench{b, restarted} {
+			process.cloud.compute, process.cloud.share = test.compute, test.share
+			process.clock.Step(zones.Interval)
+			for range zones.Settle + 1 {
+				assert.NilError(t, process.probe("gold"))
+			}
+			process.isOn(t, true, test.remark)
+			got := strings.Join(process.topology.remarks(process.Controller), "")
+			assert.Check(t, is.Equal(got == "", test.remark == ""), got)
+			assert.Check(t, is.Contains(got, test.remark))
+		}
+	}
+}
+
+// After a choice of the administrator, the zones decide again.
+func TestAutoForgetsWhatTheZonesDecidedEarlier(t *testing.T) {
+	t.Parallel()
+	b := newZoneBench(t, flavour.Standalone, choice.Auto, nil)
+	assert.NilError(t, b.probe("gold"))
+	b.isOn(t, true, "equal zones")
+	b.cloud.share = zonesOf("a")
+	for _, chosen := range []string{choice.Disabled, choice.Auto} {
+		clustertest.Put(t, b.fake.Guest, topologyChoice(chosen))
+		clustertest.Eventually(t, func() bool {
+			return b.topology.choices.Config().Topology == chosen
+		}, "the cache")
+		assert.NilError(t, b.probe("gold"))
+		b.isOn(t, false, chosen)
 	}
 }
 
