@@ -46,9 +46,6 @@ func (e *entry) remarks(l *Login) (remarks []string) {
 	return remarks[:min(len(remarks), maxListed)]
 }
 
-// placeholder matches a part of a value that is not filled in.
-var placeholder = regexp.MustCompile(`\{\{.*\}\}|\$\{.*\}|\$\(\w+\)|^\$\w+|<[^<>]+>`)
-
 // mistake returns what is wrong with a value that drivers accept, "" for nothing.
 func (k key) mistake() string {
 	const write = ": write the value itself"

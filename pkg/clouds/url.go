@@ -22,7 +22,8 @@ func (e *entry) checkURL(authURL string) error {
 	switch {
 	case authURL == "":
 		return nil
-	case position.Placeholder(authURL) != "", placeholder.MatchString(authURL):
+	case position.Placeholder(authURL) != "", position.FilledIn(authURL),
+		strings.ContainsAny(authURL, "<>"):
 		return fmt.Errorf("has %s at %s: write the http or https URL of the identity service, such as "+
 			"%s", cmp.Or(position.Placeholder(authURL), "a placeholder"), at, example)
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||

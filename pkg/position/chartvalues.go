@@ -242,9 +242,3 @@ func moveDown(node *yaml.Node, lines int) {
 		moveDown(child, lines)
 	}
 }
-
-// FilledIn returns whether a tool replaces a text, or a part of it: it contains an expression of
-// Go, of Helm, or of Flux.
-func FilledIn(text string) bool { return expression.MatchString(text) }
-
-var expression = regexp.MustCompile(`\{\{|\$\{?[A-Za-z_]`)

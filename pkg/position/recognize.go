@@ -88,7 +88,6 @@ var (
 	lines  = regexp.MustCompile(union("line"))
 	tops   = regexp.MustCompile(union("top"))
 	words  = regexp.MustCompile(union("word"))
-	values = regexp.MustCompile(union("value"))
 
 	protocols = regexp.MustCompile(union("protocol"))
 )
@@ -180,14 +179,6 @@ func byLine(text []byte) Other {
 	return Other{Settings + ", such as a cloud.conf", first, ""}
 }
 
-// Template is a text with an expression of Jinja, Helm or Go in a line.
-func Template(line int) Other {
-	return Other{
-		"a template that is not filled in", line, "render it first, and write its result. A value " +
-			"that begins with { needs quotation marks",
-	}
-}
-
 var jsonKey = regexp.MustCompile(`"([A-Za-z_][A-Za-z0-9_.-]{0,62})"\s*:`)
 
 // byJSON recognizes JSON that is cut or has a mistake, and names the last key before it.
@@ -263,7 +254,3 @@ func byWord(text []byte) Other {
 	found.Line = 1
 	return found
 }
-
-// Placeholder returns what stands in place of a value: a text that a program encrypted, one that it
-// would replace, or one that a person should have replaced; "" for other texts.
-func Placeholder(value string) string { return in("value", values, value).What }

@@ -181,16 +181,6 @@ func adviceAbout(line, value string, separated bool) string {
 // usual is the advice about a line whose mistake is not known.
 const usual = "Write key: value, indented with spaces as the other keys of its level"
 
-// IsTemplate returns true for a line whose value begins as an expression of Jinja, Helm or Go does.
-func IsTemplate(line string) bool {
-	_, value, found := strings.Cut(line, ": ")
-	if !found {
-		value = line
-	}
-	value = strings.TrimLeft(value, "- $")
-	return strings.HasPrefix(value, "{{") || strings.HasPrefix(value, "{%")
-}
-
 func firstInvalidLine(text []byte) (int, string) {
 	const maxParsed = 256 << 10 // bytes of all attempts
 	lines := bytes.SplitAfter(text, []byte("\n"))

@@ -63,14 +63,14 @@ func (e *env) sharesFollowZones() {
 		hidden: {"az1", "!az2", "az3"}, "the zones cannot be listed": {"!az1", "!az2", "!az3"},
 	} {
 		e.setZones(simulator.Share, shares...)
-		e.awaitPolls(2 * zones.Settle)
+		e.awaitPolls(zones.Settle + 1)
 		remarks(text)
 	}
 	e.setZones(simulator.Share, "az1", "!az2", "az3")
 	e.setZones(simulator.Compute, "az1", "az2", "!az3", "az 4")
 	e.stopOperator()
 	e.startOperator()
-	e.awaitPolls(2 * zones.Settle)
+	e.awaitPolls(zones.Settle + 1)
 	remarks(`pods in compute zones "az 4", az2 get no new shares`)
 	e.must(e.sharesHaveTopology(true))
 	e.mustHaveWorkloads(before)
@@ -82,7 +82,7 @@ func (e *env) sharesFollowZones() {
 	e.eventually(prompt, func() error { return e.sharesHaveTopology(false) })
 	remarks("StorageClass csi-manila-default was created with topology true")
 	e.choose("topology: Auto\n" + classInZone)
-	e.awaitPolls(2 * zones.Settle)
+	e.awaitPolls(zones.Settle + 1)
 	e.must(e.sharesHaveTopology(false)) // not all compute zones have shares
 	e.setZones(simulator.Compute, "az1", "az2")
 	e.setZones(simulator.Share, "az2", "az1")
