@@ -95,7 +95,9 @@ func (z Lists) certain() (topology, certain bool) {
 }
 
 // unserved returns the available compute zones for which storage lists no usable zone.
-func (z Lists) unserved() sets.Set[string] { return z.availableCompute.Difference(labeled(z.volume)) }
+func (z Lists) unserved() sets.Set[string] {
+	return z.availableCompute.Difference(labeled(z.volume))
+}
 
 // Unserved returns the names of the available compute zones whose pods get no new volumes while
 // topology is on, "" if there are none.
