@@ -389,6 +389,7 @@ DRAW := go -C hack/pictures run -buildvcs=false . ../.. ../../docs/images
 .PHONY: bench
 bench: build k8s ## Measure the operators, and those of BENCH_GUESTS guest clusters (20: 25 min)
 	go test -tags bench -count 1 -v -run Growth ./pkg/csiaddons/manila $(TESTFLAGS)
+	go test -run '^$$' -bench Growth -benchtime 1x ./pkg/kubectl $(TESTFLAGS)
 	BIN_DIR=$(BIN_DIR) go test -tags bench -run '^$$' -bench . -benchtime 1x -timeout 60m \
 		./test/bench $(TESTFLAGS)
 	$(DRAW)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/openstack-csi/csi-operator/test/broken"
+	"github.com/openstack-csi/csi-operator/test/golden"
 	"github.com/openstack-csi/csi-operator/test/openstack/administrator"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
 )
@@ -144,28 +146,28 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(text))
 }
 
-// newCrowd returns a server with thousands of healthy objects beside those of a situation.
-func newCrowd(b *testing.B, s *broken.Situation) *crowd {
+// newCrowd returns a server with many healthy objects beside those of a situation.
+func newCrowd(b *testing.B, s *broken.Situation, nodes, claims int) *crowd {
 	b.Helper()
 	c := &crowd{items: map[string][]crowded{}}
 	images := strings.Repeat(`{"names":["registry.example.com/a/b@sha256:`+strings.Repeat("0", 64)+
 		`"],"sizeBytes":1},`, 75)
-	c.add(manyNodes, "/api/v1/nodes", "Node", `"topology.cinder.csi.openstack.org/zone":"nova"`,
+	c.add(nodes, "/api/v1/nodes", "Node", `"topology.cinder.csi.openstack.org/zone":"nova"`,
 		`"apiVersion":"v1","status":{"conditions":[{"type":"Ready","status":"True"}],"images":[`+
 			strings.TrimSuffix(images, ",")+`]}`)
-	c.add(manyNodes, "/apis/storage.k8s.io/v1/csinodes", "CSINode", "", `"apiVersion":`+
+	c.add(nodes, "/apis/storage.k8s.io/v1/csinodes", "CSINode", "", `"apiVersion":`+
 		`"storage.k8s.io/v1","spec":{"drivers":[{"name":"cinder.csi.openstack.org","nodeID":"NAME",`+
 		`"topologyKeys":["zone"],"allocatable":{"count":25}}]}`)
-	c.add(manyClaims, "/apis/storage.k8s.io/v1/volumeattachments", "VolumeAttachment", "",
+	c.add(claims, "/apis/storage.k8s.io/v1/volumeattachments", "VolumeAttachment", "",
 		`"apiVersion":"storage.k8s.io/v1","spec":{"attacher":"cinder.csi.openstack.org","nodeName":`+
 			`"NAME","source":{"persistentVolumeName":"NAME"}},"status":{"attached":true}`)
-	c.add(manyClaims, "/api/v1/persistentvolumes", "PersistentVolume", "", `"apiVersion":"v1",`+
+	c.add(claims, "/api/v1/persistentvolumes", "PersistentVolume", "", `"apiVersion":"v1",`+
 		`"spec":{"csi":{"driver":"cinder.csi.openstack.org","volumeHandle":"NAME"}},`+
 		`"status":{"phase":"Bound"}`)
 	for path, kind := range map[string]string{
 		"/api/v1/persistentvolumeclaims": "PersistentVolumeClaim", "/api/v1/pods": "Pod",
 	} {
-		c.add(manyClaims, path, kind, "", `"apiVersion":"v1","spec":{"volumeName":"NAME",`+
+		c.add(claims, path, kind, "", `"apiVersion":"v1","spec":{"volumeName":"NAME",`+
 			`"volumes":[{"name":"d","persistentVolumeClaim":{"claimName":"NAME"}}],`+
 			`"containers":[{"name":"a",`+
 			`"env":[{"name":"A","value":"`+strings.Repeat("x", 2000)+`"}]}]},"status":{"phase":"Bound"}`)
@@ -202,24 +204,39 @@ func BenchmarkWhyInALargeCluster(b *testing.B) {
 				continue
 			}
 			b.Run(strings.ReplaceAll(name, "/", "_"), func(b *testing.B) {
-				measure(b, program, newCrowd(b, &all[i]), all[i].Args[:4]...)
+				measure(b, program, newCrowd(b, &all[i], manyNodes, manyClaims), all[i].Args[:4]...)
 			})
 		}
 	}
 }
 
-// BenchmarkVolumesOfALargeCloud measures `volumes --clouds` with 10,000 volumes, of which a hundred
-// are in error.
-func BenchmarkVolumesOfALargeCloud(b *testing.B) {
+// BenchmarkGrowthWithVolumes measures `volumes --clouds` by the number of volumes, of which every
+// hundredth is in error.
+func BenchmarkGrowthWithVolumes(b *testing.B) {
 	program := built(b)
-	cloud, clouds := newCloud(b, simulator.Config{ShareTypes: []simulator.ShareType{{Name: "a"}}})
+	for _, number := range []int{100, 1000, manyClaims} {
+		b.Run(strconv.Itoa(number), func(b *testing.B) {
+			cloud, clouds := newCloud(b, simulator.Config{ShareTypes: []simulator.ShareType{{Name: "a"}}})
+			c := newCrowd(b, &broken.Situation{Objects: marked(b, "c1", nil).Objects}, 10, number)
+			all := c.items["/api/v1/persistentvolumes"]
+			fill(b, cloud, number, func(i int, id string) {
+				all[i].rest = strings.Replace(all[i].rest, `"volumeHandle":"NAME"`, fmt.Sprintf(
+					`"volumeHandle":%q,"volumeAttributes":{"a":"%s"}`, id, strings.Repeat("x", 1000)), 1)
+			})
+			cpuSeconds, mebibytes := measure(b, program, c, "volumes", "-A", "--clouds="+clouds)
+			recordFigures(b, cpuSeconds, mebibytes)
+		})
+	}
+}
+
+// fill creates volumes of the cluster c1.
+func fill(b *testing.B, cloud *simulator.Simulator, number int, created func(i int, id string)) {
+	b.Helper()
 	manila, err := administrator.Shares(b.Context(), cloud.CloudsYAML(simulator.Clouds{}))
 	assert.NilError(b, err)
 	cinder, err := openstack.NewBlockStorageV3(manila.ProviderClient, gophercloud.EndpointOpts{})
 	assert.NilError(b, err)
-	c := newCrowd(b, &broken.Situation{Objects: marked(b, "c1", nil).Objects})
-	all := c.items["/api/v1/persistentvolumes"]
-	for i := range manyClaims {
+	for i := range number {
 		volume, err := volumes.Create(b.Context(), cinder, volumes.CreateOpts{
 			Name: "pvc-" + strings.Repeat("0", 36), Size: 1, Metadata: map[string]string{
 				"cinder.csi.openstack.org/cluster": "c1", "csi.storage.k8s.io/pvc/name": "data",
@@ -231,10 +248,34 @@ func BenchmarkVolumesOfALargeCloud(b *testing.B) {
 			status, reasons = "error", []simulator.Reason{{Action: "008", Detail: "012"}}
 		}
 		assert.NilError(b, cloud.SetStatus(simulator.Volume, volume.ID, status, reasons...))
-		all[i].rest = strings.Replace(all[i].rest, `"volumeHandle":"NAME"`, fmt.Sprintf(
-			`"volumeHandle":%q,"volumeAttributes":{"a":"%s"}`, volume.ID, strings.Repeat("x", 1000)), 1)
+		created(i, volume.ID)
 	}
-	measure(b, program, c, "volumes", "-A", "--clouds="+clouds)
+}
+
+// BenchmarkGrowthWithNodes measures `why` for a pod whose volume cannot be attached, by the number
+// of nodes.
+func BenchmarkGrowthWithNodes(b *testing.B) {
+	program := built(b)
+	all, err := broken.All(broken.NewWorld(time.Now()))
+	assert.NilError(b, err)
+	i := slices.IndexFunc(all, func(s broken.Situation) bool {
+		return strings.HasPrefix(s.Name, "attached/instance is locked/cinder/pod")
+	})
+	for _, number := range []int{10, 100, 1000, manyNodes} {
+		b.Run(strconv.Itoa(number), func(b *testing.B) {
+			c := newCrowd(b, &all[i], number, 2*number)
+			cpuSeconds, mebibytes := measure(b, program, c, all[i].Args[:4]...)
+			recordFigures(b, cpuSeconds, mebibytes)
+		})
+	}
+}
+
+// recordFigures compares the largest memory with the recorded one, and draws CPU time only.
+func recordFigures(b *testing.B, cpuSeconds, mebibytes float64) {
+	b.Helper()
+	const figures, anyTime = "../../test/bench/testdata/figures.json", 60
+	golden.Figure(b, figures, "cpu-s", cpuSeconds, anyTime)
+	golden.Figure(b, figures, "MiB", mebibytes, 0)
 }
 
 func built(b *testing.B) (program string) {
@@ -247,7 +288,9 @@ func built(b *testing.B) (program string) {
 	return program
 }
 
-func measure(b *testing.B, program string, c *crowd, args ...string) {
+func measure(
+	b *testing.B, program string, c *crowd, args ...string,
+) (cpuSeconds, mebibytes float64) {
 	b.Helper()
 	server := httptest.NewServer(c)
 	defer server.Close()
@@ -270,10 +313,12 @@ func measure(b *testing.B, program string, c *crowd, args ...string) {
 		used += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		b.Log(strings.SplitN(output.String(), "\n  ", 2)[0])
 	}
-	b.ReportMetric(used.Seconds()/float64(b.N), "cpu-s/op")
+	cpuSeconds, mebibytes = used.Seconds()/float64(b.N), float64(peak)/(1<<10)
+	b.ReportMetric(cpuSeconds, "cpu-s/op")
 	b.ReportMetric(float64(c.requests.Load())/float64(b.N), "requests/op")
 	b.ReportMetric(float64(c.bytes.Load())/float64(b.N)/(1<<20), "MiB-received/op")
-	b.ReportMetric(float64(peak)/(1<<10), "MiB-peak")
+	b.ReportMetric(mebibytes, "MiB-peak")
+	return cpuSeconds, mebibytes
 }
 
 // watchMemory returns the largest resident memory of a process in KiB, until the process has ended.
