@@ -77,7 +77,7 @@ func (l *Volumes) openShares(ctx context.Context, s *session, in *contents) []Li
 	if len(open) > 0 {
 		links = append(links, linkf(Warning, "shares that every address may mount if it reaches "+
 			"their servers (%d): %s", len(open), diagnosis.List(open)).
-			then("For new shares, set shareClients; for these, read %s",
+			then("For new shares, set shareClients; for these, run: kubectl openstack-csi restrict. %s",
 				version.Page("docs/manila.md#restrict-access-to-shares")))
 	}
 	if len(unknown) > 0 {

@@ -9,15 +9,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
+	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shareaccessrules"
 	"github.com/gophercloud/gophercloud/v2/openstack/sharedfilesystems/v2/shares"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/test/openstack/administrator"
@@ -327,6 +330,92 @@ func TestVolumesNamesSharesForEveryAddress(t *testing.T) {
 	}
 	code, _, stderr := run(t, s.options(t), false, "volumes", "--access")
 	assert.Check(t, code == exitUsage && strings.Contains(stderr, "needs --clouds"), stderr)
+}
+
+// The first command only adds rules. The second removes that for every address when a pod runs on
+// each node with a share that only the networks may mount.
+func TestRestrictEndsNoMount(t *testing.T) {
+	t.Parallel()
+	cloud, clouds := newCloud(t, simulator.Config{ShareTypes: []simulator.ShareType{{Name: "a"}}})
+	manila, err := administrator.Shares(t.Context(), cloud.CloudsYAML(simulator.Clouds{}))
+	assert.NilError(t, err)
+	mounted := func(claim, network string) (*scenario, string) {
+		_, share := stock(t, cloud, "c1")
+		_, err := shares.GrantAccess(t.Context(), manila, share, shares.GrantAccessOpts{
+			AccessType: "ip", AccessTo: network, AccessLevel: "rw",
+		}).Extract()
+		assert.NilError(t, err)
+		s := &scenario{}
+		assert.NilError(t, yaml.Unmarshal(fmt.Appendf(nil, `objects:
+- {apiVersion: v1, kind: PersistentVolume, metadata: {name: pvc-%[1]s}, status: {phase: Bound},
+    spec: {claimRef: {namespace: shop, name: %[1]s},
+      csi: {driver: manila.csi.openstack.org, volumeHandle: %[2]s}}}
+- {apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: %[1]s}, status: {phase: Running},
+    spec: {nodeName: worker-1, volumes: [{name: v, persistentVolumeClaim: {claimName: %[1]s}}]}}
+`, claim, share), s))
+		return s, share
+	}
+	s, share := mounted("data", "0.0.0.0/0")
+	rules := func() (all []string) {
+		found, err := shareaccessrules.List(t.Context(), manila, share).Extract()
+		assert.NilError(t, err)
+		for _, rule := range found {
+			all = append(all, rule.AccessTo+" "+rule.AccessLevel)
+		}
+		slices.Sort(all)
+		return all
+	}
+	restrict := func(wantCode int, want string, args ...string) {
+		t.Helper()
+		o := s.options(t)
+		o.interval = time.Millisecond
+		code, stdout, stderr := run(t, o, false, append([]string{
+			"restrict", "--clouds=" + clouds,
+		}, args...)...)
+		assert.Check(t, code == wantCode && strings.Contains(stdout+stderr, want), "%d: %s%s", code,
+			stdout, stderr)
+	}
+	restrict(exitUsage, "contains every address", "-A", "--to=::/0")
+	restrict(exitFailed, "has no claim other", "other", "--to=10.0.0.0/8")
+	restrict(exitFailed, "lacks an active rule", "-A", "--to=10.0.0.0/8", "--revoke")
+	restrict(exitOK, "may mount the share of shop/data\nEvery address", "-A", "--to=10.0.0.0/8")
+	assert.Check(t, is.DeepEqual(rules(), []string{"0.0.0.0/0 rw", "10.0.0.0/8 rw"}))
+	restrict(exitFailed, "may see another address: worker-1.", "-A", "--to=10.0.0.0/8", "--revoke")
+	probe, _ := mounted("probe", "10.2.0.0/16")
+	s.Objects = append(s.Objects, probe.Objects...)
+	restrict(exitOK, "only the networks", "data", "-n=shop", "--to=10.0.0.0/8", "--revoke")
+	assert.Check(t, is.DeepEqual(rules(), []string{"10.0.0.0/8 rw"}))
+	restrict(exitOK, "No share of the claims", "-A", "--to=10.0.0.0/8", "--revoke")
+}
+
+// A fence owns the rules of its shares, and old plugins know one rule.
+func TestRestrictLeavesFencesAndOldPlugins(t *testing.T) {
+	t.Parallel()
+	cloud, clouds := newCloud(t, simulator.Config{ShareTypes: []simulator.ShareType{{Name: "a"}}})
+	manila, err := administrator.Shares(t.Context(), cloud.CloudsYAML(simulator.Clouds{}))
+	assert.NilError(t, err)
+	_, share := stock(t, cloud, "c1")
+	_, err = shares.UpdateMetadata(t.Context(), manila, share, shares.UpdateMetadataOpts{
+		Metadata: map[string]string{"csi-addons-fenced-by": "c1"},
+	}).Extract()
+	assert.NilError(t, err)
+	for image, want := range map[string]string{
+		"registry.example/manila-csi-plugin:v1.34.2": "update it to v1.35.0",
+		"registry.example/manila-csi-plugin:v1.36.0": "a NetworkFence holds share " + share,
+	} {
+		s := &scenario{}
+		assert.NilError(t, yaml.Unmarshal(fmt.Appendf(nil, `objects:
+- {apiVersion: v1, kind: PersistentVolume, metadata: {name: pvc-data}, status: {phase: Bound},
+    spec: {claimRef: {namespace: shop, name: data},
+      csi: {driver: manila.csi.openstack.org, volumeHandle: %[2]s}}}
+- {apiVersion: apps/v1, kind: DaemonSet, spec: {template: {spec: {containers: [{image: '%[1]s'}]}}},
+   metadata: {namespace: openshift-manila-csi-driver, name: openstack-manila-csi-nodeplugin}}
+`, image, share), s))
+		code, _, stderr := run(t, s.options(t), false, "restrict", "-A", "--to=10.0.0.0/8",
+			"--clouds="+clouds)
+		assert.Check(t, code == exitFailed && strings.Contains(stderr, want) &&
+			strings.Contains(stderr, nothingChanged), stderr)
+	}
 }
 
 func TestWhatOpenStackCreatesOrDeletesIsNoOrphan(t *testing.T) {

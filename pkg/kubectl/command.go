@@ -121,7 +121,8 @@ func newCommand(o *options) *cobra.Command {
 		Run: func(*cobra.Command, []string) { fmt.Fprintln(o.Out, root.Version) },
 	}
 	root.AddCommand(newCheckCommand(o), newStatusCommand(o), newWhyCommand(o), newVolumesCommand(o),
-		newRotateCommand(o), newUninstallCommand(o), newMustGatherCommand(o), printVersion, printOptions)
+		newRotateCommand(o), newRestrictCommand(o), newUninstallCommand(o), newMustGatherCommand(o),
+		printVersion, printOptions)
 	return root
 }
 

@@ -202,7 +202,7 @@ func (c *Controller) list(ctx context.Context, cloud Shares) ([]shares.Share, er
 	if err != nil {
 		return nil, cloudError(ctx, err)
 	}
-	marked, err := cloud.List(ctx, markKey, c.config.Cluster)
+	marked, err := cloud.List(ctx, shares.FenceKey, c.config.Cluster)
 	if err != nil {
 		return nil, cloudError(ctx, err)
 	}
@@ -234,7 +234,7 @@ func (c *Controller) check(found []shares.Share, o operation) error {
 		return status.Errorf(codes.FailedPrecondition, "no share in the project has the cluster ID %q "+
 			"in its metadata %s or %s, so no access is restored. Check the flag --cluster-id and the "+
 			"project in the credentials. If all shares were deleted, delete the NetworkFence",
-			c.config.Cluster, shares.ClusterKey, markKey)
+			c.config.Cluster, shares.ClusterKey, shares.FenceKey)
 	case others > 0 && o.fences():
 		return status.Errorf(codes.FailedPrecondition, "%d of %d shares of the cluster do not use %s, "+
 			"and the access to them cannot be revoked by the address of a client. No share is changed",

@@ -15,9 +15,6 @@ import (
 const (
 	fencedKey  = "csi-addons-fenced-networks"
 	revokedKey = "csi-addons-revoked-rules"
-	// markKey contains the ID of the cluster while a share has a record. So the end of a fence finds
-	// the share without shares.ClusterKey, and without its PersistentVolume.
-	markKey    = "csi-addons-fenced-by"
 	addedKey   = "csi-addons-added-by"
 	addedValue = "network-fence"
 )
@@ -105,7 +102,7 @@ func split(list string) []string {
 
 // recordKeys returns the keys of a record in the order in which they are removed: rules to restore
 // without a fence do no harm, and by the mark a later operation finds the rest.
-func recordKeys() []string { return []string{fencedKey, revokedKey, markKey} }
+func recordKeys() []string { return []string{fencedKey, revokedKey, shares.FenceKey} }
 
 // hasRecord returns whether the record in the metadata of a share has exactly these entries.
 func hasRecord(share shares.Share, entries map[string]string) bool {
@@ -125,7 +122,7 @@ func (r record) metadata(cluster string) (map[string]string, error) {
 	}
 	slices.Sort(rules)
 	entries := map[string]string{
-		fencedKey: join(r.fenced), revokedKey: strings.Join(rules, ","), markKey: cluster,
+		fencedKey: join(r.fenced), revokedKey: strings.Join(rules, ","), shares.FenceKey: cluster,
 	}
 	for key, value := range entries {
 		if len(value) > shares.MaxMetadataValue {

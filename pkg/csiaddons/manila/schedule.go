@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 )
 
 // pace is how long an operation waits for Manila.
@@ -134,7 +136,7 @@ func (s *schedule) wait(j *job) {
 // busy lists the shares with the mark of a fence, and returns those whose rules Manila changes.
 // After an error each share is read alone.
 func (s *schedule) busy(ctx context.Context) map[string]bool {
-	found, _ := s.List(ctx, markKey, s.cluster)
+	found, _ := s.List(ctx, shares.FenceKey, s.cluster)
 	busy := map[string]bool{}
 	for _, share := range found {
 		busy[share.ID] = share.RulesStatus == syncingStatus

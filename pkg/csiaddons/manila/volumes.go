@@ -79,7 +79,7 @@ func (c *Controller) shareOf(ctx context.Context, cloud Shares, volume Volume,
 			"PersistentVolume %s, so a fence cannot include the share. No share is changed. If the share "+
 			"was deleted, delete the PersistentVolume", volume.ShareID, volume.Name)
 	}
-	for _, key := range []string{shares.ClusterKey, markKey} {
+	for _, key := range []string{shares.ClusterKey, shares.FenceKey} {
 		owner := share.Metadata[key]
 		if owner != "" && owner != sharedCluster && owner != c.config.Cluster {
 			return share, status.Errorf(codes.FailedPrecondition, "share %s of PersistentVolume %s belongs "+

@@ -32,7 +32,7 @@ func TestSharesOfPersistentVolumesAreFencedAndRestored(t *testing.T) {
 	f.must(f.fence(f.controller(), fenced))
 	for _, share := range []string{own, static, shared} {
 		f.expectAccess(share, "", "rw", "rw")
-		assert.Check(t, is.Equal(f.metadata(share)[markKey], cluster), "the mark of a share")
+		assert.Check(t, is.Equal(f.metadata(share)[shares.FenceKey], cluster), "the mark of a share")
 	}
 	f.expectRules(unused, "rw 0.0.0.0/0")
 	f.volumes = nil // the end of a fence finds the shares by their mark
@@ -71,7 +71,7 @@ func TestFenceRefusesSharesThatItCannotInclude(t *testing.T) {
 		}, "belongs to another cluster"},
 		"fenced by another cluster": {func(f *fixture) Volume {
 			share := f.share("", "rw 0.0.0.0/0")
-			f.must(f.requests().SetMetadata(t.Context(), share, map[string]string{markKey: "green"}))
+			f.must(f.requests().SetMetadata(t.Context(), share, map[string]string{shares.FenceKey: "green"}))
 			return Volume{ShareID: share}
 		}, "belongs to another cluster"},
 		"missing": {func(f *fixture) Volume {

@@ -15,6 +15,10 @@ const (
 	// (its flag --cluster-id), whatever the name of its driver. Never write it: when OpenShift's
 	// installer destroys a cluster, it deletes all shares with the ID of the cluster.
 	ClusterKey = "manila.csi.openstack.org/cluster"
+	// FenceKey contains the ID of the cluster while a share has the record of a fence. So the end of
+	// a fence finds the share without ClusterKey, and without its PersistentVolume. Like all keys of
+	// fences it contains no slash, because it is part of URLs.
+	FenceKey = "csi-addons-fenced-by"
 	// MaxMetadataValue is the maximum length of a value in the metadata of a share. Manila counts
 	// characters; values that are set here must not have more bytes.
 	MaxMetadataValue = 1023
