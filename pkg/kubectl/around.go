@@ -72,7 +72,7 @@ func (s *system) controllerLinks() []Link {
 		return only(NotVisible, "the Deployment of the driver")
 	case s.namespaceGone:
 		return []Link{linkOf(s.noNamespace())}
-	case s.unserved > 0:
+	case s.unserved != "":
 		return []Link{linkOf(s.unmanaged())}
 	case s.controller == nil:
 		return only(Problem, "the Deployment of the driver does not exist")

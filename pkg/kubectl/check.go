@@ -82,7 +82,7 @@ func (c *check) run(ctx context.Context, s *session, _ []string) error {
 	if err != nil {
 		return err
 	}
-	if len(report.Findings) == 0 || report.Findings[0].Type != typeAbsent {
+	if !report.absent {
 		return s.checkAgain(ctx, links)
 	}
 	e := &Explanation{State: "ready for an installation"}

@@ -114,7 +114,7 @@ func (s *session) checkInstallation(ctx context.Context) []Link {
 	} else {
 		if onKubernetes {
 			links = append(links, definitionsOf(definitions, own.Group, own.Version,
-				"apply crds.yaml of the release"))
+				"crds.yaml of the release contains them, and so does the chart"))
 		}
 		links = append(links,
 			definitionsOf(definitions, snapshotv1.GroupName, "v1",
@@ -222,8 +222,9 @@ func definitionsOf(
 // CSI-Addons of others does.
 func (s *session) controllers(all []workload) []Link {
 	snapshots := linkf(Warning, "no Deployment is a snapshot controller, without "+
-		"which snapshots never become ready: apply snapshots.yaml of the release, unless another "+
-		"program of the distribution contains one")
+		"which snapshots never become ready: apply snapshots.yaml of the release, or set "+
+		"snapshotController.enabled of the chart, unless another program of the distribution contains "+
+		"one")
 	if found := runs(all, "snapshot-controller"); found != nil {
 		snapshots = linkf(OK, "%s is a snapshot controller", found.name)
 	} else if s.guest.hidden["Deployments"] {

@@ -31,6 +31,8 @@ type neighbour struct {
 	// volumes is the number of PersistentVolumes that name the driver, zoned of those that only nodes
 	// of a zone can use.
 	volumes, zoned int
+	// claims are those of the volumes.
+	claims []string
 	// secrets are those that volumes, snapshots and classes name.
 	secrets []string
 }
@@ -116,6 +118,9 @@ func (s *session) neighboursOf(ctx context.Context, d driver, all []workload) []
 
 func (n *neighbour) addVolume(v *corev1.PersistentVolume) {
 	n.volumes++
+	if ref := v.Spec.ClaimRef; ref != nil {
+		n.claims = append(n.claims, ref.Namespace+"/"+ref.Name)
+	}
 	n.addSecrets(v.Annotations, "volume.kubernetes.io/")
 	if of := v.Spec.CSI; of != nil {
 		for _, ref := range []*corev1.SecretReference{
@@ -252,8 +257,9 @@ func (n *neighbour) link(hidden bool, cannot error) Link {
 	text := fmt.Sprintf("another installation serves driver %s: ", n.served)
 	switch {
 	case !n.exists() && n.served == n.name:
-		return linkf(OK, "driver %s will serve the PersistentVolumes that name it: %d", n.served,
-			n.volumes)
+		return linkf(OK, "driver %s will serve the PersistentVolumes that name it: %d. Until then their "+
+			"volumes cannot be mounted or deleted. Claims: %s", n.served, n.volumes,
+			cmp.Or(diagnosis.List(n.claims), "none"))
 	case !n.exists():
 		return linkf(Warning, "nothing serves driver %s. %s. The driver to install is %s and does not "+
 			"serve them", n.served, use, n.name)

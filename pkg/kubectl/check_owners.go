@@ -105,21 +105,12 @@ func (n *neighbour) addOwners(v *charts.Values) {
 	}
 }
 
-// gitOps returns what applies a workload from Git, such as "Application storage of Argo CD"; "" for
-// nothing.
+// gitOps names what applies a workload from Git; "" for nothing.
 func (n *neighbour) gitOps() string {
 	for _, w := range n.workloads {
-		all := labels.Merge(w.GetLabels(), w.GetAnnotations())
-		for _, by := range []struct{ mark, what string }{
-			{"helm.toolkit.fluxcd.io/name", "HelmRelease %s of Flux"},
-			{"kustomize.toolkit.fluxcd.io/name", "Kustomization %s of Flux"},
-			{"argocd.argoproj.io/tracking-id", "Application %s of Argo CD"},
-			{"argocd.argoproj.io/instance", "Application %s of Argo CD"},
-		} {
-			name, _, _ := strings.Cut(all[by.mark], ":") // the ID continues with the object
-			namespace := all[strings.TrimSuffix(by.mark, "name")+"namespace"]
-			if name != "" {
-				return fmt.Sprintf(by.what, strings.TrimPrefix(namespace+"/"+name, "/"))
+		for _, by := range ownersOf(w) {
+			if by.definition != "" {
+				return by.String()
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func (f *claimFacts) path(ctx context.Context) []step {
 		{name: "class", done: leads, ok: []Link{class}, why: func(context.Context) []Link {
 			own := f.warnings(f.provisioning(), f.events)
 			if class.State == Problem {
-				own = nearby(own)
+				own = nearby(own, &class)
 			}
 			return append([]Link{class}, own...)
 		}},
@@ -186,9 +186,9 @@ func (f *claimFacts) classLink(ctx context.Context) (Link, bool) {
 	case f.guest.hidden["StorageClasses"] && f.class == nil:
 		return linkf(NotVisible, "StorageClass %s", *name), true
 	case f.class == nil:
-		return f.staticLink(ctx, linkf(Problem, "StorageClass %s does not exist", *name).then("%s",
-			cmp.Or(closest(*name, namesOf(list[storagev1.StorageClassList](ctx, f.guest).Items)),
-				"Check its name, or why no operator creates it: kubectl openstack-csi status"))), false
+		l := linkf(Problem, "StorageClass %s does not exist", *name)
+		l.Next, l.missing = f.otherClasses(ctx, *name), *name
+		return f.staticLink(ctx, l), false
 	case f.isGone(f.sys, f.provisioner):
 		return f.goneLink(f.provisioner), false
 	case f.sys == nil && f.guest.unseen():
@@ -206,6 +206,28 @@ func (f *claimFacts) classLink(ctx context.Context) (Link, bool) {
 		l.Text += ", type " + one
 	}
 	return l, true
+}
+
+// otherClasses says which class a claim can have whose class does not exist: one of a similar name,
+// the default, or those of the drivers.
+func (f *claimFacts) otherClasses(ctx context.Context, missing string) string {
+	var names, ours, defaults []string
+	for _, c := range list[storagev1.StorageClassList](ctx, f.guest).Items {
+		names = append(names, c.Name)
+		switch {
+		case c.Annotations[isDefault] == "true":
+			defaults = append(defaults, c.Name+" (default)")
+		case f.guest.findDriver(c.Provisioner) != nil:
+			ours = append(ours, c.Name)
+		}
+	}
+	if similar := closest(missing, names); similar != "" {
+		return similar
+	} else if all := append(defaults, ours...); len(all) > 0 {
+		return "Create the claim again with StorageClass " + diagnosis.List(all) +
+			", or create this class"
+	}
+	return "Check its name, or why no operator creates it: kubectl openstack-csi status"
 }
 
 // waitsForPod returns whether the scheduler must choose a node first.

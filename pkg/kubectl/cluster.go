@@ -42,6 +42,9 @@ type cluster struct {
 	// served and ids are the namespace of the installation that serves each driver on Kubernetes, and
 	// the ID of the cluster, as the status of its object names them.
 	served, ids map[string]string
+	// owner is what has installed the operators, found whether one of their objects exists.
+	owner owner
+	found bool
 	// of follows the name of a kind in messages.
 	of     string
 	hidden map[string]bool
@@ -74,6 +77,13 @@ func (c *cluster) recognize(ctx context.Context) {
 		if c.Get(ctx, client.ObjectKey{Name: d.name}, object) == nil {
 			c.served[d.name], _, _ = unstructured.NestedString(object.Object, "status", "namespace")
 			c.ids[d.name], _, _ = unstructured.NestedString(object.Object, "status", "clusterID")
+			c.learn(object)
+		}
+	}
+	for _, d := range c.drivers() {
+		operator := &appsv1.Deployment{} // that of OLM does not have our labels
+		if c.Get(ctx, client.ObjectKey{Namespace: d.operatorIn, Name: d.operator}, operator) == nil {
+			c.learn(operator)
 		}
 	}
 }

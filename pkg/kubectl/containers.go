@@ -3,6 +3,7 @@ package kubectl
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -59,6 +60,46 @@ func (f *podFacts) stopped(ctx context.Context) Link {
 		return l.then("Correct %s if the container must write", field)
 	}
 	return l.then("%s", m.Next)
+}
+
+// addPull replaces why an image of a pod cannot be pulled by what is wrong with its pull Secret, if
+// the registry wants a login: the API server accepts Secrets of any type there, and the kubelet
+// ignores them. It returns whether it has found such an image.
+func (c *cluster) addPull(ctx context.Context, pod *corev1.Pod) bool {
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses,
+		pod.Status.ContainerStatuses) {
+		waiting := status.State.Waiting
+		if waiting == nil || !strings.Contains(waiting.Reason, "Image") {
+			continue
+		}
+		said := fault.Parse(saidBy(pod, diagnosis.ReasonImage))
+		if meaning.OfEvent(diagnosis.ReasonImage, said).Topic == meaning.Registry {
+			waiting.Message = cmp.Or(c.pullTrouble(ctx, pod), waiting.Message)
+		}
+		return true
+	}
+	return false
+}
+
+// pullTrouble returns what is wrong with the pull Secrets of a pod, "" if one is good, or nobody
+// knows. The table of meanings knows these texts.
+func (c *cluster) pullTrouble(ctx context.Context, pod *corev1.Pod) (trouble string) {
+	for _, ref := range pod.Spec.ImagePullSecrets {
+		secret := find(ctx, c, pod.Namespace, ref.Name, &corev1.Secret{})
+		at := fmt.Sprintf("pull Secret %s in namespace %s ", ref.Name, pod.Namespace)
+		switch {
+		case c.hidden["Secrets"]:
+			return ""
+		case secret == nil:
+			trouble = cmp.Or(trouble, at+"does not exist")
+		case len(secret.Data[corev1.DockerConfigJsonKey])+len(secret.Data[corev1.DockerConfigKey]) > 0 &&
+			(secret.Type == corev1.SecretTypeDockerConfigJson || secret.Type == corev1.SecretTypeDockercfg):
+			return ""
+		default:
+			trouble = at + "has the type " + string(cmp.Or(secret.Type, corev1.SecretTypeOpaque))
+		}
+	}
+	return trouble
 }
 
 // unmountable returns the errors of mounts because of which the node cannot create a container.

@@ -35,7 +35,7 @@ func (s *system) findings() []diagnosis.Finding {
 		return []diagnosis.Finding{s.noNamespace()}
 	}
 	findings := diagnosis.Driver(s.object, 1+len(s.of.nodes))
-	if s.unserved > 0 {
+	if s.unserved != "" {
 		findings = []diagnosis.Finding{s.unmanaged()}
 	}
 	if !s.hidden[hiddenControlPlane] && !s.hidden["Leases"] &&
@@ -56,6 +56,7 @@ func (s *system) findings() []diagnosis.Finding {
 			findings = append(findings, *f)
 		}
 	}
+	findings = append(findings, s.undone()...)
 	for _, other := range s.guest.installed {
 		if other.Name == s.of.operator && other.Namespace != s.of.namespace {
 			findings = append(findings, diagnosis.Finding{
@@ -145,11 +146,11 @@ func (s *system) noNamespace() diagnosis.Finding {
 	f := diagnosis.Finding{
 		Severity: Problem, Type: namespaceGone, Reason: namespaceGone, Runbook: "openstackcsidegraded",
 		Message: "namespace " + s.of.namespace + " of the driver does not exist",
-		Next:    "Apply the manifests of the operator again",
+		Next:    s.guest.again(s.of),
 	}
 	if s.namespace != nil {
 		f.Message, f.Since = s.terminating(s.namespace), *s.namespace.DeletionTimestamp
-		f.Next = "When it is gone, apply the manifests of the operator again"
+		f.Next = "Wait until it is gone. " + s.guest.again(s.of)
 	}
 	return f
 }

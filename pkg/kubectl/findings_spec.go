@@ -55,7 +55,7 @@ func (s *system) explainRefusal(f *diagnosis.Finding) {
 	if said.Names == nil {
 		said.Names = map[fault.Noun]string{}
 	}
-	said.Names["within"] = s.of.namespace
+	said.Names["within"], said.Names["again"] = s.of.namespace, s.guest.again(s.of)
 	if slices.Contains(diagnosis.PodReasons(), f.Reason) {
 		said.Names["maker"] = operatorMakes
 	}
@@ -91,8 +91,8 @@ func (s *system) podFinding(w diagnosis.Workload) *diagnosis.Finding {
 func (s *system) unmanaged() diagnosis.Finding {
 	return diagnosis.Finding{
 		Severity: Problem, Type: volumesUnserved, Reason: string(opv1.Unmanaged),
-		Message: fmt.Sprintf("nothing serves the PersistentVolumes of the driver (%d): it has no "+
-			"pods, and spec.managementState of %s is Unmanaged", s.unserved, s.guest.nameOf(s.of)),
+		Message: s.unserved + ". The driver has no pods, and spec.managementState of " +
+			s.guest.nameOf(s.of) + " is Unmanaged",
 		Next:    "Set it to Managed, or complete the move: " + version.Page("docs/from-charts.md#move"),
 		Runbook: "openstackcsidegraded",
 	}

@@ -154,15 +154,28 @@ func also(l Link) Link {
 	return l
 }
 
-// nearby marks what is wrong with other objects, if the cause is proved.
-func nearby(links []Link) []Link {
-	marked := slices.Clone(links)
-	for i, l := range marked {
-		if marked[i] = also(l); marked[i].State != l.State {
-			marked[i].Text = "not the cause: " + l.Text
+// nearby marks what is wrong with other objects than the cause, nil if nothing is. What says the
+// same as the cause is left out.
+func nearby(links []Link, cause *Link) (marked []Link) {
+	for _, l := range links {
+		aside := also(l)
+		if aside.State != l.State {
+			if cause != nil && l.repeats(*cause) {
+				continue
+			}
+			aside.Text = "not the cause: " + l.Text
 		}
+		marked = append(marked, aside)
 	}
 	return marked
+}
+
+// repeats returns whether a link says the same as another one: that the same object is missing,
+// that OpenStack refused the login, or with the same words.
+func (l Link) repeats(other Link) bool {
+	isSame := func(a, b string) bool { return a != "" && strings.Contains(a, b) && b != "" }
+	return l.missing != "" && l.missing == other.missing || isSame(l.Text, other.Text) ||
+		isSame(other.Text, l.Text) || l.rank == meaning.LoginRefused && other.rank == l.rank
 }
 
 // about puts in front of the texts of links which object they are about.

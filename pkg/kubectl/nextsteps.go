@@ -131,7 +131,7 @@ func (l Link) meant(reason, whole, namespace, maker string) Link {
 	l.Detail, l.Text = l.said, strings.TrimSuffix(l.Text, l.said)+m.Stops
 	l.said, l.topic, l.rank = m.Stops, m.Topic, m.Rank
 	switch {
-	case reason == diagnosis.ReasonImage: // the image and its Secret are those of the installation
+	case reason == diagnosis.ReasonImage && m.Topic != meaning.Secret: // it is of the installation
 	case parsed.Leaf == fault.NotFound && maker == "":
 		l.Next = "Create it in namespace " + namespace + ", or correct its name"
 	default:

@@ -81,7 +81,7 @@ func judge(own []Link, around func(rank meaning.Rank) []Link) []Link {
 	if cause := causeOf(links); rank < meaning.Answered && cause != nil && cause.State == Problem {
 		return append(links, own...)
 	} else if rank >= meaning.Answered {
-		links = nearby(links)
+		links = nearby(links, &own[0])
 	}
 	return append(own, links...)
 }

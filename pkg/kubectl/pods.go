@@ -35,6 +35,7 @@ type podFacts struct {
 }
 
 func explainPod(ctx context.Context, q question, pod *corev1.Pod) *Explanation {
+	q.guest.addPull(ctx, pod)
 	links := walk(ctx, q.podFacts(ctx, pod).path(ctx))
 	return &Explanation{State: q.state(pod, string(pod.Status.Phase)), Chain: links}
 }
@@ -86,6 +87,7 @@ func (f *podFacts) addDrivers(ctx context.Context) {
 			if slices.ContainsFunc(pod.OwnerReferences, func(owner metav1.OwnerReference) bool {
 				return owner.Kind == "DaemonSet" && slices.Contains(d.nodes, owner.Name)
 			}) {
+				f.guest.addPull(ctx, &pod)
 				f.drivers = append(f.drivers, pod)
 			}
 		}

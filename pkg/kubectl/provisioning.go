@@ -40,28 +40,19 @@ func (f *claimFacts) consumerLinks(ctx context.Context) []Link {
 		"(WaitForFirstConsumer)", f.class.Name).then("Create a pod that uses it")}
 }
 
-// goneText says that the object of a driver does not exist, and what to do.
-func (s *session) goneText(name string) string {
-	d := s.guest.findDriver(name)
-	kind := s.guest.kindOf(*d)
-	text := s.guest.nameOf(*d) + " is gone, so nobody maintains the driver. " +
-		"Apply the manifests of its operator again"
-	resource := plural(kind.Kind)
-	if slices.Contains(s.guest.unserved, resource) && !s.guest.onOpenShift() {
-		return "CustomResourceDefinition " + strings.ToLower(resource) + "." + kind.Group + " does not " +
-			"exist, so nobody maintains the driver. Apply crds.yaml of the release; with the chart run: " +
-			"helm show crds \"$CHART\" | kubectl apply --server-side -f -. Then apply the manifests of " +
-			"the operator again, or run helm upgrade. Volumes in use stay"
-	}
-	if !s.guest.onOpenShift() {
-		return text
-	}
-	return text + "; on OpenShift, cluster-storage-operator creates it"
-}
-
+// goneLink says that the object of a driver does not exist, and what to do.
 func (s *session) goneLink(driver string) Link {
-	l := linkf(Problem, "%s", s.goneText(driver))
-	l.Runbook = runbookAbsent
+	d := s.guest.findDriver(driver)
+	kind := s.guest.kindOf(*d)
+	const so = ", so nobody maintains the driver"
+	l := linkf(Problem, "%s is gone%s", s.guest.nameOf(*d), so).then("%s", s.guest.again(*d))
+	if l.Runbook = runbookAbsent; s.guest.onOpenShift() {
+		l.Next += "; on OpenShift, cluster-storage-operator creates it"
+	} else if slices.Contains(s.guest.unserved, plural(kind.Kind)) {
+		l.Text = fmt.Sprintf("CustomResourceDefinition %s.%s does not exist%s", strings.ToLower(
+			plural(kind.Kind)), kind.Group, so)
+		l.Next = s.guest.definitions(*d) + ". Volumes in use stay"
+	}
 	return l
 }
 

@@ -30,6 +30,8 @@ type Status struct {
 
 	now     time.Time
 	verbose bool
+	// absent means that the cluster contains no driver and no operator.
+	absent bool
 }
 
 // Finding is something that is wrong with a driver.

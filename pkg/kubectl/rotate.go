@@ -1,7 +1,6 @@
 package kubectl
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,10 +155,8 @@ func (r *rotation) prepare(ctx context.Context, args []string) error {
 // check returns an error if others would overwrite the Secret, or could not read it.
 func (r *rotation) check(source *corev1.Secret) error {
 	name := source.Namespace + "/" + source.Name
-	release := source.Annotations[releaseName]
-	if release != "" || source.Labels["app.kubernetes.io/managed-by"] == "Helm" {
-		return fmt.Errorf("Helm manages Secret %s, and would restore its content: change the "+
-			"credentials with helm upgrade %s", name, cmp.Or(release, "RELEASE"))
+	if by, next := r.guest.restorer(source); by != "" {
+		return fmt.Errorf("%s manages Secret %s, and would restore its content: %s", by, name, next)
 	}
 	if r.undo {
 		return nil
@@ -171,6 +168,15 @@ func (r *rotation) check(source *corev1.Secret) error {
 	if entry := r.login.Entry; entry != clouds.DefaultEntry && entry != needed {
 		return usage("clouds.yaml has only the entry %s, but those who read Secret %s need %s: rename it",
 			printable(entry), name, printable(needed))
+	}
+	if file := r.login.CAPath; !r.isRoot && !r.guest.onOpenShift() && r.cacert == "" {
+		_, err := clouds.Content{
+			Name: "clouds.yaml", Data: map[string][]byte{cloudsKey: r.given[cloudsKey]},
+			Fix: "Add --cacert=" + printable(file) + ": the Secret gets its content",
+		}.Login()
+		if err != nil {
+			return usageError{err}
+		}
 	}
 	if !r.isRoot {
 		return nil
@@ -249,7 +255,8 @@ func (r *rotation) findDriverSecrets(ctx context.Context) error {
 				missing = append(missing, namespace+"/"+d.credentials)
 				continue
 			}
-			if len(secret.OwnerReferences) > 0 || secret.Annotations[requestAnnotation] != "" {
+			if r.guest.onOpenShift() && len(secret.OwnerReferences) > 0 ||
+				secret.Annotations[requestAnnotation] != "" {
 				return fmt.Errorf("Secret %s/%s belongs to the cloud credential operator, but Secret %s/%s is "+
 					"missing: in manual mode follow docs/credential-rotation.md", namespace, d.credentials,
 					rootNamespace, rootSecret)

@@ -268,6 +268,33 @@ func TestRotationChangesNothing(t *testing.T) {
 	}
 }
 
+func TestRotationRefusesWhatHasNoEffect(t *testing.T) {
+	t.Parallel()
+	old, auth := cloudsYAML("a"), []byte("    auth:")
+	withPath := bytes.Replace(old, auth, []byte("    cacert: /ca.pem\n    auth:"), 1)
+	flux := metav1.ObjectMeta{Labels: map[string]string{
+		"kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux",
+	}}
+	made := metav1.ObjectMeta{
+		OwnerReferences: []metav1.OwnerReference{{Kind: "ExternalSecret", Name: "cloud"}},
+	}
+	for says, test := range map[string]struct {
+		code  int
+		marks metav1.ObjectMeta
+		file  []byte
+	}{
+		"pods do not contain that file: put the PEM into key cacert of the Secret. Add " +
+			"--cacert=/ca.pem": {exitUsage, metav1.ObjectMeta{}, withPath},
+		"Kustomization flux/apps of Flux manages Secret openstack-csi/openstack-credentials, and " +
+			"would restore its content: change the credentials": {exitFailed, flux, old},
+		"ExternalSecret cloud manages Secret openstack-csi/": {exitFailed, made, old},
+	} {
+		s := withClouds(defaultNamespace, defaultSecret, old)
+		s.Labels, s.OwnerReferences = test.marks.Labels, test.marks.OwnerReferences
+		newRotatingCluster(t, s).mustRotate(test.code, says, file(t, test.file))
+	}
+}
+
 func TestRotationSaysWhatItMayNotRead(t *testing.T) {
 	t.Parallel()
 	old := cloudsYAML("a")

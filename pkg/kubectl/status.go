@@ -134,9 +134,13 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 		}
 		s.addGone(ctx, d, report)
 	}
-	if len(report.Drivers) == 0 && len(report.Findings) == len(s.more) {
+	gone := report.Findings[len(s.more):]
+	report.absent = len(report.Drivers) == 0 && !slices.ContainsFunc(gone, func(f Finding) bool {
+		return f.Type != volumesUnserved
+	})
+	if report.absent && len(gone) == 0 {
 		report.find("", diagnosis.Finding{
-			Severity: Problem, Type: typeAbsent, Message: s.absent(chosen),
+			Severity: Problem, Type: "NoDriver", Message: s.absent(chosen),
 		})
 	}
 	s.addClasses(ctx, chosen, report)
@@ -151,9 +155,6 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 func (r *Status) find(driver string, f diagnosis.Finding) {
 	r.Findings = append(r.Findings, Finding{driver, f})
 }
-
-// typeAbsent is the type of the finding that there is no driver.
-const typeAbsent = "NoDriver"
 
 // absent says that no driver exists, and what to do.
 func (s *session) absent(chosen []driver) string {
@@ -170,18 +171,25 @@ func (s *session) absent(chosen []driver) string {
 		"How to install it: " + version.Page("README.md#install")
 }
 
-// addGone adds a problem if a driver or its operator exists, and nothing configures the operator.
+// addGone adds a problem if a driver, its operator or its volumes exist, and nothing configures the
+// operator.
 func (s *session) addGone(ctx context.Context, d driver, report *Status) {
-	at := s.place(ctx, d)
-	if s.guest.unseen() ||
-		find(ctx, s.guest, d.namespace, d.nodes[0], &appsv1.DaemonSet{}) == nil && (at == nil ||
-			find(ctx, at.cluster, at.operator, d.operator, &appsv1.Deployment{}) == nil) {
+	if s.guest.unseen() {
 		return
 	}
-	report.find(d.title, diagnosis.Finding{
+	f := diagnosis.Finding{
 		Severity: Problem, Type: s.guest.kindOf(d).Kind + "Gone", Reason: "NotFound",
-		Message: s.goneText(d.name),
-	})
+		Runbook: runbookAbsent,
+	}
+	at, l := s.place(ctx, d), s.goneLink(d.name)
+	f.Message, f.Next = l.Text, l.Next
+	if find(ctx, s.guest, d.namespace, d.nodes[0], &appsv1.DaemonSet{}) == nil && (at == nil ||
+		find(ctx, at.cluster, at.operator, d.operator, &appsv1.Deployment{}) == nil) {
+		f.Type, f.Message, f.Next = volumesUnserved, s.unservedBy(ctx, d), s.guest.again(d)
+	}
+	if f.Message != "" {
+		report.find(d.title, f)
+	}
 }
 
 // addClasses adds the StorageClasses of the drivers, and the number of claims of each.

@@ -9,7 +9,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,6 +62,8 @@ type system struct {
 	replicaSets []appsv1.ReplicaSet
 	pods        []corev1.Pod
 	nodes       []appsv1.DaemonSet
+	// revisions are those of the DaemonSets.
+	revisions []appsv1.ControllerRevision
 	// nodePods are those of DaemonSets that lack pods, failures why a DaemonSet cannot create pods.
 	nodePods []corev1.Pod
 	failures map[string]string
@@ -72,8 +73,8 @@ type system struct {
 	namespace     *corev1.Namespace
 	// unfit is why no node fits the pods of a workload, by its name.
 	unfit map[string]Link
-	// unserved is the number of PersistentVolumes that nobody serves: the driver is Unmanaged.
-	unserved int
+	// unserved says which volumes nobody serves because the driver is Unmanaged, "" for none.
+	unserved string
 	leases   map[diagnosis.Sidecar]*coordinationv1.Lease
 }
 
@@ -93,6 +94,8 @@ func (s *session) system(ctx context.Context, d driver) *system {
 			sys.nodes = append(sys.nodes, *one)
 		}
 	}
+	sys.revisions = list[appsv1.ControllerRevisionList](ctx, s.guest,
+		client.InNamespace(d.namespace)).Items
 	for _, sidecar := range d.sidecars {
 		sys.leases[sidecar] = find(ctx, s.guest, d.namespace, sidecar.Lease(d.name),
 			&coordinationv1.Lease{})
@@ -134,8 +137,9 @@ func (s *system) readPods(ctx context.Context) {
 		s.namespaceGone = s.namespace != nil ||
 			now == nil && len(s.nodes) == 0 && !s.guest.hidden["Namespaces"]
 	}
-	if len(s.nodes) == 0 && s.controller == nil && s.object.Spec.ManagementState == opv1.Unmanaged {
-		s.readUnserved(ctx)
+	if len(s.nodes) == 0 && s.controller == nil && s.object.Spec.ManagementState == opv1.Unmanaged &&
+		!s.hidden[hiddenControlPlane] {
+		s.unserved = s.unservedBy(ctx, s.of)
 	}
 	for i := range s.nodes {
 		one := &s.nodes[i]
@@ -150,26 +154,6 @@ func (s *system) readPods(ctx context.Context) {
 	}
 	for _, w := range s.workloads() {
 		s.readUnfit(ctx, w)
-	}
-}
-
-// readUnserved counts the volumes of a driver without pods, unless nodes have registered pods of
-// another installation.
-func (s *system) readUnserved(ctx context.Context) {
-	for _, n := range list[storagev1.CSINodeList](ctx, s.guest).Items {
-		if slices.ContainsFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
-			return d.Name == s.of.name
-		}) {
-			return
-		}
-	}
-	visit(ctx, s.guest, &corev1.PersistentVolumeList{}, func(v *corev1.PersistentVolume) {
-		if driverOf(v) == s.of.name {
-			s.unserved++
-		}
-	})
-	if s.guest.hidden["CSINodes"] || s.hidden[hiddenControlPlane] {
-		s.unserved = 0
 	}
 }
 
@@ -207,6 +191,11 @@ func podsOf(ctx context.Context, from *cluster, workload client.Object) []corev1
 	pods := list[corev1.PodList](ctx, from, client.InNamespace(workload.GetNamespace()),
 		client.MatchingLabelsSelector{Selector: labels}).Items
 	from.addLog(ctx, pods)
+	for i := range pods {
+		if from.addPull(ctx, &pods[i]) {
+			break
+		}
+	}
 	return pods
 }
 

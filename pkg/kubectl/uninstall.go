@@ -47,13 +47,13 @@ type uninstallation struct {
 	unread map[string]string
 	// deleted are the objects that are deleted already.
 	deleted []string
-	// gone says which managers, by their marks, certainly do not exist any more.
-	gone map[string]bool
+	// gone says which owners certainly do not exist any more.
+	gone map[owner]bool
 }
 
 func newUninstallCommand(o *options) *cobra.Command {
 	u := &uninstallation{
-		claims: map[string]int{}, unread: map[string]string{}, gone: map[string]bool{},
+		claims: map[string]int{}, unread: map[string]string{}, gone: map[owner]bool{},
 	}
 	cmd := &cobra.Command{
 		Use:   "uninstall [DRIVER]",
@@ -99,6 +99,7 @@ func (u *uninstallation) run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
+	u.nameLogins(ctx)
 	fmt.Fprintln(u.Out, wrap("", "PersistentVolumes, claims, snapshots and Secrets that you created "+
 		"stay, with what is in OpenStack: install the driver again to use or delete it", 0))
 	return nil
@@ -211,23 +212,11 @@ func (u *uninstallation) isOperator(name string) bool {
 
 // unused returns an error that names what uses volumes of the drivers, and the fences that hold.
 func (u *uninstallation) unused(ctx context.Context) error {
-	claims, used := map[client.ObjectKey]bool{}, make([][]string, 3)
+	used := make([][]string, 3)
 	serves := func(name string) bool {
 		return slices.ContainsFunc(u.of, func(d driver) bool { return d.name == name })
 	}
-	visit(ctx, u.guest, &corev1.PersistentVolumeList{}, func(v *corev1.PersistentVolume) {
-		if ref := v.Spec.ClaimRef; ref != nil && serves(driverOf(v)) {
-			claims[client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}] = true
-		}
-	})
-	visit(ctx, u.guest, &corev1.PodList{}, func(pod *corev1.Pod) {
-		if !hasEnded(pod) && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-			return claims[client.ObjectKey{Namespace: pod.Namespace, Name: claimName(pod, v)}] ||
-				v.CSI != nil && serves(v.CSI.Driver)
-		}) {
-			used[0] = append(used[0], pod.Namespace+"/"+pod.Name)
-		}
-	})
+	_, _, used[0] = u.volumesOf(ctx, serves)
 	visit(ctx, u.guest, &storagev1.VolumeAttachmentList{}, func(a *storagev1.VolumeAttachment) {
 		if serves(a.Spec.Attacher) {
 			used[1] = append(used[1], a.Name+" to node "+a.Spec.NodeName)

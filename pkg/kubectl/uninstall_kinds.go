@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -87,6 +88,22 @@ func (u *uninstallation) isKept(ctx context.Context, o object) bool {
 		fmt.Fprintln(u.Out, wrap("", o.Kind+" "+o.Name+" stays: "+because, 0))
 	}
 	return because != ""
+}
+
+// nameLogins says which Secrets with the credentials stay, and why.
+func (u *uninstallation) nameLogins(ctx context.Context) {
+	named := map[string]bool{}
+	for _, d := range u.of {
+		secret := &object{TypeMeta: metav1.TypeMeta{Kind: "Secret", APIVersion: "v1"}}
+		name := d.namespace + "/" + d.credentials
+		if named[name] || find(ctx, u.guest, d.namespace, d.credentials, secret) == nil {
+			continue
+		}
+		named[name] = true
+		fmt.Fprintln(u.Out, wrap("", fmt.Sprintf("Secret %s stays: it contains the login to OpenStack, "+
+			"which belongs to whoever wrote it. If nothing else uses it, run: kubectl delete secret %s "+
+			"--namespace=%s", name, d.credentials, d.namespace), 0))
+	}
 }
 
 // stopped returns why an object was not deleted, what to do, and what was deleted before.

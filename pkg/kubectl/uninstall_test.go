@@ -335,7 +335,7 @@ func TestUninstallDeletesTheInstallationAndNothingElse(t *testing.T) {
 			assert.Check(t, is.Equal(strings.ReplaceAll(planned, "Would delete", "Deleting"), output))
 			for _, part := range map[string][]string{"": {
 				"StorageClass csi-manila-gold stays: 1 claims name it", "Namespace openstack-csi stays: it " +
-					"contains Secret openstack-credentials. If", "PersistentVolumes, claims",
+					"contains Secret openstack-credentials. If", "PersistentVolumes, claims", "the login",
 				"CustomResourceDefinition maniladrivers.csi.openstack.org stays: there is ManilaDriver mine",
 			}}[args] {
 				assert.Check(t, strings.Contains(output, part), "%s: %s", part, output)

@@ -27,6 +27,16 @@ type template struct {
 	revision int64
 	since    time.Time
 	pod      *corev1.PodTemplateSpec
+	// changed is when its object was last changed, such as its revision.
+	changed time.Time
+}
+
+// again returns when a workload got a template again, after an edited one.
+func (t template) again(edited template) time.Time {
+	if t.changed.Before(edited.since) {
+		return edited.since
+	}
+	return t.changed
 }
 
 // templatesOfReplicaSets returns the templates of a Deployment. A ReplicaSet outlives events.
@@ -36,10 +46,10 @@ func templatesOfReplicaSets(d metav1.Object, sets []appsv1.ReplicaSet) (template
 		_, err := fmt.Sscan(set.Annotations["deployment.kubernetes.io/revision"], &revision)
 		if err == nil && metav1.IsControlledBy(&sets[i], d) {
 			templates = append(templates,
-				template{revision, set.CreationTimestamp.Time, &sets[i].Spec.Template})
+				template{revision, set.CreationTimestamp.Time, &sets[i].Spec.Template, lastChange(&sets[i])})
 		}
 	}
-	return templates
+	return newestFirst(templates)
 }
 
 func templatesOfRevisions(
@@ -49,10 +59,16 @@ func templatesOfRevisions(
 		var data appsv1.DaemonSet // a revision contains only its template
 		if metav1.IsControlledBy(&revisions[i], d) && json.Unmarshal(r.Data.Raw, &data) == nil {
 			templates = append(templates,
-				template{r.Revision, r.CreationTimestamp.Time, &data.Spec.Template})
+				template{r.Revision, r.CreationTimestamp.Time, &data.Spec.Template, lastChange(&r)})
 		}
 	}
-	return templates
+	return newestFirst(templates)
+}
+
+// newestFirst sorts templates.
+func newestFirst(all []template) []template {
+	slices.SortFunc(all, func(a, b template) int { return cmp.Compare(b.revision, a.revision) })
+	return all
 }
 
 // locate sets the cluster and the namespace of a workload, and returns its driver; nil if it is not
@@ -131,7 +147,12 @@ func explainWorkload(ctx context.Context, q question) *Explanation {
 	}
 	if d != nil {
 		if sys := q.system(ctx, *d); sys != nil {
-			links = append(links, nearby(sys.cloudLinks(meaning.Unknown, false))...)
+			for _, f := range sys.undone() {
+				if strings.Contains(f.Message, " "+q.name+",") {
+					links = append(links, linkOf(f))
+				}
+			}
+			links = append(links, nearby(sys.cloudLinks(meaning.Unknown, false), causeOf(links))...)
 		}
 	}
 	return &Explanation{State: state, Chain: links}
@@ -203,8 +224,9 @@ func (s *session) workloadLink(object metav1.Object, templates []template) Link 
 	if w.Updated < w.Wanted {
 		l.Text += fmt.Sprintf(", %d of %d up to date", w.Updated, w.Wanted)
 	}
-	if len(templates) > 1 {
-		slices.SortFunc(templates, func(a, b template) int { return cmp.Compare(b.revision, a.revision) })
+	if len(templates) > 1 && templates[0].since.Before(templates[1].since) {
+		l.Text += ", went back to an earlier pod template"
+	} else if len(templates) > 1 {
 		l.Text += fmt.Sprintf(", rolled out %s ago because %s", s.age(templates[0].since),
 			cause(object, templates[1].pod, templates[0].pod))
 	}

@@ -172,8 +172,9 @@ func (i *installation) compare(ctx context.Context) error {
 	i.outdated = ""
 	if revision, _ := strconv.Atoi(crd.Annotations[api.RevisionAnnotation]); revision < api.Revision {
 		i.outdated = fmt.Sprintf("CustomResourceDefinition %s is of an earlier release (revision %d, "+
-			"not %d), so new fields have no effect. Run: kubectl apply --server-side --force-conflicts -f "+
-			"crds.yaml, with the file of this release", crd.Name, revision, api.Revision)
+			"not %d), so new fields have no effect. Run, with crds.yaml of this release: kubectl apply "+
+			"--server-side --force-conflicts -f crds.yaml; or with Helm: helm show crds \"$CHART\" | kubectl "+
+			"apply --server-side --force-conflicts -f -", crd.Name, revision, api.Revision)
 	}
 	if i.outdated != before {
 		klog.FromContext(ctx).Info("Compared the CustomResourceDefinition", "problem", i.outdated)

@@ -173,7 +173,7 @@ func (f facts) fillShort(text string, longest int) string {
 	name, missing, _ := strings.Cut(name, "|")
 	value := f[name]
 	switch name {
-	case "request", "within": // a command needs all of them
+	case "request", "within", "again": // a command needs all of them
 	case "message":
 		value = diagnosis.Ends(value, longest)
 	default:

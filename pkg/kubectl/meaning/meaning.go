@@ -60,6 +60,8 @@ const (
 	ReadOnly Topic = "read-only"
 	// Secret says that a Secret is missing or wrong: see the objects that name one.
 	Secret Topic = "secret"
+	// Registry says that a registry wants a login: see the pull Secrets of the pod.
+	Registry Topic = "registry"
 	// SELinux says that another pod mounts the volume with another label.
 	SELinux Topic = "selinux"
 	// Snapshots says that snapshots keep the volume or share: see the VolumeSnapshotContents.

@@ -1,0 +1,144 @@
+package kubectl
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openstack-csi/csi-operator/pkg/version"
+)
+
+// owner is the object of a tool that has installed others, and may create or change them again.
+type owner struct {
+	// mark is the label or annotation with its name, prefix that of its namespace, "" without one.
+	mark, prefix string
+	// title names it with its namespace. The commands have its name and its namespace: end ends it,
+	// again creates what is missing.
+	title, end, again string
+	// definition is that of its objects, "" without one.
+	definition string
+
+	namespace, name string
+}
+
+const kustomization, helmRelease = "kustomize.toolkit.fluxcd.io", "helm.toolkit.fluxcd.io"
+
+// owners returns those of the tools that docs describe, without names.
+func owners() (all []owner) {
+	for _, mark := range []string{"/tracking-id", "/instance"} {
+		all = append(all, owner{
+			mark: "argocd.argoproj.io" + mark, title: "Application %s of Argo CD",
+			end: "argocd app delete %s", again: "Run: argocd app sync %s",
+			definition: "applications.argoproj.io",
+		})
+	}
+	for _, of := range [][3]string{
+		{kustomization, "Kustomization", ""}, {helmRelease, "HelmRelease", " --force"},
+	} {
+		kind := strings.ToLower(of[1])
+		all = append(all, owner{
+			mark: of[0] + "/name", prefix: of[0] + "/", title: of[1] + " %s of Flux",
+			end: "flux delete " + kind + " %s", again: "Run: flux reconcile " + kind + " %s" + of[2],
+			definition: kind + "s." + of[0],
+		})
+	}
+	return append(all, owner{
+		mark: releaseName, prefix: "meta.helm.sh/release-", title: "Helm release %s",
+		end: "helm uninstall %s", again: `Run: helm upgrade %s "$CHART" --reset-then-reuse-values`,
+	}, owner{
+		mark: "olm.owner", title: "ClusterServiceVersion %s of OLM",
+		end:   "kubectl delete subscription OPERATOR, and csv %s",
+		again: "See " + version.Page("docs/olm.md#install"),
+	})
+}
+
+// ownersOf returns those whose marks an object has. Users may write any text into a mark, and
+// people run commands with it: nobody has such a name.
+func ownersOf(o client.Object) (all []owner) {
+	marks := labels.Merge(o.GetAnnotations(), o.GetLabels())
+	isName := func(text string) bool {
+		return len(validation.IsDNS1123Subdomain(strings.ReplaceAll(text, "_", "."))) == 0
+	}
+	for _, by := range owners() {
+		by.name, _, _ = strings.Cut(marks[by.mark], ":") // the ID of Argo CD continues with the object
+		if by.prefix != "" {
+			by.namespace = marks[by.prefix+"namespace"]
+		}
+		if isName(by.name) && (by.namespace == "" || isName(by.namespace)) {
+			all = append(all, by)
+		}
+	}
+	return all
+}
+
+func (o owner) String() string {
+	return fmt.Sprintf(o.title, strings.TrimPrefix(o.namespace+"/"+o.name, "/"))
+}
+
+// command returns a text about an owner with its name and its namespace.
+func (o owner) command(text string) string {
+	name := o.name
+	if o.namespace != "" {
+		name += " --namespace=" + o.namespace
+	}
+	return strings.Replace(text, "%s", name, 1)
+}
+
+// learn remembers what has installed an object of the operators.
+func (c *cluster) learn(o client.Object) {
+	c.found = true
+	if all := ownersOf(o); c.owner.name == "" && len(all) > 0 {
+		c.owner = all[0]
+	}
+}
+
+// again says how objects of the installation of a driver come back. Only what is in this file knows
+// how an installation is managed.
+func (c *cluster) again(d driver) string {
+	switch {
+	case c.owner.name != "":
+		return c.owner.command(c.owner.again)
+	case c.found || c.onOpenShift():
+		return "Apply the manifests of the operator again"
+	}
+	return `Install it again as before; with Helm: helm install openstack-csi "$CHART" --namespace=` +
+		d.namespace + " --set=" + strings.ToLower(d.title) + ".enabled=true. What CHART is: " +
+		version.Page("docs/helm.md")
+}
+
+// definitions says how missing CustomResourceDefinitions of an operator come back, and then its
+// objects.
+func (c *cluster) definitions(d driver) string {
+	switch again := c.again(d); {
+	case strings.Contains(c.owner.mark, "helm"):
+		return `Run: helm show crds "$CHART" | kubectl apply --server-side --force-conflicts -f -. ` +
+			strings.Replace(again, "Run: ", "Then run: ", 1)
+	case c.found && c.owner.name == "":
+		return "Run: kubectl apply --server-side --force-conflicts -f crds.yaml, with that file of the " +
+			"release. Then apply the manifests of the operator again"
+	default:
+		return again
+	}
+}
+
+// restorer names what would restore the content of a Secret, "" for nothing, and what to do
+// instead.
+func (c *cluster) restorer(secret *corev1.Secret) (by, next string) {
+	if all := ownersOf(secret); len(all) > 0 && all[0].mark != releaseName {
+		return all[0].String(), "change the credentials in what it applies"
+	} else if len(all) > 0 {
+		return all[0].String(), all[0].command(`run helm upgrade %s "$CHART" --reset-then-reuse-values ` +
+			"--set-file=credentials.clouds=clouds.yaml")
+	}
+	if secret.Labels["app.kubernetes.io/managed-by"] == "Helm" {
+		return "Helm", "change the credentials with helm upgrade"
+	}
+	if made := secret.OwnerReferences; len(made) > 0 && !c.onOpenShift() {
+		return made[0].Kind + " " + made[0].Name, "change the credentials in what it reads"
+	}
+	return "", ""
+}
