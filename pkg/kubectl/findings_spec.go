@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -63,7 +64,8 @@ func (s *system) explainRefusal(f *diagnosis.Finding) {
 	isOther := said.Names["webhook"] == "" &&
 		slices.Contains([]fault.Leaf{fault.NotFound, fault.Exists, fault.Conflict}, said.Leaf)
 	if !isOther && m.Stops != "" && m.Next != "" {
-		f.Said, f.Message, f.Next = f.Message, m.Stops, m.Next
+		about := regexp.MustCompile(`^[A-Z]\w+ [\w./-]+: `).FindString(f.Message)
+		f.Said, f.Message, f.Next = f.Message, about+m.Stops, m.Next
 	}
 }
 

@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -138,9 +137,9 @@ func (r *addonsObjects) write(
 		switch {
 		case result.Error == nil:
 		case apierrors.IsForbidden(result.Error):
-			refused = append(refused, result.Error)
+			refused = append(refused, r.failed(flavour.Guest, r.read, result.File, result.Error))
 		default:
-			failed = append(failed, fmt.Errorf("%s: %w", result.File, result.Error))
+			failed = append(failed, r.failed(flavour.Guest, r.read, result.File, result.Error))
 		}
 	}
 	if len(refused) > 0 {
@@ -148,7 +147,7 @@ func (r *addonsObjects) write(
 	}
 	for _, file := range unused {
 		if err := r.remove(ctx, recorder, file); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", file, err))
+			failed = append(failed, r.failed(flavour.Guest, r.read, file, err))
 		} else {
 			r.deleted[file] = true
 		}

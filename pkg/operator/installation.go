@@ -158,6 +158,9 @@ func (i *installation) serve(ctx context.Context, object *unstructured.Unstructu
 	desired.SetResourceVersion(object.GetResourceVersion()) // another one may do the same
 	_, err = i.objects.ApplyStatus(ctx, i.name, desired,
 		metav1.ApplyOptions{Force: true, FieldManager: "installation"})
+	if err != nil {
+		err = fmt.Errorf("recording the installation in %s: %w", i.object, err)
+	}
 	return ignored, err
 }
 
@@ -173,8 +176,8 @@ func (i *installation) compare(ctx context.Context) error {
 	if revision, _ := strconv.Atoi(crd.Annotations[api.RevisionAnnotation]); revision < api.Revision {
 		i.outdated = fmt.Sprintf("CustomResourceDefinition %s is of an earlier release (revision %d, "+
 			"not %d), so new fields have no effect. Run, with crds.yaml of this release: kubectl apply "+
-			"--server-side --force-conflicts -f crds.yaml; or with Helm: helm show crds \"$CHART\" | kubectl "+
-			"apply --server-side --force-conflicts -f -", crd.Name, revision, api.Revision)
+			"--server-side --force-conflicts -f crds.yaml; or with Helm: helm show crds \"$CHART\" | "+
+			"kubectl apply --server-side --force-conflicts -f -", crd.Name, revision, api.Revision)
 	}
 	if i.outdated != before {
 		klog.FromContext(ctx).Info("Compared the CustomResourceDefinition", "problem", i.outdated)

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/openshift/library-go/pkg/operator/resource/resourceapply"
+
 	"github.com/openstack-csi/csi-operator/pkg/bundle"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -55,6 +57,20 @@ func (d *driver) commonLabels() (map[string]string, error) {
 // metadata returns the name, the namespace, the labels and the annotations of an asset.
 func metadata(asset bundle.Asset) (*metav1.PartialObjectMetadata, error) {
 	return decode[metav1.PartialObjectMetadata](asset)
+}
+
+// failed returns an error about the object of an asset with its name. The API server does not
+// always name it, for example not in what admission says.
+func (d *driver) failed(
+	side flavour.Side, read resourceapply.AssetFunc, asset string, err error,
+) error {
+	name := asset
+	if text, failed := read(asset); failed == nil {
+		if o, failed := metadata(bundle.Asset{Name: asset, Data: text}); failed == nil {
+			name = d.cluster.Name(side, o.Kind, o.Namespace, o.Name)
+		}
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // decode decodes the fields of an asset that T has. The generator of assets refuses unknown fields.

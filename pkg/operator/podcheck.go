@@ -228,7 +228,8 @@ func (d *driver) addController(
 		before := built.Spec.Template.DeepCopy()
 		config.ApplyToController(built)
 		client := kube.AppsV1().Deployments(built.Namespace)
-		return before, dryRun(ctx, client, deployed() != nil, built)
+		name := d.cluster.Name(flavour.ControlPlane, "Deployment", built.Namespace, built.Name)
+		return before, dryRun(ctx, client, name, deployed() != nil, built)
 	}})
 }
 
@@ -249,7 +250,8 @@ func (d *driver) addNodes(
 		before := built.Spec.Template.DeepCopy()
 		config.ApplyToNodes(&built.Spec.Template)
 		client := kube.AppsV1().DaemonSets(built.Namespace)
-		return before, dryRun(ctx, client, deployed() != nil, built)
+		name := d.cluster.Name(flavour.Guest, "DaemonSet", built.Namespace, built.Name)
+		return before, dryRun(ctx, client, name, deployed() != nil, built)
 	}})
 }
 
@@ -259,15 +261,21 @@ type writer[T any] interface {
 	Update(context.Context, *T, metav1.UpdateOptions) (*T, error)
 }
 
-// dryRun has the API server validate a workload as it would at its write.
-func dryRun[T any](ctx context.Context, to writer[T], exists bool, workload *T) (err error) {
+// dryRun has the API server validate a workload as it would at its write. Admission does not name
+// it.
+func dryRun[T any](
+	ctx context.Context, to writer[T], name string, exists bool, workload *T,
+) (err error) {
 	all := []string{metav1.DryRunAll}
 	if exists {
 		_, err = to.Update(ctx, workload, metav1.UpdateOptions{DryRun: all})
 	} else {
 		_, err = to.Create(ctx, workload, metav1.CreateOptions{DryRun: all})
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // addPods adds a workload with the containers that CSI-Addons adds to it.

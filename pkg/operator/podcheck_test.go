@@ -136,7 +136,8 @@ func TestRefusedOptionsOfPodsAreReportedWithTheirFields(t *testing.T) {
 		},
 		"{hostAliases: [{ip: 1.2.3.4}]}": {
 			apierrors.NewForbidden(schema.GroupResource{Resource: "daemonsets"}, "node",
-				errors.New("a policy")), `daemonsets "node" is forbidden: a policy`,
+				errors.New("a policy")), "DaemonSet openshift-cluster-csi-drivers/" +
+				`openstack-cinder-csi-driver-node: daemonsets "node" is forbidden: a policy`,
 		},
 		"{resources: {csi: {}}}": {nil, `resources[csi]: Unsupported value: "csi": supported values: ` +
 			`"csi-driver", "csi-liveness-probe", "csi-node-driver-registrar"`},

@@ -3,11 +3,13 @@ package operator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
@@ -44,6 +46,8 @@ type podReasons struct {
 	get func() metav1.Object
 	// hosted says that Deployments are in the management cluster, and the conditions in a guest.
 	hosted bool
+	// object is the name of the workload in messages.
+	object string
 
 	read            time.Time
 	reason, message string
@@ -51,6 +55,16 @@ type podReasons struct {
 	// unsettled is true if a condition of the last sync reports a problem of the workload.
 	since                  time.Time
 	progressing, unsettled bool
+}
+
+// named returns the error of a request of library-go, which says what the API server says, with the
+// name of the workload. Other errors name what they are about.
+func (r *podReasons) named(err error) error {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || status.Error() != err.Error() {
+		return err
+	}
+	return fmt.Errorf("%s: %w", r.object, err)
 }
 
 func (d *driver) workloadClient(

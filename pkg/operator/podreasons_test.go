@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
@@ -225,4 +227,15 @@ func TestOnlyAnUnsettledWorkloadIsReadEachMinute(t *testing.T) {
 			assert.Check(t, is.Equal(want, inner.syncs), "unsettled: %v", unsettled)
 		})
 	}
+}
+
+// What admission says does not name the object.
+func TestErrorsOfWorkloadsNameThem(t *testing.T) {
+	t.Parallel()
+	r := &podReasons{object: "DaemonSet ns/node"}
+	denied := apierrors.NewApplyConflict(nil, "a webhook denied the request")
+	assert.Check(t, is.Error(r.named(denied), "DaemonSet ns/node: a webhook denied the request"))
+	assert.Check(t, apierrors.IsConflict(r.named(denied)))
+	named := fmt.Errorf("writing the status of X: %w", denied)
+	assert.Check(t, r.named(named) == named && r.named(nil) == nil) //nolint:errorlint // the same
 }

@@ -28,6 +28,7 @@ import (
 type staticObjects struct {
 	*driver
 	controller string
+	side       flavour.Side
 	kube       kubernetes.Interface
 	clients    *resourceapply.ClientHolder
 	cache      resourceapply.ResourceCache
@@ -57,7 +58,8 @@ func (o staticObject) rbac() string {
 func (d *driver) newStaticObjects(name string, side flavour.Side) *staticObjects {
 	clients := d.cluster.Side(side)
 	return &staticObjects{
-		driver: d, controller: name, kube: clients.Kube, cache: resourceapply.NewResourceCache(),
+		driver: d, controller: name, side: side, kube: clients.Kube,
+		cache: resourceapply.NewResourceCache(),
 		clients: (&resourceapply.ClientHolder{}).WithKubernetes(clients.Kube).
 			WithDynamicClient(clients.Dynamic),
 	}
@@ -108,7 +110,7 @@ func (s *staticObjects) applyOne(
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", asset, err)
+	return s.failed(s.side, s.read, asset, err)
 }
 
 // report writes the condition about an error, and returns both errors.

@@ -158,3 +158,13 @@ func TestFailedPortRepairIsReportedAndDelaysNoWorkload(t *testing.T) {
 	assert.Check(t, is.Equal(got.Status, opv1.ConditionTrue))
 	assert.Check(t, is.Contains(got.Message, want))
 }
+
+// The API server does not always name the object that it refuses.
+func TestRefusedObjectsAreNamed(t *testing.T) {
+	t.Parallel()
+	d := assembled(t, flavour.Standalone, plugins()...)[0]
+	kube := d.cluster.Side(flavour.Guest).Kube.(*fake.Clientset)
+	refuse(&kube.Fake, "create", "serviceaccounts", errors.New("a webhook denied the request"))
+	err := syncer(t, d, d.guestStaticResources)()
+	assert.Check(t, is.Regexp(`ServiceAccount openshift-[\w-]+/[\w-]+: a webhook denied`, err.Error()))
+}

@@ -41,6 +41,7 @@ func (d *driver) controllerService(name string) (factory.Controller, error) {
 		}
 		return nil
 	})
+	reasons.object = d.cluster.Name(flavour.ControlPlane, "Deployment", object.Namespace, object.Name)
 	inner := deploymentcontroller.NewDeploymentController(name, asset.Data, d.events, client,
 		clients.Kube, deployments, nil, hook.Manifest(d.cluster), changes...)
 	return d.workloadController(inner, factory.ControllerInstanceName(name, "Deployment"), reasons,
@@ -66,6 +67,7 @@ func (d *driver) nodeService(name string) (factory.Controller, error) {
 		}
 		return nil
 	})
+	reasons.object = d.cluster.Name(flavour.Guest, "DaemonSet", object.Namespace, object.Name)
 	inner := nodeservice.NewCSIDriverNodeServiceController(name, asset.Data, d.events, client,
 		clients.Kube, daemonSets, nil, changes...)
 	return d.workloadController(inner, factory.ControllerInstanceName(name, "CSIDriverNodeService"),
@@ -91,7 +93,7 @@ func (d *driver) workloadController(
 		configured := d.cluster.Configured.Lowest()
 		err := d.checkPods(ctx)
 		if err == nil {
-			err = inner.Sync(ctx, syncCtx)
+			err = reasons.named(inner.Sync(ctx, syncCtx))
 		}
 		if err == nil && !reasons.unsettled {
 			completes(configured)

@@ -75,5 +75,8 @@ func (c *secretSyncController) write(
 		Type: corev1.SecretTypeOpaque,
 		Data: data,
 	})
-	return err
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", c.written.Name, err)
+	}
+	return nil
 }
