@@ -148,7 +148,7 @@ func TestWaitEndsWhenDriversAreReady(t *testing.T) {
 	o := repaired(t, func(int32) {})
 	code, stdout, stderr := run(t, o, false, "status", "manila", "--wait")
 	const progress = "Manila: the operator does not run, so conditions may be out of date. Check " +
-		"Deployment openshift-cluster-csi-drivers/manila-csi-driver-operator\n"
+		"Deployment openshift-cluster-csi-drivers/manila-csi-driver-operator, which does not exist\n"
 	assert.Check(t, code == exitOK && !strings.Contains(stdout, "!!"), "code %d:\n%s", code, stdout)
 	assert.Check(t, is.DeepEqual(progress, stderr), "progress")
 	o = withoutOperator(t).options(t)

@@ -150,7 +150,7 @@ func (s *system) noNamespace() diagnosis.Finding {
 	}
 	if s.namespace != nil {
 		f.Message, f.Since = s.terminating(s.namespace), *s.namespace.DeletionTimestamp
-		f.Next = "Wait until it is gone. " + s.guest.again(s.of)
+		f.Next = "Wait until it is gone. " + f.Next
 	}
 	return f
 }
@@ -162,6 +162,9 @@ func (s *system) noOperator() diagnosis.Finding {
 		Severity: Problem, Type: operatorAbsent, Reason: "NoLeader", Runbook: runbookAbsent,
 		Message: "the operator does not run, so conditions may be out of date. Check Deployment " +
 			s.operatorName,
+	}
+	if s.operator == nil && !s.hidden["Deployments"] {
+		f.Message, f.Next = f.Message+", which does not exist", s.guest.again(s.of)
 	}
 	if name, expires := holder(s.operatorLease); name != "" {
 		f.Since = metav1.NewTime(expires)
@@ -218,8 +221,7 @@ func (s *system) leaderless(sidecar diagnosis.Sidecar) *diagnosis.Finding {
 	case !hosted && !s.hidden["Pods"] && !slices.Contains(namesOf(s.pods), name):
 		f.Since = metav1.NewTime(lease.Spec.RenewTime.Time)
 		f.Message = fmt.Sprintf("%s: Lease %s belongs to pod %s, which is gone. The Lease is free in %s",
-			none, lease.Name, name,
-			duration.HumanDuration(-s.clock.Since(expires)))
+			none, lease.Name, name, duration.HumanDuration(-s.clock.Since(expires)))
 	default:
 		return nil
 	}

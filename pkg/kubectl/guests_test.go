@@ -90,7 +90,8 @@ func TestAllGuestsPrintsTheWorstFirst(t *testing.T) {
 		code, stdout, stderr := run(t, o, false, "status", "--all-guests")
 		const want = `  !!  clusters-gone/gone: Cinder: the operator does not run, so conditions may
       be out of date. Check Deployment
-      clusters-gone/openstack-cinder-csi-driver-operator (and 1 more)
+      clusters-gone/openstack-cinder-csi-driver-operator, which does not exist
+      (and 1 more)
       ` + "https://github.com/openstack-csi/csi-operator/blob/main/docs/runbooks.md" +
 			`#openstackcsioperatorabsent
   !!  clusters-quotes/quotes: Secret clusters-quotes/admin-kubeconfig contains

@@ -173,9 +173,8 @@ func nearby(links []Link, cause *Link) (marked []Link) {
 // repeats returns whether a link says the same as another one: that the same object is missing,
 // that OpenStack refused the login, or with the same words.
 func (l Link) repeats(other Link) bool {
-	isSame := func(a, b string) bool { return a != "" && strings.Contains(a, b) && b != "" }
-	return l.missing != "" && l.missing == other.missing || isSame(l.Text, other.Text) ||
-		isSame(other.Text, l.Text) || l.rank == meaning.LoginRefused && other.rank == l.rank
+	return l.missing != "" && l.missing == other.missing || strings.Contains(l.Text, other.Text) ||
+		strings.Contains(other.Text, l.Text) || l.rank == meaning.LoginRefused && other.rank == l.rank
 }
 
 // about puts in front of the texts of links which object they are about.
