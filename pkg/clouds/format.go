@@ -1,6 +1,7 @@
 package clouds
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -35,12 +36,8 @@ func (f *format) text() string {
 }
 
 func (f *format) fault(at string, node *yaml.Node, want string) {
-	at = strings.TrimPrefix(at, ".")
-	if at == "" {
-		at = "the text"
-	}
-	f.faults = append(f.faults, fmt.Sprintf("%s (line %d) must be %s, and is %s", at, node.Line, want,
-		position.Shape(node)))
+	f.faults = append(f.faults, fmt.Sprintf("%s (line %d) must be %s, and is %s",
+		cmp.Or(strings.TrimPrefix(at, "."), "the text"), node.Line, want, position.Shape(node)))
 }
 
 // check compares a node with a type.

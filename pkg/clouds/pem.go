@@ -142,14 +142,10 @@ func faultOf(bundle string, begin, end pemMark) string {
 	case begin.before != "":
 		return "is indented, or follows other text" + strangeIn(begin.before) + ": start its lines at " +
 			"their beginning, and remove what precedes them"
-	case end.text == "":
+	case end.text == "", end.begins:
 		return "has no end. Copy it again, up to " + endMark
-	case end.begins:
-		return fmt.Sprintf("has no end before line %d: write %s above that line", end.line, endMark)
 	case end.text != endMark:
 		return fmt.Sprintf(hyphens, end.line, endMark)
-	case !strings.Contains(body, "\n") && strings.Contains(body, "\r"):
-		return "ends its lines with U+000D (a carriage return) alone: end them with U+000A (a line feed)"
 	case !strings.Contains(body, "\n"):
 		return "is in one line: write it with its line breaks"
 	case end.before != "":

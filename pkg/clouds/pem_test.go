@@ -29,6 +29,8 @@ func TestEachBlockOfPEMThatIsNotReadIsNamed(t *testing.T) {
 		"> " + strings.ReplaceAll(ca, "\n", "\n> "):   "block {block} (line {first}) is indented, or",
 		"\ufeff" + ca:                                         "or follows other text, U+FEFF (an",
 		strings.TrimSuffix(ca, end+"\n"):                      "block {block} (line {first}) has no end",
+		strings.ReplaceAll(ca, "\n", "\r"):                    "block {block} (line {first}) is in one",
+		strings.Replace(ca, end, end+" end", 1):               "line {last} must contain nothing beside",
 		strings.TrimSpace(ca) + ca:                            "line {last} contains the end of",
 		strings.Replace(ca, "\n"+end, end, 1):                 "line {before} must begin with " + end,
 		strings.Replace(ca, "\nMII", "\nMII\u200b", 1):        "line {second} contains what is no",
