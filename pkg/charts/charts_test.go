@@ -86,11 +86,13 @@ secret:
     ca.crt: no certificate
 storageClass:
   enabled: false
+  delete: {parameters: {csi.storage.k8s.io/fstype: xfs}}
   custom: |
     ---
     kind: StorageClass
     metadata: {name: sas, annotations: {storageclass.kubernetes.io/is-default-class: 'true'}}
     reclaimPolicy: Retain
+    deletionPolicy: Delete
     mountOptions: [noatime]
     parameters: {type: SAS, csi.storage.k8s.io/fstype: xfs, availability: nova}
     ---
@@ -113,7 +115,7 @@ storageClass:
     parameters: {share: /a}
     ---
     kind: VolumeSnapshotClass
-    metadata: {name: snapshots}
+    metadata: {name: snapshots, annotations: {snapshot.storage.kubernetes.io/is-default-class: 'true'}}
 `
 
 func TestFileOfCinder(t *testing.T) {
@@ -167,7 +169,11 @@ func TestFileOfCinder(t *testing.T) {
 		"Cinder: csi.unknown.value: docs/charts.md knows no such value",
 		"Cinder: csi.plugin.nodePlugin.podLabels: cinder.spec.pods.node.labels is not taken over: ",
 		"StorageClass others: The parameter other has no equal",
+		"parameters.csi.storage.k8s.io/fstype: docs/charts.md knows no such value. Its equal is fsType",
+		"StorageClass sas: Kubernetes ignores its deletionPolicy, which is no field of a StorageClass. " +
+			"Its reclaimPolicy is Retain",
 		"VolumeSnapshotClass snapshots: It stays yours",
+		"VolumeSnapshotClass snapshots, standard-csi: If several are the default",
 		"StorageClass zoned: Its allowedTopologies have no equal, so the class stays yours: keep it",
 		"StorageClass nfs: It is of driver nfs.csi.k8s.io, so the class stays yours: keep it",
 		"Cinder: storageClass.enabled: The operator creates the StorageClass standard-csi beside yours",
@@ -288,7 +294,8 @@ shareProtocols:
 	}
 	assert.Check(t, is.Contains(remarks, "CEPHFS is not served here"))
 	assert.Check(t, is.Contains(remarks, "login: It is in Secrets that StorageClasses name"))
-	const several = `secret: {enabled: true, data: {cloud.conf: "[Global]\n[Global \"a\"]\nregion=b"}}`
+	const several = `secret: {enabled: true, data: {cloud.conf: "[Global]\n[Global \"a\"]\nregion=b"}}
+storageClass: {custom: '{kind: StorageClass, metadata: {name: c}, parameters: {cloud: a}}'}`
 	for text, want := range map[string]string{
 		"driverName: shares.example.org":                                    "keep this installation",
 		"shareProtocols: [{protocolSelector: CEPHFS}]":                      "only CephFS",
@@ -297,7 +304,8 @@ shareProtocols:
 		"- a":                             "contains no values",
 		"a: [":                            "is not valid YAML at line 1",
 		"clusterID: a\n---\nclusterID: b": "several releases for Cinder",
-		several:                           "several clouds",
+		several: `several clouds ([Global], [Global "a"]), and a driver here serves one: keep the other ` +
+			"chart while volumes are in several. StorageClass c names a",
 	} {
 		v, err := New()
 		assert.NilError(t, err)

@@ -22,6 +22,9 @@ func (v *Values) AddClasses(kind choice.Kind, classes []storagev1.StorageClass) 
 		} else if reserved {
 			other = ""
 		}
+		if cloud := class.Parameters["cloud"]; cloud != "" {
+			v.named += ". " + about + " names " + cloud
+		}
 		if other != "" {
 			v.Remark(about, "%s, so the class stays yours: keep it.", other)
 			continue
@@ -83,6 +86,19 @@ func entryOf(kind choice.Kind, class *storagev1.StorageClass) (entry map[string]
 		}
 	}
 	return entry, other
+}
+
+// equalIn names the equal of a parameter of a StorageClass among values, "" for other values.
+func equalIn(kind choice.Kind, name string) string {
+	_, parameter, _ := strings.Cut(name, ".parameters.")
+	entry, _ := entryOf(kind, &storagev1.StorageClass{Parameters: map[string]string{parameter: "{}"}})
+	for field, value := range entry {
+		if field != "name" && value != "default" {
+			return " Its equal is " + field + " of an entry of " + lower(kind) + ".spec.classes. A " +
+				"StorageClass that exists keeps its own."
+		}
+	}
+	return ""
 }
 
 // AddCSIDriver keeps how Kubernetes uses the driver.

@@ -3,6 +3,7 @@ package charts
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -62,8 +63,10 @@ func (v *Values) AddConf(source string, texts [][]byte, read Reader) error {
 	}
 	c.addTo(v, source)
 	if len(c.Global) > 1 {
-		return fmt.Errorf("%s names several clouds, and a driver here serves one: keep the other "+
-			"chart while volumes are in several", source)
+		names := strings.Join(slices.Sorted(maps.Keys(c.Global)), `"], [Global "`)
+		return fmt.Errorf("%s names several clouds (%s), and a driver here serves one: keep the other "+
+			"chart while volumes are in several%s", source,
+			strings.ReplaceAll(`[Global "`+names+`"]`, ` ""`, ""), v.named)
 	}
 	login := &options{}
 	for name, only := range c.Global {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/netip"
 	"path"
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
 	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
@@ -75,6 +77,18 @@ func isOn(values map[string]any, name string, usual bool) bool {
 	return usual
 }
 
+// DefaultSnapshots is the annotation of a default VolumeSnapshotClass, Snapshots the name of that of
+// the operator of Cinder, and TwoDefaults what is wrong with another one.
+const (
+	DefaultSnapshots = "snapshot.storage.kubernetes.io/is-default-class"
+	Snapshots        = "standard-csi"
+	TwoDefaults      = "If several are the default, snapshots that name none fail. Remove the " +
+		"annotation " + DefaultSnapshots + " from all but one"
+)
+
+// unknown matches what a strict decoder says about a field.
+var unknown = regexp.MustCompile(`unknown field "([^"]*)"`)
+
 func (v *Values) classesOf(values map[string]any) (all []storagev1.StorageClass) {
 	if isOn(values, "storageClass.enabled", true) {
 		for _, policy := range []corev1.PersistentVolumeReclaimPolicy{"Delete", "Retain"} {
@@ -90,12 +104,20 @@ func (v *Values) classesOf(values map[string]any) (all []storagev1.StorageClass)
 	for text := range strings.SplitSeq("\n"+custom, "\n---") {
 		var class storagev1.StorageClass
 		_ = kyaml.Unmarshal([]byte(text), &class) // what is no object has no kind
-		switch class.Kind {
+		switch about := class.Kind + " " + class.Name; class.Kind {
 		case "":
 		case "StorageClass":
 			all = append(all, class)
+			err := kyaml.UnmarshalStrict([]byte(text), &class)
+			if found := unknown.FindStringSubmatch(fmt.Sprint(err)); found != nil {
+				v.Remark(about, "Kubernetes ignores its %s, which is no field of a StorageClass. Its "+
+					"reclaimPolicy is %s.", found[1], ptr.Deref(class.ReclaimPolicy, "Delete"))
+			}
 		case "VolumeSnapshotClass":
-			v.Remark(class.Kind+" "+class.Name, "It stays yours: keep it.")
+			v.Remark(about, "It stays yours: keep it.")
+			if class.Annotations[DefaultSnapshots] == "true" {
+				v.Remark(about+", "+Snapshots, TwoDefaults+".")
+			}
 		default:
 			v.Remark("Cinder: storageClass.custom", "%s %s goes with the release of the chart: create it "+
 				"again", class.Kind, class.Name)

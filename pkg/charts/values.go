@@ -24,6 +24,8 @@ type Values struct {
 	content map[string]any
 	notes   []note
 	rows    []Row
+	// named says which StorageClasses name a cloud of several.
+	named string
 	// added are the drivers for which a file contains values of a chart.
 	added map[choice.Kind]bool
 	// logins are those that were found, by driver, and trusted other CAs that the drivers trust.
@@ -196,7 +198,7 @@ func (v *Values) walk(kind choice.Kind, name string, value any, usual any) {
 			v.walk(kind, strings.TrimPrefix(name+"."+step, "."), below[step], defaults[step])
 		}
 	case value != nil && !reflect.DeepEqual(value, usual):
-		v.Remark(title(kind)+": "+name, "docs/charts.md knows no such value.")
+		v.Remark(title(kind)+": "+name, "docs/charts.md knows no such value.%s", equalIn(kind, name))
 	}
 }
 

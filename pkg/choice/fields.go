@@ -14,6 +14,9 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
+// NoSuchField is the advice about a field that nothing is known about, before the names of others.
+const NoSuchField = ": remove it, or write one of the fields here: "
+
 // ofOtherKind returns a note about a field that only another kind has, "" about another field.
 func (c *checker) ofOtherKind(t reflect.Type, name string) string {
 	for _, f := range Fields("", t) {
@@ -31,7 +34,7 @@ func suggestion(kind Kind, t reflect.Type, name string) string {
 	if best := position.Similar(known, name); best != "" {
 		return fmt.Sprintf(": did you mean %q?", best)
 	}
-	isSpelled := func(known string) bool { return isSpelling(known, name) }
+	isSpelled := func(known string) bool { return position.IsSpelling(known, name) }
 	if i := slices.IndexFunc(known, isSpelled); i >= 0 {
 		return ": here it is called " + known[i]
 	}
@@ -72,19 +75,6 @@ func parentsOf(
 		parents, nearest = append(parents, parent), depth
 	}
 	return parents, len(parents) > 0 && nearest == 0
-}
-
-// isSpelling returns whether a name is another spelling of a known one: with other separators, in
-// capitals or in the singular. More may surround a known name of several words, as in the names of
-// parameters of StorageClasses.
-func isSpelling(known, name string) bool {
-	plain := func(text string) string {
-		text = strings.ReplaceAll(strings.ReplaceAll(text, "-", ""), "_", "")
-		return strings.TrimSuffix(strings.ToLower(text), "s")
-	}
-	severalWords := strings.ToLower(known) != known
-	return plain(name) == plain(known) ||
-		severalWords && strings.Contains(plain(name), plain(known))
 }
 
 // around returns what to do about a key that is no field but contains fields of its own level, or

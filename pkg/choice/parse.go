@@ -277,7 +277,7 @@ func (c *checker) checkStruct(node *yaml.Node, t reflect.Type, at *field.Path) {
 		if found < 0 {
 			c.fault(key.Line, nil, "unknown field %q%s", at.Child(key.Value),
 				cmp.Or(around(key, node.Content[i+1], known), c.ofOtherKind(t, key.Value),
-					suggestion(c.kind, t, key.Value), ": remove it. The fields here are "+
+					suggestion(c.kind, t, key.Value), NoSuchField+
 						strings.Join(names(c.kind, t), ", ")))
 			continue
 		}

@@ -69,7 +69,7 @@ pods:
 `
 
 // remove is about an unknown field at the top.
-const remove = ": remove it. The fields here are apiVersion, kind, driver, types, defaultClass, " +
+const remove = choice.NoSuchField + "apiVersion, kind, driver, types, defaultClass, " +
 	"class, classes, topology, exportLocations, kubeletDir, csiDriver, " +
 	"pods, claimAnnotations, sidecars, csiAddons"
 

@@ -99,8 +99,8 @@ func (c *fileContents) check() (configs []*choice.Config, faults []choice.Fault,
 			switch {
 			case i < 0:
 				faults = append(faults, f)
-			case strings.Contains(f.Problem, "did you mean"), strings.Contains(f.Problem, "move it to"),
-				strings.Contains(faults[i].Problem, ": remove it. The fields here"):
+			case strings.Contains(f.Problem, "did you mean"), strings.Contains(f.Problem, `": move `),
+				strings.Contains(faults[i].Problem, choice.NoSuchField):
 				faults[i] = f
 			}
 		}

@@ -191,13 +191,26 @@ func (j *judged) adviceFor(mapping *yaml.Node, at []string, name string, known [
 			}
 		}
 	}
-	if right := j.nearest(name, at); len(right) > 0 {
+	isSpelled := func(known string) bool { return position.IsSpelling(known, name) }
+	right, meant := j.nearest(name, at), position.Similar(known, name)
+	if i := slices.IndexFunc(known, isSpelled); i >= 0 && j.places[name] == nil {
+		right, meant = nil, known[i]
+	}
+	value, _, _ := below(mapping, name, "")
+	switch moves := j.moves(value, at); {
+	case len(right) > 0:
 		return ": move it to " + strings.Join(right, " or ")
-	}
-	if meant := position.Similar(known, name); meant != "" {
+	case meant != "":
 		return fmt.Sprintf(": did you mean %q?", meant)
+	case len(moves) > 0:
+		return ": move " + strings.Join(moves, ", ")
+	case name == "allowVolumeExpansion":
+		return ": remove it. Volumes can always grow"
+	case name == "deletionPolicy":
+		return ": StorageClasses have a reclaimPolicy. The operator keeps the deletionPolicy of a " +
+			"VolumeSnapshotClass: set it there"
 	}
-	return ": remove it. The fields here are " + strings.Join(known, ", ")
+	return choice.NoSuchField + strings.Join(known, ", ")
 }
 
 func typesOf(wanted []string) string {

@@ -35,3 +35,16 @@ func Similar(names []string, name string) string {
 	}
 	return slices.MaxFunc(similar, func(a, b string) int { return shared(a) - shared(b) })
 }
+
+// IsSpelling returns whether a name is another spelling of a known one: with other separators, in
+// capitals or in the singular. More may surround a known name of several words, as in the names of
+// parameters of StorageClasses.
+func IsSpelling(known, name string) bool {
+	plain := func(text string) string {
+		text = strings.ReplaceAll(strings.ReplaceAll(text, "-", ""), "_", "")
+		return strings.TrimSuffix(strings.ToLower(text), "s")
+	}
+	severalWords := strings.ToLower(known) != known
+	return plain(name) == plain(known) ||
+		severalWords && strings.Contains(plain(name), plain(known))
+}
