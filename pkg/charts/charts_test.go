@@ -115,7 +115,9 @@ storageClass:
     parameters: {share: /a}
     ---
     kind: VolumeSnapshotClass
-    metadata: {name: snapshots, annotations: {snapshot.storage.kubernetes.io/is-default-class: 'true'}}
+    metadata:
+      name: snapshots
+      annotations: {snapshot.storage.kubernetes.io/is-default-class: 'true'}
 `
 
 func TestFileOfCinder(t *testing.T) {
@@ -173,7 +175,7 @@ func TestFileOfCinder(t *testing.T) {
 		"StorageClass sas: Kubernetes ignores its deletionPolicy, which is no field of a StorageClass. " +
 			"Its reclaimPolicy is Retain",
 		"VolumeSnapshotClass snapshots: It stays yours",
-		"VolumeSnapshotClass snapshots, standard-csi: If several are the default",
+		"VolumeSnapshotClass snapshots, standard-csi of the operator: If several are the default",
 		"StorageClass zoned: Its allowedTopologies have no equal, so the class stays yours: keep it",
 		"StorageClass nfs: It is of driver nfs.csi.k8s.io, so the class stays yours: keep it",
 		"Cinder: storageClass.enabled: The operator creates the StorageClass standard-csi beside yours",
@@ -304,8 +306,8 @@ storageClass: {custom: '{kind: StorageClass, metadata: {name: c}, parameters: {c
 		"- a":                             "contains no values",
 		"a: [":                            "is not valid YAML at line 1",
 		"clusterID: a\n---\nclusterID: b": "several releases for Cinder",
-		several: `several clouds ([Global], [Global "a"]), and a driver here serves one: keep the other ` +
-			"chart while volumes are in several. StorageClass c names a",
+		several: `several clouds ([Global], [Global "a"]), and a driver here serves one: keep the ` +
+			"other chart while volumes are in several. StorageClass c names a",
 	} {
 		v, err := New()
 		assert.NilError(t, err)

@@ -77,8 +77,8 @@ func isOn(values map[string]any, name string, usual bool) bool {
 	return usual
 }
 
-// DefaultSnapshots is the annotation of a default VolumeSnapshotClass, Snapshots the name of that of
-// the operator of Cinder, and TwoDefaults what is wrong with another one.
+// DefaultSnapshots is the annotation of a default VolumeSnapshotClass, Snapshots the name of that
+// of Cinder's operator, and TwoDefaults what is wrong with another one.
 const (
 	DefaultSnapshots = "snapshot.storage.kubernetes.io/is-default-class"
 	Snapshots        = "standard-csi"
@@ -116,7 +116,7 @@ func (v *Values) classesOf(values map[string]any) (all []storagev1.StorageClass)
 		case "VolumeSnapshotClass":
 			v.Remark(about, "It stays yours: keep it.")
 			if class.Annotations[DefaultSnapshots] == "true" {
-				v.Remark(about+", "+Snapshots, TwoDefaults+".")
+				v.Remark(about+", "+Snapshots+" of the operator", TwoDefaults+".")
 			}
 		default:
 			v.Remark("Cinder: storageClass.custom", "%s %s goes with the release of the chart: create it "+

@@ -440,9 +440,13 @@ func TestKeysOfTheSecretAreNamedIfTheLoginIsIncomplete(t *testing.T) {
 		"lacks password. Key secure.yaml is not read: move its content into clouds.yaml": {
 			clouds.Key: []byte(auth(userByID)), "secure.yaml": []byte("s3cr3t"),
 		},
-		"Secret ns/name has no key clouds.yaml; its keys are (a name that is not printed), x": {
-			"x": nil, "a b": nil,
+		"Secret ns/name has no key clouds.yaml; its keys are (a name that is not printed), x. " +
+			"Write a clouds.yaml into this key": {"x": nil, "a b": nil},
+		"its keys are cloud.conf. With a copy of key cloud.conf, kubectl openstack-csi check --values " +
+			"-f cloud.conf prints the clouds.yaml of the same login: write that into this key": {
+			"cloud.conf": []byte("[Global]\nauth-url = https://k:5000/v3\n"),
 		},
+		"Rename cloud.yaml to clouds.yaml": {"cloud.yaml": []byte(cloudsText)},
 	} {
 		_, err := clouds.Content{Name: "Secret ns/name", Data: data}.Login()
 		assert.Check(t, err != nil && strings.HasSuffix(err.Error(), want), "got %v, want %s", err, want)

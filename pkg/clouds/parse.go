@@ -53,8 +53,8 @@ func (c Content) Login() (*Login, error) {
 		for _, name := range slices.Sorted(maps.Keys(c.Data)) {
 			keys = append(keys, key{name: name})
 		}
-		return nil, c.wrong(fmt.Errorf("%s has no key %s%s", c.Name, Key,
-			others("its keys are", keys)))
+		return nil, c.wrong(fmt.Errorf("%s has no key %s%s. %s", c.Name, Key,
+			others("its keys are", keys), c.instead(keys)))
 	}
 	source := fmt.Sprintf("key %s of %s", Key, c.Name)
 	refused := func(err error) error {

@@ -16,15 +16,34 @@ import (
 const expected = "it must begin with clouds, below it the name of an entry such as openstack, " +
 	"and below that auth, each indented"
 
+// converts says how a file of another format becomes a clouds.yaml.
+const converts = "kubectl openstack-csi check --values -f cloud.conf prints the clouds.yaml of " +
+	"the same login"
+
+// instead says what to do about a Secret without the key for a clouds.yaml.
+func (c Content) instead(keys []key) string {
+	for _, k := range keys {
+		switch other := position.Recognize(c.Data[k.name], position.Secret); {
+		case other.What == position.CloudsYAML:
+			return "Rename " + Printable(k.name) + " to " + Key
+		case strings.HasPrefix(other.What, position.Settings):
+			return "With a copy of key " + Printable(k.name) + ", " + converts + ": write that into this key"
+		}
+	}
+	return "Write a clouds.yaml into this key"
+}
+
 // otherText returns what a text is that is no clouds.yaml, with what to do, "" if it is unknown.
 func otherText(text []byte) string {
 	other := position.Recognize(text, position.Secret)
-	switch other.What {
-	case "", position.CloudsYAML, position.OtherValues:
+	switch {
+	case slices.Contains([]string{"", position.CloudsYAML, position.OtherValues}, other.What):
 		return ""
-	case position.OpenRC:
+	case strings.HasPrefix(other.What, position.Settings):
+		other.Advice = converts
+	case other.What == position.OpenRC:
 		other.Advice = "use the clouds.yaml that the dashboard offers beside it"
-	case position.Certificate:
+	case other.What == position.Certificate:
 		other.Advice = "write it into key " + CAKey + ", and the clouds.yaml into this one"
 	}
 	return other.Instead("a clouds.yaml", expected)

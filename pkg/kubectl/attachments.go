@@ -52,6 +52,9 @@ func (s *session) attachments(ctx context.Context) []storagev1.VolumeAttachment 
 
 // stuck says why a VolumeAttachment is not done, or not undone.
 func (s *session) stuck(ctx context.Context, a storagev1.VolumeAttachment) []Link {
+	if gone := s.uninstalled(ctx, a.Spec.Attacher); gone != nil {
+		return gone
+	}
 	f := &claimFacts{session: s, claim: &corev1.PersistentVolumeClaim{}}
 	f.sys = s.systemOf(ctx, a.Spec.Attacher)
 	name := ptr.Deref(a.Spec.Source.PersistentVolumeName, "")
@@ -108,6 +111,9 @@ func serverOf(a *storagev1.VolumeAttachment) string {
 func (f *claimFacts) attachment(
 	ctx context.Context, node string, said []corev1.Event, since time.Time,
 ) (links []Link) {
+	if gone := f.uninstalled(ctx, driverOf(f.volume)); gone != nil {
+		return gone
+	}
 	w := work{
 		fails:   fmt.Sprintf("volume %s cannot be attached to node %s", f.handle(), node),
 		reasons: []string{"FailedAttachVolume"}, knows: f.sys.knows(), runbook: runbookOperations,

@@ -59,6 +59,9 @@ func (s *session) addTo(ctx context.Context, v *charts.Values, n *neighbour) err
 		v.Remark(n.title, "Do not uninstall Helm release %s: docs/from-charts.md says how to replace it "+
 			"while pods use volumes", name)
 	}
+	for _, text := range s.doubleDefault(ctx, n.driver) {
+		v.Remark(n.title, "%s.", text)
+	}
 	n.addOwners(v)
 	return s.addLogin(ctx, v, n, ca)
 }

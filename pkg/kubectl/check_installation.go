@@ -123,6 +123,11 @@ func (s *session) checkInstallation(ctx context.Context) []Link {
 				"they are optional"))
 	}
 	links = append(links, s.controllers(all)...)
+	for _, d := range s.guest.drivers() {
+		for _, text := range s.doubleDefault(ctx, d) {
+			links = append(links, linkf(Warning, "%s", text))
+		}
+	}
 	if onKubernetes { // OpenShift fixes the folder
 		links = append(links, kubelet(all, nodes))
 	}

@@ -25,10 +25,9 @@ func nodeLinks(nodes []corev1.Node) []Link {
 		if err == nil && kubelet.LessThan(least) {
 			old = append(old, n.Name)
 		}
-		switch cloud, _, known := strings.Cut(n.Spec.ProviderID, "://"); {
-		case !known:
+		if isForeign, known := foreignTo(n.Spec.ProviderID); !known {
 			unknown = append(unknown, n.Name)
-		case cloud != "openstack":
+		} else if isForeign {
 			foreign = append(foreign, n.Name+" ("+n.Spec.ProviderID+")")
 		}
 	}
@@ -56,4 +55,10 @@ func instances(all int, foreign, unknown []string) Link {
 			use)
 	}
 	return linkf(OK, "all %d nodes are instances of OpenStack", all)
+}
+
+// foreignTo returns whether the providerID of a node names another cloud than OpenStack, if any.
+func foreignTo(providerID string) (isForeign, known bool) {
+	cloud, _, known := strings.Cut(providerID, "://")
+	return known && cloud != "openstack", known
 }

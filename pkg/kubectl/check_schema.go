@@ -207,7 +207,7 @@ func (j *judged) adviceFor(mapping *yaml.Node, at []string, name string, known [
 	case name == "allowVolumeExpansion":
 		return ": remove it. Volumes can always grow"
 	case name == "deletionPolicy":
-		return ": StorageClasses have a reclaimPolicy. The operator keeps the deletionPolicy of a " +
+		return ": for volumes set reclaimPolicy. The operator keeps the deletionPolicy of a " +
 			"VolumeSnapshotClass: set it there"
 	}
 	return choice.NoSuchField + strings.Join(known, ", ")

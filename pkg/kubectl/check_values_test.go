@@ -351,7 +351,7 @@ func TestValuesAreRefused(t *testing.T) {
 		"Manila: it serves only CephFS":               replace(nfs, "cephfs.manila.csi.openstack.org"),
 		"Manila: the driver has the name shares.example.org, and PersistentVolumes keep it": replace(
 			nfs, "shares.example.org"),
-		`names several clouds ([Global], [Global "b"]), and a driver here serves one: keep the`: func(all objects) {
+		`names several clouds ([Global], [Global "b"]), and a driver`: func(all objects) {
 			conf := base64.StdEncoding.EncodeToString([]byte("[Global]\n[Global \"b\"]\nregion=a\n"))
 			_ = unstructured.SetNestedField(all["Secret cloud-config"].Object, conf, "data", "cloud.conf")
 		},

@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -84,7 +85,15 @@ func (s *system) podFinding(w diagnosis.Workload) *diagnosis.Finding {
 		f.Message = strings.TrimSuffix(f.Message, f.Said) + unfit.Text
 		f.Said, f.Next = "", unfit.Next
 	default:
-		f.Next = linkOf(*f).meant(f.Reason, w.Failure, s.of.namespace, operatorMakes).Next
+		whole := w.Failure
+		for i := range w.Pods {
+			whole = cmp.Or(whole, saidBy(&w.Pods[i], f.Reason))
+		}
+		l := linkOf(*f).meant(f.Reason, whole, s.of.namespace, operatorMakes)
+		if f.Next = l.Next; l.topic == meaning.Metadata {
+			l = s.elsewhere(l, &w.Pods[0], s.lostNodes)
+			f.Message, f.Said, f.Next = l.Text, "", l.Next
+		}
 	}
 	return f
 }

@@ -19,7 +19,7 @@ func joined(all []Finding) []Finding {
 		switch {
 		case cause < 0:
 			left = append(left, f)
-		case left[cause].Driver != f.Driver:
+		case left[cause].Message == f.Message && left[cause].Driver != f.Driver:
 			left[cause].Driver = "" // both drivers say the same
 		case !slices.Contains(follow[cause], f.Type):
 			follow[cause] = append(follow[cause], f.Type)
@@ -37,10 +37,11 @@ func (f Finding) of() *driver { return (&cluster{}).findDriver(f.Driver) }
 // explains returns whether another finding follows from this one, or says the same.
 func (f Finding) explains(other Finding) bool {
 	d := other.of()
+	said, _, _ := strings.Cut(f.Message, ". ") // then follows what the driver does meanwhile
 	switch {
 	case f.Message == other.Message:
 		return true
-	case f.Driver != other.Driver || f.Severity != Problem || d == nil:
+	case f.Driver != other.Driver && f.Driver != "" || f.Severity != Problem || d == nil:
 		return false
 	case f.Type == namespaceGone:
 		return other.Type == sidecarWithoutLeader || other.isOfWorkload()
@@ -52,7 +53,7 @@ func (f Finding) explains(other Finding) bool {
 	case f.Type == sidecarWithoutLeader:
 		return other.Type == f.Type
 	}
-	return strings.Contains(other.Message, f.Message)
+	return strings.Contains(other.Message, said)
 }
 
 // isOfWorkload returns whether a condition that each workload has reports the finding.

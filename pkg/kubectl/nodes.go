@@ -1,7 +1,10 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,6 +14,7 @@ import (
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
+	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
 // limitOf returns how many volumes of a driver a node can attach, 0 if there is no limit.
@@ -119,6 +123,9 @@ func (f *podFacts) pluginLinks(ctx context.Context) (links []Link) {
 			if pod.Status.Phase != corev1.PodFailed {
 				l = l.thenStart(reason, "pod "+pod.Namespace+"/"+pod.Name).
 					meant(reason, saidBy(&pod, reason), pod.Namespace, operatorMakes)
+				l = f.elsewhere(l, &pod, map[string]*corev1.Node{
+					f.node: f.session.node(ctx, f.node),
+				})
 			}
 			links = append(links, l)
 		}
@@ -140,6 +147,31 @@ func (f *podFacts) pluginLinks(ctx context.Context) (links []Link) {
 		return only(OK, "the pods of the driver on node %s are ready", f.node)
 	}
 	return links
+}
+
+// elsewhere returns a link about pods of a driver on nodes, such as a pod. If they do not learn on
+// which instances they are, nodes of another cloud are the cause.
+func (s *session) elsewhere(l Link, pod *corev1.Pod, nodes map[string]*corev1.Node) Link {
+	setting := s.settingOf(pod)
+	if l.topic != meaning.Metadata || setting == "" {
+		return l
+	}
+	exclude := fmt.Sprintf("xclude it with "+setting+", or the affinity there: %s", "nodeSelector",
+		version.Page("docs/kubernetes.md#nodes-that-are-not-openstack-instances"))
+	var others []string
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		id := cmp.Or(nodes[name], &corev1.Node{}).Spec.ProviderID
+		if isForeign, _ := foreignTo(id); isForeign {
+			others = append(others, name+" (providerID "+id+")")
+		}
+	}
+	if len(others) == 0 {
+		return l.then("%s; if it is no instance of OpenStack, e%s", l.Next, exclude)
+	}
+	about, _, _ := strings.Cut(l.Text, ": ")
+	l.Text, l.said = fmt.Sprintf("%s: node %s seems to be no instance of OpenStack: its metadata "+
+		"service does not answer", about, diagnosis.List(others)), ""
+	return l.then("E%s", exclude)
 }
 
 // nodePlugin returns the pod of a DaemonSet on the node; nil if there is none.

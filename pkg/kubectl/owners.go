@@ -2,9 +2,11 @@ package kubectl
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -137,8 +139,34 @@ func (c *cluster) restorer(secret *corev1.Secret) (by, next string) {
 	if secret.Labels["app.kubernetes.io/managed-by"] == "Helm" {
 		return "Helm", "change the credentials with helm upgrade"
 	}
-	if made := secret.OwnerReferences; len(made) > 0 && !c.onOpenShift() {
-		return made[0].Kind + " " + made[0].Name, "change the credentials in what it reads"
-	}
-	return "", ""
+	return c.maker(secret), "change the credentials in what it reads"
 }
+
+// maker names the object or the program that has made a Secret for itself to update: its owner, a
+// label, or the manager of its keys that is no command of a person; "" for none.
+func (c *cluster) maker(secret *corev1.Secret) string {
+	if c.onOpenShift() { // the cloud credential operator
+		return ""
+	}
+	by := metav1.GetControllerOf(secret)
+	if by == nil && len(secret.OwnerReferences) > 0 {
+		by = &secret.OwnerReferences[0]
+	}
+	if by != nil {
+		return by.Kind + " " + by.Name + " of " + by.APIVersion
+	}
+	for label, value := range secret.Labels {
+		if mark, found := strings.CutSuffix(label, "/managed"); found && value == "true" {
+			return mark
+		}
+	}
+	for _, m := range secret.ManagedFields {
+		if m.FieldsV1 != nil && program.MatchString(m.Manager+" "+m.FieldsV1.GetRawString()) {
+			return m.Manager
+		}
+	}
+	return secret.Labels["app.kubernetes.io/managed-by"]
+}
+
+// program matches the usual names of controllers as managers of fields, if they write data.
+var program = regexp.MustCompile(`^(\S*/\S*|\S*(controller|operator)) .*"f:data"`)

@@ -53,7 +53,7 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 		return []step{{done: true, ok: free}, stored}
 	}
 	keeps := v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
-	attachments := f.attachmentsOf(ctx, v.Name)
+	attachments, gone := f.attachmentsOf(ctx, v.Name), f.uninstalled(ctx, driverOf(v))
 	snapshots := f.snapshots(ctx)
 	return []step{
 		{name: "unused", done: phase != corev1.VolumeBound, why: because(linkf(Problem,
@@ -61,6 +61,7 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 		{name: "reclaimed", done: deleted || !keeps, why: because(linkf(Problem, "its %s is gone, and "+
 			"the reclaim policy Retain keeps the volume", f.claim).
 			then("Delete it here and in OpenStack, or reuse it: %s", unclaim(v.Name, "/uid")))},
+		{name: "served", done: gone == nil, why: because(gone...)},
 		{name: "detached", done: len(attachments) == 0, why: func(ctx context.Context) (links []Link) {
 			for _, a := range attachments {
 				links = append(links, f.stuck(ctx, a)...)

@@ -275,9 +275,24 @@ func TestRotationRefusesWhatHasNoEffect(t *testing.T) {
 	flux := metav1.ObjectMeta{Labels: map[string]string{
 		"kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux",
 	}}
-	made := metav1.ObjectMeta{
-		OwnerReferences: []metav1.OwnerReference{{Kind: "ExternalSecret", Name: "cloud"}},
+	made := metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
+		{Kind: "Other", Name: "a"},
+		{
+			APIVersion: "external-secrets.io/v1", Kind: "ExternalSecret", Name: "cloud",
+			Controller: new(true),
+		},
+	}}
+	marked := metav1.ObjectMeta{
+		Labels: map[string]string{"reconcile.external-secrets.io/managed": "true"},
 	}
+	written := metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{
+		Manager: "vault-secrets-operator", Operation: metav1.ManagedFieldsOperationUpdate,
+		APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{},
+	}}}
+	written.ManagedFields[0].FieldsV1.SetRawBytes([]byte(`{"f:data":{".":{},"f:clouds.yaml":{}}}`))
+	on := &cluster{flavour: flavour.Kubernetes}
+	by, _ := on.restorer(&corev1.Secret{ObjectMeta: written}) // the fake client drops managed fields
+	assert.Check(t, by == "vault-secrets-operator", by)
 	for says, test := range map[string]struct {
 		code  int
 		marks metav1.ObjectMeta
@@ -287,7 +302,10 @@ func TestRotationRefusesWhatHasNoEffect(t *testing.T) {
 			"--cacert=/ca.pem": {exitUsage, metav1.ObjectMeta{}, withPath},
 		"Kustomization flux/apps of Flux manages Secret openstack-csi/openstack-credentials, and " +
 			"would restore its content: change the credentials": {exitFailed, flux, old},
-		"ExternalSecret cloud manages Secret openstack-csi/": {exitFailed, made, old},
+		"ExternalSecret cloud of external-secrets.io/v1 manages Secret openstack-csi/": {
+			exitFailed, made, old,
+		},
+		"reconcile.external-secrets.io manages Secret": {exitFailed, marked, old},
 	} {
 		s := withClouds(defaultNamespace, defaultSecret, old)
 		s.Labels, s.OwnerReferences = test.marks.Labels, test.marks.OwnerReferences

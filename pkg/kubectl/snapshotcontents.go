@@ -3,9 +3,12 @@ package kubectl
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/charts"
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
@@ -97,4 +100,24 @@ func (f *snapshotFacts) leftLinks(context.Context) []Link {
 	return append(f.sys.judge(f.errorLinks("its VolumeSnapshot "+of+" is gone, and it cannot be "+
 		"deleted"), diagnosis.Snapshotter), linkf(Progress, "its VolumeSnapshot %s is gone, and nothing "+
 		"has deleted it", of).then("Delete it, or see the log of the snapshot controller"))
+}
+
+// doubleDefault says that a driver has, or will have with that of its operator, several default
+// VolumeSnapshotClasses; nothing if not.
+func (s *session) doubleDefault(ctx context.Context, d driver) []string {
+	var names []string
+	isCreated := d.kind == choice.Manila // whose class is no default
+	for _, c := range list[snapshotv1.VolumeSnapshotClassList](ctx, s.guest).Items {
+		isCreated = isCreated || c.Name == charts.Snapshots
+		if c.Driver == d.name && c.Annotations[charts.DefaultSnapshots] == "true" {
+			names = append(names, c.Name)
+		}
+	}
+	if !isCreated {
+		names = append(names, charts.Snapshots+" of the operator")
+	}
+	if len(names) < 2 { //nolint:mnd // one is right
+		return nil
+	}
+	return []string{"VolumeSnapshotClass " + strings.Join(names, ", ") + ": " + charts.TwoDefaults}
 }

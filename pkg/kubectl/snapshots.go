@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/openstack-csi/csi-operator/pkg/charts"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
@@ -101,7 +102,7 @@ func (f *snapshotFacts) addClass(ctx context.Context) {
 	want := f.snapshot.Spec.VolumeSnapshotClassName
 	for _, c := range list[snapshotv1.VolumeSnapshotClassList](ctx, f.guest).Items {
 		isOurs := f.driver == "" || c.Driver == f.driver
-		byDefault := isOurs && c.Annotations["snapshot.storage.kubernetes.io/is-default-class"] == "true"
+		byDefault := isOurs && c.Annotations[charts.DefaultSnapshots] == "true"
 		if isOurs {
 			f.classes = append(f.classes, c.Name)
 		}

@@ -130,6 +130,7 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 		if sys := s.system(ctx, d); sys != nil {
 			report.add(sys, list[v1alpha1.CSIAddonsNodeList](ctx, s.guest,
 				client.InNamespace(d.namespace)).Items)
+			report.warn(d.title, s.doubleDefault(ctx, d)...)
 			continue
 		}
 		s.addGone(ctx, d, report)

@@ -67,6 +67,8 @@ type system struct {
 	// nodePods are those of DaemonSets that lack pods, failures why a DaemonSet cannot create pods.
 	nodePods []corev1.Pod
 	failures map[string]string
+	// lostNodes are nodes where pods of DaemonSets fail, by name.
+	lostNodes map[string]*corev1.Node
 	// namespaceGone says that the namespace does not exist, or is being deleted. Only then
 	// namespace is not nil.
 	namespaceGone bool
@@ -82,7 +84,8 @@ type system struct {
 func (s *session) system(ctx context.Context, d driver) *system {
 	sys := &system{
 		session: s, of: d, hidden: map[string]bool{}, failures: map[string]string{},
-		unfit: map[string]Link{}, leases: map[diagnosis.Sidecar]*coordinationv1.Lease{},
+		lostNodes: map[string]*corev1.Node{},
+		unfit:     map[string]Link{}, leases: map[diagnosis.Sidecar]*coordinationv1.Lease{},
 	}
 	sys.object = s.object(ctx, d)
 	if sys.object == nil {
@@ -148,6 +151,11 @@ func (s *system) readPods(ctx context.Context) {
 		}
 		pods := podsOf(ctx, s.guest, one)
 		s.nodePods = append(s.nodePods, pods...)
+		for i := range pods {
+			if name := pods[i].Spec.NodeName; !isReady(&pods[i]) && len(s.lostNodes) < maxPods {
+				s.lostNodes[name] = s.node(ctx, name)
+			}
+		}
 		if len(pods) < int(one.Status.DesiredNumberScheduled) {
 			s.failures[one.Name] = diagnosis.FailedCreate(events(ctx, s.guest, one))
 		}

@@ -52,6 +52,8 @@ const (
 	Class Topic = "class"
 	// Instance says that OpenStack does not have an instance: see the node and its CSINode.
 	Instance Topic = "instance"
+	// Metadata says that a node does not learn which instance it is: it may be none.
+	Metadata Topic = "metadata"
 	// Network is the network between a node and the server of a share.
 	Network Topic = "network"
 	// Quota says that a quota of the OpenStack project stops the request: see who fills it.

@@ -36,8 +36,8 @@ func TestTableHasItsFormat(t *testing.T) {
 			assert.Check(t, slices.Contains(rankNames(), value), line)
 		case "topic":
 			all := []Topic{
-				Attached, Class, Instance, Network, Quota, ReadOnly, Registry, SELinux, Secret, Snapshots,
-				Source, Zone,
+				Attached, Class, Instance, Metadata, Network, Quota, ReadOnly, Registry, SELinux, Secret,
+				Snapshots, Source, Zone,
 			}
 			assert.Check(t, slices.Contains(all, Topic(value)), line)
 		default:
