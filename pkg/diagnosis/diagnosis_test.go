@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/quick"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
@@ -185,10 +186,26 @@ func TestShortIsOneLineWithoutCredentials(t *testing.T) {
 		"passcode=123 ok":                  "passcode=*** ok",
 		"https://user:p@ss/w@host/path":    "https://***@host/path",
 		`token: "cut off`:                  "token: ***",
-		strings.Repeat("ä", 200) + strings.Repeat("z", 200): strings.Repeat("ä", 170) + "…" +
-			strings.Repeat("z", 85),
+		strings.Repeat("ä", 300):           strings.Repeat("ä", 255) + "…",
 	} {
 		assert.Check(t, is.Equal(diagnosis.Short(text), want), "%q becomes", text)
+	}
+}
+
+func TestEndsCutsBetweenClausesAndNotWithinNamesAndQuotations(t *testing.T) {
+	t.Parallel()
+	const text = `mounting share-0123456789 failed: node "worker 1" (rack 7) says: no route to host for ` +
+		`10.0.0.5:/volumes/a-long-path, which "is quoted, and long: as long as half of the text" at last`
+	for most, want := range map[int]string{
+		165: `mounting share-0123456789 failed: node "worker 1" (rack 7) says: … at last`,
+		120: `mounting share-0123456789 failed: node "worker 1" (rack 7) says: … as long as half of the ` +
+			`text at last`,
+		60: "mounting share-0123456789 failed: … of the text at last",
+		12: "mounting sh…",
+	} {
+		got := diagnosis.Ends(text, most)
+		assert.Check(t, is.Equal(got, want), most)
+		assert.Check(t, utf8.RuneCountInString(got) <= most)
 	}
 }
 

@@ -2,7 +2,9 @@ package diagnosis
 
 import (
 	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxMessage is the maximum length of what a container or another component says.
@@ -32,21 +34,54 @@ func Short(text string) string {
 	return Ends(text, maxMessage)
 }
 
-// Ends returns a text of at most a number of characters without what is between its beginning and
-// its last third. It leaves no crumbs of words.
+// Ends returns a text of at most a number of characters: the beginning and the last third of a
+// longer one. It cuts where a clause ends, else between words, and not within a quotation or
+// brackets, which lose their marks if they are too long to stay whole.
 func Ends(text string, most int) string {
 	runes := []rune(text)
 	if len(runes) <= most {
 		return text
 	}
-	const crumb = 6
-	end := most / 3
-	head, tail := string(runes[:most-end-1]), string(runes[len(runes)-end:])
-	if i := strings.LastIndex(head, " "); i >= max(len(head)-crumb, 1) {
-		head = head[:i+1]
+	words := units(text, most/3)
+	end, begin := 0, len(words)
+	for room := most - most/3 - len(" … "); end < len(words); end++ {
+		if room -= utf8.RuneCountInString(words[end]) + 1; room < 0 {
+			break
+		}
 	}
-	if i := strings.Index(tail, " "); i >= 0 && i < min(crumb, len(tail)-1) {
-		tail = tail[i+1:]
+	for room := most / 3; begin > end; begin-- {
+		if room -= utf8.RuneCountInString(words[begin-1]) + 1; room < 0 {
+			break
+		}
 	}
-	return head + "…" + tail
+	if end == 0 { // one word that is too long
+		return string(runes[:most-1]) + "…"
+	}
+	endsClause := func(word string) bool { return strings.ContainsAny(word[len(word)-1:], ":;,.") }
+	for i := end; i > end/2; i-- {
+		if endsClause(words[i-1]) {
+			end = i
+			break
+		}
+	}
+	if i := slices.IndexFunc(words[begin-1:(begin+len(words))/2], endsClause); i >= 0 {
+		begin += i
+	}
+	return strings.TrimSpace(strings.Join(words[:end], " ") + " … " +
+		strings.Join(words[begin:], " "))
+}
+
+// units returns the words of a text. A quotation or what is in brackets is one word, with what is
+// next to it, unless it is longer than a number of characters.
+func units(text string, most int) (words []string) {
+	const unit = `(?:"(?:\\.|[^"\\])*"|\([^()]*\)|\[[^][]*\]|\{[^{}]*\}|\S)+`
+	marks := strings.NewReplacer(`"`, "", "(", "", ")", "", "[", "", "]", "", "{", "", "}", "")
+	for _, word := range regexp.MustCompile(unit).FindAllString(text, -1) {
+		if utf8.RuneCountInString(word) > most && strings.Contains(word, " ") {
+			words = append(words, strings.Fields(marks.Replace(word))...)
+		} else {
+			words = append(words, word)
+		}
+	}
+	return words
 }

@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
@@ -490,15 +489,28 @@ func TestNextStepFollowsTheReasonOfAPod(t *testing.T) {
 func TestSentenceKeepsOurWordsRatherThanThoseOfAComponent(t *testing.T) {
 	t.Parallel()
 	said := strings.Repeat("failed to pull: ", 20) + "connection refused"
-	l := linkf(Problem, "container a is in ImagePullBackOff: %s", said).then("See b; or see c")
+	const ours = "container a is in ImagePullBackOff: failed to pull: "
+	l := linkf(Problem, "container a is in ImagePullBackOff: %s", said).
+		then(`Yours: a, or "b. c"; then yours: d`)
 	l.said = said
-	for most, want := range map[int]string{
-		400: l.Text + ". See b; or see c",
-		150: "container a is in ImagePullBackOff: ",
-		60:  "container a is in ImagePullBackOff. See b",
+	for room, want := range map[int]string{
+		400: `: connection refused. Yours: a, or "b. c"; then yours: d`,
+		200: `: connection refused. Yours: a, or "b. c"`,
+		60:  `: connection refused. Yours: a, or "b. c"`,
 	} {
-		got := l.sentence(most)
-		assert.Check(t, strings.HasPrefix(got, want) && utf8.RuneCountInString(got) <= most &&
-			strings.Contains(got, "See b"), "%d characters: %s", most, got)
+		got := l.sentence(room)
+		assert.Check(t, strings.HasPrefix(got, ours) && strings.HasSuffix(got, want) &&
+			strings.Contains(got, " … "), "%d characters: %s", room, got)
+	}
+}
+
+// Each step is whole, so the first sentence about any status of OpenStack ends where a step does.
+func TestSentencesOfStatusesAreWhole(t *testing.T) {
+	t.Parallel()
+	for _, a := range ailments(t) {
+		if l := a.link(); l != nil {
+			got, all := l.sentence(0), strings.Join(strings.Fields(l.Text+". "+l.Next), " ")
+			assert.Check(t, isWhole(got) && strings.HasPrefix(all+thenStep, got+thenStep), got)
+		}
 	}
 }

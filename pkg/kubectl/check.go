@@ -102,10 +102,7 @@ func (s *session) checkAgain(ctx context.Context, cloud []Link) error {
 	found := s.replaceable(ctx)
 	for _, n := range found {
 		if n.served == n.name {
-			s.more = append(s.more, Finding{"", diagnosis.Finding{
-				Severity: Problem, Type: "OtherChart",
-				Message: n.link(false, s.cannotMove(ctx, n, found)).sentence(maxSentence),
-			}})
+			s.report("", "OtherChart", []Link{n.link(false, s.cannotMove(ctx, n, found))})
 		}
 	}
 	return s.showStatus(ctx, nil, repetition{})
@@ -114,13 +111,12 @@ func (s *session) checkAgain(ctx context.Context, cloud []Link) error {
 // report adds to the status what is wrong, and prints the rest.
 func (s *session) report(about, kind string, links []Link) {
 	for _, l := range links {
-		text := l.sentence(maxSentence)
 		if l.State == OK || l.State == NotVisible {
-			fmt.Fprintln(s.Err, wrap("", text, 0))
+			fmt.Fprintln(s.Err, wrap("", l.sentence(maxSentence), 0))
 			continue
 		}
-		s.more = append(s.more, Finding{about, diagnosis.Finding{
-			Severity: l.State, Type: kind, Message: text,
+		s.more = append(s.more, Finding{about, l.Detail, diagnosis.Finding{
+			Severity: l.State, Type: kind, Message: l.Text, Next: l.Next,
 		}})
 	}
 }

@@ -117,6 +117,10 @@ func TestCheckNamesWhatTheLoginMayNotDo(t *testing.T) {
 	} {
 		assert.Check(t, is.Contains(got, want))
 	}
+	for _, output := range []string{"", " -o=json"} {
+		got = runChecked(t, true, exitOK, "check --clouds "+clouds+output)
+		assert.Check(t, is.Contains(got, "volumev3 POST /v3/*/snapshots (a new snapshot)"))
+	}
 }
 
 func TestCheckComparesTheTypesOfOpenStack(t *testing.T) {

@@ -218,11 +218,8 @@ func (g *Guests) write(out io.Writer, p palette) {
 		l := Link{State: stateOf(one), Text: one.Name}
 		findings := joined(one.Findings)
 		if len(findings) > 0 {
-			text := []rune(findings[0].String())
-			if len(text) > maxFinding {
-				text = append(text[:maxFinding], '…')
-			}
-			l.Text, l.Runbook = l.Text+": "+string(text), findings[0].Runbook
+			l.Text += ": " + diagnosis.Ends(findings[0].String(), maxFinding)
+			l.Runbook = findings[0].Runbook
 		}
 		if more := len(findings) - 1; more > 0 {
 			l.Text += fmt.Sprintf(" (and %d more)", more)

@@ -2,7 +2,6 @@ package kubectl
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -83,57 +82,25 @@ func linkOf(f diagnosis.Finding) Link {
 	return l
 }
 
-// sentence returns what is so and what to do next, in at most a number of characters. If it is too
-// long, the text loses the ends of IDs that come again. What to do comes again below, so it loses
-// its last parts then, and the text the middle of what another component wrote.
-func (l Link) sentence(most int) string {
-	text, next := strings.TrimSuffix(strings.Join(strings.Fields(l.Text), " "), "."), l.Next
-	for next != "" && utf8.RuneCountInString(text+". "+next) > most {
-		short := withoutEnds(text, next)
-		// Half of what to do could be wrong, so it ends only where another thing to do begins.
-		end := max(strings.LastIndex(next, "; "), strings.LastIndex(next, ". "),
-			strings.LastIndex(next, ", or "), strings.LastIndex(next, ", and "))
-		if end < 0 || utf8.RuneCountInString(short+". "+next) <= most {
-			text = short
-			break
-		}
-		next = next[:end]
-	}
-	return l.shortened(text, next, most)
-}
+const (
+	// maxSentence is how many characters the first sentence of an answer should have: six lines of a
+	// terminal. maxSaid is how many of them are what another component wrote.
+	maxSentence, maxSaid = 480, 160
+)
 
-// withoutEnds returns a text with the beginnings of the IDs that come again, in the text or in what
-// follows, or that a claim stands for.
-func withoutEnds(text, next string) string {
-	id := regexp.MustCompile(`([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	left := text
-	return id.ReplaceAllStringFunc(text, func(one string) string {
-		_, left, _ = strings.Cut(left, one)
-		if strings.Contains(left+next, one) || strings.Contains(text, "pvc/") {
-			return one[:8] + "…"
-		}
-		return one
-	})
-}
-
-// shortened returns a text, which ends in what a component said, and what to do next. Too little of
-// what it said would say nothing, so it is left out then.
-func (l Link) shortened(text, next string, most int) string {
-	const least = 40
-	if next != "" {
-		next = diagnosis.Ends(". "+next, most*2/3)
-	}
-	most -= utf8.RuneCountInString(next)
+// sentence returns what is so and what to do next. What another component wrote loses its middle.
+// The last steps, which come again below, are left out if they have no room; the first one stays.
+func (l Link) sentence(room int) string {
+	text := strings.TrimSuffix(strings.Join(strings.Fields(l.Text), " "), ".")
 	said := strings.TrimSuffix(strings.Join(strings.Fields(l.said), " "), ".")
-	ours, found := strings.CutSuffix(text, said)
-	room := most - utf8.RuneCountInString(ours)
-	switch {
-	case found && room >= min(least, utf8.RuneCountInString(said)):
-		return ours + diagnosis.Ends(said, room) + next
-	case found && said != "" && room >= 0:
-		return strings.TrimSuffix(ours, ": ") + next
+	if ours, found := strings.CutSuffix(text, said); found {
+		text = diagnosis.Ends(ours+diagnosis.Ends(said, maxSaid), maxSentence)
 	}
-	return diagnosis.Ends(text, most) + next
+	steps := strings.Split(l.Next, thenStep)
+	for len(steps) > 1 && utf8.RuneCountInString(text+". "+strings.Join(steps, thenStep)) > room {
+		steps = steps[:len(steps)-1]
+	}
+	return strings.TrimSuffix(text+". "+strings.Join(steps, thenStep), ". ")
 }
 
 // causeOf returns the first link that is a problem, else the first that is in progress.

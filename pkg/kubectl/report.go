@@ -38,6 +38,8 @@ type Status struct {
 type Finding struct {
 	// Driver is "" if the finding is about all drivers.
 	Driver string `json:"driver"`
+	// Detail is a list, or what a component wrote.
+	Detail string `json:"detail,omitempty"`
 	diagnosis.Finding
 }
 
@@ -183,7 +185,7 @@ func (r *Status) write(out io.Writer, p palette) {
 			age = duration.ShortHumanDuration(r.now.Sub(f.Since.Time))
 		}
 		l := linkOf(f.Finding)
-		l.Text = strings.TrimSuffix(f.text()+". "+l.Next, ". ")
+		l.Text, l.Detail = strings.TrimSuffix(f.text()+". "+l.Next, ". "), cmp.Or(f.Detail, l.Detail)
 		p.line(out, "", fmt.Sprintf(columns, f.Driver, age), l)
 	}
 	if ready := r.ready(); len(ready) > 0 {

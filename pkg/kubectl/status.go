@@ -154,7 +154,7 @@ func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) 
 }
 
 func (r *Status) find(driver string, f diagnosis.Finding) {
-	r.Findings = append(r.Findings, Finding{driver, f})
+	r.Findings = append(r.Findings, Finding{driver, "", f})
 }
 
 // absent says that no driver exists, and what to do.

@@ -100,6 +100,9 @@ func (a *ailment) link() *Link {
 	return new(l.then("%s", a.steps(steps)))
 }
 
+// thenStep is between two steps.
+const thenStep = "; then "
+
 // steps returns what to do: what is ours, and what to ask.
 func (a *ailment) steps(text string) string {
 	var all []string
@@ -112,7 +115,7 @@ func (a *ailment) steps(text string) string {
 		}
 		all = append(all, what)
 	}
-	said := strings.Join(all, "; then ")
+	said := strings.Join(all, thenStep)
 	return strings.ToUpper(said[:1]) + said[1:]
 }
 

@@ -158,23 +158,26 @@ func newWhyCommand(o *options) *cobra.Command {
 	return cmd
 }
 
-// maxSentence is the maximum number of characters of the first sentence of an answer.
-const maxSentence = 300
-
 // answer prints why an object is in its state.
 func (s *session) answer(object string, e *Explanation) error {
 	if err := s.failed(); err != nil {
 		return err
 	}
 	e.Object, e.NotVisible = object, s.notVisible()
+	said := map[string]bool{}
+	e.Chain = slices.DeleteFunc(e.Chain, func(l Link) bool { // objects of a path may say the same
+		again := said[l.Text+l.Runbook]
+		said[l.Text+l.Runbook] = true
+		return again
+	})
 	cause := causeOf(e.Chain)
-	said := cause
+	about := cause
 	i := slices.IndexFunc(e.Chain, func(l Link) bool { return l.Step != "" })
 	if cause == nil && i >= 0 {
-		said = &e.Chain[i] // what it waits for, as it should
+		about = &e.Chain[i] // what it waits for, as it should
 	}
-	if said != nil {
-		e.Cause = said.sentence(maxSentence - utf8.RuneCountInString(object+" is "+e.State+": "))
+	if about != nil {
+		e.Cause = about.sentence(maxSentence - utf8.RuneCountInString(object+" is "+e.State+": "))
 	}
 	return s.show("Explanation", e, cause != nil)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
@@ -153,18 +152,8 @@ func (f facts) with(others facts) facts {
 }
 
 // fill returns a text of the table with facts in place of their names: {name}, or {name|what to
-// write if it is missing}. Facts that are no names are shortened until the text has at most 110
-// characters.
-func (f facts) fill(text string) (filled string) {
-	for longest := limit; longest > 0; longest -= 4 {
-		if filled = f.fillShort(text, longest); utf8.RuneCountInString(filled) <= limit {
-			break
-		}
-	}
-	return filled
-}
-
-func (f facts) fillShort(text string, longest int) string {
+// write if it is missing}. Facts that are texts of others, and not names, are shortened.
+func (f facts) fill(text string) string {
 	before, rest, found := strings.Cut(text, "{")
 	if !found {
 		return text
@@ -172,12 +161,8 @@ func (f facts) fillShort(text string, longest int) string {
 	name, rest, _ := strings.Cut(rest, "}")
 	name, missing, _ := strings.Cut(name, "|")
 	value := f[name]
-	switch name {
-	case "request", "within", "again": // a command needs all of them
-	case "message":
+	if name != "again" { // commands
 		value = diagnosis.Ends(value, longest)
-	default:
-		value = diagnosis.Ends(value, max(longest, idLength))
 	}
-	return before + cmp.Or(value, missing) + f.fillShort(rest, longest)
+	return before + cmp.Or(value, missing) + f.fill(rest)
 }

@@ -12,11 +12,9 @@ import (
 // Meaning is what an error says about storage.
 type Meaning struct {
 	// Stops is what stops the request, as the end of a sentence, such as "quota gigabytes of the
-	// OpenStack project has 3 of 10 left"; "" if the text itself is enough. It has at most 110
-	// characters.
+	// OpenStack project has 3 of 10 left"; "" if the text itself is enough.
 	Stops string
-	// Next is what to do next, as a sentence without a period; "" if the text does not tell. It has
-	// at most 110 characters.
+	// Next is what to do next, as a sentence without a period; "" if the text does not tell.
 	Next string
 	// Rank says how far the error leads.
 	Rank Rank
@@ -75,8 +73,9 @@ const (
 )
 
 const (
-	// limit is how many characters Stops and Next have at most.
-	limit = 110
+	// limit is how many characters a text of the table has at most, and longest how many each text of
+	// others in it.
+	limit, longest = 110, 160
 	// ends is how many ends of a text after a colon are compared at most. What OpenStack says has no
 	// limit of its own.
 	ends = 64
