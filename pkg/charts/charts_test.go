@@ -141,6 +141,7 @@ func TestFileOfCinder(t *testing.T) {
 				"resources": map[string]any{"csi-attacher": map[string]any{
 					"requests": map[string]any{"cpu": "20m"},
 				}},
+				"tolerations": []any{}, // the default of the chart
 			},
 		},
 		"cinder.spec.classes": []any{
@@ -199,6 +200,7 @@ func TestFileOfNodes(t *testing.T) {
 		},
 	}))
 	assert.Check(t, lookUp(values, "credentials.clouds") != nil, remarks)
+	assert.Check(t, is.Contains(remarks, "Cinder: The file cannot show cluster ID, topology, "))
 	const login = "auth-url=https://k/v3\napplication-credential-id=a\n" +
 		"application-credential-secret=b\n"
 	for text, want := range map[string]string{
@@ -218,6 +220,49 @@ func TestFileOfNodes(t *testing.T) {
 		assert.Check(t, strings.Contains(text, login) == (lookUp(values, "credentials.clouds") != nil))
 	}
 	assert.Check(t, is.Equal(lookUp(values, "cinder.enabled"), true))
+}
+
+// The volumes in the values say which file of the pods is which, and which one is missing.
+func TestFilesAreThoseOfMountedVolumes(t *testing.T) {
+	t.Parallel()
+	const values = `
+csi:
+  plugin:
+    volumes: [{name: cas, hostPath: {path: /srv/cas}}, {name: other, secret: {secretName: x}}]
+    volumeMounts:
+    - {name: cloud-config, mountPath: /etc/kubernetes/config/}
+    - {name: cas, mountPath: /etc/cas}
+    - {name: other, mountPath: /etc/other}
+secret:
+  enabled: true
+  filename: FILE
+  data:
+    cloud.conf: "[Global]\nauth-url=https://k/v3\nregion=a\napplication-credential-id=b\n\
+      application-credential-secret=c\ntrust-id=TRUST\nca-file=CA\n"
+`
+	const refused, missing = "trusts are not supported", "The driver reads "
+	for want, in := range map[string][3]string{
+		"": {"config/cloud.conf", "", ""},
+		"The driver reads cloud.conf, and the file is in the image, or does not exist": {"cloud.conf"},
+		"the CA is the file /etc/cas/a.pem, which is not readable here (it is the file " +
+			"/srv/cas/a.pem on the nodes): add it": {"config/cloud.conf", "t", "/etc/cas/a.pem"},
+		"/etc/other/a.pem, which is not readable here (it is in volume other, and not in the": {
+			"config/cloud.conf", "t", "/etc/other/a.pem",
+		},
+	} {
+		_, remarks := unchecked(t, strings.NewReplacer("FILE", in[0], "TRUST", in[1], "CA", in[2]).
+			Replace(values))
+		assert.Check(t, is.Contains(remarks, want))
+		assert.Check(t, is.Equal(strings.Contains(remarks, refused), in[1] != ""), remarks)
+		assert.Check(t, is.Equal(strings.Contains(remarks, missing), in[0] == "cloud.conf"), remarks)
+	}
+}
+
+func TestFilesAreThoseOfUsualVolumes(t *testing.T) {
+	t.Parallel()
+	_, remarks := unchecked(t, `secret: {enabled: true, data: {cloud.conf: "[Global]\nca-file=`+
+		`/etc/cacert/a.pem"}}`)
+	assert.Check(t, is.Contains(remarks, "(it is the file /etc/cacert/a.pem on the nodes)"))
 }
 
 func TestFlagAgainstTopology(t *testing.T) {
@@ -243,6 +288,7 @@ func TestFileOfASecret(t *testing.T) {
 		clouds, _ := lookUp(values, "credentials.clouds").(string)
 		assert.Check(t, is.Contains(clouds, `"region_name": "a"`), manifest)
 		assert.Check(t, is.Equal(lookUp(values, enabled+".enabled"), true), manifest)
+		assert.Check(t, is.Contains(remarks, "The file cannot show cluster ID"))
 		assert.Check(t, enabled == "manila" || strings.Contains(remarks, "the CA is the file"), remarks)
 	}
 }
@@ -259,7 +305,8 @@ func TestFileOfASecretBesideOthers(t *testing.T) {
 	for _, file := range [][]string{
 		{login, other, release}, {other, release, login}, {release, login},
 	} {
-		values, _ := translated(t, strings.Join(file, "---\n"))
+		values, remarks := translated(t, strings.Join(file, "---\n"))
+		assert.Check(t, !strings.Contains(remarks, "cannot show"), remarks)
 		clouds, _ := lookUp(values, "credentials.clouds").(string)
 		assert.Check(t, is.Contains(clouds, `"region_name": "a"`))
 		assert.Check(t, is.Equal(lookUp(values, "cinder.spec.clusterID"), "mine"))
@@ -285,12 +332,15 @@ shareProtocols:
 		"manila.spec.topology": "Enabled", "manila.spec.exportLocations": "10.0.0.1/32",
 		"manila.spec.sidecars": map[string]any{"claimMetadata": true}, "cinder": nil,
 		"manila.spec.csiDriver": map[string]any{"fsGroupPolicy": "File", "seLinuxMount": false},
-		"manila.spec.pods": map[string]any{"node": map[string]any{
-			"priorityClassName": "system-node-critical",
-			"resources": map[string]any{
-				"csi-driver": map[string]any{"limits": map[string]any{"cpu": 1.0}},
+		"manila.spec.pods": map[string]any{
+			"controller": map[string]any{"tolerations": []any{}},
+			"node": map[string]any{
+				"priorityClassName": "system-node-critical", "tolerations": []any{},
+				"resources": map[string]any{
+					"csi-driver": map[string]any{"limits": map[string]any{"cpu": 1.0}},
+				},
 			},
-		}},
+		},
 	} {
 		assert.Check(t, is.DeepEqual(lookUp(values, path), want), path)
 	}

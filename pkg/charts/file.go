@@ -26,6 +26,8 @@ const maxFile = 1 << 20
 // templates of the chart.
 func (v *Values) AddFile(text []byte) error {
 	trees, err := position.Trees(text, maxFile)
+	trees = position.Objects(trees)
+	defer v.addUnseen()
 	if hasSecrets, err := v.addSecretFiles(trees); hasSecrets || err != nil {
 		return cmp.Or(err, v.addParts(trees, true))
 	}
@@ -46,11 +48,23 @@ func (v *Values) AddFile(text []byte) error {
 	return v.addParts(trees, false)
 }
 
+// addUnseen adds a remark about what a file cannot contain that has only the login of a driver.
+func (v *Values) addUnseen() {
+	for _, kind := range []choice.Kind{choice.Cinder, choice.Manila} {
+		if isOn(v.content, lower(kind)+".enabled", false) && !v.added[kind] {
+			v.Remark(title(kind), "The file cannot show cluster ID, topology, CSIDriver and pods, so "+
+				"defaults apply: new volumes get another ID, and pods may lose zones, files or inline "+
+				"volumes. To keep them, use what `kubectl openstack-csi check --values` prints in the "+
+				"cluster.")
+		}
+	}
+}
+
 // addParts adds the equals of all values in documents, of which a Secret may have told the login.
 func (v *Values) addParts(trees []*yaml.Node, hasLogin bool) error {
 	var found []part
 	for _, tree := range trees {
-		found = append(found, v.within(position.Expanded(tree))...)
+		found = append(found, v.within(tree)...)
 	}
 	if len(found) == 0 && !hasLogin {
 		return errors.New("the file contains no values of cinder-csi-plugin or manila-csi-plugin: " +
@@ -67,7 +81,7 @@ func (v *Values) addParts(trees []*yaml.Node, hasLogin bool) error {
 // secretOf returns the data of a manifest of a Secret, nil for another document.
 func secretOf(tree *yaml.Node) map[string][]byte {
 	var secret corev1.Secret
-	fields, _ := position.Value(position.Expanded(tree)).(map[string]any)
+	fields, _ := position.Value(tree).(map[string]any)
 	if fields["kind"] != "Secret" ||
 		runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &secret) != nil {
 		return nil
@@ -113,7 +127,7 @@ type part struct {
 // chartNames returns the names of the charts.
 func chartNames() []string { return []string{"openstack-cinder-csi", "openstack-manila-csi"} }
 
-// within returns values of the charts in a document: an object or a file of a tool that installs
+// within returns values of the charts in a document: objects or a file of a tool that installs
 // them, or values.
 func (v *Values) within(tree *yaml.Node) (found []part) {
 	rest := maxFile // of texts, which aliases repeat
@@ -143,6 +157,9 @@ func (v *Values) within(tree *yaml.Node) (found []part) {
 			v.Remark(key.Value, "What it names is not in this file, and is not taken over.")
 		},
 	}.Find(tree)
+	if fields, isMap := position.Value(tree).(map[string]any); isMap && len(found) > 0 {
+		v.Objects = append(v.Objects, fields)
+	}
 	switch {
 	case len(found) > 0 || position.Child(tree, "kind") != nil:
 		return found

@@ -1,11 +1,9 @@
 package charts
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
-	"path"
 	"regexp"
 	"strings"
 
@@ -124,37 +122,4 @@ func (v *Values) classesOf(values map[string]any) (all []storagev1.StorageClass)
 		}
 	}
 	return all
-}
-
-// addFiles adds the login in a Secret that the chart creates from values.
-func (v *Values) addFiles(values map[string]any) error {
-	name, _ := lookUp(values, "secret.filename").(string)
-	data, _ := lookUp(values, "secret.data").(map[string]any)
-	name = cmp.Or(name, "cloud.conf")
-	text, _ := data[name].(string)
-	for key, only := range data {
-		if text == "" && len(data) == 1 {
-			text, _ = only.(string)
-			v.Remark("Cinder: secret.data", "The login is that of key %s. The driver reads %s, which is "+
-				"missing.", key, name)
-		}
-	}
-	if v.logins[choice.Cinder] != nil { // a manifest of a Secret contains it
-		return nil
-	}
-	if text == "" || !isOn(values, "secret.enabled", false) {
-		if secret, _ := lookUp(values, "secret.name").(string); secret != "" && len(data) == 0 {
-			name += " of Secret " + secret
-		}
-		v.NoLogin("It is not in the values: pass a copy of %s to check --values -f, or add "+
-			"--set-file=credentials.clouds=clouds.yaml.", name)
-		return nil
-	}
-	return v.AddConf("secret.data", [][]byte{[]byte(text)}, func(file string) ([]byte, error) {
-		content, ok := data[path.Base(file)].(string)
-		if !ok {
-			return nil, errors.New("it is not in the values")
-		}
-		return []byte(content), nil
-	})
 }

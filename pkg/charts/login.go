@@ -143,31 +143,27 @@ func (o *options) login(
 	if o.TLSInsecure == "true" {
 		cloud["verify"] = false
 	}
+	var remarks []string
 	ca, err := []byte(o.CAFileContents), error(nil)
 	if path, _ := cloud["cacert"].(string); path != "" {
 		if ca, err = read(path); err == nil {
 			delete(cloud, "cacert")
+		} else if clouds.IsOtherFile(path) {
+			remarks = append(remarks, fmt.Sprintf("%s: the CA is the file %s, which is not readable "+
+				"here (%v): add it with --set-file=credentials.cacert=FILE", source, path, err))
 		}
 	}
 	text, err := yaml.Marshal(map[string]any{"clouds": map[string]any{clouds.DefaultEntry: cloud}})
 	if err != nil {
 		return nil, nil, err
 	}
-	content := clouds.Content{
+	l, err := clouds.Content{
 		Name: source, CAElsewhere: true, Data: map[string][]byte{clouds.Key: text, clouds.CAKey: ca},
-	}
-	l, err := content.Login()
+	}.Login()
 	own := ownWords(nameOf)
 	plain := func(text string) string { return own.Replace(line.ReplaceAllString(text, "")) }
 	if err != nil {
-		return nil, nil, errors.New(plain(err.Error()))
-	}
-	var remarks []string
-	if content.CAElsewhere = false; l.CAPath != "" {
-		if _, err := content.Login(); err != nil {
-			remarks = append(remarks, fmt.Sprintf("%s: the CA is the file %s, which is not readable "+
-				"here: add it with --set-file=credentials.cacert=FILE", source, l.CAPath))
-		}
+		return nil, remarks, errors.New(plain(err.Error()))
 	}
 	for _, one := range l.Remarks {
 		remarks = append(remarks, plain(one))

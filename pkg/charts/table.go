@@ -18,11 +18,12 @@ var table []byte
 
 // Row is what sets the same as values of the charts. The start of the table describes the fields.
 type Row struct {
-	Cinder, Manila    []string
-	Here, Why         string
-	By, Note, Default string
-	Words, See        map[string]string
-	Set               []string
+	Cinder, Manila []string
+	Here, Why      string
+	By, Note       string
+	Words, See     map[string]string
+	Default        map[string]any
+	Set            []string
 }
 
 // Rows returns the table.

@@ -21,6 +21,9 @@ import (
 
 // Values are values of the chart openstack-csi.
 type Values struct {
+	// Objects are those in a file, or the file of a tool, that contain values of a chart.
+	Objects []map[string]any
+
 	content map[string]any
 	notes   []note
 	rows    []Row
@@ -160,9 +163,9 @@ func (v *Values) AddChart(kind choice.Kind, values, defaults map[string]any) err
 	}
 	v.walk(kind, "", values, defaults)
 	for _, row := range v.rows {
-		for _, name := range row.Cinder {
-			if kind == choice.Cinder && row.Default != "" && lookUp(values, name) == nil {
-				v.translate(kind, row, name, row.Default)
+		for _, name := range row.Of(kind) {
+			if usual := row.Default[name]; usual != nil && lookUp(values, name) == nil {
+				v.translate(kind, row, name, usual)
 			}
 		}
 	}
@@ -185,7 +188,7 @@ func (v *Values) walk(kind choice.Kind, name string, value any, usual any) {
 	i := v.row(kind, name)
 	below, isMap := value.(map[string]any)
 	switch {
-	case i >= 0 && usual != nil && reflect.DeepEqual(value, usual) && v.rows[i].Default == "":
+	case i >= 0 && usual != nil && reflect.DeepEqual(value, usual) && v.rows[i].Default[name] == nil:
 	case i >= 0 && isEmpty(value) && (value == nil || !strings.HasSuffix(name, "olerations")):
 		if !isEmpty(usual) {
 			v.Remark(title(kind)+": "+name, "It is empty there; here its default applies.")

@@ -26,7 +26,7 @@ func (c Content) authority(e *entry) (string, []string, error) {
 		return usableCA(source, c.CA, position.ConfigMap)
 	case strings.Contains(path, pemStart), bytes.Contains(position.Decoded(path), []byte(pemStart)):
 		source, bundle = source+" in "+e.at("cacert"), e.CACertFile
-	case path != "" && !systemBundle(path) && !c.CAElsewhere:
+	case IsOtherFile(path) && !c.CAElsewhere:
 		return "", nil, c.wrong(fmt.Errorf("%s has a path in %s, and pods do not contain that file: "+
 			"put the PEM into key %s of the Secret", source, e.at("cacert"), CAKey))
 	default:
@@ -57,6 +57,11 @@ func usableCA(source, bundle string, in position.Carrier) (string, []string, err
 
 // pemStart is in each text in PEM.
 const pemStart = "-----BEGIN"
+
+// IsOtherFile returns whether what an entry says about the CA is a path of no file in pods.
+func IsOtherFile(path string) bool {
+	return path != "" && !systemBundle(path) && !strings.Contains(path, pemStart)
+}
 
 // systemBundle returns true for the paths of the bundles that programs in Go read as the roots of
 // the system: the list certFiles of crypto/x509 for Linux.

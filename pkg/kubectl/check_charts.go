@@ -1,9 +1,7 @@
 package kubectl
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -126,28 +124,51 @@ func (s *session) addEdits(v *charts.Values, n *neighbour, release *charts.Relea
 
 // values returns what the flags of an installation without a release say, as values of its chart.
 func (n *neighbour) values() map[string]any {
-	names := map[string]string{
+	topology, names := "csi.provisioner.topology", map[string]string{
 		"cluster": "clusterID", "pvc-annotations": "pvcAnnotations", "timeout": "timeout",
-		"v": "logVerbosityLevel", "feature-gates": "csi.provisioner.topology",
+		"v": "logVerbosityLevel",
+	}
+	for flag := range strings.FieldsSeq("default-fstype kube-api-burst kube-api-qps worker-threads") {
+		names[flag] = "csi.provisioner.extraArgs." + flag
 	}
 	if n.kind == choice.Manila {
-		names = map[string]string{
+		topology, names = "csimanila.topologyAwarenessEnabled", map[string]string{
 			"cluster-id": "csimanila.clusterID", "pvc-annotations": "csimanila.pvcAnnotations",
-			"v": "logVerbosityLevel", "with-topology": "csimanila.topologyAwarenessEnabled",
+			"v":                     "logVerbosityLevel",
 			"extra-create-metadata": "controllerplugin.provisioner.extraCreateMetadata",
 		}
 	}
 	values := map[string]any{}
 	for flag, name := range names {
 		for _, value := range n.arguments(flag) {
-			_, gate, found := strings.Cut(value, "Topology=")
-			if value, _, _ = strings.Cut(cmp.Or(gate, value), ","); flag == "feature-gates" && !found {
-				continue
+			if value != "ext4" { // ours, too
+				_ = unstructured.SetNestedField(values, boolean(value), strings.Split(name, ".")...)
 			}
-			_ = unstructured.SetNestedField(values, boolean(value), strings.Split(name, ".")...)
 		}
 	}
+	_ = unstructured.SetNestedField(values, n.hasTopology(), strings.Split(topology, ".")...)
 	return values
+}
+
+// hasTopology returns whether new volumes have zones: if the plugin reports the capability, and its
+// csi-provisioner uses it.
+func (n *neighbour) hasTopology() bool {
+	flags, gates := n.arguments("with-topology"), strings.Join(n.arguments("feature-gates"), ",")
+	switch _, gate, found := strings.Cut(gates, "Topology="); {
+	case slices.Contains(flags, "false") || len(flags) == 0 && n.kind != choice.Cinder:
+		return false
+	case found:
+		return strings.HasPrefix(gate, "true")
+	}
+	const always = 5 // the first version that needs no gate
+	for _, w := range n.workloads {
+		for _, c := range w.pod.Containers {
+			if v := versionIn(c.Image, "csi-provisioner"); v.Major() > 0 {
+				return v.Major() >= always
+			}
+		}
+	}
+	return n.volumes == 0 || n.zoned > 0 // the version is not known
 }
 
 func boolean(text string) any {
@@ -174,6 +195,8 @@ func (n *neighbour) addPods(v *charts.Values) {
 		} {
 			if value := fields[name]; value != nil {
 				v.Set(n.kind, at+name, value, w.name)
+			} else if name == "tolerations" { // ours have some
+				v.Set(n.kind, at+name, []any{}, w.name)
 			}
 		}
 		if folder := w.kubeletDir(); folder != "" && folder != defaultKubeletDir {
@@ -204,7 +227,10 @@ func (s *session) addLogin(
 	c := w.pod.Containers[slices.IndexFunc(w.pod.Containers, func(c corev1.Container) bool {
 		return strings.Contains(commandOf(c), n.program())
 	})]
-	read := func(name string) ([]byte, error) { return s.fileOf(ctx, w, c, name) }
+	read := charts.ReaderOf(c.VolumeMounts, w.pod.Volumes,
+		func(v corev1.Volume, key string) ([]byte, error) {
+			return s.contentOf(ctx, w.GetNamespace(), v, key)
+		})
 	trusted, err := read(ca)
 	if err != nil && ca != "" {
 		v.Remark("login", "The driver trusts the CAs in %s: %v. Add the one of the cloud with "+
@@ -242,53 +268,20 @@ func (s *session) addLogin(
 	return nil
 }
 
-// fileOf reads a file of a container from the Secret or ConfigMap that is mounted there.
-func (s *session) fileOf(
-	ctx context.Context, w workload, c corev1.Container, name string,
+// contentOf returns what a volume contains with a key.
+func (s *session) contentOf(
+	ctx context.Context, namespace string, v corev1.Volume, key string,
 ) ([]byte, error) {
-	mounts := slices.Clone(c.VolumeMounts)
-	slices.SortFunc(mounts, func(a, b corev1.VolumeMount) int {
-		return len(b.MountPath) - len(a.MountPath)
-	})
-	for _, m := range mounts {
-		key, inside := strings.CutPrefix(path.Clean(name), strings.TrimSuffix(m.MountPath, "/"))
-		if !inside || key != "" && key[0] != '/' {
-			continue
+	switch {
+	case v.Secret != nil:
+		secret := find(ctx, s.guest, namespace, v.Secret.SecretName, &corev1.Secret{})
+		if secret == nil {
+			return nil, fmt.Errorf("Secret %s does not exist, or you may not read it", v.Secret.SecretName)
 		}
-		key = strings.TrimPrefix(path.Join(m.SubPath, key), "/")
-		i := slices.IndexFunc(w.pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
-		if i < 0 {
-			break
-		}
-		switch v := w.pod.Volumes[i]; {
-		case v.Secret != nil:
-			secret := find(ctx, s.guest, w.GetNamespace(), v.Secret.SecretName, &corev1.Secret{})
-			if secret == nil {
-				return nil, fmt.Errorf("Secret %s does not exist, or you may not read it", v.Secret.SecretName)
-			}
-			if text, found := secret.Data[keyIn(v.Secret.Items, key)]; found {
-				return text, nil
-			}
-		case v.HostPath != nil:
-			return nil, fmt.Errorf("it is the file %s on the nodes", path.Join(v.HostPath.Path, key))
-		case v.ConfigMap != nil:
-			config := ptr.Deref(find(ctx, s.guest, w.GetNamespace(), v.ConfigMap.Name,
-				&corev1.ConfigMap{}), corev1.ConfigMap{})
-			if text, found := config.Data[keyIn(v.ConfigMap.Items, key)]; found {
-				return []byte(text), nil
-			}
-		}
-		break
+		return secret.Data[key], nil
+	case v.ConfigMap != nil:
+		config := find(ctx, s.guest, namespace, v.ConfigMap.Name, &corev1.ConfigMap{})
+		return []byte(ptr.Deref(config, corev1.ConfigMap{}).Data[key]), nil
 	}
-	return nil, errors.New("the file is in the image, or does not exist")
-}
-
-// keyIn returns the key of the file in a volume.
-func keyIn(items []corev1.KeyToPath, file string) string {
-	for _, item := range items {
-		if item.Path == file {
-			return item.Key
-		}
-	}
-	return file
+	return nil, fmt.Errorf("it is in volume %s, which is not read", v.Name)
 }

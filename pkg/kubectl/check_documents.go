@@ -62,8 +62,8 @@ func (d *document) parse() (*choice.Config, []choice.Fault) {
 func contentsOf(text []byte) *fileContents {
 	found := &fileContents{templates: map[int]bool{}}
 	trees, err := position.Trees(text, maxFile)
-	for _, tree := range trees {
-		found.add(position.Expanded(tree), text)
+	for _, tree := range position.Objects(trees) {
+		found.add(tree, text)
 	}
 	switch {
 	case errors.As(err, new(position.LimitError)):
@@ -127,12 +127,6 @@ func (c *fileContents) add(tree *yaml.Node, text []byte) {
 	case kind == nil && isValues(tree, text):
 		c.addValues(tree)
 	case kind == nil:
-	case kind.Value == "List":
-		if items := position.Child(tree, "items"); items != nil {
-			for _, item := range items.Content {
-				c.add(item, text)
-			}
-		}
 	case kind.Value == "ConfigMap" && position.Child(position.Child(tree, "data"), choice.Key) != nil:
 		if content := position.Child(position.Child(tree, "data"), choice.Key); c.fits(content) {
 			c.documents = append(c.documents, document{

@@ -163,6 +163,11 @@ func (c *comparison) compareFixed(d driver) error {
 	if err = errors.Join(err, yaml.Unmarshal(text, class)); err != nil {
 		return err
 	}
+	for name, other := range c.existing { // a new class is no second default
+		if name != class.Name && other.Annotations[choice.DefaultAnnotation] == "true" {
+			class.Annotations[choice.DefaultAnnotation] = "false"
+		}
+	}
 	c.config.ClassOf("").Apply(class)
 	c.compare(class)
 	return nil

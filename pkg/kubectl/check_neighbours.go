@@ -270,8 +270,8 @@ func (n *neighbour) link(hidden bool, cannot error) Link {
 			l = l.then("It cannot move: %v", cannot)
 		} else {
 			first := "Run"
-			if owner := n.gitOps(); owner != "" {
-				first = "First suspend " + owner + ", which applies it. Then run"
+			if by := n.gitOps(); by.name != "" {
+				first = "First suspend " + by.String() + ", which applies it. Then run"
 			}
 			l = l.then("%s: kubectl openstack-csi check --values >values.yaml, and follow %s", first,
 				version.Page("docs/from-charts.md"))

@@ -37,10 +37,6 @@ func (n *neighbour) others(found []*neighbour) error {
 	return nil
 }
 
-// unmanaged is the annotation with which the controller of a HelmChart ignores it
-// (https://github.com/k3s-io/helm-controller).
-const unmanaged = "helmcharts.helm.cattle.io/unmanaged"
-
 // restored returns an error if a HelmChart, as in k3s and RKE2, would install the release again.
 // Other objects for releases of Helm leave marks in the objects of the release.
 func (s *session) restored(ctx context.Context, n *neighbour) error {
@@ -63,10 +59,10 @@ func (s *session) restored(ctx context.Context, n *neighbour) error {
 		if target == "" {
 			target = o.GetNamespace()
 		}
-		if o.GetName() == name && target == namespace && o.GetAnnotations()[unmanaged] != "true" {
-			return fmt.Errorf("HelmChart %s/%s would install Helm release %s again. First run: kubectl "+
-				"annotate helmcharts.helm.cattle.io %s --namespace=%s %s=true. Do not delete it: that "+
-				"uninstalls the release", o.GetNamespace(), name, name, name, o.GetNamespace(), unmanaged)
+		by := ownerIn(&o)
+		if by.name == name && target == namespace && o.GetAnnotations()[unmanaged] != "true" {
+			return fmt.Errorf("%s would install Helm release %s again. First run: %s", by, name,
+				by.command(by.suspend))
 		}
 	}
 	return nil
@@ -93,9 +89,9 @@ func (n *neighbour) addOwners(v *charts.Values) {
 		}
 	}
 	slices.Sort(marks)
-	switch {
-	case n.gitOps() != "":
-		v.Remark(n.title, "%s applies it: suspend that, or its driver starts beside ours", n.gitOps())
+	switch by := n.gitOps(); {
+	case by.name != "":
+		v.Remark(n.title, "%s", by.applies())
 	case len(marks) > 0:
 		v.Remark(n.title, "Its labels or annotations (%s) say that another program may have applied it. "+
 			"If so, end that first, or its driver starts beside ours", diagnosis.List(marks))
@@ -105,16 +101,16 @@ func (n *neighbour) addOwners(v *charts.Values) {
 	}
 }
 
-// gitOps names what applies a workload from Git; "" for nothing.
-func (n *neighbour) gitOps() string {
+// gitOps returns what applies a workload from Git; without a name for nothing.
+func (n *neighbour) gitOps() owner {
 	for _, w := range n.workloads {
 		for _, by := range ownersOf(w) {
 			if by.definition != "" {
-				return by.String()
+				return by
 			}
 		}
 	}
-	return ""
+	return owner{}
 }
 
 // usual matches the variables and the folders of containers in the manifests and charts of

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -28,6 +29,13 @@ func (c *check) printValues(ctx context.Context, s *session) error {
 			return usageError{err}
 		}
 		err = v.AddFile(text)
+		for _, fields := range v.Objects {
+			text := "If a program applies it, end that first, or its driver starts beside ours"
+			if by := ownerIn(&unstructured.Unstructured{Object: fields}); by.name != "" {
+				text = by.applies()
+			}
+			v.Remark("the file", "%s", text)
+		}
 	} else if err == nil {
 		v, err = s.valuesOf(ctx, s.replaceable(ctx))
 	}
@@ -147,14 +155,10 @@ func (n *neighbour) refusalOfVersion() error {
 	if err != nil {
 		return err
 	}
-	of := func(text string) *version.Version {
-		found := regexp.MustCompile(n.program() + `:v?(\d+\.\d+)`).FindStringSubmatch(text)
-		return version.MustParseGeneric(append(found, "0.0", "0.0")[1])
-	}
-	ours, oldest := of(string(text)), version.MustParseGeneric(oldestDriver)
+	ours, oldest := versionIn(string(text), n.program()), version.MustParseGeneric(oldestDriver)
 	for _, w := range n.workloads {
 		for _, c := range w.pod.Containers {
-			switch theirs := of(c.Image); {
+			switch theirs := versionIn(c.Image, n.program()); {
 			case ours.LessThan(theirs):
 				return fmt.Errorf("%s runs the driver v%s, which is newer than ours, v%s: use a later release",
 					w.name, theirs, ours)
@@ -165,4 +169,10 @@ func (n *neighbour) refusalOfVersion() error {
 		}
 	}
 	return nil
+}
+
+// versionIn returns the version of the image of a program in a text, 0.0 for an unknown one.
+func versionIn(text, program string) *version.Version {
+	found := regexp.MustCompile(program + `:v?(\d+\.\d+)`).FindStringSubmatch(text)
+	return version.MustParseGeneric(append(found, "0.0", "0.0")[1])
 }

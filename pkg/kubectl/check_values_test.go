@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -116,7 +118,10 @@ func TestValuesOfObjectsWithoutARecord(t *testing.T) {
 		"cinder.enabled": true, "manila.enabled": true, "cinder.spec.clusterID": "mine",
 		"manila.spec.clusterID": nil, "cinder.spec.topology": "Enabled",
 		"cinder.spec.logLevel": "Debug", "cinder.spec.sidecars.timeout": "7m",
-		"cinder.spec.pods.controller.replicas": 3.0, "manila.spec.pods": nil,
+		"cinder.spec.pods.controller.replicas": 3.0, "manila.spec.pods": map[string]any{
+			"node":       map[string]any{"tolerations": []any{}},
+			"controller": map[string]any{"tolerations": []any{}},
+		},
 		"cinder.spec.pods.controller.nodeSelector":      map[string]any{"infra": "a"},
 		"cinder.spec.pods.controller.priorityClassName": "system-cluster-critical",
 		"cinder.spec.pods.controller.resources": map[string]any{
@@ -142,6 +147,83 @@ func TestValuesOfObjectsWithoutARecord(t *testing.T) {
 	for _, remarks := range []string{stderr, comments} {
 		assert.Check(t, strings.Contains(remarks, "default/old") && !strings.Contains(remarks, "eyes"),
 			remarks)
+	}
+}
+
+// New volumes have zones if the plugin reports them and its provisioner uses them.
+func TestTopologyIsThatOfTheProvisioner(t *testing.T) {
+	t.Parallel()
+	const image, gate = "csi-provisioner:v5.3.0", `,"--feature-gates=Topology=true"`
+	const old = "csi-provisioner:v3.6.2"
+	for name, test := range map[string]struct {
+		image, gate, plugin, want string
+	}{
+		"old, without the gate":  {old, "", "", "Disabled"},
+		"old, with the gate":     {old, `,"--feature-gates=A=true,Topology=true"`, "", "Enabled"},
+		"new":                    {"csi-provisioner:v5.0.1", "", "", "Enabled"},
+		"new, off":               {image, `,"--feature-gates=Topology=false"`, "", "Disabled"},
+		"unknown, without zones": {"csi-provisioner@sha256:a", "", "", "Disabled"},
+		"off in the plugin":      {image, gate, `,"--with-topology=false"`, "Disabled"},
+	} {
+		change := func(all map[string]*unstructured.Unstructured) {
+			volume := all["PersistentVolume pv-volume"].Object
+			unstructured.RemoveNestedField(volume, "spec", "nodeAffinity")
+			pods := all["Deployment openstack-cinder-csi-controllerplugin"]
+			text, err := pods.MarshalJSON()
+			assert.NilError(t, err)
+			const cluster = `"--cluster=$(CLUSTER_NAME)"`
+			assert.NilError(t, pods.UnmarshalJSON([]byte(strings.NewReplacer(image, test.image, gate,
+				test.gate, cluster, cluster+test.plugin).Replace(string(text)))))
+		}
+		code, stdout, stderr := runOn(t, chartObjects(t, change), "check", "--values")
+		assert.Check(t, is.Equal(code, exitOK), stderr)
+		assert.Check(t, is.Equal(valueAt(t, stdout, "cinder.spec.topology"), test.want), name)
+	}
+}
+
+// Whatever applies a file with values again is named, with the command that suspends it.
+func TestFilesNameWhatAppliesThem(t *testing.T) {
+	t.Parallel()
+	const values = "spec: {chart: openstack-cinder-csi, valuesContent: 'clusterID: a'}\n"
+	const unmanage = "Run: kubectl annotate helmcharts.helm.cattle.io a --namespace=b " +
+		"helmcharts.helm.cattle.io/unmanaged=true. Do not delete it: that uninstalls the release"
+	const release, application = "helm.toolkit.fluxcd.io/v2, kind: HelmRelease",
+		"argoproj.io/v1alpha1, kind: Application"
+	const kustomized = "kustomize.toolkit.fluxcd.io/v1, kind: Kustomization"
+	const proxy = "addons.cluster.x-k8s.io/v1, kind: HelmChartProxy"
+	for head, want := range map[string]string{
+		"helm.cattle.io/v1, kind: HelmChart":       unmanage,
+		"helm.cattle.io/v1, kind: HelmChartConfig": unmanage,
+		release:     "Run: flux suspend helmrelease a --namespace=b",
+		kustomized:  "Run: flux suspend kustomization a --namespace=b",
+		application: "Run: argocd app set a --sync-policy=none",
+		proxy:       "! the file: If a program applies it, end that",
+	} {
+		manifest := "{apiVersion: " + head + ", metadata: {name: a, namespace: b}, " +
+			strings.TrimSuffix(values, "\n") + "}"
+		for _, file := range []string{manifest, "{kind: List, items: [" + manifest + "]}"} {
+			path := filepath.Join(t.TempDir(), "file.yaml")
+			assert.NilError(t, os.WriteFile(path, []byte(file), 0o600))
+			code, _, stderr := runOn(t, nil, "check", "--values", "-f", path)
+			assert.Check(t, is.Equal(code, exitOK), stderr)
+			assert.Check(t, is.Contains(strings.Join(strings.Fields(stderr), " "), want), file)
+		}
+	}
+}
+
+// The operator creates no second default class.
+func TestCheckOfAFileKeepsTheDefaultClass(t *testing.T) {
+	t.Parallel()
+	for spec, want := range map[string]string{
+		"{}": "false", "{defaultClass: standard-csi}": "true",
+	} {
+		path := filepath.Join(t.TempDir(), "driver.yaml")
+		assert.NilError(t, os.WriteFile(path, []byte("apiVersion: csi.openstack.org/v1alpha1\n"+
+			"kind: CinderDriver\nmetadata: {name: cinder.csi.openstack.org}\n"+
+			"spec: "+spec+"\n"), 0o600))
+		_, stdout, stderr := runOn(t, chartObjects(t, nil), "check", "-f", path)
+		assert.Check(t, is.Contains(stdout,
+			`+    storageclass.kubernetes.io/is-default-class: "`+want), stderr)
 	}
 }
 
@@ -251,7 +333,9 @@ func TestValuesOfARelease(t *testing.T) {
 	assert.Check(t, is.Equal(code, exitOK), stderr)
 	for path, want := range map[string]any{
 		"cinder.spec.clusterID": "mine", "cinder.spec.claimAnnotations": true,
-		"cinder.spec.sidecars": map[string]any{"claimMetadata": true}, "cinder.spec.pods": nil,
+		"cinder.spec.sidecars":              map[string]any{"claimMetadata": true},
+		"cinder.spec.pods.controller":       map[string]any{"tolerations": []any{}},
+		"cinder.spec.pods.node.tolerations": nil,
 	} {
 		assert.Check(t, is.DeepEqual(valueAt(t, stdout, path), want), path)
 	}
@@ -378,7 +462,7 @@ func TestValuesAreRefused(t *testing.T) {
 				all["cephfs"+name].SetName("cephfs-" + u.GetName())
 			}
 		},
-		"HelmChart kube-system/cinder-csi would install Helm release cinder-csi again. First run": func(
+		"HelmChart kube-system/cinder-csi of k3s or RKE2 would install Helm release cinder-csi": func(
 			all objects,
 		) {
 			all["definition"] = &unstructured.Unstructured{Object: map[string]any{

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,8 +20,8 @@ type owner struct {
 	// mark is the label or annotation with its name, prefix that of its namespace, "" without one.
 	mark, prefix string
 	// title names it with its namespace. The commands have its name and its namespace: end ends it,
-	// again creates what is missing.
-	title, end, again string
+	// again creates what is missing, and suspend lets it change nothing.
+	title, end, again, suspend string
 	// definition is that of its objects, "" without one.
 	definition string
 
@@ -35,6 +36,7 @@ func owners() (all []owner) {
 		all = append(all, owner{
 			mark: "argocd.argoproj.io" + mark, title: "Application %s of Argo CD",
 			end: "argocd app delete %s", again: "Run: argocd app sync %s",
+			suspend:    "argocd app set %s --sync-policy=none",
 			definition: "applications.argoproj.io",
 		})
 	}
@@ -45,6 +47,7 @@ func owners() (all []owner) {
 		all = append(all, owner{
 			mark: of[0] + "/name", prefix: of[0] + "/", title: of[1] + " %s of Flux",
 			end: "flux delete " + kind + " %s", again: "Run: flux reconcile " + kind + " %s" + of[2],
+			suspend:    "flux suspend " + kind + " %s",
 			definition: kind + "s." + of[0],
 		})
 	}
@@ -55,7 +58,37 @@ func owners() (all []owner) {
 		mark: "olm.owner", title: "ClusterServiceVersion %s of OLM",
 		end:   "kubectl delete subscription OPERATOR, and csv %s",
 		again: "See " + version.Page("docs/olm.md#install"),
+	}, owner{ // without marks in what it applies
+		mark: helmCharts, prefix: helmCharts + "/", title: "HelmChart %s of k3s or RKE2",
+		suspend: "kubectl annotate " + helmCharts + " %s " + unmanaged + "=true. Do not delete it: " +
+			"that uninstalls the release",
+		definition: helmCharts,
 	})
+}
+
+// helmCharts is the definition of HelmChart, and unmanaged the annotation with which its controller
+// ignores one (https://github.com/k3s-io/helm-controller).
+const helmCharts, unmanaged = "helmcharts.helm.cattle.io", "helmcharts.helm.cattle.io/unmanaged"
+
+// ownerIn returns the owner that an object is, or configures, one without a name for others.
+func ownerIn(o *unstructured.Unstructured) owner {
+	kind, marked := o.GroupVersionKind(), &unstructured.Unstructured{}
+	definition := strings.ToLower(strings.TrimSuffix(kind.Kind, "Config")) + "s." + kind.Group
+	for _, by := range owners() {
+		marked.SetAnnotations(map[string]string{
+			by.mark: o.GetName(), by.prefix + "namespace": o.GetNamespace(),
+		})
+		if all := ownersOf(marked); by.definition == definition && len(all) > 0 {
+			return all[0]
+		}
+	}
+	return owner{}
+}
+
+// applies says what to do before ours replace what it applies.
+func (o owner) applies() string {
+	return fmt.Sprintf("%s applies it: suspend that, or its driver starts beside ours. Run: %s", o,
+		o.command(o.suspend))
 }
 
 // ownersOf returns those whose marks an object has. Users may write any text into a mark, and

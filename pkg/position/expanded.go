@@ -44,6 +44,20 @@ func Expanded(node *yaml.Node) *yaml.Node {
 	return &whole
 }
 
+// Objects returns expanded documents, with the objects in place of a List.
+func Objects(documents []*yaml.Node) (all []*yaml.Node) {
+	for _, document := range documents {
+		tree := Expanded(document)
+		kind, items := Child(tree, "kind"), Child(tree, "items")
+		if kind == nil || kind.Value != "List" || items == nil {
+			all = append(all, tree)
+		} else {
+			all = append(all, Objects(items.Content)...)
+		}
+	}
+	return all
+}
+
 // Child returns the value of a key of a mapping; nil if there is none.
 func Child(mapping *yaml.Node, key string) *yaml.Node {
 	if mapping == nil || mapping.Kind != yaml.MappingNode {
