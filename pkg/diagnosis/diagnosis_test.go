@@ -194,12 +194,13 @@ func TestShortIsOneLineWithoutCredentials(t *testing.T) {
 
 func TestEndsCutsBetweenClausesAndNotWithinNamesAndQuotations(t *testing.T) {
 	t.Parallel()
-	const text = `mounting share-0123456789 failed: node "worker 1" (rack 7) says: no route to host for ` +
-		`10.0.0.5:/volumes/a-long-path, which "is quoted, and long: as long as half of the text" at last`
+	const text = `mounting share-0123456789 failed: node "worker 1" (rack 7) says: no route to host ` +
+		`for 10.0.0.5:/volumes/a-long-path, which "is quoted, and long: as long as half of the ` +
+		`text" at last`
 	for most, want := range map[int]string{
 		165: `mounting share-0123456789 failed: node "worker 1" (rack 7) says: … at last`,
-		120: `mounting share-0123456789 failed: node "worker 1" (rack 7) says: … as long as half of the ` +
-			`text at last`,
+		120: `mounting share-0123456789 failed: node "worker 1" (rack 7) says: … as long as half of ` +
+			`the text at last`,
 		60: "mounting share-0123456789 failed: … of the text at last",
 		12: "mounting sh…",
 	} {

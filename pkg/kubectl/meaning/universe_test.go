@@ -52,7 +52,8 @@ func TestEachEntryIsJudged(t *testing.T) {
 		assert.Check(t, !enough[name] || e.list != "openstack" || e.fields[1][0] != '4',
 			"OpenStack refused a request for a reason: %s", name)
 		for _, said := range []string{m.Stops, m.Next} {
-			assert.Check(t, utf8.RuneCountInString(said) <= limit+2*longest && !unfilled.MatchString(said), said)
+			isShort := utf8.RuneCountInString(said) <= limit+2*longest
+			assert.Check(t, isShort && !unfilled.MatchString(said), said)
 		}
 		word := words[i%len(words)]
 		text, reason = e.compose(t, names{word, word, "401"})
