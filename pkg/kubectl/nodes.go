@@ -156,8 +156,6 @@ func (s *session) elsewhere(l Link, pod *corev1.Pod, nodes map[string]*corev1.No
 	if l.topic != meaning.Metadata || setting == "" {
 		return l
 	}
-	exclude := fmt.Sprintf("xclude it with "+setting+", or the affinity there: %s", "nodeSelector",
-		version.Page("docs/kubernetes.md#nodes-that-are-not-openstack-instances"))
 	var others []string
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		id := cmp.Or(nodes[name], &corev1.Node{}).Spec.ProviderID
@@ -166,12 +164,13 @@ func (s *session) elsewhere(l Link, pod *corev1.Pod, nodes map[string]*corev1.No
 		}
 	}
 	if len(others) == 0 {
-		return l.then("%s; if it is no instance of OpenStack, e%s", l.Next, exclude)
+		return l
 	}
 	about, _, _ := strings.Cut(l.Text, ": ")
 	l.Text, l.said = fmt.Sprintf("%s: node %s seems to be no instance of OpenStack: its metadata "+
 		"service does not answer", about, diagnosis.List(others)), ""
-	return l.then("E%s", exclude)
+	return l.then("Exclude it with "+setting+", or the affinity there: %s", "nodeSelector",
+		version.Page("docs/kubernetes.md#nodes-that-are-not-openstack-instances"))
 }
 
 // nodePlugin returns the pod of a DaemonSet on the node; nil if there is none.
