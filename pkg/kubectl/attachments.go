@@ -82,21 +82,26 @@ func (s *session) stuck(ctx context.Context, a storagev1.VolumeAttachment) []Lin
 }
 
 // lost returns what is wrong with the volume of a VolumeAttachment to a node that does not exist
-// any more, nil if the node exists or is not visible.
+// any more, or whose server has a known state and which does not answer; nil for other nodes.
 func (f *claimFacts) lost(ctx context.Context, a storagev1.VolumeAttachment) *ailment {
+	node := f.node(ctx, a.Spec.NodeName)
 	if f.volume == nil || f.sys == nil || f.guest.hidden["Nodes"] ||
-		f.node(ctx, a.Spec.NodeName) != nil {
+		node != nil && f.silentFor(node) == 0 {
 		return nil
 	}
 	found, _ := f.inOpenStack(ctx, f.volume)
 	if found == nil {
 		found = &ailment{service: f.sys.of.title, id: f.handle(), use: useOf(f.volume)}
 	}
-	if found.trouble != missing { // then the server is one of the same project
+	if node != nil {
+		found.mute(&a, f.silentFor(node))
+	} else if found.trouble != missing {
 		found.leave(&a)
+	}
+	if found.trouble != missing { // then the server is one of the same project
 		f.cloud.examine(ctx, []*ailment{found})
 	}
-	if found.link() == nil { // it may end itself soon
+	if node != nil && found.state == "" || found.link() == nil { // it may end itself soon
 		return nil
 	}
 	return found

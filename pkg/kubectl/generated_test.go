@@ -200,7 +200,8 @@ func isWhole(line string) bool {
 }
 
 // The first line of each situation names the object, what stops it, where, and what to do next,
-// because the generator knows what it has broken. Names, sizes, ages, what followed the cause, and
+// because the generator knows what it has broken. Commands that it advises are about objects that
+// exist. Names, sizes, ages, what followed the cause, and
 // what is broken elsewhere do not change it.
 func TestFirstLineOfGeneratedSituations(t *testing.T) {
 	t.Parallel()
@@ -250,6 +251,14 @@ func (j *laboratory) try(t *testing.T, s broken.Situation, others ...broken.Situ
 	right := assert.Check(t, len(lacking) == 0 && code == exitFailed && fits,
 		"%s\n$ %s\n%s\nlacks %q, exit code %d, %d characters", s.Name, strings.Join(s.Args, " "), first,
 		lacking, code, utf8.RuneCountInString(first))
+	for _, found := range regexp.MustCompile(`openstack-csi (why \w+/[\w.-]*\w( -n [\w-]+)?)`).
+		FindAllStringSubmatch(output, -1) {
+		next := s
+		next.Args = strings.Fields(found[1])
+		_, said, _ := j.ask(t, &next)
+		right = assert.Check(t, strings.Contains(found[1], "/NAME") || !strings.Contains(said, "not found"),
+			"%s advises %s: %s", s.Name, found[1], said) && right
+	}
 	for _, other := range others {
 		now, _, _ := j.ask(t, &other)
 		same := isSame(renamed(now, &other, &other), renamed(first, &s, &other))

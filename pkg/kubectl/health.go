@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -78,6 +79,14 @@ func (a *ailment) leave(from *storagev1.VolumeAttachment) {
 	}
 	if a.state = ""; a.status != "" && a.attachment == "" && a.server != "" {
 		a.state = serverNone
+	}
+}
+
+// mute says that the node of a VolumeAttachment has not answered for some time.
+func (a *ailment) mute(from *storagev1.VolumeAttachment, since time.Duration) {
+	if a.trouble == "" && slices.Contains([]string{"", "in-use"}, a.status) {
+		a.trouble, a.state, a.since = silent, "", since
+		a.va, a.node, a.server = from.Name, from.Spec.NodeName, cmp.Or(serverOf(from), a.server)
 	}
 }
 

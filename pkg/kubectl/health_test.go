@@ -153,6 +153,43 @@ func TestWhySaysHowToFreeTheVolumeOfALostNode(t *testing.T) {
 	}
 }
 
+// The server of a node that does not answer is in a state, or does not exist, "".
+func TestSilentNodesAreToldWithTheStateOfTheirServers(t *testing.T) {
+	t.Parallel()
+	for server, want := range map[string]string{
+		"SHUTOFF": "which is shut off, so node worker-9 has not answered for 5m. Yours: openstack server " +
+			"start " + lostServer + "; or if it stays off, kubectl taint node worker-9",
+		"ACTIVE": "which runs and may write, but node worker-9 has not answered for 5m. Yours:",
+		"":       "which is gone, so node worker-9 has not answered for 5m. Yours: kubectl delete node worker-9",
+		"none":   "node worker-9, which has not answered for 5m. ",
+	} {
+		cloud, clouds := newCloud(t, simulator.Config{ShareTypes: []simulator.ShareType{{Name: "a"}}})
+		volume, _ := stock(t, cloud, "c1")
+		cloud.AddServer(simulator.Server{ID: lostServer, Status: server})
+		attachTo(t, cloud, lostServer, volume)
+		args := []string{"--clouds=" + clouds}
+		switch server {
+		case "":
+			cloud.RemoveServer(lostServer)
+		case "none":
+			args = nil
+		}
+		s := lostNode(t, volume, true)
+		s.Objects = append(s.Objects, unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "worker-9"},
+			"status": map[string]any{"conditions": []any{map[string]any{
+				"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-11-24T11:55:00Z",
+			}}},
+		}})
+		for _, command := range []string{"why volumeattachment/va-2", "volumes -A"} {
+			code, stdout, stderr := run(t, s.options(t), false, append(strings.Fields(command), args...)...)
+			got := strings.Join(strings.Fields(stdout), " ")
+			assert.Check(t, strings.Contains(got, want) && !strings.Contains(got, "NetworkFence") &&
+				code == exitFailed, "%q %s: %s%s", server, command, got, stderr)
+		}
+	}
+}
+
 func TestWhyKnowsALostNodeWithoutOpenStack(t *testing.T) {
 	t.Parallel()
 	s := lostNode(t, "volume-2", false)

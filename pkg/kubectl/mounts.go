@@ -123,7 +123,7 @@ func (f *podFacts) nfs(claim *claimFacts, l Link) Link {
 	l.Text = fmt.Sprintf("node %s has tried to mount share %s without an answer of the NFS server in "+
 		"time", f.node, claim.handle())
 	return l.then("Check that the node reaches the export location (TCP 2049): network, security " +
-		"groups, access rules")
+		"groups, access rules; all nodes: kubectl openstack-csi check --nodes")
 }
 
 // otherEvents returns the events of a pod that are about no volume and no node.

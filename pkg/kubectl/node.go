@@ -82,8 +82,7 @@ func (s *session) unready(node *corev1.Node) (trouble, next string) {
 			"volumes are detached", "Repair it, or delete the Node"
 	case ready.Status == corev1.ConditionUnknown:
 		return "has not answered for " + since, fmt.Sprintf("Start it; or if it is shut down, run: "+
-			"kubectl taint node %s %s=nodeshutdown:NoExecute, or fence it with a NetworkFence",
-			node.Name, corev1.TaintNodeOutOfService)
+			"kubectl taint node %s %s=nodeshutdown:NoExecute", node.Name, corev1.TaintNodeOutOfService)
 	}
 	if strings.Contains(ready.Message, "network not ready") {
 		next = "Check the pods of the network plugin on node " + node.Name
@@ -91,6 +90,15 @@ func (s *session) unready(node *corev1.Node) (trouble, next string) {
 	trouble = "has not been ready for " + since + ": " + diagnosis.Short(ready.Message)
 	return strings.TrimSuffix(trouble, ": "),
 		cmp.Or(next, "Repair what its kubelet reports; see its log")
+}
+
+// silentFor returns how long a node has not answered, 0 if it does, or is marked as out of service.
+func (s *session) silentFor(node *corev1.Node) time.Duration {
+	ready := readiness(node)
+	if ready.Status != corev1.ConditionUnknown || isOut(node) {
+		return 0
+	}
+	return max(1, s.clock.Since(ready.LastTransitionTime.Time))
 }
 
 // ailing says what is wrong with a node by its conditions and marks, and what to do; "" if none.

@@ -72,6 +72,14 @@ func (f *podFacts) pluginless(ctx context.Context, sys *system, name string) Lin
 	if name != sys.of.nodes[0] {
 		l.Text = "DaemonSet " + name + " of the driver does not run on node " + f.node
 	}
+	if !f.guest.hidden["DaemonSets"] && !slices.Contains(namesOf(sys.nodes), name) {
+		why := linkf(Problem, "DaemonSet %s does not exist", name).then("%s", sys.knows())
+		if found := sys.findings(); len(found) > 0 {
+			why = linkOf(found[0])
+		}
+		l.Text, l.Next, l.Runbook = l.Text+": "+strings.TrimRight(why.Text, "."), why.Next, why.Runbook
+		return l
+	}
 	node := f.session.node(ctx, f.node)
 	for _, set := range sys.nodes {
 		if set.Name != name || node == nil {

@@ -3,6 +3,7 @@ package kubectl
 import (
 	"context"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 )
@@ -183,6 +185,10 @@ func (f *podFacts) silent(ctx context.Context) []Link {
 	trouble, next := f.silence(ctx, f.node)
 	if trouble == "" {
 		return nil
+	}
+	if strings.Contains(next, corev1.TaintNodeOutOfService) &&
+		slices.ContainsFunc(f.used, func(s *system) bool { return s.of.kind == choice.Manila }) {
+		next += ", or fence it with a NetworkFence" // of its access to shares
 	}
 	return []Link{linkf(Problem, "node %s %s", f.node, trouble).then("%s", next)}
 }

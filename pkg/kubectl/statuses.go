@@ -18,7 +18,7 @@ var statuses string
 type ailment struct {
 	stored
 
-	// trouble is what is so beside the status: missing, elsewhere, nodeless, leaving, or "".
+	// trouble is what is so beside the status: missing, elsewhere, nodeless, leaving, silent, or "".
 	trouble string
 	// service is the title of a driver, and id that of the volume or share.
 	service, id string
@@ -30,14 +30,14 @@ type ailment struct {
 	state string
 	// message is what the service says about it.
 	message string
-	// since is how long it has had the status, 0 if that is not known.
+	// since is how long it has had the status, or the node has been silent, 0 if that is not known.
 	since time.Duration
 }
 
 // Facts and classes of statuses.txt.
 const (
 	usedVolume, releasedVolume, orphanVolume          = "used", "released", "orphan"
-	missing, elsewhere, nodeless, leaving             = "missing", "elsewhere", "nodeless", "leaving"
+	missing, elsewhere, nodeless, leaving, silent     = "missing", "elsewhere", "nodeless", "leaving", "silent"
 	serverGone, serverOff, serverRuns, serverNone     = "gone", "off", "runs", "none"
 	classUsable, classPassing, classHeld, classFailed = "usable", "passing", "held", "failed"
 )

@@ -20,7 +20,7 @@ func ailments(t *testing.T) (all []*ailment) {
 	text, err := os.ReadFile("testdata/statuses.txt")
 	assert.NilError(t, err)
 	lines := string(text)
-	for _, trouble := range []string{missing, elsewhere, nodeless, leaving} {
+	for _, trouble := range []string{missing, elsewhere, nodeless, leaving, silent} {
 		lines += "Cinder\t" + trouble + "\n"
 	}
 	// From Manila 2023.2 and 2024.2.

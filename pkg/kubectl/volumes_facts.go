@@ -30,8 +30,8 @@ type volumeFacts struct {
 	// attached are the VolumeAttachments by PersistentVolume, and running the nodes of pods by claim.
 	attached map[string][]*storagev1.VolumeAttachment
 	running  map[client.ObjectKey][]string
-	// nodes are the names of all nodes, nil if they are not known.
-	nodes map[string]bool
+	// nodes are all nodes with how long they have not answered, nil if they are not known.
+	nodes map[string]time.Duration
 }
 
 func (s *session) volumeFacts(ctx context.Context, namespace string) *volumeFacts {
@@ -59,9 +59,9 @@ func (s *session) volumeFacts(ctx context.Context, namespace string) *volumeFact
 		}
 	}
 	if len(f.attached) > 0 {
-		f.nodes = map[string]bool{}
-		visit(ctx, s.guest, listOf(corev1.SchemeGroupVersion.WithKind("Node")), func(o *object) {
-			f.nodes[o.Name] = true
+		f.nodes = map[string]time.Duration{}
+		visit(ctx, s.guest, &corev1.NodeList{}, func(n *corev1.Node) {
+			f.nodes[n.Name] = s.silentFor(n)
 		})
 	}
 	visit(ctx, s.guest, &corev1.PersistentVolumeList{}, func(v *corev1.PersistentVolume) {
@@ -130,8 +130,12 @@ func (f *volumeFacts) ailment(one *Volume, found stored) *ailment {
 	}
 	a.attach(servers)
 	for _, from := range f.attached[a.pv] {
-		if f.nodes != nil && !f.guest.hidden["Nodes"] && !f.nodes[from.Spec.NodeName] {
+		switch since, exists := f.nodes[from.Spec.NodeName]; {
+		case f.nodes == nil || f.guest.hidden["Nodes"]:
+		case !exists:
 			a.leave(from)
+		case since > 0:
+			a.mute(from, since)
 		}
 	}
 	return a
@@ -141,7 +145,7 @@ func (f *volumeFacts) ailment(one *Volume, found stored) *ailment {
 func (f *volumeFacts) trouble(one *Volume) (kind string, l *Link) {
 	if a := one.ailment; a != nil {
 		_, says, steps := a.row()
-		return a.service + says + steps, a.link()
+		return a.service + a.node + says + steps, a.link()
 	}
 	v := f.volumes[one.PersistentVolume]
 	if v == nil || one.Claim != "" || f.undeleted(v) == "" {

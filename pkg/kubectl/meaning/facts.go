@@ -33,6 +33,11 @@ func factsOf(f fault.Fault, reason string) facts {
 	known["thing"], known["id"] = thingOf(f)
 	if c := f.Command; c != nil {
 		maps.Copy(known, facts{"command": c.Name, "exit": c.Exit, "options": optionsOf(c)})
+		for argument := range strings.FieldsSeq(c.Arguments) {
+			if server, _, found := strings.Cut(argument, ":/"); found { // of NFS
+				known["server"] = "server " + server
+			}
+		}
 		known["message"] = clean(c.Output + " " + c.Exit)
 	}
 	if q := f.Quota; q != nil {
