@@ -45,8 +45,8 @@ type Link struct {
 	answered int
 	// said is the end of Text that another component wrote, which is shortened first.
 	said string
-	// node is the one that the error names.
-	node string
+	// node and quota are those that the error names.
+	node, quota string
 	// missing is the name of the object that the API server does not have.
 	missing string
 }

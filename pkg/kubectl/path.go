@@ -114,7 +114,7 @@ func (w work) error(reason, text string) Link {
 	why := strings.TrimRight(cmp.Or(means.Stops, parsed.Message, text), ". ")
 	l := linkf(Problem, "%s: %s", w.fails, why)
 	l.Next, l.Runbook, l.rank, l.topic = means.Next, w.runbook, means.Rank, means.Topic
-	l.node = names[fault.Node]
+	l.node, l.quota = names[fault.Node], means.Quota
 	if means.Stops == "" {
 		l.said = why
 	}

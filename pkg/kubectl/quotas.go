@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -20,13 +21,16 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
-// quotas says what is left of the quotas of a driver's service, with a warning about what is nearly
-// full; for Manila also of those of the user and of share types. used is how many GiB the project
-// uses, 0 if that is not known.
-func (c *cloud) quotas(ctx context.Context, d driver, types ...string) (links []Link, used int) {
+// quotas says what is left of the quotas of a driver's service, the least first, with a warning
+// about what is nearly full; for Manila also of those of the user and of share types. It also
+// returns how much of its quotas the project uses.
+func (c *cloud) quotas(
+	ctx context.Context, d driver, types ...string,
+) (links []Link, used map[string]int) {
 	const nearly, percent = 90, 100
 	var full, left []string
-	limits := map[string]int{}
+	limits, rest := map[string]int{}, map[string]float64{}
+	used = map[string]int{}
 	add := func(of string, found []openstack.Quota, err error) {
 		if err != nil {
 			links = append(links, linkf(NotVisible, "%v", err))
@@ -39,17 +43,15 @@ func (c *cloud) quotas(ctx context.Context, d driver, types ...string) (links []
 			switch {
 			case isProjects, ofType && q.Used == 0: // also the limit of each volume
 			case q.Limit == 0:
-				left = append(left, q.Resource+of+": none allowed")
+				text = q.Resource + of + ": none allowed"
+				left = append(left, text)
 			case q.Used*percent >= q.Limit*nearly:
 				full = append(full, text)
 			default:
 				left = append(left, text)
 			}
-			if of == "" {
-				limits[q.Resource] = q.Limit
-			}
-			if of == "" && q.Resource == "gigabytes" {
-				used = q.Used
+			if rest[text] = float64(q.Limit-q.Used) / float64(max(1, q.Limit)); of == "" {
+				limits[q.Resource], used[q.Resource] = q.Limit, q.Used
 			}
 		}
 	}
@@ -67,6 +69,9 @@ func (c *cloud) quotas(ctx context.Context, d driver, types ...string) (links []
 				add(" of type "+name, found, err)
 			}
 		}
+	}
+	for _, all := range [][]string{full, left} {
+		slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(rest[a], rest[b]) })
 	}
 	if len(full) > 0 {
 		links = append(links, linkf(Warning, "quotas of %s in the OpenStack project that are nearly "+
@@ -93,19 +98,22 @@ func (v *volumeList) quotaLinks(
 			}
 		}
 		links, used := v.quotas(ctx, d, slices.Sorted(maps.Keys(types))...)
-		all = slices.Concat(all, links, facts.fillLinks(ctx, d, in, used))
+		all = slices.Concat(all, links, facts.fillLinks(ctx, d, in, used, gigabytes))
 	}
 	return all
 }
 
 // quotaLinks says what is left for a claim that a quota stops, and who fills the quota.
 func (f *claimFacts) quotaLinks(ctx context.Context, chain []Link) []Link {
-	isQuota := func(l Link) bool { return l.topic == meaning.Quota && l.State == Problem }
-	if f.sys == nil || !slices.ContainsFunc(chain, isQuota) {
+	i := slices.IndexFunc(chain, func(l Link) bool {
+		return l.topic == meaning.Quota && l.State == Problem
+	})
+	if f.sys == nil || i < 0 {
 		return nil
 	}
+	full := cmp.Or(chain[i].quota, gigabytes)
 	if f.cloud.clouds == "" {
-		return append(f.fillLinks(ctx, f.sys.of, nil, 0), linkf(NotVisible, "what OpenStack has left, "+
+		return append(f.fillLinks(ctx, f.sys.of, nil, nil, full), linkf(NotVisible, "what OpenStack has left, "+
 			"and what others in its project use: run this command with --clouds clouds.yaml"))
 	}
 	if refused := f.reach(ctx); refused != nil {
@@ -119,12 +127,14 @@ func (f *claimFacts) quotaLinks(ctx context.Context, chain []Link) []Link {
 		ptr.Deref(f.class, storagev1.StorageClass{}).Parameters["type"])
 	asked := linkf(OK, "the claim asks %s for %d GiB more", f.sys.of.title,
 		gibibytes(want)-gibibytes(has))
-	return slices.Concat([]Link{asked}, links, f.fillLinks(ctx, f.sys.of, nil, used))
+	return slices.Concat([]Link{asked}, links, f.fillLinks(ctx, f.sys.of, nil, used, full))
 }
 
 // portions are what a driver stores in OpenStack, in GiB, by who uses it.
 type portions struct {
 	sizes map[string]int
+	// free are those that no claim has.
+	free map[string]bool
 	// The command is about the largest part; about what no claim has, if there is such.
 	largest int
 	unused  bool
@@ -133,6 +143,7 @@ type portions struct {
 
 func (p *portions) add(who string, size int, unused bool, command string, args ...any) {
 	p.sizes[who] += size
+	p.free[who] = unused
 	if p.command == "" || unused && !p.unused || unused == p.unused && size > p.largest {
 		p.largest, p.unused, p.command = size, unused, fmt.Sprintf(command, args...)
 	}
@@ -158,21 +169,69 @@ func gibibytes(q *resource.Quantity) int {
 	return int((q.Value() + gibibyte - 1) / gibibyte)
 }
 
-// fillLinks says who fills the quota gigabytes of a driver, and which command frees most.
-func (s *session) fillLinks(ctx context.Context, d driver, in *contents, used int) []Link {
-	all, known := &portions{sizes: map[string]int{}}, map[string]bool{}
-	visit(ctx, s.guest, &corev1.PersistentVolumeList{}, func(v *corev1.PersistentVolume) {
-		if served := source.Of(v); served != nil && served.Driver == d.name {
-			known[served.VolumeHandle] = true
-			all.addVolume(v)
-		}
-	})
+// gigabytes is the quota of the sizes of all volumes, with snapshots, or of all shares.
+const gigabytes = "gigabytes"
+
+// fillLinks says who fills a quota of a driver, in GiB, and which command frees most.
+func (s *session) fillLinks(
+	ctx context.Context, d driver, in *contents, used map[string]int, quota string,
+) []Link {
+	counts, kind, _ := strings.Cut(quota, "_") // of a volume type
+	if !slices.Contains([]string{gigabytes, "volumes", "snapshots", "shares"}, counts) {
+		counts, kind = gigabytes, ""
+	}
+	all := s.portions(ctx, d, in, counts, kind)
+	if all.command == "" {
+		return nil
+	}
+	text := d.title + " stores"
+	if kind != "" {
+		text += " of type " + kind
+	}
+	others := used[strings.TrimSuffix(gigabytes+"_"+kind, "_")]
+	for _, size := range all.sizes {
+		others -= size
+	}
+	if others > 0 {
+		all.sizes["others in the project"] = others
+	}
+	l := linkf(OK, "%s, in GiB: %s", text, all)
+	if all.unused {
+		return []Link{l.then("If nobody needs its data, this frees most: %s", all.command)}
+	}
+	return []Link{l.then("The largest volume is listed by: %s", all.command)}
+}
+
+// portions returns what a quota counts: gigabytes, volumes, snapshots or shares, of a volume type or
+// of all, "".
+func (s *session) portions(
+	ctx context.Context, d driver, in *contents, counts, kind string,
+) *portions {
+	all := &portions{sizes: map[string]int{}, free: map[string]bool{}}
+	types, known := map[string]string{}, map[string]string{}
+	for _, class := range list[storagev1.StorageClassList](ctx, s.guest).Items {
+		types[class.Name] = class.Parameters["type"]
+	}
+	isCounted := func(id, what string) bool {
+		return (kind == "" || known[id] == kind) && (counts == gigabytes || counts == what)
+	}
 	thing := "share" // whose snapshots have a quota of their own
 	if d.kind == choice.Cinder {
 		thing = "volume"
+	}
+	visit(ctx, s.guest, &corev1.PersistentVolumeList{}, func(v *corev1.PersistentVolume) {
+		if served := source.Of(v); served != nil && served.Driver == d.name {
+			known[served.VolumeHandle] = types[v.Spec.StorageClassName]
+			if isCounted(served.VolumeHandle, thing+"s") {
+				all.addVolume(v)
+			}
+		}
+	})
+	if d.kind == choice.Cinder {
 		contents := &snapshotv1.VolumeSnapshotContentList{}
 		visit(ctx, s.guest, contents, func(c *snapshotv1.VolumeSnapshotContent) {
-			if of := c.Spec.VolumeSnapshotRef; c.Spec.Driver == d.name && c.Status != nil {
+			if of := c.Spec.VolumeSnapshotRef; c.Spec.Driver == d.name && c.Status != nil &&
+				isCounted(ptr.Deref(c.Spec.Source.VolumeHandle, ""), "snapshots") {
 				size := resource.NewQuantity(ptr.Deref(c.Status.RestoreSize, 0), resource.BinarySI)
 				all.add("snapshots", gibibytes(size), true, "kubectl delete volumesnapshot %s -n %s", of.Name,
 					of.Namespace)
@@ -180,32 +239,27 @@ func (s *session) fillLinks(ctx context.Context, d driver, in *contents, used in
 		})
 	}
 	for id, one := range ptr.Deref(in, contents{}).of[d.name] {
-		if one.ours && !known[id] {
+		if _, has := known[id]; one.ours && !has && isCounted(id, thing+"s") {
 			all.add("orphans", one.gibibytes, true, "openstack %s delete %s", thing, id)
 		}
 	}
-	if all.command == "" {
-		return nil
-	}
-	for _, size := range all.sizes {
-		used -= size
-	}
-	if used > 0 {
-		all.sizes["others in the project"] = used
-	}
-	l := linkf(OK, "%s stores, in GiB: %s", d.title, all)
-	if all.unused {
-		return []Link{l.then("If nobody needs its data, this frees most: %s", all.command)}
-	}
-	return []Link{l.then("The largest volume is listed by: %s", all.command)}
+	return all
 }
 
-// String lists the portions, the largest first.
+// String lists the portions, the largest first. It leaves out only small ones of claims.
 func (p *portions) String() string {
+	const most = 3
 	names := slices.Sorted(maps.Keys(p.sizes))
 	slices.SortStableFunc(names, func(a, b string) int { return p.sizes[b] - p.sizes[a] })
+	var shown []string
 	for i, name := range names {
-		names[i] = fmt.Sprintf("%s %d", name, p.sizes[name])
+		if i < most || p.free[name] {
+			shown = append(shown, fmt.Sprintf("%s %d", name, p.sizes[name]))
+		}
 	}
-	return diagnosis.List(names)
+	text := strings.Join(shown, ", ")
+	if more := len(names) - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

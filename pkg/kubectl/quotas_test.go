@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,7 +21,8 @@ func limits() simulator.Config {
 		ShareTypes: []simulator.ShareType{{Name: "default"}},
 		VolumeQuotas: []simulator.Quota{
 			{Resource: "gigabytes", Limit: 1000, Others: 940},
-			{Resource: "volumes", Limit: 10},
+			{Resource: "backups", Limit: 10},
+			{Resource: "volumes", Limit: 10, Others: 2},
 			{Resource: "snapshots", Limit: 0},
 			{Resource: "per_volume_gigabytes", Limit: 100},
 			{Resource: "gigabytes_secret", Limit: 7},
@@ -40,7 +42,7 @@ func TestCheckSaysWhatIsLeftOfQuotas(t *testing.T) {
 	got := runChecked(t, false, exitOK, "check --clouds "+clouds)
 	for _, want := range []string{
 		"! quotas of Cinder in the OpenStack project that are nearly full: gigabytes: 60 of 1000 left",
-		"ok quotas of Cinder: snapshots: none allowed, volumes: 10 of 10 left",
+		"ok quotas of Cinder: snapshots: none allowed, volumes: 8 of 10 left, backups: 10 of 10 left",
 		"ok quotas of Manila: gigabytes: 500 of 500 left, gigabytes of the user: 300 of 300 left",
 	} {
 		assert.Check(t, is.Contains(got, want))
@@ -186,6 +188,48 @@ func TestWhyComparesTheClaimWithQuotas(t *testing.T) {
 	assert.Check(t, !strings.Contains(got, "gigabytes_secret"), got)
 	cloud.RotateCredentials(simulator.Rotation{})
 	assert.Check(t, is.Contains(ask("--clouds="+clouds), "! from this machine: OpenStack's identity"))
+}
+
+// What is listed counts in the full quota, and nothing is to be deleted if that cannot help.
+func TestWhyTiesItsAdviceToTheFullQuota(t *testing.T) {
+	t.Parallel()
+	ask := func(quota string, limit int) string {
+		s := waiting(t, fmt.Sprintf("failed to provision volume: rpc error: code = ResourceExhausted desc "+
+			"= VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed %s quota. "+
+			"Requested 200G, quota is %dG and 160G has been consumed.", quota, limit))
+		class := unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "cinder.csi.openstack.org",
+			"metadata": map[string]any{"name": "fast"}, "parameters": map[string]any{"type": "nvme"},
+		}}
+		for _, u := range s.Objects {
+			if u.GetName() == "small" {
+				_ = unstructured.SetNestedField(u.Object, "fast", "spec", "storageClassName")
+			}
+		}
+		s.Objects = append(s.Objects, class)
+		_, stdout, _ := run(t, s.options(t), false, "why", "pvc/data", "-n=shop")
+		return strings.Join(strings.Fields(stdout), " ")
+	}
+	got := ask("gigabytes_nvme", 300)
+	assert.Check(t, is.Contains(got, "Cinder stores of type nvme, in GiB: released volumes 10. If nobody "+
+		"needs its data, this frees most: kubectl patch pv small"))
+	assert.Check(t, is.Contains(ask("volumes", 300), "kubectl patch pv large"))
+	got = ask("gigabytes_nvme", 180)
+	assert.Check(t, is.Contains(got, "quota gigabytes_nvme of the OpenStack project has 180 GiB, of which "+
+		"160 are used; 200 GiB are requested"))
+	assert.Check(t, strings.Contains(got, "request at most 180 GiB, or ask") &&
+		!strings.Contains(got, "frees most"), got)
+}
+
+func TestPortionsHideOnlyWhatClaimsUse(t *testing.T) {
+	t.Parallel()
+	p := &portions{sizes: map[string]int{}, free: map[string]bool{}}
+	for i := range 5 {
+		p.add(fmt.Sprintf("namespace n%d", i), 10+i, false, "")
+	}
+	p.add("orphans", 1, true, "")
+	assert.Check(t, is.Equal(p.String(),
+		"namespace n4 14, namespace n3 13, namespace n2 12, orphans 1 and 2 more"))
 }
 
 // Other reasons are none for requests to OpenStack.

@@ -140,7 +140,7 @@ func isID(name string) bool {
 }
 
 // with returns facts with others, with the ID of the volume or share, and with what is left of a
-// limit, if they are known.
+// limit, or whether a size is over it, if they are known.
 func (f facts) with(others facts) facts {
 	all := maps.Clone(f)
 	maps.Copy(all, others)
@@ -152,6 +152,9 @@ func (f facts) with(others facts) facts {
 	limit, err := strconv.Atoi(all["limit"])
 	if used, err2 := strconv.Atoi(all["used"]); err == nil && err2 == nil {
 		all["left"] = strconv.Itoa(max(limit-used, 0))
+	}
+	if size, err2 := strconv.Atoi(all["size"]); err == nil && err2 == nil && size > limit {
+		all["over"] = "yes"
 	}
 	return all
 }

@@ -20,6 +20,8 @@ type Meaning struct {
 	Rank Rank
 	// Topic names the objects of the cluster that tell more, "" if none does.
 	Topic Topic
+	// Quota is the quota of the topic Quota, such as gigabytes_TYPE, "" if it is not known.
+	Quota string
 }
 
 // Rank orders errors of one step: a higher one is closer to the cause.

@@ -111,7 +111,7 @@ func (r rule) judge(known facts, said []string) (Meaning, bool) {
 	}
 	for _, c := range r.cases {
 		if known.fulfil(c.where) {
-			c.Stops, c.Next = known.fill(c.Stops), known.fill(c.Next)
+			c.Stops, c.Next, c.Quota = known.fill(c.Stops), known.fill(c.Next), known["quota"]
 			return c.Meaning, true
 		}
 	}
