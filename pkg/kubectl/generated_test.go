@@ -256,8 +256,8 @@ func (j *laboratory) try(t *testing.T, s broken.Situation, others ...broken.Situ
 		next := s
 		next.Args = strings.Fields(found[1])
 		_, said, _ := j.ask(t, &next)
-		right = assert.Check(t, strings.Contains(found[1], "/NAME") || !strings.Contains(said, "not found"),
-			"%s advises %s: %s", s.Name, found[1], said) && right
+		exists := strings.Contains(found[1], "/NAME") || !strings.Contains(said, "not found")
+		right = assert.Check(t, exists, "%s advises %s: %s", s.Name, found[1], said) && right
 	}
 	for _, other := range others {
 		now, _, _ := j.ask(t, &other)

@@ -157,11 +157,12 @@ func TestWhySaysHowToFreeTheVolumeOfALostNode(t *testing.T) {
 func TestSilentNodesAreToldWithTheStateOfTheirServers(t *testing.T) {
 	t.Parallel()
 	for server, want := range map[string]string{
-		"SHUTOFF": "which is shut off, so node worker-9 has not answered for 5m. Yours: openstack server " +
-			"start " + lostServer + "; or if it stays off, kubectl taint node worker-9",
+		"SHUTOFF": "which is shut off, so node worker-9 has not answered for 5m. Yours: openstack " +
+			"server start " + lostServer + "; or if it stays off, kubectl taint node worker-9",
 		"ACTIVE": "which runs and may write, but node worker-9 has not answered for 5m. Yours:",
-		"":       "which is gone, so node worker-9 has not answered for 5m. Yours: kubectl delete node worker-9",
-		"none":   "node worker-9, which has not answered for 5m. ",
+		"": "which is gone, so node worker-9 has not answered for 5m. Yours: kubectl delete node " +
+			"worker-9",
+		"none": "node worker-9, which has not answered for 5m. ",
 	} {
 		cloud, clouds := newCloud(t, simulator.Config{ShareTypes: []simulator.ShareType{{Name: "a"}}})
 		volume, _ := stock(t, cloud, "c1")

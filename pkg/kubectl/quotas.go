@@ -113,8 +113,8 @@ func (f *claimFacts) quotaLinks(ctx context.Context, chain []Link) []Link {
 	}
 	full := cmp.Or(chain[i].quota, gigabytes)
 	if f.cloud.clouds == "" {
-		return append(f.fillLinks(ctx, f.sys.of, nil, nil, full), linkf(NotVisible, "what OpenStack has left, "+
-			"and what others in its project use: run this command with --clouds clouds.yaml"))
+		return append(f.fillLinks(ctx, f.sys.of, nil, nil, full), linkf(NotVisible, "what OpenStack has "+
+			"left, and what others in its project use: run this command with --clouds clouds.yaml"))
 	}
 	if refused := f.reach(ctx); refused != nil {
 		return refused
@@ -202,8 +202,8 @@ func (s *session) fillLinks(
 	return []Link{l.then("The largest volume is listed by: %s", all.command)}
 }
 
-// portions returns what a quota counts: gigabytes, volumes, snapshots or shares, of a volume type or
-// of all, "".
+// portions returns what a quota counts: gigabytes, volumes, snapshots or shares, of a volume type
+// or of all, "".
 func (s *session) portions(
 	ctx context.Context, d driver, in *contents, counts, kind string,
 ) *portions {

@@ -194,12 +194,13 @@ func TestWhyComparesTheClaimWithQuotas(t *testing.T) {
 func TestWhyTiesItsAdviceToTheFullQuota(t *testing.T) {
 	t.Parallel()
 	ask := func(quota string, limit int) string {
-		s := waiting(t, fmt.Sprintf("failed to provision volume: rpc error: code = ResourceExhausted desc "+
-			"= VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed %s quota. "+
-			"Requested 200G, quota is %dG and 160G has been consumed.", quota, limit))
+		s := waiting(t, fmt.Sprintf("failed to provision volume: rpc error: code = ResourceExhausted "+
+			"desc = VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed %s "+
+			"quota. Requested 200G, quota is %dG and 160G has been consumed.", quota, limit))
 		class := unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "cinder.csi.openstack.org",
-			"metadata": map[string]any{"name": "fast"}, "parameters": map[string]any{"type": "nvme"},
+			"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+			"provisioner": "cinder.csi.openstack.org", "metadata": map[string]any{"name": "fast"},
+			"parameters": map[string]any{"type": "nvme"},
 		}}
 		for _, u := range s.Objects {
 			if u.GetName() == "small" {
@@ -211,12 +212,12 @@ func TestWhyTiesItsAdviceToTheFullQuota(t *testing.T) {
 		return strings.Join(strings.Fields(stdout), " ")
 	}
 	got := ask("gigabytes_nvme", 300)
-	assert.Check(t, is.Contains(got, "Cinder stores of type nvme, in GiB: released volumes 10. If nobody "+
-		"needs its data, this frees most: kubectl patch pv small"))
+	assert.Check(t, is.Contains(got, "Cinder stores of type nvme, in GiB: released volumes 10. If "+
+		"nobody needs its data, this frees most: kubectl patch pv small"))
 	assert.Check(t, is.Contains(ask("volumes", 300), "kubectl patch pv large"))
 	got = ask("gigabytes_nvme", 180)
-	assert.Check(t, is.Contains(got, "quota gigabytes_nvme of the OpenStack project has 180 GiB, of which "+
-		"160 are used; 200 GiB are requested"))
+	assert.Check(t, is.Contains(got, "quota gigabytes_nvme of the OpenStack project has 180 GiB, of "+
+		"which 160 are used; 200 GiB are requested"))
 	assert.Check(t, strings.Contains(got, "request at most 180 GiB, or ask") &&
 		!strings.Contains(got, "frees most"), got)
 }

@@ -37,7 +37,8 @@ type ailment struct {
 // Facts and classes of statuses.txt.
 const (
 	usedVolume, releasedVolume, orphanVolume          = "used", "released", "orphan"
-	missing, elsewhere, nodeless, leaving, silent     = "missing", "elsewhere", "nodeless", "leaving", "silent"
+	missing, elsewhere, nodeless                      = "missing", "elsewhere", "nodeless"
+	leaving, silent                                   = "leaving", "silent"
 	serverGone, serverOff, serverRuns, serverNone     = "gone", "off", "runs", "none"
 	classUsable, classPassing, classHeld, classFailed = "usable", "passing", "held", "failed"
 )
