@@ -3,6 +3,7 @@ package charts
 import (
 	"encoding/base64"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -390,6 +391,7 @@ func TestValuesInFilesOfTools(t *testing.T) {
 			found, remarks := unchecked(t, file)
 			assert.Check(t, is.DeepEqual(want, found), "%s of %s", tool, chart)
 			elsewhere := strings.Contains(file, "name: login, valuesKey") ||
+				strings.Contains(file, "name: overrides") ||
 				strings.Contains(file, "[$values/a.yaml]") || strings.Contains(file, "[a.yaml]")
 			named := strings.Contains(remarks, "is not in this file")
 			assert.Check(t, is.Equal(elsewhere, named), "%s: %s", tool, remarks)
@@ -397,4 +399,39 @@ func TestValuesInFilesOfTools(t *testing.T) {
 	}
 	values, _ := translated(t, "releases: [{chart: a/openstack-manila-csi, values: [{}]}]")
 	assert.Check(t, values["manila"] != nil)
+}
+
+// Values are found in any ConfigMap and Secret of a file. Later references of another object in it
+// override earlier ones, and its own values override both.
+func TestValuesInObjectsToWhichOthersRefer(t *testing.T) {
+	t.Parallel()
+	const first = "clusterID: a\ntimeout: 7m\nsecret: {enabled: true, name: one}\n"
+	const second = "clusterID: b\nlogVerbosityLevel: 4\ncsi: {plugin: {x: confidential}}\n"
+	holders := func(first, second string) string {
+		return "kind: ConfigMap\nmetadata: {name: base}\ndata: {z: " + strconv.Quote(first) + "}\n---\n" +
+			"kind: Secret\nmetadata: {name: over}\ndata: {a: " +
+			base64.StdEncoding.EncodeToString([]byte(second)) + "}\n---\n"
+	}
+	for list, want := range map[string]string{
+		"valuesFrom: [{kind: ConfigMap, name: base, valuesKey: z}, " +
+			"{kind: Secret, name: over, valuesKey: a}]": "b",
+		"valuesSources: [{secret: {name: over, key: a}}, {configMap: {name: base, key: z}}]": "a",
+		"valuesFrom: [{configMapKeyRef: {name: base}}, {secretKeyRef: {name: over}}]":        "b",
+		"values: {clusterID: c}\n  valuesFrom: [{name: base}, {name: over}]":                 "c",
+	} {
+		release := "kind: HelmRelease\nspec:\n  chart: {name: openstack-cinder-csi}\n  " + list + "\n"
+		values, remarks := translated(t, holders(first, second)+release)
+		assert.Check(t, is.Equal(lookUp(values, "cinder.spec.clusterID"), want), list)
+		assert.Check(t, is.Equal(lookUp(values, "cinder.spec.sidecars.timeout"), "7m"), list)
+		assert.Check(t, !strings.Contains(remarks, "confidential") &&
+			!strings.Contains(remarks, "is not in this file"), remarks)
+	}
+	missing := "kind: HelmRelease\nspec:\n  chart: {name: openstack-cinder-csi}\n  valuesSources: " +
+		"[{name: base}, {secret: {name: over, key: a}}, {secret: {name: gone, key: a}}]\n"
+	_, remarks := translated(t, holders(first, second)+missing)
+	assert.Check(t, is.Contains(remarks, "is not in this file"))
+	both, _ := translated(t, "kind: Secret\nmetadata: {name: x}\nstringData: {a: "+
+		strconv.Quote(second)+", b: "+strconv.Quote("csimanila: {clusterID: m}\n")+"}\n")
+	assert.Check(t, is.Equal(lookUp(both, "cinder.spec.clusterID"), "b"))
+	assert.Check(t, is.Equal(lookUp(both, "manila.spec.clusterID"), "m"))
 }

@@ -10,9 +10,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/position"
@@ -43,7 +41,7 @@ func (v *Values) AddFile(text []byte) error {
 		return fmt.Errorf("the file %w", err)
 	}
 	if len(trees) == 0 {
-		return v.addValues("", nil) // only defaults
+		return v.addValues(part{}) // only defaults
 	}
 	return v.addParts(trees, false)
 }
@@ -63,42 +61,48 @@ func (v *Values) addUnseen() {
 // addParts adds the equals of all values in documents, of which a Secret may have told the login.
 func (v *Values) addParts(trees []*yaml.Node, hasLogin bool) error {
 	var found []part
+	var holders []*holder
+	var others []*yaml.Node
 	for _, tree := range trees {
-		found = append(found, v.within(tree)...)
+		if h := holderOf(tree); h != nil {
+			holders = append(holders, h)
+		} else {
+			others = append(others, tree)
+		}
+	}
+	for _, tree := range others {
+		found = append(found, v.within(tree, holders)...)
+	}
+	for _, h := range holders {
+		if !h.isUsed {
+			texts := yaml.Node{Kind: yaml.SequenceNode, Content: h.nodes(func(string) bool { return true })}
+			tree := yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
+				{Value: "kind"}, {Value: h.Kind}, {Value: "values"}, &texts,
+			}}
+			found = append(found, v.within(&tree, nil)...)
+		}
 	}
 	if len(found) == 0 && !hasLogin {
 		return errors.New("the file contains no values of cinder-csi-plugin or manila-csi-plugin: " +
 			"most fields of each part are others")
 	}
 	for _, one := range found {
-		if err := v.addValues(one.chart, one.values); err != nil {
+		if err := v.addValues(one); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// secretOf returns the data of a manifest of a Secret, nil for another document.
-func secretOf(tree *yaml.Node) map[string][]byte {
-	var secret corev1.Secret
-	fields, _ := position.Value(tree).(map[string]any)
-	if fields["kind"] != "Secret" ||
-		runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &secret) != nil {
-		return nil
-	}
-	data := map[string][]byte{}
-	maps.Copy(data, secret.Data)
-	for key, text := range secret.StringData {
-		data[key] = []byte(text)
-	}
-	return data
-}
-
 // addSecretFiles adds the logins in manifests of Secrets: a cloud.conf, or the options of Manila's
 // driver. It returns whether there is one.
 func (v *Values) addSecretFiles(trees []*yaml.Node) (found bool, err error) {
 	for _, tree := range trees {
-		data := secretOf(tree)
+		h := holderOf(tree)
+		if h == nil {
+			continue
+		}
+		data := h.Data
 		read := func(file string) ([]byte, error) {
 			if content, found := data[path.Base(file)]; found {
 				return content, nil
@@ -129,7 +133,7 @@ func chartNames() []string { return []string{"openstack-cinder-csi", "openstack-
 
 // within returns values of the charts in a document: objects or a file of a tool that installs
 // them, or values.
-func (v *Values) within(tree *yaml.Node) (found []part) {
+func (v *Values) within(tree *yaml.Node, holders []*holder) (found []part) {
 	rest := maxFile // of texts, which aliases repeat
 	position.ChartValues{
 		Charts: chartNames(),
@@ -143,8 +147,11 @@ func (v *Values) within(tree *yaml.Node) (found []part) {
 		Add: func(layers []*yaml.Node, chart string) {
 			release := len(found)
 			for _, values := range layers {
-				for i, one := range v.known(values, chart) {
-					if release+i < len(found) {
+				for _, one := range v.known(values, chart) {
+					i := slices.IndexFunc(found[release:], func(before part) bool {
+						return v.kindOf(before) == v.kindOf(one)
+					})
+					if i >= 0 {
 						one.values = merged(found[release+i].values, one.values)
 						found[release+i] = one
 					} else {
@@ -152,6 +159,12 @@ func (v *Values) within(tree *yaml.Node) (found []part) {
 					}
 				}
 			}
+		},
+		Texts: func(entry *yaml.Node) (texts []*yaml.Node) {
+			for _, h := range holders {
+				texts = append(texts, h.referred(entry)...)
+			}
+			return texts
 		},
 		Elsewhere: func(key *yaml.Node) {
 			v.Remark(key.Value, "What it names is not in this file, and is not taken over.")
@@ -213,14 +226,20 @@ func (v *Values) fit(values map[string]any, chart string) bool {
 	return false
 }
 
-// addValues adds the equals of values, of which the name of what they are in may tell the chart.
-func (v *Values) addValues(name string, values map[string]any) error {
-	kind := choice.Cinder
-	_, others := v.count(kind, "", values)
-	_, less := v.count(choice.Manila, "", values)
-	if less < others || strings.Contains(name, "manila") {
-		kind = choice.Manila
+// kindOf returns for which driver values are. The name of what they are in may tell the chart.
+func (v *Values) kindOf(one part) choice.Kind {
+	_, others := v.count(choice.Cinder, "", one.values)
+	_, less := v.count(choice.Manila, "", one.values)
+	isManila := less < others && one.chart != chartNames()[0]
+	if isManila || strings.Contains(one.chart, "manila") {
+		return choice.Manila
 	}
+	return choice.Cinder
+}
+
+// addValues adds the equals of values.
+func (v *Values) addValues(one part) error {
+	kind, values := v.kindOf(one), one.values
 	if v.added[kind] {
 		return fmt.Errorf("the file contains values of several releases for %s: pass those of one",
 			title(kind))

@@ -26,6 +26,8 @@ type ChartValues struct {
 	// Add is called with the values of a release, of which later ones override others, and the same
 	// name.
 	Add func(layers []*yaml.Node, chart string)
+	// Texts returns the texts to which an entry of a list refers; nil for texts that are not read.
+	Texts func(entry *yaml.Node) []*yaml.Node
 	// Elsewhere is called with the key of what else changes the release, such as values that are not
 	// in the file.
 	Elsewhere func(key *yaml.Node)
@@ -55,7 +57,12 @@ func (w ChartValues) find(node *yaml.Node, chart string) {
 			parameters = child
 		case strings.HasPrefix(name, "values") || name == "valuefiles":
 			found := w.valuesIn(child, chart, name == "values")
-			layers, isElsewhere = append(layers, found...), found == nil
+			isElsewhere = found == nil
+			if child.Kind == yaml.SequenceNode && name != "values" { // Flux and Argo CD apply these first
+				isElsewhere, layers = len(found) < len(child.Content), append(found, layers...)
+			} else {
+				layers = append(layers, found...)
+			}
 		default:
 			w.find(child, own)
 		}
@@ -100,7 +107,11 @@ func (w ChartValues) valuesIn(node *yaml.Node, chart string, named bool) (found 
 				found = append(found, w.valuesIn(one, chart, named)...)
 				continue
 			}
-			for _, text := range one.Content { // of a reference
+			texts := one.Content
+			if w.Texts != nil {
+				texts = append(w.Texts(one), texts...)
+			}
+			for _, text := range texts { // of a reference
 				if text.Kind == yaml.ScalarNode && strings.Contains(text.Value, "\n") {
 					found = append(found, w.valuesIn(text, chart, named)...)
 				}
