@@ -314,7 +314,7 @@ func TestFileOfASecretBesideOthers(t *testing.T) {
 	}
 	v, err := New()
 	assert.NilError(t, err)
-	assert.ErrorContains(t, v.AddFile([]byte(other)), "contains no values of cinder-csi-plugin")
+	assert.ErrorContains(t, v.AddFile([]byte(other)), "is a manifest of kind Secret")
 }
 
 func TestFileOfManila(t *testing.T) {
@@ -352,7 +352,7 @@ storageClass: {custom: '{kind: StorageClass, metadata: {name: c}, parameters: {c
 	for text, want := range map[string]string{
 		"driverName: shares.example.org":                                    "keep this installation",
 		"shareProtocols: [{protocolSelector: CEPHFS}]":                      "only CephFS",
-		"kind: a\nb: {c: d}":                                                "contains no values",
+		"kind: a\nb: {c: d}":                                                "is a manifest of kind a",
 		"cloudConfig: {global: {a: b}}\ntolerations: []\nsecret: {name: a}": "contains no values",
 		"- a":                             "contains no values",
 		"a: [":                            "is not valid YAML at line 1",
@@ -434,4 +434,26 @@ func TestValuesInObjectsToWhichOthersRefer(t *testing.T) {
 		strconv.Quote(second)+", b: "+strconv.Quote("csimanila: {clusterID: m}\n")+"}\n")
 	assert.Check(t, is.Equal(lookUp(both, "cinder.spec.clusterID"), "b"))
 	assert.Check(t, is.Equal(lookUp(both, "manila.spec.clusterID"), "m"))
+}
+
+// A file with something else is not called one without values: the message says what takes it.
+func TestFileWithSomethingElse(t *testing.T) {
+	t.Parallel()
+	const clouds = "clouds: {a: {auth: {password: confidential}}}"
+	for text, want := range map[string]string{
+		clouds: "the file is a clouds.yaml (line 1), not values of cinder-csi-plugin or " +
+			"manila-csi-plugin: pass it with --set-file=credentials.clouds=FILE",
+		"-----BEGIN CERTIFICATE-----\nMIIB\n": "--set-file=credentials.cacert=FILE",
+		"export OS_AUTH_URL=https://k/v3\n":   "is an openrc file (line 1)",
+		"cinder: {enabled: true}":             "check it without --values",
+		"kind: Secret\nmetadata: {name: x}\nstringData: {c: '" + clouds + "'}": "key c of Secret x is a " +
+			"clouds.yaml",
+		"kind: Service\nspec: {}": "is a manifest of kind Service (line 1), not values",
+	} {
+		v, err := New()
+		assert.NilError(t, err)
+		err = v.AddFile([]byte(text))
+		assert.Check(t, is.ErrorContains(err, want), text)
+		assert.Check(t, err == nil || !strings.Contains(err.Error(), "confidential"))
+	}
 }

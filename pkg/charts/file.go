@@ -27,7 +27,7 @@ func (v *Values) AddFile(text []byte) error {
 	trees = position.Objects(trees)
 	defer v.addUnseen()
 	if hasSecrets, err := v.addSecretFiles(trees); hasSecrets || err != nil {
-		return cmp.Or(err, v.addParts(trees, true))
+		return cmp.Or(err, v.addParts(text, trees, true))
 	}
 	if strings.HasPrefix(position.Recognize(text, "").What, position.Settings) {
 		return v.AddConf("the file", [][]byte{text}, func(string) ([]byte, error) {
@@ -35,7 +35,9 @@ func (v *Values) AddFile(text []byte) error {
 		})
 	}
 	if err != nil {
-		if invalid := position.FirstInvalid(text, nil); invalid.Line > 0 {
+		if invalid := position.FirstInvalid(text, nil); takes(text) != "" {
+			return noValues(text, nil)
+		} else if invalid.Line > 0 {
 			return fmt.Errorf("the file %v", invalid)
 		}
 		return fmt.Errorf("the file %w", err)
@@ -43,7 +45,7 @@ func (v *Values) AddFile(text []byte) error {
 	if len(trees) == 0 {
 		return v.addValues(part{}) // only defaults
 	}
-	return v.addParts(trees, false)
+	return v.addParts(text, trees, false)
 }
 
 // addUnseen adds a remark about what a file cannot contain that has only the login of a driver.
@@ -59,7 +61,7 @@ func (v *Values) addUnseen() {
 }
 
 // addParts adds the equals of all values in documents, of which a Secret may have told the login.
-func (v *Values) addParts(trees []*yaml.Node, hasLogin bool) error {
+func (v *Values) addParts(text []byte, trees []*yaml.Node, hasLogin bool) error {
 	var found []part
 	var holders []*holder
 	var others []*yaml.Node
@@ -83,8 +85,7 @@ func (v *Values) addParts(trees []*yaml.Node, hasLogin bool) error {
 		}
 	}
 	if len(found) == 0 && !hasLogin {
-		return errors.New("the file contains no values of cinder-csi-plugin or manila-csi-plugin: " +
-			"most fields of each part are others")
+		return noValues(text, holders)
 	}
 	for _, one := range found {
 		if err := v.addValues(one); err != nil {
@@ -92,6 +93,38 @@ func (v *Values) addParts(trees []*yaml.Node, hasLogin bool) error {
 		}
 	}
 	return nil
+}
+
+// takes returns which option takes a text that is no values, "" for none.
+func takes(text []byte) string {
+	return map[string]string{
+		position.CloudsYAML:  "pass it with --set-file=credentials.clouds=FILE",
+		position.Certificate: "pass it with --set-file=credentials.cacert=FILE",
+		position.OpenRC: "pass the clouds.yaml that the dashboard offers beside it with " +
+			"--set-file=credentials.clouds=FILE",
+		"the values of a Helm chart": "check it without --values",
+	}[position.Recognize(text, "").What]
+}
+
+// noValues says what a file is that contains no values, or a text in an object of it.
+func noValues(text []byte, holders []*holder) error {
+	const expected = "values of cinder-csi-plugin or manila-csi-plugin"
+	for _, h := range holders {
+		for _, key := range slices.Sorted(maps.Keys(h.Data)) {
+			if advice := takes(h.Data[key]); advice != "" {
+				return fmt.Errorf("key %s of %s %s %s", key, h.Kind, h.Name,
+					position.Recognize(h.Data[key], "").Instead(expected, advice))
+			}
+		}
+	}
+	other := position.Recognize(text, "")
+	if other.What == "" || other.What == position.OtherValues {
+		return errors.New("the file contains no " + expected + ": most fields of each part are others")
+	}
+	if advice := takes(text); advice != "" {
+		other.Advice = advice
+	}
+	return fmt.Errorf("the file %s", other.Instead(expected, "it contains no such values"))
 }
 
 // addSecretFiles adds the logins in manifests of Secrets: a cloud.conf, or the options of Manila's
