@@ -167,9 +167,9 @@ func TestFileOfCinder(t *testing.T) {
 		"Cinder: clusterID: cinder.spec.clusterID is not taken over: ",
 		"Cinder: csi.attacher.image.tag: The image of the release is used",
 		"Cinder: csi.attacher.extraArgs (password), " +
-			"Cinder: csi.provisioner.extraArgs (leader-election-retry-period): The flags are those",
+			"Cinder: csi.provisioner.extraArgs (leader-election-retry-period): The operator sets the flags",
 		"Cinder: csi.provisioner.extraArgs: default-fstype: It becomes cinder.spec.class.fsType, for all",
-		"Cinder: csi.plugin.extraEnv (DEBUG): The environment is that of the operator, so others have no",
+		"Cinder: csi.plugin.extraEnv (DEBUG): The operator sets the environment",
 		"Cinder: csi.unknown.value: docs/charts.md knows no such value",
 		"Cinder: csi.plugin.nodePlugin.podLabels: cinder.spec.pods.node.labels is not taken over: ",
 		"StorageClass others: The parameter other has no equal",
@@ -456,4 +456,15 @@ func TestFileWithSomethingElse(t *testing.T) {
 		assert.Check(t, is.ErrorContains(err, want), text)
 		assert.Check(t, err == nil || !strings.Contains(err.Error(), "confidential"))
 	}
+}
+
+// What newer charts have is known, or at least what sets other values of its section.
+func TestValuesOfNewerCharts(t *testing.T) {
+	t.Parallel()
+	_, remarks := translated(t, "csi: {snapshotter: {enabled: false}}\n"+
+		"secret: {namespace: kube-system, enabled: true, name: a}\n")
+	assert.Check(t, is.Contains(remarks, "csi.snapshotter.enabled: The sidecar always runs"))
+	assert.Check(t, is.Contains(remarks, "secret.namespace: docs/charts.md knows no such value. "+
+		"Equals of others in secret are credentials.clouds, credentials.cacert, credentials.secret, "+
+		"cinder.credentialsSecret."))
 }

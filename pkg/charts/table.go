@@ -21,6 +21,7 @@ type Row struct {
 	Cinder, Manila []string
 	Here, Why      string
 	By, Note       string
+	Since          string
 	Words, See     map[string]string
 	Default        map[string]any
 	Set            []string

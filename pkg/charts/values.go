@@ -2,6 +2,7 @@ package charts
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -201,8 +202,28 @@ func (v *Values) walk(kind choice.Kind, name string, value any, usual any) {
 			v.walk(kind, strings.TrimPrefix(name+"."+step, "."), below[step], defaults[step])
 		}
 	case value != nil && !reflect.DeepEqual(value, usual):
-		v.Remark(title(kind)+": "+name, "docs/charts.md knows no such value.%s", equalIn(kind, name))
+		v.Remark(title(kind)+": "+name, "docs/charts.md knows no such value.%s",
+			cmp.Or(equalIn(kind, name), v.equalsIn(kind, name)))
 	}
+}
+
+// equalsIn names the equals of other values in the section of a value, "" for none or many.
+func (v *Values) equalsIn(kind choice.Kind, name string) string {
+	const many = 4
+	section := name[:max(strings.LastIndex(name, "."), 0)]
+	var found []string
+	for _, row := range v.rows {
+		isIn := func(value string) bool { return strings.HasPrefix(value, section+".") }
+		here := strings.ReplaceAll(row.Here, "DRIVER", lower(kind))
+		if here != "" && section != "" && slices.ContainsFunc(row.Of(kind), isIn) {
+			found = append(found, here)
+		}
+	}
+	if slices.Sort(found); len(found) == 0 || len(found) > many {
+		return ""
+	}
+	return " Equals of others in " + section + " are " +
+		strings.Join(slices.Compact(found), ", ") + "."
 }
 
 var (

@@ -341,7 +341,7 @@ func TestValuesOfARelease(t *testing.T) {
 	}
 	got := strings.Join(strings.Fields(stderr), " ")
 	for _, want := range []string{
-		"! Cinder: csi.attacher.extraArgs (a): The flags are those of the operator",
+		"! Cinder: csi.attacher.extraArgs (a): The operator sets the flags",
 		"revision 10 of Helm",
 		"Deployment openstack-cinder-csi-controllerplugin: It differs from the release at containers" +
 			"[cinder-csi-plugin].env[CLOUD_CONFIG], containers[cinder-csi-plugin].env[CLUSTER_NAME].value, ",
