@@ -23,7 +23,7 @@ const maxFile = 1 << 20
 // cloud.conf, or of the manifest of a Secret with a login. What the values do not say is in the
 // templates of the chart.
 func (v *Values) AddFile(text []byte) error {
-	trees, err := position.Trees(text, maxFile)
+	trees, err := position.Trees(position.Substituted(text), maxFile)
 	trees = position.Objects(trees)
 	defer v.addUnseen()
 	if hasSecrets, err := v.addSecretFiles(trees); hasSecrets || err != nil {

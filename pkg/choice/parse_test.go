@@ -195,7 +195,7 @@ classes:
 func TestTextsThatAreNoChoicesAreRejected(t *testing.T) {
 	t.Parallel()
 	const template = ": the text is a template that is not filled in, not a ManilaConfig: " +
-		"render it first, and write its result. A value that begins with { needs quotation marks"
+		"render it first, and write its result. A text that begins with { needs quotation marks"
 	const other = ", not a ManilaConfig: write apiVersion: config.csi.openstack.org/v1alpha1, kind: " +
 		"ManilaConfig, and the fields below them"
 	for name, test := range map[string]struct{ text, want string }{

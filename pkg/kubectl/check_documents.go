@@ -61,7 +61,7 @@ func (d *document) parse() (*choice.Config, []choice.Fault) {
 // nothing else, the whole file is an operator.yaml, whose parser says what is wrong with it.
 func contentsOf(text []byte) *fileContents {
 	found := &fileContents{templates: map[int]bool{}}
-	trees, err := position.Trees(text, maxFile)
+	trees, err := position.Trees(position.Substituted(text), maxFile)
 	for _, tree := range position.Objects(trees) {
 		found.add(tree, text)
 	}

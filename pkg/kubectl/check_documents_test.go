@@ -71,6 +71,36 @@ spec:
 	}
 }
 
+// Argo CD fills in text that is no YAML yet.
+func TestTemplatesWithoutQuotationMarks(t *testing.T) {
+	t.Parallel()
+	in := contentsOf([]byte(`
+kind: ApplicationSet
+spec:
+  chart: openstack-csi
+  parameters:
+  - {name: cinder.spec.topolgy, value: Enabled}
+  values: |
+    {{- if .manila }}
+    manila:
+      enabled: {{ eq (index .labels "it's") "true" }} # or not
+    {{- end }}
+    clusterId: {{ .name }}-a
+    images:
+      pullSecrets:
+      - {{ .login }}
+`))
+	_, faults, err := in.check()
+	assert.NilError(t, err)
+	assert.Assert(t, is.Len(faults, 2), "%v", faults)
+	for i, want := range []string{"5 did you mean \"topology\"", "11 did you mean \"clusterID\""} {
+		line, problem, _ := strings.Cut(want, " ")
+		assert.Check(t, is.Contains(faults[i].Problem, problem))
+		assert.Check(t, is.Equal(fmt.Sprint(faults[i].Line-1), line))
+	}
+	assert.Check(t, is.Len(in.notes, 3), in.notes)
+}
+
 // Each field of the schema, one level higher or deeper than where it belongs, gets its place.
 func TestMisplacedFieldsGetTheirPlace(t *testing.T) {
 	t.Parallel()

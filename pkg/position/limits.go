@@ -151,7 +151,7 @@ func (d *Document) checkKeys(node *yaml.Node) error {
 	if node.Kind == yaml.MappingNode {
 		for i := 0; i < len(node.Content); i += 2 {
 			if node.Content[i].Kind == yaml.MappingNode {
-				return ErrorAt(Position{d.File, node.Line}, "a key must be a text. A value that begins "+
+				return ErrorAt(Position{d.File, node.Line}, "a key must be a text. A text that begins "+
 					"with { needs quotation marks, and a template must be filled in first")
 			}
 		}

@@ -152,7 +152,7 @@ func adviceAbout(line, value string, separated bool) string {
 		return "It contains a control character: remove it, or write it in double quotation marks, " +
 			`as in "\x07"`
 	case IsTemplate(line):
-		return "It is a template that is not filled in: render it first. A value that begins with { " +
+		return "It is a template that is not filled in: render it first. A text that begins with { " +
 			"needs quotation marks"
 	case strings.Contains(line[:len(line)-len(strings.TrimLeft(line, " \t"))], "\t"):
 		return "It is indented with a tab: use spaces"
