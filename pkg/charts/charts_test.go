@@ -446,8 +446,8 @@ func TestFileWithSomethingElse(t *testing.T) {
 		"-----BEGIN CERTIFICATE-----\nMIIB\n": "--set-file=credentials.cacert=FILE",
 		"export OS_AUTH_URL=https://k/v3\n":   "is an openrc file (line 1)",
 		"cinder: {enabled: true}":             "check it without --values",
-		"kind: Secret\nmetadata: {name: x}\nstringData: {c: '" + clouds + "'}": "key c of Secret x is a " +
-			"clouds.yaml",
+		"kind: Secret\nmetadata: {name: x}\nstringData: {c: '" + clouds + "'}": "key c of Secret x is " +
+			"a clouds.yaml",
 		"kind: Service\nspec: {}": "is a manifest of kind Service (line 1), not values",
 	} {
 		v, err := New()
