@@ -35,7 +35,7 @@ func (v *Values) AddFile(text []byte) error {
 		})
 	}
 	if err != nil {
-		if invalid := position.FirstInvalid(text, nil); takes(text) != "" {
+		if invalid := position.FirstInvalid(text, nil); instead(text) != "" {
 			return noValues(text, nil)
 		} else if invalid.Line > 0 {
 			return fmt.Errorf("the file %v", invalid)
@@ -93,38 +93,6 @@ func (v *Values) addParts(text []byte, trees []*yaml.Node, hasLogin bool) error 
 		}
 	}
 	return nil
-}
-
-// takes returns which option takes a text that is no values, "" for none.
-func takes(text []byte) string {
-	return map[string]string{
-		position.CloudsYAML:  "pass it with --set-file=credentials.clouds=FILE",
-		position.Certificate: "pass it with --set-file=credentials.cacert=FILE",
-		position.OpenRC: "pass the clouds.yaml that the dashboard offers beside it with " +
-			"--set-file=credentials.clouds=FILE",
-		"the values of a Helm chart": "check it without --values",
-	}[position.Recognize(text, "").What]
-}
-
-// noValues says what a file is that contains no values, or a text in an object of it.
-func noValues(text []byte, holders []*holder) error {
-	const expected = "values of cinder-csi-plugin or manila-csi-plugin"
-	for _, h := range holders {
-		for _, key := range slices.Sorted(maps.Keys(h.Data)) {
-			if advice := takes(h.Data[key]); advice != "" {
-				return fmt.Errorf("key %s of %s %s %s", key, h.Kind, h.Name,
-					position.Recognize(h.Data[key], "").Instead(expected, advice))
-			}
-		}
-	}
-	other := position.Recognize(text, "")
-	if other.What == "" || other.What == position.OtherValues {
-		return errors.New("the file contains no " + expected + ": most fields of each part are others")
-	}
-	if advice := takes(text); advice != "" {
-		other.Advice = advice
-	}
-	return fmt.Errorf("the file %s", other.Instead(expected, "it contains no such values"))
 }
 
 // addSecretFiles adds the logins in manifests of Secrets: a cloud.conf, or the options of Manila's

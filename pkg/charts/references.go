@@ -1,7 +1,10 @@
 package charts
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -69,4 +72,39 @@ func (h *holder) nodes(is func(key string) bool) (all []*yaml.Node) {
 		}
 	}
 	return all
+}
+
+const expected = "values of cinder-csi-plugin or manila-csi-plugin"
+
+// instead says what a text is that is no values, and which option takes it; "" if none does.
+func instead(text []byte) string {
+	other := position.Recognize(text, "")
+	other.Advice = map[string]string{
+		position.CloudsYAML:  "pass it with --set-file=credentials.clouds=FILE",
+		position.Certificate: "pass it with --set-file=credentials.cacert=FILE",
+		position.OpenRC: "pass the clouds.yaml that the dashboard offers beside it with " +
+			"--set-file=credentials.clouds=FILE",
+		"the values of a Helm chart": "check it without --values",
+	}[other.What]
+	if other.Advice == "" {
+		return ""
+	}
+	return other.Instead(expected, "")
+}
+
+// noValues says what a file is that contains no values, or a text in an object of it.
+func noValues(text []byte, holders []*holder) error {
+	for _, h := range holders {
+		for _, key := range slices.Sorted(maps.Keys(h.Data)) {
+			if what := instead(h.Data[key]); what != "" {
+				return fmt.Errorf("key %s of %s %s %s", key, h.Kind, h.Name, what)
+			}
+		}
+	}
+	other := position.Recognize(text, "")
+	if other.What == "" || other.What == position.OtherValues {
+		return errors.New("the file contains no " + expected + ": most fields of each part are others")
+	}
+	return fmt.Errorf("the file %s", cmp.Or(instead(text),
+		other.Instead(expected, "it contains no such values")))
 }
