@@ -225,6 +225,8 @@ func (f *podFacts) barred(n *corev1.Node) bar {
 			"has the taint " + taint.Key,
 			"Add or repair a worker, or set " + f.option("tolerations", "tolerations of the pod"), 3,
 		}
+	case repelled && remover(taint) != "":
+		return bar{"has the taint " + taint.Key, remover(taint), 1}
 	case repelled:
 		return bar{
 			"has the taint " + strings.TrimSuffix(taint.ToString(), ":"),

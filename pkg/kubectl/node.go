@@ -47,6 +47,11 @@ func (s *session) nodeLinks(node *corev1.Node) []Link {
 	if trouble, next := s.ailing(node); trouble != "" {
 		l = linkf(Problem, "it %s", trouble).then("%s", next)
 	}
+	for _, t := range node.Spec.Taints {
+		if next := remover(t); next != "" && !isCondition(t) && l.State == OK {
+			l = linkf(Warning, "it has the taint %s", t.Key).then("%s", next)
+		}
+	}
 	if node.Spec.Unschedulable {
 		return []Link{l, linkf(Warning, "it is cordoned, so no new pod starts there").
 			then("Run: kubectl uncordon %s", node.Name)}

@@ -89,10 +89,10 @@ func (f *podFacts) pluginless(ctx context.Context, sys *system, name string) Lin
 		bare.Spec.Unschedulable = false
 		bare.Spec.Taints = slices.DeleteFunc(bare.Spec.Taints, isCondition)
 		plugin := &podFacts{session: f.session, pod: &corev1.Pod{Spec: set.Spec.Template.Spec}}
+		plugin.setting = f.guest.setting("pods.node.%s", sys.of.name)
 		if bar := plugin.barred(bare); bar.why != "" {
 			l.Text += ", which " + bar.why
-			l = l.then("Compare %s with taints and labels of the node",
-				f.guest.setting("pods.node.tolerations", sys.of.name))
+			l = l.then("%s", bar.next)
 		}
 	}
 	return l
@@ -100,6 +100,21 @@ func (f *podFacts) pluginless(ctx context.Context, sys *system, name string) Lin
 
 // isCondition returns whether Kubernetes itself has set a taint.
 func isCondition(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }
+
+// remover says how an agent that sets a taint until the node is ready removes it; "" for another
+// taint. Whoever removes such a taint by hand gets a node that is not.
+func remover(t corev1.Taint) string {
+	owner, state, _ := strings.Cut(t.Key, "/")
+	switch {
+	case t.Key == "node.cloudprovider.kubernetes.io/uninitialized":
+		return "Install or repair the cloud controller manager of OpenStack, which removes the taint: " +
+			"see the pods openstack-cloud-controller-manager and their log"
+	case strings.HasSuffix(state, "not-ready") || strings.HasSuffix(state, "uninitialized"):
+		return "Repair the agent of " + owner + " on the node, which removes the taint when it works: " +
+			"see its pod and log"
+	}
+	return ""
+}
 
 // registered says what is wrong with a driver on a node.
 func (s *session) registered(ctx context.Context, node string, sys *system) []Link {
