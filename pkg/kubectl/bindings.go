@@ -132,6 +132,11 @@ func (f *claimFacts) defaultedLink(ctx context.Context) Link {
 	if f.guest.hidden["StorageClasses"] {
 		none = "you may not read whether one is the default"
 	}
+	next := "make one the default"
+	if owner := f.ownerOfDefault(ctx); owner != nil {
+		next = "the name of an existing one in " + f.guest.setting("defaultClass", owner.name) +
+			": the operator resets annotations"
+	}
 	return f.staticLink(ctx, linkf(Problem, "the claim names no StorageClass, and %s", none).
-		then("Name one in spec.storageClassName, or make one the default"))
+		then("Name one in spec.storageClassName, or %s", next))
 }

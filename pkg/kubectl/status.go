@@ -218,8 +218,7 @@ func (s *session) addClasses(ctx context.Context, chosen []driver, report *Statu
 	switch {
 	case len(report.Classes) == 0:
 	case len(defaults) == 0:
-		report.warn(report.Classes[0].Driver, "no StorageClass is the default, so claims that name none "+
-			"wait. See "+s.guest.setting("defaultClass", report.Classes[0].Driver))
+		report.warn(s.defaultless(ctx, report.Classes))
 	case len(defaults) > 1:
 		report.warn(report.Classes[0].Driver, "StorageClasses "+strings.Join(defaults, ", ")+
 			" are the default. Claims that name none get the newest")

@@ -1,14 +1,18 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/ptr"
+
+	opv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
@@ -111,6 +115,33 @@ func (s *session) defaults(ctx context.Context) []storagev1.StorageClass {
 		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
 	})
 	return all
+}
+
+// ownerOfDefault returns the driver whose operator sets the annotation of its classes, because of
+// its defaultClass; nil if there is none.
+func (s *session) ownerOfDefault(ctx context.Context) *driver {
+	return s.guest.driverIf(func(d driver) bool {
+		found := &unstructured.Unstructured{}
+		found.SetGroupVersionKind(s.guest.kindOf(d))
+		if find(ctx, s.guest, "", d.name, found) == nil {
+			return false
+		}
+		chosen, _, _ := unstructured.NestedString(found.Object, "spec", "defaultClass")
+		object := ptr.Deref(s.object(ctx, d), opv1.ClusterCSIDriver{})
+		return chosen != "" || slices.ContainsFunc(object.Status.Conditions,
+			func(c opv1.OperatorCondition) bool { // on OpenShift the choice is not visible
+				return strings.Contains(c.Message, ": defaultClass: there is no StorageClass ")
+			})
+	})
+}
+
+// defaultless returns the driver that decides about the default class, and that there is none.
+func (s *session) defaultless(ctx context.Context, classes []Class) (driverTitle, text string) {
+	of := cmp.Or(s.ownerOfDefault(ctx), s.guest.driverIf(func(d driver) bool {
+		return slices.ContainsFunc(classes, func(c Class) bool { return c.Driver == d.title })
+	}))
+	return of.title, "no StorageClass is the default, so claims that name none wait. Write the name of " +
+		"an existing one in " + s.guest.setting("defaultClass", of.name)
 }
 
 // defaultLink says whether the class is the default, also of several.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,7 +66,13 @@ func (c *Controller) Defaults() (remarks []string) {
 	at := c.Place + ": defaultClass"
 	names := slices.Sorted(maps.Keys(existing))
 	if existing[config.DefaultClass] == nil {
+		own := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return existing[name].Provisioner != c.Provisioner
+		})
 		advice := "correct or remove it"
+		if len(own) > 0 {
+			advice = "write one of " + strings.Join(own, ", ")
+		}
 		if similar := position.Similar(names, config.DefaultClass); similar != "" {
 			advice = fmt.Sprintf("did you mean %q?", similar)
 		}

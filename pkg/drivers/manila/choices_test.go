@@ -147,6 +147,10 @@ classes: [{type: gold, name: nodes}]
 		want := class.Name == "knots" || class.Name == "of-others"
 		assert.Check(t, is.Equal(choice.IsDefault(class), want), class.Name)
 	}
+	b.choose(t, "defaultClass: absent\n")
+	got := b.Defaults()[0]
+	assert.Check(t, strings.HasPrefix(got, at+`there is no StorageClass "absent": write one of csi-man`),
+		got)
 }
 
 // TestTypesThatNeedANetwork: without choices, these types get a class as before.
