@@ -11,6 +11,15 @@ import (
 //go:embed snapshots drivers/*/generated/standalone/storageclass.yaml
 var installations embed.FS
 
+//go:embed drivers/*/generated/standalone/controller.yaml drivers/*/generated/standalone/node.yaml
+//go:embed drivers/*/generated/standalone/csi-addons/controller.yaml
+//go:embed drivers/*/generated/standalone/csi-addons/node.yaml
+var workloads embed.FS
+
+// Workloads returns drivers/<driver>/generated/standalone with the workloads of the drivers. Their
+// containers have the same names in all flavours.
+func Workloads() fs.FS { return workloads }
+
 //go:embed helm/generated/openstack-csi/values.schema.json
 var valuesSchema []byte
 

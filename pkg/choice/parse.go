@@ -32,8 +32,8 @@ const (
 	maxBoth = 4 << 10
 	// maxFaults is the number of faults that are reported.
 	maxFaults = 100
-	// maxProblem is the maximum length of a problem, which may contain a value.
-	maxProblem = 300
+	// maxProblem is the maximum length of a problem. It may contain a value, or list all containers.
+	maxProblem = 400
 )
 
 // Parse decodes and validates the choices of a kind in a flavour. It returns either the choices, or

@@ -85,10 +85,16 @@ func (c *fileContents) check() (configs []*choice.Config, faults []choice.Fault,
 	faults = c.faults
 	for _, part := range c.documents {
 		config, problems := part.parse()
+		if config != nil && len(problems) == 0 {
+			var failed error
+			problems, failed = part.resourceFaults(config)
+			err = errors.Join(err, failed)
+		}
 		configs, faults = append(configs, config), append(faults, problems...)
 	}
 	byParser := len(faults)
-	compiler, err := newCompiler()
+	compiler, failed := newCompiler()
+	err = errors.Join(err, failed)
 	for _, part := range c.judged {
 		var refused []choice.Fault
 		if err == nil {

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/ptr"
 
@@ -117,21 +116,14 @@ func (s *session) defaults(ctx context.Context) []storagev1.StorageClass {
 	return all
 }
 
-// ownerOfDefault returns the driver whose operator sets the annotation of its classes, because of
-// its defaultClass; nil if there is none.
+// ownerOfDefault returns the driver whose operator resets the annotation of its classes, because
+// its defaultClass names none; nil if there is none.
 func (s *session) ownerOfDefault(ctx context.Context) *driver {
 	return s.guest.driverIf(func(d driver) bool {
-		found := &unstructured.Unstructured{}
-		found.SetGroupVersionKind(s.guest.kindOf(d))
-		if find(ctx, s.guest, "", d.name, found) == nil {
-			return false
-		}
-		chosen, _, _ := unstructured.NestedString(found.Object, "spec", "defaultClass")
 		object := ptr.Deref(s.object(ctx, d), opv1.ClusterCSIDriver{})
-		return chosen != "" || slices.ContainsFunc(object.Status.Conditions,
-			func(c opv1.OperatorCondition) bool { // on OpenShift the choice is not visible
-				return strings.Contains(c.Message, ": defaultClass: there is no StorageClass ")
-			})
+		return slices.ContainsFunc(object.Status.Conditions, func(c opv1.OperatorCondition) bool {
+			return strings.Contains(c.Message, ": defaultClass: there is no StorageClass ")
+		})
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -154,8 +155,8 @@ func (d *driver) askAboutPods(
 		slices.Sort(names)
 		for name := range (podWorkload{part: part}).options(&wanted).Resources {
 			if !slices.Contains(names, name) {
-				add(field.NotSupported(field.NewPath("pods", part, "resources").Key(name), name,
-					slices.Compact(names)))
+				add(fmt.Errorf("pods.%s.resources[%s]: there is no such container: use %s", part, name,
+					strings.Join(slices.Compact(names), ", ")))
 			}
 		}
 	}

@@ -139,8 +139,8 @@ func TestRefusedOptionsOfPodsAreReportedWithTheirFields(t *testing.T) {
 				errors.New("a policy")), "DaemonSet openshift-cluster-csi-drivers/" +
 				`openstack-cinder-csi-driver-node: daemonsets "node" is forbidden: a policy`,
 		},
-		"{resources: {csi: {}}}": {nil, `resources[csi]: Unsupported value: "csi": supported values: ` +
-			`"csi-driver", "csi-liveness-probe", "csi-node-driver-registrar"`},
+		"{resources: {csi: {}}}": {nil, "resources[csi]: there is no such container: use csi-driver, " +
+			"csi-liveness-probe, csi-node-driver-registrar"},
 		"{priorityClassName: other}": {nil, `priorityClassName: Not found: "other"`},
 		"{labels: {app: x}}": {
 			nil, "labels[app]: Forbidden: use another key: the operator sets this one",
