@@ -142,19 +142,6 @@ func (s *system) workloads() []diagnosis.Workload {
 	return all
 }
 
-func (s *system) noNamespace() diagnosis.Finding {
-	f := diagnosis.Finding{
-		Severity: Problem, Type: namespaceGone, Reason: namespaceGone, Runbook: "openstackcsidegraded",
-		Message: "namespace " + s.of.namespace + " of the driver does not exist",
-		Next:    s.guest.again(s.of),
-	}
-	if s.namespace != nil {
-		f.Message, f.Since = s.terminating(s.namespace), *s.namespace.DeletionTimestamp
-		f.Next = "Wait until it is gone. " + f.Next
-	}
-	return f
-}
-
 // noOperator returns the problem that no process of the operator leads. A deleted operator leaves
 // all conditions as they were.
 func (s *system) noOperator() diagnosis.Finding {

@@ -120,3 +120,22 @@ func (s *session) terminating(namespace *corev1.Namespace) string {
 	}
 	return text
 }
+
+func (s *system) noNamespace() diagnosis.Finding {
+	f := diagnosis.Finding{
+		Severity: Problem, Type: namespaceGone, Reason: namespaceGone, Runbook: "openstackcsidegraded",
+		Message: "namespace " + s.of.namespace + " of the driver does not exist, so volumes cannot be " +
+			"mounted, unmounted or deleted",
+		Next: s.guest.again(s.of),
+	}
+	if !s.guest.onOpenShift() {
+		f.Next += fmt.Sprintf(". Its Secret with the credentials is lost, too: create it again with Helm "+
+			"(--set-file=credentials.clouds=clouds.yaml), or run: kubectl create secret generic %s "+
+			"--namespace=%s --from-file=clouds.yaml", s.of.credentials, s.of.namespace)
+	}
+	if s.namespace != nil {
+		f.Message, f.Since = s.terminating(s.namespace), *s.namespace.DeletionTimestamp
+		f.Next = "Wait until it is gone. " + f.Next
+	}
+	return f
+}

@@ -140,6 +140,10 @@ func newDriverStatus(sys *system) DriverStatus {
 			one.Operator = strings.TrimSpace(tag(sys.operator) + " leads")
 		}
 	}
+	isStale := sys.namespaceGone || one.Operator == "absent" // nobody would change the conditions
+	if isStale && one.Ready == string(opv1.ConditionTrue) {
+		one.Ready, one.Cloud, one.Credentials = "Unknown", "-", "-"
+	}
 	return one
 }
 
