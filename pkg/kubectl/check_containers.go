@@ -53,7 +53,8 @@ func (d *document) containers(part string) (names []string, failed error) {
 		of = "*"
 	}
 	for _, folder := range []string{"", "csi-addons/"} {
-		files, err := fs.Glob(assets.Workloads(), "drivers/"+of+"/generated/standalone/"+folder+part+".yaml")
+		files, err := fs.Glob(assets.Workloads(),
+			"drivers/"+of+"/generated/standalone/"+folder+part+".yaml")
 		failed = errors.Join(failed, err)
 		for _, file := range files {
 			text, err := fs.ReadFile(assets.Workloads(), file)

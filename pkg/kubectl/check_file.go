@@ -60,8 +60,8 @@ func (c *check) checkFile(ctx context.Context, s *session) *Explanation {
 	}
 	e.State = cmp.Or(strings.Join(valid, " and "), "valid")
 	if hasPods {
-		e.Chain = append(e.Chain, linkf(NotVisible, "the operator has the API server check spec.pods, and "+
-			"reports mistakes in its status"))
+		e.Chain = append(e.Chain, linkf(NotVisible, "the operator has the API server check "+
+			"spec.pods, and reports mistakes in its status"))
 	}
 	return e
 }

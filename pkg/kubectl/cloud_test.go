@@ -189,7 +189,8 @@ func TestCheckAcceptsValues(t *testing.T) {
 	var schema struct{ Properties map[string]any }
 	assert.NilError(t, json.Unmarshal(text, &schema))
 	assert.Check(t, len(schema.Properties) > 0)
-	const byServer = "?? the operator has the API server check spec.pods, and reports mistakes in its status"
+	const byServer = "?? the operator has the API server check spec.pods, and reports mistakes " +
+		"in its status"
 	valid := map[string][]string{
 		"manila: {enabled: true}": {"- is a valid ManilaDriver"},
 		"cinder: {enabled: true, spec: {logLevel: Debug}}\npods: {node: {priorityClassName: a}}": {

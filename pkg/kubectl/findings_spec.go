@@ -129,8 +129,8 @@ func (s *system) noNamespace() diagnosis.Finding {
 		Next: s.guest.again(s.of),
 	}
 	if !s.guest.onOpenShift() {
-		f.Next += fmt.Sprintf(". Its Secret with the credentials is lost, too: create it again with Helm "+
-			"(--set-file=credentials.clouds=clouds.yaml), or run: kubectl create secret generic %s "+
+		f.Next += fmt.Sprintf(". Its Secret with the credentials is lost, too: create it again with "+
+			"Helm (--set-file=credentials.clouds=clouds.yaml), or run: kubectl create secret generic %s "+
 			"--namespace=%s --from-file=clouds.yaml", s.of.credentials, s.of.namespace)
 	}
 	if s.namespace != nil {

@@ -132,8 +132,8 @@ func (s *session) defaultless(ctx context.Context, classes []Class) (driverTitle
 	of := cmp.Or(s.ownerOfDefault(ctx), s.guest.driverIf(func(d driver) bool {
 		return slices.ContainsFunc(classes, func(c Class) bool { return c.Driver == d.title })
 	}))
-	return of.title, "no StorageClass is the default, so claims that name none wait. Write the name of " +
-		"an existing one in " + s.guest.setting("defaultClass", of.name)
+	return of.title, "no StorageClass is the default, so claims that name none wait. Write the name " +
+		"of an existing one in " + s.guest.setting("defaultClass", of.name)
 }
 
 // defaultLink says whether the class is the default, also of several.
