@@ -53,10 +53,9 @@ type DriverStatus struct {
 	Ready       string `json:"ready"`
 	Cloud       string `json:"cloud"`
 	Credentials string `json:"credentials"`
-	// Controller and Nodes are the available and the desired number of pods.
-	Controller string `json:"controller"`
-	Nodes      string `json:"nodes"`
-	Operator   string `json:"operator"`
+	Controller  string `json:"controller"` // the available and the desired number of pods
+	Nodes       string `json:"nodes"`      // the same
+	Operator    string `json:"operator"`
 	// The numbers of sidecars of CSI-Addons.
 	CSIAddonsSidecars  int `json:"csiAddonsSidecars,omitempty"`
 	CSIAddonsConnected int `json:"csiAddonsConnected,omitempty"`
