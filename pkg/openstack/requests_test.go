@@ -101,6 +101,8 @@ func (s *fixture) sendAllOfPlugin() {
 	assert.Check(s.t, is.Equal(openstack.ReasonOf(err), openstack.NotFound))
 	_, err = requests.Rules(ctx, shareID)
 	assert.Check(s.t, is.Equal(openstack.ReasonOf(err), openstack.Refused))
+	err = requests.Grant(ctx, shareID, shares.AccessRule{Type: "ip", To: "10.0.0.0/8", Level: "rw"})
+	assert.Check(s.t, is.Equal(openstack.ReasonOf(err), openstack.NotFound))
 }
 
 // sendAllOfCSIAddons sends requests about a share that does not exist.
