@@ -344,25 +344,30 @@ func TestRestrictEndsNoMount(t *testing.T) {
 	cloud, clouds := newCloud(t, simulator.Config{ShareTypes: []simulator.ShareType{{Name: "a"}}})
 	manila, err := administrator.Shares(t.Context(), cloud.CloudsYAML(simulator.Clouds{}))
 	assert.NilError(t, err)
-	mounted := func(claim, network string) (*scenario, string) {
-		_, share := stock(t, cloud, "c1")
-		_, err := shares.GrantAccess(t.Context(), manila, share, shares.GrantAccessOpts{
+	share := func(network string) string {
+		_, id := stock(t, cloud, "c1")
+		_, err := shares.GrantAccess(t.Context(), manila, id, shares.GrantAccessOpts{
 			AccessType: "ip", AccessTo: network, AccessLevel: "rw",
 		}).Extract()
 		assert.NilError(t, err)
-		s := &scenario{}
+		return id
+	}
+	s := marked(t, "c1", nil)
+	mount := func(claim, share, node string) {
+		var more scenario
 		assert.NilError(t, yaml.Unmarshal(fmt.Appendf(nil, `objects:
 - {apiVersion: v1, kind: PersistentVolume, metadata: {name: pvc-%[1]s}, status: {phase: Bound},
     spec: {claimRef: {namespace: shop, name: %[1]s},
       csi: {driver: manila.csi.openstack.org, volumeHandle: %[2]s}}}
 - {apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: %[1]s}, status: {phase: Running},
-    spec: {nodeName: worker-1, volumes: [{name: v, persistentVolumeClaim: {claimName: %[1]s}}]}}
-`, claim, share), s))
-		return s, share
+    spec: {nodeName: %[3]s, volumes: [{name: v, persistentVolumeClaim: {claimName: %[1]s}}]}}
+`, claim, share, node), &more))
+		s.Objects = append(s.Objects, more.Objects...)
 	}
-	s, share := mounted("data", "0.0.0.0/0")
+	open, narrow := share("0.0.0.0/0"), share("10.2.0.0/16")
+	mount("data", open, "worker-1")
 	rules := func() (all []string) {
-		found, err := shareaccessrules.List(t.Context(), manila, share).Extract()
+		found, err := shareaccessrules.List(t.Context(), manila, open).Extract()
 		assert.NilError(t, err)
 		for _, rule := range found {
 			all = append(all, rule.AccessTo+" "+rule.AccessLevel)
@@ -386,40 +391,57 @@ func TestRestrictEndsNoMount(t *testing.T) {
 	restrict(exitOK, "may mount the share of shop/data\nEvery address", "-A", "--to=10.0.0.0/8")
 	assert.Check(t, is.DeepEqual(rules(), []string{"0.0.0.0/0 rw", "10.0.0.0/8 rw"}))
 	restrict(exitFailed, "may see another address: worker-1.", "-A", "--to=10.0.0.0/8", "--revoke")
-	probe, _ := mounted("probe", "10.2.0.0/16")
-	s.Objects = append(s.Objects, probe.Objects...)
+	s.Forbidden = []string{"Pods"}
+	restrict(exitFailed, "you may not read Pods", "-A", "--to=10.0.0.0/8", "--revoke")
+	s.Forbidden = nil
+	mount("probe-1", narrow, "worker-1")
+	mount("twin", open, "worker-2") // a second PersistentVolume of the share
+	restrict(exitFailed, "may see another address: worker-2.", "data", "-n=shop", "--to=10.0.0.0/8",
+		"--revoke")
+	mount("probe-2", narrow, "worker-2")
 	restrict(exitOK, "only the networks", "data", "-n=shop", "--to=10.0.0.0/8", "--revoke")
 	assert.Check(t, is.DeepEqual(rules(), []string{"10.0.0.0/8 rw"}))
 	restrict(exitOK, "No share of the claims", "-A", "--to=10.0.0.0/8", "--revoke")
 }
 
-// A fence owns the rules of its shares, and old plugins know one rule.
-func TestRestrictLeavesFencesAndOldPlugins(t *testing.T) {
+// A fence owns the rules of its shares, others use shares that the driver did not create, and old
+// plugins know one rule.
+func TestRestrictLeavesFencesOthersAndOldPlugins(t *testing.T) {
 	t.Parallel()
 	cloud, clouds := newCloud(t, simulator.Config{ShareTypes: []simulator.ShareType{{Name: "a"}}})
 	manila, err := administrator.Shares(t.Context(), cloud.CloudsYAML(simulator.Clouds{}))
 	assert.NilError(t, err)
-	_, share := stock(t, cloud, "c1")
-	_, err = shares.UpdateMetadata(t.Context(), manila, share, shares.UpdateMetadataOpts{
+	_, fenced := stock(t, cloud, "c1")
+	_, err = shares.UpdateMetadata(t.Context(), manila, fenced, shares.UpdateMetadataOpts{
 		Metadata: map[string]string{"csi-addons-fenced-by": "c1"},
 	}).Extract()
 	assert.NilError(t, err)
-	for image, want := range map[string]string{
-		"registry.example/manila-csi-plugin:v1.34.2": "update it to v1.35.0",
-		"registry.example/manila-csi-plugin:v1.36.0": "a NetworkFence holds share " + share,
+	_, other := stock(t, cloud, "c2")
+	const image = "registry.example/manila-csi-plugin:"
+	for _, test := range []struct{ share, version, want string }{
+		{fenced, "v1.34.2", "update it to v1.35.0"},
+		{fenced, "v1.36.0", "a NetworkFence holds share " + fenced},
+		{other, "v1.36.0", "the driver of this cluster did not create share " + other},
+		{"lost", "v1.36.0", "Manila has no share lost"},
 	} {
-		s := &scenario{}
+		s := marked(t, "c1", nil)
+		var more scenario
 		assert.NilError(t, yaml.Unmarshal(fmt.Appendf(nil, `objects:
 - {apiVersion: v1, kind: PersistentVolume, metadata: {name: pvc-data}, status: {phase: Bound},
     spec: {claimRef: {namespace: shop, name: data},
       csi: {driver: manila.csi.openstack.org, volumeHandle: %[2]s}}}
 - {apiVersion: apps/v1, kind: DaemonSet, spec: {template: {spec: {containers: [{image: '%[1]s'}]}}},
    metadata: {namespace: openshift-manila-csi-driver, name: openstack-manila-csi-nodeplugin}}
-`, image, share), s))
-		code, _, stderr := run(t, s.options(t), false, "restrict", "-A", "--to=10.0.0.0/8",
-			"--clouds="+clouds)
-		assert.Check(t, code == exitFailed && strings.Contains(stderr, want) &&
-			strings.Contains(stderr, nothingChanged), stderr)
+`, image+test.version, test.share), &more))
+		s.Objects = append(s.Objects, more.Objects...)
+		for _, args := range [][]string{{"-A"}, {"data", "-n=shop"}, {"-A", "--revoke"}} {
+			code, stdout, stderr := run(t, s.options(t), false, append([]string{
+				"restrict", "--to=10.0.0.0/8", "--clouds=" + clouds,
+			}, args...)...)
+			said := strings.Join(strings.Fields(stderr), " ")
+			assert.Check(t, code == exitFailed && strings.Contains(said, test.want) && stdout == "",
+				"%v: %s%s", args, stdout, stderr)
+		}
 	}
 }
 

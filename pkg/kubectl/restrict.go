@@ -19,6 +19,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/wire"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 	operator "github.com/openstack-csi/csi-operator/pkg/version"
@@ -35,8 +36,11 @@ type restriction struct {
 
 	networks []netip.Prefix
 	manila   *shares.Requests
-	// mounts are the shares of the claims of the cluster.
+	// cluster is the ID with which the driver marks its shares.
+	cluster string
+	// mounts are the shares of the claims of the cluster, and kept the claims that -A leaves alone.
 	mounts []*mount
+	kept   []string
 	// seen are the nodes on which a pod runs with a share that only the networks may mount.
 	seen map[string]bool
 }
@@ -104,7 +108,13 @@ func (r *restriction) prepare(ctx context.Context, names []string) ([]*mount, er
 	if err := r.pluginIsNew(ctx, *d); err != nil {
 		return nil, err
 	}
+	if r.cluster = r.clusterID(ctx, *d); r.cluster == sharedID {
+		return nil, errSharedID(*d)
+	}
 	r.readMounts(ctx, *d)
+	if hidden := r.notVisible(); len(hidden) > 0 { // then nobody knows who uses the shares
+		return nil, fmt.Errorf("you may not read %s", strings.Join(hidden, ", "))
+	}
 	login, err := r.cloud.login(ctx)
 	if err == nil && login.State != OK {
 		err = errors.New(login.Text)
@@ -123,10 +133,13 @@ func (r *restriction) prepare(ctx context.Context, names []string) ([]*mount, er
 			continue
 		}
 		isOpen, err := r.isOpen(ctx, m)
-		if err != nil {
+		switch kept := (keptError{}); {
+		case r.all && errors.As(err, &kept):
+			r.kept = append(r.kept, m.claim.String())
+			fmt.Fprintln(r.Err, wrap("", fmt.Sprintf("Claim %s is left alone: %v", m.claim, err), 0))
+		case err != nil:
 			return nil, fmt.Errorf("the share of %s: %w", m.claim, err)
-		}
-		if isOpen {
+		case isOpen:
 			chosen = append(chosen, m)
 		}
 	}
@@ -190,24 +203,35 @@ func (r *restriction) readMounts(ctx context.Context, d driver) {
 	})
 }
 
-// isOpen returns whether every address may mount a share. A fence owns the rules of its shares.
+// keptError says why the rules of a share are not changed.
+type keptError struct{ error }
+
+// isOpen returns whether every address may mount a share. The rules belong to others, or to a fence,
+// if the error is a keptError: a PersistentVolume may name the share of another cluster.
 func (r *restriction) isOpen(ctx context.Context, m *mount) (bool, error) {
 	share, exists, err := r.manila.Find(ctx, m.share)
 	switch {
 	case err != nil:
 		return false, err
 	case !exists:
-		return false, fmt.Errorf("Manila has no share %s in the project of %s", m.share, r.clouds)
+		return false, keptError{fmt.Errorf("Manila has no share %s in the project of %s", m.share,
+			r.clouds)}
 	case share.Metadata[shares.FenceKey] != "":
-		return false, fmt.Errorf("a NetworkFence holds share %s: set its fenceState to Unfenced, and "+
-			"wait until Fenced is False", m.share)
+		return false, keptError{fmt.Errorf("a NetworkFence holds share %s: set its fenceState to "+
+			"Unfenced, and wait until Fenced is False", m.share)}
+	case share.Metadata[shares.ClusterKey] != r.cluster:
+		return false, keptError{fmt.Errorf("the driver of this cluster did not create share %s, so "+
+			"clients outside the cluster may use it: change its rules with openstack share access",
+			m.share)}
 	}
 	m.rules, err = r.manila.Rules(ctx, m.share)
-	i := slices.IndexFunc(m.rules, isForEverybody)
-	if i >= 0 {
-		m.level = m.rules[i].Level
+	isOpen := false
+	for _, rule := range m.rules {
+		if isForEverybody(rule) && (!isOpen || rule.Level == "rw") {
+			isOpen, m.level = true, rule.Level
+		}
 	}
-	return i >= 0, err
+	return isOpen, err
 }
 
 func isForEverybody(rule shares.AccessRule) bool {
@@ -222,11 +246,11 @@ func (r *restriction) change(ctx context.Context, chosen []*mount) error {
 		}
 	}
 	for i, m := range chosen {
-		err := r.grant(ctx, m)
+		do := r.grant
 		if r.revoke {
-			err = r.revokeFrom(ctx, m)
+			do = r.revokeFrom
 		}
-		if err != nil {
+		if err := do(ctx, m); err != nil {
 			return fmt.Errorf("the share of %s, after %d of %d: %w", m.claim, i, len(chosen), err)
 		}
 	}
@@ -242,11 +266,14 @@ func (r *restriction) change(ctx context.Context, chosen []*mount) error {
 		}
 		fmt.Fprintf(r.Out, what, m.claim)
 	}
-	if len(chosen) == 0 {
+	if len(chosen) == 0 && len(r.kept) == 0 {
 		fmt.Fprintln(r.Out, "No share of the claims may be mounted by every address")
-	} else if !r.revoke {
+	} else if len(chosen) > 0 && !r.revoke {
 		fmt.Fprintln(r.Out, wrap("", "Every address may still mount them: run the command with "+
 			"--revoke. "+operator.Page("docs/manila.md#restrict-access-to-shares"), 0))
+	}
+	if len(r.kept) > 0 {
+		return fmt.Errorf("claims are left alone: %s", diagnosis.List(r.kept))
 	}
 	return nil
 }

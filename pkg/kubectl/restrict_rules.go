@@ -22,7 +22,11 @@ func (r *restriction) mayRevoke(ctx context.Context, chosen []*mount) error {
 			return fmt.Errorf("the share of %s lacks an active rule: run the command without --revoke "+
 				"first", m.claim)
 		}
-		using = append(using, m.using...)
+		for _, other := range r.mounts { // several PersistentVolumes may name one share
+			if other.share == m.share {
+				using = append(using, other.using...)
+			}
+		}
 	}
 	slices.Sort(using)
 	using = slices.Compact(using)

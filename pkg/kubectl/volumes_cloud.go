@@ -53,6 +53,11 @@ type contents struct {
 	shares *shares.Requests
 }
 
+func errSharedID(d driver) error {
+	return fmt.Errorf("the cluster ID of %s is %s, as in other clusters, so their volumes cannot be "+
+		"told apart. Choose an ID: docs/kubernetes.md", d.title, sharedID)
+}
+
 // contents lists what OpenStack stores; nil without the flag --clouds.
 func (v *volumeList) contents(ctx context.Context, s *session) (*contents, error) {
 	if v.clouds == "" {
@@ -62,8 +67,7 @@ func (v *volumeList) contents(ctx context.Context, s *session) (*contents, error
 	ids := map[string]string{}
 	for _, d := range s.guest.drivers() {
 		if ids[d.name] = s.clusterID(ctx, d); ids[d.name] == sharedID {
-			return nil, fmt.Errorf("the cluster ID of %s is %s, as in other clusters, so their volumes "+
-				"cannot be told apart. Choose an ID: docs/kubernetes.md", d.title, sharedID)
+			return nil, errSharedID(d)
 		}
 	}
 	login, err := v.login(ctx)
