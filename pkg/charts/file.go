@@ -162,8 +162,10 @@ func (v *Values) within(tree *yaml.Node, holders []*holder) (found []part) {
 			}
 		},
 		Texts: func(entry *yaml.Node) (texts []*yaml.Node) {
+			var to reference
+			to.read("", entry)
 			for _, h := range holders {
-				texts = append(texts, h.referred(entry)...)
+				texts = append(texts, h.referred(to)...)
 			}
 			return texts
 		},

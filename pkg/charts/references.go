@@ -2,12 +2,11 @@ package charts
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -45,22 +44,52 @@ func holderOf(tree *yaml.Node) *holder {
 	return h
 }
 
-// referred returns the texts to which an entry of a list refers, whatever its fields are called:
-// some contain the name and keys, and a field or its value the kind.
-func (h *holder) referred(entry *yaml.Node) []*yaml.Node {
-	text, _ := json.Marshal(position.Value(entry))
-	has := func(before, word, after string) bool {
-		return regexp.MustCompile("(?i)" + before + regexp.QuoteMeta(word) + after).Match(text)
+// reference is what an entry of a list says about an object, whatever its fields are called.
+type reference struct {
+	// names and keys are values of fields whose names end so.
+	names, keys []string
+	// ofMap and ofSecret are true if a field, or its value, is called so.
+	ofMap, ofSecret bool
+	// isTargeted means that a text is only a part of the values.
+	isTargeted bool
+}
+
+// read adds a field, or all fields below it.
+func (r *reference) read(field string, node *yaml.Node) {
+	field = strings.ToLower(field)
+	is := func(kind string) bool {
+		return strings.HasPrefix(field, kind) ||
+			node.Kind == yaml.ScalarNode && strings.EqualFold(node.Value, kind)
 	}
-	ofMap, ofSecret := has(`"`, "configMap", ""), has(`"`, "secret", "")
-	if ofMap != ofSecret && ofSecret != (h.Kind == "Secret") || has("", "targetPath", "") ||
-		!has(`"name":"`, h.Name, `"`) {
+	r.ofMap, r.ofSecret = r.ofMap || is("configmap"), r.ofSecret || is("secret")
+	switch {
+	case field == "targetpath":
+		r.isTargeted = true
+	case node.Kind == yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			r.read(node.Content[i].Value, node.Content[i+1])
+		}
+	case node.Kind == yaml.SequenceNode:
+		for _, one := range node.Content {
+			r.read(field, one)
+		}
+	case strings.HasSuffix(field, "name"):
+		r.names = append(r.names, node.Value)
+	case strings.HasSuffix(field, "key"), strings.HasSuffix(field, "keys"):
+		r.keys = append(r.keys, node.Value)
+	}
+}
+
+// referred returns the texts to which a reference refers.
+func (h *holder) referred(r reference) []*yaml.Node {
+	isOther := r.ofMap != r.ofSecret && r.ofSecret != (h.Kind == "Secret")
+	if isOther || r.isTargeted || !slices.Contains(r.names, h.Name) {
 		return nil
 	}
 	h.isUsed = true
-	usual, isOne := h.Data["values.yaml"] != nil, has("", "key", `s?":`)
+	usual := h.Data["values.yaml"] != nil
 	return h.nodes(func(key string) bool {
-		return has(`keys?":[^:]*"`, key, `"`) || !isOne && (key == "values.yaml" || !usual)
+		return slices.Contains(r.keys, key) || len(r.keys) == 0 && (key == "values.yaml" || !usual)
 	})
 }
 

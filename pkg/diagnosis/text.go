@@ -71,12 +71,15 @@ func Ends(text string, most int) string {
 		strings.Join(words[begin:], " "))
 }
 
+// unit matches a word, with a quotation or what is in brackets beside it.
+var unit = regexp.MustCompile(
+	`(?:"(?:\\.|[^"\\])*"|\([^()]*\)|\[[^][]*\]|\{[^{}]*\}|\S)+`)
+
 // units returns the words of a text. A quotation or what is in brackets is one word, with what is
 // next to it, unless it is longer than a number of characters.
 func units(text string, most int) (words []string) {
-	const unit = `(?:"(?:\\.|[^"\\])*"|\([^()]*\)|\[[^][]*\]|\{[^{}]*\}|\S)+`
 	marks := strings.NewReplacer(`"`, "", "(", "", ")", "", "[", "", "]", "", "{", "", "}", "")
-	for _, word := range regexp.MustCompile(unit).FindAllString(text, -1) {
+	for _, word := range unit.FindAllString(text, -1) {
 		if utf8.RuneCountInString(word) > most && strings.Contains(word, " ") {
 			words = append(words, strings.Fields(marks.Replace(word))...)
 		} else {

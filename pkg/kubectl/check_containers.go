@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,6 +44,9 @@ func (d *document) resourceFaults(config *choice.Config) (faults []choice.Fault,
 			}
 		}
 	}
+	slices.SortFunc(faults, func(a, b choice.Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Problem, b.Problem))
+	})
 	return faults, failed
 }
 

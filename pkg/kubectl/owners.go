@@ -2,7 +2,9 @@ package kubectl
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -188,8 +190,8 @@ func (c *cluster) maker(secret *corev1.Secret) string {
 	if by != nil {
 		return by.Kind + " " + by.Name + " of " + by.APIVersion
 	}
-	for label, value := range secret.Labels {
-		if mark, found := strings.CutSuffix(label, "/managed"); found && value == "true" {
+	for _, label := range slices.Sorted(maps.Keys(secret.Labels)) {
+		if mark, found := strings.CutSuffix(label, "/managed"); found && secret.Labels[label] == "true" {
 			return mark
 		}
 	}
