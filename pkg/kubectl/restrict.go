@@ -206,8 +206,8 @@ func (r *restriction) readMounts(ctx context.Context, d driver) {
 // keptError says why the rules of a share are not changed.
 type keptError struct{ error }
 
-// isOpen returns whether every address may mount a share. The rules belong to others, or to a fence,
-// if the error is a keptError: a PersistentVolume may name the share of another cluster.
+// isOpen returns whether every address may mount a share. A keptError means that the rules belong
+// to a fence, or to others: a PersistentVolume may name the share of another cluster.
 func (r *restriction) isOpen(ctx context.Context, m *mount) (bool, error) {
 	share, exists, err := r.manila.Find(ctx, m.share)
 	switch {
