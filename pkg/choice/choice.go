@@ -89,9 +89,9 @@ type Config struct {
 	// it is `false` in a new VolumeSnapshotClass, and the operator keeps the value that you set.
 	SnapshotClass *SnapshotClass `json:"snapshotClass,omitempty" kind:"CinderConfig"`
 	// Whether volumes and shares follow pods into the availability zones of their nodes. `Auto` means
-	// that they do if each zone of servers is also a zone of volumes, for Manila of shares. The
-	// default is `Auto` for Cinder, and `Disabled` for Manila, because with topology pods in several
-	// zones cannot use one share.
+	// that they do if each zone of servers is a zone of volumes, for Manila if each was once one of
+	// shares. The default is `Auto` for Cinder, and `Disabled` for Manila, because with topology pods
+	// in several zones cannot use one share.
 	Topology string `json:"topology,omitempty" enum:"Auto,Enabled,Disabled"`
 	// The network by whose addresses nodes mount shares, such as `10.0.0.0/8`, if the cloud exports a
 	// share at several addresses. By default a node uses the address that Manila prefers. A share

@@ -73,7 +73,7 @@ type world struct {
 	// which took half of the time.
 	stored map[string]client.Object
 	calls  []string // such as "fence 10.0.0.5/32"
-	busy  map[string]bool
+	busy   map[string]bool
 	// answer is what a driver does in a call; nil means nothing.
 	answer func(ctx context.Context, call string) error
 	// changed is the number of shares that a fence has changed, and leaderless means that no pod of a
