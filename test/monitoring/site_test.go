@@ -61,8 +61,10 @@ func (c expiringCloud) CloudsYAML(options simulator.Clouds) []byte {
 func newCloud(t *testing.T) expiringCloud {
 	t.Helper()
 	cloud, err := simulator.New(simulator.Config{
-		ShareTypes: []simulator.ShareType{{Name: "default"}},
-		Report:     func(err error) { t.Errorf("OpenStack: %v", err) },
+		ShareTypes:   []simulator.ShareType{{Name: "default"}},
+		VolumeQuotas: []simulator.Quota{{Resource: "volumes", Limit: 10}},
+		ShareQuotas:  []simulator.Quota{{Resource: "shares", Limit: 10}},
+		Report:       func(err error) { t.Errorf("OpenStack: %v", err) },
 	})
 	must(t, err)
 	t.Cleanup(func() { must(t, cloud.Close()) })

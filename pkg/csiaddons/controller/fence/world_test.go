@@ -92,8 +92,8 @@ func within(t *testing.T, test func(*world), objects ...client.Object) {
 	synctest.Test(t, func(t *testing.T) {
 		known := runtime.NewScheme()
 		w := &world{
-			T: t, busy: map[string]bool{}, stored: map[string]client.Object{}, events: events.NewFakeRecorder(1000),
-			notify: func(client.Object, client.Object) {},
+			T: t, busy: map[string]bool{}, stored: map[string]client.Object{},
+			events: events.NewFakeRecorder(1000), notify: func(client.Object, client.Object) {},
 		}
 		w.must(v1alpha1.AddToScheme(known))
 		w.client = fake.NewClientBuilder().WithScheme(known).
