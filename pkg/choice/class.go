@@ -162,6 +162,9 @@ func (c *Config) ForceCreate() string {
 	return strconv.FormatBool(c.SnapshotClass.ForceCreate)
 }
 
+// AbsentDefault begins what a condition says, behind its place, if the chosen default does not exist.
+const AbsentDefault = "defaultClass: there is no StorageClass "
+
 // OwnsDefault returns whether the operator decides which of its StorageClasses is the default.
 func (c *Config) OwnsDefault() bool { return c != nil && c.DefaultClass != "" }
 

@@ -13,6 +13,7 @@ import (
 
 	opv1 "github.com/openshift/api/operator/v1"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
@@ -122,7 +123,7 @@ func (s *session) ownerOfDefault(ctx context.Context) *driver {
 	return s.guest.driverIf(func(d driver) bool {
 		object := ptr.Deref(s.object(ctx, d), opv1.ClusterCSIDriver{})
 		return slices.ContainsFunc(object.Status.Conditions, func(c opv1.OperatorCondition) bool {
-			return strings.Contains(c.Message, ": defaultClass: there is no StorageClass ")
+			return strings.Contains(c.Message, ": "+choice.AbsentDefault)
 		})
 	})
 }

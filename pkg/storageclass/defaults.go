@@ -63,7 +63,6 @@ func (c *Controller) Defaults() (remarks []string) {
 		return nil // a cache returns none
 	}
 	existing := classes.ByName(listed)
-	at := c.Place + ": defaultClass"
 	names := slices.Sorted(maps.Keys(existing))
 	if existing[config.DefaultClass] == nil {
 		own := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
@@ -76,7 +75,7 @@ func (c *Controller) Defaults() (remarks []string) {
 		if similar := position.Similar(names, config.DefaultClass); similar != "" {
 			advice = fmt.Sprintf("did you mean %q?", similar)
 		}
-		remarks = append(remarks, fmt.Sprintf("%s: there is no StorageClass %q: %s", at,
+		remarks = append(remarks, fmt.Sprintf("%s: %s%q: %s", c.Place, choice.AbsentDefault,
 			config.DefaultClass, advice))
 	}
 	for _, name := range names {
@@ -85,8 +84,8 @@ func (c *Controller) Defaults() (remarks []string) {
 			annotation = choice.BetaDefaultAnnotation
 		}
 		if name != config.DefaultClass && choice.IsDefault(existing[name]) {
-			remarks = append(remarks, fmt.Sprintf("%s: StorageClass %s is a default, too, and claims get "+
-				"the newest one: set its annotation %s to false", at, name, annotation))
+			remarks = append(remarks, fmt.Sprintf("%s: defaultClass: StorageClass %s is a default, too, "+
+				"and claims get the newest one: set its annotation %s to false", c.Place, name, annotation))
 		}
 	}
 	return remarks
