@@ -50,7 +50,7 @@ func (s *session) neighbours(ctx context.Context, all []workload) (links []Link)
 				continue
 			}
 			v, err := s.valuesOf(ctx, found)
-			var cannot error
+			cannot := n.refusal()
 			if err != nil && !s.guest.hidden["Secrets"] && !s.guest.onOpenShift() {
 				cannot = cmp.Or(errors.Unwrap(err), err)
 			}

@@ -102,6 +102,9 @@ func (n *neighbour) refusal() error {
 	for _, w := range n.workloads {
 		names[w.isNode()] = append(names[w.isNode()], w.name)
 		namespaces[w.GetNamespace()] = true
+		if err := w.refusal(); err != nil { // who restores it knows where the rest is
+			return err
+		}
 	}
 	switch {
 	case n.served != n.name && strings.HasPrefix(n.served, "cephfs."):
@@ -118,18 +121,13 @@ func (n *neighbour) refusal() error {
 			"manifests, again, so that the node plugins, the controller and CSIDriver %s exist. There "+
 			"is %s", n.served, n)
 	}
-	for _, w := range n.workloads {
-		if err := w.refusal(); err != nil {
-			return err
-		}
-	}
 	return n.refusalOfVersion()
 }
 
 // refusal returns why another program would restore the workload.
 func (w workload) refusal() error {
 	for mark := range labels.Merge(w.GetLabels(), w.GetAnnotations()) {
-		if strings.Contains(mark, "gardener.cloud/") {
+		if strings.HasPrefix(mark, "resources.gardener.cloud/") { // others are for everybody
 			return fmt.Errorf("Gardener manages %s, and would restore it: keep its drivers", w.name)
 		}
 	}

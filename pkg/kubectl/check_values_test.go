@@ -372,6 +372,24 @@ func TestCheckNamesCharts(t *testing.T) {
 	assert.Check(t, !strings.Contains(got, "eyes"), got)
 }
 
+// The nodes of a shoot of Gardener run what its control plane, in another cluster, installs. Marks
+// of Gardener that are for everybody say nothing.
+func TestCheckNamesGardener(t *testing.T) {
+	t.Parallel()
+	const nodes, owner = "DaemonSet openstack-cinder-csi-nodeplugin", "Gardener manages " +
+		"DaemonSet kube-system/openstack-cinder-csi-nodeplugin, and would restore it: keep its drivers"
+	for mark, is := range map[string]bool{
+		"resources.gardener.cloud/origin": true, "node.gardener.cloud/critical-component": false,
+	} {
+		_, stdout, stderr := runOn(t, chartObjects(t, func(all map[string]*unstructured.Unstructured) {
+			all[nodes].SetAnnotations(map[string]string{mark: "shoot--a--b/extension-controlplane-shoot"})
+			delete(all, "Deployment openstack-cinder-csi-controllerplugin")
+		}), "check")
+		got := strings.Join(strings.Fields(stdout), " ")
+		assert.Check(t, strings.Contains(got, owner) == is, "%s%s", got, stderr)
+	}
+}
+
 func TestCheckNamesChartsBesideOurs(t *testing.T) {
 	t.Parallel()
 	ours := &unstructured.Unstructured{Object: map[string]any{
@@ -422,8 +440,12 @@ func TestValuesAreRefused(t *testing.T) {
 			all["other"].SetNamespace("other")
 		},
 		"Cinder: there is only a part of an installation. ": func(all objects) { delete(all, pods) },
+		// The controller of a shoot is in another cluster.
 		"Cinder: Gardener manages DaemonSet kube-system/openstack": func(all objects) {
-			all[nodes].SetLabels(map[string]string{"resources.gardener.cloud/managed-by": "gardener"})
+			all[nodes].SetAnnotations(map[string]string{
+				"resources.gardener.cloud/origin": "shoot--a--b/extension-controlplane-shoot",
+			})
+			delete(all, pods)
 		},
 		"Cinder: Addon cinder manages Deployment": func(all objects) {
 			_ = unstructured.SetNestedSlice(all[pods].Object, []any{map[string]any{
