@@ -1,8 +1,16 @@
 package charts
 
 import (
+	"cmp"
 	"encoding/base64"
+	"encoding/pem"
+	"maps"
+	"math/rand/v2"
+	"net/http/httptest"
 	"os"
+	"reflect"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +20,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/openstack-csi/csi-operator/pkg/api"
 	valuestest "github.com/openstack-csi/csi-operator/test/values"
 )
 
@@ -182,7 +191,7 @@ func TestFileOfCinder(t *testing.T) {
 		"StorageClass nfs: It is of driver nfs.csi.k8s.io, so the class stays yours: keep it",
 		"Cinder: storageClass.enabled: The operator creates the StorageClass standard-csi beside yours",
 		"Cinder: csi.plugin.controllerPlugin.affinity: Where it names pods of the other chart",
-		"login: It is not taken over. ca-file of secret.data contains no PEM certificate",
+		"login: It is not taken over. ca-file of [Global] of secret.data contains no PEM certificate",
 	} {
 		assert.Check(t, is.Contains(remarks, want))
 	}
@@ -212,7 +221,7 @@ func TestFileOfNodes(t *testing.T) {
 			"and remove verify",
 		"[Global]\nuse-clouds=true\nclouds-file=/etc/c.yaml\ncloud=mine\nregion=b\n": "the login is " +
 			"the entry mine of /etc/c.yaml, and this file is on the nodes. Copy it into a clouds.yaml as " +
-			"entry openstack, and set there what overrides it: region. Then add --set-file=credentials.",
+			"entry openstack, and set there what overrides it. None of its settings is taken over: region, ",
 		"secret: {enabled: true, data: {other: '[Global]'}}\nstorageClass: {enabled: false}": "The " +
 			"login is that of key other. The driver reads cloud.conf",
 	} {
@@ -221,6 +230,80 @@ func TestFileOfNodes(t *testing.T) {
 		assert.Check(t, strings.Contains(text, login) == (lookUp(values, "credentials.clouds") != nil))
 	}
 	assert.Check(t, is.Equal(lookUp(values, "cinder.enabled"), true))
+}
+
+// settings returns all settings that the driver of Cinder reads, with a value that is no default.
+func settings(t *testing.T) (lines map[string][]string) {
+	t.Helper()
+	values := map[string]string{
+		"tls-insecure": "true", "ca-file": "/ca.pem", "os-endpoint-type": "internal",
+		"clouds-file": "/clouds.yaml", "cloud": "mine", "search-order": "configDrive,other",
+		"node-volume-attach-limit": "300",
+	}
+	lines = map[string][]string{}
+	for section, of := range map[string]reflect.Type{
+		"Global": reflect.TypeFor[options](), "BlockStorage": reflect.TypeFor[api.BlockStorage](),
+		"Metadata": reflect.TypeFor[conf]().Field(2).Type,
+	} {
+		for f := range of.Fields() {
+			name := f.Tag.Get("gcfg")
+			usual := map[bool]string{true: "true", false: "of-" + name}[f.Type.Kind() == reflect.Bool]
+			lines[section] = append(lines[section], name+" = "+cmp.Or(values[name], usual))
+		}
+	}
+	return lines
+}
+
+// Whichever settings there are, each one changes the values, or a remark names it.
+func TestNoSettingIsDroppedSilently(t *testing.T) {
+	t.Parallel()
+	lines := settings(t)
+	server := httptest.NewTLSServer(nil)
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	translate := func(chosen map[string][]string) (any, string) {
+		text := ""
+		for section, lines := range chosen {
+			text += "[" + section + "]\n" + strings.Join(lines, "\n") + "\n"
+		}
+		v, err := New()
+		assert.NilError(t, err)
+		assert.NilError(t, v.AddConf("it", [][]byte{[]byte(text)}, func(path string) ([]byte, error) {
+			return map[string][]byte{
+				"/ca.pem": ca, "/clouds.yaml": []byte("clouds: {mine: {auth: {auth_url: https://k/v3}}}"),
+			}[path], nil
+		}))
+		return v.content, strings.Join(v.Remarks(), "\n")
+	}
+	bases := []string{
+		"", "auth-url region application-credential-id application-credential-secret",
+		"auth-url region username password user-domain-id tenant-id",
+	}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same settings in each run
+	for n := range 30 {
+		chosen := map[string][]string{}
+		share, base := random.Float64(), strings.Fields(bases[n%len(bases)])
+		for section, all := range lines {
+			for _, line := range all {
+				name, _, _ := strings.Cut(line, " ")
+				if random.Float64() < share*share || slices.Contains(base, name) {
+					chosen[section] = append(chosen[section], line)
+				}
+			}
+		}
+		values, remarks := translate(chosen)
+		for section, all := range chosen {
+			for i, line := range all {
+				name, _, _ := strings.Cut(line, " ")
+				others := maps.Clone(chosen)
+				others[section] = slices.Delete(slices.Clone(all), i, i+1)
+				less, _ := translate(others)
+				isNamed := regexp.MustCompile(`[^\w-]` + name + `([^\w-]|$)`).MatchString(remarks)
+				assert.Check(t, isNamed || !reflect.DeepEqual(values, less), "%s of %v:\n%s", name, chosen,
+					remarks)
+			}
+		}
+	}
 }
 
 // The volumes in the values say which file of the pods is which, and which one is missing.

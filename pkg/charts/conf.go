@@ -9,10 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gophercloud/utils/v2/openstack/clientconfig"
+	"go.yaml.in/yaml/v3"
 	"gopkg.in/gcfg.v1"
 
 	"github.com/openstack-csi/csi-operator/pkg/api"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 )
 
 // conf is a cloud.conf, as the driver of Cinder reads it.
@@ -75,16 +78,15 @@ func (v *Values) AddConf(source string, texts [][]byte, read Reader) error {
 				"volumes or classes name a Secret with cloud: %s", name)
 		}
 	}
-	l, remarks, err := login.trusting(v.trusted).login(source, func(f reflect.StructField) string {
-		return f.Tag.Get("gcfg")
-	}, read)
-	return v.addLogin(choice.Cinder, source, l, remarks, err)
+	nameOf := func(f reflect.StructField) string { return f.Tag.Get("gcfg") }
+	return v.addOptions(choice.Cinder, "[Global] of "+source, login, nameOf, read)
 }
 
 func (c *conf) addTo(v *Values, source string) {
 	const most = 256
 	if limit := &c.BlockStorage.NodeVolumeAttachLimit; *limit < 0 || *limit > most {
-		*limit = 0 // the default
+		v.Remark(source+": node-volume-attach-limit", "The driver ignores it, and uses %d.", most)
+		*limit = 0
 	}
 	for field, value := range reflect.ValueOf(c.BlockStorage).Fields() {
 		if !value.IsZero() {
@@ -104,4 +106,42 @@ func (c *conf) addTo(v *Values, source string) {
 	if c.Metadata.SearchOrder != "" && len(order) != strings.Count(c.Metadata.SearchOrder, ",")+1 {
 		v.Remark(source+": search-order", "only configDrive and metadataService are taken over")
 	}
+}
+
+// base returns the entry of a clouds.yaml that fills what is missing. The driver reads no other.
+func (o *options) base(read Reader) (map[string]any, error) {
+	cloud := map[string]any{}
+	if !o.UseClouds {
+		return cloud, nil
+	}
+	file := cmp.Or(o.CloudsFile, "/etc/openstack/clouds.yaml")
+	text, err := read(file)
+	if err != nil {
+		return nil, fmt.Errorf("the login is the entry %s of %s, and %w. Copy it into a clouds.yaml as "+
+			"entry %s, and set there what overrides it", cmp.Or(o.Cloud, "without a name"), file, err,
+			clouds.DefaultEntry)
+	}
+	var found clientconfig.Clouds
+	if yaml.Unmarshal(text, &found) != nil {
+		return nil, fmt.Errorf("the clouds-file %s is no clouds.yaml", file)
+	}
+	chosen, exists := found.Clouds[o.Cloud]
+	for _, only := range found.Clouds {
+		if o.Cloud == "" && len(found.Clouds) == 1 {
+			chosen, exists = only, true
+		}
+	}
+	if !exists {
+		return nil, fmt.Errorf("the clouds-file %s has no entry for the option cloud", file)
+	}
+	kept := clientconfig.Cloud{
+		Profile: chosen.Profile, Cloud: chosen.Cloud, AuthInfo: chosen.AuthInfo,
+		RegionName: chosen.RegionName, CACertFile: chosen.CACertFile,
+		EndpointType:   cmp.Or(chosen.EndpointType, chosen.Interface),
+		ClientCertFile: chosen.ClientCertFile, ClientKeyFile: chosen.ClientKeyFile,
+	}
+	if text, err = yaml.Marshal(kept); err == nil {
+		err = yaml.Unmarshal(text, &cloud)
+	}
+	return cloud, err
 }

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/gophercloud/utils/v2/openstack/clientconfig"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
@@ -55,9 +55,11 @@ type options struct {
 	Cloud             string `gcfg:"cloud" key:"cloud" clouds:"-"`
 }
 
+var step = regexp.MustCompile("([a-z])([A-Z])")
+
 // inClouds returns the path of an option in an entry of clouds.yaml, "" for none.
 func inClouds(f reflect.StructField) string {
-	words := regexp.MustCompile("([a-z])([A-Z])").ReplaceAllString(f.Tag.Get("key"), "${1}_$2")
+	words := step.ReplaceAllString(f.Tag.Get("key"), "${1}_$2")
 	return strings.TrimPrefix(cmp.Or(f.Tag.Get("clouds"), "auth."+strings.ToLower(words)), "-")
 }
 
@@ -67,11 +69,10 @@ const entry = "clouds." + clouds.DefaultEntry + "."
 // AddSecret adds the login in a Secret of Manila's driver, if it contains one.
 func (v *Values) AddSecret(name string, data map[string][]byte, read Reader) error {
 	o := &options{}
-	fields := reflect.ValueOf(o).Elem()
-	for i := range fields.NumField() {
-		value := string(data["os-"+fields.Type().Field(i).Tag.Get("key")])
-		if fields.Field(i).Kind() == reflect.String {
-			fields.Field(i).SetString(value)
+	for f, field := range reflect.ValueOf(o).Elem().Fields() {
+		value := string(data["os-"+f.Tag.Get("key")])
+		if field.Kind() == reflect.String {
+			field.SetString(value)
 			continue
 		}
 		on, err := strconv.ParseBool(cmp.Or(value, "false"))
@@ -79,20 +80,46 @@ func (v *Values) AddSecret(name string, data map[string][]byte, read Reader) err
 			return v.addLogin(choice.Manila, name, nil, nil,
 				fmt.Errorf("%s: os-useClouds must be true or false", name))
 		}
-		fields.Field(i).SetBool(on)
+		field.SetBool(on)
 	}
-	l, remarks, err := o.trusting(v.trusted).login(name, func(f reflect.StructField) string {
+	return v.addOptions(choice.Manila, name, o, func(f reflect.StructField) string {
 		return "os-" + f.Tag.Get("key")
 	}, read)
-	return v.addLogin(choice.Manila, name, l, remarks, err)
 }
 
-// trusting adds the CAs that the driver trusts, if the options name no CA.
-func (o *options) trusting(cas string) *options {
-	if o.CAFile == "" {
-		o.CAFileContents = cmp.Or(o.CAFileContents, cas)
+// addOptions adds the login that the driver makes of options, and remarks. The login depends on
+// each option, or contains its value, or a remark names it. nameOf returns how it is called there.
+func (v *Values) addOptions(
+	kind choice.Kind, source string, o *options, nameOf func(reflect.StructField) string, read Reader,
+) error {
+	login := func(o options) (*clouds.Login, []string, error) {
+		if o.CAFile == "" {
+			o.CAFileContents = cmp.Or(o.CAFileContents, v.trusted)
+		}
+		return o.login(source, nameOf, read)
 	}
-	return o
+	l, remarks, err := login(*o)
+	kept, lost := map[string]bool{}, []string(nil)
+	for _, value := range reflect.ValueOf(cmp.Or(l, &clouds.Login{}).AuthInfo).Fields() {
+		kept[value.String()] = true
+	}
+	for field, value := range reflect.ValueOf(*o).Fields() {
+		if value.IsZero() || value.String() == "false" { // the defaults
+			continue
+		}
+		without := *o
+		reflect.ValueOf(&without).Elem().FieldByIndex(field.Index).SetZero()
+		same, _, _ := login(without)
+		if err != nil || reflect.DeepEqual(l, same) && !kept[value.String()] {
+			lost = append(lost, nameOf(field))
+		}
+	}
+	if names := strings.Join(lost, ", "); err != nil && names != "" {
+		err = fmt.Errorf("%w. None of its settings is taken over: %s", err, names)
+	} else if names != "" {
+		remarks = append(remarks, source+": the login is the same without "+names)
+	}
+	return v.addLogin(kind, source, l, remarks, err)
 }
 
 // ownWords replaces the words about a clouds.yaml by those of the options.
@@ -101,9 +128,7 @@ func ownWords(nameOf func(reflect.StructField) string) *strings.Replacer {
 	names := []string{
 		"key " + clouds.CAKey + " of the Secret", "credentials.cacert", "key " + clouds.Key + " of ", "",
 	}
-	fields := reflect.TypeFor[options]()
-	for i := range fields.NumField() {
-		f := fields.Field(i)
+	for f := range reflect.TypeFor[options]().Fields() {
 		path := inClouds(f)
 		if path == "" {
 			continue
@@ -125,26 +150,20 @@ func ownWords(nameOf func(reflect.StructField) string) *strings.Replacer {
 func (o *options) login(
 	source string, nameOf func(reflect.StructField) string, read Reader,
 ) (*clouds.Login, []string, error) {
-	cloud, unread := o.base(read)
-	var set []string
-	fields := reflect.ValueOf(o).Elem()
-	for i := range fields.NumField() {
-		f := fields.Type().Field(i)
-		if value := fields.Field(i).String(); value != "" && inClouds(f) != "" {
-			cloud, set = merged(cloud, nested(inClouds(f), value)), append(set, nameOf(f))
-		}
+	cloud, err := o.base(read)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", source, err)
 	}
-	if unread != nil {
-		if len(set) > 0 {
-			set[0] = ", and set there what overrides it: " + set[0]
+	for field, value := range reflect.ValueOf(*o).Fields() {
+		if path := inClouds(field); path != "" && !value.IsZero() {
+			cloud = merged(cloud, nested(path, value.String()))
 		}
-		return nil, nil, fmt.Errorf("%s: %w%s", source, unread, strings.Join(set, ", "))
 	}
 	if o.TLSInsecure == "true" {
 		cloud["verify"] = false
 	}
 	var remarks []string
-	ca, err := []byte(o.CAFileContents), error(nil)
+	ca := []byte(o.CAFileContents)
 	if path, _ := cloud["cacert"].(string); path != "" {
 		if ca, err = read(path); err == nil {
 			delete(cloud, "cacert")
@@ -173,48 +192,19 @@ func (o *options) login(
 
 var line = regexp.MustCompile(` \(line \d+\)`)
 
-// base returns the entry of a clouds.yaml that fills what is missing. The driver reads no other.
-func (o *options) base(read Reader) (map[string]any, error) {
-	cloud := map[string]any{}
-	if !o.UseClouds {
-		return cloud, nil
-	}
-	file := cmp.Or(o.CloudsFile, "/etc/openstack/clouds.yaml")
-	text, err := read(file)
-	if err != nil {
-		return nil, fmt.Errorf("the login is the entry %s of %s, and %w. Copy it into a clouds.yaml as "+
-			"entry %s", cmp.Or(o.Cloud, "without a name"), file, err, clouds.DefaultEntry)
-	}
-	var found clientconfig.Clouds
-	if yaml.Unmarshal(text, &found) != nil {
-		return nil, fmt.Errorf("the clouds-file %s is no clouds.yaml", file)
-	}
-	chosen, exists := found.Clouds[o.Cloud]
-	for _, only := range found.Clouds {
-		if o.Cloud == "" && len(found.Clouds) == 1 {
-			chosen, exists = only, true
-		}
-	}
-	if !exists {
-		return nil, fmt.Errorf("the clouds-file %s has no entry for the option cloud", file)
-	}
-	kept := clientconfig.Cloud{
-		Profile: chosen.Profile, Cloud: chosen.Cloud, AuthInfo: chosen.AuthInfo,
-		RegionName: chosen.RegionName, CACertFile: chosen.CACertFile,
-		EndpointType:   cmp.Or(chosen.EndpointType, chosen.Interface),
-		ClientCertFile: chosen.ClientCertFile, ClientKeyFile: chosen.ClientKeyFile,
-	}
-	if text, err = yaml.Marshal(kept); err == nil {
-		err = yaml.Unmarshal(text, &cloud)
-	}
-	return cloud, err
-}
-
 // NoLogin adds why the login of a driver is not known. Then the values contain none.
 func (v *Values) NoLogin(format string, args ...any) {
 	v.Remark("login", format, args...)
 	v.noLogin = true
+	v.dropLogins()
+}
+
+// dropLogins says which logins the values do not contain although they are known.
+func (v *Values) dropLogins() {
 	delete(v.content, "credentials")
+	for _, kind := range slices.Sorted(maps.Keys(v.logins)) {
+		v.Remark("login", "That of %s is not taken over either, with its CA.", title(kind))
+	}
 }
 
 // Trust adds the CAs, in PEM, that the driver trusts besides those of its login.
@@ -242,13 +232,18 @@ func (v *Values) addLogin(
 				"several", source, strings.Join(differ, ", "))
 		default:
 			const secret = "manila-credentials"
-			v.NoLogin("The drivers have different logins (%s). Create Secret openstack-credentials with a "+
-				"clouds.yaml for Cinder, and Secret %s with one for Manila, in the namespace of the release.",
+			v.Remark("login", "The drivers have different logins (%s). Create Secret "+
+				"openstack-credentials with a clouds.yaml for Cinder, and Secret %s with one for Manila, in "+
+				"the namespace of the release, and key cacert in both if the cloud has a CA of its own.",
 				strings.Join(differ, ", "), secret)
 			v.Set(choice.Manila, "manila.credentialsSecret", secret, "")
+			delete(v.content, "credentials")
+			v.logins[kind], v.noLogin = l, true
+			return nil
 		}
 	}
 	if v.logins[kind] = l; v.noLogin {
+		v.dropLogins()
 		return nil
 	}
 	v.Set("", "credentials.clouds", string(l.CloudsYAML()), "")

@@ -212,7 +212,7 @@ func (e *entry) missing(auth *clientconfig.AuthInfo, l *Login) (missing []string
 		user = append(user, "application_credential_id")
 	}
 	need(auth.AuthURL == "", "auth_url")
-	if !e.supportedType() || auth.Token != "" { // another kind of login, with other fields
+	if !e.supportedType() || auth.Token+auth.TrustID != "" { // another kind, with other fields
 		return missing
 	}
 	need(credential && l.ApplicationCredentialID == "" && !byName, "application_credential_id")
