@@ -3,7 +3,10 @@ package openstack_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/test/openstack/simulator"
@@ -97,17 +100,15 @@ func TestRefusalsOfKeystoneTellTheCause(t *testing.T) {
 	for sentence, want := range map[string]string{
 		"The password is expired and needs to be changed for user: " + id + ".": "refused the login " +
 			"(HTTP 401): the password of the user has expired. Set another password of the user",
-		"The account is locked for user: " + id + ".":                "the account of the user is locked",
-		"The account is disabled for user: " + id + ".":              "the user is disabled",
-		"Additional authentications steps required.":                 "a second factor is demanded",
-		"Attempted to authenticate with an unsupported method.":      "does not accept this method",
-		"Could not find Application Credential: " + id + ".":         "does not exist. It may be deleted",
-		"The request you have made requires authentication.":         "(HTTP 401). Check user, password",
-		"Invalid application credential ID or secret (Disable i)":    "is wrong, or it has expired",
-		"Project is disabled: " + id:                                 "the project is disabled. Ask",
-		"Domain is disabled: " + id:                                  "the domain is disabled. Ask",
-		"User " + id + " has no access to project " + id:             "has no role in the project",
-		"Error authenticating with application credential: No scope": "credential is not accepted",
+		"The account is locked for user: " + id + ".":           "the account of the user is locked",
+		"The account is disabled for user: " + id + ".":         "the user is disabled",
+		"Additional authentications steps required.":            "a second factor is demanded",
+		"Attempted to authenticate with an unsupported method.": "does not accept this method",
+		"Could not find Application Credential: " + id + ".":    "does not exist. Its ID is wrong",
+		"The request you have made requires authentication.":    "(HTTP 401). Check user, password",
+		"Project is disabled: " + id:                            "the project is disabled. Ask",
+		"Domain is disabled: " + id:                             "the domain is disabled. Ask",
+		"User " + id + " has no access to project " + id:        "has no role in the project",
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
@@ -118,4 +119,30 @@ func TestRefusalsOfKeystoneTellTheCause(t *testing.T) {
 	wantLogin(t, http.StatusUnauthorized,
 		`{"receipt":{"methods":["password"]},"required_auth_methods":[["password","totp"]]}`,
 		"(HTTP 401): a second factor is demanded of the user. Use an application credential")
+}
+
+// The causes come before what to do, and another application credential only where it helps.
+func TestRefusedApplicationCredentialIsNotReplacedWithoutACause(t *testing.T) {
+	t.Parallel()
+	for auth, want := range map[simulator.Auth][]string{
+		simulator.Password: {"(HTTP 401). Check user, password"},
+		simulator.ApplicationCredential: {
+			"(HTTP 401): Keystone does not say whether", "expired", "deleted", "another secret",
+			"user or project is disabled", "application credential list", "correct its secret",
+			"create another one",
+		},
+	} {
+		s := newSimulated(t, simulator.Config{})
+		s.clouds(simulator.Clouds{Auth: auth})
+		s.fault(foreign(simulator.Identity, simulator.Answer{Status: 401, Body: `{"error":{"code":401,` +
+			`"message":"The request you have made requires authentication.","title":"Unauthorized"}}`}))
+		_, err := s.client().ShareTypes(t.Context())
+		got := fmt.Sprint(err)
+		for _, part := range want {
+			_, rest, found := strings.Cut(got, part)
+			assert.Check(t, found, "%s in %s", part, got)
+			got = rest
+		}
+		assert.Check(t, !strings.Contains(got, "create"), got)
+	}
 }

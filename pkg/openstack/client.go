@@ -133,7 +133,7 @@ func (c *Client) begin(ctx context.Context, service string) (release func(), err
 // request starts with a login, after a delay, instead of a token that is known to be refused.
 func (c *Client) release() {
 	if c.session != nil && c.session.refusal() != nil {
-		refused := loginError(c.session.access.AuthURL, c.session.refusal())
+		refused := loginError(c.session.access, c.session.refusal())
 		c.backoff.refuse(c.session.access, refused)
 		c.disconnect()
 	}

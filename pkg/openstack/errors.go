@@ -81,7 +81,8 @@ func invalid(problem string) *Error {
 // the other services are in the catalog.
 const identityService = "identity service"
 
-func loginError(authURL string, err error) *Error {
+func loginError(a Access, err error) *Error {
+	authURL := a.AuthURL
 	const login = "user, password or application credential, project and domain in " + TheSecret
 	status, foreign, guess := statusOf(err), !isOfKeystone(err), "Check that "
 	if status == http.StatusBadRequest && strings.HasPrefix(authURL, "http:") {
@@ -97,7 +98,7 @@ func loginError(authURL string, err error) *Error {
 		return errorf(AuthenticationFailed, "OpenStack's identity service at %s refused the login "+
 			"(HTTP %d%s), but the answer is not of Keystone. %s", redactedURL(authURL), status, with, advice)
 	case refused(err):
-		why, advice := refusedLogin(err)
+		why, advice := a.refusal(err)
 		return errorf(AuthenticationFailed, "OpenStack's identity service at %s refused the login "+
 			"(HTTP %d)%s. %s", redactedURL(authURL), status, why, cmp.Or(advice, "Check "+login))
 	case isOfProxy(status, authURL):
@@ -127,10 +128,14 @@ func refused(err error) bool {
 	return false
 }
 
-// refusedLogin returns why Keystone refuses a login, as the end of a clause, and what to do; or "".
-func refusedLogin(err error) (why, advice string) {
+// refusal returns why Keystone refuses the login, as the end of a clause, and what to do; or "".
+func (a Access) refusal(err error) (why, advice string) {
 	code, _ := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
-	if why, advice = known("login", start(code.Body)); why != "" {
+	why, advice = known("login", start(code.Body))
+	if why == "" && a.UsesApplicationCredential() {
+		why, advice = known("credential", start(code.Body))
+	}
+	if why != "" {
 		why = ": " + why
 	}
 	return why, advice
@@ -164,7 +169,7 @@ func catalogError(a Access, err error) *Error {
 func callError(service, endpoint string, a Access, err error) *Error {
 	if again, ok := errors.AsType[*gophercloud.ErrUnableToReauthenticate](err); ok {
 		if !errors.Is(again.ErrReauth, errNotRenewed) {
-			return loginError(a.AuthURL, again.ErrReauth)
+			return loginError(a, again.ErrReauth)
 		}
 		err = again.ErrOriginal
 	}

@@ -78,7 +78,7 @@ func login(ctx context.Context, a Access) (*session, error) {
 func (s *session) authenticate(ctx context.Context) error {
 	authURL := s.access.AuthURL
 	if err := openstack.Authenticate(ctx, s.provider, *s.access.AuthOptions()); err != nil {
-		return loginError(authURL, err)
+		return loginError(s.access, err)
 	}
 	if s.provider.Token() == "" {
 		return unreachable(identityService, authURL, lacks("token (header X-Subject-Token)"))
