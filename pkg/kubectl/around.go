@@ -70,10 +70,8 @@ func (s *system) controllerLinks() []Link {
 		return s.hostedLinks()
 	case s.hidden["Deployments"]:
 		return only(NotVisible, "the Deployment of the driver")
-	case s.namespaceGone:
-		return []Link{linkOf(s.noNamespace())}
-	case s.unserved != "":
-		return []Link{linkOf(s.unmanaged())}
+	case s.gone() != nil:
+		return s.gone()
 	case s.controller == nil:
 		return only(Problem, "the Deployment of the driver does not exist")
 	}
@@ -174,7 +172,7 @@ func (s *system) cloudLinks(rank meaning.Rank, errors bool) []Link {
 		}
 	}
 	links := append(causes, others...)
-	if len(links) == 0 {
+	if len(links) == 0 && s.condition("CloudReachable") != nil {
 		text := s.of.title + " answers"
 		if s.condition("CredentialsAccepted") != nil {
 			text += "; credentials accepted"

@@ -30,10 +30,8 @@ func explainAttachment(
 ) *Explanation {
 	isLost := q.node(ctx, a.Spec.NodeName) == nil && !q.guest.hidden["Nodes"]
 	if a.Status.Attached && a.DeletionTimestamp == nil && !isLost {
-		return &Explanation{
-			State: q.state(a, "attached"),
-			Chain: only(OK, "the volume is attached to node %s", a.Spec.NodeName),
-		}
+		return &Explanation{State: q.state(a, "attached"), Chain: append(only(OK, "the volume is "+
+			"attached to node %s", a.Spec.NodeName), q.uninstalled(ctx, a.Spec.Attacher)...)}
 	}
 	return &Explanation{State: q.state(a, "not attached"), Chain: q.stuck(ctx, *a)}
 }
@@ -116,9 +114,6 @@ func serverOf(a *storagev1.VolumeAttachment) string {
 func (f *claimFacts) attachment(
 	ctx context.Context, node string, said []corev1.Event, since time.Time,
 ) (links []Link) {
-	if gone := f.uninstalled(ctx, driverOf(f.volume)); gone != nil {
-		return gone
-	}
 	w := work{
 		fails:   fmt.Sprintf("volume %s cannot be attached to node %s", f.handle(), node),
 		reasons: []string{"FailedAttachVolume"}, knows: f.sys.knows(), runbook: runbookOperations,

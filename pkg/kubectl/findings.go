@@ -34,13 +34,15 @@ func (s *system) findings() []diagnosis.Finding {
 	if s.namespace != nil { // everything else follows from it
 		return []diagnosis.Finding{s.noNamespace()}
 	}
-	findings := diagnosis.Driver(s.object, 1+len(s.of.nodes))
-	if s.unserved != "" {
-		findings = []diagnosis.Finding{s.unmanaged()}
+	var findings []diagnosis.Finding
+	if !s.isLed() && !s.namespaceGone {
+		findings = append(findings, s.noOperator())
 	}
-	if !s.hidden[hiddenControlPlane] && !s.hidden["Leases"] &&
-		s.leader(s.operatorLease) == "" {
-		findings = append([]diagnosis.Finding{s.noOperator()}, findings...)
+	switch {
+	case s.unserved != "":
+		findings = append(findings, s.unmanaged())
+	case s.isLed() || s.isUnmanaged(): // others have no conditions
+		findings = append(findings, diagnosis.Driver(s.object, 1+len(s.of.nodes))...)
 	}
 	findings = append(s.addPodFindings(findings), s.unseen()...)
 	for i := range findings {

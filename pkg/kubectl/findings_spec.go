@@ -134,8 +134,8 @@ func (s *system) noNamespace() diagnosis.Finding {
 			"--namespace=%s --from-file=clouds.yaml", s.of.credentials, s.of.namespace)
 	}
 	if s.namespace != nil {
-		f.Message, f.Since = s.terminating(s.namespace), *s.namespace.DeletionTimestamp
-		f.Next = "Wait until it is gone. " + f.Next
+		f.Message = "the driver ends: " + s.terminating(s.namespace)
+		f.Since, f.Next = *s.namespace.DeletionTimestamp, "Wait until it is gone. "+f.Next
 	}
 	return f
 }

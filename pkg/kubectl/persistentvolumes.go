@@ -44,24 +44,25 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 	stored := step{name: "stored", why: func(ctx context.Context) []Link {
 		return f.storedLinks(ctx, v)
 	}}
+	gone := f.uninstalled(ctx, driverOf(v))
+	served := step{name: "served", done: gone == nil, why: because(gone...)}
 	switch {
 	case phase == corev1.VolumeBound && !deleted:
 		used := only(OK, "used by %s, %s in OpenStack", f.claim, f.handle)
-		return []step{{done: true, ok: used}, stored}
+		return []step{{done: true, ok: used}, served, stored}
 	case phase == corev1.VolumeAvailable && !deleted:
 		free := only(OK, "waits for a claim, %s in OpenStack", f.handle)
-		return []step{{done: true, ok: free}, stored}
+		return []step{{done: true, ok: free}, served, stored}
 	}
 	keeps := v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
-	attachments, gone := f.attachmentsOf(ctx, v.Name), f.uninstalled(ctx, driverOf(v))
-	snapshots := f.snapshots(ctx)
+	attachments, snapshots := f.attachmentsOf(ctx, v.Name), f.snapshots(ctx)
 	return []step{
 		{name: "unused", done: phase != corev1.VolumeBound, why: because(linkf(Problem,
 			"its %s still uses it", f.claim).then("The volume is deleted after the claim"))},
 		{name: "reclaimed", done: deleted || !keeps, why: because(linkf(Problem, "its %s is gone, and "+
 			"the reclaim policy Retain keeps the volume", f.claim).
 			then("Delete it here and in OpenStack, or reuse it: %s", unclaim(v.Name, "/uid")))},
-		{name: "served", done: gone == nil, why: because(gone...)},
+		served,
 		{name: "detached", done: len(attachments) == 0, why: func(ctx context.Context) (links []Link) {
 			for _, a := range attachments {
 				links = append(links, f.stuck(ctx, a)...)

@@ -139,7 +139,7 @@ func (f *podFacts) path(ctx context.Context) []step {
 	if f.node == "" {
 		return path[:3]
 	} else if runs { // what is wrong with its claims did not stop it
-		for _, l := range f.claimLinks(ctx) {
+		for _, l := range append(f.claimLinks(ctx), f.registrationLinks(ctx)...) {
 			path[7].ok = append(path[7].ok, also(l))
 		}
 	}

@@ -105,7 +105,7 @@ func (r *Status) ready() (titles []string) {
 func newDriverStatus(sys *system) DriverStatus {
 	one := DriverStatus{
 		Name: sys.of.name, Title: sys.of.title, Ready: "Unknown", Controller: "?", Nodes: "-",
-		Operator: "?", Cloud: "-", Credentials: "-",
+		Operator: "?", Cloud: "-", Credentials: "-", Conditions: []opv1.OperatorCondition{},
 	}
 	if c := sys.condition(diagnosis.ConditionReady); c != nil {
 		one.Ready = string(c.Status)
@@ -135,13 +135,9 @@ func newDriverStatus(sys *system) DriverStatus {
 	}
 	if !hosted && !sys.hidden["Leases"] {
 		one.Operator = "absent"
-		if sys.leader(sys.operatorLease) != "" {
+		if sys.isLed() {
 			one.Operator = strings.TrimSpace(tag(sys.operator) + " leads")
 		}
-	}
-	isStale := sys.namespaceGone || one.Operator == "absent" // nobody would change the conditions
-	if isStale && one.Ready == string(opv1.ConditionTrue) {
-		one.Ready, one.Cloud, one.Credentials = "Unknown", "-", "-"
 	}
 	return one
 }
@@ -204,7 +200,7 @@ func (r *Status) write(out io.Writer, p palette) {
 	writeNotVisible(out, r.NotVisible)
 	all, expected, more := 0, 0, " (-v lists them)"
 	for _, d := range r.Drivers {
-		if r.verbose {
+		if r.verbose && len(d.Conditions) > 0 {
 			more = ""
 			fmt.Fprintln(out, "CONDITIONS of "+d.Title)
 		}

@@ -270,6 +270,8 @@ func (r *rotation) explain(ctx context.Context) error {
 		if status.Spec.ManagementState == opv1.Unmanaged {
 			say(d.name, r.guest.nameOf(d)+" is Unmanaged, so its operator changes nothing. Set "+
 				"spec.managementState to Managed")
+		} else if sys := r.system(ctx, d); sys != nil && !sys.isLed() {
+			say(d.name, linkOf(sys.noOperator()).sentence(maxSentence))
 		}
 		for _, c := range status.Status.Conditions {
 			if strings.HasSuffix(c.Type, "CredentialsAccepted") && c.Status == opv1.ConditionFalse {

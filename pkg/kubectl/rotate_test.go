@@ -515,6 +515,7 @@ func TestRotationWaitsForTheLoginOfTheDriver(t *testing.T) {
 		workload = "workload of a driver without a login"
 		changed  = "Waiting until the operator has changed Deployment/late in " +
 			"openshift-cluster-csi-drivers\n"
+		absent  = "the operator does not run, so conditions may be out of date. Check Deployment "
 		nothing = "No driver has a login, so there is nothing to wait for\n"
 	)
 	fresh := bytes.Replace(cloudsYAML("b"), []byte("username: u"), []byte("username: v"), 1)
@@ -529,17 +530,19 @@ func TestRotationWaitsForTheLoginOfTheDriver(t *testing.T) {
 		code     int
 		says     []string
 	}{
-		"accepted after refusals": {of(manila, login), true, exitOK, []string{tested, first, second}},
+		"accepted after refusals": {
+			of(manila, login), true, exitOK, []string{tested, absent, first, second},
+		},
 		"never accepted": {
-			of(manila, login), false, exitDeadline, []string{tested, first, second},
+			of(manila, login), false, exitDeadline, []string{tested, absent, first, second},
 		},
 		"not copied":                 {of(manila, login, root), false, exitDeadline, []string{copied}},
-		"driver without a login":     {of(manila), false, exitOK, []string{first, nothing}},
+		"driver without a login":     {of(manila), false, exitOK, []string{absent, first, nothing}},
 		"driver without credentials": {of(login, cinder), false, exitOK, nil},
 		"Unmanaged": {
 			of(manila, login), false, exitDeadline, []string{tested, first, second, unmanaged},
 		},
-		workload: {of(manila, cinder), false, exitFailed, []string{changed, first}},
+		workload: {of(manila, cinder), false, exitFailed, []string{changed, absent, first}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -563,7 +566,7 @@ func TestRotationWaitsForTheLoginOfTheDriver(t *testing.T) {
 			assert.Check(t, code == test.code && !strings.Contains(output, "Reachable"),
 				"exit code %d, want %d:\n%s", code, test.code, output)
 			for _, text := range []string{
-				tested, copied, changed, first, second, unmanaged, nothing, "driver of Cinder",
+				tested, copied, changed, absent, first, second, unmanaged, nothing, "driver of Cinder",
 			} {
 				want := slices.Contains(test.says, text)
 				n := strings.Count(output, text)

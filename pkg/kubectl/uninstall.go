@@ -212,11 +212,13 @@ func (u *uninstallation) isOperator(name string) bool {
 
 // unused returns an error that names what uses volumes of the drivers, and the fences that hold.
 func (u *uninstallation) unused(ctx context.Context) error {
-	used := make([][]string, 3)
+	used, served := make([][]string, 3), map[string]bool{}
 	serves := func(name string) bool {
-		return slices.ContainsFunc(u.of, func(d driver) bool { return d.name == name })
+		served[name] = slices.ContainsFunc(u.of, func(d driver) bool { return d.name == name })
+		return served[name]
 	}
-	_, _, used[0] = u.volumesOf(ctx, serves)
+	volumes, count := u.volumesOf(ctx, serves)
+	used[0] = volumes[:count]
 	visit(ctx, u.guest, &storagev1.VolumeAttachmentList{}, func(a *storagev1.VolumeAttachment) {
 		if serves(a.Spec.Attacher) {
 			used[1] = append(used[1], a.Name+" to node "+a.Spec.NodeName)
@@ -231,7 +233,7 @@ func (u *uninstallation) unused(ctx context.Context) error {
 	})
 	var all []string
 	for i, text := range []string{
-		"pods use volumes: %s. Delete them, and what creates them",
+		"volumes are in use: %s. Delete the pods, and what creates them; the claims can stay",
 		"VolumeAttachments exist: %s. Without a pod that uses the volume, wait until it is detached. " +
 			"If that does not end, run kubectl openstack-csi why volumeattachment",
 		"NetworkFences hold: %s. Set fenceState to Unfenced, and wait until Fenced is False",
@@ -240,8 +242,16 @@ func (u *uninstallation) unused(ctx context.Context) error {
 			all = append(all, fmt.Sprintf(text, diagnosis.List(used[i])))
 		}
 	}
+	var gone []string
+	for _, d := range u.of {
+		if served[d.name] {
+			for _, l := range u.uninstalled(ctx, d.name) {
+				gone = append(gone, "Nobody serves them: "+l.sentence(maxSentence))
+			}
+		}
+	}
 	if u.failed() == nil && len(all) > 0 {
-		return errors.New(strings.Join(all, ". "))
+		return errors.New(strings.Join(append(all, slices.Compact(gone)...), ". "))
 	}
 	return u.failed()
 }

@@ -294,11 +294,9 @@ func claims() []client.Object {
 func podOf(claim string) *corev1.Pod {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name, _ = strings.Cut(manilaPod, "/")
-	_, pod.Name, _ = strings.Cut(manilaPod, "/")
 	pod.Spec.Volumes = []corev1.Volume{{Name: "v"}}
-	pod.Spec.Volumes[0].PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{
-		ClaimName: claim,
-	}
+	source := corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}
+	pod.Spec.Volumes[0].PersistentVolumeClaim = &source
 	return pod
 }
 
@@ -356,6 +354,8 @@ func TestUninstallSaysThatTheNamespaceIsBeingDeleted(t *testing.T) {
 	_, output := newInstalledCluster(t, files, claims()...).uninstall()
 	assert.Check(t, strings.Contains(output, "openstack-csi has been terminating for") &&
 		!strings.Contains(output, "delete namespace"), output)
+	_, output = newInstalledCluster(t, files, append(claims(), podOf("share"))...).uninstall()
+	assert.Check(t, is.Contains(output, "stay. Nobody serves them: the driver ends: namespace"))
 }
 
 // A run that ends at any deletion, because of an error, is continued by the next one.
@@ -489,9 +489,9 @@ func TestUninstallRefuses(t *testing.T) {
 	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	for says, objects := range map[string][]client.Object{
 		"this is OpenShift, whose":                        {infrastructure},
-		"pods use volumes: shop/web. Delete them":         append(claims(), podOf("share")),
-		"use volumes: shop/web. Delete":                   {inline},
-		"web-1, shop/web-10 and 2997 more. Delete":        many,
+		"in use: claim shop/share (pod shop/web). Delete": append(claims(), podOf("share")),
+		"volumes are in use: inline volumes (pod shop/w":  {inline},
+		"web-1, shop/web-10 and 2997 more). Delete":       many,
 		"VolumeAttachments exist: csi-1 to node worker-1": {attachment},
 		"NetworkFences hold: dead-node. Set":              {fence},
 		"fences hold: dead-node":                          {byClass},

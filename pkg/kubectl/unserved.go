@@ -3,36 +3,54 @@ package kubectl
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	opv1 "github.com/openshift/api/operator/v1"
+
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-// volumesOf returns the number of PersistentVolumes of drivers, and the claims and pods with them.
+// volumesOf returns the volumes of drivers: claims, PersistentVolumes without one, and volumes of
+// pods without one. Those that pods use are first, with the pods, and their number is used.
 func (s *session) volumesOf(
 	ctx context.Context, serves func(driver string) bool,
-) (count int, claims, pods []string) {
+) (all []string, used int) {
+	pods := map[string][]string{}
 	visit(ctx, s.guest, &corev1.PersistentVolumeList{}, func(v *corev1.PersistentVolume) {
-		if !serves(driverOf(v)) {
-			return
+		name := "PersistentVolume " + v.Name
+		if ref := v.Spec.ClaimRef; ref != nil {
+			name = "claim " + ref.Namespace + "/" + ref.Name
 		}
-		if count++; v.Spec.ClaimRef != nil {
-			claims = append(claims, v.Spec.ClaimRef.Namespace+"/"+v.Spec.ClaimRef.Name)
+		if serves(driverOf(v)) {
+			pods[name] = nil
 		}
 	})
-	slices.Sort(claims)
 	visit(ctx, s.guest, &corev1.PodList{}, func(pod *corev1.Pod) {
-		if !hasEnded(pod) && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-			_, found := slices.BinarySearch(claims, pod.Namespace+"/"+claimName(pod, v))
-			return found || v.CSI != nil && serves(v.CSI.Driver)
-		}) {
-			pods = append(pods, pod.Namespace+"/"+pod.Name)
+		for _, v := range pod.Spec.Volumes {
+			name, by := "claim "+pod.Namespace+"/"+claimName(pod, v), pod.Namespace+"/"+pod.Name
+			_, found := pods[name]
+			if v.CSI != nil && serves(v.CSI.Driver) {
+				name, found = "inline volumes", true
+			}
+			if found && !hasEnded(pod) {
+				pods[name] = append(pods[name], by)
+			}
 		}
 	})
-	return count, claims, pods
+	for _, name := range slices.Sorted(maps.Keys(pods)) {
+		if by := slices.Compact(pods[name]); len(by) > 0 {
+			all = slices.Insert(all, used, name+" (pod "+diagnosis.List(by)+")")
+			used++
+		} else {
+			all = append(all, name)
+		}
+	}
+	return all, used
 }
 
 // isRegistered returns whether a node has registered a driver, also if that is not visible.
@@ -45,11 +63,46 @@ func (s *session) isRegistered(ctx context.Context, driver string) bool {
 		}) || s.guest.hidden["CSINodes"]
 }
 
-// uninstalled returns a problem if nothing in the cluster serves the volumes of a driver: no object
-// configures it, and neither the cluster nor a node has registered it.
+// isUnmanaged returns whether an administrator keeps the operator from changing the driver.
+func (s *system) isUnmanaged() bool { return s.object.Spec.ManagementState == opv1.Unmanaged }
+
+// isLed returns whether a process of the operator leads, also if that is not visible. None does if
+// its namespace is gone, whatever the Lease says.
+func (s *system) isLed() bool {
+	isLost := s.namespaceGone && strings.HasPrefix(s.operatorName, s.of.namespace+"/")
+	return !isLost && (s.hidden[hiddenControlPlane] || s.hidden["Leases"] ||
+		s.leader(s.operatorLease) != "")
+}
+
+// gone returns a problem if nobody serves the volumes of the driver: its namespace is gone, or it
+// has no pods, and nobody creates them.
+func (s *system) gone() []Link {
+	switch {
+	case s == nil:
+	case s.namespaceGone:
+		return []Link{linkOf(s.noNamespace())}
+	case s.unserved != "":
+		return []Link{linkOf(s.unmanaged())}
+	case s.controller == nil && len(s.nodes) == 0 && !s.isLed() && !s.hidden["Deployments"]:
+		return []Link{linkOf(s.noOperator())}
+	}
+	return nil
+}
+
+// unmaintained returns a problem if nobody maintains a driver of OpenStack: nothing configures its
+// operator, or it is gone.
+func (s *session) unmaintained(sys *system, driver string) []Link {
+	if sys == nil && s.guest.findDriver(driver) != nil && !s.guest.unseen() {
+		return []Link{s.goneLink(driver)}
+	}
+	return sys.gone()
+}
+
+// uninstalled returns a problem if nothing in the cluster serves the volumes of a driver: it is
+// gone, or no object configures it, and neither the cluster nor a node has registered it.
 func (s *session) uninstalled(ctx context.Context, driver string) []Link {
-	if driver == "" || s.systemOf(ctx, driver) != nil || s.guest.unseen() {
-		return nil
+	if sys := s.systemOf(ctx, driver); sys != nil || driver == "" || s.guest.unseen() {
+		return sys.gone()
 	}
 	if known, _ := s.meantDriver(ctx, driver); known || s.isRegistered(ctx, driver) {
 		return nil
@@ -66,20 +119,10 @@ func (s *session) uninstalled(ctx context.Context, driver string) []Link {
 // unservedBy says which volumes of a driver without pods nobody serves, "" for none, or if nodes
 // have registered the driver of another installation.
 func (s *session) unservedBy(ctx context.Context, d driver) string {
-	if s.isRegistered(ctx, d.name) {
+	all, _ := s.volumesOf(ctx, func(name string) bool { return name == d.name })
+	if len(all) == 0 || s.isRegistered(ctx, d.name) {
 		return ""
 	}
-	count, claims, pods := s.volumesOf(ctx, func(name string) bool { return name == d.name })
-	if count == 0 {
-		return ""
-	}
-	text := fmt.Sprintf("nothing serves the PersistentVolumes of the driver (%d), so they cannot be "+
-		"mounted, unmounted or deleted", count)
-	if len(claims) > 0 {
-		text += ". Claims: " + diagnosis.List(claims)
-	}
-	if len(pods) > 0 {
-		text += ". Pods: " + diagnosis.List(pods)
-	}
-	return text
+	return fmt.Sprintf("nothing serves the volumes of the driver (%d), so they cannot be mounted, "+
+		"unmounted or deleted: %s", len(all), diagnosis.List(all))
 }
