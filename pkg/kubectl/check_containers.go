@@ -1,40 +1,44 @@
 package kubectl
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	appsv1 "k8s.io/api/apps/v1"
-	"sigs.k8s.io/yaml"
+	corev1 "k8s.io/api/core/v1"
+	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/assets"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
-// resourceFaults returns which resources of pods the operator refuses.
-func (d *document) resourceFaults(config *choice.Config) (faults []choice.Fault, failed error) {
+// resourceFaults returns which resources of pods the operator refuses. The parser reports what is
+// no resource.
+func (d *document) resourceFaults() (faults []choice.Fault, failed error) {
 	fields := d.fields
-	if trees, _ := position.Trees([]byte(d.text), maxFile); fields == nil && len(trees) > 0 {
+	trees, _ := position.Trees([]byte(d.text), maxFile)
+	if trees = position.Objects(trees); fields == nil && len(trees) > 0 {
 		fields = trees[0]
 	}
-	for part, options := range map[string]choice.PodOptions{
-		"controller": config.Pods.Controller.PodOptions, "node": config.Pods.Node,
-	} {
+	for _, part := range []string{"controller", "node"} {
 		known, err := d.containers(part)
 		failed = errors.Join(failed, err)
 		at := position.Child(position.Child(position.Child(fields, "pods"), part), "resources")
-		for name, r := range options.Resources {
-			_, line, _ := below(at, name, "")
-			add := func(format string, args ...any) {
-				faults = append(faults, choice.Fault{Line: line + d.before, Problem: fmt.Sprintf(
-					"pods.%s.resources[%s]", part, name) + fmt.Sprintf(format, args...)})
+		for i := 0; at != nil && at.Kind == yaml.MappingNode && i+1 < len(at.Content); i += 2 {
+			key, r := at.Content[i], corev1.ResourceRequirements{}
+			if one, err := position.Of(choice.Key, at.Content[i+1]); err == nil {
+				_ = one.DecodeStrictly(&r)
 			}
-			if !slices.Contains(known, name) {
+			add := func(format string, args ...any) {
+				faults = append(faults, choice.Fault{Line: key.Line + d.before, Problem: fmt.Sprintf(
+					"pods.%s.resources[%s]", part, key.Value) + fmt.Sprintf(format, args...)})
+			}
+			if !slices.Contains(known, key.Value) {
 				add(": there is no such container: use %s", strings.Join(known, ", "))
 			}
 			for what, request := range r.Requests {
@@ -44,9 +48,6 @@ func (d *document) resourceFaults(config *choice.Config) (faults []choice.Fault,
 			}
 		}
 	}
-	slices.SortFunc(faults, func(a, b choice.Fault) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Problem, b.Problem))
-	})
 	return faults, failed
 }
 
@@ -63,7 +64,7 @@ func (d *document) containers(part string) (names []string, failed error) {
 		for _, file := range files {
 			text, err := fs.ReadFile(assets.Workloads(), file)
 			var workload appsv1.Deployment // a DaemonSet has the same template
-			failed = errors.Join(failed, err, yaml.Unmarshal(text, &workload))
+			failed = errors.Join(failed, err, kyaml.Unmarshal(text, &workload))
 			pod := workload.Spec.Template.Spec
 			for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 				names = append(names, c.Name)

@@ -82,25 +82,23 @@ func contentsOf(text []byte) *fileContents {
 // check returns the choices in each document, and all mistakes. The schema repeats what the parser
 // says about a line, but knows all fields.
 func (c *fileContents) check() (configs []*choice.Config, faults []choice.Fault, err error) {
+	var refused []choice.Fault // what is independent of the other mistakes of a line
 	faults = c.faults
 	for _, part := range c.documents {
 		config, problems := part.parse()
-		if config != nil && len(problems) == 0 {
-			var failed error
-			problems, failed = part.resourceFaults(config)
-			err = errors.Join(err, failed)
-		}
+		resources, failed := part.resourceFaults()
 		configs, faults = append(configs, config), append(faults, problems...)
+		refused, err = append(refused, resources...), errors.Join(err, failed)
 	}
 	byParser := len(faults)
 	compiler, failed := newCompiler()
 	err = errors.Join(err, failed)
 	for _, part := range c.judged {
-		var refused []choice.Fault
+		var found []choice.Fault
 		if err == nil {
-			refused, err = part.faults(compiler)
+			found, err = part.faults(compiler)
 		}
-		for _, f := range refused {
+		for _, f := range found {
 			i := slices.IndexFunc(faults[:byParser], func(by choice.Fault) bool { return by.Line == f.Line })
 			switch {
 			case i < 0:
@@ -114,7 +112,7 @@ func (c *fileContents) check() (configs []*choice.Config, faults []choice.Fault,
 	isFilledIn := func(f choice.Fault) bool {
 		return c.templates[f.Line] && !strings.HasPrefix(f.Problem, "unknown field")
 	}
-	return configs, slices.DeleteFunc(faults, isFilledIn), err
+	return configs, slices.DeleteFunc(append(faults, refused...), isFilledIn), err
 }
 
 func (c *fileContents) add(tree *yaml.Node, text []byte) {
