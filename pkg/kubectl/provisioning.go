@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
@@ -89,8 +90,7 @@ func (f *claimFacts) provisionErrors(ctx context.Context) []Link {
 		}
 		if l.topic == meaning.Zone && l.answered == 1 && f.class != nil && f.sys != nil &&
 			f.class.Parameters["availability"] == "" && len(f.class.AllowedTopologies) == 0 {
-			own[i] = l.then("Create a class with parameter availability, as this is the zone of a node; " +
-				"see openstack availability zone list")
+			own[i] = l.then("%s", f.otherZone())
 		}
 		if l.topic != meaning.Zone || l.node == "" || l.State != Problem || f.sys == nil {
 			continue
@@ -102,6 +102,21 @@ func (f *claimFacts) provisionErrors(ctx context.Context) []Link {
 		}
 	}
 	return own
+}
+
+// otherZone says what to do if the zone of a node is none of the driver. With topology, a volume of
+// Cinder is only for nodes of its zone, whichever the class names; shares are for the allowed ones.
+func (f *claimFacts) otherZone() string {
+	switch {
+	case f.sys.of.kind == choice.Manila:
+		return "Create a class with parameter availability, as this is the zone of a node; see " +
+			"openstack availability zone list"
+	case f.guest.onOpenShift():
+		return "As this is the zone of a node, set key enable_topology of ConfigMap " +
+			"cinder-csi-config to false"
+	}
+	return "As this is the zone of a node, set " + f.guest.setting("topology", f.provisioner) +
+		" to Disabled"
 }
 
 // provisionLinks says why no volume has been created.

@@ -103,6 +103,9 @@ func (z Lists) unserved() sets.Set[string] {
 // topology is on, "" if there are none.
 func (z Lists) Unserved() string { return listed(z.unserved()) }
 
+// Shared returns the names of the compute zones in which volumes can be, "" if there are none.
+func (z Lists) Shared() string { return listed(labeled(z.volume).Intersection(z.Compute)) }
+
 // labeled returns the zones that a node label can hold. The driver's part on the nodes changes the
 // names of others to report the zone of a node, and the service does not know these.
 func labeled(zones sets.Set[string]) sets.Set[string] {

@@ -143,23 +143,30 @@ func (s *sources) contradictions(
 	remark := func(format string, values ...any) {
 		found = append(found, fmt.Sprintf(format, values...))
 	}
+	off := fmt.Sprintf("set %s to %s", user.topology.Source, user.off)
 	if fault := listed.Fault(); fault != "" && parseBool(user.topology.Value) != nil {
 		remark("%s is %s, but %s: pods on nodes in these zones get no volumes. If there are such "+
 			"nodes, set it to %s or remove it", user.topology.Source, user.on, fault, user.off)
 	}
 	if settingsOf(cloudConf[configKey]).BlockStorage.IgnoreVolumeAZ {
+		advice := "Remove it or, if servers can attach volumes of every zone, "
+		if unserved := listed.Unserved(); unserved != "" { // without it, nothing works there
+			advice = "Volumes cannot be in compute zones " + unserved + ": "
+		}
 		if len(listed.Compute) > 1 {
-			remark("%s in %s contradicts topology: pods are scheduled to zones without their volumes. "+
-				"Remove it or, if servers can attach volumes of every zone, set %s to %s",
-				s.named("ignore-volume-az", "ignoreVolumeAZ"), user.config.Source, user.topology.Source,
-				user.off)
+			remark("%s in %s contradicts topology: pods are scheduled to zones without their volumes. %s",
+				s.named("ignore-volume-az", "ignoreVolumeAZ"), user.config.Source, advice+off)
 		}
 		return found
 	}
+	advice := "No zone has servers and volumes: "
+	if shared := listed.Shared(); shared != "" {
+		advice = "Use one of " + shared + ", or "
+	}
 	config, _ := s.choices.Current()
 	for _, misplaced := range listed.Misplaced(config) {
-		remark("%s: %s is no zone of servers, so with topology no node can use the volumes. Use a "+
-			"compute zone, or set %s to %s", s.choices.Place(), misplaced, user.topology.Source, user.off)
+		remark("%s: %s is no zone of servers, so with topology no node can use the volumes. %s",
+			s.choices.Place(), misplaced, advice+off)
 	}
 	return found
 }

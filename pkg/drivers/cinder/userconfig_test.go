@@ -181,7 +181,8 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 			choices("class: {availability: ceph}\nclasses: [{type: a, name: b, availability: c}]\n"),
 			[]string{
 				`key operator.yaml of ` + own + `: classes[0].type: "a" matches`,
-				`key operator.yaml of ` + own + `: class.availability: "ceph" is no zone of servers`,
+				`key operator.yaml of ` + own + `: class.availability: "ceph" is no zone of servers, so ` +
+					"with topology no node can use the volumes. Use one of az1, az2, or set key enable_",
 				`key operator.yaml of ` + own + `: classes[0].availability: "c" is no zone of servers`,
 			},
 		},
@@ -267,6 +268,27 @@ func TestLimitsOfFieldsAreThoseOfTheDriver(t *testing.T) {
 			assert.Check(t, is.Equal(len(remarks([]byte(d.CloudConf()))) > 0, ignored), "%s = %d", f.Name,
 				value)
 		}
+	}
+}
+
+// If no zone of volumes has servers, only topology can be corrected.
+func TestAdviceAboutZonesWorksWhereTheyDiffer(t *testing.T) {
+	t.Parallel()
+	const off = "key enable_topology of ConfigMap openshift-config/cinder-csi-config to false"
+	for want, setting := range map[string]keys{
+		"so with topology no node can use the volumes. No zone has servers and volumes: set ": {
+			"operator.yaml": cinderChoices + "class: {availability: nova}\n",
+		},
+		"scheduled to zones without their volumes. Volumes cannot be in compute zones az1, az2: set ": {
+			userConfigKey: "[BlockStorage]\nignore-volume-az = yes\n",
+		},
+	} {
+		setting[userTopologyKey] = "true"
+		b := newFixture(t, standalone(userObject(userConfigMap, setting)))
+		b.cloud.lists(up("az1", "az2"), up("nova"))
+		assert.NilError(t, b.sync(t))
+		message := b.State.Condition(t, validType).Message
+		assert.Check(t, strings.HasSuffix(message, want+off), message)
 	}
 }
 

@@ -230,6 +230,15 @@ func TestDriverWaitsForTheZones(t *testing.T) {
 	assert.Check(t, is.Contains(b.topology.remarks(b.Controller)[0], `it is off: node labels cannot`))
 }
 
+func TestClassInAZoneWithoutServersGetsAZoneOfBoth(t *testing.T) {
+	t.Parallel()
+	b := newZoneBench(t, flavour.Standalone, choice.Auto+"\nclass: {availability: ceph}", nil)
+	b.cloud.compute, b.cloud.share = zonesOf("a"), zonesOf("a", "ceph")
+	assert.NilError(t, b.probe("gold"))
+	assert.Check(t, is.Contains(strings.Join(b.topology.remarks(b.Controller), ""),
+		`class.availability: "ceph" is no zone of servers, so no node can use the shares: use one of a`))
+}
+
 func TestStorageClassesWithTopology(t *testing.T) {
 	t.Parallel()
 	b := newZoneBench(t, flavour.Standalone, choice.Enabled+
