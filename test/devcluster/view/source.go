@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -201,25 +202,23 @@ func (s *State) addCSIAddons(ctx context.Context, from *Source) error {
 	if ready == 0 {
 		s.Missing = append(s.Missing, "no pod of Deployment "+csiAddonsDeployment+" is ready")
 	}
+	connected := map[string]bool{} // by namespace and pod, because drivers may share a namespace
 	for _, o := range from.operators {
 		var nodes v1alpha1.CSIAddonsNodeList
 		err := from.csiAddons.List(ctx, &nodes, client.InNamespace(o.OperandNamespace))
 		if err != nil {
 			return fmt.Errorf("listing CSIAddonsNodes: %w", err)
 		}
-		pods, err := from.cluster.CoreV1().Pods(o.OperandNamespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return fmt.Errorf("listing the pods of %s: %w", o.Driver, err)
-		}
-		s.addSidecars(o.ClusterCSIDriver, pods.Items, nodes.Items)
+		s.addConnections(o.ClusterCSIDriver, nodes.Items, connected)
 	}
-	return nil
+	return s.addUnconnected(ctx, from, connected)
 }
 
-func (s *State) addSidecars(
-	driver string, pods []corev1.Pod, nodes []v1alpha1.CSIAddonsNode,
+// addConnections adds the sidecars of a driver.
+func (s *State) addConnections(
+	driver string, nodes []v1alpha1.CSIAddonsNode, connected map[string]bool,
 ) {
-	connected := map[string]bool{} // by pod
+	before := len(connected)
 	for _, node := range nodes {
 		if node.Spec.Driver.Name != driver {
 			continue
@@ -227,17 +226,34 @@ func (s *State) addSidecars(
 		s.Addons = append(s.Addons, fmt.Sprintf("CSIAddonsNode %s %s", node.Name, node.Status.State))
 		endpoint, err := wire.ParseEndpoint(node.Spec.Driver.EndPoint)
 		if err == nil && node.Status.State == v1alpha1.CSIAddonsNodeConnected {
-			connected[endpoint.Pod] = true
+			connected[node.Namespace+"/"+endpoint.Pod] = true
 		}
 	}
-	for _, pod := range pods {
-		if hasSidecar(pod) && !connected[pod.Name] {
-			s.Missing = append(s.Missing, "no connection to the sidecar of CSI-Addons in pod "+pod.Name)
-		}
-	}
-	if len(connected) == 0 {
+	if len(connected) == before {
 		s.Missing = append(s.Missing, "no pod of "+driver+" has a connected sidecar of CSI-Addons")
 	}
+}
+
+// addUnconnected adds the pods of drivers with a sidecar that is not connected.
+func (s *State) addUnconnected(
+	ctx context.Context, from *Source, connected map[string]bool,
+) error {
+	namespaces := sets.New[string]()
+	for _, o := range from.operators {
+		namespaces.Insert(o.OperandNamespace)
+	}
+	for _, namespace := range sets.List(namespaces) {
+		pods, err := from.cluster.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("listing the pods of drivers: %w", err)
+		}
+		for _, pod := range pods.Items {
+			if hasSidecar(pod) && !connected[namespace+"/"+pod.Name] {
+				s.Missing = append(s.Missing, "no connection to the sidecar of CSI-Addons in pod "+pod.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // hasSidecar returns whether a pod that stays has the sidecar.
