@@ -249,7 +249,8 @@ func (s *State) addUnconnected(
 		}
 		for _, pod := range pods.Items {
 			if hasSidecar(pod) && !connected[namespace+"/"+pod.Name] {
-				s.Missing = append(s.Missing, "no connection to the sidecar of CSI-Addons in pod "+pod.Name)
+				s.Missing = append(s.Missing,
+					"no connection to the sidecar of CSI-Addons in pod "+pod.Name)
 			}
 		}
 	}
