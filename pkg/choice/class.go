@@ -162,7 +162,7 @@ func (c *Config) ForceCreate() string {
 	return strconv.FormatBool(c.SnapshotClass.ForceCreate)
 }
 
-// AbsentDefault begins what a condition says, behind its place, if the chosen default does not exist.
+// AbsentDefault begins what a condition says, behind its place, if the chosen default is missing.
 const AbsentDefault = "defaultClass: there is no StorageClass "
 
 // OwnsDefault returns whether the operator decides which of its StorageClasses is the default.
