@@ -3,6 +3,7 @@ package clouds_test
 import (
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -169,6 +170,12 @@ func TestEachCombinationOfFieldsMeansWhatItMeansToTheDrivers(t *testing.T) {
 			accepted++
 			wantSameRequest(t, text, login)
 			wantSurvives(t, login)
+		} else if _, ofProject := errors.AsType[gophercloud.ErrScopeDomainIDOrDomainName](
+			refused); ofProject {
+			assert.Check(t, is.Contains(err.Error(), "project_domain_name or project_domain_id"))
+		} else if _, ofUser := errors.AsType[gophercloud.ErrDomainIDOrDomainName](refused); ofUser {
+			assert.Check(t, is.Regexp("user_domain_name or user_domain_id|two domains of the user",
+				err.Error()))
 		}
 	}
 	assert.Check(t, accepted != 0, "no combination was accepted")

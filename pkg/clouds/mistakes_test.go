@@ -188,7 +188,8 @@ func TestMissingFieldsNameTheKeyInTheWrongPlace(t *testing.T) {
 	wantRefused(t, map[string]mistake{
 		"no domains": {
 			auth("username: u", pass, "project_name: p"),
-			incomplete + "user_domain_name or user_domain_id, project_domain_name or project_domain_id",
+			incomplete + "user_domain_name or user_domain_id, project_domain_name or project_domain_id" +
+				". For a missing domain, the openstack command uses the ID default",
 		},
 		"everything beside auth": {
 			"clouds:\n  openstack:\n    auth:\n    auth_url: https://k\n    user_id: u\n" +

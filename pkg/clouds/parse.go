@@ -219,10 +219,14 @@ func (e *entry) missing(auth *clientconfig.AuthInfo, l *Login) (missing []string
 	need(credential && !l.UsesApplicationCredential(), "application_credential_secret")
 	need((!credential || byName) && l.Username == "" && l.UserID == "", user...)
 	need(!credential && l.Password == "", "password")
+	known := len(missing)
 	need(l.Username != "" && l.UserID == "" && l.UserDomainID+l.UserDomainName == "",
 		"user_domain_name", "user_domain_id")
 	need(l.ProjectName != "" && l.ProjectID == "" && l.ProjectDomainID+l.ProjectDomainName == "",
 		"project_domain_name", "project_domain_id")
+	if len(missing) > known && l.Password != "" { // so the same file works there
+		e.note = ". For a missing domain, the openstack command uses the ID default" + e.note
+	}
 	return missing
 }
 

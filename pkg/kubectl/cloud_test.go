@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -82,6 +83,10 @@ func TestCheckTestsTheLogin(t *testing.T) {
 	with := slices.Concat(cloud.CloudsYAML(simulator.Clouds{}), []byte("---\na: b\n"))
 	got = runChecked(t, false, exitOK, "check --clouds "+file(t, with)+" "+option[1])
 	assert.Check(t, is.Contains(got, "has no effect: only the first one"))
+	with = cloud.CloudsYAML(simulator.Clouds{})
+	with = bytes.ReplaceAll(with, []byte("project_domain_"), []byte("other_"))
+	got = runChecked(t, false, exitUsage, "check --clouds "+file(t, with))
+	assert.Check(t, is.Contains(got, "lacks project_domain_name or project_domain_id"))
 	cloud.RotateCredentials(simulator.Rotation{})
 	const refused = "from this machine: OpenStack's identity service"
 	got = runChecked(t, false, exitFailed, "check --clouds "+clouds)
