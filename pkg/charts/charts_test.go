@@ -191,7 +191,7 @@ func TestFileOfCinder(t *testing.T) {
 		"StorageClass nfs: It is of driver nfs.csi.k8s.io, so the class stays yours: keep it",
 		"Cinder: storageClass.enabled: The operator creates the StorageClass standard-csi beside yours",
 		"Cinder: csi.plugin.controllerPlugin.affinity: Where it names pods of the other chart",
-		"login: It is not taken over. ca-file of [Global] of secret.data contains no PEM certificate",
+		"login: The values contain none, and no CA: ca-file of [Global] of secret.data contains no PEM",
 	} {
 		assert.Check(t, is.Contains(remarks, want))
 	}
@@ -217,6 +217,12 @@ func TestFileOfNodes(t *testing.T) {
 		"[Global \"a\"]\n" + login:                 "name a Secret with cloud: a",
 		"[Global]\n" + login + "region = a#b\n":    "region: The driver reads the value up to #, which",
 		"[Global]\n" + login + "region =a;b # c\n": "region: The driver reads the value up to ;, which",
+		// Keystone asks for no domain of a user or project by ID.
+		"[Global]\n" + login + "tenant-name=t\n": "the login is the same without tenant-name",
+		"[Global]\nauth-url=https://k\nusername=u\npassword=p\ntenant-id=t\n": "[Global] of the file " +
+			"is incomplete: it lacks user-domain-name or user-domain-id. For a missing domain, the",
+		"[Global]\nauth-url=https://k\nuser-id=u\npassword=p\ntenant-name=t\n": "it lacks " +
+			"tenant-domain-name or tenant-domain-id. For a missing domain, the openstack command uses the",
 		"[Global]\ntls-insecure=true\n" + login: "Write the CA of the cloud into credentials.cacert " +
 			"and remove verify",
 		"[Global]\nuse-clouds=true\nclouds-file=/etc/c.yaml\ncloud=mine\nregion=b\n": "the login is " +
@@ -429,7 +435,7 @@ shareProtocols:
 		assert.Check(t, is.DeepEqual(lookUp(values, path), want), path)
 	}
 	assert.Check(t, is.Contains(remarks, "CEPHFS is not served here"))
-	assert.Check(t, is.Contains(remarks, "login: It is in Secrets that StorageClasses name"))
+	assert.Check(t, is.Contains(remarks, "no CA: it is in Secrets that StorageClasses name"))
 	const several = `secret: {enabled: true, data: {cloud.conf: "[Global]\n[Global \"a\"]\nregion=b"}}
 storageClass: {custom: '{kind: StorageClass, metadata: {name: c}, parameters: {cloud: a}}'}`
 	for text, want := range map[string]string{

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -194,17 +193,9 @@ var line = regexp.MustCompile(` \(line \d+\)`)
 
 // NoLogin adds why the login of a driver is not known. Then the values contain none.
 func (v *Values) NoLogin(format string, args ...any) {
-	v.Remark("login", format, args...)
+	v.Remark("login", "The values contain none, and no CA: "+format, args...)
 	v.noLogin = true
-	v.dropLogins()
-}
-
-// dropLogins says which logins the values do not contain although they are known.
-func (v *Values) dropLogins() {
 	delete(v.content, "credentials")
-	for _, kind := range slices.Sorted(maps.Keys(v.logins)) {
-		v.Remark("login", "That of %s is not taken over either, with its CA.", title(kind))
-	}
 }
 
 // Trust adds the CAs, in PEM, that the driver trusts besides those of its login.
@@ -219,7 +210,7 @@ func (v *Values) addLogin(
 		v.Remark("login", "%s", one)
 	}
 	if err != nil {
-		v.NoLogin("It is not taken over. %v. Then add --set-file=credentials.clouds=clouds.yaml.", err)
+		v.NoLogin("%v. Then add --set-file=credentials.clouds=clouds.yaml.", err)
 		return nil
 	}
 	for of, other := range v.logins {
@@ -232,18 +223,13 @@ func (v *Values) addLogin(
 				"several", source, strings.Join(differ, ", "))
 		default:
 			const secret = "manila-credentials"
-			v.Remark("login", "The drivers have different logins (%s). Create Secret "+
-				"openstack-credentials with a clouds.yaml for Cinder, and Secret %s with one for Manila, in "+
-				"the namespace of the release, and key cacert in both if the cloud has a CA of its own.",
+			v.NoLogin("the drivers have different logins (%s). Create Secret openstack-credentials with a "+
+				"clouds.yaml for Cinder, and Secret %s with one for Manila, in the namespace of the release.",
 				strings.Join(differ, ", "), secret)
 			v.Set(choice.Manila, "manila.credentialsSecret", secret, "")
-			delete(v.content, "credentials")
-			v.logins[kind], v.noLogin = l, true
-			return nil
 		}
 	}
 	if v.logins[kind] = l; v.noLogin {
-		v.dropLogins()
 		return nil
 	}
 	v.Set("", "credentials.clouds", string(l.CloudsYAML()), "")

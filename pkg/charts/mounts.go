@@ -110,7 +110,7 @@ func (v *Values) addFiles(values map[string]any) error {
 		if secret.Name != "" && len(secret.Data) == 0 {
 			name += " of Secret " + secret.Name
 		}
-		v.NoLogin("It is not in the values: pass a copy of %s to check --values -f, or add "+
+		v.NoLogin("pass a copy of %s to check --values -f, or add "+
 			"--set-file=credentials.clouds=clouds.yaml.", name)
 		return nil
 	}
