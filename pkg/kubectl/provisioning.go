@@ -107,16 +107,14 @@ func (f *claimFacts) provisionErrors(ctx context.Context) []Link {
 // otherZone says what to do if the zone of a node is none of the driver. With topology, a volume of
 // Cinder is only for nodes of its zone, whichever the class names; shares are for the allowed ones.
 func (f *claimFacts) otherZone() string {
+	const next = "As this is the zone of a node, "
 	switch {
 	case f.sys.of.kind == choice.Manila:
-		return "Create a class with parameter availability, as this is the zone of a node; see " +
-			"openstack availability zone list"
+		return next + "create a class with parameter availability; see openstack availability zone list"
 	case f.guest.onOpenShift():
-		return "As this is the zone of a node, set key enable_topology of ConfigMap " +
-			"cinder-csi-config to false"
+		return next + "set key enable_topology of ConfigMap cinder-csi-config to false"
 	}
-	return "As this is the zone of a node, set " + f.guest.setting("topology", f.provisioner) +
-		" to Disabled"
+	return next + "set " + f.guest.setting("topology", f.provisioner) + " to Disabled"
 }
 
 // provisionLinks says why no volume has been created.

@@ -103,8 +103,14 @@ func (z Lists) unserved() sets.Set[string] {
 // topology is on, "" if there are none.
 func (z Lists) Unserved() string { return listed(z.unserved()) }
 
-// Shared returns the names of the compute zones in which volumes can be, "" if there are none.
-func (z Lists) Shared() string { return listed(labeled(z.volume).Intersection(z.Compute)) }
+// Instead says what to do about a zone without servers: to use one with both, or to turn topology
+// off, which off says.
+func (z Lists) Instead(off string) string {
+	if shared := labeled(z.volume).Intersection(z.Compute); len(shared) > 0 {
+		return "use one of " + listed(shared) + ", or " + off
+	}
+	return off
+}
 
 // labeled returns the zones that a node label can hold. The driver's part on the nodes changes the
 // names of others to report the zone of a node, and the service does not know these.

@@ -159,14 +159,10 @@ func (s *sources) contradictions(
 		}
 		return found
 	}
-	advice := "No zone has servers and volumes: "
-	if shared := listed.Shared(); shared != "" {
-		advice = "Use one of " + shared + ", or "
-	}
 	config, _ := s.choices.Current()
 	for _, misplaced := range listed.Misplaced(config) {
-		remark("%s: %s is no zone of servers, so with topology no node can use the volumes. %s",
-			s.choices.Place(), misplaced, advice+off)
+		remark("%s: %s is no zone of servers, so with topology no node can use the volumes: %s",
+			s.choices.Place(), misplaced, listed.Instead(off))
 	}
 	return found
 }

@@ -182,7 +182,7 @@ func TestIgnoredSettingsAreReported(t *testing.T) {
 			[]string{
 				`key operator.yaml of ` + own + `: classes[0].type: "a" matches`,
 				`key operator.yaml of ` + own + `: class.availability: "ceph" is no zone of servers, so ` +
-					"with topology no node can use the volumes. Use one of az1, az2, or set key enable_",
+					"with topology no node can use the volumes: use one of az1, az2, or set key enable_",
 				`key operator.yaml of ` + own + `: classes[0].availability: "c" is no zone of servers`,
 			},
 		},
@@ -276,7 +276,7 @@ func TestAdviceAboutZonesWorksWhereTheyDiffer(t *testing.T) {
 	t.Parallel()
 	const off = "key enable_topology of ConfigMap openshift-config/cinder-csi-config to false"
 	for want, setting := range map[string]keys{
-		"so with topology no node can use the volumes. No zone has servers and volumes: set ": {
+		"so with topology no node can use the volumes: set ": {
 			"operator.yaml": cinderChoices + "class: {availability: nova}\n",
 		},
 		"scheduled to zones without their volumes. Volumes cannot be in compute zones az1, az2: set ": {

@@ -155,13 +155,10 @@ func (t *topology) remarks(existing *storageclass.Controller) (found []string) {
 				"these zones, for example in a maintenance, or node labels cannot hold their names. If this "+
 				"is permanent, and the cluster has nodes there, set it to %s", unserved, choice.Disabled)
 		}
-		advice := "set it to " + choice.Disabled
-		if shared := status.Zones.Shared(); shared != "" {
-			advice = "use one of " + shared
-		}
 		for _, misplaced := range status.Zones.Misplaced(config) {
 			if *enabled {
-				remark("%s is no zone of servers, so no node can use the shares: %s", misplaced, advice)
+				remark("%s is no zone of servers, so no node can use the shares: %s", misplaced,
+					status.Zones.Instead("set it to "+choice.Disabled))
 			}
 		}
 	}
