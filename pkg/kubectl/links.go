@@ -43,8 +43,9 @@ type Link struct {
 	topic meaning.Topic
 	// answered is 1 if a service of OpenStack answered.
 	answered int
-	// said is the end of Text that another component wrote, which is shortened first.
-	said string
+	// said is the end of Text that another component wrote, which is shortened first. cause is what
+	// it wrote, also if Text says what that means.
+	said, cause string
 	// node and quota are those that the error names.
 	node, quota string
 	// missing is the name of the object that the API server does not have.
@@ -73,9 +74,8 @@ func only(state State, format string, args ...any) []Link {
 }
 
 func linkOf(f diagnosis.Finding) Link {
-	l := Link{
-		State: f.Severity, Text: f.Message, Next: f.Next, Runbook: f.Runbook, rank: proved, said: f.Said,
-	}
+	l := Link{State: f.Severity, Text: f.Message, Next: f.Next, Runbook: f.Runbook, rank: proved}
+	l.said, l.cause = f.Said, f.Said
 	if !strings.Contains(f.Message, f.Said) {
 		l.Detail, l.said = f.Said, ""
 	}

@@ -42,6 +42,15 @@ func explainPod(ctx context.Context, q question, pod *corev1.Pod) *Explanation {
 	return &Explanation{State: q.state(pod, string(pod.Status.Phase)), Chain: links}
 }
 
+// podLinks returns the links of a pod of a workload with its name. They say what its status means.
+func (s *session) podLinks(ctx context.Context, pod *corev1.Pod) []Link {
+	links := about("pod "+pod.Name, walk(ctx, s.podFacts(ctx, pod).path(ctx)))
+	if _, _, trouble := diagnosis.PodTrouble(pod); causeOf(links) != nil {
+		causeOf(links).cause = diagnosis.SaidIn(trouble)
+	}
+	return links
+}
+
 func (s *session) podFacts(ctx context.Context, pod *corev1.Pod) *podFacts {
 	f := &podFacts{session: s, pod: pod, node: pod.Spec.NodeName, events: events(ctx, s.guest, pod)}
 	f.setting = s.settingOf(pod)

@@ -19,7 +19,12 @@ import (
 
 // schedulingLinks says why the scheduler has chosen no node.
 func (f *podFacts) schedulingLinks(ctx context.Context) []Link {
-	if links := append(f.gateLinks(), f.clearedLinks(ctx)...); len(links) > 0 {
+	links := f.clearedLinks(ctx)
+	for _, gate := range f.pod.Spec.SchedulingGates {
+		links = append(links, linkf(Problem, "gate %s of spec.schedulingGates keeps the pod from the "+
+			"scheduler", gate.Name).then("See why the controller of %s does not remove it", gate.Name))
+	}
+	if len(links) > 0 {
 		return links
 	}
 	nodes := list[corev1.NodeList](ctx, f.guest).Items
@@ -53,16 +58,8 @@ func (f *podFacts) schedulingLinks(ctx context.Context) []Link {
 		fails: "a claim cannot be created", reasons: []string{"FailedCreate"},
 		since: f.pod.CreationTimestamp.Time, knows: "Ask the administrators of the cluster",
 	}
-	links, _ = best(append(links, f.warnings(w, f.events)...))
-	return append(links, linkf(Progress, "no node is chosen for the pod yet").
-		then("Its events say more"))
-}
-
-// gateLinks returns what keeps the pod from the scheduler.
-func (f *podFacts) gateLinks() (links []Link) {
-	for _, gate := range f.pod.Spec.SchedulingGates {
-		links = append(links, linkf(Problem, "gate %s of spec.schedulingGates keeps the pod from the "+
-			"scheduler", gate.Name).then("See why the controller of %s does not remove it", gate.Name))
+	if links, _ = best(append(links, f.warnings(w, f.events)...)); len(links) == 0 {
+		return []Link{linkf(Progress, "no node is chosen for the pod yet").then("Its events say more")}
 	}
 	return links
 }

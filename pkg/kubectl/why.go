@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
@@ -166,8 +167,9 @@ func (s *session) answer(object string, e *Explanation) error {
 	e.Object, e.NotVisible = object, s.notVisible()
 	said := map[string]bool{}
 	e.Chain = slices.DeleteFunc(e.Chain, func(l Link) bool { // objects of a path may say the same
-		again := said[l.Text+l.Runbook]
-		said[l.Text+l.Runbook] = true
+		cause := cmp.Or(strings.TrimSuffix(l.cause, diagnosis.NoMessage), l.Text+l.Runbook)
+		again := said[cause]
+		said[cause] = true
 		return again
 	})
 	cause := causeOf(e.Chain)

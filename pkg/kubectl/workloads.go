@@ -158,11 +158,6 @@ func explainWorkload(ctx context.Context, q question) *Explanation {
 	return &Explanation{State: state, Chain: links}
 }
 
-// podLinks returns the links of a pod of a workload with its name.
-func (s *session) podLinks(ctx context.Context, pod *corev1.Pod) []Link {
-	return about("pod "+pod.Name, walk(ctx, s.podFacts(ctx, pod).path(ctx)))
-}
-
 func (s *session) workloadLinks(
 	object client.Object, templates []template, pods []corev1.Pod, all []corev1.Event,
 ) []Link {
@@ -181,21 +176,26 @@ func (s *session) workloadLinks(
 			", where pods cannot mount or unmount volumes", "", 1)
 		links = []Link{s.unhealthy(l, trouble.Reason, all), also(links[0])}
 	}
-	waiting, fails := 0, "its events say"
-	for i := range pods {
-		if state, _, trouble := diagnosis.PodTrouble(&pods[i]); trouble != "" {
-			if waiting++; waiting == 1 {
-				fails = "pod " + pods[i].Namespace + "/" + pods[i].Name + " does not start"
+	waiting, fails := map[string][]corev1.Pod{}, "its events say" // pods by what is wrong
+	for i, pod := range pods {
+		if _, _, text := diagnosis.PodTrouble(&pods[i]); text != "" {
+			if len(waiting) == 0 {
+				fails = "pod " + pod.Namespace + "/" + pod.Name + " does not start"
 			}
-			if waiting <= maxPods {
-				links = append(links, linkf(state, "pod %s: %s", pods[i].Name, trouble))
-			}
+			waiting[text] = append(waiting[text], pod)
 		}
 	}
-	if waiting > maxPods {
-		links = append(links, linkf(Problem, "%d more pods", waiting-maxPods))
+	for _, text := range slices.Sorted(maps.Keys(waiting)) {
+		state, _, _ := diagnosis.PodTrouble(&waiting[text][0])
+		l := linkf(state, "pod %s", diagnosis.List(namesOf(waiting[text])))
+		if trouble != nil && strings.HasSuffix(trouble.Message, text) {
+			links[0].Detail = strings.TrimSpace(links[0].Detail + "\n" + l.Text)
+			continue
+		}
+		l.Text, l.cause = l.Text+": "+text, diagnosis.SaidIn(text)
+		links = append(links, l)
 	}
-	if links[0].State != OK || waiting > 0 {
+	if links[0].State != OK || len(waiting) > 0 {
 		w := work{
 			fails: fails, knows: "Ask the administrators of the cluster",
 			names: map[fault.Noun]string{"maker": s.makerOf(object), "within": object.GetNamespace()},
