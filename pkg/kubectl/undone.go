@@ -30,15 +30,18 @@ func lastChange(o metav1.Object) (last time.Time) {
 	return last
 }
 
+// specHash is the annotation in which the operator writes what it wants a workload to be. Kubernetes
+// copies it to what keeps an earlier pod template.
+const specHash = "operator.openshift.io/spec-hash"
+
 // undone returns a warning for each workload of which the operator has undone an edit: the pods
-// have an earlier template again, and nobody has changed what the operator reads. Who made the edit
-// is not recorded any more then.
+// have an earlier template again, and the operator wanted the same while they had another one. Who
+// made the edit is not recorded any more then.
 func (s *system) undone() (findings []diagnosis.Finding) {
 	add := func(workload metav1.Object, of []template) {
-		if len(of) > 1 && of[0].since.Before(of[1].since) && s.operator != nil &&
-			s.clock.Since(of[0].again(of[1])) < undoneFor &&
-			!lastChange(s.object).After(of[1].since) && !lastChange(s.operator).After(of[1].since) &&
-			len(changedInputs(workload, of[1].pod, of[0].pod)) == 0 {
+		if len(of) > 1 && of[0].since.Before(of[1].since) && of[1].wanted != "" &&
+			of[1].wanted == workload.GetAnnotations()[specHash] &&
+			s.clock.Since(of[0].again(of[1])) < undoneFor {
 			findings = append(findings, s.undoneIn(workload, of[1], of[0]))
 		}
 	}

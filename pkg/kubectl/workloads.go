@@ -29,6 +29,8 @@ type template struct {
 	pod      *corev1.PodTemplateSpec
 	// changed is when its object was last changed, such as its revision.
 	changed time.Time
+	// wanted is the specHash of the workload when it last got the template, "" if not known.
+	wanted string
 }
 
 // again returns when a workload got a template again, after an edited one.
@@ -45,8 +47,10 @@ func templatesOfReplicaSets(d metav1.Object, sets []appsv1.ReplicaSet) (template
 		var revision int64
 		_, err := fmt.Sscan(set.Annotations["deployment.kubernetes.io/revision"], &revision)
 		if err == nil && metav1.IsControlledBy(&sets[i], d) {
-			templates = append(templates,
-				template{revision, set.CreationTimestamp.Time, &sets[i].Spec.Template, lastChange(&sets[i])})
+			templates = append(templates, template{
+				revision, set.CreationTimestamp.Time, &sets[i].Spec.Template, lastChange(&sets[i]),
+				set.Annotations[specHash],
+			})
 		}
 	}
 	return newestFirst(templates)
@@ -58,8 +62,11 @@ func templatesOfRevisions(
 	for i, r := range revisions {
 		var data appsv1.DaemonSet // a revision contains only its template
 		if metav1.IsControlledBy(&revisions[i], d) && json.Unmarshal(r.Data.Raw, &data) == nil {
-			templates = append(templates,
-				template{r.Revision, r.CreationTimestamp.Time, &data.Spec.Template, lastChange(&r)})
+			t := template{r.Revision, r.CreationTimestamp.Time, &data.Spec.Template, lastChange(&r), ""}
+			if !t.changed.After(t.since) { // only the creation of a revision copies annotations
+				t.wanted = r.Annotations[specHash]
+			}
+			templates = append(templates, t)
 		}
 	}
 	return newestFirst(templates)
