@@ -2,6 +2,8 @@ package charts
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -16,9 +18,15 @@ func (v *Values) AddClasses(kind choice.Kind, classes []storagev1.StorageClass) 
 	for _, class := range classes {
 		about := "StorageClass " + class.Name
 		entry, other := entryOf(kind, &class)
-		reserved := strings.HasPrefix(class.Name, "csi-"+lower(kind)+"-") // keeps its parameters
+		_, isNamed := entry["name"]
+		// The operator does not change a class of its prefix, but may create that of a type.
+		reserved := strings.HasPrefix(class.Name, choice.ClassPrefix(kind)) &&
+			(isNamed || kind == choice.Cinder)
 		if of := class.Provisioner; of != "" && !strings.HasSuffix(of, lower(kind)+".csi.openstack.org") {
 			other = "It is of driver " + of
+		} else if !isNamed && !reserved && other != "" {
+			v.Remark(about, "%s, and the operator changes the class, which it names so itself.", other)
+			other = ""
 		} else if reserved {
 			other = ""
 		}
@@ -29,14 +37,16 @@ func (v *Values) AddClasses(kind choice.Kind, classes []storagev1.StorageClass) 
 			v.Remark(about, "%s, so the class stays yours: keep it.", other)
 			continue
 		}
-		if fault := faultOf(kind, path+"classes", []any{entry}); fault != "" {
-			v.Remark(about, "It is not taken over: %s", fault)
+		all := append(slices.Clone(entries), entry)
+		if fault := faultOf(kind, path+"classes", all); fault != "" {
+			at := fmt.Sprintf("classes[%d].", len(entries)) // which the file does not have
+			v.Remark(about, "It is not taken over: %s", strings.ReplaceAll(fault, at, ""))
 			continue
 		}
 		if reserved {
 			v.Remark(about, "It must exist when the operator starts: keep it when you remove the release.")
 		}
-		entries = append(entries, entry)
+		entries = all
 		if choice.IsDefault(&class) {
 			v.Set(kind, path+"defaultClass", class.Name, about)
 		}
@@ -46,9 +56,10 @@ func (v *Values) AddClasses(kind choice.Kind, classes []storagev1.StorageClass) 
 	}
 }
 
-// entryOf returns the entry of the choices for a class, and what has no equal.
+// entryOf returns the entry of the choices for a class, and what has no equal. It has no name if the
+// operator itself names the class of the type so.
 func entryOf(kind choice.Kind, class *storagev1.StorageClass) (entry map[string]any, other string) {
-	entry = map[string]any{"name": class.Name}
+	entry = map[string]any{}
 	if kind == choice.Manila {
 		entry["type"] = "default" // of the driver
 	}
@@ -84,6 +95,9 @@ func entryOf(kind choice.Kind, class *storagev1.StorageClass) (entry map[string]
 				other = "The parameter " + name + " has no equal"
 			}
 		}
+	}
+	if of, _ := entry["type"].(string); !choice.IsOwnName(kind, class.Name, of) {
+		entry["name"] = class.Name
 	}
 	return entry, other
 }

@@ -172,7 +172,7 @@ func classRules(kind Kind) []Expression {
 			"use each name once",
 		},
 		{
-			"self.all(c, !has(c.name) || !has(c.type) || c.name != '" + reserved(kind) +
+			"self.all(c, !has(c.name) || !has(c.type) || c.name != '" + ClassPrefix(kind) +
 				"' + c.type.lowerAscii().replace('_', '-'))", ownName,
 		},
 	}

@@ -1,6 +1,7 @@
 package choice
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -25,12 +27,27 @@ func PlainName(typeName string) string {
 	return strings.ReplaceAll(strings.ToLower(typeName), "_", "-")
 }
 
-// reserved returns the prefix of the names of the StorageClasses that the operator names itself.
-func reserved(kind Kind) string {
-	if kind == Cinder {
-		return "csi-cinder-"
+// ClassPrefix returns the prefix of the names of the StorageClasses that the operator names itself.
+func ClassPrefix(kind Kind) string {
+	return "csi-" + strings.ToLower(strings.TrimSuffix(string(kind), "Config")) + "-"
+}
+
+// HashedName returns a valid and unique name for the StorageClass of any type.
+func HashedName(kind Kind, typeName string) string {
+	isOther := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }
+	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(typeName)))[:8]
+	readable := strings.Join(strings.FieldsFunc(strings.ToLower(typeName), isOther), "-")
+	room := validation.DNS1123SubdomainMaxLength - len(ClassPrefix(kind)) - len(hash) - 1
+	if len(readable) > room {
+		readable = strings.TrimRight(readable[:room], "-")
 	}
-	return "csi-manila-"
+	return ClassPrefix(kind) + strings.TrimPrefix(readable+"-"+hash, "-")
+}
+
+// IsOwnName returns whether only the operator gives the name to a StorageClass of the type.
+func IsOwnName(kind Kind, name, typeName string) bool {
+	return typeName != "" &&
+		(name == ClassPrefix(kind)+PlainName(typeName) || name == HashedName(kind, typeName))
 }
 
 // ownName says what to do about a name that the operator gives the StorageClass of a type itself.
@@ -70,7 +87,7 @@ func validateClasses(kind Kind, classes []NamedClass) (errs field.ErrorList) {
 			types.Insert(c.Type)
 		case names.Has(c.Name):
 			errs = append(errs, field.Duplicate(at.Child("name"), c.Name))
-		case c.Type != "" && c.Name == reserved(kind)+PlainName(c.Type):
+		case c.Type != "" && c.Name == ClassPrefix(kind)+PlainName(c.Type):
 			errs = append(errs, field.Invalid(at.Child("name"), c.Name, ownName))
 		case kind == Cinder && c.Name == standardClass:
 			errs = append(errs, field.Invalid(at.Child("name"), c.Name, "use another name: this one is "+

@@ -59,9 +59,20 @@ func (n Names) Taken(wanted Class, existing *storagev1.StorageClass) string {
 	case wanted.Existing && n.IsNameOf(name, typeName):
 		return fmt.Sprintf("StorageClass %s is the one that the operator creates for %s %q. Remove the "+
 			"name from its entry in %s", name, n.Noun, typeName, n.Place)
-	case existing != nil && !n.IsClassOf(existing, typeName):
+	case existing == nil || n.IsClassOf(existing, typeName):
+	case n.IsNameOf(name, typeName):
 		return fmt.Sprintf("%s %q gets no StorageClass: another StorageClass has the name %s. Delete "+
 			"that StorageClass, or create one for the %s yourself", n.Noun, typeName, name, n.Noun)
+	case existing.Provisioner != n.Provisioner:
+		return fmt.Sprintf("StorageClass %s is of driver %s. Use another name in its entry in %s", name,
+			existing.Provisioner, n.Place)
+	default:
+		of, kept := existing.Parameters[TypeParameter], "this"
+		if n.IsNameOf(name, of) {
+			kept = "no"
+		}
+		return fmt.Sprintf("StorageClass %s has the %s %q, and its entry in %s %q. Give the entry %s "+
+			"name and type %q", name, n.Noun, of, n.Place, typeName, kept, of)
 	}
 	return ""
 }

@@ -4,9 +4,6 @@
 package classes
 
 import (
-	"crypto/sha256"
-	"fmt"
-	"regexp"
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -62,7 +59,7 @@ func NamesOf(kind choice.Kind, provisioner string) Names {
 	if kind == choice.Cinder {
 		names.Type, names.Noun, names.Volumes = "VolumeType", "volume type", "volumes"
 	}
-	names.Prefix = "csi-" + strings.ToLower(names.Service) + "-"
+	names.Prefix = choice.ClassPrefix(kind)
 	names.Place = "key " + choice.Key + " of ConfigMap " + strings.ToLower(names.Service) +
 		"-csi-config"
 	return names
@@ -108,25 +105,12 @@ func (n Names) Of(
 // Plain returns the name of the StorageClass of a type, unless it is invalid or not free.
 func (n Names) Plain(typeName string) string { return n.Prefix + choice.PlainName(typeName) }
 
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
-
 // Hashed returns a valid and unique name for any type.
-func (n Names) Hashed(typeName string) string {
-	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(typeName)))[:8]
-	readable := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(typeName), "-"), "-")
-	room := validation.DNS1123SubdomainMaxLength - len(n.Prefix) - len(hash) - 1
-	if len(readable) > room {
-		readable = strings.TrimRight(readable[:room], "-")
-	}
-	if readable == "" {
-		return n.Prefix + hash
-	}
-	return n.Prefix + readable + "-" + hash
-}
+func (n Names) Hashed(typeName string) string { return choice.HashedName(n.Kind, typeName) }
 
 // IsNameOf returns whether only the operator gives the name to a StorageClass of the type.
 func (n Names) IsNameOf(name, typeName string) bool {
-	return name == n.Plain(typeName) || name == n.Hashed(typeName)
+	return choice.IsOwnName(n.Kind, name, typeName)
 }
 
 // IsClassOf returns whether the class provisions volumes of the type with this driver.

@@ -12,10 +12,12 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
 )
 
 func names() Names {
-	return Names{Provisioner: "manila.csi.openstack.org", Prefix: "csi-manila-"}
+	return NamesOf(choice.Manila, "manila.csi.openstack.org")
 }
 
 func classOf(name, shareType string) *storagev1.StorageClass {

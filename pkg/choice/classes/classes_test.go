@@ -1,0 +1,45 @@
+package classes
+
+import (
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
+)
+
+// Only a name that the operator gives a type itself is free after somebody deletes the class.
+func TestEntryOfAnotherTypeIsToldTheRightOne(t *testing.T) {
+	t.Parallel()
+	n := NamesOf(choice.Cinder, "cinder.csi.openstack.org")
+	for _, test := range []struct{ name, typeName, existing, provisioner, want string }{
+		{"csi-cinder-nvme", "", "nvme", n.Provisioner, `Give the entry no name and type "nvme"`},
+		{"csi-cinder-nvme", "ssd", "nvme", n.Provisioner, `Give the entry no name and type "nvme"`},
+		{n.Hashed("a b"), "", "a b", n.Provisioner, `Give the entry no name and type "a b"`},
+		{"csi-cinder-own", "", "nvme", n.Provisioner, `Give the entry this name and type "nvme"`},
+		{"own", "", "nvme", n.Provisioner, `Give the entry this name and type "nvme"`},
+		{"own", "ssd", "", n.Provisioner, `Give the entry this name and type ""`},
+		{"own", "", "", "nfs.csi.k8s.io", "is of driver nfs.csi.k8s.io. Use another name"},
+		{"csi-cinder-own", "", "", n.Provisioner, ""},
+		{"csi-cinder-nvme", "nvme", "", n.Provisioner, "Remove the name"},
+	} {
+		class := &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: test.name}, Provisioner: test.provisioner,
+			Parameters: map[string]string{TypeParameter: test.existing},
+		}
+		said := n.Taken(Class{
+			Name: test.name, Type: openstack.Type{Name: test.typeName},
+			Existing: strings.HasPrefix(test.name, n.Prefix),
+		}, class)
+		assert.Check(t, is.Contains(said, test.want), "%+v", test)
+		assert.Check(t, said == "" == (test.want == "") && !strings.Contains(said, "Delete that"), said)
+	}
+	taken := n.Taken(Class{Name: "csi-cinder-nvme", Type: openstack.Type{Name: "nvme"}},
+		&storagev1.StorageClass{Provisioner: n.Provisioner})
+	assert.Check(t, is.Contains(taken, "Delete that StorageClass"))
+}
