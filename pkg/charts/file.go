@@ -63,21 +63,13 @@ func (v *Values) addUnseen() {
 // addParts adds the equals of all values in documents, of which a Secret may have told the login.
 func (v *Values) addParts(text []byte, trees []*yaml.Node, hasLogin bool) error {
 	var found []part
-	var holders []*holder
-	var others []*yaml.Node
-	for _, tree := range trees {
-		if h := holderOf(tree); h != nil {
-			holders = append(holders, h)
-		} else {
-			others = append(others, tree)
-		}
-	}
+	holders, others := position.Holders(trees)
 	for _, tree := range others {
 		found = append(found, v.within(tree, holders)...)
 	}
 	for _, h := range holders {
-		if !h.isUsed {
-			texts := yaml.Node{Kind: yaml.SequenceNode, Content: h.nodes(func(string) bool { return true })}
+		if !h.IsUsed {
+			texts := yaml.Node{Kind: yaml.SequenceNode, Content: h.Texts()}
 			tree := yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
 				{Value: "kind"}, {Value: h.Kind}, {Value: "values"}, &texts,
 			}}
@@ -98,12 +90,12 @@ func (v *Values) addParts(text []byte, trees []*yaml.Node, hasLogin bool) error 
 // addSecretFiles adds the logins in manifests of Secrets: a cloud.conf, or the options of Manila's
 // driver. It returns whether there is one.
 func (v *Values) addSecretFiles(trees []*yaml.Node) (found bool, err error) {
-	for _, tree := range trees {
-		h := holderOf(tree)
-		if h == nil {
-			continue
+	holders, _ := position.Holders(trees)
+	for _, h := range holders {
+		data := map[string][]byte{}
+		for key, text := range h.Data() {
+			data[key] = []byte(text.Value)
 		}
-		data := h.Data
 		read := func(file string) ([]byte, error) {
 			if content, found := data[path.Base(file)]; found {
 				return content, nil
@@ -134,11 +126,11 @@ func chartNames() []string { return []string{"openstack-cinder-csi", "openstack-
 
 // within returns values of the charts in a document: objects or a file of a tool that installs
 // them, or values.
-func (v *Values) within(tree *yaml.Node, holders []*holder) (found []part) {
+func (v *Values) within(tree *yaml.Node, holders []*position.Holder) (found []part) {
 	rest := maxFile // of texts, which aliases repeat
 	position.ChartValues{
-		Charts: chartNames(),
-		Tree: func(scalar *yaml.Node) *yaml.Node {
+		Charts: chartNames(), Holders: holders,
+		Tree: func(scalar *yaml.Node, _ string) *yaml.Node {
 			rest -= len(scalar.Value)
 			return position.InnerTree(scalar, rest)
 		},
@@ -160,14 +152,6 @@ func (v *Values) within(tree *yaml.Node, holders []*holder) (found []part) {
 					}
 				}
 			}
-		},
-		Texts: func(entry *yaml.Node) (texts []*yaml.Node) {
-			var to reference
-			to.read("", entry)
-			for _, h := range holders {
-				texts = append(texts, h.referred(to)...)
-			}
-			return texts
 		},
 		Elsewhere: func(key *yaml.Node) {
 			v.Remark(key.Value, "What it names is not in this file, and is not taken over.")

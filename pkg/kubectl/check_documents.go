@@ -31,6 +31,9 @@ type fileContents struct {
 	templates map[int]bool
 	// notes say how the file was read.
 	notes []string
+	// holders are ConfigMaps and Secrets, names those of the file and of texts with other lines.
+	holders []*position.Holder
+	names   []string
 }
 
 // document is choices: an operator.yaml, or a mapping of an object or of values.
@@ -59,11 +62,17 @@ func (d *document) parse() (*choice.Config, []choice.Fault) {
 // contentsOf finds what can be checked: an operator.yaml, also in a ConfigMap, ManilaDrivers and
 // CinderDrivers, also in a List, and values of the chart, also for Flux and Argo CD. If there is
 // nothing else, the whole file is an operator.yaml, whose parser says what is wrong with it.
-func contentsOf(text []byte) *fileContents {
-	found := &fileContents{templates: map[int]bool{}}
+func contentsOf(name string, text []byte) *fileContents {
 	trees, err := position.Trees(position.Substituted(text), maxFile)
-	for _, tree := range position.Objects(trees) {
+	holders, others := position.Holders(position.Objects(trees))
+	found := &fileContents{templates: map[int]bool{}, names: []string{name}, holders: holders}
+	for _, tree := range others {
 		found.add(tree, text)
+	}
+	for _, h := range holders {
+		if !h.IsUsed {
+			found.add(h.Tree, text)
+		}
 	}
 	switch {
 	case errors.As(err, new(position.LimitError)):

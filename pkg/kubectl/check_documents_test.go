@@ -3,6 +3,8 @@ package kubectl
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +25,7 @@ func TestRepeatedTextsAreLimited(t *testing.T) {
 	} {
 		file := "text: &text 'a: " + strings.Repeat("x", 600<<10) + "'\nkind: List\nitems:\n" +
 			strings.Repeat("- "+item+"\n", 1000)
-		in := contentsOf([]byte(file))
+		in := contentsOf("-", []byte(file))
 		assert.Check(t, len(in.documents) <= 1)
 		assert.Assert(t, is.Len(in.faults, 1))
 		assert.Check(t, is.Contains(in.faults[0].Problem, "larger than 1 MiB"))
@@ -41,7 +43,7 @@ func TestValuesInFilesOfTools(t *testing.T) {
 		})
 		assert.NilError(t, err)
 		for tool, file := range files {
-			in := contentsOf([]byte(file))
+			in := contentsOf("-", []byte(file))
 			configs, faults, err := in.check()
 			assert.NilError(t, err)
 			assert.Check(t, is.Len(faults, want), "%s: %v", tool, faults)
@@ -54,7 +56,7 @@ func TestValuesInFilesOfTools(t *testing.T) {
 func TestTemplatesAreNotChecked(t *testing.T) {
 	t.Parallel()
 	for _, filled := range []string{"{{ .name }}", "${NAME}", "$ARGOCD_APP_NAME"} {
-		in := contentsOf([]byte(fmt.Sprintf(`
+		in := contentsOf("-", []byte(fmt.Sprintf(`
 kind: ApplicationSet
 spec:
   chart: openstack-csi
@@ -74,7 +76,7 @@ spec:
 // Argo CD fills in text that is no YAML yet.
 func TestTemplatesWithoutQuotationMarks(t *testing.T) {
 	t.Parallel()
-	in := contentsOf([]byte(`
+	in := contentsOf("-", []byte(`
 kind: ApplicationSet
 spec:
   chart: openstack-csi
@@ -148,7 +150,7 @@ func TestMisplacedFieldsGetTheirPlace(t *testing.T) {
 // Parameters of Argo CD are read as helm --set reads them.
 func TestParametersAreTyped(t *testing.T) {
 	t.Parallel()
-	in := contentsOf([]byte(`
+	in := contentsOf("-", []byte(`
 kind: Application
 spec:
   source:
@@ -162,4 +164,48 @@ spec:
 	_, faults, err := in.check()
 	assert.NilError(t, err)
 	assert.Check(t, is.Len(faults, 0), "%v", faults)
+}
+
+// Files in the folder of the file, or below, are checked if it names them as values; others are
+// named.
+func TestFilesThatAFileNames(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"app/a.yaml":     "clusterId: a\n",
+		"app/b/c.yaml":   "# mine\ncinder:\n  spec: {logLevel: debug}\n",
+		"app/bad":        "manila: [\n",
+		"app/other.yaml": "server: 1\n---\nb: 2\n",
+		"outside.yaml":   "clusterId: a\n",
+	} {
+		assert.NilError(t, os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o700))
+		assert.NilError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	const a, c = "app/a.yaml:1: unknown field \"clusterId\"", "app/b/c.yaml:3: cinder.spec.logLevel"
+	const rest = "what valueFiles names is not checked"
+	for text, want := range map[string][]string{
+		"kind: Application\nchart: openstack-csi\nvalueFiles: [a.yaml, ./b/c.yaml]":      {a, c},
+		"kind: Application\nchart: openstack-csi\nvalueFiles: [a.yaml, ../outside.yaml]": {a, rest},
+		"kind: Application\nchart: openstack-csi\nvalueFiles: [bad]":                     {"app/bad:2:"},
+		"kind: Kustomization\nhelmCharts: [{name: openstack-csi, valuesFile: b/c.yaml, " +
+			"additionalValuesFiles: [a.yaml]}]": {a, c},
+		"kind: Kustomization\nconfigMapGenerator: [{name: openstack-csi, files: [other.yaml, " +
+			"bad, v.yaml=b/c.yaml, a.yaml]}]": {c},
+	} {
+		in := contentsOf(filepath.Join(folder, "app", "file.yaml"), []byte(text))
+		_, faults, err := in.check()
+		assert.NilError(t, err)
+		got := in.notes
+		for _, l := range in.problems(faults) {
+			got = append(got, l.Text)
+		}
+		slices.Sort(got)
+		got = slices.DeleteFunc(got, func(one string) bool {
+			return strings.Contains(one, rest) && !slices.Contains(want, rest)
+		})
+		assert.Assert(t, is.Len(got, len(want)), "%s: %q", text, got)
+		for i := range want {
+			assert.Check(t, is.Contains(got[i], want[i]), text)
+		}
+	}
 }

@@ -33,7 +33,7 @@ func (c *check) checkFile(ctx context.Context, s *session) *Explanation {
 		s.err = usageError{err}
 		return nil
 	}
-	in := contentsOf(text)
+	in := contentsOf(c.file, text)
 	configs, faults, err := in.check()
 	if s.err = err; err != nil {
 		return nil
@@ -43,7 +43,7 @@ func (c *check) checkFile(ctx context.Context, s *session) *Explanation {
 		e.Chain = append(e.Chain, linkf(OK, "%s", note))
 	}
 	if len(faults) > 0 { // they do not wait for a cluster that does not answer
-		e.State, e.Chain = "invalid", append(c.problems(faults), e.Chain...)
+		e.State, e.Chain = "invalid", append(in.problems(faults), e.Chain...)
 		return e
 	}
 	if s.guest != nil {
@@ -67,12 +67,12 @@ func (c *check) checkFile(ctx context.Context, s *session) *Explanation {
 }
 
 // problems returns the mistakes in the order of their lines.
-func (c *check) problems(faults []choice.Fault) (found []Link) {
+func (c *fileContents) problems(faults []choice.Fault) (found []Link) {
 	slices.SortStableFunc(faults, func(a, b choice.Fault) int { // the schema has no order
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Problem, b.Problem))
 	})
 	for _, f := range faults {
-		found = append(found, linkf(Problem, "%s:%d: %s", c.file, max(1, f.Line), f.Problem))
+		found = append(found, linkf(Problem, "%s: %s", c.place(f.Line), f.Problem))
 	}
 	return found
 }

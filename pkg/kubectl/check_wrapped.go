@@ -2,6 +2,10 @@ package kubectl
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,8 +24,9 @@ func (c *fileContents) addWithin(node *yaml.Node) {
 		return !hasDriver(values) && position.RecognizeTree(values).What == position.OtherValues
 	}
 	position.ChartValues{
-		Charts: []string{chartName},
-		Tree:   c.treeIn,
+		Charts:  []string{chartName},
+		Holders: c.holders,
+		Tree:    c.treeIn,
 		Are: func(values *yaml.Node, chart string) bool {
 			return chart == chartName || hasDriver(values) || c.valuesBelow(values) != nil ||
 				chart == "" && isOther(values)
@@ -43,8 +48,8 @@ func (c *fileContents) addWithin(node *yaml.Node) {
 			}
 		},
 		Elsewhere: func(key *yaml.Node) {
-			c.notes = append(c.notes, fmt.Sprintf("line %d: what %s names is not in this file, and is not "+
-				"checked", key.Line, key.Value))
+			c.notes = append(c.notes, fmt.Sprintf("%s: what %s names is not checked, unless it is in this "+
+				"file, or in its folder or below", c.place(key.Line), key.Value))
 		},
 	}.Find(node)
 }
@@ -54,8 +59,8 @@ func (c *fileContents) addTemplates(values *yaml.Node) {
 	for _, child := range values.Content {
 		if child.Kind == yaml.ScalarNode && position.FilledIn(child.Value) {
 			c.templates[child.Line] = true
-			c.notes = append(c.notes, fmt.Sprintf("line %d: this value is not checked, because another "+
-				"program fills it in", child.Line))
+			c.notes = append(c.notes, c.place(child.Line)+": this value is not checked, because another "+
+				"program fills it in")
 		}
 		c.addTemplates(child)
 	}
@@ -69,7 +74,7 @@ func (c *fileContents) valuesBelow(node *yaml.Node) *yaml.Node {
 	}
 	for _, child := range node.Content {
 		if child.Kind == yaml.ScalarNode && strings.Contains(child.Value, "\n") {
-			child = c.treeIn(child)
+			child = c.treeIn(child, "")
 		}
 		for _, d := range drivers() {
 			section := position.Child(child, strings.ToLower(d.title))
@@ -101,10 +106,39 @@ func (c *fileContents) fits(scalar *yaml.Node) bool {
 	return c.texts <= maxFile
 }
 
-// treeIn returns the tree of a text in a scalar; the scalar if it has none.
-func (c *fileContents) treeIn(scalar *yaml.Node) *yaml.Node {
+// treeIn returns the tree of a text in a scalar, or of the file that it names, once, in the folder
+// of the file or below; the scalar if it has none.
+func (c *fileContents) treeIn(scalar *yaml.Node, chart string) *yaml.Node {
+	if scalar.Line == 0 { // it is another text
+		scalar.Style, scalar.Line = yaml.LiteralStyle, span*len(c.names)
+		c.names = append(c.names, scalar.HeadComment)
+	}
 	if !c.fits(scalar) {
 		return scalar
 	}
-	return position.InnerTree(scalar, maxFile)
+	tree := position.InnerTree(scalar, maxFile)
+	name := scalar.Value[strings.LastIndex(scalar.Value, "=")+1:] // kustomize names a key before it
+	folder := filepath.Dir(c.names[0])
+	file := filepath.Join(folder, name)
+	if tree.Kind != yaml.ScalarNode || c.names[0] == "-" || slices.Contains(c.names, file) {
+		return tree
+	}
+	text, err := fs.ReadFile(os.DirFS(folder), path.Clean(name))
+	if err != nil {
+		return tree
+	}
+	text = position.Substituted(text)
+	if _, err := position.Parse(file, text); err != nil && chart == chartName {
+		line, problem := position.Located(err)
+		c.faults = append(c.faults, choice.Fault{Line: span*len(c.names) + line, Problem: problem})
+	}
+	return c.treeIn(&yaml.Node{Kind: yaml.ScalarNode, Value: string(text), HeadComment: file}, chart)
+}
+
+// span is the distance between the first lines of two texts, which have fewer lines.
+const span = 2 * maxFile
+
+// place returns the name of a text and a line of it.
+func (c *fileContents) place(line int) string {
+	return fmt.Sprintf("%s:%d", c.names[line/span], max(1, line%span))
 }

@@ -18,16 +18,16 @@ import (
 type ChartValues struct {
 	// Charts are the names of the charts.
 	Charts []string
-	// Tree returns the tree of a text in a scalar; the scalar if it has none.
-	Tree func(*yaml.Node) *yaml.Node
+	// Tree returns the tree of a text, or of the file that it names; the scalar if it has none.
+	Tree func(scalar *yaml.Node, chart string) *yaml.Node
 	// Are returns whether a mapping is values of one of the charts, or contains them. The name is that
 	// of the chart for which the file has the mapping, perhaps another one; "" if it does not say.
 	Are func(values *yaml.Node, chart string) bool
 	// Add is called with the values of a release, of which later ones override others, and the same
 	// name.
 	Add func(layers []*yaml.Node, chart string)
-	// Texts returns the texts to which an entry of a list refers; nil for texts that are not read.
-	Texts func(entry *yaml.Node) []*yaml.Node
+	// Holders are the objects to whose texts entries of lists may refer.
+	Holders []*Holder
 	// Elsewhere is called with the key of what else changes the release, such as values that are not
 	// in the file.
 	Elsewhere func(key *yaml.Node)
@@ -55,7 +55,10 @@ func (w ChartValues) find(node *yaml.Node, chart string) {
 		switch {
 		case name == "parameters":
 			parameters = child
-		case strings.HasPrefix(name, "values") || name == "valuefiles":
+		case name == "files": // of which kustomize makes a ConfigMap for anybody
+			layers = append(layers, w.valuesIn(child, "", false)...)
+		case strings.HasPrefix(name, "values"), strings.HasSuffix(name, "valuefiles"),
+			strings.HasSuffix(name, "valuesfiles"):
 			found := w.valuesIn(child, chart, name == "values")
 			isElsewhere = found == nil
 			if child.Kind == yaml.SequenceNode && name != "values" { // Flux and Argo CD apply these first
@@ -93,7 +96,7 @@ func isFilled(node *yaml.Node) bool {
 func (w ChartValues) valuesIn(node *yaml.Node, chart string, named bool) (found []*yaml.Node) {
 	switch node.Kind {
 	case yaml.ScalarNode:
-		if tree := w.Tree(node); tree.Kind == yaml.MappingNode {
+		if tree := w.Tree(node, chart); tree.Kind == yaml.MappingNode {
 			return w.valuesIn(tree, chart, named)
 		}
 	case yaml.MappingNode:
@@ -107,11 +110,13 @@ func (w ChartValues) valuesIn(node *yaml.Node, chart string, named bool) (found 
 				found = append(found, w.valuesIn(one, chart, named)...)
 				continue
 			}
-			texts := one.Content
-			if w.Texts != nil {
-				texts = append(w.Texts(one), texts...)
+			var texts []*yaml.Node
+			to := reference{}
+			to.read("", one)
+			for _, h := range w.Holders {
+				texts = append(texts, h.referred(to)...)
 			}
-			for _, text := range texts { // of a reference
+			for _, text := range append(texts, one.Content...) { // of a reference
 				if text.Kind == yaml.ScalarNode && strings.Contains(text.Value, "\n") {
 					found = append(found, w.valuesIn(text, chart, named)...)
 				}
