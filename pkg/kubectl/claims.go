@@ -39,9 +39,7 @@ func explainClaim(
 	ctx context.Context, q question, claim *corev1.PersistentVolumeClaim,
 ) *Explanation {
 	f := q.factsOf(ctx, claim)
-	links := walk(ctx, append(f.path(ctx), step{name: "served", why: func(context.Context) []Link {
-		return f.uninstalled(ctx, driverOf(f.volume))
-	}}))
+	links := append(walk(ctx, f.path(ctx)), f.uninstalled(ctx, driverOf(f.volume))...)
 	links = append(links, f.quotaLinks(ctx, links)...)
 	return &Explanation{State: q.state(claim, string(claim.Status.Phase)), Chain: links}
 }
@@ -191,8 +189,10 @@ func (f *claimFacts) classLink(ctx context.Context) (Link, bool) {
 		l := linkf(Problem, "StorageClass %s does not exist", *name)
 		l.Next, l.missing = f.otherClasses(ctx, *name), *name
 		return f.staticLink(ctx, l), false
-	case f.unmaintained(f.sys, f.provisioner) != nil:
-		return f.unmaintained(f.sys, f.provisioner)[0], false
+	case f.isGone(f.sys, f.provisioner):
+		return f.goneLink(f.provisioner), false
+	case f.sys.gone() != nil:
+		return f.sys.gone()[0], false
 	case f.sys == nil && f.guest.unseen():
 		return linkf(NotVisible, "the driver of StorageClass %s", *name), true
 	case f.sys == nil:

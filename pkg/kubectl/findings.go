@@ -31,27 +31,31 @@ const (
 // findings returns what is wrong with the driver, the worst first. In front of the conditions is
 // what explains them.
 func (s *system) findings() []diagnosis.Finding {
-	if s.namespace != nil { // everything else follows from it
-		return []diagnosis.Finding{s.noNamespace()}
-	}
 	var findings []diagnosis.Finding
-	if !s.isLed() && !s.namespaceGone {
+	if s.namespaceGone {
+		findings = append(findings, s.noNamespace())
+	} else if !s.isLed() {
 		findings = append(findings, s.noOperator())
+	}
+	if s.namespace != nil { // everything else follows from it
+		return findings
 	}
 	switch {
 	case s.unserved != "":
 		findings = append(findings, s.unmanaged())
-	case s.isLed() || s.isUnmanaged(): // others have no conditions
+	case s.isLed() || s.object.Spec.ManagementState == opv1.Unmanaged: // others have no conditions
 		findings = append(findings, diagnosis.Driver(s.object, 1+len(s.of.nodes))...)
 	}
 	findings = append(s.addPodFindings(findings), s.unseen()...)
 	for i := range findings {
-		s.disown(&findings[i])
+		f := &findings[i]
+		if f.Reason == diagnosis.ReasonDeploying && f.Type != opv1.OperatorStatusTypeAvailable &&
+			!strings.Contains(f.Type, "ServiceController") { // of another release, about a workload
+			f.Message += ". No part of this operator maintains this condition. Remove it: kubectl edit " +
+				s.guest.argument(s.of) + " --subresource=status"
+		}
 		s.raise(&findings[i])
 		s.explainRefusal(&findings[i])
-	}
-	if s.namespaceGone {
-		findings = append(findings, s.noNamespace())
 	}
 	for _, sidecar := range s.of.sidecars {
 		if f := s.leaderless(sidecar); f != nil {
@@ -72,15 +76,6 @@ func (s *system) findings() []diagnosis.Finding {
 		return cmp.Or(a.Severity.Compare(b.Severity), cmp.Compare(s.rank(a), s.rank(b)))
 	})
 	return findings
-}
-
-// disown says if a condition about a workload is one of another release, which nobody would change.
-func (s *system) disown(f *diagnosis.Finding) {
-	if f.Reason == diagnosis.ReasonDeploying && f.Type != opv1.OperatorStatusTypeAvailable &&
-		!strings.Contains(f.Type, "ServiceController") {
-		f.Message += ". No part of this operator maintains this condition. Remove it: kubectl edit " +
-			s.guest.argument(s.of) + " --subresource=status"
-	}
 }
 
 // rank sorts problems: each may explain those that follow.

@@ -35,8 +35,11 @@ func secretIn(entries map[string]string, prefix, what string) named {
 // addSecret adds the Secret that an object names to the links that are about a Secret.
 func (s *session) addSecret(links []Link, by string, of named) {
 	for i, l := range links {
+		isWritten := s.guest.driverIf(func(d driver) bool { // by an operator
+			return of == named{d.namespace, d.loginSecret, of.field}
+		}) != nil
 		switch {
-		case l.rank == meaning.LoginRefused && of.name != "" && !s.isWritten(of):
+		case l.rank == meaning.LoginRefused && of.name != "" && !isWritten:
 			l = l.then("Correct the login in Secret %s/%s, which %s names", of.namespace, of.name, by)
 		case l.topic != meaning.Secret:
 		case of.name == "":
@@ -49,13 +52,6 @@ func (s *session) addSecret(links []Link, by string, of named) {
 		}
 		links[i] = l
 	}
-}
-
-// isWritten returns whether an operator writes the Secret.
-func (s *session) isWritten(of named) bool {
-	return s.guest.driverIf(func(d driver) bool {
-		return of == named{d.namespace, d.loginSecret, of.field}
-	}) != nil
 }
 
 // thenFree returns a link with what ends the use of a volume by pods: otherwise, unless all of them

@@ -32,7 +32,8 @@ func explainVolume(ctx context.Context, q question, v *corev1.PersistentVolume) 
 	if ref := v.Spec.ClaimRef; ref != nil {
 		f.claim = "claim " + ref.Namespace + "/" + ref.Name
 	}
-	return &Explanation{State: q.state(v, string(v.Status.Phase)), Chain: walk(ctx, f.path(ctx))}
+	links := append(walk(ctx, f.path(ctx)), f.uninstalled(ctx, driverOf(v))...)
+	return &Explanation{State: q.state(v, string(v.Status.Phase)), Chain: links}
 }
 
 // provisionedBy is an annotation of PersistentVolumes that were not created by hand.
@@ -44,25 +45,22 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 	stored := step{name: "stored", why: func(ctx context.Context) []Link {
 		return f.storedLinks(ctx, v)
 	}}
-	gone := f.uninstalled(ctx, driverOf(v))
-	served := step{name: "served", done: gone == nil, why: because(gone...)}
-	switch {
-	case phase == corev1.VolumeBound && !deleted:
-		used := only(OK, "used by %s, %s in OpenStack", f.claim, f.handle)
-		return []step{{done: true, ok: used}, served, stored}
-	case phase == corev1.VolumeAvailable && !deleted:
-		free := only(OK, "waits for a claim, %s in OpenStack", f.handle)
-		return []step{{done: true, ok: free}, served, stored}
+	state := map[corev1.PersistentVolumePhase]string{
+		corev1.VolumeBound: "used by " + f.claim, corev1.VolumeAvailable: "waits for a claim",
+	}[phase]
+	if state != "" && !deleted {
+		return []step{{done: true, ok: only(OK, "%s, %s in OpenStack", state, f.handle)}, stored}
 	}
 	keeps := v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
-	attachments, snapshots := f.attachmentsOf(ctx, v.Name), f.snapshots(ctx)
+	attachments, gone := f.attachmentsOf(ctx, v.Name), f.uninstalled(ctx, driverOf(v))
+	snapshots := f.snapshots(ctx)
 	return []step{
 		{name: "unused", done: phase != corev1.VolumeBound, why: because(linkf(Problem,
 			"its %s still uses it", f.claim).then("The volume is deleted after the claim"))},
 		{name: "reclaimed", done: deleted || !keeps, why: because(linkf(Problem, "its %s is gone, and "+
 			"the reclaim policy Retain keeps the volume", f.claim).
 			then("Delete it here and in OpenStack, or reuse it: %s", unclaim(v.Name, "/uid")))},
-		served,
+		{name: "served", done: gone == nil, why: because(gone...)},
 		{name: "detached", done: len(attachments) == 0, why: func(ctx context.Context) (links []Link) {
 			for _, a := range attachments {
 				links = append(links, f.stuck(ctx, a)...)

@@ -196,8 +196,11 @@ func (f *claimFacts) growthLinks(ctx context.Context) []Link {
 		reasons: []string{"VolumeResizeFailed", "VolumeModifyFailed", "FileSystemResizeFailed"},
 		knows:   f.sys.knows(), names: f.sys.names(f.handle()), runbook: runbookOperations,
 	}
+	secret := named{field: "controllerExpandSecretRef"}
 	if f.volume != nil { // events of an earlier volume are older
-		w.since = f.volume.CreationTimestamp.Time
+		csi := ptr.Deref(f.volume.Spec.CSI, corev1.CSIPersistentVolumeSource{})
+		ref := ptr.Deref(csi.ControllerExpandSecretRef, corev1.SecretReference{})
+		w.since, secret.namespace, secret.name = f.volume.CreationTimestamp.Time, ref.Namespace, ref.Name
 	}
 	links, onNode := f.warnings(w, f.events), false
 	for _, c := range f.claim.Status.Conditions {
@@ -209,21 +212,11 @@ func (f *claimFacts) growthLinks(ctx context.Context) []Link {
 			links = append(links, w.error("", c.Message))
 		}
 	}
-	f.addSecret(links, "the PersistentVolume", expansionSecret(f.volume))
+	f.addSecret(links, "the PersistentVolume", secret)
 	if !onNode {
 		links = f.sys.judge(links, diagnosis.Resizer)
 	}
 	return append(links, linkf(Progress, "grows from %s to %s", has, want).then("%s", w.knows))
-}
-
-// expansionSecret returns the Secret that a volume names for its growth.
-func expansionSecret(volume *corev1.PersistentVolume) named {
-	of := named{field: "controllerExpandSecretRef"}
-	if volume != nil && volume.Spec.CSI != nil && volume.Spec.CSI.ControllerExpandSecretRef != nil {
-		ref := volume.Spec.CSI.ControllerExpandSecretRef
-		of.namespace, of.name = ref.Namespace, ref.Name
-	}
-	return of
 }
 
 // fileSystemLink says why the node has not grown the file system of the volume, which has grown.

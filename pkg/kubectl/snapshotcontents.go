@@ -44,8 +44,8 @@ func (f *snapshotFacts) classLink() Link {
 		return linkf(Problem, "VolumeSnapshotClass %s is of %s, and the volume%s of %s", *name,
 			f.guest.titleOf(f.class.Driver), f.of(), of).
 			then("Create the snapshot again with another class: %s", one)
-	case f.unmaintained(f.sys, f.driver) != nil:
-		return f.unmaintained(f.sys, f.driver)[0]
+	case f.isGone(f.sys, f.driver):
+		return f.goneLink(f.driver)
 	case f.sys == nil:
 		return linkf(Warning, "VolumeSnapshotClass %s is of driver %s, which these operators do not "+
 			"maintain", *name, f.class.Driver)

@@ -29,8 +29,8 @@ func explainClass(ctx context.Context, q question, class *storagev1.StorageClass
 func (s *session) classDriver(ctx context.Context, class *storagev1.StorageClass) []Link {
 	sys := s.systemOf(ctx, class.Provisioner)
 	switch {
-	case s.unmaintained(sys, class.Provisioner) != nil:
-		return s.unmaintained(sys, class.Provisioner)
+	case s.isGone(sys, class.Provisioner):
+		return []Link{s.goneLink(class.Provisioner)}
 	case sys == nil && s.guest.unseen():
 		return only(NotVisible, "the objects of drivers, so whether the driver works")
 	case sys == nil:

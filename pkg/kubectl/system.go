@@ -105,7 +105,7 @@ func (s *session) system(ctx context.Context, d driver) *system {
 	}
 	sys.readPods(ctx)
 	maps.Copy(sys.hidden, s.guest.hidden)
-	if !sys.isLed() || sys.isUnmanaged() { // nobody would change them
+	if !sys.isLed() || sys.object.Spec.ManagementState == opv1.Unmanaged { // nobody maintains them
 		sys.object.Status.Conditions = nil
 	}
 	return sys
@@ -126,6 +126,11 @@ func (s *session) systemOf(ctx context.Context, name string) *system {
 	return known
 }
 
+// isGone returns whether a driver of OpenStack has no object that configures its operator.
+func (s *session) isGone(sys *system, driver string) bool {
+	return sys == nil && s.guest.findDriver(driver) != nil && !s.guest.unseen()
+}
+
 // readPods reads whether the namespace of the driver is gone, and why workloads lack pods.
 func (s *system) readPods(ctx context.Context) {
 	now := find(ctx, s.guest, "", s.of.namespace, &corev1.Namespace{})
@@ -134,7 +139,8 @@ func (s *system) readPods(ctx context.Context) {
 	}
 	s.namespaceGone = s.namespace != nil ||
 		now == nil && len(s.nodes) == 0 && !s.guest.hidden["Namespaces"]
-	if s.isUnmanaged() && len(s.nodes) == 0 && s.controller == nil && !s.hidden[hiddenControlPlane] {
+	if len(s.nodes) == 0 && s.controller == nil && s.object.Spec.ManagementState == opv1.Unmanaged &&
+		!s.hidden[hiddenControlPlane] {
 		s.unserved = s.unservedBy(ctx, s.of)
 	}
 	for i := range s.nodes {

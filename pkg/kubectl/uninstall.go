@@ -190,8 +190,9 @@ func listOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
 // give the label to their Secret.
 func (u *uninstallation) owns(o *object) bool {
 	isOf := func(is func(driver) bool) bool { return slices.ContainsFunc(u.of, is) }
+	adopted := []string{"CSIDriver", "StorageClass", "VolumeSnapshotClass"} // of releases of others
 	switch {
-	case o.Annotations[releaseName] != "" && slices.Contains(adoptedKinds(), o.Kind):
+	case o.Annotations[releaseName] != "" && slices.Contains(adopted, o.Kind):
 		return false
 	case o.Kind == "Secret":
 		return !isOf(func(d driver) bool { return d.credentials == o.Name })
@@ -217,8 +218,7 @@ func (u *uninstallation) unused(ctx context.Context) error {
 		served[name] = slices.ContainsFunc(u.of, func(d driver) bool { return d.name == name })
 		return served[name]
 	}
-	volumes, count := u.volumesOf(ctx, serves)
-	used[0] = volumes[:count]
+	_, used[0] = u.volumesOf(ctx, serves)
 	visit(ctx, u.guest, &storagev1.VolumeAttachmentList{}, func(a *storagev1.VolumeAttachment) {
 		if serves(a.Spec.Attacher) {
 			used[1] = append(used[1], a.Name+" to node "+a.Spec.NodeName)
@@ -242,16 +242,13 @@ func (u *uninstallation) unused(ctx context.Context) error {
 			all = append(all, fmt.Sprintf(text, diagnosis.List(used[i])))
 		}
 	}
-	var gone []string
-	for _, d := range u.of {
-		if served[d.name] {
-			for _, l := range u.uninstalled(ctx, d.name) {
-				gone = append(gone, "Nobody serves them: "+l.sentence(maxSentence))
-			}
+	for i := 0; len(all) > 0 && i < len(u.of); i++ {
+		if gone := u.uninstalled(ctx, u.of[i].name); served[u.of[i].name] && gone != nil {
+			all = append(all, "Nobody serves them: "+gone[0].sentence(maxSentence))
 		}
 	}
 	if u.failed() == nil && len(all) > 0 {
-		return errors.New(strings.Join(append(all, slices.Compact(gone)...), ". "))
+		return errors.New(strings.Join(slices.Compact(all), ". "))
 	}
 	return u.failed()
 }

@@ -49,12 +49,6 @@ func removedKinds() (all []schema.GroupVersionKind) {
 // neededKinds returns the kinds without which volumes cannot be mounted, unmounted or detached.
 func neededKinds() []string { return []string{"CSIDriver", "DaemonSet", deployment} }
 
-// adoptedKinds returns the kinds that no chart of ours contains: an operator has taken over such an
-// object of a Helm release, which may come back.
-func adoptedKinds() []string {
-	return []string{"CSIDriver", "StorageClass", "VolumeSnapshotClass"}
-}
-
 func deployments() schema.GroupVersionKind {
 	return appsv1.SchemeGroupVersion.WithKind(deployment)
 }

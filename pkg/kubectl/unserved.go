@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,16 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	opv1 "github.com/openshift/api/operator/v1"
-
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-// volumesOf returns the volumes of drivers: claims, PersistentVolumes without one, and volumes of
-// pods without one. Those that pods use are first, with the pods, and their number is used.
+// volumesOf returns the volumes of drivers. used are the first ones, with the pods that use them.
 func (s *session) volumesOf(
 	ctx context.Context, serves func(driver string) bool,
-) (all []string, used int) {
+) (all, used []string) {
 	pods := map[string][]string{}
 	visit(ctx, s.guest, &corev1.PersistentVolumeList{}, func(v *corev1.PersistentVolume) {
 		name := "PersistentVolume " + v.Name
@@ -42,15 +40,14 @@ func (s *session) volumesOf(
 			}
 		}
 	})
-	for _, name := range slices.Sorted(maps.Keys(pods)) {
-		if by := slices.Compact(pods[name]); len(by) > 0 {
-			all = slices.Insert(all, used, name+" (pod "+diagnosis.List(by)+")")
-			used++
-		} else {
-			all = append(all, name)
-		}
+	all = slices.SortedFunc(maps.Keys(pods), func(a, b string) int {
+		return cmp.Or(min(len(pods[b]), 1)-min(len(pods[a]), 1), cmp.Compare(a, b))
+	})
+	i := 0
+	for ; i < len(all) && len(pods[all[i]]) > 0; i++ {
+		all[i] += " (pod " + diagnosis.List(slices.Compact(pods[all[i]])) + ")"
 	}
-	return all, used
+	return all, all[:i]
 }
 
 // isRegistered returns whether a node has registered a driver, also if that is not visible.
@@ -63,11 +60,7 @@ func (s *session) isRegistered(ctx context.Context, driver string) bool {
 		}) || s.guest.hidden["CSINodes"]
 }
 
-// isUnmanaged returns whether an administrator keeps the operator from changing the driver.
-func (s *system) isUnmanaged() bool { return s.object.Spec.ManagementState == opv1.Unmanaged }
-
-// isLed returns whether a process of the operator leads, also if that is not visible. None does if
-// its namespace is gone, whatever the Lease says.
+// isLed returns whether a process of the operator leads, or may. The Lease outlives its namespace.
 func (s *system) isLed() bool {
 	isLost := s.namespaceGone && strings.HasPrefix(s.operatorName, s.of.namespace+"/")
 	return !isLost && (s.hidden[hiddenControlPlane] || s.hidden["Leases"] ||
@@ -77,25 +70,11 @@ func (s *system) isLed() bool {
 // gone returns a problem if nobody serves the volumes of the driver: its namespace is gone, or it
 // has no pods, and nobody creates them.
 func (s *system) gone() []Link {
-	switch {
-	case s == nil:
-	case s.namespaceGone:
-		return []Link{linkOf(s.noNamespace())}
-	case s.unserved != "":
-		return []Link{linkOf(s.unmanaged())}
-	case s.controller == nil && len(s.nodes) == 0 && !s.isLed() && !s.hidden["Deployments"]:
-		return []Link{linkOf(s.noOperator())}
+	if s == nil || !s.namespaceGone && s.unserved == "" &&
+		(s.isLed() || s.controller != nil || len(s.nodes) > 0 || s.hidden["Deployments"]) {
+		return nil
 	}
-	return nil
-}
-
-// unmaintained returns a problem if nobody maintains a driver of OpenStack: nothing configures its
-// operator, or it is gone.
-func (s *session) unmaintained(sys *system, driver string) []Link {
-	if sys == nil && s.guest.findDriver(driver) != nil && !s.guest.unseen() {
-		return []Link{s.goneLink(driver)}
-	}
-	return sys.gone()
+	return []Link{linkOf(s.findings()[0])}
 }
 
 // uninstalled returns a problem if nothing in the cluster serves the volumes of a driver: it is
