@@ -30,8 +30,8 @@ func lastChange(o metav1.Object) (last time.Time) {
 	return last
 }
 
-// specHash is the annotation in which the operator writes what it wants a workload to be. Kubernetes
-// copies it to what keeps an earlier pod template.
+// specHash is the annotation in which the operator writes what it wants a workload to be.
+// Kubernetes copies it to what keeps an earlier pod template.
 const specHash = "operator.openshift.io/spec-hash"
 
 // undone returns a warning for each workload of which the operator has undone an edit: the pods

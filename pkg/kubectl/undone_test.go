@@ -70,16 +70,18 @@ func (r *rolling) edit(t *testing.T, options choice.PodOptions) {
 	r.observe(t)
 }
 
-// observe does what the controllers of Deployments and DaemonSets do after a change of the template.
-// Both copy the annotations to a new object, but only the first to one that it has already.
+// observe does what the controllers of Deployments and DaemonSets do after a change of the
+// template. Both copy the annotations to a new object, but only the first to one that exists.
 func (r *rolling) observe(t *testing.T) {
 	t.Helper()
 	r.clock.(*clocktesting.FakeClock).Step(time.Minute)
 	r.number++
 	meta := func(workload metav1.Object, kind string) metav1.ObjectMeta {
-		m := metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(r.clock.Now()), OwnerReferences: []metav1.
-			OwnerReference{*metav1.NewControllerRef(workload, appsv1.SchemeGroupVersion.WithKind(kind))}}
-		m.Annotations = map[string]string{}
+		owner := metav1.NewControllerRef(workload, appsv1.SchemeGroupVersion.WithKind(kind))
+		m := metav1.ObjectMeta{
+			CreationTimestamp: metav1.NewTime(r.clock.Now()), Annotations: map[string]string{},
+			OwnerReferences: []metav1.OwnerReference{*owner},
+		}
 		for key, value := range workload.GetAnnotations() {
 			m.Annotations[key] = value
 		}
