@@ -8,7 +8,7 @@ import (
 )
 
 //go:embed crds csi-addons drivers/*/generated/*/operator namespace
-//go:embed snapshots drivers/*/generated/standalone/storageclass.yaml
+//go:embed monitoring/kubernetes snapshots drivers/*/generated/standalone/storageclass.yaml
 var installations embed.FS
 
 //go:embed drivers/*/generated/standalone/controller.yaml drivers/*/generated/standalone/node.yaml
@@ -27,7 +27,7 @@ var valuesSchema []byte
 // and cinderdrivers are about the specs of ManilaDriver and CinderDriver.
 func ValuesSchema() []byte { return valuesSchema }
 
-// Installations returns the folders crds, csi-addons, namespace, snapshots and
-// drivers/<driver>/generated/<flavour>/operator. Beside these are the StorageClasses that
+// Installations returns the folders crds, csi-addons, monitoring/kubernetes, namespace, snapshots
+// and drivers/<driver>/generated/<flavour>/operator. Beside these are the StorageClasses that
 // operators create.
 func Installations() fs.FS { return installations }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -16,12 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
-	"github.com/openstack-csi/csi-operator/assets"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/api/v1alpha1"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
@@ -169,19 +165,16 @@ func (c *cluster) needed() ([]authorizationv1.ResourceAttributes, error) {
 		{Resource: "secrets", Namespace: c.drivers()[0].namespace, Verb: "create"},
 		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Verb: "escalate"},
 	}
-	files, err := fs.Glob(assets.Installations(),
-		"drivers/*/generated/"+string(cmp.Or(c.flavour, flavour.Of(true)))+"/*/*.yaml")
-	for _, file := range files {
-		text, failed := fs.ReadFile(assets.Installations(), file)
-		u := &unstructured.Unstructured{} // each file contains one object
-		err = errors.Join(err, failed, yaml.Unmarshal(text, &u.Object))
-		kind := u.GroupVersionKind()
-		if kind.Kind == "Kustomization" || kind.Group == "cloudcredential.openshift.io" {
+	objects, err := manifestsIn("drivers/*/generated/" +
+		string(cmp.Or(c.flavour, flavour.Of(true))) + "/*/*.yaml")
+	for _, o := range objects {
+		kind := o.GroupVersionKind()
+		if kind.Group == "cloudcredential.openshift.io" {
 			continue
 		}
 		resource, _ := meta.UnsafeGuessKindToResource(kind)
 		one := authorizationv1.ResourceAttributes{
-			Group: kind.Group, Resource: resource.Resource, Namespace: u.GetNamespace(), Verb: "create",
+			Group: kind.Group, Resource: resource.Resource, Namespace: o.Namespace, Verb: "create",
 		}
 		if !slices.Contains(all, one) {
 			all = append(all, one)

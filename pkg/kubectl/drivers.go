@@ -89,6 +89,7 @@ func (c *cluster) drivers() []driver {
 		d.operatorIn = d.namespace
 		for _, one := range c.installed {
 			if one.Name != d.operator && one.Name != d.controller ||
+				one.Labels[instanceLabel] != d.instance() ||
 				served != "" && one.Namespace != served {
 				continue
 			}

@@ -39,6 +39,8 @@ type uninstallation struct {
 	// of are the drivers to remove. all means also what drivers share.
 	of  []driver
 	all bool
+	// known are the objects that belong to the installation, with the label of their driver.
+	known map[string]string
 	// namespaces are those of the objects of the installation.
 	namespaces []string
 	// claims are the numbers of claims by StorageClass.
@@ -119,6 +121,9 @@ func (u *uninstallation) prepare(ctx context.Context, args []string) (found int,
 		return 0, err
 	}
 	u.all = len(args) == 0
+	if err = u.learn(ctx); err != nil {
+		return 0, err
+	}
 	needed, managed := false, map[undoing][]string{}
 	for _, d := range u.of {
 		u.namespaces = append(u.namespaces, d.namespace)
@@ -134,7 +139,9 @@ func (u *uninstallation) prepare(ctx context.Context, args []string) (found int,
 		for _, o := range u.objects(ctx, kind) {
 			found++
 			needed = needed || slices.Contains(neededKinds(), kind.Kind)
-			u.namespaces = append(u.namespaces, o.Namespace)
+			if o.Labels[instanceLabel] != "" && !strings.HasPrefix(o.Name, readsSecret) {
+				u.namespaces = append(u.namespaces, o.Namespace)
+			}
 			by := u.undoing(ctx, &o)
 			managed[by] = append(managed[by], o.Kind+" "+o.Name)
 		}
@@ -184,25 +191,6 @@ func listOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	return list
-}
-
-// owns returns whether an object that objects has selected belongs to the installation. Users may
-// give the label to their Secret.
-func (u *uninstallation) owns(o *object) bool {
-	isOf := func(is func(driver) bool) bool { return slices.ContainsFunc(u.of, is) }
-	adopted := []string{"CSIDriver", "StorageClass", "VolumeSnapshotClass"} // of releases of others
-	switch {
-	case o.Annotations[releaseName] != "" && slices.Contains(adopted, o.Kind):
-		return false
-	case o.Kind == "Secret":
-		return !isOf(func(d driver) bool { return d.credentials == o.Name })
-	case o.Kind == "Lease":
-		return slices.Contains(u.namespaces, o.Namespace) &&
-			isOf(func(d driver) bool { return slices.Contains(d.allLeases(), o.Name) })
-	case slices.Contains(ownKinds(), o.GroupVersionKind()):
-		return isOf(func(d driver) bool { return d.ownKind() == o.Kind && d.name == o.Name })
-	}
-	return true
 }
 
 // isOperator returns whether a Deployment is the one of an operator, or that of CSI-Addons.

@@ -272,17 +272,17 @@ func (c *installedCluster) left() (names []string) {
 func claims() []client.Object {
 	labels := map[string]string{partLabel: partOf, instanceLabel: "openstack-manila"}
 	class := &storagev1.StorageClass{Provisioner: shareDriver}
+	class.Parameters = map[string]string{"type": "gold"}
 	class.Name, class.Labels = "csi-manila-gold", labels
 	unclaimed := class.DeepCopy()
-	unclaimed.Name = "csi-manila-silver"
+	unclaimed.Name, unclaimed.Parameters["type"] = "csi-manila-silver", "silver"
 	adopted := unclaimed.DeepCopy()
-	adopted.Name = "csi-manila-nfs"
 	adopted.Annotations = map[string]string{"meta.helm.sh/release-name": "manila-csi"}
+	adopted.Name, adopted.Parameters["type"] = "csi-manila-nfs", "nfs"
 	claim := &corev1.PersistentVolumeClaim{}
 	claim.Namespace, claim.Name = "shop", "share"
 	claim.Spec.StorageClassName, claim.Spec.VolumeName = &class.Name, manilaShare
-	volume := &corev1.PersistentVolume{}
-	volume.Name = manilaShare
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: manilaShare}}
 	volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "share"}
 	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: shareDriver, VolumeHandle: "x"}
 	credentials := secret(defaultNamespace, defaultSecret, nil)

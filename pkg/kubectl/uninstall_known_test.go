@@ -1,0 +1,105 @@
+package kubectl
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// labeledByUsers returns objects of users of all kinds of an installation: with its label, as Flux
+// sets it, with all labels, as in a copy, and with a name of ours, but not in our namespace.
+func labeledByUsers(c *installedCluster) (all []client.Object) {
+	c.Helper()
+	for _, ours := range c.all(c.Context()) {
+		if ours.Labels[partLabel] != partOf || slices.Contains(ownKinds(), ours.GroupVersionKind()) {
+			continue
+		}
+		add := func(namespace, name string, labels map[string]string) {
+			u := &unstructured.Unstructured{}
+			u.SetGroupVersionKind(ours.GroupVersionKind())
+			if u.SetName(name); ours.Namespace != "" {
+				u.SetNamespace(namespace)
+			}
+			u.SetLabels(maps.Clone(labels))
+			all = append(all, u)
+		}
+		alone := map[string]string{partLabel: partOf}
+		for _, labels := range []map[string]string{alone, ours.Labels} {
+			add(ours.Namespace, "mine-"+ours.Name, labels)
+			add("shop", "mine-"+ours.Name, labels)
+		}
+		if ours.Namespace != "" {
+			add("shop", ours.Name, alone)
+		}
+		if ours.Kind == "Secret" || ours.Kind == "ConfigMap" {
+			add("shop", ours.Name, ours.Labels)
+		}
+	}
+	for _, class := range []storagev1.StorageClass{
+		{ObjectMeta: metav1.ObjectMeta{Name: "cinder-sc"}, Provisioner: "cinder.csi.openstack.org"},
+		{ObjectMeta: metav1.ObjectMeta{Name: "copy"}, Provisioner: shareDriver},
+	} {
+		class.Parameters = map[string]string{"type": "gold"}
+		class.Labels = map[string]string{partLabel: partOf, instanceLabel: "openstack-manila"}
+		all = append(all, &class)
+	}
+	return unique(all)
+}
+
+func TestUninstallKeepsWhatUsersLabelAndCopy(t *testing.T) {
+	t.Parallel()
+	files := manifests(t)
+	const granted = "manila-csi-driver-reads-csi-manila-secrets"
+	labels := map[string]string{partLabel: partOf, instanceLabel: "openstack-manila"}
+	for i := range files {
+		if files[i].GetKind() == "ManilaDriver" {
+			assert.NilError(t, unstructured.SetNestedSlice(files[i].Object,
+				[]any{map[string]any{"name": "nightly", "type": "gold"}}, "spec", "classes"))
+		}
+	}
+	class := &storagev1.StorageClass{Provisioner: shareDriver}
+	class.Name, class.Labels = "nightly", labels
+	class.Parameters = map[string]string{"type": "gold"}
+	made := []client.Object{
+		class, newObject("rbac.authorization.k8s.io/v1", "Role", "grants", granted, labels),
+		newObject("v1", "ConfigMap", defaultNamespace, "cloud-conf",
+			map[string]string{partLabel: partOf, instanceLabel: "openstack-cinder"}),
+	}
+	for _, args := range []string{"", "manila", "cinder"} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			alone := newInstalledCluster(t, files, made...)
+			users := labeledByUsers(alone)
+			c := newInstalledCluster(t, files, append(users, made...)...)
+			for _, one := range []*installedCluster{alone, c} {
+				code, output := one.uninstall(strings.Fields(args)...)
+				assert.Assert(t, code == exitOK, output)
+			}
+			want := slices.DeleteFunc(alone.deleted, func(name string) bool { // they contain others now
+				return strings.HasPrefix(name, "Namespace ")
+			})
+			for _, name := range []string{
+				"ConfigMap cloud-conf", "StorageClass nightly", "Role " + granted,
+			} {
+				assert.Check(t, args != "" || slices.Contains(want, name), name)
+			}
+			slices.Sort(want)
+			slices.Sort(c.deleted)
+			assert.Check(t, is.DeepEqual(want, c.deleted))
+			left := c.left()
+			for _, o := range users {
+				name := o.GetObjectKind().GroupVersionKind().Kind + " " + o.GetNamespace() + "/" + o.GetName()
+				_, isClass := o.(*storagev1.StorageClass)
+				assert.Check(t, isClass || slices.Contains(left, name), name)
+			}
+		})
+	}
+}
