@@ -48,13 +48,22 @@ func (r *Release) Values() map[string]any { return merged(r.Chart.Values, r.Conf
 
 // Edited returns where the spec of an object differs from the manifest of the release.
 func (r *Release) Edited(kind, name string, spec any) []string {
-	for text := range strings.SplitSeq("\n"+r.Manifest, "\n---") {
-		var wanted unstructured.Unstructured
-		if yaml.Unmarshal([]byte(text), &wanted.Object) != nil ||
-			wanted.GetKind() != kind || wanted.GetName() != name {
-			continue
-		}
+	if wanted := r.object(kind, name); wanted != nil {
 		return differs(wanted.Object["spec"], spec, "")
+	}
+	return nil
+}
+
+// Contains returns whether an object is part of the release. Its marks may stay after that.
+func (r *Release) Contains(kind, name string) bool { return r.object(kind, name) != nil }
+
+func (r *Release) object(kind, name string) *unstructured.Unstructured {
+	for text := range strings.SplitSeq("\n"+r.Manifest, "\n---") {
+		var one unstructured.Unstructured
+		if yaml.Unmarshal([]byte(text), &one.Object) == nil && one.GetKind() == kind &&
+			one.GetName() == name {
+			return &one
+		}
 	}
 	return nil
 }

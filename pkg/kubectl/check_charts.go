@@ -76,27 +76,15 @@ func (s *session) releaseOf(
 	if name == "" {
 		return nil, nil
 	}
-	newest, revision, latest := (*charts.Release)(nil), 0, 0
-	for _, secret := range list[corev1.SecretList](ctx, s.guest, client.InNamespace(namespace),
-		client.MatchingLabels{"owner": "helm", "name": name}).Items {
-		one, err := charts.DecodeRelease(secret.Data["release"])
-		if err != nil {
-			return nil, err
-		}
-		latest = max(latest, one.Version)
-		if one.Info.Status == "deployed" && one.Version > revision {
-			newest, revision = one, one.Version
-		}
+	all, err := s.releasesOf(ctx, namespace, name)
+	if err != nil || len(all) == 0 || all[0].Info.Status != "deployed" {
+		return nil, err
 	}
-	if s.guest.hidden["Secrets"] {
-		return nil, fmt.Errorf("you may not read Secrets in namespace %s, which contain the values of "+
-			"release %s: use the permissions of an administrator", namespace, name)
-	}
-	if newest != nil && latest > revision {
+	if len(all) > 1 {
 		v.Remark(n.title, "The values are those of revision %d of Helm release %s, the last that was "+
-			"deployed; a later operation has not ended well", revision, name)
+			"deployed; a later operation has not ended well", all[0].Version, name)
 	}
-	return newest, nil
+	return all[0], nil
 }
 
 // addEdits names objects that differ from the manifest of their release.

@@ -1,6 +1,8 @@
 package kubectl
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/openstack-csi/csi-operator/pkg/charts"
 	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
@@ -162,19 +165,63 @@ func (c *cluster) definitions(d driver) string {
 	}
 }
 
+// releasesOf returns the records of a Helm release, by revision, from the last that was deployed.
+func (s *session) releasesOf(
+	ctx context.Context, namespace, name string,
+) (all []*charts.Release, _ error) {
+	for _, secret := range list[corev1.SecretList](ctx, s.guest, client.InNamespace(namespace),
+		client.MatchingLabels{"owner": "helm", "name": name}).Items {
+		one, err := charts.DecodeRelease(secret.Data["release"])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	if s.guest.hidden["Secrets"] {
+		return nil, fmt.Errorf("you may not read Secrets in namespace %s, which contain the values of "+
+			"release %s: use the permissions of an administrator", namespace, name)
+	}
+	slices.SortFunc(all, func(a, b *charts.Release) int { return cmp.Compare(a.Version, b.Version) })
+	for i, one := range slices.Backward(all) {
+		if one.Info.Status == "deployed" {
+			return all[i:], nil
+		}
+	}
+	return all, s.failed()
+}
+
 // restorer names what would restore the content of a Secret, "" for nothing, and what to do
-// instead.
-func (c *cluster) restorer(secret *corev1.Secret) (by, next string) {
-	if all := ownersOf(secret); len(all) > 0 && all[0].mark != releaseName {
-		return all[0].String(), "change the credentials in what it applies"
-	} else if len(all) > 0 {
-		return all[0].String(), all[0].command(`run helm upgrade %s "$CHART" --reset-then-reuse-values ` +
-			"--set-file=credentials.clouds=clouds.yaml")
+// instead. The marks of Helm stay on a Secret that a release does not contain any more.
+func (s *session) restorer(ctx context.Context, secret *corev1.Secret) (by, next string, _ error) {
+	isFree := false
+	if name := secret.Annotations[releaseName]; name != "" {
+		namespace := cmp.Or(secret.Annotations[releaseNamespace], secret.Namespace)
+		all, err := s.releasesOf(ctx, namespace, name)
+		if err != nil {
+			return "", "", err
+		}
+		isFree = s.hasNoRelease(ctx, namespace, name) || len(all) > 0 &&
+			!slices.ContainsFunc(all, func(r *charts.Release) bool {
+				return r.Contains("Secret", secret.Name)
+			})
 	}
-	if secret.Labels["app.kubernetes.io/managed-by"] == "Helm" {
-		return "Helm", "change the credentials with helm upgrade"
+	for _, o := range ownersOf(secret) {
+		switch {
+		case isFree && strings.Contains(o.mark, "helm"):
+		case o.mark != releaseName:
+			return o.String(), "change the credentials in what it applies", nil
+		default:
+			return o.String(), o.command(`run helm upgrade %s "$CHART" --reset-then-reuse-values ` +
+				"--set-file=credentials.clouds=clouds.yaml"), nil
+		}
 	}
-	return c.maker(secret), "change the credentials in what it reads"
+	by = s.guest.maker(secret)
+	if by == "Helm" && isFree {
+		return "", "", nil
+	} else if by == "Helm" {
+		return by, "change the credentials with helm upgrade", nil
+	}
+	return by, "change the credentials in what it reads", nil
 }
 
 // maker names the object or the program that has made a Secret for itself to update: its owner, a

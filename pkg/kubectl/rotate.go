@@ -145,7 +145,7 @@ func (r *rotation) prepare(ctx context.Context, args []string) error {
 			rootNamespace, backupSecret)
 	}
 	for _, source := range r.sources {
-		if err := r.check(source); err != nil {
+		if err := r.check(ctx, source); err != nil {
 			return err
 		}
 	}
@@ -153,9 +153,13 @@ func (r *rotation) prepare(ctx context.Context, args []string) error {
 }
 
 // check returns an error if others would overwrite the Secret, or could not read it.
-func (r *rotation) check(source *corev1.Secret) error {
+func (r *rotation) check(ctx context.Context, source *corev1.Secret) error {
 	name := source.Namespace + "/" + source.Name
-	if by, next := r.guest.restorer(source); by != "" {
+	by, next, err := r.restorer(ctx, source)
+	if err != nil {
+		return fmt.Errorf("whether Helm would restore Secret %s is unknown: %w", name, err)
+	}
+	if by != "" {
 		return fmt.Errorf("%s manages Secret %s, and would restore its content: %s", by, name, next)
 	}
 	if r.undo {

@@ -196,7 +196,10 @@ func TestRotationChangesNothing(t *testing.T) {
 	assert.NilError(t, unstructured.SetNestedField(plane.Object, "cloud",
 		"spec", "platform", "openstack", "identityRef", "name"))
 	ofHelm := withClouds(manilaNamespace, manilaSecret, old)
-	ofHelm.Annotations = map[string]string{"meta.helm.sh/release-name": "drivers"}
+	ofHelm.Annotations = map[string]string{releaseName: "drivers", releaseNamespace: "kube-system"}
+	inRelease := record(t, "drivers", 1, "deployed", map[string]any{
+		"manifest": "kind: Secret\nmetadata: {name: " + manilaSecret + "}",
+	})
 	foreignCA := bytes.Replace(old, []byte("    auth:"), []byte("    cacert: /ca.pem\n    auth:"), 1)
 	valid, ca := file(t, cloudsYAML("b")), file(t, newCA(t))
 	_, accepted := newCloud(t, simulator.Config{})
@@ -235,7 +238,7 @@ func TestRotationChangesNothing(t *testing.T) {
 			exitFailed, "in Secret clusters/cloud: follow",
 		},
 		"Secret of Helm": {
-			[]client.Object{ofHelm}, []string{valid}, exitFailed, "helm upgrade drivers",
+			[]client.Object{ofHelm, inRelease}, []string{valid}, exitFailed, "helm upgrade drivers",
 		},
 		"dry run": {
 			only,
@@ -291,7 +294,7 @@ func TestRotationRefusesWhatHasNoEffect(t *testing.T) {
 	}}}
 	written.ManagedFields[0].FieldsV1.SetRawBytes([]byte(`{"f:data":{".":{},"f:clouds.yaml":{}}}`))
 	on := &cluster{flavour: flavour.Kubernetes}
-	by, _ := on.restorer(&corev1.Secret{ObjectMeta: written}) // the fake client drops managed fields
+	by := on.maker(&corev1.Secret{ObjectMeta: written}) // the fake client drops managed fields
 	assert.Check(t, by == "vault-secrets-operator", by)
 	for says, test := range map[string]struct {
 		code  int

@@ -64,11 +64,11 @@ func (u *uninstallation) isGone(ctx context.Context, by owner) bool {
 }
 
 // hasNoRelease returns whether Helm has no record of a release, or only those of an ended one.
-func (u *uninstallation) hasNoRelease(ctx context.Context, namespace, name string) bool {
+func (s *session) hasNoRelease(ctx context.Context, namespace, name string) bool {
 	var records []object
 	for _, kind := range []string{"Secret", "ConfigMap"} {
 		list := listOf(schema.GroupVersionKind{Version: "v1", Kind: kind})
-		if u.guest.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{
+		if s.guest.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{
 			"owner": "helm", "name": name,
 		}) != nil {
 			return false
