@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -141,13 +142,30 @@ func (c *cluster) learn(o client.Object) {
 func (c *cluster) again(d driver) string {
 	switch {
 	case c.owner.name != "":
-		return c.owner.command(c.owner.again)
+		again := c.owner.command(c.owner.again)
+		if c.owner.mark == releaseName {
+			again += " --set=" + c.enabled(d)
+		}
+		return again
 	case c.found || c.onOpenShift():
 		return "Apply the manifests of the operator again"
 	}
 	return `Install it again as before; with Helm: helm install openstack-csi "$CHART" --namespace=` +
-		d.namespace + " --set=" + strings.ToLower(d.title) + ".enabled=true. What CHART is: " +
-		version.Page("docs/helm.md")
+		d.namespace + " --set=" + c.enabled(d) + ". What CHART is: " + version.Page("docs/helm.md")
+}
+
+// enabled returns the values of the one release for a driver, and for all that run without an
+// object.
+func (c *cluster) enabled(d driver) string {
+	var values []string
+	for _, one := range c.drivers() {
+		_, exists := c.served[one.name]
+		if one.name == d.name || !exists && slices.ContainsFunc(c.installed,
+			func(o appsv1.Deployment) bool { return o.Name == one.controller }) {
+			values = append(values, strings.ToLower(one.title)+".enabled=true")
+		}
+	}
+	return strings.Join(values, ",")
 }
 
 // definitions says how missing CustomResourceDefinitions of an operator come back, and then its
