@@ -27,8 +27,7 @@ type template struct {
 	revision int64
 	since    time.Time
 	pod      *corev1.PodTemplateSpec
-	// changed is when its object was last changed, such as its revision.
-	changed time.Time
+	changed  time.Time // of its object, such as its revision
 	// wanted is the specHash of the workload when it last got the template, "" if not known.
 	wanted string
 }
