@@ -29,11 +29,15 @@ func explainAttachment(
 	ctx context.Context, q question, a *storagev1.VolumeAttachment,
 ) *Explanation {
 	isLost := q.node(ctx, a.Spec.NodeName) == nil && !q.guest.hidden["Nodes"]
+	unserved := q.on(ctx, a.Spec.NodeName, q.systemOf(ctx, a.Spec.Attacher)).registrationLinks(ctx)
 	if a.Status.Attached && a.DeletionTimestamp == nil && !isLost {
-		return &Explanation{State: q.state(a, "attached"), Chain: append(only(OK, "the volume is "+
-			"attached to node %s", a.Spec.NodeName), q.uninstalled(ctx, a.Spec.Attacher)...)}
+		return &Explanation{State: q.state(a, "attached"), Chain: slices.Concat(only(OK, "the volume is "+
+			"attached to node %s", a.Spec.NodeName), q.uninstalled(ctx, a.Spec.Attacher), unserved)}
 	}
-	return &Explanation{State: q.state(a, "not attached"), Chain: q.stuck(ctx, *a)}
+	return &Explanation{
+		State: q.state(a, "not attached"),
+		Chain: judge(q.stuck(ctx, *a), func(meaning.Rank) []Link { return unserved }),
+	}
 }
 
 // attachments returns all VolumeAttachments, read once.
@@ -236,6 +240,9 @@ func (f *claimFacts) attachedLink(ctx context.Context, a storagev1.VolumeAttachm
 		l.Text += ", whose kubelet still uses it, although no pod that you may see does"
 		l = l.then("See why it cannot unmount it: the log of the kubelet of node %s; drain and restart "+
 			"the node if nothing else helps", name)
+		if why := causeOf(f.on(ctx, name, f.sys).registrationLinks(ctx)); why != nil {
+			l.Text, l.Next = l.Text+": "+why.Text, why.Next
+		}
 	default:
 		l = l.then("No pod that you may see uses it there, so it should be detached soon; up to 6m " +
 			"after the deletion of a pod")

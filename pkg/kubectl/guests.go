@@ -103,7 +103,7 @@ func (s *session) readGuest(
 	defer cancel()
 	o := *s.options
 	o.hostedControl = plane.GetNamespace()
-	there := &session{options: &o, management: &cluster{
+	there := &session{options: &o, systems: map[string]*system{}, management: &cluster{
 		WithWatch: s.guest.WithWatch, of: " of the management cluster", hidden: map[string]bool{},
 		logs: s.guest.logs,
 	}}

@@ -167,6 +167,8 @@ func newFake(types *runtime.Scheme) *fake.ClientBuilder {
 		WithTypeConverters(managedfields.NewDeducedTypeConverter())
 	return b.WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string {
 		return []string{string(o.(*corev1.Event).InvolvedObject.UID)}
+	}).WithIndex(&corev1.Pod{}, "status.phase", func(o client.Object) []string {
+		return []string{string(o.(*corev1.Pod).Status.Phase)}
 	}).WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
 		return []string{o.(*corev1.Pod).Spec.NodeName}
 	})

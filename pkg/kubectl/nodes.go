@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
@@ -38,20 +39,21 @@ func (s *session) attachedBy(ctx context.Context, driver string) map[string]int 
 	return attached
 }
 
-// registrationLinks returns a problem for each driver that the kubelet of the node does not know.
+// registrationLinks returns a problem for each driver that the kubelet of the node does not know,
+// or still knows although the DaemonSet excludes the node now.
 func (f *podFacts) registrationLinks(ctx context.Context) (links []Link) {
-	if f.csiNode == nil {
+	if f.node == "" {
 		return nil
 	}
 	for _, sys := range f.used {
-		registered := slices.ContainsFunc(f.csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
-			return d.Name == sys.of.name
-		})
+		registered := f.csiNode == nil || slices.ContainsFunc(f.csiNode.Spec.Drivers,
+			func(d storagev1.CSINodeDriver) bool { return d.Name == sys.of.name })
 		plugin := f.nodePlugin(sys.of.nodes[0])
 		switch {
-		case registered:
-		case plugin == nil:
+		case plugin == nil && (!registered ||
+			!f.guest.hidden["Pods"] && f.excluded(ctx, sys, sys.of.nodes[0]).why != ""):
 			links = append(links, f.pluginless(ctx, sys, sys.of.nodes[0]))
+		case registered:
 		case isReady(plugin):
 			links = append(links, linkf(Problem, "driver %s is not registered with the kubelet of node "+
 				"%s, although its pod runs there", sys.of.name, f.node).
@@ -64,8 +66,7 @@ func (f *podFacts) registrationLinks(ctx context.Context) (links []Link) {
 	return links
 }
 
-// pluginless says why no pod of a DaemonSet of a driver runs on the node. The DaemonSet tolerates
-// what Kubernetes itself marks.
+// pluginless says why no pod of a DaemonSet of a driver runs on the node.
 func (f *podFacts) pluginless(ctx context.Context, sys *system, name string) Link {
 	l := linkf(Problem, "driver %s does not run on node %s", sys.of.name, f.node).
 		then("Run: kubectl openstack-csi why daemonset/%s", name)
@@ -80,22 +81,61 @@ func (f *podFacts) pluginless(ctx context.Context, sys *system, name string) Lin
 		l.Text, l.Next, l.Runbook = l.Text+": "+strings.TrimRight(why.Text, "."), why.Next, why.Runbook
 		return l
 	}
-	node := f.session.node(ctx, f.node)
-	for _, set := range sys.nodes {
-		if set.Name != name || node == nil {
-			continue
-		}
-		bare := node.DeepCopy()
-		bare.Spec.Unschedulable = false
-		bare.Spec.Taints = slices.DeleteFunc(bare.Spec.Taints, isCondition)
-		plugin := &podFacts{session: f.session, pod: &corev1.Pod{Spec: set.Spec.Template.Spec}}
-		plugin.setting = f.guest.setting("pods.node.%s", sys.of.name)
-		if bar := plugin.barred(bare); bar.why != "" {
-			l.Text += ", which " + bar.why
-			l = l.then("%s", bar.next)
-		}
+	if bar := f.excluded(ctx, sys, name); bar.why != "" {
+		l.Text += ", which " + bar.why
+		l = l.then("%s", bar.next)
 	}
 	return l
+}
+
+// excluded returns why a DaemonSet of a driver starts no pod on the node. The DaemonSet tolerates
+// what Kubernetes itself marks.
+func (f *podFacts) excluded(ctx context.Context, sys *system, name string) bar {
+	node := f.session.node(ctx, f.node)
+	i := slices.Index(namesOf(sys.nodes), name)
+	if node == nil || i < 0 {
+		return bar{}
+	}
+	bare := node.DeepCopy()
+	bare.Spec.Unschedulable = false
+	bare.Spec.Taints = slices.DeleteFunc(bare.Spec.Taints, isCondition)
+	plugin := &podFacts{session: f.session, pod: &corev1.Pod{Spec: sys.nodes[i].Spec.Template.Spec}}
+	plugin.setting = f.guest.setting("pods.node.%s", sys.of.name)
+	return plugin.barred(bare)
+}
+
+// addStranded adds a problem for each node where a waiting pod uses a volume of a driver that
+// excludes the node. Other excluded nodes are as somebody wants them.
+func (s *session) addStranded(
+	ctx context.Context, volumes []corev1.PersistentVolume, report *Status,
+) {
+	of := map[string]*system{} // by claim
+	for i, v := range volumes {
+		if c := v.Spec.ClaimRef; c != nil {
+			of[c.Namespace+"/"+c.Name] = s.systems[driverOf(&volumes[i])]
+		}
+	}
+	known := map[string]bool{}
+	for _, pod := range list[corev1.PodList](ctx, s.guest,
+		client.MatchingFields{"status.phase": string(corev1.PodPending)}).Items {
+		for _, v := range pod.Spec.Volumes {
+			f := &podFacts{session: s, node: pod.Spec.NodeName}
+			sys := of[pod.Namespace+"/"+claimName(&pod, v)]
+			if sys == nil || known[sys.of.name+f.node] {
+				continue
+			}
+			known[sys.of.name+f.node] = true
+			if f.excluded(ctx, sys, sys.of.nodes[0]).why == "" {
+				continue
+			}
+			for _, l := range s.on(ctx, f.node, sys).registrationLinks(ctx) {
+				report.find(sys.of.title, diagnosis.Finding{
+					Severity: Problem, Type: "Storage", Next: l.Next,
+					Message: "pod " + pod.Namespace + "/" + pod.Name + " cannot start: " + l.Text,
+				})
+			}
+		}
+	}
 }
 
 // isCondition returns whether Kubernetes itself has set a taint.
@@ -118,8 +158,7 @@ func remover(t corev1.Taint) string {
 
 // registered says what is wrong with a driver on a node.
 func (s *session) registered(ctx context.Context, node string, sys *system) []Link {
-	f := &podFacts{session: s, node: node, used: []*system{sys}}
-	f.addDrivers(ctx)
+	f := s.on(ctx, node, sys)
 	links := f.registrationLinks(ctx)
 	for i, l := range links {
 		links[i].Text = strings.Replace(l.Text, " on node "+node, " there", 1)

@@ -86,6 +86,16 @@ func claimName(pod *corev1.Pod, v corev1.Volume) string {
 	return ""
 }
 
+// on returns what is known about a driver on a node.
+func (s *session) on(ctx context.Context, node string, sys *system) *podFacts {
+	f := &podFacts{session: s, node: node}
+	if sys != nil {
+		f.used = []*system{sys}
+		f.addDrivers(ctx)
+	}
+	return f
+}
+
 // addDrivers adds the pods of the used drivers on the node of the pod.
 func (f *podFacts) addDrivers(ctx context.Context) {
 	f.csiNode = find(ctx, f.guest, "", f.node, &storagev1.CSINode{})

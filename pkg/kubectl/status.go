@@ -127,7 +127,8 @@ func (s *session) newStatus() *Status {
 func (s *session) status(ctx context.Context, chosen []driver) (*Status, error) {
 	report := s.newStatus()
 	for _, d := range chosen {
-		if sys := s.system(ctx, d); sys != nil {
+		s.systems[d.name] = s.system(ctx, d)
+		if sys := s.systems[d.name]; sys != nil {
 			report.add(sys, list[v1alpha1.CSIAddonsNodeList](ctx, s.guest,
 				client.InNamespace(d.namespace)).Items)
 			report.warn(d.title, s.doubleDefault(ctx, d)...)
@@ -230,6 +231,7 @@ const isDefault = "storageclass.kubernetes.io/is-default-class"
 // addVolumes adds a warning for PersistentVolumes whose deletion fails.
 func (s *session) addVolumes(ctx context.Context, chosen []driver, report *Status) {
 	volumes := list[corev1.PersistentVolumeList](ctx, s.guest).Items
+	s.addStranded(ctx, volumes, report)
 	for _, d := range chosen {
 		var undeleted []string
 		for i, v := range volumes {
