@@ -56,8 +56,8 @@ func (v *Values) AddClasses(kind choice.Kind, classes []storagev1.StorageClass) 
 	}
 }
 
-// entryOf returns the entry of the choices for a class, and what has no equal. It has no name if
-// the operator itself names the class of the type so.
+// entryOf returns the entry of the choices for a class, without a name that the operator gives the
+// type itself, and what has no equal.
 func entryOf(kind choice.Kind, class *storagev1.StorageClass) (entry map[string]any, other string) {
 	entry = map[string]any{}
 	if kind == choice.Manila {

@@ -110,8 +110,8 @@ func TestEntriesOfClassesAreAccepted(t *testing.T) {
 			_, isNamed := entries[0].(map[string]any)["name"]
 			assert.Check(t, is.Equal(isNamed, !isOwn), name)
 			isKept := strings.Contains(remarks, "keep it when you remove the release")
-			assert.Check(t,
-				is.Equal(isKept, class.Name != "own" && (isNamed || kind == choice.Cinder)), name)
+			mustExist := class.Name != "own" && (isNamed || kind == choice.Cinder)
+			assert.Check(t, is.Equal(isKept, mustExist), name)
 		}
 		// As no cluster has them: several of a name.
 		_, remarks := entriesOf(t, kind, all[:50]...)

@@ -14,6 +14,7 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
+	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // driver contains the names of the objects of a driver. A test compares them with the manifests.
@@ -33,6 +34,14 @@ type driver struct {
 	// loginSecret is the Secret that the driver reads, loginOf its data for a login, without the CA.
 	loginSecret string
 	loginOf     func(*clouds.Login) map[string]string
+}
+
+// service returns the service of OpenStack of a driver, and what that stores: volume or share.
+func (d *driver) service() (of openstack.Service, thing string) {
+	if d.kind == choice.Cinder {
+		return openstack.Cinder(), "volume"
+	}
+	return openstack.Manila(), "share"
 }
 
 // drivers returns the drivers with the names that they have on OpenShift.

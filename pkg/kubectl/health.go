@@ -9,9 +9,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/fault"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/openstack/shares"
 )
@@ -165,10 +168,78 @@ func (c *cloud) find(
 // storedLinks says what is wrong with the volume of a PersistentVolume in OpenStack.
 func (s *session) storedLinks(ctx context.Context, v *corev1.PersistentVolume) []Link {
 	a, links := s.inOpenStack(ctx, v)
-	if a == nil || a.link() == nil {
+	if a == nil {
 		return links
 	}
-	return append(s.cloud.examine(ctx, []*ailment{a}), *a.link())
+	return s.told(ctx, a)
+}
+
+// told says what is wrong with what OpenStack stores, nil if nothing is.
+func (s *session) told(ctx context.Context, a *ailment) []Link {
+	if a.link() == nil {
+		return nil
+	}
+	links, l := s.cloud.examine(ctx, []*ailment{a}), *a.link() // with the message
+	if l.State != Problem {
+		l.rank = meaning.Consequence // it may end itself
+	}
+	return append(links, l)
+}
+
+// createdLinks says what is wrong with what OpenStack has for a claim without a PersistentVolume.
+func (f *claimFacts) createdLinks(ctx context.Context) []Link {
+	if f.sys == nil || f.cloud.clouds == "" {
+		return nil
+	} else if refused := f.reach(ctx); refused != nil {
+		return refused
+	}
+	all, err := f.cloud.list(ctx, f.sys.of, f.clusterID(ctx, f.sys.of), &contents{})
+	if err != nil {
+		return []Link{also(failure(err))}
+	}
+	for id, one := range all {
+		if one.name == f.provisioning().names[fault.PV] {
+			return f.told(ctx, f.ailmentOf(&f.sys.of, id, nil, one, true))
+		}
+	}
+	return nil
+}
+
+// cloudLinks says what is wrong with the snapshot in OpenStack.
+func (f *snapshotFacts) cloudLinks(ctx context.Context) []Link {
+	if f.sys == nil || f.cloud.clouds == "" || f.content == nil {
+		return nil
+	}
+	of := ptr.Deref(f.content.Spec.Source.VolumeHandle, "")
+	if refused := f.reach(ctx); refused != nil {
+		return refused
+	} else if of == "" {
+		return only(NotVisible, "the snapshot in OpenStack: VolumeSnapshotContent %s names no volume",
+			f.content.Name)
+	}
+	service, _ := f.sys.of.service()
+	all, err := f.cloud.client.Snapshots(ctx, service, of)
+	if err != nil {
+		return []Link{also(failure(err))}
+	}
+	found := openstack.Volume{ID: f.handle()}
+	i := slices.IndexFunc(all, func(one openstack.Volume) bool {
+		if found.ID == "" { // as csi-snapshotter names it
+			return one.Name == "snapshot-"+string(f.content.Spec.VolumeSnapshotRef.UID)
+		}
+		return one.ID == found.ID
+	})
+	if i >= 0 {
+		found = all[i]
+	} else if found.ID == "" { // it was not created
+		return nil
+	}
+	a := f.ailmentOf(&f.sys.of, found.ID, nil, storedVolume(found), i >= 0)
+	a.service += " snapshot"
+	if a.use = usedVolume; f.snapshot.DeletionTimestamp != nil || f.left {
+		a.use = releasedVolume
+	}
+	return f.told(ctx, a)
 }
 
 // examine adds messages about what has failed, and the states of servers. It returns why something
@@ -179,7 +250,8 @@ func (c *cloud) examine(ctx context.Context, ailing []*ailment) (links []Link) {
 	} {
 		ids := map[string]bool{}
 		for _, a := range ailing {
-			if class, _, _ := a.row(); a.service == title && class == classFailed && a.trouble == "" {
+			class, _, _ := a.row()
+			if strings.HasPrefix(a.service, title) && class == classFailed && a.trouble == "" {
 				ids[a.id] = true
 			}
 		}
@@ -191,7 +263,7 @@ func (c *cloud) examine(ctx context.Context, ailing []*ailment) (links []Link) {
 			links = append(links, linkf(NotVisible, "%v", err))
 		}
 		for _, a := range ailing {
-			if a.service == title {
+			if strings.HasPrefix(a.service, title) {
 				a.message = strings.Join(strings.Fields(said[a.id]), " ")
 			}
 		}

@@ -46,8 +46,8 @@ type Link struct {
 	// said is the end of Text that another component wrote, which is shortened first. cause is what
 	// it wrote, also if Text says what that means.
 	said, cause string
-	// node and quota are those that the error names.
-	node, quota string
+	// node, quota and share are those that the error names, and status is that of the share.
+	node, quota, share, status string
 	// missing is the name of the object that the API server does not have.
 	missing string
 }

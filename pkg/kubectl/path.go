@@ -115,6 +115,7 @@ func (w work) error(reason, text string) Link {
 	l := linkf(Problem, "%s: %s", w.fails, why)
 	l.Next, l.Runbook, l.rank, l.topic = means.Next, w.runbook, means.Rank, means.Topic
 	l.node, l.quota = names[fault.Node], means.Quota
+	l.share, l.status = names[fault.Failed], names[fault.Status]
 	if means.Stops == "" {
 		l.said = why
 	}

@@ -8,11 +8,9 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/csiaddons/driver/source"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/kubectl/meaning"
-	"github.com/openstack-csi/csi-operator/pkg/openstack"
 )
 
 // volumeQuestion is about a PersistentVolume.
@@ -90,14 +88,16 @@ func (f *volumeQuestion) path(ctx context.Context) []step {
 
 // hiddenSnapshots returns a problem for snapshots in OpenStack, which no VolumeSnapshot shows.
 func (f *volumeQuestion) hiddenSnapshots(ctx context.Context) []Link {
-	service, command := openstack.Cinder(), "openstack volume snapshot delete "
 	d := f.guest.findDriver(driverOf(f.volume))
 	if d == nil || f.reach(ctx) != nil { // the step before has said why
 		return nil
-	} else if d.kind == choice.Manila {
-		service, command = openstack.Manila(), "openstack share snapshot delete "
 	}
-	found, err := f.cloud.client.Snapshots(ctx, service, f.handle)
+	service, thing := d.service()
+	snapshots, err := f.cloud.client.Snapshots(ctx, service, f.handle)
+	var found []string
+	for _, one := range snapshots {
+		found = append(found, one.ID)
+	}
 	switch {
 	case err != nil:
 		return []Link{also(failure(err))}
@@ -106,7 +106,8 @@ func (f *volumeQuestion) hiddenSnapshots(ctx context.Context) []Link {
 	}
 	return []Link{linkf(Problem, "OpenStack keeps volume %s while it has snapshots without a "+
 		"VolumeSnapshot: %s", f.handle, diagnosis.List(found)).
-		then("Yours: if nobody needs their data, %s", command+strings.Join(found, " "))}
+		then("Yours: if nobody needs their data, openstack %s snapshot delete %s", thing,
+			strings.Join(found, " "))}
 }
 
 // errorLinks returns the errors of the deletion.

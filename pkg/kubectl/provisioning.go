@@ -92,6 +92,12 @@ func (f *claimFacts) provisionErrors(ctx context.Context) []Link {
 			f.class.Parameters["availability"] == "" && len(f.class.AllowedTopologies) == 0 {
 			own[i] = l.then("%s", f.otherZone())
 		}
+		if l.share != "" && f.sys != nil {
+			a := f.ailmentOf(&f.sys.of, l.share, nil, stored{status: l.status}, true)
+			if class, _, steps := a.row(); class == classFailed {
+				own[i] = l.then("%s%s%s, and the driver creates it again", l.Next, thenStep, a.steps(steps))
+			}
+		}
 		if l.topic != meaning.Zone || l.node == "" || l.State != Problem || f.sys == nil {
 			continue
 		}
@@ -119,7 +125,7 @@ func (f *claimFacts) otherZone() string {
 
 // provisionLinks says why no volume has been created.
 func (f *claimFacts) provisionLinks(ctx context.Context) []Link {
-	own, _ := best(append(f.typeLinks(), f.provisionErrors(ctx)...))
+	own, _ := best(slices.Concat(f.typeLinks(), f.createdLinks(ctx), f.provisionErrors(ctx)))
 	links := f.sys.judge(f.addUnknown(own), diagnosis.Provisioner)
 	if causeOf(links) == nil {
 		links = append(links, f.requestLink())

@@ -215,10 +215,7 @@ func (s *session) portions(
 	isCounted := func(id, what string) bool {
 		return (kind == "" || known[id] == kind) && (counts == gigabytes || counts == what)
 	}
-	thing := "share" // whose snapshots have a quota of their own
-	if d.kind == choice.Cinder {
-		thing = "volume"
-	}
+	_, thing := d.service() // snapshots of shares have a quota of their own
 	visit(ctx, s.guest, &corev1.PersistentVolumeList{}, func(v *corev1.PersistentVolume) {
 		if served := source.Of(v); served != nil && served.Driver == d.name {
 			known[served.VolumeHandle] = types[v.Spec.StorageClassName]

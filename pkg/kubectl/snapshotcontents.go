@@ -90,16 +90,17 @@ func (f *snapshotFacts) contentLinks(context.Context) []Link {
 }
 
 // leftLinks explains a content whose snapshot is gone.
-func (f *snapshotFacts) leftLinks(context.Context) []Link {
+func (f *snapshotFacts) leftLinks(ctx context.Context) []Link {
 	of := f.snapshot.Namespace + "/" + f.snapshot.Name
 	if f.content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain {
 		return []Link{linkf(Problem, "its VolumeSnapshot %s is gone, and the deletion policy Retain "+
 			"keeps it and the snapshot%s", of, f.inOpenStack()).then("Import it: create a " +
 			"VolumeSnapshotContent with this snapshotHandle; or delete both, here and in OpenStack")}
 	}
-	return append(f.sys.judge(f.errorLinks("its VolumeSnapshot "+of+" is gone, and it cannot be "+
-		"deleted"), diagnosis.Snapshotter), linkf(Progress, "its VolumeSnapshot %s is gone, and nothing "+
-		"has deleted it", of).then("Delete it, or see the log of the snapshot controller"))
+	fails := "its VolumeSnapshot " + of + " is gone, and it cannot be deleted"
+	return append(f.sys.judge(f.errorLinks(ctx, fails), diagnosis.Snapshotter), linkf(Progress,
+		"its VolumeSnapshot %s is gone, and nothing has deleted it", of).
+		then("Delete it, or see the log of the snapshot controller"))
 }
 
 // doubleDefault says that a driver has, or will have with that of its operator, several default

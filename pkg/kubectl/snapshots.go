@@ -131,7 +131,8 @@ func (f *snapshotFacts) path() []step {
 	case f.left:
 		return []step{{name: "released", why: f.leftLinks}}
 	case ptr.Deref(f.status.ReadyToUse, false) && !f.isContentDeleted():
-		return []step{{done: true, ok: only(OK, "the snapshot is ready to use%s", f.inOpenStack())}}
+		ready := only(OK, "the snapshot is ready to use%s", f.inOpenStack())
+		return []step{{done: true, ok: ready}, {name: "stored", why: f.cloudLinks}}
 	}
 	return []step{
 		{name: "processed", done: !ignored, why: func(context.Context) []Link {
@@ -154,8 +155,8 @@ func (f *snapshotFacts) path() []step {
 			name: "class", done: f.static() != "" || class.State != Problem, ok: []Link{class},
 			why: because(class),
 		},
-		{name: "created", why: func(context.Context) []Link {
-			links := f.sys.judge(f.errorLinks("no snapshot can be created"), diagnosis.Snapshotter)
+		{name: "created", why: func(ctx context.Context) []Link {
+			links := f.sys.judge(f.errorLinks(ctx, "no snapshot can be created"), diagnosis.Snapshotter)
 			if f.content == nil {
 				return append(links, linkf(Progress, "no VolumeSnapshotContent exists yet").
 					then("The log of the snapshot controller says more"))
@@ -166,8 +167,10 @@ func (f *snapshotFacts) path() []step {
 	}
 }
 
-// errorLinks returns the errors of the snapshot and of its content, or else its events.
-func (f *snapshotFacts) errorLinks(fails string) (links []Link) {
+// errorLinks returns what is wrong with the snapshot in OpenStack, the errors of it and of its
+// content, and its events.
+func (f *snapshotFacts) errorLinks(ctx context.Context, fails string) []Link {
+	links := f.cloudLinks(ctx)
 	w := work{
 		fails: fails + f.of(), since: f.snapshot.CreationTimestamp.Time, knows: f.sys.knows(),
 		runbook: runbookOperations,
@@ -214,9 +217,9 @@ func (f *snapshotFacts) of() string {
 func (f *snapshotFacts) deletion() []step {
 	return []step{
 		{name: "unused", why: f.restoredLinks},
-		{name: "deleted", done: f.content == nil, why: func(context.Context) []Link {
+		{name: "deleted", done: f.content == nil, why: func(ctx context.Context) []Link {
 			fails := strings.TrimSpace("OpenStack does not delete snapshot " + f.handle())
-			links := f.sys.judge(f.errorLinks(fails), diagnosis.Snapshotter)
+			links := f.sys.judge(f.errorLinks(ctx, fails), diagnosis.Snapshotter)
 			return append(links, linkf(Progress, "%s yet (VolumeSnapshotContent %s)", fails,
 				f.content.Name).then("%s", f.sys.knows()))
 		}},

@@ -20,7 +20,7 @@ type ailment struct {
 
 	// trouble is what is so beside the status: missing, elsewhere, nodeless, leaving, silent, or "".
 	trouble string
-	// service is the title of a driver, and id that of the volume or share.
+	// service is the title of a driver, with snapshot for one, and id that of the volume or share.
 	service, id string
 	// pv, va and node are the names of its objects, "" if there are none.
 	pv, va, node string
@@ -83,8 +83,8 @@ func (a *ailment) link() *Link {
 	case class == classPassing:
 		state = Warning
 	}
-	thing := map[bool]string{true: "share ", false: "volume "}[a.service == "Manila"]
-	l := linkf(state, "%s%s %s", thing, a.id, a.filled(says))
+	thing := map[string]string{"Manila": "share ", "Cinder": "volume "}[a.service]
+	l := linkf(state, "%s%s %s", cmp.Or(thing, "snapshot "), a.id, a.filled(says))
 	switch {
 	case a.since > 0:
 		l.Text += " for " + duration.HumanDuration(a.since)
@@ -98,7 +98,8 @@ func (a *ailment) link() *Link {
 	if a.trouble == "" {
 		l.Detail = "status " + a.status + " in OpenStack"
 	}
-	return new(l.then("%s", a.steps(steps)))
+	said := a.steps(steps)
+	return new(l.then("%s", strings.ToUpper(said[:1])+said[1:]))
 }
 
 // thenStep is between two steps.
@@ -116,8 +117,7 @@ func (a *ailment) steps(text string) string {
 		}
 		all = append(all, what)
 	}
-	said := strings.Join(all, thenStep)
-	return strings.ToUpper(said[:1]) + said[1:]
+	return strings.Join(all, thenStep)
 }
 
 func (a *ailment) filled(text string) string {
@@ -125,7 +125,11 @@ func (a *ailment) filled(text string) string {
 	if a.server != "" {
 		rest = "in-use"
 	}
-	return strings.NewReplacer("{id}", a.id, "{status}", a.status, "{rest}", rest,
-		"{server}", cmp.Or(a.server, "ID"), "{attachment}", cmp.Or(a.attachment, "ID"), "{pv}", a.pv,
-		"{va}", a.va, "{node}", a.node).Replace(text)
+	set, worker := "openstack volume snapshot set --state", "cinder-volume"
+	if strings.HasPrefix(a.service, "Manila") {
+		set, worker = "openstack share snapshot set --status", "manila-share"
+	}
+	return strings.NewReplacer("{id}", a.id, "{status}", a.status, "{rest}", rest, "{set}", set,
+		"{worker}", worker, "{server}", cmp.Or(a.server, "ID"), "{pv}", a.pv, "{va}", a.va,
+		"{attachment}", cmp.Or(a.attachment, "ID"), "{node}", a.node).Replace(text)
 }

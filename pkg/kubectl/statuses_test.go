@@ -30,6 +30,14 @@ func ailments(t *testing.T) (all []*ailment) {
 	} {
 		lines += "Manila\t" + status + "\n"
 	}
+	// SnapshotStatus of Cinder, and what Manila sets.
+	for _, status := range []string{
+		missing, "available", "creating", "deleting", "deleted", "error", "error_deleting", "restoring",
+	} {
+		lines += "Cinder snapshot\t" + status + "\nManila snapshot\t" + status + "\n"
+	}
+	lines += "Cinder snapshot\tunmanaging\nCinder snapshot\tbacking-up\n" +
+		"Manila snapshot\tmanage_error\nManila snapshot\tmanage_starting\n"
 	for line := range strings.Lines(lines) {
 		service, status, found := strings.Cut(strings.TrimSpace(line), "\t")
 		if !found {
@@ -54,7 +62,7 @@ func ailments(t *testing.T) (all []*ailment) {
 func TestEachStatusIsJudged(t *testing.T) {
 	t.Parallel()
 	administrators := regexp.MustCompile(`--(state|status|detached) `)
-	deletes := regexp.MustCompile(`openstack (volume|share) delete`)
+	deletes := regexp.MustCompile(`openstack (volume|share)( snapshot)? delete`)
 	all := ailments(t)
 	assert.Assert(t, len(all) > 800, len(all))
 	for _, a := range all {

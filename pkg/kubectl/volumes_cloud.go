@@ -23,8 +23,9 @@ import (
 // sharedID is the cluster ID of the charts of cloud-provider-openstack, the same in all clusters.
 const sharedID = "kubernetes"
 
-// stored is a volume or a share. It is ours if the driver of this cluster created it. The server is
-// the last one that it is attached to, and changed the time of its last change, zero for a share.
+// stored is a volume, a share or a snapshot. It is ours if the driver of this cluster created it.
+// The server is the last one that it is attached to, and changed the time of its last change, zero
+// in Manila.
 type stored struct {
 	name, status, server, attachment string
 
@@ -34,7 +35,7 @@ type stored struct {
 	ours        bool
 }
 
-// storedVolume returns a volume of Cinder, without its metadata.
+// storedVolume returns a volume of Cinder or a snapshot, without its metadata.
 func storedVolume(v openstack.Volume) stored {
 	one := stored{
 		name: v.Name, status: v.Status, gibibytes: v.Size, attachments: v.Attachments,
@@ -90,20 +91,20 @@ func (v *volumeList) contents(ctx context.Context, s *session) (*contents, error
 }
 
 // list returns what OpenStack stores for a driver, by ID.
-func (v *volumeList) list(
+func (c *cloud) list(
 	ctx context.Context, d driver, cluster string, in *contents,
 ) (map[string]stored, error) {
 	all := map[string]stored{}
 	if d.kind == choice.Cinder {
 		key := d.name + "/cluster"
-		return all, v.client.Volumes(ctx, func(one openstack.Volume) {
+		return all, c.client.Volumes(ctx, func(one openstack.Volume) {
 			found := storedVolume(one)
 			found.ours = one.Metadata[key] == cluster
 			all[one.ID] = found
 		})
 	}
 	var err error
-	if in.shares, err = shares.New(ctx, v.client); err != nil {
+	if in.shares, err = shares.New(ctx, c.client); err != nil {
 		return nil, err
 	}
 	listed, err := in.shares.List(ctx, shares.ClusterKey, cluster)

@@ -128,8 +128,8 @@ func newWhyCommand(o *options) *cobra.Command {
 		Use:   "why KIND/NAME",
 		Short: "Explain why an object waits: each link from the object to the cloud",
 		Long: "Explain why an object waits: each link from the object to the cloud. Kinds: " + kinds +
-			". The ClusterRole openstack-csi-viewer is enough. With --clouds also what OpenStack has left " +
-			"for a claim that a quota stops.",
+			". The ClusterRole openstack-csi-viewer is enough. With --clouds also what OpenStack says " +
+			"about it, and has left for a claim that a quota stops.",
 		Example: "  kubectl openstack-csi why pvc/data -n shop\n" +
 			"  kubectl openstack-csi why maniladriver/nfs.manila.csi.openstack.org\n" +
 			"  kubectl openstack-csi why clustercsidriver/manila.csi.openstack.org  # on OpenShift",

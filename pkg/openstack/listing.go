@@ -130,7 +130,8 @@ func (c *Client) VolumeTypes(ctx context.Context) ([]Type, error) {
 	return pages(ctx, c, Cinder(), list[foundType, Type]{"types?", id, foundType.convert})
 }
 
-// Volume is a volume of Cinder. Its fields are from the cloud; the ID is safe in URLs and messages.
+// Volume is a volume of Cinder, or a snapshot. Its fields are from the cloud; the ID of a volume is
+// safe in URLs and messages.
 type Volume struct {
 	ID, Name, Status string
 	// Size is in GiB.

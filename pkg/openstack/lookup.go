@@ -64,13 +64,14 @@ func lacksObject(err error) bool {
 		answer.Fault.Code == http.StatusNotFound
 }
 
-// Snapshots returns the IDs of the snapshots of a volume of Cinder or a share of Manila.
-func (c *Client) Snapshots(ctx context.Context, service Service, of string) ([]string, error) {
+// Snapshots returns the snapshots of a volume of Cinder or a share of Manila.
+func (c *Client) Snapshots(ctx context.Context, service Service, of string) ([]Volume, error) {
 	var answer struct {
 		Snapshots []struct {
-			ID     string `json:"id"`
-			Volume string `json:"volume_id"`
-			Share  string `json:"share_id"`
+			Volume
+
+			VolumeID string `json:"volume_id"`
+			ShareID  string `json:"share_id"`
 		} `json:"snapshots"`
 	}
 	path := "snapshots?volume_id=" + of
@@ -80,10 +81,10 @@ func (c *Client) Snapshots(ctx context.Context, service Service, of string) ([]s
 	err := c.call(ctx, service, func(endpoint *gophercloud.ServiceClient) error {
 		return read(ctx, endpoint, path, &answer)
 	})
-	var found []string
+	var found []Volume
 	for _, one := range answer.Snapshots {
-		if one.Volume == of || one.Share == of {
-			found = append(found, one.ID)
+		if one.VolumeID == of || one.ShareID == of {
+			found = append(found, one.Volume)
 		}
 	}
 	return found, err

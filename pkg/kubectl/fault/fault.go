@@ -100,6 +100,7 @@ const (
 	Volume   Noun = "volume"
 	Volumes  Noun = "volumes"
 	Share    Noun = "share"
+	Failed   Noun = "failed"
 	Snapshot Noun = "snapshot"
 	Claim    Noun = "claim"
 	Node     Noun = "node"

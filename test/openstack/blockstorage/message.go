@@ -4,11 +4,15 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 )
 
-// SetStatus changes the status of a volume, as an administrator or a manager does, and adds
-// messages that say why.
+// SetStatus changes the status of a volume or snapshot, as an administrator or a manager does, and
+// adds messages that say why.
 func (s *Service) SetStatus(volumeID, status string, reasons ...rest.Reason) error {
 	s.config.Worker.Lock()
 	defer s.config.Worker.Unlock()
+	if snapshot, err := s.snapshots.Find(volumeID); err == nil {
+		snapshot.Set(status)
+		return s.messages.Add(snapshot.Base(), reasons...)
+	}
 	volume, err := s.volumes.Find(volumeID)
 	if err != nil {
 		return err

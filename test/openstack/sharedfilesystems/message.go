@@ -4,13 +4,26 @@ import (
 	"github.com/openstack-csi/csi-operator/test/openstack/rest"
 )
 
-// SetStatus changes the status of a share, as an administrator or a manager does, and adds messages
-// that say why.
+// SetStatus changes the status of a share or a snapshot, as an administrator or a manager does, and
+// adds messages to a share that say why.
 func (s *Service) SetStatus(shareID, status string, reasons ...rest.Reason) error {
+	if s.setSnapshot(shareID, status) {
+		return nil
+	}
 	return s.change(shareID, func(share *Share) error {
 		share.Set(status)
 		return s.messages.Add(share.Base(), reasons...)
 	})
+}
+
+func (s *Service) setSnapshot(id, status string) (found bool) {
+	s.config.Worker.Lock()
+	defer s.config.Worker.Unlock()
+	snapshot, err := s.snapshots.Find(id)
+	if err == nil {
+		snapshot.Set(status)
+	}
+	return err == nil
 }
 
 // SetCopies changes the statuses of the replicas and migration copies of a share.
