@@ -74,8 +74,12 @@ func (c *cloud) quotas(
 		slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(rest[a], rest[b]) })
 	}
 	if len(full) > 0 {
-		links = append(links, linkf(Warning, "quotas of %s in the OpenStack project that are nearly "+
-			"full: %s", d.title, diagnosis.List(full)))
+		are := "nearly full"
+		if rest[full[0]] <= 0 {
+			are = "full, or nearly"
+		}
+		links = append(links, linkf(Warning, "quotas of %s in the OpenStack project that are %s: %s",
+			d.title, are, diagnosis.List(full)))
 	}
 	if len(left) > 0 {
 		links = append(links, linkf(OK, "quotas of %s: %s", d.title, diagnosis.List(left)))
@@ -130,9 +134,10 @@ func (f *claimFacts) quotaLinks(ctx context.Context, chain []Link) []Link {
 	return slices.Concat([]Link{asked}, links, f.fillLinks(ctx, f.sys.of, nil, used, full))
 }
 
-// portions are what a driver stores in OpenStack, in GiB, by who uses it.
+// portions are what a driver stores in OpenStack, in GiB or by number, by who uses it.
 type portions struct {
-	sizes map[string]int
+	byNumber bool
+	sizes    map[string]int
 	// free are those that no claim has.
 	free map[string]bool
 	// The command is about the largest part; about what no claim has, if there is such.
@@ -142,6 +147,9 @@ type portions struct {
 }
 
 func (p *portions) add(who string, size int, unused bool, command string, args ...any) {
+	if p.byNumber {
+		size = 1
+	}
 	p.sizes[who] += size
 	p.free[who] = unused
 	if p.command == "" || unused && !p.unused || unused == p.unused && size > p.largest {
@@ -172,7 +180,7 @@ func gibibytes(q *resource.Quantity) int {
 // gigabytes is the quota of the sizes of all volumes, with snapshots, or of all shares.
 const gigabytes = "gigabytes"
 
-// fillLinks says who fills a quota of a driver, in GiB, and which command frees most.
+// fillLinks says who fills a quota of a driver, in GiB or by number, and which command frees most.
 func (s *session) fillLinks(
 	ctx context.Context, d driver, in *contents, used map[string]int, quota string,
 ) []Link {
@@ -188,16 +196,20 @@ func (s *session) fillLinks(
 	if kind != "" {
 		text += " of type " + kind
 	}
-	others := used[strings.TrimSuffix(gigabytes+"_"+kind, "_")]
+	others := used[strings.TrimSuffix(counts+"_"+kind, "_")]
 	for _, size := range all.sizes {
 		others -= size
 	}
 	if others > 0 {
 		all.sizes["others in the project"] = others
 	}
-	l := linkf(OK, "%s, in GiB: %s", text, all)
+	unit, frees := "in GiB", "most"
+	if all.byNumber {
+		unit, frees = "by number", "one"
+	}
+	l := linkf(OK, "%s, %s: %s", text, unit, all)
 	if all.unused {
-		return []Link{l.then("If nobody needs its data, this frees most: %s", all.command)}
+		return []Link{l.then("If nobody needs its data, this frees %s: %s", frees, all.command)}
 	}
 	return []Link{l.then("The largest volume is listed by: %s", all.command)}
 }
@@ -207,7 +219,7 @@ func (s *session) fillLinks(
 func (s *session) portions(
 	ctx context.Context, d driver, in *contents, counts, kind string,
 ) *portions {
-	all := &portions{sizes: map[string]int{}, free: map[string]bool{}}
+	all := &portions{sizes: map[string]int{}, free: map[string]bool{}, byNumber: counts != gigabytes}
 	types, known := map[string]string{}, map[string]string{}
 	for _, class := range list[storagev1.StorageClassList](ctx, s.guest).Items {
 		types[class.Name] = class.Parameters["type"]
