@@ -43,5 +43,5 @@ func noValues(text []byte, holders []*position.Holder) error {
 		return errors.New("the file contains no " + expected + ": most fields of each part are others")
 	}
 	return fmt.Errorf("the file %s", cmp.Or(instead(text),
-		other.Instead(expected, "it contains no such values")))
+		other.Instead(expected, "it contains no such values: see helm get values RELEASE")))
 }

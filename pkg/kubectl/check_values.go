@@ -108,7 +108,8 @@ func (n *neighbour) refusal() error {
 	}
 	switch {
 	case n.served != n.name && strings.HasPrefix(n.served, "cephfs."):
-		return errors.New("it serves only CephFS, which no driver here does: keep this installation")
+		return errors.New("it serves only CephFS, which no driver here does: keep this installation. " +
+			"For a release beside it: helm get values NAME | kubectl openstack-csi check --values -f -")
 	case n.served != n.name:
 		return fmt.Errorf("the driver has the name %s, and PersistentVolumes keep it, but ours is %s: "+
 			"keep this installation", n.served, n.name)
