@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -36,6 +37,14 @@ func TestFilesAreAppliedByAToolOfGitOps(t *testing.T) {
 	k := startPlainKubernetes(t)
 	k.run(ofOthers)
 	before := k.contents()
+	k.eventually(func() error { // controllers add objects to each namespace
+		earlier := before
+		if before = k.contents(); before["ServiceAccount openstack-csi-2/default"] == nil ||
+			before["ConfigMap openstack-csi-2/kube-root-ca.crt"] == nil || len(before) != len(earlier) {
+			return errors.New("the namespaces are not complete")
+		}
+		return nil
+	})
 	objects := k.inGit()
 	seed := rand.Uint64()
 	t.Logf("the seed of the order is %d", seed)
