@@ -14,6 +14,7 @@ import (
 // AddClasses takes over StorageClasses with their names, unless a parameter has no equal.
 func (v *Values) AddClasses(kind choice.Kind, classes []storagev1.StorageClass) {
 	var entries []any
+	var types []any // without this choice no volume type gets a class
 	path := lower(kind) + ".spec."
 	for _, class := range classes {
 		about := "StorageClass " + class.Name
@@ -43,7 +44,9 @@ func (v *Values) AddClasses(kind choice.Kind, classes []storagev1.StorageClass) 
 			v.Remark(about, "It is not taken over: %s", strings.ReplaceAll(fault, at, ""))
 			continue
 		}
-		if reserved {
+		if kind == choice.Cinder && !isNamed {
+			types = append(types, entry["type"])
+		} else if reserved {
 			v.Remark(about, "It must exist when the operator starts: keep it when you remove the release.")
 		}
 		entries = all
@@ -53,6 +56,9 @@ func (v *Values) AddClasses(kind choice.Kind, classes []storagev1.StorageClass) 
 	}
 	if len(entries) > 0 {
 		v.Set(kind, path+"classes", entries, "StorageClasses")
+	}
+	if len(types) > 0 {
+		v.Set(kind, path+"types.include", types, "StorageClasses")
 	}
 }
 

@@ -83,9 +83,13 @@ func entriesOf(
 	document["apiVersion"], document["kind"] = choice.APIVersion, kind
 	text, err := yaml.Marshal(document)
 	assert.NilError(t, err)
-	_, faults := choice.Parse(kind, string(text), flavour.Of(false))
+	config, faults := choice.Parse(kind, string(text), flavour.Of(false))
 	assert.Check(t, is.Len(faults, 0), "%s", text)
 	entries, _ = spec["classes"].([]any)
+	for _, class := range config.Classes {
+		assert.Check(t, class.Name != "" || config.Selects(kind, class.Type),
+			"the entry has no effect: %s", text)
+	}
 	return entries, strings.Join(v.Remarks(), "\n")
 }
 
@@ -110,8 +114,7 @@ func TestEntriesOfClassesAreAccepted(t *testing.T) {
 			_, isNamed := entries[0].(map[string]any)["name"]
 			assert.Check(t, is.Equal(isNamed, !isOwn), name)
 			isKept := strings.Contains(remarks, "keep it when you remove the release")
-			mustExist := class.Name != "own" && (isNamed || kind == choice.Cinder)
-			assert.Check(t, is.Equal(isKept, mustExist), name)
+			assert.Check(t, is.Equal(isKept, class.Name != "own" && isNamed), name)
 		}
 		// As no cluster has them: several of a name.
 		_, remarks := entriesOf(t, kind, all[:50]...)
