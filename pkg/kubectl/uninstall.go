@@ -121,7 +121,7 @@ func (u *uninstallation) prepare(ctx context.Context, args []string) (found int,
 		return 0, err
 	}
 	u.all = len(args) == 0
-	if err = u.learn(ctx); err != nil {
+	if err = cmp.Or(u.second(), u.learn(ctx)); err != nil {
 		return 0, err
 	}
 	needed, managed := false, map[undoing][]string{}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"slices"
@@ -81,6 +82,22 @@ func (u *uninstallation) learn(ctx context.Context) error {
 			u.known["leases "+name] = d.instance()
 		}
 		u.learnClasses(ctx, d)
+	}
+	return nil
+}
+
+// second returns an error if another installation shares the objects that have no namespace.
+func (u *uninstallation) second() error {
+	for _, d := range u.of {
+		for _, o := range u.guest.installed {
+			if o.Name == d.operator && o.Namespace != d.namespace &&
+				o.Labels[instanceLabel] == d.instance() {
+				return fmt.Errorf("operators of %s run in the namespaces %s and %s, and both need the objects "+
+					"without a namespace. Run: kubectl delete deployment %s --namespace=NAMESPACE for the one "+
+					"that you do not need. To keep the other, then install it again as before; to remove it, "+
+					"too, repeat this command", d.title, d.namespace, o.Namespace, o.Name)
+			}
+		}
 	}
 	return nil
 }

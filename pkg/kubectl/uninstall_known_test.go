@@ -54,6 +54,23 @@ func labeledByUsers(c *installedCluster) (all []client.Object) {
 	return unique(all)
 }
 
+func TestUninstallRefusesWithASecondInstallation(t *testing.T) {
+	t.Parallel()
+	files := manifests(t)
+	for _, file := range files {
+		if file.GetName() == "manila-csi-driver-operator" && file.GetKind() == "Deployment" {
+			second := file.DeepCopy()
+			second.SetNamespace("team")
+			files = append(files, *second)
+		}
+	}
+	c := newInstalledCluster(t, files)
+	code, output := c.uninstall()
+	assert.Check(t, code == exitFailed && strings.Contains(output, "operators of Manila run in the "+
+		"namespaces team and openstack-csi"), "exit code %d: %s", code, output)
+	assert.Check(t, is.Len(c.deleted, 0))
+}
+
 func TestUninstallKeepsWhatUsersLabelAndCopy(t *testing.T) {
 	t.Parallel()
 	files := manifests(t)
