@@ -380,6 +380,7 @@ MERMAID ?= 11.17.2
 test-pictures: ## Search for mistakes in the pictures of docs with chromium and Mermaid (npm)
 	@for program in chromium npm; do command -v $$program >/dev/null || \
 		missing="$$missing $$program"; done; \
+		fc-match Arial | grep -qi 'arial\|liberation' || missing="$$missing fonts-liberation"; \
 		[ -z "$$missing" ] || { echo >&2 "Install these packages of Debian:$$missing"; exit 1; }
 	npm install --prefix bin/pictures --no-save --no-audit --no-fund --ignore-scripts \
 		mermaid@$(MERMAID)
