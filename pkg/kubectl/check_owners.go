@@ -105,7 +105,7 @@ func (n *neighbour) addOwners(v *charts.Values) {
 func (n *neighbour) gitOps() owner {
 	for _, w := range n.workloads {
 		for _, by := range ownersOf(w) {
-			if by.definition != "" {
+			if by.suspend != "" {
 				return by
 			}
 		}

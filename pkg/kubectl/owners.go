@@ -61,9 +61,10 @@ func owners() (all []owner) {
 		mark: releaseName, prefix: "meta.helm.sh/release-", title: "Helm release %s",
 		end: "helm uninstall %s", again: `Run: helm upgrade %s "$CHART" --reset-then-reuse-values`,
 	}, owner{
-		mark: "olm.owner", title: "ClusterServiceVersion %s of OLM",
-		end:   "kubectl delete subscription OPERATOR, and csv %s",
-		again: "See " + version.Page("docs/olm.md#install"),
+		mark: "olm.owner", prefix: "olm.owner.", title: "ClusterServiceVersion %s of OLM",
+		end:        "kubectl delete subscription/PACKAGE csv/%s",
+		again:      "See " + version.Page("docs/olm.md#install"),
+		definition: "clusterserviceversions.operators.coreos.com",
 	}, owner{ // without marks in what it applies
 		mark: helmCharts, prefix: helmCharts + "/", title: "HelmChart %s of k3s or RKE2",
 		suspend: "kubectl annotate " + helmCharts + " %s " + unmanaged + "=true. Do not delete it: " +

@@ -39,7 +39,8 @@ func (u *uninstallation) undoing(ctx context.Context, o *object) undoing {
 		if o.Labels[partLabel] == "" { // OLM does not set it
 			selector = by.mark + "=" + by.name
 		}
-		end := strings.Replace(by.end, "OPERATOR", o.Name, 1)
+		pack, _, _ := strings.Cut(by.name, ".") // before the version
+		end := strings.Replace(by.end, "PACKAGE", pack, 1)
 		if by.mark == releaseName && !u.all {
 			end = "helm upgrade --set=" + strings.ToLower(u.of[0].title) + ".enabled=false %s"
 		}

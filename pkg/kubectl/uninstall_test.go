@@ -187,8 +187,11 @@ func managed(key, value string, isLabel bool) client.Object {
 	o.Namespace, o.Name = defaultNamespace, "manila-csi-driver-operator"
 	o.Labels = map[string]string{partLabel: partOf, instanceLabel: "openstack-manila"}
 	o.Spec.Template.Spec.Containers = []corev1.Container{{}}
-	marks := map[string]string{
-		key: value, strings.TrimSuffix(key, "name") + "namespace": "in",
+	marks := map[string]string{key: value}
+	for _, by := range owners() {
+		if by.mark == key && by.prefix != "" {
+			marks[by.prefix+"namespace"] = "in"
+		}
 	}
 	if isLabel {
 		maps.Copy(marks, o.GetLabels())
@@ -220,6 +223,7 @@ func managerKinds() []schema.GroupVersionKind {
 		{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"},
 		{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"},
 		{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"},
+		{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "ClusterServiceVersion"},
 	}
 }
 
@@ -503,8 +507,8 @@ func TestUninstallRefuses(t *testing.T) {
 			"helm.toolkit.fluxcd.io/name", "drivers", true),
 		"run first: argocd app delete drivers. If": marked("argocd.argoproj.io/tracking-id",
 			"drivers:apps/Deployment:openstack-csi/manila-csi-driver-operator", false),
-		"Run first: kubectl delete subscription manila-csi-driver-operator, and csv m.v1": marked(
-			"olm.owner", "m.v1", true),
+		"Run first: kubectl delete subscription/drivers csv/drivers --namespace=in. If": marked(
+			"olm.owner", "drivers", true),
 	} {
 		t.Run(strings.ReplaceAll(says, "/", "_"), func(t *testing.T) {
 			t.Parallel()
@@ -535,7 +539,7 @@ func TestUninstallGoesOnWithoutAManager(t *testing.T) {
 	again := ended.DeepCopyObject().(client.Object)
 	again.SetName("again")
 	again.SetLabels(map[string]string{"owner": "helm", "name": "drivers", "status": "deployed"})
-	definitions := []client.Object{all[0], all[2], all[4]}
+	definitions := []client.Object{all[0], all[2], all[4], all[6]}
 	for name, test := range map[string]struct {
 		mark   string
 		forged string
@@ -556,6 +560,7 @@ func TestUninstallGoesOnWithoutAManager(t *testing.T) {
 		},
 		"HelmRelease":              {mark: "helm.toolkit.fluxcd.io/name", more: definitions},
 		"HelmRelease without Flux": {mark: "helm.toolkit.fluxcd.io/name"},
+		"ClusterServiceVersion":    {mark: "olm.owner", more: definitions},
 		"Application":              {mark: argo, more: definitions},
 		"command in a mark":        {mark: argo, forged: "x; reboot"},
 		"Argo CD elsewhere":        {mark: argo, says: unmark + argo},

@@ -51,6 +51,9 @@ func TestRealOLMInstallsUpgradesAndRemoves(t *testing.T) {
 		k.run(fmt.Sprintf("kubectl wait csv/%s.v1.0.0 -n %s --for=delete --timeout=1m", p.Name,
 			p.Namespace))
 	}
+	// OLM repeats the steps of one that has not ended, so it would create again what is removed.
+	k.run("kubectl wait installplan --all --all-namespaces --for=jsonpath='{.status.phase}'=Complete " +
+		"--timeout=2m")
 
 	for n, heading := range []string{"Remove Manila", "Remove Cinder"} {
 		stop[n]()
