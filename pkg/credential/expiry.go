@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// warnBefore is how long before the expiry the condition becomes True.
-	warnBefore = 14 * 24 * time.Hour
+	// WarnBefore is how long before the expiry the condition becomes True.
+	WarnBefore = 14 * 24 * time.Hour
 	// expiryInterval is the time between two requests for the expiry, retryInterval after a failure.
 	expiryInterval = 6 * time.Hour
 	retryInterval  = 15 * time.Minute
@@ -38,7 +38,7 @@ type expiry struct {
 // steps returns the times before the expiry at which an event is emitted.
 func steps() []time.Duration {
 	const day = 24 * time.Hour
-	return []time.Duration{warnBefore, 7 * day, day, 0}
+	return []time.Duration{WarnBefore, 7 * day, day, 0}
 }
 
 // checkExpiry returns the condition about the expiry, which it requests at long intervals.
@@ -58,7 +58,7 @@ func (w *Watcher) checkExpiry(ctx context.Context, client *openstack.Client) *cl
 	name := w.Service + "CredentialsExpireSoon"
 	w.Metrics.observe(w.Service, w.expiry.at, w.Clock.Now())
 	left := w.expiry.at.Sub(w.Clock.Now())
-	if w.expiry.at.IsZero() || left > warnBefore {
+	if w.expiry.at.IsZero() || left > WarnBefore {
 		return cluster.NewCondition(name, opv1.ConditionFalse, reasonAsExpected,
 			"OpenStack reports no expiry of the credentials within 14 days")
 	}

@@ -5,21 +5,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/openstack-csi/csi-operator/docs"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/credential"
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
 	"github.com/openstack-csi/csi-operator/pkg/openstack/accessrule"
 	"github.com/openstack-csi/csi-operator/pkg/version"
 )
 
-// rights returns what the roles and the access rules of the login do not let the drivers do.
+// rights returns what the roles and the access rules of the login do not let the drivers do, and
+// whether it ends soon.
 func (c *cloud) rights(ctx context.Context) (links []Link) {
 	rights, err := c.client.Rights(ctx)
 	if err != nil {
 		links = only(NotVisible, "the access rules of the login: %v", err)
 	}
+	links = append(links, c.expiry(ctx)...)
 	canWrite := slices.ContainsFunc(rights.Roles, func(role string) bool {
 		return slices.Contains([]string{"admin", "manager", "member", "_member_"}, strings.ToLower(role))
 	})
@@ -37,6 +41,18 @@ func (c *cloud) rights(ctx context.Context) (links []Link) {
 		links = append(links, d.refused(rights, needed)...)
 	}
 	return links
+}
+
+// expiry says when the application credential of the login ends, if that is soon.
+func (c *cloud) expiry(ctx context.Context) []Link {
+	at, err := c.client.CredentialExpiry(ctx)
+	if err != nil || at.IsZero() || time.Until(at) > credential.WarnBefore {
+		return nil
+	}
+	l := linkf(Warning, "the application credential of the login expires at %s",
+		at.UTC().Format(time.RFC3339))
+	return []Link{l.then("Create another one. Where a cluster has this one, run: " +
+		"kubectl openstack-csi rotate clouds.yaml")}
 }
 
 // refused says which requests of a driver the access rules of the login do not permit. It ignores

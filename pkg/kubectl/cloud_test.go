@@ -99,7 +99,8 @@ func TestCheckTestsTheLogin(t *testing.T) {
 // The rules permit all that Cinder needs but one request, and nothing of Manila.
 func TestCheckNamesWhatTheLoginMayNotDo(t *testing.T) {
 	t.Parallel()
-	credentials := simulator.Credentials{Role: "Reader"}
+	end := time.Now().UTC().Add(72 * time.Hour)
+	credentials := simulator.Credentials{Role: "Reader", ApplicationCredentialExpiry: end}
 	for _, rule := range []string{
 		"identity GET /v3/users/*/application_credentials/*", "volumev3 GET /v3/**",
 		"volumev3 POST /v3/*/volumes", "volumev3 POST /v3/*/volumes/*/action",
@@ -115,6 +116,7 @@ func TestCheckNamesWhatTheLoginMayNotDo(t *testing.T) {
 	clouds := file(t, cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential}))
 	got := runChecked(t, false, exitOK, "check --clouds "+clouds)
 	for _, want := range []string{
+		"! the application credential of the login expires at " + end.Format(time.RFC3339),
 		"! the roles of the login in its project are Reader. Unless", "for the role member. An",
 		"do not permit all requests that Cinder needs. OpenStack will refuse these (1). Create another",
 		"volumev3 POST /v3/*/snapshots (a new snapshot) ",
