@@ -52,8 +52,8 @@ func TestRealOLMInstallsUpgradesAndRemoves(t *testing.T) {
 			p.Namespace))
 	}
 	// OLM repeats the steps of one that has not ended, so it would create again what is removed.
-	k.run("kubectl wait installplan --all --all-namespaces --for=jsonpath='{.status.phase}'=Complete " +
-		"--timeout=2m")
+	k.run("kubectl wait installplan --all --all-namespaces --timeout=2m " +
+		"--for=jsonpath='{.status.phase}'=Complete")
 
 	for n, heading := range []string{"Remove Manila", "Remove Cinder"} {
 		stop[n]()
