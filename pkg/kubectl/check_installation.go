@@ -216,14 +216,33 @@ func definitionsOf(
 	return linkf(OK, "CustomResourceDefinitions of %s serve %s", group, version)
 }
 
+const snapshotController = "snapshot-controller"
+
+const installSnapshotController = "Apply snapshots.yaml of the release, or set " +
+	"snapshotController.enabled of the chart, unless another program of the distribution contains one"
+
+// askSnapshotController returns what to do if the snapshot controller does not do its work.
+func (s *session) askSnapshotController(ctx context.Context) string {
+	switch found := runs(s.workloadsOfOthers(ctx), snapshotController); {
+	case s.guest.onOpenShift():
+		return "Check ClusterOperator csi-snapshot-controller"
+	case found == nil && s.guest.hidden["Deployments"]:
+		return "Install a snapshot controller, or see its log"
+	case found == nil:
+		return "No Deployment is a snapshot controller. " + installSnapshotController
+	case found.replicas == 0:
+		return found.name + " is the snapshot controller, with 0 replicas: start it"
+	default:
+		return "See the log of " + found.name
+	}
+}
+
 // controllers returns whether a snapshot controller runs, and a warning if a controller of the
 // CSI-Addons of others does.
 func (s *session) controllers(all []workload) []Link {
-	snapshots := linkf(Warning, "no Deployment is a snapshot controller, without "+
-		"which snapshots never become ready: apply snapshots.yaml of the release, or set "+
-		"snapshotController.enabled of the chart, unless another program of the distribution contains "+
-		"one")
-	if found := runs(all, "snapshot-controller"); found != nil {
+	snapshots := linkf(Warning, "no Deployment is a snapshot controller, without which snapshots "+
+		"never become ready").then(installSnapshotController)
+	if found := runs(all, snapshotController); found != nil {
 		snapshots = linkf(OK, "%s is a snapshot controller", found.name)
 	} else if s.guest.hidden["Deployments"] {
 		snapshots = linkf(NotVisible, "whether a snapshot controller runs")

@@ -100,7 +100,7 @@ func (f *snapshotFacts) leftLinks(ctx context.Context) []Link {
 	fails := "its VolumeSnapshot " + of + " is gone, and it cannot be deleted"
 	return append(f.sys.judge(f.errorLinks(ctx, fails), diagnosis.Snapshotter), linkf(Progress,
 		"its VolumeSnapshot %s is gone, and nothing has deleted it", of).
-		then("Delete it, or see the log of the snapshot controller"))
+		then("Delete it. If it stays: %s", f.askSnapshotController(ctx)))
 }
 
 // doubleDefault says that a driver has, or will have with that of its operator, several default

@@ -135,12 +135,11 @@ func (f *snapshotFacts) path() []step {
 		return []step{{done: true, ok: ready}, {name: "stored", why: f.cloudLinks}}
 	}
 	return []step{
-		{name: "processed", done: !ignored, why: func(context.Context) []Link {
+		{name: "processed", done: !ignored, why: func(ctx context.Context) []Link {
 			l := linkf(Problem, "no snapshot controller has processed the snapshot for more than %v",
 				diagnosis.SnapshotGrace)
 			l.Runbook = "openstackcsinotserved"
-			return []Link{l.then("Install a snapshot controller, or check the logs of the one in the " +
-				"cluster")}
+			return []Link{l.then("%s", f.askSnapshotController(ctx))}
 		}},
 		{
 			name: "source", done: name == "" || f.guest.hidden["PersistentVolumeClaims"] ||
@@ -159,7 +158,7 @@ func (f *snapshotFacts) path() []step {
 			links := f.sys.judge(f.errorLinks(ctx, "no snapshot can be created"), diagnosis.Snapshotter)
 			if f.content == nil {
 				return append(links, linkf(Progress, "no VolumeSnapshotContent exists yet").
-					then("The log of the snapshot controller says more"))
+					then("%s", f.askSnapshotController(ctx)))
 			}
 			return append(links, linkf(Progress, "OpenStack has not finished VolumeSnapshotContent %s%s",
 				f.content.Name, f.inOpenStack()).then("%s", f.sys.knows()))
@@ -224,8 +223,9 @@ func (f *snapshotFacts) deletion() []step {
 				f.content.Name).then("%s", f.sys.knows()))
 		}},
 		{
-			name: "released",
-			why:  because(keptBy(f.snapshot.Finalizers).then("Check the snapshot controller")),
+			name: "released", why: func(ctx context.Context) []Link {
+				return []Link{keptBy(f.snapshot.Finalizers).then("%s", f.askSnapshotController(ctx))}
+			},
 		},
 	}
 }

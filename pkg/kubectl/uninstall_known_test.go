@@ -9,8 +9,10 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -118,5 +120,30 @@ func TestUninstallKeepsWhatUsersLabelAndCopy(t *testing.T) {
 				assert.Check(t, isClass || slices.Contains(left, name), name)
 			}
 		})
+	}
+}
+
+// managers are objects that create marked objects again, with their definitions.
+func managers() (all []client.Object) {
+	for _, kind := range managerKinds() {
+		plural := strings.ToLower(kind.Kind) + "s"
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		crd.Name, crd.Spec.Group = plural+"."+kind.Group, kind.Group
+		crd.Spec.Names.Kind = kind.Kind
+		crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{
+			{Name: "v0"}, {Name: kind.Version, Served: true},
+		}
+		all = append(all, crd, newObject(kind.GroupVersion().String(), kind.Kind, "in", "drivers", nil))
+	}
+	return append(all, newObject("v1", "Secret", "in", "sh.helm.release.v1.drivers.v1",
+		map[string]string{"owner": "helm", "name": "drivers", "status": "deployed"}))
+}
+
+func managerKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"},
+		{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"},
+		{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"},
+		{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "ClusterServiceVersion"},
 	}
 }
