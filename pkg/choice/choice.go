@@ -122,7 +122,8 @@ type CSIDriver struct {
 	FSGroupPolicy string `json:"fsGroupPolicy,omitempty" enum:"None,File,ReadWriteOnceWithFSType"`
 	// Whether volumes are mounted with the SELinux label of the pod. The default is `true` for Cinder.
 	SELinuxMount *bool `json:"seLinuxMount,omitempty"`
-	// Whether pods use volumes by claims, and also inline. The default is `Persistent`.
+	// Whether pods use volumes by claims, and also inline, which drivers since v1.31 refuse. The
+	// default is `Persistent`.
 	Modes []string `json:"volumeLifecycleModes,omitempty" enum:"Persistent,Ephemeral" rule:"set"`
 }
 

@@ -38,8 +38,15 @@ func (s *session) addTo(ctx context.Context, v *charts.Values, n *neighbour) err
 	if err != nil {
 		return err
 	}
-	v.AddCSIDriver(n.kind, n.registered.Spec) // inline volumes have no PersistentVolume
-	if n.zoned > 0 {                          // without topology no pod could use these
+	v.AddCSIDriver(n.kind, n.registered.Spec)
+	_, used := s.volumesOf(ctx, func(name string) bool { return name == n.served })
+	for _, volumes := range used {
+		if strings.HasPrefix(volumes, inlineVolumes) { // Unimplemented since v1.31
+			v.Remark(n.title, "The driver refuses %s: they stay mounted, but do not start again. Give the "+
+				"pods ephemeral.volumeClaimTemplate instead", volumes)
+		}
+	}
+	if n.zoned > 0 { // without topology no pod could use these
 		v.Set(n.kind, strings.ToLower(n.title)+".spec.topology", choice.Enabled, "")
 	}
 	marks := n.workloads[0].GetAnnotations()

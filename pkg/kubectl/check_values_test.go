@@ -112,8 +112,15 @@ func valueAt(t *testing.T, text, path string) any {
 
 func TestValuesOfObjectsWithoutARecord(t *testing.T) {
 	t.Parallel()
-	code, stdout, stderr := runOn(t, chartObjects(t, nil), "check", "--values")
-	assert.Check(t, is.Equal(code, exitOK), stderr)
+	inline := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": "a", "name": "web"},
+		"spec": map[string]any{"containers": []any{map[string]any{"name": "c"}}, "volumes": []any{
+			map[string]any{"name": "v", "csi": map[string]any{"driver": "cinder.csi.openstack.org"}},
+		}},
+	}}
+	code, stdout, stderr := runOn(t, append(chartObjects(t, nil), inline), "check", "--values")
+	assert.Check(t, code == exitOK && strings.Contains(stderr,
+		"The driver refuses inline volumes (pod a/web): they stay mounted"), stderr)
 	for path, want := range map[string]any{
 		"cinder.enabled": true, "manila.enabled": true, "cinder.spec.clusterID": "mine",
 		"manila.spec.clusterID": nil, "cinder.spec.topology": "Enabled",

@@ -14,6 +14,9 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
+// inlineVolumes is the name of those that a pod contains.
+const inlineVolumes = "inline volumes"
+
 // volumesOf returns the volumes of drivers. used are the first ones, with the pods that use them.
 func (s *session) volumesOf(
 	ctx context.Context, serves func(driver string) bool,
@@ -33,7 +36,7 @@ func (s *session) volumesOf(
 			name, by := "claim "+pod.Namespace+"/"+claimName(pod, v), pod.Namespace+"/"+pod.Name
 			_, found := pods[name]
 			if v.CSI != nil && serves(v.CSI.Driver) {
-				name, found = "inline volumes", true
+				name, found = inlineVolumes, true
 			}
 			if found && !hasEnded(pod) {
 				pods[name] = append(pods[name], by)
