@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path"
@@ -147,8 +148,35 @@ kubectl apply -f "$THEIRS/shares.yaml"`))
 	for _, of := range sources() {
 		m.written = append(m.written, x.WriteInStatefulSet(of.name, of.class, ""))
 	}
+	m.written = append(m.written, m.volumeOfNFS())
 	m.mounts = m.mounted()
 	return m
+}
+
+// volumeOfNFS is a volume of csi-driver-nfs, which somebody has created for a share.
+func (m *move) volumeOfNFS() *pods.Writer {
+	m.T.Helper()
+	m.Claim("exported", pods.ClaimSpec(sources()[1].class))
+	cloud, err := url.Parse(m.Cluster.Cloud().Info().AuthURL)
+	m.Must(err)
+	m.runAfter("kubectl delete pv exported --timeout=2m")
+	m.run(`kubectl wait pvc/exported --for=jsonpath='{.status.phase}'=Bound --timeout=3m
+volume=$(kubectl get pvc exported --output=jsonpath='{.spec.volumeName}')
+share=$(kubectl get pv $volume --output=jsonpath='{.spec.csi.volumeHandle}')
+kubectl apply -f - <<EOF
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: exported}
+spec:
+  accessModes: [ReadWriteMany]
+  capacity: {storage: 1Gi}
+  claimRef: {namespace: default, name: nfs}
+  csi:
+    driver: nfs.csi.k8s.io
+    volumeHandle: exported
+    volumeAttributes: {server: "` + cloud.Hostname() + `", share: /shares/$share}
+EOF`)
+	return m.Write("nfs", pods.Class{Mode: corev1.ReadWriteMany})
 }
 
 // prepares follows the section before the move. Then our operators run, and do nothing.
