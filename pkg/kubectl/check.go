@@ -183,15 +183,20 @@ func (c *cloud) login(ctx context.Context) (Link, error) {
 	if err != nil {
 		return Link{}, err
 	}
+	return c.accepts(ctx, login), nil
+}
+
+// accepts returns the answer of the identity service to a login of c.clouds.
+func (c *cloud) accepts(ctx context.Context, login *clouds.Login) Link {
 	words := strings.NewReplacer(openstack.TheSecret, c.clouds)
 	c.client = openstack.NewClient(openstack.Fixed(openstack.Access{Login: login, Words: words}),
 		openstack.NewBackoff(clock.RealClock{}))
 	if err := c.client.Check(ctx); err != nil {
-		return failure(err), nil
+		return failure(err)
 	}
 	return linkf(OK, "OpenStack accepts the login of %s: entry %s, %s. This machine "+
 		"sent it; nodes and pods may have another way to OpenStack", c.clouds, login.Entry,
-		kindOfLogin(login)), nil
+		kindOfLogin(login))
 }
 
 // failure returns what OpenStack answers instead.

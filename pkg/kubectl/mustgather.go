@@ -171,9 +171,6 @@ func (g *gathering) learnAdministrators(ctx context.Context) {
 	for _, name := range []string{rootSecret, backupSecret} {
 		secret := &corev1.Secret{}
 		find(ctx, g.cluster, rootNamespace, name, secret)
-		for _, public := range []string{workloadsKey, replaced + workloadsKey, latestKey} {
-			delete(secret.Data, public)
-		}
 		g.add(secret.Data)
 	}
 }

@@ -2,7 +2,6 @@ package kubectl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -51,6 +49,8 @@ type rotation struct {
 	isRoot  bool
 	changes []change
 	backup  *corev1.Secret
+	// workloads list the credentials of a driver.
+	workloads []followed
 	// follows is true if there is a driver or a workload with the credentials.
 	follows bool
 	// obstacles are the messages that explain printed last, by driver and condition.
@@ -113,19 +113,33 @@ func (r *rotation) run(ctx context.Context, args []string) error {
 
 // tryLogin logs in with the new credentials. A CA that only the cluster has prevents it.
 func (r *rotation) tryLogin(ctx context.Context, args []string) error {
-	if r.undo {
+	say := func(answer Link, err error) error {
+		if err != nil {
+			answer = linkf(OK, "The login was not tested: %v", err)
+		}
+		fmt.Fprintln(r.Out, wrap("", answer.Text, 0))
+		if answer.State != OK {
+			return errProblem
+		}
 		return nil
 	}
-	answer, err := (&cloud{clouds: args[0], cacert: r.cacert}).login(ctx)
-	switch {
-	case err != nil:
-		answer = linkf(OK, "The login was not tested: %v", err)
-	case answer.State != OK:
-		err = errProblem
+	if len(args) > 0 {
+		return say((&cloud{clouds: args[0], cacert: r.cacert}).login(ctx))
 	}
-	fmt.Fprintln(r.Out, wrap("", answer.Text, 0))
-	if errors.Is(err, errProblem) {
-		return err
+	for _, source := range r.sources {
+		name := fmt.Sprintf("Secret %s/%s", source.Namespace, source.Name)
+		content := clouds.Content{Name: name, Data: r.wanted(source), CAElsewhere: true}
+		login, err := content.Login()
+		if err == nil && login.CA == "" && login.CAPath != "" {
+			err = fmt.Errorf("its CA, %s, is in the cluster", printable(login.CAPath))
+		}
+		var answer Link
+		if err == nil {
+			answer = (&cloud{clouds: name}).accepts(ctx, login)
+		}
+		if err = say(answer, err); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -137,6 +151,9 @@ func (r *rotation) prepare(ctx context.Context, args []string) error {
 		}
 	}
 	if err := r.findSources(ctx); err != nil {
+		return err
+	}
+	if err := r.findWorkloads(ctx); err != nil {
 		return err
 	}
 	r.undo = r.undo || r.returns()
@@ -279,15 +296,3 @@ func (r *rotation) findDriverSecrets(ctx context.Context) error {
 	}
 	return nil
 }
-
-// secret returns an empty Secret if it does not exist. One that may not be read is an error.
-func (r *rotation) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	found := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	err := r.guest.Get(ctx, client.ObjectKeyFromObject(found), found)
-	if client.IgnoreNotFound(err) != nil {
-		return found, fmt.Errorf("reading Secret %s/%s: %w", namespace, name, err)
-	}
-	return found, nil
-}
-
-func exists(secret *corev1.Secret) bool { return secret.ResourceVersion != "" }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -16,10 +17,7 @@ import (
 const (
 	// finishedKey exists if the last rotation has finished.
 	finishedKey = "finished"
-	// workloadsKey contains the workloads with the saved credentials, latestKey the workloads before
-	// the last rotation.
-	workloadsKey, latestKey = "workloads", "latest"
-	// replaced is the prefix of the keys with what an unfinished --undo replaces.
+	// replaced is the prefix of the keys with what --undo replaced.
 	replaced = "replaced."
 )
 
@@ -113,30 +111,20 @@ func (r *rotation) write(ctx context.Context) error {
 	return nil
 }
 
-// save stores the present credentials, the workloads with these credentials, and the workloads as
-// they are now. It keeps the first two if the last rotation did not finish, and until finish if it
-// is to go back to them.
+// save stores the present credentials, for --undo apart from those to which it goes back. What an
+// unfinished rotation has saved stays: whoever repeats it saves no mixture.
 func (r *rotation) save(ctx context.Context) error {
-	now, err := r.workloads(ctx)
-	if err != nil {
-		return err
-	}
-	finished := r.isFinished()
-	data, prefix := map[string][]byte{}, ""
+	data, prefix, finished := map[string][]byte{}, "", r.isFinished()
 	if r.undo {
 		prefix = replaced
 	}
 	if r.undo || !finished {
 		maps.Copy(data, r.backup.Data)
-		delete(data, finishedKey)
 	}
-	if !r.undo {
-		maps.DeleteFunc(data, func(key string, _ []byte) bool { return strings.HasPrefix(key, replaced) })
-	}
+	maps.DeleteFunc(data, func(key string, _ []byte) bool {
+		return key == finishedKey || strings.HasPrefix(key, replaced) && (finished || !r.undo)
+	})
 	_, kept := data[prefix+r.saved(r.sources[0], cloudsKey)]
-	if !kept && finished { // all workloads have these credentials
-		data[prefix+workloadsKey] = now
-	}
 	for _, source := range r.sources {
 		for _, key := range credentialKeys() {
 			if value, found := source.Data[key]; found && !kept {
@@ -144,27 +132,30 @@ func (r *rotation) save(ctx context.Context) error {
 			}
 		}
 	}
-	data[latestKey] = now
 	return r.put(ctx, r.backup, data)
 }
 
-// finish marks the rotation as finished. What --undo replaced becomes what the next one restores.
+// finish marks the rotation as finished.
 func (r *rotation) finish(ctx context.Context) error {
-	if !exists(r.backup) {
+	if r.isFinished() {
 		return nil
 	}
-	data := map[string][]byte{}
-	for key, value := range r.backup.Data {
-		if original, ok := strings.CutPrefix(key, replaced); ok && r.undo {
-			data[original] = value
-		}
-	}
-	if len(data) == 0 {
-		maps.Copy(data, r.backup.Data)
-	}
+	data := maps.Clone(r.backup.Data)
 	data[finishedKey] = []byte("yes")
 	return r.put(ctx, r.backup, data)
 }
+
+// secret returns an empty Secret if it does not exist. One that may not be read is an error.
+func (r *rotation) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	found := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	err := r.guest.Get(ctx, client.ObjectKeyFromObject(found), found)
+	if client.IgnoreNotFound(err) != nil {
+		return found, fmt.Errorf("reading Secret %s/%s: %w", namespace, name, err)
+	}
+	return found, nil
+}
+
+func exists(secret *corev1.Secret) bool { return secret.ResourceVersion != "" }
 
 // put writes the data of a Secret. It changes only what differs from the Secret as it was read.
 func (r *rotation) put(

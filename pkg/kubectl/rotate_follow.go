@@ -6,13 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -24,25 +21,23 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
-// workloads returns a line for each workload with rollout inputs: namespace, kind/name, and inputs.
-// It reads namespaces openshift-* and those of the drivers only: users can add the annotation in
-// other namespaces.
-func (r *rotation) workloads(ctx context.Context) ([]byte, error) {
-	var lines []string
-	for _, kind := range []string{"Deployment", "DaemonSet"} {
+// findWorkloads finds the workloads that roll out for another login of a driver.
+func (r *rotation) findWorkloads(ctx context.Context) error {
+	for _, kind := range []string{deployment, "DaemonSet"} {
 		list := listOf(appsv1.SchemeGroupVersion.WithKind(kind))
 		if err := r.guest.List(ctx, list); err != nil {
-			return nil, fmt.Errorf("listing workloads: %w", err)
+			return fmt.Errorf("listing workloads: %w", err)
 		}
 		for _, o := range list.Items {
-			inputs := o.Annotations[diagnosis.InputsAnnotation]
-			if inputs != "" && (strings.HasPrefix(o.Namespace, "openshift-") ||
-				slices.Contains(r.guest.ownNamespaces(), o.Namespace)) {
-				lines = append(lines, fmt.Sprintf("%s %s/%s %s\n", o.Namespace, kind, o.Name, inputs))
+			inputs := diagnosis.ParseInputs(o.Annotations[diagnosis.InputsAnnotation])
+			if d := r.guest.driverIf(func(d driver) bool {
+				return o.Namespace == d.namespace && inputs["secret/"+d.credentials] != ""
+			}); d != nil {
+				r.workloads = append(r.workloads, followed{o.Namespace, kind, o.Name, d.credentials})
 			}
 		}
 	}
-	return []byte(strings.Join(lines, "")), nil
+	return nil
 }
 
 // hostedSecret names the Secret with the credentials of a guest cluster. Without the management
@@ -70,40 +65,16 @@ func hostedControlPlane() schema.GroupVersionKind {
 	}
 }
 
-// followed is a workload that should roll out.
-type followed struct {
-	namespace, kind, name string
-	// secret is the name of a rollout input, before the hash of it that the workload had. restored
-	// means that it should get this hash again.
-	secret, before string
-	restored       bool
-}
+// followed is a workload that should run with the login in a Secret.
+type followed struct{ namespace, kind, name, secret string }
 
 func (f followed) String() string { return f.kind + "/" + f.name + " in " + f.namespace }
 
-// followAll waits until each workload runs with the credentials, if they are among its inputs.
+// followAll waits until each workload runs with the credentials.
 func (r *rotation) followAll(ctx context.Context) error {
-	saved := r.backup.Data
-	restored, lines := r.undo && len(saved[workloadsKey]) > 0, saved[latestKey]
-	if restored || len(lines) == 0 {
-		lines = saved[workloadsKey]
-	}
-	for line := range strings.Lines(string(lines)) {
-		fields := strings.Fields(line)
-		if len(fields) != 3 {
-			continue
-		}
-		kind, name, _ := strings.Cut(fields[1], "/")
-		inputs := diagnosis.ParseInputs(fields[2])
-		for _, input := range slices.Sorted(maps.Keys(inputs)) {
-			secret, ok := strings.CutPrefix(input, "secret/")
-			if !ok {
-				continue
-			}
-			err := r.follow(ctx, followed{fields[0], kind, name, secret, inputs[input], restored})
-			if err != nil {
-				return err
-			}
+	for _, w := range r.workloads {
+		if err := r.follow(ctx, w); err != nil {
+			return err
 		}
 	}
 	if !r.follows {
@@ -125,13 +96,12 @@ func (r *rotation) follow(ctx context.Context, w followed) error {
 	}
 	changed := func(ctx context.Context) (bool, error) {
 		hash, _, err := r.state(ctx, w)
-		return (hash == w.before) == w.restored, err
+		hashes, failed := r.hashes(ctx, w)
+		return slices.Contains(hashes, hash), cmp.Or(err, failed)
 	}
-	if w.restored || !r.hasSameLogin(w, found.Data) {
-		err := r.until(ctx, "the operator has changed "+w.String(), changed, r.explain)
-		if err != nil {
-			return err
-		}
+	err = r.until(ctx, "the operator has changed "+w.String(), changed, r.explain)
+	if err != nil {
+		return err
 	}
 	err = r.until(ctx, w.String()+" has rolled out", func(ctx context.Context) (bool, error) {
 		_, rolledOut, err := r.state(ctx, w)
@@ -143,19 +113,32 @@ func (r *rotation) follow(ctx context.Context, w followed) error {
 	return err
 }
 
-// hasSameLogin returns whether a Secret contains the login that it contained before the rotation,
-// in another text. Then the operator changes no workload, except for another CA.
-func (r *rotation) hasSameLogin(w followed, data map[string][]byte) bool {
-	earlier := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: w.secret}}
-	text := func(file []byte) string {
-		content := clouds.Content{Data: map[string][]byte{cloudsKey: file}, CAElsewhere: true}
-		login, err := content.Login()
-		if err != nil {
-			return err.Error()
-		}
-		return string(login.CloudsYAML())
+// hashes returns those that the operators, each with its key, make of the login in a Secret.
+func (r *rotation) hashes(ctx context.Context, w followed) (all []string, err error) {
+	source, err := r.secret(ctx, w.namespace, w.secret)
+	if err != nil {
+		return nil, err
 	}
-	return text(r.backup.Data[r.saved(&earlier, cloudsKey)]) == text(data[cloudsKey])
+	login, malformed := clouds.Content{Data: source.Data, CAElsewhere: true}.Login()
+	if malformed != nil {
+		return nil, nil //nolint:nilerr // the operator reports it
+	}
+	for _, d := range r.guest.drivers() {
+		key, err := r.secret(ctx, d.operatorIn, d.operator+"-hash-key")
+		if err != nil {
+			return nil, err
+		}
+		content := map[string][]byte{}
+		for field, value := range d.loginOf(login) {
+			content[field] = []byte(value)
+		}
+		hash, err := diagnosis.Hash(key.Data["key"], "Secret "+w.namespace+"/"+w.secret, content)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, hash)
+	}
+	return all, nil
 }
 
 // untilCopied waits until the cloud credential operator has copied the root Secret, if any. It
