@@ -52,12 +52,11 @@ func newErrorFixture(t *testing.T) *errorFixture {
 	return f
 }
 
-// breaks adds n volumes in error to those of a status, whose PersistentVolumes have claims. change
-// may change a PersistentVolume before its creation, and is optional.
-func (f *errorFixture) breaks(
-	t *testing.T, status string, n int, change func(*corev1.PersistentVolume),
-) {
+// breaks adds n volumes in status error, whose PersistentVolumes have claims. change may change a
+// PersistentVolume before its creation, and is optional.
+func (f *errorFixture) breaks(t *testing.T, n int, change func(*corev1.PersistentVolume)) {
 	t.Helper()
+	const status = "error"
 	for range n {
 		i := len(f.found[status])
 		id := fmt.Sprintf("%08d-%04d-0000-0000-000000000000", i, len(status))
@@ -116,7 +115,7 @@ func TestOnlyVolumesOfTheClusterAreInError(t *testing.T) {
 		"no driver":       func(pv *corev1.PersistentVolume) { pv.Spec.CSI = nil },
 	} {
 		f := newErrorFixture(t)
-		f.breaks(t, "error", 1, change)
+		f.breaks(t, 1, change)
 		f.found["error"] = append(f.found["error"], openstack.Volume{ID: "1", Name: "../nodes/a"},
 			openstack.Volume{ID: "2"})
 		claims, others := f.round(t)
@@ -144,8 +143,8 @@ func TestChangedClaimsGetEvents(t *testing.T) {
 		{name: "the same again", count: 31},
 		{name: "without claims", broken: 2, released: 3, claims: 2, others: 3, count: 36},
 	} {
-		f.breaks(t, "error", step.broken, nil)
-		f.breaks(t, "error", step.released, func(pv *corev1.PersistentVolume) {
+		f.breaks(t, step.broken, nil)
+		f.breaks(t, step.released, func(pv *corev1.PersistentVolume) {
 			pv.Status.Phase = corev1.VolumeReleased
 		})
 		claims, others := f.round(t)
@@ -172,7 +171,7 @@ func TestWithoutPermissionOneEventSaysIt(t *testing.T) {
 	t.Parallel()
 	f := newErrorFixture(t)
 	f.forbidden = true
-	f.breaks(t, "error", 2, nil)
+	f.breaks(t, 2, nil)
 	f.fake.Guest.PrependReactor("get", "*", func(a kubetesting.Action) (bool, runtime.Object, error) {
 		t.Errorf("request for %v", a.GetResource())
 		return true, nil, errors.New("403")
@@ -188,7 +187,7 @@ func TestWithoutPermissionOneEventSaysIt(t *testing.T) {
 func TestEventThatTheAPIServerRefusesIsOneOfTheOthers(t *testing.T) {
 	t.Parallel()
 	f := newErrorFixture(t)
-	f.breaks(t, "error", 2, nil)
+	f.breaks(t, 2, nil)
 	f.fake.Guest.PrependReactor("create", "events",
 		func(kubetesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("403") })
 	claims, others := f.round(t)
@@ -199,7 +198,7 @@ func TestEventThatTheAPIServerRefusesIsOneOfTheOthers(t *testing.T) {
 func TestUnknownVolumesAreReportedLater(t *testing.T) {
 	t.Parallel()
 	f := newErrorFixture(t)
-	f.breaks(t, "error", 2, nil)
+	f.breaks(t, 2, nil)
 	failing := true
 	f.fake.Guest.PrependReactor("get", "persistentvolumes",
 		func(kubetesting.Action) (bool, runtime.Object, error) { return failing, nil, errors.New("500") })

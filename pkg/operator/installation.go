@@ -138,8 +138,9 @@ func (i *installation) serve(ctx context.Context, object *unstructured.Unstructu
 	string, error,
 ) {
 	recorded := textIn(object, "status", "clusterID")
-	known, err := recorded, error(nil)
+	known := recorded
 	if recorded == "" {
+		var err error
 		if known, err = i.deployedID(ctx); err != nil {
 			return "", err
 		}
@@ -156,7 +157,7 @@ func (i *installation) serve(ctx context.Context, object *unstructured.Unstructu
 	desired.SetGroupVersionKind(i.kind)
 	desired.SetName(i.name)
 	desired.SetResourceVersion(object.GetResourceVersion()) // another one may do the same
-	_, err = i.objects.ApplyStatus(ctx, i.name, desired,
+	_, err := i.objects.ApplyStatus(ctx, i.name, desired,
 		metav1.ApplyOptions{Force: true, FieldManager: "installation"})
 	if err != nil {
 		err = fmt.Errorf("recording the installation in %s: %w", i.object, err)

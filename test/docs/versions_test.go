@@ -21,7 +21,9 @@ func TestPageOfVersionsNamesTheImagesAndTheOldestKubernetes(t *testing.T) {
 		}
 		for _, m := range image.FindAllStringSubmatch(read(t, filepath.Join("assets", file)), -1) {
 			found++
-			assert.Check(t, strings.Contains(page, "`"+m[1]+"` "+m[2]), "not named: %s %s", m[1], m[2])
+			isDemo := strings.Contains(m[0], "registry.example.com/") // of `make new-driver`
+			assert.Check(t, isDemo || strings.Contains(page, "`"+m[1]+"` "+m[2]), "not named: %s %s",
+				m[1], m[2])
 		}
 	}
 	assert.Check(t, found >= 10, "found only %d images", found)

@@ -155,9 +155,22 @@ func TestHelmNamesValuesOfADependency(t *testing.T) {
 // Each value changes the objects for which docs/helm.md describes it.
 func TestHelmValuesChangeObjects(t *testing.T) {
 	t.Parallel()
+	for _, test := range changes() {
+		for name, helm := range helms() {
+			object := rendered(t, helm+" template "+chart+" --set='"+
+				"manila.enabled=true,cinder.enabled=true,csiAddons.enabled=true,"+test.value+"'")[test.object]
+			text, err := json.Marshal(object)
+			assert.Check(t, err == nil && strings.Contains(string(text), test.want),
+				"%s with %s: %s is %s, want %s", name, test.value, test.object, text, test.want)
+		}
+	}
+}
+
+// changes returns values, an object that each changes, and a part of the changed object.
+func changes() []struct{ value, object, want string } {
 	const operator = "Deployment openstack-csi/manila-csi-driver-operator"
 	digest := "sha256:" + strings.Repeat("0", 64)
-	for _, test := range []struct{ value, object, want string }{
+	return []struct{ value, object, want string }{
 		{"images.registry=a.io,images.tag=v1", operator, `"a.io/manila-csi-driver-operator:v1"`},
 		{
 			"images.registry=a.io/b,images.mirror=c.io:5/d", operator,
@@ -252,14 +265,6 @@ func TestHelmValuesChangeObjects(t *testing.T) {
 			"Secret openstack-csi/openstack-credentials",
 			`"data":{"cacert":"LUJFR0lOIENFUlRJRklDQVRFLQ==","clouds.yaml":"Y2xvdWRzOiB7YTogMX0="}`,
 		},
-	} {
-		for name, helm := range helms() {
-			object := rendered(t, helm+" template "+chart+" --set='"+
-				"manila.enabled=true,cinder.enabled=true,csiAddons.enabled=true,"+test.value+"'")[test.object]
-			text, err := json.Marshal(object)
-			assert.Check(t, err == nil && strings.Contains(string(text), test.want),
-				"%s with %s: %s is %s, want %s", name, test.value, test.object, text, test.want)
-		}
 	}
 }
 

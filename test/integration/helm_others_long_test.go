@@ -46,8 +46,8 @@ func TestHelmLeavesOthersAlone(t *testing.T) {
 		h.runs(install)
 		k.run("kubectl delete crd cinderdrivers.csi.openstack.org")
 		output = h.refuses(upgradeWith + "clusterID=b")
-		assert.Check(t, strings.Contains(output, "CustomResourceDefinition cinderdrivers.csi.openstack.org "+
-			"is missing. First run: helm show crds CHART | kubectl apply"), output)
+		assert.Check(t, is.Contains(output, "CustomResourceDefinition cinderdrivers.csi.openstack.org "+
+			"is missing. First run: helm show crds CHART | kubectl apply"))
 		h.runs(`helm show crds "$CHART" | kubectl apply --server-side --force-conflicts -f -`)
 		snapshots := " -k " + filepath.Join(repository, "assets/snapshots") // ours, and not another's
 		k.run("kubectl create" + snapshots)

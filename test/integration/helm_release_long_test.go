@@ -56,8 +56,9 @@ func (h *helmCluster) pushes(address string) string {
 	_, commands, found := strings.Cut(string(text), "\n\ttouch --date=@0 ")
 	commands, _, _ = strings.Cut(commands, "\n\n")
 	assert.Check(h.t, found && strings.Contains(commands, "helm4 push"), commands)
-	return "touch --date=@0 " + strings.NewReplacer("bin/release", h.release, "bin/tools/helm4", "helm",
-		"$(if $(PUSH),", "", "'oci://$(PUSH)')", "oci://"+address+" --plain-http").Replace(commands)
+	words := strings.NewReplacer("bin/release", h.release, "bin/tools/helm4", "helm",
+		"$(if $(PUSH),", "", "'oci://$(PUSH)')", "oci://"+address+" --plain-http")
+	return "touch --date=@0 " + words.Replace(commands)
 }
 
 // TestHelmChartNamesTheImagesOfTheRelease compares the images of all objects of the chart with

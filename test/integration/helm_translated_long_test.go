@@ -20,8 +20,8 @@ import (
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 )
 
-// TestHelmValuesOfOtherChartsAreTranslated sets each value of the charts to another one of its type:
-// it has an equal or a remark. Those of Secrets and StorageClasses mean something together only.
+// TestHelmValuesOfOtherChartsAreTranslated sets each value of the charts to another one of its
+// type: it has an equal or a remark. Those of Secrets and StorageClasses mean something together only.
 func TestHelmValuesOfOtherChartsAreTranslated(t *testing.T) {
 	t.Parallel()
 	for chart, kind := range map[string]choice.Kind{
@@ -125,8 +125,9 @@ func TestHelmChartAcceptsTranslatedValues(t *testing.T) {
 		for path, want := range map[string]any{
 			"cinder.spec.clusterID": "mine", "cinder.spec.topology": "Enabled",
 			"cinder.spec.logLevel": "Debug", "cinder.spec.pods.controller.replicas": 2.0,
-			"cinder.spec.blockStorage.rescanOnResize": true, "cinder.spec.defaultClass": "csi-cinder-sc-delete",
-			"manila.spec.clusterID": "shares", "manila.spec.claimAnnotations": true,
+			"cinder.spec.blockStorage.rescanOnResize": true,
+			"cinder.spec.defaultClass":                "csi-cinder-sc-delete",
+			"manila.spec.clusterID":                   "shares", "manila.spec.claimAnnotations": true,
 		} {
 			found, _, err := unstructured.NestedFieldNoCopy(values, strings.Split(path, ".")...)
 			assert.Check(t, err == nil && found == want, "%s is %v, %v", path, found, err)

@@ -92,8 +92,8 @@ func TestHelmSchemaRefusesWhatTheAPIServerRefuses(t *testing.T) {
 	assert.Check(t, refused > mistakes/2, "the schema refuses only %d of %d", refused, mistakes)
 }
 
-// TestHelmNullRemovesAValue sets each value to null, also parts of the values and what the chart has
-// no default for. The objects are those without it.
+// TestHelmNullRemovesAValue sets each value to null, also parts of the values and what the chart
+// has no default for. The objects are those without it.
 func TestHelmNullRemovesAValue(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(repository, "assets/helm/values.yaml"))

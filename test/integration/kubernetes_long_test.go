@@ -341,8 +341,11 @@ func (k *plainKubernetes) unstructured() (*unstructured.Unstructured, error) {
 		Group: "csi.openstack.org", Version: "v1alpha1", Resource: k.operator.Driver + "drivers",
 	}
 	found, err := k.cluster.dynamic.Resource(resource).List(k.ctx(), metav1.ListOptions{})
-	if err != nil || len(found.Items) != 1 {
-		return nil, fmt.Errorf("listing %s: %v", resource.Resource, err)
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
+	}
+	if len(found.Items) != 1 {
+		return nil, fmt.Errorf("there are %d %s", len(found.Items), resource.Resource)
 	}
 	return &found.Items[0], nil
 }
@@ -393,8 +396,8 @@ func (k *plainKubernetes) rotatesCredentials() {
 }
 
 // mustNotReadOpenShift fails the test if the API server refused a request of the operator, or if
-// the operator requested an object that only OpenShift serves. It may ask for the lists of resources
-// by which it recognizes OpenShift.
+// the operator requested an object that only OpenShift serves. It may ask for the lists of
+// resources by which it recognizes OpenShift.
 func (k *plainKubernetes) mustNotReadOpenShift() {
 	k.t.Helper()
 	user := "system:serviceaccount:" + k.operator.Namespace + ":" + k.operator.Name

@@ -39,7 +39,8 @@ func TestCheckOfNodes(t *testing.T) {
 		clouds+" 2>"+folder+"/errors", x.terminal()...)
 	took := time.Since(begun)
 	messages, err := os.ReadFile(folder + "/errors")
-	assert.Check(t, err == nil && strings.Contains(string(messages), "Checking 2 nodes"), "%s", messages)
+	assert.NilError(t, err)
+	assert.Check(t, is.Contains(string(messages), "Checking 2 nodes"))
 	var found kubectl.Nodes
 	x.Must(json.Unmarshal([]byte(text), &found))
 	assert.Check(t, is.Len(found.Nodes, len(x.Cluster.Nodes())), text)

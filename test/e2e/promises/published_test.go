@@ -87,8 +87,8 @@ func (x *test) publishEarlier() published {
 		x.run("set -o pipefail; git -C " + root + " archive " + earlier + " | tar -x -C " + sources +
 			" || { echo 'only a complete clone has the commit from which upgrades begin'; exit 1; }")
 		// The schema of this release has new fields.
-		x.run("cd " + sources + `; sed -i '/^\tRevision /s/[0-9]/1/' pkg/api/api.go; ` +
-			`sed -i '/csi.openstack.org\/revision:/s/[0-9]/1/' $(grep -rl csi.openstack.org/revision: assets)`)
+		x.run("cd " + sources + `; sed -i '/^\tRevision /s/[0-9]/1/' pkg/api/api.go; sed -i ` +
+			`'/csi.openstack.org\/revision:/s/[0-9]/1/' $(grep -rl csi.openstack.org/revision: assets)`)
 		x.renameImages(sources)
 		return sources
 	})
@@ -116,7 +116,8 @@ func (x *test) renameImages(sources string) {
 	}
 	variable := regexp.MustCompile(`(_IMAGE\n +value: )\S*/([^/:\s]+):\S+\n`)
 	for _, pattern := range []string{
-		"drivers/*/generated/kubernetes/operator/deployment.yaml", "helm/generated/*/files/drivers/*.yaml",
+		"drivers/*/generated/kubernetes/operator/deployment.yaml",
+		"helm/generated/*/files/drivers/*.yaml",
 	} {
 		files, err := filepath.Glob(filepath.Join(sources, "assets", pattern))
 		x.Must(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/openstack-csi/csi-operator/test/e2e/pods"
 )
 
-// TestUpgradesKeepEveryRecord replaces an earlier release by this one with each way of installation,
-// while StatefulSets write to volumes. Then the new drivers grow, copy, unmount and mount them.
+// TestUpgradesKeepEveryRecord replaces an earlier release by this one with each way of
+// installation, while StatefulSets write to volumes. Then the new drivers grow, copy, unmount and mount them.
 func TestUpgradesKeepEveryRecord(t *testing.T) {
 	x := use(t, kind{plain: true})
 	from, to := x.publishEarlier(), x.publish()

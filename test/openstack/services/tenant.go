@@ -95,11 +95,14 @@ func (a *admin) setQuotas(
 			target += "share_type=" + url.QueryEscape(l.ShareType)
 		}
 		body := map[string]any{"quota_set": map[string]any{l.Resource: l.Limit}}
-		_, err := client.Put(ctx, target, body, nil, &gophercloud.RequestOpts{
-			OkCodes: []int{http.StatusOK},
+		answer, err := client.Put(ctx, target, body, nil, &gophercloud.RequestOpts{
+			OkCodes: []int{http.StatusOK}, KeepResponseBody: true,
 		})
 		if err != nil {
 			return fmt.Errorf("setting quota %s: %w", l.Resource, err)
+		}
+		if err := answer.Body.Close(); err != nil {
+			return err
 		}
 	}
 	return nil
