@@ -53,9 +53,8 @@ func (v *Values) addUnseen() {
 	for _, kind := range []choice.Kind{choice.Cinder, choice.Manila} {
 		if isOn(v.content, lower(kind)+".enabled", false) && !v.added[kind] {
 			v.Remark(title(kind), "The file cannot show cluster ID, topology, CSIDriver and pods, so "+
-				"defaults apply: new volumes get another ID, and pods may lose zones, files or inline "+
-				"volumes. To keep them, use what `kubectl openstack-csi check --values` prints in the "+
-				"cluster.")
+				"defaults apply: new volumes get another ID, and pods may lose zones or files. To keep "+
+				"them, use what `kubectl openstack-csi check --values` prints in the cluster.")
 		}
 	}
 }

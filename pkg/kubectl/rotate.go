@@ -113,18 +113,26 @@ func (r *rotation) run(ctx context.Context, args []string) error {
 
 // tryLogin logs in with the new credentials. A CA that only the cluster has prevents it.
 func (r *rotation) tryLogin(ctx context.Context, args []string) error {
-	say := func(answer Link, err error) error {
-		if err != nil {
-			answer = linkf(OK, "The login was not tested: %v", err)
+	say := func(c *cloud, answer Link, err error) error {
+		answers := []Link{answer}
+		switch {
+		case err != nil:
+			answers[0] = linkf(OK, "The login was not tested: %v", err)
+		case answer.State == OK:
+			answers = append(answers, c.expiry(ctx)...)
 		}
-		fmt.Fprintln(r.Out, wrap("", answer.Text, 0))
-		if answer.State != OK {
+		for _, a := range answers {
+			fmt.Fprintln(r.Out, wrap("", a.Text, 0))
+		}
+		if answers[0].State != OK {
 			return errProblem
 		}
 		return nil
 	}
 	if len(args) > 0 {
-		return say((&cloud{clouds: args[0], cacert: r.cacert}).login(ctx))
+		c := &cloud{clouds: args[0], cacert: r.cacert}
+		answer, err := c.login(ctx)
+		return say(c, answer, err)
 	}
 	for _, source := range r.sources {
 		name := fmt.Sprintf("Secret %s/%s", source.Namespace, source.Name)
@@ -134,10 +142,11 @@ func (r *rotation) tryLogin(ctx context.Context, args []string) error {
 			err = fmt.Errorf("its CA, %s, is in the cluster", printable(login.CAPath))
 		}
 		var answer Link
+		c := &cloud{clouds: name}
 		if err == nil {
-			answer = (&cloud{clouds: name}).accepts(ctx, login)
+			answer = c.accepts(ctx, login)
 		}
-		if err = say(answer, err); err != nil {
+		if err = say(c, answer, err); err != nil {
 			return err
 		}
 	}

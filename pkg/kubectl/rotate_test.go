@@ -223,7 +223,10 @@ func TestRotationChangesNothing(t *testing.T) {
 	})
 	foreignCA := bytes.Replace(old, []byte("    auth:"), []byte("    cacert: /ca.pem\n    auth:"), 1)
 	valid, ca := file(t, cloudsYAML("b")), file(t, newCA(t))
-	_, accepted := newCloud(t, simulator.Config{})
+	cloud, _ := newCloud(t, simulator.Config{Credentials: simulator.Credentials{
+		ApplicationCredentialExpiry: time.Now().Add(time.Hour),
+	}})
+	accepted := file(t, cloud.CloudsYAML(simulator.Clouds{Auth: simulator.ApplicationCredential}))
 	root := withClouds(rootNamespace, rootSecret, old)
 	only, onGuest := []client.Object{root}, []client.Object{root, guest, plane}
 	content := func(text string) []string { return []string{file(t, []byte(text))} }
@@ -271,7 +274,7 @@ func TestRotationChangesNothing(t *testing.T) {
 			only,
 			[]string{accepted, "--dry-run"},
 			exitOK,
-			"Would change clouds.yaml of Secret kube-system/openstack-credentials\nOpenStack accepts",
+			"way to OpenStack\nthe application credential of the login expires at ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
