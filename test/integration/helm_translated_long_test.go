@@ -21,7 +21,8 @@ import (
 )
 
 // TestHelmValuesOfOtherChartsAreTranslated sets each value of the charts to another one of its
-// type: it has an equal or a remark. Those of Secrets and StorageClasses mean something together only.
+// type: it has an equal or a remark. Those of Secrets and StorageClasses mean something together
+// only.
 func TestHelmValuesOfOtherChartsAreTranslated(t *testing.T) {
 	t.Parallel()
 	for chart, kind := range map[string]choice.Kind{

@@ -12,7 +12,8 @@ import (
 )
 
 // TestUpgradesKeepEveryRecord replaces an earlier release by this one with each way of
-// installation, while StatefulSets write to volumes. Then the new drivers grow, copy, unmount and mount them.
+// installation, while StatefulSets write to volumes. Then the new drivers grow, copy, unmount and
+// mount them.
 func TestUpgradesKeepEveryRecord(t *testing.T) {
 	x := use(t, kind{plain: true})
 	from, to := x.publishEarlier(), x.publish()
