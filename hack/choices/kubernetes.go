@@ -21,8 +21,8 @@ import (
 // readConstants returns the constants of each type of texts in Kubernetes' API, by its name: the
 // values that the API server accepts.
 func readConstants(root string) (map[string][]string, error) {
-	list := exec.CommandContext(context.Background(), "go", "list", "-f", "{{.Dir}}", "k8s.io/api/core/v1",
-		"k8s.io/apimachinery/pkg/apis/meta/v1")
+	list := exec.CommandContext(context.Background(), "go", "list", "-f", "{{.Dir}}",
+		"k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/apis/meta/v1")
 	list.Dir = root
 	output, err := list.Output()
 	if err != nil {
