@@ -13,7 +13,6 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 	"github.com/openstack-csi/csi-operator/pkg/version"
@@ -34,7 +33,7 @@ type neighbour struct {
 	// claims are those of the volumes.
 	claims []string
 	// secrets are those that volumes, snapshots and classes name.
-	secrets []string
+	secrets secretNames
 }
 
 // neighbours returns what other installations of the drivers there are. Those of Manila may serve
@@ -98,17 +97,17 @@ func (s *session) neighboursOf(ctx context.Context, d driver, all []workload) []
 	for _, class := range list[storagev1.StorageClassList](ctx, s.guest).Items {
 		if n := found[class.Provisioner]; n != nil {
 			n.classes = append(n.classes, class)
-			n.addSecrets(class.Parameters, "csi.storage.k8s.io/")
+			n.secrets.addFrom(class.Parameters, "csi.storage.k8s.io/")
 		}
 	}
 	for _, c := range list[snapshotv1.VolumeSnapshotContentList](ctx, s.guest).Items {
 		if n := found[c.Spec.Driver]; n != nil {
-			n.addSecrets(c.Annotations, "snapshot.storage.kubernetes.io/")
+			n.secrets.addFrom(c.Annotations, "snapshot.storage.kubernetes.io/")
 		}
 	}
 	for _, class := range list[snapshotv1.VolumeSnapshotClassList](ctx, s.guest).Items {
 		if n := found[class.Driver]; n != nil {
-			n.addSecrets(class.Parameters, "csi.storage.k8s.io/")
+			n.secrets.addFrom(class.Parameters, "csi.storage.k8s.io/")
 		}
 	}
 	return slices.SortedFunc(maps.Values(found), func(a, b *neighbour) int {
@@ -121,17 +120,7 @@ func (n *neighbour) addVolume(v *corev1.PersistentVolume) {
 	if ref := v.Spec.ClaimRef; ref != nil {
 		n.claims = append(n.claims, ref.Namespace+"/"+ref.Name)
 	}
-	n.addSecrets(v.Annotations, "volume.kubernetes.io/")
-	if of := v.Spec.CSI; of != nil {
-		for _, ref := range []*corev1.SecretReference{
-			of.ControllerPublishSecretRef, of.ControllerExpandSecretRef, of.NodeStageSecretRef,
-			of.NodePublishSecretRef, of.NodeExpandSecretRef,
-		} {
-			if ref != nil {
-				n.addSecret(ref.Namespace, ref.Name)
-			}
-		}
-	}
+	n.secrets.addVolume(v)
 	if affinity := v.Spec.NodeAffinity; affinity != nil && affinity.Required != nil {
 		key := "topology." + n.defaultName() + "/zone"
 		inZone := func(e corev1.NodeSelectorRequirement) bool { return e.Key == key }
@@ -140,25 +129,6 @@ func (n *neighbour) addVolume(v *corev1.PersistentVolume) {
 		}) {
 			n.zoned++
 		}
-	}
-}
-
-// addSecrets adds the Secrets that fields with a prefix name, but not those of each claim.
-func (n *neighbour) addSecrets(fields map[string]string, prefix string) {
-	for key, name := range fields {
-		if call, found := strings.CutSuffix(key, "secret-name"); found && strings.HasPrefix(key, prefix) {
-			n.addSecret(fields[call+"secret-namespace"], name)
-		}
-	}
-}
-
-// addSecret adds a Secret that can exist. Classes may contain placeholders.
-func (n *neighbour) addSecret(namespace, name string) {
-	full := namespace + "/" + name
-	isName := len(validation.IsDNS1123Label(namespace))+len(validation.IsDNS1123Subdomain(name)) == 0
-	if isName && !slices.Contains(n.secrets, full) {
-		n.secrets = append(n.secrets, full)
-		slices.Sort(n.secrets)
 	}
 }
 
@@ -257,9 +227,15 @@ func (n *neighbour) link(hidden bool, cannot error) Link {
 	text := fmt.Sprintf("another installation serves driver %s: ", n.served)
 	switch {
 	case !n.exists() && n.served == n.name:
-		return linkf(OK, "driver %s will serve the PersistentVolumes that name it: %d. Until then their "+
+		l := linkf(OK, "driver %s will serve the PersistentVolumes that name it: %d. Until then their "+
 			"volumes cannot be mounted or deleted. Claims: %s", n.served, n.volumes,
 			cmp.Or(diagnosis.List(n.claims), "none"))
+		if len(n.secrets) > 0 {
+			l = l.then("They name Secret %s, which must exist, also if you install the driver in "+
+				"another namespace",
+				strings.Join(n.secrets, ", "))
+		}
+		return l
 	case !n.exists():
 		return linkf(Warning, "nothing serves driver %s. %s. The driver to install is %s and does not "+
 			"serve them", n.served, use, n.name)

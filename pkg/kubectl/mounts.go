@@ -56,7 +56,7 @@ func (f *podFacts) mountLinks(ctx context.Context) []Link {
 			claim.claim.Name, f.node))
 		w.reasons, w.runbook, w.names = mountReasons(), runbookOperations, claim.sys.names(claim.handle())
 		for _, l := range f.warnings(w, eventsAbout(claim.volume, f.events)) {
-			own = append(own, f.nfs(claim, l))
+			own = append(own, f.nfs(claim, claim.recreated(ctx, l)))
 		}
 	}
 	others := slices.DeleteFunc(slices.Clone(f.events), func(e corev1.Event) bool {

@@ -226,9 +226,7 @@ func (s *session) addClasses(ctx context.Context, chosen []driver, report *Statu
 	}
 }
 
-const isDefault = "storageclass.kubernetes.io/is-default-class"
-
-// addVolumes adds a warning for PersistentVolumes whose deletion fails.
+// addVolumes adds warnings for PersistentVolumes whose deletion fails, or whose Secret is missing.
 func (s *session) addVolumes(ctx context.Context, chosen []driver, report *Status) {
 	volumes := list[corev1.PersistentVolumeList](ctx, s.guest).Items
 	s.addStranded(ctx, volumes, report)
@@ -240,6 +238,7 @@ func (s *session) addVolumes(ctx context.Context, chosen []driver, report *Statu
 			}
 		}
 		report.warn(d.title, undeleted...)
+		s.addSecretless(ctx, d, volumes, report)
 	}
 }
 

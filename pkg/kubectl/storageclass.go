@@ -17,6 +17,8 @@ import (
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
+const isDefault = "storageclass.kubernetes.io/is-default-class"
+
 // explainClass explains whether claims of a StorageClass get volumes, and who uses it.
 func explainClass(ctx context.Context, q question, class *storagev1.StorageClass) *Explanation {
 	links := q.classDriver(ctx, class)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +44,8 @@ type uninstallation struct {
 	namespaces []string
 	// claims are the numbers of claims by StorageClass.
 	claims map[string]int
+	// secrets are those that PersistentVolumes of the drivers name.
+	secrets secretCounts
 	// unread are objects that no operator reads, by their resource.
 	unread map[string]string
 	// deleted are the objects that are deleted already.
@@ -55,7 +56,8 @@ type uninstallation struct {
 
 func newUninstallCommand(o *options) *cobra.Command {
 	u := &uninstallation{
-		claims: map[string]int{}, unread: map[string]string{}, gone: map[owner]bool{},
+		claims: map[string]int{}, secrets: secretCounts{}, unread: map[string]string{},
+		gone: map[owner]bool{},
 	}
 	cmd := &cobra.Command{
 		Use:   "uninstall [DRIVER]",
@@ -146,11 +148,7 @@ func (u *uninstallation) prepare(ctx context.Context, args []string) (found int,
 			managed[by] = append(managed[by], o.Kind+" "+o.Name)
 		}
 	}
-	visit(ctx, u.guest, &corev1.PersistentVolumeClaimList{}, func(c *corev1.PersistentVolumeClaim) {
-		if c.DeletionTimestamp == nil {
-			u.claims[ptr.Deref(c.Spec.StorageClassName, "")]++
-		}
-	})
+	u.count(ctx)
 	if needed {
 		err = u.unused(ctx)
 	}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
@@ -53,6 +54,20 @@ func deployments() schema.GroupVersionKind {
 	return appsv1.SchemeGroupVersion.WithKind(deployment)
 }
 
+// count remembers what claims and PersistentVolumes name.
+func (u *uninstallation) count(ctx context.Context) {
+	visit(ctx, u.guest, &corev1.PersistentVolumeClaimList{}, func(c *corev1.PersistentVolumeClaim) {
+		if c.DeletionTimestamp == nil {
+			u.claims[ptr.Deref(c.Spec.StorageClassName, "")]++
+		}
+	})
+	visit(ctx, u.guest, &corev1.PersistentVolumeList{}, func(v *corev1.PersistentVolume) {
+		if slices.ContainsFunc(u.of, func(d driver) bool { return d.name == driverOf(v) }) {
+			u.secrets.add(v)
+		}
+	})
+}
+
 // isKept says why an object of the installation stays, if it does.
 func (u *uninstallation) isKept(ctx context.Context, o object) bool {
 	var because string
@@ -60,6 +75,11 @@ func (u *uninstallation) isKept(ctx context.Context, o object) bool {
 	case "StorageClass":
 		if n := u.claims[o.Name]; n > 0 {
 			because = fmt.Sprintf("%d claims name it, and grow only while it exists", n)
+		}
+	case "Secret":
+		if n := u.secrets[o.Namespace+"/"+o.Name]; n > 0 {
+			because = fmt.Sprintf("%d PersistentVolumes name it in namespace %s, and cannot be mounted "+
+				"without it, also if you install the driver in another namespace", n, o.Namespace)
 		}
 	case definition:
 		if resource, _, _ := strings.Cut(o.Name, "."); u.unread[resource] != "" {
@@ -121,7 +141,8 @@ func (u *uninstallation) others(ctx context.Context, namespace string) (names []
 	for _, kind := range kinds {
 		visit(ctx, u.guest, listOf(kind), func(o *object) {
 			o.SetGroupVersionKind(kind)
-			isOurs := o.Labels[partLabel] == partOf && u.owns(o) && slices.Contains(removedKinds(), kind)
+			isOurs := o.Labels[partLabel] == partOf && u.owns(o) && slices.Contains(removedKinds(), kind) &&
+				(o.Kind != "Secret" || u.secrets[namespace+"/"+o.Name] == 0)
 			if name := o.Kind + " " + o.Name; !isOurs && len(o.OwnerReferences) == 0 &&
 				!slices.Contains(ignored, name) && !slices.Contains(ignored, o.Kind) {
 				names = append(names, name)

@@ -51,6 +51,7 @@ type installedCluster struct {
 
 const (
 	manilaPod, manilaShare = "shop/web", "pvc-share"
+	loginOfShares          = "csi-manila-secrets"
 	shareDriver            = "nfs.manila.csi.openstack.org"
 )
 
@@ -262,7 +263,10 @@ func claims() []client.Object {
 	claim.Spec.StorageClassName, claim.Spec.VolumeName = &class.Name, manilaShare
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: manilaShare}}
 	volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "share"}
-	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: shareDriver, VolumeHandle: "x"}
+	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{
+		Driver: shareDriver, VolumeHandle: "x",
+		NodeStageSecretRef: &corev1.SecretReference{Namespace: defaultNamespace, Name: loginOfShares},
+	}
 	credentials := secret(defaultNamespace, defaultSecret, nil)
 	credentials.Labels = labels
 	mine := newObject("csi.openstack.org/v1alpha1", "ManilaDriver", "", "mine", labels)
@@ -297,7 +301,7 @@ func TestUninstallDeletesTheInstallationAndNothingElse(t *testing.T) {
 				isKept := slices.Contains([]string{
 					"StorageClass csi-manila-gold", "Secret openstack-credentials", "Namespace openstack-csi",
 					"CustomResourceDefinition maniladrivers.csi.openstack.org", "ManilaDriver mine",
-					"StorageClass csi-manila-nfs",
+					"StorageClass csi-manila-nfs", "Secret csi-manila-secrets",
 				}, o.Kind+" "+o.Name)
 				isLease := o.Kind == "Lease" && !strings.HasPrefix(o.Name, "others-")
 				if o.Labels[partLabel] != partOf && !isLease || !isOf || isKept {
@@ -311,7 +315,8 @@ func TestUninstallDeletesTheInstallationAndNothingElse(t *testing.T) {
 			assert.Check(t, is.Equal(strings.ReplaceAll(planned, "Would delete", "Deleting"), output))
 			for _, part := range map[string][]string{"": {
 				"StorageClass csi-manila-gold stays: 1 claims name it", "Namespace openstack-csi stays: it " +
-					"contains Secret openstack-credentials. If", "PersistentVolumes, claims", "the login",
+					"contains Secret csi-manila-secrets, Secret openstack-credentials. If", "PersistentVolumes, claims", "the login",
+				"Secret csi-manila-secrets stays: 1 PersistentVolumes name it in namespace openstack-csi",
 				"CustomResourceDefinition maniladrivers.csi.openstack.org stays: there is ManilaDriver mine",
 			}}[args] {
 				assert.Check(t, strings.Contains(output, part), "%s: %s", part, output)
