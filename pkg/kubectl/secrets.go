@@ -71,7 +71,7 @@ func (s *session) addSecretless(
 ) {
 	named := secretCounts{}
 	for i := range volumes {
-		if driverOf(&volumes[i]) == d.name {
+		if driverOf(&volumes[i]) == d.name && s.systems[d.name] != nil {
 			named.add(&volumes[i])
 		}
 	}
@@ -107,10 +107,10 @@ func (s *session) recreate(ctx context.Context, d driver, full string) string {
 	if find(ctx, s.guest, "", namespace, &corev1.Namespace{}) == nil {
 		first = "kubectl create namespace " + namespace + "; "
 	}
-	return fmt.Sprintf(`Run: %skubectl get secret %s -n %s -o json | `+
-		`sed 's/"namespace":.*/"namespace":"%s",/' | kubectl replace --force -f -. Repeat that when the `+
-		`login changes, and let the controller read the Secret: %s`, first, name, d.namespace, namespace,
-		version.Page("docs/manila.md#storageclasses-with-other-secrets"))
+	return fmt.Sprintf(`Let the controller read it: %s. Then, and after each change of the login, run: `+
+		`%skubectl get secret %s -n %s -o json | sed 's/"namespace":.*/"namespace":"%s",/' | `+
+		`kubectl replace --force -f -`, version.Page("docs/manila.md#storageclasses-with-other-secrets"),
+		first, name, d.namespace, namespace)
 }
 
 // recreated returns a link about a Secret that does not exist, and that the PersistentVolume of the

@@ -79,7 +79,8 @@ func (u *uninstallation) isKept(ctx context.Context, o object) bool {
 	case "Secret":
 		if n := u.secrets[o.Namespace+"/"+o.Name]; n > 0 {
 			because = fmt.Sprintf("%d PersistentVolumes name it in namespace %s, and cannot be mounted "+
-				"without it, also if you install the driver in another namespace", n, o.Namespace)
+				"without it. If you install the driver in another namespace, it does not update this one", n,
+				o.Namespace)
 		}
 	case definition:
 		if resource, _, _ := strings.Cut(o.Name, "."); u.unread[resource] != "" {
