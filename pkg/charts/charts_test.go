@@ -531,7 +531,7 @@ func TestFileWithSomethingElse(t *testing.T) {
 	const clouds = "clouds: {a: {auth: {password: confidential}}}"
 	for text, want := range map[string]string{
 		clouds: "the file is a clouds.yaml (line 1), not values of cinder-csi-plugin or " +
-			"manila-csi-plugin: pass it with --set-file=credentials.clouds=FILE",
+			"manila-csi-plugin: below credentials write `clouds: |`, and below that, indented, the ",
 		"-----BEGIN CERTIFICATE-----\nMIIB\n": "--set-file=credentials.cacert=FILE",
 		"export OS_AUTH_URL=https://k/v3\n":   "is an openrc file (line 1)",
 		"cinder: {enabled: true}":             "check it without --values",

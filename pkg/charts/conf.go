@@ -52,8 +52,8 @@ func (v *Values) AddConf(source string, texts [][]byte, read Reader) error {
 			// The text of the error may contain a value.
 			place := slices.Concat(mistake.FindStringSubmatch(fatal.Error()), []string{"", "", "", ""})
 			at := cmp.Or(place[1], "["+place[2]+"] "+place[3])
-			v.NoLogin("the driver cannot read %s (line or setting: %s): correct it, or add "+
-				"--set-file=credentials.clouds=clouds.yaml", source, at)
+			v.NoLogin("the driver cannot read %s (line or setting: %s): correct it, or "+
+				AddLogin, source, at)
 			return nil
 		}
 		if err == nil {

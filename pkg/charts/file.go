@@ -238,8 +238,7 @@ func (v *Values) addValues(one part) error {
 		spec, _ := v.protocols(values) // AddChart has returned its error
 		v.AddCSIDriver(kind, spec)
 		if v.logins[kind] == nil {
-			v.NoLogin("it is in Secrets that StorageClasses name: add " +
-				"--set-file=credentials.clouds=clouds.yaml.")
+			v.NoLogin("it is in Secrets that StorageClasses name: %s.", AddLogin)
 		}
 		return nil
 	}

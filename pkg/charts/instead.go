@@ -16,7 +16,7 @@ const expected = "values of cinder-csi-plugin or manila-csi-plugin"
 func instead(text []byte) string {
 	other := position.Recognize(text, "")
 	other.Advice = map[string]string{
-		position.CloudsYAML:  "pass it with --set-file=credentials.clouds=FILE",
+		position.CloudsYAML:  AddLogin,
 		position.Certificate: "pass it with --set-file=credentials.cacert=FILE",
 		position.OpenRC: "pass the clouds.yaml that the dashboard offers beside it with " +
 			"--set-file=credentials.clouds=FILE",

@@ -65,6 +65,10 @@ func inClouds(f reflect.StructField) string {
 // entry is the only entry of the clouds.yaml that is written.
 const entry = "clouds." + clouds.DefaultEntry + "."
 
+// AddLogin says how a release gets the login in a clouds.yaml, as the chart does.
+const AddLogin = "below credentials write `clouds: |`, and below that, indented, the whole " +
+	"clouds.yaml with its line `clouds:`; or add --set-file=credentials.clouds=clouds.yaml"
+
 // AddSecret adds the login in a Secret of Manila's driver, if it contains one.
 func (v *Values) AddSecret(name string, data map[string][]byte, read Reader) error {
 	o := &options{}
@@ -210,7 +214,7 @@ func (v *Values) addLogin(
 		v.Remark("login", "%s", one)
 	}
 	if err != nil {
-		v.NoLogin("%v. Then add --set-file=credentials.clouds=clouds.yaml.", err)
+		v.NoLogin("%v. Then %s.", err, AddLogin)
 		return nil
 	}
 	for of, other := range v.logins {

@@ -110,8 +110,7 @@ func (v *Values) addFiles(values map[string]any) error {
 		if secret.Name != "" && len(secret.Data) == 0 {
 			name += " of Secret " + secret.Name
 		}
-		v.NoLogin("pass a copy of %s to check --values -f, or add "+
-			"--set-file=credentials.clouds=clouds.yaml.", name)
+		v.NoLogin("pass a copy of %s to check --values -f, or %s.", name, AddLogin)
 		return nil
 	}
 	return v.AddConf("secret.data", [][]byte{text}, read)

@@ -199,6 +199,7 @@ func (c *fileContents) addValues(values *yaml.Node) {
 	}
 	removeNulls(values)
 	c.judged = append(c.judged, judged{tree: values})
+	c.addLogin(values)
 	for _, d := range drivers() {
 		section := position.Child(values, strings.ToLower(d.title))
 		spec, enabled := position.Child(section, "spec"), position.Child(section, "enabled")

@@ -52,6 +52,27 @@ func TestValuesInFilesOfTools(t *testing.T) {
 	}
 }
 
+// Whatever tool reads a file, check accepts the same logins as the chart and the operators.
+func TestLoginsInValues(t *testing.T) {
+	t.Parallel()
+	logins, err := values.Logins()
+	assert.NilError(t, err)
+	for name, login := range logins {
+		files, err := values.Wrapped(chartName, map[string]any{
+			"manila": map[string]any{"enabled": true}, "credentials": map[string]any{"clouds": login.Value},
+		})
+		assert.NilError(t, err)
+		for tool, file := range files {
+			faults := contentsOf("-", []byte(file)).faults // the schema accepts any value there
+			assert.Check(t, login.IsValid == (len(faults) == 0), "%s for %s: %v", name, tool, faults)
+			for _, f := range faults {
+				assert.Check(t, strings.HasPrefix(f.Problem, loginPath+" ") &&
+					!strings.Contains(f.Problem, values.Secret), "%s for %s: %v", name, tool, f)
+			}
+		}
+	}
+}
+
 // A tool fills in values of objects, but not the names of fields.
 func TestTemplatesAreNotChecked(t *testing.T) {
 	t.Parallel()

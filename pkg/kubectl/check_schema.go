@@ -17,6 +17,7 @@ import (
 	"golang.org/x/text/message"
 
 	"github.com/openstack-csi/csi-operator/assets"
+	"github.com/openstack-csi/csi-operator/pkg/charts"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 	"github.com/openstack-csi/csi-operator/pkg/position"
@@ -199,6 +200,9 @@ func (j *judged) adviceFor(mapping *yaml.Node, at []string, name string, known [
 	value, _, _ := below(mapping, name, "")
 	switch moves := j.moves(value, at); {
 	case len(right) > 0:
+		if right[0] == loginPath {
+			right[0] += " as a text: " + charts.AddLogin
+		}
 		return ": move it to " + strings.Join(right, " or ")
 	case meant != "":
 		return fmt.Sprintf(": did you mean %q?", meant)

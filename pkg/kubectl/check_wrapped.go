@@ -11,7 +11,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/openstack-csi/csi-operator/pkg/charts"
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/clouds"
 	"github.com/openstack-csi/csi-operator/pkg/position"
 )
 
@@ -52,6 +54,39 @@ func (c *fileContents) addWithin(node *yaml.Node) {
 				"file, or in its folder or below", c.place(key.Line), key.Value))
 		},
 	}.Find(node)
+}
+
+// loginPath is where values contain a clouds.yaml.
+const loginPath = "credentials.clouds"
+
+// addLogin adds why the chart refuses the clouds.yaml in values, or why the operators would.
+func (c *fileContents) addLogin(values *yaml.Node) {
+	credentials := position.Child(values, "credentials")
+	if position.Child(credentials, "clouds") == nil {
+		return
+	}
+	node, line, _ := below(credentials, "clouds", "")
+	text, isText := position.Value(node).(string)
+	if isText && text == "" {
+		return
+	}
+	err := fmt.Errorf("%s is %s, not a text: %s", loginPath, position.Shape(node), charts.AddLogin)
+	if isText {
+		in := clouds.Content{Name: loginPath, CAElsewhere: true, Data: map[string][]byte{
+			// The lines are those of the file.
+			clouds.Key: []byte(strings.Repeat("\n", position.LinesBefore(node)%span) + text),
+		}}
+		tree := position.Child(position.InnerTree(node, maxFile), "clouds")
+		if tree == nil || tree.Kind != yaml.MappingNode {
+			in.Fix = "In values, " + charts.AddLogin
+		}
+		_, err = in.Login()
+	}
+	if err != nil {
+		c.faults = append(c.faults, choice.Fault{
+			Line: line, Problem: strings.TrimPrefix(err.Error(), "key "+clouds.Key+" of "),
+		})
+	}
 }
 
 // addTemplates notes the lines whose values a tool replaces, so that they cannot be checked.

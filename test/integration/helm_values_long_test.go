@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -22,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/openstack-csi/csi-operator/pkg/charts"
+	"github.com/openstack-csi/csi-operator/pkg/kubectl"
 	"github.com/openstack-csi/csi-operator/test/docs/guide"
 	"github.com/openstack-csi/csi-operator/test/values"
 )
@@ -120,6 +123,46 @@ func TestHelmNullRemovesAValue(t *testing.T) {
 		assert.Check(t, without["ManilaDriver /"+manilaDriver] == nil)
 		output, err := guide.Output(t.Context(), helm+" template "+chart+" --set=images=null,"+both)
 		assert.Check(t, err != nil && strings.Contains(output, "a clone names no registry"), output)
+	}
+}
+
+// TestHelmAndCheckAcceptTheSameLogins renders values with each shape of a login, and checks them.
+// Whoever follows the advice word for word, as those with a file or with Helm do, is done.
+func TestHelmAndCheckAcceptTheSameLogins(t *testing.T) {
+	t.Parallel()
+	logins, err := values.Logins()
+	assert.NilError(t, err)
+	folder := t.TempDir()
+	render := func(helm, options string, isValid bool) {
+		output, err := guide.Output(t.Context(), helm+" template "+chart+" --set=manila.enabled=true "+options)
+		assert.Check(t, isValid == (err == nil) && !strings.Contains(output, values.Secret), "%s: %s",
+			options, output)
+		assert.Check(t, isValid || strings.Contains(output, charts.AddLogin) ||
+			strings.Contains(output, "name the one to use openstack"), output)
+	}
+	accepts := func(name, file string, text []byte, isValid bool) {
+		assert.NilError(t, os.WriteFile(file, text, 0o600))
+		for _, helm := range helms() {
+			render(helm, "--values="+file, isValid)
+		}
+		var out bytes.Buffer
+		code := kubectl.Main(t.Context(), []string{"check", "-f", file, "--kubeconfig=" + os.DevNull},
+			kubectl.Streams{Out: &out, Err: &out})
+		assert.Check(t, isValid == (code == 0) && !strings.Contains(out.String(), values.Secret),
+			"check of %s: exit code %d, %s", name, code, &out)
+	}
+	for name, login := range logins {
+		text, err := yaml.Marshal(map[string]any{"credentials": map[string]any{"clouds": login.Value}})
+		assert.NilError(t, err)
+		accepts(name, filepath.Join(folder, "values.yaml"), text, login.IsValid)
+	}
+	clouds, _ := logins["one entry as text"].Value.(string)
+	accepts("the advice", filepath.Join(folder, "values.yaml"), []byte("credentials:\n  clouds: |\n    "+
+		strings.ReplaceAll(clouds, "\n", "\n    ")), true)
+	file := filepath.Join(folder, "clouds.yaml")
+	assert.NilError(t, os.WriteFile(file, []byte(clouds), 0o600))
+	for _, helm := range helms() {
+		render(helm, "--set-file=credentials.clouds="+file, true)
 	}
 }
 
