@@ -36,7 +36,8 @@ func TestStatusNamesMissingSecretsOfEachFieldOfAVolume(t *testing.T) {
 
 		hidden := s
 		hidden.Forbidden = []string{"Secrets"}
-		s.Objects = append(s.Objects, *newObject("v1", "Secret", "earlier", loginOfShares, nil).(*unstructured.Unstructured))
+		there := newObject("v1", "Secret", "earlier", loginOfShares, nil).(*unstructured.Unstructured)
+		s.Objects = append(s.Objects, *there)
 		for name, quiet := range map[string]scenario{"there": s, "hidden": hidden} {
 			_, output, _ = run(t, quiet.options(t), false, "status")
 			assert.Check(t, !strings.Contains(output, "earlier/"), "%s: %s", name, output)

@@ -315,7 +315,8 @@ func TestUninstallDeletesTheInstallationAndNothingElse(t *testing.T) {
 			assert.Check(t, is.Equal(strings.ReplaceAll(planned, "Would delete", "Deleting"), output))
 			for _, part := range map[string][]string{"": {
 				"StorageClass csi-manila-gold stays: 1 claims name it", "Namespace openstack-csi stays: it " +
-					"contains Secret csi-manila-secrets, Secret openstack-credentials. If", "PersistentVolumes, claims", "the login",
+					"contains Secret csi-manila-secrets, Secret openstack-credentials. If",
+				"PersistentVolumes, claims", "the login",
 				"Secret csi-manila-secrets stays: 1 PersistentVolumes name it in namespace openstack-csi",
 				"CustomResourceDefinition maniladrivers.csi.openstack.org stays: there is ManilaDriver mine",
 			}}[args] {
