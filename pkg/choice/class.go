@@ -2,7 +2,6 @@ package choice
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // The annotations that mark the StorageClass of claims that do not name one.
@@ -51,31 +49,6 @@ func matchesAny(patterns []string, name string) bool {
 		matched, err := path.Match(pattern, name)
 		return err == nil && matched
 	})
-}
-
-// UnusedPatterns returns the patterns and the types in the choices that match none of the types,
-// each after its field.
-func (c *Config) UnusedPatterns(types []string) []string {
-	var unused []string
-	add := func(at *field.Path, pattern string, used bool) {
-		if !used {
-			unused = append(unused, fmt.Sprintf("%s: %q", at, pattern))
-		}
-	}
-	for name, patterns := range map[string][]string{
-		"include": c.Types.Include, "exclude": c.Types.Exclude,
-	} {
-		for i, pattern := range patterns {
-			matches := func(name string) bool { return matchesAny([]string{pattern}, name) }
-			add(field.NewPath("types", name).Index(i), pattern, slices.ContainsFunc(types, matches))
-		}
-	}
-	for i, class := range c.Classes {
-		add(field.NewPath("classes").Index(i).Child("type"), class.Type,
-			class.Type == "" || slices.Contains(types, class.Type))
-	}
-	slices.Sort(unused)
-	return unused
 }
 
 // ClassOf returns the options of the StorageClass that the operator creates for a type.

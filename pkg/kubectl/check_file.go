@@ -203,7 +203,13 @@ func (c *check) typesFor(
 	ctx context.Context, kind choice.Kind, to *comparison,
 ) (map[string]openstack.Type, error) {
 	types := map[string]openstack.Type{}
+	unused := func(names []string) {
+		for _, text := range to.Unused(to.config, names) {
+			to.add(Warning, "%s", text)
+		}
+	}
 	if c.clouds == "" {
+		unused(nil)
 		to.add(OK, "the %ss are those of the existing StorageClasses; with --clouds they are "+
 			"those that OpenStack lists", to.Noun)
 		for _, class := range to.existing {
@@ -224,14 +230,12 @@ func (c *check) typesFor(
 		to.links = append(to.links, failure(err))
 		return nil, nil
 	}
-	var names []string
+	names := []string{}
 	for _, t := range listed {
 		types[t.Name] = t
 		names = append(names, t.Name)
 	}
-	for _, unused := range to.config.UnusedPatterns(names) {
-		to.add(Warning, "%s matches no %s that %s offers", unused, to.Noun, to.Service)
-	}
+	unused(names)
 	return types, nil
 }
 

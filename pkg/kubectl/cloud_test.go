@@ -133,13 +133,15 @@ func TestCheckNamesWhatTheLoginMayNotDo(t *testing.T) {
 func TestCheckComparesTheTypesOfOpenStack(t *testing.T) {
 	t.Parallel()
 	cloud, clouds := newCloud(t, simulator.Config{ShareTypes: []simulator.ShareType{
-		{Name: "default"}, {Name: "gold", ShareServers: true},
+		{Name: "default"}, {Name: "gold", ShareServers: true}, {Name: "test"},
 	}})
 	choices := file(t, []byte("apiVersion: config.csi.openstack.org/v1alpha1\nkind: ManilaConfig\n"+
-		"types:\n  exclude: [silver]\nclasses:\n- {type: default, name: second}\n"))
+		"types:\n  exclude: [silver, test]\nclasses:\n- {type: default, name: second}\n"+
+		"- {type: test, reclaimPolicy: Retain}\n"))
 	got := runChecked(t, true, exitOK, "check -f "+choices+" --clouds "+clouds)
 	for _, want := range []string{
 		`! types.exclude[0]: "silver" matches no share type that Manila offers`,
+		`! classes[1].type: "test" has no effect: types does not select this share type.`,
 		`! share type "gold" needs a share network`,
 		"StorageClasses: 1 created, 2 changed, 0 as they are", "+++ StorageClass/second",
 		"+ csi.storage.k8s.io/node-stage-secret-name: csi-manila-secrets",

@@ -78,17 +78,16 @@ func (c *Controller) limited(excess []string) string {
 		len(excess), c.Noun, cluster.Joined(excess, maxTold, ", "), c.Noun, c.Place)
 }
 
-// Unused returns the patterns and types of the choices that match no type, for a condition.
+// Unused returns what has no effect in the choices about types, for a condition.
 func (c *Controller) Unused() []string {
 	config, err := c.choices.Current()
 	types := c.Types()
-	if err != nil || config == nil || types == nil {
+	if err != nil || types == nil {
 		return nil
 	}
-	var unused []string
-	for _, pattern := range config.UnusedPatterns(slices.Collect(maps.Keys(types))) {
-		unused = append(unused, fmt.Sprintf("%s: %s matches no %s that %s offers: correct or remove it",
-			c.Place, pattern, c.Noun, c.Service))
+	unused := c.Names.Unused(config, slices.AppendSeq([]string{}, maps.Keys(types)))
+	for i, text := range unused {
+		unused[i] = c.Place + ": " + text
 	}
 	return unused
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"unicode"
@@ -13,6 +14,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
 	"github.com/openstack-csi/csi-operator/pkg/openstack"
@@ -47,6 +49,44 @@ func (n Names) Wanted(
 		}
 	}
 	return all
+}
+
+// Unused returns what has no effect in the choices about types, each with its place and advice.
+// types are those that OpenStack offers, nil if they are unknown.
+func (n Names) Unused(config *choice.Config, types []string) []string {
+	if config == nil {
+		return nil
+	}
+	var unused []string
+	matchNone := func(at *field.Path, pattern string) bool {
+		none := types != nil && !slices.ContainsFunc(types, func(name string) bool {
+			matched, err := path.Match(pattern, name)
+			return err == nil && matched
+		})
+		if none {
+			unused = append(unused, fmt.Sprintf("%s: %q matches no %s that %s offers: correct or remove it",
+				at, pattern, n.Noun, n.Service))
+		}
+		return none
+	}
+	for i, pattern := range config.Types.Include {
+		matchNone(field.NewPath("types", "include").Index(i), pattern)
+	}
+	for i, pattern := range config.Types.Exclude {
+		matchNone(field.NewPath("types", "exclude").Index(i), pattern)
+	}
+	for i, entry := range config.Classes {
+		at := field.NewPath("classes").Index(i).Child("type")
+		if entry.Type == "" || matchNone(at, entry.Type) {
+			continue
+		}
+		if entry.Name == "" && !config.Selects(n.Kind, entry.Type) {
+			unused = append(unused, fmt.Sprintf("%s: %q has no effect: types does not select this %s. "+
+				"Select it there, or remove the entry", at, entry.Type, n.Noun))
+		}
+	}
+	slices.Sort(unused)
+	return unused
 }
 
 // Taken returns why there is no such StorageClass, or one that it cannot change; otherwise "".

@@ -1,6 +1,7 @@
 package classes
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -42,4 +43,48 @@ func TestEntryOfAnotherTypeIsToldTheRightOne(t *testing.T) {
 	taken := n.Taken(Class{Name: "csi-cinder-nvme", Type: openstack.Type{Name: "nvme"}},
 		&storagev1.StorageClass{Provisioner: n.Provisioner})
 	assert.Check(t, is.Contains(taken, "Delete that StorageClass"))
+}
+
+// An entry has no effect if the StorageClasses are the same without it.
+func TestEntriesWithoutEffectAreReported(t *testing.T) {
+	t.Parallel()
+	patterns := [][]string{nil, {}, {"gold"}, {"g*"}, {"tin"}, {"*"}}
+	offers := [][]string{{}, {"gold"}, {"gold", "tin"}}
+	none, some := 0, 0
+	for _, kind := range []choice.Kind{choice.Cinder, choice.Manila} {
+		n := NamesOf(kind, "a")
+		for at := range len(patterns) * len(patterns) * len(offers) * 4 {
+			pick := func(among int) int {
+				defer func() { at /= among }()
+				return at % among
+			}
+			config := &choice.Config{}
+			config.Types.Include = patterns[pick(len(patterns))]
+			config.Types.Exclude = patterns[pick(len(patterns))]
+			offered := offers[pick(len(offers))]
+			without := n.wanted(config, offered)
+			own := choice.Class{ReclaimPolicy: "Retain"}
+			config.Classes = []choice.NamedClass{{
+				Type: []string{"gold", "tin"}[pick(2)], Name: []string{"", "own"}[pick(2)], Class: own,
+			}}
+			unused := strings.Contains(strings.Join(n.Unused(config, offered), "\n"), "classes[0].type:")
+			with := n.wanted(config, offered)
+			assert.Check(t, unused == reflect.DeepEqual(with, without), "%s %+v of %v", kind, config,
+				offered)
+			if unused {
+				none++
+			} else {
+				some++
+			}
+		}
+	}
+	assert.Check(t, none > 0 && some > 0)
+}
+
+func (n Names) wanted(config *choice.Config, offered []string) []Class {
+	types, names := map[string]openstack.Type{}, map[string]string{}
+	for _, name := range offered {
+		types[name], names[name] = openstack.Type{Name: name}, n.Plain(name)
+	}
+	return n.Wanted(config, types, names)
 }

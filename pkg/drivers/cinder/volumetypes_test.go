@@ -174,14 +174,15 @@ func TestClassesOfVolumeTypesStay(t *testing.T) {
 func TestChoicesOfVolumeTypesWithoutEffectAreReported(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, standalone())
-	b.choose(t, "types: {include: [gold, 'fast-*', \"\\u200b\"]}\nclasses: [{type: iron}]\n",
-		"gold", "\u200b")
+	b.choose(t, "types: {include: [gold, 'fast-*', \"\\u200b\"]}\n"+
+		"classes: [{type: iron}, {type: tin}]\n", "gold", "tin", "\u200b")
 	b.syncClasses(t)
 	const advice = " matches no volume type that Cinder offers: correct or remove it\n"
 	const told = `volume type "\u200b" gets no StorageClass: its name contains unprintable ` +
 		"characters. Ask the administrator of the cloud to rename it"
-	want := `PartlyIgnored classes[0].type: "iron"` + advice + `types.include[1]: "fast-*"` + advice +
-		told
+	want := `PartlyIgnored classes[0].type: "iron"` + advice + `classes[1].type: "tin" has ` +
+		"no effect: types does not select this volume type. Select it there, or remove the entry\n" +
+		`types.include[1]: "fast-*"` + advice + told
 	assert.Check(t, is.Equal(b.ignored(t), want))
 	assert.Check(t, is.DeepEqual([]string{told}, b.messages("VolumeTypeIgnored")), "events")
 	b.put(t, nil)
