@@ -352,8 +352,8 @@ func TestObjectsOfCSIAddonsAreRemovedWithItsImages(t *testing.T) {
 		f := newAddonsFixture(t)
 		f.installCRD()
 		d := f.assembled(process())
-		f.cluster.Start(t)
 		sync := syncer(t, d, d.csiAddonsResources)
+		f.cluster.Start(t)
 		f.eventually(func() is.Comparison {
 			assert.NilError(t, sync())
 			return f.isActive(opv1.ConditionTrue, "AsExpected")()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +39,7 @@ import (
 type objectServer struct {
 	dynamic.ResourceInterface
 
+	mu     sync.Mutex
 	object *unstructured.Unstructured
 	// changes are made between the next read and the next write.
 	changes func()
@@ -46,6 +48,8 @@ type objectServer struct {
 func (s *objectServer) Get(
 	context.Context, string, metav1.GetOptions, ...string,
 ) (*unstructured.Unstructured, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.object == nil {
 		return nil, apierrors.NewNotFound(schema.GroupResource{}, "x")
 	}
@@ -68,12 +72,20 @@ func (s *objectServer) ApplyStatus(
 
 // set replaces a field of the object, in a new version.
 func (s *objectServer) set(field string, value map[string]any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.object == nil {
 		s.object = &unstructured.Unstructured{Object: map[string]any{}}
 	}
 	s.object.Object[field] = value
 	version, _ := strconv.Atoi(s.object.GetResourceVersion())
 	s.object.SetResourceVersion(strconv.Itoa(version + 1))
+}
+
+func (s *objectServer) remove() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.object = nil
 }
 
 // installed returns an installation in namespace "b".
@@ -162,7 +174,7 @@ func TestSecondInstallationWaitsUntilTheFirstIsGone(t *testing.T) {
 			assert.NilError(t, kube.Tracker().Update(
 				coordinationv1.SchemeGroupVersion.WithResource("leases"), lease, "a"))
 			if n == 30 { // the object is deleted and created again
-				server.object = nil
+				server.remove()
 				<-time.After(time.Second)
 				server.set("status", nil)
 				<-time.After(time.Minute)

@@ -38,7 +38,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	t.Helper()
 	h := &history{
 		T: t, seed: seed, rules: map[string][]rule{},
-		random: rand.New(rand.NewPCG(seed, 2)), //nolint:gosec // a failure must be repeatable
+		random: sharecloud.NewRandom(seed, 2),
 		fenced: map[netip.Prefix]bool{}, unknown: map[netip.Prefix]bool{},
 	}
 	h.cloud = &cloud{sharecloud.New(sharecloud.Config{

@@ -62,6 +62,7 @@ type history struct {
 	*world
 
 	random *rand.Rand
+	logged sync.Mutex
 	log    []string
 	wrong  bool
 	// cloud is Manila, and untouched the same shares as if nobody had ever fenced a client.
@@ -96,7 +97,7 @@ type deadline struct {
 
 func newHistory(w *world, seed uint64) *history {
 	h := &history{
-		world: w, random: rand.New(rand.NewPCG(seed, seed)), //nolint:gosec // it must be repeatable
+		world: w, random: sharecloud.NewRandom(seed, seed),
 		down: map[string]bool{}, due: map[string]deadline{}, tampered: map[string]time.Time{},
 		free: time.Now(), verified: time.Now(),
 	}
@@ -111,6 +112,8 @@ func newHistory(w *world, seed uint64) *history {
 }
 
 func (h *history) note(format string, args ...any) {
+	h.logged.Lock()
+	defer h.logged.Unlock()
 	h.log = append(h.log, time.Now().Format("15:04:05.0 ")+fmt.Sprintf(format, args...))
 }
 
