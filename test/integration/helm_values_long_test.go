@@ -134,7 +134,8 @@ func TestHelmAndCheckAcceptTheSameLogins(t *testing.T) {
 	assert.NilError(t, err)
 	folder := t.TempDir()
 	render := func(helm, options string, isValid bool) {
-		output, err := guide.Output(t.Context(), helm+" template "+chart+" --set=manila.enabled=true "+options)
+		output, err := guide.Output(t.Context(),
+			helm+" template "+chart+" --set=manila.enabled=true "+options)
 		assert.Check(t, isValid == (err == nil) && !strings.Contains(output, values.Secret), "%s: %s",
 			options, output)
 		assert.Check(t, isValid || strings.Contains(output, charts.AddLogin) ||
@@ -157,8 +158,8 @@ func TestHelmAndCheckAcceptTheSameLogins(t *testing.T) {
 		accepts(name, filepath.Join(folder, "values.yaml"), text, login.IsValid)
 	}
 	clouds, _ := logins["one entry as text"].Value.(string)
-	accepts("the advice", filepath.Join(folder, "values.yaml"), []byte("credentials:\n  clouds: |\n    "+
-		strings.ReplaceAll(clouds, "\n", "\n    ")), true)
+	accepts("the advice", filepath.Join(folder, "values.yaml"), []byte(
+		"credentials:\n  clouds: |\n    "+strings.ReplaceAll(clouds, "\n", "\n    ")), true)
 	file := filepath.Join(folder, "clouds.yaml")
 	assert.NilError(t, os.WriteFile(file, []byte(clouds), 0o600))
 	for _, helm := range helms() {

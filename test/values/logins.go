@@ -27,9 +27,11 @@ func Logins() (map[string]Login, error) {
 	}}
 	found := map[string]Login{}
 	for name, content := range map[string]Login{
-		"one entry":                   {object{"clouds": object{"openstack": entry}}, true},
-		"an entry of another name":    {object{"clouds": object{"mine": entry}}, true},
-		"a default entry beside one":  {object{"clouds": object{"mine": entry, "openstack": entry}}, true},
+		"one entry":                {object{"clouds": object{"openstack": entry}}, true},
+		"an entry of another name": {object{"clouds": object{"mine": entry}}, true},
+		"a default entry beside one": {
+			object{"clouds": object{"mine": entry, "openstack": entry}}, true,
+		},
 		"several without the default": {object{"clouds": object{"mine": entry, "yours": entry}}, false},
 		"beside another key":          {object{"clouds": object{"openstack": entry}, "a": "b"}, true},
 		"without the key clouds":      {object{"openstack": entry}, false},
