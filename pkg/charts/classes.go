@@ -14,7 +14,7 @@ import (
 // AddClasses takes over StorageClasses with their names, unless a parameter has no equal.
 func (v *Values) AddClasses(kind choice.Kind, classes []storagev1.StorageClass) {
 	var entries []any
-	var types []any // without this choice no volume type gets a class
+	var types []string // without this choice no volume type gets a class
 	path := lower(kind) + ".spec."
 	for _, class := range classes {
 		about := "StorageClass " + class.Name
@@ -45,7 +45,7 @@ func (v *Values) AddClasses(kind choice.Kind, classes []storagev1.StorageClass) 
 			continue
 		}
 		if kind == choice.Cinder && !isNamed {
-			types = append(types, entry["type"])
+			types = append(types, choice.Exactly(class.Parameters["type"]))
 		} else if reserved {
 			v.Remark(about, "It must exist when the operator starts: keep it when you remove the release.")
 		}

@@ -16,12 +16,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/openstack-csi/csi-operator/pkg/choice"
+	"github.com/openstack-csi/csi-operator/pkg/choice/classes"
 	"github.com/openstack-csi/csi-operator/pkg/flavour"
 )
 
 // generated returns classes of each name with each type and each option.
 func generated(kind choice.Kind) (all []storagev1.StorageClass) {
-	types := []string{"", "nvme", "Gold_SSD", "Gold & Fast", "日本"}
+	types := []string{"", "nvme", "Gold_SSD", "Gold & Fast", "日本", `a*?[b]\c`, "[d"}
 	names := []string{"own", choice.ClassPrefix(kind) + "own"}
 	for _, one := range types[1:] {
 		names = append(names, choice.ClassPrefix(kind)+choice.PlainName(one),
@@ -68,12 +69,12 @@ func generated(kind choice.Kind) (all []storagev1.StorageClass) {
 }
 
 func entriesOf(
-	t *testing.T, kind choice.Kind, classes ...storagev1.StorageClass,
+	t *testing.T, kind choice.Kind, given ...storagev1.StorageClass,
 ) (entries []any, remarks string) {
 	t.Helper()
 	v, err := New()
 	assert.NilError(t, err)
-	v.AddClasses(kind, classes)
+	v.AddClasses(kind, given)
 	driver, _ := v.content[lower(kind)].(map[string]any)
 	spec, _ := driver["spec"].(map[string]any)
 	document := maps.Clone(spec)
@@ -86,10 +87,7 @@ func entriesOf(
 	config, faults := choice.Parse(kind, string(text), flavour.Of(false))
 	assert.Check(t, is.Len(faults, 0), "%s", text)
 	entries, _ = spec["classes"].([]any)
-	for _, class := range config.Classes {
-		assert.Check(t, class.Name != "" || config.Selects(kind, class.Type),
-			"the entry has no effect: %s", text)
-	}
+	assert.Check(t, is.Len(classes.NamesOf(kind, "").Unused(config, nil), 0), "%s", text)
 	return entries, strings.Join(v.Remarks(), "\n")
 }
 
@@ -125,13 +123,13 @@ func TestEntriesOfClassesAreAccepted(t *testing.T) {
 // A class that an operator would refuse does not take the others with it.
 func TestRefusedClassLeavesTheOthers(t *testing.T) {
 	t.Parallel()
-	classes := []storagev1.StorageClass{
+	given := []storagev1.StorageClass{
 		{ObjectMeta: metav1.ObjectMeta{Name: "one"}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "standard-csi"}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "one"}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "two"}},
 	}
-	entries, remarks := entriesOf(t, choice.Cinder, classes...)
+	entries, remarks := entriesOf(t, choice.Cinder, given...)
 	assert.Check(t, is.Len(entries, 2), remarks)
 	for _, want := range []string{
 		"StorageClass standard-csi: It is not taken over: name: Invalid value", "StorageClass one: It is",

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -49,6 +50,11 @@ func matchesAny(patterns []string, name string) bool {
 		matched, err := path.Match(pattern, name)
 		return err == nil && matched
 	})
+}
+
+// Exactly returns a pattern that matches only the name.
+func Exactly(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
 // ClassOf returns the options of the StorageClass that the operator creates for a type.

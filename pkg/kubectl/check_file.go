@@ -88,12 +88,16 @@ func (c *check) read(in io.Reader) ([]byte, error) {
 func (c *check) compareTo(
 	ctx context.Context, s *session, kind choice.Kind, config *choice.Config, e *Explanation,
 ) {
+	to := &comparison{Names: classes.NamesOf(kind, ""), config: config}
 	if s.guest == nil {
-		e.Chain = append(e.Chain, linkf(NotVisible, "the StorageClasses: there is no kubeconfig"))
-		return
+		to.add(NotVisible, "the StorageClasses: there is no kubeconfig")
+	} else {
+		to = c.compare(ctx, s, *s.guest.driverIf(func(d driver) bool { return d.kind == kind }), config)
 	}
-	of := c.compare(ctx, s, *s.guest.driverIf(func(d driver) bool { return d.kind == kind }), config)
-	e.Chain, e.Diff = append(e.Chain, of.links...), e.Diff+of.diff
+	for _, text := range to.Unused(config, to.offered) {
+		e.Chain = append(e.Chain, linkf(Warning, "%s", text))
+	}
+	e.Chain, e.Diff = append(e.Chain, to.links...), e.Diff+to.diff
 }
 
 // comparison is the difference between the StorageClasses of a cluster and what an operator writes.
@@ -102,6 +106,7 @@ type comparison struct {
 
 	config   *choice.Config
 	existing map[string]*storagev1.StorageClass
+	offered  map[string]openstack.Type // nil if unknown
 	links    []Link
 	diff     string
 
@@ -203,13 +208,7 @@ func (c *check) typesFor(
 	ctx context.Context, kind choice.Kind, to *comparison,
 ) (map[string]openstack.Type, error) {
 	types := map[string]openstack.Type{}
-	unused := func(names []string) {
-		for _, text := range to.Unused(to.config, names) {
-			to.add(Warning, "%s", text)
-		}
-	}
 	if c.clouds == "" {
-		unused(nil)
 		to.add(OK, "the %ss are those of the existing StorageClasses; with --clouds they are "+
 			"those that OpenStack lists", to.Noun)
 		for _, class := range to.existing {
@@ -230,12 +229,10 @@ func (c *check) typesFor(
 		to.links = append(to.links, failure(err))
 		return nil, nil
 	}
-	names := []string{}
 	for _, t := range listed {
 		types[t.Name] = t
-		names = append(names, t.Name)
 	}
-	unused(names)
+	to.offered = types
 	return types, nil
 }
 

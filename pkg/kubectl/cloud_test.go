@@ -172,6 +172,12 @@ func TestCheckOfAFileNeedsNoCluster(t *testing.T) {
 			Streams{Out: &output, Err: &output})
 		assert.Check(t, is.Equal(code, want), "%s: %s", args, &output)
 	}
+	var output strings.Builder
+	text := "apiVersion: csi.openstack.org/v1alpha1\nkind: CinderDriver\n" +
+		"metadata: {name: cinder.csi.openstack.org}\nspec: {classes: [{type: gold}]}\n"
+	execute(t.Context(), newOptions(), []string{"check", "-f", file(t, []byte(text))},
+		Streams{Out: &output, Err: &output})
+	assert.Check(t, is.Contains(output.String(), `classes[0].type: "gold" has no effect`))
 }
 
 // The mistakes have the lines of the file, whether they are about the shape or the value.

@@ -85,7 +85,7 @@ func (c *Controller) Unused() []string {
 	if err != nil || types == nil {
 		return nil
 	}
-	unused := c.Names.Unused(config, slices.AppendSeq([]string{}, maps.Keys(types)))
+	unused := c.Names.Unused(config, types)
 	for i, text := range unused {
 		unused[i] = c.Place + ": " + text
 	}

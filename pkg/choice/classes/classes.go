@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"unicode"
@@ -53,34 +52,34 @@ func (n Names) Wanted(
 
 // Unused returns what has no effect in the choices about types, each with its place and advice.
 // types are those that OpenStack offers, nil if they are unknown.
-func (n Names) Unused(config *choice.Config, types []string) []string {
+func (n Names) Unused(config *choice.Config, types map[string]openstack.Type) []string {
 	if config == nil {
 		return nil
 	}
 	var unused []string
-	matchNone := func(at *field.Path, pattern string) bool {
-		none := types != nil && !slices.ContainsFunc(types, func(name string) bool {
-			matched, err := path.Match(pattern, name)
-			return err == nil && matched
-		})
-		if none {
-			unused = append(unused, fmt.Sprintf("%s: %q matches no %s that %s offers: correct or remove it",
-				at, pattern, n.Noun, n.Service))
+	matchNone := func(at *field.Path, text string) {
+		unused = append(unused, fmt.Sprintf("%s: %q matches no %s that %s offers: correct or remove it",
+			at, text, n.Noun, n.Service))
+	}
+	for name, patterns := range map[string][]string{
+		"include": config.Types.Include, "exclude": config.Types.Exclude,
+	} {
+		for i, pattern := range patterns {
+			only := choice.Config{Types: choice.Selection{Include: []string{pattern}}}
+			selects := func(name string) bool { return only.Selects(n.Kind, name) }
+			if types != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(types)), selects) {
+				matchNone(field.NewPath("types", name).Index(i), pattern)
+			}
 		}
-		return none
-	}
-	for i, pattern := range config.Types.Include {
-		matchNone(field.NewPath("types", "include").Index(i), pattern)
-	}
-	for i, pattern := range config.Types.Exclude {
-		matchNone(field.NewPath("types", "exclude").Index(i), pattern)
 	}
 	for i, entry := range config.Classes {
 		at := field.NewPath("classes").Index(i).Child("type")
-		if entry.Type == "" || matchNone(at, entry.Type) {
-			continue
-		}
-		if entry.Name == "" && !config.Selects(n.Kind, entry.Type) {
+		_, offered := types[entry.Type]
+		switch {
+		case entry.Type == "":
+		case types != nil && !offered:
+			matchNone(at, entry.Type)
+		case entry.Name == "" && !config.Selects(n.Kind, entry.Type):
 			unused = append(unused, fmt.Sprintf("%s: %q has no effect: types does not select this %s. "+
 				"Select it there, or remove the entry", at, entry.Type, n.Noun))
 		}
