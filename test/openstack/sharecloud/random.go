@@ -8,7 +8,7 @@ import (
 // NewRandom returns random numbers for a history: its own goroutine asks for them, and those of the
 // requests that get faults do, too.
 func NewRandom(seed, stream uint64) *rand.Rand {
-	return rand.New(&source{pcg: rand.NewPCG(seed, stream)}) //nolint:gosec // it must be repeatable
+	return rand.New(&source{pcg: rand.NewPCG(seed, stream)})
 }
 
 // source is a source that several goroutines may use.
