@@ -18,6 +18,11 @@ func joined(all []Finding) []Finding {
 		cause := slices.IndexFunc(left, func(c Finding) bool { return c.explains(f) })
 		switch {
 		case cause < 0:
+			if slices.ContainsFunc(left, func(c Finding) bool {
+				return c.Driver != f.Driver && c.Next == f.Next && f.Runbook == runbookAbsent && f.Next != ""
+			}) {
+				f.Next = "The same step repairs it"
+			}
 			left = append(left, f)
 		case left[cause].Message == f.Message && left[cause].Driver != f.Driver:
 			left[cause].Driver = "" // both drivers say the same
