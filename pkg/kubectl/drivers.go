@@ -2,9 +2,11 @@ package kubectl
 
 import (
 	"cmp"
+	"context"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -111,6 +113,33 @@ func (c *cluster) drivers() []driver {
 		}
 	}
 	return all
+}
+
+// second returns the namespace of another installation of a driver, "" if there is none. Both need
+// the objects without a namespace.
+func (c *cluster) second(d driver) string {
+	for _, o := range c.installed {
+		if o.Name == d.operator && o.Namespace != d.namespace &&
+			o.Labels[instanceLabel] == d.instance() {
+			return o.Namespace
+		}
+	}
+	return ""
+}
+
+// taker returns the namespace whose installation has the permissions of the operator of a driver
+// instead of that operator, "" if there is none, or if that is not visible.
+func (c *cluster) taker(ctx context.Context, d driver) (namespace string) {
+	if c.onOpenShift() {
+		return ""
+	}
+	binding := find(ctx, c, "", diagnosis.OperatorBinding(d.operator), &rbacv1.ClusterRoleBinding{})
+	for _, account := range ptr.Deref(binding, rbacv1.ClusterRoleBinding{}).Subjects {
+		if namespace = account.Namespace; namespace == d.operatorIn {
+			return ""
+		}
+	}
+	return namespace
 }
 
 // findDriver returns the driver with a name or a title; nil if there is none.

@@ -63,14 +63,8 @@ func (s *system) findings() []diagnosis.Finding {
 		}
 	}
 	findings = append(findings, s.undone()...)
-	for _, other := range s.guest.installed {
-		if other.Name == s.of.operator && other.Namespace != s.of.namespace {
-			findings = append(findings, diagnosis.Finding{
-				Severity: Warning, Type: otherInstallation, Reason: otherInstallation,
-				Message: "another operator, in namespace " + other.Namespace + ", writes nothing while the " +
-					"one in namespace " + s.of.namespace + " runs. Remove one of the two installations",
-			})
-		}
+	if other := s.guest.second(s.of); other != "" && s.taker == "" {
+		findings = append(findings, s.shared(other))
 	}
 	slices.SortStableFunc(findings, func(a, b diagnosis.Finding) int {
 		return cmp.Or(a.Severity.Compare(b.Severity), cmp.Compare(s.rank(a), s.rank(b)))
@@ -84,7 +78,7 @@ func (s *system) rank(f diagnosis.Finding) int {
 	switch {
 	case f.Type == namespaceGone, f.Type == diagnosis.TypePods && ofOperator:
 		return 0
-	case f.Type == operatorAbsent:
+	case f.Type == operatorAbsent, f.Type == otherInstallation:
 		return 1
 	case strings.HasSuffix(f.Type, "CloudReachable"), strings.HasSuffix(f.Type, "CredentialsAccepted"):
 		return 2
@@ -139,9 +133,12 @@ func (s *system) workloads() []diagnosis.Workload {
 	return all
 }
 
-// noOperator returns the problem that no process of the operator leads. A deleted operator leaves
-// all conditions as they were.
+// noOperator returns the problem that no process of the operator leads and can work. A deleted
+// operator leaves all conditions as they were.
 func (s *system) noOperator() diagnosis.Finding {
+	if s.taker != "" {
+		return s.shared(s.taker)
+	}
 	f := diagnosis.Finding{
 		Severity: Problem, Type: operatorAbsent, Reason: "NoLeader", Runbook: runbookAbsent,
 		Message: "the operator does not run, so conditions may be out of date. Check Deployment " +

@@ -46,6 +46,20 @@ func (s *system) unseen() []diagnosis.Finding {
 	}}
 }
 
+// shared returns the problem that the operator shares its permissions with an installation in
+// another namespace, or has lost them to it.
+func (s *system) shared(other string) diagnosis.Finding {
+	lost, repair := diagnosis.LostPermissions(s.of.operator, s.of.operatorIn, other)
+	if s.taker == "" {
+		lost = fmt.Sprintf("operator in namespace %s shares its permissions, and all objects without a "+
+			"namespace, with the installation in namespace %s", s.of.operatorIn, other)
+	}
+	return diagnosis.Finding{
+		Severity: Problem, Type: otherInstallation, Reason: otherInstallation,
+		Message: "the " + lost, Next: repair,
+	}
+}
+
 // explainRefusal replaces what the API server or admission said in a condition by what that means,
 // as for events.
 func (s *system) explainRefusal(f *diagnosis.Finding) {

@@ -135,7 +135,9 @@ func newDriverStatus(sys *system) DriverStatus {
 	}
 	if !hosted && !sys.hidden["Leases"] {
 		one.Operator = "absent"
-		if sys.isLed() {
+		if sys.taker != "" {
+			one.Operator = "no permissions"
+		} else if sys.isLed() {
 			one.Operator = strings.TrimSpace(tag(sys.operator) + " leads")
 		}
 	}

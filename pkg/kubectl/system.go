@@ -55,6 +55,8 @@ type system struct {
 	operatorName  string
 	operator      *appsv1.Deployment
 	operatorLease *coordinationv1.Lease
+	// taker is the namespace of the installation that has taken the permissions of the operator.
+	taker string
 	// operatorPods are read if the operator lacks pods.
 	operatorPods []corev1.Pod
 	controller   *appsv1.Deployment
@@ -252,6 +254,9 @@ func (s *system) readControlPlane(ctx context.Context) {
 	}
 	if o := s.operator; o != nil && o.Status.AvailableReplicas < ptr.Deref(o.Spec.Replicas, 1) {
 		s.operatorPods = podsOf(ctx, at.cluster, o)
+	}
+	if s.operator != nil {
+		s.taker = s.guest.taker(ctx, s.of)
 	}
 	maps.Copy(s.hidden, at.hidden)
 }

@@ -89,14 +89,11 @@ func (u *uninstallation) learn(ctx context.Context) error {
 // second returns an error if another installation shares the objects that have no namespace.
 func (u *uninstallation) second() error {
 	for _, d := range u.of {
-		for _, o := range u.guest.installed {
-			if o.Name == d.operator && o.Namespace != d.namespace &&
-				o.Labels[instanceLabel] == d.instance() {
-				return fmt.Errorf("operators of %s run in the namespaces %s and %s, and both need the objects "+
-					"without a namespace. Run: kubectl delete deployment %s --namespace=NAMESPACE for the one "+
-					"that you do not need. To keep the other, then install it again as before; to remove it, "+
-					"too, repeat this command", d.title, d.namespace, o.Namespace, o.Name)
-			}
+		if other := u.guest.second(d); other != "" {
+			return fmt.Errorf("operators of %s run in the namespaces %s and %s, and both need the objects "+
+				"without a namespace. Run: kubectl delete deployment %s --namespace=NAMESPACE for the one "+
+				"that you do not need. To keep the other, then install it again as before; to remove it, "+
+				"too, repeat this command", d.title, d.namespace, other, d.operator)
 		}
 	}
 	return nil

@@ -63,10 +63,11 @@ func (s *session) isRegistered(ctx context.Context, driver string) bool {
 		}) || s.guest.hidden["CSINodes"]
 }
 
-// isLed returns whether a process of the operator leads, or may. The Lease outlives its namespace.
+// isLed returns whether a process of the operator leads and can work, or may. The Lease outlives
+// its namespace, and its renewal needs none of the permissions that another installation takes.
 func (s *system) isLed() bool {
 	isLost := s.namespaceGone && strings.HasPrefix(s.operatorName, s.of.namespace+"/")
-	return !isLost && (s.hidden[hiddenControlPlane] || s.hidden["Leases"] ||
+	return !isLost && s.taker == "" && (s.hidden[hiddenControlPlane] || s.hidden["Leases"] ||
 		s.leader(s.operatorLease) != "")
 }
 

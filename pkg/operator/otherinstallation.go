@@ -13,6 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
+
+	"github.com/openstack-csi/csi-operator/pkg/diagnosis"
 )
 
 // goneAfter is after how many durations of a Lease without a change its operator is gone.
@@ -76,7 +78,8 @@ func (o *otherInstallation) isGone(ctx context.Context, namespace string) (bool,
 			"writes nothing. Remove one of them. If the other one is removed, this one takes over %s later",
 			namespace, o.object, o.namespace, patience)
 		if !o.mayWork(ctx, namespace) {
-			text += o.repair(namespace)
+			lost, repair := diagnosis.LostPermissions(o.operator, namespace, o.namespace)
+			text += ". The " + lost + ". " + repair
 		}
 		klog.FromContext(ctx).Info("Waiting: " + text)
 		o.process.Events.Warning("OtherInstallation", text)
@@ -100,15 +103,4 @@ func (o *otherInstallation) mayWork(ctx context.Context, namespace string) bool 
 	review, err := o.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review,
 		metav1.CreateOptions{})
 	return err != nil || review.Status.Allowed
-}
-
-// repair returns the commands after files for one namespace have replaced the ClusterRoleBinding of
-// the operator in another one.
-func (o *otherInstallation) repair(namespace string) string {
-	return fmt.Sprintf(". The operator in namespace %[1]s has lost its permissions: the files that "+
-		"were applied in namespace %[2]s give them to this one. To let it continue, run: "+
-		"kubectl delete deployment %[3]s -n %[2]s; kubectl patch clusterrolebinding "+
-		`%[3]s-clusterrolebinding --type=json --patch='[{"op": "replace", `+
-		`"path": "/subjects/0/namespace", "value": "%[1]s"}]'. To let this one take over, run: `+
-		"kubectl delete deployment %[3]s -n %[1]s", namespace, o.namespace, o.operator)
 }

@@ -109,7 +109,7 @@ func (k *plainKubernetes) repairsPermissions(second *plainKubernetes) {
 		List(k.ctx(), metav1.ListOptions{FieldSelector: "reason=OtherInstallation"})
 	k.must(err)
 	repair := regexp.MustCompile(`in namespace openstack-csi has lost its permissions: .* ` +
-		`To let it continue, run: (.*)\. To let this one`)
+		`To let it continue, run: (.*)\. To let the one`)
 	commands := repair.FindStringSubmatch(events.Items[0].Message)
 	assert.Assert(k.t, commands != nil, events.Items[0].Message)
 	k.run(commands[1] + "\nkubectl delete events --all --namespace=elsewhere")
