@@ -255,7 +255,7 @@ func (s *system) readControlPlane(ctx context.Context) {
 	if o := s.operator; o != nil && o.Status.AvailableReplicas < ptr.Deref(o.Spec.Replicas, 1) {
 		s.operatorPods = podsOf(ctx, at.cluster, o)
 	}
-	if s.operator != nil {
+	if o := s.operator; o != nil && o.Labels["olm.owner"] == "" { // OLM gives its binding another name
 		s.taker = s.guest.taker(ctx, s.of)
 	}
 	maps.Copy(s.hidden, at.hidden)
