@@ -31,15 +31,16 @@ func InputAnnotation(namespace, kind, name string) string {
 func OperatorBinding(operator string) string { return operator + "-clusterrolebinding" }
 
 // LostPermissions says that files which were applied in another namespace give the permissions of
-// an operator to the one there, and which commands let one of the two continue.
-func LostPermissions(operator, namespace, other string) (text, repair string) {
+// an operator to the one there, which commands let the operator continue, and which the other one.
+func LostPermissions(operator, namespace, other string) (text, repair, leave string) {
 	return fmt.Sprintf("operator in namespace %s has lost its permissions: the files that were "+
 			"applied in namespace %s give them to the one there", namespace, other),
 		fmt.Sprintf("To let it continue, run: kubectl delete deployment %[1]s -n %[2]s; kubectl patch "+
 			`clusterrolebinding %[4]s --type=json --patch='[{"op": "replace", `+
-			`"path": "/subjects/0/namespace", "value": "%[3]s"}]'. To let the one in namespace %[2]s `+
-			"take over, run: kubectl delete deployment %[1]s -n %[3]s", operator, other, namespace,
-			OperatorBinding(operator))
+			`"path": "/subjects/0/namespace", "value": "%[3]s"}]'`, operator, other, namespace,
+			OperatorBinding(operator)),
+		fmt.Sprintf(". To let the one in namespace %s take over, run: kubectl delete deployment %s -n %s",
+			other, operator, namespace)
 }
 
 // ParseInputs returns the hashes in InputsAnnotation by input, such as secret/name.

@@ -63,7 +63,7 @@ func (s *system) findings() []diagnosis.Finding {
 		}
 	}
 	findings = append(findings, s.undone()...)
-	if other := s.guest.second(s.of); other != "" && s.taker == "" {
+	if other := s.guest.second(s.of); other != "" && s.taker == "" && s.operator != nil {
 		findings = append(findings, s.shared(other))
 	}
 	slices.SortStableFunc(findings, func(a, b diagnosis.Finding) int {
@@ -146,6 +146,9 @@ func (s *system) noOperator() diagnosis.Finding {
 	}
 	if s.operator == nil && !s.hidden["Deployments"] {
 		f.Message, f.Next = f.Message+", which does not exist", s.guest.again(s.of)
+		if other := s.guest.second(s.of); other != "" {
+			f.Next = "The one in namespace " + other + " takes over after some minutes"
+		}
 	}
 	if name, expires := holder(s.operatorLease); name != "" {
 		f.Since = metav1.NewTime(expires)

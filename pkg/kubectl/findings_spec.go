@@ -49,7 +49,10 @@ func (s *system) unseen() []diagnosis.Finding {
 // shared returns the problem that the operator shares its permissions with an installation in
 // another namespace, or has lost them to it.
 func (s *system) shared(other string) diagnosis.Finding {
-	lost, repair := diagnosis.LostPermissions(s.of.operator, s.of.operatorIn, other)
+	lost, repair, leave := diagnosis.LostPermissions(s.of.operator, s.of.operatorIn, other)
+	if s.guest.second(s.of) == other { // only then an operator would be left
+		repair += leave
+	}
 	if s.taker == "" {
 		lost = fmt.Sprintf("operator in namespace %s shares its permissions, and all objects without a "+
 			"namespace, with the installation in namespace %s", s.of.operatorIn, other)

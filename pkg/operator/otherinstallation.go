@@ -78,8 +78,8 @@ func (o *otherInstallation) isGone(ctx context.Context, namespace string) (bool,
 			"writes nothing. Remove one of them. If the other one is removed, this one takes over %s later",
 			namespace, o.object, o.namespace, patience)
 		if !o.mayWork(ctx, namespace) {
-			lost, repair := diagnosis.LostPermissions(o.operator, namespace, o.namespace)
-			text += ". The " + lost + ". " + repair
+			lost, repair, leave := diagnosis.LostPermissions(o.operator, namespace, o.namespace)
+			text += ". The " + lost + ". " + repair + leave
 		}
 		klog.FromContext(ctx).Info("Waiting: " + text)
 		o.process.Events.Warning("OtherInstallation", text)
