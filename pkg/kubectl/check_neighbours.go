@@ -232,8 +232,7 @@ func (n *neighbour) link(hidden bool, cannot error) Link {
 			cmp.Or(diagnosis.List(n.claims), "none"))
 		if len(n.secrets) > 0 {
 			l = l.then("They name Secret %s, which must exist, also if you install the driver in "+
-				"another namespace",
-				strings.Join(n.secrets, ", "))
+				"another namespace", strings.Join(n.secrets, ", "))
 		}
 		return l
 	case !n.exists():

@@ -107,10 +107,10 @@ func (s *session) recreate(ctx context.Context, d driver, full string) string {
 	if find(ctx, s.guest, "", namespace, &corev1.Namespace{}) == nil {
 		first = "kubectl create namespace " + namespace + "; "
 	}
-	return fmt.Sprintf(`Let the controller read it: %s. Then, and after each change of the login, `+
-		`run: %skubectl get secret %s -n %s -o json | sed 's/"namespace":.*/"namespace":"%s",/' | `+
-		`kubectl replace --force -f -`, version.Page("docs/manila.md#storageclasses-with-other-secrets"),
-		first, name, d.namespace, namespace)
+	return fmt.Sprintf(`Now and after each change of the login, run: %skubectl get secret %s -n %s `+
+		`-o json | sed 's/"namespace":.*/"namespace":"%s",/' | kubectl replace --force -f -. Then let `+
+		`the controller read it: %s`, first, name, d.namespace, namespace,
+		version.Page("docs/manila.md#storageclasses-with-other-secrets"))
 }
 
 // recreated returns a link about a Secret that does not exist, and that the PersistentVolume of the
