@@ -142,9 +142,11 @@ func (u *uninstallation) others(ctx context.Context, namespace string) (names []
 	for _, kind := range kinds {
 		visit(ctx, u.guest, listOf(kind), func(o *object) {
 			o.SetGroupVersionKind(kind)
-			isOurs := o.Labels[partLabel] == partOf && u.owns(o) && slices.Contains(removedKinds(), kind) &&
-				(o.Kind != "Secret" || u.secrets[namespace+"/"+o.Name] == 0)
-			if name := o.Kind + " " + o.Name; !isOurs && len(o.OwnerReferences) == 0 &&
+			isOurs := o.Labels[partLabel] == partOf && u.owns(o) && slices.Contains(removedKinds(), kind)
+			name, n := o.Kind+" "+o.Name, u.secrets[namespace+"/"+o.Name]
+			if o.Kind == "Secret" && n > 0 {
+				names = slices.Insert(names, 0, fmt.Sprintf("%s (%d PersistentVolumes name it)", name, n))
+			} else if !isOurs && len(o.OwnerReferences) == 0 &&
 				!slices.Contains(ignored, name) && !slices.Contains(ignored, o.Kind) {
 				names = append(names, name)
 			}

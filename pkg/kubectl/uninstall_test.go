@@ -265,7 +265,8 @@ func claims() []client.Object {
 	volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "share"}
 	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{
 		Driver: shareDriver, VolumeHandle: "x",
-		NodeStageSecretRef: &corev1.SecretReference{Namespace: defaultNamespace, Name: loginOfShares},
+		NodeStageSecretRef:   &corev1.SecretReference{Namespace: defaultNamespace, Name: loginOfShares},
+		NodePublishSecretRef: &corev1.SecretReference{Namespace: defaultNamespace, Name: defaultSecret},
 	}
 	credentials := secret(defaultNamespace, defaultSecret, nil)
 	credentials.Labels = labels
@@ -315,7 +316,8 @@ func TestUninstallDeletesTheInstallationAndNothingElse(t *testing.T) {
 			assert.Check(t, is.Equal(strings.ReplaceAll(planned, "Would delete", "Deleting"), output))
 			for _, part := range map[string][]string{"": {
 				"StorageClass csi-manila-gold stays: 1 claims name it", "Namespace openstack-csi stays: it " +
-					"contains Secret csi-manila-secrets, Secret openstack-credentials. If",
+					"contains Secret openstack-credentials (1 PersistentVolumes name it), " +
+					"Secret csi-manila-secrets (1 PersistentVolumes name it). If",
 				"PersistentVolumes, claims", "the login",
 				"Secret csi-manila-secrets stays: 1 PersistentVolumes name it in namespace openstack-csi",
 				"CustomResourceDefinition maniladrivers.csi.openstack.org stays: there is ManilaDriver mine",
