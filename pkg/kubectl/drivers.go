@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
 	opv1 "github.com/openshift/api/operator/v1"
@@ -135,8 +136,11 @@ func (c *cluster) taker(ctx context.Context, d driver) (namespace string) {
 	}
 	binding := find(ctx, c, "", diagnosis.OperatorBinding(d.operator), &rbacv1.ClusterRoleBinding{})
 	for _, account := range ptr.Deref(binding, rbacv1.ClusterRoleBinding{}).Subjects {
-		if namespace = account.Namespace; namespace == d.operatorIn {
+		if account.Namespace == d.operatorIn {
 			return ""
+		}
+		if len(validation.IsDNS1123Label(account.Namespace)) == 0 { // it is in commands
+			namespace = account.Namespace
 		}
 	}
 	return namespace
